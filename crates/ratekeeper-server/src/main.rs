@@ -1,0 +1,2 @@
+//! The binary `ratekeeper`.
+fn main() {}
