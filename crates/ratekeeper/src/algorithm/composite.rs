@@ -1,0 +1,76 @@
+//! Several quotas decided together: all must allow, or none is charged.
+
+use super::{Meter, Mismatch, View, look, take};
+use crate::state::State;
+use crate::{Cost, Decision, Quota, Timestamp};
+
+/// Takes the cost from every view, or from none. On a denial the views that would have allowed are left as they
+/// were, and the decision tells what is left of them.
+///
+/// No views at all allow everything: there is nothing to exceed.
+pub fn take_all<V: View>(views: &mut [V], cost: Cost) -> Decision {
+    let passes = views.iter().all(|view| matches!(view.wait_for(cost), super::Wait::Ready));
+    join(views.iter_mut().map(|view| if passes { take(view, cost) } else { look(view, cost) }))
+}
+
+/// What [`take_all`] would decide.
+pub fn look_all<V: View>(views: &[V], cost: Cost) -> Decision {
+    join(views.iter().map(|view| look(view, cost)))
+}
+
+/// Gives the cost back to every view.
+pub fn refund_all<V: View>(views: &mut [V], cost: Cost) -> Decision {
+    for view in views.iter_mut() {
+        view.refund(cost);
+    }
+    look_all(views, Cost::PEEK)
+}
+
+/// One answer of many, each bound to the position of its rule.
+fn join(decisions: impl Iterator<Item = Decision>) -> Decision {
+    let numbered = (0u16..).zip(decisions).map(|(rule, decision)| decision.of_rule(rule));
+    numbered.reduce(Decision::join).unwrap_or(Decision::allow(u64::MAX, u64::MAX, crate::Nanos::ZERO))
+}
+
+/// Decides several quotas on their states at one instant: the decision, and for each rule the state to store if it
+/// changed.
+pub fn try_acquire(
+    rules: &[(Quota, Option<State>)],
+    cost: Cost,
+    now: Timestamp,
+) -> Result<(Decision, Vec<Option<State>>), Mismatch> {
+    let mut views = views(rules, now)?;
+    let decision = take_all(&mut views, cost);
+    let wrote = |view: &Meter<'_>| cost != Cost::PEEK && (decision.allowed || view.was_repaired());
+    Ok((decision, views.iter().map(|view| if wrote(view) { view.to_state() } else { None }).collect()))
+}
+
+/// What [`try_acquire`] would decide; changes nothing.
+pub fn peek(rules: &[(Quota, Option<State>)], cost: Cost, now: Timestamp) -> Result<Decision, Mismatch> {
+    Ok(look_all(&views(rules, now)?, cost))
+}
+
+fn views<'a>(rules: &'a [(Quota, Option<State>)], now: Timestamp) -> Result<Vec<Meter<'a>>, Mismatch> {
+    rules.iter().map(|(quota, state)| Meter::at(quota, state.as_ref(), now)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_denial_by_the_second_rule_never_burns_the_first() {
+        let now = Timestamp::from_secs(1);
+        let mut rules = [("10/s".parse().unwrap(), None), ("1/h fixed".parse().unwrap(), None)];
+        let (first, states) = try_acquire(&rules, Cost::ONE, now).unwrap();
+        assert!(first.allowed);
+        assert_eq!((first.remaining, first.limit, first.rule), (0, 1, 1));
+        for (rule, state) in rules.iter_mut().zip(states) {
+            rule.1 = state;
+        }
+        let (second, states) = try_acquire(&rules, Cost::ONE, now).unwrap();
+        assert!(!second.allowed && states.iter().all(Option::is_none));
+        assert_eq!((second.rule, second.retry_after.unwrap().ceil_secs()), (1, 3_600));
+        assert_eq!(peek(&rules[..1], Cost::new(9), now).unwrap().remaining, 9);
+    }
+}

@@ -1,0 +1,188 @@
+//! The fixed window. State: a count, and the start of the window it was counted in.
+//!
+//! The simplest to explain and the easiest to outwit: twice the limit passes around an edge.
+
+use super::{Algorithm, Anchor, View, Wait};
+use crate::{Cost, Nanos, Quota, Timestamp};
+
+/// How many passed in the window that began at `start`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct State {
+    /// What the window has let pass.
+    pub count: u64,
+    /// The window's first instant.
+    pub start: Timestamp,
+}
+
+/// The window around now, or the later one that a clock which has since stepped back was in.
+#[derive(Clone, Copy, Debug)]
+pub struct FixedWindowView {
+    limit: u64,
+    now: Timestamp,
+    count: u64,
+    start: Timestamp,
+    end: Timestamp,
+    repaired: bool,
+}
+
+impl FixedWindowView {
+    /// The state as it stands at `now`. Windows that were missed are skipped in one step.
+    pub fn at(quota: &Quota, state: Option<State>, now: Timestamp) -> Self {
+        let windows = Windows::of(quota);
+        let limit = quota.burst();
+        let (start, end) = windows.around(now);
+        let fresh = FixedWindowView { limit, now, count: 0, start, end, repaired: false };
+        let Some(state) = state else { return fresh };
+        let (mut start, mut end) = windows.around(state.start);
+        if windows.has_passed(start, now) {
+            return fresh;
+        }
+        // The clock stepped back: its window stays, but no further ahead than the one after this.
+        let latest = windows.latest_after(now);
+        let repaired = start > latest;
+        if repaired {
+            (start, end) = windows.around(latest);
+        }
+        FixedWindowView { count: state.count.min(limit), start, end, repaired, ..fresh }
+    }
+
+    /// The state to store; none when nothing has passed.
+    pub fn state(&self) -> Option<State> {
+        (self.count > 0).then_some(State { count: self.count, start: self.start })
+    }
+}
+
+impl View for FixedWindowView {
+    fn wait_for(&self, cost: Cost) -> Wait {
+        if cost.get() > self.limit {
+            Wait::Never
+        } else if cost.get() <= self.limit - self.count {
+            Wait::Ready
+        } else if self.end > self.now {
+            Wait::After(self.end.since(self.now))
+        } else {
+            // The window that holds the last instant never ends.
+            Wait::Never
+        }
+    }
+
+    fn charge(&mut self, cost: Cost) {
+        self.count = self.count.saturating_add(cost.get());
+    }
+
+    fn refund(&mut self, cost: Cost) {
+        self.count = self.count.saturating_sub(cost.get());
+    }
+
+    fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    fn remaining(&self) -> u64 {
+        self.limit - self.count
+    }
+
+    fn reset_after(&self) -> Nanos {
+        if self.count == 0 { Nanos::ZERO } else { self.end.since(self.now) }
+    }
+
+    fn was_repaired(&self) -> bool {
+        self.repaired
+    }
+}
+
+/// Where a quota's windows lie.
+enum Windows {
+    Length(Nanos),
+    Grid(Nanos),
+    Calendar(super::Calendar),
+}
+
+impl Windows {
+    fn of(quota: &Quota) -> Self {
+        match quota.algorithm() {
+            Algorithm::FixedWindow(Anchor::Calendar(calendar)) => Windows::Calendar(calendar),
+            Algorithm::FixedWindow(Anchor::Grid) => Windows::Grid(quota.period()),
+            _ => Windows::Length(quota.period()),
+        }
+    }
+
+    /// The window that a fresh key would be in. Also the one that a state with this start is about: a start off
+    /// the grid (the quota has changed) belongs to the window around it.
+    fn around(&self, now: Timestamp) -> (Timestamp, Timestamp) {
+        match self {
+            Windows::Length(length) => (now, now + *length),
+            Windows::Grid(length) => grid(*length, now),
+            Windows::Calendar(calendar) => calendar.window(now),
+        }
+    }
+
+    /// True if the window that began at `start` is over. Not asked of its end, which saturates.
+    fn has_passed(&self, start: Timestamp, now: Timestamp) -> bool {
+        match self {
+            Windows::Length(length) => now.since(start) >= *length,
+            Windows::Grid(_) | Windows::Calendar(_) => self.around(now).0 > start,
+        }
+    }
+
+    /// The latest start that is believed: one whole window from now.
+    fn latest_after(&self, now: Timestamp) -> Timestamp {
+        match self {
+            Windows::Length(length) => now + *length,
+            Windows::Grid(_) | Windows::Calendar(_) => self.around(now).1,
+        }
+    }
+}
+
+/// The multiple of `length` since the epoch that `now` lies in.
+fn grid(length: Nanos, now: Timestamp) -> (Timestamp, Timestamp) {
+    let length_i128 = i128::from(length.as_nanos()).max(1);
+    let into = i128::from(now.as_nanos()).rem_euclid(length_i128);
+    let into = Nanos::from_nanos(u64::try_from(into).unwrap_or(0));
+    let left = length.saturating_sub(into);
+    (now.saturating_sub(into), now + left)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::take;
+    use super::*;
+
+    #[test]
+    fn many_missed_windows_leave_the_grid_where_it_was() {
+        let quota: Quota = "2 per 7s fixed grid".parse().unwrap();
+        let mut view = FixedWindowView::at(&quota, None, Timestamp::from_secs(15));
+        take(&mut view, Cost::ONE);
+        assert_eq!(view.state(), Some(State { count: 1, start: Timestamp::from_secs(14) }));
+        let later = Timestamp::from_secs(7_000_000_003);
+        let mut view = FixedWindowView::at(&quota, view.state(), later);
+        let decision = take(&mut view, Cost::new(2));
+        assert_eq!((decision.allowed, decision.reset_after), (true, Nanos::from_secs(4)));
+        assert_eq!(view.state().map(|state| state.start), Some(Timestamp::from_secs(7_000_000_000)));
+    }
+
+    #[test]
+    fn a_window_begins_with_the_first_request() {
+        let quota: Quota = "2/m fixed".parse().unwrap();
+        let mut view = FixedWindowView::at(&quota, None, Timestamp::from_secs(17));
+        take(&mut view, Cost::new(2));
+        let mut edge = FixedWindowView::at(&quota, view.state(), Timestamp::from_secs(76));
+        assert_eq!(take(&mut edge, Cost::ONE).retry_after, Some(Nanos::from_secs(1)));
+        let mut next = FixedWindowView::at(&quota, view.state(), Timestamp::from_secs(77));
+        assert!(take(&mut next, Cost::ONE).allowed);
+        assert_eq!(next.state().map(|state| state.start), Some(Timestamp::from_secs(77)));
+    }
+
+    #[test]
+    fn the_ends_of_time_are_windows_too() {
+        for text in ["2/day fixed", "2/day fixed grid", "2/day fixed calendar"] {
+            let quota: Quota = text.parse().unwrap();
+            for now in [Timestamp::MIN, Timestamp::MAX] {
+                let mut view = FixedWindowView::at(&quota, None, now);
+                assert!(take(&mut view, Cost::new(2)).allowed, "{text}");
+                let mut view = FixedWindowView::at(&quota, view.state(), now);
+                assert!(!take(&mut view, Cost::ONE).allowed, "{text}: no limit is off at {now:?}");
+            }
+        }
+    }
+}

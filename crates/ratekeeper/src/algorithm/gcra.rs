@@ -1,0 +1,103 @@
+//! The generic cell rate algorithm. State: one instant, the theoretical arrival time (TAT) at which the quota will
+//! be whole again.
+//!
+//! With `e` the emission interval and `B` the burst, a request moves the TAT by `cost · e`, and is allowed while
+//! the TAT stays within `B · e` (the tolerance) of now. Integers only.
+
+use super::{View, Wait};
+use crate::{Cost, Nanos, Quota, Timestamp};
+
+/// The instant at which the quota is whole again. Worthless once it has passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct State {
+    /// The theoretical arrival time.
+    pub tat: Timestamp,
+}
+
+/// The TAT as seen from now: `ahead` is how far it lies in the future.
+#[derive(Clone, Copy, Debug)]
+pub struct GcraView {
+    now: Timestamp,
+    ahead: u64,
+    emission: u64,
+    burst: u64,
+    /// `B · e`, at most 2^63 − 1: the quota saw to that.
+    tolerance: u64,
+    repaired: bool,
+}
+
+impl GcraView {
+    /// The state as it stands at `now`. A TAT further ahead than the tolerance counts as an emptied quota.
+    #[inline]
+    pub fn at(quota: &Quota, state: Option<State>, now: Timestamp) -> Self {
+        let tolerance = quota.refill_time().as_nanos();
+        let ahead = state.map_or(0, |state| state.tat.since(now).as_nanos());
+        GcraView {
+            now,
+            ahead: ahead.min(tolerance),
+            emission: quota.emission_interval().as_nanos(),
+            burst: quota.burst(),
+            tolerance,
+            repaired: ahead > tolerance,
+        }
+    }
+
+    /// The state to store; none when the quota is whole.
+    #[inline]
+    pub fn state(&self) -> Option<State> {
+        (self.ahead > 0).then(|| State { tat: self.now + Nanos::from_nanos(self.ahead) })
+    }
+
+    /// The time left until the end of representable time, which no TAT may pass.
+    fn horizon(&self) -> u64 {
+        Timestamp::MAX.since(self.now).as_nanos()
+    }
+}
+
+impl View for GcraView {
+    #[inline]
+    fn wait_for(&self, cost: Cost) -> Wait {
+        if cost.get() > self.burst {
+            return Wait::Never;
+        }
+        // Both terms are at most 2^63 − 1, so the sum fits.
+        let needed = self.ahead + cost.get() * self.emission;
+        if needed > self.horizon() {
+            // A TAT beyond the year 2262 could not be stored; saturating it would turn the limit off.
+            Wait::Never
+        } else if needed <= self.tolerance {
+            Wait::Ready
+        } else {
+            Wait::After(Nanos::from_nanos(needed - self.tolerance))
+        }
+    }
+
+    #[inline]
+    fn charge(&mut self, cost: Cost) {
+        self.ahead = self.ahead.saturating_add(cost.get().saturating_mul(self.emission));
+    }
+
+    fn refund(&mut self, cost: Cost) {
+        self.ahead = self.ahead.saturating_sub(cost.get().saturating_mul(self.emission));
+    }
+
+    #[inline]
+    fn limit(&self) -> u64 {
+        self.burst
+    }
+
+    #[inline]
+    fn remaining(&self) -> u64 {
+        self.tolerance.min(self.horizon()).saturating_sub(self.ahead) / self.emission.max(1)
+    }
+
+    #[inline]
+    fn reset_after(&self) -> Nanos {
+        Nanos::from_nanos(self.ahead)
+    }
+
+    #[inline]
+    fn was_repaired(&self) -> bool {
+        self.repaired
+    }
+}

@@ -1,0 +1,105 @@
+//! The leaky bucket as a meter. State: a level as a double, and the instant it was read at.
+//!
+//! The mirror of the token bucket: what drains there is what refills here.
+
+use super::token_bucket::{EPSILON, Flow, exact, floor};
+use super::{View, Wait};
+use crate::{Cost, Nanos, Quota, Timestamp};
+
+/// How full the bucket was, and when.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct State {
+    /// The level at `last`.
+    pub level: f64,
+    /// When it was read.
+    pub last: Timestamp,
+}
+
+/// The bucket as seen from now.
+#[derive(Clone, Copy, Debug)]
+pub struct LeakyBucketView {
+    flow: Flow,
+    /// The level at `flow.last`, as it is or would be stored.
+    stored: f64,
+    capacity: u64,
+}
+
+impl LeakyBucketView {
+    /// The state as it stands at `now`.
+    pub fn at(quota: &Quota, state: Option<State>, now: Timestamp) -> Self {
+        let capacity = quota.burst();
+        let full = exact(capacity);
+        let (stored, last) = match state {
+            Some(State { level, last }) if level.is_finite() => (level.clamp(0.0, full), last),
+            // A level that is no number holds no room.
+            Some(State { last, .. }) => (full, last),
+            None => (0.0, now),
+        };
+        LeakyBucketView { flow: Flow::at(quota, last, now), stored, capacity }
+    }
+
+    /// The state to store; none when the bucket is empty.
+    pub fn state(&self) -> Option<State> {
+        let level = self.level();
+        (level > 0.0).then(|| State { level, last: self.flow.effective_now() })
+    }
+
+    fn level(&self) -> f64 {
+        self.level_after(self.flow.elapsed())
+    }
+
+    fn level_after(&self, elapsed: u64) -> f64 {
+        (self.stored - self.flow.moved(elapsed)).max(0.0)
+    }
+
+    fn fits(&self, level: f64, cost: Cost) -> bool {
+        level + exact(cost.get()) <= exact(self.capacity) + EPSILON
+    }
+
+    fn set(&mut self, level: f64) {
+        self.stored = level;
+        self.flow.restart();
+    }
+}
+
+impl View for LeakyBucketView {
+    fn wait_for(&self, cost: Cost) -> Wait {
+        if cost.get() > self.capacity {
+            return Wait::Never;
+        }
+        if self.fits(self.level(), cost) {
+            return Wait::Ready;
+        }
+        let surplus = self.stored + exact(cost.get()) - exact(self.capacity) - EPSILON;
+        let wait = self.flow.time_until(surplus, |elapsed| self.fits(self.level_after(elapsed), cost));
+        wait.map_or(Wait::Never, Wait::After)
+    }
+
+    fn charge(&mut self, cost: Cost) {
+        // Within epsilon of the brim is the brim.
+        self.set((self.level() + exact(cost.get())).min(exact(self.capacity)));
+    }
+
+    fn refund(&mut self, cost: Cost) {
+        self.set((self.level() - exact(cost.get())).max(0.0));
+    }
+
+    fn limit(&self) -> u64 {
+        self.capacity
+    }
+
+    fn remaining(&self) -> u64 {
+        floor(exact(self.capacity) - self.level() + EPSILON)
+    }
+
+    fn reset_after(&self) -> Nanos {
+        if self.level() <= 0.0 {
+            return Nanos::ZERO;
+        }
+        self.flow.time_until(self.stored, |elapsed| self.level_after(elapsed) <= 0.0).unwrap_or(Nanos::MAX)
+    }
+
+    fn was_repaired(&self) -> bool {
+        self.flow.repaired
+    }
+}

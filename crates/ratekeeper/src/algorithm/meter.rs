@@ -1,0 +1,137 @@
+//! A view whose algorithm is known only at run time.
+
+use std::fmt;
+
+use super::fixed_window::FixedWindowView;
+use super::gcra::GcraView;
+use super::leaky_bucket::LeakyBucketView;
+use super::sliding_log::SlidingLogView;
+use super::sliding_window::SlidingWindowView;
+use super::token_bucket::TokenBucketView;
+use super::{Algorithm, View, Wait};
+use crate::state::State;
+use crate::{Cost, Nanos, Quota, Timestamp};
+
+/// The view of whichever algorithm the quota names.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "each variant is the view of its name")]
+pub enum Meter<'a> {
+    Gcra(GcraView),
+    TokenBucket(TokenBucketView),
+    LeakyBucket(LeakyBucketView),
+    FixedWindow(FixedWindowView),
+    SlidingWindow(SlidingWindowView),
+    SlidingLog(SlidingLogView<'a>),
+}
+
+impl<'a> Meter<'a> {
+    /// The state as it stands at `now`; none is a fresh key.
+    pub fn at(quota: &Quota, state: Option<&'a State>, now: Timestamp) -> Result<Self, Mismatch> {
+        macro_rules! view {
+            ($variant:ident, $view:ident, $state:ident => $value:expr) => {
+                match state {
+                    None => Meter::$variant($view::at(quota, None, now)),
+                    Some(State::$variant($state)) => Meter::$variant($view::at(quota, Some($value), now)),
+                    Some(other) => {
+                        return Err(Mismatch { wanted: quota.algorithm(), found: other.algorithm() })
+                    }
+                }
+            };
+        }
+        Ok(match quota.algorithm() {
+            Algorithm::Gcra => view!(Gcra, GcraView, state => *state),
+            Algorithm::TokenBucket => view!(TokenBucket, TokenBucketView, state => *state),
+            Algorithm::LeakyBucket => view!(LeakyBucket, LeakyBucketView, state => *state),
+            Algorithm::FixedWindow(_) => view!(FixedWindow, FixedWindowView, state => *state),
+            Algorithm::SlidingWindow => view!(SlidingWindow, SlidingWindowView, state => *state),
+            Algorithm::SlidingLog => view!(SlidingLog, SlidingLogView, state => state),
+            Algorithm::Concurrency => {
+                return Err(Mismatch { wanted: Algorithm::Concurrency, found: Algorithm::Concurrency });
+            }
+        })
+    }
+
+    /// The state to store; none when it equals a fresh key's.
+    pub fn to_state(&self) -> Option<State> {
+        match self {
+            Meter::Gcra(view) => view.state().map(State::Gcra),
+            Meter::TokenBucket(view) => view.state().map(State::TokenBucket),
+            Meter::LeakyBucket(view) => view.state().map(State::LeakyBucket),
+            Meter::FixedWindow(view) => view.state().map(State::FixedWindow),
+            Meter::SlidingWindow(view) => view.state().map(State::SlidingWindow),
+            Meter::SlidingLog(view) => view.state().map(State::SlidingLog),
+        }
+    }
+}
+
+/// Answers a question with whichever view it is.
+macro_rules! each {
+    ($meter:expr, $view:ident => $answer:expr) => {
+        match $meter {
+            Meter::Gcra($view) => $answer,
+            Meter::TokenBucket($view) => $answer,
+            Meter::LeakyBucket($view) => $answer,
+            Meter::FixedWindow($view) => $answer,
+            Meter::SlidingWindow($view) => $answer,
+            Meter::SlidingLog($view) => $answer,
+        }
+    };
+}
+
+impl View for Meter<'_> {
+    fn wait_for(&self, cost: Cost) -> Wait {
+        each!(self, view => view.wait_for(cost))
+    }
+
+    fn charge(&mut self, cost: Cost) {
+        each!(self, view => view.charge(cost));
+    }
+
+    fn refund(&mut self, cost: Cost) {
+        each!(self, view => view.refund(cost));
+    }
+
+    fn limit(&self) -> u64 {
+        each!(self, view => view.limit())
+    }
+
+    fn remaining(&self) -> u64 {
+        each!(self, view => view.remaining())
+    }
+
+    fn reset_after(&self) -> Nanos {
+        each!(self, view => view.reset_after())
+    }
+
+    fn was_repaired(&self) -> bool {
+        each!(self, view => view.was_repaired())
+    }
+}
+
+/// The state was written by another algorithm than the quota's, or the quota is one that no stored state decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Mismatch {
+    /// The quota's algorithm.
+    pub wanted: Algorithm,
+    /// The state's.
+    pub found: Algorithm,
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.wanted == Algorithm::Concurrency {
+            return f.write_str(
+                "algorithm: concurrent; what is in flight is held by permits, not by stored state",
+            );
+        }
+        let (wanted, found) = (self.wanted.word(), self.found.word());
+        write!(
+            f,
+            "state: written by `{found}`; the quota is decided by `{wanted}`: reset the key or rename the rule"
+        )
+    }
+}
+
+impl std::error::Error for Mismatch {}

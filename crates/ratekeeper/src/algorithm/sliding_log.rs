@@ -1,0 +1,309 @@
+//! The sliding window log. State: the instant and cost of everything that passed within the window. Exact.
+//!
+//! Each entry carries the running total of all costs up to it, so that what lies in the window, and when enough of
+//! it will have left, are found by bisection. Totals wrap, differences of totals do not: what lies within one
+//! window is at most the limit.
+
+use std::collections::VecDeque;
+
+use super::{View, Wait};
+use crate::{Cost, Nanos, Quota, Timestamp};
+
+/// Everything that passed, oldest first, instants ascending.
+#[derive(Clone, Debug, Default)]
+pub struct State {
+    /// The running total before the first entry.
+    base: u64,
+    entries: VecDeque<Entry>,
+}
+
+/// One instant at which something passed.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    at: Timestamp,
+    /// The costs of this entry and all before it, modulo 2^64.
+    total: u64,
+}
+
+impl State {
+    /// Adds an entry. An instant before the last one counts as that one: order is what everything here rests on.
+    pub fn push(&mut self, at: Timestamp, cost: u64) {
+        let total = self.total_before(self.entries.len()).wrapping_add(cost);
+        match self.entries.back_mut() {
+            Some(last) if last.at >= at => last.total = total,
+            _ => self.entries.push_back(Entry { at, total }),
+        }
+    }
+
+    /// The entries, oldest first: instants and costs.
+    pub fn entries(&self) -> impl ExactSizeIterator<Item = (Timestamp, u64)> + '_ {
+        self.entries
+            .iter()
+            .enumerate()
+            .map(|(i, entry)| (entry.at, entry.total.wrapping_sub(self.total_before(i))))
+    }
+
+    /// How many instants are remembered.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// True if nothing is remembered.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    fn total_before(&self, index: usize) -> u64 {
+        match index.checked_sub(1) {
+            Some(previous) => self.entries[previous].total,
+            None => self.base,
+        }
+    }
+}
+
+impl PartialEq for State {
+    fn eq(&self, other: &Self) -> bool {
+        self.entries().eq(other.entries())
+    }
+}
+
+impl Eq for State {}
+
+impl FromIterator<(Timestamp, u64)> for State {
+    fn from_iter<I: IntoIterator<Item = (Timestamp, u64)>>(entries: I) -> Self {
+        let mut state = State::default();
+        entries.into_iter().for_each(|(at, cost)| state.push(at, cost));
+        state
+    }
+}
+
+/// The log as seen from now. Changes are noted here, and made by [`write_to`](SlidingLogView::write_to).
+#[derive(Clone, Copy, Debug)]
+pub struct SlidingLogView<'a> {
+    limit: u64,
+    window: Nanos,
+    now: Timestamp,
+    log: Option<&'a State>,
+    edit: Edit,
+}
+
+/// What is to become of a log: a prefix has left the window, a suffix may be given back, a cost may be added.
+#[derive(Clone, Copy, Debug)]
+struct Edit {
+    /// No instant is believed that lies further ahead than this: one window from now.
+    furthest: Timestamp,
+    /// The later of now and the last entry.
+    effective_now: Timestamp,
+    /// How many of the oldest entries have left the window.
+    expired: usize,
+    /// The running total before the first that has not.
+    base: u64,
+    /// The cost of the entries that stay.
+    kept: u64,
+    /// The cost to be added at the effective now.
+    added: u64,
+    repaired: bool,
+}
+
+impl<'a> SlidingLogView<'a> {
+    /// The state as it stands at `now`.
+    pub fn at(quota: &Quota, log: Option<&'a State>, now: Timestamp) -> Self {
+        let (limit, window) = (quota.burst(), quota.period());
+        let furthest = now + window;
+        let last = log.and_then(|log| log.entries.back()).copied();
+        let effective_now = last.map_or(now, |last| last.at.min(furthest).max(now));
+        let (mut expired, mut base) = (0, 0);
+        if let Some(log) = log {
+            // An entry exactly one window old still counts.
+            expired = log.entries.partition_point(|entry| effective_now.since(entry.at) > window);
+            base = log.total_before(expired);
+        }
+        let kept = last.map_or(0, |last| last.total.wrapping_sub(base));
+        let repaired = last.is_some_and(|last| last.at > furthest);
+        let edit = Edit { furthest, effective_now, expired, base, kept, added: 0, repaired };
+        SlidingLogView { limit, window, now, log, edit }
+    }
+
+    /// The state to store; none when nothing counts.
+    pub fn state(&self) -> Option<State> {
+        let mut log = self.log.cloned().unwrap_or_default();
+        self.write_to(&mut log);
+        (!log.is_empty()).then_some(log)
+    }
+
+    /// Makes the noted changes. `log` must be the one that this is a view of.
+    pub fn write_to(&self, log: &mut State) {
+        self.edit.apply(log);
+    }
+
+    /// The changes, freed from the log that they are about, so that it can be borrowed to make them.
+    pub(crate) fn into_edit(self) -> LogEdit {
+        LogEdit(self.edit)
+    }
+
+    fn used(&self) -> u64 {
+        self.edit.kept.saturating_add(self.edit.added)
+    }
+
+    /// When the entry at which the costs that stay sum up to `amount` or more leaves the window.
+    fn leaves(&self, amount: u64) -> Timestamp {
+        let Edit { furthest, effective_now, expired, base, kept, .. } = self.edit;
+        let entries = self.log.map(|log| &log.entries).filter(|_| amount <= kept);
+        let at = entries.and_then(|entries| {
+            let sums_up = |entry: &Entry| entry.total.wrapping_sub(base) >= amount;
+            let first = entries.range(expired..).position_by_bisection(sums_up);
+            entries.get(expired + first)
+        });
+        let at = at.map_or(effective_now, |entry| entry.at.min(furthest));
+        at + self.window + Nanos::from_nanos(1)
+    }
+}
+
+/// The edit of a view that has let go of its log.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LogEdit(Edit);
+
+impl LogEdit {
+    pub(crate) fn apply(&self, log: &mut State) {
+        self.0.apply(log);
+    }
+}
+
+impl Edit {
+    fn apply(&self, log: &mut State) {
+        log.entries.drain(..self.expired.min(log.entries.len()));
+        log.base = self.base;
+        while let Some(last) = log.entries.len().checked_sub(1) {
+            if log.total_before(last).wrapping_sub(self.base) < self.kept {
+                break;
+            }
+            log.entries.pop_back();
+        }
+        if let Some(last) = log.entries.back_mut() {
+            last.total = self.base.wrapping_add(self.kept);
+        }
+        if self.repaired {
+            let entries = std::mem::take(&mut log.entries);
+            let mut before = log.base;
+            for Entry { at, total } in entries {
+                log.push(at.min(self.furthest), total.wrapping_sub(before));
+                before = total;
+            }
+        }
+        if self.added > 0 {
+            log.push(self.effective_now, self.added);
+        }
+    }
+}
+
+impl View for SlidingLogView<'_> {
+    fn wait_for(&self, cost: Cost) -> Wait {
+        if cost.get() > self.limit {
+            return Wait::Never;
+        }
+        let wanted = self.used().saturating_add(cost.get());
+        match wanted.checked_sub(self.limit) {
+            None | Some(0) => Wait::Ready,
+            Some(too_much) => Wait::After(self.leaves(too_much).since(self.now)),
+        }
+    }
+
+    fn charge(&mut self, cost: Cost) {
+        self.edit.added = self.edit.added.saturating_add(cost.get());
+    }
+
+    fn refund(&mut self, cost: Cost) {
+        // The newest first: that is what a caller has just taken.
+        let from_added = cost.get().min(self.edit.added);
+        self.edit.added -= from_added;
+        self.edit.kept = self.edit.kept.saturating_sub(cost.get() - from_added);
+    }
+
+    fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    fn remaining(&self) -> u64 {
+        self.limit.saturating_sub(self.used())
+    }
+
+    fn reset_after(&self) -> Nanos {
+        match self.used() {
+            0 => Nanos::ZERO,
+            used => self.leaves(used).since(self.now),
+        }
+    }
+
+    fn was_repaired(&self) -> bool {
+        self.edit.repaired
+    }
+}
+
+/// Bisection over a part of a deque.
+trait Bisect<T> {
+    /// How many at the front do not satisfy a predicate that stays true once it is.
+    fn position_by_bisection(self, holds: impl Fn(&T) -> bool) -> usize;
+}
+
+impl<T> Bisect<T> for std::collections::vec_deque::Iter<'_, T> {
+    fn position_by_bisection(self, holds: impl Fn(&T) -> bool) -> usize {
+        let (mut low, mut high) = (0, self.len());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            // `nth` on a deque's iterator is constant time.
+            if self.clone().nth(middle).is_some_and(&holds) {
+                high = middle;
+            } else {
+                low = middle + 1;
+            }
+        }
+        low
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::take;
+    use super::*;
+
+    fn quota() -> Quota {
+        "3 per 10s log".parse().unwrap()
+    }
+
+    #[test]
+    fn an_entry_exactly_one_window_old_still_counts() {
+        let start = Timestamp::from_secs(100);
+        let mut view = SlidingLogView::at(&quota(), None, start);
+        take(&mut view, Cost::new(3));
+        let log = view.state();
+        let at = |later| SlidingLogView::at(&quota(), log.as_ref(), start + later);
+        assert_eq!(at(Nanos::from_secs(10)).remaining(), 0);
+        assert_eq!(at(Nanos::from_nanos(10_000_000_001)).remaining(), 3);
+        assert_eq!(
+            take(&mut at(Nanos::ZERO), Cost::ONE).retry_after,
+            Some(Nanos::from_nanos(10_000_000_001))
+        );
+    }
+
+    #[test]
+    fn a_refund_takes_the_newest_first() {
+        let log: State = [(Timestamp::from_secs(1), 1), (Timestamp::from_secs(2), 2)].into_iter().collect();
+        let mut view = SlidingLogView::at(&quota(), Some(&log), Timestamp::from_secs(3));
+        view.refund(Cost::ONE);
+        let left: Vec<_> = view.state().unwrap().entries().collect();
+        assert_eq!(left, [(Timestamp::from_secs(1), 1), (Timestamp::from_secs(2), 1)]);
+        view.refund(Cost::new(u64::MAX));
+        assert_eq!(view.state(), None);
+    }
+
+    #[test]
+    fn running_totals_may_wrap() {
+        let mut log = State { base: u64::MAX - 1, entries: VecDeque::new() };
+        log.push(Timestamp::from_secs(1), 2);
+        log.push(Timestamp::from_secs(2), 1);
+        let view = SlidingLogView::at(&quota(), Some(&log), Timestamp::from_secs(3));
+        assert_eq!(view.remaining(), 0);
+        assert_eq!(view.wait_for(Cost::new(2)), Wait::After(Nanos::from_nanos(8_000_000_001)));
+        assert_eq!(log.entries().map(|(_, cost)| cost).collect::<Vec<_>>(), [2, 1]);
+    }
+}

@@ -1,0 +1,192 @@
+//! The sliding window counter. State: the counts of the previous and the current slot, and where the latter began.
+//!
+//! The estimate of what passed in the last window is `previous × (1 − elapsed / window) + current`: all of this
+//! slot, and of the previous one the part that the window still overlaps. It is never evaluated as a fraction:
+//! everything is multiplied by the window, in 128 bits.
+
+use super::{View, Wait};
+use crate::{Cost, Nanos, Quota, Timestamp};
+
+/// The counts of two neighbouring slots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct State {
+    /// What passed in the slot before.
+    pub previous: u64,
+    /// What passed in the slot that began at `start`.
+    pub current: u64,
+    /// The first instant of the current slot.
+    pub start: Timestamp,
+}
+
+/// The two slots as seen from now.
+#[derive(Clone, Copy, Debug)]
+pub struct SlidingWindowView {
+    limit: u64,
+    window: u64,
+    now: Timestamp,
+    previous: u64,
+    current: u64,
+    start: Timestamp,
+    /// How far now is into the current slot; zero while the clock is behind it.
+    elapsed: u64,
+    repaired: bool,
+}
+
+impl SlidingWindowView {
+    /// The state as it stands at `now`. Slots advance by whole windows; when nothing is left of either count, the
+    /// key is a fresh one, whose first slot begins now.
+    pub fn at(quota: &Quota, state: Option<State>, now: Timestamp) -> Self {
+        let (limit, window) = (quota.burst(), quota.period().as_nanos());
+        let fresh = SlidingWindowView {
+            limit,
+            window,
+            now,
+            previous: 0,
+            current: 0,
+            start: now,
+            elapsed: 0,
+            repaired: false,
+        };
+        let Some(state) = state else { return fresh };
+        let furthest = now + quota.period();
+        let since = now.since(state.start).as_nanos();
+        let slots = since / window;
+        let (previous, current) = match slots {
+            0 => (state.previous.min(limit), state.current.min(limit)),
+            1 => (state.current.min(limit), 0),
+            _ => (0, 0),
+        };
+        if previous == 0 && current == 0 {
+            return fresh;
+        }
+        SlidingWindowView {
+            previous,
+            current,
+            start: state.start.min(furthest) + Nanos::from_nanos(slots * window),
+            elapsed: since % window,
+            repaired: state.start > furthest,
+            ..fresh
+        }
+    }
+
+    /// The state to store; none when nothing counts.
+    pub fn state(&self) -> Option<State> {
+        let state = State { previous: self.previous, current: self.current, start: self.start };
+        (state.previous > 0 || state.current > 0).then_some(state)
+    }
+
+    /// The estimate, times the window. Counts and window are below 2^63: nothing overflows.
+    fn scaled_estimate(&self) -> u128 {
+        let overlap = self.window - self.elapsed;
+        u128::from(self.previous) * u128::from(overlap) + u128::from(self.current) * u128::from(self.window)
+    }
+
+    /// The time from now until `elapsed` nanoseconds after the start of the slot `slots` ahead.
+    fn until(&self, slots: u64, elapsed: u64) -> Nanos {
+        let behind = self.start.since(self.now);
+        let ahead = self.window.saturating_mul(slots).saturating_add(elapsed) - self.elapsed;
+        behind.saturating_add(Nanos::from_nanos(ahead))
+    }
+}
+
+/// How far into a slot `previous` must have faded for `room` above the current count to suffice: the least
+/// `elapsed` with `previous · (window − elapsed) < room · window`, or the window's length if the slot is too short.
+fn faded(previous: u64, room: u64, window: u64) -> u64 {
+    if room == 0 {
+        return window;
+    }
+    if previous == 0 {
+        return 0;
+    }
+    // overlap < room · window / previous, so at most the next whole number below.
+    let overlap = (u128::from(room) * u128::from(window)).div_ceil(u128::from(previous)) - 1;
+    window.saturating_sub(u64::try_from(overlap).unwrap_or(u64::MAX))
+}
+
+impl View for SlidingWindowView {
+    fn wait_for(&self, cost: Cost) -> Wait {
+        let cost = cost.get();
+        if cost > self.limit {
+            return Wait::Never;
+        }
+        if cost <= self.remaining() {
+            return Wait::Ready;
+        }
+        // `estimate + (cost − 1) < limit` asks for room of `limit − cost + 1` above whatever counts.
+        let room = self.limit - cost + 1;
+        let in_this = faded(self.previous, room.saturating_sub(self.current), self.window);
+        if in_this < self.window {
+            return Wait::After(self.until(0, in_this));
+        }
+        let in_next = faded(self.current, room, self.window);
+        if in_next < self.window {
+            return Wait::After(self.until(1, in_next));
+        }
+        Wait::After(self.until(2, 0))
+    }
+
+    fn charge(&mut self, cost: Cost) {
+        self.current = self.current.saturating_add(cost.get());
+    }
+
+    fn refund(&mut self, cost: Cost) {
+        // What this slot did not take, the one before did.
+        let from_current = cost.get().min(self.current);
+        self.current -= from_current;
+        self.previous = self.previous.saturating_sub(cost.get() - from_current);
+    }
+
+    fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    fn remaining(&self) -> u64 {
+        let whole = u128::from(self.limit) * u128::from(self.window);
+        let left = whole.saturating_sub(self.scaled_estimate()).div_ceil(u128::from(self.window));
+        u64::try_from(left).unwrap_or(self.limit)
+    }
+
+    fn reset_after(&self) -> Nanos {
+        match (self.previous, self.current) {
+            (0, 0) => Nanos::ZERO,
+            (_, 0) => self.until(1, 0),
+            _ => self.until(2, 0),
+        }
+    }
+
+    fn was_repaired(&self) -> bool {
+        self.repaired
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::take;
+    use super::*;
+
+    #[test]
+    fn the_previous_slot_fades() {
+        let quota: Quota = "10 per 10s sliding".parse().unwrap();
+        let start = Timestamp::from_secs(100);
+        let mut view = SlidingWindowView::at(&quota, None, start);
+        assert!(take(&mut view, Cost::new(10)).allowed);
+        let full = view.state();
+        // At 15 s half of the ten has faded: an estimate of 5.
+        let view = SlidingWindowView::at(&quota, full, start + Nanos::from_secs(15));
+        assert_eq!(view.remaining(), 5);
+        assert_eq!(view.reset_after(), Nanos::from_secs(5));
+        let view = SlidingWindowView::at(&quota, full, start + Nanos::from_secs(20));
+        assert_eq!((view.remaining(), view.reset_after(), view.state()), (10, Nanos::ZERO, None));
+    }
+
+    #[test]
+    fn the_wait_may_end_in_the_next_slot() {
+        let quota: Quota = "10 per 10s sliding".parse().unwrap();
+        let start = Timestamp::from_secs(100);
+        let mut view = SlidingWindowView::at(&quota, None, start);
+        take(&mut view, Cost::new(10));
+        // The first ten fade only from 10 s on; room for one is there as soon as any of it has.
+        assert_eq!(take(&mut view, Cost::ONE).retry_after, Some(Nanos::from_nanos(10_000_000_001)));
+        assert_eq!(take(&mut view, Cost::new(10)).retry_after, Some(Nanos::from_nanos(19_000_000_001)));
+    }
+}

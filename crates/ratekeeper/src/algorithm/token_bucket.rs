@@ -1,0 +1,201 @@
+//! The token bucket. State: tokens as a double, and the instant they were counted at.
+//!
+//! The order of the floating-point operations is part of the contract: a script in another language that does the
+//! same operations gets the same bits.
+
+use super::solve::first_instant;
+use super::{View, Wait};
+use crate::{Cost, Nanos, Quota, Timestamp};
+
+/// A token is there if this little of it is missing: 29 tokens at 100 a second are there after 290 ms, although
+/// the doubles say 28.999999999999996.
+pub const EPSILON: f64 = 1e-9;
+
+/// How many tokens there were, and when.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct State {
+    /// Tokens at `last`.
+    pub tokens: f64,
+    /// When they were counted.
+    pub last: Timestamp,
+}
+
+/// The bucket as seen from now.
+#[derive(Clone, Copy, Debug)]
+pub struct TokenBucketView {
+    flow: Flow,
+    /// Tokens at `flow.last`, as they are or would be stored.
+    stored: f64,
+    capacity: u64,
+}
+
+impl TokenBucketView {
+    /// The state as it stands at `now`.
+    pub fn at(quota: &Quota, state: Option<State>, now: Timestamp) -> Self {
+        let capacity = quota.burst();
+        let full = exact(capacity);
+        let (stored, last) = match state {
+            Some(State { tokens, last }) if tokens.is_finite() => (tokens.min(full), last),
+            // Tokens that are no number are no tokens.
+            Some(State { last, .. }) => (0.0, last),
+            None => (full, now),
+        };
+        TokenBucketView { flow: Flow::at(quota, last, now), stored, capacity }
+    }
+
+    /// The state to store; none when the bucket is full.
+    pub fn state(&self) -> Option<State> {
+        let tokens = self.tokens();
+        (tokens < exact(self.capacity)).then(|| State { tokens, last: self.flow.effective_now() })
+    }
+
+    fn tokens(&self) -> f64 {
+        self.tokens_after(self.flow.elapsed)
+    }
+
+    fn tokens_after(&self, elapsed: u64) -> f64 {
+        exact(self.capacity).min(self.stored + self.flow.moved(elapsed))
+    }
+
+    /// The time from now until there are `tokens`.
+    fn time_to(&self, tokens: f64) -> Option<Nanos> {
+        self.flow.time_until(tokens - self.stored, |elapsed| self.tokens_after(elapsed) >= tokens)
+    }
+
+    fn set(&mut self, tokens: f64) {
+        self.stored = tokens;
+        self.flow.restart();
+    }
+}
+
+impl View for TokenBucketView {
+    fn wait_for(&self, cost: Cost) -> Wait {
+        if cost.get() > self.capacity {
+            return Wait::Never;
+        }
+        let enough = exact(cost.get()) - EPSILON;
+        if self.tokens() >= enough {
+            return Wait::Ready;
+        }
+        self.time_to(enough).map_or(Wait::Never, Wait::After)
+    }
+
+    fn charge(&mut self, cost: Cost) {
+        // Within epsilon of enough is enough, and leaves nothing rather than less than nothing.
+        let left = self.tokens() - exact(cost.get());
+        self.set(if left < 0.0 && left >= -EPSILON { 0.0 } else { left });
+    }
+
+    fn refund(&mut self, cost: Cost) {
+        self.set(exact(self.capacity).min(self.tokens() + exact(cost.get())));
+    }
+
+    fn limit(&self) -> u64 {
+        self.capacity
+    }
+
+    fn remaining(&self) -> u64 {
+        floor(self.tokens() + EPSILON)
+    }
+
+    fn reset_after(&self) -> Nanos {
+        if self.tokens() >= exact(self.capacity) {
+            return Nanos::ZERO;
+        }
+        self.time_to(exact(self.capacity)).unwrap_or(Nanos::MAX)
+    }
+
+    fn was_repaired(&self) -> bool {
+        self.flow.repaired
+    }
+}
+
+/// Something that moves at a constant rate since an instant: tokens that come, a level that goes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Flow {
+    rate: f64,
+    now: Timestamp,
+    /// The stored instant, but never more than one refill ahead of now.
+    last: Timestamp,
+    /// Nanoseconds from `last` to the effective now; zero while the clock is behind `last`.
+    elapsed: u64,
+    pub(super) repaired: bool,
+}
+
+impl Flow {
+    pub(super) fn at(quota: &Quota, last: Timestamp, now: Timestamp) -> Self {
+        let furthest = now + quota.refill_time();
+        let repaired = last > furthest;
+        let last = last.min(furthest);
+        Flow { rate: quota.rate(), now, last, elapsed: now.since(last).as_nanos(), repaired }
+    }
+
+    pub(super) fn elapsed(&self) -> u64 {
+        self.elapsed
+    }
+
+    /// `max(now, last)`.
+    pub(super) fn effective_now(&self) -> Timestamp {
+        self.now.max(self.last)
+    }
+
+    /// How much has moved after `elapsed` nanoseconds.
+    #[expect(clippy::cast_precision_loss, reason = "exact below 2^53 ns, 104 days, and monotone beyond")]
+    pub(super) fn moved(&self, elapsed: u64) -> f64 {
+        elapsed as f64 * self.rate / 1e9
+    }
+
+    /// What has moved is accounted for: the flow starts again at the effective now.
+    pub(super) fn restart(&mut self) {
+        self.last = self.effective_now();
+        self.elapsed = 0;
+    }
+
+    /// The time from now until `reached` is true of the elapsed time, given that it is when about `amount` has
+    /// moved. Counts the time until the clock gets to `last`, if it is behind.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a guess, clamped by the cast"
+    )]
+    pub(super) fn time_until(&self, amount: f64, reached: impl Fn(u64) -> bool) -> Option<Nanos> {
+        let guess = (amount * 1e9 / self.rate).ceil() as u64;
+        let instant = first_instant(guess, u64::MAX, reached)?;
+        Some(
+            self.last.since(self.now).saturating_add(Nanos::from_nanos(instant.saturating_sub(self.elapsed))),
+        )
+    }
+}
+
+/// A whole number as a double; exact up to 2^53, which capacities do not exceed.
+#[expect(clippy::cast_precision_loss, reason = "see above; a larger cost is refused before it counts")]
+pub(super) fn exact(whole: u64) -> f64 {
+    whole as f64
+}
+
+/// The whole part of a number of tokens; nothing for less than nothing.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the cast saturates at both ends"
+)]
+pub(super) fn floor(tokens: f64) -> u64 {
+    tokens.floor() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::take;
+    use super::*;
+
+    #[test]
+    fn twenty_nine_tokens_are_there_after_290_milliseconds() {
+        let quota: Quota = "100/s bucket".parse().unwrap();
+        let start = Timestamp::from_secs(1_761_884_055);
+        let empty = State { tokens: 0.0, last: start };
+        let mut view = TokenBucketView::at(&quota, Some(empty), start + Nanos::from_millis(290));
+        assert!(take(&mut view, Cost::new(29)).allowed);
+        let mut early = TokenBucketView::at(&quota, Some(empty), start + Nanos::from_nanos(289_999_999));
+        assert_eq!(take(&mut early, Cost::new(29)).retry_after, Some(Nanos::from_nanos(1)));
+    }
+}

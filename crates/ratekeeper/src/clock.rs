@@ -1,0 +1,44 @@
+//! The clock of a process: monotonic, anchored once to the wall clock.
+
+use std::fmt;
+use std::sync::OnceLock;
+use std::time::{Instant, SystemTime};
+
+use crate::port::Clock;
+use crate::{Nanos, Timestamp};
+
+/// The clock to use in process. It never steps: it was set by the wall clock when the process first asked, and has
+/// counted by itself since.
+///
+/// Every copy tells the same time.
+#[derive(Clone, Copy, Default)]
+pub struct MonotonicClock;
+
+static ANCHOR: OnceLock<(Instant, Timestamp)> = OnceLock::new();
+
+impl Clock for MonotonicClock {
+    #[inline]
+    fn now(&self) -> Timestamp {
+        let (start, wall) = *ANCHOR.get_or_init(|| (Instant::now(), Timestamp::from(SystemTime::now())));
+        wall + Nanos::from(start.elapsed())
+    }
+}
+
+impl fmt::Debug for MonotonicClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MonotonicClock")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn agrees_with_the_wall_clock_and_never_steps_back() {
+        let first = MonotonicClock.now();
+        let wall = Timestamp::from(SystemTime::now());
+        assert!(wall.since(first).max(first.since(wall)) < Nanos::from_secs(60));
+        assert!(MonotonicClock.now() >= first);
+    }
+}

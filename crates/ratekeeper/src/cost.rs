@@ -1,0 +1,50 @@
+//! How much one request takes.
+
+use std::fmt;
+
+/// How much one request takes of a quota; one unless said otherwise.
+///
+/// A cost of [zero](Cost::PEEK) asks without taking: it never writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Cost(u64);
+
+impl Cost {
+    /// The cost of an ordinary request.
+    pub const ONE: Cost = Cost(1);
+    /// Asks, takes nothing, writes nothing.
+    pub const PEEK: Cost = Cost(0);
+
+    /// A cost of `units`.
+    pub const fn new(units: u64) -> Self {
+        Cost(units)
+    }
+
+    /// The number of units.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl Default for Cost {
+    fn default() -> Self {
+        Cost::ONE
+    }
+}
+
+impl From<u64> for Cost {
+    fn from(units: u64) -> Self {
+        Cost(units)
+    }
+}
+
+impl From<u32> for Cost {
+    fn from(units: u32) -> Self {
+        Cost(units.into())
+    }
+}
+
+impl fmt::Display for Cost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}

@@ -1,0 +1,268 @@
+//! Where every quota is checked, whoever asks for it.
+
+use super::{Quota, QuotaError};
+use crate::Nanos;
+use crate::algorithm::{Algorithm, Anchor};
+
+/// A quota in the making; [`build`](QuotaBuilder::build) checks it.
+#[derive(Clone, Debug)]
+#[must_use = "a builder is not a quota yet: call `build`"]
+pub struct QuotaBuilder {
+    count: i128,
+    period: Nanos,
+    burst: Option<i128>,
+    log_bound: u32,
+    algorithm: Algorithm,
+}
+
+impl QuotaBuilder {
+    pub(super) fn new(count: i128, period: Nanos) -> Self {
+        QuotaBuilder {
+            count,
+            period,
+            burst: None,
+            log_bound: Quota::DEFAULT_LOG_BOUND,
+            algorithm: Algorithm::Gcra,
+        }
+    }
+
+    /// The capacity; the count unless said otherwise.
+    pub fn burst(mut self, burst: impl Into<i128>) -> Self {
+        self.burst = Some(burst.into());
+        self
+    }
+
+    /// What decides; GCRA unless said otherwise.
+    pub fn algorithm(mut self, algorithm: Algorithm) -> Self {
+        self.algorithm = algorithm;
+        self
+    }
+
+    /// How many entries a sliding window log may need for one key.
+    pub fn log_bound(mut self, entries: u32) -> Self {
+        self.log_bound = entries;
+        self
+    }
+
+    /// The quota, if it can be honoured.
+    pub fn build(self) -> Result<Quota, QuotaError> {
+        let count = whole("count", self.count)?;
+        if self.algorithm == Algorithm::Concurrency {
+            return self.build_concurrent(count);
+        }
+        let period = self.build_period()?;
+        if count > period.as_nanos() {
+            let remedy = "at most 1000000000 per second can be told apart";
+            return Err(QuotaError::range("count", format!("{count} per {period}"), remedy));
+        }
+        let burst = match self.burst {
+            Some(burst) => whole("burst", burst)?,
+            None => count,
+        };
+        self.check_algorithm(count, burst)?;
+        let emission = Nanos::from_nanos(period.as_nanos().div_ceil(count));
+        let refill = self.build_refill("burst", burst, emission)?;
+        let log_bound = self.log_bound;
+        Ok(Quota { count, period, burst, emission, refill, log_bound, algorithm: self.algorithm })
+    }
+
+    fn build_concurrent(self, count: u64) -> Result<Quota, QuotaError> {
+        if let Some(burst) = self.burst {
+            let remedy = "a concurrency limit has no burst: it is its own capacity";
+            return Err(QuotaError::conflict("burst", burst, remedy));
+        }
+        if !self.period.is_zero() {
+            let remedy = "a concurrency limit has no period: write `32 concurrent`";
+            return Err(QuotaError::conflict("period", self.period, remedy));
+        }
+        Ok(Quota {
+            count,
+            period: Nanos::ZERO,
+            burst: count,
+            emission: Nanos::ZERO,
+            refill: Nanos::ZERO,
+            log_bound: self.log_bound,
+            algorithm: self.algorithm,
+        })
+    }
+
+    fn build_period(&self) -> Result<Nanos, QuotaError> {
+        if let Algorithm::FixedWindow(Anchor::Calendar(calendar)) = self.algorithm {
+            let unit = calendar.unit().nominal();
+            if self.period != unit {
+                let remedy = format!("a calendar window is one calendar unit long, here {unit}");
+                return Err(QuotaError::conflict("period", self.period, remedy));
+            }
+        }
+        if self.period.is_zero() {
+            return Err(QuotaError::range("period", "0", "must be at least 1 ns"));
+        }
+        if self.period > Quota::MAX_SPAN {
+            return Err(QuotaError::range("period", self.period, "must be at most 292 years"));
+        }
+        Ok(self.period)
+    }
+
+    fn check_algorithm(&self, count: u64, burst: u64) -> Result<(), QuotaError> {
+        match self.algorithm {
+            Algorithm::Gcra | Algorithm::Concurrency => Ok(()),
+            Algorithm::TokenBucket | Algorithm::LeakyBucket if burst > Quota::MAX_FLOAT_BURST => {
+                let remedy = format!("a {} holds at most 2^53", self.algorithm.word());
+                Err(QuotaError::range("burst", burst, remedy))
+            }
+            Algorithm::TokenBucket | Algorithm::LeakyBucket => Ok(()),
+            Algorithm::FixedWindow(_) | Algorithm::SlidingWindow | Algorithm::SlidingLog
+                if burst != count =>
+            {
+                let remedy = format!("a window's capacity is its count, {count}: leave `burst` out");
+                Err(QuotaError::conflict("burst", burst, remedy))
+            }
+            Algorithm::SlidingLog if count > self.log_bound.into() => {
+                let remedy = format!(
+                    "a log remembers every request, at most {}: raise the bound (`log bound {count}`) or use `sliding`",
+                    self.log_bound
+                );
+                Err(QuotaError::range("count", count, remedy))
+            }
+            Algorithm::FixedWindow(_) | Algorithm::SlidingWindow | Algorithm::SlidingLog => Ok(()),
+        }
+    }
+
+    fn build_refill(&self, field: &'static str, burst: u64, emission: Nanos) -> Result<Nanos, QuotaError> {
+        match self.algorithm {
+            Algorithm::FixedWindow(_) | Algorithm::SlidingWindow | Algorithm::SlidingLog => Ok(self.period),
+            _ => refill(field, burst, emission),
+        }
+    }
+}
+
+/// The product that must fit: the time in which an empty quota becomes whole.
+fn refill(field: &'static str, burst: u64, emission: Nanos) -> Result<Nanos, QuotaError> {
+    match burst.checked_mul(emission.as_nanos()) {
+        Some(nanos) if nanos <= Quota::MAX_SPAN.as_nanos() => Ok(Nanos::from_nanos(nanos)),
+        _ => {
+            let value = format!("{burst} at one every {emission}");
+            Err(QuotaError::range(field, value, "must refill within 292 years"))
+        }
+    }
+}
+
+fn whole(field: &'static str, value: i128) -> Result<u64, QuotaError> {
+    if value < 1 {
+        return Err(QuotaError::range(field, value, "must be at least 1"));
+    }
+    match u64::try_from(value) {
+        Ok(whole) if whole <= Quota::MAX_COUNT => Ok(whole),
+        _ => Err(QuotaError::range(field, value, format!("must be at most {}", Quota::MAX_COUNT))),
+    }
+}
+
+/// [`Quota::throttle`]: the same checks as `build`, under the names that the wire uses and without its detours,
+/// because a server does this once per request.
+#[inline]
+pub(super) fn throttle(max_burst: i64, count_per_period: i64, period_secs: i64) -> Result<Quota, QuotaError> {
+    let burst = wire("max_burst", max_burst)?;
+    let count = wire("count_per_period", count_per_period)?;
+    let secs = wire("period", period_secs)?;
+    let period = Nanos::from_secs(secs);
+    if period > Quota::MAX_SPAN {
+        return Err(QuotaError::range("period", secs, "must be at most 9223372036 seconds, 292 years"));
+    }
+    if count > period.as_nanos() {
+        let remedy = "at most 1000000000 per second can be told apart";
+        return Err(QuotaError::range("count_per_period", format!("{count} per {secs} s"), remedy));
+    }
+    let emission = Nanos::from_nanos(period.as_nanos().div_ceil(count));
+    let refill = refill("max_burst", burst, emission)?;
+    let (log_bound, algorithm) = (Quota::DEFAULT_LOG_BOUND, Algorithm::Gcra);
+    Ok(Quota { count, period, burst, emission, refill, log_bound, algorithm })
+}
+
+#[inline]
+fn wire(field: &'static str, value: i64) -> Result<u64, QuotaError> {
+    match u64::try_from(value) {
+        Ok(whole) if whole >= 1 => Ok(whole),
+        _ => Err(QuotaError::range(field, value, "must be at least 1")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn error(builder: QuotaBuilder) -> String {
+        builder.build().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_cannot_be_honoured_is_refused_by_name() {
+        assert_eq!(error(Quota::per_second(0)), "count: 0; must be at least 1");
+        assert_eq!(error(Quota::per_second(-4)), "count: -4; must be at least 1");
+        assert_eq!(error(Quota::per_second(1).burst(0)), "burst: 0; must be at least 1");
+        assert_eq!(error(Quota::per(1, Duration::ZERO)), "period: 0; must be at least 1 ns");
+        assert!(error(Quota::per(1, Duration::MAX)).contains("at most 292 years"));
+        assert!(error(Quota::per_second(1_000_000_001)).contains("1000000000 per second"));
+        assert!(error(Quota::per_second(i128::MAX)).starts_with("count: 1701411834604692317316873"));
+        assert!(
+            error(Quota::per(1, Duration::from_secs(99_999_999)).burst(2_000_000_000)).contains("292 years")
+        );
+        assert!(error(Quota::concurrent(0)).starts_with("count: 0"));
+        assert!(error(Quota::concurrent(4).burst(2)).contains("has no burst"));
+        assert!(error(Quota::per_second(4).algorithm(Algorithm::Concurrency)).contains("has no period"));
+    }
+
+    #[test]
+    fn windows_have_no_burst_of_their_own() {
+        for algorithm in [Algorithm::FIXED, Algorithm::SlidingWindow, Algorithm::SlidingLog] {
+            assert!(Quota::per_second(4).burst(4).algorithm(algorithm).build().is_ok());
+            assert!(error(Quota::per_second(4).burst(5).algorithm(algorithm)).contains("leave `burst` out"));
+        }
+    }
+
+    #[test]
+    fn the_bounds_themselves_are_accepted() {
+        assert!(Quota::per_second(1_000_000_000).build().is_ok());
+        let longest = Quota::MAX_SPAN.as_duration();
+        assert_eq!(Quota::per(1, longest).build().unwrap().refill_time(), Quota::MAX_SPAN);
+        let largest = Quota::per_second(1_000_000_000).burst(i64::MAX).build().unwrap();
+        assert_eq!(largest.refill_time(), Quota::MAX_SPAN);
+        let bucket = |burst: u64| Quota::per_second(1_000_000).burst(burst).algorithm(Algorithm::TokenBucket);
+        assert!(bucket(Quota::MAX_FLOAT_BURST).build().is_ok());
+        assert!(error(bucket(Quota::MAX_FLOAT_BURST + 1)).contains("at most 2^53"));
+        let log = |count: u64| Quota::per_hour(count).algorithm(Algorithm::SlidingLog);
+        assert!(log(65_536).build().is_ok());
+        assert!(error(log(65_537)).contains("log bound 65537"));
+        assert!(log(65_537).log_bound(65_537).build().is_ok());
+    }
+
+    #[test]
+    fn emission_intervals_round_up() {
+        assert_eq!(
+            Quota::per_minute(7).build().unwrap().emission_interval(),
+            Nanos::from_nanos(8_571_428_572)
+        );
+        assert_eq!(Quota::per_second(600_000_000).build().unwrap().emission_interval(), Nanos::from_nanos(2));
+    }
+
+    #[test]
+    fn the_wire_form_and_the_builder_agree() {
+        let built =
+            |burst, count: i64, secs| Quota::per(count, Duration::from_secs(secs)).burst(burst).build();
+        assert_eq!(Quota::throttle(5, 10, 60), built(5, 10, 60));
+        assert_eq!(Quota::throttle(4_294_967_297, 1_000_000, 1), built(4_294_967_297_i64, 1_000_000, 1));
+    }
+
+    #[test]
+    fn the_wire_form_names_its_own_fields() {
+        let error = |b, c, p| Quota::throttle(b, c, p).unwrap_err().to_string();
+        assert_eq!(error(0, 1, 1), "max_burst: 0; must be at least 1");
+        assert_eq!(error(1, 0, 1), "count_per_period: 0; must be at least 1");
+        assert_eq!(error(1, 1, i64::MIN), "period: -9223372036854775808; must be at least 1");
+        assert!(error(1, 1, i64::MAX).contains("292 years"));
+        assert!(error(2_000_000_000, 1, 99_999_999_999).starts_with("period: 99999999999"));
+        assert!(error(2_000_000_000, 1, 9_999_999).starts_with("max_burst: 2000000000 at one every"));
+        assert!(error(1, 1_000_000_001, 1).starts_with("count_per_period: 1000000001 per 1 s"));
+    }
+}

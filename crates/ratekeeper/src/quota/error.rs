@@ -1,0 +1,87 @@
+//! Why a quota cannot be.
+
+use std::fmt;
+
+/// A quota that cannot be honoured, and what would be right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QuotaError {
+    kind: QuotaErrorKind,
+    field: &'static str,
+    value: String,
+    remedy: String,
+}
+
+/// What sort of mistake it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum QuotaErrorKind {
+    /// A number is below or above its bound.
+    OutOfRange,
+    /// The text is not a quota.
+    Syntax,
+    /// Each part is fine, together they mean nothing.
+    Conflict,
+    /// The name of a rule or plan is malformed, or given twice.
+    Name,
+}
+
+impl QuotaError {
+    pub(crate) fn new(
+        kind: QuotaErrorKind,
+        field: &'static str,
+        value: impl ToString,
+        remedy: impl Into<String>,
+    ) -> Self {
+        QuotaError { kind, field, value: value.to_string(), remedy: remedy.into() }
+    }
+
+    pub(crate) fn range(field: &'static str, value: impl ToString, remedy: impl Into<String>) -> Self {
+        Self::new(QuotaErrorKind::OutOfRange, field, value, remedy)
+    }
+
+    pub(crate) fn syntax(field: &'static str, value: &str, remedy: impl Into<String>) -> Self {
+        Self::new(QuotaErrorKind::Syntax, field, format!("`{}`", shorten(value)), remedy)
+    }
+
+    pub(crate) fn conflict(field: &'static str, value: impl ToString, remedy: impl Into<String>) -> Self {
+        Self::new(QuotaErrorKind::Conflict, field, value, remedy)
+    }
+
+    /// The sort of mistake.
+    pub fn kind(&self) -> QuotaErrorKind {
+        self.kind
+    }
+
+    /// Which field is wrong.
+    pub fn field(&self) -> &'static str {
+        self.field
+    }
+
+    /// The offending value as it was given.
+    pub fn value(&self) -> &str {
+        &self.value
+    }
+
+    /// What would be right.
+    pub fn remedy(&self) -> &str {
+        &self.remedy
+    }
+}
+
+impl fmt::Display for QuotaError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}; {}", self.field, self.value, self.remedy)
+    }
+}
+
+impl std::error::Error for QuotaError {}
+
+/// At most 64 printable characters of what was given: errors end up in logs and on wires.
+fn shorten(value: &str) -> String {
+    const MOST: usize = 64;
+    let mut short: String = value.chars().take(MOST).flat_map(char::escape_debug).collect();
+    if value.chars().nth(MOST).is_some() {
+        short.push('…');
+    }
+    short
+}

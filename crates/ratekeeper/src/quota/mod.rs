@@ -1,0 +1,139 @@
+//! A quota: so many per so long, with a burst, decided by one algorithm.
+
+mod builder;
+mod error;
+mod text;
+
+pub use builder::QuotaBuilder;
+pub use error::{QuotaError, QuotaErrorKind};
+
+use std::time::Duration;
+
+use crate::Nanos;
+use crate::algorithm::Algorithm;
+
+/// `count` per `period`, with a `burst` (capacity) of its own, decided by one algorithm.
+///
+/// A quota that exists can be honoured: everything else was refused when it was built, with an error that names
+/// the field, its value and the bound.
+///
+/// ```
+/// use std::time::Duration;
+/// use ratekeeper::{Algorithm, Quota};
+///
+/// let built = Quota::per_minute(100).burst(20).algorithm(Algorithm::TokenBucket).build()?;
+/// let parsed: Quota = "100/m burst 20 bucket".parse()?;
+/// assert_eq!(built, parsed);
+/// assert_eq!(parsed.to_string(), "100/m burst 20 bucket");
+///
+/// let slow = Quota::per(5, Duration::from_secs(30)).build()?;
+/// assert_eq!(slow, "5 per 30s".parse()?);
+///
+/// let error = "0/s".parse::<Quota>().unwrap_err();
+/// assert_eq!(error.to_string(), "count: 0; must be at least 1");
+/// # Ok::<(), ratekeeper::QuotaError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Quota {
+    count: u64,
+    period: Nanos,
+    burst: u64,
+    emission: Nanos,
+    refill: Nanos,
+    log_bound: u32,
+    algorithm: Algorithm,
+}
+
+impl Quota {
+    /// The longest period and the longest refill: 2^63 − 1 nanoseconds, about 292 years.
+    pub const MAX_SPAN: Nanos = Nanos::from_nanos(i64::MAX.cast_unsigned());
+    /// The largest count and burst.
+    pub const MAX_COUNT: u64 = i64::MAX.cast_unsigned();
+    /// The largest burst of an algorithm that counts in floating point: beyond 2^53 whole tokens get lost.
+    pub const MAX_FLOAT_BURST: u64 = 1 << 53;
+    /// How many entries a sliding window log may need for one key (16 bytes each) unless a bound is given.
+    pub const DEFAULT_LOG_BOUND: u32 = 65_536;
+
+    /// `count` a second.
+    pub fn per_second(count: impl Into<i128>) -> QuotaBuilder {
+        QuotaBuilder::new(count.into(), Nanos::from_secs(1))
+    }
+
+    /// `count` a minute.
+    pub fn per_minute(count: impl Into<i128>) -> QuotaBuilder {
+        QuotaBuilder::new(count.into(), Nanos::from_secs(60))
+    }
+
+    /// `count` an hour.
+    pub fn per_hour(count: impl Into<i128>) -> QuotaBuilder {
+        QuotaBuilder::new(count.into(), Nanos::from_secs(3_600))
+    }
+
+    /// `count` every 24 hours.
+    pub fn per_day(count: impl Into<i128>) -> QuotaBuilder {
+        QuotaBuilder::new(count.into(), Nanos::from_secs(86_400))
+    }
+
+    /// `count` in every `period`.
+    pub fn per(count: impl Into<i128>, period: Duration) -> QuotaBuilder {
+        QuotaBuilder::new(count.into(), Nanos::from(period))
+    }
+
+    /// At most `count` at once, however long each takes.
+    pub fn concurrent(count: impl Into<i128>) -> QuotaBuilder {
+        QuotaBuilder::new(count.into(), Nanos::ZERO).algorithm(Algorithm::Concurrency)
+    }
+
+    /// The quota that three integers on a wire mean: GCRA with a capacity of `max_burst`, refilled by
+    /// `count_per_period` every `period_secs`.
+    ///
+    /// ```
+    /// use ratekeeper::Quota;
+    /// assert_eq!(Quota::throttle(5, 10, 60)?, "10/m burst 5".parse()?);
+    /// assert_eq!(
+    ///     Quota::throttle(-1, 10, 60).unwrap_err().to_string(),
+    ///     "max_burst: -1; must be at least 1",
+    /// );
+    /// # Ok::<(), ratekeeper::QuotaError>(())
+    /// ```
+    #[inline]
+    pub fn throttle(max_burst: i64, count_per_period: i64, period_secs: i64) -> Result<Quota, QuotaError> {
+        builder::throttle(max_burst, count_per_period, period_secs)
+    }
+
+    /// How many per period.
+    pub const fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The period; zero for [`Algorithm::Concurrency`], nominal (30 and 365 days) for calendar months and years.
+    pub const fn period(&self) -> Nanos {
+        self.period
+    }
+
+    /// The capacity: how many may pass at once when nothing was used for long.
+    pub const fn burst(&self) -> u64 {
+        self.burst
+    }
+
+    /// What decides.
+    pub const fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+
+    /// The time between two requests at the sustained rate, rounded up to a nanosecond.
+    pub const fn emission_interval(&self) -> Nanos {
+        self.emission
+    }
+
+    /// How long an empty quota takes to be whole again.
+    pub const fn refill_time(&self) -> Nanos {
+        self.refill
+    }
+
+    /// Tokens per second, for the algorithms that count in floating point.
+    #[expect(clippy::cast_precision_loss, reason = "the nearest double is what every language computes with")]
+    pub fn rate(&self) -> f64 {
+        self.count as f64 * 1e9 / self.period.as_nanos() as f64
+    }
+}

@@ -1,0 +1,43 @@
+//! A clock that moves only when told.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use crate::port::Clock;
+use crate::{Nanos, Timestamp};
+
+/// A clock that stands still until it is told to move, forwards or backwards. Clones are the same clock.
+///
+/// ```
+/// use ratekeeper::port::Clock;
+/// use ratekeeper::testkit::FakeClock;
+/// use ratekeeper::{Nanos, Timestamp};
+/// let clock = FakeClock::at(Timestamp::from_secs(100));
+/// clock.advance(Nanos::from_secs(6));
+/// assert_eq!(clock.now(), Timestamp::from_secs(106));
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct FakeClock(Arc<AtomicI64>);
+
+impl FakeClock {
+    /// A clock that stands at `now`.
+    pub fn at(now: Timestamp) -> Self {
+        FakeClock(Arc::new(AtomicI64::new(now.as_nanos())))
+    }
+
+    /// Moves the clock forwards.
+    pub fn advance(&self, span: Nanos) {
+        self.set(self.now() + span);
+    }
+
+    /// Moves the clock to any instant, past or future.
+    pub fn set(&self, now: Timestamp) {
+        self.0.store(now.as_nanos(), Ordering::SeqCst);
+    }
+}
+
+impl Clock for FakeClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_nanos(self.0.load(Ordering::SeqCst))
+    }
+}
