@@ -1,10 +1,17 @@
 //! The workspace's chores: what a newcomer and CI run, with nothing to install first.
 //!
 //! Layout:
+//! - `test`: the steps of `cargo xtask test`, in order
+//! - `setup`: what the steps need from the machine, found or installed
+//! - `examples`, `loom`: the two steps that are more than one command
 //! - `tidy`: what no compiler checks: architecture, versions, banned words, links
 //! - `workspace`: what `cargo metadata` says; `run`: headings, commands, deadlines
 
+mod examples;
+mod loom;
 mod run;
+mod setup;
+mod test;
 mod tidy;
 mod workspace;
 
@@ -19,6 +26,7 @@ The workspace's chores.
 Usage: cargo xtask <command>
 
 Commands:
+  test    Set the machine up, then format, lint, test, document, run the examples, tidy
   tidy    Check architecture, versions, banned words, file lengths and Markdown links
 ";
 
@@ -34,6 +42,7 @@ fn main() -> ExitCode {
             let _ = std::io::stdout().write_all(USAGE.as_bytes());
             return ExitCode::SUCCESS;
         }
+        ["test"] => Workspace::load().and_then(|workspace| test::run(&workspace)),
         ["tidy"] => Workspace::load().and_then(|workspace| tidy::run(&workspace)),
         unknown => {
             eprintln!("xtask: unknown command `{}`\n\n{USAGE}", unknown.join(" "));
