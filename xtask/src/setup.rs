@@ -47,7 +47,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<Environment> {
     }
     let mut kit = Kit::find(&search_path(&tools));
     // A wheel fetched earlier means that apt was of no help then: asking again would cost seconds at each run.
-    if !kit.missing().is_empty() && !wheel::bin(&tools).is_dir() && apt::is_possible() {
+    if !kit.missing().is_empty() && !wheel::is_installed(&tools) && apt::is_possible() {
         if let Err(error) = apt::install(&kit.missing()) {
             eprintln!("apt-get was of no help: {error:#}");
         }
@@ -98,7 +98,7 @@ fn export(kit: &Kit, tools: &Path) -> Result<Environment> {
     let server = kit.server().context(HELP)?;
     let mut vars = vec![(REDIS_SERVER, server.into())];
     vars.extend(kit.valkey.iter().map(|valkey| (VALKEY_SERVER, valkey.into())));
-    if wheel::bin(tools).is_dir() {
+    if wheel::is_installed(tools) {
         vars.push(("PATH", std::env::join_paths(search_path(tools))?));
     }
     Ok(Environment(vars))

