@@ -1,4 +1,4 @@
-//! Rate limits as header fields: [`parse`] reads whatever a server sends.
+//! Rate limits as header fields: [`parse`] reads whatever a server sends, [`emit`] writes what ours sends.
 //!
 //! # What is understood
 //!
@@ -30,6 +30,8 @@
 //! instead of wrapping, negative ones are unknown. No more than [`MAX_ENTRIES`] limits and policies are kept, nor
 //! names longer than [`MAX_NAME`].
 
+pub mod emit;
+
 mod base64;
 mod clock;
 mod date;
@@ -38,7 +40,9 @@ mod ietf;
 mod limits;
 mod lines;
 mod moment;
+mod name;
 mod number;
+mod policy_field;
 mod retry_after;
 mod structured;
 mod trio;
@@ -48,7 +52,10 @@ use std::time::SystemTime;
 use http::header::AGE;
 use http::{HeaderMap, HeaderName};
 
+pub use emit::{Dialect, Standing};
 pub use limits::{Limit, Limits, Policy, Unit};
+pub use name::{FieldError, LimitName};
+pub use policy_field::PolicyField;
 
 /// How many limits, and how many policies, are kept of one response or put into one field.
 pub const MAX_ENTRIES: usize = 64;
@@ -60,6 +67,13 @@ pub const MAX_NAME: usize = 256;
 pub const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 /// `RateLimit-Policy`.
 pub const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+/// `X-RateLimit-Limit`.
+pub const X_RATELIMIT_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
+/// `X-RateLimit-Remaining`.
+pub const X_RATELIMIT_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
+/// `X-RateLimit-Reset`.
+pub const X_RATELIMIT_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
+
 /// How much a parser forgives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Mode {

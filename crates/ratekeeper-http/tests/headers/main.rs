@@ -1,8 +1,9 @@
-//! The header codec from outside: the contract's table, and how families add up.
+//! The header codec from outside: the contract's table, how families add up, and what a response costs.
 //!
 //! Expectations are written as the contract writes them: `L(name limit remaining reset)`, `P(name quota window)`,
 //! `RA(wait)`, `-` for what is absent, and nothing for what is ignored.
 
+mod allocation;
 mod families;
 mod table;
 
