@@ -1,10 +1,11 @@
-//! The header codec from outside: the contract's table, how families add up, and what a response costs.
+//! The header codec from outside: the contract's table, how families add up, laws, and what a response costs.
 //!
 //! Expectations are written as the contract writes them: `L(name limit remaining reset)`, `P(name quota window)`,
 //! `RA(wait)`, `-` for what is absent, and nothing for what is ignored.
 
 mod allocation;
 mod families;
+mod laws;
 mod table;
 
 use std::fmt::Display;
