@@ -8,15 +8,16 @@
 //! mod       the store and its settings       slot      what the slots hold
 //! shard     decisions behind one lock        budget    how many states there may be
 //! table     open addressing                  snapshot  to bytes and back
-//! tag       seeded hashing of keys           prefetch  cache lines ahead of time
+//! tag       seeded hashing of keys           sync      the lock, and prefetching
 //! ```
 
 mod budget;
 mod builder;
-mod prefetch;
+
 mod shard;
 mod slot;
 mod snapshot;
+mod sync;
 mod table;
 mod tag;
 
@@ -27,14 +28,13 @@ pub use tag::Hashing;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use parking_lot::Mutex;
-
 use crate::algorithm::{Algorithm, describe, partial_grant};
 use crate::port::{Answer, Grant, Request, Store};
 use crate::{Cost, Decision, Quota, Reason, RuleId, Rules, StoreError, StoreErrorKind, Timestamp};
 use budget::{Budget, Full};
 use builder::Time;
 use shard::Shard;
+use sync::SpinLock;
 use tag::{KeyHash, KeyHasher};
 
 /// Requests of a batch that are prefetched together: enough to hide memory's latency, few enough that the first
@@ -61,7 +61,7 @@ const SEARCHED: usize = 64;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct MemoryStore {
-    shards: Box<[Line<Mutex<Shard>>]>,
+    shards: Box<[Line<SpinLock<Shard>>]>,
     hasher: KeyHasher,
     budget: Budget,
     on_full: OnFull,
@@ -213,12 +213,12 @@ impl MemoryStore {
     }
 
     #[inline]
-    fn shard(&self, hash: KeyHash) -> &Mutex<Shard> {
+    fn shard(&self, hash: KeyHash) -> &SpinLock<Shard> {
         self.shard_at(hash.place)
     }
 
     #[inline]
-    fn shard_at(&self, place: u64) -> &Mutex<Shard> {
+    fn shard_at(&self, place: u64) -> &SpinLock<Shard> {
         // The number of shards is a power of two.
         let index = (place >> 32) as usize & (self.shards.len() - 1);
         &self.shards[index].0

@@ -1,6 +1,6 @@
 //! Open addressing over fixed-size slots: a look-up touches one cache line, or two neighbouring ones.
 
-use super::prefetch::prefetch;
+use super::sync::prefetch;
 use super::tag::Tag;
 use crate::Timestamp;
 
