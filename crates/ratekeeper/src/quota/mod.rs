@@ -5,6 +5,7 @@ mod error;
 mod text;
 
 pub use builder::QuotaBuilder;
+pub(crate) use error::shorten;
 pub use error::{QuotaError, QuotaErrorKind};
 
 use std::time::Duration;
