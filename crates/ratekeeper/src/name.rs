@@ -109,7 +109,8 @@ mod tests {
 
     #[test]
     fn every_byte_is_in_or_out() {
-        let allowed: String = (0..=127u8).map(char::from).filter(|c| Name::new(&c.to_string()).is_ok()).collect();
+        let allowed: String =
+            (0..=127u8).map(char::from).filter(|c| Name::new(&c.to_string()).is_ok()).collect();
         assert_eq!(allowed, "+-.0123456789:@ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz");
         assert!(Name::new("größe").is_err());
     }

@@ -169,7 +169,7 @@ impl Flow {
 
 /// A whole number as a double; exact up to 2^53, which capacities do not exceed.
 #[expect(clippy::cast_precision_loss, reason = "see above; a larger cost is refused before it counts")]
-pub(super) fn exact(whole: u64) -> f64 {
+pub(crate) fn exact(whole: u64) -> f64 {
     whole as f64
 }
 
