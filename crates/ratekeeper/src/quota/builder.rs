@@ -62,7 +62,11 @@ impl QuotaBuilder {
         self.check_algorithm(count, burst)?;
         let emission = Nanos::from_nanos(period.as_nanos().div_ceil(count));
         let refill = self.build_refill("burst", burst, emission)?;
-        let log_bound = self.log_bound;
+        // A bound on what the quota does not keep would tell equal quotas apart.
+        let log_bound = match self.algorithm {
+            Algorithm::SlidingLog => self.log_bound,
+            _ => Quota::DEFAULT_LOG_BOUND,
+        };
         Ok(Quota { count, period, burst, emission, refill, log_bound, algorithm: self.algorithm })
     }
 
@@ -81,7 +85,7 @@ impl QuotaBuilder {
             burst: count,
             emission: Nanos::ZERO,
             refill: Nanos::ZERO,
-            log_bound: self.log_bound,
+            log_bound: Quota::DEFAULT_LOG_BOUND,
             algorithm: self.algorithm,
         })
     }
