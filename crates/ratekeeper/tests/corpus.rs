@@ -1,5 +1,8 @@
 //! The seeds of the fuzz targets, replayed without a fuzzer.
 
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+#![expect(clippy::print_stdout, reason = "shown when a seed fails: which one it was")]
+
 use std::fs;
 use std::path::PathBuf;
 

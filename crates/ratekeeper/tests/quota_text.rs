@@ -1,5 +1,7 @@
 //! The text form of a quota: what it may say, what it may not and in which words, and that it says everything.
 
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
 use std::time::Duration;
 
 use proptest::prelude::*;

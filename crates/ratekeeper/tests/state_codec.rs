@@ -1,5 +1,7 @@
 //! The codecs under arbitrary states, arbitrary bytes, and texts that are almost right.
 
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
 use proptest::collection::vec;
 use proptest::prelude::*;
 use ratekeeper::algorithm::{

@@ -1,5 +1,7 @@
 //! A plan's states as one record, and back.
 
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
 use ratekeeper::algorithm::{composite, gcra};
 use ratekeeper::state::{Record, State, StateErrorKind, ascii};
 use ratekeeper::{Cost, Name, Nanos, Quota, Timestamp};

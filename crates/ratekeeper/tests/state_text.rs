@@ -1,5 +1,7 @@
 //! Compact ASCII, row by row: what each strategy is written as, and what is refused in which words.
 
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
 use ratekeeper::Timestamp;
 use ratekeeper::algorithm::{gcra, leaky_bucket, sliding_log, sliding_window, token_bucket};
 use ratekeeper::state::StateErrorKind::{self, Field, TooLong, UnknownStrategy, UnknownVersion};
