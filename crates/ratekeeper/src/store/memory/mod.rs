@@ -262,8 +262,14 @@ fn only_gcra(rules: Rules<'_>) -> Option<(RuleId, &Quota)> {
     (quota.algorithm() == Algorithm::Gcra).then_some((rule, quota))
 }
 
-/// A concurrency limit counts what is in flight, and nothing here is told when a flight ends.
+/// A concurrency limit counts what is in flight, and nothing here is told when a flight ends. A plan that is named
+/// twice would be charged twice after it was asked once.
 fn check(rules: Rules<'_>) -> Result<(), StoreError> {
+    if let Rules::Plans(plans) = rules
+        && (1..plans.len()).any(|index| plans[..index].iter().any(|plan| plan.name() == plans[index].name()))
+    {
+        return Err(StoreError::new(StoreErrorKind::Unsupported, "a request names each plan once"));
+    }
     if rules.iter().any(|(_, quota)| quota.algorithm() == Algorithm::Concurrency) {
         let message =
             "a store cannot hold a concurrency limit: use `Concurrency`, whose permits are given back";
