@@ -152,6 +152,26 @@ pub trait KeyValue: Send + Sync + Debug {
     fn delete<'a>(&'a self, key: &'a [u8]) -> Answer<'a, bool>;
 }
 
+impl<V: KeyValue + ?Sized> KeyValue for Arc<V> {
+    fn get<'a>(&'a self, key: &'a [u8]) -> Answer<'a, Option<String>> {
+        (**self).get(key)
+    }
+
+    fn compare_and_set<'a>(
+        &'a self,
+        key: &'a [u8],
+        old: Option<&'a str>,
+        new: &'a str,
+        ttl: Nanos,
+    ) -> Answer<'a, bool> {
+        (**self).compare_and_set(key, old, new, ttl)
+    }
+
+    fn delete<'a>(&'a self, key: &'a [u8]) -> Answer<'a, bool> {
+        (**self).delete(key)
+    }
+}
+
 /// Tells the time.
 pub trait Clock: Send + Sync + Debug {
     /// The present instant.
