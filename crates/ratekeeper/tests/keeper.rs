@@ -1,5 +1,7 @@
 //! The keeper: which plans, which answer when the store fails, and who is told.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 

@@ -26,7 +26,6 @@ pub(super) struct RawSpin {
 // one thread can do until `unlock` sets it back; the acquire and release orderings make what one holder did visible
 // to the next. So at most one thread is between the two, as the trait demands.
 unsafe impl lock_api::RawMutex for RawSpin {
-    #[expect(clippy::declare_interior_mutable_const, reason = "the trait asks for it: an initial value")]
     const INIT: RawSpin = RawSpin { locked: AtomicBool::new(false) };
 
     type GuardMarker = lock_api::GuardSend;
