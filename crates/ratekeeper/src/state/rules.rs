@@ -36,10 +36,19 @@ impl Record {
     where
         I: IntoIterator<Item = (&'a Name, &'a Quota, Option<State>)>,
     {
-        let (mut parts, mut windows, mut windows_at) = (Vec::new(), Vec::new(), 0);
         let mut all_fresh = true;
+        let record =
+            Self::write_out(rules.into_iter().inspect(|(_, _, state)| all_fresh &= state.is_none()), now)?;
+        Ok((!all_fresh).then_some(record))
+    }
+
+    /// The same with every rule written out, also if all are fresh: where a key cannot be forgotten on condition.
+    pub(crate) fn write_out<'a, I>(rules: I, now: Timestamp) -> Result<Self, StateError>
+    where
+        I: IntoIterator<Item = (&'a Name, &'a Quota, Option<State>)>,
+    {
+        let (mut parts, mut windows, mut windows_at) = (Vec::new(), Vec::new(), 0);
         for (name, quota, state) in rules {
-            all_fresh &= state.is_none();
             let state = match state {
                 Some(state) => checked(name, quota, state)?,
                 None => fresh(name, quota, now)?,
@@ -62,7 +71,7 @@ impl Record {
         if !windows.is_empty() {
             parts.insert(windows_at, Part::FixedWindows(Windows::new(windows)?));
         }
-        if all_fresh { Ok(None) } else { Record::new(parts).map(Some) }
+        Record::new(parts)
     }
 
     /// The state of each rule, in the order of the rules; none where it equals a fresh key's.
