@@ -201,11 +201,12 @@ impl View for SlidingLogView<'_> {
         if cost.get() > self.limit {
             return Wait::Never;
         }
-        let wanted = self.used().saturating_add(cost.get());
-        match wanted.checked_sub(self.limit) {
-            None | Some(0) => Wait::Ready,
-            Some(too_much) => Wait::After(self.leaves(too_much).since(self.now)),
+        if cost.get() <= self.remaining() {
+            return Wait::Ready;
         }
+        // The cost is at most the limit, so what is too much is at most what is used.
+        let too_much = self.used() - (self.limit - cost.get());
+        Wait::After(self.leaves(too_much).since(self.now))
     }
 
     fn charge(&mut self, cost: Cost) {
