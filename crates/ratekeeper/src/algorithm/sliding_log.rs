@@ -27,8 +27,15 @@ struct Entry {
 
 impl State {
     /// Adds an entry. An instant before the last one counts as that one: order is what everything here rests on.
+    /// What costs nothing is not remembered. The costs of a log sum up to 2^64 − 1 at most: more stays at that, or a
+    /// corrupt log would wrap around to one that counts for nothing.
     pub fn push(&mut self, at: Timestamp, cost: u64) {
-        let total = self.total_before(self.entries.len()).wrapping_add(cost);
+        let before = self.total_before(self.entries.len());
+        let cost = cost.min(u64::MAX - before.wrapping_sub(self.base));
+        if cost == 0 {
+            return;
+        }
+        let total = before.wrapping_add(cost);
         match self.entries.back_mut() {
             Some(last) if last.at >= at => last.total = total,
             _ => self.entries.push_back(Entry { at, total }),
