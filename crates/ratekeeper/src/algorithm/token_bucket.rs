@@ -35,7 +35,8 @@ impl TokenBucketView {
         let capacity = quota.burst();
         let full = exact(capacity);
         let (stored, last) = match state {
-            Some(State { tokens, last }) if tokens.is_finite() => (tokens.min(full), last),
+            // Fewer than none are none: a bucket is refilled from empty within the refill time, whatever was stored.
+            Some(State { tokens, last }) if tokens.is_finite() => (tokens.clamp(0.0, full), last),
             // Tokens that are no number are no tokens.
             Some(State { last, .. }) => (0.0, last),
             None => (full, now),

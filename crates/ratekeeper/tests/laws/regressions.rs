@@ -21,6 +21,19 @@ fn a_peek_at_an_overfull_log_is_allowed() {
     assert_eq!((peek.allowed, peek.remaining, peek.retry_after), (true, 0, Some(Nanos::ZERO)));
 }
 
+/// A stored number of tokens below zero locked the key out for as long as it would take to refill from there: for
+/// ever, if it was low enough. It is an empty bucket.
+#[test]
+fn fewer_than_no_tokens_are_no_tokens() {
+    let mut key = key("10/s bucket");
+    for tokens in [-1.0, -1e300, f64::MIN] {
+        key.state = Some(State::TokenBucket(token_bucket::State { tokens, last: NOON }));
+        assert!(key.peek(0, NOON).allowed);
+        let wait = key.take(1, NOON).retry_after.unwrap();
+        assert!(wait <= Nanos::from_millis(100), "{tokens}: {wait}");
+    }
+}
+
 /// Costs in a stored log that sum up to more than 2^64 wrapped, and so counted for nothing.
 #[test]
 fn the_costs_of_a_log_do_not_wrap() {
