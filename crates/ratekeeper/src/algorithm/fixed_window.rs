@@ -32,7 +32,8 @@ impl FixedWindowView {
         let limit = quota.burst();
         let (start, end) = windows.around(now);
         let fresh = FixedWindowView { limit, now, count: 0, start, end, repaired: false };
-        let Some(state) = state else { return fresh };
+        // A window that has let nothing pass is a fresh key's, wherever it was.
+        let Some(state) = state.filter(|state| state.count > 0) else { return fresh };
         let (mut start, mut end) = windows.around(state.start);
         if windows.has_passed(start, now) {
             return fresh;

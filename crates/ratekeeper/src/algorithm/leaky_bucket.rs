@@ -35,6 +35,8 @@ impl LeakyBucketView {
             Some(State { last, .. }) => (full, last),
             None => (0.0, now),
         };
+        // An empty bucket is a fresh key's, whenever it was read: no instant ahead of now holds it back.
+        let last = if stored > 0.0 { last } else { now };
         LeakyBucketView { flow: Flow::at(quota, last, now), stored, capacity }
     }
 

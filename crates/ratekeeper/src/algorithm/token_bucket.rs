@@ -41,6 +41,8 @@ impl TokenBucketView {
             Some(State { last, .. }) => (0.0, last),
             None => (full, now),
         };
+        // A full bucket is a fresh key's, whenever it was counted: no instant ahead of now holds it back.
+        let last = if stored < full { last } else { now };
         TokenBucketView { flow: Flow::at(quota, last, now), stored, capacity }
     }
 

@@ -42,3 +42,29 @@ fn the_costs_of_a_log_do_not_wrap() {
     key.state = Some(State::SlidingLog(log));
     assert_eq!(key.peek(0, NOON + TICK).remaining, 0);
 }
+
+/// A state that holds nothing (a count of none, an entry that cost nothing, a bucket that is full under a lowered
+/// quota) said that it equals a fresh key's, but kept the instant it was written at: after a step back of the clock
+/// what was taken then counted from there.
+#[test]
+fn a_state_that_holds_nothing_has_no_say_in_when() {
+    let later = NOON + Nanos::from_secs(30);
+    let nothing = [
+        ("5/m fixed", State::FixedWindow(fixed_window::State { count: 0, start: later })),
+        ("5/m bucket", State::TokenBucket(token_bucket::State { tokens: 7.0, last: later })),
+        ("5/m leaky", State::LeakyBucket(leaky_bucket::State { level: 0.0, last: later })),
+        ("5/m leaky", State::LeakyBucket(leaky_bucket::State { level: -7.0, last: later })),
+        (
+            "5/m sliding",
+            State::SlidingWindow(sliding_window::State { previous: 0, current: 0, start: later }),
+        ),
+        ("5/m log", State::SlidingLog([(later, 0)].into_iter().collect())),
+    ];
+    for (quota, state) in nothing {
+        let (mut fresh, mut stored) = (key(quota), key(quota));
+        stored.state = Some(state);
+        assert_eq!(stored.peek(0, NOON).reset_after, Nanos::ZERO, "{quota}");
+        assert_eq!(stored.take(2, NOON), fresh.take(2, NOON), "{quota}");
+        assert_eq!(stored.state, fresh.state, "{quota}");
+    }
+}
