@@ -73,8 +73,7 @@ impl View for LeakyBucketView {
             return Wait::Ready;
         }
         let surplus = self.stored + exact(cost.get()) - exact(self.capacity) - EPSILON;
-        let wait = self.flow.time_until(surplus, |elapsed| self.fits(self.level_after(elapsed), cost));
-        wait.map_or(Wait::Never, Wait::After)
+        self.flow.wait(self.flow.time_until(surplus, |elapsed| self.fits(self.level_after(elapsed), cost)))
     }
 
     fn charge(&mut self, cost: Cost) {

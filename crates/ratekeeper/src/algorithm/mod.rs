@@ -94,6 +94,13 @@ pub enum Wait {
     Never,
 }
 
+impl Wait {
+    /// So long from now, unless that is beyond the end of time: no clock will tell that instant, so it is never.
+    fn after(now: Timestamp, wait: Nanos) -> Wait {
+        if wait <= Timestamp::MAX.since(now) { Wait::After(wait) } else { Wait::Never }
+    }
+}
+
 /// A state seen at one instant under one quota: what an algorithm must answer.
 ///
 /// Making a view never fails and never mints: a clock that stepped back and a quota that changed are dealt with

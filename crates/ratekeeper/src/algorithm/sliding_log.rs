@@ -152,8 +152,8 @@ impl<'a> SlidingLogView<'a> {
         self.edit.kept.saturating_add(self.edit.added)
     }
 
-    /// When the entry at which the costs that stay sum up to `amount` or more leaves the window.
-    fn leaves(&self, amount: u64) -> Timestamp {
+    /// The time until the entry at which the costs that stay sum up to `amount` or more leaves the window.
+    fn leaves(&self, amount: u64) -> Nanos {
         let Edit { furthest, effective_now, expired, base, kept, .. } = self.edit;
         let entries = self.log.map(|log| &log.entries).filter(|_| amount <= kept);
         let at = entries.and_then(|entries| {
@@ -162,7 +162,9 @@ impl<'a> SlidingLogView<'a> {
             entries.get(expired + first)
         });
         let at = at.map_or(effective_now, |entry| entry.at.min(furthest));
-        at + self.window + Nanos::from_nanos(1)
+        // Not the difference of two instants: the later one may lie beyond the last that there is.
+        let left = self.window.saturating_add(Nanos::from_nanos(1)).saturating_add(at.since(self.now));
+        left.saturating_sub(self.now.since(at))
     }
 }
 
@@ -213,7 +215,7 @@ impl View for SlidingLogView<'_> {
         }
         // The cost is at most the limit, so what is too much is at most what is used.
         let too_much = self.used() - (self.limit - cost.get());
-        Wait::After(self.leaves(too_much).since(self.now))
+        Wait::after(self.now, self.leaves(too_much))
     }
 
     fn charge(&mut self, cost: Cost) {
@@ -238,7 +240,7 @@ impl View for SlidingLogView<'_> {
     fn reset_after(&self) -> Nanos {
         match self.used() {
             0 => Nanos::ZERO,
-            used => self.leaves(used).since(self.now),
+            used => self.leaves(used),
         }
     }
 

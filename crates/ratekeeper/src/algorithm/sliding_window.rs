@@ -116,13 +116,13 @@ impl View for SlidingWindowView {
         let room = self.limit - cost + 1;
         let in_this = faded(self.previous, room.saturating_sub(self.current), self.window);
         if in_this < self.window {
-            return Wait::After(self.until(0, in_this));
+            return Wait::after(self.now, self.until(0, in_this));
         }
         let in_next = faded(self.current, room, self.window);
         if in_next < self.window {
-            return Wait::After(self.until(1, in_next));
+            return Wait::after(self.now, self.until(1, in_next));
         }
-        Wait::After(self.until(2, 0))
+        Wait::after(self.now, self.until(2, 0))
     }
 
     fn charge(&mut self, cost: Cost) {

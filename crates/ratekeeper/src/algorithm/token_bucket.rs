@@ -80,7 +80,7 @@ impl View for TokenBucketView {
         if self.tokens() >= enough {
             return Wait::Ready;
         }
-        self.time_to(enough).map_or(Wait::Never, Wait::After)
+        self.flow.wait(self.time_to(enough))
     }
 
     fn charge(&mut self, cost: Cost) {
@@ -152,6 +152,11 @@ impl Flow {
     pub(super) fn restart(&mut self) {
         self.last = self.effective_now();
         self.elapsed = 0;
+    }
+
+    /// What a cost waits for that must wait so long.
+    pub(super) fn wait(&self, time: Option<Nanos>) -> Wait {
+        time.map_or(Wait::Never, |time| Wait::after(self.now, time))
     }
 
     /// The time from now until `reached` is true of the elapsed time, given that it is when about `amount` has

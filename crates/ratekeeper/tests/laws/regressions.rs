@@ -21,6 +21,38 @@ fn a_peek_at_an_overfull_log_is_allowed() {
     assert_eq!((peek.allowed, peek.remaining, peek.retry_after), (true, 0, Some(Nanos::ZERO)));
 }
 
+/// Near the end of time, windows and buckets promised a wait that no clock can tell the end of, or one at whose end
+/// the cost was refused again. It is never, as GCRA has it.
+#[test]
+fn no_wait_is_promised_beyond_the_end_of_time() {
+    for quota in [
+        "1/m fixed",
+        "1/m fixed grid",
+        "1/m fixed calendar",
+        "1/m sliding",
+        "1/m log",
+        "1/m bucket",
+        "1/m leaky",
+    ] {
+        let mut key = key(quota);
+        let now = before(Timestamp::MAX, Nanos::from_secs(3));
+        assert!(key.take(1, now).allowed, "{quota}");
+        assert_eq!(key.take(1, now).retry_after, None, "{quota}");
+    }
+}
+
+/// A window that ends with the very last instant does end: at that instant the next one begins.
+#[test]
+fn a_wait_until_the_last_instant_is_kept() {
+    for (quota, window) in [("1/m fixed", 60_000_000_000), ("1/m log", 60_000_000_001)] {
+        let mut key = key(quota);
+        let now = before(Timestamp::MAX, Nanos::from_nanos(window));
+        assert!(key.take(1, now).allowed);
+        assert_eq!(key.take(1, now).retry_after, Some(Nanos::from_nanos(window)), "{quota}");
+        assert!(!key.peek(1, before(Timestamp::MAX, TICK)).allowed && key.peek(1, Timestamp::MAX).allowed);
+    }
+}
+
 /// A stored number of tokens below zero locked the key out for as long as it would take to refill from there: for
 /// ever, if it was low enough. It is an empty bucket.
 #[test]
