@@ -60,11 +60,6 @@ impl TokenBucketView {
         exact(self.capacity).min(self.stored + self.flow.moved(elapsed))
     }
 
-    /// The time from now until there are `tokens`.
-    fn time_to(&self, tokens: f64) -> Option<Nanos> {
-        self.flow.time_until(tokens - self.stored, |elapsed| self.tokens_after(elapsed) >= tokens)
-    }
-
     fn set(&mut self, tokens: f64) {
         self.stored = tokens;
         self.flow.restart();
@@ -76,11 +71,12 @@ impl View for TokenBucketView {
         if cost.get() > self.capacity {
             return Wait::Never;
         }
-        let enough = exact(cost.get()) - EPSILON;
-        if self.tokens() >= enough {
+        let cost = exact(cost.get());
+        if is_enough(self.tokens(), cost) {
             return Wait::Ready;
         }
-        self.flow.wait(self.time_to(enough))
+        let missing = cost - EPSILON - self.stored;
+        self.flow.wait(self.flow.time_until(missing, |elapsed| is_enough(self.tokens_after(elapsed), cost)))
     }
 
     fn charge(&mut self, cost: Cost) {
@@ -98,19 +94,31 @@ impl View for TokenBucketView {
     }
 
     fn remaining(&self) -> u64 {
-        floor(self.tokens() + EPSILON)
+        let tokens = self.tokens();
+        let whole = floor(tokens);
+        // The same question as of a cost, not a rounding of its own: what is left and what passes may not disagree.
+        let next = whole.saturating_add(1);
+        if next <= self.capacity && is_enough(tokens, exact(next)) { next } else { whole }
     }
 
     fn reset_after(&self) -> Nanos {
         if self.tokens() >= exact(self.capacity) {
             return Nanos::ZERO;
         }
-        self.time_to(exact(self.capacity)).unwrap_or(Nanos::MAX)
+        let full = exact(self.capacity);
+        let time = self.flow.time_until(full - self.stored, |elapsed| self.tokens_after(elapsed) >= full);
+        time.unwrap_or(Nanos::MAX)
     }
 
     fn was_repaired(&self) -> bool {
         self.flow.repaired
     }
+}
+
+/// `tokens ≥ cost − ε`, as a difference of the two: where that is close to ε it has no rounding error, so that taking
+/// a cost at once and in parts comes to the same. `cost − ε` would be rounded to the last place of the cost.
+fn is_enough(tokens: f64, cost: f64) -> bool {
+    tokens - cost >= -EPSILON
 }
 
 /// Something that moves at a constant rate since an instant: tokens that come, a level that goes.

@@ -100,3 +100,25 @@ fn a_state_that_holds_nothing_has_no_say_in_when() {
         assert_eq!(stored.state, fresh.state, "{quota}");
     }
 }
+
+/// At the very instant at which a slow bucket has room, `remaining` and the predicate rounded differently: the one
+/// said 2 where the other refused 2, so that a partial grant of up to 2 was refused although 1 would have passed.
+#[test]
+fn what_remains_is_what_passes_to_the_last_bit() {
+    for algorithm in ["bucket", "leaky"] {
+        for count in 1..40_u64 {
+            let mut key = key(&format!("{count} per 365days burst 64 {algorithm}"));
+            key.take(64, NOON);
+            for cost in 1..=64_u64 {
+                let wait = key.peek(cost, NOON).retry_after.unwrap();
+                for off in [0, 1, 2, 5, 10, 20, 50, 100] {
+                    let now = NOON + wait + Nanos::from_nanos(off);
+                    let remaining = key.peek(0, now).remaining;
+                    assert!(key.peek(remaining, now).allowed, "{} {cost} +{off}", key.quota);
+                    assert!(!key.peek(remaining + 1, now).allowed, "{} {cost} +{off}", key.quota);
+                    assert_eq!(key.clone().take_up_to(64, now).0, remaining);
+                }
+            }
+        }
+    }
+}
