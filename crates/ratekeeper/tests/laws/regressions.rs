@@ -122,3 +122,13 @@ fn what_remains_is_what_passes_to_the_last_bit() {
         }
     }
 }
+
+/// The position of a rule is 16 bits wide, and the 65,536th rule overflowed it.
+#[test]
+fn more_rules_than_can_be_numbered_are_still_decided() {
+    let quota: Quota = "10/s".parse().unwrap();
+    let mut rules = vec![(quota, None); 70_000];
+    rules[69_999].0 = "1/s".parse().unwrap();
+    let (decision, _) = composite::try_acquire(&rules, Cost::new(2), NOON).unwrap();
+    assert_eq!((decision.allowed, decision.limit, decision.rule), (false, 1, u16::MAX));
+}
