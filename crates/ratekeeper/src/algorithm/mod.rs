@@ -135,7 +135,10 @@ pub trait View {
 pub fn take<V: View>(view: &mut V, cost: Cost) -> Decision {
     match view.wait_for(cost) {
         Wait::Ready => {
-            view.charge(cost);
+            // Even charging nothing may move the last bit of a double.
+            if cost != Cost::PEEK {
+                view.charge(cost);
+            }
             Decision::allow(view.limit(), view.remaining(), view.reset_after())
         }
         wait => refuse(view, wait),

@@ -132,3 +132,17 @@ fn more_rules_than_can_be_numbered_are_still_decided() {
     let (decision, _) = composite::try_acquire(&rules, Cost::new(2), NOON).unwrap();
     assert_eq!((decision.allowed, decision.limit, decision.rule), (false, 1, u16::MAX));
 }
+
+/// Acquiring nothing charged nothing, but recounted a bucket's tokens, whose reset then was a nanosecond off that of a
+/// peek.
+#[test]
+fn acquiring_nothing_is_a_peek_to_the_nanosecond() {
+    for quota in ["4/m burst 1 bucket", "7/m burst 3 leaky"] {
+        let mut key = key(quota);
+        key.take(key.quota.burst(), NOON);
+        for nanos in (0..15_000_000_000).step_by(1_234_567) {
+            let now = NOON + Nanos::from_nanos(nanos);
+            assert_eq!(key.take(0, now), key.peek(0, now), "{quota} after {nanos} ns");
+        }
+    }
+}
