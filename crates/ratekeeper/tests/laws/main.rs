@@ -3,7 +3,7 @@
 //! A file is a law, or the comparison with the reference model. A test's name and comment say the law in words; the
 //! inputs are drawn to sit on the edges: a nanosecond before and after an emission, a window, the promised wait.
 
-// mod bounds;
+mod bounds;
 // mod clock;
 // mod composite;
 // mod extremes;
@@ -11,12 +11,12 @@
 mod model_buckets;
 mod model_integers;
 // mod peers;
-// mod refund;
+mod refund;
 mod regressions;
 // mod reload;
-// mod remaining;
-// mod reset;
-// mod retry;
+mod remaining;
+mod reset;
+mod retry;
 mod support;
 // mod worked;
-// mod writes;
+mod writes;

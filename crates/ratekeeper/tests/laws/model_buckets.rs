@@ -1,42 +1,18 @@
 //! The algorithms that count in floating point, against a model that does not.
 //!
-//! The tolerance, in words. With `u` = 2^-53, the rate is off by at most 4u of itself (the conversion of count and
-//! period, a product, a quotient), what has flowed by 3u more (a conversion, a product, a quotient), and adding it to
-//! an amount no greater than the capacity `C` by another u of C. Taking a cost from tokens is exact; adding one to
-//! a level, or giving one back, costs a last u. So after `n` writes the engine's amount is within `9 · n · u · C` of
-//! the exact one. It may answer differently only where the exact amount lies that close to a threshold (a whole
-//! number less ε), and its times may be off by the time in which that much flows, and the nanosecond of rounding up.
+//! The tolerance is derived in `support/float.rs`.
 
-use num_bigint::BigInt;
 use num_rational::BigRational;
 use proptest::prelude::*;
 use ratekeeper::testkit::model::Model;
 use ratekeeper::{Algorithm, Cost, Nanos, Quota, Timestamp};
 
-use super::support::draw::{any_step, cost, quota_of, start, Step, Walk};
+use super::support::draw::{Step, Walk, any_step, cost, quota_of, start};
+use super::support::float::{tolerance, undecided};
 use super::support::{NOON, same};
 
 fn buckets() -> impl Strategy<Value = Algorithm> {
     prop::sample::select(vec![Algorithm::TokenBucket, Algorithm::LeakyBucket])
-}
-
-fn whole(number: u64) -> BigRational {
-    BigRational::from_integer(number.into())
-}
-
-/// By how much the engine's amount may be off after so many writes.
-fn tolerance(quota: &Quota, writes: u64) -> BigRational {
-    let unit = BigRational::new(BigInt::from(1), BigInt::from(1_u64 << 53));
-    whole(9 * (writes + 1) * quota.burst()) * unit
-}
-
-/// Whether an amount is within the tolerance of a threshold: a whole number less ε. What is this close may be
-/// taken for either side.
-fn undecided(amount: &BigRational, within: &BigRational) -> bool {
-    let epsilon = BigRational::new(1.into(), 1_000_000_000.into());
-    let sum = amount + epsilon;
-    let off = &sum - sum.round();
-    off <= *within && -off <= *within
 }
 
 /// How long it takes for the tolerance to flow, rounded up, and one more.
@@ -50,7 +26,7 @@ fn close(given: Nanos, wanted: Nanos, slack: u64) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1_000))]
+    #![proptest_config(super::support::cases(1_000))]
 
     /// On any history the engine's amounts stay within the rounding error that doubles are bound to make, and its
     /// answers differ from the exact ones only where that error decides.

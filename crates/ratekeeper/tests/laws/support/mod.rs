@@ -1,7 +1,9 @@
 //! What the laws share: a key with its state, and the quotas, instants and steps to try it with.
 
 pub(crate) mod draw;
+pub(crate) mod float;
 
+use proptest::test_runner::Config;
 use ratekeeper::testkit::model::Answer;
 use ratekeeper::{Cost, Decision, Nanos, Quota, State, Timestamp, algorithm};
 
@@ -86,3 +88,8 @@ pub(crate) fn before(now: Timestamp, span: Nanos) -> Timestamp {
 }
 
 pub(crate) const TICK: Nanos = Nanos::from_nanos(1);
+
+/// So many cases. Failures are not kept in a file: one worth keeping becomes a test that names its bug.
+pub(crate) fn cases(cases: u32) -> Config {
+    Config { cases, failure_persistence: None, ..Config::default() }
+}
