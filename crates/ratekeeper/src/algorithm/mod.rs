@@ -97,7 +97,9 @@ pub enum Wait {
 impl Wait {
     /// So long from now, unless that is beyond the end of time: no clock will tell that instant, so it is never.
     fn after(now: Timestamp, wait: Nanos) -> Wait {
-        if wait <= Timestamp::MAX.since(now) { Wait::After(wait) } else { Wait::Never }
+        // The longest span there is stands for a sum that saturated.
+        let told = wait <= Timestamp::MAX.since(now) && wait < Nanos::MAX;
+        if told { Wait::After(wait) } else { Wait::Never }
     }
 }
 
