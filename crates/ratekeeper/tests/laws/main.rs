@@ -4,19 +4,19 @@
 //! inputs are drawn to sit on the edges: a nanosecond before and after an emission, a window, the promised wait.
 
 mod bounds;
-// mod clock;
-// mod composite;
-// mod extremes;
-// mod garbage;
+mod clock;
+mod composite;
+mod extremes;
+mod garbage;
 mod model_buckets;
 mod model_integers;
-// mod peers;
+mod peers;
 mod refund;
 mod regressions;
-// mod reload;
+mod reload;
 mod remaining;
 mod reset;
 mod retry;
 mod support;
-// mod worked;
+mod worked;
 mod writes;
