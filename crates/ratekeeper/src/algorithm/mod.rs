@@ -95,11 +95,11 @@ pub enum Wait {
 }
 
 impl Wait {
-    /// So long from now, unless that is beyond the end of time: no clock will tell that instant, so it is never.
-    fn after(now: Timestamp, wait: Nanos) -> Wait {
-        // The longest span there is stands for a sum that saturated.
-        let told = wait <= Timestamp::MAX.since(now) && wait < Nanos::MAX;
-        if told { Wait::After(wait) } else { Wait::Never }
+    /// So long from now, unless that is beyond the end of time (or of what a span can hold, which is further): no
+    /// clock will tell that instant, so it is never.
+    fn after(now: Timestamp, wait: Option<Nanos>) -> Wait {
+        let told = wait.filter(|wait| *wait <= Timestamp::MAX.since(now));
+        told.map_or(Wait::Never, Wait::After)
     }
 }
 

@@ -162,7 +162,8 @@ impl<'a> SlidingLogView<'a> {
             entries.get(expired + first)
         });
         let at = at.map_or(effective_now, |entry| entry.at.min(furthest));
-        // Not the difference of two instants: the later one may lie beyond the last that there is.
+        // Not the difference of two instants: the later one may lie beyond the last that there is. The sum fits, for
+        // an entry lies at most one window ahead.
         let left = self.window.saturating_add(Nanos::from_nanos(1)).saturating_add(at.since(self.now));
         left.saturating_sub(self.now.since(at))
     }
@@ -215,7 +216,7 @@ impl View for SlidingLogView<'_> {
         }
         // The cost is at most the limit, so what is too much is at most what is used.
         let too_much = self.used() - (self.limit - cost.get());
-        Wait::after(self.now, self.leaves(too_much))
+        Wait::after(self.now, Some(self.leaves(too_much)))
     }
 
     fn charge(&mut self, cost: Cost) {

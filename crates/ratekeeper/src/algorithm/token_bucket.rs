@@ -164,7 +164,7 @@ impl Flow {
 
     /// What a cost waits for that must wait so long.
     pub(super) fn wait(&self, time: Option<Nanos>) -> Wait {
-        time.map_or(Wait::Never, |time| Wait::after(self.now, time))
+        Wait::after(self.now, time)
     }
 
     /// The time from now until `reached` is true of the elapsed time, given that it is when about `amount` has
@@ -177,9 +177,8 @@ impl Flow {
     pub(super) fn time_until(&self, amount: f64, reached: impl Fn(u64) -> bool) -> Option<Nanos> {
         let guess = (amount * 1e9 / self.rate).ceil() as u64;
         let instant = first_instant(guess, u64::MAX, reached)?;
-        Some(
-            self.last.since(self.now).saturating_add(Nanos::from_nanos(instant.saturating_sub(self.elapsed))),
-        )
+        let behind = self.last.since(self.now).as_nanos();
+        behind.checked_add(instant.saturating_sub(self.elapsed)).map(Nanos::from_nanos)
     }
 }
 

@@ -20,7 +20,9 @@ proptest! {
         let after = key.refund(cost, now);
         prop_assert!(before.remaining <= after.remaining && after.remaining <= after.limit);
         prop_assert!(after.remaining - before.remaining <= cost, "more came back than was given");
-        prop_assert!(after.reset_after <= before.reset_after);
+        // Recounting a bucket's tokens rounds the last bit, which may be a nanosecond's worth.
+        let longest = before.reset_after.as_nanos() + (before.reset_after.as_nanos() >> 50) + 1;
+        prop_assert!(after.reset_after.as_nanos() <= longest);
         prop_assert_eq!(after, key.peek(0, now), "the answer is that of the state which was written");
     }
 

@@ -41,14 +41,19 @@ fn no_wait_is_promised_beyond_the_end_of_time() {
     }
 }
 
-/// From the beginning of time, a sum of waits that saturated was taken for the last instant, and promised.
+/// From the beginning of time, a sum of waits that saturated was taken for the last instant, and promised. A sum that
+/// comes to just that instant is still kept.
 #[test]
 fn a_wait_that_saturates_is_never() {
     let longest = Quota::MAX_SPAN.as_duration();
-    let quota = Quota::per(2, longest).algorithm(ratekeeper::Algorithm::SlidingWindow).build().unwrap();
-    let state = sliding_window::State { previous: 0, current: 2, start: Timestamp::from_nanos(-1) };
-    let mut key = Key { quota, state: Some(State::SlidingWindow(state)) };
-    assert_eq!(key.take(2, Timestamp::MIN).retry_after, None);
+    let start = Timestamp::from_nanos(-1);
+    for (limit, retry) in [(2, None), (1, Some(Nanos::MAX))] {
+        let quota =
+            Quota::per(limit, longest).algorithm(ratekeeper::Algorithm::SlidingWindow).build().unwrap();
+        let state = sliding_window::State { previous: 0, current: limit, start };
+        let mut key = Key { quota, state: Some(State::SlidingWindow(state)) };
+        assert_eq!(key.take(limit, Timestamp::MIN).retry_after, retry, "{limit}");
+    }
 }
 
 /// A window that ends with the very last instant does end: at that instant the next one begins.
