@@ -185,7 +185,7 @@ pub fn try_acquire(
 ) -> Result<(Decision, Option<State>), Mismatch> {
     let mut view = Meter::at(quota, state, now)?;
     let decision = take(&mut view, cost);
-    let changed = (decision.allowed && cost != Cost::PEEK) || (view.was_repaired() && cost != Cost::PEEK);
+    let changed = cost != Cost::PEEK && (decision.allowed || view.was_repaired());
     Ok((decision, if changed { view.to_state() } else { None }))
 }
 

@@ -81,8 +81,7 @@ impl View for TokenBucketView {
 
     fn charge(&mut self, cost: Cost) {
         // Within epsilon of enough is enough, and leaves nothing rather than less than nothing.
-        let left = self.tokens() - exact(cost.get());
-        self.set(if left < 0.0 && left >= -EPSILON { 0.0 } else { left });
+        self.set((self.tokens() - exact(cost.get())).max(0.0));
     }
 
     fn refund(&mut self, cost: Cost) {

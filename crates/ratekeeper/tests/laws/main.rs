@@ -3,6 +3,8 @@
 //! A file is a law, or the comparison with the reference model. A test's name and comment say the law in words; the
 //! inputs are drawn to sit on the edges: a nanosecond before and after an emission, a window, the promised wait.
 
+#![expect(clippy::unwrap_used, reason = "the helpers of a test are part of the test")]
+
 mod bounds;
 mod clock;
 mod composite;
