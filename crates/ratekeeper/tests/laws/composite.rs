@@ -16,7 +16,7 @@ fn rules() -> impl Strategy<Value = (Rules, Timestamp)> {
     (start(), prop::collection::vec(rule, 1..5)).prop_map(|(start, rules)| {
         let walks = rules.into_iter().map(|(quota, steps)| {
             let mut walk = Walk::new(quota, start);
-            steps.into_iter().for_each(|step| drop(walk.step(step)));
+            walk.through(steps);
             walk
         });
         let walks: Vec<Walk> = walks.collect();

@@ -2,6 +2,8 @@
 //!
 //! The tolerance is derived in `support/float.rs`.
 
+use std::time::Duration;
+
 use num_rational::BigRational;
 use proptest::prelude::*;
 use ratekeeper::testkit::model::Model;
@@ -9,7 +11,7 @@ use ratekeeper::{Algorithm, Cost, Nanos, Quota, Timestamp};
 
 use super::support::draw::{Step, Walk, any_step, cost, quota_of, start};
 use super::support::float::{tolerance, undecided};
-use super::support::{NOON, same};
+use super::support::{Key, NOON, same};
 
 fn buckets() -> impl Strategy<Value = Algorithm> {
     prop::sample::select(vec![Algorithm::TokenBucket, Algorithm::LeakyBucket])
@@ -111,19 +113,27 @@ proptest! {
     }
 }
 
-/// The tolerance is no excuse for the case that it is there to allow: whole numbers of tokens come on time, although
-/// doubles make 28.999999999999996 of 29.
+/// The tolerance is no excuse for the case that ε is there to allow: whole numbers of tokens come on time at every
+/// rate, also at those that no double can hold.
 #[test]
 fn whole_tokens_are_there_on_time_at_every_rate() {
-    for algorithm in [Algorithm::TokenBucket, Algorithm::LeakyBucket] {
+    for (algorithm, seconds) in [
+        (Algorithm::TokenBucket, 1),
+        (Algorithm::LeakyBucket, 1),
+        (Algorithm::TokenBucket, 60),
+        (Algorithm::LeakyBucket, 60),
+    ] {
         for count in 1..=200_u64 {
-            let quota = Quota::per_second(count).burst(200).algorithm(algorithm).build().unwrap();
-            let mut key = super::support::Key::fresh(quota);
+            let period = Duration::from_secs(seconds);
+            let quota = Quota::per(count, period).burst(200).algorithm(algorithm).build().unwrap();
+            let mut key = Key::fresh(quota);
             assert!(key.take(200, NOON).allowed);
             for cost in 1..=200_u64 {
                 // The first whole nanosecond at which so many have come: rounded up, as every wait is.
-                let wait = Nanos::from_nanos((cost * 1_000_000_000).div_ceil(count));
-                let early = wait.saturating_sub(Nanos::from_nanos(2));
+                let nanos = seconds * 1_000_000_000;
+                let wait = Nanos::from_nanos((cost * nanos).div_ceil(count));
+                // That of the rounding, and the time in which two ε come.
+                let early = wait.saturating_sub(Nanos::from_nanos(2 + (2 * seconds).div_ceil(count)));
                 assert!(key.peek(cost, NOON + wait).allowed, "{quota}: {cost} after {wait}");
                 assert!(!key.peek(cost, NOON + early).allowed, "{quota}: {cost} after {early}");
             }

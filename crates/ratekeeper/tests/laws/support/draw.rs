@@ -172,6 +172,12 @@ impl Walk {
         Walk { key: Key::fresh(quota), now, promised: Nanos::ZERO }
     }
 
+    pub(crate) fn through(&mut self, steps: Vec<Step>) {
+        for step in steps {
+            self.step(step);
+        }
+    }
+
     /// Does one step, and tells how much was taken by it.
     pub(crate) fn step(&mut self, step: Step) -> u64 {
         let quota = self.key.quota;
@@ -182,8 +188,8 @@ impl Walk {
                 return if decision.allowed { cost } else { 0 };
             }
             Step::TakeUpTo(cost) => return self.key.take_up_to(cost, self.now).0,
-            Step::Peek(cost) => drop(self.key.peek(cost, self.now)),
-            Step::Refund(cost) => drop(self.key.refund(cost, self.now)),
+            Step::Peek(cost) => _ = self.key.peek(cost, self.now),
+            Step::Refund(cost) => _ = self.key.refund(cost, self.now),
             Step::Reset => self.key.state = None,
             Step::Forward(span) => self.now = self.now + span.under(&quota),
             Step::Back(span) => self.now = before(self.now, span.under(&quota)),
@@ -200,7 +206,7 @@ impl Walk {
 pub(crate) fn walked() -> impl Strategy<Value = Walk> {
     (quota(), start(), prop::collection::vec(step(), 0..12)).prop_map(|(quota, start, steps)| {
         let mut walk = Walk::new(quota, start);
-        steps.into_iter().for_each(|step| drop(walk.step(step)));
+        walk.through(steps);
         walk
     })
 }
@@ -209,7 +215,7 @@ pub(crate) fn walked() -> impl Strategy<Value = Walk> {
 pub(crate) fn stumbled() -> impl Strategy<Value = Walk> {
     (quota(), start(), prop::collection::vec(any_step(), 0..16)).prop_map(|(quota, start, steps)| {
         let mut walk = Walk::new(quota, start);
-        steps.into_iter().for_each(|step| drop(walk.step(step)));
+        walk.through(steps);
         walk
     })
 }
