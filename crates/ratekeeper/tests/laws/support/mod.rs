@@ -64,8 +64,8 @@ impl Key {
         match self.quota.algorithm().word() {
             "sliding" => refill.saturating_add(refill),
             "log" => refill.saturating_add(Nanos::from_nanos(1)),
-            // A calendar month may be a day longer than the nominal one, a year too.
-            "fixed" => refill.saturating_add(Nanos::from_nanos(refill.as_nanos() / 20)),
+            // A calendar month may be a day longer than the nominal one, and so may the one that follows.
+            "fixed" => refill.saturating_add(Nanos::from_nanos(refill.as_nanos() / 10)),
             _ => refill,
         }
     }
