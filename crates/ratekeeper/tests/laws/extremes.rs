@@ -87,7 +87,7 @@ pub(crate) fn sane(key: &Key, cost: u64, now: Timestamp) -> Result<(), TestCaseE
 }
 
 proptest! {
-    #![proptest_config(super::support::cases(3_000))]
+    #![proptest_config(super::support::cases(2_000))]
 
     /// Any quota, any cost, any instants in any order: an answer that makes sense, and that of the model, which
     /// neither saturates nor wraps, wherever integers decide.

@@ -81,7 +81,7 @@ fn far() -> impl Strategy<Value = (Quota, State)> {
 }
 
 proptest! {
-    #![proptest_config(super::support::cases(4_000))]
+    #![proptest_config(super::support::cases(2_500))]
 
     /// Whatever was stored is read without a panic, clamped into what the quota allows, never as more than the
     /// capacity, and never locks out: the answer keeps its own promises.

@@ -28,7 +28,7 @@ fn close(given: Nanos, wanted: Nanos, slack: u64) -> bool {
 }
 
 proptest! {
-    #![proptest_config(super::support::cases(1_000))]
+    #![proptest_config(super::support::cases(600))]
 
     /// On any history the engine's amounts stay within the rounding error that doubles are bound to make, and its
     /// answers differ from the exact ones only where that error decides.

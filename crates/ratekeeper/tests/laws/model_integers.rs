@@ -42,7 +42,7 @@ fn compare(walk: &mut Walk, model: &mut Model, step: Step) -> Result<(), TestCas
 }
 
 proptest! {
-    #![proptest_config(super::support::cases(1_500))]
+    #![proptest_config(super::support::cases(1_000))]
 
     /// Whatever happens to a key, in whatever order and with a clock that moves both ways, the engine answers what
     /// the law's own words come to.

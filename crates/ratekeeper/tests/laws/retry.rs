@@ -7,7 +7,7 @@ use super::support::draw::{cost, stumbled};
 use super::support::{TICK, before};
 
 proptest! {
-    #![proptest_config(super::support::cases(4_000))]
+    #![proptest_config(super::support::cases(2_500))]
 
     /// Waiting exactly `retry_after` and asking again, alone, succeeds; one nanosecond earlier fails. On every
     /// algorithm, also when the clock has stepped back before.
