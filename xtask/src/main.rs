@@ -1,2 +1,59 @@
-//! The workspace's chores.
-fn main() {}
+//! The workspace's chores: what a newcomer and CI run, with nothing to install first.
+//!
+//! Layout:
+//! - `test`: the steps of `cargo xtask test`, in order
+//! - `setup`: what the steps need from the machine, found or installed
+//! - `examples`, `loom`: the two steps that are more than one command
+//! - `tidy`: what no compiler checks: architecture, versions, banned words, links
+//! - `workspace`: what `cargo metadata` says; `run`: headings, commands, deadlines
+
+mod examples;
+mod loom;
+mod run;
+mod setup;
+mod test;
+mod tidy;
+mod workspace;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use workspace::Workspace;
+
+const USAGE: &str = "\
+The workspace's chores.
+
+Usage: cargo xtask <command>
+
+Commands:
+  test    Set the machine up, then format, lint, test, document, run the examples, tidy
+  tidy    Check architecture, versions, banned words, file lengths and Markdown links
+";
+
+/// The exit code that shells and clap use for a command line they cannot understand.
+const EXIT_USAGE: u8 = 2;
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let outcome = match args.as_slice() {
+        [] | ["help" | "-h" | "--help", ..] | [_, "-h" | "--help"] => {
+            // A closed pipe (`cargo xtask | head -1`) is no failure of ours.
+            let _ = std::io::stdout().write_all(USAGE.as_bytes());
+            return ExitCode::SUCCESS;
+        }
+        ["test"] => Workspace::load().and_then(|workspace| test::run(&workspace)),
+        ["tidy"] => Workspace::load().and_then(|workspace| tidy::run(&workspace)),
+        unknown => {
+            eprintln!("xtask: unknown command `{}`\n\n{USAGE}", unknown.join(" "));
+            return ExitCode::from(EXIT_USAGE);
+        }
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("\nxtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

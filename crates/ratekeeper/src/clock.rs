@@ -1,8 +1,8 @@
 //! The clock of a process: monotonic, anchored once to the wall clock.
 
 use std::fmt;
-use std::sync::OnceLock;
-use std::time::{Instant, SystemTime};
+use std::sync::LazyLock;
+use std::time::SystemTime;
 
 use crate::port::Clock;
 use crate::{Nanos, Timestamp};
@@ -14,13 +14,23 @@ use crate::{Nanos, Timestamp};
 #[derive(Clone, Copy, Default)]
 pub struct MonotonicClock;
 
-static ANCHOR: OnceLock<(Instant, Timestamp)> = OnceLock::new();
+/// Reads the processor's counter where it is invariant, which costs half of what the operating system's clock does.
+static ANCHOR: LazyLock<Anchor> = LazyLock::new(|| {
+    let counter = quanta::Clock::new();
+    Anchor { start: counter.raw(), wall: Timestamp::from(SystemTime::now()), counter }
+});
+
+struct Anchor {
+    counter: quanta::Clock,
+    start: u64,
+    wall: Timestamp,
+}
 
 impl Clock for MonotonicClock {
     #[inline]
     fn now(&self) -> Timestamp {
-        let (start, wall) = *ANCHOR.get_or_init(|| (Instant::now(), Timestamp::from(SystemTime::now())));
-        wall + Nanos::from(start.elapsed())
+        let anchor = &*ANCHOR;
+        anchor.wall + Nanos::from_nanos(anchor.counter.delta_as_nanos(anchor.start, anchor.counter.raw()))
     }
 }
 

@@ -1,8 +1,155 @@
-//! Every port on one page: what the engine asks of the world.
+//! Every port on one page: what the engine asks of the world, and what an adapter must give.
+//!
+//! | port | asked for |
+//! |---|---|
+//! | [`Store`] | one atomic decision over all rules of a request |
+//! | [`KeyValue`] | get, compare-and-set, delete: enough to make a [`Store`] of |
+//! | [`Clock`] | the time |
+//! | [`Plans`] | the plans by name |
+//! | [`Observer`] | to be told what happened |
+//! | [`RequestSource`], [`KeyResolver`] | who is asking |
 
-use std::fmt::Debug;
+use std::borrow::Cow;
+use std::fmt::{self, Debug};
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
 
-use crate::Timestamp;
+use crate::{Cost, Decision, Key, Nanos, Plan, Rules, StoreError, Timestamp};
+
+/// One question to a store: may `key` take `cost` under all of these rules?
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// Who asks.
+    pub key: Key<'a>,
+    /// What they are held to.
+    pub rules: Rules<'a>,
+    /// How much they want.
+    pub cost: Cost,
+}
+
+/// Where state lives. Decides atomically: between reading and writing the states of one request, nobody else does.
+///
+/// The store has the clock: in memory that of the process, over Redis the server's. An implementation proves itself
+/// with [`testkit`].
+pub trait Store: Send + Sync + Debug {
+    /// Takes the cost from every rule, or from none.
+    fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision>;
+
+    /// Takes as much of the cost as every rule allows; how much is in the [`Grant`].
+    fn acquire_up_to<'a>(&'a self, request: Request<'a>) -> Answer<'a, Grant>;
+
+    /// What [`acquire`](Store::acquire) would decide. Writes nothing.
+    fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision>;
+
+    /// Gives the cost back to every rule, never above its capacity. Tells what is left then.
+    fn refund<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision>;
+
+    /// Forgets the key under these rules. Tells how many states were forgotten.
+    fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, u64>;
+
+    /// Takes many costs, one after another in order, as fast as the store can: the answers are appended to `into`.
+    fn acquire_many<'a>(
+        &'a self,
+        requests: &'a [Request<'a>],
+        into: &'a mut Vec<Decision>,
+    ) -> Answer<'a, ()> {
+        Answer::later(async move {
+            for request in requests {
+                into.push(self.acquire(*request).await?);
+            }
+            Ok(())
+        })
+    }
+}
+
+/// What was granted of a cost, and the decision that granted it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// How much was taken; nothing if the decision denies.
+    pub granted: Cost,
+    /// The decision for what was taken.
+    pub decision: Decision,
+}
+
+/// A store's answer: there already, or on its way.
+///
+/// A store in memory answers at once, without a boxed future; a remote one hands over its future. Both are awaited,
+/// and a caller without a runtime can ask [`now`](Answer::now).
+#[must_use = "an answer must be awaited, or asked for `now`"]
+pub struct Answer<'a, T>(Inner<'a, T>);
+
+enum Inner<'a, T> {
+    Ready(Option<Result<T, StoreError>>),
+    Pending(Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>),
+}
+
+impl<'a, T> Answer<'a, T> {
+    /// An answer that is known.
+    #[inline]
+    pub fn ready(value: Result<T, StoreError>) -> Self {
+        Answer(Inner::Ready(Some(value)))
+    }
+
+    /// An answer that has yet to come.
+    pub fn later(answer: impl Future<Output = Result<T, StoreError>> + Send + 'a) -> Self {
+        Answer(Inner::Pending(Box::pin(answer)))
+    }
+
+    /// The answer if it is known already; otherwise the answer to await.
+    #[inline]
+    pub fn now(self) -> Result<Result<T, StoreError>, Self> {
+        match self.0 {
+            Inner::Ready(Some(value)) => Ok(value),
+            inner => Err(Answer(inner)),
+        }
+    }
+}
+
+// A value that is waited for is never pinned: only the future in its box is.
+impl<T> Unpin for Answer<'_, T> {}
+
+impl<T> Future for Answer<'_, T> {
+    type Output = Result<T, StoreError>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match &mut self.get_mut().0 {
+            Inner::Ready(value) => match value.take() {
+                Some(value) => Poll::Ready(value),
+                None => Poll::Pending,
+            },
+            Inner::Pending(future) => future.as_mut().poll(context),
+        }
+    }
+}
+
+impl<T: Debug> Debug for Answer<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Inner::Ready(value) => f.debug_tuple("Answer").field(value).finish(),
+            Inner::Pending(_) => f.write_str("Answer(pending)"),
+        }
+    }
+}
+
+/// Any key-value store with an atomic compare-and-set. [`CasStore`](crate::store::CasStore) makes a [`Store`] of it.
+pub trait KeyValue: Send + Sync + Debug {
+    /// The value, unless it is absent or has expired.
+    fn get<'a>(&'a self, key: &'a str) -> Answer<'a, Option<String>>;
+
+    /// Sets `new` if the value is still exactly `old` (`None`: absent), to expire after `ttl`. True if it was.
+    fn compare_and_set<'a>(
+        &'a self,
+        key: &'a str,
+        old: Option<&'a str>,
+        new: &'a str,
+        ttl: Nanos,
+    ) -> Answer<'a, bool>;
+
+    /// Forgets the key. True if there was one.
+    fn delete<'a>(&'a self, key: &'a str) -> Answer<'a, bool>;
+}
 
 /// Tells the time.
 pub trait Clock: Send + Sync + Debug {
@@ -10,8 +157,73 @@ pub trait Clock: Send + Sync + Debug {
     fn now(&self) -> Timestamp;
 }
 
-impl<C: Clock + ?Sized> Clock for std::sync::Arc<C> {
+impl<C: Clock + ?Sized> Clock for Arc<C> {
     fn now(&self) -> Timestamp {
         (**self).now()
     }
+}
+
+/// Knows the plans by name.
+pub trait Plans: Send + Sync + Debug {
+    /// The plan of this name.
+    fn find(&self, name: &str) -> Option<Arc<Plan>>;
+}
+
+/// Is told what happened. Whatever it does, a panic included, changes no decision.
+pub trait Observer: Send + Sync + Debug {
+    /// A request was decided.
+    fn decided(&self, _request: &Request<'_>, _decision: &Decision) {}
+
+    /// The store failed, and this is what the failure mode answered (`None`: the error itself).
+    fn store_failed(&self, _error: &StoreError, _answer: Option<&Decision>) {}
+
+    /// A request named a plan that does not exist, and went on without it.
+    fn plan_missing(&self, _name: &str) {}
+}
+
+/// What to answer when the store fails.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FailureMode {
+    /// Allow.
+    #[default]
+    Open,
+    /// Let an in-memory store decide until the real one is back.
+    Local,
+    /// Deny.
+    Closed,
+    /// Hand the error to the caller.
+    Error,
+}
+
+impl FailureMode {
+    /// The word for it in a config file.
+    pub const fn word(self) -> &'static str {
+        match self {
+            FailureMode::Open => "open",
+            FailureMode::Local => "local",
+            FailureMode::Closed => "closed",
+            FailureMode::Error => "error",
+        }
+    }
+}
+
+/// A request as a key resolver sees it, whatever carries it.
+pub trait RequestSource {
+    /// The value of a header or metadata entry.
+    fn header(&self, name: &str) -> Option<&[u8]>;
+
+    /// The address at the other end of the connection.
+    fn peer(&self) -> Option<IpAddr>;
+
+    /// The path, or the route that it matched.
+    fn route(&self) -> Option<&str>;
+
+    /// Who was authenticated.
+    fn principal(&self) -> Option<&str>;
+}
+
+/// Tells whose request it is.
+pub trait KeyResolver: Send + Sync + Debug {
+    /// The key to limit by, or none if the request does not tell.
+    fn resolve<'a>(&self, request: &'a dyn RequestSource) -> Option<Cow<'a, [u8]>>;
 }

@@ -27,7 +27,7 @@ pub fn refund_all<V: View>(views: &mut [V], cost: Cost) -> Decision {
 }
 
 /// One answer of many, each bound to the position of its rule.
-fn join(decisions: impl Iterator<Item = Decision>) -> Decision {
+pub(crate) fn join(decisions: impl Iterator<Item = Decision>) -> Decision {
     let numbered = (0u16..).zip(decisions).map(|(rule, decision)| decision.of_rule(rule));
     numbered.reduce(Decision::join).unwrap_or(Decision::allow(u64::MAX, u64::MAX, crate::Nanos::ZERO))
 }

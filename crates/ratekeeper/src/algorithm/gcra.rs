@@ -16,36 +16,37 @@ pub struct State {
 
 /// The TAT as seen from now: `ahead` is how far it lies in the future.
 #[derive(Clone, Copy, Debug)]
-pub struct GcraView {
+pub struct GcraView<'q> {
+    quota: &'q Quota,
     now: Timestamp,
     ahead: u64,
-    emission: u64,
-    burst: u64,
-    /// `B · e`, at most 2^63 − 1: the quota saw to that.
-    tolerance: u64,
     repaired: bool,
 }
 
-impl GcraView {
+impl<'q> GcraView<'q> {
     /// The state as it stands at `now`. A TAT further ahead than the tolerance counts as an emptied quota.
     #[inline]
-    pub fn at(quota: &Quota, state: Option<State>, now: Timestamp) -> Self {
+    pub fn at(quota: &'q Quota, state: Option<State>, now: Timestamp) -> Self {
         let tolerance = quota.refill_time().as_nanos();
         let ahead = state.map_or(0, |state| state.tat.since(now).as_nanos());
-        GcraView {
-            now,
-            ahead: ahead.min(tolerance),
-            emission: quota.emission_interval().as_nanos(),
-            burst: quota.burst(),
-            tolerance,
-            repaired: ahead > tolerance,
-        }
+        GcraView { quota, now, ahead: ahead.min(tolerance), repaired: ahead > tolerance }
+    }
+
+    /// `B · e`, at most 2^63 − 1: the quota saw to that.
+    fn tolerance(&self) -> u64 {
+        self.quota.refill_time().as_nanos()
     }
 
     /// The state to store; none when the quota is whole.
     #[inline]
     pub fn state(&self) -> Option<State> {
-        (self.ahead > 0).then(|| State { tat: self.now + Nanos::from_nanos(self.ahead) })
+        (self.ahead > 0).then(|| State { tat: self.tat() })
+    }
+
+    /// The theoretical arrival time, which is now if the quota is whole.
+    #[inline]
+    pub(crate) fn tat(&self) -> Timestamp {
+        self.now + Nanos::from_nanos(self.ahead)
     }
 
     /// The time left until the end of representable time, which no TAT may pass.
@@ -54,41 +55,43 @@ impl GcraView {
     }
 }
 
-impl View for GcraView {
+impl View for GcraView<'_> {
     #[inline]
     fn wait_for(&self, cost: Cost) -> Wait {
-        if cost.get() > self.burst {
+        if cost.get() > self.quota.burst() {
             return Wait::Never;
         }
         // Both terms are at most 2^63 − 1, so the sum fits.
-        let needed = self.ahead + cost.get() * self.emission;
+        let needed = self.ahead + cost.get() * self.quota.emission_interval().as_nanos();
         if needed > self.horizon() {
             // A TAT beyond the year 2262 could not be stored; saturating it would turn the limit off.
             Wait::Never
-        } else if needed <= self.tolerance {
+        } else if needed <= self.tolerance() {
             Wait::Ready
         } else {
-            Wait::After(Nanos::from_nanos(needed - self.tolerance))
+            Wait::After(Nanos::from_nanos(needed - self.tolerance()))
         }
     }
 
     #[inline]
     fn charge(&mut self, cost: Cost) {
-        self.ahead = self.ahead.saturating_add(cost.get().saturating_mul(self.emission));
+        self.ahead =
+            self.ahead.saturating_add(cost.get().saturating_mul(self.quota.emission_interval().as_nanos()));
     }
 
     fn refund(&mut self, cost: Cost) {
-        self.ahead = self.ahead.saturating_sub(cost.get().saturating_mul(self.emission));
+        self.ahead =
+            self.ahead.saturating_sub(cost.get().saturating_mul(self.quota.emission_interval().as_nanos()));
     }
 
     #[inline]
     fn limit(&self) -> u64 {
-        self.burst
+        self.quota.burst()
     }
 
     #[inline]
     fn remaining(&self) -> u64 {
-        self.tolerance.min(self.horizon()).saturating_sub(self.ahead) / self.emission.max(1)
+        self.quota.intervals_in(self.tolerance().min(self.horizon()).saturating_sub(self.ahead))
     }
 
     #[inline]

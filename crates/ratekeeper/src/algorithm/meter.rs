@@ -17,7 +17,7 @@ use crate::{Cost, Nanos, Quota, Timestamp};
 #[non_exhaustive]
 #[expect(missing_docs, reason = "each variant is the view of its name")]
 pub enum Meter<'a> {
-    Gcra(GcraView),
+    Gcra(GcraView<'a>),
     TokenBucket(TokenBucketView),
     LeakyBucket(LeakyBucketView),
     FixedWindow(FixedWindowView),
@@ -27,7 +27,7 @@ pub enum Meter<'a> {
 
 impl<'a> Meter<'a> {
     /// The state as it stands at `now`; none is a fresh key.
-    pub fn at(quota: &Quota, state: Option<&'a State>, now: Timestamp) -> Result<Self, Mismatch> {
+    pub fn at(quota: &'a Quota, state: Option<&'a State>, now: Timestamp) -> Result<Self, Mismatch> {
         macro_rules! view {
             ($variant:ident, $view:ident, $state:ident => $value:expr) => {
                 match state {

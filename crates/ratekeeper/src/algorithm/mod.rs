@@ -126,31 +126,28 @@ pub trait View {
 /// Takes the cost from the view if it passes. The view has changed if and only if the decision allows.
 #[inline]
 pub fn take<V: View>(view: &mut V, cost: Cost) -> Decision {
-    match view.wait_for(cost) {
-        Wait::Ready => {
-            view.charge(cost);
-            Decision::allow(view.limit(), view.remaining(), view.reset_after())
-        }
-        wait => refuse(view, wait),
+    let wait = view.wait_for(cost);
+    if wait == Wait::Ready {
+        view.charge(cost);
     }
+    describe(view, wait)
 }
 
 /// What [`take`] would decide, with what is left as it is.
 #[inline]
 pub fn look<V: View>(view: &V, cost: Cost) -> Decision {
-    match view.wait_for(cost) {
-        Wait::Ready => Decision::allow(view.limit(), view.remaining(), view.reset_after()),
-        wait => refuse(view, wait),
-    }
+    describe(view, view.wait_for(cost))
 }
 
-fn refuse<V: View>(view: &V, wait: Wait) -> Decision {
-    let retry_after = match wait {
-        Wait::Ready => Some(Nanos::ZERO),
-        Wait::After(wait) => Some(wait),
-        Wait::Never => None,
-    };
-    Decision::deny(view.limit(), view.remaining(), retry_after, view.reset_after())
+/// The decision that a wait amounts to, with what the view has left.
+#[inline]
+pub(crate) fn describe<V: View>(view: &V, wait: Wait) -> Decision {
+    let (limit, remaining, reset_after) = (view.limit(), view.remaining(), view.reset_after());
+    match wait {
+        Wait::Ready => Decision::allow(limit, remaining, reset_after),
+        Wait::After(wait) => Decision::deny(limit, remaining, Some(wait), reset_after),
+        Wait::Never => Decision::deny(limit, remaining, None, reset_after),
+    }
 }
 
 /// Takes the cost if it passes: the decision, and the state to store if it changed.
@@ -173,7 +170,7 @@ pub fn try_acquire(
 ) -> Result<(Decision, Option<State>), Mismatch> {
     let mut view = Meter::at(quota, state, now)?;
     let decision = take(&mut view, cost);
-    let changed = (decision.allowed && cost != Cost::PEEK) || (view.was_repaired() && cost != Cost::PEEK);
+    let changed = cost != Cost::PEEK && (decision.allowed || view.was_repaired());
     Ok((decision, if changed { view.to_state() } else { None }))
 }
 

@@ -53,6 +53,11 @@ impl State {
         self.entries.is_empty()
     }
 
+    /// Bytes on the heap.
+    pub(crate) fn heap_size(&self) -> usize {
+        self.entries.capacity() * size_of::<Entry>()
+    }
+
     fn total_before(&self, index: usize) -> u64 {
         match index.checked_sub(1) {
             Some(previous) => self.entries[previous].total,
@@ -89,7 +94,7 @@ pub struct SlidingLogView<'a> {
 
 /// What is to become of a log: a prefix has left the window, a suffix may be given back, a cost may be added.
 #[derive(Clone, Copy, Debug)]
-struct Edit {
+pub(crate) struct Edit {
     /// No instant is believed that lies further ahead than this: one window from now.
     furthest: Timestamp,
     /// The later of now and the last entry.
@@ -136,9 +141,9 @@ impl<'a> SlidingLogView<'a> {
         self.edit.apply(log);
     }
 
-    /// The changes, freed from the log that they are about, so that it can be borrowed to make them.
-    pub(crate) fn into_edit(self) -> LogEdit {
-        LogEdit(self.edit)
+    /// The noted changes, free from the log that they are about, so that it can be borrowed to make them.
+    pub(crate) fn edit(&self) -> Edit {
+        self.edit
     }
 
     fn used(&self) -> u64 {
@@ -159,18 +164,8 @@ impl<'a> SlidingLogView<'a> {
     }
 }
 
-/// The edit of a view that has let go of its log.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct LogEdit(Edit);
-
-impl LogEdit {
-    pub(crate) fn apply(&self, log: &mut State) {
-        self.0.apply(log);
-    }
-}
-
 impl Edit {
-    fn apply(&self, log: &mut State) {
+    pub(crate) fn apply(&self, log: &mut State) {
         log.entries.drain(..self.expired.min(log.entries.len()));
         log.base = self.base;
         while let Some(last) = log.entries.len().checked_sub(1) {

@@ -8,10 +8,7 @@ use crate::{MonotonicClock, Timestamp};
 /// The clock of one limiter. An enum, because the default one is read on every decision and should be inlined.
 #[derive(Clone, Debug)]
 pub(crate) enum Source {
-    #[cfg_attr(feature = "tokio", expect(dead_code, reason = "the default without tokio"))]
-    Monotonic(MonotonicClock),
-    #[cfg(feature = "tokio")]
-    Tokio(super::TokioClock),
+    Monotonic,
     Other(Arc<dyn Clock>),
 }
 
@@ -19,19 +16,19 @@ impl Source {
     #[inline]
     pub(crate) fn now(&self) -> Timestamp {
         match self {
-            Source::Monotonic(clock) => clock.now(),
-            #[cfg(feature = "tokio")]
-            Source::Tokio(clock) => clock.now(),
+            Source::Monotonic => MonotonicClock.now(),
             Source::Other(clock) => clock.now(),
         }
     }
 }
 
 impl Default for Source {
+    /// The process's clock; tokio's, in a test that has paused it.
     fn default() -> Self {
         #[cfg(feature = "tokio")]
-        return Source::Tokio(super::TokioClock);
-        #[cfg(not(feature = "tokio"))]
-        Source::Monotonic(MonotonicClock)
+        if super::TokioClock::is_paused() {
+            return Source::Other(Arc::new(super::TokioClock));
+        }
+        Source::Monotonic
     }
 }

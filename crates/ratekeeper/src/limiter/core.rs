@@ -29,7 +29,8 @@ pub(crate) struct Core {
     /// What passed by the word, and what was refused by it.
     acquired: AtomicU64,
     rejected: AtomicU64,
-    fast: Option<Fast>,
+    /// The quota, if the word decides it.
+    fast: Option<Quota>,
     clock: Source,
     desk: Mutex<Shared>,
 }
@@ -40,47 +41,12 @@ struct Shared {
     fast: bool,
 }
 
-/// The parameters of the fast path.
-#[derive(Clone, Copy, Debug)]
-struct Fast {
-    burst: u64,
-    emission: u64,
-    tolerance: u64,
-    /// `2^64 / emission`, rounded down.
-    reciprocal: u64,
-}
-
-impl Fast {
-    fn of(tank: &Tank) -> Option<Self> {
-        let Tank::Rate { quota, .. } = tank else { return None };
-        (quota.algorithm() == Algorithm::Gcra).then(|| Fast::new(quota))
-    }
-
-    fn new(quota: &Quota) -> Self {
-        let emission = quota.emission_interval().as_nanos().max(1);
-        let reciprocal = (1u128 << 64) / u128::from(emission);
-        Fast {
-            burst: quota.burst(),
-            emission,
-            tolerance: quota.refill_time().as_nanos(),
-            reciprocal: u64::try_from(reciprocal).unwrap_or(u64::MAX),
-        }
-    }
-
-    /// `span / emission`, rounded down. The product with the reciprocal is at most one too low, since `span` is
-    /// below 2^63; a division would take as long as all else together.
-    #[inline]
-    fn whole_emissions(&self, span: u64) -> u64 {
-        let product = u128::from(span) * u128::from(self.reciprocal);
-        let quotient = u64::try_from(product >> 64).unwrap_or(u64::MAX);
-        let rest = span - quotient * self.emission;
-        quotient + u64::from(rest >= self.emission)
-    }
-}
-
 impl Core {
     pub(crate) fn new(tank: Tank, bound: usize, clock: Source) -> Arc<Self> {
-        let fast = Fast::of(&tank);
+        let fast = match &tank {
+            Tank::Rate { quota, .. } if quota.algorithm() == Algorithm::Gcra => Some(*quota),
+            _ => None,
+        };
         Arc::new(Core {
             word: AtomicI64::new(if fast.is_some() { i64::MIN } else { AT_DESK }),
             acquired: AtomicU64::new(0),
@@ -112,7 +78,8 @@ impl Core {
     /// Decides by the word, if the state is there. Refusals are not counted: whoever asks may go on to wait.
     #[inline]
     pub(crate) fn try_fast(&self, cost: Cost) -> Option<Decision> {
-        let Fast { burst, emission, tolerance, .. } = *self.fast.as_ref()?;
+        let quota = self.fast.as_ref()?;
+        let (burst, tolerance) = (quota.burst(), quota.refill_time().as_nanos());
         let mut tat = self.word.load(Ordering::Relaxed);
         if tat == AT_DESK || cost.get() > burst || cost == Cost::PEEK {
             return None;
@@ -125,34 +92,22 @@ impl Core {
             if ahead > tolerance {
                 return None;
             }
-            let needed = ahead + cost.get() * emission;
+            let needed = ahead + cost.get() * quota.emission_interval().as_nanos();
             if needed > tolerance {
-                return Some(self.refusal(ahead, needed));
+                return Some(refusal(quota, ahead, needed));
             }
             let charged = now.as_nanos().checked_add_unsigned(needed).filter(|tat| *tat != AT_DESK)?;
             // Acquire and release, so that whoever takes the word to the desk sees what was counted before.
             match self.word.compare_exchange_weak(tat, charged, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => {
                     self.acquired.fetch_add(1, Ordering::Relaxed);
-                    let remaining = self.remaining(needed);
+                    let remaining = quota.intervals_in(tolerance - needed);
                     return Some(Decision::allow(burst, remaining, Nanos::from_nanos(needed)));
                 }
                 Err(AT_DESK) => return None,
                 Err(other) => tat = other,
             }
         }
-    }
-
-    #[inline]
-    fn remaining(&self, ahead: u64) -> u64 {
-        self.fast.as_ref().map_or(0, |fast| fast.whole_emissions(fast.tolerance - ahead))
-    }
-
-    #[cold]
-    fn refusal(&self, ahead: u64, needed: u64) -> Decision {
-        let (burst, tolerance) = self.fast.as_ref().map_or((0, 0), |fast| (fast.burst, fast.tolerance));
-        let wait = Nanos::from_nanos(needed - tolerance);
-        Decision::deny(burst, self.remaining(ahead), Some(wait), Nanos::from_nanos(ahead))
     }
 
     /// Works at the desk, alone. Whoever is to be woken is woken after the lock is released.
@@ -228,6 +183,13 @@ impl Core {
     }
 }
 
+#[cold]
+fn refusal(quota: &Quota, ahead: u64, needed: u64) -> Decision {
+    let tolerance = quota.refill_time().as_nanos();
+    let (wait, reset) = (Nanos::from_nanos(needed - tolerance), Nanos::from_nanos(ahead));
+    Decision::deny(quota.burst(), quota.intervals_in(tolerance - ahead), Some(wait), reset)
+}
+
 /// What a waiter learns in the end.
 pub(crate) type Outcome = Result<Decision, AcquireError>;
 
@@ -265,21 +227,4 @@ impl Drop for Open<'_> {
 /// A refusal because there is no room for another key.
 pub(crate) fn no_room(limit: u64) -> Decision {
     Decision::uninformed(false, limit, Reason::StoreFull)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_reciprocal_divides_exactly() {
-        for text in ["1000000000/s", "999999999/s", "3/s", "7/m burst 5", "1/s burst 9223372036", "1/day"] {
-            let quota: Quota = text.parse().unwrap();
-            let fast = Fast::new(&quota);
-            let e = fast.emission;
-            for span in [0, 1, e - 1, e, e + 1, 2 * e - 1, fast.tolerance / 2, fast.tolerance - 1, fast.tolerance] {
-                assert_eq!(fast.whole_emissions(span), span / e, "{text}: {span}");
-            }
-        }
-    }
 }

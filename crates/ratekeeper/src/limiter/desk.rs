@@ -75,12 +75,14 @@ impl Desk {
     /// Takes without waiting, and without overtaking anybody.
     pub(crate) fn try_acquire(&mut self, cost: Cost, now: Timestamp, wakes: &mut Wakes) -> Decision {
         self.pump(now, wakes);
-        let decision = self.judge(cost, u64::MAX, now);
-        if decision.allowed && cost != Cost::PEEK {
-            return self.take(cost, now);
-        }
-        if !decision.allowed {
-            self.rejected += 1;
+        let decision = match self.is_open_and_empty() {
+            true => self.tank.try_take(cost, now),
+            false => self.judge(cost, u64::MAX, now),
+        };
+        match decision.allowed {
+            true if cost != Cost::PEEK => self.acquired += 1,
+            true => {}
+            false => self.rejected += 1,
         }
         decision
     }
@@ -331,6 +333,9 @@ impl Desk {
     ///
     /// In this order: who could be granted at the instant of its deadline is, even if the timer was late.
     pub(crate) fn pump(&mut self, now: Timestamp, wakes: &mut Wakes) {
+        if self.queue.is_empty() && matches!(self.keeper, Keeper::Nobody) {
+            return;
+        }
         loop {
             while let Some(head) = self.queue.head() {
                 if !self.grant(head, now, wakes) {

@@ -3,7 +3,7 @@
 use super::line::Line;
 use super::ticks::TickBucket;
 use super::Inherit;
-use crate::algorithm::{Algorithm, Meter, View, Wait, gcra, look};
+use crate::algorithm::{Algorithm, Meter, View, Wait, gcra, look, take};
 use crate::state::State;
 use crate::{Cost, Decision, Nanos, Quota, Reason, Timestamp};
 
@@ -80,13 +80,32 @@ impl Tank {
         }
     }
 
+    /// Takes, if one who will not wait may.
+    pub(crate) fn try_take(&mut self, cost: Cost, now: Timestamp) -> Decision {
+        match self {
+            // The common case, in one view instead of two.
+            Tank::Rate { quota, state } => edit(quota, state, now, |view| {
+                let decision = take(view, cost);
+                (cost != Cost::PEEK && (decision.allowed || view.was_repaired()), decision)
+            }),
+            _ => {
+                let decision = self.look(cost, now);
+                if !decision.allowed || cost == Cost::PEEK {
+                    return decision;
+                }
+                self.charge(cost, now);
+                self.look(Cost::PEEK, now)
+            }
+        }
+    }
+
     /// Takes a cost that was found ready.
     pub(crate) fn charge(&mut self, cost: Cost, now: Timestamp) {
         if cost == Cost::PEEK {
             return;
         }
         match self {
-            Tank::Rate { quota, state } => edit(quota, state, now, |view| view.charge(cost)),
+            Tank::Rate { quota, state } => edit(quota, state, now, |view| (true, view.charge(cost))),
             Tank::Permits { in_flight, .. } => *in_flight = in_flight.saturating_add(cost.get()),
             Tank::Ticks(bucket) => {
                 let mut view = bucket.at(now);
@@ -104,7 +123,7 @@ impl Tank {
             return;
         }
         match self {
-            Tank::Rate { quota, state } => edit(quota, state, now, |view| view.refund(cost)),
+            Tank::Rate { quota, state } => edit(quota, state, now, |view| (true, view.refund(cost))),
             Tank::Permits { in_flight, .. } => *in_flight = in_flight.saturating_sub(cost.get()),
             Tank::Ticks(bucket) => {
                 let mut view = bucket.at(now);
@@ -206,25 +225,34 @@ pub(crate) fn at_capacity(limit: u64, left: u64) -> Decision {
     Decision { reason: Reason::AtCapacity, ..Decision::deny(limit, left, None, Nanos::ZERO) }
 }
 
-fn meter<'a>(quota: &Quota, state: &'a Option<State>, now: Timestamp) -> Meter<'a> {
+fn meter<'a>(quota: &'a Quota, state: &'a Option<State>, now: Timestamp) -> Meter<'a> {
     Meter::at(quota, state.as_ref(), now)
         .or_else(|_| Meter::at(quota, None, now))
         .expect("a tank holds only states of its own quota, and no quota of permits")
 }
 
-fn edit(quota: &Quota, state: &mut Option<State>, now: Timestamp, change: impl FnOnce(&mut Meter<'_>)) {
+/// Changes the state, if `change` says that it has.
+fn edit<R>(
+    quota: &Quota,
+    state: &mut Option<State>,
+    now: Timestamp,
+    change: impl FnOnce(&mut Meter<'_>) -> (bool, R),
+) -> R {
     let mut view = meter(quota, state, now);
-    change(&mut view);
-    // A log is edited where it is: copying it would cost as much as it is long.
-    if let Meter::SlidingLog(view) = view {
-        let edit = view.into_edit();
-        let log = state.get_or_insert_with(|| State::SlidingLog(Default::default()));
-        if let State::SlidingLog(log) = log {
-            edit.apply(log);
+    let (changed, result) = change(&mut view);
+    match view {
+        _ if !changed => {}
+        // A log is edited where it is: copying it would cost as much as it is long.
+        Meter::SlidingLog(view) => {
+            let edit = view.edit();
+            let log = state.get_or_insert_with(|| State::SlidingLog(Default::default()));
+            if let State::SlidingLog(log) = log {
+                edit.apply(log);
+            }
         }
-        return;
+        _ => *state = view.to_state(),
     }
-    *state = view.to_state();
+    result
 }
 
 /// True if the state of one quota can be read under the other.

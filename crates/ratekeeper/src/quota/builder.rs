@@ -62,8 +62,16 @@ impl QuotaBuilder {
         self.check_algorithm(count, burst)?;
         let emission = Nanos::from_nanos(period.as_nanos().div_ceil(count));
         let refill = self.build_refill("burst", burst, emission)?;
-        let log_bound = self.log_bound;
-        Ok(Quota { count, period, burst, emission, refill, log_bound, algorithm: self.algorithm })
+        Ok(Quota {
+            count,
+            period,
+            burst,
+            emission,
+            reciprocal: reciprocal(emission),
+            refill,
+            log_bound: self.log_bound,
+            algorithm: self.algorithm,
+        })
     }
 
     fn build_concurrent(self, count: u64) -> Result<Quota, QuotaError> {
@@ -80,6 +88,7 @@ impl QuotaBuilder {
             period: Nanos::ZERO,
             burst: count,
             emission: Nanos::ZERO,
+            reciprocal: 0,
             refill: Nanos::ZERO,
             log_bound: self.log_bound,
             algorithm: self.algorithm,
@@ -147,6 +156,11 @@ fn refill(field: &'static str, burst: u64, emission: Nanos) -> Result<Nanos, Quo
     }
 }
 
+/// See [`Quota`]'s field of that name. An emission interval is at least 1 ns.
+const fn reciprocal(emission: Nanos) -> u64 {
+    u64::MAX / emission.as_nanos()
+}
+
 fn whole(field: &'static str, value: i128) -> Result<u64, QuotaError> {
     if value < 1 {
         return Err(QuotaError::range(field, value, "must be at least 1"));
@@ -174,8 +188,16 @@ pub(super) fn throttle(max_burst: i64, count_per_period: i64, period_secs: i64) 
     }
     let emission = Nanos::from_nanos(period.as_nanos().div_ceil(count));
     let refill = refill("max_burst", burst, emission)?;
-    let (log_bound, algorithm) = (Quota::DEFAULT_LOG_BOUND, Algorithm::Gcra);
-    Ok(Quota { count, period, burst, emission, refill, log_bound, algorithm })
+    Ok(Quota {
+        count,
+        period,
+        burst,
+        emission,
+        reciprocal: reciprocal(emission),
+        refill,
+        log_bound: Quota::DEFAULT_LOG_BOUND,
+        algorithm: Algorithm::Gcra,
+    })
 }
 
 #[inline]
@@ -244,6 +266,24 @@ mod tests {
             Nanos::from_nanos(8_571_428_572)
         );
         assert_eq!(Quota::per_second(600_000_000).build().unwrap().emission_interval(), Nanos::from_nanos(2));
+    }
+
+    #[test]
+    fn dividing_by_the_interval_is_exact() {
+        for count in [1, 2, 3, 7, 1_000, 999_999_937, 1_000_000_000] {
+            let quota = Quota::per_second(count).build().unwrap();
+            let interval = quota.emission_interval().as_nanos();
+            let spans = (0..64).flat_map(|bit| [1 << bit, (1u64 << bit) - 1]).chain([u64::MAX]);
+            for span in spans.flat_map(|span| {
+                [
+                    span,
+                    span / interval * interval,
+                    (span / interval).saturating_mul(interval).saturating_sub(1),
+                ]
+            }) {
+                assert_eq!(quota.intervals_in(span), span / interval, "{span} / {interval}");
+            }
+        }
     }
 
     #[test]

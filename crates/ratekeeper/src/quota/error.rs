@@ -77,7 +77,7 @@ impl fmt::Display for QuotaError {
 impl std::error::Error for QuotaError {}
 
 /// At most 64 printable characters of what was given: errors end up in logs and on wires.
-fn shorten(value: &str) -> String {
+pub(crate) fn shorten(value: &str) -> String {
     const MOST: usize = 64;
     let mut short: String = value.chars().take(MOST).flat_map(char::escape_debug).collect();
     if value.chars().nth(MOST).is_some() {

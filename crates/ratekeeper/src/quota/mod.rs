@@ -5,6 +5,7 @@ mod error;
 mod text;
 
 pub use builder::QuotaBuilder;
+pub(crate) use error::shorten;
 pub use error::{QuotaError, QuotaErrorKind};
 
 use std::time::Duration;
@@ -39,6 +40,8 @@ pub struct Quota {
     period: Nanos,
     burst: u64,
     emission: Nanos,
+    /// `2^64 / emission`, rounded down: dividing by it is a multiplication, and every decision divides.
+    reciprocal: u64,
     refill: Nanos,
     log_bound: u32,
     algorithm: Algorithm,
@@ -124,6 +127,14 @@ impl Quota {
     /// The time between two requests at the sustained rate, rounded up to a nanosecond.
     pub const fn emission_interval(&self) -> Nanos {
         self.emission
+    }
+
+    /// How many whole emission intervals fit into `span`: the quotient, without the price of a division.
+    #[inline]
+    pub(crate) const fn intervals_in(&self, span: u64) -> u64 {
+        let guess = ((span as u128 * self.reciprocal as u128) >> 64) as u64;
+        // The reciprocal is short by less than one part in 2^64, so the guess is short by one at most.
+        if span - guess * self.emission.as_nanos() >= self.emission.as_nanos() { guess + 1 } else { guess }
     }
 
     /// How long an empty quota takes to be whole again.

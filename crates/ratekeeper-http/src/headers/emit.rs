@@ -1,0 +1,233 @@
+//! What our server says: the fields of a response, in the dialect its clients understand.
+//!
+//! Whatever can go wrong goes wrong when a [`PolicyField`] or a [`LimitName`] is built. Per response nothing
+//! fails, and the only memory taken is the header values' own.
+
+use std::time::Duration;
+
+use http::header::RETRY_AFTER;
+use http::{HeaderMap, HeaderValue};
+
+use super::{
+    LimitName, PolicyField, RATELIMIT, RATELIMIT_POLICY, X_RATELIMIT_LIMIT, X_RATELIMIT_REMAINING,
+    X_RATELIMIT_RESET,
+};
+
+/// The largest integer of structured fields: 15 digits.
+const MAX_INTEGER: u64 = 999_999_999_999_999;
+
+/// Which fields tell where a caller stands. `Retry-After` is no part of a dialect: a refusal always has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Dialect {
+    /// `RateLimit` and `RateLimit-Policy`.
+    #[default]
+    Ietf,
+    /// `X-RateLimit-Limit`, `-Remaining` and `-Reset`, the reset in seconds from now.
+    Legacy,
+    /// Both of them.
+    Both,
+    /// Neither.
+    None,
+}
+
+impl Dialect {
+    fn ietf(self) -> bool {
+        matches!(self, Dialect::Ietf | Dialect::Both)
+    }
+
+    fn legacy(self) -> bool {
+        matches!(self, Dialect::Legacy | Dialect::Both)
+    }
+}
+
+/// Where the caller stands with one limit.
+#[derive(Clone, Copy, Debug)]
+pub struct Standing<'a> {
+    /// Which limit.
+    pub name: &'a LimitName,
+    /// Its quota.
+    pub limit: u64,
+    /// How much is left.
+    pub remaining: u64,
+    /// How long until there is more, if that is known.
+    pub reset: Option<Duration>,
+}
+
+/// Adds the fields of `dialect` to a response.
+///
+/// Layers may be nested. The IETF fields are lists, so an outer layer's entries join the inner one's. The legacy
+/// fields hold one limit, the one with the least remaining (among equals, the longest reset); an inner layer's
+/// stay if they are no looser.
+pub fn write(headers: &mut HeaderMap, dialect: Dialect, policies: &PolicyField, standings: &[Standing<'_>]) {
+    // A header map refuses an entry only when it holds tens of thousands: then the response goes without.
+    if dialect.ietf() {
+        let _ = headers.try_append(RATELIMIT_POLICY, policies.value().clone());
+        if let Some(value) = rate_limit(standings) {
+            let _ = headers.try_append(RATELIMIT, value);
+        }
+    }
+    if dialect.legacy()
+        && let Some(tightest) = tightest(standings)
+        && !is_tighter(headers, tightest)
+    {
+        let _ = headers.try_insert(X_RATELIMIT_LIMIT, tightest.limit.into());
+        let _ = headers.try_insert(X_RATELIMIT_REMAINING, tightest.remaining.into());
+        match tightest.reset {
+            Some(reset) => {
+                let _ = headers.try_insert(X_RATELIMIT_RESET, seconds_up(reset).into());
+            }
+            None => {
+                headers.remove(X_RATELIMIT_RESET);
+            }
+        }
+    }
+}
+
+/// Sets `Retry-After`, as every refusal must have it.
+pub fn write_retry_after(headers: &mut HeaderMap, wait: Duration) {
+    let _ = headers.try_insert(RETRY_AFTER, retry_after(wait));
+}
+
+/// The value of `RateLimit`, in one allocation; nothing if there is no standing to tell.
+pub fn rate_limit(standings: &[Standing<'_>]) -> Option<HeaderValue> {
+    if standings.is_empty() {
+        return None;
+    }
+    // Exact, so that the vector becomes the header value without being copied.
+    let length = standings.iter().map(rendered_length).sum::<usize>() + 2 * (standings.len() - 1);
+    let mut field = Vec::with_capacity(length);
+    for standing in standings {
+        if !field.is_empty() {
+            field.extend_from_slice(b", ");
+        }
+        field.extend_from_slice(standing.name.as_field().as_bytes());
+        field.extend_from_slice(b";r=");
+        push_number(standing.remaining, &mut field);
+        if let Some(reset) = standing.reset {
+            field.extend_from_slice(b";t=");
+            push_number(seconds_up(reset), &mut field);
+        }
+    }
+    debug_assert_eq!(field.len(), length);
+    // Names are printable ASCII by construction, so this is always a value.
+    HeaderValue::try_from(field).ok()
+}
+
+/// The value of `Retry-After`: whole seconds, rounded up so that nobody comes too early, at least 1.
+pub fn retry_after(wait: Duration) -> HeaderValue {
+    seconds_up(wait).max(1).into()
+}
+
+/// Whole seconds, rounded up.
+pub(crate) fn seconds_up(duration: Duration) -> u64 {
+    duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0))
+}
+
+/// A structured-field integer; larger numbers are sent as the largest one.
+pub(crate) fn push_number(number: u64, field: &mut Vec<u8>) {
+    field.extend_from_slice(itoa::Buffer::new().format(number.min(MAX_INTEGER)).as_bytes());
+}
+
+fn rendered_length(standing: &Standing<'_>) -> usize {
+    let reset = standing.reset.map_or(0, |reset| ";t=".len() + digits(seconds_up(reset)));
+    standing.name.as_field().len() + ";r=".len() + digits(standing.remaining) + reset
+}
+
+fn digits(number: u64) -> usize {
+    itoa::Buffer::new().format(number.min(MAX_INTEGER)).len()
+}
+
+/// The limit that will be hit first, as far as one can tell.
+fn tightest<'a, 'n>(standings: &'a [Standing<'n>]) -> Option<&'a Standing<'n>> {
+    standings.iter().min_by_key(|standing| (standing.remaining, std::cmp::Reverse(standing.reset)))
+}
+
+/// Whether the legacy fields already there tell of a limit no looser than `ours`.
+fn is_tighter(headers: &HeaderMap, ours: &Standing<'_>) -> bool {
+    let theirs =
+        headers.get(X_RATELIMIT_REMAINING).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+    theirs.is_some_and(|remaining| remaining <= ours.remaining)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::headers::Policy;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn field() -> PolicyField {
+        PolicyField::new(&[Policy::new("a", 10).window(SECOND), Policy::new("b", 99)]).unwrap()
+    }
+
+    fn standings(field: &PolicyField, left: [u64; 2]) -> [Standing<'_>; 2] {
+        let [a, b] = field.names() else { panic!("two names") };
+        [
+            Standing { name: a, limit: 10, remaining: left[0], reset: Some(Duration::from_millis(1200)) },
+            Standing { name: b, limit: 99, remaining: left[1], reset: None },
+        ]
+    }
+
+    fn written(dialect: Dialect, left: [u64; 2]) -> Vec<String> {
+        let mut headers = HeaderMap::new();
+        write(&mut headers, dialect, &field(), &standings(&field(), left));
+        headers.iter().map(|(name, value)| format!("{name}: {}", value.to_str().unwrap())).collect()
+    }
+
+    #[test]
+    fn dialects() {
+        let ietf = [r#"ratelimit-policy: "a";q=10;w=1, "b";q=99"#, r#"ratelimit: "a";r=3;t=2, "b";r=7"#];
+        let legacy = ["x-ratelimit-limit: 10", "x-ratelimit-remaining: 3", "x-ratelimit-reset: 2"];
+        assert_eq!(written(Dialect::Ietf, [3, 7]), ietf);
+        assert_eq!(written(Dialect::Legacy, [3, 7]), legacy);
+        assert_eq!(written(Dialect::Both, [3, 7]), [&ietf[..], &legacy].concat());
+        assert!(written(Dialect::None, [3, 7]).is_empty());
+        assert_eq!(Dialect::default(), Dialect::Ietf);
+    }
+
+    #[test]
+    fn legacy_tells_of_the_tightest() {
+        assert_eq!(written(Dialect::Legacy, [7, 3]), ["x-ratelimit-limit: 99", "x-ratelimit-remaining: 3"]);
+        assert_eq!(written(Dialect::Legacy, [3, 3])[0], "x-ratelimit-limit: 10", "a known reset is longer");
+    }
+
+    #[test]
+    fn nested_layers() {
+        let field = field();
+        let nest = |inner, outer| {
+            let mut headers = HeaderMap::new();
+            write(&mut headers, Dialect::Both, &field, &standings(&field, inner)[..1]);
+            write(&mut headers, Dialect::Both, &field, &standings(&field, outer)[1..]);
+            assert_eq!(headers.get_all(RATELIMIT).iter().count(), 2);
+            let legacy = |name| headers.get(name).map(|v: &HeaderValue| v.to_str().unwrap().to_owned());
+            (legacy(X_RATELIMIT_REMAINING), legacy(X_RATELIMIT_RESET))
+        };
+        assert_eq!(nest([3, 0], [0, 7]), (Some("3".to_owned()), Some("2".to_owned())));
+        assert_eq!(nest([7, 0], [0, 3]), (Some("3".to_owned()), None), "no reset of the other limit");
+    }
+
+    #[test]
+    fn nothing_to_tell() {
+        assert_eq!(rate_limit(&[]), None);
+        let mut headers = HeaderMap::new();
+        write(&mut headers, Dialect::Both, &field(), &[]);
+        assert_eq!(headers.keys().collect::<Vec<_>>(), [&RATELIMIT_POLICY]);
+    }
+
+    #[test]
+    fn retry_after_is_rounded_up_and_at_least_one() {
+        for (wait, expected) in [
+            (Duration::ZERO, "1"),
+            (Duration::from_nanos(1), "1"),
+            (SECOND, "1"),
+            (Duration::new(1, 1), "2"),
+            (Duration::from_millis(59_001), "60"),
+            (Duration::MAX, "18446744073709551615"),
+        ] {
+            let mut headers = HeaderMap::new();
+            write_retry_after(&mut headers, Duration::from_secs(5));
+            write_retry_after(&mut headers, wait);
+            assert_eq!(headers.get_all(RETRY_AFTER).iter().collect::<Vec<_>>(), [expected], "{wait:?}");
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Names that structured fields can carry.
+
+use std::fmt;
+
+use super::MAX_NAME;
+
+/// The name of a limit, checked and escaped once, so that writing it per response is a copy.
+///
+/// Structured-field strings hold printable ASCII only. Another name is refused rather than mapped: two names
+/// that a mapping makes equal would make two limits look like one.
+///
+/// ```
+/// use ratekeeper_http::headers::{FieldError, LimitName};
+///
+/// assert_eq!(LimitName::new("per \"user\"")?.as_field(), r#""per \"user\"""#);
+/// assert_eq!(LimitName::new("größe"), Err(FieldError::Unprintable));
+/// # Ok::<(), FieldError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct LimitName {
+    quoted: Box<str>,
+}
+
+impl LimitName {
+    /// Checks and escapes `name`: 1 to [`MAX_NAME`] characters of printable ASCII.
+    pub fn new(name: &str) -> Result<Self, FieldError> {
+        Ok(LimitName { quoted: quote(name)?.into_boxed_str() })
+    }
+
+    /// The name in quotes, escaped, as it stands in a field.
+    pub fn as_field(&self) -> &str {
+        &self.quoted
+    }
+}
+
+/// `text` as a structured-field string.
+pub(crate) fn quote(text: &str) -> Result<String, FieldError> {
+    if text.is_empty() {
+        return Err(FieldError::EmptyName);
+    }
+    if text.len() > MAX_NAME {
+        return Err(FieldError::LongName);
+    }
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('"');
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => quoted.extend(['\\', character]),
+            ' '..='~' => quoted.push(character),
+            _ => return Err(FieldError::Unprintable),
+        }
+    }
+    quoted.push('"');
+    Ok(quoted)
+}
+
+/// Why a field cannot be written. All of these are mistakes of configuration: nothing fails per response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum FieldError {
+    /// A policy without a name; the draft requires one.
+    Unnamed,
+    /// A name or unit without a character.
+    EmptyName,
+    /// A name or unit longer than [`MAX_NAME`] bytes.
+    LongName,
+    /// A name or unit with a character that is not printable ASCII.
+    Unprintable,
+    /// A field without policies; structured fields have no empty lists.
+    NoPolicies,
+    /// More than [`MAX_ENTRIES`](super::MAX_ENTRIES) policies.
+    TooManyPolicies,
+}
+
+impl fmt::Display for FieldError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            FieldError::Unnamed => "a policy in a header needs a name",
+            FieldError::EmptyName => "a name in a header needs at least one character",
+            FieldError::LongName => "a name in a header has at most 256 bytes",
+            FieldError::Unprintable => "a name in a header is printable ASCII (space to tilde)",
+            FieldError::NoPolicies => "a policy header needs at least one policy",
+            FieldError::TooManyPolicies => "a policy header holds at most 64 policies",
+        })
+    }
+}
+
+impl std::error::Error for FieldError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::headers::MAX_ENTRIES;
+
+    #[test]
+    fn names() {
+        let field = |name: &str| LimitName::new(name).map(|name| name.as_field().to_owned());
+        assert_eq!(field("burst").as_deref(), Ok(r#""burst""#));
+        assert_eq!(field(r#"a"b\c"#).as_deref(), Ok(r#""a\"b\\c""#));
+        assert_eq!(field(""), Err(FieldError::EmptyName));
+        for unprintable in ["\n", "a\0", "\x7f", "é", "日"] {
+            assert_eq!(field(unprintable), Err(FieldError::Unprintable), "{unprintable:?}");
+        }
+        assert!(field(&"x".repeat(MAX_NAME)).is_ok());
+        assert_eq!(field(&"x".repeat(MAX_NAME + 1)), Err(FieldError::LongName));
+    }
+
+    #[test]
+    fn messages_tell_the_real_bounds() {
+        assert!(FieldError::LongName.to_string().contains(&MAX_NAME.to_string()));
+        assert!(FieldError::TooManyPolicies.to_string().contains(&MAX_ENTRIES.to_string()));
+    }
+}

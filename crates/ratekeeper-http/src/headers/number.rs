@@ -1,0 +1,142 @@
+//! Numbers and durations as header fields spell them.
+//!
+//! Nothing here wraps: a number too large for its type becomes the largest one.
+
+use std::time::Duration;
+
+/// A non-negative decimal number, `digits` or `digits.digits`, to the nanosecond; finer digits are dropped.
+/// It is a `Duration` because every use is either a time or only its whole part.
+pub(crate) fn decimal(text: &[u8]) -> Option<Duration> {
+    let (whole, fraction) = match text.iter().position(|&b| b == b'.') {
+        Some(dot) => (&text[..dot], Some(&text[dot + 1..])),
+        None => (text, None),
+    };
+    let nanos = match fraction {
+        Some(digits) => billionths(digits)?,
+        None => 0,
+    };
+    Some(Duration::new(integer(whole)?, nanos))
+}
+
+/// One or more digits; saturates.
+pub(crate) fn integer(text: &[u8]) -> Option<u64> {
+    if text.is_empty() || !text.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    Some(text.iter().fold(0u64, |n, &b| n.saturating_mul(10).saturating_add(u64::from(b - b'0'))))
+}
+
+/// The digits after a point, in billionths.
+pub(crate) fn billionths(digits: &[u8]) -> Option<u32> {
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let padded = digits.iter().copied().chain(std::iter::repeat(b'0')).take(9);
+    Some(padded.fold(0, |n, b| n * 10 + u32::from(b - b'0')))
+}
+
+/// A duration with units, `1h2m3.5s`, `6m0s`, `250ms`: what Go prints, plus `d` for days.
+pub(crate) fn duration(mut text: &[u8]) -> Option<Duration> {
+    let mut total = Duration::ZERO;
+    if text.is_empty() {
+        return None;
+    }
+    while !text.is_empty() {
+        let digits = text.iter().take_while(|b| b.is_ascii_digit() || **b == b'.').count();
+        let amount = decimal(&text[..digits])?;
+        text = &text[digits..];
+        let letters = text.iter().take_while(|b| !b.is_ascii_digit() && **b != b'.').count();
+        total = total.saturating_add(scale(amount, unit_nanos(&text[..letters])?));
+        text = &text[letters..];
+    }
+    Some(total)
+}
+
+fn unit_nanos(unit: &[u8]) -> Option<u64> {
+    Some(match unit {
+        b"ns" => 1,
+        // Both micro signs of Unicode, as UTF-8.
+        b"us" | b"\xC2\xB5s" | b"\xCE\xBCs" => 1_000,
+        b"ms" => 1_000_000,
+        b"s" => 1_000_000_000,
+        b"m" => 60_000_000_000,
+        b"h" => 3_600_000_000_000,
+        b"d" => 86_400_000_000_000,
+        _ => return None,
+    })
+}
+
+/// `amount` units of `unit` nanoseconds each.
+fn scale(amount: Duration, unit: u64) -> Duration {
+    let unit = u128::from(unit);
+    let whole = u128::from(amount.as_secs()).saturating_mul(unit);
+    from_nanos(whole.saturating_add(u128::from(amount.subsec_nanos()) * unit / 1_000_000_000))
+}
+
+/// Nanoseconds as a duration; saturates at `Duration::MAX`.
+pub(crate) fn from_nanos(nanos: u128) -> Duration {
+    let below_a_second = u32::try_from(nanos % 1_000_000_000).unwrap_or(0);
+    match u64::try_from(nanos / 1_000_000_000) {
+        Ok(seconds) => Duration::new(seconds, below_a_second),
+        Err(_) => Duration::MAX,
+    }
+}
+
+/// Without the blanks around it.
+pub(crate) fn trim(text: &[u8]) -> &[u8] {
+    text.trim_ascii()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decimals() {
+        let ms = Duration::from_millis;
+        for (text, expected) in [
+            ("0", Some(Duration::ZERO)),
+            ("1.482", Some(ms(1482))),
+            ("2.0", Some(ms(2000))),
+            ("1.0000000019", Some(Duration::new(1, 1))),
+            ("99999999999999999999999", Some(Duration::from_secs(u64::MAX))),
+            ("", None),
+            (".5", None),
+            ("5.", None),
+            ("-1", None),
+            ("+1", None),
+            ("1e3", None),
+            ("1.2.3", None),
+            ("1 2", None),
+        ] {
+            assert_eq!(decimal(text.as_bytes()), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn durations_with_units() {
+        let ms = Duration::from_millis;
+        for (text, expected) in [
+            ("1s", Some(ms(1_000))),
+            ("6m0s", Some(ms(360_000))),
+            ("1h2m3.5s", Some(ms(3_723_500))),
+            ("250ms", Some(ms(250))),
+            ("1.5h", Some(ms(5_400_000))),
+            ("1d", Some(ms(86_400_000))),
+            ("7us", Some(Duration::from_micros(7))),
+            ("7µs", Some(Duration::from_micros(7))),
+            ("9ns", Some(Duration::from_nanos(9))),
+            ("99999999999999999999999d", Some(Duration::MAX)),
+            ("18446744073709551615s18446744073709551615s", Some(Duration::MAX)),
+            ("", None),
+            ("6", None),
+            ("6m0", None),
+            ("s", None),
+            ("1x", None),
+            ("-1s", None),
+            ("1 s", None),
+        ] {
+            assert_eq!(duration(text.as_bytes()), expected, "{text:?}");
+        }
+    }
+}

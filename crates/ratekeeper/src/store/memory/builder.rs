@@ -1,0 +1,111 @@
+//! The settings of a store in memory.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
+
+use super::tag::{Hashing, KeyHasher};
+use super::{Budget, Line, MemoryStore};
+use crate::port::Clock;
+use crate::{MonotonicClock, Timestamp};
+
+/// Keys that a shard holds on average when the store is full. Growing such a shard takes some ten microseconds.
+const KEYS_PER_SHARD: usize = 2_048;
+
+/// The fewest shards: enough that the cores of one machine seldom meet at one lock.
+const LEAST_SHARDS: usize = 64;
+
+/// What a new key gets when there are as many live ones as there may be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnFull {
+    /// A denial, with [`Reason::StoreFull`](crate::Reason::StoreFull).
+    #[default]
+    Refuse,
+    /// A share in one state for all such keys, under the same quota.
+    Share,
+}
+
+/// A [`MemoryStore`] in the making.
+#[derive(Debug)]
+#[must_use = "a builder is not a store yet: call `build`"]
+pub struct MemoryStoreBuilder {
+    max_keys: usize,
+    on_full: OnFull,
+    hashing: Hashing,
+    time: Time,
+}
+
+impl Default for MemoryStoreBuilder {
+    fn default() -> Self {
+        MemoryStoreBuilder {
+            max_keys: Self::DEFAULT_MAX_KEYS,
+            on_full: OnFull::default(),
+            hashing: Hashing::default(),
+            time: Time::Process,
+        }
+    }
+}
+
+impl MemoryStoreBuilder {
+    /// A million keys: some 40 MB of them, for GCRA.
+    pub const DEFAULT_MAX_KEYS: usize = 1_000_000;
+
+    /// The most states there may be, one for every key and rule; at least one.
+    pub fn max_keys(mut self, max_keys: usize) -> Self {
+        self.max_keys = max_keys.max(1);
+        self
+    }
+
+    /// What a new key gets when the store is full.
+    pub fn on_full(mut self, policy: OnFull) -> Self {
+        self.on_full = policy;
+        self
+    }
+
+    /// How keys are hashed.
+    pub fn hashing(mut self, hashing: Hashing) -> Self {
+        self.hashing = hashing;
+        self
+    }
+
+    /// The clock to decide by; the process's unless said otherwise.
+    pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
+        self.time = Time::Other(Arc::new(clock));
+        self
+    }
+
+    /// The store.
+    pub fn build(self) -> MemoryStore {
+        let hasher = KeyHasher::random(self.hashing);
+        self.build_with(hasher)
+    }
+
+    pub(super) fn build_with(self, hasher: KeyHasher) -> MemoryStore {
+        let shards = (self.max_keys / KEYS_PER_SHARD).max(LEAST_SHARDS).next_power_of_two();
+        MemoryStore {
+            shards: std::iter::repeat_with(Line::default).take(shards).collect(),
+            hasher,
+            budget: Budget::new(self.max_keys),
+            on_full: self.on_full,
+            time: self.time,
+            search: AtomicUsize::new(0),
+            refused: AtomicU64::new(0),
+        }
+    }
+}
+
+/// Where the time comes from. The common clock is called directly, not through a pointer.
+#[derive(Debug)]
+pub(super) enum Time {
+    Process,
+    Other(Arc<dyn Clock>),
+}
+
+impl Time {
+    #[inline]
+    pub(super) fn now(&self) -> Timestamp {
+        match self {
+            Time::Process => MonotonicClock.now(),
+            Time::Other(clock) => clock.now(),
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! The store in memory: sharded, bounded, exact.
+//!
+//! A key's states lie in one of many small shards, chosen by a seeded hash, each behind a lock that is held for some
+//! ten nanoseconds. Shards are small on purpose: whatever must look at a whole shard (growing it, finding something
+//! to evict) takes microseconds, however many keys there are.
+//!
+//! ```text
+//! mod       the store and its settings       slot      what the slots hold
+//! shard     decisions behind one lock        budget    how many states there may be
+//! table     open addressing                  snapshot  to bytes and back
+//! tag       seeded hashing of keys           prefetch  cache lines ahead of time
+//! ```
+
+mod budget;
+mod builder;
+mod prefetch;
+mod shard;
+mod slot;
+mod snapshot;
+mod table;
+mod tag;
+
+pub use builder::{MemoryStoreBuilder, OnFull};
+pub use snapshot::SnapshotError;
+pub use tag::Hashing;
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::algorithm::{Algorithm, describe, partial_grant};
+use crate::port::{Answer, Grant, Request, Store};
+use crate::{Cost, Decision, Quota, Reason, RuleId, Rules, StoreError, StoreErrorKind, Timestamp};
+use budget::{Budget, Full};
+use builder::Time;
+use shard::Shard;
+use tag::{KeyHash, KeyHasher};
+
+/// Requests of a batch that are prefetched together: enough to hide memory's latency, few enough that the first
+/// line is still there when its turn comes.
+const BATCH: usize = 16;
+
+/// Other shards that are searched for an expired state when the store is full and the key's own has none.
+const SEARCHED: usize = 64;
+
+/// The store in memory. Bounded to a million keys unless said otherwise.
+///
+/// ```
+/// use ratekeeper::port::{Request, Store};
+/// use ratekeeper::{Cost, Key, MemoryStore, Quota, Rules};
+///
+/// let store = MemoryStore::default();
+/// let quota: Quota = "2/m".parse()?;
+/// let request = Request { key: Key::new("user:42")?, rules: Rules::Quota(&quota), cost: Cost::ONE };
+/// // In memory every answer is there at once; `.await` works as well.
+/// let mut acquire = || store.acquire(request).now().expect("memory answers at once");
+/// assert!(acquire()?.allowed);
+/// assert!(acquire()?.allowed);
+/// assert!(!acquire()?.allowed);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct MemoryStore {
+    shards: Box<[Line<Mutex<Shard>>]>,
+    hasher: KeyHasher,
+    budget: Budget,
+    on_full: OnFull,
+    time: Time,
+    /// The shard at which the next search for something to evict begins.
+    search: AtomicUsize,
+    refused: AtomicU64,
+}
+
+/// A cache line to itself, so that neighbours do not slow each other down.
+#[repr(align(64))]
+#[derive(Debug, Default)]
+struct Line<T>(T);
+
+/// What the store holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Statistics {
+    /// States held: one for every key and rule. Some may have expired and not been dropped yet.
+    pub keys: usize,
+    /// The most there may be.
+    pub max_keys: usize,
+    /// Bytes allocated for them.
+    pub bytes: usize,
+    /// States dropped because they had expired.
+    pub expired: u64,
+    /// New keys that found no place.
+    pub refused: u64,
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        MemoryStore::builder().build()
+    }
+}
+
+impl MemoryStore {
+    /// A store with settings of its own.
+    pub fn builder() -> MemoryStoreBuilder {
+        MemoryStoreBuilder::default()
+    }
+
+    /// States held; see [`Statistics::keys`].
+    pub fn len(&self) -> usize {
+        self.budget.taken()
+    }
+
+    /// True if nothing is held.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What the store holds. Looks at every shard, so not for every request.
+    pub fn statistics(&self) -> Statistics {
+        let (mut bytes, mut expired) = (size_of_val(&*self.shards), 0);
+        for shard in &self.shards {
+            let shard = shard.0.lock();
+            bytes += shard.heap_size();
+            expired += shard.expired;
+        }
+        let refused = self.refused.load(Ordering::Relaxed);
+        Statistics { keys: self.len(), max_keys: self.budget.most(), bytes, expired, refused }
+    }
+
+    /// Drops what has expired and gives the memory back, shard by shard: others are served in between. Tells how
+    /// many states were dropped. Never needed; good for an idle process.
+    pub fn sweep(&self) -> usize {
+        let now = self.time.now();
+        self.shards.iter().map(|shard| shard.0.lock().sweep(now, &self.budget)).sum()
+    }
+
+    /// [`Store::acquire`] at an instant of the caller's choosing, for simulations and for callers who read the clock
+    /// once for many.
+    #[inline]
+    pub fn acquire_at(&self, request: Request<'_>, now: Timestamp) -> Result<Decision, StoreError> {
+        let hash = self.hasher.hash(request.key);
+        self.acquire_hashed(hash, request, now)
+    }
+
+    #[inline]
+    fn acquire_hashed(
+        &self,
+        hash: KeyHash,
+        request: Request<'_>,
+        now: Timestamp,
+    ) -> Result<Decision, StoreError> {
+        if let Some((rule, quota)) = only_gcra(request.rules) {
+            let tag = hash.under(rule, Algorithm::Gcra);
+            let known = self.shard(hash).lock().take_known(tag, quota, request.cost, now);
+            // What is left is worked out after the lock is gone.
+            if let Some((view, wait)) = known {
+                return Ok(describe(&view, wait));
+            }
+        }
+        self.acquire_slowly(hash, request, now)
+    }
+
+    /// The key is new, or the rules are several or of another kind.
+    #[inline(never)]
+    fn acquire_slowly(
+        &self,
+        hash: KeyHash,
+        request: Request<'_>,
+        now: Timestamp,
+    ) -> Result<Decision, StoreError> {
+        let Request { rules, cost, .. } = request;
+        check(rules)?;
+        let take = || self.shard(hash).lock().take(hash, rules, cost, now, &self.budget);
+        let full = match take() {
+            Ok(decision) => return Ok(decision),
+            Err(full) => full,
+        };
+        if self.evict_elsewhere(now)
+            && let Ok(decision) = take()
+        {
+            return Ok(decision);
+        }
+        Ok(self.answer_full(full, rules, cost, now))
+    }
+
+    /// The named policy's answer when there is no place for a new key.
+    fn answer_full(&self, _: Full, rules: Rules<'_>, cost: Cost, now: Timestamp) -> Decision {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+        match self.on_full {
+            OnFull::Refuse => {
+                let limit = rules.iter().map(|(_, quota)| quota.burst()).min().unwrap_or(0);
+                Decision::uninformed(false, limit, Reason::StoreFull)
+            }
+            OnFull::Share => {
+                let hash = KeyHash::OVERFLOW;
+                self.shard(hash).lock().take_anyway(hash, rules, cost, now, &self.budget)
+            }
+        }
+    }
+
+    /// Looks for an expired state in other shards, a bounded number of them, each time from where the last search
+    /// ended. Never waits for a lock: whoever holds it is busy making or finding room itself.
+    fn evict_elsewhere(&self, now: Timestamp) -> bool {
+        let count = self.shards.len();
+        let start = self.search.fetch_add(SEARCHED, Ordering::Relaxed);
+        for offset in 0..SEARCHED.min(count) {
+            let shard = &self.shards[start.wrapping_add(offset) % count].0;
+            if shard.try_lock().is_some_and(|mut shard| shard.evict_one(now)) {
+                self.budget.give_back(1);
+                return true;
+            }
+        }
+        false
+    }
+
+    #[inline]
+    fn shard(&self, hash: KeyHash) -> &Mutex<Shard> {
+        self.shard_at(hash.place)
+    }
+
+    #[inline]
+    fn shard_at(&self, place: u64) -> &Mutex<Shard> {
+        // The number of shards is a power of two.
+        let index = (place >> 32) as usize & (self.shards.len() - 1);
+        &self.shards[index].0
+    }
+
+    fn acquire_batch(
+        &self,
+        requests: &[Request<'_>],
+        now: Timestamp,
+        into: &mut Vec<Decision>,
+    ) -> Result<(), StoreError> {
+        let mut hashes = [KeyHash::OVERFLOW; BATCH];
+        for (hash, request) in hashes.iter_mut().zip(requests) {
+            *hash = self.hasher.hash(request.key);
+            if let Some((rule, _)) = only_gcra(request.rules) {
+                self.shard(*hash).lock().instants.prefetch(hash.under(rule, Algorithm::Gcra));
+            }
+        }
+        for (hash, request) in hashes.iter().zip(requests) {
+            into.push(self.acquire_hashed(*hash, *request, now)?);
+        }
+        Ok(())
+    }
+}
+
+/// The one rule, if there is one and it is GCRA.
+#[inline]
+fn only_gcra(rules: Rules<'_>) -> Option<(RuleId, &Quota)> {
+    let (rule, quota) = match rules {
+        Rules::Quota(quota) => (RuleId::AD_HOC, quota),
+        Rules::Plan(plan) => match plan.rules() {
+            [rule] => (rule.id(), rule.quota()),
+            _ => return None,
+        },
+        Rules::Plans(_) => return None,
+    };
+    (quota.algorithm() == Algorithm::Gcra).then_some((rule, quota))
+}
+
+/// A concurrency limit counts what is in flight, and nothing here is told when a flight ends.
+fn check(rules: Rules<'_>) -> Result<(), StoreError> {
+    if rules.iter().any(|(_, quota)| quota.algorithm() == Algorithm::Concurrency) {
+        let message =
+            "a store cannot hold a concurrency limit: use `Concurrency`, whose permits are given back";
+        return Err(StoreError::new(StoreErrorKind::Unsupported, message));
+    }
+    Ok(())
+}
+
+impl Store for MemoryStore {
+    #[inline]
+    fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
+        Answer::ready(self.acquire_at(request, self.time.now()))
+    }
+
+    fn acquire_up_to<'a>(&'a self, request: Request<'a>) -> Answer<'a, Grant> {
+        let now = self.time.now();
+        let hash = self.hasher.hash(request.key);
+        let grant = || {
+            check(request.rules)?;
+            // Somebody may come between the look and the taking: then less is left, and it is looked again.
+            loop {
+                let left = self.shard(hash).lock().remaining(hash, request.rules, now);
+                let granted = partial_grant(left, request.cost);
+                let decision = self.acquire_hashed(hash, Request { cost: granted, ..request }, now)?;
+                if decision.allowed {
+                    return Ok(Grant { granted, decision });
+                }
+                if granted <= Cost::ONE || decision.reason == Reason::StoreFull {
+                    return Ok(Grant { granted: Cost::PEEK, decision });
+                }
+            }
+        };
+        Answer::ready(grant())
+    }
+
+    fn peek<'a>(&'a self, Request { key, rules, cost }: Request<'a>) -> Answer<'a, Decision> {
+        let (hash, now) = (self.hasher.hash(key), self.time.now());
+        Answer::ready(check(rules).map(|()| self.shard(hash).lock().look(hash, rules, cost, now)))
+    }
+
+    fn refund<'a>(&'a self, Request { key, rules, cost }: Request<'a>) -> Answer<'a, Decision> {
+        let (hash, now) = (self.hasher.hash(key), self.time.now());
+        let refund = || self.shard(hash).lock().refund(hash, rules, cost, now, &self.budget);
+        Answer::ready(check(rules).map(|()| refund()))
+    }
+
+    fn reset<'a>(&'a self, Request { key, rules, .. }: Request<'a>) -> Answer<'a, u64> {
+        let (hash, now) = (self.hasher.hash(key), self.time.now());
+        let forget = || self.shard(hash).lock().forget(hash, rules, now, &self.budget);
+        Answer::ready(check(rules).map(|()| forget()))
+    }
+
+    fn acquire_many<'a>(
+        &'a self,
+        requests: &'a [Request<'a>],
+        into: &'a mut Vec<Decision>,
+    ) -> Answer<'a, ()> {
+        let now = self.time.now();
+        into.reserve(requests.len());
+        Answer::ready(requests.chunks(BATCH).try_for_each(|batch| self.acquire_batch(batch, now, into)))
+    }
+}
+
+impl fmt::Debug for MemoryStore {
+    /// Counts, never keys: those are somebody's.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryStore")
+            .field("keys", &self.len())
+            .field("max_keys", &self.budget.most())
+            .field("shards", &self.shards.len())
+            .finish_non_exhaustive()
+    }
+}

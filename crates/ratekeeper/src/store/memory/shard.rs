@@ -1,0 +1,300 @@
+//! One shard: all states of the keys that fall to it, behind one lock.
+
+use super::budget::{Budget, Full};
+use super::slot::{Change, Logged, Packed, Tat};
+use super::table::Table;
+use super::tag::{KeyHash, Tag};
+use crate::algorithm::fixed_window::FixedWindowView;
+use crate::algorithm::gcra::{self, GcraView};
+use crate::algorithm::leaky_bucket::LeakyBucketView;
+use crate::algorithm::sliding_log::SlidingLogView;
+use crate::algorithm::sliding_window::SlidingWindowView;
+use crate::algorithm::token_bucket::TokenBucketView;
+use crate::algorithm::{Algorithm, Meter, View, Wait, composite, look, take};
+use crate::{Cost, Decision, Quota, Rules, Timestamp};
+
+/// A shard fits a cache line with its lock, so that a decision touches two lines: this one and the slot's.
+#[derive(Debug, Default)]
+pub(super) struct Shard {
+    /// One instant a key.
+    pub(super) instants: Table<Tat>,
+    /// Everything else, which most shards of most stores never hold.
+    pub(super) rest: Option<Box<Rest>>,
+    /// States dropped because they had expired.
+    pub(super) expired: u64,
+}
+
+/// The tables of the algorithms that need more than an instant.
+#[derive(Debug, Default)]
+pub(super) struct Rest {
+    pub(super) packed: Table<Packed>,
+    pub(super) logs: Table<Logged>,
+}
+
+impl Shard {
+    /// The one question that a store is asked most: one GCRA quota, and the key is known. `None` if it is not.
+    #[inline]
+    pub(super) fn take_known<'q>(
+        &mut self,
+        tag: Tag,
+        quota: &'q Quota,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Option<(GcraView<'q>, Wait)> {
+        let index = self.instants.find(tag)?;
+        let tat = self.instants.get_mut(index);
+        let mut view = GcraView::at(quota, Some(gcra::State { tat: tat.0 }), now);
+        let wait = view.wait_for(cost);
+        if wait == Wait::Ready {
+            view.charge(cost);
+        }
+        if cost != Cost::PEEK && (wait == Wait::Ready || view.was_repaired()) {
+            // A repaired state expires earlier than it did. That the table believes otherwise costs it an
+            // eviction at most, and only until the next search.
+            tat.0 = view.tat();
+        }
+        Some((view, wait))
+    }
+
+    /// Takes the cost from all rules or from none.
+    pub(super) fn take(
+        &mut self,
+        key: KeyHash,
+        rules: Rules<'_>,
+        cost: Cost,
+        now: Timestamp,
+        budget: &Budget,
+    ) -> Result<Decision, Full> {
+        let passes = self.all_ready(key, rules, cost, now);
+        if passes && cost != Cost::PEEK {
+            self.make_room(tags(key, rules), now, budget)?;
+        }
+        Ok(self.take_with_room(key, rules, cost, now, passes))
+    }
+
+    /// The same for the state that all share who found the store full: there is always room for it.
+    pub(super) fn take_anyway(
+        &mut self,
+        key: KeyHash,
+        rules: Rules<'_>,
+        cost: Cost,
+        now: Timestamp,
+        budget: &Budget,
+    ) -> Decision {
+        let tags = tags(key, rules);
+        let passes = self.all_ready(key, rules, cost, now);
+        if passes && cost != Cost::PEEK {
+            budget.take_anyway(tags.filter(|(tag, quota)| !self.holds(*tag, quota)).count());
+        }
+        self.take_with_room(key, rules, cost, now, passes)
+    }
+
+    fn all_ready(&self, key: KeyHash, rules: Rules<'_>, cost: Cost, now: Timestamp) -> bool {
+        tags(key, rules).all(|(tag, quota)| self.meter(tag, quota, now).wait_for(cost) == Wait::Ready)
+    }
+
+    /// Takes the cost if it passes, every state having its place.
+    fn take_with_room(
+        &mut self,
+        key: KeyHash,
+        rules: Rules<'_>,
+        cost: Cost,
+        now: Timestamp,
+        passes: bool,
+    ) -> Decision {
+        let writes = cost != Cost::PEEK;
+        let decisions = tags(key, rules).map(|(tag, quota)| {
+            let mut meter = self.meter(tag, quota, now);
+            let decision = if passes { take(&mut meter, cost) } else { look(&meter, cost) };
+            if writes && (passes || meter.was_repaired()) {
+                let change = Change::of(&meter, now);
+                self.write(tag, change);
+            }
+            decision
+        });
+        composite::join(decisions)
+    }
+
+    /// What [`take`](Shard::take) would decide.
+    pub(super) fn look(&self, key: KeyHash, rules: Rules<'_>, cost: Cost, now: Timestamp) -> Decision {
+        composite::join(tags(key, rules).map(|(tag, quota)| look(&self.meter(tag, quota, now), cost)))
+    }
+
+    /// How many requests of cost 1 every rule would let pass.
+    pub(super) fn remaining(&self, key: KeyHash, rules: Rules<'_>, now: Timestamp) -> u64 {
+        let left = tags(key, rules).map(|(tag, quota)| self.meter(tag, quota, now).remaining());
+        left.min().unwrap_or(u64::MAX)
+    }
+
+    /// Gives the cost back to all rules. What is unknown stays unknown: it has nothing to be given back.
+    pub(super) fn refund(
+        &mut self,
+        key: KeyHash,
+        rules: Rules<'_>,
+        cost: Cost,
+        now: Timestamp,
+        budget: &Budget,
+    ) -> Decision {
+        let decisions = tags(key, rules).map(|(tag, quota)| {
+            let known = self.holds(tag, quota);
+            let mut meter = self.meter(tag, quota, now);
+            meter.refund(cost);
+            let decision = look(&meter, Cost::PEEK);
+            if known && cost != Cost::PEEK {
+                let change = Change::of(&meter, now);
+                budget.give_back(self.write(tag, change));
+            }
+            decision
+        });
+        composite::join(decisions)
+    }
+
+    /// Forgets the key under these rules. Tells how many states that were worth something are gone.
+    pub(super) fn forget(&mut self, key: KeyHash, rules: Rules<'_>, now: Timestamp, budget: &Budget) -> u64 {
+        let live = tags(key, rules).map(|(tag, quota)| {
+            let live = !self.meter(tag, quota, now).reset_after().is_zero();
+            budget.give_back(self.write(tag, Change::forget(quota.algorithm())));
+            u64::from(live)
+        });
+        live.sum()
+    }
+
+    /// The rule's state as it stands now.
+    fn meter<'a>(&'a self, tag: Tag, quota: &'a Quota, now: Timestamp) -> Meter<'a> {
+        let packed =
+            || self.rest.as_ref().and_then(|rest| rest.packed.find(tag).map(|index| rest.packed.get(index)));
+        match quota.algorithm() {
+            Algorithm::TokenBucket => {
+                Meter::TokenBucket(TokenBucketView::at(quota, packed().map(Packed::token_bucket), now))
+            }
+            Algorithm::LeakyBucket => {
+                Meter::LeakyBucket(LeakyBucketView::at(quota, packed().map(Packed::leaky_bucket), now))
+            }
+            Algorithm::FixedWindow(_) => {
+                Meter::FixedWindow(FixedWindowView::at(quota, packed().map(Packed::fixed_window), now))
+            }
+            Algorithm::SlidingWindow => {
+                Meter::SlidingWindow(SlidingWindowView::at(quota, packed().map(Packed::sliding_window), now))
+            }
+            Algorithm::SlidingLog => {
+                let logs = self.rest.as_ref().map(|rest| &rest.logs);
+                let log = logs.and_then(|logs| logs.find(tag).map(|index| &logs.get(index).log));
+                Meter::SlidingLog(SlidingLogView::at(quota, log, now))
+            }
+            // The store refuses concurrency limits before it comes to this.
+            Algorithm::Gcra | Algorithm::Concurrency => {
+                let state =
+                    self.instants.find(tag).map(|index| gcra::State { tat: self.instants.get(index).0 });
+                Meter::Gcra(GcraView::at(quota, state, now))
+            }
+        }
+    }
+
+    fn holds(&self, tag: Tag, quota: &Quota) -> bool {
+        match (quota.algorithm(), &self.rest) {
+            (Algorithm::Gcra | Algorithm::Concurrency, _) => self.instants.find(tag).is_some(),
+            (Algorithm::SlidingLog, Some(rest)) => rest.logs.find(tag).is_some(),
+            (_, Some(rest)) => rest.packed.find(tag).is_some(),
+            (_, None) => false,
+        }
+    }
+
+    /// Takes a place for every rule that has no state yet, so that the writes that follow cannot fail half-way.
+    /// On failure nothing has changed but that some expired states are gone.
+    fn make_room<'a>(
+        &mut self,
+        tags: impl Iterator<Item = (Tag, &'a Quota)> + Clone,
+        now: Timestamp,
+        budget: &Budget,
+    ) -> Result<(), Full> {
+        let missing = |shard: &Shard| tags.clone().filter(|(tag, quota)| !shard.holds(*tag, quota)).count();
+        if missing(self) == 0 {
+            return Ok(());
+        }
+        self.sweep_a_little(now, budget);
+        // What is evicted may be a state of this very key that has expired, so count again every time.
+        let mut taken = 0;
+        while taken < missing(self) {
+            if budget.take().is_err() && !self.evict_one(now) {
+                budget.give_back(taken);
+                return Err(Full);
+            }
+            taken += 1;
+        }
+        Ok(())
+    }
+
+    /// Makes a change. An insertion fills a place that was taken before; tells how many places became free.
+    fn write(&mut self, tag: Tag, change: Change) -> usize {
+        match change {
+            Change::Instant(tat) => put(&mut self.instants, tag, tat),
+            Change::Packed(packed) => put(&mut self.rest.get_or_insert_default().packed, tag, packed),
+            Change::Log(edit) => {
+                let logs = &mut self.rest.get_or_insert_default().logs;
+                let Some((edit, expires)) = edit else { return put(logs, tag, None) };
+                let known = logs.find(tag);
+                let mut log =
+                    known.map(|index| std::mem::take(&mut logs.get_mut(index).log)).unwrap_or_default();
+                edit.apply(&mut log);
+                put(logs, tag, Some(Logged { expires, log }))
+            }
+        }
+    }
+
+    /// Drops one expired state of whatever kind.
+    pub(super) fn evict_one(&mut self, now: Timestamp) -> bool {
+        let evicted = self.instants.evict_one(now)
+            || self.rest.as_mut().is_some_and(|rest| rest.packed.evict_one(now) || rest.logs.evict_one(now));
+        self.expired += u64::from(evicted);
+        evicted
+    }
+
+    fn sweep_a_little(&mut self, now: Timestamp, budget: &Budget) {
+        let mut swept = self.instants.sweep(now);
+        if let Some(rest) = &mut self.rest {
+            swept += rest.packed.sweep(now) + rest.logs.sweep(now);
+        }
+        self.expired += swept as u64;
+        budget.give_back(swept);
+    }
+
+    /// Drops everything that has expired.
+    pub(super) fn sweep(&mut self, now: Timestamp, budget: &Budget) -> usize {
+        let all = usize::MAX;
+        let mut swept = self.instants.sweep_slots(now, all);
+        if let Some(rest) = &mut self.rest {
+            swept += rest.packed.sweep_slots(now, all) + rest.logs.sweep_slots(now, all);
+        }
+        self.expired += swept as u64;
+        budget.give_back(swept);
+        swept
+    }
+
+    /// Bytes on the heap.
+    pub(super) fn heap_size(&self) -> usize {
+        let rest = self.rest.as_ref().map_or(0, |rest| {
+            let logs: usize = rest.logs.iter().map(|(_, logged)| logged.log.heap_size()).sum();
+            size_of::<Rest>() + rest.packed.heap_size() + rest.logs.heap_size() + logs
+        });
+        self.instants.heap_size() + rest
+    }
+}
+
+/// Sets the tag's state, or drops it. Tells how many places became free.
+fn put<V: super::table::Expires>(table: &mut Table<V>, tag: Tag, value: Option<V>) -> usize {
+    match (table.find(tag), value) {
+        (Some(index), Some(value)) => table.set(index, value),
+        (None, Some(value)) => table.insert(tag, value),
+        (Some(index), None) => {
+            table.remove(index);
+            return 1;
+        }
+        (None, None) => {}
+    }
+    0
+}
+
+/// The tags of a key under several rules.
+fn tags<'a>(key: KeyHash, rules: Rules<'a>) -> impl Iterator<Item = (Tag, &'a Quota)> + Clone {
+    rules.iter().map(move |(rule, quota)| (key.under(rule, quota.algorithm()), quota))
+}

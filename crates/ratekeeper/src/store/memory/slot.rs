@@ -1,0 +1,112 @@
+//! What the slots of the tables hold.
+
+use super::table::Expires;
+use crate::algorithm::sliding_log::Edit;
+use crate::algorithm::{
+    Algorithm, Meter, View, fixed_window, leaky_bucket, sliding_log, sliding_window, token_bucket,
+};
+use crate::{Nanos, Timestamp};
+
+/// The state of GCRA is the instant at which it expires: eight bytes say it all.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Tat(pub(super) Timestamp);
+
+impl Expires for Tat {
+    fn expires_at(&self) -> Timestamp {
+        self.0
+    }
+}
+
+/// A state of up to three words. The tag tells which algorithm's.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Packed {
+    pub(super) expires: Timestamp,
+    pub(super) words: [u64; 3],
+}
+
+impl Expires for Packed {
+    fn expires_at(&self) -> Timestamp {
+        self.expires
+    }
+}
+
+impl Packed {
+    pub(super) fn token_bucket(&self) -> token_bucket::State {
+        token_bucket::State { tokens: f64::from_bits(self.words[0]), last: instant(self.words[1]) }
+    }
+
+    pub(super) fn leaky_bucket(&self) -> leaky_bucket::State {
+        leaky_bucket::State { level: f64::from_bits(self.words[0]), last: instant(self.words[1]) }
+    }
+
+    pub(super) fn fixed_window(&self) -> fixed_window::State {
+        fixed_window::State { count: self.words[0], start: instant(self.words[1]) }
+    }
+
+    pub(super) fn sliding_window(&self) -> sliding_window::State {
+        let [previous, current, start] = self.words;
+        sliding_window::State { previous, current, start: instant(start) }
+    }
+}
+
+fn instant(word: u64) -> Timestamp {
+    Timestamp::from_nanos(word.cast_signed())
+}
+
+fn word(instant: Timestamp) -> u64 {
+    instant.as_nanos().cast_unsigned()
+}
+
+/// A log, and when its last entry leaves the window.
+#[derive(Debug, Default)]
+pub(super) struct Logged {
+    pub(super) expires: Timestamp,
+    pub(super) log: sliding_log::State,
+}
+
+impl Expires for Logged {
+    fn expires_at(&self) -> Timestamp {
+        self.expires
+    }
+}
+
+/// What a decision does to a slot, detached from the state that it was made on. `None` drops the state.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Change {
+    Instant(Option<Tat>),
+    Packed(Option<Packed>),
+    Log(Option<(Edit, Timestamp)>),
+}
+
+impl Change {
+    /// What the meter has become.
+    pub(super) fn of(meter: &Meter<'_>, now: Timestamp) -> Self {
+        let expires = now + meter.reset_after();
+        let packed = |words: Option<[u64; 3]>| Change::Packed(words.map(|words| Packed { expires, words }));
+        match meter {
+            Meter::Gcra(view) => Change::Instant(view.state().map(|state| Tat(state.tat))),
+            Meter::TokenBucket(view) => {
+                packed(view.state().map(|state| [state.tokens.to_bits(), word(state.last), 0]))
+            }
+            Meter::LeakyBucket(view) => {
+                packed(view.state().map(|state| [state.level.to_bits(), word(state.last), 0]))
+            }
+            Meter::FixedWindow(view) => packed(view.state().map(|state| [state.count, word(state.start), 0])),
+            Meter::SlidingWindow(view) => {
+                packed(view.state().map(|state| [state.previous, state.current, word(state.start)]))
+            }
+            Meter::SlidingLog(view) => {
+                Change::Log((view.reset_after() > Nanos::ZERO).then(|| (view.edit(), expires)))
+            }
+        }
+    }
+
+    /// No state, in the table of this algorithm.
+    pub(super) fn forget(algorithm: Algorithm) -> Self {
+        match algorithm {
+            Algorithm::Gcra | Algorithm::Concurrency => Change::Instant(None),
+            Algorithm::SlidingLog => Change::Log(None),
+            _ => Change::Packed(None),
+        }
+    }
+}

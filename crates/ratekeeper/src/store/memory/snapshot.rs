@@ -1,0 +1,220 @@
+//! A store as bytes, so that a restart need not forget.
+//!
+//! ```text
+//! magic      8 bytes   "RKMEM" 0 0 1
+//! hashing    1 byte    0 foldhash, 1 SipHash
+//! seed      16 bytes   what the tags were made with
+//! states     8 bytes   how many follow
+//! each:      1 byte    0 instant, 1 packed, 2 log
+//!           16 bytes   tag
+//!            8 bytes   expiry, nanoseconds since the epoch
+//!                      instant: nothing more · packed: 3 × 8 bytes · log: count, then instant and cost of each
+//! checksum   8 bytes   over all that is before it
+//! ```
+//! Integers are big-endian. The seed is in it: keep a snapshot as secret as the keys are worth.
+
+use std::fmt;
+
+use super::builder::MemoryStoreBuilder;
+use super::slot::{Logged, Packed, Tat};
+use super::table::Table;
+use super::tag::{Hashing, KeyHasher, Tag};
+use super::{MemoryStore, Shard};
+use crate::Timestamp;
+use crate::algorithm::sliding_log;
+
+const MAGIC: &[u8; 8] = b"RKMEM\0\0\x01";
+
+/// The bytes are not a snapshot that can be restored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SnapshotError {
+    /// They do not begin as a snapshot of this version does.
+    Foreign,
+    /// They end too early.
+    Truncated,
+    /// They are damaged: the checksum does not fit, or something is what it cannot be.
+    Damaged,
+    /// They hold more states than the store may.
+    TooManyKeys {
+        /// In the snapshot.
+        found: u64,
+        /// In the store, at most.
+        max_keys: usize,
+    },
+}
+
+impl fmt::Display for SnapshotError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SnapshotError::Foreign => f.write_str("snapshot: not one of this version; start without it"),
+            SnapshotError::Truncated => {
+                f.write_str("snapshot: ends too early; it was not written to its end")
+            }
+            SnapshotError::Damaged => f.write_str("snapshot: damaged; start without it"),
+            SnapshotError::TooManyKeys { found, max_keys } => {
+                write!(f, "snapshot: {found} live states; the store may hold {max_keys}: raise max_keys")
+            }
+        }
+    }
+}
+
+impl std::error::Error for SnapshotError {}
+
+impl MemoryStore {
+    /// The store as bytes. Each shard is locked in turn: what is decided meanwhile may or may not be in it.
+    pub fn snapshot(&self) -> Vec<u8> {
+        let now = self.time.now();
+        let mut out = Vec::with_capacity(self.len() * 25 + 64);
+        out.extend_from_slice(MAGIC);
+        out.push(match self.hasher.hashing() {
+            Hashing::Fold => 0,
+            Hashing::Sip => 1,
+        });
+        self.hasher.seed().iter().for_each(|word| out.extend_from_slice(&word.to_be_bytes()));
+        let count_at = out.len();
+        out.extend_from_slice(&[0; 8]);
+        let mut count = 0u64;
+        for shard in &self.shards {
+            count += write_shard(&shard.0.lock(), now, &mut out);
+        }
+        out[count_at..count_at + 8].copy_from_slice(&count.to_be_bytes());
+        let sum = checksum(&out);
+        out.extend_from_slice(&sum.to_be_bytes());
+        out
+    }
+}
+
+impl MemoryStoreBuilder {
+    /// A store with the states of a snapshot. What has expired since is left out.
+    pub fn restore(self, snapshot: &[u8]) -> Result<MemoryStore, SnapshotError> {
+        let (body, sum) = snapshot.split_last_chunk::<8>().ok_or(SnapshotError::Truncated)?;
+        let mut bytes = Bytes(body);
+        if bytes.take::<8>()? != *MAGIC {
+            return Err(SnapshotError::Foreign);
+        }
+        if checksum(body) != u64::from_be_bytes(*sum) {
+            return Err(SnapshotError::Damaged);
+        }
+        let hashing = match bytes.byte()? {
+            0 => Hashing::Fold,
+            1 => Hashing::Sip,
+            _ => return Err(SnapshotError::Damaged),
+        };
+        let seed = [bytes.word()?, bytes.word()?];
+        let store = self.build_with(KeyHasher::with_seed(hashing, seed));
+        let now = store.time.now();
+        let count = bytes.word()?;
+        let mut live = 0;
+        for _ in 0..count {
+            live += u64::from(read_state(&store, now, &mut bytes)?);
+        }
+        if !bytes.0.is_empty() {
+            return Err(SnapshotError::Damaged);
+        }
+        let max_keys = store.budget.most();
+        if usize::try_from(live).is_ok_and(|live| live <= max_keys) {
+            return Ok(store);
+        }
+        Err(SnapshotError::TooManyKeys { found: live, max_keys })
+    }
+}
+
+fn write_shard(shard: &Shard, now: Timestamp, out: &mut Vec<u8>) -> u64 {
+    let mut count = 0;
+    let mut head = |out: &mut Vec<u8>, kind: u8, tag: Tag, expires: Timestamp| {
+        count += 1;
+        out.push(kind);
+        out.extend_from_slice(&tag.place.to_be_bytes());
+        out.extend_from_slice(&tag.rest.to_be_bytes());
+        out.extend_from_slice(&expires.as_nanos().to_be_bytes());
+    };
+    for (tag, tat) in shard.instants.iter().filter(|(_, tat)| tat.0 > now) {
+        head(out, 0, tag, tat.0);
+    }
+    let Some(rest) = &shard.rest else { return count };
+    for (tag, packed) in rest.packed.iter().filter(|(_, packed)| packed.expires > now) {
+        head(out, 1, tag, packed.expires);
+        packed.words.iter().for_each(|word| out.extend_from_slice(&word.to_be_bytes()));
+    }
+    for (tag, logged) in rest.logs.iter().filter(|(_, logged)| logged.expires > now) {
+        head(out, 2, tag, logged.expires);
+        out.extend_from_slice(&(logged.log.len() as u64).to_be_bytes());
+        for (at, cost) in logged.log.entries() {
+            out.extend_from_slice(&at.as_nanos().to_be_bytes());
+            out.extend_from_slice(&cost.to_be_bytes());
+        }
+    }
+    count
+}
+
+/// Reads one state into its shard; false if it has expired since it was written.
+fn read_state(store: &MemoryStore, now: Timestamp, bytes: &mut Bytes<'_>) -> Result<bool, SnapshotError> {
+    let kind = bytes.byte()?;
+    let tag = Tag { place: bytes.word()?, rest: bytes.word()? };
+    if tag.rest == 0 {
+        return Err(SnapshotError::Damaged);
+    }
+    let expires = bytes.instant()?;
+    let live = expires > now;
+    let mut shard = store.shard_at(tag.place).lock();
+    let added = match kind {
+        0 => add(&mut shard.instants, tag, Tat(expires), live),
+        1 => {
+            let words = [bytes.word()?, bytes.word()?, bytes.word()?];
+            add(&mut shard.rest.get_or_insert_default().packed, tag, Packed { expires, words }, live)
+        }
+        2 => {
+            let mut log = sliding_log::State::default();
+            for _ in 0..bytes.word()? {
+                log.push(bytes.instant()?, bytes.word()?);
+            }
+            add(&mut shard.rest.get_or_insert_default().logs, tag, Logged { expires, log }, live)
+        }
+        _ => return Err(SnapshotError::Damaged),
+    };
+    if added {
+        store.budget.take_anyway(1);
+    }
+    Ok(added)
+}
+
+fn add<V: super::table::Expires>(table: &mut Table<V>, tag: Tag, value: V, live: bool) -> bool {
+    let adds = live && table.find(tag).is_none();
+    if adds {
+        table.insert(tag, value);
+    }
+    adds
+}
+
+/// FNV-1a over words: finds what a disk or a full file system did, not what a forger does.
+fn checksum(bytes: &[u8]) -> u64 {
+    let word = |chunk: &[u8]| chunk.iter().fold(0u64, |word, byte| (word << 8) | u64::from(*byte));
+    let start = 0xcbf2_9ce4_8422_2325 ^ bytes.len() as u64;
+    bytes
+        .chunks(8)
+        .fold(start, |sum, chunk| (sum ^ word(chunk)).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(29))
+}
+
+/// What is left to read.
+struct Bytes<'a>(&'a [u8]);
+
+impl Bytes<'_> {
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], SnapshotError> {
+        let (taken, rest) = self.0.split_first_chunk::<N>().ok_or(SnapshotError::Truncated)?;
+        self.0 = rest;
+        Ok(*taken)
+    }
+
+    fn byte(&mut self) -> Result<u8, SnapshotError> {
+        self.take::<1>().map(|[byte]| byte)
+    }
+
+    fn word(&mut self) -> Result<u64, SnapshotError> {
+        self.take().map(u64::from_be_bytes)
+    }
+
+    fn instant(&mut self) -> Result<Timestamp, SnapshotError> {
+        self.take().map(i64::from_be_bytes).map(Timestamp::from_nanos)
+    }
+}

@@ -1,0 +1,135 @@
+//! What a key is known by inside the store: 128 seeded bits instead of its bytes.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+
+use foldhash::quality::FixedState;
+
+use crate::algorithm::Algorithm;
+use crate::{Key, RuleId};
+
+/// How keys are hashed. Both are seeded at random for every store, and the seed is secret: whoever chooses keys
+/// cannot choose their places.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Hashing {
+    /// foldhash, twice with different seeds: fast, and without known attacks on a secret seed.
+    #[default]
+    Fold,
+    /// SipHash-1-3 in 128 bits: a keyed pseudo-random function, for those who want one proved.
+    Sip,
+}
+
+/// A seeded hash function from keys to 128 bits.
+#[derive(Clone)]
+pub(super) struct KeyHasher {
+    hashing: Hashing,
+    seed: [u64; 2],
+    fold: [FixedState; 2],
+}
+
+impl KeyHasher {
+    /// Seeded by the operating system.
+    pub(super) fn random(hashing: Hashing) -> Self {
+        let random = || RandomState::new().hash_one(0u8);
+        Self::with_seed(hashing, [random(), random()])
+    }
+
+    pub(super) fn with_seed(hashing: Hashing, seed: [u64; 2]) -> Self {
+        KeyHasher { hashing, seed, fold: seed.map(FixedState::with_seed) }
+    }
+
+    pub(super) fn hashing(&self) -> Hashing {
+        self.hashing
+    }
+
+    pub(super) fn seed(&self) -> [u64; 2] {
+        self.seed
+    }
+
+    #[inline]
+    pub(super) fn hash(&self, key: Key<'_>) -> KeyHash {
+        match self.hashing {
+            Hashing::Fold => {
+                let half = |state: &FixedState| {
+                    let mut hasher = state.build_hasher();
+                    hasher.write(key.as_bytes());
+                    hasher.finish()
+                };
+                KeyHash { place: half(&self.fold[0]), rest: half(&self.fold[1]) }
+            }
+            Hashing::Sip => {
+                let mut hasher = siphasher::sip128::SipHasher13::new_with_keys(self.seed[0], self.seed[1]);
+                hasher.write(key.as_bytes());
+                let hash = siphasher::sip128::Hasher128::finish128(&hasher);
+                KeyHash { place: hash.h1, rest: hash.h2 }
+            }
+        }
+    }
+}
+
+/// A key's 128 bits. `place` decides the shard, so that all rules of one key lie in one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct KeyHash {
+    pub(super) place: u64,
+    rest: u64,
+}
+
+impl KeyHash {
+    /// The key that no caller can have: the empty one. It stands for all who share the overflow state.
+    pub(super) const OVERFLOW: KeyHash = KeyHash { place: 0, rest: 0 };
+
+    /// The tag of this key's state under one rule. An algorithm never reads another's state.
+    #[inline]
+    pub(super) fn under(self, rule: RuleId, algorithm: Algorithm) -> Tag {
+        let kind = match algorithm {
+            Algorithm::Gcra => 0,
+            Algorithm::TokenBucket => 1,
+            Algorithm::LeakyBucket => 2,
+            Algorithm::FixedWindow(_) => 3,
+            Algorithm::SlidingWindow => 4,
+            Algorithm::SlidingLog => 5,
+            Algorithm::Concurrency => 6,
+        };
+        // An odd constant spreads the small number over all bits.
+        let salt = rule.as_u64() ^ 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(kind);
+        Tag { place: self.place, rest: (self.rest ^ salt).max(1) }
+    }
+}
+
+/// What a slot is known by. `rest` is never 0: that is an empty slot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Tag {
+    pub(super) place: u64,
+    pub(super) rest: u64,
+}
+
+impl Tag {
+    /// No tag: the slot is empty.
+    pub(super) const NONE: Tag = Tag { place: 0, rest: 0 };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_and_rules_and_algorithms_tell_states_apart() {
+        let key = Key::new("user:42").unwrap();
+        for hashing in [Hashing::Fold, Hashing::Sip] {
+            let one = KeyHasher::with_seed(hashing, [1, 2]).hash(key);
+            let again = KeyHasher::with_seed(hashing, [1, 2]).hash(key);
+            let other = KeyHasher::with_seed(hashing, [1, 3]).hash(key);
+            let gcra = |hash: KeyHash| hash.under(RuleId::AD_HOC, Algorithm::Gcra);
+            assert_eq!(gcra(one), gcra(again));
+            assert_ne!(gcra(one), gcra(other));
+            assert_ne!(gcra(one), one.under(RuleId::AD_HOC, Algorithm::TokenBucket));
+        }
+    }
+
+    #[test]
+    fn random_seeds_differ() {
+        let key = Key::new("user:42").unwrap();
+        let place = || KeyHasher::random(Hashing::Fold).hash(key).place;
+        assert_ne!(place(), place());
+    }
+}

@@ -1,0 +1,2 @@
+//! placeholder
+#![cfg(loom)]

