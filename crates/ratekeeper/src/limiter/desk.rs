@@ -28,6 +28,8 @@ pub(crate) struct Desk {
     /// What the keeper of time sleeps until.
     pub(super) armed: Option<Timestamp>,
     pub(super) projection: Option<Projection>,
+    #[cfg(feature = "adaptive")]
+    pub(super) adaptive: Option<super::adaptive::Limit>,
 }
 
 /// What became of a request that is willing to wait.
@@ -59,6 +61,8 @@ impl Desk {
             keeper: Keeper::Nobody,
             armed: None,
             projection: None,
+            #[cfg(feature = "adaptive")]
+            adaptive: None,
         }
     }
 
@@ -226,6 +230,23 @@ impl Desk {
         wakes.bury(self.queue.release(place).and_then(|waiter| waiter.waker));
         self.projection = None;
         self.pump(now, wakes);
+    }
+
+    /// Gives up what was taken without waiting.
+    pub(crate) fn give_up(&mut self, cost: Cost, charged: Timestamp, now: Timestamp, wakes: &mut Wakes) {
+        self.acquired -= 1;
+        self.cancelled += 1;
+        self.refund(cost, charged, now, wakes);
+    }
+
+    /// Takes a waiter out, wherever it stands, as one that was served.
+    pub(crate) fn conclude(&mut self, place: Place) -> Option<Phase> {
+        let phase = self.queue.get(place)?.phase;
+        if let Phase::Waiting | Phase::Called = phase {
+            self.acquired += 1;
+        }
+        self.step_aside(place);
+        Some(phase)
     }
 
     /// A waiter of several limiters leaves this queue for another: neither a grant nor a cancellation.

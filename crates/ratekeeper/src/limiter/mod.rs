@@ -9,16 +9,22 @@
 //! waits for.
 
 mod acquire;
+#[cfg(feature = "adaptive")]
+pub mod adaptive;
 mod clock;
+mod concurrency;
 mod core;
 mod desk;
 mod direct;
 mod error;
 mod keeper;
+mod leaky_queue;
 mod line;
 mod park;
+mod permit;
 mod projection;
 mod queue;
+mod reservation;
 mod statistics;
 mod sync;
 mod tank;
@@ -29,8 +35,12 @@ mod tokio_clock;
 mod wakes;
 
 pub use acquire::Acquire;
+pub use concurrency::{AcquirePermit, Concurrency, ConcurrencyBuilder};
 pub use direct::{Inherit, Limiter, LimiterBuilder};
 pub use error::{AcquireError, AcquireErrorKind};
+pub use leaky_queue::LeakyQueue;
+pub use permit::{Outcome, OwnedPermit, Permit};
+pub use reservation::{Ready, Reservation};
 pub use statistics::Statistics;
 pub use ticks::Ticks;
 #[cfg(feature = "tokio")]
