@@ -49,9 +49,8 @@ fn limiter(text: &str) -> Limiter {
 }
 
 fn contenders() -> Vec<Contender> {
-    let governor = governor::RateLimiter::direct(
-        governor::Quota::per_second(NonZeroU32::new(1_000_000_000).unwrap()),
-    );
+    let governor =
+        governor::RateLimiter::direct(governor::Quota::per_second(NonZeroU32::new(1_000_000_000).unwrap()));
     let gcra = limiter(OPEN);
     let quanta = Limiter::builder(OPEN.parse().unwrap()).clock(quanta_clock()).build().unwrap();
     let monotonic = Limiter::builder(OPEN.parse().unwrap()).clock(MonotonicClock).build().unwrap();

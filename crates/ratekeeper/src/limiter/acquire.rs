@@ -47,7 +47,7 @@ impl std::ops::Deref for Held<'_> {
 #[derive(Debug)]
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct Acquire<'a> {
-    core: Option<Held<'a>>,
+    core: Result<Held<'a>, AcquireError>,
     cost: Cost,
     within: Option<Nanos>,
     stage: Stage,
@@ -64,12 +64,12 @@ enum Stage {
 
 impl<'a> Acquire<'a> {
     pub(crate) fn new(core: Held<'a>, cost: Cost) -> Self {
-        Acquire { core: Some(core), cost, within: None, stage: Stage::Start, blocking: false }
+        Acquire { core: Ok(core), cost, within: None, stage: Stage::Start, blocking: false }
     }
 
-    /// There is no limiter for the key, and no room for another.
-    pub(crate) fn no_room(cost: Cost) -> Self {
-        Acquire { core: None, cost, within: None, stage: Stage::Start, blocking: false }
+    /// There is no limiter to wait for.
+    pub(crate) fn failed(error: AcquireError, cost: Cost) -> Self {
+        Acquire { core: Err(error), cost, within: None, stage: Stage::Start, blocking: false }
     }
 
     /// Waits no longer than this. If that cannot be enough, it fails at once; nothing at all means: now or never.
@@ -99,7 +99,10 @@ impl Future for Acquire<'_> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        let Some(core) = &this.core else { return Poll::Ready(Err(AcquireError::TooManyKeys)) };
+        let core = match &this.core {
+            Ok(core) => core,
+            Err(error) => return Poll::Ready(Err(*error)),
+        };
         if let Stage::Start = this.stage {
             if let Some(decision) = core.try_fast(this.cost).filter(|decision| decision.allowed) {
                 this.stage = Stage::Done;
@@ -138,14 +141,14 @@ impl Blockable for Acquire<'_> {
     }
 
     fn turn(&mut self) -> Option<Nanos> {
-        let (Some(core), Stage::Waiting(place)) = (&self.core, self.stage) else { return Some(Nanos::ZERO) };
+        let (Ok(core), Stage::Waiting(place)) = (&self.core, self.stage) else { return Some(Nanos::ZERO) };
         core.turn_of(place)
     }
 }
 
 impl Drop for Acquire<'_> {
     fn drop(&mut self) {
-        if let (Some(core), Stage::Waiting(place)) = (&self.core, self.stage) {
+        if let (Ok(core), Stage::Waiting(place)) = (&self.core, self.stage) {
             core.with(|desk, now, wakes| desk.leave(place, now, wakes));
         }
     }

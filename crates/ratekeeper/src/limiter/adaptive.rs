@@ -225,7 +225,8 @@ impl Gradient {
 impl Desk {
     /// A permit that was held since `since` comes back: the limit learns how it went.
     pub(crate) fn learn(&mut self, since: Timestamp, outcome: Outcome, now: Timestamp) {
-        let (Some(adaptive), Tank::Permits { limit, in_flight }) = (&mut self.adaptive, &mut self.tank) else {
+        let (Some(adaptive), Tank::Permits { limit, in_flight }) = (&mut self.adaptive, &mut self.tank)
+        else {
             return;
         };
         adaptive.learn(since, outcome, *in_flight, now);
@@ -349,7 +350,10 @@ mod tests {
         simulation.run(1_000, 4);
         let before = simulation.upstream.limit();
         let (least, greatest) = simulation.run(40_000, 4);
-        assert!((least, greatest) == (before, before), "nothing pushes against {before}: {least}..{greatest}");
+        assert!(
+            (least, greatest) == (before, before),
+            "nothing pushes against {before}: {least}..{greatest}"
+        );
     }
 
     #[test]

@@ -177,6 +177,11 @@ impl Core {
         })
     }
 
+    /// How long until it is as good as fresh; a while, if it is not foreseeable or it has a quota of its own.
+    pub(crate) fn fresh_in(&self) -> Nanos {
+        self.with(|desk, now, _| desk.fresh_in(now))
+    }
+
     /// What would be told if nobody waited.
     pub(crate) fn peek(&self, cost: Cost) -> Decision {
         self.with(|desk, now, _| desk.peek(cost, now))

@@ -4,14 +4,14 @@
 
 use std::task::Waker;
 
+use super::Inherit;
 use super::error::AcquireError;
+use super::keeper::Keeper;
 use super::projection::Projection;
 use super::queue::{Fault, Kind, Phase, Place, Queue, Waiter};
 use super::statistics::Statistics;
 use super::tank::{Outlook, Tank};
 use super::wakes::Wakes;
-use super::Inherit;
-use super::keeper::Keeper;
 use crate::{Cost, Decision, Nanos, Quota, Reason, Timestamp};
 
 #[derive(Debug)]
@@ -21,6 +21,8 @@ pub(crate) struct Desk {
     /// How many may wait.
     bound: usize,
     closed: bool,
+    /// It has another quota than it was made with.
+    changed: bool,
     acquired: u64,
     rejected: u64,
     cancelled: u64,
@@ -55,6 +57,7 @@ impl Desk {
             queue: Queue::default(),
             bound,
             closed: false,
+            changed: false,
             acquired: 0,
             rejected: 0,
             cancelled: 0,
@@ -71,9 +74,11 @@ impl Desk {
         !self.closed && self.queue.is_empty()
     }
 
-    /// True if this desk could be thrown away and made anew without anybody noticing.
-    pub(crate) fn is_fresh(&self, now: Timestamp) -> bool {
-        !self.closed && self.queue.is_unused() && self.tank.reset_after(now).is_zero()
+    /// The time until this desk could be thrown away and made anew without anybody noticing; the longest time if
+    /// that cannot be told.
+    pub(crate) fn fresh_in(&self, now: Timestamp) -> Nanos {
+        let is_bound = self.closed || self.changed || !self.queue.is_unused();
+        if is_bound { Nanos::MAX } else { self.tank.reset_after(now) }
     }
 
     /// Takes without waiting, and without overtaking anybody.
@@ -170,8 +175,7 @@ impl Desk {
                 return Err(AcquireError::Deadline { ready_in: ready.map(|ready| ready.since(now)) });
             }
         }
-        let waiter =
-            Waiter { ticket, cost: cost.get(), deadline, kind, phase: Phase::Waiting, waker: None };
+        let waiter = Waiter { ticket, cost: cost.get(), deadline, kind, phase: Phase::Waiting, waker: None };
         let place = self.queue.insert(waiter).ok_or(AcquireError::QueueFull)?;
         if self.queue.next(place).is_some() {
             self.projection = None;
@@ -199,7 +203,8 @@ impl Desk {
         let outcome = match waiter.phase {
             Phase::Waiting | Phase::Called => {
                 let known = waiter.waker.as_ref();
-                if let Some(waker) = waker.filter(|waker| !known.is_some_and(|known| known.will_wake(waker))) {
+                if let Some(waker) = waker.filter(|waker| !known.is_some_and(|known| known.will_wake(waker)))
+                {
                     wakes.bury(waiter.waker.replace(waker.clone()));
                 }
                 return None;
@@ -291,8 +296,13 @@ impl Desk {
 
     pub(crate) fn set_quota(&mut self, quota: Quota, inherit: Inherit, now: Timestamp, wakes: &mut Wakes) {
         self.tank.set_quota(quota, inherit, now);
+        self.changed = true;
         self.projection = None;
-        self.turn_away(|waiter| waiter.cost > quota.burst() && waiter.kind != Kind::Debt, Fault::NeverFits, wakes);
+        self.turn_away(
+            |waiter| waiter.cost > quota.burst() && waiter.kind != Kind::Debt,
+            Fault::NeverFits,
+            wakes,
+        );
         self.pump(now, wakes);
     }
 

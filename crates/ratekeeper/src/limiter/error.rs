@@ -64,7 +64,9 @@ impl fmt::Display for AcquireError {
             AcquireError::Closed => f.write_str("limiter: closed"),
             AcquireError::QueueFull => f.write_str("queue: as many wait as may"),
             AcquireError::NeverFits => f.write_str("cost: more than the limiter's capacity"),
-            AcquireError::TooManyKeys => f.write_str("key: as many are limited as may be, and this one is new"),
+            AcquireError::TooManyKeys => {
+                f.write_str("key: as many are limited as may be, and this one is new")
+            }
         }
     }
 }

@@ -43,11 +43,7 @@ impl LeakyQueue {
     }
 
     /// The same, with another clock.
-    pub fn with_clock(
-        quota: Quota,
-        capacity: u64,
-        clock: impl Clock + 'static,
-    ) -> Result<Self, QuotaError> {
+    pub fn with_clock(quota: Quota, capacity: u64, clock: impl Clock + 'static) -> Result<Self, QuotaError> {
         LeakyQueue::build(quota, capacity, Source::Other(StdArc::new(clock)))
     }
 

@@ -9,8 +9,10 @@
 //! waits for.
 
 mod acquire;
+mod acquire_all;
 #[cfg(feature = "adaptive")]
 pub mod adaptive;
+mod all;
 mod clock;
 mod concurrency;
 mod core;
@@ -18,15 +20,18 @@ mod desk;
 mod direct;
 mod error;
 mod keeper;
+mod keyed;
 mod leaky_queue;
 mod line;
 mod park;
 mod permit;
 mod projection;
 mod queue;
+mod repository;
 mod reservation;
 mod statistics;
 mod sync;
+mod table;
 mod tank;
 mod ticks;
 mod timer;
@@ -35,11 +40,15 @@ mod tokio_clock;
 mod wakes;
 
 pub use acquire::Acquire;
+pub use acquire_all::AcquireAll;
+pub use all::{All, Granted, Part, Refusal};
 pub use concurrency::{AcquirePermit, Concurrency, ConcurrencyBuilder};
 pub use direct::{Inherit, Limiter, LimiterBuilder};
 pub use error::{AcquireError, AcquireErrorKind};
+pub use keyed::{Flood, Keyed, KeyedBuilder, SetQuotaError};
 pub use leaky_queue::LeakyQueue;
 pub use permit::{Outcome, OwnedPermit, Permit};
+pub use repository::{Close, Repository};
 pub use reservation::{Ready, Reservation};
 pub use statistics::Statistics;
 pub use ticks::Ticks;

@@ -1,8 +1,8 @@
 //! What a limiter takes from: the state of any algorithm, permits, ticks or a line, behind the same questions.
 
+use super::Inherit;
 use super::line::Line;
 use super::ticks::TickBucket;
-use super::Inherit;
 use crate::algorithm::{Algorithm, Meter, View, Wait, gcra, look, take};
 use crate::state::State;
 use crate::{Cost, Decision, Nanos, Quota, Reason, Timestamp};

@@ -193,7 +193,11 @@ mod tests {
         assert_eq!(at(&bucket, 7_000).remaining(), 3);
         assert!(!bucket.remembers(START + Nanos::from_millis(6_999), START + Nanos::from_millis(7_000)));
         let far = at(&bucket, 7_000_003_000);
-        assert_eq!(far.time_to(1), Nanos::from_secs(4), "a million windows later the edges are where they were");
+        assert_eq!(
+            far.time_to(1),
+            Nanos::from_secs(4),
+            "a million windows later the edges are where they were"
+        );
     }
 
     #[test]

@@ -20,9 +20,12 @@ impl Wakes {
         }
     }
 
-    /// Keeps a waker that is no longer needed until it can be dropped. There is at most one for each operation.
+    /// Keeps a waker that is no longer needed until it can be dropped. Operations that replace several replace
+    /// copies of the same.
     pub(crate) fn bury(&mut self, waker: Option<Waker>) {
-        self.dropped = waker;
+        if waker.is_some() {
+            self.dropped = waker;
+        }
     }
 
     /// Wakes all, oldest first.

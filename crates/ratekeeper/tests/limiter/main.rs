@@ -2,5 +2,13 @@
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod all;
+mod concurrency;
+mod keyed;
+mod laws;
+mod leaky_queue;
+mod many;
+mod reservation;
 mod support;
+mod threads;
 mod waiting;
