@@ -25,7 +25,7 @@ impl Source {
 impl Default for Source {
     /// The process's clock; tokio's, in a test that has paused it.
     fn default() -> Self {
-        #[cfg(feature = "tokio")]
+        #[cfg(all(feature = "tokio", not(loom)))]
         if super::TokioClock::is_paused() {
             return Source::Other(Arc::new(super::TokioClock));
         }

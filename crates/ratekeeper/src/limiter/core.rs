@@ -149,6 +149,7 @@ impl Core {
     }
 
     /// A keeper's turn: how long to sleep, if there is anything to sleep for.
+    #[cfg_attr(loom, expect(dead_code, reason = "nobody keeps the time in a model"))]
     pub(crate) fn turn(&self, waker: &Waker) -> Option<Nanos> {
         self.with(|desk, now, wakes| Some(desk.turn(waker, now, wakes)?.since(now)))
     }

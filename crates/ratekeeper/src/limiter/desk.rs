@@ -408,6 +408,7 @@ impl Desk {
                 let there = Cost::new(self.tank.remaining(now).min(waiter.cost));
                 waiter.cost -= there.get();
                 self.tank.charge(there, now);
+                self.projection = None;
                 return false;
             }
             Outlook::After(_) | Outlook::OnRelease => return false,
@@ -424,6 +425,7 @@ impl Desk {
                 waiter.cost -= part;
                 self.tank.charge(Cost::new(part), now);
                 if waiter.cost > 0 {
+                    self.projection = None;
                     return true;
                 }
                 self.queue.unlink(head);
@@ -439,9 +441,7 @@ impl Desk {
                 self.queue.unlink(head);
             }
         }
-        if let Some(projection) = &mut self.projection {
-            projection.granted(head);
-        }
+        self.projection = self.projection.take().and_then(|projection| projection.granted(head));
         true
     }
 

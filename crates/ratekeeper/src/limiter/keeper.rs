@@ -74,6 +74,10 @@ impl Desk {
     }
 
     /// The keeper is gone, whatever the reason (its runtime was shut down).
+    #[cfg_attr(
+        not(all(feature = "tokio", not(loom))),
+        expect(dead_code, reason = "the timer thread never ends")
+    )]
     pub(crate) fn abandon(&mut self, now: Timestamp, wakes: &mut Wakes) {
         self.keeper = Keeper::Nobody;
         self.armed = None;

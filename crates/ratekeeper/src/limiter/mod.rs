@@ -35,7 +35,7 @@ mod table;
 mod tank;
 mod ticks;
 mod timer;
-#[cfg(feature = "tokio")]
+#[cfg(all(feature = "tokio", not(loom)))]
 mod tokio_clock;
 mod wakes;
 
@@ -52,5 +52,5 @@ pub use repository::{Close, Repository};
 pub use reservation::{Ready, Reservation};
 pub use statistics::Statistics;
 pub use ticks::Ticks;
-#[cfg(feature = "tokio")]
+#[cfg(all(feature = "tokio", not(loom)))]
 pub use tokio_clock::TokioClock;

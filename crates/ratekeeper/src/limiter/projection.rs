@@ -16,11 +16,13 @@ pub(crate) struct Projection {
 }
 
 impl Projection {
-    /// The head was granted. Everybody behind the last one who was accounted for is yet to be.
-    pub(crate) fn granted(&mut self, place: Place) {
-        if self.last == Some(place) {
+    /// The head was granted: what the projection is then. If it was the last one accounted for, everybody in the
+    /// queue came later; if nobody was, the projection knows nothing of the grant.
+    pub(crate) fn granted(mut self, head: Place) -> Option<Self> {
+        if self.last? == head {
             self.last = None;
         }
+        Some(self)
     }
 
     fn new(tank: &Tank, now: Timestamp) -> Self {
@@ -68,7 +70,8 @@ impl Desk {
             next = self.queue.next(place);
         }
         let ready = projection.ready(cost);
-        self.projection = Some(projection);
+        // While nobody waits, the tank may be charged without anybody telling.
+        self.projection = Some(projection).filter(|_| !self.queue.is_empty());
         ready
     }
 

@@ -10,7 +10,7 @@ pub(crate) fn hire(core: &Arc<Core>) {
     let _ = core;
     #[cfg(not(loom))]
     {
-        #[cfg(feature = "tokio")]
+        #[cfg(all(feature = "tokio", not(loom)))]
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(tokio_keeper::keep(tokio_keeper::Employment(Arc::clone(core))));
             return;
