@@ -2,35 +2,23 @@
 //!
 //! Rounds are interleaved, so that whatever else the machine does hits all alike; medians are printed.
 #![cfg(not(loom))]
-#![allow(clippy::print_stdout, clippy::unwrap_used, missing_docs)]
+#![allow(clippy::print_stdout, clippy::unwrap_used, clippy::cast_precision_loss, missing_docs)]
 
+use std::future::Future;
 use std::hint::black_box;
 use std::num::NonZeroU32;
+use std::pin::Pin;
+use std::task::{Context, Waker};
 use std::time::Instant;
 
+use ratekeeper::limiter::TokioClock;
 use ratekeeper::port::Clock;
-use ratekeeper::{Cost, Limiter, MonotonicClock, Nanos, Timestamp};
+use ratekeeper::{Cost, Limiter, MonotonicClock};
 
 const ROUNDS: usize = 41;
 const CALLS: u32 = 200_000;
 /// Allows everything, as in a service that is not overloaded: a billion a second.
 const OPEN: &str = "1000000000/s";
-
-/// Governor's default clock, for a comparison of all but the clock.
-#[derive(Debug)]
-struct Quanta(quanta::Clock, u64, Timestamp);
-
-impl Clock for Quanta {
-    fn now(&self) -> Timestamp {
-        self.2 + Nanos::from_nanos(self.0.delta_as_nanos(self.1, self.0.raw()))
-    }
-}
-
-fn quanta_clock() -> Quanta {
-    let clock = quanta::Clock::new();
-    let start = clock.raw();
-    Quanta(clock, start, MonotonicClock.now())
-}
 
 type Contender = (&'static str, Box<dyn FnMut()>);
 
@@ -52,13 +40,11 @@ fn contenders() -> Vec<Contender> {
     let governor =
         governor::RateLimiter::direct(governor::Quota::per_second(NonZeroU32::new(1_000_000_000).unwrap()));
     let gcra = limiter(OPEN);
-    let quanta = Limiter::builder(OPEN.parse().unwrap()).clock(quanta_clock()).build().unwrap();
-    let monotonic = Limiter::builder(OPEN.parse().unwrap()).clock(MonotonicClock).build().unwrap();
+    let tokio = Limiter::builder(OPEN.parse().unwrap()).clock(TokioClock).build().unwrap();
     let bucket = limiter("1000000000/s bucket");
     let window = limiter("1000000000/s fixed");
     let waits = limiter(OPEN);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    let raw = quanta::Clock::new();
     vec![
         contender("governor direct check()", move || {
             let _ = black_box(governor.check());
@@ -66,11 +52,8 @@ fn contenders() -> Vec<Contender> {
         contender("Limiter gcra, default clock", move || {
             black_box(gcra.try_acquire(black_box(Cost::ONE)));
         }),
-        contender("Limiter gcra, MonotonicClock", move || {
-            black_box(monotonic.try_acquire(black_box(Cost::ONE)));
-        }),
-        contender("Limiter gcra, quanta clock", move || {
-            black_box(quanta.try_acquire(black_box(Cost::ONE)));
+        contender("Limiter gcra, TokioClock", move || {
+            black_box(tokio.try_acquire(black_box(Cost::ONE)));
         }),
         contender("Limiter token bucket (locked)", move || {
             black_box(bucket.try_acquire(black_box(Cost::ONE)));
@@ -94,9 +77,6 @@ fn contenders() -> Vec<Contender> {
         contender("clock alone: MonotonicClock", || {
             black_box(MonotonicClock.now());
         }),
-        contender("clock alone: quanta", move || {
-            black_box(raw.now());
-        }),
     ]
 }
 
@@ -118,4 +98,54 @@ fn main() {
     for ((name, _), time) in contenders.iter().zip(&medians) {
         println!("| {name} | {time:.1} | {:.2} |", time / medians[0]);
     }
+    waiters();
+}
+
+/// A hundred thousand who wait for one limiter: what each costs to enter, to hold and to leave.
+fn waiters() {
+    const MANY: usize = 100_000;
+    let per = |start: Instant, count: usize| start.elapsed().as_secs_f64() * 1e9 / count as f64;
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    runtime.block_on(async {
+        let limiter = limiter("1000/s burst 100");
+        limiter.try_acquire(Cost::new(100));
+        let mut waiters = Vec::new();
+        let start = Instant::now();
+        let allocated = allocation_counter::measure(|| {
+            waiters.reserve_exact(MANY);
+            waiters.extend((0..MANY).map(|_| limiter.acquire(Cost::ONE)));
+            for waiter in &mut waiters {
+                let _ = Pin::new(waiter).poll(&mut Context::from_waker(Waker::noop()));
+            }
+        });
+        let enter = per(start, MANY);
+        let start = Instant::now();
+        let mut number = 0_usize;
+        // Any half will do, as long as it is spread over the queue.
+        waiters.retain(|_| {
+            number += 1;
+            (number * 7_919) % 13 < 6
+        });
+        let leave = per(start, MANY - waiters.len());
+        let (start, left, began) = (Instant::now(), waiters.len(), tokio::time::Instant::now());
+        for waiter in waiters {
+            waiter.await.unwrap();
+        }
+        let grant = per(start, left);
+        let (took, tasks) = (began.elapsed(), runtime_tasks());
+        println!("\n| {MANY} waiters, one limiter | |\n|---|---|");
+        println!(
+            "| bytes each (future and place) | {} |",
+            allocated.bytes_current / i64::try_from(MANY).unwrap()
+        );
+        println!("| ns to enter, to give up, to be granted | {enter:.0}, {leave:.0}, {grant:.0} |");
+        println!("| {left} stayed: paused time until the last | {took:?} (due: {left} ms) |");
+        println!("| timers left | {tasks} |");
+        println!("| statistics | {:?} |", limiter.statistics());
+    });
+}
+
+fn runtime_tasks() -> usize {
+    tokio::runtime::Handle::current().metrics().num_alive_tasks()
 }

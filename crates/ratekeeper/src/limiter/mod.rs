@@ -1,12 +1,21 @@
-//! Limiters that live in the process and can wait.
+//! Limiters that live in the process and can wait: first come, first served.
 //!
 //! | type | limits |
 //! |---|---|
-//! | [`Limiter`] | one rate, by any algorithm |
+//! | [`Limiter`] | one rate, by any algorithm, or by [`Ticks`] |
+//! | [`Keyed`] | one rate for each key, bounded |
+//! | [`Concurrency`] | how many at once; behind the feature `adaptive` also how many are good for the far side |
+//! | [`LeakyQueue`] | a constant rate out |
+//! | [`All`], [`all!`](crate::all) | several of them, all or none |
+//! | [`Reservation`] | an estimate, settled later |
+//! | [`Repository`] | any of them by key, with their lives |
 //!
-//! They share one machine. A [`desk`] is a tank and the queue before it, as data; a [`core`] puts a lock around it and
-//! an atomic fast path past it; a [`keeper`] sleeps until the next thing is due, one for each limiter that somebody
-//! waits for.
+//! They share one machine. A desk (`desk.rs`) is a tank and the queue before it, as data that knows nothing of locks,
+//! tasks or threads; a core (`core.rs`) puts a lock around it, and an atomic word past it for as long as nobody waits; a
+//! keeper (`keeper.rs`, `timer.rs`) sleeps until the next thing is due, one for each limiter that somebody waits for.
+//! No future owns a timer: one that its task does not poll holds up nobody.
+//!
+//! Inside a tokio runtime a task keeps the time; its timer must be enabled. Anywhere else one thread of the process does.
 
 mod acquire;
 mod acquire_all;
@@ -54,3 +63,8 @@ pub use statistics::Statistics;
 pub use ticks::Ticks;
 #[cfg(all(feature = "tokio", not(loom)))]
 pub use tokio_clock::TokioClock;
+
+/// The guide's examples are tests too.
+#[cfg(doctest)]
+#[doc = include_str!("../../../../docs/guide/limiters.md")]
+struct Guide;

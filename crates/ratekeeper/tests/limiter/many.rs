@@ -35,7 +35,7 @@ async fn a_random_half_gives_up_and_nobody_is_delayed() {
     assert_eq!(tasks, 1, "one keeper of time for all of them");
 
     let mut dice = Dice(0x9E37_79B9_7F4A_7C15);
-    waiters.retain(|_| dice.roll() % 2 == 0);
+    waiters.retain(|_| dice.roll().is_multiple_of(2));
     let stayed = waiters.len();
     assert_eq!(limiter.statistics().queue_depth, stayed);
 
