@@ -15,11 +15,13 @@ impl Cost {
     pub const PEEK: Cost = Cost(0);
 
     /// A cost of `units`.
+    #[inline]
     pub const fn new(units: u64) -> Self {
         Cost(units)
     }
 
     /// The number of units.
+    #[inline]
     pub const fn get(self) -> u64 {
         self.0
     }

@@ -34,6 +34,7 @@ pub struct Decision {
 
 impl Decision {
     /// Allowed, and this is what is left.
+    #[inline]
     pub const fn allow(limit: u64, remaining: u64, reset_after: Nanos) -> Self {
         Decision {
             allowed: true,
@@ -47,18 +48,21 @@ impl Decision {
     }
 
     /// Refused; `retry_after` is `None` when waiting cannot help.
+    #[inline]
     pub const fn deny(limit: u64, remaining: u64, retry_after: Option<Nanos>, reset_after: Nanos) -> Self {
         let reason = if retry_after.is_some() { Reason::QuotaExceeded } else { Reason::NeverFits };
         Decision { allowed: false, limit, remaining, retry_after, reset_after, rule: 0, reason }
     }
 
     /// An answer that was given without knowing the state: the store could not be asked, or had no room.
+    #[inline]
     pub const fn uninformed(allowed: bool, limit: u64, reason: Reason) -> Self {
         let retry_after = if allowed { Some(Nanos::ZERO) } else { None };
         Decision { allowed, limit, remaining: 0, retry_after, reset_after: Nanos::ZERO, rule: 0, reason }
     }
 
     /// The same answer, bound by the rule at this position.
+    #[inline]
     pub const fn of_rule(mut self, rule: u16) -> Self {
         self.rule = rule;
         self
@@ -118,11 +122,13 @@ pub enum Reason {
 
 impl Reason {
     /// False if the answer was given without knowing the key's state.
+    #[inline]
     pub const fn is_informed(self) -> bool {
         !matches!(self, Reason::StoreFull | Reason::FailOpen | Reason::FailClosed)
     }
 
     /// The reason as metrics and wires spell it.
+    #[inline]
     pub const fn as_str(self) -> &'static str {
         match self {
             Reason::WithinQuota => "within_quota",

@@ -20,6 +20,7 @@ impl<'a> Key<'a> {
     pub const MAX_LEN: usize = 1024;
 
     /// A key of these bytes, unless there are none or too many of them.
+    #[inline]
     pub fn new<B: AsRef<[u8]> + ?Sized>(bytes: &'a B) -> Result<Self, KeyError> {
         let bytes = bytes.as_ref();
         if bytes.is_empty() || bytes.len() > Self::MAX_LEN {
@@ -29,6 +30,7 @@ impl<'a> Key<'a> {
     }
 
     /// The key's bytes.
+    #[inline]
     pub fn as_bytes(self) -> &'a [u8] {
         self.0
     }

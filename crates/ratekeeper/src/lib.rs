@@ -1,10 +1,52 @@
-//! Rate limiting done right, once.
+//! Rate limiting done right, once: the engine.
+//!
+//! A [`Quota`] says how much, an [algorithm](algorithm) decides, a [store](store) remembers, and a [`Keeper`] puts
+//! them together for keys and named [plans](Plan). The same question gets the same answer in process, through a
+//! middleware, over a wire and inside a Redis script.
+//!
+//! ```
+//! use ratekeeper::{Cost, Keeper, Key, MemoryStore, Plan, Registry};
+//!
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let plans = Registry::new([Plan::parse("free", "10/s burst 20; 1000/day")?]);
+//! let keeper = Keeper::new(MemoryStore::default(), plans);
+//! let decision = keeper.acquire(Key::new("user:42")?, "free", Cost::ONE).await?;
+//! assert!(decision.allowed && decision.remaining == 19);
+//! # Ok(()) }
+//! ```
+//!
+//! # What it never does
+//!
+//! It knows nothing of networks, of HTTP or of Redis: those are adapters, in crates of their own. No algorithm reads
+//! a clock. No input makes it panic, wrap or let a limit lapse. It never holds more keys than it was told to.
+//!
+//! # Layout
+//!
+//! ```text
+//! quota/       how much, checked when it is built      key, cost, name, time   the other values
+//! plan         named lists of rules                    decision                the answer
+//! algorithm/   the algorithms, pure                    state/                  their states, as text and as bytes
+//! port         what the engine asks of the world       clock                   the time in process
+//! store/       in memory; on any compare-and-set       keeper/                 the use case
+//! limiter/     what waits: first come, first served
+//! testkit/     to test your limits, and your stores    error                   what goes wrong in between
+//! ```
+//!
+//! # Features
+//!
+//! | feature | gives |
+//! |---|---|
+//! | `tokio` (default) | waiting by tokio's timers |
+//! | `adaptive` | concurrency limits that find themselves |
+//! | `timezones` | calendar windows in named time zones; UTC is always there |
+//! | `testkit` | the fake clock, the reference model, the conformance suite |
 
 pub mod algorithm;
 mod clock;
 mod cost;
 mod decision;
 mod error;
+pub mod keeper;
 mod key;
 pub mod limiter;
 mod name;
@@ -22,11 +64,12 @@ pub use clock::MonotonicClock;
 pub use cost::Cost;
 pub use decision::{Decision, Reason};
 pub use error::{StoreError, StoreErrorKind};
+pub use keeper::{Keeper, Registry, Ruling};
 pub use key::{Key, KeyError};
 pub use limiter::Limiter;
 pub use name::Name;
 pub use plan::{Plan, Rule, RuleId, Rules};
 pub use quota::{Quota, QuotaError};
 pub use state::State;
-pub use store::MemoryStore;
+pub use store::{CasStore, MemoryStore};
 pub use time::{Nanos, Timestamp};

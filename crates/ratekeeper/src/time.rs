@@ -27,21 +27,25 @@ impl Timestamp {
     pub const MAX: Timestamp = Timestamp(i64::MAX);
 
     /// The instant `nanos` nanoseconds after the epoch.
+    #[inline]
     pub const fn from_nanos(nanos: i64) -> Self {
         Timestamp(nanos)
     }
 
     /// The instant `secs` seconds after the epoch, saturating at [`Timestamp::MAX`] and [`Timestamp::MIN`].
+    #[inline]
     pub const fn from_secs(secs: i64) -> Self {
         Timestamp(secs.saturating_mul(NANOS_PER_SECOND.cast_signed()))
     }
 
     /// Nanoseconds since the epoch.
+    #[inline]
     pub const fn as_nanos(self) -> i64 {
         self.0
     }
 
     /// How long after `earlier` this is; zero if it is before it.
+    #[inline]
     pub const fn since(self, earlier: Timestamp) -> Nanos {
         if self.0 <= earlier.0 {
             return Nanos::ZERO;
@@ -51,11 +55,13 @@ impl Timestamp {
     }
 
     /// This instant plus a span, saturating at [`Timestamp::MAX`].
+    #[inline]
     pub const fn saturating_add(self, span: Nanos) -> Self {
         Timestamp(self.0.saturating_add_unsigned(span.0))
     }
 
     /// This instant less a span, saturating at [`Timestamp::MIN`].
+    #[inline]
     pub const fn saturating_sub(self, span: Nanos) -> Self {
         Timestamp(self.0.saturating_sub_unsigned(span.0))
     }
@@ -64,6 +70,7 @@ impl Timestamp {
 impl std::ops::Add<Nanos> for Timestamp {
     type Output = Timestamp;
 
+    #[inline]
     fn add(self, span: Nanos) -> Timestamp {
         self.saturating_add(span)
     }
@@ -97,56 +104,67 @@ impl Nanos {
     pub const MAX: Nanos = Nanos(u64::MAX);
 
     /// A span of `nanos` nanoseconds.
+    #[inline]
     pub const fn from_nanos(nanos: u64) -> Self {
         Nanos(nanos)
     }
 
     /// A span of `millis` milliseconds, saturating.
+    #[inline]
     pub const fn from_millis(millis: u64) -> Self {
         Nanos(millis.saturating_mul(1_000_000))
     }
 
     /// A span of `secs` seconds, saturating.
+    #[inline]
     pub const fn from_secs(secs: u64) -> Self {
         Nanos(secs.saturating_mul(NANOS_PER_SECOND))
     }
 
     /// The span in nanoseconds.
+    #[inline]
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
     /// Whole seconds, rounded up.
+    #[inline]
     pub const fn ceil_secs(self) -> u64 {
         self.0.div_ceil(NANOS_PER_SECOND)
     }
 
     /// Whole milliseconds, rounded up.
+    #[inline]
     pub const fn ceil_millis(self) -> u64 {
         self.0.div_ceil(1_000_000)
     }
 
     /// Whole microseconds, rounded up.
+    #[inline]
     pub const fn ceil_micros(self) -> u64 {
         self.0.div_ceil(1_000)
     }
 
     /// True if this is no time at all.
+    #[inline]
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
 
     /// The sum, saturating.
+    #[inline]
     pub const fn saturating_add(self, other: Nanos) -> Self {
         Nanos(self.0.saturating_add(other.0))
     }
 
     /// The difference, or zero.
+    #[inline]
     pub const fn saturating_sub(self, other: Nanos) -> Self {
         Nanos(self.0.saturating_sub(other.0))
     }
 
     /// The span as the standard library's type.
+    #[inline]
     pub const fn as_duration(self) -> Duration {
         Duration::from_nanos(self.0)
     }

@@ -18,14 +18,6 @@ pub fn look_all<V: View>(views: &[V], cost: Cost) -> Decision {
     join(views.iter().map(|view| look(view, cost)))
 }
 
-/// Gives the cost back to every view.
-pub fn refund_all<V: View>(views: &mut [V], cost: Cost) -> Decision {
-    for view in views.iter_mut() {
-        view.refund(cost);
-    }
-    look_all(views, Cost::PEEK)
-}
-
 /// One answer of many, each bound to the position of its rule.
 pub(crate) fn join(decisions: impl Iterator<Item = Decision>) -> Decision {
     let numbered = (0u16..).zip(decisions).map(|(rule, decision)| decision.of_rule(rule));
@@ -48,6 +40,18 @@ pub fn try_acquire(
 /// What [`try_acquire`] would decide; changes nothing.
 pub fn peek(rules: &[(Quota, Option<State>)], cost: Cost, now: Timestamp) -> Result<Decision, Mismatch> {
     Ok(look_all(&views(rules, now)?, cost))
+}
+
+/// Gives the cost back to every rule: what is left then, and for each rule the state to store (`None`: it is as good
+/// as fresh).
+pub fn refund(
+    rules: &[(Quota, Option<State>)],
+    cost: Cost,
+    now: Timestamp,
+) -> Result<(Decision, Vec<Option<State>>), Mismatch> {
+    let mut views = views(rules, now)?;
+    views.iter_mut().for_each(|view| view.refund(cost));
+    Ok((look_all(&views, Cost::PEEK), views.iter().map(Meter::to_state).collect()))
 }
 
 fn views<'a>(rules: &'a [(Quota, Option<State>)], now: Timestamp) -> Result<Vec<Meter<'a>>, Mismatch> {

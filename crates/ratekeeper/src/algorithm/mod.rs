@@ -140,7 +140,7 @@ pub fn look<V: View>(view: &V, cost: Cost) -> Decision {
 }
 
 /// The decision that a wait amounts to, with what the view has left.
-#[inline]
+#[inline(always)]
 pub(crate) fn describe<V: View>(view: &V, wait: Wait) -> Decision {
     let (limit, remaining, reset_after) = (view.limit(), view.remaining(), view.reset_after());
     match wait {

@@ -83,7 +83,7 @@ impl View for TokenBucketView {
     fn charge(&mut self, cost: Cost) {
         // Within epsilon of enough is enough, and leaves nothing rather than less than nothing.
         let left = self.tokens() - exact(cost.get());
-        self.set(if left < 0.0 && left >= -EPSILON { 0.0 } else { left });
+        self.set(if (-EPSILON..0.0).contains(&left) { 0.0 } else { left });
     }
 
     fn refund(&mut self, cost: Cost) {
@@ -169,7 +169,7 @@ impl Flow {
 
 /// A whole number as a double; exact up to 2^53, which capacities do not exceed.
 #[expect(clippy::cast_precision_loss, reason = "see above; a larger cost is refused before it counts")]
-pub(super) fn exact(whole: u64) -> f64 {
+pub(crate) fn exact(whole: u64) -> f64 {
     whole as f64
 }
 

@@ -62,6 +62,11 @@ impl QuotaBuilder {
         self.check_algorithm(count, burst)?;
         let emission = Nanos::from_nanos(period.as_nanos().div_ceil(count));
         let refill = self.build_refill("burst", burst, emission)?;
+        // A bound on what the quota does not keep would tell equal quotas apart.
+        let log_bound = match self.algorithm {
+            Algorithm::SlidingLog => self.log_bound,
+            _ => Quota::DEFAULT_LOG_BOUND,
+        };
         Ok(Quota {
             count,
             period,
@@ -69,7 +74,7 @@ impl QuotaBuilder {
             emission,
             reciprocal: reciprocal(emission),
             refill,
-            log_bound: self.log_bound,
+            log_bound,
             algorithm: self.algorithm,
         })
     }
@@ -90,7 +95,7 @@ impl QuotaBuilder {
             emission: Nanos::ZERO,
             reciprocal: 0,
             refill: Nanos::ZERO,
-            log_bound: self.log_bound,
+            log_bound: Quota::DEFAULT_LOG_BOUND,
             algorithm: self.algorithm,
         })
     }

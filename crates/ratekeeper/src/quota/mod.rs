@@ -105,26 +105,31 @@ impl Quota {
     }
 
     /// How many per period.
+    #[inline]
     pub const fn count(&self) -> u64 {
         self.count
     }
 
     /// The period; zero for [`Algorithm::Concurrency`], nominal (30 and 365 days) for calendar months and years.
+    #[inline]
     pub const fn period(&self) -> Nanos {
         self.period
     }
 
     /// The capacity: how many may pass at once when nothing was used for long.
+    #[inline]
     pub const fn burst(&self) -> u64 {
         self.burst
     }
 
     /// What decides.
+    #[inline]
     pub const fn algorithm(&self) -> Algorithm {
         self.algorithm
     }
 
     /// The time between two requests at the sustained rate, rounded up to a nanosecond.
+    #[inline]
     pub const fn emission_interval(&self) -> Nanos {
         self.emission
     }
@@ -138,6 +143,7 @@ impl Quota {
     }
 
     /// How long an empty quota takes to be whole again.
+    #[inline]
     pub const fn refill_time(&self) -> Nanos {
         self.refill
     }

@@ -8,9 +8,10 @@
 //! ```
 
 use std::fmt;
+use std::num::{IntErrorKind, ParseIntError};
 use std::str::{FromStr, SplitAsciiWhitespace};
 
-use super::{Quota, QuotaBuilder, QuotaError};
+use super::{Quota, QuotaBuilder, QuotaError, QuotaErrorKind, shorten};
 use crate::Nanos;
 use crate::algorithm::{Algorithm, Anchor, Calendar, CalendarUnit, Zone};
 
@@ -42,7 +43,10 @@ impl FromStr for Quota {
         let trimmed = text.trim_start();
         let end = trimmed.find(|c: char| !c.is_ascii_digit() && c != '_' && c != '-').ok_or_else(wrong)?;
         let (digits, rest) = trimmed.split_at(end);
-        let count = number("count", digits).map_err(|_| wrong())?;
+        let count = number("count", digits).map_err(|error| match error.kind() {
+            QuotaErrorKind::Syntax => wrong(),
+            _ => error,
+        })?;
         let (slash, rest) = match rest.trim_start().strip_prefix('/') {
             Some(period) => (true, period),
             None => (false, rest),
@@ -50,13 +54,15 @@ impl FromStr for Quota {
         let mut words = Words { text, rest: rest.split_ascii_whitespace(), ahead: None };
         if !slash {
             match words.next().as_deref() {
-                Some("concurrent") => return words.options(Quota::concurrent(count), None),
+                Some("concurrent") => {
+                    return words.options(Quota::concurrent(count), None, Some(Algorithm::Concurrency));
+                }
                 Some("per") => {}
                 _ => return Err(wrong()),
             }
         }
         let (period, unit) = words.period()?;
-        words.options(QuotaBuilder::new(count, period), unit)
+        words.options(QuotaBuilder::new(count, period), unit, None)
     }
 }
 
@@ -112,12 +118,20 @@ impl<'a> Words<'a> {
         Ok((period, CalendarUnit::of_length(period)))
     }
 
-    fn options(mut self, mut quota: QuotaBuilder, unit: Option<CalendarUnit>) -> Result<Quota, QuotaError> {
-        let (mut algorithm, mut burst, mut on_calendar) = (None, false, false);
+    /// The rest of the text; `algorithm` is the one that was named already.
+    fn options(
+        mut self,
+        mut quota: QuotaBuilder,
+        unit: Option<CalendarUnit>,
+        mut algorithm: Option<Algorithm>,
+    ) -> Result<Quota, QuotaError> {
+        let (mut burst, mut on_calendar) = (false, false);
         while let Some(word) = self.next() {
             let named = match word.as_str() {
-                "burst" if !burst => {
-                    burst = true;
+                "burst" => {
+                    if std::mem::replace(&mut burst, true) {
+                        return Err(QuotaError::conflict("burst", "`burst`", "one burst is enough"));
+                    }
                     quota = quota.burst(self.number("burst")?);
                     continue;
                 }
@@ -169,9 +183,8 @@ impl<'a> Words<'a> {
         match self.raw() {
             Some(word) if word.eq_ignore_ascii_case("bound") => {
                 let bound = self.number("bound")?;
-                let bound = u32::try_from(bound).map_err(|_| {
-                    QuotaError::range("bound", bound, format!("must be at most {}", u32::MAX))
-                })?;
+                let bound = u32::try_from(bound)
+                    .map_err(|_| QuotaError::range("bound", bound, format!("must be 1 to {}", u32::MAX)))?;
                 Ok(quota.log_bound(bound))
             }
             other => {
@@ -188,8 +201,11 @@ impl<'a> Words<'a> {
                 let remedy = "a calendar window is one minute, hour, day, week, month or year";
                 let unit = unit.ok_or_else(|| QuotaError::syntax("period", self.text, remedy))?;
                 let zone = match self.raw() {
-                    Some("burst") | None => Zone::UTC,
-                    Some(name) => Zone::named(name)?,
+                    Some(name) if !is_option(name) => Zone::named(name)?,
+                    other => {
+                        self.ahead = other;
+                        Zone::UTC
+                    }
                 };
                 Ok(Anchor::Calendar(Calendar::new(unit, zone)))
             }
@@ -201,13 +217,27 @@ impl<'a> Words<'a> {
     }
 }
 
+/// True of the words that begin an option, none of which is the name of a time zone.
+fn is_option(word: &str) -> bool {
+    let options = ["burst", "gcra", "bucket", "leaky", "sliding", "log", "fixed"];
+    options.iter().any(|option| word.eq_ignore_ascii_case(option))
+}
+
 fn number(field: &'static str, word: &str) -> Result<i128, QuotaError> {
-    let digits = word.strip_prefix('-').unwrap_or(word);
     let wrong = || QuotaError::syntax(field, word, "a whole number in decimal digits");
+    let plain = word.replace('_', "");
+    let digits = word.strip_prefix('-').unwrap_or(word);
     if !digits.starts_with(|c: char| c.is_ascii_digit()) {
         return Err(wrong());
     }
-    word.replace('_', "").parse().map_err(|_| wrong())
+    plain.parse().map_err(|error: ParseIntError| {
+        let remedy = match error.kind() {
+            IntErrorKind::PosOverflow => format!("must be at most {}", Quota::MAX_COUNT),
+            IntErrorKind::NegOverflow => "must be at least 1".into(),
+            _ => return wrong(),
+        };
+        QuotaError::range(field, format!("`{}`", shorten(word)), remedy)
+    })
 }
 
 impl fmt::Display for Quota {

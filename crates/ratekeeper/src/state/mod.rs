@@ -1,4 +1,23 @@
-//! What a store remembers of a key.
+//! What a store remembers of a key, and how it is written down.
+//!
+//! | file | what |
+//! |---|---|
+//! | [`Record`], [`Part`] | the states of a whole plan, under one key |
+//! | `rules` | from the states of rules to a record, and back |
+//! | [`ascii`] | a record as text; `float`: its doubles as Go writes them |
+//! | [`binary`] | the state of one rule as the fields of a hash |
+//! | `storable` | what either can hold |
+
+pub mod ascii;
+pub mod binary;
+mod error;
+mod float;
+mod record;
+mod rules;
+mod storable;
+
+pub use error::{OnUnreadable, StateError, StateErrorKind};
+pub use record::{Part, Record, Window, Windows};
 
 use crate::algorithm::{
     Algorithm, fixed_window, gcra, leaky_bucket, sliding_log, sliding_window, token_bucket,

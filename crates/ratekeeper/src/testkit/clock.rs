@@ -25,9 +25,10 @@ impl FakeClock {
         FakeClock(Arc::new(AtomicI64::new(now.as_nanos())))
     }
 
-    /// Moves the clock forwards.
+    /// Moves the clock forwards. Threads that do so at once all do.
     pub fn advance(&self, span: Nanos) {
-        self.set(self.now() + span);
+        let later = |now| Some((Timestamp::from_nanos(now) + span).as_nanos());
+        let _ = self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, later);
     }
 
     /// Moves the clock to any instant, past or future.

@@ -1,5 +1,10 @@
-//! What it takes to test a limit, and a store: a clock that stands still.
+//! What it takes to test a limit, and a store: a clock that stands still, a key-value store in memory, and the suite
+//! that every store passes.
 
 mod clock;
+pub mod conformance;
+pub mod fuzz;
+mod key_value;
 
 pub use clock::FakeClock;
+pub use key_value::MemoryValues;

@@ -8,15 +8,16 @@
 //! mod       the store and its settings       slot      what the slots hold
 //! shard     decisions behind one lock        budget    how many states there may be
 //! table     open addressing                  snapshot  to bytes and back
-//! tag       seeded hashing of keys           prefetch  cache lines ahead of time
+//! tag       seeded hashing of keys           sync      the lock, and prefetching
 //! ```
 
 mod budget;
 mod builder;
-mod prefetch;
+
 mod shard;
 mod slot;
 mod snapshot;
+mod sync;
 mod table;
 mod tag;
 
@@ -27,14 +28,13 @@ pub use tag::Hashing;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use parking_lot::Mutex;
-
 use crate::algorithm::{Algorithm, describe, partial_grant};
 use crate::port::{Answer, Grant, Request, Store};
 use crate::{Cost, Decision, Quota, Reason, RuleId, Rules, StoreError, StoreErrorKind, Timestamp};
 use budget::{Budget, Full};
 use builder::Time;
 use shard::Shard;
+use sync::SpinLock;
 use tag::{KeyHash, KeyHasher};
 
 /// Requests of a batch that are prefetched together: enough to hide memory's latency, few enough that the first
@@ -47,21 +47,19 @@ const SEARCHED: usize = 64;
 /// The store in memory. Bounded to a million keys unless said otherwise.
 ///
 /// ```
-/// use ratekeeper::port::{Request, Store};
+/// use ratekeeper::port::Request;
 /// use ratekeeper::{Cost, Key, MemoryStore, Quota, Rules};
 ///
 /// let store = MemoryStore::default();
 /// let quota: Quota = "2/m".parse()?;
 /// let request = Request { key: Key::new("user:42")?, rules: Rules::Quota(&quota), cost: Cost::ONE };
-/// // In memory every answer is there at once; `.await` works as well.
-/// let mut acquire = || store.acquire(request).now().expect("memory answers at once");
-/// assert!(acquire()?.allowed);
-/// assert!(acquire()?.allowed);
-/// assert!(!acquire()?.allowed);
+/// assert!(store.try_acquire(request)?.allowed);
+/// assert!(store.try_acquire(request)?.allowed);
+/// assert!(!store.try_acquire(request)?.allowed);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct MemoryStore {
-    shards: Box<[Line<Mutex<Shard>>]>,
+    shards: Box<[Line<SpinLock<Shard>>]>,
     hasher: KeyHasher,
     budget: Budget,
     on_full: OnFull,
@@ -133,15 +131,21 @@ impl MemoryStore {
         self.shards.iter().map(|shard| shard.0.lock().sweep(now, &self.budget)).sum()
     }
 
-    /// [`Store::acquire`] at an instant of the caller's choosing, for simulations and for callers who read the clock
-    /// once for many.
-    #[inline]
+    /// [`Store::acquire`] for callers who know their store: the decision itself, and no answer to unwrap.
+    #[inline(always)]
+    pub fn try_acquire(&self, request: Request<'_>) -> Result<Decision, StoreError> {
+        self.acquire_at(request, self.time.now())
+    }
+
+    /// The same at an instant of the caller's choosing, for simulations and for callers who read the clock once for
+    /// many.
+    #[inline(always)]
     pub fn acquire_at(&self, request: Request<'_>, now: Timestamp) -> Result<Decision, StoreError> {
         let hash = self.hasher.hash(request.key);
         self.acquire_hashed(hash, request, now)
     }
 
-    #[inline]
+    #[inline(always)]
     fn acquire_hashed(
         &self,
         hash: KeyHash,
@@ -213,12 +217,12 @@ impl MemoryStore {
     }
 
     #[inline]
-    fn shard(&self, hash: KeyHash) -> &Mutex<Shard> {
+    fn shard(&self, hash: KeyHash) -> &SpinLock<Shard> {
         self.shard_at(hash.place)
     }
 
     #[inline]
-    fn shard_at(&self, place: u64) -> &Mutex<Shard> {
+    fn shard_at(&self, place: u64) -> &SpinLock<Shard> {
         // The number of shards is a power of two.
         let index = (place >> 32) as usize & (self.shards.len() - 1);
         &self.shards[index].0
@@ -258,8 +262,14 @@ fn only_gcra(rules: Rules<'_>) -> Option<(RuleId, &Quota)> {
     (quota.algorithm() == Algorithm::Gcra).then_some((rule, quota))
 }
 
-/// A concurrency limit counts what is in flight, and nothing here is told when a flight ends.
+/// A concurrency limit counts what is in flight, and nothing here is told when a flight ends. A plan that is named
+/// twice would be charged twice after it was asked once.
 fn check(rules: Rules<'_>) -> Result<(), StoreError> {
+    if let Rules::Plans(plans) = rules
+        && (1..plans.len()).any(|index| plans[..index].iter().any(|plan| plan.name() == plans[index].name()))
+    {
+        return Err(StoreError::new(StoreErrorKind::Unsupported, "a request names each plan once"));
+    }
     if rules.iter().any(|(_, quota)| quota.algorithm() == Algorithm::Concurrency) {
         let message =
             "a store cannot hold a concurrency limit: use `Concurrency`, whose permits are given back";
@@ -269,9 +279,9 @@ fn check(rules: Rules<'_>) -> Result<(), StoreError> {
 }
 
 impl Store for MemoryStore {
-    #[inline]
+    #[inline(always)]
     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
-        Answer::ready(self.acquire_at(request, self.time.now()))
+        Answer::ready(self.try_acquire(request))
     }
 
     fn acquire_up_to<'a>(&'a self, request: Request<'a>) -> Answer<'a, Grant> {

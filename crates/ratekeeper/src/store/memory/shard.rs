@@ -33,7 +33,7 @@ pub(super) struct Rest {
 
 impl Shard {
     /// The one question that a store is asked most: one GCRA quota, and the key is known. `None` if it is not.
-    #[inline]
+    #[inline(always)]
     pub(super) fn take_known<'q>(
         &mut self,
         tag: Tag,

@@ -3,6 +3,7 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 use foldhash::quality::FixedState;
+use siphasher::sip128::{Hasher128, SipHasher13};
 
 use crate::algorithm::Algorithm;
 use crate::{Key, RuleId};
@@ -46,24 +47,62 @@ impl KeyHasher {
         self.seed
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn hash(&self, key: Key<'_>) -> KeyHash {
         match self.hashing {
             Hashing::Fold => {
+                let words = Words::of(key.as_bytes());
                 let half = |state: &FixedState| {
                     let mut hasher = state.build_hasher();
-                    hasher.write(key.as_bytes());
+                    match words {
+                        Some(Words { head, tail, len }) => {
+                            hasher.write_u128(head);
+                            hasher.write_u128(tail);
+                            hasher.write_u64(len);
+                        }
+                        None => hasher.write(key.as_bytes()),
+                    }
                     hasher.finish()
                 };
                 KeyHash { place: half(&self.fold[0]), rest: half(&self.fold[1]) }
             }
-            Hashing::Sip => {
-                let mut hasher = siphasher::sip128::SipHasher13::new_with_keys(self.seed[0], self.seed[1]);
-                hasher.write(key.as_bytes());
-                let hash = siphasher::sip128::Hasher128::finish128(&hasher);
-                KeyHash { place: hash.h1, rest: hash.h2 }
-            }
+            Hashing::Sip => self.hash_sip(key),
         }
+    }
+
+    #[inline(never)]
+    fn hash_sip(&self, key: Key<'_>) -> KeyHash {
+        let mut hasher = SipHasher13::new_with_keys(self.seed[0], self.seed[1]);
+        hasher.write(key.as_bytes());
+        let hash = hasher.finish128();
+        KeyHash { place: hash.h1, rest: hash.h2 }
+    }
+}
+
+/// A key of at most 32 bytes, as most are, in words: hashed without a loop and without a call. Head, tail and length
+/// together are the key: no two keys have the same.
+#[derive(Clone, Copy)]
+struct Words {
+    head: u128,
+    tail: u128,
+    len: u64,
+}
+
+impl Words {
+    #[inline]
+    fn of(key: &[u8]) -> Option<Self> {
+        let len = key.len() as u64;
+        if let (Some(head), Some(tail)) = (key.first_chunk::<16>(), key.last_chunk::<16>()) {
+            // Up to 32 bytes the first and the last sixteen cover all of them.
+            let (head, tail) = (u128::from_le_bytes(*head), u128::from_le_bytes(*tail));
+            return (len <= 32).then_some(Words { head, tail, len });
+        }
+        if let (Some(head), Some(tail)) = (key.first_chunk::<8>(), key.last_chunk::<8>()) {
+            let (head, tail) = (u64::from_le_bytes(*head), u64::from_le_bytes(*tail));
+            return Some(Words { head: head.into(), tail: tail.into(), len });
+        }
+        let head = key.iter().fold(0u128, |word, byte| (word << 8) | u128::from(*byte));
+        Some(Words { head, tail: 0, len })
     }
 }
 
@@ -123,6 +162,25 @@ mod tests {
             assert_eq!(gcra(one), gcra(again));
             assert_ne!(gcra(one), gcra(other));
             assert_ne!(gcra(one), one.under(RuleId::AD_HOC, Algorithm::TokenBucket));
+        }
+    }
+
+    #[test]
+    fn keys_of_every_length_and_their_neighbours_differ() {
+        let hasher = KeyHasher::with_seed(Hashing::Fold, [1, 2]);
+        let mut seen = std::collections::HashSet::new();
+        let mut tell_apart = |bytes: &[u8]| {
+            let hash = hasher.hash(Key::new(bytes).unwrap());
+            assert!(seen.insert((hash.place, hash.rest)), "{bytes:?}");
+        };
+        for len in 1..=80 {
+            let zeros = vec![0u8; len];
+            tell_apart(&zeros);
+            for at in 0..len {
+                let mut key = zeros.clone();
+                key[at] = 1;
+                tell_apart(&key);
+            }
         }
     }
 

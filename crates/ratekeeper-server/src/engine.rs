@@ -1,0 +1,71 @@
+//! What every transport asks: the store, and what to assume when a request leaves something out.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use ratekeeper::MemoryStore;
+use ratekeeper::port::Store;
+
+use crate::meter::Metrics;
+
+/// The one engine behind all transports and all event loops.
+#[derive(Debug)]
+pub struct Engine {
+    store: Arc<dyn Store>,
+    /// The same store, if it lives in this process: only such a one can be counted and written to a file.
+    memory: Option<Arc<MemoryStore>>,
+    limits: Limits,
+    metrics: Arc<Metrics>,
+    started: Instant,
+}
+
+/// `[limits]`: what a request without them is held to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// For `max_burst`.
+    pub burst: Option<i64>,
+    /// For `count_per_period`.
+    pub rate: Option<i64>,
+    /// For `period`, in seconds.
+    pub period: Option<i64>,
+}
+
+impl Engine {
+    /// An engine over a store in this process.
+    pub fn in_memory(store: MemoryStore, limits: Limits) -> Self {
+        let memory = Arc::new(store);
+        Engine {
+            store: memory.clone(),
+            memory: Some(memory),
+            limits,
+            metrics: Arc::default(),
+            started: Instant::now(),
+        }
+    }
+
+    /// Where decisions are made.
+    #[inline]
+    pub fn store(&self) -> &dyn Store {
+        &*self.store
+    }
+
+    /// The store, if it lives in this process.
+    pub fn memory(&self) -> Option<&MemoryStore> {
+        self.memory.as_deref()
+    }
+
+    /// What a request without limits is held to.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// What was counted.
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// Seconds since the start.
+    pub fn uptime(&self) -> u64 {
+        self.started.elapsed().as_secs()
+    }
+}

@@ -1,0 +1,184 @@
+//! A client's socket: read what came, answer it, write once; and hold nothing while there is nothing to do.
+
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::Resp;
+use super::buffers::Buffers;
+use super::conversation::{Conversation, Progress};
+use crate::server::Connection;
+
+/// How long, and for how many bytes, a client that did not follow the protocol is listened to, so that it has read
+/// why the connection ends before the end resets it.
+const FAREWELL: Duration = Duration::from_secs(1);
+const FAREWELL_BYTES: usize = 1024 * 1024;
+
+/// Serves one client until it leaves, breaks the protocol, or the server stops.
+pub(super) async fn serve(resp: Arc<Resp>, socket: TcpStream, connection: Arc<Connection>) {
+    let conversation = Conversation::new(resp, connection.id());
+    let mut client = Client { socket, connection: &connection, conversation, parked: Vec::new(), lent: None };
+    // Whatever went wrong, the client has gone: there is nobody to tell.
+    let _ = client.run().await;
+}
+
+struct Client<'a> {
+    socket: TcpStream,
+    connection: &'a Connection,
+    conversation: Conversation,
+    /// The unfinished command of a client without buffers.
+    parked: Vec<u8>,
+    lent: Option<Box<Buffers>>,
+}
+
+impl Client<'_> {
+    async fn run(&mut self) -> io::Result<()> {
+        let stop = self.connection.stop();
+        let mut bell = pin!(stop.bell());
+        let mut is_armed = false;
+        loop {
+            let read = std::future::poll_fn(|context| {
+                // Once is enough: the task that must be woken stays the same.
+                if !is_armed {
+                    is_armed = true;
+                    let _ = bell.as_mut().poll(context);
+                }
+                match self.poll_read(context) {
+                    // What came before the stop was read before this.
+                    Poll::Pending if stop.is_raised() => Poll::Ready(Ok(0)),
+                    read => read,
+                }
+            });
+            if read.await? == 0 {
+                return Ok(());
+            }
+            while let Some(mut buffers) = self.lent.take() {
+                let progress = self.conversation.answer(&mut buffers).await;
+                self.connection.seen(self.conversation.is_midway());
+                self.lent = Some(buffers);
+                self.flush().await?;
+                match progress {
+                    Progress::Full => self.unpark(),
+                    Progress::Starved => break,
+                    Progress::Quit => return self.close().await,
+                    Progress::Broken => {
+                        self.close().await?;
+                        return self.farewell().await;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Reads some bytes, into buffers that are given back if there are none.
+    fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        self.unpark();
+        let Some(buffers) = &mut self.lent else { return Poll::Ready(Ok(0)) };
+        let mut room = ReadBuf::new(buffers.room());
+        let polled = Pin::new(&mut self.socket).poll_read(context, &mut room);
+        let len = room.filled().len();
+        match polled {
+            Poll::Ready(Ok(())) => {
+                buffers.filled(len);
+                Poll::Ready(Ok(len))
+            }
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            Poll::Pending => {
+                self.park();
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Sends the replies. Meanwhile nothing is read: a client that does not read its replies gets no more of them.
+    async fn flush(&mut self) -> io::Result<()> {
+        let Some(buffers) = &mut self.lent else { return Ok(()) };
+        let mut sent = 0;
+        let socket = &mut self.socket;
+        let first = std::future::poll_fn(|context| {
+            Poll::Ready(poll_send(socket, context, &buffers.output, &mut sent))
+        });
+        match first.await {
+            Poll::Ready(result) => {
+                buffers.output.clear();
+                result
+            }
+            Poll::Pending => {
+                // It may take long, so only what is owed is kept.
+                let rest = buffers.output[sent..].to_vec();
+                self.park();
+                self.connection.seen(true);
+                let mut sent = 0;
+                let mut before = 0;
+                std::future::poll_fn(|context| {
+                    let polled = poll_send(&mut self.socket, context, &rest, &mut sent);
+                    if sent > before {
+                        before = sent;
+                        self.connection.seen(true);
+                    }
+                    polled
+                })
+                .await?;
+                self.connection.seen(self.conversation.is_midway());
+                Ok(())
+            }
+        }
+    }
+
+    fn park(&mut self) {
+        if let Some(buffers) = self.lent.take() {
+            buffers.park(&mut self.parked);
+        }
+    }
+
+    fn unpark(&mut self) {
+        if self.lent.is_none() {
+            self.lent = Some(Buffers::lend(&mut self.parked));
+        }
+    }
+
+    /// Says that there will be no more replies.
+    async fn close(&mut self) -> io::Result<()> {
+        std::future::poll_fn(|context| Pin::new(&mut self.socket).poll_shutdown(context)).await
+    }
+
+    /// Lets the client read why, before unread bytes make the kernel reset the connection.
+    async fn farewell(&mut self) -> io::Result<()> {
+        let mut heard = 0;
+        let listen = std::future::poll_fn(|context| {
+            while heard < FAREWELL_BYTES {
+                if let Some(buffers) = &mut self.lent {
+                    buffers.discard();
+                }
+                match ready!(self.poll_read(context))? {
+                    0 => break,
+                    len => heard += len,
+                }
+            }
+            Poll::Ready(Ok(()))
+        });
+        timeout(FAREWELL, listen).await.unwrap_or(Ok(()))
+    }
+}
+
+/// Sends all of `bytes`, from `sent` on.
+fn poll_send(
+    socket: &mut TcpStream,
+    context: &mut Context<'_>,
+    bytes: &[u8],
+    sent: &mut usize,
+) -> Poll<io::Result<()>> {
+    while *sent < bytes.len() {
+        match ready!(Pin::new(&mut *socket).poll_write(context, &bytes[*sent..]))? {
+            0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+            len => *sent += len,
+        }
+    }
+    Poll::Ready(Ok(()))
+}

@@ -1,0 +1,69 @@
+//! `INFO`: the server in lines of `name:value`, as Redis tools read them.
+
+use std::fmt::Write;
+
+use crate::engine::Engine;
+use crate::server::Places;
+
+/// The sections that were asked for, or all of them.
+pub(super) fn render(engine: &Engine, places: &Places, sections: &[&[u8]]) -> String {
+    let is_wanted = |name: &str| {
+        sections.is_empty()
+            || sections.iter().any(|section| {
+                ["all", "everything", "default", name]
+                    .iter()
+                    .any(|word| section.eq_ignore_ascii_case(word.as_bytes()))
+            })
+    };
+    let mut sections = Vec::new();
+    if is_wanted("server") {
+        sections.push(server(engine));
+    }
+    if is_wanted("clients") {
+        sections.push(format!("# Clients\r\nconnected_clients:{}\r\n", places.taken()));
+    }
+    if is_wanted("stats") {
+        sections.push(stats(engine, places));
+    }
+    if is_wanted("keyspace") {
+        sections.push(keyspace(engine));
+    }
+    sections.join("\r\n")
+}
+
+fn server(engine: &Engine) -> String {
+    // Clients that look for a Redis version want a number that they know.
+    format!(
+        "# Server\r\nredis_version:7.0.0\r\nredis_mode:standalone\r\nratekeeper_version:{}\r\n\
+         process_id:{}\r\nuptime_in_seconds:{}\r\n",
+        env!("CARGO_PKG_VERSION"),
+        std::process::id(),
+        engine.uptime(),
+    )
+}
+
+fn stats(engine: &Engine, places: &Places) -> String {
+    let (served, refused) = places.history();
+    let mut text = format!(
+        "# Stats\r\ntotal_connections_received:{}\r\nrejected_connections:{refused}\r\n",
+        served + refused
+    );
+    for (transport, reading) in engine.metrics().read() {
+        // Writing to a string cannot fail.
+        let _ = write!(
+            text,
+            "{transport}_allowed:{}\r\n{transport}_denied:{}\r\n{transport}_errors:{}\r\n",
+            reading.allowed, reading.denied, reading.errors
+        );
+    }
+    text
+}
+
+fn keyspace(engine: &Engine) -> String {
+    let Some(store) = engine.memory() else { return "# Keyspace\r\n".to_owned() };
+    let statistics = store.statistics();
+    format!(
+        "# Keyspace\r\nkeys:{}\r\nmax_keys:{}\r\nbytes:{}\r\nexpired_keys:{}\r\nrefused_keys:{}\r\n",
+        statistics.keys, statistics.max_keys, statistics.bytes, statistics.expired, statistics.refused
+    )
+}

@@ -1,0 +1,132 @@
+//! Answers to bytes: the reply half of the Redis protocol.
+
+/// The version that a connection speaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Version {
+    /// What every connection begins with.
+    #[default]
+    Two,
+    /// After `HELLO 3`.
+    Three,
+}
+
+/// The longest piece of a client's bytes in an error message.
+const MAX_ECHO: usize = 64;
+
+/// Writes replies to the end of a buffer.
+#[derive(Debug)]
+pub struct Reply<'a> {
+    out: &'a mut Vec<u8>,
+    version: Version,
+}
+
+impl<'a> Reply<'a> {
+    /// Replies in this version.
+    pub fn new(out: &'a mut Vec<u8>, version: Version) -> Self {
+        Reply { out, version }
+    }
+
+    /// `+OK`.
+    pub fn ok(&mut self) {
+        self.simple("OK");
+    }
+
+    /// A line that is known not to contain a line end.
+    pub fn simple(&mut self, text: &'static str) {
+        self.line(b'+', text.as_bytes());
+    }
+
+    /// An error, its first word being its kind. Line ends within it are replaced: a reply never splits.
+    pub fn error(&mut self, text: &str) {
+        self.out.push(b'-');
+        self.out.extend(text.bytes().map(|byte| if byte == b'\r' || byte == b'\n' { b' ' } else { byte }));
+        self.out.extend_from_slice(b"\r\n");
+    }
+
+    /// A number.
+    pub fn integer(&mut self, value: i64) {
+        self.line(b':', itoa::Buffer::new().format(value).as_bytes());
+    }
+
+    /// Bytes of any kind.
+    pub fn bulk(&mut self, bytes: &[u8]) {
+        self.line(b'$', itoa::Buffer::new().format(bytes.len()).as_bytes());
+        self.out.extend_from_slice(bytes);
+        self.out.extend_from_slice(b"\r\n");
+    }
+
+    /// Nothing.
+    pub fn null(&mut self) {
+        let null: &[u8] = if self.version == Version::Three { b"_\r\n" } else { b"$-1\r\n" };
+        self.out.extend_from_slice(null);
+    }
+
+    /// The head of an array of so many replies.
+    pub fn array(&mut self, len: usize) {
+        self.line(b'*', itoa::Buffer::new().format(len).as_bytes());
+    }
+
+    /// The head of so many pairs of key and value; protocol 2 has no maps and flattens them.
+    pub fn map(&mut self, len: usize) {
+        match self.version {
+            Version::Two => self.array(len * 2),
+            Version::Three => self.line(b'%', itoa::Buffer::new().format(len).as_bytes()),
+        }
+    }
+
+    /// Five numbers, the answer of every throttle.
+    #[inline]
+    pub fn five(&mut self, values: [i64; 5]) {
+        self.out.extend_from_slice(b"*5\r\n");
+        for value in values {
+            self.integer(value);
+        }
+    }
+
+    #[inline]
+    fn line(&mut self, kind: u8, text: &[u8]) {
+        self.out.push(kind);
+        self.out.extend_from_slice(text);
+        self.out.extend_from_slice(b"\r\n");
+    }
+}
+
+/// A client's bytes, fit for a message: printable, and not too many.
+pub fn escaped(bytes: &[u8]) -> String {
+    let shown = bytes.get(..MAX_ECHO).unwrap_or(bytes);
+    let more = if shown.len() < bytes.len() { "..." } else { "" };
+    format!("{}{more}", shown.escape_ascii())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(version: Version, write: impl FnOnce(&mut Reply<'_>)) -> String {
+        let mut out = Vec::new();
+        write(&mut Reply::new(&mut out, version));
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn every_kind() {
+        let all = |reply: &mut Reply<'_>| {
+            reply.ok();
+            reply.integer(-7);
+            reply.bulk(b"a\r\nb");
+            reply.null();
+            reply.map(2);
+            reply.five([1, 10, 9, i64::MAX, i64::MIN]);
+        };
+        let tail = "*5\r\n:1\r\n:10\r\n:9\r\n:9223372036854775807\r\n:-9223372036854775808\r\n";
+        assert_eq!(written(Version::Two, all), format!("+OK\r\n:-7\r\n$4\r\na\r\nb\r\n$-1\r\n*4\r\n{tail}"));
+        assert_eq!(written(Version::Three, all), format!("+OK\r\n:-7\r\n$4\r\na\r\nb\r\n_\r\n%2\r\n{tail}"));
+    }
+
+    #[test]
+    fn an_error_is_one_line_whatever_it_quotes() {
+        assert_eq!(written(Version::Two, |reply| reply.error("ERR a\r\n+OK")), "-ERR a  +OK\r\n");
+        assert_eq!(escaped(b"a\r\n\xff'"), r"a\r\n\xff\'");
+        assert_eq!(escaped(&[b'a'; 100]).len(), 64 + 3);
+    }
+}

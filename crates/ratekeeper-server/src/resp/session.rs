@@ -1,0 +1,182 @@
+//! What a client says about its connection before it asks for anything: the part of Redis that stock clients need.
+
+use super::reply::{Reply, Version, escaped};
+use crate::secret::Secret;
+
+/// The longest name that a client may give its connection.
+const MAX_NAME: usize = 64;
+
+/// A connection's own settings.
+#[derive(Debug)]
+pub(super) struct Session {
+    id: u64,
+    pub(super) version: Version,
+    pub(super) authenticated: bool,
+    name: Box<[u8]>,
+}
+
+impl Session {
+    pub(super) fn new(id: u64, needs_auth: bool) -> Self {
+        Session { id, version: Version::Two, authenticated: !needs_auth, name: Box::default() }
+    }
+
+    /// `AUTH [user] token`. There are no users: any name will do.
+    pub(super) fn auth(&mut self, args: &[&[u8]], secret: Option<&Secret>, out: &mut Vec<u8>) {
+        let mut reply = Reply::new(out, self.version);
+        let ([token] | [_, token]) = args else {
+            return reply.error("ERR wrong number of arguments for 'auth' command");
+        };
+        match secret {
+            None => reply.error(
+                "ERR AUTH <password> called without any password configured for the default user. \
+                 Are you sure your configuration is correct?",
+            ),
+            Some(secret) if secret.matches(token) => {
+                self.authenticated = true;
+                reply.ok();
+            }
+            Some(_) => reply.error("WRONGPASS invalid username-password pair or user is disabled."),
+        }
+    }
+
+    /// `HELLO [2|3 [AUTH user token] [SETNAME name]]`.
+    pub(super) fn hello(&mut self, args: &[&[u8]], secret: Option<&Secret>, out: &mut Vec<u8>) {
+        if let Err(error) = self.negotiate(args, secret) {
+            return Reply::new(out, self.version).error(error);
+        }
+        let mut reply = Reply::new(out, self.version);
+        reply.map(7);
+        reply.bulk(b"server");
+        // Some clients look for this word before they trust a server.
+        reply.bulk(b"redis");
+        reply.bulk(b"version");
+        reply.bulk(env!("CARGO_PKG_VERSION").as_bytes());
+        reply.bulk(b"proto");
+        reply.integer(if self.version == Version::Three { 3 } else { 2 });
+        reply.bulk(b"id");
+        reply.integer(self.signed_id());
+        reply.bulk(b"mode");
+        reply.bulk(b"standalone");
+        reply.bulk(b"role");
+        reply.bulk(b"master");
+        reply.bulk(b"modules");
+        reply.array(0);
+    }
+
+    /// Nothing changes unless everything is right.
+    fn negotiate(&mut self, args: &[&[u8]], secret: Option<&Secret>) -> Result<(), &'static str> {
+        let (version, mut options) = match args {
+            [] => (self.version, args),
+            [version, options @ ..] => match *version {
+                b"2" => (Version::Two, options),
+                b"3" => (Version::Three, options),
+                _ => return Err("NOPROTO unsupported protocol version"),
+            },
+        };
+        let (mut authenticated, mut name) = (self.authenticated, None);
+        loop {
+            options = match options {
+                [] => break,
+                [word, _, token, rest @ ..] if word.eq_ignore_ascii_case(b"auth") => {
+                    if !secret.is_some_and(|secret| secret.matches(token)) {
+                        return Err("WRONGPASS invalid username-password pair or user is disabled.");
+                    }
+                    authenticated = true;
+                    rest
+                }
+                [word, given, rest @ ..] if word.eq_ignore_ascii_case(b"setname") => {
+                    name = Some(valid_name(given)?);
+                    rest
+                }
+                _ => return Err("ERR Syntax error in HELLO"),
+            };
+        }
+        if !authenticated {
+            return Err(
+                "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO \
+                        <proto> AUTH <user> <pass> option can be used to authenticate the client and select the \
+                        RESP protocol version at the same time",
+            );
+        }
+        (self.version, self.authenticated) = (version, true);
+        if let Some(name) = name {
+            self.name = name;
+        }
+        Ok(())
+    }
+
+    /// `CLIENT …`.
+    pub(super) fn client(&mut self, args: &[&[u8]], out: &mut Vec<u8>) {
+        let mut reply = Reply::new(out, self.version);
+        let [sub, args @ ..] = args else { return };
+        let is = |name: &str| sub.eq_ignore_ascii_case(name.as_bytes());
+        match args {
+            [] if is("id") => reply.integer(self.signed_id()),
+            [] if is("getname") && self.name.is_empty() => reply.null(),
+            [] if is("getname") => reply.bulk(&self.name),
+            [] if is("info") || is("list") => {
+                let line = format!("id={} name={} db=0\n", self.id, self.name.escape_ascii());
+                reply.bulk(line.as_bytes());
+            }
+            [name] if is("setname") => match valid_name(name) {
+                Ok(name) => {
+                    self.name = name;
+                    reply.ok();
+                }
+                Err(error) => reply.error(error),
+            },
+            [_, _] if is("setinfo") => reply.ok(),
+            [_] if is("no-evict") || is("no-touch") => reply.ok(),
+            // Replies cannot be turned off: then it would not be known which answer belongs to which request.
+            [word] if is("reply") && word.eq_ignore_ascii_case(b"on") => reply.ok(),
+            _ => unknown_subcommand("client", sub, &mut reply),
+        }
+    }
+
+    fn signed_id(&self) -> i64 {
+        i64::try_from(self.id).unwrap_or(i64::MAX)
+    }
+}
+
+fn valid_name(name: &[u8]) -> Result<Box<[u8]>, &'static str> {
+    if name.len() > MAX_NAME {
+        return Err("ERR Client names have at most 64 bytes");
+    }
+    if !name.iter().all(u8::is_ascii_graphic) {
+        return Err("ERR Client names cannot contain spaces, newlines or special characters.");
+    }
+    Ok(name.into())
+}
+
+/// `SELECT`: there is one database.
+pub(super) fn select(index: &[u8], reply: &mut Reply<'_>) {
+    match super::number::integer(index) {
+        Some(0) => reply.ok(),
+        Some(_) => reply.error("ERR DB index is out of range"),
+        None => reply.error("ERR invalid DB index"),
+    }
+}
+
+/// `CONFIG GET`: redis-benchmark wants to know how data is saved before it measures.
+pub(super) fn config(args: &[&[u8]], reply: &mut Reply<'_>) {
+    let [sub, names @ ..] = args else { return };
+    if !sub.eq_ignore_ascii_case(b"get") || names.is_empty() {
+        return unknown_subcommand("config", sub, reply);
+    }
+    let known = [("save", ""), ("appendonly", "no"), ("databases", "1")];
+    let asked =
+        |name: &&(&str, &str)| names.iter().any(|asked| asked.eq_ignore_ascii_case(name.0.as_bytes()));
+    reply.map(known.iter().filter(asked).count());
+    for (name, value) in known.iter().filter(asked) {
+        reply.bulk(name.as_bytes());
+        reply.bulk(value.as_bytes());
+    }
+}
+
+/// The answer to a second word that is not known.
+pub(super) fn unknown_subcommand(command: &str, sub: &[u8], reply: &mut Reply<'_>) {
+    reply.error(&format!(
+        "ERR unknown subcommand or wrong number of arguments for '{}' of '{command}'",
+        escaped(sub)
+    ));
+}

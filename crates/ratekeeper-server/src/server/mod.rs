@@ -1,0 +1,157 @@
+//! What all transports have in common: listening, event loops, bounds, time-outs and stopping.
+//!
+//! ```text
+//! mod          start, announce, stop             listener    sockets that share a port
+//! event_loop   one for each core                 transport   the seam: what a protocol must do
+//! connection   what is known of each client      stop        the signal that it is over
+//! ```
+//!
+//! There is no channel and no other task between a socket and its decision: a connection lives on the loop that
+//! accepted it, and what it asks is decided there.
+
+mod connection;
+mod event_loop;
+mod listener;
+mod stop;
+mod transport;
+
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use tokio::runtime::{Builder, Runtime};
+
+pub(crate) use connection::Connection;
+pub use connection::Places;
+pub(crate) use transport::{Serving, Transport};
+
+use crate::engine::Engine;
+use crate::resp::{self, Resp};
+use crate::settings::{Endpoint, Settings};
+use event_loop::Post;
+use stop::Stop;
+
+/// How long a stop waits for what is in flight.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Serves until the process is told to stop.
+pub fn serve(settings: &Settings, engine: &Arc<Engine>) -> Result<()> {
+    // Ready for signals before anyone can have read that the server is.
+    let runtime = runtime()?;
+    let signals = {
+        let _entered = runtime.enter();
+        Signals::new().context("cannot listen for signals")?
+    };
+    let mut loops: Vec<Vec<Post>> = (0..settings.loops).map(|_| Vec::new()).collect();
+    let mut bound = Vec::new();
+    if let Some(endpoint) = &settings.resp {
+        let places = Places::new(endpoint.max_connections);
+        let make = || {
+            let secret = settings.secret.clone();
+            Arc::new(Resp::new(Arc::clone(engine), Arc::clone(&places), secret)) as Arc<dyn Transport>
+        };
+        bound.push((resp::NAME, post(endpoint, resp::NAME, &places, &mut loops, make)?));
+    }
+    let stop = Arc::new(Stop::default());
+    let threads = start(loops, &stop)?;
+    announce(&bound, settings.secret.is_some());
+    runtime.block_on(signals.wait());
+    tracing::info!("stopping");
+    stop.raise();
+    for thread in threads {
+        // A loop that panicked has said so already; the others end as they should.
+        let _ = thread.join();
+    }
+    Ok(())
+}
+
+fn runtime() -> Result<Runtime> {
+    Builder::new_current_thread().enable_all().build().context("cannot start an event loop")
+}
+
+/// Binds a transport's address and gives every loop a listener there.
+fn post(
+    endpoint: &Endpoint,
+    name: &'static str,
+    places: &Arc<Places>,
+    loops: &mut [Vec<Post>],
+    make: impl Fn() -> Arc<dyn Transport>,
+) -> Result<SocketAddr> {
+    let address = endpoint.address;
+    let listeners = listener::bind(address, loops.len())
+        .with_context(|| format!("--{name} {address}: cannot listen there; name a free address, or `off`"))?;
+    let bound = listeners.first().map_or(Ok(address), |first| first.local_addr())?;
+    for (posts, listener) in loops.iter_mut().zip(listeners) {
+        let idle_timeout = endpoint.idle_timeout;
+        posts.push(Post { listener, transport: make(), places: Arc::clone(places), idle_timeout });
+    }
+    Ok(bound)
+}
+
+fn start(loops: Vec<Vec<Post>>, stop: &Arc<Stop>) -> Result<Vec<thread::JoinHandle<()>>> {
+    let mut threads = Vec::with_capacity(loops.len());
+    for (index, posts) in loops.into_iter().enumerate() {
+        let runtime = runtime()?;
+        let stop = Arc::clone(stop);
+        let thread = thread::Builder::new().name(format!("loop-{index}")).spawn(move || {
+            if let Err(error) = runtime.block_on(event_loop::run(posts, stop, GRACE)) {
+                tracing::error!(%error, "an event loop ended");
+            }
+        });
+        threads.push(thread.context("cannot start a thread")?);
+    }
+    Ok(threads)
+}
+
+/// The lines that whoever started the server waits for.
+fn announce(bound: &[(&'static str, SocketAddr)], has_secret: bool) {
+    let mut out = io::stdout().lock();
+    for (name, address) in bound {
+        if !has_secret && !address.ip().is_loopback() {
+            tracing::warn!(transport = name, %address, "open to the network without --auth-token or TLS");
+        }
+        // Whoever closed our standard output does not want to know.
+        let _ = writeln!(out, "listening {name} {address}");
+    }
+    let _ = writeln!(out, "ready").and_then(|()| out.flush());
+}
+
+/// What tells the process to stop.
+struct Signals {
+    #[cfg(unix)]
+    terminate: tokio::signal::unix::Signal,
+    #[cfg(unix)]
+    interrupt: tokio::signal::unix::Signal,
+}
+
+impl Signals {
+    #[cfg(unix)]
+    fn new() -> io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Signals {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    #[cfg(unix)]
+    async fn wait(mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+
+    #[cfg(not(unix))]
+    fn new() -> io::Result<Self> {
+        Ok(Signals {})
+    }
+
+    #[cfg(not(unix))]
+    async fn wait(self) {
+        let _ = tokio::signal::ctrl_c().await;
+    }
+}

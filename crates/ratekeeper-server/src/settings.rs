@@ -1,0 +1,88 @@
+//! What the server was told to do, after flags, environment, file and defaults were laid over each other.
+
+use std::fmt;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::str::FromStr;
+
+use crate::engine::Limits;
+use crate::secret::Secret;
+
+/// Everything that `serve` needs to know.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where the Redis protocol is spoken, if anywhere.
+    pub resp: Option<Endpoint>,
+    /// Event loops.
+    pub loops: usize,
+    /// States that the store in memory may hold.
+    pub max_keys: usize,
+    /// What a request without limits is held to.
+    pub limits: Limits,
+    /// What clients must know, if anything.
+    pub secret: Option<Secret>,
+}
+
+/// Where a transport listens, and for how many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// The address; port 0 is any free one.
+    pub address: SocketAddr,
+    /// Connections at once.
+    pub max_connections: usize,
+    /// Seconds after which a silent connection is closed; 0 for never.
+    pub idle_timeout: u32,
+}
+
+impl Endpoint {
+    /// Connections at once, unless said otherwise.
+    pub const DEFAULT_MAX_CONNECTIONS: usize = 20_000;
+}
+
+/// An address, or `off`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bind {
+    /// Not at all.
+    Off,
+    /// There.
+    At(SocketAddr),
+}
+
+impl FromStr for Bind {
+    type Err = BindError;
+
+    fn from_str(text: &str) -> Result<Self, BindError> {
+        if text.eq_ignore_ascii_case("off") {
+            return Ok(Bind::Off);
+        }
+        // A name is looked up once, now: what it means later is not what was asked for.
+        let mut found = text.to_socket_addrs().map_err(|_| BindError)?;
+        found.next().map(Bind::At).ok_or(BindError)
+    }
+}
+
+/// The text is no address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BindError;
+
+impl fmt::Display for BindError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no address; write `127.0.0.1:6380`, `[::1]:6380`, port 0 for a free one, or `off`")
+    }
+}
+
+impl std::error::Error for BindError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses() {
+        assert_eq!("off".parse(), Ok(Bind::Off));
+        assert_eq!("127.0.0.1:0".parse(), Ok(Bind::At(SocketAddr::from(([127, 0, 0, 1], 0)))));
+        assert_eq!("[::1]:6380".parse(), Ok(Bind::At("[::1]:6380".parse().unwrap())));
+        for wrong in ["", "6380", "127.0.0.1", "127.0.0.1:99999", "no host:1"] {
+            assert_eq!(wrong.parse::<Bind>(), Err(BindError), "{wrong}");
+        }
+    }
+}

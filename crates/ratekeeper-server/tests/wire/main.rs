@@ -1,0 +1,12 @@
+//! The binary, over real sockets, with clients that nobody here wrote.
+//!
+//! Every server listens on a free loopback port, is waited for by its readiness line, and is killed by whoever
+//! started it. Nothing sleeps; whatever is waited for has a deadline.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod abuse;
+mod clients;
+mod process;
+mod resp;
+mod support;

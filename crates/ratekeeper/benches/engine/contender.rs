@@ -1,0 +1,113 @@
+//! Those who are compared, each behind the same two calls.
+
+use std::hint::black_box;
+use std::num::NonZeroU32;
+use std::sync::Mutex;
+use std::time::SystemTime;
+
+use governor::{DefaultKeyedRateLimiter, RateLimiter};
+use ratekeeper::port::{Request, Store};
+use ratekeeper::{Cost, Decision, Key, MemoryStore, Quota, Rules};
+use throttlecrab::PeriodicStore;
+
+/// The quota of all: one a minute with a burst that nobody exhausts, so that nobody is refused, and so that no state
+/// expires during the run: every contender holds every key.
+const BURST: u32 = 100_000_000;
+
+/// Something that can be asked about a key.
+pub(crate) trait Contender: Sync {
+    /// Decides each of these keys in turn.
+    fn decide(&self, keys: &[String], order: &[u32]);
+}
+
+pub(crate) fn by_name(name: &str, keys: usize) -> Option<Box<dyn Contender>> {
+    Some(match name {
+        "ratekeeper" => Box::new(Ratekeeper::new(keys)),
+        "ratekeeper, batches of 16" => Box::new(Batched(Ratekeeper::new(keys))),
+        "governor" => Box::new(Governor::new()),
+        "throttlecrab" => Box::new(Throttlecrab::new(keys)),
+        _ => return None,
+    })
+}
+
+pub(crate) struct Ratekeeper {
+    store: MemoryStore,
+    quota: Quota,
+}
+
+impl Ratekeeper {
+    pub(crate) fn new(keys: usize) -> Self {
+        let store = MemoryStore::builder().max_keys(keys).build();
+        Ratekeeper { store, quota: Quota::per_minute(1).burst(BURST).build().expect("a quota") }
+    }
+
+    fn request<'a>(&'a self, key: &'a str) -> Request<'a> {
+        let key = Key::new(key).expect("a key");
+        Request { key, rules: Rules::Quota(&self.quota), cost: Cost::ONE }
+    }
+}
+
+impl Contender for Ratekeeper {
+    fn decide(&self, keys: &[String], order: &[u32]) {
+        for index in order {
+            let answer = self.store.acquire(self.request(&keys[*index as usize]));
+            assert!(answer.now().is_ok_and(|answer| answer.is_ok_and(|decision| decision.allowed)));
+        }
+    }
+}
+
+pub(crate) struct Batched(Ratekeeper);
+
+impl Contender for Batched {
+    fn decide(&self, keys: &[String], order: &[u32]) {
+        let mut decisions: Vec<Decision> = Vec::with_capacity(16);
+        let mut batch = Vec::with_capacity(16);
+        for chunk in order.chunks(16) {
+            batch.clear();
+            batch.extend(chunk.iter().map(|index| self.0.request(&keys[*index as usize])));
+            decisions.clear();
+            let answer = self.0.store.acquire_many(&batch, &mut decisions).now();
+            assert!(answer.is_ok_and(|answer| answer.is_ok()));
+            assert!(decisions.iter().all(|decision| decision.allowed));
+        }
+    }
+}
+
+pub(crate) struct Governor(DefaultKeyedRateLimiter<String>);
+
+impl Governor {
+    pub(crate) fn new() -> Self {
+        let burst = NonZeroU32::new(BURST).expect("not zero");
+        let rate = NonZeroU32::new(1).expect("not zero");
+        Governor(RateLimiter::dashmap(governor::Quota::per_minute(rate).allow_burst(burst)))
+    }
+}
+
+impl Contender for Governor {
+    fn decide(&self, keys: &[String], order: &[u32]) {
+        for index in order {
+            assert!(black_box(self.0.check_key(&keys[*index as usize])).is_ok());
+        }
+    }
+}
+
+/// It decides by `&mut self`, so threads need a lock around it.
+pub(crate) struct Throttlecrab(Mutex<throttlecrab::RateLimiter<PeriodicStore>>);
+
+impl Throttlecrab {
+    pub(crate) fn new(keys: usize) -> Self {
+        let store = PeriodicStore::builder().capacity(keys).build();
+        Throttlecrab(Mutex::new(throttlecrab::RateLimiter::new(store)))
+    }
+}
+
+impl Contender for Throttlecrab {
+    fn decide(&self, keys: &[String], order: &[u32]) {
+        for index in order {
+            let mut limiter = self.0.lock().expect("not poisoned");
+            let key = &keys[*index as usize];
+            let answer = limiter.rate_limit(key, BURST.into(), 1, 60, 1, SystemTime::now());
+            assert!(answer.is_ok_and(|(allowed, _)| allowed));
+        }
+    }
+}

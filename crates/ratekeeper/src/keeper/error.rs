@@ -1,0 +1,66 @@
+//! Why a keeper has no ruling.
+
+use std::error::Error;
+use std::fmt;
+
+use super::MAX_PLANS;
+use crate::StoreError;
+
+/// A request that could not be decided.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum KeeperError {
+    /// There is no plan of this name.
+    UnknownPlan {
+        /// The name.
+        name: String,
+    },
+    /// The request names no plan that exists.
+    NoPlan,
+    /// The request names the same plan twice.
+    PlanTwice {
+        /// The name.
+        name: String,
+    },
+    /// The request names more plans than it may.
+    TooManyPlans {
+        /// How many it names.
+        named: usize,
+    },
+    /// The store failed, and the plan leaves that to the caller.
+    Store(StoreError),
+}
+
+impl KeeperError {
+    /// True if the same request may well be decided later.
+    pub fn is_transient(&self) -> bool {
+        matches!(self, KeeperError::Store(error) if error.is_transient())
+    }
+}
+
+impl fmt::Display for KeeperError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            KeeperError::UnknownPlan { name } => {
+                write!(f, "plan: `{}`; there is no plan of that name", name.escape_debug())
+            }
+            KeeperError::NoPlan => f.write_str("plan: none; name at least one plan that exists"),
+            KeeperError::PlanTwice { name } => {
+                write!(f, "plan: `{}` twice; name each plan once", name.escape_debug())
+            }
+            KeeperError::TooManyPlans { named } => {
+                write!(f, "plans: {named}; a request is held to at most {MAX_PLANS}")
+            }
+            KeeperError::Store(error) => error.fmt(f),
+        }
+    }
+}
+
+impl Error for KeeperError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            KeeperError::Store(error) => error.source(),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! The use case: a key, the names of its plans and a cost go in, a decision comes out.
+//!
+//! ```text
+//! resolve the plans  →  ask the store  →  if it fails, what the plans say  →  tell the observers
+//! ```
+
+mod error;
+mod registry;
+mod ruling;
+
+pub use error::KeeperError;
+pub use registry::Registry;
+pub use ruling::Ruling;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use crate::port::{Answer, FailureMode, Observer, Plans, Request, Store};
+use crate::{Cost, Decision, Key, MemoryStore, Quota, Reason, Rules, StoreError, StoreErrorKind};
+use ruling::Resolved;
+
+/// The most plans that one request may name.
+pub const MAX_PLANS: usize = 8;
+
+/// What a request is held to: plans by name, or a quota of its own.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum HeldTo<'a> {
+    /// One plan.
+    Plan(&'a str),
+    /// Several plans, all of which must allow.
+    Plans(&'a [&'a str]),
+    /// A quota that comes with the request.
+    Quota(&'a Quota),
+}
+
+impl<'a> From<&'a str> for HeldTo<'a> {
+    fn from(plan: &'a str) -> Self {
+        HeldTo::Plan(plan)
+    }
+}
+
+impl<'a> From<&'a [&'a str]> for HeldTo<'a> {
+    fn from(plans: &'a [&'a str]) -> Self {
+        HeldTo::Plans(plans)
+    }
+}
+
+impl<'a, const N: usize> From<&'a [&'a str; N]> for HeldTo<'a> {
+    fn from(plans: &'a [&'a str; N]) -> Self {
+        HeldTo::Plans(plans)
+    }
+}
+
+impl<'a> From<&'a Quota> for HeldTo<'a> {
+    fn from(quota: &'a Quota) -> Self {
+        HeldTo::Quota(quota)
+    }
+}
+
+/// What becomes of a request that names a plan which does not exist.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnMissingPlan {
+    /// An error that names it.
+    #[default]
+    Fail,
+    /// The request goes on without it, and the observers are told. If none of its plans exists, it is allowed.
+    Skip,
+    /// The same, but at least one of its plans must exist.
+    RequireOne,
+}
+
+/// Keeps rates: resolves plans, asks the store, and answers when the store cannot.
+///
+/// ```
+/// use ratekeeper::{Cost, Keeper, Key, MemoryStore, Plan, Registry};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let plans = Registry::new([Plan::parse("gold", "10/s burst 20; daily=1000/day")?]);
+/// let keeper = Keeper::new(MemoryStore::default(), plans);
+/// let ruling = keeper.acquire(Key::new("user:42")?, "gold", Cost::ONE).await?;
+/// assert!(ruling.allowed);
+/// assert_eq!(ruling.rule().map(|rule| rule.name().as_str()), Some("per-s"));
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Keeper {
+    store: Arc<dyn Store>,
+    plans: Arc<dyn Plans>,
+    local: Arc<MemoryStore>,
+    observers: Arc<[Arc<dyn Observer>]>,
+    on_missing_plan: OnMissingPlan,
+    on_store_error: FailureMode,
+}
+
+impl Keeper {
+    /// A keeper of these plans over this store.
+    pub fn new(store: impl Store + 'static, plans: impl Plans + 'static) -> Self {
+        Self::from_arcs(Arc::new(store), Arc::new(plans))
+    }
+
+    /// The same, over what others hold too.
+    pub fn from_arcs(store: Arc<dyn Store>, plans: Arc<dyn Plans>) -> Self {
+        Keeper {
+            store,
+            plans,
+            local: Arc::new(MemoryStore::default()),
+            observers: Arc::new([]),
+            on_missing_plan: OnMissingPlan::default(),
+            on_store_error: FailureMode::Error,
+        }
+    }
+
+    /// What becomes of a request that names a plan which does not exist.
+    #[must_use]
+    pub fn on_missing_plan(mut self, policy: OnMissingPlan) -> Self {
+        self.on_missing_plan = policy;
+        self
+    }
+
+    /// What to answer when the store fails a request that is held to no plan; a plan has its own
+    /// [mode](crate::Plan::on_store_error). The error itself, unless said otherwise.
+    #[must_use]
+    pub fn on_store_error(mut self, mode: FailureMode) -> Self {
+        self.on_store_error = mode;
+        self
+    }
+
+    /// The store that decides while the real one fails, for plans that say `local`.
+    #[must_use]
+    pub fn local_store(mut self, store: MemoryStore) -> Self {
+        self.local = Arc::new(store);
+        self
+    }
+
+    /// Somebody to be told what happens.
+    #[must_use]
+    pub fn observer(mut self, observer: impl Observer + 'static) -> Self {
+        self.observers =
+            self.observers.iter().cloned().chain([Arc::new(observer) as Arc<dyn Observer>]).collect();
+        self
+    }
+
+    /// The plans.
+    pub fn plans(&self) -> &dyn Plans {
+        &*self.plans
+    }
+
+    /// The store.
+    pub fn store(&self) -> &dyn Store {
+        &*self.store
+    }
+
+    /// Takes the cost from every rule, or from none.
+    pub async fn acquire<'a>(
+        &self,
+        key: Key<'a>,
+        held_to: impl Into<HeldTo<'a>>,
+        cost: Cost,
+    ) -> Result<Ruling, KeeperError> {
+        let resolved = self.resolve(held_to.into())?;
+        let decision = self.ask(&resolved, key, cost, |store, request| store.acquire(request)).await?;
+        Ok(Ruling::new(decision, if decision.allowed { cost } else { Cost::PEEK }, resolved))
+    }
+
+    /// Takes as much of the cost as every rule allows: see [`Ruling::granted`].
+    pub async fn acquire_up_to<'a>(
+        &self,
+        key: Key<'a>,
+        held_to: impl Into<HeldTo<'a>>,
+        cost: Cost,
+    ) -> Result<Ruling, KeeperError> {
+        let resolved = self.resolve(held_to.into())?;
+        let grant = self.ask(&resolved, key, cost, |store, request| store.acquire_up_to(request)).await?;
+        Ok(Ruling::new(grant.decision, grant.granted, resolved))
+    }
+
+    /// What [`acquire`](Keeper::acquire) would decide. Writes nothing.
+    pub async fn peek<'a>(
+        &self,
+        key: Key<'a>,
+        held_to: impl Into<HeldTo<'a>>,
+        cost: Cost,
+    ) -> Result<Ruling, KeeperError> {
+        let resolved = self.resolve(held_to.into())?;
+        let decision = self.ask(&resolved, key, cost, |store, request| store.peek(request)).await?;
+        Ok(Ruling::new(decision, Cost::PEEK, resolved))
+    }
+
+    /// Gives the cost back to every rule.
+    pub async fn refund<'a>(
+        &self,
+        key: Key<'a>,
+        held_to: impl Into<HeldTo<'a>>,
+        cost: Cost,
+    ) -> Result<Ruling, KeeperError> {
+        let resolved = self.resolve(held_to.into())?;
+        let decision = self.ask(&resolved, key, cost, |store, request| store.refund(request)).await?;
+        Ok(Ruling::new(decision, Cost::PEEK, resolved))
+    }
+
+    /// Forgets the key under these rules. Tells how many states were forgotten. A store that fails is an error
+    /// here, whatever the plans say: nothing else would be true.
+    pub async fn reset<'a>(&self, key: Key<'a>, held_to: impl Into<HeldTo<'a>>) -> Result<u64, KeeperError> {
+        let resolved = self.resolve(held_to.into())?;
+        let request = Request { key, rules: resolved.rules(), cost: Cost::PEEK };
+        let forgotten = self.store.reset(request).await.map_err(KeeperError::Store)?;
+        self.local.reset(request).await.map_err(KeeperError::Store)?;
+        Ok(forgotten)
+    }
+
+    fn resolve<'a>(&self, held_to: HeldTo<'a>) -> Result<Resolved, KeeperError> {
+        let names: &[&'a str] = match &held_to {
+            HeldTo::Quota(quota) => return Ok(Resolved::Quota(**quota)),
+            // The common case: no list is made of one.
+            HeldTo::Plan(name) => {
+                if let Some(plan) = self.plans.find(name) {
+                    return Ok(Resolved::Plan(plan));
+                }
+                &[*name]
+            }
+            HeldTo::Plans(names) => names,
+        };
+        if names.len() > MAX_PLANS {
+            return Err(KeeperError::TooManyPlans { named: names.len() });
+        }
+        let mut plans = Vec::with_capacity(names.len());
+        for (index, name) in names.iter().enumerate() {
+            if names[..index].contains(name) {
+                return Err(KeeperError::PlanTwice { name: (*name).into() });
+            }
+            match self.plans.find(name) {
+                Some(plan) => plans.push(plan),
+                None if self.on_missing_plan == OnMissingPlan::Fail => {
+                    return Err(KeeperError::UnknownPlan { name: (*name).into() });
+                }
+                None => self.tell(|observer| observer.plan_missing(name)),
+            }
+        }
+        if plans.is_empty() && (names.is_empty() || self.on_missing_plan == OnMissingPlan::RequireOne) {
+            return Err(KeeperError::NoPlan);
+        }
+        Ok(Resolved::Plans(plans))
+    }
+
+    async fn ask<'r, T: Outcome>(
+        &'r self,
+        resolved: &'r Resolved,
+        key: Key<'r>,
+        cost: Cost,
+        question: impl Fn(&'r dyn Store, Request<'r>) -> Answer<'r, T>,
+    ) -> Result<T, KeeperError> {
+        let request = Request { key, rules: resolved.rules(), cost };
+        let outcome = match question(&*self.store, request).await {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                let mode = self.failure_mode(resolved, &error);
+                let outcome = match mode {
+                    FailureMode::Open => Some(T::fallback(Reason::FailOpen, request)),
+                    FailureMode::Closed => Some(T::fallback(Reason::FailClosed, request)),
+                    FailureMode::Local => question(&*self.local, request).await.ok(),
+                    FailureMode::Error => None,
+                };
+                self.tell(|observer| observer.store_failed(&error, outcome.as_ref().map(Outcome::decision)));
+                outcome.ok_or(KeeperError::Store(error))?
+            }
+        };
+        self.tell(|observer| observer.decided(&request, outcome.decision()));
+        Ok(outcome)
+    }
+
+    /// The strictest of the plans' modes. What the store cannot do at all is the caller's mistake, not a failure.
+    fn failure_mode(&self, resolved: &Resolved, error: &StoreError) -> FailureMode {
+        if error.kind() == StoreErrorKind::Unsupported {
+            return FailureMode::Error;
+        }
+        resolved.plans().map(|plan| plan.failure_mode()).max().unwrap_or(self.on_store_error)
+    }
+
+    /// Tells every observer. One that panics has had its turn.
+    fn tell(&self, news: impl Fn(&dyn Observer)) {
+        for observer in self.observers.iter() {
+            let _ = catch_unwind(AssertUnwindSafe(|| news(&**observer)));
+        }
+    }
+}
+
+/// What a store answers, and what stands in for it when it fails.
+trait Outcome: Sized {
+    fn fallback(reason: Reason, request: Request<'_>) -> Self;
+    fn decision(&self) -> &Decision;
+}
+
+impl Outcome for Decision {
+    fn fallback(reason: Reason, request: Request<'_>) -> Self {
+        let limit = Rules::iter(request.rules).map(|(_, quota)| quota.burst()).min().unwrap_or(0);
+        Decision::uninformed(reason == Reason::FailOpen, limit, reason)
+    }
+
+    fn decision(&self) -> &Decision {
+        self
+    }
+}
+
+impl Outcome for crate::port::Grant {
+    fn fallback(reason: Reason, request: Request<'_>) -> Self {
+        let decision = Decision::fallback(reason, request);
+        crate::port::Grant { granted: if decision.allowed { request.cost } else { Cost::PEEK }, decision }
+    }
+
+    fn decision(&self) -> &Decision {
+        &self.decision
+    }
+}

@@ -1,0 +1,49 @@
+//! Plans by name, exchanged as a whole while requests go on.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+
+use crate::port::Plans;
+use crate::{Name, Plan};
+
+/// The plans of a process. [`replace`](Registry::replace) exchanges them all at once: a request sees the old ones or
+/// the new ones, never some of each, and no state is touched. Clones are the same registry.
+#[derive(Clone, Default)]
+pub struct Registry(Arc<ArcSwap<HashMap<Name, Arc<Plan>>>>);
+
+impl Registry {
+    /// A registry of these plans; of two with one name the later counts.
+    pub fn new(plans: impl IntoIterator<Item = Plan>) -> Self {
+        let registry = Registry::default();
+        registry.replace(plans);
+        registry
+    }
+
+    /// Exchanges all plans for these.
+    pub fn replace(&self, plans: impl IntoIterator<Item = Plan>) {
+        let plans = plans.into_iter().map(|plan| (plan.name().clone(), Arc::new(plan))).collect();
+        self.0.store(Arc::new(plans));
+    }
+
+    /// All plans, by name.
+    pub fn all(&self) -> Vec<Arc<Plan>> {
+        let mut plans: Vec<_> = self.0.load().values().cloned().collect();
+        plans.sort_by(|one, other| one.name().cmp(other.name()));
+        plans
+    }
+}
+
+impl Plans for Registry {
+    fn find(&self, name: &str) -> Option<Arc<Plan>> {
+        self.0.load().get(name).cloned()
+    }
+}
+
+impl fmt::Debug for Registry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.all().iter().map(|plan| plan.name().clone())).finish()
+    }
+}

@@ -1,0 +1,80 @@
+//! A decision, and what it was about.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use crate::{Cost, Decision, Plan, Quota, Rule, Rules};
+
+/// A keeper's decision; it knows the plan and the rule that bound it by name.
+#[derive(Clone, Debug)]
+pub struct Ruling {
+    decision: Decision,
+    granted: Cost,
+    resolved: Resolved,
+}
+
+impl Ruling {
+    pub(super) fn new(decision: Decision, granted: Cost, resolved: Resolved) -> Self {
+        Ruling { decision, granted, resolved }
+    }
+
+    /// The decision.
+    pub fn decision(&self) -> &Decision {
+        &self.decision
+    }
+
+    /// How much was taken.
+    pub fn granted(&self) -> Cost {
+        self.granted
+    }
+
+    /// The rule that bound the decision, if it belongs to a plan.
+    pub fn rule(&self) -> Option<&Rule> {
+        self.rules().at(self.decision.rule.into()).map(|(_, rule)| rule)
+    }
+
+    /// The plan of that rule.
+    pub fn plan(&self) -> Option<&Plan> {
+        self.rules().at(self.decision.rule.into()).map(|(plan, _)| plan)
+    }
+
+    /// Everything that was decided on.
+    pub fn rules(&self) -> Rules<'_> {
+        self.resolved.rules()
+    }
+}
+
+impl Deref for Ruling {
+    type Target = Decision;
+
+    fn deref(&self) -> &Decision {
+        &self.decision
+    }
+}
+
+/// What the names of a request stand for.
+#[derive(Clone, Debug)]
+pub(super) enum Resolved {
+    Quota(Quota),
+    Plan(Arc<Plan>),
+    Plans(Vec<Arc<Plan>>),
+}
+
+impl Resolved {
+    pub(super) fn rules(&self) -> Rules<'_> {
+        match self {
+            Resolved::Quota(quota) => Rules::Quota(quota),
+            Resolved::Plan(plan) => Rules::Plan(plan),
+            Resolved::Plans(plans) => Rules::Plans(plans),
+        }
+    }
+
+    pub(super) fn plans(&self) -> impl Iterator<Item = &Plan> {
+        let (one, many) = match self {
+            Resolved::Quota(_) => (None, &[][..]),
+            Resolved::Plan(plan) => (Some(&**plan), &[][..]),
+            Resolved::Plans(plans) => (None, plans.as_slice()),
+        };
+        one.into_iter().chain(many.iter().map(|plan| &**plan))
+    }
+}

@@ -1,0 +1,120 @@
+//! Why state cannot be read, or not be put together.
+
+use std::borrow::Cow;
+use std::fmt;
+
+/// State that cannot be read, or rules whose states no record can hold: which field it is, what was found there,
+/// and what would be right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StateError {
+    kind: StateErrorKind,
+    part: Option<usize>,
+    field: &'static str,
+    found: String,
+    remedy: Cow<'static, str>,
+}
+
+/// What is wrong with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum StateErrorKind {
+    /// Longer than any state that is written.
+    TooLong,
+    /// It does not begin with a strategy that is known here: most likely something else lives under the key.
+    UnknownStrategy,
+    /// A known strategy in another format version: most likely a newer or older program wrote it.
+    UnknownVersion,
+    /// A field is missing, malformed, out of range, or one too many.
+    Field,
+    /// Each state is well formed, but they are not those of the rules: most likely a plan has changed.
+    Shape,
+}
+
+impl StateError {
+    pub(super) fn new(
+        kind: StateErrorKind,
+        field: &'static str,
+        found: String,
+        remedy: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        StateError { kind, part: None, field, found, remedy: remedy.into() }
+    }
+
+    /// A field that is not what it should be.
+    pub(super) fn wrong(field: &'static str, found: &[u8], remedy: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(StateErrorKind::Field, field, quote(found), remedy)
+    }
+
+    /// A field that is not there.
+    pub(super) fn missing(field: &'static str, remedy: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(StateErrorKind::Field, field, "missing".into(), remedy)
+    }
+
+    pub(super) fn shape(field: &'static str, found: String, remedy: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(StateErrorKind::Shape, field, found, remedy)
+    }
+
+    pub(super) fn of_kind(self, kind: StateErrorKind) -> Self {
+        StateError { kind, ..self }
+    }
+
+    /// The same error, found in this part of a composite, counted from 1.
+    pub(super) fn in_part(self, part: usize) -> Self {
+        StateError { part: Some(part), ..self }
+    }
+
+    /// The sort of error.
+    pub fn kind(&self) -> StateErrorKind {
+        self.kind
+    }
+
+    /// Which part of a composite it was found in, counted from 1; none if the state is no composite.
+    pub fn part(&self) -> Option<usize> {
+        self.part
+    }
+
+    /// Which field is wrong.
+    pub fn field(&self) -> &'static str {
+        self.field
+    }
+
+    /// What was found, quoted and shortened.
+    pub fn found(&self) -> &str {
+        &self.found
+    }
+
+    /// What would be right.
+    pub fn remedy(&self) -> &str {
+        &self.remedy
+    }
+}
+
+impl fmt::Display for StateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(part) = self.part {
+            write!(f, "part {part}: ")?;
+        }
+        write!(f, "{}: {}; {}", self.field, self.found, self.remedy)
+    }
+}
+
+impl std::error::Error for StateError {}
+
+/// At most 64 bytes of what was found, printable: errors end up in logs and on wires.
+pub(super) fn quote(found: &[u8]) -> String {
+    const MOST: usize = 64;
+    let more = if found.len() > MOST { "…" } else { "" };
+    format!("`{}{more}`", found[..found.len().min(MOST)].escape_ascii())
+}
+
+/// What a store does about state that it cannot read. Never silently "fresh": whoever could damage a key could
+/// otherwise lift its limit unseen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum OnUnreadable {
+    /// The caller gets the error, and the state stays as it is.
+    #[default]
+    Error,
+    /// The key starts fresh; the store logs and counts it.
+    Reset,
+}

@@ -1,0 +1,190 @@
+//! From the states of a plan's rules to one record, and back.
+//!
+//! The rules that are fixed windows go together into one part, by name; every other rule is a part of its own. The
+//! parts stand in the order in which the plan first names them. A rule that is fresh while another is not is
+//! written out as what a fresh key is, so that the shape of a record depends on the plan alone, and a record of
+//! another shape is known to be another plan's.
+
+use super::record::{Part, Record, Window, Windows};
+use super::{State, StateError};
+use crate::algorithm::{
+    Algorithm, fixed_window, gcra, leaky_bucket, sliding_log, sliding_window, token_bucket,
+};
+use crate::{Name, Quota, Timestamp};
+
+impl Record {
+    /// One record of the state that each rule is in at `now`, changed or not; none if every rule is fresh, which
+    /// is a key to forget.
+    ///
+    /// Refused are more than 8 fixed windows, more than 16 parts, a concurrency limit (whose state is held by
+    /// permits), and a state of another algorithm than its rule's.
+    ///
+    /// ```
+    /// use ratekeeper::state::{Record, State, ascii};
+    /// use ratekeeper::{Cost, Name, Quota, Timestamp, algorithm};
+    ///
+    /// let (name, quota): (Name, Quota) = ("default".parse()?, "10/s bucket".parse()?);
+    /// let now = Timestamp::from_secs(1_761_884_055);
+    /// let (_, state) = algorithm::try_acquire(&quota, None, Cost::new(3), now)?;
+    ///
+    /// let record = Record::from_rules([(&name, &quota, state.clone())], now)?.unwrap();
+    /// assert_eq!(ascii::encode(&record), "12|7|1761884055000000000");
+    /// assert_eq!(record.into_rules([(&name, &quota)])?, [state]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn from_rules<'a, I>(rules: I, now: Timestamp) -> Result<Option<Self>, StateError>
+    where
+        I: IntoIterator<Item = (&'a Name, &'a Quota, Option<State>)>,
+    {
+        let mut all_fresh = true;
+        let record =
+            Self::write_out(rules.into_iter().inspect(|(_, _, state)| all_fresh &= state.is_none()), now)?;
+        Ok((!all_fresh).then_some(record))
+    }
+
+    /// The same with every rule written out, also if all are fresh: where a key cannot be forgotten on condition.
+    pub(crate) fn write_out<'a, I>(rules: I, now: Timestamp) -> Result<Self, StateError>
+    where
+        I: IntoIterator<Item = (&'a Name, &'a Quota, Option<State>)>,
+    {
+        let (mut parts, mut windows, mut windows_at) = (Vec::new(), Vec::new(), 0);
+        for (name, quota, state) in rules {
+            let state = match state {
+                Some(state) => checked(name, quota, state)?,
+                None => fresh(name, quota, now)?,
+            };
+            parts.push(match state {
+                State::FixedWindow(fixed_window::State { count, start }) => {
+                    if windows.is_empty() {
+                        windows_at = parts.len();
+                    }
+                    windows.push(Window { name: name.clone(), count, start });
+                    continue;
+                }
+                State::TokenBucket(state) => Part::TokenBucket(state),
+                State::LeakyBucket(state) => Part::LeakyBucket(state),
+                State::Gcra(state) => Part::Gcra(state),
+                State::SlidingWindow(state) => Part::SlidingWindow(state),
+                State::SlidingLog(state) => Part::SlidingLog(state),
+            });
+        }
+        if !windows.is_empty() {
+            parts.insert(windows_at, Part::FixedWindows(Windows::new(windows)?));
+        }
+        Record::new(parts)
+    }
+
+    /// The state of each rule, in the order of the rules; none where it equals a fresh key's.
+    ///
+    /// The rules must be those that the record was made of: the same algorithms in the same order, and the same
+    /// names of fixed windows. Their numbers may have changed since.
+    pub fn into_rules<'a, I>(self, rules: I) -> Result<Vec<Option<State>>, StateError>
+    where
+        I: IntoIterator<Item = (&'a Name, &'a Quota)>,
+    {
+        let mut parts = self.into_parts().into_iter();
+        let mut windows: Option<Vec<Window>> = None;
+        let mut states = Vec::new();
+        for (name, quota) in rules {
+            let is_window = matches!(quota.algorithm(), Algorithm::FixedWindow(_));
+            if !is_window || windows.is_none() {
+                match (parts.next(), is_window) {
+                    (Some(Part::FixedWindows(found)), true) => windows = Some(found.into_vec()),
+                    (Some(part), false) => {
+                        let found = part.algorithm();
+                        let state = single(part).ok_or_else(|| mismatch(name, quota, found))?;
+                        states.push(Some(checked(name, quota, state)?));
+                    }
+                    (Some(part), true) => return Err(mismatch(name, quota, part.algorithm())),
+                    (None, _) => return Err(absent(name)),
+                }
+            }
+            if is_window && let Some(windows) = &mut windows {
+                let found = windows.iter().position(|window| window.name == *name);
+                let window = windows.swap_remove(found.ok_or_else(|| absent(name))?);
+                states.push(Some(State::FixedWindow(window.state())));
+            }
+            if let Some(state) = states.last_mut() {
+                state.take_if(|state| is_fresh(state, quota));
+            }
+        }
+        let surplus_window =
+            windows.iter().flatten().next().map(|window| format!("a window `{}`", window.name));
+        let surplus_part = || parts.next().map(|part| format!("another `{}`", part.algorithm().word()));
+        match surplus_window.or_else(surplus_part) {
+            Some(surplus) => Err(StateError::shape("state", surplus, "no rule is for it: reset the key")),
+            None => Ok(states),
+        }
+    }
+}
+
+fn single(part: Part) -> Option<State> {
+    match part {
+        Part::FixedWindows(_) => None,
+        Part::TokenBucket(state) => Some(State::TokenBucket(state)),
+        Part::LeakyBucket(state) => Some(State::LeakyBucket(state)),
+        Part::Gcra(state) => Some(State::Gcra(state)),
+        Part::SlidingWindow(state) => Some(State::SlidingWindow(state)),
+        Part::SlidingLog(state) => Some(State::SlidingLog(state)),
+    }
+}
+
+/// What a fresh key is, spelled out.
+fn fresh(name: &Name, quota: &Quota, now: Timestamp) -> Result<State, StateError> {
+    Ok(match quota.algorithm() {
+        Algorithm::Gcra => State::Gcra(gcra::State { tat: now }),
+        Algorithm::TokenBucket => {
+            State::TokenBucket(token_bucket::State { tokens: token_bucket::exact(quota.burst()), last: now })
+        }
+        Algorithm::LeakyBucket => State::LeakyBucket(leaky_bucket::State { level: 0.0, last: now }),
+        Algorithm::FixedWindow(_) => State::FixedWindow(fixed_window::State { count: 0, start: now }),
+        Algorithm::SlidingWindow => {
+            State::SlidingWindow(sliding_window::State { previous: 0, current: 0, start: now })
+        }
+        Algorithm::SlidingLog => State::SlidingLog(sliding_log::State::default()),
+        Algorithm::Concurrency => return Err(not_stored(name)),
+    })
+}
+
+/// True if the state says what no state says, whatever the time. (A TAT says so only once it has passed.)
+///
+/// Without this, the first request of a window that was written out while empty would not begin it.
+fn is_fresh(state: &State, quota: &Quota) -> bool {
+    match state {
+        State::Gcra(_) => false,
+        State::TokenBucket(state) => state.tokens >= token_bucket::exact(quota.burst()),
+        State::LeakyBucket(state) => state.level <= 0.0,
+        State::FixedWindow(state) => state.count == 0,
+        State::SlidingWindow(state) => state.previous == 0 && state.current == 0,
+        State::SlidingLog(state) => state.is_empty(),
+    }
+}
+
+fn checked(name: &Name, quota: &Quota, state: State) -> Result<State, StateError> {
+    let (wanted, found) = (quota.algorithm(), state.algorithm());
+    // Where windows begin is the quota's business, not the state's.
+    if std::mem::discriminant(&wanted) == std::mem::discriminant(&found) {
+        Ok(state)
+    } else {
+        Err(mismatch(name, quota, found))
+    }
+}
+
+fn mismatch(name: &Name, quota: &Quota, found: Algorithm) -> StateError {
+    if quota.algorithm() == Algorithm::Concurrency {
+        return not_stored(name);
+    }
+    let remedy =
+        format!("the rule is decided by `{}`: reset the key or rename the plan", quota.algorithm().word());
+    StateError::shape("rule", format!("`{name}` written by `{}`", found.word()), remedy)
+}
+
+fn not_stored(name: &Name) -> StateError {
+    let remedy = "a concurrency limit is held by permits, not by stored state";
+    StateError::shape("rule", format!("`{name}`"), remedy)
+}
+
+fn absent(name: &Name) -> StateError {
+    let remedy = "the stored state has none of it: reset the key or rename the plan";
+    StateError::shape("rule", format!("`{name}`"), remedy)
+}

@@ -1,0 +1,287 @@
+//! A store on top of any key-value store that can compare and set.
+//!
+//! Reads the state as text, decides with the pure algorithms, and sets it back if nobody else did in between. One
+//! value holds all rules of a plan, so that one comparison covers them all.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::backoff::Backoff;
+use crate::algorithm::{composite, partial_grant};
+use crate::port::{Answer, Clock, Grant, KeyValue, Request, Store};
+use crate::state::{OnUnreadable, Record, State, ascii};
+use crate::{
+    Cost, Decision, Key, MonotonicClock, Name, Nanos, Quota, Rules, StoreError, StoreErrorKind, Timestamp,
+};
+
+/// The shortest time to live: a store that counts in milliseconds would take less for none.
+const LEAST_TTL: Nanos = Nanos::from_millis(1);
+
+/// A [`Store`] made of a [`KeyValue`].
+///
+/// The value at `PREFIX:{KEY}:PLAN` is the plan's state in [ASCII](crate::state::ascii), as other languages write it.
+/// `{`, `}` and `%` in the key are percent-encoded. A quota without a plan is kept at `PREFIX:{KEY}`.
+///
+/// A request is held to one plan here: several plans are several values, and no comparison covers two of them.
+pub struct CasStore<V> {
+    values: V,
+    prefix: String,
+    clock: Arc<dyn Clock>,
+    on_unreadable: OnUnreadable,
+    ad_hoc: Name,
+}
+
+impl<V: KeyValue> CasStore<V> {
+    /// A store of these values, under the prefix `rate_limiter`, by the process's clock.
+    pub fn new(values: V) -> Self {
+        CasStore {
+            values,
+            prefix: "rate_limiter".into(),
+            clock: Arc::new(MonotonicClock),
+            on_unreadable: OnUnreadable::default(),
+            ad_hoc: Name::ad_hoc(),
+        }
+    }
+
+    /// Another prefix.
+    #[must_use]
+    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = prefix.into();
+        self
+    }
+
+    /// The clock to decide by. All who share the values must agree on it, and time to live must not run faster.
+    #[must_use]
+    pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// What to do about a value that cannot be read; an error unless said otherwise.
+    #[must_use]
+    pub fn on_unreadable(mut self, policy: OnUnreadable) -> Self {
+        self.on_unreadable = policy;
+        self
+    }
+
+    /// The rules by name, and where their state is.
+    fn place<'a>(&'a self, request: &Request<'a>) -> Result<Place<'a>, StoreError> {
+        let (plan, rules): (Option<&Name>, Vec<(&Name, &Quota)>) = match request.rules {
+            Rules::Quota(quota) => (None, vec![(&self.ad_hoc, quota)]),
+            Rules::Plan(plan) => (Some(plan.name()), named(plan)),
+            Rules::Plans([plan]) => (Some(plan.name()), named(plan)),
+            Rules::Plans(_) => {
+                let message =
+                    "a compare-and-set store decides one plan at a time: put the rules into one plan";
+                return Err(StoreError::new(StoreErrorKind::Unsupported, message));
+            }
+        };
+        let mut key = self.prefix.clone().into_bytes();
+        key.extend_from_slice(b":{");
+        escape(request.key, &mut key);
+        key.push(b'}');
+        if let Some(plan) = plan {
+            key.push(b':');
+            key.extend_from_slice(plan.as_str().as_bytes());
+        }
+        Ok(Place { key, rules })
+    }
+
+    async fn read(&self, place: &Place<'_>) -> Result<(Option<String>, Vec<Option<State>>), StoreError> {
+        let text = self.values.get(&place.key).await?;
+        let Some(read) = &text else { return Ok((None, vec![None; place.rules.len()])) };
+        let states = ascii::decode(read).and_then(|record| record.into_rules(place.rules.iter().copied()));
+        match (states, self.on_unreadable) {
+            (Ok(states), _) => Ok((text, states)),
+            (Err(_), OnUnreadable::Reset) => Ok((text, vec![None; place.rules.len()])),
+            (Err(error), _) => {
+                let message = format!("{error}; delete the key, or set the policy `reset`");
+                Err(StoreError::new(StoreErrorKind::Unreadable, message).caused_by(error))
+            }
+        }
+    }
+
+    /// Reads, decides and sets back until nobody came between. Every lost race means that somebody else took at
+    /// least one, so after `burst` of them there is nothing left to race for.
+    async fn change<T>(
+        &self,
+        place: &Place<'_>,
+        decide: impl Fn(&[(Quota, Option<State>)], Timestamp) -> Result<(T, Change), StoreError> + Send + Sync,
+    ) -> Result<T, StoreError> {
+        let burst = place.rules.iter().map(|(_, quota)| quota.burst()).max().unwrap_or(1);
+        let mut backoff = Backoff::default();
+        for _ in 0..=burst {
+            let (old, states) = self.read(place).await?;
+            let now = self.clock.now();
+            let rules: Vec<_> =
+                place.rules.iter().zip(&states).map(|((_, quota), state)| (**quota, state.clone())).collect();
+            let (outcome, change) = decide(&rules, now)?;
+            let states = match change {
+                Change::None => return Ok(outcome),
+                Change::Some(changed) => {
+                    changed.into_iter().zip(states).map(|(new, old)| new.or(old)).collect()
+                }
+                Change::All(changed) => changed,
+            };
+            let (text, ttl) = place.write(states, now)?;
+            if self.values.compare_and_set(&place.key, old.as_deref(), &text, ttl).await? {
+                return Ok(outcome);
+            }
+            backoff.wait().await;
+        }
+        let message =
+            format!("key `{}`: lost {burst} races in a row; too many writers for one key", place.escaped());
+        Err(StoreError::new(StoreErrorKind::Contended, message))
+    }
+}
+
+/// What a decision changes.
+enum Change {
+    /// Nothing.
+    None,
+    /// Those rules that have a state here.
+    Some(Vec<Option<State>>),
+    /// Every rule; none is a fresh one.
+    All(Vec<Option<State>>),
+}
+
+/// Where a request's state is.
+struct Place<'a> {
+    key: Vec<u8>,
+    rules: Vec<(&'a Name, &'a Quota)>,
+}
+
+impl Place<'_> {
+    fn write(&self, states: Vec<Option<State>>, now: Timestamp) -> Result<(String, Nanos), StoreError> {
+        let unwritable =
+            |error| StoreError::new(StoreErrorKind::Unsupported, format!("{error}")).caused_by(error);
+        let rules: Vec<_> =
+            self.rules.iter().zip(&states).map(|((_, quota), state)| (**quota, state.clone())).collect();
+        let whole = composite::peek(&rules, Cost::PEEK, now).map_err(mismatch)?.reset_after;
+        let named = self.rules.iter().zip(states).map(|((name, quota), state)| (*name, *quota, state));
+        let record = Record::write_out(named, now).map_err(unwritable)?;
+        let text = ascii::encode(&record);
+        if text.len() > ascii::MAX_LEN {
+            let message = format!(
+                "state: {} bytes of text; a log of at most {} bytes can be kept here",
+                text.len(),
+                ascii::MAX_LEN
+            );
+            return Err(StoreError::new(StoreErrorKind::Unsupported, message));
+        }
+        Ok((text, whole.max(LEAST_TTL)))
+    }
+
+    fn escaped(&self) -> impl fmt::Display {
+        self.key.escape_ascii()
+    }
+}
+
+fn named(plan: &crate::Plan) -> Vec<(&Name, &Quota)> {
+    plan.rules().iter().map(|rule| (rule.name(), rule.quota())).collect()
+}
+
+/// The braces are a hash tag: what is between them decides the slot in a cluster, so a key must not bring its own.
+fn escape(key: Key<'_>, into: &mut Vec<u8>) {
+    for byte in key.as_bytes() {
+        match byte {
+            b'{' => into.extend_from_slice(b"%7B"),
+            b'}' => into.extend_from_slice(b"%7D"),
+            b'%' => into.extend_from_slice(b"%25"),
+            byte => into.push(*byte),
+        }
+    }
+}
+
+fn mismatch(error: crate::algorithm::Mismatch) -> StoreError {
+    let kind = if error.wanted == crate::Algorithm::Concurrency {
+        StoreErrorKind::Unsupported
+    } else {
+        StoreErrorKind::Unreadable
+    };
+    StoreError::new(kind, error.to_string()).caused_by(error)
+}
+
+/// Takes the cost from all rules: the decision, and what it changes.
+fn take(
+    rules: &[(Quota, Option<State>)],
+    cost: Cost,
+    now: Timestamp,
+) -> Result<(Decision, Change), StoreError> {
+    let (decision, changed) = composite::try_acquire(rules, cost, now).map_err(mismatch)?;
+    let change = if changed.iter().any(Option::is_some) { Change::Some(changed) } else { Change::None };
+    Ok((decision, change))
+}
+
+impl<V: KeyValue> Store for CasStore<V> {
+    fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
+        Answer::later(async move {
+            let place = self.place(&request)?;
+            self.change(&place, |rules, now| take(rules, request.cost, now)).await
+        })
+    }
+
+    fn acquire_up_to<'a>(&'a self, request: Request<'a>) -> Answer<'a, Grant> {
+        Answer::later(async move {
+            let place = self.place(&request)?;
+            let decide = |rules: &[(Quota, Option<State>)], now| {
+                let left = composite::peek(rules, Cost::PEEK, now).map_err(mismatch)?.remaining;
+                let wanted = partial_grant(left, request.cost);
+                let (decision, change) = take(rules, wanted, now)?;
+                let granted = if decision.allowed { wanted } else { Cost::PEEK };
+                Ok((Grant { granted, decision }, change))
+            };
+            self.change(&place, decide).await
+        })
+    }
+
+    fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
+        Answer::later(async move {
+            let place = self.place(&request)?;
+            let look = |rules: &[(Quota, Option<State>)], now| {
+                Ok((composite::peek(rules, request.cost, now).map_err(mismatch)?, Change::None))
+            };
+            self.change(&place, look).await
+        })
+    }
+
+    fn refund<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
+        Answer::later(async move {
+            let place = self.place(&request)?;
+            let give_back = |rules: &[(Quota, Option<State>)], now| {
+                let known = rules.iter().any(|(_, state)| state.is_some());
+                let (decision, states) = composite::refund(rules, request.cost, now).map_err(mismatch)?;
+                let writes = known && request.cost != Cost::PEEK;
+                Ok((decision, if writes { Change::All(states) } else { Change::None }))
+            };
+            self.change(&place, give_back).await
+        })
+    }
+
+    fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, u64> {
+        Answer::later(async move {
+            let place = self.place(&request)?;
+            // What cannot be read is forgotten all the same: that is what resetting it is for.
+            let states = self.read(&place).await.map(|(_, states)| states).unwrap_or_default();
+            let now = self.clock.now();
+            let mut live = 0;
+            for ((_, quota), state) in place.rules.iter().zip(states) {
+                let rule = [(**quota, state)];
+                live += u64::from(
+                    composite::peek(&rule, Cost::PEEK, now).map_err(mismatch)?.reset_after > Nanos::ZERO,
+                );
+            }
+            self.values.delete(&place.key).await?;
+            Ok(live)
+        })
+    }
+}
+
+impl<V: fmt::Debug> fmt::Debug for CasStore<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CasStore")
+            .field("values", &self.values)
+            .field("prefix", &self.prefix)
+            .finish_non_exhaustive()
+    }
+}

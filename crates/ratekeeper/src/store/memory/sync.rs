@@ -1,0 +1,118 @@
+//! The two things that safe code cannot say: a lock that costs one atomic operation, and a prefetch.
+//!
+//! This is the only module of the crate that needs `unsafe`, and measurements demanded it: see
+//! `docs/adr/0002-memory-store.md`.
+#![allow(unsafe_code, clippy::allow_attributes)]
+
+use std::hint::spin_loop;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A mutual exclusion lock for critical sections of some ten nanoseconds.
+///
+/// A mutex of the standard library or of `parking_lot` must ask on release whether anyone sleeps, with a second
+/// atomic operation that costs as much as all the rest of a decision. Nobody sleeps here: whoever finds the lock
+/// taken spins, and after a while lets other threads run.
+pub(super) type SpinLock<T> = lock_api::Mutex<RawSpin, T>;
+
+/// How often to look at a lock before giving the processor away: about the time of one growth of a shard.
+const SPINS: u32 = 100;
+
+/// The lock itself; use it through [`SpinLock`].
+pub(super) struct RawSpin {
+    locked: AtomicBool,
+}
+
+// SAFETY: `lock` and a successful `try_lock` return only after they changed `locked` from false to true, which only
+// one thread can do until `unlock` sets it back; the acquire and release orderings make what one holder did visible
+// to the next. So at most one thread is between the two, as the trait demands.
+unsafe impl lock_api::RawMutex for RawSpin {
+    const INIT: RawSpin = RawSpin { locked: AtomicBool::new(false) };
+
+    type GuardMarker = lock_api::GuardSend;
+
+    #[inline]
+    fn lock(&self) {
+        if !self.try_lock() {
+            self.lock_slowly();
+        }
+    }
+
+    #[inline]
+    fn try_lock(&self) -> bool {
+        !self.locked.swap(true, Ordering::Acquire)
+    }
+
+    #[inline]
+    unsafe fn unlock(&self) {
+        self.locked.store(false, Ordering::Release);
+    }
+}
+
+impl RawSpin {
+    #[cold]
+    fn lock_slowly(&self) {
+        let mut spins = 0;
+        loop {
+            // Looking is cheaper than trying: the line stays with the holder until it has let go.
+            while self.locked.load(Ordering::Relaxed) {
+                spins += 1;
+                if spins < SPINS {
+                    spin_loop();
+                } else {
+                    // The holder may be waiting for this very processor.
+                    std::thread::yield_now();
+                }
+            }
+            if !self.locked.swap(true, Ordering::Acquire) {
+                return;
+            }
+        }
+    }
+}
+
+/// Tells the processor that `value` will be read soon, where it knows how to be told.
+#[inline]
+pub(super) fn prefetch<T>(value: &T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch is a hint. It reads nothing that the program could see, writes nothing and cannot fault,
+    // whatever the address; this one is that of a live reference. SSE, which has it, is part of x86-64.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(value).cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = value;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_comes_between() {
+        let total = SpinLock::new(0u64);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..100_000 {
+                        // A read and a write apart: a lost update would show.
+                        let mut guard = total.lock();
+                        let seen = *guard;
+                        spin_loop();
+                        *guard = seen + 1;
+                    }
+                });
+            }
+        });
+        assert_eq!(total.into_inner(), 400_000);
+    }
+
+    #[test]
+    fn a_taken_lock_is_not_taken_twice() {
+        let lock = SpinLock::new(());
+        let held = lock.try_lock();
+        assert!(held.is_some() && lock.try_lock().is_none());
+        drop(held);
+        assert!(lock.try_lock().is_some());
+    }
+}

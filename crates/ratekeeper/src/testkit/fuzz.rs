@@ -1,0 +1,74 @@
+//! What must hold of any bytes whatsoever: called by the fuzz targets, by the test that replays their corpora, and
+//! by property tests. Each panics when it does not hold.
+
+use crate::Quota;
+use crate::state::binary::Decoded;
+use crate::state::{ascii, binary};
+
+/// No error is longer than this, whatever it quotes.
+const MAX_ERROR_LEN: usize = 1024;
+
+/// Bytes as a record in compact ASCII: what decodes is the same after another round, and is then written the same.
+pub fn decode_ascii(bytes: &[u8]) {
+    match ascii::decode(bytes) {
+        Ok(record) => {
+            let text = ascii::encode(&record);
+            assert!(text.is_ascii(), "{text}");
+            assert_eq!(ascii::decode(&text).as_ref(), Ok(&record), "{text}");
+        }
+        Err(error) => check_error(&error),
+    }
+}
+
+/// Bytes as the fields of a hash: what decodes is the same after another round.
+pub fn decode_binary(bytes: &[u8]) {
+    match binary::decode(&split_fields(bytes)) {
+        Ok(Decoded::State(state)) => {
+            let fields = binary::encode(&state);
+            assert_eq!(binary::decode(&fields), Ok(Decoded::State(state)), "{fields:?}");
+        }
+        Ok(Decoded::OtherVersion { found }) => assert!(found.len() <= MAX_ERROR_LEN && found != "`1`"),
+        Err(error) => check_error(&error),
+    }
+}
+
+/// Bytes as the text of a quota: what parses is written as text that parses to the same.
+pub fn parse_quota(bytes: &[u8]) {
+    let Ok(text) = str::from_utf8(bytes) else { return };
+    match text.parse::<Quota>() {
+        Ok(quota) => {
+            let written = quota.to_string();
+            assert_eq!(written.parse(), Ok(quota), "`{text}` is written as `{written}`");
+        }
+        Err(error) => check_error(&error),
+    }
+}
+
+/// An error names what is wrong on one printable line, however long and strange that is.
+fn check_error(error: &dyn std::error::Error) {
+    let text = error.to_string();
+    assert!(!text.is_empty() && text.len() <= MAX_ERROR_LEN, "{} bytes: {text}", text.len());
+    assert!(!text.contains(char::is_control), "{text:?}");
+}
+
+/// The fields in the bytes of a fuzzer: name and content in turn, each after its length in one byte.
+fn split_fields(mut bytes: &[u8]) -> Vec<(&[u8], &[u8])> {
+    let mut next = || {
+        let (length, rest) = bytes.split_first()?;
+        let (taken, rest) = rest.split_at(usize::from(*length).min(rest.len()));
+        bytes = rest;
+        Some(taken)
+    };
+    std::iter::from_fn(|| Some((next()?, next()?))).collect()
+}
+
+/// Fields as the bytes from which [`decode_binary`] takes them apart. Contents are cut off at 255 bytes.
+pub fn join_fields<N: AsRef<[u8]>, V: AsRef<[u8]>>(fields: &[(N, V)]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for text in fields.iter().flat_map(|(name, content)| [name.as_ref(), content.as_ref()]) {
+        let length = u8::try_from(text.len()).unwrap_or(u8::MAX);
+        bytes.push(length);
+        bytes.extend_from_slice(&text[..usize::from(length)]);
+    }
+    bytes
+}

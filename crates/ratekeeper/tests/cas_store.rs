@@ -1,0 +1,171 @@
+//! The compare-and-set store: what it writes, byte for byte, and what it does when it loses a race.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ratekeeper::port::{Answer, KeyValue, Request, Store};
+use ratekeeper::state::OnUnreadable;
+use ratekeeper::testkit::{FakeClock, MemoryValues};
+use ratekeeper::{CasStore, Cost, Key, Nanos, Plan, Quota, Rules, StoreErrorKind, Timestamp};
+
+const NOW: i64 = 1_761_884_055_342_794_596;
+
+fn lab() -> (FakeClock, MemoryValues, CasStore<MemoryValues>) {
+    let clock = FakeClock::at(Timestamp::from_nanos(NOW));
+    let values = MemoryValues::new(clock.clone());
+    let store = CasStore::new(values.clone()).clock(clock.clone());
+    (clock, values, store)
+}
+
+fn request<'a>(key: &'a str, rules: Rules<'a>, cost: u64) -> Request<'a> {
+    Request { key: Key::new(key).unwrap(), rules, cost: Cost::new(cost) }
+}
+
+/// The text that another language's service with the same layout would find and write.
+#[tokio::test]
+async fn the_stored_text_is_the_shared_format() {
+    let (_, values, store) = lab();
+    let rows = [
+        ("10/s bucket", 3, "12|7|1761884055342794596", 300),
+        ("10/m fixed", 3, "23|1|default|3|1761884055342794596", 60_000),
+        ("10/s leaky", 5, "32|5|1761884055342794596", 500),
+        ("1/s", 1, "42|1761884056342794596", 1_000),
+        ("10/m sliding", 2, "61|0|2|1761884055342794596", 120_000),
+        ("10/m log", 2, "71|1|1761884055342794596|2", 60_001),
+    ];
+    for (text, cost, expected, ttl_ms) in rows {
+        let quota: Quota = text.parse().unwrap();
+        assert!(store.acquire(request(text, Rules::Quota(&quota), cost)).await.unwrap().allowed);
+        let (value, expires) = values.value(format!("rate_limiter:{{{text}}}").as_bytes()).unwrap();
+        assert_eq!(value, expected, "{text}");
+        let ttl = expires.since(Timestamp::from_nanos(NOW));
+        assert_eq!(ttl.ceil_millis(), ttl_ms, "{text}: the time to full");
+    }
+    let plan = Plan::parse("gold", "a=10/s bucket; hourly=10/h fixed; daily=20/day fixed").unwrap();
+    store.acquire(request("50%{x}", Rules::Plan(&plan), 2)).await.unwrap();
+    let (value, _) = values.value(b"rate_limiter:{50%25%7Bx%7D}:gold").unwrap();
+    assert_eq!(
+        value,
+        "51|12|8|1761884055342794596$23|2|hourly|2|1761884055342794596|daily|2|1761884055342794596"
+    );
+}
+
+/// A state that somebody else wrote counts.
+#[tokio::test]
+async fn a_foreign_state_is_shared() {
+    let (_, values, store) = lab();
+    let quota: Quota = "10/h bucket".parse().unwrap();
+    values.set(b"rate_limiter:{shared}", "12|2.5|1761884055342794596", Nanos::from_secs(3_600));
+    let decision = store.acquire(request("shared", Rules::Quota(&quota), 2)).await.unwrap();
+    assert_eq!((decision.allowed, decision.remaining), (true, 0));
+    assert!(!store.acquire(request("shared", Rules::Quota(&quota), 1)).await.unwrap().allowed);
+    assert_eq!(values.value(b"rate_limiter:{shared}").unwrap().0, "12|0.5|1761884055342794596");
+}
+
+#[tokio::test]
+async fn a_denial_and_a_peek_write_nothing() {
+    let (clock, values, store) = lab();
+    let quota: Quota = "1/h".parse().unwrap();
+    store.acquire(request("key", Rules::Quota(&quota), 1)).await.unwrap();
+    let before = values.value(b"rate_limiter:{key}");
+    clock.advance(Nanos::from_secs(60));
+    for cost in [0, 1, 2] {
+        store.acquire(request("key", Rules::Quota(&quota), cost)).await.unwrap();
+        store.peek(request("key", Rules::Quota(&quota), cost)).await.unwrap();
+    }
+    assert_eq!(values.value(b"rate_limiter:{key}"), before, "neither the value nor its time to live");
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_is_an_error_or_forgotten_never_silently_fresh() {
+    let (clock, values, store) = lab();
+    let quota: Quota = "10/h".parse().unwrap();
+    for (index, foreign) in
+        ["43|1", "12|2.5|1761884055342794596", "gibberish", "23|1|default|1|1"].iter().enumerate()
+    {
+        let key = format!("foreign{index}");
+        let place = format!("rate_limiter:{{{key}}}");
+        values.set(place.as_bytes(), foreign, Nanos::from_secs(3_600));
+        let error = store.acquire(request(&key, Rules::Quota(&quota), 1)).await.unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::Unreadable, "{foreign}");
+        assert!(!error.is_transient() && error.to_string().contains("policy `reset`"), "{error}");
+        assert_eq!(values.value(place.as_bytes()).unwrap().0, *foreign, "an error changes nothing");
+        let lenient = CasStore::new(values.clone()).clock(clock.clone()).on_unreadable(OnUnreadable::Reset);
+        assert_eq!(lenient.acquire(request(&key, Rules::Quota(&quota), 1)).await.unwrap().remaining, 9);
+        assert_eq!(store.peek(request(&key, Rules::Quota(&quota), 1)).await.unwrap().remaining, 9);
+    }
+    values.set(b"rate_limiter:{forget}", "gibberish", Nanos::from_secs(3_600));
+    assert_eq!(store.reset(request("forget", Rules::Quota(&quota), 0)).await.unwrap(), 0);
+    assert_eq!(values.value(b"rate_limiter:{forget}"), None);
+}
+
+#[tokio::test]
+async fn several_plans_at_once_are_refused() {
+    let (_, _, store) = lab();
+    let plans = ["a", "b"].map(|name| Arc::new(Plan::parse(name, "1/s").unwrap()));
+    let error = store.acquire(request("key", Rules::Plans(&plans), 1)).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Unsupported);
+    let one = store.acquire(request("key", Rules::Plans(&plans[..1]), 1)).await.unwrap();
+    assert!(one.allowed);
+}
+
+/// However many writers race, exactly the quota is admitted.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn exact_under_races() {
+    let (_, _, store) = lab();
+    let store = Arc::new(store);
+    let admitted = Arc::new(AtomicU64::new(0));
+    let writers: Vec<_> = (0..16)
+        .map(|_| {
+            let (store, admitted) = (store.clone(), admitted.clone());
+            tokio::spawn(async move {
+                let quota: Quota = "60/h".parse().unwrap();
+                for _ in 0..8 {
+                    let decision = store.acquire(request("raced", Rules::Quota(&quota), 1)).await.unwrap();
+                    admitted.fetch_add(u64::from(decision.allowed), Ordering::Relaxed);
+                }
+            })
+        })
+        .collect();
+    for writer in writers {
+        writer.await.unwrap();
+    }
+    assert_eq!(admitted.load(Ordering::Relaxed), 60);
+}
+
+/// Values that somebody else always changes first.
+#[derive(Debug, Default)]
+struct Contended(AtomicU64);
+
+impl KeyValue for Contended {
+    fn get<'a>(&'a self, _: &'a [u8]) -> Answer<'a, Option<String>> {
+        Answer::ready(Ok(None))
+    }
+
+    fn compare_and_set<'a>(
+        &'a self,
+        _: &'a [u8],
+        _: Option<&'a str>,
+        _: &'a str,
+        _: Nanos,
+    ) -> Answer<'a, bool> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Answer::ready(Ok(false))
+    }
+
+    fn delete<'a>(&'a self, _: &'a [u8]) -> Answer<'a, bool> {
+        Answer::ready(Ok(false))
+    }
+}
+
+/// Each lost race means that somebody else took one, so there are at most `burst + 1` of them.
+#[tokio::test(start_paused = true)]
+async fn lost_races_are_bounded() {
+    let values = Arc::new(Contended::default());
+    let store = CasStore::new(values.clone());
+    let quota: Quota = "5/h".parse().unwrap();
+    let error = store.acquire(request("key", Rules::Quota(&quota), 1)).await.unwrap_err();
+    assert_eq!((error.kind(), values.0.load(Ordering::Relaxed)), (StoreErrorKind::Contended, 6));
+}

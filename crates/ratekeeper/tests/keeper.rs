@@ -1,0 +1,217 @@
+//! The keeper: which plans, which answer when the store fails, and who is told.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use ratekeeper::keeper::{HeldTo, KeeperError, OnMissingPlan};
+use ratekeeper::port::{Answer, FailureMode, Grant, Observer, Request, Store};
+use ratekeeper::testkit::FakeClock;
+use ratekeeper::{
+    Cost, Decision, Keeper, Key, MemoryStore, Plan, Quota, Reason, Registry, StoreError, StoreErrorKind,
+    Timestamp,
+};
+
+fn plan(name: &str, text: &str) -> Plan {
+    Plan::parse(name, text).unwrap()
+}
+
+fn key(name: &str) -> Key<'_> {
+    Key::new(name).unwrap()
+}
+
+fn store() -> MemoryStore {
+    MemoryStore::builder().clock(FakeClock::at(Timestamp::from_secs(1_761_884_055))).build()
+}
+
+/// A store that fails as long as it is told to.
+#[derive(Clone, Debug)]
+struct Flaky {
+    inner: Arc<MemoryStore>,
+    down: Arc<AtomicBool>,
+    kind: StoreErrorKind,
+}
+
+impl Flaky {
+    fn down(kind: StoreErrorKind) -> Self {
+        Flaky { inner: Arc::new(store()), down: Arc::new(AtomicBool::new(true)), kind }
+    }
+
+    fn or_fail<'a, T>(&'a self, answer: impl FnOnce() -> Answer<'a, T>) -> Answer<'a, T> {
+        match self.down.load(Ordering::Relaxed) {
+            true => Answer::ready(Err(StoreError::new(self.kind, "it is down"))),
+            false => answer(),
+        }
+    }
+}
+
+impl Store for Flaky {
+    fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
+        self.or_fail(|| self.inner.acquire(request))
+    }
+
+    fn acquire_up_to<'a>(&'a self, request: Request<'a>) -> Answer<'a, Grant> {
+        self.or_fail(|| self.inner.acquire_up_to(request))
+    }
+
+    fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
+        self.or_fail(|| self.inner.peek(request))
+    }
+
+    fn refund<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
+        self.or_fail(|| self.inner.refund(request))
+    }
+
+    fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, u64> {
+        self.or_fail(|| self.inner.reset(request))
+    }
+}
+
+/// Writes down what it is told, and then panics.
+#[derive(Clone, Debug, Default)]
+struct Nervous(Arc<Mutex<Vec<String>>>);
+
+impl Nervous {
+    fn hears(&self, news: String) {
+        self.0.lock().unwrap().push(news);
+        std::panic::resume_unwind(Box::new("an observer must not matter"));
+    }
+
+    fn heard(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+    }
+}
+
+impl Observer for Nervous {
+    fn decided(&self, request: &Request<'_>, decision: &Decision) {
+        self.hears(format!("{} {}", request.key, decision.reason.as_str()));
+    }
+
+    fn store_failed(&self, error: &StoreError, answer: Option<&Decision>) {
+        self.hears(format!("{} {:?}", error.kind().as_str(), answer.map(|answer| answer.allowed)));
+    }
+
+    fn plan_missing(&self, name: &str) {
+        self.hears(format!("no {name}"));
+    }
+}
+
+#[tokio::test]
+async fn several_plans_are_one_decision() {
+    let plans = Registry::new([plan("gold", "10/h"), plan("daily", "cap=3/day fixed")]);
+    let keeper = Keeper::new(store(), plans);
+    for remaining in [2, 1, 0] {
+        let ruling = keeper.acquire(key("user"), &["gold", "daily"], Cost::ONE).await.unwrap();
+        assert_eq!((ruling.allowed, ruling.remaining, ruling.limit), (true, remaining, 3));
+        let bound = (ruling.plan().unwrap().name().as_str(), ruling.rule().unwrap().name().as_str());
+        assert_eq!(bound, ("daily", "cap"));
+    }
+    let denied = keeper.acquire(key("user"), &["gold", "daily"], Cost::ONE).await.unwrap();
+    assert!(!denied.allowed);
+    let gold = keeper.peek(key("user"), "gold", Cost::ONE).await.unwrap();
+    assert_eq!(gold.remaining, 7, "the denial by one plan did not burn the other");
+    let grant = keeper.acquire_up_to(key("user"), "gold", Cost::new(100)).await.unwrap();
+    assert_eq!(grant.granted(), Cost::new(7));
+    let back = keeper.refund(key("user"), "gold", Cost::new(2)).await.unwrap();
+    assert_eq!(back.remaining, 2);
+    assert_eq!(keeper.reset(key("user"), &["gold", "daily"]).await.unwrap(), 2);
+    assert_eq!(keeper.peek(key("user"), "gold", Cost::ONE).await.unwrap().remaining, 10);
+}
+
+#[tokio::test]
+async fn a_quota_needs_no_plan() {
+    let keeper = Keeper::new(store(), Registry::default());
+    let quota: Quota = "1/h".parse().unwrap();
+    assert!(keeper.acquire(key("user"), &quota, Cost::ONE).await.unwrap().allowed);
+    let denied = keeper.acquire(key("user"), &quota, Cost::ONE).await.unwrap();
+    assert!(!denied.allowed && denied.rule().is_none());
+}
+
+#[tokio::test]
+async fn plans_are_exchanged_and_state_stays() {
+    let plans = Registry::new([plan("gold", "10/h")]);
+    let keeper = Keeper::new(store(), plans.clone());
+    assert_eq!(keeper.acquire(key("user"), "gold", Cost::new(8)).await.unwrap().remaining, 2);
+    plans.replace([plan("gold", "10/h burst 5"), plan("silver", "1/h")]);
+    let ruling = keeper.acquire(key("user"), "gold", Cost::ONE).await.unwrap();
+    assert!(!ruling.allowed, "a reload never refills: {ruling:?}");
+    assert!(keeper.acquire(key("user"), "silver", Cost::ONE).await.unwrap().allowed);
+    let names: Vec<String> = plans.all().iter().map(|plan| plan.name().to_string()).collect();
+    assert_eq!(names, ["gold", "silver"]);
+}
+
+#[tokio::test]
+async fn a_missing_plan_is_dealt_with_as_told() {
+    let keeper = |policy| Keeper::new(store(), Registry::new([plan("gold", "1/h")])).on_missing_plan(policy);
+    let ask = async |policy, plans: &'static [&'static str]| {
+        keeper(policy).acquire(key("user"), HeldTo::Plans(plans), Cost::ONE).await
+    };
+    let unknown = ask(OnMissingPlan::Fail, &["gold", "lead"]).await.unwrap_err();
+    assert_eq!(unknown.to_string(), "plan: `lead`; there is no plan of that name");
+    let skipped = ask(OnMissingPlan::Skip, &["lead", "gold"]).await.unwrap();
+    assert_eq!((skipped.allowed, skipped.remaining), (true, 0));
+    assert!(ask(OnMissingPlan::Skip, &["lead"]).await.unwrap().allowed, "nothing to be held to");
+    assert!(ask(OnMissingPlan::RequireOne, &["lead", "gold"]).await.unwrap().allowed);
+    assert!(matches!(ask(OnMissingPlan::RequireOne, &["lead"]).await, Err(KeeperError::NoPlan)));
+    assert!(matches!(ask(OnMissingPlan::Skip, &[]).await, Err(KeeperError::NoPlan)));
+    let single = keeper(OnMissingPlan::Fail).acquire(key("user"), "le\nad", Cost::ONE).await.unwrap_err();
+    assert_eq!(single.to_string(), r"plan: `le\nad`; there is no plan of that name");
+    let twice = ask(OnMissingPlan::Fail, &["gold", "gold"]).await.unwrap_err();
+    assert_eq!(twice.to_string(), "plan: `gold` twice; name each plan once");
+    let many = ask(OnMissingPlan::Skip, &["x"; 9]).await.unwrap_err();
+    assert_eq!(many.to_string(), "plans: 9; a request is held to at most 8");
+}
+
+#[tokio::test]
+async fn each_failure_mode_answers_as_it_says() {
+    let modes = [FailureMode::Open, FailureMode::Closed, FailureMode::Local, FailureMode::Error];
+    let plans = modes.map(|mode| plan(mode.word(), "2/h").on_store_error(mode));
+    let flaky = Flaky::down(StoreErrorKind::Timeout);
+    let keeper = Keeper::new(flaky.clone(), Registry::new(plans));
+    let ask = async |held_to: &str| keeper.acquire(key("user"), held_to, Cost::ONE).await;
+
+    let open = ask("open").await.unwrap();
+    assert_eq!((open.allowed, open.reason, open.limit), (true, Reason::FailOpen, 2));
+    let closed = ask("closed").await.unwrap();
+    assert_eq!((closed.allowed, closed.reason), (false, Reason::FailClosed));
+    let local: Vec<bool> =
+        [ask("local").await, ask("local").await, ask("local").await].map(|it| it.unwrap().allowed).into();
+    assert_eq!(local, [true, true, false], "the store in memory decides");
+    let error = ask("error").await.unwrap_err();
+    assert!(error.is_transient() && error.to_string() == "it is down");
+    let strictest = keeper.acquire(key("user"), &["open", "closed"], Cost::ONE).await.unwrap();
+    assert_eq!(strictest.reason, Reason::FailClosed, "the strictest of several plans");
+    let grant = keeper.acquire_up_to(key("user"), "open", Cost::new(5)).await.unwrap();
+    assert_eq!(grant.granted(), Cost::new(5));
+    assert!(keeper.reset(key("user"), "open").await.is_err(), "nothing was forgotten, whatever the mode");
+
+    flaky.down.store(false, Ordering::Relaxed);
+    let back = ask("local").await.unwrap();
+    assert_eq!((back.allowed, back.remaining), (true, 1), "the real store is back, with its own state");
+}
+
+#[tokio::test]
+async fn what_a_store_cannot_do_is_an_error_in_every_mode() {
+    let plans = Registry::new([plan("open", "2/h").on_store_error(FailureMode::Open)]);
+    let keeper = Keeper::new(Flaky::down(StoreErrorKind::Unsupported), plans);
+    assert!(!keeper.acquire(key("user"), "open", Cost::ONE).await.unwrap_err().is_transient());
+}
+
+#[tokio::test]
+async fn observers_are_told_and_change_nothing() {
+    let nervous = Nervous::default();
+    let flaky = Flaky::down(StoreErrorKind::Timeout);
+    let keeper = Keeper::new(flaky.clone(), Registry::new([plan("gold", "1/h")]))
+        .on_missing_plan(OnMissingPlan::Skip)
+        .observer(nervous.clone())
+        .observer(nervous.clone());
+    assert!(keeper.acquire(key("user"), &["lead", "gold"], Cost::ONE).await.unwrap().allowed);
+    let twice =
+        |news: &[&str]| news.iter().flat_map(|news| [news.to_string(), news.to_string()]).collect::<Vec<_>>();
+    assert_eq!(nervous.heard(), twice(&["no lead", "timeout Some(true)", "user fail_open"]));
+    flaky.down.store(false, Ordering::Relaxed);
+    assert!(keeper.acquire(key("user"), "gold", Cost::ONE).await.unwrap().allowed);
+    assert!(!keeper.acquire(key("user"), "gold", Cost::ONE).await.unwrap().allowed);
+    assert_eq!(nervous.heard(), twice(&["user within_quota", "user quota_exceeded"]));
+}

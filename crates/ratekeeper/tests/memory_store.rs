@@ -1,0 +1,268 @@
+//! The store in memory: bounded, flood-safe, exact under concurrency, and able to survive a restart.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use proptest::prelude::*;
+use ratekeeper::port::{Request, Store};
+use ratekeeper::store::{OnFull, SnapshotError};
+use ratekeeper::testkit::FakeClock;
+use ratekeeper::{
+    Cost, Decision, Key, MemoryStore, Nanos, Plan, Quota, Reason, Rules, StoreErrorKind, Timestamp,
+};
+
+const SECOND: Nanos = Nanos::from_secs(1);
+
+fn clock() -> FakeClock {
+    FakeClock::at(Timestamp::from_secs(1_761_884_055))
+}
+
+fn acquire(store: &MemoryStore, key: &str, quota: &Quota, cost: u64) -> Decision {
+    let key = Key::new(key).unwrap();
+    store.try_acquire(Request { key, rules: Rules::Quota(quota), cost: Cost::new(cost) }).unwrap()
+}
+
+fn quota(text: &str) -> Quota {
+    text.parse().unwrap()
+}
+
+/// Under a flood of new keys the answers to those that are already limited do not change, the flood is refused, and
+/// memory does not grow.
+#[test]
+fn a_flood_of_new_keys_changes_nothing_for_the_old_ones() {
+    for text in ["5/h", "5/h bucket", "5/h leaky", "5/h fixed", "5/h sliding", "5/h log"] {
+        let quota = quota(text);
+        let store = MemoryStore::builder().max_keys(100).clock(clock()).build();
+        for key in 0..100 {
+            assert_eq!(acquire(&store, &format!("old:{key}"), &quota, 3).remaining, 2, "{text}");
+        }
+        let before = store.statistics();
+        for key in 0..10_000 {
+            let decision = acquire(&store, &format!("new:{key}"), &quota, 1);
+            assert!(!decision.allowed && decision.reason == Reason::StoreFull, "{text}: {decision:?}");
+        }
+        let after = store.statistics();
+        assert_eq!((after.keys, after.refused, after.bytes), (100, 10_000, before.bytes), "{text}");
+        for key in 0..100 {
+            assert_eq!(acquire(&store, &format!("old:{key}"), &quota, 1).remaining, 1, "{text}");
+        }
+    }
+}
+
+/// What has expired makes room, wherever it lies, and only what has expired.
+#[test]
+fn only_what_equals_a_fresh_key_is_evicted() {
+    let clock = clock();
+    let store = MemoryStore::builder().max_keys(50).clock(clock.clone()).build();
+    let (short, long) = (quota("1/s"), quota("1/h"));
+    for key in 0..49 {
+        assert!(acquire(&store, &format!("long:{key}"), &long, 1).allowed);
+    }
+    assert!(acquire(&store, "short", &short, 1).allowed);
+    clock.advance(Nanos::from_nanos(999_999_999));
+    assert_eq!(acquire(&store, "new", &long, 1).reason, Reason::StoreFull);
+    clock.advance(Nanos::from_nanos(1));
+    assert!(acquire(&store, "new", &long, 1).allowed, "the short one has expired and makes room");
+    assert_eq!(acquire(&store, "another", &long, 1).reason, Reason::StoreFull);
+    for key in 0..49 {
+        assert!(!acquire(&store, &format!("long:{key}"), &long, 1).allowed, "no live state was lost");
+    }
+    assert_eq!((store.len(), store.statistics().expired), (50, 1));
+}
+
+/// Those who find the store full share one state under the same quota.
+#[test]
+fn the_overflow_is_shared() {
+    let store = MemoryStore::builder().max_keys(10).on_full(OnFull::Share).clock(clock()).build();
+    let quota = quota("4/h");
+    for key in 0..10 {
+        assert!(acquire(&store, &format!("old:{key}"), &quota, 4).allowed);
+    }
+    let remaining: Vec<u64> =
+        (0..4).map(|key| acquire(&store, &format!("new:{key}"), &quota, 1).remaining).collect();
+    assert_eq!(remaining, [3, 2, 1, 0]);
+    let denied = acquire(&store, "new:4", &quota, 1);
+    assert_eq!((denied.allowed, denied.reason), (false, Reason::QuotaExceeded));
+    assert!(!acquire(&store, "old:0", &quota, 1).allowed);
+}
+
+/// A plan whose second rule finds no room charges its first nothing.
+#[test]
+fn a_plan_gets_all_of_its_states_or_none() {
+    let clock = clock();
+    let store = MemoryStore::builder().max_keys(3).clock(clock.clone()).build();
+    let plan = Plan::parse("gold", "a=10/h; b=10/h bucket").unwrap();
+    let request = |key| Request { key: Key::new(key).unwrap(), rules: Rules::Plan(&plan), cost: Cost::ONE };
+    assert!(store.try_acquire(request("first")).unwrap().allowed);
+    assert_eq!(store.len(), 2);
+    let full = store.try_acquire(request("second")).unwrap();
+    assert_eq!((full.reason, store.len()), (Reason::StoreFull, 2));
+    assert_eq!(store.peek(request("second")).now().unwrap().unwrap().remaining, 10);
+}
+
+/// Peeking, refunding and resetting what is unknown creates nothing.
+#[test]
+fn reading_creates_nothing() {
+    let store = MemoryStore::builder().clock(clock()).build();
+    for text in ["5/h", "5/h bucket", "5/h leaky", "5/h fixed", "5/h sliding", "5/h log"] {
+        let quota = quota(text);
+        for cost in [0, 1, 9] {
+            let request = Request {
+                key: Key::new("nobody").unwrap(),
+                rules: Rules::Quota(&quota),
+                cost: Cost::new(cost),
+            };
+            store.peek(request).now().unwrap().unwrap();
+            store.refund(request).now().unwrap().unwrap();
+            assert_eq!(store.reset(request).now().unwrap().unwrap(), 0);
+        }
+        acquire(&store, "nobody", &quota, 0);
+        acquire(&store, "nobody", &quota, 6);
+        assert!(store.is_empty(), "{text}");
+    }
+}
+
+/// However many threads ask, exactly the quota is admitted.
+#[test]
+fn exact_under_concurrency() {
+    for text in ["1000/h", "1000/h bucket", "1000/h leaky", "1000/h fixed", "1000/h sliding", "1000/h log"] {
+        let store = MemoryStore::builder().max_keys(64).clock(clock()).build();
+        let quota = quota(text);
+        let admitted: Vec<AtomicU64> = (0..8).map(|_| AtomicU64::new(0)).collect();
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let (store, quota, admitted) = (&store, &quota, &admitted);
+                scope.spawn(move || {
+                    for turn in 0..6_000usize {
+                        let key = (turn * 7 + thread) % admitted.len();
+                        if acquire(store, &format!("key:{key}"), quota, 1).allowed {
+                            admitted[key].fetch_add(1, Ordering::Relaxed);
+                        }
+                    }
+                });
+            }
+        });
+        let admitted: Vec<u64> = admitted.into_iter().map(AtomicU64::into_inner).collect();
+        assert_eq!(admitted, [1_000; 8], "{text}");
+    }
+}
+
+/// Threads that insert, expire and evict at once never lose count of the places.
+#[test]
+fn the_places_add_up_under_concurrency() {
+    let clock = clock();
+    let store = MemoryStore::builder().max_keys(500).clock(clock.clone()).build();
+    let quota = quota("1/s");
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let (store, quota, clock) = (&store, &quota, &clock);
+            scope.spawn(move || {
+                for turn in 0..20_000 {
+                    acquire(store, &format!("{thread}:{turn}"), quota, 1);
+                    if turn % 400 == 0 {
+                        clock.advance(SECOND);
+                    }
+                }
+            });
+        }
+    });
+    assert!(store.len() <= 500);
+    clock.advance(SECOND);
+    store.sweep();
+    assert_eq!(store.len(), 0, "every state has expired, and every place is free again");
+    assert!(store.statistics().bytes < 64 * 1024, "and the memory is given back");
+}
+
+/// A batch is decided as one after another would be, also if a key comes twice.
+#[test]
+fn a_batch_decides_as_one_after_another() {
+    let (one, many) = (clock(), clock());
+    let (one, many) = (MemoryStore::builder().clock(one).build(), MemoryStore::builder().clock(many).build());
+    let (gcra, log) = (quota("3/h"), quota("2/h log"));
+    let names: Vec<String> = (0..50).map(|index| format!("key:{}", index * 7 % 11)).collect();
+    let requests: Vec<Request<'_>> = names
+        .iter()
+        .enumerate()
+        .map(|(index, name)| {
+            let rules = Rules::Quota(if index % 3 == 0 { &log } else { &gcra });
+            Request { key: Key::new(name).unwrap(), rules, cost: Cost::new(index as u64 % 3) }
+        })
+        .collect();
+    let expected: Vec<Decision> = requests.iter().map(|request| one.try_acquire(*request).unwrap()).collect();
+    let mut found = Vec::new();
+    many.acquire_many(&requests, &mut found).now().unwrap().unwrap();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn what_a_store_cannot_hold_is_refused() {
+    let store = MemoryStore::default();
+    let quota = Quota::concurrent(3).build().unwrap();
+    let request = Request { key: Key::new("key").unwrap(), rules: Rules::Quota(&quota), cost: Cost::ONE };
+    assert_eq!(store.try_acquire(request).unwrap_err().kind(), StoreErrorKind::Unsupported);
+    let plan = std::sync::Arc::new(Plan::parse("gold", "1/s").unwrap());
+    let twice = [plan.clone(), plan];
+    let request = Request { rules: Rules::Plans(&twice), ..request };
+    assert_eq!(store.try_acquire(request).unwrap_err().to_string(), "a request names each plan once");
+}
+
+/// A restored store answers as the one that was saved, but for what has expired since.
+#[test]
+fn a_snapshot_remembers() {
+    let clock = clock();
+    let store = MemoryStore::builder().clock(clock.clone()).build();
+    let texts = ["5/h", "5/h bucket", "5/h leaky", "5/h fixed", "5/h sliding", "5/h log"];
+    let plan = Plan::parse("gold", "a=5/h; b=7/h log").unwrap();
+    let request =
+        Request { key: Key::new("planned").unwrap(), rules: Rules::Plan(&plan), cost: Cost::new(2) };
+    assert!(store.try_acquire(request).unwrap().allowed);
+    for text in texts {
+        acquire(&store, "kept", &quota(text), 3);
+    }
+    acquire(&store, "short", &quota("1/s"), 1);
+    clock.advance(SECOND);
+    let snapshot = store.snapshot();
+    let restored = MemoryStore::builder().clock(clock.clone()).restore(&snapshot).unwrap();
+    assert_eq!(restored.len(), store.len() - 1, "all but the one that has expired");
+    for text in texts {
+        let expected = acquire(&store, "kept", &quota(text), 1);
+        assert_eq!(acquire(&restored, "kept", &quota(text), 1), expected, "{text}");
+    }
+    assert_eq!(restored.try_acquire(request).unwrap(), store.try_acquire(request).unwrap());
+}
+
+#[test]
+fn a_snapshot_that_is_not_whole_is_refused() {
+    let store = MemoryStore::builder().clock(clock()).build();
+    for key in 0..20 {
+        acquire(&store, &format!("key:{key}"), &quota("5/h"), 1);
+        acquire(&store, &format!("key:{key}"), &quota("5/h log"), 1);
+    }
+    let snapshot = store.snapshot();
+    let restore = |bytes: &[u8]| MemoryStore::builder().clock(clock()).restore(bytes).map(drop);
+    assert_eq!(restore(&snapshot), Ok(()));
+    assert_eq!(restore(b""), Err(SnapshotError::Truncated));
+    assert_eq!(restore(b"something else entirely"), Err(SnapshotError::Foreign));
+    for cut in 1..snapshot.len() {
+        assert!(restore(&snapshot[..cut]).is_err(), "cut to {cut} bytes");
+    }
+    for at in 0..snapshot.len() {
+        let mut damaged = snapshot.clone();
+        damaged[at] ^= 0x10;
+        assert!(restore(&damaged).is_err(), "byte {at} damaged");
+    }
+    let few = MemoryStore::builder().max_keys(10).clock(clock()).restore(&snapshot).map(drop);
+    assert_eq!(few, Err(SnapshotError::TooManyKeys { found: 40, max_keys: 10 }));
+}
+
+proptest! {
+    /// No bytes whatever make a restore panic or allocate without bound.
+    #[test]
+    fn restoring_anything_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        let mut framed = b"RKMEM\0\0\x01".to_vec();
+        framed.extend(&bytes);
+        prop_assert!(MemoryStore::builder().restore(&bytes).is_err());
+        prop_assert!(MemoryStore::builder().restore(&framed).is_err());
+    }
+}

@@ -1,0 +1,34 @@
+//! Every store passes the same suite.
+
+use ratekeeper::store::Hashing;
+use ratekeeper::testkit::conformance::{Bench, check};
+use ratekeeper::testkit::{FakeClock, MemoryValues};
+use ratekeeper::{CasStore, MemoryStore, Timestamp};
+
+fn clock() -> FakeClock {
+    FakeClock::at(Timestamp::from_nanos(1_761_884_055_342_794_596))
+}
+
+#[tokio::test]
+async fn the_store_in_memory_conforms() {
+    for hashing in [Hashing::Fold, Hashing::Sip] {
+        let clock = clock();
+        let store = MemoryStore::builder().clock(clock.clone()).hashing(hashing).build();
+        check(&Bench::new(&store, &clock)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_restored_store_conforms() {
+    let clock = clock();
+    let empty = MemoryStore::builder().clock(clock.clone()).build();
+    let store = MemoryStore::builder().clock(clock.clone()).restore(&empty.snapshot()).unwrap();
+    check(&Bench::new(&store, &clock)).await;
+}
+
+#[tokio::test]
+async fn the_compare_and_set_store_conforms() {
+    let clock = clock();
+    let store = CasStore::new(MemoryValues::new(clock.clone())).clock(clock.clone());
+    check(&Bench::new(&store, &clock).one_plan_at_a_time()).await;
+}

@@ -1,0 +1,4 @@
+//! Any bytes as the fields of a hash. What must hold is in `ratekeeper::testkit::fuzz`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| ratekeeper::testkit::fuzz::decode_binary(bytes));
