@@ -28,6 +28,7 @@
 //! algorithm/   the algorithms, pure                    state/                  their states, as text and as bytes
 //! port         what the engine asks of the world       clock                   the time in process
 //! store/       in memory; on any compare-and-set       keeper/                 the use case
+//! limiter/     what waits: first come, first served
 //! testkit/     to test your limits, and your stores    error                   what goes wrong in between
 //! ```
 //!
@@ -36,6 +37,7 @@
 //! | feature | gives |
 //! |---|---|
 //! | `tokio` (default) | waiting by tokio's timers |
+//! | `adaptive` | concurrency limits that find themselves |
 //! | `timezones` | calendar windows in named time zones; UTC is always there |
 //! | `testkit` | the fake clock, the reference model, the conformance suite |
 
@@ -46,6 +48,7 @@ mod decision;
 mod error;
 pub mod keeper;
 mod key;
+pub mod limiter;
 mod name;
 mod plan;
 pub mod port;
@@ -63,6 +66,7 @@ pub use decision::{Decision, Reason};
 pub use error::{StoreError, StoreErrorKind};
 pub use keeper::{Keeper, Registry, Ruling};
 pub use key::{Key, KeyError};
+pub use limiter::Limiter;
 pub use name::Name;
 pub use plan::{Plan, Rule, RuleId, Rules};
 pub use quota::{Quota, QuotaError};
