@@ -29,7 +29,8 @@
 //! port         what the engine asks of the world       clock                   the time in process
 //! store/       in memory; on any compare-and-set       keeper/                 the use case
 //! limiter/     what waits: first come, first served
-//! testkit/     to test your limits, and your stores    error                   what goes wrong in between
+//! limiter/     what waits in turn                      error                   what goes wrong in between
+//! testkit/     to test your limits, and your stores
 //! ```
 //!
 //! # Features
@@ -37,6 +38,7 @@
 //! | feature | gives |
 //! |---|---|
 //! | `tokio` (default) | waiting by tokio's timers |
+//! | `adaptive` | concurrency limits that find themselves |
 //! | `adaptive` | concurrency limits that find themselves |
 //! | `timezones` | calendar windows in named time zones; UTC is always there |
 //! | `testkit` | the fake clock, the reference model, the conformance suite |
@@ -73,3 +75,8 @@ pub use quota::{Quota, QuotaError};
 pub use state::State;
 pub use store::{CasStore, MemoryStore};
 pub use time::{Nanos, Timestamp};
+
+/// The README's examples are tests too.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
