@@ -72,7 +72,7 @@ impl RawSpin {
 
 /// Tells the processor that `value` will be read soon, where it knows how to be told.
 #[inline]
-pub(super) fn prefetch<T>(value: &T) {
+pub(super) fn prefetch<T: ?Sized>(value: &T) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a prefetch is a hint. It reads nothing that the program could see, writes nothing and cannot fault,
     // whatever the address; this one is that of a live reference. SSE, which has it, is part of x86-64.
