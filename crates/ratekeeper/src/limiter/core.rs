@@ -65,14 +65,22 @@ impl Core {
     #[inline]
     pub(crate) fn try_acquire(&self, cost: Cost) -> Decision {
         match self.try_fast(cost) {
-            Some(decision) => {
-                if !decision.allowed {
-                    self.rejected.fetch_add(1, Ordering::Relaxed);
-                }
-                decision
-            }
-            None => self.with(|desk, now, wakes| desk.try_acquire(cost, now, wakes)),
+            Some(decision) if decision.allowed => decision,
+            Some(decision) => self.count_rejected(decision),
+            None => self.try_at_desk(cost),
         }
+    }
+
+    #[cold]
+    fn count_rejected(&self, decision: Decision) -> Decision {
+        self.rejected.fetch_add(1, Ordering::Relaxed);
+        decision
+    }
+
+    // Out of line: inlined, the desk's registers would be saved on the fast path too.
+    #[inline(never)]
+    fn try_at_desk(&self, cost: Cost) -> Decision {
+        self.with(|desk, now, wakes| desk.try_acquire(cost, now, wakes))
     }
 
     /// Decides by the word, if the state is there. Refusals are not counted: whoever asks may go on to wait.
