@@ -1,6 +1,6 @@
 //! Rate limiting done right, once: the engine.
 //!
-//! A [`Quota`] says how much, an [algorithm](algorithm) decides, a [store](store) remembers, and a [`Keeper`] puts
+//! A [`Quota`] says how much, an [algorithm] decides, a [store] remembers, and a [`Keeper`] puts
 //! them together for keys and named [plans](Plan). The same question gets the same answer in process, through a
 //! middleware, over a wire and inside a Redis script.
 //!
