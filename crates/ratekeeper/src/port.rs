@@ -192,7 +192,7 @@ pub trait Plans: Send + Sync + Debug {
 
 /// Is told what happened. Whatever it does, a panic included, changes no decision.
 pub trait Observer: Send + Sync + Debug {
-    /// A request was decided.
+    /// A request to take was decided. Peeks, refunds and resets decide nothing.
     fn decided(&self, _request: &Request<'_>, _decision: &Decision) {}
 
     /// The store failed, and this is what the failure mode answered (`None`: the error itself).
