@@ -1,21 +1,22 @@
-//! What every transport asks: the store, and what to assume when a request leaves something out.
+//! What every transport asks: the keeper of plans, and what to assume when a request leaves something out.
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use ratekeeper::MemoryStore;
 use ratekeeper::port::Store;
+use ratekeeper::{Keeper, MemoryStore, Registry};
 
 use crate::meter::Metrics;
 
 /// The one engine behind all transports and all event loops.
 #[derive(Debug)]
 pub struct Engine {
-    store: Arc<dyn Store>,
-    /// The same store, if it lives in this process: only such a one can be counted and written to a file.
+    keeper: Keeper,
+    registry: Registry,
+    /// The keeper's store, if it lives in this process: only such a one can be counted and written to a file.
     memory: Option<Arc<MemoryStore>>,
     limits: Limits,
-    metrics: Arc<Metrics>,
+    metrics: Metrics,
     started: Instant,
 }
 
@@ -32,21 +33,32 @@ pub struct Limits {
 
 impl Engine {
     /// An engine over a store in this process.
-    pub fn in_memory(store: MemoryStore, limits: Limits) -> Self {
+    pub fn in_memory(store: MemoryStore, registry: Registry, limits: Limits) -> Self {
         let memory = Arc::new(store);
         Engine {
-            store: memory.clone(),
+            keeper: Keeper::from_arcs(memory.clone(), Arc::new(registry.clone())),
+            registry,
             memory: Some(memory),
             limits,
-            metrics: Arc::default(),
+            metrics: Metrics::default(),
             started: Instant::now(),
         }
     }
 
-    /// Where decisions are made.
+    /// Decides by plans.
+    pub fn keeper(&self) -> &Keeper {
+        &self.keeper
+    }
+
+    /// The plans there are.
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// Decides by quotas that come with their requests.
     #[inline]
     pub fn store(&self) -> &dyn Store {
-        &*self.store
+        self.keeper.store()
     }
 
     /// The store, if it lives in this process.

@@ -7,6 +7,7 @@
 
 mod abuse;
 mod clients;
+mod config;
 mod process;
 mod resp;
 mod support;
