@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use ratekeeper::keeper::KeeperError;
 use ratekeeper::port::Store;
-use ratekeeper::{Keeper, MemoryStore, Registry};
+use ratekeeper::{Keeper, Key, MemoryStore, Quota, Registry};
 
 use crate::meter::Metrics;
+use crate::tally::Tally;
 
 /// The one engine behind all transports and all event loops.
 #[derive(Debug)]
@@ -17,6 +19,7 @@ pub struct Engine {
     memory: Option<Arc<MemoryStore>>,
     limits: Limits,
     metrics: Metrics,
+    tally: Tally,
     started: Instant,
 }
 
@@ -35,12 +38,14 @@ impl Engine {
     /// An engine over a store in this process.
     pub fn in_memory(store: MemoryStore, registry: Registry, limits: Limits) -> Self {
         let memory = Arc::new(store);
+        let tally = Tally::default();
         Engine {
-            keeper: Keeper::from_arcs(memory.clone(), Arc::new(registry.clone())),
+            keeper: Keeper::from_arcs(memory.clone(), Arc::new(registry.clone())).observer(tally.clone()),
             registry,
             memory: Some(memory),
             limits,
             metrics: Metrics::default(),
+            tally,
             started: Instant::now(),
         }
     }
@@ -74,6 +79,33 @@ impl Engine {
     /// What was counted.
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
+    }
+
+    /// What the keeper's decisions were about.
+    pub fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// Forgets a key under these plans; without any, under all of them and under every quota that came with a
+    /// request. Tells how many states were forgotten.
+    pub async fn reset(&self, key: Key<'_>, plans: &[&str]) -> Result<u64, KeeperError> {
+        if !plans.is_empty() {
+            return self.keeper.reset(key, plans).await;
+        }
+        let mut forgotten = match Quota::throttle(1, 1, 1) {
+            // States of requests with a quota of their own do not tell quotas apart: any will find them.
+            Ok(any) => self.keeper.reset(key, &any).await?,
+            Err(_) => 0,
+        };
+        for plan in self.registry.all() {
+            match self.keeper.reset(key, plan.name().as_str()).await {
+                Ok(more) => forgotten += more,
+                // It was taken away a moment ago.
+                Err(KeeperError::UnknownPlan { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(forgotten)
     }
 
     /// Seconds since the start.

@@ -15,6 +15,8 @@ use crate::secret::Secret;
 pub struct Settings {
     /// Where the Redis protocol is spoken, if anywhere.
     pub resp: Option<Endpoint>,
+    /// Where HTTP is spoken, if anywhere.
+    pub http: Option<Endpoint>,
     /// Event loops.
     pub loops: usize,
     /// States that the store in memory may hold.

@@ -15,6 +15,7 @@ use crate::settings::{Bind, Endpoint, Settings};
 /// Loopback, unless somebody decides otherwise.
 const DEFAULT_HOST: &str = "127.0.0.1";
 const RESP_PORT: u16 = 6380;
+const HTTP_PORT: u16 = 8080;
 
 /// What flags (the environment is in them already) and file amount to.
 pub(super) fn settings(flags: &Flags, config: Option<&Config>) -> Result<Settings> {
@@ -23,7 +24,8 @@ pub(super) fn settings(flags: &Flags, config: Option<&Config>) -> Result<Setting
     check_store(flags, config, file)?;
     let cores = || available_parallelism().unwrap_or(NonZeroUsize::MIN);
     let resp = endpoint(flags, flags.resp, config, "resp", &file.transports.resp, RESP_PORT)?;
-    if resp.is_none() {
+    let http = endpoint(flags, flags.http, config, "http", &file.transports.http, HTTP_PORT)?;
+    if resp.is_none() && http.is_none() {
         bail!("every transport is off; leave one on, for instance --resp 127.0.0.1:{RESP_PORT}");
     }
     let limits = Limits {
@@ -38,6 +40,7 @@ pub(super) fn settings(flags: &Flags, config: Option<&Config>) -> Result<Setting
     };
     Ok(Settings {
         resp,
+        http,
         loops: flags.loops.or(file.server.loops).unwrap_or_else(cores).get(),
         max_keys: flags
             .max_keys
@@ -139,7 +142,7 @@ mod tests {
                 .contains("a.toml: [transports.resp] host")
         );
         assert!(error(&none, "[server]\nauth_token = \"\"\n").starts_with("--auth-token: empty"));
-        let flags = Flags { resp: Some(Bind::Off), ..Flags::default() };
+        let flags = Flags { resp: Some(Bind::Off), http: Some(Bind::Off), ..Flags::default() };
         assert!(error(&flags, "").starts_with("every transport is off"));
     }
 

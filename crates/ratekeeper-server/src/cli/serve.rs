@@ -24,6 +24,9 @@ pub(super) struct Flags {
     /// Where to speak the Redis protocol [default: 127.0.0.1:6380].
     #[arg(long, value_name = "ADDR|off", env = "RATEKEEPER_RESP")]
     pub(super) resp: Option<Bind>,
+    /// Where to speak HTTP [default: 127.0.0.1:8080].
+    #[arg(long, value_name = "ADDR|off", env = "RATEKEEPER_HTTP")]
+    pub(super) http: Option<Bind>,
     /// Where state lives: `memory` [default: memory].
     #[arg(long, value_name = "STORE", env = "RATEKEEPER_STORE")]
     pub(super) store: Option<String>,

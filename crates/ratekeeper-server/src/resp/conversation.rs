@@ -29,6 +29,7 @@ pub(super) struct Conversation {
     resp: Arc<Resp>,
     parser: Parser,
     session: Session,
+    answered: bool,
 }
 
 /// How an attempt to answer ended.
@@ -53,12 +54,17 @@ enum Asked {
 impl Conversation {
     pub(super) fn new(resp: Arc<Resp>, id: u64) -> Self {
         let session = Session::new(id, resp.secret.is_some());
-        Conversation { resp, parser: Parser::default(), session }
+        Conversation { resp, parser: Parser::default(), session, answered: false }
     }
 
     /// True while a command is incomplete.
     pub(super) fn is_midway(&self) -> bool {
         self.parser.is_midway()
+    }
+
+    /// True if a command was completed since the last time of asking.
+    pub(super) fn has_answered(&mut self) -> bool {
+        std::mem::take(&mut self.answered)
     }
 
     /// Answers the commands in the buffer.
@@ -69,6 +75,7 @@ impl Conversation {
             }
             match self.parser.step(buffers.unread()) {
                 Step::Command(len) => {
+                    self.answered = true;
                     let quits = self.command(buffers).await;
                     buffers.consume(len);
                     if quits {

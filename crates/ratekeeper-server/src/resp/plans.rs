@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use ratekeeper::keeper::{HeldTo, KeeperError};
-use ratekeeper::{Cost, Key, Quota, Ruling};
+use ratekeeper::{Cost, Key, Ruling};
 
 use super::Resp;
 use super::number::integer;
@@ -28,9 +28,11 @@ struct Ask<'a> {
 /// Answers the arguments after the command's name.
 pub(super) async fn answer(resp: &Resp, verb: Verb, args: &[&[u8]], reply: &mut Reply<'_>) {
     let result = match Ask::parse(verb, args) {
-        Ok(ask) if verb == Verb::Reset => reset(resp, &ask).await.map(|forgotten| {
-            reply.integer(saturated(forgotten));
-        }),
+        Ok(ask) if verb == Verb::Reset => {
+            resp.engine.reset(ask.key, &ask.plans).await.map_err(message).map(|forgotten| {
+                reply.integer(saturated(forgotten));
+            })
+        }
         Ok(ask) => decide(resp, verb, &ask).await.map(|ruling| write(&ruling, reply)),
         Err(message) => Err(message),
     };
@@ -55,26 +57,6 @@ async fn decide(resp: &Resp, verb: Verb, ask: &Ask<'_>) -> Result<Ruling, String
     let ruling = ruling.map_err(message)?;
     resp.meter.decided(ruling.allowed.into(), (!ruling.allowed).into(), began.elapsed());
     Ok(ruling)
-}
-
-/// Without plans, under all of them, and under the quotas that came with requests.
-async fn reset(resp: &Resp, ask: &Ask<'_>) -> Result<u64, String> {
-    let keeper = resp.engine.keeper();
-    if let [_, ..] = ask.plans.as_slice() {
-        return keeper.reset(ask.key, ask.plans.as_slice()).await.map_err(message);
-    }
-    // States of requests with a quota of their own do not tell quotas apart: any will find them.
-    let any = Quota::throttle(1, 1, 1).map_err(|error| error.to_string())?;
-    let mut forgotten = keeper.reset(ask.key, &any).await.map_err(message)?;
-    for plan in resp.engine.registry().all() {
-        match keeper.reset(ask.key, plan.name().as_str()).await {
-            Ok(more) => forgotten += more,
-            // It was taken away a moment ago.
-            Err(KeeperError::UnknownPlan { .. }) => {}
-            Err(error) => return Err(message(error)),
-        }
-    }
-    Ok(forgotten)
 }
 
 fn message(error: KeeperError) -> String {

@@ -31,6 +31,7 @@ pub use connection::Places;
 pub(crate) use transport::{Serving, Transport};
 
 use crate::engine::Engine;
+use crate::http::{self, Http};
 use crate::reload::Reload;
 use crate::resp::{self, Resp};
 use crate::settings::{Endpoint, Settings};
@@ -38,7 +39,9 @@ use event_loop::Post;
 use signals::Signals;
 use stop::Stop;
 
-/// How long a stop waits for what is in flight.
+/// How long after a stop a silent client is still listened to: what it sent before may be on its way.
+pub(crate) const IN_FLIGHT: Duration = Duration::from_millis(100);
+/// How long a stop waits for everything that was begun.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// Serves until the process is told to stop.
@@ -58,6 +61,16 @@ pub fn serve(settings: &Settings, engine: &Arc<Engine>, reload: Option<Reload>) 
             Arc::new(Resp::new(Arc::clone(engine), Arc::clone(&places), secret)) as Arc<dyn Transport>
         };
         bound.push((resp::NAME, post(endpoint, resp::NAME, &places, &mut loops, make)?));
+        engine.metrics().watch(resp::NAME, &places);
+    }
+    if let Some(endpoint) = &settings.http {
+        let places = Places::new(endpoint.max_connections);
+        let make = || {
+            let secret = settings.secret.clone();
+            Arc::new(Http::new(Arc::clone(engine), secret)) as Arc<dyn Transport>
+        };
+        bound.push((http::NAME, post(endpoint, http::NAME, &places, &mut loops, make)?));
+        engine.metrics().watch(http::NAME, &places);
     }
     let stop = Arc::new(Stop::default());
     let threads = start(loops, &stop)?;

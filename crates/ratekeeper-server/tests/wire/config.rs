@@ -7,6 +7,8 @@ use crate::support::{Folder, Server, eventually, ratekeeper};
 const FILE: &str = r#"
 [transports.resp]
 port = 0
+[transports.http]
+port = 0
 [limits]
 default_burst = 10
 default_rate = 100
@@ -121,7 +123,7 @@ fn state_outlives_a_restart() {
 
 #[test]
 fn logs_are_objects_if_asked_and_an_open_port_is_warned_about() {
-    let mut command = ratekeeper(&["serve", "--resp", "0.0.0.0:0", "--log-format", "json"]);
+    let mut command = ratekeeper(&["serve", "--resp", "0.0.0.0:0", "--http", "off", "--log-format", "json"]);
     let server = Server::spawn(&mut command);
     let line = server.await_log("without --auth-token");
     let object: serde_json::Value = serde_json::from_str(&line).unwrap();

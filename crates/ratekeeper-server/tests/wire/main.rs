@@ -8,6 +8,7 @@
 mod abuse;
 mod clients;
 mod config;
+mod http;
 mod process;
 mod resp;
 mod support;

@@ -39,7 +39,8 @@ impl Server {
 
     /// A server with more flags; two loops, so that nothing is true only because there is one.
     pub(crate) fn with(flags: &[&str]) -> Self {
-        let mut command = ratekeeper(&["serve", "--resp", "127.0.0.1:0", "--loops", "2"]);
+        let mut command =
+            ratekeeper(&["serve", "--resp", "127.0.0.1:0", "--http", "127.0.0.1:0", "--loops", "2"]);
         Self::spawn(command.args(flags))
     }
 
