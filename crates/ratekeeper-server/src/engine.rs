@@ -1,21 +1,25 @@
-//! What every transport asks: the store, and what to assume when a request leaves something out.
+//! What every transport asks: the keeper of plans, and what to assume when a request leaves something out.
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use ratekeeper::MemoryStore;
+use ratekeeper::keeper::KeeperError;
 use ratekeeper::port::Store;
+use ratekeeper::{Keeper, Key, MemoryStore, Quota, Registry};
 
 use crate::meter::Metrics;
+use crate::tally::Tally;
 
 /// The one engine behind all transports and all event loops.
 #[derive(Debug)]
 pub struct Engine {
-    store: Arc<dyn Store>,
-    /// The same store, if it lives in this process: only such a one can be counted and written to a file.
+    keeper: Keeper,
+    registry: Registry,
+    /// The keeper's store, if it lives in this process: only such a one can be counted and written to a file.
     memory: Option<Arc<MemoryStore>>,
     limits: Limits,
-    metrics: Arc<Metrics>,
+    metrics: Metrics,
+    tally: Tally,
     started: Instant,
 }
 
@@ -32,21 +36,34 @@ pub struct Limits {
 
 impl Engine {
     /// An engine over a store in this process.
-    pub fn in_memory(store: MemoryStore, limits: Limits) -> Self {
+    pub fn in_memory(store: MemoryStore, registry: Registry, limits: Limits) -> Self {
         let memory = Arc::new(store);
+        let tally = Tally::default();
         Engine {
-            store: memory.clone(),
+            keeper: Keeper::from_arcs(memory.clone(), Arc::new(registry.clone())).observer(tally.clone()),
+            registry,
             memory: Some(memory),
             limits,
-            metrics: Arc::default(),
+            metrics: Metrics::default(),
+            tally,
             started: Instant::now(),
         }
     }
 
-    /// Where decisions are made.
+    /// Decides by plans.
+    pub fn keeper(&self) -> &Keeper {
+        &self.keeper
+    }
+
+    /// The plans there are.
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// Decides by quotas that come with their requests.
     #[inline]
     pub fn store(&self) -> &dyn Store {
-        &*self.store
+        self.keeper.store()
     }
 
     /// The store, if it lives in this process.
@@ -62,6 +79,33 @@ impl Engine {
     /// What was counted.
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
+    }
+
+    /// What the keeper's decisions were about.
+    pub fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// Forgets a key under these plans; without any, under all of them and under every quota that came with a
+    /// request. Tells how many states were forgotten.
+    pub async fn reset(&self, key: Key<'_>, plans: &[&str]) -> Result<u64, KeeperError> {
+        if !plans.is_empty() {
+            return self.keeper.reset(key, plans).await;
+        }
+        let mut forgotten = match Quota::throttle(1, 1, 1) {
+            // States of requests with a quota of their own do not tell quotas apart: any will find them.
+            Ok(any) => self.keeper.reset(key, &any).await?,
+            Err(_) => 0,
+        };
+        for plan in self.registry.all() {
+            match self.keeper.reset(key, plan.name().as_str()).await {
+                Ok(more) => forgotten += more,
+                // It was taken away a moment ago.
+                Err(KeeperError::UnknownPlan { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(forgotten)
     }
 
     /// Seconds since the start.

@@ -5,19 +5,25 @@
 //!
 //! # Layout
 //!
-//! - [`cli`]: the command line; [`settings`]: what it amounts to; [`log`]: what is written to standard error
-//! - [`engine`]: what every transport asks; [`meter`]: what is counted
+//! - [`cli`]: the command line; [`config`]: the file; [`settings`]: what both amount to; [`log`]: what is said
+//! - [`reload`]: plans that change; [`snapshot`]: state across a restart
+//! - [`engine`]: what every transport asks; [`meter`], [`tally`]: what is counted
 //! - [`server`]: event loops, listeners, bounds, stopping: once, for all transports
-//! - [`resp`]: the Redis protocol
+//! - [`resp`]: the Redis protocol; [`http`]: HTTP and JSON
 //! - [`secret`]: what clients must know
 
 #![forbid(unsafe_code)]
 
 pub mod cli;
+pub mod config;
 pub mod engine;
+pub mod http;
 pub mod log;
 pub mod meter;
+pub mod reload;
 pub mod resp;
 pub mod secret;
 pub mod server;
 pub mod settings;
+pub mod snapshot;
+pub mod tally;

@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::server::Places;
+
 /// Upper bounds of the buckets of `ratekeeper_decision_seconds`, in nanoseconds.
 pub const BUCKETS: [u64; 12] = [
     250,
@@ -90,6 +92,7 @@ fn add(counter: &AtomicU64, count: u64) {
 #[derive(Debug, Default)]
 pub struct Metrics {
     meters: Mutex<Vec<(&'static str, Arc<Meter>)>>,
+    places: Mutex<Vec<(&'static str, Arc<Places>)>>,
 }
 
 impl Metrics {
@@ -98,6 +101,20 @@ impl Metrics {
         let meter = Arc::new(Meter::default());
         self.lock().push((transport, Arc::clone(&meter)));
         meter
+    }
+
+    /// Has the connections of a transport counted.
+    pub fn watch(&self, transport: &'static str, places: &Arc<Places>) {
+        self.lock_places().push((transport, Arc::clone(places)));
+    }
+
+    /// The connections of each transport.
+    pub fn places(&self) -> Vec<(&'static str, Arc<Places>)> {
+        self.lock_places().clone()
+    }
+
+    fn lock_places(&self) -> std::sync::MutexGuard<'_, Vec<(&'static str, Arc<Places>)>> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The sum over all event loops, transport by transport, in the order in which they were started.

@@ -4,7 +4,10 @@ use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 
+use std::path::PathBuf;
+
 use crate::engine::Limits;
+use crate::log::{Format, Level};
 use crate::secret::Secret;
 
 /// Everything that `serve` needs to know.
@@ -12,6 +15,8 @@ use crate::secret::Secret;
 pub struct Settings {
     /// Where the Redis protocol is spoken, if anywhere.
     pub resp: Option<Endpoint>,
+    /// Where HTTP is spoken, if anywhere.
+    pub http: Option<Endpoint>,
     /// Event loops.
     pub loops: usize,
     /// States that the store in memory may hold.
@@ -20,6 +25,12 @@ pub struct Settings {
     pub limits: Limits,
     /// What clients must know, if anything.
     pub secret: Option<Secret>,
+    /// Where state is written on stop, and read from on start.
+    pub snapshot: Option<PathBuf>,
+    /// How much is logged.
+    pub log_level: Level,
+    /// In which form.
+    pub log_format: Format,
 }
 
 /// Where a transport listens, and for how many.

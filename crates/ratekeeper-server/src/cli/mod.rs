@@ -1,5 +1,6 @@
 //! The command line.
 
+mod layers;
 mod serve;
 
 use std::process::ExitCode;

@@ -1,81 +1,76 @@
 //! `ratekeeper serve`.
 
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::thread::available_parallelism;
 
 use anyhow::Result;
-use clap::{Args, ValueEnum};
-use ratekeeper::MemoryStore;
-use ratekeeper::store::MemoryStoreBuilder;
+use clap::Args;
+use ratekeeper::{MemoryStore, Registry};
 
-use crate::engine::{Engine, Limits};
-use crate::secret::Secret;
-use crate::server;
-use crate::settings::{Bind, Endpoint, Settings};
+use crate::config::Config;
+use crate::engine::Engine;
+use crate::log::{self, Format, Level};
+use crate::reload::Reload;
+use crate::settings::Bind;
+use crate::{server, snapshot};
 
-/// Where the Redis protocol is spoken unless said otherwise.
-const DEFAULT_RESP: &str = "127.0.0.1:6380";
-
-/// The flags of `serve`; each has a twin in the environment.
-#[derive(Debug, Args)]
+/// The flags of `serve`; each has a twin in the environment, and both come before the file.
+#[derive(Debug, Default, Args)]
 pub(super) struct Flags {
+    /// A file of settings and plans. Plans are read again when it changes, and on SIGHUP.
+    #[arg(long, value_name = "FILE", env = "RATEKEEPER_CONFIG")]
+    pub(super) config: Option<PathBuf>,
     /// Where to speak the Redis protocol [default: 127.0.0.1:6380].
     #[arg(long, value_name = "ADDR|off", env = "RATEKEEPER_RESP")]
-    resp: Option<Bind>,
-    /// Where state lives.
+    pub(super) resp: Option<Bind>,
+    /// Where to speak HTTP [default: 127.0.0.1:8080].
+    #[arg(long, value_name = "ADDR|off", env = "RATEKEEPER_HTTP")]
+    pub(super) http: Option<Bind>,
+    /// Where state lives: `memory` [default: memory].
     #[arg(long, value_name = "STORE", env = "RATEKEEPER_STORE")]
-    store: Option<StoreKind>,
+    pub(super) store: Option<String>,
     /// States that the store in memory may hold [default: 1000000].
     #[arg(long, value_name = "N", env = "RATEKEEPER_MAX_KEYS")]
-    max_keys: Option<NonZeroUsize>,
+    pub(super) max_keys: Option<NonZeroUsize>,
+    /// Write state to this file on stop, and read it on start.
+    #[arg(long, value_name = "FILE", env = "RATEKEEPER_SNAPSHOT")]
+    pub(super) snapshot: Option<PathBuf>,
     /// Connections at once, for each transport [default: 20000].
     #[arg(long, value_name = "N", env = "RATEKEEPER_MAX_CONNECTIONS")]
-    max_connections: Option<NonZeroUsize>,
+    pub(super) max_connections: Option<NonZeroUsize>,
     /// Close connections that are silent for so long; 0 for never [default: 0].
     #[arg(long, value_name = "SECONDS", env = "RATEKEEPER_IDLE_TIMEOUT")]
-    idle_timeout: Option<u32>,
+    pub(super) idle_timeout: Option<u32>,
     /// Event loops [default: one for each core].
     #[arg(long, value_name = "N", env = "RATEKEEPER_LOOPS")]
-    loops: Option<NonZeroUsize>,
-    /// What clients must send with AUTH before anything else.
+    pub(super) loops: Option<NonZeroUsize>,
+    /// What clients must send (AUTH, or a bearer token) before anything else.
     #[arg(long, value_name = "TOKEN", env = "RATEKEEPER_AUTH_TOKEN", hide_env_values = true)]
-    auth_token: Option<String>,
-}
-
-/// Where state lives.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum StoreKind {
-    /// In this process.
-    Memory,
+    pub(super) auth_token: Option<String>,
+    /// How much is logged [default: info].
+    #[arg(long, value_name = "LEVEL", env = "RATEKEEPER_LOG_LEVEL")]
+    pub(super) log_level: Option<Level>,
+    /// In which form [default: text].
+    #[arg(long, value_name = "FORMAT", env = "RATEKEEPER_LOG_FORMAT")]
+    pub(super) log_format: Option<Format>,
 }
 
 pub(super) fn run(flags: &Flags) -> Result<()> {
-    let settings = settings(flags)?;
-    crate::log::start();
-    let store = MemoryStore::builder().max_keys(settings.max_keys).build();
-    let engine = Arc::new(Engine::in_memory(store, settings.limits));
-    server::serve(&settings, &engine)
-}
-
-fn settings(flags: &Flags) -> Result<Settings> {
-    let (Some(StoreKind::Memory) | None) = flags.store;
-    let max_connections = flags.max_connections.map_or(Endpoint::DEFAULT_MAX_CONNECTIONS, NonZeroUsize::get);
-    let idle_timeout = flags.idle_timeout.unwrap_or(0);
-    let bind = match flags.resp {
-        Some(bind) => bind,
-        None => DEFAULT_RESP.parse()?,
+    let config = flags.config.as_deref().map(Config::read).transpose()?;
+    let settings = super::layers::settings(flags, config.as_ref())?;
+    let registry = Registry::new(config.as_ref().map(Config::plans).transpose()?.unwrap_or_default());
+    log::start(settings.log_level, settings.log_format);
+    let builder = MemoryStore::builder().max_keys(settings.max_keys);
+    let store = match &settings.snapshot {
+        Some(path) => snapshot::restore(builder, path)?,
+        None => builder.build(),
     };
-    let resp = match bind {
-        Bind::Off => None,
-        Bind::At(address) => Some(Endpoint { address, max_connections, idle_timeout }),
-    };
-    let cores = available_parallelism().map_or(1, NonZeroUsize::get);
-    Ok(Settings {
-        resp,
-        loops: flags.loops.map_or(cores, NonZeroUsize::get),
-        max_keys: flags.max_keys.map_or(MemoryStoreBuilder::DEFAULT_MAX_KEYS, NonZeroUsize::get),
-        limits: Limits::default(),
-        secret: flags.auth_token.as_deref().and_then(Secret::new),
-    })
+    let reload = config.map(|config| Reload::new(config.path(), registry.clone()));
+    let engine = Arc::new(Engine::in_memory(store, registry, settings.limits));
+    server::serve(&settings, &engine, reload)?;
+    if let (Some(path), Some(store)) = (&settings.snapshot, engine.memory()) {
+        snapshot::write(store, path)?;
+    }
+    Ok(())
 }

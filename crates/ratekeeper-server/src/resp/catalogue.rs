@@ -1,5 +1,6 @@
 //! The commands there are: for dispatch, and for clients who ask with `COMMAND`.
 
+use super::plans::Verb;
 use super::reply::Reply;
 
 /// What a client can ask for.
@@ -7,6 +8,7 @@ use super::reply::Reply;
 pub(super) enum Command {
     Throttle,
     ClThrottle,
+    Plans(Verb),
     Ping,
     Echo,
     Quit,
@@ -55,6 +57,22 @@ pub(super) const COMMANDS: &[Entry] = &[
         true,
         "THROTTLE with the arguments and answers of redis-cell",
     ),
+    entry(
+        "acquire",
+        Command::Plans(Verb::Acquire),
+        -3,
+        true,
+        "Takes from plans: key plan [plan ...] [COST n]",
+    ),
+    entry("peek", Command::Plans(Verb::Peek), -3, true, "What ACQUIRE would answer; takes nothing"),
+    entry(
+        "refund",
+        Command::Plans(Verb::Refund),
+        -3,
+        true,
+        "Gives back to plans: key plan [plan ...] [COST n]",
+    ),
+    entry("reset", Command::Plans(Verb::Reset), -2, true, "Forgets a key: key [plan ...]"),
     entry("ping", Command::Ping, -1, false, "Answers PONG, or the message"),
     entry("echo", Command::Echo, 2, false, "Answers the message"),
     entry("quit", Command::Quit, -1, false, "Closes the connection"),

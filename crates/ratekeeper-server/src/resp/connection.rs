@@ -13,11 +13,13 @@ use tokio::time::timeout;
 use super::Resp;
 use super::buffers::Buffers;
 use super::conversation::{Conversation, Progress};
-use crate::server::Connection;
+use crate::server::{Connection, IN_FLIGHT};
 
-/// How long, and for how many bytes, a client that did not follow the protocol is listened to, so that it has read
-/// why the connection ends before the end resets it.
+/// How long, and for how many bytes, a client is listened to after the last reply, so that it has read that before
+/// unread bytes of its own reset the connection.
 const FAREWELL: Duration = Duration::from_secs(1);
+/// The same, when it is the server who leaves.
+const STOPPING_FAREWELL: Duration = Duration::from_millis(200);
 const FAREWELL_BYTES: usize = 1024 * 1024;
 
 /// Serves one client until it leaves, breaks the protocol, or the server stops.
@@ -50,17 +52,26 @@ impl Client<'_> {
                     let _ = bell.as_mut().poll(context);
                 }
                 match self.poll_read(context) {
-                    // What came before the stop was read before this.
-                    Poll::Pending if stop.is_raised() => Poll::Ready(Ok(0)),
-                    read => read,
+                    Poll::Pending if stop.is_raised() => Poll::Ready(None),
+                    polled => polled.map(Some),
                 }
             });
-            if read.await? == 0 {
+            let read = match read.await {
+                Some(read) => read?,
+                None => match self.last_read().await {
+                    Some(read) => read?,
+                    None => {
+                        self.close().await?;
+                        return self.farewell(STOPPING_FAREWELL).await;
+                    }
+                },
+            };
+            if read == 0 {
                 return Ok(());
             }
             while let Some(mut buffers) = self.lent.take() {
                 let progress = self.conversation.answer(&mut buffers).await;
-                self.connection.seen(self.conversation.is_midway());
+                self.report();
                 self.lent = Some(buffers);
                 self.flush().await?;
                 match progress {
@@ -69,11 +80,17 @@ impl Client<'_> {
                     Progress::Quit => return self.close().await,
                     Progress::Broken => {
                         self.close().await?;
-                        return self.farewell().await;
+                        return self.farewell(FAREWELL).await;
                     }
                 }
             }
         }
+    }
+
+    /// Reads what was sent before the stop and has not arrived yet. In a box, because few ever need it.
+    async fn last_read(&mut self) -> Option<io::Result<usize>> {
+        let read = std::future::poll_fn(|context| self.poll_read(context));
+        Box::pin(timeout(IN_FLIGHT, read)).await.ok()
     }
 
     /// Reads some bytes, into buffers that are given back if there are none.
@@ -113,21 +130,24 @@ impl Client<'_> {
                 // It may take long, so only what is owed is kept.
                 let rest = buffers.output[sent..].to_vec();
                 self.park();
-                self.connection.seen(true);
+                self.connection.owes();
                 let mut sent = 0;
-                let mut before = 0;
-                std::future::poll_fn(|context| {
-                    let polled = poll_send(&mut self.socket, context, &rest, &mut sent);
-                    if sent > before {
-                        before = sent;
-                        self.connection.seen(true);
-                    }
-                    polled
-                })
-                .await?;
-                self.connection.seen(self.conversation.is_midway());
+                std::future::poll_fn(|context| poll_send(&mut self.socket, context, &rest, &mut sent))
+                    .await?;
+                self.connection.settled();
+                self.report();
                 Ok(())
             }
+        }
+    }
+
+    /// Tells the server whose turn it is.
+    fn report(&mut self) {
+        if self.conversation.has_answered() {
+            self.connection.settled();
+        }
+        if self.conversation.is_midway() {
+            self.connection.owes();
         }
     }
 
@@ -148,8 +168,8 @@ impl Client<'_> {
         std::future::poll_fn(|context| Pin::new(&mut self.socket).poll_shutdown(context)).await
     }
 
-    /// Lets the client read why, before unread bytes make the kernel reset the connection.
-    async fn farewell(&mut self) -> io::Result<()> {
+    /// Lets the client read the last reply, before unread bytes make the kernel reset the connection.
+    async fn farewell(&mut self, patience: Duration) -> io::Result<()> {
         let mut heard = 0;
         let listen = std::future::poll_fn(|context| {
             while heard < FAREWELL_BYTES {
@@ -163,7 +183,7 @@ impl Client<'_> {
             }
             Poll::Ready(Ok(()))
         });
-        timeout(FAREWELL, listen).await.unwrap_or(Ok(()))
+        timeout(patience, listen).await.unwrap_or(Ok(()))
     }
 }
 

@@ -12,10 +12,11 @@ use ratekeeper::{Cost, Decision, Key, Quota, Rules, StoreError};
 use super::buffers::{Buffers, Waiting};
 use super::catalogue::{self, Command, Entry};
 use super::frame::{Args, MAX_ARGS, Parser, Step};
+use super::plans::Verb;
 use super::reply::{Reply, escaped};
 use super::session::Session;
 use super::throttle::{Amount, Dialect};
-use super::{Resp, info, session};
+use super::{Resp, info, plans, session};
 
 /// Replies that are gathered before they are sent.
 const HIGH_WATER: usize = 16 * 1024;
@@ -28,6 +29,7 @@ pub(super) struct Conversation {
     resp: Arc<Resp>,
     parser: Parser,
     session: Session,
+    answered: bool,
 }
 
 /// How an attempt to answer ended.
@@ -43,15 +45,26 @@ pub(super) enum Progress {
     Broken,
 }
 
+/// A throttle that was understood.
+enum Asked {
+    Take(Waiting),
+    Refund(Waiting),
+}
+
 impl Conversation {
     pub(super) fn new(resp: Arc<Resp>, id: u64) -> Self {
         let session = Session::new(id, resp.secret.is_some());
-        Conversation { resp, parser: Parser::default(), session }
+        Conversation { resp, parser: Parser::default(), session, answered: false }
     }
 
     /// True while a command is incomplete.
     pub(super) fn is_midway(&self) -> bool {
         self.parser.is_midway()
+    }
+
+    /// True if a command was completed since the last time of asking.
+    pub(super) fn has_answered(&mut self) -> bool {
+        std::mem::take(&mut self.answered)
     }
 
     /// Answers the commands in the buffer.
@@ -62,6 +75,7 @@ impl Conversation {
             }
             match self.parser.step(buffers.unread()) {
                 Step::Command(len) => {
+                    self.answered = true;
                     let quits = self.command(buffers).await;
                     buffers.consume(len);
                     if quits {
@@ -97,23 +111,16 @@ impl Conversation {
         if let Some(dialect) = dialect
             && self.session.authenticated
         {
-            let mut words = [&[][..]; MAX_ARGS];
-            let words = spread(args, input, base, &mut words);
-            match dialect.parse(&words[1..], self.resp.engine.limits()) {
-                Ok((_, ask)) => {
-                    let (key, quota) = (args.range(1, base), ask.quota);
-                    match ask.amount {
-                        Amount::Take(cost) => {
-                            buffers.waiting.push(Waiting { key, quota, cost, dialect });
-                            if buffers.waiting.len() >= MAX_BATCH {
-                                self.decide(buffers).await;
-                            }
-                        }
-                        Amount::Refund(cost) => {
-                            self.decide(buffers).await;
-                            self.refund(buffers, &Waiting { key, quota, cost, dialect }).await;
-                        }
+            match self.throttle(dialect, buffers) {
+                Ok(Asked::Take(waiting)) => {
+                    buffers.waiting.push(waiting);
+                    if buffers.waiting.len() >= MAX_BATCH {
+                        self.decide(buffers).await;
                     }
+                }
+                Ok(Asked::Refund(waiting)) => {
+                    self.decide(buffers).await;
+                    Box::pin(self.refund(buffers, waiting)).await;
                 }
                 Err(message) => {
                     self.resp.meter.failed();
@@ -124,7 +131,39 @@ impl Conversation {
             return false;
         }
         self.decide(buffers).await;
+        if let Some(entry) = entry
+            && let Command::Plans(verb) = entry.command()
+            && entry.takes(args.len())
+            && self.session.authenticated
+        {
+            // In a box: what is kept across this wait would otherwise be room in every idle connection.
+            Box::pin(self.plans(verb, buffers)).await;
+            return false;
+        }
         self.other(entry, buffers)
+    }
+
+    /// Understands a throttle, without waiting for anything: what it needs for that is not kept.
+    #[inline]
+    fn throttle(&self, dialect: Dialect, buffers: &Buffers) -> Result<Asked, String> {
+        let (args, base) = (self.parser.args(), buffers.start());
+        let mut words = [&[][..]; MAX_ARGS];
+        let words = spread(args, buffers.input(), base, &mut words);
+        let (_, ask) = dialect.parse(&words[1..], self.resp.engine.limits())?;
+        let (key, quota) = (args.range(1, base), ask.quota);
+        Ok(match ask.amount {
+            Amount::Take(cost) => Asked::Take(Waiting { key, quota, cost, dialect }),
+            Amount::Refund(cost) => Asked::Refund(Waiting { key, quota, cost, dialect }),
+        })
+    }
+
+    /// A request by the names of plans.
+    async fn plans(&self, verb: Verb, buffers: &mut Buffers) {
+        let mut out = std::mem::take(&mut buffers.output);
+        let mut words = [&[][..]; MAX_ARGS];
+        let words = spread(self.parser.args(), buffers.input(), buffers.start(), &mut words);
+        plans::answer(&self.resp, verb, &words[1..], &mut self.reply(&mut out)).await;
+        buffers.output = out;
     }
 
     /// Everything that is not about a quota.
@@ -141,7 +180,7 @@ impl Conversation {
 
     /// Decides what waits, and answers it.
     #[inline]
-    async fn decide(&mut self, buffers: &mut Buffers) {
+    async fn decide(&self, buffers: &mut Buffers) {
         if buffers.waiting.is_empty() {
             return;
         }
@@ -191,7 +230,7 @@ impl Conversation {
 
     #[cold]
     #[inline(never)]
-    async fn refund(&mut self, buffers: &mut Buffers, waiting: &Waiting) {
+    async fn refund(&self, buffers: &mut Buffers, waiting: Waiting) {
         let key = &buffers.input()[waiting.key.clone()];
         let Some(request) = request(&waiting.quota, waiting.cost, key) else { return };
         let result = self.resp.engine.store().refund(request).await;

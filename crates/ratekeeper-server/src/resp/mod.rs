@@ -4,6 +4,7 @@
 //! connection     the socket: read, answer, write      frame, inline, number   bytes to commands
 //! conversation   commands to replies, in batches      reply                   replies to bytes
 //! throttle       THROTTLE and CL.THROTTLE             session, info           what stock clients ask first
+//! plans          ACQUIRE, PEEK, REFUND, RESET
 //! buffers        lent to whoever is awake             catalogue               the commands there are
 //! ```
 
@@ -15,6 +16,7 @@ pub mod frame;
 mod info;
 mod inline;
 mod number;
+mod plans;
 pub mod reply;
 mod session;
 mod throttle;

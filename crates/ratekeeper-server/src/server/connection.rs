@@ -1,7 +1,7 @@
 //! What the server knows of a connection, and the bounds on how many there may be.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use super::stop::Stop;
 
@@ -13,15 +13,15 @@ pub(crate) struct Connection {
     clock: Arc<Tick>,
     /// When it last made progress.
     seen: AtomicU32,
-    /// Whether it owes us something: the rest of a command, or room for a reply.
-    owes: AtomicBool,
+    /// Since when it owes us something: the rest of a request, or room for a reply. 0 if it owes nothing.
+    debt: AtomicU32,
     _place: Place,
 }
 
 impl Connection {
     pub(super) fn new(id: u64, stop: Arc<Stop>, clock: Arc<Tick>, place: Place) -> Self {
         let seen = AtomicU32::new(clock.now());
-        Connection { id, stop, clock, seen, owes: AtomicBool::new(false), _place: place }
+        Connection { id, stop, clock, seen, debt: AtomicU32::new(0), _place: place }
     }
 
     /// Different for each connection of this process.
@@ -34,23 +34,50 @@ impl Connection {
         &self.stop
     }
 
-    /// The client did something. `owes`: and must do more before it can be answered.
+    /// The client did something.
     #[inline]
-    pub(crate) fn seen(&self, owes: bool) {
+    pub(crate) fn seen(&self) {
         self.seen.store(self.clock.now(), Ordering::Relaxed);
-        self.owes.store(owes, Ordering::Relaxed);
     }
 
-    /// Seconds without progress, and whether it is the client's turn.
-    pub(super) fn silence(&self) -> (u32, bool) {
-        let seconds = self.clock.now().saturating_sub(self.seen.load(Ordering::Relaxed));
-        (seconds, self.owes.load(Ordering::Relaxed))
+    /// The client has done its part: whatever it owed is there.
+    #[inline]
+    pub(crate) fn settled(&self) {
+        self.seen();
+        self.debt.store(0, Ordering::Relaxed);
+    }
+
+    /// The client has begun something that it must finish. Doing more of it does not prolong its time.
+    #[inline]
+    pub(crate) fn owes(&self) {
+        self.seen();
+        if self.debt.load(Ordering::Relaxed) == 0 {
+            self.debt.store(self.clock.now(), Ordering::Relaxed);
+        }
+    }
+
+    /// Seconds since the client did anything, and seconds for which it has owed something.
+    pub(super) fn silence(&self) -> (u32, u32) {
+        let now = self.clock.now();
+        let since = |tick: u32| now.saturating_sub(tick);
+        let debt = match self.debt.load(Ordering::Relaxed) {
+            0 => 0,
+            tick => since(tick),
+        };
+        (since(self.seen.load(Ordering::Relaxed)), debt)
     }
 }
 
 /// A clock of whole seconds that costs nothing to read: somebody else moves it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Tick(AtomicU32);
+
+impl Default for Tick {
+    /// Not 0, which says that something has not begun.
+    fn default() -> Self {
+        Tick(AtomicU32::new(1))
+    }
+}
 
 impl Tick {
     pub(super) fn advance(&self) {
@@ -135,10 +162,13 @@ mod tests {
         let place = Places::new(1).take().unwrap();
         let connection = Connection::new(1, Arc::default(), Arc::clone(&tick), place);
         tick.advance();
-        assert_eq!(connection.silence(), (1, false));
-        connection.seen(true);
+        assert_eq!(connection.silence(), (1, 0));
+        connection.owes();
         tick.advance();
+        connection.owes();
         tick.advance();
-        assert_eq!(connection.silence(), (2, true));
+        assert_eq!(connection.silence(), (1, 2), "a trickle of bytes is no excuse");
+        connection.settled();
+        assert_eq!(connection.silence(), (0, 0));
     }
 }

@@ -15,7 +15,7 @@ use super::connection::{Connection, Place, Places, Tick};
 use super::stop::Stop;
 use super::transport::Transport;
 
-/// How long a client may keep a command or a reply unfinished, in seconds.
+/// How long a client may take to finish a request, or to read a reply, in seconds.
 const PATIENCE: u32 = 30;
 /// How long to leave the backlog alone when there is no room for another descriptor.
 const BREATH: Duration = Duration::from_millis(50);
@@ -48,12 +48,11 @@ impl Roll {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends what has been silent for too long. Nothing is lost: whoever is silent is not being served.
+    /// Ends what has been silent, or unfinished, for too long.
     fn dismiss(&self) {
         self.lock().retain(|_, entry| {
-            let (silent, owes) = entry.connection.silence();
-            let expired =
-                (owes && silent > PATIENCE) || (entry.idle_timeout > 0 && silent > entry.idle_timeout);
+            let (silent, debt) = entry.connection.silence();
+            let expired = debt > PATIENCE || (entry.idle_timeout > 0 && silent > entry.idle_timeout);
             if expired {
                 entry.task.abort();
             }

@@ -4,6 +4,7 @@
 //! mod          start, announce, stop             listener    sockets that share a port
 //! event_loop   one for each core                 transport   the seam: what a protocol must do
 //! connection   what is known of each client      stop        the signal that it is over
+//! signals      what the process is told
 //! ```
 //!
 //! There is no channel and no other task between a socket and its decision: a connection lives on the loop that
@@ -12,6 +13,7 @@
 mod connection;
 mod event_loop;
 mod listener;
+mod signals;
 mod stop;
 mod transport;
 
@@ -29,16 +31,21 @@ pub use connection::Places;
 pub(crate) use transport::{Serving, Transport};
 
 use crate::engine::Engine;
+use crate::http::{self, Http};
+use crate::reload::Reload;
 use crate::resp::{self, Resp};
 use crate::settings::{Endpoint, Settings};
 use event_loop::Post;
+use signals::Signals;
 use stop::Stop;
 
-/// How long a stop waits for what is in flight.
+/// How long after a stop a silent client is still listened to: what it sent before may be on its way.
+pub(crate) const IN_FLIGHT: Duration = Duration::from_millis(100);
+/// How long a stop waits for everything that was begun.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// Serves until the process is told to stop.
-pub fn serve(settings: &Settings, engine: &Arc<Engine>) -> Result<()> {
+pub fn serve(settings: &Settings, engine: &Arc<Engine>, reload: Option<Reload>) -> Result<()> {
     // Ready for signals before anyone can have read that the server is.
     let runtime = runtime()?;
     let signals = {
@@ -54,11 +61,21 @@ pub fn serve(settings: &Settings, engine: &Arc<Engine>) -> Result<()> {
             Arc::new(Resp::new(Arc::clone(engine), Arc::clone(&places), secret)) as Arc<dyn Transport>
         };
         bound.push((resp::NAME, post(endpoint, resp::NAME, &places, &mut loops, make)?));
+        engine.metrics().watch(resp::NAME, &places);
+    }
+    if let Some(endpoint) = &settings.http {
+        let places = Places::new(endpoint.max_connections);
+        let make = || {
+            let secret = settings.secret.clone();
+            Arc::new(Http::new(Arc::clone(engine), secret)) as Arc<dyn Transport>
+        };
+        bound.push((http::NAME, post(endpoint, http::NAME, &places, &mut loops, make)?));
+        engine.metrics().watch(http::NAME, &places);
     }
     let stop = Arc::new(Stop::default());
     let threads = start(loops, &stop)?;
     announce(&bound, settings.secret.is_some());
-    runtime.block_on(signals.wait());
+    runtime.block_on(signals.wait(reload));
     tracing::info!("stopping");
     stop.raise();
     for thread in threads {
@@ -117,41 +134,4 @@ fn announce(bound: &[(&'static str, SocketAddr)], has_secret: bool) {
         let _ = writeln!(out, "listening {name} {address}");
     }
     let _ = writeln!(out, "ready").and_then(|()| out.flush());
-}
-
-/// What tells the process to stop.
-struct Signals {
-    #[cfg(unix)]
-    terminate: tokio::signal::unix::Signal,
-    #[cfg(unix)]
-    interrupt: tokio::signal::unix::Signal,
-}
-
-impl Signals {
-    #[cfg(unix)]
-    fn new() -> io::Result<Self> {
-        use tokio::signal::unix::{SignalKind, signal};
-        Ok(Signals {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-        })
-    }
-
-    #[cfg(unix)]
-    async fn wait(mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
-    }
-
-    #[cfg(not(unix))]
-    fn new() -> io::Result<Self> {
-        Ok(Signals {})
-    }
-
-    #[cfg(not(unix))]
-    async fn wait(self) {
-        let _ = tokio::signal::ctrl_c().await;
-    }
 }

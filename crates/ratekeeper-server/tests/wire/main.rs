@@ -7,6 +7,8 @@
 
 mod abuse;
 mod clients;
+mod config;
+mod http;
 mod process;
 mod resp;
 mod support;

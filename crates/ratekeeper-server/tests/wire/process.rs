@@ -54,7 +54,10 @@ fn signals_end_it_with_0_and_what_was_sent_is_answered() {
 fn the_environment_sets_what_no_flag_does() {
     let mut command = ratekeeper(&["serve", "--loops", "1"]);
     let server = Server::spawn(
-        command.env("RATEKEEPER_RESP", "127.0.0.1:0").env("RATEKEEPER_LOOPS", "nonsense is not looked at"),
+        command
+            .env("RATEKEEPER_RESP", "127.0.0.1:0")
+            .env("RATEKEEPER_HTTP", "off")
+            .env("RATEKEEPER_LOOPS", "nonsense is not looked at"),
     );
     assert_eq!(server.ask("PING"), "+PONG");
 }

@@ -1,7 +1,9 @@
 //! A server of one's own, and a client that sends exactly the bytes it is told to.
 
+use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
@@ -37,7 +39,8 @@ impl Server {
 
     /// A server with more flags; two loops, so that nothing is true only because there is one.
     pub(crate) fn with(flags: &[&str]) -> Self {
-        let mut command = ratekeeper(&["serve", "--resp", "127.0.0.1:0", "--loops", "2"]);
+        let mut command =
+            ratekeeper(&["serve", "--resp", "127.0.0.1:0", "--http", "127.0.0.1:0", "--loops", "2"]);
         Self::spawn(command.args(flags))
     }
 
@@ -143,6 +146,34 @@ fn lines(stream: impl Read + Send + 'static) -> Receiver<String> {
         }
     });
     receiver
+}
+
+/// A folder of a test's own, gone when it ends.
+pub(crate) struct Folder(PathBuf);
+
+impl Folder {
+    pub(crate) fn new(name: &str) -> Self {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    pub(crate) fn path(&self, name: &str) -> String {
+        self.0.join(name).to_str().unwrap().to_owned()
+    }
+
+    /// Writes a file and returns its path.
+    pub(crate) fn write(&self, name: &str, text: &str) -> String {
+        let path = self.path(name);
+        fs::write(&path, text).unwrap();
+        path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
 }
 
 /// Repeats a look until it shows what is waited for.

@@ -1,0 +1,125 @@
+//! What a configuration file may say.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use ratekeeper::port::FailureMode;
+use serde::Deserialize;
+use toml::Spanned;
+
+use crate::log::{Format, Level};
+
+/// The whole file; every part of it may be missing.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct File {
+    /// `[server]`.
+    pub server: ServerSection,
+    /// `[transports.<name>]`.
+    pub transports: Transports,
+    /// `[store]`.
+    pub store: StoreSection,
+    /// `[limits]`.
+    pub limits: LimitsSection,
+    /// `[plans.<name>]`.
+    pub(super) plans: BTreeMap<Spanned<String>, PlanSection>,
+}
+
+/// The process as a whole.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ServerSection {
+    /// How much is logged.
+    pub log_level: Option<Level>,
+    /// In which form.
+    pub log_format: Option<Format>,
+    /// Event loops.
+    pub loops: Option<NonZeroUsize>,
+    /// What clients must know.
+    pub auth_token: Option<String>,
+}
+
+/// The transports by name.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Transports {
+    /// The Redis protocol.
+    pub resp: TransportSection,
+    /// HTTP and JSON.
+    pub http: TransportSection,
+}
+
+/// One transport.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TransportSection {
+    /// Whether it listens at all.
+    pub enabled: Option<bool>,
+    /// Where: an address or a name.
+    pub host: Option<String>,
+    /// Where: 0 is any free port.
+    pub port: Option<u16>,
+    /// Connections at once.
+    pub max_connections: Option<NonZeroUsize>,
+    /// Seconds after which a silent connection is closed; 0 for never.
+    pub idle_timeout: Option<u32>,
+}
+
+/// Where state lives.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct StoreSection {
+    /// `memory`.
+    #[serde(rename = "type")]
+    pub kind: Option<String>,
+    /// For a store elsewhere.
+    pub url: Option<String>,
+    /// States that the store in memory may hold.
+    pub max_keys: Option<NonZeroUsize>,
+    /// Where state is written on stop, and read from on start.
+    pub snapshot: Option<PathBuf>,
+}
+
+/// What a request without limits is held to.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LimitsSection {
+    /// For `max_burst`.
+    pub default_burst: Option<i64>,
+    /// For `count_per_period`.
+    pub default_rate: Option<i64>,
+    /// For `period`, in seconds.
+    pub default_period: Option<i64>,
+}
+
+/// One plan.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PlanSection {
+    pub(super) limits: Spanned<Vec<Spanned<String>>>,
+    #[serde(default)]
+    pub(super) on_store_error: OnStoreError,
+}
+
+/// The words for a [`FailureMode`].
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum OnStoreError {
+    #[default]
+    Open,
+    Closed,
+    Local,
+    Error,
+}
+
+impl From<OnStoreError> for FailureMode {
+    fn from(word: OnStoreError) -> Self {
+        match word {
+            OnStoreError::Open => FailureMode::Open,
+            OnStoreError::Closed => FailureMode::Closed,
+            OnStoreError::Local => FailureMode::Local,
+            OnStoreError::Error => FailureMode::Error,
+        }
+    }
+}

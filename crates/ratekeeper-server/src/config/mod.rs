@@ -1,0 +1,146 @@
+//! The configuration file: TOML, every key of it known, every mistake told with its line.
+
+mod file;
+mod plans;
+
+pub use file::{File, LimitsSection, ServerSection, StoreSection, TransportSection, Transports};
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// A file that was read, and where it is.
+#[derive(Clone, Debug)]
+pub struct Config {
+    path: PathBuf,
+    text: String,
+    /// What is in it.
+    pub file: File,
+}
+
+impl Config {
+    /// Reads a file.
+    pub fn read(path: &Path) -> Result<Self, ConfigError> {
+        let text = std::fs::read_to_string(path).map_err(|error| ConfigError {
+            path: path.to_owned(),
+            line: None,
+            message: format!("cannot be read: {error}"),
+        })?;
+        Self::parse(path, text)
+    }
+
+    /// Understands what a file contains.
+    pub fn parse(path: &Path, text: String) -> Result<Self, ConfigError> {
+        let file = toml::from_str(&text).map_err(|error| ConfigError {
+            path: path.to_owned(),
+            line: error.span().map(|span| line_at(&text, span.start)),
+            message: error.message().replace('\n', "; "),
+        })?;
+        Ok(Config { path: path.to_owned(), text, file })
+    }
+
+    /// Where the file is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A mistake at a position of the file.
+    fn error(&self, at: usize, message: impl Into<String>) -> ConfigError {
+        ConfigError { path: self.path.clone(), line: Some(line_at(&self.text, at)), message: message.into() }
+    }
+
+    /// A mistake in the file as a whole.
+    pub fn mistake(&self, message: impl Into<String>) -> ConfigError {
+        ConfigError { path: self.path.clone(), line: None, message: message.into() }
+    }
+}
+
+fn line_at(text: &str, at: usize) -> usize {
+    text.as_bytes().iter().take(at).filter(|byte| **byte == b'\n').count() + 1
+}
+
+/// What is wrong with a file, and in which line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigError {
+    path: PathBuf,
+    line: Option<usize>,
+    message: String,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.path.display())?;
+        if let Some(line) = self.line {
+            write!(f, ":{line}")?;
+        }
+        write!(f, ": {}", self.message)
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(text: &str) -> String {
+        let path = Path::new("a.toml");
+        let config = Config::parse(path, text.to_owned());
+        config.and_then(|config| config.plans().map(|_| ())).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_mistake_is_told_with_its_line_and_what_would_be_right() {
+        for (text, expected) in [
+            ("[server]\nlog_levle = \"info\"\n", "a.toml:2: unknown field `log_levle`, expected one of"),
+            ("[transport.resp]\n", "a.toml:1: unknown field `transport`, expected one of"),
+            ("[limits]\ndefault_burst = \"x\"\n", "a.toml:2: invalid type: string \"x\""),
+            ("[server\n", "a.toml:1: "),
+            ("[plans.gold]\nlimits = [\"10/s\",\n  \"1000/dya\"]\n", "a.toml:3: plan `gold`: period: `dya`"),
+            ("[plans.\"go ld\"]\nlimits = [\"1/s\"]\n", "a.toml:1: plan `go ld`: name: `go ld`"),
+            ("[plans.gold]\nlimits = []\n", "a.toml:2: plan `gold`: rules: none"),
+            (
+                "[plans.gold]\non_store_error = \"opne\"\nlimits = [\"1/s\"]\n",
+                "a.toml:2: unknown variant `opne`",
+            ),
+            ("[plans.gold]\n", "a.toml:1: missing field `limits`"),
+        ] {
+            let said = error(text);
+            assert!(said.starts_with(expected), "{text}: {said}");
+            assert!(!said.contains('\n'), "{said}");
+        }
+    }
+
+    #[test]
+    fn everything_that_a_file_may_say() {
+        let text = r#"
+            [server]
+            log_level = "debug"
+            log_format = "json"
+            loops = 2
+            auth_token = "sesame"
+            [transports.resp]
+            enabled = true
+            host = "127.0.0.1"
+            port = 6380
+            max_connections = 10
+            idle_timeout = 60
+            [store]
+            type = "memory"
+            max_keys = 1000
+            snapshot = "state.bin"
+            [limits]
+            default_burst = 10
+            default_rate = 100
+            default_period = 60
+            [plans.gold]
+            limits = ["10/s burst 20", "daily = 1000/day"]
+            on_store_error = "closed"
+        "#;
+        let config = Config::parse(Path::new("a.toml"), text.to_owned()).unwrap();
+        assert_eq!(config.file.server.loops.map(std::num::NonZeroUsize::get), Some(2));
+        assert_eq!(config.file.transports.resp.port, Some(6380));
+        let plans = config.plans().unwrap();
+        assert_eq!(plans[0].to_string(), "per-s=10/s burst 20; daily=1000/day");
+        assert_eq!(plans[0].failure_mode().word(), "closed");
+    }
+}

@@ -1,0 +1,101 @@
+//! What Prometheus reads. The names are a contract.
+
+use std::fmt::Write;
+
+use crate::engine::Engine;
+use crate::meter::{BUCKETS, Reading};
+
+/// The page, in the text format.
+pub(super) fn render(engine: &Engine) -> String {
+    let mut page = Page(String::with_capacity(4096));
+    let readings = engine.metrics().read();
+    page.head("ratekeeper_requests_total", "counter", "Requests by their result.");
+    for (transport, reading) in &readings {
+        for (result, count) in
+            [("allowed", reading.allowed), ("denied", reading.denied), ("error", reading.errors)]
+        {
+            page.line(&format!(
+                "ratekeeper_requests_total{{transport=\"{transport}\",result=\"{result}\"}} {count}"
+            ));
+        }
+    }
+    page.head("ratekeeper_decision_seconds", "histogram", "Time for one decision, share of its batch.");
+    for (transport, reading) in &readings {
+        page.histogram(transport, reading);
+    }
+    page.head("ratekeeper_connections", "gauge", "Connections now.");
+    for (transport, places) in engine.metrics().places() {
+        page.line(&format!("ratekeeper_connections{{transport=\"{transport}\"}} {}", places.taken()));
+    }
+    if let Some(store) = engine.memory() {
+        page.head("ratekeeper_keys", "gauge", "States held by the store in memory.");
+        page.line(&format!("ratekeeper_keys {}", store.len()));
+    }
+    page.head("ratekeeper_store_errors_total", "counter", "Failures of the store by kind.");
+    for (kind, count) in engine.tally().store_errors() {
+        page.line(&format!("ratekeeper_store_errors_total{{kind=\"{kind}\"}} {count}"));
+    }
+    page.head("ratekeeper_plan_decisions_total", "counter", "Decisions by the rule that bound them.");
+    for (plan, rule, result, count) in engine.tally().decisions() {
+        // Names of plans and rules have no character that would need escaping.
+        page.line(&format!(
+            "ratekeeper_plan_decisions_total{{plan=\"{plan}\",rule=\"{rule}\",result=\"{result}\"}} {count}"
+        ));
+    }
+    page.0
+}
+
+struct Page(String);
+
+impl Page {
+    fn head(&mut self, name: &str, kind: &str, help: &str) {
+        self.line(&format!("# HELP {name} {help}"));
+        self.line(&format!("# TYPE {name} {kind}"));
+    }
+
+    fn line(&mut self, line: &str) {
+        self.0.push_str(line);
+        self.0.push('\n');
+    }
+
+    fn histogram(&mut self, transport: &str, reading: &Reading) {
+        let name = "ratekeeper_decision_seconds";
+        let mut count = 0;
+        for (bound, bucket) in BUCKETS.iter().zip(&reading.buckets) {
+            count += bucket;
+            let bound = seconds(*bound);
+            self.line(&format!("{name}_bucket{{transport=\"{transport}\",le=\"{bound}\"}} {count}"));
+        }
+        count += reading.buckets[BUCKETS.len()];
+        self.line(&format!("{name}_bucket{{transport=\"{transport}\",le=\"+Inf\"}} {count}"));
+        self.line(&format!("{name}_sum{{transport=\"{transport}\"}} {}", seconds(reading.nanos)));
+        self.line(&format!("{name}_count{{transport=\"{transport}\"}} {count}"));
+    }
+}
+
+/// Exactly, in decimals: no floating point between a counter and its reader.
+fn seconds(nanos: u64) -> String {
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let _ = write!(text, "{}.{:09}", nanos / 1_000_000_000, nanos % 1_000_000_000);
+    text.truncate(text.trim_end_matches('0').trim_end_matches('.').len());
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_are_exact() {
+        for (nanos, expected) in [
+            (0, "0"),
+            (250, "0.00000025"),
+            (1_000_000_000, "1"),
+            (1_500_000_000, "1.5"),
+            (10_000_000_000, "10"),
+        ] {
+            assert_eq!(seconds(nanos), expected);
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! HTTP and JSON: the transport for whoever has `curl`.
+//!
+//! ```text
+//! mod      the transport, on hyper            ask       bodies to requests
+//! route    paths to answers                   reply     decisions to bodies and header fields
+//! wire     a socket that reports progress     problem   mistakes, as problem+json
+//! metrics  what Prometheus reads
+//! ```
+
+mod ask;
+mod metrics;
+mod problem;
+mod reply;
+mod route;
+mod wire;
+
+use std::convert::Infallible;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::engine::Engine;
+use crate::meter::Meter;
+use crate::secret::Secret;
+use crate::server::{Connection, IN_FLIGHT, Serving, Transport};
+use wire::Wire;
+
+/// The transport's name.
+pub const NAME: &str = "http";
+
+/// The most bytes of a body.
+const MAX_BODY: usize = 64 * 1024;
+
+/// The transport, on one event loop.
+#[derive(Debug)]
+pub(crate) struct Http {
+    engine: Arc<Engine>,
+    meter: Arc<Meter>,
+    secret: Option<Secret>,
+}
+
+impl Http {
+    pub(crate) fn new(engine: Arc<Engine>, secret: Option<Secret>) -> Self {
+        let meter = engine.metrics().meter(NAME);
+        Http { engine, meter, secret }
+    }
+}
+
+impl Transport for Http {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn refusal(&self) -> &'static [u8] {
+        b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\nretry-after: 1\r\ncontent-length: 0\r\n\r\n"
+    }
+
+    fn serve(self: Arc<Self>, socket: TcpStream, connection: Arc<Connection>) -> Serving {
+        Box::pin(serve(self, socket, connection))
+    }
+}
+
+async fn serve(http: Arc<Http>, socket: TcpStream, connection: Arc<Connection>) {
+    let wire = Wire::new(socket, Arc::clone(&connection));
+    let service = service_fn(|request| {
+        let (http, connection) = (Arc::clone(&http), Arc::clone(&connection));
+        async move {
+            let reply = route::answer(&http, request).await;
+            connection.settled();
+            Ok::<_, Infallible>(reply)
+        }
+    });
+    let mut builder = http1::Builder::new();
+    // Slow heads are the server's concern, as slow anything is.
+    builder.half_close(true).header_read_timeout(None).max_buf_size(MAX_BODY).pipeline_flush(true);
+    let mut serving = pin!(builder.serve_connection(wire, service));
+    let stop = connection.stop();
+    let mut bell = pin!(stop.bell());
+    let mut is_armed = false;
+    let ended = std::future::poll_fn(|context| {
+        // Once is enough: the task that must be woken stays the same.
+        if !is_armed {
+            is_armed = true;
+            let _ = bell.as_mut().poll(context);
+        }
+        match serving.as_mut().poll(context) {
+            Poll::Pending if stop.is_raised() => Poll::Ready(false),
+            polled => polled.map(|_| true),
+        }
+    });
+    if ended.await {
+        return;
+    }
+    // Requests that were sent before the stop are still answered.
+    if timeout(IN_FLIGHT, serving.as_mut()).await.is_err() {
+        serving.as_mut().graceful_shutdown();
+        // Whatever goes wrong now, the client has gone.
+        let _ = serving.await;
+    }
+}

@@ -1,0 +1,127 @@
+//! Mistakes, as `application/problem+json` tells them: with a code that programs can rely on.
+
+use http::header::{ALLOW, CONTENT_TYPE, WWW_AUTHENTICATE};
+use http::{HeaderValue, StatusCode};
+use ratekeeper::StoreErrorKind;
+use ratekeeper::keeper::KeeperError;
+use serde::Serialize;
+
+use super::reply::{Reply, reply};
+
+/// What went wrong, and whose fault it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Problem {
+    status: StatusCode,
+    code: &'static str,
+    title: &'static str,
+    detail: String,
+    field: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    r#type: &'static str,
+    title: &'static str,
+    status: u16,
+    code: &'static str,
+    detail: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    field: Option<&'a str>,
+}
+
+impl Problem {
+    fn new(status: StatusCode, code: &'static str, title: &'static str, detail: impl Into<String>) -> Self {
+        Problem { status, code, title, detail: detail.into(), field: None }
+    }
+
+    pub(super) fn malformed(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "malformed_json", "The body is not JSON", detail)
+    }
+
+    pub(super) fn field(name: impl Into<String>, detail: impl Into<String>) -> Self {
+        let title = "A field is wrong or missing";
+        let problem = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_field", title, detail);
+        Problem { field: Some(name.into()), ..problem }
+    }
+
+    pub(super) fn too_large(most: usize) -> Self {
+        let detail = format!("at most {most} bytes are read");
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", "The body is too large", detail)
+    }
+
+    pub(super) fn media_type() -> Self {
+        let detail = "send `content-type: application/json`";
+        Self::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "unsupported_media_type",
+            "The body is not JSON",
+            detail,
+        )
+    }
+
+    pub(super) fn unauthorized() -> Self {
+        let detail = "send `authorization: Bearer TOKEN`";
+        Self::new(StatusCode::UNAUTHORIZED, "unauthorized", "The token is wrong or missing", detail)
+    }
+
+    pub(super) fn not_found() -> Self {
+        let detail = "GET /openapi.json tells what there is";
+        Self::new(StatusCode::NOT_FOUND, "not_found", "There is nothing here", detail)
+    }
+
+    pub(super) fn method(allowed: &'static str) -> Self {
+        let detail = format!("use {allowed}");
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "Not with this method", detail)
+    }
+
+    pub(super) fn store(error: &ratekeeper::StoreError) -> Self {
+        // What no store can do was asked for by mistake.
+        if error.kind() == StoreErrorKind::Unsupported {
+            return Self::field("quota", error.to_string());
+        }
+        let title = "The store cannot decide";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", title, error.to_string())
+    }
+
+    /// The answer that tells of it.
+    pub(super) fn into_reply(self) -> Reply {
+        let body = Body {
+            r#type: "about:blank",
+            title: self.title,
+            status: self.status.as_u16(),
+            code: self.code,
+            detail: &self.detail,
+            field: self.field.as_deref(),
+        };
+        // Nothing in it can fail to be JSON.
+        let mut reply = reply(self.status, serde_json::to_vec(&body).unwrap_or_default());
+        let headers = reply.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        match self.status {
+            StatusCode::UNAUTHORIZED => {
+                headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            }
+            StatusCode::METHOD_NOT_ALLOWED => {
+                let allowed = self.detail.trim_start_matches("use ");
+                if let Ok(allowed) = HeaderValue::from_str(allowed) {
+                    headers.insert(ALLOW, allowed);
+                }
+            }
+            _ => {}
+        }
+        reply
+    }
+}
+
+impl From<KeeperError> for Problem {
+    fn from(error: KeeperError) -> Self {
+        match error {
+            KeeperError::UnknownPlan { .. } => {
+                let title = "There is no plan of that name";
+                Self::new(StatusCode::NOT_FOUND, "unknown_plan", title, error.to_string())
+            }
+            KeeperError::Store(error) => Self::store(&error),
+            other => Self::field("plans", other.to_string()),
+        }
+    }
+}

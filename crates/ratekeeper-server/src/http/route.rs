@@ -1,0 +1,212 @@
+//! Paths to answers.
+
+use std::time::Instant;
+
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use ratekeeper::keeper::HeldTo;
+use ratekeeper::port::Request as Question;
+use ratekeeper::{Cost, Key, Quota, Rules, Ruling};
+use serde_json::json;
+
+use super::ask::{self, Ask, Throttle};
+use super::problem::Problem;
+use super::reply::{self, Reply, reply};
+use super::{Http, MAX_BODY, metrics};
+
+/// What health asks about: a key that is never charged.
+const HEALTH_KEY: &[u8] = b"ratekeeper:health";
+
+/// Answers one request. Every mistake is a problem, and none is the server's unless it is.
+pub(super) async fn answer(http: &Http, request: Request<Incoming>) -> Reply {
+    match dispatch(http, request).await {
+        Ok(reply) => reply,
+        Err(problem) => {
+            http.meter.failed();
+            problem.into_reply()
+        }
+    }
+}
+
+async fn dispatch(http: &Http, request: Request<Incoming>) -> Result<Reply, Problem> {
+    let is_open = matches!(request.uri().path(), "/health" | "/ready");
+    if !is_open && !is_authorized(http, request.headers()) {
+        return Err(Problem::unauthorized());
+    }
+    let is_post = request.method() == Method::POST;
+    let is_get = matches!(*request.method(), Method::GET | Method::HEAD);
+    match request.uri().path() {
+        "/throttle" if is_post => throttle(http, &body(request).await?).await,
+        "/v1/acquire" if is_post => plans(http, Verb::Acquire, &body(request).await?).await,
+        "/v1/peek" if is_post => plans(http, Verb::Peek, &body(request).await?).await,
+        "/v1/refund" if is_post => plans(http, Verb::Refund, &body(request).await?).await,
+        "/v1/reset" if is_post => reset(http, &body(request).await?).await,
+        "/throttle" | "/v1/acquire" | "/v1/peek" | "/v1/refund" | "/v1/reset" => Err(Problem::method("POST")),
+        "/v1/plans" if is_get => Ok(list(http)),
+        "/health" | "/ready" if is_get => health(http).await,
+        "/metrics" if is_get => Ok(text(metrics::render(&http.engine))),
+        "/openapi.json" if is_get => {
+            Ok(reply(StatusCode::OK, Bytes::from_static(include_bytes!("openapi.json"))))
+        }
+        "/v1/plans" | "/health" | "/ready" | "/metrics" | "/openapi.json" => {
+            Err(Problem::method("GET, HEAD"))
+        }
+        _ => Err(Problem::not_found()),
+    }
+}
+
+fn is_authorized(http: &Http, headers: &HeaderMap) -> bool {
+    let Some(secret) = &http.secret else { return true };
+    let given = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes).unwrap_or_default();
+    match given.split_at_checked("Bearer ".len()) {
+        Some((scheme, token)) => scheme.eq_ignore_ascii_case(b"Bearer ") && secret.matches(token),
+        None => false,
+    }
+}
+
+/// The whole body, if it is JSON by its own account and not too large.
+async fn body(request: Request<Incoming>) -> Result<Bytes, Problem> {
+    let headers = request.headers();
+    if headers.get(CONTENT_TYPE).is_some_and(|value| !is_json(value)) {
+        return Err(Problem::media_type());
+    }
+    let declared = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
+    if declared.is_some_and(|len| len > MAX_BODY) {
+        return Err(Problem::too_large(MAX_BODY));
+    }
+    let mut body = request.into_body();
+    let mut first = Bytes::new();
+    let mut rest: Vec<u8> = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| Problem::malformed(format!("the body breaks off: {error}")))?;
+        let Ok(data) = frame.into_data() else { continue };
+        if first.len() + rest.len() + data.len() > MAX_BODY {
+            return Err(Problem::too_large(MAX_BODY));
+        }
+        // Almost every body comes in one piece, and is used as it is.
+        if first.is_empty() {
+            first = data;
+        } else {
+            rest.extend_from_slice(&data);
+        }
+    }
+    if rest.is_empty() {
+        return Ok(first);
+    }
+    Ok([&first[..], &rest].concat().into())
+}
+
+fn is_json(value: &HeaderValue) -> bool {
+    let essence = value.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+    essence.eq_ignore_ascii_case(b"application/json") || essence.ends_with(b"+json")
+}
+
+async fn throttle(http: &Http, body: &[u8]) -> Result<Reply, Problem> {
+    let began = Instant::now();
+    let ask: Throttle = ask::read(body)?;
+    let key = ask::key(&ask.key)?;
+    let limits = http.engine.limits();
+    let number = |name: &'static str, given: Option<i64>, default: Option<i64>, setting: &'static str| {
+        let missing = || format!("{name}: missing, and no {setting} is configured");
+        given.or(default).ok_or_else(|| Problem::field(name, missing()))
+    };
+    let burst = number("max_burst", ask.max_burst, limits.burst, "default_burst")?;
+    let count = number("count_per_period", ask.count_per_period, limits.rate, "default_rate")?;
+    let period = number("period", ask.period, limits.period, "default_period")?;
+    let quantity = ask.quantity.unwrap_or(1);
+    let cost = u64::try_from(quantity)
+        .map_err(|_| Problem::field("quantity", format!("quantity: {quantity}; must be at least 0")))?;
+    let quota = Quota::throttle(burst, count, period)
+        .map_err(|error| Problem::field(error.field(), error.to_string()))?;
+    let question = Question { key, rules: Rules::Quota(&quota), cost: Cost::new(cost) };
+    let decision = http.engine.store().acquire(question).await.map_err(|error| Problem::store(&error))?;
+    http.meter.decided(decision.allowed.into(), (!decision.allowed).into(), began.elapsed());
+    Ok(reply::throttled(&decision))
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Verb {
+    Acquire,
+    Peek,
+    Refund,
+}
+
+async fn plans(http: &Http, verb: Verb, body: &[u8]) -> Result<Reply, Problem> {
+    let began = Instant::now();
+    let ask: Ask = ask::read(body)?;
+    let (key, cost) = (ask::key(&ask.key)?, Cost::new(ask.cost.unwrap_or(1)));
+    let quota = quota(&ask)?;
+    let names = names(&ask)?;
+    let held_to = match (&quota, names.as_slice()) {
+        (Some(quota), []) => HeldTo::Quota(quota),
+        (None, [only]) => HeldTo::Plan(only),
+        (None, [_, ..]) => HeldTo::Plans(&names),
+        (None, []) => return Err(Problem::field("plan", "plan: missing; say `plan`, `plans` or `quota`")),
+        (Some(_), _) => return Err(Problem::field("quota", "quota: together with plans; say one of them")),
+    };
+    let keeper = http.engine.keeper();
+    let ruling: Ruling = match verb {
+        Verb::Acquire => keeper.acquire(key, held_to, cost).await?,
+        Verb::Peek => keeper.peek(key, held_to, cost).await?,
+        Verb::Refund => keeper.refund(key, held_to, cost).await?,
+    };
+    http.meter.decided(ruling.allowed.into(), (!ruling.allowed).into(), began.elapsed());
+    // Whoever only looks is refused nothing.
+    Ok(reply::ruled(&ruling, verb == Verb::Acquire))
+}
+
+fn quota(ask: &Ask) -> Result<Option<Quota>, Problem> {
+    let parsed = ask.quota.as_deref().map(str::parse::<Quota>).transpose();
+    parsed.map_err(|error| Problem::field("quota", error.to_string()))
+}
+
+fn names(ask: &Ask) -> Result<Vec<&str>, Problem> {
+    match (&ask.plan, &ask.plans) {
+        (Some(_), Some(_)) => Err(Problem::field("plans", "plans: together with `plan`; say one of them")),
+        (Some(plan), None) => Ok(vec![plan]),
+        (None, plans) => Ok(plans.iter().flatten().map(String::as_str).collect()),
+    }
+}
+
+async fn reset(http: &Http, body: &[u8]) -> Result<Reply, Problem> {
+    let ask: Ask = ask::read(body)?;
+    let key = ask::key(&ask.key)?;
+    let names = names(&ask)?;
+    let forgotten = match quota(&ask)? {
+        Some(quota) if names.is_empty() => http.engine.keeper().reset(key, &quota).await?,
+        Some(_) => return Err(Problem::field("quota", "quota: together with plans; say one of them")),
+        None => http.engine.reset(key, &names).await?,
+    };
+    Ok(reply(StatusCode::OK, format!("{{\"forgotten\":{forgotten}}}")))
+}
+
+fn list(http: &Http) -> Reply {
+    let plans: Vec<_> = http.engine.registry().all().iter().map(|plan| {
+        let rules: Vec<_> = plan.rules().iter().map(|rule| {
+            json!({ "name": rule.name().as_str(), "quota": rule.quota().to_string() })
+        }).collect();
+        json!({ "name": plan.name().as_str(), "rules": rules, "on_store_error": plan.failure_mode().word() })
+    }).collect();
+    reply(StatusCode::OK, json!({ "plans": plans }).to_string())
+}
+
+/// Asks the engine: a process that merely runs is not healthy.
+async fn health(http: &Http) -> Result<Reply, Problem> {
+    let trouble = |detail: String| Problem::field("key", detail);
+    let key = Key::new(HEALTH_KEY).map_err(|error| trouble(error.to_string()))?;
+    let quota = Quota::throttle(1, 1, 1).map_err(|error| trouble(error.to_string()))?;
+    let question = Question { key, rules: Rules::Quota(&quota), cost: Cost::ONE };
+    let decision = http.engine.store().peek(question).await.map_err(|error| Problem::store(&error))?;
+    let body = json!({ "status": "ok", "decided": decision.allowed });
+    Ok(reply(StatusCode::OK, body.to_string()))
+}
+
+fn text(body: String) -> Reply {
+    let mut reply = reply(StatusCode::OK, body);
+    let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    reply.headers_mut().insert(CONTENT_TYPE, kind);
+    reply
+}

@@ -1,0 +1,132 @@
+//! `ACQUIRE`, `PEEK`, `REFUND` and `RESET`: requests by the names of plans.
+
+use std::time::Instant;
+
+use ratekeeper::keeper::{HeldTo, KeeperError};
+use ratekeeper::{Cost, Key, Ruling};
+
+use super::Resp;
+use super::number::integer;
+use super::reply::{Reply, escaped};
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verb {
+    Acquire,
+    Peek,
+    Refund,
+    Reset,
+}
+
+/// A request that was understood.
+struct Ask<'a> {
+    key: Key<'a>,
+    plans: Vec<&'a str>,
+    cost: Cost,
+}
+
+/// Answers the arguments after the command's name.
+pub(super) async fn answer(resp: &Resp, verb: Verb, args: &[&[u8]], reply: &mut Reply<'_>) {
+    let result = match Ask::parse(verb, args) {
+        Ok(ask) if verb == Verb::Reset => {
+            resp.engine.reset(ask.key, &ask.plans).await.map_err(message).map(|forgotten| {
+                reply.integer(saturated(forgotten));
+            })
+        }
+        Ok(ask) => decide(resp, verb, &ask).await.map(|ruling| write(&ruling, reply)),
+        Err(message) => Err(message),
+    };
+    if let Err(message) = result {
+        resp.meter.failed();
+        reply.error(&format!("ERR {message}"));
+    }
+}
+
+async fn decide(resp: &Resp, verb: Verb, ask: &Ask<'_>) -> Result<Ruling, String> {
+    let began = Instant::now();
+    let keeper = resp.engine.keeper();
+    let held_to = match ask.plans.as_slice() {
+        [only] => HeldTo::Plan(only),
+        plans => HeldTo::Plans(plans),
+    };
+    let ruling = match verb {
+        Verb::Peek => keeper.peek(ask.key, held_to, ask.cost).await,
+        Verb::Refund => keeper.refund(ask.key, held_to, ask.cost).await,
+        Verb::Acquire | Verb::Reset => keeper.acquire(ask.key, held_to, ask.cost).await,
+    };
+    let ruling = ruling.map_err(message)?;
+    resp.meter.decided(ruling.allowed.into(), (!ruling.allowed).into(), began.elapsed());
+    Ok(ruling)
+}
+
+fn message(error: KeeperError) -> String {
+    match error {
+        KeeperError::UnknownPlan { name } => format!("unknown plan '{}'", escaped(name.as_bytes())),
+        KeeperError::Store(error) => format!("store: {error}"),
+        other => format!("invalid {other}"),
+    }
+}
+
+/// Allowed, limit, remaining, retry_after_ms, reset_after_ms, rule.
+fn write(ruling: &Ruling, reply: &mut Reply<'_>) {
+    reply.array(6);
+    reply.integer(ruling.allowed.into());
+    reply.integer(saturated(ruling.limit));
+    reply.integer(saturated(ruling.remaining));
+    reply.integer(ruling.retry_after.map_or(-1, |wait| saturated(wait.ceil_millis())));
+    reply.integer(saturated(ruling.reset_after.ceil_millis()));
+    match ruling.rule() {
+        Some(rule) => reply.bulk(rule.name().as_str().as_bytes()),
+        None => reply.null(),
+    }
+}
+
+impl<'a> Ask<'a> {
+    /// `key [plan …] [COST n]`. A plan cannot be called `COST` and be followed by a number, which nobody will miss.
+    fn parse(verb: Verb, args: &[&'a [u8]]) -> Result<Self, String> {
+        let [key, rest @ ..] = args else { return Err("no key".to_owned()) };
+        let key = Key::new(*key).map_err(|error| format!("invalid {error}"))?;
+        let (names, cost) = match rest {
+            [names @ .., word, cost] if word.eq_ignore_ascii_case(b"cost") && verb != Verb::Reset => {
+                let cost = integer(cost).and_then(|cost| u64::try_from(cost).ok()).ok_or_else(|| {
+                    format!("invalid cost: '{}'; must be a whole number, at least 0", escaped(cost))
+                })?;
+                (names, Cost::new(cost))
+            }
+            names => (names, Cost::ONE),
+        };
+        let plans = names.iter().map(|name| plan_name(name)).collect::<Result<Vec<_>, _>>()?;
+        if plans.is_empty() && verb != Verb::Reset {
+            return Err("invalid plan: none; name at least one".to_owned());
+        }
+        Ok(Ask { key, plans, cost })
+    }
+}
+
+fn plan_name(name: &[u8]) -> Result<&str, String> {
+    std::str::from_utf8(name).map_err(|_| format!("unknown plan '{}'", escaped(name)))
+}
+
+fn saturated(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(verb: Verb, line: &str) -> Result<(Vec<&str>, u64), String> {
+        let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+        Ask::parse(verb, &args).map(|ask| (ask.plans, ask.cost.get()))
+    }
+
+    #[test]
+    fn plans_and_cost() {
+        assert_eq!(parsed(Verb::Acquire, "k gold"), Ok((vec!["gold"], 1)));
+        assert_eq!(parsed(Verb::Acquire, "k gold api cost 7"), Ok((vec!["gold", "api"], 7)));
+        assert_eq!(parsed(Verb::Reset, "k"), Ok((vec![], 1)));
+        assert!(parsed(Verb::Acquire, "k COST 7").unwrap_err().starts_with("invalid plan: none"));
+        assert!(parsed(Verb::Peek, "k gold COST -7").unwrap_err().starts_with("invalid cost: '-7'"));
+        assert!(parsed(Verb::Refund, "k").unwrap_err().starts_with("invalid plan: none"));
+    }
+}
