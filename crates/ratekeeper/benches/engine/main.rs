@@ -1,4 +1,4 @@
-//! The engine against its peers, in one run: `cargo bench -p ratekeeper --bench engine`.
+//! The engine against its peers, in one run: `cargo bench -p ratekeeper`.
 //!
 //! Times are medians of interleaved rounds and mean nothing by themselves; the ratios do. Every contender reads its
 //! own default clock for every decision, looks up the same 20-byte keys in the same order, and allows everything.
