@@ -28,7 +28,6 @@
 //! algorithm/   the algorithms, pure                    state/                  their states, as text and as bytes
 //! port         what the engine asks of the world       clock                   the time in process
 //! store/       in memory; on any compare-and-set       keeper/                 the use case
-//! limiter/     what waits: first come, first served
 //! limiter/     what waits in turn                      error                   what goes wrong in between
 //! testkit/     to test your limits, and your stores
 //! ```
@@ -38,7 +37,6 @@
 //! | feature | gives |
 //! |---|---|
 //! | `tokio` (default) | waiting by tokio's timers |
-//! | `adaptive` | concurrency limits that find themselves |
 //! | `adaptive` | concurrency limits that find themselves |
 //! | `timezones` | calendar windows in named time zones; UTC is always there |
 //! | `testkit` | the fake clock, the reference model, the conformance suite |

@@ -191,11 +191,23 @@ async fn each_failure_mode_answers_as_it_says() {
     assert_eq!((back.allowed, back.remaining), (true, 1), "the real store is back, with its own state");
 }
 
+/// What a store cannot do, and state that it cannot read, is no reason to let everybody pass.
 #[tokio::test]
-async fn what_a_store_cannot_do_is_an_error_in_every_mode() {
-    let plans = Registry::new([plan("open", "2/h").on_store_error(FailureMode::Open)]);
-    let keeper = Keeper::new(Flaky::down(StoreErrorKind::Unsupported), plans);
-    assert!(!keeper.acquire(key("user"), "open", Cost::ONE).await.unwrap_err().is_transient());
+async fn not_every_error_is_a_failure_to_be_open_about() {
+    let keeper = |kind| {
+        let plans = Registry::new([plan("open", "2/h").on_store_error(FailureMode::Open)]);
+        Keeper::new(Flaky::down(kind), plans).on_missing_plan(OnMissingPlan::Skip)
+    };
+    for kind in [StoreErrorKind::Unsupported, StoreErrorKind::Unreadable] {
+        assert!(!keeper(kind).acquire(key("user"), "open", Cost::ONE).await.unwrap_err().is_transient());
+    }
+    let contended = keeper(StoreErrorKind::Contended).acquire(key("user"), "open", Cost::ONE).await.unwrap();
+    assert_eq!((contended.allowed, contended.reason), (false, Reason::FailClosed), "others took it all");
+    let down = keeper(StoreErrorKind::Unsupported);
+    let held_to_nothing = down.acquire(key("user"), "lead", Cost::ONE).await.unwrap();
+    assert!(held_to_nothing.allowed, "the store is not even asked");
+    let refund = keeper(StoreErrorKind::Timeout).refund(key("user"), "open", Cost::ONE).await;
+    assert!(refund.unwrap_err().is_transient(), "nothing was given back");
 }
 
 #[tokio::test]

@@ -87,6 +87,83 @@ fn the_overflow_is_shared() {
     assert!(!acquire(&store, "old:0", &quota, 1).allowed);
 }
 
+/// A partial grant from the shared state ends, however little is left of it. (It used to look at the key's own
+/// state, which was whole, and try for ever.)
+#[test]
+fn a_partial_grant_from_the_overflow_takes_what_is_left_of_it() {
+    let store = MemoryStore::builder().max_keys(10).on_full(OnFull::Share).clock(clock()).build();
+    let quota = quota("4/h");
+    for key in 0..10 {
+        assert!(acquire(&store, &format!("old:{key}"), &quota, 4).allowed);
+    }
+    let up_to = |key| {
+        let request =
+            Request { key: Key::new(key).unwrap(), rules: Rules::Quota(&quota), cost: Cost::new(3) };
+        store.acquire_up_to(request).now().unwrap().unwrap()
+    };
+    assert_eq!(up_to("new:0").granted, Cost::new(3));
+    assert_eq!(up_to("new:1").granted, Cost::ONE);
+    let nothing = up_to("new:2");
+    assert_eq!((nothing.granted, nothing.decision.reason), (Cost::PEEK, Reason::QuotaExceeded));
+}
+
+/// A peek tells what an acquire would, also when there is no room.
+#[test]
+fn a_peek_at_a_full_store_is_honest() {
+    for policy in [OnFull::Refuse, OnFull::Share] {
+        let clock = clock();
+        let store = MemoryStore::builder().max_keys(10).on_full(policy).clock(clock.clone()).build();
+        let quota = quota("4/h");
+        for key in 0..10 {
+            acquire(&store, &format!("old:{key}"), &quota, 4);
+        }
+        let request =
+            Request { key: Key::new("new").unwrap(), rules: Rules::Quota(&quota), cost: Cost::new(3) };
+        let peek = || store.peek(request).now().unwrap().unwrap();
+        assert_eq!(peek().allowed, policy == OnFull::Share, "{policy:?}");
+        assert_eq!(store.try_acquire(request).unwrap().allowed, policy == OnFull::Share, "{policy:?}");
+        assert!(!peek().allowed, "{policy:?}: {:?}", peek());
+        clock.advance(Nanos::from_secs(3_600));
+        assert_eq!(peek().remaining, 4, "{policy:?}: all have expired");
+        assert!(store.try_acquire(request).unwrap().allowed);
+    }
+}
+
+/// A plan of several rules finds room for all of them, wherever expired states lie.
+#[test]
+fn a_plan_evicts_as_many_as_it_needs() {
+    let clock = clock();
+    let store = MemoryStore::builder().max_keys(6).clock(clock.clone()).build();
+    let (short, long) = (quota("1/s"), quota("1/h"));
+    for key in 0..3 {
+        acquire(&store, &format!("short:{key}"), &short, 1);
+        acquire(&store, &format!("long:{key}"), &long, 1);
+    }
+    clock.advance(SECOND);
+    let plan = Plan::parse("gold", "a=10/h; b=10/h bucket; c=10/h log").unwrap();
+    let request = |key| Request { key: Key::new(key).unwrap(), rules: Rules::Plan(&plan), cost: Cost::ONE };
+    assert!(store.try_acquire(request("new")).unwrap().allowed);
+    assert_eq!(store.try_acquire(request("another")).unwrap().reason, Reason::StoreFull);
+    assert_eq!(store.len(), 6);
+    for key in 0..3 {
+        assert!(!acquire(&store, &format!("long:{key}"), &long, 1).allowed, "no live state was lost");
+    }
+}
+
+/// A state that was cut off because the clock stepped far back can be evicted when its new time comes.
+#[test]
+fn a_repaired_state_expires_when_it_says() {
+    let clock = clock();
+    let store = MemoryStore::builder().max_keys(1).clock(clock.clone()).build();
+    let quota = quota("1/m");
+    assert!(acquire(&store, "old", &quota, 1).allowed);
+    clock.set(Timestamp::from_secs(1_761_884_055 - 86_400));
+    assert_eq!(acquire(&store, "new", &quota, 1).reason, Reason::StoreFull);
+    assert_eq!(acquire(&store, "old", &quota, 1).retry_after, Some(Nanos::from_secs(60)), "repaired");
+    clock.advance(Nanos::from_secs(60));
+    assert!(acquire(&store, "new", &quota, 1).allowed, "the old one has expired");
+}
+
 /// A plan whose second rule finds no room charges its first nothing.
 #[test]
 fn a_plan_gets_all_of_its_states_or_none() {

@@ -15,8 +15,8 @@ pub use ruling::Ruling;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use crate::port::{Answer, FailureMode, Observer, Plans, Request, Store};
-use crate::{Cost, Decision, Key, MemoryStore, Quota, Reason, Rules, StoreError, StoreErrorKind};
+use crate::port::{Answer, FailureMode, Grant, Observer, Plans, Request, Store};
+use crate::{Cost, Decision, Key, MemoryStore, Nanos, Quota, Reason, Rules, StoreError, StoreErrorKind};
 use ruling::Resolved;
 
 /// The most plans that one request may name.
@@ -189,7 +189,8 @@ impl Keeper {
         Ok(Ruling::new(decision, Cost::PEEK, resolved))
     }
 
-    /// Gives the cost back to every rule.
+    /// Gives the cost back to every rule. A store that fails is an error here, unless the plans say `local`: it would
+    /// not be true that anything was given back.
     pub async fn refund<'a>(
         &self,
         key: Key<'a>,
@@ -198,6 +199,10 @@ impl Keeper {
     ) -> Result<Ruling, KeeperError> {
         let resolved = self.resolve(held_to.into())?;
         let decision = self.ask(&resolved, key, cost, |store, request| store.refund(request)).await?;
+        if !decision.reason.is_informed() {
+            let message = "the store failed: nothing was given back";
+            return Err(KeeperError::Store(StoreError::new(StoreErrorKind::Unavailable, message)));
+        }
         Ok(Ruling::new(decision, Cost::PEEK, resolved))
     }
 
@@ -253,6 +258,9 @@ impl Keeper {
         question: impl Fn(&'r dyn Store, Request<'r>) -> Answer<'r, T>,
     ) -> Result<T, KeeperError> {
         let request = Request { key, rules: resolved.rules(), cost };
+        if request.rules.is_empty() {
+            return Ok(T::unlimited(request));
+        }
         let error = match question(&*self.store, request).await {
             Ok(outcome) => return Ok(outcome),
             Err(error) => error,
@@ -275,12 +283,16 @@ impl Keeper {
         }
     }
 
-    /// The strictest of the plans' modes. What the store cannot do at all is the caller's mistake, not a failure.
+    /// The strictest of the plans' modes, but for what is not a failure of the store.
     fn failure_mode(&self, resolved: &Resolved, error: &StoreError) -> FailureMode {
-        if error.kind() == StoreErrorKind::Unsupported {
-            return FailureMode::Error;
+        let mode = resolved.plans().map(|plan| plan.failure_mode()).max().unwrap_or(self.on_store_error);
+        match error.kind() {
+            // What the store cannot do is the caller's mistake, and state that cannot be read is never fresh.
+            StoreErrorKind::Unsupported | StoreErrorKind::Unreadable => FailureMode::Error,
+            // Every race was lost to somebody who took something: there is nothing left to be open about.
+            StoreErrorKind::Contended => mode.max(FailureMode::Closed),
+            _ => mode,
         }
-        resolved.plans().map(|plan| plan.failure_mode()).max().unwrap_or(self.on_store_error)
     }
 
     /// Tells every observer. One that panics has had its turn.
@@ -294,6 +306,8 @@ impl Keeper {
 /// What a store answers, and what stands in for it when it fails.
 trait Outcome: Sized {
     fn fallback(reason: Reason, request: Request<'_>) -> Self;
+    /// The answer to a request that is held to nothing.
+    fn unlimited(request: Request<'_>) -> Self;
     fn decision(&self) -> &Decision;
 }
 
@@ -303,15 +317,23 @@ impl Outcome for Decision {
         Decision::uninformed(reason == Reason::FailOpen, limit, reason)
     }
 
+    fn unlimited(_: Request<'_>) -> Self {
+        Decision::allow(u64::MAX, u64::MAX, Nanos::ZERO)
+    }
+
     fn decision(&self) -> &Decision {
         self
     }
 }
 
-impl Outcome for crate::port::Grant {
+impl Outcome for Grant {
     fn fallback(reason: Reason, request: Request<'_>) -> Self {
         let decision = Decision::fallback(reason, request);
-        crate::port::Grant { granted: if decision.allowed { request.cost } else { Cost::PEEK }, decision }
+        Grant { granted: if decision.allowed { request.cost } else { Cost::PEEK }, decision }
+    }
+
+    fn unlimited(request: Request<'_>) -> Self {
+        Grant { granted: request.cost, decision: Decision::unlimited(request) }
     }
 
     fn decision(&self) -> &Decision {

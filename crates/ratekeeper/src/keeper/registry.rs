@@ -11,6 +11,10 @@ use crate::{Name, Plan};
 
 /// The plans of a process. [`replace`](Registry::replace) exchanges them all at once: a request sees the old ones or
 /// the new ones, never some of each, and no state is touched. Clones are the same registry.
+///
+/// State belongs to the names of plan and rule. It is read under the new quota and never refilled; but a rule that is
+/// renamed, or decided by another algorithm, is another rule, and a window that is made longer ends for the keys that
+/// are in it when it would have ended.
 #[derive(Clone, Default)]
 pub struct Registry(Arc<ArcSwap<HashMap<Name, Arc<Plan>>>>);
 

@@ -129,8 +129,7 @@ impl<V: KeyValue> CasStore<V> {
             }
             backoff.wait().await;
         }
-        let message =
-            format!("key `{}`: lost {burst} races in a row; too many writers for one key", place.escaped());
+        let message = format!("lost {burst} races for one key in a row; too many writers for it");
         Err(StoreError::new(StoreErrorKind::Contended, message))
     }
 }
@@ -170,10 +169,6 @@ impl Place<'_> {
             return Err(StoreError::new(StoreErrorKind::Unsupported, message));
         }
         Ok((text, whole.max(LEAST_TTL)))
-    }
-
-    fn escaped(&self) -> impl fmt::Display {
-        self.key.escape_ascii()
     }
 }
 

@@ -11,7 +11,19 @@ pub(super) struct Budget {
 
 /// There is no place left.
 #[derive(Debug)]
-pub(super) struct Full;
+pub(super) struct Full {
+    /// How many more would have been needed.
+    pub(super) missing: usize,
+}
+
+/// Where the places for new states come from.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Room<'a> {
+    /// From those that are left.
+    Within(&'a Budget),
+    /// From beyond the bound: for the few states that stand for all who found no place.
+    Beyond(&'a Budget),
+}
 
 impl Budget {
     pub(super) fn new(most: usize) -> Self {
@@ -22,6 +34,10 @@ impl Budget {
         self.most
     }
 
+    pub(super) fn is_full(&self) -> bool {
+        self.taken() >= self.most
+    }
+
     pub(super) fn taken(&self) -> usize {
         self.taken.load(Ordering::Relaxed)
     }
@@ -30,10 +46,13 @@ impl Budget {
     pub(super) fn take(&self) -> Result<(), Full> {
         let more = |taken| (taken < self.most).then_some(taken + 1);
         // The number guards nothing but itself: the states are behind the locks of their shards.
-        self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).map(drop).map_err(|_| Full)
+        self.taken
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more)
+            .map(drop)
+            .map_err(|_| Full { missing: 1 })
     }
 
-    /// Takes a place that there may not be: for the few states that stand for all the others.
+    /// Takes places that there may not be; see [`Room::Beyond`].
     pub(super) fn take_anyway(&self, places: usize) {
         self.taken.fetch_add(places, Ordering::Relaxed);
     }

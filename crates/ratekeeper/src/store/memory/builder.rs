@@ -1,10 +1,10 @@
 //! The settings of a store in memory.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::atomic::AtomicU64;
 
 use super::tag::{Hashing, KeyHasher};
-use super::{Budget, Line, MemoryStore};
+use super::{Budget, Line, MemoryStore, Search};
 use crate::port::Clock;
 use crate::{MonotonicClock, Timestamp};
 
@@ -87,7 +87,7 @@ impl MemoryStoreBuilder {
             budget: Budget::new(self.max_keys),
             on_full: self.on_full,
             time: self.time,
-            search: AtomicUsize::new(0),
+            search: Search::default(),
             refused: AtomicU64::new(0),
         }
     }

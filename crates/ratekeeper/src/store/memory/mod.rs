@@ -8,12 +8,14 @@
 //! mod       the store and its settings       slot      what the slots hold
 //! shard     decisions behind one lock        budget    how many states there may be
 //! table     open addressing                  snapshot  to bytes and back
-//! tag       seeded hashing of keys           sync      the lock, and prefetching
+//! tag       seeded hashing of keys           search    for room when there is none
+//! sync      the lock, and prefetching
 //! ```
 
 mod budget;
 mod builder;
 
+mod search;
 mod shard;
 mod slot;
 mod snapshot;
@@ -26,23 +28,21 @@ pub use snapshot::SnapshotError;
 pub use tag::Hashing;
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::algorithm::{Algorithm, describe, partial_grant};
+use crate::algorithm::{Algorithm, describe};
 use crate::port::{Answer, Grant, Request, Store};
 use crate::{Cost, Decision, Quota, Reason, RuleId, Rules, StoreError, StoreErrorKind, Timestamp};
-use budget::{Budget, Full};
+use budget::{Budget, Full, Room};
 use builder::Time;
-use shard::Shard;
+use search::Search;
+use shard::{Shard, Wanted};
 use sync::{SpinLock, prefetch};
 use tag::{KeyHash, KeyHasher};
 
 /// Requests of a batch that are prefetched together: enough to hide memory's latency, few enough that the first
 /// line is still there when its turn comes.
 const BATCH: usize = 16;
-
-/// Other shards that are searched for an expired state when the store is full and the key's own has none.
-const SEARCHED: usize = 64;
 
 /// The store in memory. Bounded to a million keys unless said otherwise.
 ///
@@ -64,8 +64,7 @@ pub struct MemoryStore {
     budget: Budget,
     on_full: OnFull,
     time: Time,
-    /// The shard at which the next search for something to evict begins.
-    search: AtomicUsize,
+    search: Search,
     refused: AtomicU64,
 }
 
@@ -171,49 +170,54 @@ impl MemoryStore {
         request: Request<'_>,
         now: Timestamp,
     ) -> Result<Decision, StoreError> {
-        let Request { rules, cost, .. } = request;
+        self.take(hash, request.rules, Wanted::Exactly(request.cost), now).map(|grant| grant.decision)
+    }
+
+    fn take(
+        &self,
+        hash: KeyHash,
+        rules: Rules<'_>,
+        wanted: Wanted,
+        now: Timestamp,
+    ) -> Result<Grant, StoreError> {
         check(rules)?;
-        let take = || self.shard(hash).lock().take(hash, rules, cost, now, &self.budget);
-        let full = match take() {
-            Ok(decision) => return Ok(decision),
-            Err(full) => full,
-        };
-        if self.evict_elsewhere(now)
-            && let Ok(decision) = take()
-        {
-            return Ok(decision);
+        // A place that was made free may be taken by another before this one returns for it: try as often as
+        // there are rules, and once more.
+        for _ in 0..=rules.len() {
+            match self.shard(hash).lock().take(hash, rules, wanted, now, Room::Within(&self.budget)) {
+                Ok(grant) => return Ok(grant),
+                Err(Full { missing }) if self.search.evict(&self.shards, missing, now, &self.budget) => {}
+                Err(Full { .. }) => break,
+            }
         }
-        Ok(self.answer_full(full, rules, cost, now))
-    }
-
-    /// The named policy's answer when there is no place for a new key.
-    fn answer_full(&self, _: Full, rules: Rules<'_>, cost: Cost, now: Timestamp) -> Decision {
         self.refused.fetch_add(1, Ordering::Relaxed);
-        match self.on_full {
-            OnFull::Refuse => {
-                let limit = rules.iter().map(|(_, quota)| quota.burst()).min().unwrap_or(0);
-                Decision::uninformed(false, limit, Reason::StoreFull)
-            }
+        Ok(match self.on_full {
+            OnFull::Refuse => Grant { granted: Cost::PEEK, decision: refusal(rules) },
             OnFull::Share => {
-                let hash = KeyHash::OVERFLOW;
-                self.shard(hash).lock().take_anyway(hash, rules, cost, now, &self.budget)
+                let (hash, room) = (KeyHash::OVERFLOW, Room::Beyond(&self.budget));
+                let taken = self.shard(hash).lock().take(hash, rules, wanted, now, room);
+                // Beyond the bound there is always room.
+                taken.unwrap_or(Grant { granted: Cost::PEEK, decision: refusal(rules) })
             }
-        }
+        })
     }
 
-    /// Looks for an expired state in other shards, a bounded number of them, each time from where the last search
-    /// ended. Never waits for a lock: whoever holds it is busy making or finding room itself.
-    fn evict_elsewhere(&self, now: Timestamp) -> bool {
-        let count = self.shards.len();
-        let start = self.search.fetch_add(SEARCHED, Ordering::Relaxed);
-        for offset in 0..SEARCHED.min(count) {
-            let shard = &self.shards[start.wrapping_add(offset) % count].0;
-            if shard.try_lock().is_some_and(|mut shard| shard.evict_one(now)) {
-                self.budget.give_back(1);
-                return true;
-            }
+    /// What [`take`](MemoryStore::take) would decide, also if it would find no room.
+    fn look(&self, hash: KeyHash, rules: Rules<'_>, cost: Cost, now: Timestamp) -> Decision {
+        let shard = self.shard(hash).lock();
+        if cost == Cost::PEEK || !self.budget.is_full() || shard.knows(hash, rules) {
+            return shard.look(hash, rules, cost, now);
         }
-        false
+        drop(shard);
+        // Evicting is not writing: what has expired is there or not, and nobody can tell.
+        let missing = rules.len();
+        if self.search.evict(&self.shards, missing, now, &self.budget) {
+            return self.shard(hash).lock().look(hash, rules, cost, now);
+        }
+        match self.on_full {
+            OnFull::Refuse => refusal(rules),
+            OnFull::Share => self.shard(KeyHash::OVERFLOW).lock().look(KeyHash::OVERFLOW, rules, cost, now),
+        }
     }
 
     #[inline]
@@ -253,6 +257,12 @@ impl MemoryStore {
     }
 }
 
+/// What a new key is told when there is no place for it.
+fn refusal(rules: Rules<'_>) -> Decision {
+    let limit = rules.iter().map(|(_, quota)| quota.burst()).min().unwrap_or(0);
+    Decision::uninformed(false, limit, Reason::StoreFull)
+}
+
 /// The one rule, if there is one and it is GCRA.
 #[inline]
 fn only_gcra(rules: Rules<'_>) -> Option<(RuleId, &Quota)> {
@@ -289,30 +299,14 @@ impl Store for MemoryStore {
         Answer::ready(self.try_acquire(request))
     }
 
-    fn acquire_up_to<'a>(&'a self, request: Request<'a>) -> Answer<'a, Grant> {
-        let now = self.time.now();
-        let hash = self.hasher.hash(request.key);
-        let grant = || {
-            check(request.rules)?;
-            // Somebody may come between the look and the taking: then less is left, and it is looked again.
-            loop {
-                let left = self.shard(hash).lock().remaining(hash, request.rules, now);
-                let granted = partial_grant(left, request.cost);
-                let decision = self.acquire_hashed(hash, Request { cost: granted, ..request }, now)?;
-                if decision.allowed {
-                    return Ok(Grant { granted, decision });
-                }
-                if granted <= Cost::ONE || decision.reason == Reason::StoreFull {
-                    return Ok(Grant { granted: Cost::PEEK, decision });
-                }
-            }
-        };
-        Answer::ready(grant())
+    fn acquire_up_to<'a>(&'a self, Request { key, rules, cost }: Request<'a>) -> Answer<'a, Grant> {
+        let (hash, now) = (self.hasher.hash(key), self.time.now());
+        Answer::ready(self.take(hash, rules, Wanted::UpTo(cost), now))
     }
 
     fn peek<'a>(&'a self, Request { key, rules, cost }: Request<'a>) -> Answer<'a, Decision> {
         let (hash, now) = (self.hasher.hash(key), self.time.now());
-        Answer::ready(check(rules).map(|()| self.shard(hash).lock().look(hash, rules, cost, now)))
+        Answer::ready(check(rules).map(|()| self.look(hash, rules, cost, now)))
     }
 
     fn refund<'a>(&'a self, Request { key, rules, cost }: Request<'a>) -> Answer<'a, Decision> {

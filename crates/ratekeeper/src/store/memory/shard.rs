@@ -1,6 +1,6 @@
 //! One shard: all states of the keys that fall to it, behind one lock.
 
-use super::budget::{Budget, Full};
+use super::budget::{Budget, Full, Room};
 use super::slot::{Change, Logged, Packed, Tat};
 use super::table::Table;
 use super::tag::{KeyHash, Tag};
@@ -10,7 +10,8 @@ use crate::algorithm::leaky_bucket::LeakyBucketView;
 use crate::algorithm::sliding_log::SlidingLogView;
 use crate::algorithm::sliding_window::SlidingWindowView;
 use crate::algorithm::token_bucket::TokenBucketView;
-use crate::algorithm::{Algorithm, Meter, View, Wait, composite, look, take};
+use crate::algorithm::{Algorithm, Meter, View, Wait, composite, look, partial_grant, take};
+use crate::port::Grant;
 use crate::{Cost, Decision, Quota, Rules, Timestamp};
 
 /// A shard fits a cache line with its lock, so that a decision touches two lines: this one and the slot's.
@@ -22,6 +23,13 @@ pub(super) struct Shard {
     pub(super) rest: Option<Box<Rest>>,
     /// States dropped because they had expired.
     pub(super) expired: u64,
+}
+
+/// How much of a cost will do.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Wanted {
+    Exactly(Cost),
+    UpTo(Cost),
 }
 
 /// The tables of the algorithms that need more than an instant.
@@ -48,10 +56,13 @@ impl Shard {
         if wait == Wait::Ready {
             view.charge(cost);
         }
-        if cost != Cost::PEEK && (wait == Wait::Ready || view.was_repaired()) {
-            // A repaired state expires earlier than it did. That the table believes otherwise costs it an
-            // eviction at most, and only until the next search.
-            tat.0 = view.tat();
+        if cost != Cost::PEEK {
+            if view.was_repaired() {
+                // It expires earlier than it did, which the table must know.
+                self.instants.set(index, Tat(view.tat()));
+            } else if wait == Wait::Ready {
+                tat.0 = view.tat();
+            }
         }
         Some((view, wait))
     }
@@ -61,32 +72,23 @@ impl Shard {
         &mut self,
         key: KeyHash,
         rules: Rules<'_>,
-        cost: Cost,
+        wanted: Wanted,
         now: Timestamp,
-        budget: &Budget,
-    ) -> Result<Decision, Full> {
+        room: Room<'_>,
+    ) -> Result<Grant, Full> {
+        let cost = match wanted {
+            Wanted::Exactly(cost) => cost,
+            Wanted::UpTo(cost) => partial_grant(self.remaining(key, rules, now), cost),
+        };
         let passes = self.all_ready(key, rules, cost, now);
         if passes && cost != Cost::PEEK {
-            self.make_room(tags(key, rules), now, budget)?;
+            match room {
+                Room::Within(budget) => self.make_room(tags(key, rules), now, budget)?,
+                Room::Beyond(budget) => budget.take_anyway(self.missing(tags(key, rules))),
+            }
         }
-        Ok(self.take_with_room(key, rules, cost, now, passes))
-    }
-
-    /// The same for the state that all share who found the store full: there is always room for it.
-    pub(super) fn take_anyway(
-        &mut self,
-        key: KeyHash,
-        rules: Rules<'_>,
-        cost: Cost,
-        now: Timestamp,
-        budget: &Budget,
-    ) -> Decision {
-        let tags = tags(key, rules);
-        let passes = self.all_ready(key, rules, cost, now);
-        if passes && cost != Cost::PEEK {
-            budget.take_anyway(tags.filter(|(tag, quota)| !self.holds(*tag, quota)).count());
-        }
-        self.take_with_room(key, rules, cost, now, passes)
+        let decision = self.take_with_room(key, rules, cost, now, passes);
+        Ok(Grant { granted: if decision.allowed { cost } else { Cost::PEEK }, decision })
     }
 
     fn all_ready(&self, key: KeyHash, rules: Rules<'_>, cost: Cost, now: Timestamp) -> bool {
@@ -121,7 +123,7 @@ impl Shard {
     }
 
     /// How many requests of cost 1 every rule would let pass.
-    pub(super) fn remaining(&self, key: KeyHash, rules: Rules<'_>, now: Timestamp) -> u64 {
+    fn remaining(&self, key: KeyHash, rules: Rules<'_>, now: Timestamp) -> u64 {
         let left = tags(key, rules).map(|(tag, quota)| self.meter(tag, quota, now).remaining());
         left.min().unwrap_or(u64::MAX)
     }
@@ -207,21 +209,42 @@ impl Shard {
         now: Timestamp,
         budget: &Budget,
     ) -> Result<(), Full> {
-        let missing = |shard: &Shard| tags.clone().filter(|(tag, quota)| !shard.holds(*tag, quota)).count();
-        if missing(self) == 0 {
+        if self.missing(tags.clone()) == 0 {
             return Ok(());
         }
         self.sweep_a_little(now, budget);
         // What is evicted may be a state of this very key that has expired, so count again every time.
         let mut taken = 0;
-        while taken < missing(self) {
+        loop {
+            let missing = self.missing(tags.clone()).saturating_sub(taken);
+            if missing == 0 {
+                return Ok(());
+            }
             if budget.take().is_err() && !self.evict_one(now) {
                 budget.give_back(taken);
-                return Err(Full);
+                return Err(Full { missing });
             }
             taken += 1;
         }
-        Ok(())
+    }
+
+    /// How many of the rules have no state.
+    fn missing<'a>(&self, tags: impl Iterator<Item = (Tag, &'a Quota)>) -> usize {
+        tags.filter(|(tag, quota)| !self.holds(*tag, quota)).count()
+    }
+
+    /// True if every rule has a state.
+    pub(super) fn knows(&self, key: KeyHash, rules: Rules<'_>) -> bool {
+        self.missing(tags(key, rules)) == 0
+    }
+
+    /// No state in here expires before this.
+    pub(super) fn earliest(&self) -> Timestamp {
+        let rest = self
+            .rest
+            .as_ref()
+            .map_or(Timestamp::MAX, |rest| rest.packed.earliest().min(rest.logs.earliest()));
+        self.instants.earliest().min(rest)
     }
 
     /// Makes a change. An insertion fills a place that was taken before; tells how many places became free.

@@ -45,6 +45,11 @@ impl<V: Expires> Table<V> {
         self.len as usize
     }
 
+    /// No state in here expires before this.
+    pub(super) fn earliest(&self) -> Timestamp {
+        self.earliest
+    }
+
     /// Bytes on the heap, without what the values own themselves.
     pub(super) fn heap_size(&self) -> usize {
         size_of_val(&*self.slots)

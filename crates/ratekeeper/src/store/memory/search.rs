@@ -1,0 +1,74 @@
+//! Finding something to evict when the store is full and the key's own shard has nothing.
+
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+
+use super::Line;
+use super::budget::Budget;
+use super::shard::Shard;
+use super::sync::SpinLock;
+use crate::{Nanos, Timestamp};
+
+/// Shards that one search looks at, at most: all of them up to two million keys, and some ten microseconds.
+const MOST_SHARDS: usize = 1_024;
+
+/// After a search in vain, no other begins for so long, unless something is known to expire sooner: a flood of new
+/// keys must not make every request pay for one.
+const REST: Nanos = Nanos::from_millis(10);
+
+/// The same if the search could not look everywhere.
+const SHORT_REST: Nanos = Nanos::from_nanos(100_000);
+
+/// Where the last search ended, and when the next may begin.
+#[derive(Debug)]
+pub(super) struct Search {
+    next_shard: AtomicUsize,
+    not_before: AtomicI64,
+}
+
+impl Default for Search {
+    fn default() -> Self {
+        Search { next_shard: AtomicUsize::new(0), not_before: AtomicI64::new(i64::MIN) }
+    }
+}
+
+impl Search {
+    /// Drops up to `wanted` expired states, wherever they lie. True if it found any.
+    ///
+    /// Never waits for a lock: whoever holds it is busy deciding, or making room itself.
+    pub(super) fn evict(
+        &self,
+        shards: &[Line<SpinLock<Shard>>],
+        wanted: usize,
+        now: Timestamp,
+        budget: &Budget,
+    ) -> bool {
+        let not_before = Timestamp::from_nanos(self.not_before.load(Ordering::Relaxed));
+        // Further ahead than a rest: the clock has stepped back since.
+        if now < not_before && not_before <= now + REST {
+            return false;
+        }
+        let count = shards.len().min(MOST_SHARDS);
+        let start = self.next_shard.fetch_add(count, Ordering::Relaxed);
+        let (mut found, mut earliest) = (0, Timestamp::MAX);
+        for offset in 0..count {
+            let shard = &shards[start.wrapping_add(offset) % shards.len()].0;
+            let Some(mut shard) = shard.try_lock() else {
+                earliest = now;
+                continue;
+            };
+            while found < wanted && shard.evict_one(now) {
+                found += 1;
+            }
+            if found == wanted {
+                break;
+            }
+            earliest = earliest.min(shard.earliest());
+        }
+        budget.give_back(found);
+        if found == 0 {
+            let rest = if count == shards.len() { earliest.min(now + REST) } else { now + SHORT_REST };
+            self.not_before.store(rest.as_nanos(), Ordering::Relaxed);
+        }
+        found > 0
+    }
+}
