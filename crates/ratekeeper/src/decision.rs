@@ -21,7 +21,8 @@ pub struct Decision {
     /// How many requests of cost 1 would pass right now, one after another. Meaningless (and 0) where
     /// [`Reason::is_informed`] is false.
     pub remaining: u64,
-    /// How long until this very cost would pass if nobody else asked: zero when allowed, `None` for never.
+    /// How long until this very cost would pass if nobody else asked: zero when allowed, `None` for never, or for
+    /// what cannot be foreseen ([`Reason::AtCapacity`]).
     pub retry_after: Option<Nanos>,
     /// How long until the state equals a fresh key's again.
     pub reset_after: Nanos,
@@ -107,6 +108,12 @@ pub enum Reason {
     NeverFits,
     /// Denied: the store holds as many live keys as it may, and this one is new.
     StoreFull,
+    /// Denied although there may be room: others wait for it, and who asks without waiting does not overtake them.
+    Queued,
+    /// Denied: as many as may are in flight. When one of them ends cannot be foreseen, so there is no `retry_after`.
+    AtCapacity,
+    /// Denied: the limiter was closed.
+    Closed,
     /// Allowed because the store failed and the plan says `open`.
     FailOpen,
     /// Denied because the store failed and the plan says `closed`.
@@ -117,7 +124,7 @@ impl Reason {
     /// False if the answer was given without knowing the key's state.
     #[inline]
     pub const fn is_informed(self) -> bool {
-        matches!(self, Reason::WithinQuota | Reason::QuotaExceeded | Reason::NeverFits)
+        !matches!(self, Reason::StoreFull | Reason::FailOpen | Reason::FailClosed)
     }
 
     /// The reason as metrics and wires spell it.
@@ -128,6 +135,9 @@ impl Reason {
             Reason::QuotaExceeded => "quota_exceeded",
             Reason::NeverFits => "never_fits",
             Reason::StoreFull => "store_full",
+            Reason::Queued => "queued",
+            Reason::AtCapacity => "at_capacity",
+            Reason::Closed => "closed",
             Reason::FailOpen => "fail_open",
             Reason::FailClosed => "fail_closed",
         }

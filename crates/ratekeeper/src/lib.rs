@@ -1,4 +1,47 @@
-//! Rate limiting done right, once.
+//! Rate limiting done right, once: the engine.
+//!
+//! A [`Quota`] says how much, an [algorithm] decides, a [store] remembers, and a [`Keeper`] puts
+//! them together for keys and named [plans](Plan). The same question gets the same answer in process, through a
+//! middleware, over a wire and inside a Redis script.
+//!
+//! ```
+//! use ratekeeper::{Cost, Keeper, Key, MemoryStore, Plan, Registry};
+//!
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let plans = Registry::new([Plan::parse("free", "10/s burst 20; 1000/day")?]);
+//! let keeper = Keeper::new(MemoryStore::default(), plans);
+//! let decision = keeper.acquire(Key::new("user:42")?, "free", Cost::ONE).await?;
+//! assert!(decision.allowed && decision.remaining == 19);
+//! # Ok(()) }
+//! ```
+//!
+//! # What it never does
+//!
+//! It knows nothing of networks, of HTTP or of Redis: those are adapters, in crates of their own. No algorithm reads
+//! a clock. No input makes it panic, wrap or let a limit lapse. It never holds more keys than it was told to.
+//!
+//! # Layout
+//!
+//! ```text
+//! quota/       how much, checked when it is built      key, cost, name, time   the other values
+//! plan         named lists of rules                    decision                the answer
+//! algorithm/   the algorithms, pure                    state/                  their states, as text and as bytes
+//! port         what the engine asks of the world       clock                   the time in process
+//! store/       in memory; on any compare-and-set       keeper/                 the use case
+//! limiter/     what waits: first come, first served
+//! limiter/     what waits in turn                      error                   what goes wrong in between
+//! testkit/     to test your limits, and your stores
+//! ```
+//!
+//! # Features
+//!
+//! | feature | gives |
+//! |---|---|
+//! | `tokio` (default) | waiting by tokio's timers |
+//! | `adaptive` | concurrency limits that find themselves |
+//! | `adaptive` | concurrency limits that find themselves |
+//! | `timezones` | calendar windows in named time zones; UTC is always there |
+//! | `testkit` | the fake clock, the reference model, the conformance suite |
 
 pub mod algorithm;
 mod clock;
@@ -7,6 +50,7 @@ mod decision;
 mod error;
 pub mod keeper;
 mod key;
+pub mod limiter;
 mod name;
 mod plan;
 pub mod port;
@@ -24,9 +68,15 @@ pub use decision::{Decision, Reason};
 pub use error::{StoreError, StoreErrorKind};
 pub use keeper::{Keeper, Registry, Ruling};
 pub use key::{Key, KeyError};
+pub use limiter::Limiter;
 pub use name::Name;
 pub use plan::{Plan, Rule, RuleId, Rules};
 pub use quota::{Quota, QuotaError};
 pub use state::State;
 pub use store::{CasStore, MemoryStore};
 pub use time::{Nanos, Timestamp};
+
+/// The README's examples are tests too.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

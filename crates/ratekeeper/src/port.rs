@@ -32,7 +32,7 @@ pub struct Request<'a> {
 /// Where state lives. Decides atomically: between reading and writing the states of one request, nobody else does.
 ///
 /// The store has the clock: in memory that of the process, over Redis the server's. An implementation proves itself
-/// with [`testkit`].
+/// with the suite in `testkit::conformance`.
 pub trait Store: Send + Sync + Debug {
     /// Takes the cost from every rule, or from none.
     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision>;
@@ -192,7 +192,7 @@ pub trait Plans: Send + Sync + Debug {
 
 /// Is told what happened. Whatever it does, a panic included, changes no decision.
 pub trait Observer: Send + Sync + Debug {
-    /// A request was decided.
+    /// A request to take was decided. Peeks, refunds and resets decide nothing.
     fn decided(&self, _request: &Request<'_>, _decision: &Decision) {}
 
     /// The store failed, and this is what the failure mode answered (`None`: the error itself).

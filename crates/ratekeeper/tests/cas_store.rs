@@ -1,5 +1,7 @@
 //! The compare-and-set store: what it writes, byte for byte, and what it does when it loses a race.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 

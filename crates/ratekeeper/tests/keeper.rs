@@ -1,5 +1,7 @@
 //! The keeper: which plans, which answer when the store fails, and who is told.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -211,5 +213,11 @@ async fn observers_are_told_and_change_nothing() {
     flaky.down.store(false, Ordering::Relaxed);
     assert!(keeper.acquire(key("user"), "gold", Cost::ONE).await.unwrap().allowed);
     assert!(!keeper.acquire(key("user"), "gold", Cost::ONE).await.unwrap().allowed);
+    keeper.peek(key("user"), "gold", Cost::ONE).await.unwrap();
+    keeper.refund(key("user"), "lead", Cost::PEEK).await.unwrap();
+    assert_eq!(nervous.heard().last().map(String::as_str), Some("no lead"), "a peek is no decision");
+    keeper.reset(key("user"), "gold").await.unwrap();
+    keeper.acquire(key("user"), "gold", Cost::ONE).await.unwrap();
+    keeper.acquire_up_to(key("user"), "gold", Cost::ONE).await.unwrap();
     assert_eq!(nervous.heard(), twice(&["user within_quota", "user quota_exceeded"]));
 }

@@ -1,5 +1,7 @@
 //! The store in memory: bounded, flood-safe, exact under concurrency, and able to survive a restart.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use proptest::prelude::*;

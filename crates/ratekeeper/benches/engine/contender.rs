@@ -16,8 +16,6 @@ const BURST: u32 = 100_000_000;
 
 /// Something that can be asked about a key.
 pub(crate) trait Contender: Sync {
-    fn name(&self) -> &'static str;
-
     /// Decides each of these keys in turn.
     fn decide(&self, keys: &[String], order: &[u32]);
 }
@@ -50,10 +48,6 @@ impl Ratekeeper {
 }
 
 impl Contender for Ratekeeper {
-    fn name(&self) -> &'static str {
-        "ratekeeper"
-    }
-
     fn decide(&self, keys: &[String], order: &[u32]) {
         for index in order {
             let answer = self.store.acquire(self.request(&keys[*index as usize]));
@@ -65,10 +59,6 @@ impl Contender for Ratekeeper {
 pub(crate) struct Batched(Ratekeeper);
 
 impl Contender for Batched {
-    fn name(&self) -> &'static str {
-        "ratekeeper, batches of 16"
-    }
-
     fn decide(&self, keys: &[String], order: &[u32]) {
         let mut decisions: Vec<Decision> = Vec::with_capacity(16);
         let mut batch = Vec::with_capacity(16);
@@ -94,10 +84,6 @@ impl Governor {
 }
 
 impl Contender for Governor {
-    fn name(&self) -> &'static str {
-        "governor"
-    }
-
     fn decide(&self, keys: &[String], order: &[u32]) {
         for index in order {
             assert!(black_box(self.0.check_key(&keys[*index as usize])).is_ok());
@@ -116,10 +102,6 @@ impl Throttlecrab {
 }
 
 impl Contender for Throttlecrab {
-    fn name(&self) -> &'static str {
-        "throttlecrab"
-    }
-
     fn decide(&self, keys: &[String], order: &[u32]) {
         for index in order {
             let mut limiter = self.0.lock().expect("not poisoned");

@@ -14,7 +14,7 @@ pub(crate) fn run() {
     let clock = FakeClock::at(Timestamp::from_secs(1_000));
     let store = MemoryStore::builder().max_keys(KEYS).clock(clock.clone()).build();
     let quota: Quota = "1/s".parse().expect("a quota");
-    let mut longest = vec![("filling", 0.0f64), ("while 1 M keys expire", 0.0)];
+    let mut longest = [("filling", 0.0f64), ("while 1 M keys expire", 0.0)];
     let mut over = [0usize; 2];
     for (phase, prefix) in ["old", "new"].iter().enumerate() {
         for number in 0..KEYS {

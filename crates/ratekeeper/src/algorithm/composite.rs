@@ -20,7 +20,9 @@ pub fn look_all<V: View>(views: &[V], cost: Cost) -> Decision {
 
 /// One answer of many, each bound to the position of its rule.
 pub(crate) fn join(decisions: impl Iterator<Item = Decision>) -> Decision {
-    let numbered = (0u16..).zip(decisions).map(|(rule, decision)| decision.of_rule(rule));
+    // No plan has that many rules, but nothing here may overflow: the rest share the last position.
+    let position = |rule: usize| u16::try_from(rule).unwrap_or(u16::MAX);
+    let numbered = decisions.enumerate().map(|(rule, decision)| decision.of_rule(position(rule)));
     numbered.reduce(Decision::join).unwrap_or(Decision::allow(u64::MAX, u64::MAX, crate::Nanos::ZERO))
 }
 

@@ -22,6 +22,8 @@ pub struct FixedWindowView {
     count: u64,
     start: Timestamp,
     end: Timestamp,
+    /// False for the window that holds the last instant: its end lies beyond it, and `end` is cut off.
+    ends: bool,
     repaired: bool,
 }
 
@@ -31,8 +33,10 @@ impl FixedWindowView {
         let windows = Windows::of(quota);
         let limit = quota.burst();
         let (start, end) = windows.around(now);
-        let fresh = FixedWindowView { limit, now, count: 0, start, end, repaired: false };
-        let Some(state) = state else { return fresh };
+        let ends = windows.ends(start, end);
+        let fresh = FixedWindowView { limit, now, count: 0, start, end, ends, repaired: false };
+        // A window that has let nothing pass is a fresh key's, wherever it was.
+        let Some(state) = state.filter(|state| state.count > 0) else { return fresh };
         let (mut start, mut end) = windows.around(state.start);
         if windows.has_passed(start, now) {
             return fresh;
@@ -43,7 +47,8 @@ impl FixedWindowView {
         if repaired {
             (start, end) = windows.around(latest);
         }
-        FixedWindowView { count: state.count.min(limit), start, end, repaired, ..fresh }
+        let ends = windows.ends(start, end);
+        FixedWindowView { count: state.count.min(limit), start, end, ends, repaired, ..fresh }
     }
 
     /// The state to store; none when nothing has passed.
@@ -58,10 +63,9 @@ impl View for FixedWindowView {
             Wait::Never
         } else if cost.get() <= self.limit - self.count {
             Wait::Ready
-        } else if self.end > self.now {
+        } else if self.ends {
             Wait::After(self.end.since(self.now))
         } else {
-            // The window that holds the last instant never ends.
             Wait::Never
         }
     }
@@ -123,6 +127,11 @@ impl Windows {
             Windows::Length(length) => now.since(start) >= *length,
             Windows::Grid(_) | Windows::Calendar(_) => self.around(now).0 > start,
         }
+    }
+
+    /// True if the window is over at its end, rather than cut off there.
+    fn ends(&self, start: Timestamp, end: Timestamp) -> bool {
+        end < Timestamp::MAX || self.has_passed(start, end)
     }
 
     /// The latest start that is believed: one whole window from now.

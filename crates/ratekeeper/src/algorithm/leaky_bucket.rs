@@ -35,6 +35,8 @@ impl LeakyBucketView {
             Some(State { last, .. }) => (full, last),
             None => (0.0, now),
         };
+        // An empty bucket is a fresh key's, whenever it was read: no instant ahead of now holds it back.
+        let last = if stored > 0.0 { last } else { now };
         LeakyBucketView { flow: Flow::at(quota, last, now), stored, capacity }
     }
 
@@ -52,8 +54,10 @@ impl LeakyBucketView {
         (self.stored - self.flow.moved(elapsed)).max(0.0)
     }
 
-    fn fits(&self, level: f64, cost: Cost) -> bool {
-        level + exact(cost.get()) <= exact(self.capacity) + EPSILON
+    /// `level + cost ≤ C + ε`, with the whole numbers on one side: their difference is exact, and so is the level's to
+    /// it where that is close to ε. The sums would be rounded, each in its own way.
+    fn fits(&self, level: f64, cost: u64) -> bool {
+        level - exact(self.capacity - cost) <= EPSILON
     }
 
     fn set(&mut self, level: f64) {
@@ -67,12 +71,12 @@ impl View for LeakyBucketView {
         if cost.get() > self.capacity {
             return Wait::Never;
         }
+        let cost = cost.get();
         if self.fits(self.level(), cost) {
             return Wait::Ready;
         }
-        let surplus = self.stored + exact(cost.get()) - exact(self.capacity) - EPSILON;
-        let wait = self.flow.time_until(surplus, |elapsed| self.fits(self.level_after(elapsed), cost));
-        wait.map_or(Wait::Never, Wait::After)
+        let surplus = self.stored - exact(self.capacity - cost) - EPSILON;
+        self.flow.wait(self.flow.time_until(surplus, |elapsed| self.fits(self.level_after(elapsed), cost)))
     }
 
     fn charge(&mut self, cost: Cost) {
@@ -89,7 +93,10 @@ impl View for LeakyBucketView {
     }
 
     fn remaining(&self) -> u64 {
-        floor(exact(self.capacity) - self.level() + EPSILON)
+        let level = self.level();
+        let room = self.capacity - floor(level).min(self.capacity);
+        // The same question as of a cost, not a rounding of its own: what is left and what passes may not disagree.
+        if self.fits(level, room) { room } else { room.saturating_sub(1) }
     }
 
     fn reset_after(&self) -> Nanos {

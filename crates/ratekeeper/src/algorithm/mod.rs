@@ -94,6 +94,15 @@ pub enum Wait {
     Never,
 }
 
+impl Wait {
+    /// So long from now, unless that is beyond the end of time (or of what a span can hold, which is further): no
+    /// clock will tell that instant, so it is never.
+    fn after(now: Timestamp, wait: Option<Nanos>) -> Wait {
+        let told = wait.filter(|wait| *wait <= Timestamp::MAX.since(now));
+        told.map_or(Wait::Never, Wait::After)
+    }
+}
+
 /// A state seen at one instant under one quota: what an algorithm must answer.
 ///
 /// Making a view never fails and never mints: a clock that stepped back and a quota that changed are dealt with
@@ -127,7 +136,8 @@ pub trait View {
 #[inline]
 pub fn take<V: View>(view: &mut V, cost: Cost) -> Decision {
     let wait = view.wait_for(cost);
-    if wait == Wait::Ready {
+    // Even charging nothing may move the last bit of a double.
+    if wait == Wait::Ready && cost != Cost::PEEK {
         view.charge(cost);
     }
     describe(view, wait)

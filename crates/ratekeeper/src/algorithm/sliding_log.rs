@@ -27,8 +27,15 @@ struct Entry {
 
 impl State {
     /// Adds an entry. An instant before the last one counts as that one: order is what everything here rests on.
+    /// What costs nothing is not remembered. The costs of a log sum up to 2^64 − 1 at most: more stays at that, or a
+    /// corrupt log would wrap around to one that counts for nothing.
     pub fn push(&mut self, at: Timestamp, cost: u64) {
-        let total = self.total_before(self.entries.len()).wrapping_add(cost);
+        let before = self.total_before(self.entries.len());
+        let cost = cost.min(u64::MAX - before.wrapping_sub(self.base));
+        if cost == 0 {
+            return;
+        }
+        let total = before.wrapping_add(cost);
         match self.entries.back_mut() {
             Some(last) if last.at >= at => last.total = total,
             _ => self.entries.push_back(Entry { at, total }),
@@ -150,8 +157,8 @@ impl<'a> SlidingLogView<'a> {
         self.edit.kept.saturating_add(self.edit.added)
     }
 
-    /// When the entry at which the costs that stay sum up to `amount` or more leaves the window.
-    fn leaves(&self, amount: u64) -> Timestamp {
+    /// The time until the entry at which the costs that stay sum up to `amount` or more leaves the window.
+    fn leaves(&self, amount: u64) -> Nanos {
         let Edit { furthest, effective_now, expired, base, kept, .. } = self.edit;
         let entries = self.log.map(|log| &log.entries).filter(|_| amount <= kept);
         let at = entries.and_then(|entries| {
@@ -160,7 +167,10 @@ impl<'a> SlidingLogView<'a> {
             entries.get(expired + first)
         });
         let at = at.map_or(effective_now, |entry| entry.at.min(furthest));
-        at + self.window + Nanos::from_nanos(1)
+        // Not the difference of two instants: the later one may lie beyond the last that there is. The sum fits, for
+        // an entry lies at most one window ahead.
+        let left = self.window.saturating_add(Nanos::from_nanos(1)).saturating_add(at.since(self.now));
+        left.saturating_sub(self.now.since(at))
     }
 }
 
@@ -196,11 +206,12 @@ impl View for SlidingLogView<'_> {
         if cost.get() > self.limit {
             return Wait::Never;
         }
-        let wanted = self.used().saturating_add(cost.get());
-        match wanted.checked_sub(self.limit) {
-            None | Some(0) => Wait::Ready,
-            Some(too_much) => Wait::After(self.leaves(too_much).since(self.now)),
+        if cost.get() <= self.remaining() {
+            return Wait::Ready;
         }
+        // The cost is at most the limit, so what is too much is at most what is used.
+        let too_much = self.used() - (self.limit - cost.get());
+        Wait::after(self.now, Some(self.leaves(too_much)))
     }
 
     fn charge(&mut self, cost: Cost) {
@@ -225,7 +236,7 @@ impl View for SlidingLogView<'_> {
     fn reset_after(&self) -> Nanos {
         match self.used() {
             0 => Nanos::ZERO,
-            used => self.leaves(used).since(self.now),
+            used => self.leaves(used),
         }
     }
 

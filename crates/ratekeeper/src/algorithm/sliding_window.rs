@@ -81,11 +81,12 @@ impl SlidingWindowView {
         u128::from(self.previous) * u128::from(overlap) + u128::from(self.current) * u128::from(self.window)
     }
 
-    /// The time from now until `elapsed` nanoseconds after the start of the slot `slots` ahead.
-    fn until(&self, slots: u64, elapsed: u64) -> Nanos {
-        let behind = self.start.since(self.now);
-        let ahead = self.window.saturating_mul(slots).saturating_add(elapsed) - self.elapsed;
-        behind.saturating_add(Nanos::from_nanos(ahead))
+    /// The time from now until `elapsed` nanoseconds after the start of the slot `slots` ahead; none if that is more
+    /// than a span can hold.
+    fn until(&self, slots: u64, elapsed: u64) -> Option<Nanos> {
+        let behind = self.start.since(self.now).as_nanos();
+        let ahead = self.window.checked_mul(slots)?.checked_add(elapsed)? - self.elapsed;
+        behind.checked_add(ahead).map(Nanos::from_nanos)
     }
 }
 
@@ -116,13 +117,13 @@ impl View for SlidingWindowView {
         let room = self.limit - cost + 1;
         let in_this = faded(self.previous, room.saturating_sub(self.current), self.window);
         if in_this < self.window {
-            return Wait::After(self.until(0, in_this));
+            return Wait::after(self.now, self.until(0, in_this));
         }
         let in_next = faded(self.current, room, self.window);
         if in_next < self.window {
-            return Wait::After(self.until(1, in_next));
+            return Wait::after(self.now, self.until(1, in_next));
         }
-        Wait::After(self.until(2, 0))
+        Wait::after(self.now, self.until(2, 0))
     }
 
     fn charge(&mut self, cost: Cost) {
@@ -147,11 +148,12 @@ impl View for SlidingWindowView {
     }
 
     fn reset_after(&self) -> Nanos {
-        match (self.previous, self.current) {
-            (0, 0) => Nanos::ZERO,
+        let reset = match (self.previous, self.current) {
+            (0, 0) => return Nanos::ZERO,
             (_, 0) => self.until(1, 0),
             _ => self.until(2, 0),
-        }
+        };
+        reset.unwrap_or(Nanos::MAX)
     }
 
     fn was_repaired(&self) -> bool {

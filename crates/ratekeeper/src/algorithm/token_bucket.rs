@@ -35,11 +35,14 @@ impl TokenBucketView {
         let capacity = quota.burst();
         let full = exact(capacity);
         let (stored, last) = match state {
-            Some(State { tokens, last }) if tokens.is_finite() => (tokens.min(full), last),
+            // Fewer than none are none: a bucket is refilled from empty within the refill time, whatever was stored.
+            Some(State { tokens, last }) if tokens.is_finite() => (tokens.clamp(0.0, full), last),
             // Tokens that are no number are no tokens.
             Some(State { last, .. }) => (0.0, last),
             None => (full, now),
         };
+        // A full bucket is a fresh key's, whenever it was counted: no instant ahead of now holds it back.
+        let last = if stored < full { last } else { now };
         TokenBucketView { flow: Flow::at(quota, last, now), stored, capacity }
     }
 
@@ -57,11 +60,6 @@ impl TokenBucketView {
         exact(self.capacity).min(self.stored + self.flow.moved(elapsed))
     }
 
-    /// The time from now until there are `tokens`.
-    fn time_to(&self, tokens: f64) -> Option<Nanos> {
-        self.flow.time_until(tokens - self.stored, |elapsed| self.tokens_after(elapsed) >= tokens)
-    }
-
     fn set(&mut self, tokens: f64) {
         self.stored = tokens;
         self.flow.restart();
@@ -73,17 +71,17 @@ impl View for TokenBucketView {
         if cost.get() > self.capacity {
             return Wait::Never;
         }
-        let enough = exact(cost.get()) - EPSILON;
-        if self.tokens() >= enough {
+        let cost = exact(cost.get());
+        if is_enough(self.tokens(), cost) {
             return Wait::Ready;
         }
-        self.time_to(enough).map_or(Wait::Never, Wait::After)
+        let missing = cost - EPSILON - self.stored;
+        self.flow.wait(self.flow.time_until(missing, |elapsed| is_enough(self.tokens_after(elapsed), cost)))
     }
 
     fn charge(&mut self, cost: Cost) {
         // Within epsilon of enough is enough, and leaves nothing rather than less than nothing.
-        let left = self.tokens() - exact(cost.get());
-        self.set(if (-EPSILON..0.0).contains(&left) { 0.0 } else { left });
+        self.set((self.tokens() - exact(cost.get())).max(0.0));
     }
 
     fn refund(&mut self, cost: Cost) {
@@ -95,19 +93,31 @@ impl View for TokenBucketView {
     }
 
     fn remaining(&self) -> u64 {
-        floor(self.tokens() + EPSILON)
+        let tokens = self.tokens();
+        let whole = floor(tokens);
+        // The same question as of a cost, not a rounding of its own: what is left and what passes may not disagree.
+        let next = whole.saturating_add(1);
+        if next <= self.capacity && is_enough(tokens, exact(next)) { next } else { whole }
     }
 
     fn reset_after(&self) -> Nanos {
         if self.tokens() >= exact(self.capacity) {
             return Nanos::ZERO;
         }
-        self.time_to(exact(self.capacity)).unwrap_or(Nanos::MAX)
+        let full = exact(self.capacity);
+        let time = self.flow.time_until(full - self.stored, |elapsed| self.tokens_after(elapsed) >= full);
+        time.unwrap_or(Nanos::MAX)
     }
 
     fn was_repaired(&self) -> bool {
         self.flow.repaired
     }
+}
+
+/// `tokens ≥ cost − ε`, as a difference of the two: where that is close to ε it has no rounding error, so that taking
+/// a cost at once and in parts comes to the same. `cost − ε` would be rounded to the last place of the cost.
+fn is_enough(tokens: f64, cost: f64) -> bool {
+    tokens - cost >= -EPSILON
 }
 
 /// Something that moves at a constant rate since an instant: tokens that come, a level that goes.
@@ -151,6 +161,11 @@ impl Flow {
         self.elapsed = 0;
     }
 
+    /// What a cost waits for that must wait so long.
+    pub(super) fn wait(&self, time: Option<Nanos>) -> Wait {
+        Wait::after(self.now, time)
+    }
+
     /// The time from now until `reached` is true of the elapsed time, given that it is when about `amount` has
     /// moved. Counts the time until the clock gets to `last`, if it is behind.
     #[expect(
@@ -161,9 +176,8 @@ impl Flow {
     pub(super) fn time_until(&self, amount: f64, reached: impl Fn(u64) -> bool) -> Option<Nanos> {
         let guess = (amount * 1e9 / self.rate).ceil() as u64;
         let instant = first_instant(guess, u64::MAX, reached)?;
-        Some(
-            self.last.since(self.now).saturating_add(Nanos::from_nanos(instant.saturating_sub(self.elapsed))),
-        )
+        let behind = self.last.since(self.now).as_nanos();
+        behind.checked_add(instant.saturating_sub(self.elapsed)).map(Nanos::from_nanos)
     }
 }
 

@@ -160,6 +160,7 @@ impl Keeper {
     ) -> Result<Ruling, KeeperError> {
         let resolved = self.resolve(held_to.into())?;
         let decision = self.ask(&resolved, key, cost, |store, request| store.acquire(request)).await?;
+        self.announce(&resolved, key, cost, &decision);
         Ok(Ruling::new(decision, if decision.allowed { cost } else { Cost::PEEK }, resolved))
     }
 
@@ -172,6 +173,7 @@ impl Keeper {
     ) -> Result<Ruling, KeeperError> {
         let resolved = self.resolve(held_to.into())?;
         let grant = self.ask(&resolved, key, cost, |store, request| store.acquire_up_to(request)).await?;
+        self.announce(&resolved, key, cost, &grant.decision);
         Ok(Ruling::new(grant.decision, grant.granted, resolved))
     }
 
@@ -251,22 +253,26 @@ impl Keeper {
         question: impl Fn(&'r dyn Store, Request<'r>) -> Answer<'r, T>,
     ) -> Result<T, KeeperError> {
         let request = Request { key, rules: resolved.rules(), cost };
-        let outcome = match question(&*self.store, request).await {
-            Ok(outcome) => outcome,
-            Err(error) => {
-                let mode = self.failure_mode(resolved, &error);
-                let outcome = match mode {
-                    FailureMode::Open => Some(T::fallback(Reason::FailOpen, request)),
-                    FailureMode::Closed => Some(T::fallback(Reason::FailClosed, request)),
-                    FailureMode::Local => question(&*self.local, request).await.ok(),
-                    FailureMode::Error => None,
-                };
-                self.tell(|observer| observer.store_failed(&error, outcome.as_ref().map(Outcome::decision)));
-                outcome.ok_or(KeeperError::Store(error))?
-            }
+        let error = match question(&*self.store, request).await {
+            Ok(outcome) => return Ok(outcome),
+            Err(error) => error,
         };
-        self.tell(|observer| observer.decided(&request, outcome.decision()));
-        Ok(outcome)
+        let outcome = match self.failure_mode(resolved, &error) {
+            FailureMode::Open => Some(T::fallback(Reason::FailOpen, request)),
+            FailureMode::Closed => Some(T::fallback(Reason::FailClosed, request)),
+            FailureMode::Local => question(&*self.local, request).await.ok(),
+            FailureMode::Error => None,
+        };
+        self.tell(|observer| observer.store_failed(&error, outcome.as_ref().map(Outcome::decision)));
+        outcome.ok_or(KeeperError::Store(error))
+    }
+
+    /// Tells the observers of a decision to take. Peeks and refunds decide nothing.
+    fn announce(&self, resolved: &Resolved, key: Key<'_>, cost: Cost, decision: &Decision) {
+        if !self.observers.is_empty() {
+            let request = Request { key, rules: resolved.rules(), cost };
+            self.tell(|observer| observer.decided(&request, decision));
+        }
     }
 
     /// The strictest of the plans' modes. What the store cannot do at all is the caller's mistake, not a failure.

@@ -36,10 +36,10 @@ impl Record {
     where
         I: IntoIterator<Item = (&'a Name, &'a Quota, Option<State>)>,
     {
-        let mut all_fresh = true;
-        let record =
-            Self::write_out(rules.into_iter().inspect(|(_, _, state)| all_fresh &= state.is_none()), now)?;
-        Ok((!all_fresh).then_some(record))
+        let rules: Vec<_> = rules.into_iter().collect();
+        let all_fresh = rules.iter().all(|(_, _, state)| state.is_none());
+        let record = if rules.is_empty() { None } else { Some(Self::write_out(rules, now)?) };
+        Ok(record.filter(|_| !all_fresh))
     }
 
     /// The same with every rule written out, also if all are fresh: where a key cannot be forgotten on condition.

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 /// The first wait is at most this many microseconds; each later one at most twice the last.
-#[cfg(feature = "tokio")]
+#[cfg(all(feature = "tokio", not(loom)))]
 const FIRST_MICROS: u64 = 50;
 
 /// No wait is longer than the first, doubled so often: 3.2 ms.
@@ -24,7 +24,7 @@ impl Backoff {
         self.lost = self.lost.saturating_add(1);
         // Racers that wait equally long meet again: the jitter is what tells them apart.
         let jitter = RandomState::new().hash_one(self.lost);
-        #[cfg(feature = "tokio")]
+        #[cfg(all(feature = "tokio", not(loom)))]
         if tokio::runtime::Handle::try_current().is_ok() {
             let micros = jitter % (FIRST_MICROS << doublings);
             return tokio::time::sleep(std::time::Duration::from_micros(micros)).await;

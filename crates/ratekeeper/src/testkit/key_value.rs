@@ -11,8 +11,11 @@ use crate::{Nanos, Timestamp};
 #[derive(Clone, Debug)]
 pub struct MemoryValues {
     clock: FakeClock,
-    values: Arc<Mutex<HashMap<Vec<u8>, (String, Timestamp)>>>,
+    values: Arc<Mutex<Values>>,
 }
+
+/// Every value, and when it expires.
+type Values = HashMap<Vec<u8>, (String, Timestamp)>;
 
 impl MemoryValues {
     /// No values yet, by this clock.

@@ -34,7 +34,7 @@ use crate::{Cost, Decision, Quota, Reason, RuleId, Rules, StoreError, StoreError
 use budget::{Budget, Full};
 use builder::Time;
 use shard::Shard;
-use sync::SpinLock;
+use sync::{SpinLock, prefetch};
 use tag::{KeyHash, KeyHasher};
 
 /// Requests of a batch that are prefetched together: enough to hide memory's latency, few enough that the first
@@ -235,8 +235,13 @@ impl MemoryStore {
         into: &mut Vec<Decision>,
     ) -> Result<(), StoreError> {
         let mut hashes = [KeyHash::OVERFLOW; BATCH];
+        // One pass each: a lock waits for all reads before it, so keys that are hashed between locks are fetched
+        // from memory one by one, and keys that are hashed in a row all at once.
+        requests.iter().for_each(|request| prefetch(request.key.as_bytes()));
         for (hash, request) in hashes.iter_mut().zip(requests) {
             *hash = self.hasher.hash(request.key);
+        }
+        for (hash, request) in hashes.iter().zip(requests) {
             if let Some((rule, _)) = only_gcra(request.rules) {
                 self.shard(*hash).lock().instants.prefetch(hash.under(rule, Algorithm::Gcra));
             }

@@ -26,7 +26,6 @@ pub(super) struct RawSpin {
 // one thread can do until `unlock` sets it back; the acquire and release orderings make what one holder did visible
 // to the next. So at most one thread is between the two, as the trait demands.
 unsafe impl lock_api::RawMutex for RawSpin {
-    #[expect(clippy::declare_interior_mutable_const, reason = "the trait asks for it: an initial value")]
     const INIT: RawSpin = RawSpin { locked: AtomicBool::new(false) };
 
     type GuardMarker = lock_api::GuardSend;
@@ -73,7 +72,7 @@ impl RawSpin {
 
 /// Tells the processor that `value` will be read soon, where it knows how to be told.
 #[inline]
-pub(super) fn prefetch<T>(value: &T) {
+pub(super) fn prefetch<T: ?Sized>(value: &T) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a prefetch is a hint. It reads nothing that the program could see, writes nothing and cannot fault,
     // whatever the address; this one is that of a live reference. SSE, which has it, is part of x86-64.

@@ -204,6 +204,7 @@ impl<V: Expires> Table<V> {
 }
 
 #[inline]
+#[expect(clippy::cast_possible_truncation, reason = "a fraction of a `usize` fits one")]
 fn home(tag: Tag, size: usize) -> usize {
     ((u128::from(tag.rest) * size as u128) >> 64) as usize
 }

@@ -1,0 +1,250 @@
+//! Several limiters at once: all or none.
+
+use std::fmt;
+
+use super::acquire::Held;
+use super::acquire_all::AcquireAll;
+use super::core::{Core, Open};
+use super::permit::{Outcome, OwnedPermit, Permit};
+use super::sync::Arc;
+use super::tank::Tank;
+use super::wakes::Wakes;
+use super::{Concurrency, Limiter};
+use crate::quota::QuotaError;
+use crate::{Cost, Decision, Nanos};
+
+/// Several limiters, acquired together: all or none, also by those who wait, also when they give up.
+///
+/// ```
+/// use ratekeeper::limiter::{Concurrency, Keyed, Limiter};
+/// use ratekeeper::{Cost, all};
+/// let (global, slots) = (Limiter::new("100/s".parse()?)?, Concurrency::new(1)?);
+/// let per_user = Keyed::new("1/m".parse()?)?;
+/// let both = all![&global, &slots, per_user.limiter("ann")?]?;
+///
+/// let granted = both.try_acquire(Cost::ONE).expect("all have room");
+/// let refusal = both.try_acquire(Cost::ONE).unwrap_err();
+/// assert_eq!(refusal.refused().map(|(part, _)| part).collect::<Vec<_>>(), [1, 2]);
+/// assert_eq!(global.peek(Cost::ONE).remaining, 99, "what the others refuse burns nothing here");
+/// drop(granted); // the permit comes back; the rates are spent
+/// assert_eq!(slots.in_flight(), 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// Who waits does so at one limiter at a time, the one that must be waited for longest, and keeps others waiting
+/// there only: a user whose own quota is spent holds up nobody at the global one. When its turn has come there, it
+/// is tried at all of them again. Places are by the age of the request, not by when it came to this queue: moving
+/// on costs nothing. If it is refused by one where its turn had come before, it keeps all places it has from then
+/// on, so that it cannot be sent around for ever; and since everybody's age is the same in every queue, two that do
+/// so cannot wait for each other.
+#[derive(Clone)]
+pub struct All {
+    pub(super) parts: Vec<Part>,
+    /// The order in which they are locked: by address, so that two who lock the same ones never wait for each other.
+    order: Vec<usize>,
+}
+
+/// One of the limiters of an [`All`].
+#[derive(Clone)]
+pub struct Part {
+    pub(super) core: Arc<Core>,
+    cost: Option<Cost>,
+}
+
+impl Part {
+    /// Takes this much here, whatever is asked of the others.
+    #[must_use]
+    pub fn cost(mut self, cost: Cost) -> Self {
+        self.cost = Some(cost);
+        self
+    }
+}
+
+impl From<&Limiter> for Part {
+    fn from(limiter: &Limiter) -> Self {
+        Part { core: Arc::clone(&limiter.core), cost: None }
+    }
+}
+
+impl From<Limiter> for Part {
+    fn from(limiter: Limiter) -> Self {
+        Part { core: limiter.core, cost: None }
+    }
+}
+
+impl From<&Concurrency> for Part {
+    /// One permit, whatever the cost.
+    fn from(concurrency: &Concurrency) -> Self {
+        Part { core: Arc::clone(&concurrency.core), cost: Some(Cost::ONE) }
+    }
+}
+
+impl From<Concurrency> for Part {
+    /// One permit, whatever the cost.
+    fn from(concurrency: Concurrency) -> Self {
+        Part { core: concurrency.core, cost: Some(Cost::ONE) }
+    }
+}
+
+/// An [`All`] of these limiters, borrowed or owned.
+#[macro_export]
+macro_rules! all {
+    ($($part:expr),+ $(,)?) => {
+        $crate::limiter::All::new([$($crate::limiter::Part::from($part)),+])
+    };
+}
+
+impl All {
+    /// These limiters together. The same one twice is refused: what would it be charged?
+    pub fn new(parts: impl IntoIterator<Item = Part>) -> Result<Self, QuotaError> {
+        let parts: Vec<Part> = parts.into_iter().collect();
+        let address = |part: &usize| Arc::as_ptr(&parts[*part].core).addr();
+        let mut order: Vec<usize> = (0..parts.len()).collect();
+        order.sort_by_key(address);
+        if let Some(twice) = order.windows(2).find(|pair| address(&pair[0]) == address(&pair[1])) {
+            let remedy = format!("it is the same limiter as part {}", twice[0].min(twice[1]));
+            return Err(QuotaError::conflict("part", twice[0].max(twice[1]), remedy));
+        }
+        Ok(All { parts, order })
+    }
+
+    /// Takes from all of them now, or from none.
+    pub fn try_acquire(&self, cost: Cost) -> Result<Granted, Refusal> {
+        let mut wakes = Wakes::default();
+        let mut opens = self.open();
+        let decisions = self.judge(&mut opens, cost, u64::MAX, &mut wakes);
+        let passes = decisions.iter().all(|decision| decision.allowed);
+        let result = if passes {
+            Ok(self.take(&mut opens, cost))
+        } else {
+            for (open, decision) in opens.iter_mut().zip(&decisions) {
+                if !decision.allowed {
+                    open.desk().count_rejection();
+                }
+            }
+            Err(Refusal { decisions })
+        };
+        drop(opens);
+        wakes.wake();
+        result.map(|decision| self.granted(decision))
+    }
+
+    /// Takes from all of them, in turn.
+    pub fn acquire(&self, cost: Cost) -> AcquireAll<'_> {
+        AcquireAll::new(self, cost)
+    }
+
+    /// Locks all, and gives them out in the order of the parts.
+    pub(super) fn open(&self) -> Vec<Open<'_>> {
+        let mut opens: Vec<(usize, Open<'_>)> =
+            self.order.iter().map(|part| (*part, self.parts[*part].core.open())).collect();
+        opens.sort_by_key(|(part, _)| *part);
+        opens.into_iter().map(|(_, open)| open).collect()
+    }
+
+    pub(super) fn cost_of(&self, part: usize, cost: Cost) -> Cost {
+        self.parts[part].cost.unwrap_or(cost)
+    }
+
+    /// What each would tell one of this age.
+    pub(super) fn judge(
+        &self,
+        opens: &mut [Open<'_>],
+        cost: Cost,
+        ticket: u64,
+        wakes: &mut Wakes,
+    ) -> Vec<Decision> {
+        let judge = |(part, open): (usize, &mut Open<'_>)| {
+            let now = open.now;
+            open.desk().pump(now, wakes);
+            open.desk().judge(self.cost_of(part, cost), ticket, now)
+        };
+        opens.iter_mut().enumerate().map(judge).collect()
+    }
+
+    /// Takes what all of them were judged to have.
+    pub(super) fn take(&self, opens: &mut [Open<'_>], cost: Cost) -> Decision {
+        let take = |(part, open): (usize, &mut Open<'_>)| {
+            let (now, cost) = (open.now, self.cost_of(part, cost));
+            match cost {
+                Cost::PEEK => open.desk().peek(cost, now),
+                _ => open.desk().take(cost, now),
+            }
+        };
+        crate::algorithm::composite::join(opens.iter_mut().enumerate().map(take))
+    }
+
+    /// What was taken, to be held. Not made under the locks: a permit reads the clock, and gives itself back.
+    pub(super) fn granted(&self, decision: Decision) -> Granted {
+        let is_permit = |part: &&Part| part.core.with(|desk, _, _| matches!(desk.tank, Tank::Permits { .. }));
+        let permit = |part: &Part| Permit::new(Held::Owned(Arc::clone(&part.core)));
+        Granted { decision, permits: self.parts.iter().filter(is_permit).map(permit).collect() }
+    }
+}
+
+impl fmt::Debug for All {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("All").field("parts", &self.parts).finish()
+    }
+}
+
+impl fmt::Debug for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Part").field("cost", &self.cost).field("statistics", &self.core.statistics()).finish()
+    }
+}
+
+/// All have granted. Holds the permits of those that are about concurrency, and gives them back when dropped.
+#[derive(Debug)]
+#[must_use = "permits that are not held are given back at once"]
+pub struct Granted {
+    decision: Decision,
+    permits: Vec<OwnedPermit>,
+}
+
+impl Granted {
+    /// The answers of all, joined: what is left is the least of them. `rule` is the number of the part.
+    pub fn decision(&self) -> Decision {
+        self.decision
+    }
+
+    /// Gives the permits back, and tells how it went.
+    pub fn finish(self, outcome: Outcome) {
+        self.permits.into_iter().for_each(|permit| permit.finish(outcome));
+    }
+}
+
+/// Some have refused, and nothing was taken from any.
+#[derive(Clone, Debug)]
+pub struct Refusal {
+    decisions: Vec<Decision>,
+}
+
+impl Refusal {
+    /// Who refused, by number, and what it said.
+    pub fn refused(&self) -> impl Iterator<Item = (usize, &Decision)> {
+        self.decisions.iter().enumerate().filter(|(_, decision)| !decision.allowed)
+    }
+
+    /// The longest of their waits; none if one of them is never, or cannot be foreseen.
+    pub fn retry_after(&self) -> Option<Nanos> {
+        self.refused().map(|(_, decision)| decision.retry_after).reduce(|a, b| Some(a?.max(b?))).flatten()
+    }
+
+    /// The answers of all, joined.
+    pub fn decision(&self) -> Decision {
+        crate::algorithm::composite::join(self.decisions.iter().copied())
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("refused by")?;
+        for (part, decision) in self.refused() {
+            write!(f, " {part} ({})", decision.reason.as_str())?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Refusal {}

@@ -1,0 +1,244 @@
+//! A desk that is shared: the lock around it, the fast path past it, and its clock.
+
+use std::fmt;
+use std::task::Waker;
+
+use super::clock::Source;
+use super::desk::Desk;
+use super::error::AcquireError;
+use super::keeper::Keeper;
+use super::queue::Place;
+use super::statistics::Statistics;
+use super::sync::{Arc, AtomicI64, AtomicU64, Mutex, MutexGuard, Ordering};
+use super::tank::Tank;
+use super::wakes::Wakes;
+use crate::algorithm::Algorithm;
+use crate::{Cost, Decision, Nanos, Quota, Reason, Timestamp};
+
+/// In [`Core::word`]: the state is at the desk, ask there. No state that is decided by the word reaches that far.
+const AT_DESK: i64 = i64::MAX;
+
+/// What every limiter is a handle of.
+///
+/// The state of a GCRA is one instant, and while nobody waits it lives in an atomic word: deciding is a load and a
+/// compare-and-swap. Whoever takes the lock takes the instant out of the word first, and puts it back only if
+/// nobody waits then and the limiter is open: so *the word itself is the guard* that keeps those who do not wait
+/// from overtaking those who do. There is no moment at which the word can be charged and somebody waits.
+pub(crate) struct Core {
+    word: AtomicI64,
+    /// What passed by the word, and what was refused by it.
+    acquired: AtomicU64,
+    rejected: AtomicU64,
+    /// The quota, if the word decides it.
+    fast: Option<Quota>,
+    clock: Source,
+    desk: Mutex<Shared>,
+}
+
+struct Shared {
+    desk: Desk,
+    /// False once the quota has changed: the fast path knows the first one only.
+    fast: bool,
+}
+
+impl Core {
+    pub(crate) fn new(tank: Tank, bound: usize, clock: Source) -> Arc<Self> {
+        let fast = match &tank {
+            Tank::Rate { quota, .. } if quota.algorithm() == Algorithm::Gcra => Some(*quota),
+            _ => None,
+        };
+        Arc::new(Core {
+            word: AtomicI64::new(if fast.is_some() { i64::MIN } else { AT_DESK }),
+            acquired: AtomicU64::new(0),
+            rejected: AtomicU64::new(0),
+            fast,
+            clock,
+            desk: Mutex::new(Shared { desk: Desk::new(tank, bound), fast: fast.is_some() }),
+        })
+    }
+
+    #[inline]
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    #[inline]
+    pub(crate) fn try_acquire(&self, cost: Cost) -> Decision {
+        match self.try_fast(cost) {
+            Some(decision) if decision.allowed => decision,
+            Some(decision) => self.count_rejected(decision),
+            None => self.try_at_desk(cost),
+        }
+    }
+
+    #[cold]
+    fn count_rejected(&self, decision: Decision) -> Decision {
+        self.rejected.fetch_add(1, Ordering::Relaxed);
+        decision
+    }
+
+    // Out of line: inlined, the desk's registers would be saved on the fast path too.
+    #[inline(never)]
+    fn try_at_desk(&self, cost: Cost) -> Decision {
+        self.with(|desk, now, wakes| desk.try_acquire(cost, now, wakes))
+    }
+
+    /// Decides by the word, if the state is there. Refusals are not counted: whoever asks may go on to wait.
+    #[inline]
+    pub(crate) fn try_fast(&self, cost: Cost) -> Option<Decision> {
+        let quota = self.fast.as_ref()?;
+        let (burst, tolerance) = (quota.burst(), quota.refill_time().as_nanos());
+        let mut tat = self.word.load(Ordering::Relaxed);
+        if tat == AT_DESK || cost.get() > burst || cost == Cost::PEEK {
+            return None;
+        }
+        let now = self.clock.now();
+        loop {
+            let ahead = Timestamp::from_nanos(tat).since(now).as_nanos();
+            // Both terms are at most 2^63 − 1 where it matters, so the sum fits. What reaches further (the clock
+            // stepped back, the year is 2262) is repaired or refused at the desk.
+            if ahead > tolerance {
+                return None;
+            }
+            let needed = ahead + cost.get() * quota.emission_interval().as_nanos();
+            if needed > tolerance {
+                return Some(refusal(quota, ahead, needed));
+            }
+            let charged = now.as_nanos().checked_add_unsigned(needed).filter(|tat| *tat != AT_DESK)?;
+            // Acquire and release, so that whoever takes the word to the desk sees what was counted before.
+            match self.word.compare_exchange_weak(tat, charged, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => {
+                    self.acquired.fetch_add(1, Ordering::Relaxed);
+                    let remaining = quota.intervals_in(tolerance - needed);
+                    return Some(Decision::allow(burst, remaining, Nanos::from_nanos(needed)));
+                }
+                Err(AT_DESK) => return None,
+                Err(other) => tat = other,
+            }
+        }
+    }
+
+    /// Works at the desk, alone. Whoever is to be woken is woken after the lock is released.
+    pub(crate) fn with<R>(&self, work: impl FnOnce(&mut Desk, Timestamp, &mut Wakes) -> R) -> R {
+        let mut wakes = Wakes::default();
+        let mut open = self.open();
+        let now = open.now;
+        let result = work(open.desk(), now, &mut wakes);
+        drop(open);
+        wakes.wake();
+        result
+    }
+
+    /// Takes the lock, and the state out of the word.
+    pub(crate) fn open(&self) -> Open<'_> {
+        let mut shared = self.desk.lock();
+        if shared.fast {
+            let tat = self.word.swap(AT_DESK, Ordering::AcqRel);
+            if tat != AT_DESK {
+                shared.desk.tank.set_tat(Timestamp::from_nanos(tat));
+            }
+        }
+        // Read under the lock, so that two who work at the desk never see the time run backwards.
+        let now = self.clock.now();
+        Open { core: self, shared, now }
+    }
+
+    /// The outcome of the waiter at this place, if there is one. If there is none, and nobody keeps the time, one
+    /// has to be [hired](super::timer::hire): it is counted as hired already.
+    pub(crate) fn poll(&self, place: Place, waker: &Waker, may_hire: bool) -> (Option<Outcome>, bool) {
+        self.with(|desk, now, wakes| {
+            let outcome = desk.collect(place, Some(waker), now, wakes);
+            let hire = outcome.is_none() && may_hire && desk.needs_keeper(now);
+            if hire {
+                desk.keeper = Keeper::Task(None);
+            }
+            (outcome, hire)
+        })
+    }
+
+    /// A keeper's turn: how long to sleep, if there is anything to sleep for.
+    #[cfg_attr(loom, expect(dead_code, reason = "nobody keeps the time in a model"))]
+    pub(crate) fn turn(&self, waker: &Waker) -> Option<Nanos> {
+        self.with(|desk, now, wakes| Some(desk.turn(waker, now, wakes)?.since(now)))
+    }
+
+    /// The turn of a thread that waits at this place: how long it may sleep, if it is to keep the time.
+    pub(crate) fn turn_of(&self, place: Place) -> Option<Nanos> {
+        self.with(|desk, now, wakes| Some(desk.turn_of(place, now, wakes)?.since(now)))
+    }
+
+    pub(crate) fn set_quota(&self, quota: Quota, inherit: super::Inherit) {
+        let mut wakes = Wakes::default();
+        let mut open = self.open();
+        let now = open.now;
+        open.shared.fast = false;
+        open.desk().set_quota(quota, inherit, now, &mut wakes);
+        drop(open);
+        wakes.wake();
+    }
+
+    pub(crate) fn statistics(&self) -> Statistics {
+        self.with(|desk, now, _| {
+            let mut statistics = desk.statistics(now);
+            statistics.acquired += self.acquired.load(Ordering::Relaxed);
+            statistics.rejected += self.rejected.load(Ordering::Relaxed);
+            statistics
+        })
+    }
+
+    /// How long until it is as good as fresh; a while, if it is not foreseeable or it has a quota of its own.
+    pub(crate) fn fresh_in(&self) -> Nanos {
+        self.with(|desk, now, _| desk.fresh_in(now))
+    }
+
+    /// What would be told if nobody waited.
+    pub(crate) fn peek(&self, cost: Cost) -> Decision {
+        self.with(|desk, now, _| desk.peek(cost, now))
+    }
+}
+
+#[cold]
+fn refusal(quota: &Quota, ahead: u64, needed: u64) -> Decision {
+    let tolerance = quota.refill_time().as_nanos();
+    let (wait, reset) = (Nanos::from_nanos(needed - tolerance), Nanos::from_nanos(ahead));
+    Decision::deny(quota.burst(), quota.intervals_in(tolerance - ahead), Some(wait), reset)
+}
+
+/// What a waiter learns in the end.
+pub(crate) type Outcome = Result<Decision, AcquireError>;
+
+impl fmt::Debug for Core {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Core").field("clock", &self.clock).finish_non_exhaustive()
+    }
+}
+
+/// A desk with its lock held. When it is let go of, the state returns to the word, if it may.
+pub(crate) struct Open<'a> {
+    core: &'a Core,
+    shared: MutexGuard<'a, Shared>,
+    pub(crate) now: Timestamp,
+}
+
+impl Open<'_> {
+    pub(crate) fn desk(&mut self) -> &mut Desk {
+        &mut self.shared.desk
+    }
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        let Shared { desk, fast } = &*self.shared;
+        if *fast
+            && desk.is_open_and_empty()
+            && let Some(tat) = desk.tank.tat()
+        {
+            self.core.word.store(tat.as_nanos(), Ordering::Release);
+        }
+    }
+}
+
+/// A refusal because there is no room for another key.
+pub(crate) fn no_room(limit: u64) -> Decision {
+    Decision::uninformed(false, limit, Reason::StoreFull)
+}

@@ -1,0 +1,402 @@
+//! One limit for each key.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::hash::Hash;
+use std::sync::Arc as StdArc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+use super::acquire::{Acquire, Held};
+use super::clock::Source;
+use super::core::{Core, no_room};
+use super::error::AcquireError;
+use super::statistics::Statistics;
+use super::sync::Arc;
+use super::table::{Table, hash_of};
+use super::tank::Tank;
+use super::{Inherit, Limiter};
+use crate::algorithm;
+use crate::port::Clock;
+use crate::quota::QuotaError;
+use crate::{Cost, Decision, Quota, Reason, Timestamp};
+
+/// How many parts the keys are divided into, each with a lock of its own.
+const SHARDS: usize = 16;
+
+/// One limit for each key, made when the key is first used and forgotten when it is as good as fresh. Keys are looked
+/// up by anything they can be borrowed as. Clones are handles of the same limits.
+///
+/// Memory is bounded: there are at most [`max_keys`](KeyedBuilder::max_keys). A flood of new keys changes nothing for
+/// those that are limited already: only a key whose state equals a fresh one's is ever forgotten to make room, and
+/// when there is none, the new key is [refused, or shares one limit](Flood) with all others that came too late.
+///
+/// ```
+/// use ratekeeper::limiter::Keyed;
+/// use ratekeeper::Cost;
+/// let logins: Keyed<String> = Keyed::new("5/m".parse()?)?;
+/// assert!(logins.try_acquire("ann", Cost::new(5)).allowed, "looked up as &str, owned as String");
+/// assert!(!logins.try_acquire("ann", Cost::ONE).allowed);
+/// assert!(logins.try_acquire("bob", Cost::ONE).allowed);
+/// assert!(logins.statistics("eve").is_none(), "a look makes no entry");
+/// assert_eq!(logins.len(), 2);
+/// # Ok::<(), ratekeeper::QuotaError>(())
+/// ```
+pub struct Keyed<K> {
+    inner: StdArc<Inner<K>>,
+}
+
+/// The quota of each key.
+type QuotaOf<K> = Box<dyn Fn(&K) -> Quota + Send + Sync>;
+
+struct Inner<K> {
+    shards: Box<[Mutex<Table<K>>]>,
+    hasher: foldhash::quality::RandomState,
+    len: AtomicUsize,
+    max_keys: usize,
+    quota: Quota,
+    quota_of: Option<QuotaOf<K>>,
+    overflow: Option<Limiter>,
+    queue: usize,
+    clock: Source,
+    closed: AtomicBool,
+}
+
+/// What becomes of a new key when there is no room for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Flood {
+    /// It is refused.
+    #[default]
+    Refuse,
+    /// It shares one limit, of the common quota, with all others there is no room for.
+    Share,
+}
+
+impl<K: Hash + Eq> Keyed<K> {
+    /// The same quota for each key.
+    pub fn new(quota: Quota) -> Result<Self, QuotaError> {
+        Keyed::builder(quota).build()
+    }
+
+    /// With another bound, a quota of its own for some keys, a bounded queue or another clock.
+    pub fn builder(quota: Quota) -> KeyedBuilder<K> {
+        KeyedBuilder {
+            quota,
+            quota_of: None,
+            max_keys: KeyedBuilder::<K>::DEFAULT_MAX_KEYS,
+            flood: Flood::Refuse,
+            queue: usize::MAX,
+            clock: Source::default(),
+        }
+    }
+
+    /// Takes, if it can be taken now and nobody waits for it.
+    pub fn try_acquire<Q>(&self, key: &Q, cost: Cost) -> Decision
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        match self.core(key) {
+            Ok(core) => core.try_acquire(cost),
+            Err(AcquireError::Closed) => {
+                Decision::uninformed(false, self.inner.quota.burst(), Reason::Closed)
+            }
+            Err(_) => no_room(self.inner.quota.burst()),
+        }
+    }
+
+    /// Takes, in turn among those with the same key.
+    pub fn acquire<Q>(&self, key: &Q, cost: Cost) -> Acquire<'static>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        match self.core(key) {
+            Ok(core) => Acquire::new(Held::Owned(core), cost),
+            Err(error) => Acquire::failed(error, cost),
+        }
+    }
+
+    /// The limiter of this key, as a handle. The key is not forgotten while the handle lives.
+    pub fn limiter<Q>(&self, key: &Q) -> Result<Limiter, AcquireError>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        self.core(key).map(|core| Limiter { core })
+    }
+
+    /// What is there, whoever waits for it. Takes nothing, and makes no entry.
+    pub fn peek<Q>(&self, key: &Q, cost: Cost) -> Decision
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        if let Some(core) = self.find(key) {
+            return core.peek(cost);
+        }
+        let quota = match &self.inner.quota_of {
+            Some(quota_of) => quota_of(&key.to_owned()),
+            None => self.inner.quota,
+        };
+        let fresh = algorithm::peek(&quota, None, cost, self.inner.clock.now());
+        fresh.unwrap_or_else(|_| no_room(quota.burst()))
+    }
+
+    /// Gives back, never above the capacity. An unknown key has taken nothing.
+    pub fn refund<Q>(&self, key: &Q, cost: Cost)
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        if let Some(core) = self.find(key) {
+            core.with(|desk, now, wakes| desk.refund(cost, now, now, wakes));
+            self.revisit(key);
+        }
+    }
+
+    /// Forgets all that the key has taken.
+    pub fn reset<Q>(&self, key: &Q)
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        if let Some(core) = self.find(key) {
+            core.with(|desk, now, wakes| desk.reset(now, wakes));
+            self.revisit(key);
+        }
+    }
+
+    /// Gives one key a quota of its own, which it keeps: it is not forgotten any more.
+    pub fn set_quota<Q>(&self, key: &Q, quota: Quota, inherit: Inherit) -> Result<(), SetQuotaError>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        super::direct::check(&quota).map_err(SetQuotaError::Quota)?;
+        self.core(key).map_err(SetQuotaError::Key)?.set_quota(quota, inherit);
+        Ok(())
+    }
+
+    /// What this key has done; none if it is unknown.
+    pub fn statistics<Q>(&self, key: &Q) -> Option<Statistics>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        self.find(key).map(|core| core.statistics())
+    }
+
+    /// How many keys are remembered.
+    pub fn len(&self) -> usize {
+        self.inner.len.load(Ordering::Relaxed)
+    }
+
+    /// True if no key is remembered.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Everybody who waits fails now, and everybody who comes later.
+    pub fn close(&self) {
+        self.inner.closed.store(true, Ordering::SeqCst);
+        let overflow = self.inner.overflow.iter().map(|limiter| Arc::clone(&limiter.core));
+        let cores = |shard: &Mutex<Table<K>>| shard.lock().cores().cloned().collect::<Vec<_>>();
+        for core in self.inner.shards.iter().flat_map(cores).chain(overflow) {
+            core.with(|desk, _, wakes| desk.close(wakes));
+        }
+    }
+
+    fn shard(&self, hash: u64) -> &Mutex<Table<K>> {
+        // The table inside uses the low bits and the top ones: these are neither.
+        &self.inner.shards[(hash >> 32) as usize % SHARDS]
+    }
+
+    fn find<Q>(&self, key: &Q) -> Option<Arc<Core>>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let hash = hash_of(&self.inner.hasher, key);
+        self.shard(hash).lock().get(hash, key).cloned()
+    }
+
+    fn revisit<Q>(&self, key: &Q)
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let hash = hash_of(&self.inner.hasher, key);
+        self.shard(hash).lock().revisit(hash, key, self.inner.clock.now());
+    }
+
+    fn core<Q>(&self, key: &Q) -> Result<Arc<Core>, AcquireError>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        let hash = hash_of(&self.inner.hasher, key);
+        if let Some(core) = self.shard(hash).lock().get(hash, key) {
+            return Ok(Arc::clone(core));
+        }
+        let now = self.inner.clock.now();
+        if !self.make_room(hash, now) {
+            return match &self.inner.overflow {
+                Some(shared) => Ok(Arc::clone(&shared.core)),
+                None => Err(AcquireError::TooManyKeys),
+            };
+        }
+        let mut table = self.shard(hash).lock();
+        // Asked under the lock: whoever closes comes for what is in here after having said so.
+        let result = match table.get(hash, key) {
+            Some(core) => Ok(Arc::clone(core)),
+            None if self.inner.closed.load(Ordering::SeqCst) => Err(AcquireError::Closed),
+            None => {
+                let key = key.to_owned();
+                let core = self.inner.make(&key);
+                table.insert(hash, key, Arc::clone(&core), now);
+                return Ok(core);
+            }
+        };
+        drop(table);
+        self.inner.len.fetch_sub(1, Ordering::Relaxed);
+        result
+    }
+
+    /// Counts one more key, if there is room for it or can be made.
+    fn make_room(&self, hash: u64, now: Timestamp) -> bool {
+        // Every new key forgets some old ones, so that the table shrinks when the load does.
+        let mut forgotten = self.shard(hash).lock().forget_some(now);
+        self.inner.len.fetch_sub(forgotten, Ordering::Relaxed);
+        let mut shards = self.inner.shards.iter();
+        loop {
+            let room = |len: usize| (len < self.inner.max_keys).then_some(len + 1);
+            if self.inner.len.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room).is_ok() {
+                return true;
+            }
+            let Some(shard) = shards.next() else { return false };
+            forgotten = shard.lock().forget_some(now);
+            self.inner.len.fetch_sub(forgotten, Ordering::Relaxed);
+        }
+    }
+}
+
+impl<K> Inner<K> {
+    fn make(&self, key: &K) -> Arc<Core> {
+        let quota = self.quota_of.as_ref().map_or(self.quota, |quota_of| quota_of(key));
+        // A quota of permits has no state: the common quota stands in for it, which was checked.
+        let quota = super::direct::check(&quota).map_or(self.quota, |()| quota);
+        Core::new(Tank::Rate { quota, state: None }, self.queue, self.clock.clone())
+    }
+}
+
+impl<K> Clone for Keyed<K> {
+    fn clone(&self) -> Self {
+        Keyed { inner: StdArc::clone(&self.inner) }
+    }
+}
+
+impl<K> fmt::Debug for Keyed<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let len = self.inner.len.load(Ordering::Relaxed);
+        f.debug_struct("Keyed").field("quota", &self.inner.quota).field("len", &len).finish_non_exhaustive()
+    }
+}
+
+/// Why a key cannot be given a quota of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SetQuotaError {
+    /// The quota is not one of a rate.
+    Quota(QuotaError),
+    /// The key is new, and there is no room for it, or the limiter is closed.
+    Key(AcquireError),
+}
+
+impl fmt::Display for SetQuotaError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SetQuotaError::Quota(error) => error.fmt(f),
+            SetQuotaError::Key(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for SetQuotaError {}
+
+/// Keyed limits in the making.
+#[must_use = "a builder is not a limiter yet: call `build`"]
+pub struct KeyedBuilder<K> {
+    quota: Quota,
+    quota_of: Option<QuotaOf<K>>,
+    max_keys: usize,
+    flood: Flood,
+    queue: usize,
+    clock: Source,
+}
+
+impl<K: Hash + Eq> KeyedBuilder<K> {
+    /// How many keys are remembered unless said otherwise.
+    pub const DEFAULT_MAX_KEYS: usize = 100_000;
+
+    /// How many keys are remembered at most.
+    pub fn max_keys(mut self, keys: usize) -> Self {
+        self.max_keys = keys.max(1);
+        self
+    }
+
+    /// What becomes of a new key when there is no room for it.
+    pub fn flood(mut self, flood: Flood) -> Self {
+        self.flood = flood;
+        self
+    }
+
+    /// The quota of each key, asked whenever the key is made anew. One of permits counts as the common one.
+    pub fn quota_of(mut self, quota_of: impl Fn(&K) -> Quota + Send + Sync + 'static) -> Self {
+        self.quota_of = Some(Box::new(quota_of));
+        self
+    }
+
+    /// How many may wait for one key; the next one is refused at once.
+    pub fn queue(mut self, bound: usize) -> Self {
+        self.queue = bound;
+        self
+    }
+
+    /// Another clock than the process's.
+    pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
+        self.clock = Source::Other(StdArc::new(clock));
+        self
+    }
+
+    /// The limits, if the common quota is one of a rate.
+    pub fn build(self) -> Result<Keyed<K>, QuotaError> {
+        super::direct::check(&self.quota)?;
+        let overflow = Limiter {
+            core: Core::new(Tank::Rate { quota: self.quota, state: None }, self.queue, self.clock.clone()),
+        };
+        let inner = Inner {
+            shards: (0..SHARDS).map(|_| Mutex::new(Table::default())).collect(),
+            hasher: foldhash::quality::RandomState::default(),
+            len: AtomicUsize::new(0),
+            max_keys: self.max_keys,
+            quota: self.quota,
+            quota_of: self.quota_of,
+            overflow: (self.flood == Flood::Share).then_some(overflow),
+            queue: self.queue,
+            clock: self.clock,
+            closed: AtomicBool::new(false),
+        };
+        Ok(Keyed { inner: StdArc::new(inner) })
+    }
+}
+
+impl<K> fmt::Debug for KeyedBuilder<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut debug = f.debug_struct("KeyedBuilder");
+        debug.field("quota", &self.quota).field("max_keys", &self.max_keys).field("flood", &self.flood);
+        debug.finish_non_exhaustive()
+    }
+}

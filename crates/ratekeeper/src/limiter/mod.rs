@@ -1,0 +1,70 @@
+//! Limiters that live in the process and can wait: first come, first served.
+//!
+//! | type | limits |
+//! |---|---|
+//! | [`Limiter`] | one rate, by any algorithm, or by [`Ticks`] |
+//! | [`Keyed`] | one rate for each key, bounded |
+//! | [`Concurrency`] | how many at once; behind the feature `adaptive` also how many are good for the far side |
+//! | [`LeakyQueue`] | a constant rate out |
+//! | [`All`], [`all!`](crate::all) | several of them, all or none |
+//! | [`Reservation`] | an estimate, settled later |
+//! | [`Repository`] | any of them by key, with their lives |
+//!
+//! They share one machine. A desk (`desk.rs`) is a tank and the queue before it, as data that knows nothing of locks,
+//! tasks or threads; a core (`core.rs`) puts a lock around it, and an atomic word past it for as long as nobody waits; a
+//! keeper (`keeper.rs`, `timer.rs`) sleeps until the next thing is due, one for each limiter that somebody waits for.
+//! No future owns a timer: one that its task does not poll holds up nobody.
+//!
+//! Inside a tokio runtime a task keeps the time; its timer must be enabled. Anywhere else one thread of the process does.
+
+mod acquire;
+mod acquire_all;
+#[cfg(feature = "adaptive")]
+pub mod adaptive;
+mod all;
+mod clock;
+mod concurrency;
+mod core;
+mod desk;
+mod direct;
+mod error;
+mod keeper;
+mod keyed;
+mod leaky_queue;
+mod line;
+mod park;
+mod permit;
+mod projection;
+mod queue;
+mod repository;
+mod reservation;
+mod statistics;
+mod sync;
+mod table;
+mod tank;
+mod ticks;
+mod timer;
+#[cfg(all(feature = "tokio", not(loom)))]
+mod tokio_clock;
+mod wakes;
+
+pub use acquire::Acquire;
+pub use acquire_all::AcquireAll;
+pub use all::{All, Granted, Part, Refusal};
+pub use concurrency::{AcquirePermit, Concurrency, ConcurrencyBuilder};
+pub use direct::{Inherit, Limiter, LimiterBuilder};
+pub use error::{AcquireError, AcquireErrorKind};
+pub use keyed::{Flood, Keyed, KeyedBuilder, SetQuotaError};
+pub use leaky_queue::LeakyQueue;
+pub use permit::{Outcome, OwnedPermit, Permit};
+pub use repository::{Close, Repository};
+pub use reservation::{Ready, Reservation};
+pub use statistics::Statistics;
+pub use ticks::Ticks;
+#[cfg(all(feature = "tokio", not(loom)))]
+pub use tokio_clock::TokioClock;
+
+/// The guide's examples are tests too.
+#[cfg(doctest)]
+#[doc = include_str!("../../../../docs/guide/limiters.md")]
+struct Guide;

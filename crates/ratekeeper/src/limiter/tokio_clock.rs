@@ -1,0 +1,45 @@
+//! Tokio's time as a clock.
+
+use std::sync::OnceLock;
+use std::time::{Instant, SystemTime};
+
+use crate::port::Clock;
+use crate::{Nanos, Timestamp};
+
+/// The monotonic clock as tokio tells it, anchored once to the wall clock: when a test pauses tokio's time, this
+/// clock stands still, and moves with it. Outside of a test it is the process's monotonic clock.
+///
+/// A limiter that is made where tokio's time is paused follows it by itself. One that is made earlier (in a `static`,
+/// before `tokio::time::pause()`) must be given this clock.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TokioClock;
+
+/// Taken from the real clock: a paused one may be far ahead of those of other runtimes in the process.
+static ANCHOR: OnceLock<(Instant, Timestamp)> = OnceLock::new();
+
+impl TokioClock {
+    /// True within a runtime whose time is paused. Tokio does not tell, but a paused clock stands still while the
+    /// real one moves.
+    pub(crate) fn is_paused() -> bool {
+        if tokio::runtime::Handle::try_current().is_err() {
+            return false;
+        }
+        let (paused, real) = (tokio::time::Instant::now(), Instant::now());
+        while Instant::now() == real {
+            std::hint::spin_loop();
+        }
+        tokio::time::Instant::now() == paused
+    }
+}
+
+impl Clock for TokioClock {
+    #[inline]
+    fn now(&self) -> Timestamp {
+        let (start, wall) = *ANCHOR.get_or_init(|| (Instant::now(), Timestamp::from(SystemTime::now())));
+        let now = tokio::time::Instant::now().into_std();
+        match now.checked_duration_since(start) {
+            Some(after) => wall + Nanos::from(after),
+            None => wall.saturating_sub(Nanos::from(start.duration_since(now))),
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! The reference model: every algorithm as the law words it, slowly and exactly.
+//!
+//! An algorithm's file here says only when a cost passes, what passing changes, and what a fresh key looks like.
+//! The numbers of an answer are not computed by formulas, they are *found*: `retry_after` by searching for the first
+//! instant at which the predicate holds, `remaining` for the largest cost that passes, `reset_after` for the first
+//! instant at which the state equals a fresh key's. Whatever shortcut the engine takes must come to the same.
+//!
+//! Instants are `i128` and amounts are fractions of unbounded integers: nothing here rounds, saturates or wraps.
+//! No code is shared with the algorithms, except the windows of named time zones.
+//!
+//! | file | remembers |
+//! |---|---|
+//! | `gcra` | the theoretical arrival time |
+//! | `token_bucket` | tokens as a fraction, and when they were counted |
+//! | `leaky_bucket` | a level as a fraction, and when it was read |
+//! | `fixed_window` | a count and its window's start; `calendar` walks the years |
+//! | `sliding_window` | two counts, and where the slot began |
+//! | `sliding_log` | a plain list |
+
+mod calendar;
+mod fixed_window;
+mod gcra;
+mod leaky_bucket;
+mod search;
+mod sliding_log;
+mod sliding_window;
+mod token_bucket;
+
+use num_bigint::BigInt;
+use num_rational::BigRational;
+
+use crate::state::State;
+use crate::{Algorithm, Cost, Decision, Nanos, Quota, Timestamp};
+use fixed_window::FixedWindow;
+use gcra::Gcra;
+use leaky_bucket::LeakyBucket;
+use sliding_log::SlidingLog;
+use sliding_window::SlidingWindow;
+use token_bucket::TokenBucket;
+
+/// What the law says of one algorithm, and nothing that merely follows from it.
+///
+/// Time is unbounded here. That instants after [`Timestamp::MAX`] do not exist is said once, by [`Model`].
+trait Law: Sized {
+    /// A key that nothing is known of.
+    fn fresh(quota: &Quota, now: i128) -> Self;
+
+    /// What is remembered, read at `now` under this quota: what has passed is gone, what exceeds the capacity is
+    /// cut off; and whether it lay further ahead than the law believes.
+    fn read(&self, quota: &Quota, now: i128) -> (Self, bool);
+
+    /// Whether `cost`, which is no more than the capacity, would pass at an instant not before the one this was
+    /// read at.
+    fn passes(&self, quota: &Quota, cost: u64, at: i128) -> bool;
+
+    /// Whether this equals a fresh key's at an instant not before the one it was read at.
+    fn is_fresh(&self, quota: &Quota, at: i128) -> bool;
+
+    /// Takes a cost that passes, at the instant this was read at.
+    fn charge(&mut self, quota: &Quota, cost: u64, now: i128);
+
+    /// Gives a cost back.
+    fn refund(&mut self, quota: &Quota, cost: u64, now: i128);
+
+    /// The last instant that must be stored after a charge at `at`.
+    fn reach(&self, _quota: &Quota, _cost: u64, at: i128) -> i128 {
+        at
+    }
+}
+
+/// One key under one quota.
+///
+/// ```
+/// use ratekeeper::testkit::model::Model;
+/// use ratekeeper::{Cost, Nanos, Timestamp};
+/// let mut model = Model::new("1/m".parse()?);
+/// assert!(model.try_acquire(Cost::ONE, Timestamp::EPOCH).allowed);
+/// assert_eq!(model.try_acquire(Cost::ONE, Timestamp::EPOCH).retry_after, Some(Nanos::from_secs(60)));
+/// # Ok::<(), ratekeeper::QuotaError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Model {
+    quota: Quota,
+    memory: Memory,
+}
+
+#[derive(Clone, Debug)]
+enum Memory {
+    Gcra(Option<Gcra>),
+    TokenBucket(Option<TokenBucket>),
+    LeakyBucket(Option<LeakyBucket>),
+    FixedWindow(Option<FixedWindow>),
+    SlidingWindow(Option<SlidingWindow>),
+    SlidingLog(Option<SlidingLog>),
+}
+
+/// Does the same with whichever algorithm it is.
+macro_rules! each {
+    ($memory:expr, $law:ident => $answer:expr) => {
+        match $memory {
+            Memory::Gcra($law) => $answer,
+            Memory::TokenBucket($law) => $answer,
+            Memory::LeakyBucket($law) => $answer,
+            Memory::FixedWindow($law) => $answer,
+            Memory::SlidingWindow($law) => $answer,
+            Memory::SlidingLog($law) => $answer,
+        }
+    };
+}
+
+/// What the model answers: a [`Decision`] without the rule that bound it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// Whether the request may go on.
+    pub allowed: bool,
+    /// The capacity.
+    pub limit: u64,
+    /// How many requests of cost 1 would pass right now.
+    pub remaining: u64,
+    /// The time until this very cost would pass, `None` if it never will.
+    pub retry_after: Option<Nanos>,
+    /// The time until the state equals a fresh key's. Exact even where that instant lies beyond the end of time.
+    pub reset_after: Nanos,
+}
+
+impl From<Decision> for Answer {
+    fn from(decision: Decision) -> Self {
+        let Decision { allowed, limit, remaining, retry_after, reset_after, .. } = decision;
+        Answer { allowed, limit, remaining, retry_after, reset_after }
+    }
+}
+
+impl Model {
+    /// A fresh key.
+    ///
+    /// # Panics
+    ///
+    /// If the quota is a concurrency limit: what is in flight is no matter of time.
+    pub fn new(quota: Quota) -> Self {
+        Self::resume(quota, None)
+    }
+
+    /// A key of which a store remembers `state`, however odd.
+    ///
+    /// # Panics
+    ///
+    /// If the quota is a concurrency limit, or the state is another algorithm's.
+    pub fn resume(quota: Quota, state: Option<&State>) -> Self {
+        let memory = match (quota.algorithm(), state) {
+            (Algorithm::Gcra, None) => Memory::Gcra(None),
+            (Algorithm::Gcra, Some(State::Gcra(state))) => Memory::Gcra(Some(Gcra::of(*state))),
+            (Algorithm::TokenBucket, None) => Memory::TokenBucket(None),
+            (Algorithm::TokenBucket, Some(State::TokenBucket(state))) => {
+                Memory::TokenBucket(Some(TokenBucket::of(*state)))
+            }
+            (Algorithm::LeakyBucket, None) => Memory::LeakyBucket(None),
+            (Algorithm::LeakyBucket, Some(State::LeakyBucket(state))) => {
+                Memory::LeakyBucket(Some(LeakyBucket::of(*state)))
+            }
+            (Algorithm::FixedWindow(_), None) => Memory::FixedWindow(None),
+            (Algorithm::FixedWindow(_), Some(State::FixedWindow(state))) => {
+                Memory::FixedWindow(Some(FixedWindow::of(*state)))
+            }
+            (Algorithm::SlidingWindow, None) => Memory::SlidingWindow(None),
+            (Algorithm::SlidingWindow, Some(State::SlidingWindow(state))) => {
+                Memory::SlidingWindow(Some(SlidingWindow::of(*state)))
+            }
+            (Algorithm::SlidingLog, None) => Memory::SlidingLog(None),
+            (Algorithm::SlidingLog, Some(State::SlidingLog(state))) => {
+                Memory::SlidingLog(Some(SlidingLog::of(state)))
+            }
+            (algorithm, state) => panic!("no model of {algorithm:?} on {state:?}"),
+        };
+        Model { quota, memory }
+    }
+
+    /// Takes the cost if it passes.
+    pub fn try_acquire(&mut self, cost: Cost, now: Timestamp) -> Answer {
+        let quota = &self.quota;
+        each!(&mut self.memory, law => try_acquire(law, quota, cost.get(), now.as_nanos().into()))
+    }
+
+    /// What [`try_acquire`](Model::try_acquire) would answer, with what is left as it is.
+    pub fn peek(&self, cost: Cost, now: Timestamp) -> Answer {
+        let now = now.as_nanos().into();
+        each!(&self.memory, law => answer(&read(law.as_ref(), &self.quota, now).0, &self.quota, cost.get(), now))
+    }
+
+    /// Gives a cost back: what is left then.
+    pub fn refund(&mut self, cost: Cost, now: Timestamp) -> Answer {
+        let quota = &self.quota;
+        each!(&mut self.memory, law => refund(law, quota, cost.get(), now.as_nanos().into()))
+    }
+
+    /// Forgets the key.
+    pub fn reset(&mut self) {
+        each!(&mut self.memory, law => *law = None);
+    }
+
+    /// Changes the quota of a live key: what is remembered stays, and is read under the new one from now on.
+    ///
+    /// # Panics
+    ///
+    /// If the new quota has another algorithm (the anchor of a fixed window may change).
+    pub fn set_quota(&mut self, quota: Quota) {
+        assert_eq!(self.quota.algorithm().word(), quota.algorithm().word(), "state is of one algorithm");
+        self.quota = quota;
+    }
+
+    /// The exact amount that is there to take, where the engine counts in floating point: tokens, or the room
+    /// above a level.
+    ///
+    /// This is what a test needs to tell a float's last bits from a mistake: an answer of the engine may differ
+    /// only where this lies within the accumulated rounding error of a whole number less ε.
+    pub fn amount(&self, now: Timestamp) -> Option<BigRational> {
+        let (quota, now) = (&self.quota, now.as_nanos().into());
+        match &self.memory {
+            Memory::TokenBucket(law) => Some(read(law.as_ref(), quota, now).0.tokens_at(quota, now)),
+            Memory::LeakyBucket(law) => {
+                Some(whole(quota.burst()) - read(law.as_ref(), quota, now).0.level_at(quota, now))
+            }
+            _ => None,
+        }
+    }
+}
+
+fn read<L: Law>(law: Option<&L>, quota: &Quota, now: i128) -> (L, bool) {
+    law.map_or_else(|| (L::fresh(quota, now), false), |law| law.read(quota, now))
+}
+
+fn try_acquire<L: Law>(memory: &mut Option<L>, quota: &Quota, cost: u64, now: i128) -> Answer {
+    let (mut law, repaired) = read(memory.as_ref(), quota, now);
+    let before = answer(&law, quota, cost, now);
+    if cost == 0 || (!before.allowed && !repaired) {
+        return before;
+    }
+    if !before.allowed {
+        *memory = Some(law);
+        return before;
+    }
+    law.charge(quota, cost, now);
+    let after = Answer { retry_after: Some(Nanos::ZERO), ..answer(&law, quota, 0, now) };
+    *memory = Some(law);
+    after
+}
+
+fn refund<L: Law>(memory: &mut Option<L>, quota: &Quota, cost: u64, now: i128) -> Answer {
+    let (mut law, _) = read(memory.as_ref(), quota, now);
+    law.refund(quota, cost, now);
+    let after = answer(&law, quota, 0, now);
+    *memory = (!law.is_fresh(quota, now)).then_some(law);
+    after
+}
+
+/// The answer to a cost, found by asking the law.
+fn answer<L: Law>(law: &L, quota: &Quota, cost: u64, now: i128) -> Answer {
+    let end_of_time = i128::from(i64::MAX);
+    let limit = quota.burst();
+    let passes = |cost: u64, at: i128| {
+        cost <= limit && law.passes(quota, cost, at) && law.reach(quota, cost, at) <= end_of_time
+    };
+    let allowed = passes(cost, now);
+    let first = || search::first(now, |at| law.passes(quota, cost, at));
+    let retry_at = if allowed {
+        Some(now)
+    } else if cost > limit {
+        None
+    } else {
+        first().filter(|at| *at <= end_of_time && passes(cost, *at))
+    };
+    let reset_at = search::first(now, |at| law.is_fresh(quota, at));
+    let span = |at: i128| Nanos::from_nanos(u64::try_from(at - now).unwrap_or(u64::MAX));
+    Answer {
+        allowed,
+        limit,
+        remaining: search::last(limit, |cost| passes(cost, now)),
+        retry_after: retry_at.map(span),
+        reset_after: reset_at.map_or(Nanos::MAX, span),
+    }
+}
+
+/// A whole number as a fraction.
+fn whole(number: impl Into<BigInt>) -> BigRational {
+    BigRational::from_integer(number.into())
+}
+
+/// A billionth: how little of a token may be missing.
+fn epsilon() -> BigRational {
+    BigRational::new(1.into(), 1_000_000_000.into())
+}
+
+/// How much a bucket gains or loses in so many nanoseconds.
+fn flow(quota: &Quota, nanos: i128) -> BigRational {
+    let (count, period) = (BigInt::from(quota.count()), BigInt::from(quota.period().as_nanos()));
+    BigRational::new(count * BigInt::from(nanos), period)
+}
+
+/// The time in which an emptied bucket becomes whole: the burst at one emission interval each, rounded up.
+fn refill(quota: &Quota) -> i128 {
+    i128::from(quota.burst()) * emission(quota)
+}
+
+/// `e` = ceil(period / count).
+fn emission(quota: &Quota) -> i128 {
+    let (period, count) = (i128::from(quota.period().as_nanos()), i128::from(quota.count()));
+    (period + count - 1) / count
+}

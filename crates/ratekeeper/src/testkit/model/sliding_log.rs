@@ -1,0 +1,75 @@
+//! The sliding window log: a list of what passed and when. An entry exactly `window` old still counts.
+
+use super::Law;
+use crate::Quota;
+use crate::algorithm::sliding_log::State;
+
+/// Instants and costs, oldest first.
+#[derive(Clone, Debug)]
+pub(super) struct SlidingLog {
+    entries: Vec<(i128, u64)>,
+    /// The latest instant seen, which is never replaced by an earlier one while anything is remembered.
+    latest: i128,
+}
+
+impl SlidingLog {
+    pub(super) fn of(state: &State) -> Self {
+        let entries: Vec<_> = state.entries().map(|(at, cost)| (at.as_nanos().into(), cost)).collect();
+        let latest = entries.last().map_or(i128::MIN, |(at, _)| *at);
+        SlidingLog { entries, latest }
+    }
+
+    fn within(&self, quota: &Quota, at: i128) -> u128 {
+        let window = i128::from(quota.period().as_nanos());
+        self.entries.iter().filter(|(then, _)| at - then <= window).map(|(_, cost)| u128::from(*cost)).sum()
+    }
+}
+
+impl Law for SlidingLog {
+    fn fresh(_: &Quota, now: i128) -> Self {
+        SlidingLog { entries: Vec::new(), latest: now }
+    }
+
+    fn read(&self, quota: &Quota, now: i128) -> (Self, bool) {
+        let window = i128::from(quota.period().as_nanos());
+        let furthest = now + window;
+        let latest = self.latest.clamp(now, furthest);
+        let believed = self.entries.iter().map(|(at, cost)| ((*at).min(furthest), *cost));
+        let entries: Vec<_> = believed.filter(|(at, _)| latest - at <= window).collect();
+        if entries.is_empty() {
+            return (Self::fresh(quota, now), false);
+        }
+        (SlidingLog { entries, latest }, self.latest > furthest)
+    }
+
+    fn passes(&self, quota: &Quota, cost: u64, at: i128) -> bool {
+        self.within(quota, at) + u128::from(cost) <= quota.burst().into() || cost == 0
+    }
+
+    fn is_fresh(&self, quota: &Quota, at: i128) -> bool {
+        self.within(quota, at) == 0
+    }
+
+    fn charge(&mut self, _: &Quota, cost: u64, now: i128) {
+        self.latest = self.latest.max(now);
+        self.entries.push((self.latest, cost));
+    }
+
+    /// The newest first: that is what a caller has just taken.
+    fn refund(&mut self, _: &Quota, cost: u64, _: i128) {
+        let mut left = cost;
+        while let Some((_, newest)) = self.entries.last_mut() {
+            let back = left.min(*newest);
+            *newest -= back;
+            left -= back;
+            if *newest > 0 {
+                break;
+            }
+            self.entries.pop();
+        }
+        // The instant that the engine knows of is its last entry's.
+        if let Some((at, _)) = self.entries.last() {
+            self.latest = *at;
+        }
+    }
+}

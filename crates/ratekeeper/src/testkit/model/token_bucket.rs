@@ -1,0 +1,62 @@
+//! The token bucket: `tokens' = min(C, tokens + elapsed × rate)`, allowed iff `tokens' ≥ cost − ε`.
+
+use num_rational::BigRational;
+
+use super::{Law, epsilon, flow, refill, whole};
+use crate::Quota;
+use crate::algorithm::token_bucket::State;
+
+/// Tokens, and when they were counted.
+#[derive(Clone, Debug)]
+pub(super) struct TokenBucket {
+    tokens: BigRational,
+    last: i128,
+}
+
+impl TokenBucket {
+    /// Tokens that are no number are no tokens.
+    pub(super) fn of(state: State) -> Self {
+        let tokens = BigRational::from_float(state.tokens).unwrap_or_else(|| whole(0));
+        TokenBucket { tokens, last: state.last.as_nanos().into() }
+    }
+
+    pub(super) fn tokens_at(&self, quota: &Quota, at: i128) -> BigRational {
+        let came = flow(quota, 0.max(at - self.last));
+        whole(quota.burst()).min(&self.tokens + came)
+    }
+}
+
+impl Law for TokenBucket {
+    fn fresh(quota: &Quota, now: i128) -> Self {
+        TokenBucket { tokens: whole(quota.burst()), last: now }
+    }
+
+    fn read(&self, quota: &Quota, now: i128) -> (Self, bool) {
+        let (full, furthest) = (whole(quota.burst()), now + refill(quota));
+        let tokens = self.tokens.clone().clamp(whole(0), full);
+        let read = TokenBucket { tokens, last: self.last.min(furthest) };
+        // An absent key and a full one are the same thing, whenever it was counted.
+        if read.is_fresh(quota, now) {
+            return (Self::fresh(quota, now), false);
+        }
+        (read, self.last > furthest)
+    }
+
+    fn passes(&self, quota: &Quota, cost: u64, at: i128) -> bool {
+        self.tokens_at(quota, at) >= whole(cost) - epsilon()
+    }
+
+    fn is_fresh(&self, quota: &Quota, at: i128) -> bool {
+        self.tokens_at(quota, at) >= whole(quota.burst())
+    }
+
+    fn charge(&mut self, quota: &Quota, cost: u64, now: i128) {
+        self.tokens = whole(0).max(self.tokens_at(quota, now) - whole(cost));
+        self.last = self.last.max(now);
+    }
+
+    fn refund(&mut self, quota: &Quota, cost: u64, now: i128) {
+        self.tokens = whole(quota.burst()).min(self.tokens_at(quota, now) + whole(cost));
+        self.last = self.last.max(now);
+    }
+}

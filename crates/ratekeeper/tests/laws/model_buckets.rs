@@ -1,0 +1,142 @@
+//! The algorithms that count in floating point, against a model that does not.
+//!
+//! The tolerance is derived in `support/float.rs`.
+
+use std::time::Duration;
+
+use num_rational::BigRational;
+use proptest::prelude::*;
+use ratekeeper::testkit::model::Model;
+use ratekeeper::{Algorithm, Cost, Nanos, Quota, Timestamp};
+
+use super::support::draw::{Step, Walk, any_step, cost, quota_of, start};
+use super::support::float::{tolerance, undecided};
+use super::support::{Key, NOON, same};
+
+fn buckets() -> impl Strategy<Value = Algorithm> {
+    prop::sample::select(vec![Algorithm::TokenBucket, Algorithm::LeakyBucket])
+}
+
+/// How long it takes for the tolerance to flow, rounded up, and one more.
+fn slack(quota: &Quota, within: &BigRational) -> u64 {
+    let nanos = within * BigRational::new(quota.period().as_nanos().into(), quota.count().into());
+    u64::try_from(nanos.ceil().to_integer()).unwrap() + 1
+}
+
+fn close(given: Nanos, wanted: Nanos, slack: u64) -> bool {
+    given.as_nanos().abs_diff(wanted.as_nanos()) <= slack
+}
+
+proptest! {
+    #![proptest_config(super::support::cases(600))]
+
+    /// On any history the engine's amounts stay within the rounding error that doubles are bound to make, and its
+    /// answers differ from the exact ones only where that error decides.
+    #[test]
+    fn doubles_stray_no_further_than_their_last_bits(
+        quota in buckets().prop_flat_map(quota_of),
+        start in start(),
+        steps in prop::collection::vec(any_step(), 1..24),
+    ) {
+        let (mut walk, mut model) = (Walk::new(quota, start), Model::new(quota));
+        for (writes, step) in (0..).zip(steps) {
+            let within = tolerance(&quota, writes);
+            let slack = slack(&quota, &within);
+            let now = walk.now;
+            if undecided(&model.amount(now).unwrap(), &within) {
+                // Either answer is right, and the two part ways here: but for a whole number to the last bit,
+                // which is no such case as long as ε is wider than the tolerance.
+                break;
+            }
+            let (given, wanted) = match step {
+                Step::Take(cost) => {
+                    let given = walk.key.take(cost, now);
+                    walk.promised = given.retry_after.unwrap_or(Nanos::ZERO);
+                    (given, model.try_acquire(Cost::new(cost), now))
+                }
+                Step::Peek(cost) => (walk.key.peek(cost, now), model.peek(Cost::new(cost), now)),
+                Step::Refund(cost) => (walk.key.refund(cost, now), model.refund(Cost::new(cost), now)),
+                Step::TakeUpTo(_) => continue,
+                Step::Reset => {
+                    walk.step(step);
+                    model.reset();
+                    continue;
+                }
+                _ => {
+                    walk.step(step);
+                    continue;
+                }
+            };
+            prop_assert_eq!((given.allowed, given.limit), (wanted.allowed, wanted.limit));
+            prop_assert_eq!(given.remaining, wanted.remaining, "{:?}", step);
+            prop_assert_eq!(given.retry_after.is_some(), wanted.retry_after.is_some());
+            let (retry, wanted_retry) = (given.retry_after.unwrap_or_default(), wanted.retry_after.unwrap_or_default());
+            prop_assert!(close(retry, wanted_retry, slack), "{retry:?} {wanted_retry:?} ± {slack}");
+            prop_assert!(
+                close(given.reset_after, wanted.reset_after, slack),
+                "{:?} {:?} ± {}", given.reset_after, wanted.reset_after, slack
+            );
+        }
+    }
+
+    /// Where doubles are exact, so is the engine: at a rate of a million a second divided by a power of two, and at
+    /// instants on whole microseconds, every amount is a multiple of 1/64, and every field of every answer is equal,
+    /// with no tolerance at all.
+    #[test]
+    fn doubles_that_are_exact_answer_exactly(
+        algorithm in buckets(),
+        halvings in 0_u32..=6,
+        burst in 1_u64..1_000_000,
+        moves in prop::collection::vec((0_u8..8, cost(), 0_u64..2_000_000, any::<bool>()), 1..24),
+    ) {
+        let quota = Quota::per_second(1_000_000_u64 >> halvings).burst(burst).algorithm(algorithm).build().unwrap();
+        let mut walk = Walk::new(quota, Timestamp::from_secs(NOON.as_nanos() / 1_000_000_000));
+        let mut model = Model::new(quota);
+        for (kind, cost, micros, large) in moves {
+            let cost = if large { cost * burst / 13 } else { cost };
+            let now = walk.now;
+            let (given, wanted) = match kind {
+                0 => (walk.key.refund(cost, now), model.refund(Cost::new(cost), now)),
+                1 => (walk.key.peek(cost, now), model.peek(Cost::new(cost), now)),
+                2 if large => {
+                    walk.now = super::support::before(now, Nanos::from_nanos(micros * 1_000));
+                    continue;
+                }
+                2 | 3 => {
+                    walk.now = now + Nanos::from_nanos(micros * 1_000);
+                    continue;
+                }
+                _ => (walk.key.take(cost, now), model.try_acquire(Cost::new(cost), now)),
+            };
+            same(given, wanted, now).map_err(TestCaseError::fail)?;
+        }
+    }
+}
+
+/// The tolerance is no excuse for the case that ε is there to allow: whole numbers of tokens come on time at every
+/// rate, also at those that no double can hold.
+#[test]
+fn whole_tokens_are_there_on_time_at_every_rate() {
+    for (algorithm, seconds) in [
+        (Algorithm::TokenBucket, 1),
+        (Algorithm::LeakyBucket, 1),
+        (Algorithm::TokenBucket, 60),
+        (Algorithm::LeakyBucket, 60),
+    ] {
+        for count in 1..=200_u64 {
+            let period = Duration::from_secs(seconds);
+            let quota = Quota::per(count, period).burst(200).algorithm(algorithm).build().unwrap();
+            let mut key = Key::fresh(quota);
+            assert!(key.take(200, NOON).allowed);
+            for cost in 1..=200_u64 {
+                // The first whole nanosecond at which so many have come: rounded up, as every wait is.
+                let nanos = seconds * 1_000_000_000;
+                let wait = Nanos::from_nanos((cost * nanos).div_ceil(count));
+                // That of the rounding, and the time in which two ε come.
+                let early = wait.saturating_sub(Nanos::from_nanos(2 + (2 * seconds).div_ceil(count)));
+                assert!(key.peek(cost, NOON + wait).allowed, "{quota}: {cost} after {wait}");
+                assert!(!key.peek(cost, NOON + early).allowed, "{quota}: {cost} after {early}");
+            }
+        }
+    }
+}

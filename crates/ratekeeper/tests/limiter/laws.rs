@@ -1,0 +1,371 @@
+//! Random schedules against a sequential model that steps through time one millisecond after another.
+//!
+//! What is compared after every step is everything that can be seen: what became of each waiter, and the statistics.
+//! Order, exactly one outcome, conservation and the arithmetic of deadlines all follow from that.
+
+use std::task::Poll;
+
+use proptest::prelude::*;
+use ratekeeper::limiter::{Acquire, AcquireError, Statistics};
+use ratekeeper::{Cost, Limiter, Nanos, Quota, Reason, State, Timestamp, algorithm};
+
+use crate::support::{advance, limiter, ms, poll};
+
+#[derive(Clone, Debug)]
+enum Step {
+    Advance(u64),
+    Try(u64),
+    Enter {
+        cost: u64,
+        within: Option<u64>,
+    },
+    /// Polls everybody.
+    Look,
+    Drop(usize),
+    Refund(u64),
+    Close,
+}
+
+fn step(deadlines: bool) -> impl Strategy<Value = Step> {
+    let within = if deadlines { prop::option::of(0..400_u64).boxed() } else { Just(None).boxed() };
+    prop_oneof![
+        6 => (1..150_u64).prop_map(Step::Advance),
+        4 => (0..5_u64).prop_map(Step::Try),
+        8 => ((0..5_u64), within).prop_map(|(cost, within)| Step::Enter { cost, within }),
+        4 => Just(Step::Look),
+        4 => (0..64_usize).prop_map(Step::Drop),
+        1 => (1..3_u64).prop_map(Step::Refund),
+        1 => Just(Step::Close),
+    ]
+}
+
+/// What one waiter can be seen as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Seen {
+    Waiting,
+    Granted,
+    Failed(AcquireError),
+    Gone,
+}
+
+#[derive(Clone, Debug)]
+struct ModelWaiter {
+    cost: u64,
+    deadline: Option<Timestamp>,
+    state: ModelState,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ModelState {
+    Waiting,
+    /// Granted at this instant, and not yet looked at.
+    Unseen(Timestamp),
+    Over(Seen),
+}
+
+/// The law, in the words of the semantics and with no regard for cost.
+#[derive(Clone, Debug)]
+struct Model {
+    quota: Quota,
+    state: Option<State>,
+    now: Timestamp,
+    waiters: Vec<ModelWaiter>,
+    closed: bool,
+    acquired: u64,
+    rejected: u64,
+    cancelled: u64,
+}
+
+impl Model {
+    fn new(quota: Quota) -> Self {
+        Model {
+            quota,
+            state: None,
+            now: Timestamp::from_secs(1_000),
+            waiters: Vec::new(),
+            closed: false,
+            acquired: 0,
+            rejected: 0,
+            cancelled: 0,
+        }
+    }
+
+    fn take(&mut self, cost: u64) -> bool {
+        let (decision, state) =
+            algorithm::try_acquire(&self.quota, self.state.as_ref(), Cost::new(cost), self.now).unwrap();
+        if state.is_some() {
+            self.state = state;
+        }
+        decision.allowed
+    }
+
+    fn give_back(&mut self, cost: u64, charged: Timestamp) {
+        if let Some(State::FixedWindow(window)) = &self.state
+            && charged < window.start
+        {
+            return;
+        }
+        let refunded = algorithm::refund(&self.quota, self.state.as_ref(), Cost::new(cost), self.now);
+        self.state = refunded.unwrap().1;
+    }
+
+    fn oldest(&self) -> Option<usize> {
+        self.waiters.iter().position(|waiter| waiter.state == ModelState::Waiting)
+    }
+
+    /// Grants in order, then sends away whose time is up, until nothing changes.
+    fn settle(&mut self) {
+        loop {
+            while let Some(oldest) = self.oldest() {
+                if !self.take(self.waiters[oldest].cost) {
+                    break;
+                }
+                self.waiters[oldest].state = ModelState::Unseen(self.now);
+                self.acquired += 1;
+            }
+            let now = self.now;
+            let late = |waiter: &&mut ModelWaiter| {
+                waiter.state == ModelState::Waiting && waiter.deadline.is_some_and(|deadline| deadline <= now)
+            };
+            let mut expired = 0;
+            for waiter in self.waiters.iter_mut().filter(late) {
+                let error = AcquireError::Deadline { ready_in: None };
+                waiter.state = ModelState::Over(Seen::Failed(error));
+                expired += 1;
+            }
+            self.rejected += expired;
+            if expired == 0 {
+                return;
+            }
+        }
+    }
+
+    fn advance(&mut self, millis: u64) {
+        for _ in 0..millis {
+            self.now = self.now + Nanos::from_millis(1);
+            self.settle();
+        }
+    }
+
+    fn try_acquire(&mut self, cost: u64) -> bool {
+        let allowed = !self.closed && (cost == 0 || self.oldest().is_none()) && self.take(cost);
+        match allowed {
+            true if cost > 0 => self.acquired += 1,
+            true => {}
+            false => self.rejected += 1,
+        }
+        allowed
+    }
+
+    /// When one that entered now would be granted, found by waiting for it.
+    fn foresee(&self, cost: u64) -> Nanos {
+        let mut future = self.clone();
+        // Who has a deadline will be granted in time, or it would not have been let in.
+        let waiter = ModelWaiter { cost, deadline: None, state: ModelState::Waiting };
+        future.waiters.push(waiter);
+        future.settle();
+        while future.waiters.last().unwrap().state == ModelState::Waiting {
+            future.advance(1);
+        }
+        future.now.since(self.now)
+    }
+
+    fn enter(&mut self, cost: u64, within: Option<u64>) {
+        let state = self.admit(cost, within);
+        match state {
+            ModelState::Over(Seen::Failed(_)) => self.rejected += 1,
+            ModelState::Over(Seen::Granted) if cost > 0 => self.acquired += 1,
+            _ => {}
+        }
+        let deadline = within.map(|within| self.now + Nanos::from_millis(within));
+        self.waiters.push(ModelWaiter { cost, deadline, state });
+    }
+
+    fn admit(&mut self, cost: u64, within: Option<u64>) -> ModelState {
+        let failed = |error| ModelState::Over(Seen::Failed(error));
+        if self.closed {
+            return failed(AcquireError::Closed);
+        }
+        if cost == 0 {
+            return ModelState::Over(Seen::Granted);
+        }
+        if cost > self.quota.burst() {
+            return failed(AcquireError::NeverFits);
+        }
+        if self.oldest().is_none() && self.take(cost) {
+            return ModelState::Over(Seen::Granted);
+        }
+        if let Some(within) = within.map(Nanos::from_millis) {
+            let wait = self.foresee(cost);
+            if within.is_zero() || wait > within {
+                return failed(AcquireError::Deadline { ready_in: Some(wait) });
+            }
+        }
+        ModelState::Waiting
+    }
+
+    fn look(&mut self) -> Vec<Seen> {
+        let see = |waiter: &mut ModelWaiter| {
+            if let ModelState::Unseen(_) = waiter.state {
+                waiter.state = ModelState::Over(Seen::Granted);
+            }
+            match waiter.state {
+                ModelState::Over(seen) => seen,
+                _ => Seen::Waiting,
+            }
+        };
+        self.waiters.iter_mut().map(see).collect()
+    }
+
+    fn give_up(&mut self, at: usize) {
+        let ModelWaiter { cost, state, .. } = self.waiters[at].clone();
+        match state {
+            ModelState::Waiting => self.cancelled += 1,
+            ModelState::Unseen(charged) => {
+                self.give_back(cost, charged);
+                self.acquired -= 1;
+                self.cancelled += 1;
+            }
+            ModelState::Over(_) => {}
+        }
+        self.waiters[at].state = ModelState::Over(Seen::Gone);
+        self.settle();
+    }
+
+    fn close(&mut self) {
+        self.closed = true;
+        for waiter in &mut self.waiters {
+            if waiter.state == ModelState::Waiting {
+                waiter.state = ModelState::Over(Seen::Failed(AcquireError::Closed));
+                self.rejected += 1;
+            }
+        }
+    }
+
+    fn statistics(&self) -> (u64, u64, u64, u64, usize) {
+        let now = algorithm::peek(&self.quota, self.state.as_ref(), Cost::PEEK, self.now).unwrap();
+        let waiting = self.waiters.iter().filter(|waiter| waiter.state == ModelState::Waiting).count();
+        (self.acquired, self.rejected, self.cancelled, now.remaining, waiting)
+    }
+}
+
+/// The real thing, with its waiters held and looked at only when told.
+struct Real<'a> {
+    limiter: &'a Limiter,
+    waiters: Vec<(Option<Acquire<'a>>, Seen)>,
+}
+
+impl<'a> Real<'a> {
+    fn enter(&mut self, cost: u64, within: Option<u64>) {
+        let acquire = self.limiter.acquire(Cost::new(cost));
+        let acquire = match within {
+            Some(within) => acquire.within(ms(within)),
+            None => acquire,
+        };
+        self.waiters.push((Some(acquire), Seen::Waiting));
+        let last = self.waiters.len() - 1;
+        self.look_at(last);
+    }
+
+    fn look_at(&mut self, at: usize) -> Seen {
+        let (acquire, seen) = &mut self.waiters[at];
+        if let Some(future) = acquire {
+            match poll(future) {
+                Poll::Pending => return Seen::Waiting,
+                Poll::Ready(Ok(_)) => *seen = Seen::Granted,
+                Poll::Ready(Err(error)) => *seen = Seen::Failed(error),
+            }
+            *acquire = None;
+        }
+        *seen
+    }
+
+    fn give_up(&mut self, at: usize) {
+        self.waiters[at] = (None, Seen::Gone);
+    }
+}
+
+fn counts(statistics: Statistics) -> (u64, u64, u64, u64, usize) {
+    let Statistics { acquired, rejected, cancelled, available, queue_depth, .. } = statistics;
+    (acquired, rejected, cancelled, available, queue_depth)
+}
+
+async fn compare(quota: &str, steps: Vec<Step>) {
+    let limiter = limiter(quota);
+    let mut model = Model::new(quota.parse().unwrap());
+    let mut real = Real { limiter: &limiter, waiters: Vec::new() };
+    for step in steps {
+        match step {
+            Step::Advance(millis) => {
+                advance(ms(millis)).await;
+                model.advance(millis);
+            }
+            Step::Try(cost) => {
+                let waiting = model.oldest().is_some();
+                let decision = limiter.try_acquire(Cost::new(cost));
+                assert_eq!(decision.allowed, model.try_acquire(cost), "{step:?}");
+                if waiting && cost > 0 && cost <= decision.limit {
+                    assert_eq!(decision.reason, Reason::Queued);
+                }
+            }
+            Step::Enter { cost, within } => {
+                real.enter(cost, within);
+                model.enter(cost, within);
+            }
+            Step::Look => {
+                let seen: Vec<Seen> = (0..real.waiters.len()).map(|at| real.look_at(at)).collect();
+                assert_eq!(seen, model.look());
+            }
+            Step::Drop(at) if !real.waiters.is_empty() => {
+                let at = at % real.waiters.len();
+                real.give_up(at);
+                model.give_up(at);
+            }
+            Step::Drop(_) => {}
+            Step::Refund(cost) => {
+                limiter.refund(Cost::new(cost));
+                let now = model.now;
+                model.give_back(cost, now);
+                model.settle();
+            }
+            Step::Close => {
+                limiter.close();
+                model.close();
+            }
+        }
+        assert_eq!(counts(limiter.statistics()), model.statistics(), "{quota} after {step:?}");
+    }
+    let seen: Vec<Seen> = (0..real.waiters.len()).map(|at| real.look_at(at)).collect();
+    assert_eq!(seen, model.look());
+}
+
+fn run(quota: &str, steps: Vec<Step>) {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    runtime.block_on(compare(quota, steps));
+}
+
+/// Whose instants are whole milliseconds, so that timers, which fire on those, lose nothing.
+const WITH_DEADLINES: [&str; 4] = ["10/s burst 4", "100/s burst 3", "3 per 100ms fixed", "20/s burst 1"];
+/// Counted in floating point: a foreseen instant may be a nanosecond off the one that comes.
+const WITHOUT: [&str; 2] = ["10/s burst 4 bucket", "20/s burst 4 leaky"];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn every_schedule_goes_as_the_model_says(
+        quota in prop::sample::select(&WITH_DEADLINES[..]),
+        steps in prop::collection::vec(step(true), 1..60),
+    ) {
+        run(quota, steps);
+    }
+
+    #[test]
+    fn every_schedule_without_deadlines_goes_as_the_model_says(
+        quota in prop::sample::select(&WITHOUT[..]),
+        steps in prop::collection::vec(step(false), 1..60),
+    ) {
+        run(quota, steps);
+    }
+}

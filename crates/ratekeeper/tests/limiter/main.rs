@@ -1,0 +1,14 @@
+//! Limiters that wait, under paused time: what they promise, each promise alone and all of them at random.
+#![cfg(not(loom))]
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod all;
+mod concurrency;
+mod keyed;
+mod laws;
+mod leaky_queue;
+mod many;
+mod reservation;
+mod support;
+mod threads;
+mod waiting;

@@ -1,0 +1,44 @@
+//! What the tests share.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use ratekeeper::{Cost, Limiter};
+use tokio::time::Instant;
+
+pub(crate) fn limiter(quota: &str) -> Limiter {
+    Limiter::new(quota.parse().unwrap()).unwrap()
+}
+
+pub(crate) const ONE: Cost = Cost::ONE;
+
+pub(crate) fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// Milliseconds since then, on paused time: exact.
+pub(crate) fn since(start: Instant) -> u128 {
+    let elapsed = start.elapsed();
+    assert_eq!(elapsed.subsec_nanos() % 1_000_000, 0, "paused time moves by whole milliseconds: {elapsed:?}");
+    elapsed.as_millis()
+}
+
+/// Polls once, with nobody to be woken.
+pub(crate) fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+    Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// Lets paused time pass, from one timer to the next: everything that is due happens when it is due.
+pub(crate) async fn advance(by: Duration) {
+    let _ = tokio::time::timeout(by, std::future::pending::<()>()).await;
+    settle().await;
+}
+
+/// Lets every task that can run do so.
+pub(crate) async fn settle() {
+    for _ in 0..64 {
+        tokio::task::yield_now().await;
+    }
+}

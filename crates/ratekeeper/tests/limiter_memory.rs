@@ -1,0 +1,54 @@
+//! What waiting costs in memory, and that not waiting costs none.
+#![cfg(not(loom))]
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Waker};
+
+use allocation_counter::measure;
+use ratekeeper::limiter::{Acquire, Concurrency};
+use ratekeeper::{Cost, Limiter};
+
+const MANY: usize = 100_000;
+
+fn is_pending(acquire: &mut Acquire<'_>) -> bool {
+    Pin::new(acquire).poll(&mut Context::from_waker(Waker::noop())).is_pending()
+}
+
+#[test]
+fn a_free_limiter_allocates_nothing_and_needs_no_runtime() {
+    for quota in ["1000000/s", "1000000/s bucket", "1000000/s leaky", "1000000/s fixed", "1000000/s sliding"]
+    {
+        let limiter = Limiter::new(quota.parse().unwrap()).unwrap();
+        let permits = Concurrency::new(1).unwrap();
+        let allocated = measure(|| {
+            for _ in 0..100 {
+                // Polled outside of any runtime: had it touched a timer, there would be none.
+                assert!(!is_pending(&mut limiter.acquire(Cost::ONE)));
+                assert!(limiter.acquire(Cost::ONE).wait().is_ok());
+                assert!(limiter.try_acquire(Cost::ONE).allowed);
+                assert!(permits.try_acquire().is_some());
+            }
+        });
+        assert_eq!(allocated.count_total, 0, "{quota}");
+    }
+}
+
+#[test]
+fn a_waiter_takes_less_than_200_bytes() {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    runtime.block_on(async {
+        let limiter = Limiter::new("1/s burst 1".parse().unwrap()).unwrap();
+        assert!(limiter.try_acquire(Cost::ONE).allowed);
+        let mut waiters = Vec::new();
+        let allocated = measure(|| {
+            waiters.reserve_exact(MANY);
+            waiters.extend((0..MANY).map(|_| limiter.acquire(Cost::ONE)));
+            assert!(waiters.iter_mut().all(is_pending));
+        });
+        let each = allocated.bytes_current / i64::try_from(MANY).unwrap();
+        assert!(each < 200, "{each} bytes for the future and its place in the queue");
+    });
+}
