@@ -9,7 +9,8 @@
 //! - [`reload`]: plans that change; [`snapshot`]: state across a restart
 //! - [`engine`]: what every transport asks; [`meter`], [`tally`]: what is counted
 //! - [`server`]: event loops, listeners, bounds, stopping: once, for all transports
-//! - [`resp`]: the Redis protocol; [`http`]: HTTP and JSON
+//! - [`resp`]: the Redis protocol; [`http`]: HTTP and JSON; [`msgpack`]: MessagePack
+//! - `stream`: sockets, buffers and batches, once for the transports that are streams
 //! - [`secret`]: what clients must know
 
 #![forbid(unsafe_code)]
@@ -20,10 +21,12 @@ pub mod engine;
 pub mod http;
 pub mod log;
 pub mod meter;
+pub mod msgpack;
 pub mod reload;
 pub mod resp;
 pub mod secret;
 pub mod server;
 pub mod settings;
 pub mod snapshot;
+mod stream;
 pub mod tally;

@@ -48,8 +48,10 @@ impl Reload {
         (self.stamp, self.fresh) = (stamp(&self.path), None);
         match Config::read(&self.path).and_then(|config| config.plans()) {
             Ok(plans) => {
-                tracing::info!(plans = plans.len(), path = %self.path.display(), "plans reloaded");
+                let count = plans.len();
                 self.registry.replace(plans);
+                // Said only when it is true: somebody may wait for this line.
+                tracing::info!(plans = count, path = %self.path.display(), "plans reloaded");
             }
             Err(error) => tracing::error!(%error, "the old plans stay"),
         }

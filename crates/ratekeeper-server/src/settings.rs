@@ -17,6 +17,8 @@ pub struct Settings {
     pub resp: Option<Endpoint>,
     /// Where HTTP is spoken, if anywhere.
     pub http: Option<Endpoint>,
+    /// Where MessagePack is spoken, if anywhere.
+    pub msgpack: Option<Endpoint>,
     /// Event loops.
     pub loops: usize,
     /// States that the store in memory may hold.

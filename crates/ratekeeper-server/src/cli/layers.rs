@@ -16,6 +16,7 @@ use crate::settings::{Bind, Endpoint, Settings};
 const DEFAULT_HOST: &str = "127.0.0.1";
 const RESP_PORT: u16 = 6380;
 const HTTP_PORT: u16 = 8080;
+const MSGPACK_PORT: u16 = 9090;
 
 /// What flags (the environment is in them already) and file amount to.
 pub(super) fn settings(flags: &Flags, config: Option<&Config>) -> Result<Settings> {
@@ -25,7 +26,8 @@ pub(super) fn settings(flags: &Flags, config: Option<&Config>) -> Result<Setting
     let cores = || available_parallelism().unwrap_or(NonZeroUsize::MIN);
     let resp = endpoint(flags, flags.resp, config, "resp", &file.transports.resp, RESP_PORT)?;
     let http = endpoint(flags, flags.http, config, "http", &file.transports.http, HTTP_PORT)?;
-    if resp.is_none() && http.is_none() {
+    let msgpack = endpoint(flags, flags.msgpack, config, "msgpack", &file.transports.msgpack, MSGPACK_PORT)?;
+    if resp.is_none() && http.is_none() && msgpack.is_none() {
         bail!("every transport is off; leave one on, for instance --resp 127.0.0.1:{RESP_PORT}");
     }
     let limits = Limits {
@@ -41,6 +43,7 @@ pub(super) fn settings(flags: &Flags, config: Option<&Config>) -> Result<Setting
     Ok(Settings {
         resp,
         http,
+        msgpack,
         loops: flags.loops.or(file.server.loops).unwrap_or_else(cores).get(),
         max_keys: flags
             .max_keys
@@ -142,7 +145,8 @@ mod tests {
                 .contains("a.toml: [transports.resp] host")
         );
         assert!(error(&none, "[server]\nauth_token = \"\"\n").starts_with("--auth-token: empty"));
-        let flags = Flags { resp: Some(Bind::Off), http: Some(Bind::Off), ..Flags::default() };
+        let off = Some(Bind::Off);
+        let flags = Flags { resp: off, http: off, msgpack: off, ..Flags::default() };
         assert!(error(&flags, "").starts_with("every transport is off"));
     }
 

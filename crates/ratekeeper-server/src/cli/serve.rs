@@ -27,6 +27,9 @@ pub(super) struct Flags {
     /// Where to speak HTTP [default: 127.0.0.1:8080].
     #[arg(long, value_name = "ADDR|off", env = "RATEKEEPER_HTTP")]
     pub(super) http: Option<Bind>,
+    /// Where to speak MessagePack [default: 127.0.0.1:9090].
+    #[arg(long, value_name = "ADDR|off", env = "RATEKEEPER_MSGPACK")]
+    pub(super) msgpack: Option<Bind>,
     /// Where state lives: `memory` [default: memory].
     #[arg(long, value_name = "STORE", env = "RATEKEEPER_STORE")]
     pub(super) store: Option<String>,

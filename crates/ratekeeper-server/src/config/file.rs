@@ -48,6 +48,8 @@ pub struct Transports {
     pub resp: TransportSection,
     /// HTTP and JSON.
     pub http: TransportSection,
+    /// MessagePack over TCP.
+    pub msgpack: TransportSection,
 }
 
 /// One transport.

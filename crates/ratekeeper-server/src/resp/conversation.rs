@@ -1,27 +1,17 @@
 //! Commands to replies, in the order in which they came.
 //!
-//! Throttles wait until something else comes, or nothing more: then all of them are decided as one batch, with one
-//! look at the clock and their states fetched from memory while the ones before are decided.
+//! Throttles wait until something else comes, or nothing more: then all of them are decided as one batch.
 
 use std::sync::Arc;
-use std::time::Instant;
 
-use ratekeeper::port::Request;
-use ratekeeper::{Cost, Decision, Key, Quota, Rules, StoreError};
-
-use super::buffers::{Buffers, Waiting};
 use super::catalogue::{self, Command, Entry};
 use super::frame::{Args, MAX_ARGS, Parser, Step};
 use super::plans::Verb;
 use super::reply::{Reply, escaped};
 use super::session::Session;
-use super::throttle::{Amount, Dialect};
+use super::throttle::Amount;
 use super::{Resp, info, plans, session};
-
-/// Replies that are gathered before they are sent.
-const HIGH_WATER: usize = 16 * 1024;
-/// The most requests of one batch.
-const MAX_BATCH: usize = 512;
+use crate::stream::{self, Buffers, Dialect, HIGH_WATER, MAX_BATCH, Progress, Waiting};
 
 /// One client's side of the server, without its socket.
 #[derive(Debug)]
@@ -30,19 +20,6 @@ pub(super) struct Conversation {
     parser: Parser,
     session: Session,
     answered: bool,
-}
-
-/// How an attempt to answer ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Progress {
-    /// All complete commands are answered.
-    Starved,
-    /// The replies must be sent before there can be more.
-    Full,
-    /// The client said goodbye: send the replies and close.
-    Quit,
-    /// The client does not speak the protocol: send the replies and close.
-    Broken,
 }
 
 /// A throttle that was understood.
@@ -55,43 +32,6 @@ impl Conversation {
     pub(super) fn new(resp: Arc<Resp>, id: u64) -> Self {
         let session = Session::new(id, resp.secret.is_some());
         Conversation { resp, parser: Parser::default(), session, answered: false }
-    }
-
-    /// True while a command is incomplete.
-    pub(super) fn is_midway(&self) -> bool {
-        self.parser.is_midway()
-    }
-
-    /// True if a command was completed since the last time of asking.
-    pub(super) fn has_answered(&mut self) -> bool {
-        std::mem::take(&mut self.answered)
-    }
-
-    /// Answers the commands in the buffer.
-    pub(super) async fn answer(&mut self, buffers: &mut Buffers) -> Progress {
-        let end = loop {
-            if buffers.output.len() >= HIGH_WATER {
-                break Progress::Full;
-            }
-            match self.parser.step(buffers.unread()) {
-                Step::Command(len) => {
-                    self.answered = true;
-                    let quits = self.command(buffers).await;
-                    buffers.consume(len);
-                    if quits {
-                        break Progress::Quit;
-                    }
-                }
-                Step::Incomplete => break Progress::Starved,
-                Step::Malformed(error) => {
-                    self.decide(buffers).await;
-                    self.reply(&mut buffers.output).error(&format!("ERR Protocol error: {error}"));
-                    break Progress::Broken;
-                }
-            }
-        };
-        self.decide(buffers).await;
-        end
     }
 
     /// Answers one command, or has it wait for its batch. True if it is the last.
@@ -147,7 +87,8 @@ impl Conversation {
     #[inline]
     fn throttle(&self, dialect: Dialect, buffers: &Buffers) -> Result<Asked, String> {
         let (args, base) = (self.parser.args(), buffers.start());
-        let mut words = [&[][..]; MAX_ARGS];
+        // A throttle has six words; one more shows that there are too many.
+        let mut words = [&[][..]; 7];
         let words = spread(args, buffers.input(), base, &mut words);
         let (_, ask) = dialect.parse(&words[1..], self.resp.engine.limits())?;
         let (key, quota) = (args.range(1, base), ask.quota);
@@ -181,58 +122,21 @@ impl Conversation {
     /// Decides what waits, and answers it.
     #[inline]
     async fn decide(&self, buffers: &mut Buffers) {
-        if buffers.waiting.is_empty() {
-            return;
-        }
-        let began = Instant::now();
-        let mut decisions = std::mem::take(&mut buffers.decisions);
-        let waiting = std::mem::take(&mut buffers.waiting);
-        let result = self.ask(&waiting, buffers.input(), &mut decisions).await;
-        let allowed = decisions.iter().filter(|decision| decision.allowed).count();
-        let denied = decisions.len() - allowed;
-        self.resp.meter.decided(allowed as u64, denied as u64, began.elapsed());
-        let mut reply = self.reply(&mut buffers.output);
-        for (waiting, decision) in waiting.iter().zip(&decisions) {
-            reply.five(waiting.dialect.answer(decision));
-        }
-        // Whatever was not decided is answered too: replies are matched by their number.
-        if let Err(error) = result {
-            for _ in decisions.len()..waiting.len() {
-                self.resp.meter.failed();
-                reply.error(&format!("ERR store: {error}"));
+        let version = self.session.version;
+        stream::decide(&self.resp.engine, &self.resp.meter, buffers, |out, waiting, decided| {
+            let mut reply = Reply::new(out, version);
+            match decided {
+                Ok(decision) => reply.five(waiting.dialect.answer(decision)),
+                Err(error) => reply.error(&format!("ERR store: {error}")),
             }
-        }
-        (buffers.waiting, buffers.decisions) = (waiting, decisions);
-        buffers.waiting.clear();
-        buffers.decisions.clear();
-    }
-
-    #[inline]
-    async fn ask(
-        &self,
-        waiting: &[Waiting],
-        input: &[u8],
-        into: &mut Vec<Decision>,
-    ) -> Result<(), StoreError> {
-        let store = self.resp.engine.store();
-        if let [only] = waiting {
-            if let Some(request) = request(&only.quota, only.cost, &input[only.key.clone()]) {
-                into.push(store.acquire(request).await?);
-            }
-            return Ok(());
-        }
-        let requests: Vec<Request<'_>> = waiting
-            .iter()
-            .filter_map(|waiting| request(&waiting.quota, waiting.cost, &input[waiting.key.clone()]))
-            .collect();
-        store.acquire_many(&requests, into).await
+        })
+        .await;
     }
 
     #[cold]
     #[inline(never)]
     async fn refund(&self, buffers: &mut Buffers, waiting: Waiting) {
-        let key = &buffers.input()[waiting.key.clone()];
-        let Some(request) = request(&waiting.quota, waiting.cost, key) else { return };
+        let Some(request) = waiting.request(buffers.input()) else { return };
         let result = self.resp.engine.store().refund(request).await;
         let mut reply = self.reply(&mut buffers.output);
         match result {
@@ -246,25 +150,53 @@ impl Conversation {
     }
 }
 
-/// The key was found to be one when its command was read, so this is always a request.
-#[inline]
-fn request<'a>(quota: &'a Quota, cost: Cost, key: &'a [u8]) -> Option<Request<'a>> {
-    let key = Key::new(key).ok()?;
-    Some(Request { key, rules: Rules::Quota(quota), cost })
+impl stream::Conversation for Conversation {
+    /// True while a command is incomplete.
+    fn is_midway(&self) -> bool {
+        self.parser.is_midway()
+    }
+
+    /// True if a command was completed since the last time of asking.
+    fn has_answered(&mut self) -> bool {
+        std::mem::take(&mut self.answered)
+    }
+
+    /// Answers the commands in the buffer.
+    async fn answer(&mut self, buffers: &mut Buffers) -> Progress {
+        let end = loop {
+            if buffers.output.len() >= HIGH_WATER {
+                break Progress::Full;
+            }
+            match self.parser.step(buffers.unread()) {
+                Step::Command(len) => {
+                    self.answered = true;
+                    let quits = self.command(buffers).await;
+                    buffers.consume(len);
+                    if quits {
+                        break Progress::Quit;
+                    }
+                }
+                Step::Incomplete => break Progress::Starved,
+                Step::Malformed(error) => {
+                    self.decide(buffers).await;
+                    self.reply(&mut buffers.output).error(&format!("ERR Protocol error: {error}"));
+                    break Progress::Broken;
+                }
+            }
+        };
+        self.decide(buffers).await;
+        end
+    }
 }
 
-/// The arguments as slices.
+/// The arguments as slices, as many as there is room for.
 #[inline]
-fn spread<'w, 'a>(
-    args: &Args,
-    input: &'a [u8],
-    base: usize,
-    words: &'w mut [&'a [u8]; MAX_ARGS],
-) -> &'w [&'a [u8]] {
-    for (index, word) in words.iter_mut().take(args.len()).enumerate() {
+fn spread<'w, 'a>(args: &Args, input: &'a [u8], base: usize, words: &'w mut [&'a [u8]]) -> &'w [&'a [u8]] {
+    let len = args.len().min(words.len());
+    for (index, word) in words[..len].iter_mut().enumerate() {
         *word = &input[args.range(index, base)];
     }
-    &words[..args.len()]
+    &words[..len]
 }
 
 /// Answers a command that needs no store. True if it is the last.

@@ -11,7 +11,7 @@ use std::ops::Range;
 use super::number::Number;
 
 /// The most bytes of one command, framing included.
-pub const MAX_COMMAND: usize = 64 * 1024;
+pub const MAX_COMMAND: usize = crate::stream::MAX_REQUEST;
 /// The most arguments of one command, its name included.
 pub const MAX_ARGS: usize = 16;
 
@@ -145,6 +145,9 @@ impl Parser {
                         return Ok(true);
                     }
                     (self.stage, self.expected) = (Stage::Dollar, count);
+                    if self.whole_arguments(bytes)? {
+                        return Ok(true);
+                    }
                 }
                 Stage::Dollar => {
                     let Some(byte) = bytes.get(self.at) else { return Ok(false) };
@@ -190,6 +193,30 @@ impl Parser {
                 }
             }
         }
+    }
+
+    /// Takes the arguments that are there as a whole and have lengths of one or two digits, which is almost all of
+    /// them almost always. Whatever else there is, is left to [`advance`](Parser::advance). True when all are read.
+    #[inline]
+    fn whole_arguments(&mut self, bytes: &[u8]) -> Result<bool, ProtocolError> {
+        let mut at = self.at;
+        while self.args.len < self.expected {
+            let (length, start) = match bytes.get(at..) {
+                Some([b'$', a @ b'0'..=b'9', b'\r', b'\n', ..]) => (usize::from(a - b'0'), at + 4),
+                Some([b'$', a @ b'0'..=b'9', b @ b'0'..=b'9', b'\r', b'\n', ..]) => {
+                    (usize::from(a - b'0') * 10 + usize::from(b - b'0'), at + 5)
+                }
+                _ => return Ok(false),
+            };
+            let end = start + length;
+            if bytes.get(end..end + 2) != Some(b"\r\n") {
+                return Ok(false);
+            }
+            self.args.push(start, end)?;
+            at = end + 2;
+            self.at = at;
+        }
+        Ok(true)
     }
 
     /// The number on the line that is being read, once its end has come.

@@ -1,16 +1,13 @@
 //! The Redis protocol: bytes to requests, decisions to bytes.
 //!
 //! ```text
-//! connection     the socket: read, answer, write      frame, inline, number   bytes to commands
-//! conversation   commands to replies, in batches      reply                   replies to bytes
-//! throttle       THROTTLE and CL.THROTTLE             session, info           what stock clients ask first
-//! plans          ACQUIRE, PEEK, REFUND, RESET
-//! buffers        lent to whoever is awake             catalogue               the commands there are
+//! conversation   commands to replies                  frame, inline, number   bytes to commands
+//! throttle       THROTTLE and CL.THROTTLE             reply                   replies to bytes
+//! plans          ACQUIRE, PEEK, REFUND, RESET         catalogue               the commands there are
+//! session, info  what stock clients ask first
 //! ```
 
-mod buffers;
 mod catalogue;
-mod connection;
 mod conversation;
 pub mod frame;
 mod info;
@@ -29,6 +26,8 @@ use crate::engine::Engine;
 use crate::meter::Meter;
 use crate::secret::Secret;
 use crate::server::{Connection, Places, Serving, Transport};
+use crate::stream;
+use conversation::Conversation;
 
 /// The transport's name.
 pub const NAME: &str = "resp";
@@ -59,6 +58,7 @@ impl Transport for Resp {
     }
 
     fn serve(self: Arc<Self>, socket: TcpStream, connection: Arc<Connection>) -> Serving {
-        Box::pin(connection::serve(self, socket, connection))
+        let conversation = Conversation::new(self, connection.id());
+        Box::pin(stream::serve(conversation, socket, connection))
     }
 }

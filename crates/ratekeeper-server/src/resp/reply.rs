@@ -74,13 +74,38 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// Five numbers, the answer of every throttle.
+    /// Five numbers, the answer of every throttle: put together first, then added in one go.
     #[inline]
     pub fn five(&mut self, values: [i64; 5]) {
-        self.out.extend_from_slice(b"*5\r\n");
+        const HEAD: &[u8] = b"*5\r\n";
+        // A sign and 19 digits at most, between a colon and a line end.
+        let mut text = [0; HEAD.len() + 5 * (1 + 20 + 2)];
+        text[..HEAD.len()].copy_from_slice(HEAD);
+        let mut at = HEAD.len();
         for value in values {
-            self.integer(value);
+            text[at] = b':';
+            at += 1;
+            // Most numbers are small, and a small number is its own digits.
+            match u8::try_from(value) {
+                Ok(digit @ 0..=9) => {
+                    text[at] = b'0' + digit;
+                    at += 1;
+                }
+                Ok(two @ 10..=99) => {
+                    text[at..at + 2].copy_from_slice(&[b'0' + two / 10, b'0' + two % 10]);
+                    at += 2;
+                }
+                _ => {
+                    let mut buffer = itoa::Buffer::new();
+                    let digits = buffer.format(value).as_bytes();
+                    text[at..at + digits.len()].copy_from_slice(digits);
+                    at += digits.len();
+                }
+            }
+            text[at..at + 2].copy_from_slice(b"\r\n");
+            at += 2;
         }
+        self.out.extend_from_slice(&text[..at]);
     }
 
     #[inline]
@@ -116,9 +141,9 @@ mod tests {
             reply.bulk(b"a\r\nb");
             reply.null();
             reply.map(2);
-            reply.five([1, 10, 9, i64::MAX, i64::MIN]);
+            reply.five([0, 10, 99, i64::MAX, i64::MIN]);
         };
-        let tail = "*5\r\n:1\r\n:10\r\n:9\r\n:9223372036854775807\r\n:-9223372036854775808\r\n";
+        let tail = "*5\r\n:0\r\n:10\r\n:99\r\n:9223372036854775807\r\n:-9223372036854775808\r\n";
         assert_eq!(written(Version::Two, all), format!("+OK\r\n:-7\r\n$4\r\na\r\nb\r\n$-1\r\n*4\r\n{tail}"));
         assert_eq!(written(Version::Three, all), format!("+OK\r\n:-7\r\n$4\r\na\r\nb\r\n_\r\n%2\r\n{tail}"));
     }

@@ -5,15 +5,7 @@ use ratekeeper::{Cost, Decision, Key, Quota, QuotaError};
 use super::number::integer;
 use super::reply::escaped;
 use crate::engine::Limits;
-
-/// Which of the two.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Dialect {
-    /// `THROTTLE`: capacity is `max_burst`.
-    Throttle,
-    /// `CL.THROTTLE`, as the module redis-cell has it: capacity is `max_burst + 1`.
-    Cell,
-}
+use crate::stream::Dialect;
 
 /// What one command asks for.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +25,7 @@ impl Dialect {
     /// The command's name, as its errors spell it.
     fn name(self) -> &'static str {
         match self {
-            Dialect::Throttle => "throttle",
+            Dialect::Throttle | Dialect::Packed => "throttle",
             Dialect::Cell => "cl.throttle",
         }
     }
@@ -73,7 +65,7 @@ impl Dialect {
     #[inline]
     fn quota(self, max_burst: i64, count: i64, period: i64) -> Result<Quota, String> {
         let capacity = match self {
-            Dialect::Throttle => max_burst,
+            Dialect::Throttle | Dialect::Packed => max_burst,
             Dialect::Cell if max_burst < 0 => {
                 return Err(format!("invalid max_burst: {max_burst}; must be at least 0"));
             }
@@ -93,7 +85,7 @@ impl Dialect {
             None => -1,
         };
         match self {
-            Dialect::Throttle => [decision.allowed.into(), limit, remaining, reset, retry],
+            Dialect::Throttle | Dialect::Packed => [decision.allowed.into(), limit, remaining, reset, retry],
             Dialect::Cell => {
                 let retry = if decision.allowed { -1 } else { retry };
                 [(!decision.allowed).into(), limit, remaining, retry, reset]

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use socket2::SockRef;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout_at};
@@ -163,6 +164,8 @@ impl Acceptor {
         if socket.set_nodelay(true).is_err() {
             return;
         }
+        // A client that vanished without a word is noticed in the end.
+        let _ = SockRef::from(&socket).set_keepalive(true);
         let connection = self.connection(place);
         let id = connection.id();
         let serving = Arc::clone(transport).serve(socket, Arc::clone(&connection));

@@ -32,6 +32,7 @@ pub(crate) use transport::{Serving, Transport};
 
 use crate::engine::Engine;
 use crate::http::{self, Http};
+use crate::msgpack::{self, MsgPack};
 use crate::reload::Reload;
 use crate::resp::{self, Resp};
 use crate::settings::{Endpoint, Settings};
@@ -54,24 +55,22 @@ pub fn serve(settings: &Settings, engine: &Arc<Engine>, reload: Option<Reload>) 
     };
     let mut loops: Vec<Vec<Post>> = (0..settings.loops).map(|_| Vec::new()).collect();
     let mut bound = Vec::new();
-    if let Some(endpoint) = &settings.resp {
-        let places = Places::new(endpoint.max_connections);
-        let make = || {
-            let secret = settings.secret.clone();
-            Arc::new(Resp::new(Arc::clone(engine), Arc::clone(&places), secret)) as Arc<dyn Transport>
+    let secret = &settings.secret;
+    let mut listen =
+        |name, endpoint: Option<&Endpoint>, make: &dyn Fn(&Arc<Places>) -> Arc<dyn Transport>| {
+            let Some(endpoint) = endpoint else { return Ok(()) };
+            let places = Places::new(endpoint.max_connections);
+            engine.metrics().watch(name, &places);
+            bound.push((name, post(endpoint, name, &places, &mut loops, || make(&places))?));
+            anyhow::Ok(())
         };
-        bound.push((resp::NAME, post(endpoint, resp::NAME, &places, &mut loops, make)?));
-        engine.metrics().watch(resp::NAME, &places);
-    }
-    if let Some(endpoint) = &settings.http {
-        let places = Places::new(endpoint.max_connections);
-        let make = || {
-            let secret = settings.secret.clone();
-            Arc::new(Http::new(Arc::clone(engine), secret)) as Arc<dyn Transport>
-        };
-        bound.push((http::NAME, post(endpoint, http::NAME, &places, &mut loops, make)?));
-        engine.metrics().watch(http::NAME, &places);
-    }
+    listen(http::NAME, settings.http.as_ref(), &|_| Arc::new(Http::new(Arc::clone(engine), secret.clone())))?;
+    listen(resp::NAME, settings.resp.as_ref(), &|places| {
+        Arc::new(Resp::new(Arc::clone(engine), Arc::clone(places), secret.clone()))
+    })?;
+    listen(msgpack::NAME, settings.msgpack.as_ref(), &|_| {
+        Arc::new(MsgPack::new(Arc::clone(engine), secret.clone()))
+    })?;
     let stop = Arc::new(Stop::default());
     let threads = start(loops, &stop)?;
     announce(&bound, settings.secret.is_some());

@@ -9,6 +9,8 @@ const FILE: &str = r#"
 port = 0
 [transports.http]
 port = 0
+[transports.msgpack]
+enabled = false
 [limits]
 default_burst = 10
 default_rate = 100
@@ -123,7 +125,17 @@ fn state_outlives_a_restart() {
 
 #[test]
 fn logs_are_objects_if_asked_and_an_open_port_is_warned_about() {
-    let mut command = ratekeeper(&["serve", "--resp", "0.0.0.0:0", "--http", "off", "--log-format", "json"]);
+    let mut command = ratekeeper(&[
+        "serve",
+        "--resp",
+        "0.0.0.0:0",
+        "--http",
+        "off",
+        "--msgpack",
+        "off",
+        "--log-format",
+        "json",
+    ]);
     let server = Server::spawn(&mut command);
     let line = server.await_log("without --auth-token");
     let object: serde_json::Value = serde_json::from_str(&line).unwrap();

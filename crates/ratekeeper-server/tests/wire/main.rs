@@ -9,6 +9,7 @@ mod abuse;
 mod clients;
 mod config;
 mod http;
+mod msgpack;
 mod process;
 mod resp;
 mod support;

@@ -10,9 +10,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::Resp;
-use super::buffers::Buffers;
-use super::conversation::{Conversation, Progress};
+use super::buffers::{Buffers, Lent};
+use super::{Conversation, Progress};
 use crate::server::{Connection, IN_FLIGHT};
 
 /// How long, and for how many bytes, a client is listened to after the last reply, so that it has read that before
@@ -23,23 +22,22 @@ const STOPPING_FAREWELL: Duration = Duration::from_millis(200);
 const FAREWELL_BYTES: usize = 1024 * 1024;
 
 /// Serves one client until it leaves, breaks the protocol, or the server stops.
-pub(super) async fn serve(resp: Arc<Resp>, socket: TcpStream, connection: Arc<Connection>) {
-    let conversation = Conversation::new(resp, connection.id());
+pub(crate) async fn serve<C: Conversation>(conversation: C, socket: TcpStream, connection: Arc<Connection>) {
     let mut client = Client { socket, connection: &connection, conversation, parked: Vec::new(), lent: None };
     // Whatever went wrong, the client has gone: there is nobody to tell.
     let _ = client.run().await;
 }
 
-struct Client<'a> {
+struct Client<'a, C> {
     socket: TcpStream,
     connection: &'a Connection,
-    conversation: Conversation,
-    /// The unfinished command of a client without buffers.
+    conversation: C,
+    /// The unfinished request of a client without buffers.
     parked: Vec<u8>,
-    lent: Option<Box<Buffers>>,
+    lent: Option<Lent>,
 }
 
-impl Client<'_> {
+impl<C: Conversation> Client<'_, C> {
     async fn run(&mut self) -> io::Result<()> {
         let stop = self.connection.stop();
         let mut bell = pin!(stop.bell());

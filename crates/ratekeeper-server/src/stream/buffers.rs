@@ -1,16 +1,19 @@
 //! Room to read, decide and write in: lent to a connection while it has something to do.
 //!
 //! Ten thousand connections are idle at almost every moment. Each loop therefore has a few of these for whoever is
-//! awake, warm in the cache, and a sleeping connection keeps only the bytes of its unfinished command.
+//! awake, warm in the cache, and a sleeping connection keeps only the bytes of its unfinished request.
 
 use std::cell::RefCell;
 use std::ops::Range;
 
 use ratekeeper::{Cost, Decision, Quota};
 
-use super::frame::MAX_COMMAND;
-use super::throttle::Dialect;
+use super::Dialect;
 
+/// The most bytes of one request. No transport has more.
+pub(crate) const MAX_REQUEST: usize = 64 * 1024;
+/// Room for the framing of a request that is as long as it may be.
+const FRAMING: usize = 16;
 /// The most bytes that are read at once: what is read is decided before more is.
 const CHUNK: usize = 16 * 1024;
 /// How many sets a loop keeps; more are needed only while replies wait for slow readers.
@@ -25,32 +28,32 @@ pub(super) type Lent = Box<Buffers>;
 
 /// One set.
 #[derive(Debug)]
-pub(super) struct Buffers {
+pub(crate) struct Buffers {
     input: Box<[u8]>,
     start: usize,
     end: usize,
     /// Replies that were not sent yet.
-    pub(super) output: Vec<u8>,
+    pub(crate) output: Vec<u8>,
     /// Requests that were not decided yet.
-    pub(super) waiting: Vec<Waiting>,
+    pub(crate) waiting: Vec<Waiting>,
     /// Decisions of the last batch.
-    pub(super) decisions: Vec<Decision>,
+    pub(crate) decisions: Vec<Decision>,
 }
 
 /// A request that waits for the rest of its batch. Its key is a range of the input, because a batch outlives no
 /// borrow.
 #[derive(Clone, Debug)]
-pub(super) struct Waiting {
-    pub(super) key: Range<usize>,
-    pub(super) quota: Quota,
-    pub(super) cost: Cost,
-    pub(super) dialect: Dialect,
+pub(crate) struct Waiting {
+    pub(crate) key: Range<usize>,
+    pub(crate) quota: Quota,
+    pub(crate) cost: Cost,
+    pub(crate) dialect: Dialect,
 }
 
 impl Buffers {
     fn new() -> Self {
         Buffers {
-            input: vec![0; MAX_COMMAND].into_boxed_slice(),
+            input: vec![0; MAX_REQUEST + FRAMING].into_boxed_slice(),
             start: 0,
             end: 0,
             output: Vec::with_capacity(CHUNK),
@@ -84,25 +87,25 @@ impl Buffers {
 
     /// What was read and not used yet.
     #[inline]
-    pub(super) fn unread(&self) -> &[u8] {
+    pub(crate) fn unread(&self) -> &[u8] {
         &self.input[self.start..self.end]
     }
 
     /// Where [`unread`](Buffers::unread) begins, and all of the input from there.
     #[inline]
-    pub(super) fn start(&self) -> usize {
+    pub(crate) fn start(&self) -> usize {
         self.start
     }
 
     /// The input by absolute positions.
     #[inline]
-    pub(super) fn input(&self) -> &[u8] {
+    pub(crate) fn input(&self) -> &[u8] {
         &self.input
     }
 
     /// So many bytes are done with.
     #[inline]
-    pub(super) fn consume(&mut self, len: usize) {
+    pub(crate) fn consume(&mut self, len: usize) {
         self.start += len;
     }
 
@@ -111,7 +114,7 @@ impl Buffers {
         self.start = self.end;
     }
 
-    /// Where to read to. Never empty, because an unfinished command is shorter than the input.
+    /// Where to read to. Never empty, because an unfinished request is shorter than the input.
     #[inline]
     pub(super) fn room(&mut self) -> &mut [u8] {
         if self.start > 0 {
