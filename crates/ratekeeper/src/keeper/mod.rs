@@ -163,6 +163,74 @@ impl Keeper {
         Ok(Ruling::new(decision, if decision.allowed { cost } else { Cost::PEEK }, resolved))
     }
 
+    /// [`acquire`](Keeper::acquire) from a store that answers at once. `None` from one that has to be awaited: it was
+    /// not asked, and nothing was taken. For callers who would rather not make a future of what is known already.
+    pub fn try_acquire<'a>(
+        &self,
+        key: Key<'a>,
+        held_to: impl Into<HeldTo<'a>>,
+        cost: Cost,
+    ) -> Option<Result<Ruling, KeeperError>> {
+        self.at_once(key, held_to.into(), cost, |store, request| store.acquire(request))
+    }
+
+    /// [`refund`](Keeper::refund) to a store that answers at once, as [`try_acquire`](Keeper::try_acquire).
+    pub fn try_refund<'a>(
+        &self,
+        key: Key<'a>,
+        held_to: impl Into<HeldTo<'a>>,
+        cost: Cost,
+    ) -> Option<Result<Ruling, KeeperError>> {
+        let ruling = self.at_once(key, held_to.into(), cost, |store, request| store.refund(request));
+        ruling.map(|ruling| ruling.map(|ruling| ruling.granting(Cost::PEEK)))
+    }
+
+    fn at_once<'a>(
+        &self,
+        key: Key<'a>,
+        held_to: HeldTo<'a>,
+        cost: Cost,
+        question: impl for<'q> Fn(&'q dyn Store, Request<'q>) -> Answer<'q, Decision>,
+    ) -> Option<Result<Ruling, KeeperError>> {
+        let resolved = match self.resolve(held_to) {
+            Ok(resolved) => resolved,
+            Err(error) => return Some(Err(error)),
+        };
+        let request = Request { key, rules: resolved.rules(), cost };
+        // A future that is dropped unpolled has done nothing.
+        let outcome = match question(&*self.store, request).now().ok()? {
+            Ok(decision) => Ok(decision),
+            Err(error) => {
+                let local = || question(&*self.local, request).now().ok().and_then(Result::ok);
+                let answer = self.instead(&resolved, request, &error, local);
+                answer.ok_or(KeeperError::Store(error))
+            }
+        };
+        if let Ok(decision) = &outcome {
+            self.tell(|observer| observer.decided(&request, decision));
+        }
+        let granted = |decision: &Decision| if decision.allowed { cost } else { Cost::PEEK };
+        Some(outcome.map(|decision| Ruling::new(decision, granted(&decision), resolved)))
+    }
+
+    /// What the plans say instead of a store that failed; the observers are told.
+    fn instead(
+        &self,
+        resolved: &Resolved,
+        request: Request<'_>,
+        error: &StoreError,
+        local: impl FnOnce() -> Option<Decision>,
+    ) -> Option<Decision> {
+        let answer = match self.failure_mode(resolved, error) {
+            FailureMode::Open => Some(Decision::fallback(Reason::FailOpen, request)),
+            FailureMode::Closed => Some(Decision::fallback(Reason::FailClosed, request)),
+            FailureMode::Local => local(),
+            FailureMode::Error => None,
+        };
+        self.tell(|observer| observer.store_failed(error, answer.as_ref()));
+        answer
+    }
+
     /// Takes as much of the cost as every rule allows: see [`Ruling::granted`].
     pub async fn acquire_up_to<'a>(
         &self,

@@ -18,6 +18,11 @@ impl Ruling {
         Ruling { decision, granted, resolved }
     }
 
+    pub(super) fn granting(mut self, granted: Cost) -> Self {
+        self.granted = granted;
+        self
+    }
+
     /// The decision.
     pub fn decision(&self) -> &Decision {
         &self.decision
