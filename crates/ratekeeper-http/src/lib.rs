@@ -46,6 +46,7 @@
 
 #[cfg(feature = "axum")]
 mod axum;
+pub mod client;
 pub mod gate;
 pub mod headers;
 pub mod key;
