@@ -44,4 +44,15 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "axum")]
+mod axum;
+pub mod client;
+pub mod gate;
 pub mod headers;
+pub mod key;
+mod limit;
+mod log;
+pub mod server;
+
+pub use gate::{Gate, GateError, GateStatistics};
+pub use limit::{Charge, CostOf, Denied, Limit, LimitDecision};

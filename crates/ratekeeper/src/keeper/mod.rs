@@ -160,8 +160,38 @@ impl Keeper {
     ) -> Result<Ruling, KeeperError> {
         let resolved = self.resolve(held_to.into())?;
         let decision = self.ask(&resolved, key, cost, |store, request| store.acquire(request)).await?;
-        self.announce(&resolved, key, cost, &decision);
-        Ok(Ruling::new(decision, if decision.allowed { cost } else { Cost::PEEK }, resolved))
+        Ok(self.acquired(resolved, key, cost, decision))
+    }
+
+    /// [`acquire`](Keeper::acquire) from a store that answers at once. `None` from one that has to be awaited: it was
+    /// not asked, and nothing was taken. For callers who would rather not make a future of what is known already.
+    pub fn try_acquire<'a>(
+        &self,
+        key: Key<'a>,
+        held_to: impl Into<HeldTo<'a>>,
+        cost: Cost,
+    ) -> Option<Result<Ruling, KeeperError>> {
+        let resolved = match self.resolve(held_to.into()) {
+            Ok(resolved) => resolved,
+            Err(error) => return Some(Err(error)),
+        };
+        let decision = self.ask_now(&resolved, key, cost, |store, request| store.acquire(request))?;
+        Some(decision.map(|decision| self.acquired(resolved, key, cost, decision)))
+    }
+
+    /// [`refund`](Keeper::refund) to a store that answers at once, as [`try_acquire`](Keeper::try_acquire).
+    pub fn try_refund<'a>(
+        &self,
+        key: Key<'a>,
+        held_to: impl Into<HeldTo<'a>>,
+        cost: Cost,
+    ) -> Option<Result<Ruling, KeeperError>> {
+        let resolved = match self.resolve(held_to.into()) {
+            Ok(resolved) => resolved,
+            Err(error) => return Some(Err(error)),
+        };
+        let decision = self.ask_now(&resolved, key, cost, |store, request| store.refund(request))?;
+        Some(decision.and_then(|decision| refunded(resolved, decision)))
     }
 
     /// Takes as much of the cost as every rule allows: see [`Ruling::granted`].
@@ -199,11 +229,7 @@ impl Keeper {
     ) -> Result<Ruling, KeeperError> {
         let resolved = self.resolve(held_to.into())?;
         let decision = self.ask(&resolved, key, cost, |store, request| store.refund(request)).await?;
-        if !decision.reason.is_informed() {
-            let message = "the store failed: nothing was given back";
-            return Err(KeeperError::Store(StoreError::new(StoreErrorKind::Unavailable, message)));
-        }
-        Ok(Ruling::new(decision, Cost::PEEK, resolved))
+        refunded(resolved, decision)
     }
 
     /// Forgets the key under these rules. Tells how many states were forgotten. A store that fails is an error
@@ -261,18 +287,67 @@ impl Keeper {
         if request.rules.is_empty() {
             return Ok(T::unlimited(request));
         }
-        let error = match question(&*self.store, request).await {
-            Ok(outcome) => return Ok(outcome),
-            Err(error) => error,
-        };
-        let outcome = match self.failure_mode(resolved, &error) {
+        match question(&*self.store, request).await {
+            Ok(outcome) => Ok(outcome),
+            Err(error) => {
+                let mode = self.failure_mode(resolved, &error);
+                let local = match mode {
+                    FailureMode::Local => question(&*self.local, request).await.ok(),
+                    _ => None,
+                };
+                self.instead(mode, request, error, local)
+            }
+        }
+    }
+
+    /// The same of a store that answers at once; `None` from one that does not. A future that is dropped before it
+    /// was polled has done nothing.
+    fn ask_now<'r, T: Outcome>(
+        &'r self,
+        resolved: &'r Resolved,
+        key: Key<'r>,
+        cost: Cost,
+        question: impl Fn(&'r dyn Store, Request<'r>) -> Answer<'r, T>,
+    ) -> Option<Result<T, KeeperError>> {
+        let request = Request { key, rules: resolved.rules(), cost };
+        if request.rules.is_empty() {
+            return Some(Ok(T::unlimited(request)));
+        }
+        Some(match question(&*self.store, request).now().ok()? {
+            Ok(outcome) => Ok(outcome),
+            Err(error) => {
+                let mode = self.failure_mode(resolved, &error);
+                let local = match mode {
+                    FailureMode::Local => question(&*self.local, request).now().ok().and_then(Result::ok),
+                    _ => None,
+                };
+                self.instead(mode, request, error, local)
+            }
+        })
+    }
+
+    /// What is answered instead of a store that failed; the observers are told.
+    fn instead<T: Outcome>(
+        &self,
+        mode: FailureMode,
+        request: Request<'_>,
+        error: StoreError,
+        local: Option<T>,
+    ) -> Result<T, KeeperError> {
+        let outcome = match mode {
             FailureMode::Open => Some(T::fallback(Reason::FailOpen, request)),
             FailureMode::Closed => Some(T::fallback(Reason::FailClosed, request)),
-            FailureMode::Local => question(&*self.local, request).await.ok(),
+            FailureMode::Local => local,
             FailureMode::Error => None,
         };
         self.tell(|observer| observer.store_failed(&error, outcome.as_ref().map(Outcome::decision)));
         outcome.ok_or(KeeperError::Store(error))
+    }
+
+    /// The ruling on a cost that was asked for; the observers are told.
+    fn acquired(&self, resolved: Resolved, key: Key<'_>, cost: Cost, decision: Decision) -> Ruling {
+        self.announce(&resolved, key, cost, &decision);
+        Ruling::new(decision, if decision.allowed { cost } else { Cost::PEEK }, resolved)
     }
 
     /// Tells the observers of a decision to take. Peeks and refunds decide nothing.
@@ -301,6 +376,15 @@ impl Keeper {
             let _ = catch_unwind(AssertUnwindSafe(|| news(&**observer)));
         }
     }
+}
+
+/// The ruling on a cost that was given back, unless the store failed: then it was not, whatever the plans say.
+fn refunded(resolved: Resolved, decision: Decision) -> Result<Ruling, KeeperError> {
+    if !decision.reason.is_informed() {
+        let message = "the store failed: nothing was given back";
+        return Err(KeeperError::Store(StoreError::new(StoreErrorKind::Unavailable, message)));
+    }
+    Ok(Ruling::new(decision, Cost::PEEK, resolved))
 }
 
 /// What a store answers, and what stands in for it when it fails.

@@ -1,0 +1,61 @@
+//! Why a request was not sent.
+
+use std::error::Error;
+use std::fmt;
+use std::time::Duration;
+
+use ratekeeper::limiter::AcquireError;
+
+/// A request that was not sent, or failed on its way.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum PaceError<E> {
+    /// It would have had to wait longer than it may.
+    Rejected(Rejected),
+    /// The client failed.
+    Client(E),
+}
+
+/// Why a request was not sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Rejected {
+    /// The local limit has no room in time.
+    Local(AcquireError),
+    /// The server has asked for a pause that is longer than the request may wait.
+    Server {
+        /// How long the pause will last.
+        ready_in: Duration,
+    },
+}
+
+impl fmt::Display for Rejected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Rejected::Local(error) => write!(f, "not sent: {error}"),
+            Rejected::Server { ready_in } => {
+                write!(f, "not sent: the server asks to wait for another {ready_in:?}")
+            }
+        }
+    }
+}
+
+impl Error for Rejected {}
+
+impl<E: fmt::Display> fmt::Display for PaceError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PaceError::Rejected(rejected) => rejected.fmt(f),
+            PaceError::Client(error) => error.fmt(f),
+        }
+    }
+}
+
+impl<E: Error + 'static> Error for PaceError<E> {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            PaceError::Rejected(_) => None,
+            PaceError::Client(error) => error.source(),
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! The layer for any tower client.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use http::{Request, Response};
+use tower_layer::Layer;
+use tower_service::Service;
+
+use super::{Pace, PaceError};
+
+impl Pace {
+    /// A layer that paces like this. All layers of one pace, and all clones of them, pace together.
+    pub fn layer(&self) -> PaceLayer {
+        PaceLayer { pace: self.clone() }
+    }
+}
+
+/// Paces the clients it is put around; made by [`Pace::layer`].
+#[derive(Clone, Debug)]
+pub struct PaceLayer {
+    pace: Pace,
+}
+
+impl<S> Layer<S> for PaceLayer {
+    type Service = PaceService<S>;
+
+    fn layer(&self, inner: S) -> PaceService<S> {
+        PaceService { inner, pace: self.pace.clone() }
+    }
+}
+
+/// A client that paces itself.
+#[derive(Clone, Debug)]
+pub struct PaceService<S> {
+    inner: S,
+    pace: Pace,
+}
+
+impl<S, B, R> Service<Request<B>> for PaceService<S>
+where
+    S: Service<Request<B>, Response = Response<R>> + Clone + Send + 'static,
+    S::Future: Send,
+    S::Error: Send,
+    B: Clone + Send + 'static,
+    R: Send,
+{
+    type Response = Response<R>;
+    type Error = PaceError<S::Error>;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<R>, PaceError<S::Error>>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(context).map_err(PaceError::Client)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        // The one that was found ready is the one that will be called first.
+        let clone = self.inner.clone();
+        let mut inner = std::mem::replace(&mut self.inner, clone);
+        let pace = self.pace.clone();
+        Box::pin(async move {
+            let mut attempt = 0;
+            loop {
+                let in_flight =
+                    pace.acquire(request.uri(), request.headers()).await.map_err(PaceError::Rejected)?;
+                if attempt > 0 {
+                    std::future::poll_fn(|context| inner.poll_ready(context))
+                        .await
+                        .map_err(PaceError::Client)?;
+                }
+                let mut response = inner.call(request.clone()).await.map_err(PaceError::Client)?;
+                let (status, headers) = (response.status(), response.headers().clone());
+                pace.heard(&in_flight, status, &headers, response.extensions_mut());
+                drop(in_flight);
+                if !pace.retries_it(attempt, request.method(), status) {
+                    return Ok(response);
+                }
+                attempt += 1;
+            }
+        })
+    }
+}

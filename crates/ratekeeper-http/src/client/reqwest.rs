@@ -1,0 +1,46 @@
+//! The polite client as a `reqwest-middleware`.
+
+use http::Extensions;
+use reqwest::{Request, Response};
+use reqwest_middleware::{Error, Middleware, Next, Result};
+
+use super::Pace;
+
+/// ```
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use ratekeeper_http::client::Pace;
+/// let client = reqwest_middleware::ClientBuilder::new(reqwest::Client::new())
+///     .with(Pace::new("50/s".parse()?)?)
+///     .build();
+/// let response = client.get("http://example.com/").send().await?;
+/// # let _ = response;
+/// # Ok(()) }
+/// ```
+#[async_trait::async_trait]
+impl Middleware for Pace {
+    async fn handle(
+        &self,
+        request: Request,
+        extensions: &mut Extensions,
+        next: Next<'_>,
+    ) -> Result<Response> {
+        let uri = request.url().as_str().parse().map_err(Error::middleware)?;
+        let mut request = request;
+        let mut attempt = 0;
+        loop {
+            let in_flight = self.acquire(&uri, request.headers()).await.map_err(Error::middleware)?;
+            // Kept to be sent again; none of a body that is a stream.
+            let again = request.try_clone();
+            let method = request.method().clone();
+            let mut response = next.clone().run(request, extensions).await?;
+            let (status, headers) = (response.status(), response.headers().clone());
+            self.heard(&in_flight, status, &headers, response.extensions_mut());
+            drop(in_flight);
+            match again.filter(|_| self.retries_it(attempt, &method, status)) {
+                Some(again) => request = again,
+                None => return Ok(response),
+            }
+            attempt += 1;
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! By the client's address.
+
+use std::fmt::Write;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use super::forwarded::{self, X_REAL_IP};
+use super::{Cidr, ExtractError, KeyBuf, KeyExtractor, RequestView};
+
+/// The client's address: the peer's, unless it is told of proxies.
+///
+/// IPv6 clients are limited by their network, /64 unless said otherwise: one client has all addresses of it. An IPv4
+/// address that is written as an IPv6 one (`::ffff:192.0.2.1`) counts as the IPv4 address.
+///
+/// ```
+/// use ratekeeper_http::key::ClientIp;
+/// let direct = ClientIp::default();
+/// let behind_a_load_balancer = ClientIp::behind_proxies(1);
+/// let behind_any_of_ours = ClientIp::trusting(["10.0.0.0/8".parse()?, "fd00::/8".parse()?]);
+/// # let _ = (direct, behind_a_load_balancer, behind_any_of_ours);
+/// # Ok::<(), ratekeeper_http::key::CidrError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct ClientIp {
+    source: Source,
+    ipv6_prefix: u32,
+}
+
+#[derive(Clone, Debug)]
+enum Source {
+    Peer,
+    NthFromRight(usize),
+    Trusted(Vec<Cidr>),
+    SpoofableRealIp,
+    SpoofableFirst,
+}
+
+impl Default for ClientIp {
+    fn default() -> Self {
+        ClientIp { source: Source::Peer, ipv6_prefix: 64 }
+    }
+}
+
+impl ClientIp {
+    /// Behind exactly so many proxies, each of which appends to `X-Forwarded-For`: the address is the n-th from the
+    /// right. If there are fewer, or it cannot be read, it is the peer's; for 0 it always is.
+    pub fn behind_proxies(proxies: usize) -> Self {
+        ClientIp { source: Source::NthFromRight(proxies), ..Self::default() }
+    }
+
+    /// Behind proxies in these networks: the address is the first from the right in `X-Forwarded-For` that is in none
+    /// of them. The header counts only if the peer is in one; where it cannot be read, the last address that could
+    /// be is the one.
+    pub fn trusting(networks: impl IntoIterator<Item = Cidr>) -> Self {
+        ClientIp { source: Source::Trusted(networks.into_iter().collect()), ..Self::default() }
+    }
+
+    /// What `X-Real-IP` says. Unless a proxy sets it on every request, **anybody can write any address there**.
+    pub fn spoofable_real_ip() -> Self {
+        ClientIp { source: Source::SpoofableRealIp, ..Self::default() }
+    }
+
+    /// The leftmost address of `X-Forwarded-For`. **Anybody can write any address there.**
+    pub fn spoofable_first_forwarded() -> Self {
+        ClientIp { source: Source::SpoofableFirst, ..Self::default() }
+    }
+
+    /// How many bits of an IPv6 address count; at most 128.
+    #[must_use]
+    pub fn ipv6_prefix(mut self, bits: u32) -> Self {
+        self.ipv6_prefix = bits.min(128);
+        self
+    }
+
+    /// The address, before it is masked.
+    pub fn address(&self, request: &RequestView<'_>) -> Option<IpAddr> {
+        let headers = request.headers();
+        let told = match &self.source {
+            Source::Peer => None,
+            Source::NthFromRight(0) => None,
+            Source::NthFromRight(nth) => forwarded::from_the_right(headers).nth(nth - 1).flatten(),
+            Source::Trusted(networks) => return trusted(networks, request),
+            Source::SpoofableRealIp => {
+                headers.get(X_REAL_IP).and_then(|value| forwarded::address(value.as_bytes()))
+            }
+            Source::SpoofableFirst => forwarded::first(headers),
+        };
+        told.or_else(|| request.peer())
+    }
+}
+
+fn trusted(networks: &[Cidr], request: &RequestView<'_>) -> Option<IpAddr> {
+    let is_trusted = |address: &IpAddr| networks.iter().any(|network| network.contains(*address));
+    let mut client = request.peer()?;
+    let mut hops = forwarded::from_the_right(request.headers());
+    while is_trusted(&client) {
+        match hops.next() {
+            Some(Some(hop)) => client = hop,
+            Some(None) | None => break,
+        }
+    }
+    Some(client)
+}
+
+impl KeyExtractor for ClientIp {
+    fn extract(&self, request: &RequestView<'_>, key: &mut KeyBuf) -> Result<(), ExtractError> {
+        match self.address(request).ok_or(ExtractError::NoPeer)?.to_canonical() {
+            IpAddr::V4(address) => push_v4(address, key),
+            IpAddr::V6(address) => push_v6(address, self.ipv6_prefix, key),
+        }
+        Ok(())
+    }
+}
+
+/// By hand, because this is most of what the key of an ordinary request costs.
+fn push_v4(address: Ipv4Addr, key: &mut KeyBuf) {
+    let mut text = [b'.'; 15];
+    let mut len = 0;
+    for (index, octet) in address.octets().into_iter().enumerate() {
+        len += usize::from(index > 0);
+        let mut buffer = itoa::Buffer::new();
+        let digits = buffer.format(octet).as_bytes();
+        text[len..len + digits.len()].copy_from_slice(digits);
+        len += digits.len();
+    }
+    key.push(&text[..len]);
+}
+
+fn push_v6(address: Ipv6Addr, prefix: u32, key: &mut KeyBuf) {
+    let network = Ipv6Addr::from_bits(address.to_bits() & super::cidr::mask(prefix));
+    // Writing to a key cannot fail.
+    let _ = if prefix == 128 { write!(key, "{network}") } else { write!(key, "{network}/{prefix}") };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::Peer;
+
+    fn key(by: &ClientIp, peer: Option<&str>, forwarded: &[&str]) -> Result<String, ExtractError> {
+        let mut request = http::Request::new(());
+        for line in forwarded {
+            request.headers_mut().append("x-forwarded-for", line.parse().unwrap());
+        }
+        if let Some(peer) = peer {
+            request.extensions_mut().insert(Peer(peer.parse().unwrap()));
+        }
+        let mut key = KeyBuf::new();
+        by.extract(&RequestView::from(&request), &mut key)?;
+        Ok(String::from_utf8(key.as_bytes().to_vec()).unwrap())
+    }
+
+    fn of(by: &ClientIp, forwarded: &[&str]) -> String {
+        key(by, Some("10.0.0.1"), forwarded).unwrap()
+    }
+
+    #[test]
+    fn the_peer_counts_whatever_the_headers_say() {
+        assert_eq!(of(&ClientIp::default(), &["203.0.113.7"]), "10.0.0.1");
+        assert_eq!(key(&ClientIp::default(), None, &["203.0.113.7"]), Err(ExtractError::NoPeer));
+    }
+
+    #[test]
+    fn proxies_are_counted_from_the_right() {
+        let spoofed = ["6.6.6.6, 203.0.113.7", "198.51.100.2"];
+        assert_eq!(of(&ClientIp::behind_proxies(0), &spoofed), "10.0.0.1");
+        assert_eq!(of(&ClientIp::behind_proxies(1), &spoofed), "198.51.100.2");
+        assert_eq!(of(&ClientIp::behind_proxies(2), &spoofed), "203.0.113.7");
+        assert_eq!(of(&ClientIp::behind_proxies(4), &spoofed), "10.0.0.1", "fewer than expected");
+        assert_eq!(of(&ClientIp::behind_proxies(1), &["6.6.6.6, what"]), "10.0.0.1", "unreadable");
+        let long = "6.6.6.6,".repeat(8_192);
+        assert_eq!(of(&ClientIp::behind_proxies(1), &[&long]), "10.0.0.1", "64 KiB that end in nothing");
+    }
+
+    #[test]
+    fn trusted_networks_are_skipped() {
+        let by = ClientIp::trusting(["10.0.0.0/8".parse().unwrap()]);
+        assert_eq!(of(&by, &["6.6.6.6, 203.0.113.7, 10.0.0.9"]), "203.0.113.7");
+        assert_eq!(of(&by, &["6.6.6.6, junk, 10.0.0.9"]), "10.0.0.9");
+        assert_eq!(of(&by, &[]), "10.0.0.1");
+        assert_eq!(key(&by, Some("192.0.2.1"), &["6.6.6.6"]).as_deref(), Ok("192.0.2.1"), "not our proxy");
+    }
+
+    #[test]
+    fn what_is_spoofable_says_so() {
+        assert_eq!(of(&ClientIp::spoofable_first_forwarded(), &["6.6.6.6, 203.0.113.7"]), "6.6.6.6");
+        assert_eq!(of(&ClientIp::spoofable_real_ip(), &["6.6.6.6"]), "10.0.0.1");
+    }
+
+    #[test]
+    fn ipv6_is_masked() {
+        let by = ClientIp::default();
+        let of = |by: &ClientIp, peer| key(by, Some(peer), &[]).unwrap();
+        assert_eq!(of(&by, "2001:db8:1:2:3:4:5:6"), "2001:db8:1:2::/64");
+        assert_eq!(of(&by.clone().ipv6_prefix(48), "2001:db8:1:2:3:4:5:6"), "2001:db8:1::/48");
+        assert_eq!(of(&by.clone().ipv6_prefix(128), "2001:db8::6"), "2001:db8::6");
+        assert_eq!(of(&by.clone().ipv6_prefix(0), "2001:db8::6"), "::/0");
+        assert_eq!(of(&by, "::ffff:192.0.2.1"), "192.0.2.1");
+        assert_eq!(of(&by, "255.255.255.255"), "255.255.255.255");
+    }
+}

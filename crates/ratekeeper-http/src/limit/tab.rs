@@ -1,0 +1,68 @@
+//! What was taken and may have to be given back.
+
+use ratekeeper::{Cost, Keeper, Name, Ruling};
+
+use crate::key::KeyBuf;
+use crate::log;
+
+/// What a request was charged. Dropped without having been [settled](Tab::keep), it is given back: a request that is
+/// abandoned anywhere pays nothing.
+pub(crate) struct Tab {
+    open: Option<Open>,
+}
+
+struct Open {
+    keeper: Keeper,
+    key: KeyBuf,
+    plan: Name,
+    cost: Cost,
+}
+
+impl Tab {
+    pub(crate) fn new(keeper: Keeper, key: KeyBuf, plan: Name, cost: Cost) -> Self {
+        Tab { open: Some(Open { keeper, key, plan, cost }) }
+    }
+
+    /// It stays charged.
+    pub(crate) fn keep(mut self) {
+        self.open = None;
+    }
+
+    /// It is given back; tells what is left then, if the store answers at once.
+    pub(crate) fn give_back(mut self) -> Option<Ruling> {
+        self.open.take().and_then(Open::give_back)
+    }
+}
+
+impl Drop for Tab {
+    fn drop(&mut self) {
+        if let Some(open) = self.open.take() {
+            open.give_back();
+        }
+    }
+}
+
+impl Open {
+    fn give_back(self) -> Option<Ruling> {
+        let key = self.key.key().ok()?;
+        match self.keeper.try_refund(key, self.plan.as_str(), self.cost) {
+            Some(Ok(ruling)) => return Some(ruling),
+            Some(Err(error)) => log::error(self.plan.as_str(), &format_args!("cannot give back: {error}")),
+            None => self.give_back_later(),
+        }
+        None
+    }
+
+    /// A store that has to be awaited is given it back by a task: whoever drops a tab cannot wait.
+    fn give_back_later(self) {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            return log::error(self.plan.as_str(), &"cannot give back: dropped outside of a tokio runtime");
+        };
+        runtime.spawn(async move {
+            let Ok(key) = self.key.key() else { return };
+            if let Err(error) = self.keeper.refund(key, self.plan.as_str(), self.cost).await {
+                log::error(self.plan.as_str(), &format_args!("cannot give back: {error}"));
+            }
+        });
+    }
+}

@@ -1,0 +1,123 @@
+//! What clients are told: the fields of a plan, rendered once.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use http::HeaderMap;
+use ratekeeper::{Algorithm, Decision, Name, Nanos, Plan, Quota};
+
+use crate::headers::{Dialect, Policy, PolicyField, Standing, Unit, emit};
+
+/// A plan's policies, and what is needed to tell where somebody stands with them.
+#[derive(Debug)]
+pub(crate) struct Told {
+    field: Option<PolicyField>,
+    rules: Box<[(Name, Option<Quota>)]>,
+}
+
+impl Told {
+    pub(super) fn of(plan: &Plan) -> Self {
+        let policies: Vec<Policy> =
+            plan.rules().iter().map(|rule| policy(rule.name(), rule.quota())).collect();
+        // A name is printable, and a plan has few enough rules: this cannot fail.
+        let field = PolicyField::new(&policies).ok();
+        let rules = plan.rules().iter().map(|rule| (rule.name().clone(), Some(*rule.quota()))).collect();
+        Told { field, rules }
+    }
+
+    /// How many at once.
+    pub(crate) fn concurrent(name: &Name, limit: u64) -> Self {
+        let policy = Policy::new(name.as_str(), limit).unit(Unit::ConcurrentRequests);
+        Told { field: PolicyField::new(&[policy]).ok(), rules: Box::new([(name.clone(), None)]) }
+    }
+
+    /// The name of the rule at this position.
+    pub(crate) fn rule(&self, position: u16) -> Option<&Name> {
+        self.rules.get(usize::from(position)).map(|(name, _)| name)
+    }
+
+    fn write(&self, headers: &mut HeaderMap, dialect: Dialect, decision: &Decision) {
+        let Some(field) = &self.field else { return };
+        let standing = self.standing(field, decision);
+        emit::write(headers, dialect, field, standing.as_slice());
+    }
+
+    fn standing<'a>(&self, field: &'a PolicyField, decision: &Decision) -> Option<Standing<'a>> {
+        // What is not known is not told.
+        if !decision.reason.is_informed() {
+            return None;
+        }
+        let name = field.names().get(usize::from(decision.rule))?;
+        let quota = self.rules.get(usize::from(decision.rule))?.1;
+        let reset = quota.and_then(|quota| grows_in(&quota, decision, self.rules.len() == 1));
+        Some(Standing { name, limit: decision.limit, remaining: decision.remaining, reset })
+    }
+}
+
+/// A quota as the draft tells it: as much as can be used at once, in the time it takes to be whole again. The same
+/// rate as the count per period, and what remains is never more than the quota.
+fn policy(name: &Name, quota: &Quota) -> Policy {
+    let window = match quota.algorithm() {
+        Algorithm::Gcra | Algorithm::TokenBucket | Algorithm::LeakyBucket => quota.refill_time(),
+        _ => quota.period(),
+    };
+    Policy::new(name.as_str(), quota.burst()).window(window.as_duration())
+}
+
+/// How long until there is more: until the next whole unit has come in, or the window ends.
+fn grows_in(quota: &Quota, decision: &Decision, alone: bool) -> Option<Duration> {
+    if !decision.allowed {
+        return decision.retry_after.map(Nanos::as_duration);
+    }
+    if decision.remaining >= quota.burst() {
+        return None;
+    }
+    let wait = match quota.algorithm() {
+        Algorithm::Gcra | Algorithm::TokenBucket | Algorithm::LeakyBucket => {
+            let unit = quota.emission_interval();
+            // With several rules the time until all are whole again says nothing of this one: at most a unit then.
+            let later = unit.as_nanos().saturating_mul(quota.burst() - decision.remaining - 1);
+            let exact = decision.reset_after.saturating_sub(Nanos::from_nanos(later));
+            if alone { exact.min(unit) } else { unit }
+        }
+        _ => decision.reset_after.min(quota.period()),
+    };
+    Some(wait.as_duration())
+}
+
+/// What to tell one client: of the rate, of what is in flight.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Standings {
+    pub(crate) rate: Option<(Arc<Told>, Decision)>,
+    pub(crate) in_flight: Option<(Arc<Told>, Decision)>,
+}
+
+impl Standings {
+    pub(crate) fn write(&self, headers: &mut HeaderMap, dialect: Dialect) {
+        for (told, decision) in [&self.rate, &self.in_flight].into_iter().flatten() {
+            told.write(headers, dialect, decision);
+        }
+    }
+}
+
+/// What was rendered, by plan. There are as many entries as plans, and their names are the operator's.
+#[derive(Debug, Default)]
+pub(crate) struct Cache {
+    by_plan: Mutex<HashMap<Name, (Plan, Arc<Told>)>>,
+}
+
+impl Cache {
+    /// What is told of a plan. Rendered again only when the plan has changed.
+    pub(crate) fn of(&self, plan: &Plan) -> Arc<Told> {
+        let mut by_plan = self.by_plan.lock().unwrap_or_else(PoisonError::into_inner);
+        match by_plan.get(plan.name()) {
+            Some((rendered, told)) if rendered == plan => Arc::clone(told),
+            _ => {
+                let told = Arc::new(Told::of(plan));
+                by_plan.insert(plan.name().clone(), (plan.clone(), Arc::clone(&told)));
+                told
+            }
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! What came out of a decision.
+
+use http::Response;
+use ratekeeper::keeper::KeeperError;
+use ratekeeper::{Decision, Name};
+
+use super::{Seat, Standings, Tab};
+use crate::key::ExtractError;
+
+/// What is to become of a request.
+pub(crate) enum Verdict {
+    Pass(Pass),
+    Refuse(Box<Refusal>),
+    Fail(Box<Failure>),
+}
+
+/// It is served.
+#[derive(Default)]
+pub(crate) struct Pass {
+    pub(crate) standings: Standings,
+    pub(crate) seat: Option<Seat>,
+    /// In a box: most limits charge on arrival, and have none.
+    pub(crate) tab: Option<Box<Tab>>,
+}
+
+/// It is not, and this is why.
+pub(crate) struct Refusal {
+    pub(crate) standings: Standings,
+    pub(crate) decision: Decision,
+    pub(crate) rule: Name,
+    pub(crate) key: Box<[u8]>,
+}
+
+/// It could not be decided.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    Key(ExtractError),
+    Keeper(KeeperError),
+}
+
+/// A request that is refused, as [`Limit::on_denied`](super::Limit::on_denied) hears of it.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Denied<'a> {
+    /// The limit.
+    pub limit: &'a str,
+    /// The rule that bound the decision.
+    pub rule: &'a str,
+    /// Who is refused.
+    pub key: &'a [u8],
+    /// The decision.
+    pub decision: Decision,
+    /// True if it is served nevertheless, because the limit is only tried out.
+    pub shadow: bool,
+    /// The response, to be changed at will. In shadow mode nobody gets it.
+    pub response: &'a mut Response<Vec<u8>>,
+}
+
+/// The decision on a request, for its handler; see [`Limit::with_decision`](super::Limit::with_decision). In axum it is
+/// an extractor.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct LimitDecision {
+    /// The decision. In shadow mode it may be a denial.
+    pub decision: Decision,
+    /// The limit.
+    pub limit: Name,
+    /// The rule that bound the decision.
+    pub rule: Name,
+}
