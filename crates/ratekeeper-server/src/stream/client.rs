@@ -22,24 +22,32 @@ const STOPPING_FAREWELL: Duration = Duration::from_millis(200);
 const FAREWELL_BYTES: usize = 1024 * 1024;
 
 /// Serves one client until it leaves, breaks the protocol, or the server stops.
-pub(crate) async fn serve<C: Conversation>(conversation: C, socket: TcpStream, connection: Arc<Connection>) {
-    let mut client = Client { socket, connection: &connection, conversation, parked: Vec::new(), lent: None };
-    // Whatever went wrong, the client has gone: there is nobody to tell.
-    let _ = client.run().await;
+pub(crate) fn serve<C: Conversation>(
+    conversation: C,
+    socket: TcpStream,
+    connection: Arc<Connection>,
+) -> impl Future<Output = ()> + Send {
+    // Put together out here: an `async fn` would keep its arguments and the client made of them.
+    let mut client = Client { socket, connection, conversation, parked: Vec::new(), lent: None };
+    async move {
+        // Whatever went wrong, the client has gone: there is nobody to tell.
+        let _ = client.run().await;
+    }
 }
 
-struct Client<'a, C> {
+struct Client<C> {
     socket: TcpStream,
-    connection: &'a Connection,
+    connection: Arc<Connection>,
     conversation: C,
     /// The unfinished request of a client without buffers.
     parked: Vec<u8>,
     lent: Option<Lent>,
 }
 
-impl<C: Conversation> Client<'_, C> {
+impl<C: Conversation> Client<C> {
     async fn run(&mut self) -> io::Result<()> {
-        let stop = self.connection.stop();
+        let connection = Arc::clone(&self.connection);
+        let stop = connection.stop();
         let mut bell = pin!(stop.bell());
         let mut is_armed = false;
         loop {
