@@ -42,8 +42,10 @@ impl Limit {
 pub struct Gate {
     settings: Arc<Settings>,
     /// Who is in flight: here nobody else holds the seats.
-    seats: Arc<Mutex<HashMap<Box<[u8]>, Vec<Seat>>>>,
+    seats: Arc<Mutex<Seats>>,
 }
+
+type Seats = HashMap<Box<[u8]>, Vec<Seat>>;
 
 /// Where a key stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,7 +170,7 @@ impl Gate {
         }
     }
 
-    fn seats(&self) -> MutexGuard<'_, HashMap<Box<[u8]>, Vec<Seat>>> {
+    fn seats(&self) -> MutexGuard<'_, Seats> {
         self.seats.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

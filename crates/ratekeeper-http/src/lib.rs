@@ -1,13 +1,18 @@
 //! Rate limiting over HTTP: the driving adapters that live in a web server's or a web client's own process.
 //!
-//! So far it holds the header codec: what a server says about its limits, and what a client understands of the
-//! many ways in which servers say it.
+//! [`Limit`] is the server side: a tower layer that limits axum, tonic, hyper or anything else that is a tower service.
+//! [`client::Pace`] is the client side: a tower layer, and a `reqwest-middleware`, that keeps within what servers
+//! allow. [`Gate`] is what the server side stands on, without any framework.
 //!
-//! It never opens a connection, never reads a clock (the caller says what time it is), never sleeps, and never
-//! decides whether a request may pass: that is the engine's, in the crate `ratekeeper`.
+//! It never opens a connection and never decides whether a request may pass: that is the engine's, in the crate
+//! `ratekeeper`, over any of its stores.
 //!
 //! # Layout
 //!
+//! - [`key`]: whose request it is.
+//! - `limit`: the settings of a limit, and one request decided; [`gate`]: the same without a request.
+//! - [`server`]: the layer, the response on its way, its body.
+//! - [`client`]: pacing, learning, sending again.
 //! - [`headers`]: the codec. [`headers::parse`] reads any dialect into [`headers::Limits`];
 //!   [`headers::emit`] writes the IETF fields, the legacy ones, or both.
 //!
@@ -56,3 +61,8 @@ pub mod server;
 
 pub use gate::{Gate, GateError, GateStatistics};
 pub use limit::{Charge, CostOf, Denied, Limit, LimitDecision};
+
+/// The guide's examples are tests too.
+#[cfg(all(doctest, feature = "axum", feature = "reqwest"))]
+#[doc = include_str!("../../../docs/guide/http.md")]
+struct Guide;

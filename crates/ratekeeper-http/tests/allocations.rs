@@ -1,5 +1,7 @@
 //! What an allowed request takes: the header value that tells where its client stands, and nothing else.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
+
 use std::convert::Infallible;
 use std::future::{Ready, ready};
 use std::pin::pin;

@@ -95,9 +95,13 @@ impl Settings {
             }
         }
         let Some(rate) = &self.rate else { return Ok(Verdict::Pass(pass)) };
-        let (ruling, decision) = match queue {
-            Some(queue) => rate.queued(queue, asked, deadline).await?,
-            None => rate.asked(asked).await?,
+        let (ruling, decision) = match &self.queue {
+            Some(queue) if wait => rate.queued(queue, asked, deadline).await?,
+            // Who does not wait does not overtake those who do.
+            Some(queue) if queue.lines.wanted(asked.key.as_bytes()).is_some() => {
+                rate.turned_away(asked).await?
+            }
+            _ => rate.asked(asked).await?,
         };
         Ok(self.rule(rate, pass, &ruling, decision, asked))
     }

@@ -29,7 +29,9 @@ pin_project! {
 /// What a body holds: a seat, which it gives back, and a tab, which it settles. Dropped before its body has ended, the
 /// tab is given back.
 #[derive(Default)]
-pub(super) struct Held(Option<Box<(Option<Seat>, Option<Box<Tab>>)>>);
+pub(super) struct Held(Option<Box<Holding>>);
+
+type Holding = (Option<Seat>, Option<Box<Tab>>);
 
 impl Held {
     pub(super) fn new(seat: Option<Seat>, tab: Option<Box<Tab>>) -> Self {

@@ -87,7 +87,8 @@ where
                 Err(response) => ResponseFuture::refused(response),
             },
             None => {
-                let verdict = settings.decide_later(asked, true);
+                // What is only tried out delays nobody either.
+                let verdict = settings.decide_later(asked, !settings.shadow);
                 // The one that was found ready is the one that will be called.
                 let clone = self.inner.clone();
                 let inner = std::mem::replace(&mut self.inner, clone);

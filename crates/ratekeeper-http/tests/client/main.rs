@@ -1,5 +1,7 @@
 //! The client side: polite whatever the server's dialect, in paused time.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
+
 mod polite;
 mod rules;
 mod sockets;

@@ -1,5 +1,7 @@
 //! The server side, over real sockets and through real frameworks.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
+
 mod axum_app;
 mod charging;
 mod frameworks;
