@@ -62,6 +62,11 @@ pub mod server;
 pub use gate::{Gate, GateError, GateStatistics};
 pub use limit::{Charge, CostOf, Denied, Limit, LimitDecision};
 
+/// The README's examples are tests too; this crate sees all that they use.
+#[cfg(all(doctest, feature = "axum", feature = "reqwest"))]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
+
 /// The guide's examples are tests too.
 #[cfg(all(doctest, feature = "axum", feature = "reqwest"))]
 #[doc = include_str!("../../../docs/guide/http.md")]

@@ -73,8 +73,3 @@ pub use quota::{Quota, QuotaError};
 pub use state::State;
 pub use store::{CasStore, MemoryStore};
 pub use time::{Nanos, Timestamp};
-
-/// The README's examples are tests too.
-#[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct Readme;
