@@ -5,6 +5,7 @@
 //! ```
 
 mod error;
+mod outcome;
 mod registry;
 mod ruling;
 
@@ -15,8 +16,9 @@ pub use ruling::Ruling;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use crate::port::{Answer, FailureMode, Grant, Observer, Plans, Request, Store};
-use crate::{Cost, Decision, Key, MemoryStore, Nanos, Quota, Reason, Rules, StoreError, StoreErrorKind};
+use crate::port::{Answer, FailureMode, Observer, Plans, Request, Store};
+use crate::{Cost, Decision, Key, MemoryStore, Quota, Reason, StoreError, StoreErrorKind};
+use outcome::Outcome;
 use ruling::Resolved;
 
 /// The most plans that one request may name.
@@ -171,12 +173,8 @@ impl Keeper {
         held_to: impl Into<HeldTo<'a>>,
         cost: Cost,
     ) -> Option<Result<Ruling, KeeperError>> {
-        let resolved = match self.resolve(held_to.into()) {
-            Ok(resolved) => resolved,
-            Err(error) => return Some(Err(error)),
-        };
-        let decision = self.ask_now(&resolved, key, cost, |store, request| store.acquire(request))?;
-        Some(decision.map(|decision| self.acquired(resolved, key, cost, decision)))
+        let answer = self.ask_now(key, held_to.into(), cost, |store, request| store.acquire(request))?;
+        Some(answer.map(|(decision, resolved)| self.acquired(resolved, key, cost, decision)))
     }
 
     /// [`refund`](Keeper::refund) to a store that answers at once, as [`try_acquire`](Keeper::try_acquire).
@@ -186,12 +184,8 @@ impl Keeper {
         held_to: impl Into<HeldTo<'a>>,
         cost: Cost,
     ) -> Option<Result<Ruling, KeeperError>> {
-        let resolved = match self.resolve(held_to.into()) {
-            Ok(resolved) => resolved,
-            Err(error) => return Some(Err(error)),
-        };
-        let decision = self.ask_now(&resolved, key, cost, |store, request| store.refund(request))?;
-        Some(decision.and_then(|decision| refunded(resolved, decision)))
+        let answer = self.ask_now(key, held_to.into(), cost, |store, request| store.refund(request))?;
+        Some(answer.and_then(|(decision, resolved)| refunded(resolved, decision)))
     }
 
     /// Takes as much of the cost as every rule allows: see [`Ruling::granted`].
@@ -302,28 +296,31 @@ impl Keeper {
 
     /// The same of a store that answers at once; `None` from one that does not. A future that is dropped before it
     /// was polled has done nothing.
-    fn ask_now<'r, T: Outcome>(
-        &'r self,
-        resolved: &'r Resolved,
-        key: Key<'r>,
+    fn ask_now<'a, T: Outcome>(
+        &self,
+        key: Key<'a>,
+        held_to: HeldTo<'a>,
         cost: Cost,
-        question: impl Fn(&'r dyn Store, Request<'r>) -> Answer<'r, T>,
-    ) -> Option<Result<T, KeeperError>> {
+        question: impl for<'q> Fn(&'q dyn Store, Request<'q>) -> Answer<'q, T>,
+    ) -> Option<Result<(T, Resolved), KeeperError>> {
+        let resolved = match self.resolve(held_to) {
+            Ok(resolved) => resolved,
+            Err(error) => return Some(Err(error)),
+        };
         let request = Request { key, rules: resolved.rules(), cost };
-        if request.rules.is_empty() {
-            return Some(Ok(T::unlimited(request)));
-        }
-        Some(match question(&*self.store, request).now().ok()? {
-            Ok(outcome) => Ok(outcome),
-            Err(error) => {
-                let mode = self.failure_mode(resolved, &error);
+        let outcome = if request.rules.is_empty() {
+            Ok(T::unlimited(request))
+        } else {
+            question(&*self.store, request).now().ok()?.or_else(|error| {
+                let mode = self.failure_mode(&resolved, &error);
                 let local = match mode {
                     FailureMode::Local => question(&*self.local, request).now().ok().and_then(Result::ok),
                     _ => None,
                 };
                 self.instead(mode, request, error, local)
-            }
-        })
+            })
+        };
+        Some(outcome.map(|outcome| (outcome, resolved)))
     }
 
     /// What is answered instead of a store that failed; the observers are told.
@@ -385,42 +382,4 @@ fn refunded(resolved: Resolved, decision: Decision) -> Result<Ruling, KeeperErro
         return Err(KeeperError::Store(StoreError::new(StoreErrorKind::Unavailable, message)));
     }
     Ok(Ruling::new(decision, Cost::PEEK, resolved))
-}
-
-/// What a store answers, and what stands in for it when it fails.
-trait Outcome: Sized {
-    fn fallback(reason: Reason, request: Request<'_>) -> Self;
-    /// The answer to a request that is held to nothing.
-    fn unlimited(request: Request<'_>) -> Self;
-    fn decision(&self) -> &Decision;
-}
-
-impl Outcome for Decision {
-    fn fallback(reason: Reason, request: Request<'_>) -> Self {
-        let limit = Rules::iter(request.rules).map(|(_, quota)| quota.burst()).min().unwrap_or(0);
-        Decision::uninformed(reason == Reason::FailOpen, limit, reason)
-    }
-
-    fn unlimited(_: Request<'_>) -> Self {
-        Decision::allow(u64::MAX, u64::MAX, Nanos::ZERO)
-    }
-
-    fn decision(&self) -> &Decision {
-        self
-    }
-}
-
-impl Outcome for Grant {
-    fn fallback(reason: Reason, request: Request<'_>) -> Self {
-        let decision = Decision::fallback(reason, request);
-        Grant { granted: if decision.allowed { request.cost } else { Cost::PEEK }, decision }
-    }
-
-    fn unlimited(request: Request<'_>) -> Self {
-        Grant { granted: request.cost, decision: Decision::unlimited(request) }
-    }
-
-    fn decision(&self) -> &Decision {
-        &self.decision
-    }
 }
