@@ -1,4 +1,5 @@
-//! What a limit adds to an allowed request, beside tower_governor: in memory, GCRA, by peer address.
+//! What a limit adds to an allowed request, beside tower_governor: in memory, GCRA, by peer address, for clients that
+//! come back before their quota is whole again.
 //!
 //! `cargo bench -p ratekeeper-http --features axum --bench layer`
 
@@ -78,16 +79,16 @@ where
 type Round<'a> = Box<dyn FnMut() -> f64 + 'a>;
 
 fn main() {
-    let limit = Limit::new("api", "1000000/s".parse().unwrap()).by(ClientIp::default());
+    let limit = Limit::new("api", "100/s burst 1000000".parse().unwrap()).by(ClientIp::default());
     let mut bare = Hello;
     let mut silent = limit.clone().dialect(Dialect::None).layer().layer(Hello);
     let mut ietf = limit.layer().layer(Hello);
     let mut legacy = limit.clone().dialect(Dialect::Legacy).layer().layer(Hello);
     let governor =
-        GovernorConfigBuilder::default().per_nanosecond(1_000).burst_size(1_000_000).finish().unwrap();
+        GovernorConfigBuilder::default().per_nanosecond(10_000_000).burst_size(1_000_000).finish().unwrap();
     let mut governor = GovernorLayer::new(governor).layer(Hello);
     let telling = GovernorConfigBuilder::default()
-        .per_nanosecond(1_000)
+        .per_nanosecond(10_000_000)
         .burst_size(1_000_000)
         .use_headers()
         .finish()
