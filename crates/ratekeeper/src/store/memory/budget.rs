@@ -53,8 +53,9 @@ impl Budget {
     }
 
     /// Takes places that there may not be; see [`Room::Beyond`].
-    pub(super) fn take_anyway(&self, places: usize) {
+    pub(super) fn take_anyway(&self, places: usize) -> usize {
         self.taken.fetch_add(places, Ordering::Relaxed);
+        places
     }
 
     pub(super) fn give_back(&self, places: usize) {

@@ -153,16 +153,19 @@ impl MemoryStore {
     ) -> Result<Decision, StoreError> {
         if let Some((rule, quota)) = only_gcra(request.rules) {
             let tag = hash.under(rule, Algorithm::Gcra);
-            let known = self.shard(hash).lock().take_known(tag, quota, request.cost, now);
+            let mut shard = self.shard(hash).lock();
+            let taken = shard.take_known(tag, quota, request.cost, now);
+            let taken = taken.or_else(|| shard.take_new(tag, quota, request.cost, now, &self.budget));
+            drop(shard);
             // What is left is worked out after the lock is gone.
-            if let Some((view, wait)) = known {
+            if let Some((view, wait)) = taken {
                 return Ok(describe(&view, wait));
             }
         }
         self.acquire_slowly(hash, request, now)
     }
 
-    /// The key is new, or the rules are several or of another kind.
+    /// The store is full, or the rules are several or of another kind.
     #[inline(never)]
     fn acquire_slowly(
         &self,

@@ -2,7 +2,7 @@
 
 use super::budget::{Budget, Full, Room};
 use super::slot::{Change, Logged, Packed, Tat};
-use super::table::Table;
+use super::table::{Expires, Table};
 use super::tag::{KeyHash, Tag};
 use crate::algorithm::fixed_window::FixedWindowView;
 use crate::algorithm::gcra::{self, GcraView};
@@ -67,6 +67,28 @@ impl Shard {
         Some((view, wait))
     }
 
+    /// The same of a key that is not known: most new keys, and those whose last visit was long ago. `None` if the
+    /// store is full.
+    pub(super) fn take_new<'q>(
+        &mut self,
+        tag: Tag,
+        quota: &'q Quota,
+        cost: Cost,
+        now: Timestamp,
+        budget: &Budget,
+    ) -> Option<(GcraView<'q>, Wait)> {
+        let mut view = GcraView::at(quota, None, now);
+        let wait = view.wait_for(cost);
+        if wait == Wait::Ready && cost != Cost::PEEK {
+            budget.take().ok()?;
+            view.charge(cost);
+            let dropped = self.instants.insert(tag, Tat(view.tat()), now);
+            self.expired += dropped as u64;
+            budget.give_back(dropped);
+        }
+        Some((view, wait))
+    }
+
     /// Takes the cost from all rules or from none.
     pub(super) fn take(
         &mut self,
@@ -81,14 +103,24 @@ impl Shard {
             Wanted::UpTo(cost) => partial_grant(self.remaining(key, rules, now), cost),
         };
         let passes = self.all_ready(key, rules, cost, now);
+        let (Room::Within(budget) | Room::Beyond(budget)) = room;
+        let mut taken = 0;
         if passes && cost != Cost::PEEK {
-            match room {
+            taken = match room {
                 Room::Within(budget) => self.make_room(tags(key, rules), now, budget)?,
                 Room::Beyond(budget) => budget.take_anyway(self.missing(tags(key, rules))),
-            }
+            };
         }
+        let before = self.len();
         let decision = self.take_with_room(key, rules, cost, now, passes);
+        // Expired states may have made way, even such as this key had under another rule.
+        budget.give_back((before + taken).saturating_sub(self.len()));
         Ok(Grant { granted: if decision.allowed { cost } else { Cost::PEEK }, decision })
+    }
+
+    /// How many states there are.
+    fn len(&self) -> usize {
+        self.instants.len() + self.rest.as_ref().map_or(0, |rest| rest.packed.len() + rest.logs.len())
     }
 
     fn all_ready(&self, key: KeyHash, rules: Rules<'_>, cost: Cost, now: Timestamp) -> bool {
@@ -110,7 +142,7 @@ impl Shard {
             let decision = if passes { take(&mut meter, cost) } else { look(&meter, cost) };
             if writes && (passes || meter.was_repaired()) {
                 let change = Change::of(&meter, now);
-                self.write(tag, change);
+                self.write(tag, change, now);
             }
             decision
         });
@@ -137,6 +169,7 @@ impl Shard {
         now: Timestamp,
         budget: &Budget,
     ) -> Decision {
+        let before = self.len();
         let decisions = tags(key, rules).map(|(tag, quota)| {
             let known = self.holds(tag, quota);
             let mut meter = self.meter(tag, quota, now);
@@ -144,21 +177,26 @@ impl Shard {
             let decision = look(&meter, Cost::PEEK);
             if known && cost != Cost::PEEK {
                 let change = Change::of(&meter, now);
-                budget.give_back(self.write(tag, change));
+                self.write(tag, change, now);
             }
             decision
         });
-        composite::join(decisions)
+        let decision = composite::join(decisions);
+        budget.give_back(before - self.len());
+        decision
     }
 
     /// Forgets the key under these rules. Tells how many states that were worth something are gone.
     pub(super) fn forget(&mut self, key: KeyHash, rules: Rules<'_>, now: Timestamp, budget: &Budget) -> u64 {
+        let before = self.len();
         let live = tags(key, rules).map(|(tag, quota)| {
             let live = !self.meter(tag, quota, now).reset_after().is_zero();
-            budget.give_back(self.write(tag, Change::forget(quota.algorithm())));
+            self.write(tag, Change::forget(quota.algorithm()), now);
             u64::from(live)
         });
-        live.sum()
+        let live = live.sum();
+        budget.give_back(before - self.len());
+        live
     }
 
     /// The rule's state as it stands now.
@@ -201,24 +239,21 @@ impl Shard {
         }
     }
 
-    /// Takes a place for every rule that has no state yet, so that the writes that follow cannot fail half-way.
+    /// Takes a place for every rule that has no state yet, so that the writes that follow cannot fail half-way. Tells
+    /// how many it took.
     /// On failure nothing has changed but that some expired states are gone.
     fn make_room<'a>(
         &mut self,
         tags: impl Iterator<Item = (Tag, &'a Quota)> + Clone,
         now: Timestamp,
         budget: &Budget,
-    ) -> Result<(), Full> {
-        if self.missing(tags.clone()) == 0 {
-            return Ok(());
-        }
-        self.sweep_a_little(now, budget);
+    ) -> Result<usize, Full> {
         // What is evicted may be a state of this very key that has expired, so count again every time.
         let mut taken = 0;
         loop {
             let missing = self.missing(tags.clone()).saturating_sub(taken);
             if missing == 0 {
-                return Ok(());
+                return Ok(taken);
             }
             if budget.take().is_err() && !self.evict_one(now) {
                 budget.give_back(taken);
@@ -247,21 +282,24 @@ impl Shard {
         self.instants.earliest().min(rest)
     }
 
-    /// Makes a change. An insertion fills a place that was taken before; tells how many places became free.
-    fn write(&mut self, tag: Tag, change: Change) -> usize {
-        match change {
-            Change::Instant(tat) => put(&mut self.instants, tag, tat),
-            Change::Packed(packed) => put(&mut self.rest.get_or_insert_default().packed, tag, packed),
+    /// Makes a change. An insertion fills a place that was taken before.
+    fn write(&mut self, tag: Tag, change: Change, now: Timestamp) {
+        let made_way = match change {
+            Change::Instant(tat) => put(&mut self.instants, tag, tat, now),
+            Change::Packed(packed) => put(&mut self.rest.get_or_insert_default().packed, tag, packed, now),
             Change::Log(edit) => {
                 let logs = &mut self.rest.get_or_insert_default().logs;
-                let Some((edit, expires)) = edit else { return put(logs, tag, None) };
-                let known = logs.find(tag);
-                let mut log =
-                    known.map(|index| std::mem::take(&mut logs.get_mut(index).log)).unwrap_or_default();
-                edit.apply(&mut log);
-                put(logs, tag, Some(Logged { expires, log }))
+                let logged = edit.map(|(edit, expires)| {
+                    let known = logs.find(tag);
+                    let mut log =
+                        known.map(|index| std::mem::take(&mut logs.get_mut(index).log)).unwrap_or_default();
+                    edit.apply(&mut log);
+                    Logged { expires, log }
+                });
+                put(logs, tag, logged, now)
             }
-        }
+        };
+        self.expired += made_way as u64;
     }
 
     /// Drops one expired state of whatever kind.
@@ -270,15 +308,6 @@ impl Shard {
             || self.rest.as_mut().is_some_and(|rest| rest.packed.evict_one(now) || rest.logs.evict_one(now));
         self.expired += u64::from(evicted);
         evicted
-    }
-
-    fn sweep_a_little(&mut self, now: Timestamp, budget: &Budget) {
-        let mut swept = self.instants.sweep(now);
-        if let Some(rest) = &mut self.rest {
-            swept += rest.packed.sweep(now) + rest.logs.sweep(now);
-        }
-        self.expired += swept as u64;
-        budget.give_back(swept);
     }
 
     /// Drops everything that has expired.
@@ -303,15 +332,12 @@ impl Shard {
     }
 }
 
-/// Sets the tag's state, or drops it. Tells how many places became free.
-fn put<V: super::table::Expires>(table: &mut Table<V>, tag: Tag, value: Option<V>) -> usize {
+/// Sets the tag's state, or drops it. Tells how many expired states made way for it.
+fn put<V: Expires>(table: &mut Table<V>, tag: Tag, value: Option<V>, now: Timestamp) -> usize {
     match (table.find(tag), value) {
         (Some(index), Some(value)) => table.set(index, value),
-        (None, Some(value)) => table.insert(tag, value),
-        (Some(index), None) => {
-            table.remove(index);
-            return 1;
-        }
+        (None, Some(value)) => return table.insert(tag, value, now),
+        (Some(index), None) => drop(table.remove(index)),
         (None, None) => {}
     }
     0

@@ -182,7 +182,8 @@ fn read_state(store: &MemoryStore, now: Timestamp, bytes: &mut Bytes<'_>) -> Res
 fn add<V: super::table::Expires>(table: &mut Table<V>, tag: Tag, value: V, live: bool) -> bool {
     let adds = live && table.find(tag).is_none();
     if adds {
-        table.insert(tag, value);
+        // At the beginning of time nothing has expired: nothing that was just read makes way.
+        table.insert(tag, value, Timestamp::MIN);
     }
     adds
 }

@@ -4,10 +4,6 @@ use super::sync::prefetch;
 use super::tag::Tag;
 use crate::Timestamp;
 
-/// Slots looked at for expired state by every insertion. Eight suffice for a table in which keys come and go to
-/// hold few dead ones, and cost less than the insertion itself.
-const SWEEP: usize = 8;
-
 /// The fewest slots that are ever allocated.
 const LEAST: usize = 8;
 
@@ -110,14 +106,42 @@ impl<V: Expires> Table<V> {
         self.slots[index].value = value;
     }
 
-    /// Adds a state whose tag is not in the table.
-    pub(super) fn insert(&mut self, tag: Tag, value: V) {
-        if (self.len() + 1) * 5 > self.slots.len() * 4 {
-            self.resize((self.slots.len() + self.slots.len() / 2).max(LEAST));
-        }
+    /// Adds a state whose tag is not in the table. Tells how many states that had expired it took the place of.
+    ///
+    /// Keys that come and go cost no more than those that stay: the first dead state on the way is overwritten, and
+    /// the table is swept only when it would have to grow.
+    pub(super) fn insert(&mut self, tag: Tag, value: V, now: Timestamp) -> usize {
         self.earliest = self.earliest.min(value.expires_at());
+        if let Some(dead) = self.first_dead(tag, now) {
+            self.slots[dead] = Slot { tag, value };
+            return 1;
+        }
+        let mut swept = 0;
+        if (self.len() + 1) * 5 > self.slots.len() * 4 {
+            swept = self.sweep_slots(now, usize::MAX);
+            // A sweep that frees little would soon be followed by the next: then it is time to grow.
+            if (self.len() + 1) * 5 > self.slots.len() * 3 {
+                self.resize((self.slots.len() + self.slots.len() / 2).max(LEAST));
+            }
+        }
         self.len += 1;
         place(&mut self.slots, tag, value);
+        swept
+    }
+
+    /// The first slot from the tag's home on whose state has expired, if there is one before an empty slot.
+    fn first_dead(&self, tag: Tag, now: Timestamp) -> Option<usize> {
+        if self.slots.is_empty() || self.earliest > now {
+            return None;
+        }
+        let mut index = self.home(tag);
+        while self.slots[index].tag != Tag::NONE {
+            if self.slots[index].value.expires_at() <= now {
+                return Some(index);
+            }
+            index = self.after(index);
+        }
+        None
     }
 
     /// Takes a state out. Those that were pushed past it move back: there are no tombstones to wade through.
@@ -138,11 +162,6 @@ impl<V: Expires> Table<V> {
             next = self.after(next);
         }
         removed
-    }
-
-    /// Looks at the next few slots and drops what has expired. Tells how many that were.
-    pub(super) fn sweep(&mut self, now: Timestamp) -> usize {
-        self.sweep_slots(now, SWEEP)
     }
 
     /// Looks at up to `budget` slots, at most all of them, and drops what has expired.
@@ -268,9 +287,15 @@ mod tests {
             for step in steps {
                 match step {
                     Step::Put(rest, at) => {
+                        let (now, before) = (at - 50, table.len());
                         match table.find(tag(rest)) {
                             Some(index) => table.set(index, at),
-                            None => table.insert(tag(rest), at),
+                            None => {
+                                let dropped = table.insert(tag(rest), at, Timestamp::from_nanos(now));
+                                prop_assert_eq!(table.len(), before + 1 - dropped);
+                                let held: HashMap<u64, i64> = table.iter().map(|(tag, at)| (tag.rest, *at)).collect();
+                                map.retain(|rest, at| *at > now || held.contains_key(rest));
+                            }
                         }
                         map.insert(rest, at);
                     }
