@@ -38,7 +38,7 @@ use builder::Time;
 use search::Search;
 use shard::{Shard, Wanted};
 use sync::{SpinLock, prefetch};
-use tag::{KeyHash, KeyHasher};
+use tag::{KeyHash, KeyHasher, Tag};
 
 /// Requests of a batch that are prefetched together: enough to hide memory's latency, few enough that the first
 /// line is still there when its turn comes.
@@ -153,16 +153,35 @@ impl MemoryStore {
     ) -> Result<Decision, StoreError> {
         if let Some((rule, quota)) = only_gcra(request.rules) {
             let tag = hash.under(rule, Algorithm::Gcra);
-            let mut shard = self.shard(hash).lock();
-            let taken = shard.take_known(tag, quota, request.cost, now);
-            let taken = taken.or_else(|| shard.take_new(tag, quota, request.cost, now, &self.budget));
-            drop(shard);
+            let known = self.shard(hash).lock().take_known(tag, quota, request.cost, now);
             // What is left is worked out after the lock is gone.
-            if let Some((view, wait)) = taken {
+            if let Some((view, wait)) = known {
                 return Ok(describe(&view, wait));
             }
+            return self.acquire_new(hash, tag, quota, request, now);
         }
         self.acquire_slowly(hash, request, now)
+    }
+
+    /// The key is new to one GCRA quota, or was when it was looked up: somebody may have come between. Out of line,
+    /// so that a known key's decision stays in registers.
+    #[inline(never)]
+    fn acquire_new(
+        &self,
+        hash: KeyHash,
+        tag: Tag,
+        quota: &Quota,
+        request: Request<'_>,
+        now: Timestamp,
+    ) -> Result<Decision, StoreError> {
+        let mut shard = self.shard(hash).lock();
+        let known = shard.take_known(tag, quota, request.cost, now);
+        let taken = known.or_else(|| shard.take_new(tag, quota, request.cost, now, &self.budget));
+        drop(shard);
+        match taken {
+            Some((view, wait)) => Ok(describe(&view, wait)),
+            None => self.acquire_slowly(hash, request, now),
+        }
     }
 
     /// The store is full, or the rules are several or of another kind.

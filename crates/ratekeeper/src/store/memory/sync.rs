@@ -14,10 +14,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// taken spins, and after a while lets other threads run.
 pub(super) type SpinLock<T> = lock_api::Mutex<RawSpin, T>;
 
-/// The first pause before looking at a taken lock again, and the longest: each is twice the last. A pause is some
-/// ten nanoseconds, so the longest is some two microseconds.
-const FIRST_PAUSE: u32 = 8;
-const LONGEST_PAUSE: u32 = 128;
+/// How often to look at a lock before giving the processor away: longer than any decision takes.
+const LOOKS: u32 = 100;
 
 /// The lock itself; use it through [`SpinLock`].
 pub(super) struct RawSpin {
@@ -51,21 +49,22 @@ unsafe impl lock_api::RawMutex for RawSpin {
 }
 
 impl RawSpin {
-    /// Looks seldom, so that the holder keeps the cache line and is soon done: on a key that everybody asks for, one
-    /// thread then decides many times in a row instead of handing the line over every time.
     #[cold]
     fn lock_slowly(&self) {
-        let mut pause = FIRST_PAUSE;
+        let mut looks = 0;
         loop {
-            (0..pause).for_each(|_| spin_loop());
-            if !self.locked.load(Ordering::Relaxed) && !self.locked.swap(true, Ordering::Acquire) {
-                return;
+            // Looking is cheaper than trying: the line stays with the holder until it has let go.
+            while self.locked.load(Ordering::Relaxed) {
+                looks += 1;
+                if looks < LOOKS {
+                    spin_loop();
+                } else {
+                    // The holder may be waiting for this very processor.
+                    std::thread::yield_now();
+                }
             }
-            if pause < LONGEST_PAUSE {
-                pause *= 2;
-            } else {
-                // The holder may be waiting for this very processor.
-                std::thread::yield_now();
+            if !self.locked.swap(true, Ordering::Acquire) {
+                return;
             }
         }
     }

@@ -12,8 +12,8 @@ pub(super) trait Expires: Default {
     fn expires_at(&self) -> Timestamp;
 }
 
-/// A hash table from tags to states, linear probing, at most four fifths full. It grows by half: with a power of
-/// two, the table would be half empty for half of its life.
+/// A hash table from tags to states, linear probing, at most four fifths full. It grows by a quarter: with a power
+/// of two, the table would be half empty for half of its life.
 #[derive(Debug)]
 pub(super) struct Table<V> {
     slots: Box<[Slot<V>]>,
@@ -121,7 +121,7 @@ impl<V: Expires> Table<V> {
             swept = self.sweep_slots(now, usize::MAX);
             // A sweep that frees little would soon be followed by the next: then it is time to grow.
             if (self.len() + 1) * 5 > self.slots.len() * 3 {
-                self.resize((self.slots.len() + self.slots.len() / 2).max(LEAST));
+                self.resize((self.slots.len() + self.slots.len() / 4).max(LEAST));
             }
         }
         self.len += 1;
