@@ -10,7 +10,6 @@ use super::all::{All, Granted};
 use super::core::Open;
 use super::desk::{Desk, Entry, Request};
 use super::error::AcquireError;
-use super::keeper::Keeper;
 use super::park::{Blockable, block_on};
 use super::queue::{Kind, Phase, Place};
 use super::timer;
@@ -163,8 +162,7 @@ impl<'a> AcquireAll<'a> {
         let mut promised = Vec::new();
         for (part, (stand, open)) in self.stands.iter().zip(opens).enumerate() {
             let now = open.now;
-            if stand.place.is_some() && !self.blocking && open.desk().needs_keeper(now) {
-                open.desk().keeper = Keeper::Task(None);
+            if stand.place.is_some() && !self.blocking && open.desk().promise_keeper(now) {
                 promised.push(part);
             }
         }
@@ -209,7 +207,7 @@ impl Future for AcquireAll<'_> {
         wakes.wake();
         promised.into_iter().for_each(|part| timer::hire(&this.all.parts[part].core));
         this.done = attempt.is_ready();
-        attempt.map_ok(|decision| this.all.granted(decision))
+        attempt.map_ok(|decision| this.all.granted(decision, this.cost))
     }
 }
 

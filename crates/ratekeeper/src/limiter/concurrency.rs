@@ -58,12 +58,12 @@ impl Concurrency {
 
     /// A permit, if one is free and nobody waits for it.
     pub fn try_acquire(&self) -> Option<Permit<'_>> {
-        self.try_take().then(|| Permit::new(Held::Borrowed(&self.core)))
+        self.try_take().then(|| Permit::new(Held::Borrowed(&self.core), Cost::ONE))
     }
 
     /// The same, to take along into a task or thread.
     pub fn try_acquire_owned(&self) -> Option<OwnedPermit> {
-        self.try_take().then(|| Permit::new(Held::Owned(Arc::clone(&self.core))))
+        self.try_take().then(|| Permit::new(Held::Owned(Arc::clone(&self.core)), Cost::ONE))
     }
 
     /// A permit, in turn.
@@ -198,7 +198,7 @@ impl<'a> Future for AcquirePermit<'a> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let granted = ready!(Pin::new(&mut self.acquire).poll(cx));
-        Poll::Ready(granted.map(|_| Permit::new(self.held.clone())))
+        Poll::Ready(granted.map(|_| Permit::new(self.held.clone(), Cost::ONE)))
     }
 }
 

@@ -6,7 +6,6 @@ use std::task::Waker;
 use super::clock::Source;
 use super::desk::Desk;
 use super::error::AcquireError;
-use super::keeper::Keeper;
 use super::queue::Place;
 use super::statistics::Statistics;
 use super::sync::{Arc, AtomicI64, AtomicU64, Mutex, MutexGuard, Ordering};
@@ -148,10 +147,7 @@ impl Core {
     pub(crate) fn poll(&self, place: Place, waker: &Waker, may_hire: bool) -> (Option<Outcome>, bool) {
         self.with(|desk, now, wakes| {
             let outcome = desk.collect(place, Some(waker), now, wakes);
-            let hire = outcome.is_none() && may_hire && desk.needs_keeper(now);
-            if hire {
-                desk.keeper = Keeper::Task(None);
-            }
+            let hire = outcome.is_none() && may_hire && desk.promise_keeper(now);
             (outcome, hire)
         })
     }

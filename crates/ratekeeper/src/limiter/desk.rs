@@ -224,9 +224,9 @@ impl Desk {
                 self.queue.unlink(place);
                 self.cancelled += 1;
             }
-            Phase::Granted(charged) => {
+            Phase::Granted(mark) => {
                 let cost = self.queue.get(place).map_or(0, |waiter| waiter.cost);
-                self.tank.refund(Cost::new(cost), charged, now);
+                self.tank.give_back(Cost::new(cost), mark, now);
                 self.acquired -= 1;
                 self.cancelled += 1;
             }
@@ -237,11 +237,20 @@ impl Desk {
         self.pump(now, wakes);
     }
 
-    /// Gives up what was taken without waiting.
-    pub(crate) fn give_up(&mut self, cost: Cost, charged: Timestamp, now: Timestamp, wakes: &mut Wakes) {
-        self.acquired -= 1;
-        self.cancelled += 1;
-        self.refund(cost, charged, now, wakes);
+    /// Gives up what was taken. Nothing at all was neither taken nor counted.
+    pub(crate) fn give_up(&mut self, cost: Cost, mark: Timestamp, now: Timestamp, wakes: &mut Wakes) {
+        if cost != Cost::PEEK {
+            self.acquired -= 1;
+            self.cancelled += 1;
+            self.give_back(cost, mark, now, wakes);
+        }
+    }
+
+    /// Gives back what is left of a charge, and lets in whom that has made room for.
+    pub(crate) fn give_back(&mut self, cost: Cost, mark: Timestamp, now: Timestamp, wakes: &mut Wakes) {
+        self.tank.give_back(cost, mark, now);
+        self.projection = None;
+        self.pump(now, wakes);
     }
 
     /// Takes a waiter out, wherever it stands, as one that was served.
@@ -264,8 +273,8 @@ impl Desk {
     }
 
     /// Gives back, and lets in whom that has made room for.
-    pub(crate) fn refund(&mut self, cost: Cost, charged: Timestamp, now: Timestamp, wakes: &mut Wakes) {
-        self.tank.refund(cost, charged, now);
+    pub(crate) fn refund(&mut self, cost: Cost, now: Timestamp, wakes: &mut Wakes) {
+        self.tank.refund(cost, now);
         self.projection = None;
         self.pump(now, wakes);
     }
@@ -311,6 +320,7 @@ impl Desk {
         if let Tank::Permits { limit, .. } = &mut self.tank {
             *limit = new;
         }
+        self.turn_away(|waiter| waiter.cost > new, Fault::NeverFits, wakes);
         self.pump(now, wakes);
     }
 
@@ -432,11 +442,11 @@ impl Desk {
                 self.queue.release(head);
             }
             Kind::Solo => {
-                waiter.phase = Phase::Granted(now);
+                self.tank.charge(Cost::new(part), now);
+                waiter.phase = Phase::Granted(self.tank.mark(now));
                 if let Some(waker) = waiter.waker.take() {
                     wakes.push(waker);
                 }
-                self.tank.charge(Cost::new(part), now);
                 self.acquired += 1;
                 self.queue.unlink(head);
             }

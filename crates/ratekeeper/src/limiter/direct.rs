@@ -95,7 +95,7 @@ impl Limiter {
 
     /// Gives back, never above the capacity; those who wait get it at once.
     pub fn refund(&self, cost: Cost) {
-        self.core.with(|desk, now, wakes| desk.refund(cost, now, now, wakes));
+        self.core.with(|desk, now, wakes| desk.refund(cost, now, wakes));
     }
 
     /// Forgets all that was taken.

@@ -37,8 +37,17 @@ impl Desk {
     }
 
     /// True if something will be due, and nobody will notice.
-    pub(crate) fn needs_keeper(&self, now: Timestamp) -> bool {
+    fn needs_keeper(&self, now: Timestamp) -> bool {
         matches!(self.keeper, Keeper::Nobody) && self.next_event(now).is_some()
+    }
+
+    /// Promises a keeper, if one is needed: whoever did so has to [hire](super::timer::hire) it.
+    pub(crate) fn promise_keeper(&mut self, now: Timestamp) -> bool {
+        let needed = self.needs_keeper(now);
+        if needed {
+            self.keeper = Keeper::Task(None);
+        }
+        needed
     }
 
     /// A keeper's turn: does what is due, and tells until when to sleep. None: there is nothing left to wait for,

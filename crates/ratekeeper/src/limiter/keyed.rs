@@ -152,7 +152,7 @@ impl<K: Hash + Eq> Keyed<K> {
         Q: Hash + Eq + ?Sized,
     {
         if let Some(core) = self.find(key) {
-            core.with(|desk, now, wakes| desk.refund(cost, now, now, wakes));
+            core.with(|desk, now, wakes| desk.refund(cost, now, wakes));
             self.revisit(key);
         }
     }

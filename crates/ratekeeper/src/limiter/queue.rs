@@ -26,7 +26,7 @@ pub(crate) enum Phase {
     Waiting,
     /// In the queue, at its head, and told that its turn has come; it decides by itself whether it can use it.
     Called,
-    /// Out of the queue with a grant that it has not yet taken up, given at this instant.
+    /// Out of the queue with a grant that it has not yet taken up, and the tank's mark of the charge.
     Granted(Timestamp),
     /// Out of the queue without one.
     Failed(Fault),

@@ -34,7 +34,7 @@ impl Limiter {
         let request = Request { cost: estimate, deadline: None, ticket: ticket(), kind: Kind::Solo };
         let hold = self.core.with(|desk, now, wakes| {
             desk.enter(request, now, wakes).map(|entry| match entry {
-                Entry::Granted(_) => Hold::Charged(now),
+                Entry::Granted(_) => Hold::Charged(desk.tank.mark(now)),
                 Entry::Waiting(place) => Hold::Queued(place),
             })
         })?;
@@ -55,8 +55,11 @@ pub struct Reservation {
 
 #[derive(Clone, Copy, Debug)]
 enum Hold {
+    /// With the tank's mark of the charge.
     Charged(Timestamp),
     Queued(Place),
+    /// It was sent away: nothing is taken.
+    Failed(AcquireError),
     Settled,
 }
 
@@ -64,7 +67,11 @@ impl Reservation {
     /// How long until its turn, given those ahead of it; zero once it has come. None if it never will: the limiter
     /// was closed, or its capacity lowered below the estimate.
     pub fn ready_in(&self) -> Option<Nanos> {
-        let Hold::Queued(place) = self.hold else { return Some(Nanos::ZERO) };
+        let place = match self.hold {
+            Hold::Queued(place) => place,
+            Hold::Failed(_) => return None,
+            Hold::Charged(_) | Hold::Settled => return Some(Nanos::ZERO),
+        };
         self.core.with(|desk, now, wakes| {
             desk.pump(now, wakes);
             match desk.queue.get(place)?.phase {
@@ -75,33 +82,35 @@ impl Reservation {
         })
     }
 
-    /// Waits for its turn.
+    /// Waits for its turn. What has failed once fails again.
     pub fn ready(&mut self) -> Ready<'_> {
         Ready(self)
     }
 
     /// Charges what it really was: the difference is given back, or charged. What is charged may be more than
-    /// there is: then it is paid off before anybody else gets anything.
+    /// there is: then it is paid off before anybody else gets anything. That is so for one that has
+    /// [failed](Reservation::ready), too: it has taken nothing, so whatever was used all the same is owed. A closed
+    /// limiter charges nobody.
     pub fn settle(mut self, actual: Cost) {
         let (hold, estimate) = (std::mem::replace(&mut self.hold, Hold::Settled), self.estimate);
         self.core.with(|desk, now, wakes| {
             let charged = match hold {
                 Hold::Settled => return,
-                Hold::Charged(at) => Some(at),
+                Hold::Charged(mark) => Some(mark),
+                Hold::Failed(_) => None,
                 Hold::Queued(place) => {
                     desk.pump(now, wakes);
                     match desk.conclude(place) {
-                        Some(Phase::Granted(at)) => Some(at),
-                        Some(Phase::Failed(_)) | None => return,
-                        // It was used before its turn: all of it is owed.
-                        Some(Phase::Waiting | Phase::Called) => None,
+                        Some(Phase::Granted(mark)) => Some(mark),
+                        // It was used before its turn, or although it was sent away: all of it is owed.
+                        _ => None,
                     }
                 }
             };
             let taken = charged.map_or(0, |_| estimate.get());
             match charged {
-                Some(at) if actual < estimate => {
-                    desk.refund(Cost::new(taken - actual.get()), at, now, wakes);
+                Some(mark) if actual < estimate => {
+                    desk.give_back(Cost::new(taken - actual.get()), mark, now, wakes);
                 }
                 _ => desk.owe(Cost::new(actual.get() - taken), now, wakes),
             }
@@ -113,9 +122,9 @@ impl Drop for Reservation {
     fn drop(&mut self) {
         let (hold, estimate) = (self.hold, self.estimate);
         self.core.with(|desk, now, wakes| match hold {
-            Hold::Charged(at) => desk.give_up(estimate, at, now, wakes),
+            Hold::Charged(mark) => desk.give_up(estimate, mark, now, wakes),
             Hold::Queued(place) => desk.leave(place, now, wakes),
-            Hold::Settled => {}
+            Hold::Failed(_) | Hold::Settled => {}
         });
     }
 }
@@ -130,20 +139,28 @@ impl Future for Ready<'_> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let reservation = &mut *self.0;
-        let Hold::Queued(place) = reservation.hold else { return Poll::Ready(Ok(())) };
-        let charged = reservation.core.with(|desk, _, _| match desk.queue.get(place)?.phase {
-            Phase::Granted(at) => Some(at),
-            _ => None,
+        let place = match reservation.hold {
+            Hold::Queued(place) => place,
+            Hold::Failed(error) => return Poll::Ready(Err(error)),
+            Hold::Charged(_) | Hold::Settled => return Poll::Ready(Ok(())),
+        };
+        let (hold, hire) = reservation.core.with(|desk, now, wakes| {
+            let phase = desk.queue.get(place).map(|waiter| waiter.phase);
+            let outcome = desk.collect(place, Some(cx.waker()), now, wakes);
+            match (phase, outcome) {
+                (_, Some(Err(error))) => (Hold::Failed(error), false),
+                (Some(Phase::Granted(mark)), Some(Ok(_))) => (Hold::Charged(mark), false),
+                _ => (Hold::Queued(place), desk.promise_keeper(now)),
+            }
         });
-        let (outcome, hire) = reservation.core.poll(place, cx.waker(), true);
+        reservation.hold = hold;
         if hire {
             timer::hire(&reservation.core);
         }
-        let Some(outcome) = outcome else { return Poll::Pending };
-        reservation.hold = match outcome {
-            Ok(_) => Hold::Charged(charged.unwrap_or_else(|| reservation.core.now())),
-            Err(_) => Hold::Settled,
-        };
-        Poll::Ready(outcome.map(|_| ()))
+        match hold {
+            Hold::Queued(_) => Poll::Pending,
+            Hold::Failed(error) => Poll::Ready(Err(error)),
+            Hold::Charged(_) | Hold::Settled => Poll::Ready(Ok(())),
+        }
     }
 }

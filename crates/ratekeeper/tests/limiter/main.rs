@@ -8,6 +8,7 @@ mod keyed;
 mod laws;
 mod leaky_queue;
 mod many;
+mod regressions;
 mod reservation;
 mod support;
 mod threads;
