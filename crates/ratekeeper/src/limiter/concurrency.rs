@@ -80,7 +80,8 @@ impl Concurrency {
         self.core.try_acquire(Cost::ONE).allowed
     }
 
-    /// Changes the limit. If more are in flight than may be now, nobody is let in until they are not.
+    /// Changes the limit. If more are in flight than may be now, nobody is let in until they are not. An adaptive
+    /// limit moves on from there, and stays within its bounds.
     pub fn set_limit(&self, limit: u64) -> Result<(), QuotaError> {
         let limit = Quota::concurrent(limit).build()?.burst();
         self.core.with(|desk, now, wakes| desk.set_limit(limit, now, wakes));
@@ -161,7 +162,7 @@ impl ConcurrencyBuilder {
             core.with(|desk, now, wakes| {
                 let limit = adaptive.begin(self.quota.burst());
                 desk.adaptive = Some(limit);
-                desk.set_limit(limit.limit(), now, wakes);
+                desk.set_limit(self.quota.burst(), now, wakes);
             });
         }
         Ok(Concurrency { core })

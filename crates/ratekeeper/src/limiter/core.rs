@@ -12,6 +12,7 @@ use super::sync::{Arc, AtomicI64, AtomicU64, Mutex, MutexGuard, Ordering};
 use super::tank::Tank;
 use super::wakes::Wakes;
 use crate::algorithm::Algorithm;
+use crate::quota::QuotaError;
 use crate::{Cost, Decision, Nanos, Quota, Reason, Timestamp};
 
 /// In [`Core::word`]: the state is at the desk, ask there. No state that is decided by the word reaches that far.
@@ -163,14 +164,20 @@ impl Core {
         self.with(|desk, now, wakes| Some(desk.turn_of(place, now, wakes)?.since(now)))
     }
 
-    pub(crate) fn set_quota(&self, quota: Quota, inherit: super::Inherit) {
+    /// Fails, and touches nothing, where no quota decides.
+    pub(crate) fn set_quota(&self, quota: Quota, inherit: super::Inherit) -> Result<(), QuotaError> {
         let mut wakes = Wakes::default();
         let mut open = self.open();
         let now = open.now;
+        if !matches!(open.desk().tank, Tank::Rate { .. }) {
+            let remedy = "this limiter is not decided by a quota: make another one";
+            return Err(QuotaError::conflict("quota", quota, remedy));
+        }
         open.shared.fast = false;
         open.desk().set_quota(quota, inherit, now, &mut wakes);
         drop(open);
         wakes.wake();
+        Ok(())
     }
 
     pub(crate) fn statistics(&self) -> Statistics {

@@ -166,7 +166,7 @@ impl Desk {
             }
             _ => {}
         }
-        if self.queue.len() >= self.bound || self.line_is_full(now) {
+        if self.queue.waiting() >= self.bound || self.line_is_full(now) {
             return Err(AcquireError::QueueFull);
         }
         if let Some(deadline) = deadline {
@@ -186,7 +186,9 @@ impl Desk {
     /// A line holds those who wait and those who did not wait but have not leaked yet.
     fn line_is_full(&self, now: Timestamp) -> bool {
         match &self.tank {
-            Tank::Line(line) => line.occupied(now).saturating_add(self.queue.len() as u64) >= line.capacity,
+            Tank::Line(line) => {
+                line.occupied(now).saturating_add(self.queue.waiting() as u64) >= line.capacity
+            }
             _ => false,
         }
     }
@@ -254,21 +256,21 @@ impl Desk {
     }
 
     /// Takes a waiter out, wherever it stands, as one that was served.
-    pub(crate) fn conclude(&mut self, place: Place) -> Option<Phase> {
+    pub(crate) fn conclude(&mut self, place: Place, wakes: &mut Wakes) -> Option<Phase> {
         let phase = self.queue.get(place)?.phase;
         if let Phase::Waiting | Phase::Called = phase {
             self.acquired += 1;
         }
-        self.step_aside(place);
+        self.step_aside(place, wakes);
         Some(phase)
     }
 
     /// A waiter of several limiters leaves this queue for another: neither a grant nor a cancellation.
-    pub(crate) fn step_aside(&mut self, place: Place) {
+    pub(crate) fn step_aside(&mut self, place: Place, wakes: &mut Wakes) {
         if let Some(Phase::Waiting | Phase::Called) = self.queue.get(place).map(|waiter| waiter.phase) {
             self.queue.unlink(place);
         }
-        self.queue.release(place);
+        wakes.bury(self.queue.release(place).and_then(|waiter| waiter.waker));
         self.projection = None;
     }
 
@@ -317,6 +319,8 @@ impl Desk {
 
     /// Another number of permits. Those beyond it that are in flight stay so until they are given back.
     pub(crate) fn set_limit(&mut self, new: u64, now: Timestamp, wakes: &mut Wakes) {
+        #[cfg(feature = "adaptive")]
+        let new = self.adaptive.as_mut().map_or(new, |adaptive| adaptive.move_to(new, now));
         if let Tank::Permits { limit, .. } = &mut self.tank {
             *limit = new;
         }
@@ -342,7 +346,7 @@ impl Desk {
             cancelled: self.cancelled,
             available: self.tank.remaining(now),
             max: self.tank.limit(),
-            queue_depth: self.queue.len(),
+            queue_depth: self.queue.waiting(),
         }
     }
 

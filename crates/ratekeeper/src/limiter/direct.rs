@@ -104,13 +104,12 @@ impl Limiter {
     }
 
     /// Changes the quota; `inherit` says what becomes of what was taken. Whoever waits for more than the new
-    /// capacity fails now. A limiter of [`Ticks`] keeps them.
+    /// capacity fails now. A limiter of [`Ticks`] has no quota: that is an error.
     ///
     /// From then on the limiter decides under its lock, which takes a few nanoseconds longer.
     pub fn set_quota(&self, quota: Quota, inherit: Inherit) -> Result<(), QuotaError> {
         check(&quota)?;
-        self.core.set_quota(quota, inherit);
-        Ok(())
+        self.core.set_quota(quota, inherit)
     }
 
     /// What it has done so far.

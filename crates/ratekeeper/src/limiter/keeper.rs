@@ -64,8 +64,9 @@ impl Desk {
         self.armed
     }
 
-    /// The turn of a thread that waits at this place. It keeps the time if nobody does, or if it is the head: the
-    /// task that does may be waiting for this very thread. Otherwise it is told to sleep until it is woken.
+    /// The turn of a thread that waits at this place. It keeps the time if nobody does. If a task does, it sees to
+    /// what is due all the same: that task may never run again, or be waiting for this very thread. Only if another
+    /// thread keeps the time it is told to sleep until it is woken.
     pub(crate) fn turn_of(&mut self, place: Place, now: Timestamp, wakes: &mut Wakes) -> Option<Timestamp> {
         self.pump(now, wakes);
         let keeps = match self.keeper {
@@ -79,7 +80,7 @@ impl Desk {
             self.armed = next;
             return next;
         }
-        next.filter(|_| self.queue.head() == Some(place))
+        next.filter(|_| matches!(self.keeper, Keeper::Task(_)) || self.queue.head() == Some(place))
     }
 
     /// The keeper is gone, whatever the reason (its runtime was shut down).

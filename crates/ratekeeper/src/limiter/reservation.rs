@@ -100,7 +100,7 @@ impl Reservation {
                 Hold::Failed(_) => None,
                 Hold::Queued(place) => {
                     desk.pump(now, wakes);
-                    match desk.conclude(place) {
+                    match desk.conclude(place, wakes) {
                         Some(Phase::Granted(mark)) => Some(mark),
                         // It was used before its turn, or although it was sent away: all of it is owed.
                         _ => None,
