@@ -83,6 +83,13 @@ impl Desk {
         next.filter(|_| matches!(self.keeper, Keeper::Task(_)) || self.queue.head() == Some(place))
     }
 
+    /// Nobody could be hired.
+    #[cfg_attr(loom, expect(dead_code, reason = "nobody keeps the time in a model"))]
+    pub(crate) fn withdraw_promise(&mut self) {
+        self.keeper = Keeper::Nobody;
+        self.armed = None;
+    }
+
     /// The keeper is gone, whatever the reason (its runtime was shut down).
     #[cfg_attr(
         not(all(feature = "tokio", not(loom))),

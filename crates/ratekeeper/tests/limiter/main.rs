@@ -12,4 +12,5 @@ mod regressions;
 mod reservation;
 mod support;
 mod threads;
+mod timers;
 mod waiting;
