@@ -411,6 +411,7 @@ impl Desk {
             return false;
         }
         let part = part(waiter, limit);
+        let lost = self.tank.full_since().map_or(Nanos::ZERO, |since| now.since(since));
         match self.tank.outlook(Cost::new(part), now) {
             Outlook::Ready => {}
             Outlook::Never => {
@@ -455,7 +456,7 @@ impl Desk {
                 self.queue.unlink(head);
             }
         }
-        self.projection = self.projection.take().and_then(|projection| projection.granted(head));
+        self.projection = self.projection.take().and_then(|projection| projection.granted(head, lost));
         true
     }
 

@@ -146,7 +146,7 @@ impl Desk {
         }
     }
 
-    fn waits(&self, place: Place) -> bool {
+    pub(super) fn waits(&self, place: Place) -> bool {
         self.queue.get(place).is_some_and(|waiter| matches!(waiter.phase, Phase::Waiting | Phase::Called))
     }
 }

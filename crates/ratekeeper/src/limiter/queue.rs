@@ -158,6 +158,15 @@ impl Queue {
         Some(Place(at))
     }
 
+    /// Gives one that is in the queue a deadline, or another one.
+    pub(crate) fn set_deadline(&mut self, place: Place, deadline: Timestamp) {
+        let Some(waiter) = self.get_mut(place) else { return };
+        if let Some(old) = waiter.deadline.replace(deadline) {
+            self.deadlines.remove(&(old, place));
+        }
+        self.deadlines.insert((deadline, place));
+    }
+
     /// Takes a waiter out of the queue; it keeps its slot, to learn what became of it.
     pub(crate) fn unlink(&mut self, place: Place) {
         let Some(slot) = self.slot(place) else { return };

@@ -3,15 +3,18 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use super::Limiter;
 use super::acquire::ticket;
 use super::core::Core;
-use super::desk::{Entry, Request};
+use super::desk::{Desk, Entry, Request};
 use super::error::AcquireError;
+use super::park::{Blockable, block_on};
 use super::queue::{Kind, Phase, Place};
 use super::sync::Arc;
 use super::timer;
+use super::wakes::Wakes;
 use crate::{Cost, Nanos, Timestamp};
 
 impl Limiter {
@@ -84,7 +87,7 @@ impl Reservation {
 
     /// Waits for its turn. What has failed once fails again.
     pub fn ready(&mut self) -> Ready<'_> {
-        Ready(self)
+        Ready { reservation: self, within: None, blocking: false }
     }
 
     /// Charges what it really was: the difference is given back, or charged. What is charged may be more than
@@ -132,25 +135,97 @@ impl Drop for Reservation {
 /// Waits for the turn of a reservation; dropping it gives up neither the place nor the grant.
 #[derive(Debug)]
 #[must_use = "a future does nothing unless it is awaited"]
-pub struct Ready<'a>(&'a mut Reservation);
+pub struct Ready<'a> {
+    reservation: &'a mut Reservation,
+    within: Option<Nanos>,
+    /// A thread polls, and keeps the time itself.
+    blocking: bool,
+}
+
+impl Ready<'_> {
+    /// Waits no longer than this, from when it is first polled: after that the reservation has failed, and its place
+    /// is lost. If it cannot be enough, that is so at once.
+    pub fn within(mut self, time: Duration) -> Self {
+        self.within = Some(time.into());
+        self
+    }
+
+    /// Waits on this thread instead of in a task: in the same queue, and without any runtime.
+    ///
+    /// ```
+    /// use ratekeeper::{Cost, Limiter};
+    /// let limiter = Limiter::new("1000/s burst 1".parse()?)?;
+    /// assert!(limiter.try_acquire(Cost::ONE).allowed);
+    /// let mut call = limiter.reserve(Cost::ONE)?;
+    /// call.ready().wait()?;
+    /// call.settle(Cost::ONE);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn wait(self) -> Result<(), AcquireError> {
+        block_on(self)
+    }
+}
+
+impl Blockable for Ready<'_> {
+    fn block(&mut self) {
+        self.blocking = true;
+    }
+
+    fn turn(&mut self) -> Option<Nanos> {
+        let Hold::Queued(place) = self.reservation.hold else { return Some(Nanos::ZERO) };
+        self.reservation.core.turn_of(place)
+    }
+}
+
+impl Desk {
+    /// Gives one that waits a deadline. If that cannot be met, it has left with this error.
+    fn hasten(
+        &mut self,
+        place: Place,
+        deadline: Timestamp,
+        now: Timestamp,
+        wakes: &mut Wakes,
+    ) -> Result<(), AcquireError> {
+        self.pump(now, wakes);
+        if !self.waits(place) {
+            return Ok(());
+        }
+        let ready = self.project_place(place, now);
+        let in_vain = deadline <= now || ready.is_some_and(|ready| ready > deadline);
+        if in_vain {
+            self.step_aside(place, wakes);
+            self.count_rejection();
+            self.pump(now, wakes);
+            return Err(AcquireError::Deadline { ready_in: ready.map(|ready| ready.since(now)) });
+        }
+        self.queue.set_deadline(place, deadline);
+        self.poke(now, wakes);
+        Ok(())
+    }
+}
 
 impl Future for Ready<'_> {
     type Output = Result<(), AcquireError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let reservation = &mut *self.0;
+        let (within, may_hire) = (self.within.take(), !self.blocking);
+        let reservation = &mut *self.reservation;
         let place = match reservation.hold {
             Hold::Queued(place) => place,
             Hold::Failed(error) => return Poll::Ready(Err(error)),
             Hold::Charged(_) | Hold::Settled => return Poll::Ready(Ok(())),
         };
         let (hold, hire) = reservation.core.with(|desk, now, wakes| {
+            let hastened = within.map(|within| desk.hasten(place, now + within, now, wakes));
+            if let Some(Err(error)) = hastened {
+                return (Hold::Failed(error), false);
+            }
             let phase = desk.queue.get(place).map(|waiter| waiter.phase);
             let outcome = desk.collect(place, Some(cx.waker()), now, wakes);
             match (phase, outcome) {
                 (_, Some(Err(error))) => (Hold::Failed(error), false),
                 (Some(Phase::Granted(mark)), Some(Ok(_))) => (Hold::Charged(mark), false),
-                _ => (Hold::Queued(place), desk.promise_keeper(now)),
+                _ => (Hold::Queued(place), may_hire && desk.promise_keeper(now)),
             }
         });
         reservation.hold = hold;

@@ -3,7 +3,7 @@
 use super::Inherit;
 use super::line::Line;
 use super::ticks::TickBucket;
-use crate::algorithm::{Algorithm, Meter, View, Wait, gcra, look, take};
+use crate::algorithm::{Algorithm, Meter, View, Wait, gcra, leaky_bucket, look, take, token_bucket};
 use crate::state::State;
 use crate::{Cost, Decision, Nanos, Quota, Reason, Timestamp};
 
@@ -198,6 +198,30 @@ impl Tank {
             }
             Tank::Rate { quota, state: Some(State::SlidingLog(_)) } => now.since(charged) <= quota.period(),
             _ => true,
+        }
+    }
+
+    /// Since when there was no more to come in; none where that is not how it works, or nothing was ever taken.
+    pub(crate) fn full_since(&self) -> Option<Timestamp> {
+        match self {
+            Tank::Rate { state: Some(State::Gcra(state)), .. } => Some(state.tat),
+            Tank::Rate { state: Some(State::TokenBucket(token_bucket::State { last, .. })), .. }
+            | Tank::Rate { state: Some(State::LeakyBucket(leaky_bucket::State { last, .. })), .. } => {
+                Some(*last + self.reset_after(*last))
+            }
+            Tank::Line(line) => Some(line.free_at),
+            _ => None,
+        }
+    }
+
+    /// Everything that was taken counts as taken so much later.
+    pub(crate) fn delay(&mut self, by: Nanos) {
+        match self {
+            Tank::Rate { state: Some(State::Gcra(state)), .. } => state.tat = state.tat + by,
+            Tank::Rate { state: Some(State::TokenBucket(state)), .. } => state.last = state.last + by,
+            Tank::Rate { state: Some(State::LeakyBucket(state)), .. } => state.last = state.last + by,
+            Tank::Line(line) => line.free_at = line.free_at + by,
+            _ => {}
         }
     }
 

@@ -293,3 +293,56 @@ fn a_thread_behind_a_task_of_a_stalled_runtime_waited_for_ever() {
     thread::spawn(move || done.send(other.acquire(ONE).wait().is_ok()));
     assert_eq!(is_done.recv_timeout(ms(20_000)), Ok(true));
 }
+
+#[test]
+fn a_reservation_could_not_be_waited_for_on_a_thread() {
+    let limiter = limiter("1000/s burst 1");
+    assert!(limiter.try_acquire(ONE).allowed);
+    let mut call = limiter.reserve(ONE).unwrap();
+    call.ready().wait().unwrap();
+    assert_eq!(call.ready_in(), Some(Nanos::ZERO));
+    call.settle(ONE);
+    assert_eq!(limiter.statistics().acquired, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reservation_could_not_be_given_a_deadline() {
+    let limiter = limiter("10/s burst 1");
+    assert!(limiter.try_acquire(ONE).allowed);
+    let start = Instant::now();
+    let (mut first, mut second) = (limiter.reserve(ONE).unwrap(), limiter.reserve(ONE).unwrap());
+    let too_late = AcquireError::Deadline { ready_in: Some(Nanos::from_millis(200)) };
+    assert_eq!(second.ready().within(ms(199)).await, Err(too_late));
+    assert_eq!((since(start), second.ready_in()), (0, None));
+    assert_eq!((limiter.statistics().queue_depth, limiter.statistics().rejected), (1, 1));
+    // In time as far as could be foreseen; but then something is paid first that nobody knew of.
+    let mut waiting = first.ready().within(ms(150));
+    assert!(poll(&mut waiting).is_pending());
+    second.settle(ONE);
+    let waited = first.ready().await;
+    assert_eq!((waited, since(start)), (Err(AcquireError::Deadline { ready_in: None }), 150));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_grant_was_forgotten_in_what_the_others_were_told() {
+    for quota in ["10/s burst 1", "10/s burst 1 bucket", "10/s burst 1 leaky"] {
+        let clock = clock();
+        let limiter = at(&clock, quota);
+        assert!(limiter.try_acquire(ONE).allowed);
+        let waiting = [limiter.reserve(ONE).unwrap(), limiter.reserve(ONE).unwrap()];
+        assert_eq!(limiter.try_acquire(ONE).retry_after, Some(Nanos::from_millis(300)), "{quota}");
+        clock.advance(Nanos::from_millis(150));
+        let told = limiter.try_acquire(ONE).retry_after;
+        assert_eq!(told, Some(Nanos::from_millis(200)), "{quota}: the first came 50 ms late");
+        drop(waiting);
+    }
+    // With room for more, what comes in while the first is late is there for the others.
+    let clock = clock();
+    let limiter = at(&clock, "10/s burst 5");
+    assert!(limiter.try_acquire(Cost::new(5)).allowed);
+    let waiting = [limiter.reserve(ONE).unwrap(), limiter.reserve(Cost::new(4)).unwrap()];
+    assert_eq!(limiter.try_acquire(ONE).retry_after, Some(Nanos::from_millis(600)));
+    clock.advance(Nanos::from_millis(150));
+    assert_eq!(limiter.try_acquire(ONE).retry_after, Some(Nanos::from_millis(450)));
+    drop(waiting);
+}
