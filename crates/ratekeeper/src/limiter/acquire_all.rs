@@ -10,7 +10,6 @@ use super::all::{All, Granted};
 use super::core::Open;
 use super::desk::{Desk, Entry, Request};
 use super::error::AcquireError;
-use super::keeper::Keeper;
 use super::park::{Blockable, block_on};
 use super::queue::{Kind, Phase, Place};
 use super::timer;
@@ -82,7 +81,7 @@ impl<'a> AcquireAll<'a> {
             };
             self.stands = opens.iter().map(stand).collect();
         }
-        if let Some(error) = self.failure(opens) {
+        if let Some(error) = self.failure(opens, wakes) {
             self.withdraw(opens, wakes);
             return Poll::Ready(Err(error));
         }
@@ -107,12 +106,12 @@ impl<'a> AcquireAll<'a> {
     }
 
     /// What has become of the places it holds, if it is bad news.
-    fn failure(&mut self, opens: &mut [Open<'_>]) -> Option<AcquireError> {
+    fn failure(&mut self, opens: &mut [Open<'_>], wakes: &mut Wakes) -> Option<AcquireError> {
         let mut failure = None;
         for (stand, open) in self.stands.iter_mut().zip(opens) {
             let phase = stand.place.and_then(|place| open.desk().queue.get(place)).map(|waiter| waiter.phase);
             if let Some(Phase::Failed(fault)) = phase {
-                stand.place.take().into_iter().for_each(|place| open.desk().step_aside(place));
+                stand.place.take().into_iter().for_each(|place| open.desk().step_aside(place, wakes));
                 failure = Some(fault.into());
             }
         }
@@ -131,7 +130,7 @@ impl<'a> AcquireAll<'a> {
         let Stand { place, visited, deadline } = self.stands[at];
         let now = opens[at].now;
         if let Some(place) = place {
-            opens[at].desk().recall(place);
+            opens[at].desk().recall(place, now, wakes);
             return Ok(());
         }
         self.stays |= visited;
@@ -152,7 +151,7 @@ impl<'a> AcquireAll<'a> {
         for (stand, open) in self.stands.iter_mut().zip(opens) {
             if let Some(place) = stand.place.take() {
                 let now = open.now;
-                open.desk().step_aside(place);
+                open.desk().step_aside(place, wakes);
                 open.desk().pump(now, wakes);
             }
         }
@@ -163,8 +162,7 @@ impl<'a> AcquireAll<'a> {
         let mut promised = Vec::new();
         for (part, (stand, open)) in self.stands.iter().zip(opens).enumerate() {
             let now = open.now;
-            if stand.place.is_some() && !self.blocking && open.desk().needs_keeper(now) {
-                open.desk().keeper = Keeper::Task(None);
+            if stand.place.is_some() && !self.blocking && open.desk().promise_keeper(now) {
                 promised.push(part);
             }
         }
@@ -186,11 +184,13 @@ fn longest(decisions: &[Decision]) -> Option<usize> {
 
 impl Desk {
     /// One that was called could not use its turn, because this limiter has changed its mind: it waits again.
-    fn recall(&mut self, place: Place) {
+    fn recall(&mut self, place: Place, now: Timestamp, wakes: &mut Wakes) {
         if let Some(waiter) = self.queue.get_mut(place)
             && waiter.phase == Phase::Called
         {
             waiter.phase = Phase::Waiting;
+            // Nobody keeps the time of one that was called: whoever sleeps may sleep for too long now.
+            self.poke(now, wakes);
         }
     }
 }
@@ -209,7 +209,7 @@ impl Future for AcquireAll<'_> {
         wakes.wake();
         promised.into_iter().for_each(|part| timer::hire(&this.all.parts[part].core));
         this.done = attempt.is_ready();
-        attempt.map_ok(|decision| this.all.granted(decision))
+        attempt.map_ok(|decision| this.all.granted(decision, this.cost))
     }
 }
 

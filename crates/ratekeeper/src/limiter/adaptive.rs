@@ -156,6 +156,14 @@ impl Limit {
         }
     }
 
+    /// Goes on from another limit, within the bounds; tells what it is. What was sent before speaks of the old one.
+    pub(crate) fn move_to(&mut self, limit: u64, now: Timestamp) -> u64 {
+        self.set(whole_to_float(limit));
+        self.backed_off = now;
+        self.round = Round::at(now);
+        self.limit()
+    }
+
     fn set(&mut self, limit: f64) {
         self.limit = limit.clamp(whole_to_float(self.adaptive.min), whole_to_float(self.adaptive.max));
     }

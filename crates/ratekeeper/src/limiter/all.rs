@@ -52,7 +52,7 @@ pub struct Part {
 }
 
 impl Part {
-    /// Takes this much here, whatever is asked of the others.
+    /// Takes this much here, whatever is asked of the others: of a [`Concurrency`], that many permits.
     #[must_use]
     pub fn cost(mut self, cost: Cost) -> Self {
         self.cost = Some(cost);
@@ -126,7 +126,7 @@ impl All {
         };
         drop(opens);
         wakes.wake();
-        result.map(|decision| self.granted(decision))
+        result.map(|decision| self.granted(decision, cost))
     }
 
     /// Takes from all of them, in turn.
@@ -175,10 +175,15 @@ impl All {
     }
 
     /// What was taken, to be held. Not made under the locks: a permit reads the clock, and gives itself back.
-    pub(super) fn granted(&self, decision: Decision) -> Granted {
-        let is_permit = |part: &&Part| part.core.with(|desk, _, _| matches!(desk.tank, Tank::Permits { .. }));
-        let permit = |part: &Part| Permit::new(Held::Owned(Arc::clone(&part.core)));
-        Granted { decision, permits: self.parts.iter().filter(is_permit).map(permit).collect() }
+    pub(super) fn granted(&self, decision: Decision, cost: Cost) -> Granted {
+        let is_permit = |part: &Part| part.core.with(|desk, _, _| matches!(desk.tank, Tank::Permits { .. }));
+        let permit = |(number, part): (usize, &Part)| {
+            let cost = self.cost_of(number, cost);
+            // Where nothing was taken there is nothing to give back.
+            let holds = cost != Cost::PEEK && is_permit(part);
+            holds.then(|| Permit::new(Held::Owned(Arc::clone(&part.core)), cost))
+        };
+        Granted { decision, permits: self.parts.iter().enumerate().filter_map(permit).collect() }
     }
 }
 

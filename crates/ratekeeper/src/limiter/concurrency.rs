@@ -58,12 +58,12 @@ impl Concurrency {
 
     /// A permit, if one is free and nobody waits for it.
     pub fn try_acquire(&self) -> Option<Permit<'_>> {
-        self.try_take().then(|| Permit::new(Held::Borrowed(&self.core)))
+        self.try_take().then(|| Permit::new(Held::Borrowed(&self.core), Cost::ONE))
     }
 
     /// The same, to take along into a task or thread.
     pub fn try_acquire_owned(&self) -> Option<OwnedPermit> {
-        self.try_take().then(|| Permit::new(Held::Owned(Arc::clone(&self.core))))
+        self.try_take().then(|| Permit::new(Held::Owned(Arc::clone(&self.core)), Cost::ONE))
     }
 
     /// A permit, in turn.
@@ -80,7 +80,8 @@ impl Concurrency {
         self.core.try_acquire(Cost::ONE).allowed
     }
 
-    /// Changes the limit. If more are in flight than may be now, nobody is let in until they are not.
+    /// Changes the limit. If more are in flight than may be now, nobody is let in until they are not. An adaptive
+    /// limit moves on from there, and stays within its bounds.
     pub fn set_limit(&self, limit: u64) -> Result<(), QuotaError> {
         let limit = Quota::concurrent(limit).build()?.burst();
         self.core.with(|desk, now, wakes| desk.set_limit(limit, now, wakes));
@@ -161,7 +162,7 @@ impl ConcurrencyBuilder {
             core.with(|desk, now, wakes| {
                 let limit = adaptive.begin(self.quota.burst());
                 desk.adaptive = Some(limit);
-                desk.set_limit(limit.limit(), now, wakes);
+                desk.set_limit(self.quota.burst(), now, wakes);
             });
         }
         Ok(Concurrency { core })
@@ -198,7 +199,7 @@ impl<'a> Future for AcquirePermit<'a> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let granted = ready!(Pin::new(&mut self.acquire).poll(cx));
-        Poll::Ready(granted.map(|_| Permit::new(self.held.clone())))
+        Poll::Ready(granted.map(|_| Permit::new(self.held.clone(), Cost::ONE)))
     }
 }
 

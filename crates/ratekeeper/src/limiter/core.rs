@@ -6,13 +6,13 @@ use std::task::Waker;
 use super::clock::Source;
 use super::desk::Desk;
 use super::error::AcquireError;
-use super::keeper::Keeper;
 use super::queue::Place;
 use super::statistics::Statistics;
 use super::sync::{Arc, AtomicI64, AtomicU64, Mutex, MutexGuard, Ordering};
 use super::tank::Tank;
 use super::wakes::Wakes;
 use crate::algorithm::Algorithm;
+use crate::quota::QuotaError;
 use crate::{Cost, Decision, Nanos, Quota, Reason, Timestamp};
 
 /// In [`Core::word`]: the state is at the desk, ask there. No state that is decided by the word reaches that far.
@@ -148,10 +148,7 @@ impl Core {
     pub(crate) fn poll(&self, place: Place, waker: &Waker, may_hire: bool) -> (Option<Outcome>, bool) {
         self.with(|desk, now, wakes| {
             let outcome = desk.collect(place, Some(waker), now, wakes);
-            let hire = outcome.is_none() && may_hire && desk.needs_keeper(now);
-            if hire {
-                desk.keeper = Keeper::Task(None);
-            }
+            let hire = outcome.is_none() && may_hire && desk.promise_keeper(now);
             (outcome, hire)
         })
     }
@@ -167,14 +164,20 @@ impl Core {
         self.with(|desk, now, wakes| Some(desk.turn_of(place, now, wakes)?.since(now)))
     }
 
-    pub(crate) fn set_quota(&self, quota: Quota, inherit: super::Inherit) {
+    /// Fails, and touches nothing, where no quota decides.
+    pub(crate) fn set_quota(&self, quota: Quota, inherit: super::Inherit) -> Result<(), QuotaError> {
         let mut wakes = Wakes::default();
         let mut open = self.open();
         let now = open.now;
+        if !matches!(open.desk().tank, Tank::Rate { .. }) {
+            let remedy = "this limiter is not decided by a quota: make another one";
+            return Err(QuotaError::conflict("quota", quota, remedy));
+        }
         open.shared.fast = false;
         open.desk().set_quota(quota, inherit, now, &mut wakes);
         drop(open);
         wakes.wake();
+        Ok(())
     }
 
     pub(crate) fn statistics(&self) -> Statistics {

@@ -166,7 +166,7 @@ impl Desk {
             }
             _ => {}
         }
-        if self.queue.len() >= self.bound || self.line_is_full(now) {
+        if self.queue.waiting() >= self.bound || self.line_is_full(now) {
             return Err(AcquireError::QueueFull);
         }
         if let Some(deadline) = deadline {
@@ -186,7 +186,9 @@ impl Desk {
     /// A line holds those who wait and those who did not wait but have not leaked yet.
     fn line_is_full(&self, now: Timestamp) -> bool {
         match &self.tank {
-            Tank::Line(line) => line.occupied(now).saturating_add(self.queue.len() as u64) >= line.capacity,
+            Tank::Line(line) => {
+                line.occupied(now).saturating_add(self.queue.waiting() as u64) >= line.capacity
+            }
             _ => false,
         }
     }
@@ -224,9 +226,9 @@ impl Desk {
                 self.queue.unlink(place);
                 self.cancelled += 1;
             }
-            Phase::Granted(charged) => {
+            Phase::Granted(mark) => {
                 let cost = self.queue.get(place).map_or(0, |waiter| waiter.cost);
-                self.tank.refund(Cost::new(cost), charged, now);
+                self.tank.give_back(Cost::new(cost), mark, now);
                 self.acquired -= 1;
                 self.cancelled += 1;
             }
@@ -237,35 +239,44 @@ impl Desk {
         self.pump(now, wakes);
     }
 
-    /// Gives up what was taken without waiting.
-    pub(crate) fn give_up(&mut self, cost: Cost, charged: Timestamp, now: Timestamp, wakes: &mut Wakes) {
-        self.acquired -= 1;
-        self.cancelled += 1;
-        self.refund(cost, charged, now, wakes);
+    /// Gives up what was taken. Nothing at all was neither taken nor counted.
+    pub(crate) fn give_up(&mut self, cost: Cost, mark: Timestamp, now: Timestamp, wakes: &mut Wakes) {
+        if cost != Cost::PEEK {
+            self.acquired -= 1;
+            self.cancelled += 1;
+            self.give_back(cost, mark, now, wakes);
+        }
+    }
+
+    /// Gives back what is left of a charge, and lets in whom that has made room for.
+    pub(crate) fn give_back(&mut self, cost: Cost, mark: Timestamp, now: Timestamp, wakes: &mut Wakes) {
+        self.tank.give_back(cost, mark, now);
+        self.projection = None;
+        self.pump(now, wakes);
     }
 
     /// Takes a waiter out, wherever it stands, as one that was served.
-    pub(crate) fn conclude(&mut self, place: Place) -> Option<Phase> {
+    pub(crate) fn conclude(&mut self, place: Place, wakes: &mut Wakes) -> Option<Phase> {
         let phase = self.queue.get(place)?.phase;
         if let Phase::Waiting | Phase::Called = phase {
             self.acquired += 1;
         }
-        self.step_aside(place);
+        self.step_aside(place, wakes);
         Some(phase)
     }
 
     /// A waiter of several limiters leaves this queue for another: neither a grant nor a cancellation.
-    pub(crate) fn step_aside(&mut self, place: Place) {
+    pub(crate) fn step_aside(&mut self, place: Place, wakes: &mut Wakes) {
         if let Some(Phase::Waiting | Phase::Called) = self.queue.get(place).map(|waiter| waiter.phase) {
             self.queue.unlink(place);
         }
-        self.queue.release(place);
+        wakes.bury(self.queue.release(place).and_then(|waiter| waiter.waker));
         self.projection = None;
     }
 
     /// Gives back, and lets in whom that has made room for.
-    pub(crate) fn refund(&mut self, cost: Cost, charged: Timestamp, now: Timestamp, wakes: &mut Wakes) {
-        self.tank.refund(cost, charged, now);
+    pub(crate) fn refund(&mut self, cost: Cost, now: Timestamp, wakes: &mut Wakes) {
+        self.tank.refund(cost, now);
         self.projection = None;
         self.pump(now, wakes);
     }
@@ -308,9 +319,12 @@ impl Desk {
 
     /// Another number of permits. Those beyond it that are in flight stay so until they are given back.
     pub(crate) fn set_limit(&mut self, new: u64, now: Timestamp, wakes: &mut Wakes) {
+        #[cfg(feature = "adaptive")]
+        let new = self.adaptive.as_mut().map_or(new, |adaptive| adaptive.move_to(new, now));
         if let Tank::Permits { limit, .. } = &mut self.tank {
             *limit = new;
         }
+        self.turn_away(|waiter| waiter.cost > new, Fault::NeverFits, wakes);
         self.pump(now, wakes);
     }
 
@@ -332,7 +346,7 @@ impl Desk {
             cancelled: self.cancelled,
             available: self.tank.remaining(now),
             max: self.tank.limit(),
-            queue_depth: self.queue.len(),
+            queue_depth: self.queue.waiting(),
         }
     }
 
@@ -397,6 +411,7 @@ impl Desk {
             return false;
         }
         let part = part(waiter, limit);
+        let lost = self.tank.full_since().map_or(Nanos::ZERO, |since| now.since(since));
         match self.tank.outlook(Cost::new(part), now) {
             Outlook::Ready => {}
             Outlook::Never => {
@@ -432,16 +447,16 @@ impl Desk {
                 self.queue.release(head);
             }
             Kind::Solo => {
-                waiter.phase = Phase::Granted(now);
+                self.tank.charge(Cost::new(part), now);
+                waiter.phase = Phase::Granted(self.tank.mark(now));
                 if let Some(waker) = waiter.waker.take() {
                     wakes.push(waker);
                 }
-                self.tank.charge(Cost::new(part), now);
                 self.acquired += 1;
                 self.queue.unlink(head);
             }
         }
-        self.projection = self.projection.take().and_then(|projection| projection.granted(head));
+        self.projection = self.projection.take().and_then(|projection| projection.granted(head, lost));
         true
     }
 

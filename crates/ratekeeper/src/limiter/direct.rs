@@ -95,7 +95,7 @@ impl Limiter {
 
     /// Gives back, never above the capacity; those who wait get it at once.
     pub fn refund(&self, cost: Cost) {
-        self.core.with(|desk, now, wakes| desk.refund(cost, now, now, wakes));
+        self.core.with(|desk, now, wakes| desk.refund(cost, now, wakes));
     }
 
     /// Forgets all that was taken.
@@ -104,13 +104,12 @@ impl Limiter {
     }
 
     /// Changes the quota; `inherit` says what becomes of what was taken. Whoever waits for more than the new
-    /// capacity fails now. A limiter of [`Ticks`] keeps them.
+    /// capacity fails now. A limiter of [`Ticks`] has no quota: that is an error.
     ///
     /// From then on the limiter decides under its lock, which takes a few nanoseconds longer.
     pub fn set_quota(&self, quota: Quota, inherit: Inherit) -> Result<(), QuotaError> {
         check(&quota)?;
-        self.core.set_quota(quota, inherit);
-        Ok(())
+        self.core.set_quota(quota, inherit)
     }
 
     /// What it has done so far.

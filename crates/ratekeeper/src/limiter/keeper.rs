@@ -37,8 +37,17 @@ impl Desk {
     }
 
     /// True if something will be due, and nobody will notice.
-    pub(crate) fn needs_keeper(&self, now: Timestamp) -> bool {
+    fn needs_keeper(&self, now: Timestamp) -> bool {
         matches!(self.keeper, Keeper::Nobody) && self.next_event(now).is_some()
+    }
+
+    /// Promises a keeper, if one is needed: whoever did so has to [hire](super::timer::hire) it.
+    pub(crate) fn promise_keeper(&mut self, now: Timestamp) -> bool {
+        let needed = self.needs_keeper(now);
+        if needed {
+            self.keeper = Keeper::Task(None);
+        }
+        needed
     }
 
     /// A keeper's turn: does what is due, and tells until when to sleep. None: there is nothing left to wait for,
@@ -55,8 +64,9 @@ impl Desk {
         self.armed
     }
 
-    /// The turn of a thread that waits at this place. It keeps the time if nobody does, or if it is the head: the
-    /// task that does may be waiting for this very thread. Otherwise it is told to sleep until it is woken.
+    /// The turn of a thread that waits at this place. It keeps the time if nobody does. If a task does, it sees to
+    /// what is due all the same: that task may never run again, or be waiting for this very thread. Only if another
+    /// thread keeps the time it is told to sleep until it is woken.
     pub(crate) fn turn_of(&mut self, place: Place, now: Timestamp, wakes: &mut Wakes) -> Option<Timestamp> {
         self.pump(now, wakes);
         let keeps = match self.keeper {
@@ -70,7 +80,14 @@ impl Desk {
             self.armed = next;
             return next;
         }
-        next.filter(|_| self.queue.head() == Some(place))
+        next.filter(|_| matches!(self.keeper, Keeper::Task(_)) || self.queue.head() == Some(place))
+    }
+
+    /// Nobody could be hired.
+    #[cfg_attr(loom, expect(dead_code, reason = "nobody keeps the time in a model"))]
+    pub(crate) fn withdraw_promise(&mut self) {
+        self.keeper = Keeper::Nobody;
+        self.armed = None;
     }
 
     /// The keeper is gone, whatever the reason (its runtime was shut down).
@@ -129,7 +146,7 @@ impl Desk {
         }
     }
 
-    fn waits(&self, place: Place) -> bool {
+    pub(super) fn waits(&self, place: Place) -> bool {
         self.queue.get(place).is_some_and(|waiter| matches!(waiter.phase, Phase::Waiting | Phase::Called))
     }
 }

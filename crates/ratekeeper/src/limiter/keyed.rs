@@ -100,10 +100,7 @@ impl<K: Hash + Eq> Keyed<K> {
     {
         match self.core(key) {
             Ok(core) => core.try_acquire(cost),
-            Err(AcquireError::Closed) => {
-                Decision::uninformed(false, self.inner.quota.burst(), Reason::Closed)
-            }
-            Err(_) => no_room(self.inner.quota.burst()),
+            Err(error) => self.refusal(error),
         }
     }
 
@@ -119,16 +116,17 @@ impl<K: Hash + Eq> Keyed<K> {
         }
     }
 
-    /// The limiter of this key, as a handle. The key is not forgotten while the handle lives.
+    /// The limiter of this key, as a handle. The key is not forgotten while the handle lives. A key that there is no
+    /// room for has none, whatever the [`Flood`]: what it does to its own limiter would be done to everybody's.
     pub fn limiter<Q>(&self, key: &Q) -> Result<Limiter, AcquireError>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
-        self.core(key).map(|core| Limiter { core })
+        self.own(key).map(|core| Limiter { core })
     }
 
-    /// What is there, whoever waits for it. Takes nothing, and makes no entry.
+    /// What is there, whoever waits for it: where it would be taken, or refused. Takes nothing, and makes no entry.
     pub fn peek<Q>(&self, key: &Q, cost: Cost) -> Decision
     where
         K: Borrow<Q>,
@@ -136,6 +134,14 @@ impl<K: Hash + Eq> Keyed<K> {
     {
         if let Some(core) = self.find(key) {
             return core.peek(cost);
+        }
+        if self.is_closed() {
+            return self.refusal(AcquireError::Closed);
+        }
+        if !self.has_room(key) {
+            let overflow = self.inner.overflow.as_ref();
+            return overflow
+                .map_or_else(|| self.refusal(AcquireError::TooManyKeys), |limiter| limiter.peek(cost));
         }
         let quota = match &self.inner.quota_of {
             Some(quota_of) => quota_of(&key.to_owned()),
@@ -145,19 +151,25 @@ impl<K: Hash + Eq> Keyed<K> {
         fresh.unwrap_or_else(|_| no_room(quota.burst()))
     }
 
-    /// Gives back, never above the capacity. An unknown key has taken nothing.
+    /// Gives back, never above the capacity. An unknown key has taken nothing, unless it
+    /// [shares](Flood::Share) with others: then it gives back to them all.
     pub fn refund<Q>(&self, key: &Q, cost: Cost)
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
         if let Some(core) = self.find(key) {
-            core.with(|desk, now, wakes| desk.refund(cost, now, now, wakes));
+            core.with(|desk, now, wakes| desk.refund(cost, now, wakes));
             self.revisit(key);
+        } else if let Some(shared) = &self.inner.overflow
+            && !self.has_room(key)
+        {
+            shared.refund(cost);
         }
     }
 
-    /// Forgets all that the key has taken.
+    /// Forgets all that the key has taken. What it has taken from a [shared](Flood::Share) limit stays taken: nobody
+    /// knows how much of it was this key's.
     pub fn reset<Q>(&self, key: &Q)
     where
         K: Borrow<Q>,
@@ -176,8 +188,8 @@ impl<K: Hash + Eq> Keyed<K> {
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
         super::direct::check(&quota).map_err(SetQuotaError::Quota)?;
-        self.core(key).map_err(SetQuotaError::Key)?.set_quota(quota, inherit);
-        Ok(())
+        let core = self.own(key).map_err(SetQuotaError::Key)?;
+        core.set_quota(quota, inherit).map_err(SetQuotaError::Quota)
     }
 
     /// What this key has done; none if it is unknown.
@@ -232,7 +244,32 @@ impl<K: Hash + Eq> Keyed<K> {
         self.shard(hash).lock().revisit(hash, key, self.inner.clock.now());
     }
 
+    fn is_closed(&self) -> bool {
+        self.inner.closed.load(Ordering::SeqCst)
+    }
+
+    fn refusal(&self, error: AcquireError) -> Decision {
+        let limit = self.inner.quota.burst();
+        match error {
+            AcquireError::Closed => Decision::uninformed(false, limit, Reason::Closed),
+            _ => no_room(limit),
+        }
+    }
+
+    /// Where this key is limited: by itself, or with all others that came too late.
     fn core<Q>(&self, key: &Q) -> Result<Arc<Core>, AcquireError>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        match (self.own(key), &self.inner.overflow) {
+            (Err(AcquireError::TooManyKeys), Some(shared)) => Ok(Arc::clone(&shared.core)),
+            (own, _) => own,
+        }
+    }
+
+    /// The key's own limiter, made if there is none.
+    fn own<Q>(&self, key: &Q) -> Result<Arc<Core>, AcquireError>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
@@ -241,45 +278,66 @@ impl<K: Hash + Eq> Keyed<K> {
         if let Some(core) = self.shard(hash).lock().get(hash, key) {
             return Ok(Arc::clone(core));
         }
-        let now = self.inner.clock.now();
-        if !self.make_room(hash, now) {
-            return match &self.inner.overflow {
-                Some(shared) => Ok(Arc::clone(&shared.core)),
-                None => Err(AcquireError::TooManyKeys),
-            };
+        if self.is_closed() {
+            return Err(AcquireError::Closed);
         }
+        let now = self.inner.clock.now();
+        let room = |len: usize| (len < self.inner.max_keys).then_some(len + 1);
+        let len = &self.inner.len;
+        let taken = || len.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room).is_ok();
+        if !self.make_room(hash, now, taken) {
+            return Err(AcquireError::TooManyKeys);
+        }
+        let room = Room(len);
+        // Made outside of the lock: it is the caller's code, which may panic, or ask for other keys.
+        let owned = key.to_owned();
+        let made = self.inner.make(&owned);
         let mut table = self.shard(hash).lock();
         // Asked under the lock: whoever closes comes for what is in here after having said so.
-        let result = match table.get(hash, key) {
+        match table.get(hash, key) {
             Some(core) => Ok(Arc::clone(core)),
-            None if self.inner.closed.load(Ordering::SeqCst) => Err(AcquireError::Closed),
+            None if self.is_closed() => Err(AcquireError::Closed),
             None => {
-                let key = key.to_owned();
-                let core = self.inner.make(&key);
-                table.insert(hash, key, Arc::clone(&core), now);
-                return Ok(core);
+                table.insert(hash, owned, Arc::clone(&made), now);
+                std::mem::forget(room);
+                Ok(made)
             }
-        };
-        drop(table);
-        self.inner.len.fetch_sub(1, Ordering::Relaxed);
-        result
+        }
     }
 
-    /// Counts one more key, if there is room for it or can be made.
-    fn make_room(&self, hash: u64, now: Timestamp) -> bool {
+    /// True if this key, which is new, would be given a limiter.
+    fn has_room<Q>(&self, key: &Q) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let is_free = || self.len() < self.inner.max_keys;
+        is_free() || self.make_room(hash_of(&self.inner.hasher, key), self.inner.clock.now(), is_free)
+    }
+
+    /// Forgets what can be forgotten until `there_is` room.
+    fn make_room(&self, hash: u64, now: Timestamp, there_is: impl Fn() -> bool) -> bool {
         // Every new key forgets some old ones, so that the table shrinks when the load does.
         let mut forgotten = self.shard(hash).lock().forget_some(now);
         self.inner.len.fetch_sub(forgotten, Ordering::Relaxed);
         let mut shards = self.inner.shards.iter();
         loop {
-            let room = |len: usize| (len < self.inner.max_keys).then_some(len + 1);
-            if self.inner.len.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room).is_ok() {
+            if there_is() {
                 return true;
             }
             let Some(shard) = shards.next() else { return false };
             forgotten = shard.lock().forget_some(now);
             self.inner.len.fetch_sub(forgotten, Ordering::Relaxed);
         }
+    }
+}
+
+/// Room for one more key, given back unless it is used.
+struct Room<'a>(&'a AtomicUsize);
+
+impl Drop for Room<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -43,8 +43,9 @@ impl Line {
         self.free_at = now + self.ahead(now).saturating_add(self.interval);
     }
 
-    pub(crate) fn withdraw(&mut self, now: Timestamp) {
-        self.free_at = now + self.ahead(now).saturating_sub(self.interval);
+    /// Takes back one of which so much has not leaked yet.
+    pub(crate) fn withdraw(&mut self, now: Timestamp, left: Nanos) {
+        self.free_at = now + self.ahead(now).saturating_sub(self.interval.min(left));
     }
 }
 

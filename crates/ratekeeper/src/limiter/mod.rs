@@ -15,7 +15,12 @@
 //! keeper (`keeper.rs`, `timer.rs`) sleeps until the next thing is due, one for each limiter that somebody waits for.
 //! No future owns a timer: one that its task does not poll holds up nobody.
 //!
-//! Inside a tokio runtime a task keeps the time; its timer must be enabled. Anywhere else one thread of the process does.
+//! Inside a tokio runtime a task keeps the time. Anywhere else, and in a runtime that was built without its timer, one
+//! thread of the process does (such a runtime tells only by a panic, which is caught, but printed).
+//!
+//! Who waits for several limiters ([`All`]) decides by itself what to do once its turn has come. A future that is kept
+//! but not polled (it sits in a `select!` whose other branch runs) then holds up everybody behind it at that limiter:
+//! poll it, or drop it.
 
 mod acquire;
 mod acquire_all;

@@ -8,6 +8,8 @@ use crate::{Cost, Timestamp};
 #[must_use = "a permit that is not held is given back at once"]
 pub struct Permit<'a> {
     held: Held<'a>,
+    /// How many it counts as; more than one only as a part of several.
+    cost: Cost,
     since: Timestamp,
     outcome: Outcome,
 }
@@ -28,9 +30,9 @@ pub enum Outcome {
 }
 
 impl<'a> Permit<'a> {
-    pub(crate) fn new(held: Held<'a>) -> Self {
+    pub(crate) fn new(held: Held<'a>, cost: Cost) -> Self {
         let since = held.now();
-        Permit { held, since, outcome: Outcome::Ignored }
+        Permit { held, cost, since, outcome: Outcome::Ignored }
     }
 
     /// Gives the permit back, and tells how it went.
@@ -41,13 +43,13 @@ impl<'a> Permit<'a> {
 
 impl Drop for Permit<'_> {
     fn drop(&mut self) {
-        let (since, outcome) = (self.since, self.outcome);
+        let (cost, since, outcome) = (self.cost, self.since, self.outcome);
         self.held.with(|desk, now, wakes| {
             #[cfg(feature = "adaptive")]
             desk.learn(since, outcome, now);
             #[cfg(not(feature = "adaptive"))]
-            let _ = outcome;
-            desk.refund(Cost::ONE, since, now, wakes);
+            let _ = (since, outcome);
+            desk.refund(cost, now, wakes);
         });
     }
 }

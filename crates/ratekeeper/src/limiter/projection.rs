@@ -3,7 +3,7 @@
 use super::desk::Desk;
 use super::queue::{Kind, Place};
 use super::tank::{Outlook, Tank};
-use crate::{Cost, Timestamp};
+use crate::{Cost, Nanos, Timestamp};
 
 /// The tank as it will be when everybody up to `last` has been granted, and when that is. Kept from one question to
 /// the next, so that a thousand waiters in a row cost a thousand steps and not half a million.
@@ -17,8 +17,11 @@ pub(crate) struct Projection {
 
 impl Projection {
     /// The head was granted: what the projection is then. If it was the last one accounted for, everybody in the
-    /// queue came later; if nobody was, the projection knows nothing of the grant.
-    pub(crate) fn granted(mut self, head: Place) -> Option<Self> {
+    /// queue came later; if nobody was, the projection knows nothing of the grant. What would have come in during
+    /// `lost`, while the tank was full because the grant was late, will be missing to all who come later.
+    pub(crate) fn granted(mut self, head: Place, lost: Nanos) -> Option<Self> {
+        self.tank.delay(lost);
+        self.at = self.at + lost;
         if self.last? == head {
             self.last = None;
         }

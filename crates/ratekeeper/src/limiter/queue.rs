@@ -26,7 +26,7 @@ pub(crate) enum Phase {
     Waiting,
     /// In the queue, at its head, and told that its turn has come; it decides by itself whether it can use it.
     Called,
-    /// Out of the queue with a grant that it has not yet taken up, given at this instant.
+    /// Out of the queue with a grant that it has not yet taken up, and the tank's mark of the charge.
     Granted(Timestamp),
     /// Out of the queue without one.
     Failed(Fault),
@@ -79,6 +79,8 @@ pub(crate) struct Queue {
     head: u32,
     tail: u32,
     len: usize,
+    /// How many of them are debts.
+    debts: usize,
     occupied: usize,
     /// The deadlines of those in the queue.
     deadlines: BTreeSet<(Timestamp, Place)>,
@@ -92,6 +94,7 @@ impl Default for Queue {
             head: NIL,
             tail: NIL,
             len: 0,
+            debts: 0,
             occupied: 0,
             deadlines: BTreeSet::new(),
         }
@@ -99,9 +102,9 @@ impl Default for Queue {
 }
 
 impl Queue {
-    /// How many are in the queue.
-    pub(crate) fn len(&self) -> usize {
-        self.len
+    /// How many are in the queue and wait: a debt is nobody's.
+    pub(crate) fn waiting(&self) -> usize {
+        self.len - self.debts
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -145,8 +148,9 @@ impl Queue {
             }
             before = self.slots[index(before)].previous;
         }
-        let deadline = waiter.deadline;
+        let (deadline, is_debt) = (waiter.deadline, waiter.kind == Kind::Debt);
         let at = self.allocate(waiter)?;
+        self.debts += usize::from(is_debt);
         self.link(at, before);
         if let Some(deadline) = deadline {
             self.deadlines.insert((deadline, Place(at)));
@@ -154,13 +158,24 @@ impl Queue {
         Some(Place(at))
     }
 
+    /// Gives one that is in the queue a deadline, or another one.
+    pub(crate) fn set_deadline(&mut self, place: Place, deadline: Timestamp) {
+        let Some(waiter) = self.get_mut(place) else { return };
+        if let Some(old) = waiter.deadline.replace(deadline) {
+            self.deadlines.remove(&(old, place));
+        }
+        self.deadlines.insert((deadline, place));
+    }
+
     /// Takes a waiter out of the queue; it keeps its slot, to learn what became of it.
     pub(crate) fn unlink(&mut self, place: Place) {
         let Some(slot) = self.slot(place) else { return };
         let (previous, next) = (slot.previous, slot.next);
+        let is_debt = slot.waiter.as_ref().is_some_and(|waiter| waiter.kind == Kind::Debt);
         if let Some(deadline) = slot.waiter.as_ref().and_then(|waiter| waiter.deadline) {
             self.deadlines.remove(&(deadline, place));
         }
+        self.debts -= usize::from(is_debt);
         match previous {
             NIL => self.head = next,
             _ => self.slots[index(previous)].next = next,
@@ -258,7 +273,7 @@ mod tests {
             queue.unlink(places[leaving]);
             queue.release(places[leaving]);
         }
-        assert_eq!((order(&queue), queue.len()), (vec![1, 3], 2));
+        assert_eq!((order(&queue), queue.waiting()), (vec![1, 3], 2));
         queue.insert(waiter(9)).unwrap();
         assert_eq!(order(&queue), [1, 3, 9]);
         assert_eq!(queue.first_deadline().unwrap().0, Timestamp::from_secs(1));

@@ -3,15 +3,18 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use super::Limiter;
 use super::acquire::ticket;
 use super::core::Core;
-use super::desk::{Entry, Request};
+use super::desk::{Desk, Entry, Request};
 use super::error::AcquireError;
+use super::park::{Blockable, block_on};
 use super::queue::{Kind, Phase, Place};
 use super::sync::Arc;
 use super::timer;
+use super::wakes::Wakes;
 use crate::{Cost, Nanos, Timestamp};
 
 impl Limiter {
@@ -34,7 +37,7 @@ impl Limiter {
         let request = Request { cost: estimate, deadline: None, ticket: ticket(), kind: Kind::Solo };
         let hold = self.core.with(|desk, now, wakes| {
             desk.enter(request, now, wakes).map(|entry| match entry {
-                Entry::Granted(_) => Hold::Charged(now),
+                Entry::Granted(_) => Hold::Charged(desk.tank.mark(now)),
                 Entry::Waiting(place) => Hold::Queued(place),
             })
         })?;
@@ -55,8 +58,11 @@ pub struct Reservation {
 
 #[derive(Clone, Copy, Debug)]
 enum Hold {
+    /// With the tank's mark of the charge.
     Charged(Timestamp),
     Queued(Place),
+    /// It was sent away: nothing is taken.
+    Failed(AcquireError),
     Settled,
 }
 
@@ -64,7 +70,11 @@ impl Reservation {
     /// How long until its turn, given those ahead of it; zero once it has come. None if it never will: the limiter
     /// was closed, or its capacity lowered below the estimate.
     pub fn ready_in(&self) -> Option<Nanos> {
-        let Hold::Queued(place) = self.hold else { return Some(Nanos::ZERO) };
+        let place = match self.hold {
+            Hold::Queued(place) => place,
+            Hold::Failed(_) => return None,
+            Hold::Charged(_) | Hold::Settled => return Some(Nanos::ZERO),
+        };
         self.core.with(|desk, now, wakes| {
             desk.pump(now, wakes);
             match desk.queue.get(place)?.phase {
@@ -75,33 +85,35 @@ impl Reservation {
         })
     }
 
-    /// Waits for its turn.
+    /// Waits for its turn. What has failed once fails again.
     pub fn ready(&mut self) -> Ready<'_> {
-        Ready(self)
+        Ready { reservation: self, within: None, blocking: false }
     }
 
     /// Charges what it really was: the difference is given back, or charged. What is charged may be more than
-    /// there is: then it is paid off before anybody else gets anything.
+    /// there is: then it is paid off before anybody else gets anything. That is so for one that has
+    /// [failed](Reservation::ready), too: it has taken nothing, so whatever was used all the same is owed. A closed
+    /// limiter charges nobody.
     pub fn settle(mut self, actual: Cost) {
         let (hold, estimate) = (std::mem::replace(&mut self.hold, Hold::Settled), self.estimate);
         self.core.with(|desk, now, wakes| {
             let charged = match hold {
                 Hold::Settled => return,
-                Hold::Charged(at) => Some(at),
+                Hold::Charged(mark) => Some(mark),
+                Hold::Failed(_) => None,
                 Hold::Queued(place) => {
                     desk.pump(now, wakes);
-                    match desk.conclude(place) {
-                        Some(Phase::Granted(at)) => Some(at),
-                        Some(Phase::Failed(_)) | None => return,
-                        // It was used before its turn: all of it is owed.
-                        Some(Phase::Waiting | Phase::Called) => None,
+                    match desk.conclude(place, wakes) {
+                        Some(Phase::Granted(mark)) => Some(mark),
+                        // It was used before its turn, or although it was sent away: all of it is owed.
+                        _ => None,
                     }
                 }
             };
             let taken = charged.map_or(0, |_| estimate.get());
             match charged {
-                Some(at) if actual < estimate => {
-                    desk.refund(Cost::new(taken - actual.get()), at, now, wakes);
+                Some(mark) if actual < estimate => {
+                    desk.give_back(Cost::new(taken - actual.get()), mark, now, wakes);
                 }
                 _ => desk.owe(Cost::new(actual.get() - taken), now, wakes),
             }
@@ -113,9 +125,9 @@ impl Drop for Reservation {
     fn drop(&mut self) {
         let (hold, estimate) = (self.hold, self.estimate);
         self.core.with(|desk, now, wakes| match hold {
-            Hold::Charged(at) => desk.give_up(estimate, at, now, wakes),
+            Hold::Charged(mark) => desk.give_up(estimate, mark, now, wakes),
             Hold::Queued(place) => desk.leave(place, now, wakes),
-            Hold::Settled => {}
+            Hold::Failed(_) | Hold::Settled => {}
         });
     }
 }
@@ -123,27 +135,107 @@ impl Drop for Reservation {
 /// Waits for the turn of a reservation; dropping it gives up neither the place nor the grant.
 #[derive(Debug)]
 #[must_use = "a future does nothing unless it is awaited"]
-pub struct Ready<'a>(&'a mut Reservation);
+pub struct Ready<'a> {
+    reservation: &'a mut Reservation,
+    within: Option<Nanos>,
+    /// A thread polls, and keeps the time itself.
+    blocking: bool,
+}
+
+impl Ready<'_> {
+    /// Waits no longer than this, from when it is first polled: after that the reservation has failed, and its place
+    /// is lost. If it cannot be enough, that is so at once.
+    pub fn within(mut self, time: Duration) -> Self {
+        self.within = Some(time.into());
+        self
+    }
+
+    /// Waits on this thread instead of in a task: in the same queue, and without any runtime.
+    ///
+    /// ```
+    /// use ratekeeper::{Cost, Limiter};
+    /// let limiter = Limiter::new("1000/s burst 1".parse()?)?;
+    /// assert!(limiter.try_acquire(Cost::ONE).allowed);
+    /// let mut call = limiter.reserve(Cost::ONE)?;
+    /// call.ready().wait()?;
+    /// call.settle(Cost::ONE);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn wait(self) -> Result<(), AcquireError> {
+        block_on(self)
+    }
+}
+
+impl Blockable for Ready<'_> {
+    fn block(&mut self) {
+        self.blocking = true;
+    }
+
+    fn turn(&mut self) -> Option<Nanos> {
+        let Hold::Queued(place) = self.reservation.hold else { return Some(Nanos::ZERO) };
+        self.reservation.core.turn_of(place)
+    }
+}
+
+impl Desk {
+    /// Gives one that waits a deadline. If that cannot be met, it has left with this error.
+    fn hasten(
+        &mut self,
+        place: Place,
+        deadline: Timestamp,
+        now: Timestamp,
+        wakes: &mut Wakes,
+    ) -> Result<(), AcquireError> {
+        self.pump(now, wakes);
+        if !self.waits(place) {
+            return Ok(());
+        }
+        let ready = self.project_place(place, now);
+        let in_vain = deadline <= now || ready.is_some_and(|ready| ready > deadline);
+        if in_vain {
+            self.step_aside(place, wakes);
+            self.count_rejection();
+            self.pump(now, wakes);
+            return Err(AcquireError::Deadline { ready_in: ready.map(|ready| ready.since(now)) });
+        }
+        self.queue.set_deadline(place, deadline);
+        self.poke(now, wakes);
+        Ok(())
+    }
+}
 
 impl Future for Ready<'_> {
     type Output = Result<(), AcquireError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let reservation = &mut *self.0;
-        let Hold::Queued(place) = reservation.hold else { return Poll::Ready(Ok(())) };
-        let charged = reservation.core.with(|desk, _, _| match desk.queue.get(place)?.phase {
-            Phase::Granted(at) => Some(at),
-            _ => None,
+        let (within, may_hire) = (self.within.take(), !self.blocking);
+        let reservation = &mut *self.reservation;
+        let place = match reservation.hold {
+            Hold::Queued(place) => place,
+            Hold::Failed(error) => return Poll::Ready(Err(error)),
+            Hold::Charged(_) | Hold::Settled => return Poll::Ready(Ok(())),
+        };
+        let (hold, hire) = reservation.core.with(|desk, now, wakes| {
+            let hastened = within.map(|within| desk.hasten(place, now + within, now, wakes));
+            if let Some(Err(error)) = hastened {
+                return (Hold::Failed(error), false);
+            }
+            let phase = desk.queue.get(place).map(|waiter| waiter.phase);
+            let outcome = desk.collect(place, Some(cx.waker()), now, wakes);
+            match (phase, outcome) {
+                (_, Some(Err(error))) => (Hold::Failed(error), false),
+                (Some(Phase::Granted(mark)), Some(Ok(_))) => (Hold::Charged(mark), false),
+                _ => (Hold::Queued(place), may_hire && desk.promise_keeper(now)),
+            }
         });
-        let (outcome, hire) = reservation.core.poll(place, cx.waker(), true);
+        reservation.hold = hold;
         if hire {
             timer::hire(&reservation.core);
         }
-        let Some(outcome) = outcome else { return Poll::Pending };
-        reservation.hold = match outcome {
-            Ok(_) => Hold::Charged(charged.unwrap_or_else(|| reservation.core.now())),
-            Err(_) => Hold::Settled,
-        };
-        Poll::Ready(outcome.map(|_| ()))
+        match hold {
+            Hold::Queued(_) => Poll::Pending,
+            Hold::Failed(error) => Poll::Ready(Err(error)),
+            Hold::Charged(_) | Hold::Settled => Poll::Ready(Ok(())),
+        }
     }
 }

@@ -4,6 +4,7 @@ use std::borrow::Borrow;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::hash::{BuildHasher, Hash};
+use std::sync::atomic::{Ordering, fence};
 
 use hashbrown::HashTable;
 
@@ -97,6 +98,8 @@ impl<K: Hash + Eq> Table<K> {
             let Some(entry) = self.entry(at).filter(|entry| entry.generation == generation) else { continue };
             // Nobody can get hold of it meanwhile: that would need the lock which this is called under.
             let is_held = Arc::strong_count(&entry.core) > 1;
+            // Whoever let go of it has done so after what it took: that must be seen here too.
+            fence(Ordering::Acquire);
             match entry.core.fresh_in() {
                 Nanos::ZERO if !is_held => {
                     self.remove_at(at);

@@ -3,7 +3,7 @@
 use super::Inherit;
 use super::line::Line;
 use super::ticks::TickBucket;
-use crate::algorithm::{Algorithm, Meter, View, Wait, gcra, look, take};
+use crate::algorithm::{Algorithm, Meter, View, Wait, gcra, leaky_bucket, look, take, token_bucket};
 use crate::state::State;
 use crate::{Cost, Decision, Nanos, Quota, Reason, Timestamp};
 
@@ -41,7 +41,9 @@ impl Tank {
         match self {
             Tank::Rate { quota, state } => meter(quota, state, now).wait_for(cost).into(),
             Tank::Permits { limit, in_flight } => {
-                if in_flight.saturating_add(cost.get()) <= *limit {
+                if cost.get() > *limit {
+                    Outlook::Never
+                } else if in_flight.saturating_add(cost.get()) <= *limit {
                     Outlook::Ready
                 } else {
                     Outlook::OnRelease
@@ -65,6 +67,8 @@ impl Tank {
                 let left = limit.saturating_sub(*in_flight);
                 if cost.get() <= left {
                     Decision::allow(*limit, left, Nanos::ZERO)
+                } else if cost.get() > *limit {
+                    Decision::deny(*limit, left, None, Nanos::ZERO)
                 } else {
                     at_capacity(*limit, left)
                 }
@@ -116,10 +120,62 @@ impl Tank {
         }
     }
 
-    /// Gives back what was charged at `charged`; nothing, if that has been forgotten since: giving back what
-    /// another window took would let too many into this one.
-    pub(crate) fn refund(&mut self, cost: Cost, charged: Timestamp, now: Timestamp) {
-        if cost == Cost::PEEK || !self.remembers(charged, now) {
+    /// What to keep of a charge that was just made, for [`give_back`](Tank::give_back): where charges leak away, the
+    /// instant at which this one will have; else the instant of the charge.
+    pub(crate) fn mark(&self, now: Timestamp) -> Timestamp {
+        if self.drains() { now + self.reset_after(now) } else { now }
+    }
+
+    /// True if what was charged leaks away, the oldest first; false if it is forgotten window by window, or held.
+    fn drains(&self) -> bool {
+        match self {
+            Tank::Rate { quota, .. } => {
+                matches!(quota.algorithm(), Algorithm::Gcra | Algorithm::TokenBucket | Algorithm::LeakyBucket)
+            }
+            Tank::Ticks(bucket) => !bucket.is_window(),
+            Tank::Line(_) => true,
+            Tank::Permits { .. } => false,
+        }
+    }
+
+    /// Gives back as much of a charge as has not leaked or been forgotten since: the rest may have been taken by
+    /// others, and giving it back too would let too many in.
+    pub(crate) fn give_back(&mut self, cost: Cost, mark: Timestamp, now: Timestamp) {
+        let left = mark.since(now);
+        match self {
+            _ if cost == Cost::PEEK => {}
+            Tank::Line(line) => line.withdraw(now, left),
+            Tank::Ticks(bucket) => {
+                let cost = if bucket.is_window() {
+                    if bucket.remembers(mark, now) { cost } else { Cost::PEEK }
+                } else {
+                    Cost::new(cost.get().min(bucket.refilled_in(left, now)))
+                };
+                self.refund(cost, now);
+            }
+            Tank::Rate { quota, state: Some(state) } => {
+                let whole = quota.emission_interval().as_nanos().saturating_mul(cost.get());
+                let partly = left.as_nanos() < whole;
+                match state {
+                    // As if it had leaked already: exact to the nanosecond, where tokens would have to be rounded.
+                    State::Gcra(state) if partly => state.tat = state.tat.saturating_sub(left),
+                    State::TokenBucket(state) if partly => state.last = state.last.saturating_sub(left),
+                    State::LeakyBucket(state) if partly => state.last = state.last.saturating_sub(left),
+                    _ => {
+                        if self.remembers(mark, now) {
+                            self.refund(cost, now);
+                        }
+                    }
+                }
+            }
+            Tank::Rate { state: None, .. } => {}
+            Tank::Permits { .. } => self.refund(cost, now),
+        }
+    }
+
+    /// Gives back, never above the capacity.
+    pub(crate) fn refund(&mut self, cost: Cost, now: Timestamp) {
+        if cost == Cost::PEEK {
             return;
         }
         match self {
@@ -130,7 +186,7 @@ impl Tank {
                 view.refund(cost);
                 *bucket = view.into_bucket();
             }
-            Tank::Line(line) => line.withdraw(now),
+            Tank::Line(line) => line.withdraw(now, Nanos::MAX),
         }
     }
 
@@ -141,8 +197,31 @@ impl Tank {
                 charged >= state.start.saturating_sub(quota.period())
             }
             Tank::Rate { quota, state: Some(State::SlidingLog(_)) } => now.since(charged) <= quota.period(),
-            Tank::Ticks(bucket) => bucket.remembers(charged, now),
             _ => true,
+        }
+    }
+
+    /// Since when there was no more to come in; none where that is not how it works, or nothing was ever taken.
+    pub(crate) fn full_since(&self) -> Option<Timestamp> {
+        match self {
+            Tank::Rate { state: Some(State::Gcra(state)), .. } => Some(state.tat),
+            Tank::Rate { state: Some(State::TokenBucket(token_bucket::State { last, .. })), .. }
+            | Tank::Rate { state: Some(State::LeakyBucket(leaky_bucket::State { last, .. })), .. } => {
+                Some(*last + self.reset_after(*last))
+            }
+            Tank::Line(line) => Some(line.free_at),
+            _ => None,
+        }
+    }
+
+    /// Everything that was taken counts as taken so much later.
+    pub(crate) fn delay(&mut self, by: Nanos) {
+        match self {
+            Tank::Rate { state: Some(State::Gcra(state)), .. } => state.tat = state.tat + by,
+            Tank::Rate { state: Some(State::TokenBucket(state)), .. } => state.last = state.last + by,
+            Tank::Rate { state: Some(State::LeakyBucket(state)), .. } => state.last = state.last + by,
+            Tank::Line(line) => line.free_at = line.free_at + by,
+            _ => {}
         }
     }
 

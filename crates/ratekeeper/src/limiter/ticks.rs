@@ -90,6 +90,17 @@ impl TickBucket {
         TickView { bucket, now }
     }
 
+    /// True if everything is forgotten at each tick.
+    pub(crate) fn is_window(&self) -> bool {
+        self.window
+    }
+
+    /// How many tokens come in within this time.
+    pub(crate) fn refilled_in(&self, time: Nanos, now: Timestamp) -> u64 {
+        let tick = |at: Timestamp| at.since(self.anchor).as_nanos() / self.every.as_nanos().max(1);
+        (tick(now + time) - tick(now)).saturating_mul(self.refill)
+    }
+
     /// False if what was charged then has been forgotten since: the window is another one.
     pub(crate) fn remembers(&self, charged: Timestamp, now: Timestamp) -> bool {
         let tick = |at: Timestamp| at.since(self.anchor).as_nanos() / self.every.as_nanos().max(1);

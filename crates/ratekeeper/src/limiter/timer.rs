@@ -11,8 +11,10 @@ pub(crate) fn hire(core: &Arc<Core>) {
     #[cfg(not(loom))]
     {
         #[cfg(all(feature = "tokio", not(loom)))]
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(tokio_keeper::keep(tokio_keeper::Employment(Arc::clone(core))));
+        if let Ok(runtime) = tokio::runtime::Handle::try_current()
+            && let Some(sleep) = tokio_keeper::sleep()
+        {
+            runtime.spawn(tokio_keeper::keep(tokio_keeper::Employment::new(core), sleep));
             return;
         }
         thread_keeper::hire(core);
@@ -22,9 +24,12 @@ pub(crate) fn hire(core: &Arc<Core>) {
 #[cfg(all(feature = "tokio", not(loom)))]
 mod tokio_keeper {
     use std::future::{Future, poll_fn};
+    use std::panic::catch_unwind;
     use std::pin::pin;
     use std::task::Poll;
     use std::time::Duration;
+
+    use tokio::time::Sleep;
 
     use super::{Arc, Core};
 
@@ -33,17 +38,34 @@ mod tokio_keeper {
 
     /// That there is a keeper. If its task ends before its work is done (the runtime was shut down), the oldest
     /// waiter is told, and hires another in its own runtime.
-    pub(super) struct Employment(pub(super) Arc<Core>);
+    pub(super) struct Employment {
+        core: Arc<Core>,
+        /// It has ended as it should: there may be a successor by now, which is not to be dismissed.
+        is_over: bool,
+    }
 
-    impl Drop for Employment {
-        fn drop(&mut self) {
-            self.0.with(|desk, now, wakes| desk.abandon(now, wakes));
+    impl Employment {
+        pub(super) fn new(core: &Arc<Core>) -> Self {
+            Employment { core: Arc::clone(core), is_over: false }
         }
     }
 
-    pub(super) async fn keep(employment: Employment) {
-        let core = &employment.0;
-        let mut sleep = pin!(tokio::time::sleep(Duration::ZERO));
+    impl Drop for Employment {
+        fn drop(&mut self) {
+            if !self.is_over {
+                self.core.with(|desk, now, wakes| desk.abandon(now, wakes));
+            }
+        }
+    }
+
+    /// A timer of this runtime; none if it was built without (there is no way to ask but to try).
+    pub(super) fn sleep() -> Option<Sleep> {
+        catch_unwind(|| tokio::time::sleep(Duration::ZERO)).ok()
+    }
+
+    pub(super) async fn keep(mut employment: Employment, sleep: Sleep) {
+        let core = &employment.core;
+        let mut sleep = pin!(sleep);
         poll_fn(|cx| {
             loop {
                 let Some(wait) = core.turn(cx.waker()) else { return Poll::Ready(()) };
@@ -54,19 +76,18 @@ mod tokio_keeper {
             }
         })
         .await;
+        employment.is_over = true;
     }
 }
 
 #[cfg(not(loom))]
 mod thread_keeper {
-    use std::cmp::Ordering as Order;
-    use std::collections::BinaryHeap;
-    use std::sync::OnceLock;
-    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::collections::BTreeMap;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::task::Wake;
     use std::time::{Duration, Instant};
 
-    use parking_lot::{Condvar, Mutex};
+    use parking_lot::{Condvar, Mutex, MutexGuard};
 
     use super::{Arc, Core};
 
@@ -74,23 +95,25 @@ mod thread_keeper {
     const LONGEST: Duration = Duration::from_secs(86_400);
 
     /// One thread for all limiters that are waited for outside of a runtime.
-    static ALARMS: OnceLock<Alarms> = OnceLock::new();
+    static ALARMS: Mutex<Alarms> = Mutex::new(Alarms { due: BTreeMap::new(), number: 0, has_thread: false });
+
+    /// Told when an alarm is set.
+    static SET: Condvar = Condvar::new();
 
     struct Alarms {
-        due: Mutex<BinaryHeap<Alarm>>,
-        earlier: Condvar,
-    }
-
-    struct Alarm {
-        at: Instant,
-        clerk: Arc<Clerk>,
+        due: BTreeMap<Alarm, Arc<Clerk>>,
+        /// Tells apart those that are due at the same instant.
         number: u64,
+        has_thread: bool,
     }
 
-    /// Keeps the time of one limiter. Only its latest alarm counts.
+    type Alarm = (Instant, u64);
+
+    /// Keeps the time of one limiter, with one alarm at a time.
     struct Clerk {
         core: Arc<Core>,
-        latest: AtomicU64,
+        /// Changed only by who has locked the alarms.
+        alarm: Mutex<Option<Alarm>>,
     }
 
     impl Wake for Clerk {
@@ -101,69 +124,60 @@ mod thread_keeper {
 
     impl Clerk {
         fn set(self: Arc<Self>, at: Instant) {
-            let alarms = ALARMS.get_or_init(Alarms::start);
-            let number = self.latest.fetch_add(1, Ordering::Relaxed) + 1;
-            alarms.due.lock().push(Alarm { at, clerk: self, number });
-            alarms.earlier.notify_one();
+            let mut alarms = ALARMS.lock();
+            alarms.number += 1;
+            let alarm = (at, alarms.number);
+            // The old one would keep the limiter in memory until it is due.
+            let old = self.alarm.lock().replace(alarm);
+            let old = old.and_then(|old| alarms.due.remove(&old));
+            alarms.due.insert(alarm, self);
+            drop(alarms);
+            drop(old);
+            SET.notify_one();
         }
 
         fn turn(self: Arc<Self>) {
             let waker = Arc::clone(&self).into();
-            if let Some(wait) = self.core.turn(&waker) {
-                self.set(Instant::now() + wait.as_duration().min(LONGEST));
+            let turn = catch_unwind(AssertUnwindSafe(|| self.core.turn(&waker)));
+            match turn {
+                Ok(Some(wait)) => self.set(Instant::now() + wait.as_duration().min(LONGEST)),
+                Ok(None) => {}
+                // Somebody's waker has panicked, which is no reason not to serve the others.
+                Err(_) => self.set(Instant::now()),
             }
         }
     }
 
     pub(super) fn hire(core: &Arc<Core>) {
-        Arc::new(Clerk { core: Arc::clone(core), latest: AtomicU64::new(0) }).set(Instant::now());
+        if let Err(error) = start() {
+            // Whoever asks next may be luckier.
+            core.with(|desk, _, _| desk.withdraw_promise());
+            panic!("the process can start no more threads: {error}");
+        }
+        Arc::new(Clerk { core: Arc::clone(core), alarm: Mutex::new(None) }).set(Instant::now());
     }
 
-    impl Alarms {
-        fn start() -> Self {
-            let thread = std::thread::Builder::new().name("ratekeeper-timer".into());
-            thread.spawn(run).expect("the process can start no more threads");
-            Alarms { due: Mutex::new(BinaryHeap::new()), earlier: Condvar::new() }
+    fn start() -> std::io::Result<()> {
+        let mut alarms = ALARMS.lock();
+        if !alarms.has_thread {
+            std::thread::Builder::new().name("ratekeeper-timer".into()).spawn(run)?;
+            alarms.has_thread = true;
         }
+        Ok(())
     }
 
     fn run() {
-        let alarms = ALARMS.wait();
-        let mut due = alarms.due.lock();
+        let mut alarms = ALARMS.lock();
         loop {
-            match due.peek().map(|alarm| alarm.at) {
-                None => alarms.earlier.wait(&mut due),
-                Some(at) if at > Instant::now() => drop(alarms.earlier.wait_until(&mut due, at)),
+            match alarms.due.first_key_value().map(|((at, _), _)| *at) {
+                None => SET.wait(&mut alarms),
+                Some(at) if at > Instant::now() => drop(SET.wait_until(&mut alarms, at)),
                 Some(_) => {
-                    let Some(Alarm { clerk, number, .. }) = due.pop() else { continue };
-                    parking_lot::MutexGuard::unlocked(&mut due, || {
-                        if clerk.latest.load(Ordering::Relaxed) == number {
-                            clerk.turn();
-                        }
-                    });
+                    let Some((_, clerk)) = alarms.due.pop_first() else { continue };
+                    *clerk.alarm.lock() = None;
+                    MutexGuard::unlocked(&mut alarms, || clerk.turn());
                 }
             }
         }
     }
-
-    impl Ord for Alarm {
-        /// The earliest is the greatest: that is what a heap gives out first.
-        fn cmp(&self, other: &Self) -> Order {
-            (other.at, other.number).cmp(&(self.at, self.number))
-        }
-    }
-
-    impl PartialOrd for Alarm {
-        fn partial_cmp(&self, other: &Self) -> Option<Order> {
-            Some(self.cmp(other))
-        }
-    }
-
-    impl PartialEq for Alarm {
-        fn eq(&self, other: &Self) -> bool {
-            self.cmp(other) == Order::Equal
-        }
-    }
-
-    impl Eq for Alarm {}
 }

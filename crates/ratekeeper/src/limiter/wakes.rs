@@ -1,5 +1,6 @@
 //! Who is to be woken once the lock is released.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::task::Waker;
 
 /// Wakers collected under a lock, to be woken or dropped outside of it: either may run anything, even this limiter.
@@ -10,6 +11,7 @@ pub(crate) struct Wakes {
     first: Option<Waker>,
     rest: Vec<Waker>,
     dropped: Option<Waker>,
+    more_dropped: Vec<Waker>,
 }
 
 impl Wakes {
@@ -20,16 +22,23 @@ impl Wakes {
         }
     }
 
-    /// Keeps a waker that is no longer needed until it can be dropped. Operations that replace several replace
-    /// copies of the same.
+    /// Keeps a waker that is no longer needed until it can be dropped.
     pub(crate) fn bury(&mut self, waker: Option<Waker>) {
-        if waker.is_some() {
-            self.dropped = waker;
+        match self.dropped {
+            None => self.dropped = waker,
+            Some(_) => self.more_dropped.extend(waker),
         }
     }
 
-    /// Wakes all, oldest first.
+    /// Wakes all, oldest first. One that panics keeps nobody else from being woken.
     pub(crate) fn wake(self) {
-        self.first.into_iter().chain(self.rest).for_each(Waker::wake);
+        let mut panicked = None;
+        for waker in self.first.into_iter().chain(self.rest) {
+            let woken = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+            panicked = panicked.or(woken.err());
+        }
+        if let Some(panic) = panicked {
+            resume_unwind(panic);
+        }
     }
 }

@@ -58,8 +58,8 @@ struct ModelWaiter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ModelState {
     Waiting,
-    /// Granted at this instant, and not yet looked at.
-    Unseen(Timestamp),
+    /// Granted at this instant, all leaked at that one unless something is given back, and not yet looked at.
+    Unseen(Timestamp, Timestamp),
     Over(Seen),
 }
 
@@ -99,7 +99,16 @@ impl Model {
         decision.allowed
     }
 
-    fn give_back(&mut self, cost: u64, charged: Timestamp) {
+    fn give_back(&mut self, cost: u64, charged: Timestamp, leaked: Timestamp) {
+        // What has leaked may have been taken by others: only the rest is given back, by letting it leak at once.
+        let left = leaked.since(self.now);
+        let partly = left.as_nanos() < self.quota.emission_interval().as_nanos() * cost;
+        match &mut self.state {
+            Some(State::Gcra(state)) if partly => return state.tat = state.tat.saturating_sub(left),
+            Some(State::TokenBucket(state)) if partly => return state.last = state.last.saturating_sub(left),
+            Some(State::LeakyBucket(state)) if partly => return state.last = state.last.saturating_sub(left),
+            _ => {}
+        }
         if let Some(State::FixedWindow(window)) = &self.state
             && charged < window.start
         {
@@ -120,7 +129,8 @@ impl Model {
                 if !self.take(self.waiters[oldest].cost) {
                     break;
                 }
-                self.waiters[oldest].state = ModelState::Unseen(self.now);
+                let fresh = algorithm::peek(&self.quota, self.state.as_ref(), Cost::PEEK, self.now).unwrap();
+                self.waiters[oldest].state = ModelState::Unseen(self.now, self.now + fresh.reset_after);
                 self.acquired += 1;
             }
             let now = self.now;
@@ -206,7 +216,7 @@ impl Model {
 
     fn look(&mut self) -> Vec<Seen> {
         let see = |waiter: &mut ModelWaiter| {
-            if let ModelState::Unseen(_) = waiter.state {
+            if let ModelState::Unseen(..) = waiter.state {
                 waiter.state = ModelState::Over(Seen::Granted);
             }
             match waiter.state {
@@ -221,8 +231,8 @@ impl Model {
         let ModelWaiter { cost, state, .. } = self.waiters[at].clone();
         match state {
             ModelState::Waiting => self.cancelled += 1,
-            ModelState::Unseen(charged) => {
-                self.give_back(cost, charged);
+            ModelState::Unseen(charged, leaked) => {
+                self.give_back(cost, charged, leaked);
                 self.acquired -= 1;
                 self.cancelled += 1;
             }
@@ -325,7 +335,7 @@ async fn compare(quota: &str, steps: Vec<Step>) {
             Step::Refund(cost) => {
                 limiter.refund(Cost::new(cost));
                 let now = model.now;
-                model.give_back(cost, now);
+                model.give_back(cost, now, Timestamp::MAX);
                 model.settle();
             }
             Step::Close => {
