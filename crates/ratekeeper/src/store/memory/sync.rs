@@ -14,8 +14,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// taken spins, and after a while lets other threads run.
 pub(super) type SpinLock<T> = lock_api::Mutex<RawSpin, T>;
 
-/// How often to look at a lock before giving the processor away: longer than any decision takes.
-const LOOKS: u32 = 100;
+/// The first pause before looking at a taken lock again, and the longest: each is twice the last. A pause is some
+/// ten to forty nanoseconds, so the longest is a few microseconds: a hundred decisions.
+const FIRST_PAUSE: u32 = 16;
+const LONGEST_PAUSE: u32 = 128;
 
 /// The lock itself; use it through [`SpinLock`].
 pub(super) struct RawSpin {
@@ -49,22 +51,21 @@ unsafe impl lock_api::RawMutex for RawSpin {
 }
 
 impl RawSpin {
+    /// Looks seldom, so that the holder keeps the cache lines and decides many times in a row: on a key that everybody
+    /// asks for, handing the lines over for every decision costs more than the decisions.
     #[cold]
     fn lock_slowly(&self) {
-        let mut looks = 0;
+        let mut pause = FIRST_PAUSE;
         loop {
-            // Looking is cheaper than trying: the line stays with the holder until it has let go.
-            while self.locked.load(Ordering::Relaxed) {
-                looks += 1;
-                if looks < LOOKS {
-                    spin_loop();
-                } else {
-                    // The holder may be waiting for this very processor.
-                    std::thread::yield_now();
-                }
-            }
-            if !self.locked.swap(true, Ordering::Acquire) {
+            (0..pause).for_each(|_| spin_loop());
+            if !self.locked.load(Ordering::Relaxed) && !self.locked.swap(true, Ordering::Acquire) {
                 return;
+            }
+            if pause < LONGEST_PAUSE {
+                pause *= 2;
+            } else {
+                // The holder may be waiting for this very processor.
+                std::thread::yield_now();
             }
         }
     }
