@@ -206,7 +206,10 @@ impl MemoryStore {
         // A place that was made free may be taken by another before this one returns for it: try as often as
         // there are rules, and once more.
         for _ in 0..=rules.len() {
-            match self.shard(hash).lock().take(hash, rules, wanted, now, Room::Within(&self.budget)) {
+            // Bound first: in a `match` the lock would be held while other shards are searched, and its own could
+            // not be looked at.
+            let taken = self.shard(hash).lock().take(hash, rules, wanted, now, Room::Within(&self.budget));
+            match taken {
                 Ok(grant) => return Ok(grant),
                 Err(Full { missing }) if self.search.evict(&self.shards, missing, now, &self.budget) => {}
                 Err(Full { .. }) => break,

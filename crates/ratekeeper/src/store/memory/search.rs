@@ -72,3 +72,26 @@ impl Search {
         found > 0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::port::Request;
+    use crate::testkit::FakeClock;
+    use crate::{Cost, Key, MemoryStore, Quota, Rules};
+
+    /// A refused key used to search with its own shard locked, so that the search knew nothing for sure and every
+    /// request of a flood paid for another.
+    #[test]
+    fn a_search_in_vain_is_followed_by_a_rest() {
+        let now = Timestamp::from_secs(1_000);
+        let store = MemoryStore::builder().max_keys(1).clock(FakeClock::at(now)).build();
+        let quota: Quota = "1/h".parse().unwrap();
+        for key in ["old", "new"] {
+            let request =
+                Request { key: Key::new(key).unwrap(), rules: Rules::Quota(&quota), cost: Cost::ONE };
+            assert_eq!(store.try_acquire(request).unwrap().allowed, key == "old");
+        }
+        assert_eq!(store.search.not_before.load(Ordering::Relaxed), (now + REST).as_nanos());
+    }
+}

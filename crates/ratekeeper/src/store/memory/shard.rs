@@ -240,8 +240,7 @@ impl Shard {
     }
 
     /// Takes a place for every rule that has no state yet, so that the writes that follow cannot fail half-way. Tells
-    /// how many it took.
-    /// On failure nothing has changed but that some expired states are gone.
+    /// how many it took. On failure nothing has changed but that some expired states are gone.
     fn make_room<'a>(
         &mut self,
         tags: impl Iterator<Item = (Tag, &'a Quota)> + Clone,
