@@ -281,17 +281,8 @@ impl Keeper {
         if request.rules.is_empty() {
             return Ok(T::unlimited(request));
         }
-        match question(&*self.store, request).await {
-            Ok(outcome) => Ok(outcome),
-            Err(error) => {
-                let mode = self.failure_mode(resolved, &error);
-                let local = match mode {
-                    FailureMode::Local => question(&*self.local, request).await.ok(),
-                    _ => None,
-                };
-                self.instead(mode, request, error, local)
-            }
-        }
+        let answer = question(&*self.store, request).await;
+        answer.or_else(|error| self.instead(resolved, request, error, || question(&*self.local, request)))
     }
 
     /// The same of a store that answers at once; `None` from one that does not. A future that is dropped before it
@@ -311,30 +302,26 @@ impl Keeper {
         let outcome = if request.rules.is_empty() {
             Ok(T::unlimited(request))
         } else {
-            question(&*self.store, request).now().ok()?.or_else(|error| {
-                let mode = self.failure_mode(&resolved, &error);
-                let local = match mode {
-                    FailureMode::Local => question(&*self.local, request).now().ok().and_then(Result::ok),
-                    _ => None,
-                };
-                self.instead(mode, request, error, local)
-            })
+            let answer = question(&*self.store, request).now().ok()?;
+            answer
+                .or_else(|error| self.instead(&resolved, request, error, || question(&*self.local, request)))
         };
         Some(outcome.map(|outcome| (outcome, resolved)))
     }
 
-    /// What is answered instead of a store that failed; the observers are told.
-    fn instead<T: Outcome>(
+    /// What is answered instead of a store that failed; the observers are told. The local store is in memory, and
+    /// answers at once.
+    fn instead<'q, T: Outcome + 'q>(
         &self,
-        mode: FailureMode,
+        resolved: &Resolved,
         request: Request<'_>,
         error: StoreError,
-        local: Option<T>,
+        local: impl FnOnce() -> Answer<'q, T>,
     ) -> Result<T, KeeperError> {
-        let outcome = match mode {
+        let outcome = match self.failure_mode(resolved, &error) {
             FailureMode::Open => Some(T::fallback(Reason::FailOpen, request)),
             FailureMode::Closed => Some(T::fallback(Reason::FailClosed, request)),
-            FailureMode::Local => local,
+            FailureMode::Local => local().now().ok().and_then(Result::ok),
             FailureMode::Error => None,
         };
         self.tell(|observer| observer.store_failed(&error, outcome.as_ref().map(Outcome::decision)));
