@@ -54,6 +54,7 @@ mod axum;
 pub mod client;
 pub mod gate;
 pub mod headers;
+mod instant;
 pub mod key;
 mod limit;
 mod log;

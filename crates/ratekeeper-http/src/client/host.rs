@@ -1,6 +1,9 @@
 //! One host, or whatever else shares a limit: the local limit, and what the server said.
+//!
+//! Where nothing is known yet, or what was known is out of date, one request goes ahead to find out what holds now, and
+//! the others wait for its answer: all at once they would be refused together.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ratekeeper::limiter::{Concurrency, Limiter, OwnedPermit};
@@ -8,6 +11,11 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::learn::Lesson;
+use crate::instant::later;
+
+/// How long the others wait for the one that went ahead. Some servers take their time for an answer: a queue of
+/// strangers should not take it too.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// What is known of one host.
 #[derive(Debug)]
@@ -19,16 +27,25 @@ pub(super) struct Host {
     pub(super) news: Notify,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Learnt {
     /// Nothing is sent before.
     paused_until: Option<Instant>,
     /// How many more may be sent until then.
     budget: Option<(u64, Instant)>,
-    /// What was known is out of date: one request is sent to find out what holds now, the others wait for it. All at
-    /// once they would be refused together.
-    is_stale: bool,
+    word: Word,
     in_flight: u64,
+}
+
+/// The server's word on what holds now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Word {
+    /// It was heard, or was waited for long enough.
+    Heard,
+    /// It must be found out.
+    Wanted,
+    /// One has gone ahead to find out, at this instant.
+    Asked(Instant),
 }
 
 /// Why nothing may be sent now.
@@ -36,13 +53,23 @@ struct Learnt {
 pub(super) enum Wait {
     /// The server has said so.
     For(Duration),
-    /// Another one finds out what holds now.
-    ForNews,
+    /// Another one finds out what holds now; it is not waited for longer than this.
+    ForNews(Duration),
 }
 
 impl Host {
-    pub(super) fn new(limiter: Option<Limiter>, permits: Option<Concurrency>) -> Self {
-        Host { limiter, permits, learnt: Mutex::default(), news: Notify::new() }
+    /// A host that nothing is known of. `heeds`: whether it matters what it will say.
+    pub(super) fn new(limiter: Option<Limiter>, permits: Option<Concurrency>, heeds: bool) -> Self {
+        let word = if heeds { Word::Wanted } else { Word::Heard };
+        let learnt = Learnt { paused_until: None, budget: None, word, in_flight: 0 };
+        Host { limiter, permits, learnt: Mutex::new(learnt), news: Notify::new() }
+    }
+
+    /// Whether the server has said anything that still holds. If not, nothing is lost when the host is forgotten.
+    pub(super) fn is_bound(&self, now: Instant) -> bool {
+        let learnt = self.lock();
+        let budget = learnt.budget.map(|(_, until)| until);
+        learnt.paused_until.max(budget).is_some_and(|until| until > now)
     }
 
     /// Whether one may be sent, as far as the server has said.
@@ -51,14 +78,18 @@ impl Host {
     }
 
     /// Sends one, if it may be sent.
-    pub(super) fn try_send(&self, now: Instant) -> Result<(), Wait> {
+    pub(super) fn try_send(self: &Arc<Self>, now: Instant) -> Result<InFlight, Wait> {
         let mut learnt = self.lock();
         learnt.may_send(now)?;
         if let Some((left, _)) = &mut learnt.budget {
             *left -= 1;
         }
         learnt.in_flight += 1;
-        Ok(())
+        let is_scout = learnt.word == Word::Wanted;
+        if is_scout {
+            learnt.word = Word::Asked(now);
+        }
+        Ok(InFlight { host: Arc::clone(self), permit: None, is_scout })
     }
 
     /// What one response says. Only ever slows down: a pause is never shortened, and a budget never raised before its
@@ -66,25 +97,34 @@ impl Host {
     pub(super) fn learn(&self, lesson: Lesson, now: Instant, longest: Duration) {
         let mut learnt = self.lock();
         if let Some(pause) = lesson.pause {
-            let until = now + pause.min(longest);
+            let until = later(now, pause.min(longest));
             learnt.paused_until = Some(learnt.paused_until.map_or(until, |already| already.max(until)));
         }
         if let Some((remaining, reset)) = lesson.budget {
             // Others are on their way, and the server may not have counted them yet; this one it has.
             let left = remaining.saturating_sub(learnt.in_flight.saturating_sub(1));
-            let until = now + reset.min(longest);
+            let until = later(now, reset.min(longest));
             learnt.budget = match learnt.budget {
                 Some((already, same)) if same > now => Some((already.min(left), same.max(until))),
                 _ => Some((left, until)),
             };
         }
-        learnt.is_stale = false;
+        learnt.word = Word::Heard;
+    }
+
+    /// A request has failed without a response: there is nothing to wait for, and the others find out for themselves.
+    pub(super) fn learn_nothing(&self) {
+        self.lock().word = Word::Heard;
     }
 
     /// One that was sent has come back, or never will.
-    fn returned(&self) {
+    fn returned(&self, was_scout: bool) {
         let mut learnt = self.lock();
         learnt.in_flight = learnt.in_flight.saturating_sub(1);
+        if was_scout && matches!(learnt.word, Word::Asked(_)) {
+            // Abandoned on its way: the next one goes ahead.
+            learnt.word = Word::Wanted;
+        }
         drop(learnt);
         self.news.notify_waiters();
     }
@@ -100,25 +140,33 @@ impl Learnt {
             if until > now {
                 return Err(Wait::For(until - now));
             }
-            (self.paused_until, self.is_stale) = (None, true);
+            (self.paused_until, self.word) = (None, Word::Wanted);
         }
         match self.budget {
-            Some((_, until)) if until <= now => (self.budget, self.is_stale) = (None, true),
+            Some((_, until)) if until <= now => (self.budget, self.word) = (None, Word::Wanted),
             Some((0, until)) => return Err(Wait::For(until - now)),
             _ => {}
         }
-        if self.is_stale && self.in_flight > 0 { Err(Wait::ForNews) } else { Ok(()) }
+        if let Word::Asked(sent) = self.word {
+            if sent + PATIENCE > now {
+                return Err(Wait::ForNews(sent + PATIENCE - now));
+            }
+            self.word = Word::Heard;
+        }
+        Ok(())
     }
 }
 
 /// One request in flight. Dropping it, wherever and why ever that happens, makes room for the next.
 pub(super) struct InFlight {
-    pub(super) host: std::sync::Arc<Host>,
-    pub(super) _permit: Option<OwnedPermit>,
+    pub(super) host: Arc<Host>,
+    /// Of the local limit on how many are in flight.
+    pub(super) permit: Option<OwnedPermit>,
+    is_scout: bool,
 }
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        self.host.returned();
+        self.host.returned(self.is_scout);
     }
 }

@@ -68,7 +68,11 @@ where
                         .await
                         .map_err(PaceError::Client)?;
                 }
-                let mut response = inner.call(request.clone()).await.map_err(PaceError::Client)?;
+                let answer = inner.call(request.clone()).await;
+                let mut response = answer.map_err(|error| {
+                    pace.heard_nothing(&in_flight);
+                    PaceError::Client(error)
+                })?;
                 let (status, headers) = (response.status(), response.headers().clone());
                 pace.heard(&in_flight, status, &headers, response.extensions_mut());
                 drop(in_flight);

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -15,6 +16,8 @@ use super::error::Rejected;
 use super::host::{Host, InFlight, Wait};
 use super::learn::{is_refusal, learn};
 use crate::headers::{self, Limits};
+use crate::instant::later;
+use crate::log;
 
 /// How many hosts are remembered: a crawler visits more than memory should hold.
 const MAX_HOSTS: usize = 10_000;
@@ -151,13 +154,16 @@ impl Pace {
         let key = (self.key_of)(uri, request);
         let acquired = self.acquire_by(&key).await;
         if let (Err(rejected), Some(hear)) = (&acquired, &self.on_rejected) {
-            hear(&key, rejected);
+            // Whatever it does, a panic included, the caller gets the error.
+            if catch_unwind(AssertUnwindSafe(|| hear(&key, rejected))).is_err() {
+                log::error(&key, &"`on_rejected` panicked");
+            }
         }
         acquired
     }
 
     async fn acquire_by(&self, key: &str) -> Result<InFlight, Rejected> {
-        let deadline = self.timeout.map(|timeout| Instant::now() + timeout);
+        let deadline = self.timeout.map(|timeout| later(Instant::now(), timeout));
         let left = || deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let host = self.host(key).map_err(Rejected::Local)?;
         let permit = match &host.permits {
@@ -181,8 +187,9 @@ impl Pace {
                 };
                 acquire.await.map_err(Rejected::Local)?;
             }
-            if host.try_send(Instant::now()).is_ok() {
-                return Ok(InFlight { host, _permit: permit });
+            if let Ok(mut in_flight) = host.try_send(Instant::now()) {
+                in_flight.permit = permit;
+                return Ok(in_flight);
             }
             // The server has spoken meanwhile. What is not sent now is not counted now.
             if let Some(limiter) = &host.limiter {
@@ -201,21 +208,29 @@ impl Pace {
             match host.may_send(now) {
                 Ok(()) => return Ok(()),
                 Err(Wait::For(pause)) => {
-                    let wait = pause + self.some_jitter();
-                    if deadline.is_some_and(|deadline| now + wait > deadline) {
+                    let until = later(now, pause.saturating_add(self.some_jitter()));
+                    if deadline.is_some_and(|deadline| until > deadline) {
                         return Err(Rejected::Server { ready_in: pause });
                     }
-                    tokio::time::sleep(wait).await;
+                    tokio::time::sleep_until(until).await;
                 }
-                Err(Wait::ForNews) => match deadline {
-                    None => news.await,
-                    Some(deadline) => {
-                        let timeout = tokio::time::timeout_at(deadline, news).await;
-                        timeout.map_err(|_| Rejected::Server { ready_in: Duration::ZERO })?;
+                Err(Wait::ForNews(patience)) => {
+                    let until = now + patience;
+                    if let Some(deadline) = deadline.filter(|deadline| *deadline < until) {
+                        let heard = tokio::time::timeout_at(deadline, news).await;
+                        heard.map_err(|_| Rejected::Server { ready_in: until - deadline })?;
+                    } else {
+                        // Heard or not, it is looked at again.
+                        let _ = tokio::time::timeout_at(until, news).await;
                     }
-                },
+                }
             }
         }
+    }
+
+    /// A request was answered by an error: nothing is learnt from it, and nobody waits for it any longer.
+    pub(super) fn heard_nothing(&self, sent: &InFlight) {
+        sent.host.learn_nothing();
     }
 
     /// Reads a response's headers, learns from them, and leaves what was read in the extensions.
@@ -249,16 +264,14 @@ impl Pace {
             return Ok(Arc::clone(host));
         }
         if hosts.len() >= MAX_HOSTS {
-            // Those that nobody is at and that have nothing to remember make room; if there are none, any does that
-            // nobody is at: its limiter lives on in `Keyed`, and what it learnt it learns again.
-            hosts.retain(|_, host| Arc::strong_count(host) > 1);
+            make_room(&mut hosts);
         }
         let (limiter, permits): (Option<Limiter>, Option<Concurrency>) = match &self.limit {
             Local::None => (None, None),
             Local::Rate(keyed) => (Some(keyed.limiter(key)?), None),
             Local::Permits(limit) => (None, Concurrency::new(*limit).ok()),
         };
-        let host = Arc::new(Host::new(limiter, permits));
+        let host = Arc::new(Host::new(limiter, permits, self.respect));
         hosts.insert(key.to_owned(), Arc::clone(&host));
         Ok(host)
     }
@@ -269,6 +282,16 @@ impl Pace {
             SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |now| now.subsec_nanos());
         let noise = noise.wrapping_mul(0x9E37_79B9) >> 16;
         self.jitter.mul_f64(f64::from(noise) / 65_536.0)
+    }
+}
+
+/// Hosts that nobody is at and that have nothing to remember make room. If there are none, any do that nobody is at:
+/// their limiters live on in `Keyed`, and what they have learnt they learn again.
+fn make_room(hosts: &mut HashMap<String, Arc<Host>>) {
+    let now = Instant::now();
+    hosts.retain(|_, host| Arc::strong_count(host) > 1 || host.is_bound(now));
+    if hosts.len() >= MAX_HOSTS {
+        hosts.retain(|_, host| Arc::strong_count(host) > 1);
     }
 }
 

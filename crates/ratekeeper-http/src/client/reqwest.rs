@@ -32,7 +32,8 @@ impl Middleware for Pace {
             // Kept to be sent again; none of a body that is a stream.
             let again = request.try_clone();
             let method = request.method().clone();
-            let mut response = next.clone().run(request, extensions).await?;
+            let answer = next.clone().run(request, extensions).await;
+            let mut response = answer.inspect_err(|_| self.heard_nothing(&in_flight))?;
             let (status, headers) = (response.status(), response.headers().clone());
             self.heard(&in_flight, status, &headers, response.extensions_mut());
             drop(in_flight);

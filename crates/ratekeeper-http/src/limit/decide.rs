@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use super::{
     Charge, Failure, InFlight, Pass, PlanOf, Queue, Rate, Refusal, Seat, Settings, Standings, Tab, Verdict,
 };
+use crate::instant::later;
 use crate::key::{ExtractError, KeyBuf, RequestView};
 
 /// What a request asks for.
@@ -85,7 +86,7 @@ impl Settings {
     async fn decide(&self, asked: &Asked<'_>, wait: bool) -> Result<Verdict, KeeperError> {
         let queue = self.queue.as_ref().filter(|_| wait);
         let patience = queue.map_or(Duration::ZERO, |queue| queue.wait);
-        let deadline = Instant::now() + patience;
+        let deadline = later(Instant::now(), patience);
         let mut pass = Pass::default();
         if let Some(in_flight) = &self.in_flight {
             let visit = in_flight.turnstiles.visit(asked.key.as_bytes(), 1);

@@ -53,3 +53,17 @@ async fn who_does_not_respect_is_refused() {
     }
     assert_eq!(statuses, [200, 429, 429]);
 }
+
+/// A burst to a host that nothing is known of: one goes ahead, and the others hear what it heard.
+#[tokio::test(start_paused = true)]
+async fn a_burst_at_first_contact_is_refused_once() {
+    for dialect in [Dialect::GitHub, Dialect::OpenAi, Dialect::Ietf] {
+        let server = Server::new(dialect, 5, MINUTE, 5);
+        let client = Pace::default().retries(1).layer().layer(server.clone().with_delay());
+        let tasks: Vec<_> = (0..20).map(|_| tokio::spawn(client.clone().oneshot(request()))).collect();
+        for task in tasks {
+            assert_eq!(task.await.unwrap().unwrap().status(), 200, "{dialect:?}");
+        }
+        assert_eq!(server.counts(), (20, 1), "{dialect:?}");
+    }
+}

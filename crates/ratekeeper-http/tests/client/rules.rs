@@ -95,3 +95,81 @@ async fn a_permit_comes_back_whatever_happens() {
     assert!(pending.await.unwrap_err().is_cancelled());
     assert!(send("/fine").await.unwrap().is_ok());
 }
+
+/// Who went ahead and failed, or was given up, keeps nobody waiting.
+#[tokio::test(start_paused = true)]
+async fn one_that_went_ahead_in_vain_holds_nobody_up() {
+    let answer = |request: Request<()>| async move {
+        match request.uri().path() {
+            "/error" => {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                Err("on purpose")
+            }
+            "/never" => std::future::pending().await,
+            _ => Ok(Response::new(())),
+        }
+    };
+    let get = |path: &str| Request::get(format!("http://example.com{path}")).body(()).unwrap();
+    let spend = async |ahead: &'static str, give_up: bool| {
+        let client = Pace::default().layer().layer(tower::service_fn(answer));
+        let first = tokio::spawn(client.clone().oneshot(get(ahead)));
+        tokio::task::yield_now().await;
+        let start = Instant::now();
+        let others: Vec<_> = (0..9).map(|_| tokio::spawn(client.clone().oneshot(get("/")))).collect();
+        tokio::task::yield_now().await;
+        if give_up {
+            first.abort();
+        }
+        for other in others {
+            assert!(other.await.unwrap().is_ok());
+        }
+        start.elapsed()
+    };
+    assert!(spend("/error", false).await < Duration::from_millis(50), "it failed, and they went");
+    assert_eq!(spend("/never", true).await, Duration::ZERO, "it was given up, and they went");
+    let patience = spend("/never", false).await;
+    assert!((Duration::from_secs(3)..Duration::from_secs(4)).contains(&patience), "{patience:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_longest_of_durations_are_fine() {
+    let pace =
+        Pace::default().retries(0).timeout(Duration::MAX).max_wait(Duration::MAX).jitter(Duration::MAX);
+    let client = pace.layer().layer(tower::service_fn(|_: Request<()>| async {
+        let response = Response::builder().status(429).header("retry-after", "99999999999999");
+        Ok::<_, Infallible>(response.body(()).unwrap())
+    }));
+    assert_eq!(client.clone().oneshot(request()).await.unwrap().status(), 429);
+    let next = tokio::time::timeout(MINUTE, client.oneshot(request()));
+    assert!(next.await.is_err(), "it waits, and does not panic");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_listener_that_panics_changes_nothing() {
+    let pace = Pace::default().retries(0).timeout(Duration::ZERO).on_rejected(|_, _| panic!("on purpose"));
+    let client = pace.layer().layer(Server::new(Dialect::Ietf, 5, MINUTE, 5));
+    assert_eq!(client.clone().oneshot(request()).await.unwrap().status(), 429);
+    let error = client.oneshot(request()).await.unwrap_err();
+    assert!(matches!(error, PaceError::Rejected(Rejected::Server { .. })), "{error}");
+}
+
+/// A pause outlives ten thousand other hosts.
+#[tokio::test(start_paused = true)]
+async fn a_crawler_forgets_no_pause() {
+    let client = Pace::default().retries(0).timeout(Duration::ZERO).layer().layer(tower::service_fn(
+        |request: Request<()>| async move {
+            let busy = request.uri().host() == Some("busy.example");
+            let response = Response::builder().status(if busy { 429 } else { 200 });
+            let response = if busy { response.header("retry-after", "3600") } else { response };
+            Ok::<_, Infallible>(response.body(()).unwrap())
+        },
+    ));
+    let get = |host: &str| Request::get(format!("http://{host}/")).body(()).unwrap();
+    assert_eq!(client.clone().oneshot(get("busy.example")).await.unwrap().status(), 429);
+    for number in 0..10_001 {
+        let response = client.clone().oneshot(get(&format!("host-{number}.example"))).await;
+        assert_eq!(response.unwrap().status(), 200);
+    }
+    let error = client.oneshot(get("busy.example")).await.unwrap_err();
+    assert!(matches!(error, PaceError::Rejected(Rejected::Server { .. })), "{error}");
+}
