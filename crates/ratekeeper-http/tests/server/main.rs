@@ -9,4 +9,5 @@ mod gate;
 mod in_flight;
 mod queueing;
 mod refusals;
+mod remote;
 mod support;

@@ -3,11 +3,13 @@
 use std::sync::{Arc, Mutex};
 
 use axum::Router;
+use axum::body::Body;
 use axum::routing::get;
 use ratekeeper::port::{Answer, FailureMode, Grant, Request, Store};
 use ratekeeper::{Decision, Plan, StoreError, StoreErrorKind};
 use ratekeeper_http::Limit;
 use ratekeeper_http::key::{ClientIp, Header};
+use tower::ServiceExt;
 
 use crate::support::{self, serve};
 
@@ -54,6 +56,34 @@ async fn a_missing_peer_says_how_to_set_it_right() {
     assert_eq!(answer.header("content-type"), "application/problem+json");
     let detail = answer.json()["detail"].as_str().unwrap().to_owned();
     assert!(detail.contains("into_make_service_with_connect_info::<SocketAddr>()"), "{detail}");
+}
+
+/// Where a log goes that a test reads.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn a_mistake_of_set_up_is_logged() {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
+    let _guard = tracing::subscriber::set_default(subscriber);
+    let limit = Limit::new("api", "2/h".parse().unwrap()).by(ClientIp::default());
+    let response = app(&limit).oneshot(http::Request::new(Body::empty())).await.unwrap();
+    assert_eq!(response.status(), 500);
+    let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    assert!(text.contains("ERROR") && text.contains("limit=\"api\""), "{text}");
+    assert!(text.contains("into_make_service_with_connect_info"), "{text}");
 }
 
 #[tokio::test]

@@ -1,0 +1,128 @@
+//! Over a store whose every answer takes a while, in paused time: as any store on the other side of a network.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::StatusCode;
+use axum::routing::get;
+use ratekeeper::limiter::TokioClock;
+use ratekeeper::port::{Answer, Grant, Request, Store};
+use ratekeeper::{Decision, MemoryStore};
+use ratekeeper_http::{Charge, Limit};
+use tokio::time::Instant;
+use tower::ServiceExt;
+
+/// There and back.
+const TRIP: Duration = Duration::from_millis(2);
+
+#[derive(Debug)]
+struct Remote(MemoryStore);
+
+impl Remote {
+    fn new() -> Self {
+        Remote(MemoryStore::builder().clock(TokioClock).build())
+    }
+}
+
+macro_rules! after_a_trip {
+    ($($verb:ident -> $answer:ty),*) => {
+        $(fn $verb<'a>(&'a self, request: Request<'a>) -> Answer<'a, $answer> {
+            Answer::later(async move {
+                tokio::time::sleep(TRIP).await;
+                self.0.$verb(request).await
+            })
+        })*
+    };
+}
+
+impl Store for Remote {
+    after_a_trip!(acquire -> Decision, acquire_up_to -> Grant, peek -> Decision, refund -> Decision, reset -> u64);
+}
+
+fn limit(quota: &str) -> Limit {
+    Limit::new("api", quota.parse().unwrap()).store(Remote::new())
+}
+
+fn app(limit: &Limit) -> Router {
+    Router::new()
+        .route("/", get(|| async { "hello" }))
+        .route("/wrong", get(|| async { StatusCode::UNAUTHORIZED }))
+        .layer(limit.layer())
+}
+
+fn request(path: &str) -> http::Request<Body> {
+    http::Request::get(path).body(Body::empty()).unwrap()
+}
+
+async fn remaining(limit: &Limit) -> u64 {
+    limit.gate().statistics(b"__global__").await.unwrap().rate.unwrap().remaining
+}
+
+#[tokio::test(start_paused = true)]
+async fn clones_admit_exactly_the_quota() {
+    let app = app(&limit("100/h"));
+    let admitted = AtomicUsize::new(0);
+    let requests = (0..1_000).map(|_| async {
+        let response = app.clone().oneshot(request("/")).await.unwrap();
+        admitted.fetch_add(usize::from(response.status() == 200), Ordering::Relaxed);
+    });
+    // All are on their way before the first is answered.
+    let mut all: Vec<_> = requests.map(Box::pin).collect();
+    let start = Instant::now();
+    std::future::poll_fn(|context| {
+        all.retain_mut(|one| one.as_mut().poll(context).is_pending());
+        if all.is_empty() { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+    })
+    .await;
+    assert_eq!(admitted.load(Ordering::Relaxed), 100);
+    assert!(start.elapsed() < 2 * TRIP, "side by side, not one after another");
+}
+
+#[tokio::test(start_paused = true)]
+async fn those_who_wait_are_served_in_order() {
+    let limit = limit("1/s burst 1").queue(10, Duration::from_secs(60));
+    let app = app(&limit);
+    let start = Instant::now();
+    let mut tasks = Vec::new();
+    for _ in 0..5 {
+        tasks.push(tokio::spawn(app.clone().oneshot(request("/"))));
+        // The order in which they come is the order in which the store hears of them.
+        tokio::time::sleep(TRIP * 2).await;
+    }
+    let mut seconds = Vec::new();
+    for task in tasks {
+        assert_eq!(task.await.unwrap().unwrap().status(), 200);
+        seconds.push(start.elapsed().as_millis() / 100);
+    }
+    assert!(seconds.windows(2).all(|pair| pair[0] + 9 <= pair[1]), "a second apart: {seconds:?}");
+    assert!(seconds[4] <= 42, "and not more: {seconds:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_not_charged_comes_back() {
+    let limit = limit("5/h").charge(Charge::OnFailure);
+    let app = app(&limit);
+    for _ in 0..10 {
+        assert_eq!(app.clone().oneshot(request("/")).await.unwrap().status(), 200);
+        // Given back by a task, and a trip takes its time.
+        tokio::time::sleep(TRIP * 2).await;
+    }
+    assert_eq!(remaining(&limit).await, 5);
+    assert_eq!(app.clone().oneshot(request("/wrong")).await.unwrap().status(), 401);
+    tokio::time::sleep(TRIP * 2).await;
+    assert_eq!(remaining(&limit).await, 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_hangs_up_while_it_is_decided_frees_the_seat() {
+    let limit = limit("5/h").in_flight(1);
+    let app = app(&limit);
+    let first = tokio::spawn(app.clone().oneshot(request("/")));
+    tokio::task::yield_now().await;
+    assert_eq!(app.clone().oneshot(request("/")).await.unwrap().status(), 429, "one is in flight");
+    first.abort();
+    assert!(first.await.unwrap_err().is_cancelled());
+    assert_eq!(app.oneshot(request("/")).await.unwrap().status(), 200);
+}
