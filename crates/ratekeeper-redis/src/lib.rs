@@ -9,9 +9,21 @@
 //! call         the keys and arguments of one call  error      what a server may answer, and what to do
 //! ```
 
+mod builder;
 mod call;
+mod clock;
+mod encoding;
 mod error;
+mod heal;
+mod library;
 mod link;
+mod place;
+mod question;
+mod reply;
 mod script;
+mod store;
 
+pub use builder::RedisStoreBuilder;
+pub use encoding::Encoding;
 pub use error::{RedisError, RedisErrorKind};
+pub use store::{Losses, RedisStore};
