@@ -1,4 +1,4 @@
-//! The store.
+//! Requests as script calls, and their answers as decisions.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,12 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use ratekeeper::port::{Answer, Clock, Grant, Request, Store};
 use ratekeeper::state::OnUnreadable;
-use ratekeeper::{Cost, Decision, Name, Nanos, StoreError, Timestamp};
+use ratekeeper::{Cost, Decision, Name, Nanos, StoreError};
 
-use crate::builder::RedisStoreBuilder;
 use crate::clock::ServerClock;
 use crate::encoding::Encodings;
-use crate::error::RedisError;
 use crate::heal::{self, Loss};
 use crate::library::Library;
 use crate::link::Link;
@@ -23,11 +21,9 @@ use crate::reply::{Decided, Reply, odd};
 /// none can follow itself for long.
 const MOST_ROUNDS: usize = 8;
 
-/// A [`Store`] on Redis or Valkey. Clones share the connection.
-///
-/// One script call decides a request, all rules of all its plans, by the server's clock.
+/// A store without anything in front of it. Clones share the connection.
 #[derive(Clone)]
-pub struct RedisStore(Arc<Inner>);
+pub(crate) struct Scripted(Arc<Inner>);
 
 pub(crate) struct Inner {
     pub(crate) link: Link,
@@ -53,23 +49,16 @@ pub struct Losses {
     pub states_reset: u64,
 }
 
-impl RedisStore {
-    /// Connects to the server at a URL, such as `redis://127.0.0.1:6379`.
-    pub async fn connect(url: &str) -> Result<Self, RedisError> {
-        Self::builder(url).connect().await
-    }
-
-    /// A store of other settings.
-    pub fn builder(url: &str) -> RedisStoreBuilder {
-        RedisStoreBuilder::new(url)
-    }
-
+impl Scripted {
     pub(crate) fn new(inner: Inner) -> Self {
-        RedisStore(Arc::new(inner))
+        Scripted(Arc::new(inner))
     }
 
-    /// What this store has had to give up so far.
-    pub fn losses(&self) -> Losses {
+    pub(crate) fn link(&self) -> &Link {
+        &self.0.link
+    }
+
+    pub(crate) fn losses(&self) -> Losses {
         Losses {
             versions_discarded: self.0.versions_discarded.load(Ordering::Relaxed),
             states_reset: self.0.states_reset.load(Ordering::Relaxed),
@@ -127,7 +116,7 @@ impl Inner {
     }
 }
 
-impl Store for RedisStore {
+impl Store for Scripted {
     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
         Answer::later(async move {
             let places = self.places(&request)?;
@@ -185,8 +174,8 @@ impl Store for RedisStore {
 /// No rules at all allow everything: there is nothing to exceed.
 const UNLIMITED: Decision = Decision::allow(u64::MAX, u64::MAX, Nanos::ZERO);
 
-impl fmt::Debug for RedisStore {
+impl fmt::Debug for Scripted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RedisStore").field("prefix", &self.0.prefix).finish_non_exhaustive()
+        f.debug_struct("Scripted").field("prefix", &self.0.prefix).finish_non_exhaustive()
     }
 }
