@@ -8,12 +8,12 @@ use ratekeeper::Name;
 use ratekeeper::port::Clock;
 use ratekeeper::state::OnUnreadable;
 
-use crate::clock::ServerClock;
 use crate::encoding::{Encoding, Encodings};
 use crate::error::{RedisError, RedisErrorKind};
 use crate::library::{Library, TimePart};
 use crate::link::{Address, Link, Options};
-use crate::store::{Inner, RedisStore};
+use crate::scripted::{Scripted, Settings};
+use crate::store::RedisStore;
 
 /// What keys begin with unless said otherwise.
 pub(crate) const DEFAULT_PREFIX: &str = "rate_limiter";
@@ -94,18 +94,14 @@ impl RedisStoreBuilder {
         let time = if self.given.is_some() { TimePart::Given } else { TimePart::Server };
         let ad_hoc = Name::new("default")
             .map_err(|error| RedisError::new(RedisErrorKind::Other, error.to_string()))?;
-        Ok(RedisStore::new(Inner {
-            link,
-            library: Library::new(time),
+        let settings = Settings {
             prefix: self.prefix,
             encodings: self.encodings,
             on_unreadable: self.on_unreadable,
             ad_hoc,
-            clock: ServerClock::default(),
             given: self.given,
-            versions_discarded: 0.into(),
-            states_reset: 0.into(),
-        }))
+        };
+        Ok(RedisStore::new(Scripted::new(link, Library::new(time), settings)))
     }
 }
 

@@ -21,7 +21,11 @@ mod place;
 mod question;
 mod reply;
 mod script;
+mod scripted;
 mod store;
+
+#[cfg(test)]
+mod differential;
 
 pub use builder::RedisStoreBuilder;
 pub use encoding::Encoding;
