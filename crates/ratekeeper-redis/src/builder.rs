@@ -15,8 +15,8 @@ use crate::error::{RedisError, RedisErrorKind};
 use crate::front::{Front, FrontSettings};
 use crate::library::{Library, TimePart};
 use crate::link::{Address, Link, Options};
-use crate::redis_store::RedisStore;
-use crate::store::{Inner, Scripted};
+use crate::scripted::{Scripted, Settings};
+use crate::store::RedisStore;
 
 /// What keys begin with unless said otherwise.
 pub(crate) const DEFAULT_PREFIX: &str = "rate_limiter";
@@ -169,20 +169,19 @@ impl RedisStoreBuilder {
         let time = if self.given.is_some() { TimePart::Given } else { TimePart::Server };
         let ad_hoc = Name::new("default")
             .map_err(|error| RedisError::new(RedisErrorKind::Other, error.to_string()))?;
-        let scripted = Scripted::new(Inner {
-            link,
-            library: Library::new(time),
+        let settings = Settings {
             prefix: self.prefix,
             encodings: self.encodings,
             on_unreadable: self.on_unreadable,
             ad_hoc,
-            clock: self.wall_clock.map_or_else(ServerClock::default, ServerClock::starting_at),
             given: self.given,
-            versions_discarded: 0.into(),
-            states_reset: 0.into(),
-        });
-        let front = Front::new(scripted.clone(), self.front);
-        Ok(RedisStore::new(scripted, front))
+        };
+        let mut scripted = Scripted::new(link, Library::new(time), settings);
+        if let Some(now) = self.wall_clock {
+            scripted.clock = ServerClock::starting_at(now);
+        }
+        let scripted = Arc::new(scripted);
+        Ok(RedisStore::new(Arc::clone(&scripted), Front::new(scripted, self.front)))
     }
 }
 

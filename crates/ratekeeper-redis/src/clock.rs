@@ -28,9 +28,10 @@ impl ServerClock {
         ServerClock { since: Instant::now(), then: AtomicI64::new(now.as_nanos()) }
     }
 
-    /// About what time it is there.
+    /// About what time it is there, rather a little early: the edges that are sent cover what follows.
     pub(crate) fn guess(&self) -> Timestamp {
-        Timestamp::from_nanos(self.then.load(Ordering::Relaxed)) + self.elapsed()
+        const SLACK: Nanos = Nanos::from_secs(1);
+        (Timestamp::from_nanos(self.then.load(Ordering::Relaxed)) + self.elapsed()).saturating_sub(SLACK)
     }
 
     /// It was this time there just now.

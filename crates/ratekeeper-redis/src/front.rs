@@ -8,7 +8,10 @@ use ratekeeper::store::{
     Breaker, BreakerChange, BreakerSettings, BreakerState, DenialCache, DenialStatistics, Guarded,
 };
 
-use crate::store::Scripted;
+use crate::link::Link;
+use crate::scripted;
+
+type Scripted = Arc<scripted::Scripted<Link>>;
 
 /// What is to stand before the scripts.
 #[derive(Clone, Debug)]

@@ -20,13 +20,15 @@ mod library;
 mod link;
 mod place;
 mod question;
-mod redis_store;
 mod reply;
 mod script;
+mod scripted;
 mod store;
+
+#[cfg(test)]
+mod differential;
 
 pub use builder::RedisStoreBuilder;
 pub use encoding::Encoding;
 pub use error::{RedisError, RedisErrorKind};
-pub use redis_store::RedisStore;
-pub use store::Losses;
+pub use store::{Losses, RedisStore};

@@ -3,7 +3,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ratekeeper::port::{FailureMode, Request, Store};
 use ratekeeper::{Cost, Keeper, Key, Plan, Quota, Reason, Registry, Rules, StoreError, StoreErrorKind};
@@ -149,7 +149,8 @@ async fn memory_is_full_and_data_is_loading() {
     command(&mut connection, &["CONFIG", "SET", "maxmemory", "0"]);
 
     // A server that takes its time to read what it saved.
-    command(&mut connection, &["DEBUG", "POPULATE", "3000", "filler", "64"]);
+    let fill = "for number = 1, 3000 do redis.call('SET', 'filler' .. number, number) end";
+    command(&mut connection, &["EVAL", fill, "0"]);
     command(&mut connection, &["SAVE"]);
     server.kill();
     let port = server.port();
@@ -162,12 +163,10 @@ async fn memory_is_full_and_data_is_loading() {
         .unwrap();
     let mut told = None;
     wait::until("it listens", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
-    for _ in 0..1_000 {
+    let deadline = Instant::now() + wait::PATIENCE;
+    while told.is_none() && Instant::now() < deadline {
         let (kind, store_kind, text) = kinds(&store).await;
-        if kind == RedisErrorKind::Loading {
-            told = Some((store_kind, text));
-            break;
-        }
+        told = (kind == RedisErrorKind::Loading).then_some((store_kind, text));
     }
     let _ = slow.kill();
     let _ = slow.wait();

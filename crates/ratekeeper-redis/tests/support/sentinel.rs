@@ -48,10 +48,10 @@ impl Trio {
     /// Which server takes writes, by what most sentinels and the server itself say.
     pub(crate) fn wait_for_promotion(&self) {
         let port = self.replica.port();
-        let mut connection = self.replica.connection();
         wait::until("the replica is promoted", || {
             let agreed = self.sentinels.iter().filter(|sentinel| sentinel.master_port() == Some(port));
-            agreed.count() >= 2 && info(&mut connection, "replication").contains("role:master")
+            // Who promotes it closes what was connected.
+            agreed.count() >= 2 && info(&mut self.replica.connection(), "replication").contains("role:master")
         });
     }
 }
