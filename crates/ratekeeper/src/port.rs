@@ -16,6 +16,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use crate::store::BreakerChange;
 use crate::{Cost, Decision, Key, Nanos, Plan, Rules, StoreError, Timestamp};
 
 /// One question to a store: may `key` take `cost` under all of these rules?
@@ -61,6 +62,36 @@ pub trait Store: Send + Sync + Debug {
             }
             Ok(())
         })
+    }
+}
+
+impl<S: Store + ?Sized> Store for Arc<S> {
+    fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
+        (**self).acquire(request)
+    }
+
+    fn acquire_up_to<'a>(&'a self, request: Request<'a>) -> Answer<'a, Grant> {
+        (**self).acquire_up_to(request)
+    }
+
+    fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
+        (**self).peek(request)
+    }
+
+    fn refund<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
+        (**self).refund(request)
+    }
+
+    fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, u64> {
+        (**self).reset(request)
+    }
+
+    fn acquire_many<'a>(
+        &'a self,
+        requests: &'a [Request<'a>],
+        into: &'a mut Vec<Decision>,
+    ) -> Answer<'a, ()> {
+        (**self).acquire_many(requests, into)
     }
 }
 
@@ -200,6 +231,10 @@ pub trait Observer: Send + Sync + Debug {
 
     /// A request named a plan that does not exist, and went on without it.
     fn plan_missing(&self, _name: &str) {}
+
+    /// The breaker before a store has changed its state. Told once for every change, by the breaker that was given
+    /// this observer.
+    fn breaker_changed(&self, _change: BreakerChange) {}
 }
 
 /// What to answer when the store fails.

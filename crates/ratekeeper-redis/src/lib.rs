@@ -1,0 +1,34 @@
+//! One limit for many instances: a [`Store`](ratekeeper::port::Store) on Redis or Valkey.
+//!
+//! One script call decides a request, all rules of all its plans, by the server's clock and no other.
+//!
+//! # Layout
+//!
+//! ```text
+//! link/        how commands get to a server        script     a script and the name the server knows it by
+//! call         the keys and arguments of one call  error      what a server may answer, and what to do
+//! ```
+
+mod builder;
+mod call;
+mod clock;
+mod encoding;
+mod error;
+mod front;
+mod heal;
+mod library;
+mod link;
+mod place;
+mod question;
+mod reply;
+mod script;
+mod scripted;
+mod store;
+
+#[cfg(test)]
+mod differential;
+
+pub use builder::RedisStoreBuilder;
+pub use encoding::Encoding;
+pub use error::{RedisError, RedisErrorKind};
+pub use store::{Losses, RedisStore};

@@ -1,0 +1,124 @@
+//! The store as a program uses it: scripts behind a breaker, behind a memory of refusals.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use ratekeeper::Decision;
+use ratekeeper::port::{Answer, Grant, Request, Store};
+use ratekeeper::store::{Breaker, DenialStatistics};
+
+use crate::builder::RedisStoreBuilder;
+use crate::error::RedisError;
+use crate::front::Front;
+use crate::link::Link;
+use crate::scripted::Scripted;
+
+/// A [`Store`] on Redis or Valkey. Clones share the connection, the breaker and the memory of refusals.
+///
+/// One script call decides a request, all rules of all its plans, by the server's clock. While the server fails, a
+/// [breaker](Breaker) leaves it alone, and the plan's failure mode answers. What the server has refused is refused
+/// for up to a second [without asking](ratekeeper::store::DenialCache). Must be used within a tokio runtime.
+///
+/// ```
+/// use ratekeeper::port::FailureMode;
+/// use ratekeeper::{Keeper, Plan, Registry};
+/// use ratekeeper_redis::RedisStore;
+///
+/// // Nothing is sent yet: the server may be down, and will be found when it is up.
+/// let store = RedisStore::builder("redis://127.0.0.1:6379").build()?;
+/// let plan = Plan::parse("free", "10/s burst 20")?.on_store_error(FailureMode::Local);
+/// let keeper = Keeper::new(store, Registry::new([plan]));
+/// # let _ = keeper;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct RedisStore {
+    scripted: Arc<Scripted<Link>>,
+    front: Front,
+}
+
+/// What a store has had to give up so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Losses {
+    /// Hashes of another schema version that were discarded.
+    pub versions_discarded: u64,
+    /// States that could not be read and were reset, as the policy says.
+    pub states_reset: u64,
+}
+
+impl RedisStore {
+    /// Connects to the server at a URL, such as `redis://127.0.0.1:6379`, and makes sure that it answers.
+    pub async fn connect(url: &str) -> Result<Self, RedisError> {
+        Self::builder(url).connect().await
+    }
+
+    /// A store of other settings.
+    pub fn builder(url: &str) -> RedisStoreBuilder {
+        RedisStoreBuilder::new(url)
+    }
+
+    pub(crate) fn new(scripted: Arc<Scripted<Link>>, front: Front) -> Self {
+        RedisStore { scripted, front }
+    }
+
+    /// Makes sure that the server answers, and tells what is wrong if it does not.
+    pub async fn check(&self) -> Result<(), RedisError> {
+        self.scripted.runner.check().await
+    }
+
+    /// What this store has had to give up so far.
+    pub fn losses(&self) -> Losses {
+        Losses {
+            versions_discarded: self.scripted.versions_discarded.load(Ordering::Relaxed),
+            states_reset: self.scripted.states_reset.load(Ordering::Relaxed),
+        }
+    }
+
+    /// The breaker, unless there is none.
+    pub fn breaker(&self) -> Option<Arc<Breaker>> {
+        self.front.breaker()
+    }
+
+    /// What was refused without asking, unless every request is asked.
+    pub fn denials(&self) -> Option<DenialStatistics> {
+        self.front.denials()
+    }
+}
+
+impl Store for RedisStore {
+    fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
+        self.front.store().acquire(request)
+    }
+
+    fn acquire_up_to<'a>(&'a self, request: Request<'a>) -> Answer<'a, Grant> {
+        self.front.store().acquire_up_to(request)
+    }
+
+    fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
+        self.front.store().peek(request)
+    }
+
+    fn refund<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
+        self.front.store().refund(request)
+    }
+
+    fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, u64> {
+        self.front.store().reset(request)
+    }
+
+    fn acquire_many<'a>(
+        &'a self,
+        requests: &'a [Request<'a>],
+        into: &'a mut Vec<Decision>,
+    ) -> Answer<'a, ()> {
+        self.front.store().acquire_many(requests, into)
+    }
+}
+
+impl fmt::Debug for RedisStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisStore").field("front", &self.front).finish_non_exhaustive()
+    }
+}
