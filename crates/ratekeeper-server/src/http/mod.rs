@@ -77,7 +77,8 @@ async fn serve(http: Arc<Http>, socket: TcpStream, connection: Arc<Connection>) 
     });
     let mut builder = http1::Builder::new();
     // Slow heads are the server's concern, as slow anything is.
-    builder.half_close(true).header_read_timeout(None).max_buf_size(MAX_BODY).pipeline_flush(true);
+    // Replies are not gathered (`pipeline_flush`): hyper then reads on for a client that does not read.
+    builder.half_close(true).header_read_timeout(None).max_buf_size(MAX_BODY);
     let mut serving = pin!(builder.serve_connection(wire, service));
     let stop = connection.stop();
     let mut bell = pin!(stop.bell());

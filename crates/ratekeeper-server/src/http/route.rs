@@ -9,7 +9,7 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use ratekeeper::keeper::HeldTo;
 use ratekeeper::port::Request as Question;
-use ratekeeper::{Cost, Key, Quota, Rules, Ruling};
+use ratekeeper::{Cost, Key, Quota, Rules, Ruling, StoreError};
 use serde_json::json;
 
 use super::ask::{self, Ask, Throttle};
@@ -46,7 +46,8 @@ async fn dispatch(http: &Http, request: Request<Incoming>) -> Result<Reply, Prob
         "/v1/reset" if is_post => reset(http, &body(request).await?).await,
         "/throttle" | "/v1/acquire" | "/v1/peek" | "/v1/refund" | "/v1/reset" => Err(Problem::method("POST")),
         "/v1/plans" if is_get => Ok(list(http)),
-        "/health" | "/ready" if is_get => health(http).await,
+        "/health" if is_get => health(http).await,
+        "/ready" if is_get => ready(http).await,
         "/metrics" if is_get => Ok(text(metrics::render(&http.engine))),
         "/openapi.json" if is_get => {
             Ok(reply(StatusCode::OK, Bytes::from_static(include_bytes!("openapi.json"))))
@@ -122,8 +123,8 @@ async fn throttle(http: &Http, body: &[u8]) -> Result<Reply, Problem> {
     let quota = Quota::throttle(burst, count, period)
         .map_err(|error| Problem::field(error.field(), error.to_string()))?;
     let question = Question { key, rules: Rules::Quota(&quota), cost: Cost::new(cost) };
-    let decision = http.engine.store().acquire(question).await.map_err(|error| Problem::store(&error))?;
-    http.meter.decided(decision.allowed.into(), (!decision.allowed).into(), began.elapsed());
+    let decision = http.engine.acquire(question).await.map_err(|error| Problem::store(&error))?;
+    http.meter.took(key, &decision, began.elapsed());
     Ok(reply::throttled(&decision))
 }
 
@@ -153,7 +154,10 @@ async fn plans(http: &Http, verb: Verb, body: &[u8]) -> Result<Reply, Problem> {
         Verb::Peek => keeper.peek(key, held_to, cost).await?,
         Verb::Refund => keeper.refund(key, held_to, cost).await?,
     };
-    http.meter.decided(ruling.allowed.into(), (!ruling.allowed).into(), began.elapsed());
+    match verb {
+        Verb::Acquire => http.meter.took(key, &ruling, began.elapsed()),
+        Verb::Peek | Verb::Refund => http.meter.looked(&ruling, began.elapsed()),
+    }
     // Whoever only looks is refused nothing.
     Ok(reply::ruled(&ruling, verb == Verb::Acquire))
 }
@@ -193,15 +197,30 @@ fn list(http: &Http) -> Reply {
     reply(StatusCode::OK, json!({ "plans": plans }).to_string())
 }
 
-/// Asks the engine: a process that merely runs is not healthy.
+/// Whether the engine answers: a process that merely runs is not healthy. A store elsewhere that fails is told of, but
+/// is no reason to start this process again.
 async fn health(http: &Http) -> Result<Reply, Problem> {
+    let store = match probe(http).await? {
+        Ok(()) => "ok",
+        Err(error) if http.engine.memory().is_none() => error.kind().as_str(),
+        Err(error) => return Err(Problem::store(&error)),
+    };
+    Ok(reply(StatusCode::OK, json!({ "status": "ok", "store": store }).to_string()))
+}
+
+/// Whether requests can be decided: the store is reachable.
+async fn ready(http: &Http) -> Result<Reply, Problem> {
+    probe(http).await?.map_err(|error| Problem::store(&error))?;
+    Ok(reply(StatusCode::OK, json!({ "status": "ready" }).to_string()))
+}
+
+/// A real decision, which takes nothing.
+async fn probe(http: &Http) -> Result<Result<(), StoreError>, Problem> {
     let trouble = |detail: String| Problem::field("key", detail);
     let key = Key::new(HEALTH_KEY).map_err(|error| trouble(error.to_string()))?;
     let quota = Quota::throttle(1, 1, 1).map_err(|error| trouble(error.to_string()))?;
     let question = Question { key, rules: Rules::Quota(&quota), cost: Cost::ONE };
-    let decision = http.engine.store().peek(question).await.map_err(|error| Problem::store(&error))?;
-    let body = json!({ "status": "ok", "decided": decision.allowed });
-    Ok(reply(StatusCode::OK, body.to_string()))
+    Ok(http.engine.store().peek(question).await.map(|_| ()))
 }
 
 fn text(body: String) -> Reply {

@@ -8,8 +8,10 @@
 mod abuse;
 mod clients;
 mod config;
+mod crowd;
 mod http;
 mod msgpack;
+mod observe;
 mod process;
 mod resp;
 mod support;

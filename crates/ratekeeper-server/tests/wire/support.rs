@@ -99,6 +99,13 @@ impl Server {
         }
     }
 
+    /// Everything that is said on standard error until the server ends.
+    pub(crate) fn log_to_the_end(mut self) -> Vec<String> {
+        let said = self.log.iter().collect();
+        wait(&mut self.child);
+        said
+    }
+
     /// Sends a signal, by the tool that every system has.
     pub(crate) fn signal(&self, name: &str) {
         let status = Command::new("kill").args([&format!("-{name}"), &self.pid().to_string()]).status();
@@ -110,11 +117,11 @@ impl Server {
         wait(&mut self.child)
     }
 
-    /// Resident memory, in bytes.
+    /// Resident memory that is no file's, in bytes: code that runs for the first time is no growth.
     #[cfg(target_os = "linux")]
     pub(crate) fn memory(&self) -> usize {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
-        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+        let line = status.lines().find(|line| line.starts_with("RssAnon:")).unwrap();
         line.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() * 1024
     }
 }
