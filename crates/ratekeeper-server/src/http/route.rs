@@ -171,6 +171,10 @@ fn names(ask: &Ask) -> Result<Vec<&str>, Problem> {
     match (&ask.plan, &ask.plans) {
         (Some(_), Some(_)) => Err(Problem::field("plans", "plans: together with `plan`; say one of them")),
         (Some(plan), None) => Ok(vec![plan]),
+        // To name none is not to name all: that is said by leaving it out.
+        (None, Some(plans)) if plans.is_empty() => {
+            Err(Problem::field("plans", "plans: empty; name at least one, or leave it out"))
+        }
         (None, plans) => Ok(plans.iter().flatten().map(String::as_str).collect()),
     }
 }

@@ -179,6 +179,7 @@ fn mistakes_about_plans() {
         (json!({ "key": "k", "plan": "lead" }), (404, "unknown_plan", Value::Null)),
         (json!({ "key": "k" }), (422, "invalid_field", json!("plan"))),
         (json!({ "key": "k", "plan": "gold", "plans": [] }), (422, "invalid_field", json!("plans"))),
+        (json!({ "key": "k", "plans": [] }), (422, "invalid_field", json!("plans"))),
         (json!({ "key": "k", "plans": ["gold", "gold"] }), (422, "invalid_field", json!("plans"))),
         (json!({ "key": "k", "plan": "gold", "quota": "1/s" }), (422, "invalid_field", json!("quota"))),
         (json!({ "key": "k", "quota": "1/fortnight" }), (422, "invalid_field", json!("quota"))),

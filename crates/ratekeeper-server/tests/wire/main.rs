@@ -12,6 +12,7 @@ mod crowd;
 mod http;
 mod msgpack;
 mod observe;
+mod openapi;
 mod process;
 mod resp;
 mod support;

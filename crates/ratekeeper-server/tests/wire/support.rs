@@ -277,6 +277,13 @@ pub(crate) fn command(words: &[&[u8]]) -> Vec<u8> {
     out
 }
 
+/// A Python that has this module, if `cargo xtask test` could set one up.
+pub(crate) fn python(module: &str) -> Option<String> {
+    let python = std::env::var("RATEKEEPER_PYTHON").ok()?;
+    let has = Command::new(&python).args(["-c", &format!("import {module}")]).stderr(Stdio::null()).status();
+    has.is_ok_and(|status| status.success()).then_some(python)
+}
+
 /// Runs a tool to its end and returns what it said.
 pub(crate) fn run(program: &str, args: &[&str]) -> String {
     let output = Command::new(program).args(args).stdin(Stdio::null()).output();
