@@ -5,10 +5,13 @@ use std::time::Instant;
 
 use ratekeeper::keeper::KeeperError;
 use ratekeeper::port::{FailureMode, Observer, Request, Store};
-use ratekeeper::{Decision, Keeper, Key, MemoryStore, Quota, Registry, StoreError};
+use ratekeeper::{Cost, Decision, Keeper, Key, MemoryStore, Quota, Registry, Rules, StoreError};
 
 use crate::meter::Metrics;
 use crate::tally::Tally;
+
+/// What health is asked about; nobody takes from it.
+const PROBE_KEY: &[u8] = b"ratekeeper:health";
 
 /// The one engine behind all transports and all event loops.
 #[derive(Debug)]
@@ -141,6 +144,13 @@ impl Engine {
             }
         }
         Ok(forgotten)
+    }
+
+    /// Has the store decide something that is never charged: an engine that answers is healthy.
+    pub async fn probe(&self) -> Result<bool, StoreError> {
+        let (Ok(key), Ok(quota)) = (Key::new(PROBE_KEY), Quota::throttle(1, 1, 1)) else { return Ok(false) };
+        let request = Request { key, rules: Rules::Quota(&quota), cost: Cost::ONE };
+        self.store().peek(request).await.map(|decision| decision.allowed)
     }
 
     /// Seconds since the start.

@@ -20,6 +20,8 @@ pub struct Settings {
     pub resp: Option<Endpoint>,
     /// Where HTTP is spoken, if anywhere.
     pub http: Option<Endpoint>,
+    /// Where gRPC is spoken, if anywhere.
+    pub grpc: Option<Endpoint>,
     /// Where MessagePack is spoken, if anywhere.
     pub msgpack: Option<Endpoint>,
     /// Event loops.
@@ -30,6 +32,8 @@ pub struct Settings {
     pub limits: Limits,
     /// What clients must know, if anything.
     pub secret: Option<Secret>,
+    /// What to encrypt all transports with, if they are to be.
+    pub tls: Option<TlsFiles>,
     /// Where state is written on stop, and read from on start.
     pub snapshot: Option<PathBuf>,
     /// What to answer when the store fails a request that is held to no plan.
@@ -48,11 +52,13 @@ impl Default for Settings {
         Settings {
             resp: None,
             http: None,
+            grpc: None,
             msgpack: None,
             loops: 1,
             max_keys: MemoryStoreBuilder::DEFAULT_MAX_KEYS,
             limits: Limits::default(),
             secret: None,
+            tls: None,
             snapshot: None,
             on_store_error: FailureMode::Error,
             top_denied: 0,
@@ -60,6 +66,15 @@ impl Default for Settings {
             log_format: Format::default(),
         }
     }
+}
+
+/// A certificate and its private key, in PEM form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The certificate, and those that vouch for it.
+    pub cert: PathBuf,
+    /// The key of the first certificate.
+    pub key: PathBuf,
 }
 
 /// Where a transport listens, and for how many.

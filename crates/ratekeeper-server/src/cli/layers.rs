@@ -12,12 +12,13 @@ use crate::config::{Config, File, OnStoreError, TransportSection};
 use crate::engine::Limits;
 use crate::meter::Metrics;
 use crate::secret::Secret;
-use crate::settings::{Bind, Endpoint, Settings};
+use crate::settings::{Bind, Endpoint, Settings, TlsFiles};
 
 /// Loopback, unless somebody decides otherwise.
 const DEFAULT_HOST: &str = "127.0.0.1";
 const RESP_PORT: u16 = 6380;
 const HTTP_PORT: u16 = 8080;
+const GRPC_PORT: u16 = 8070;
 const MSGPACK_PORT: u16 = 9090;
 
 /// What flags (the environment is in them already) and file amount to.
@@ -28,8 +29,9 @@ pub(super) fn settings(flags: &Flags, config: Option<&Config>) -> Result<Setting
     let cores = || available_parallelism().unwrap_or(NonZeroUsize::MIN);
     let resp = endpoint(flags, flags.resp, config, "resp", &file.transports.resp, RESP_PORT)?;
     let http = endpoint(flags, flags.http, config, "http", &file.transports.http, HTTP_PORT)?;
+    let grpc = endpoint(flags, flags.grpc, config, "grpc", &file.transports.grpc, GRPC_PORT)?;
     let msgpack = endpoint(flags, flags.msgpack, config, "msgpack", &file.transports.msgpack, MSGPACK_PORT)?;
-    if resp.is_none() && http.is_none() && msgpack.is_none() {
+    if [&resp, &http, &grpc, &msgpack].into_iter().all(Option::is_none) {
         bail!("every transport is off; leave one on, for instance --resp 127.0.0.1:{RESP_PORT}");
     }
     let limits = limits(config, file)?;
@@ -46,6 +48,7 @@ pub(super) fn settings(flags: &Flags, config: Option<&Config>) -> Result<Setting
     Ok(Settings {
         resp,
         http,
+        grpc,
         msgpack,
         loops: flags.loops.or(file.server.loops).unwrap_or_else(cores).get(),
         max_keys: flags
@@ -54,6 +57,7 @@ pub(super) fn settings(flags: &Flags, config: Option<&Config>) -> Result<Setting
             .map_or(MemoryStoreBuilder::DEFAULT_MAX_KEYS, NonZeroUsize::get),
         limits,
         secret,
+        tls: tls(flags, file)?,
         snapshot: flags.snapshot.clone().or_else(|| file.store.snapshot.clone()),
         on_store_error: on_store_error.into(),
         top_denied,
@@ -76,6 +80,18 @@ fn limits(config: Option<&Config>, file: &File) -> Result<Limits> {
         return Err(config.map_or_else(|| anyhow::anyhow!("{message}"), |c| c.mistake(&message).into()));
     }
     Ok(limits)
+}
+
+/// Both files, or none: one alone is a mistake.
+fn tls(flags: &Flags, file: &File) -> Result<Option<TlsFiles>> {
+    let cert = flags.tls_cert.as_ref().or(file.server.tls_cert.as_ref());
+    let key = flags.tls_key.as_ref().or(file.server.tls_key.as_ref());
+    match (cert, key) {
+        (Some(cert), Some(key)) => Ok(Some(TlsFiles { cert: cert.clone(), key: key.clone() })),
+        (None, None) => Ok(None),
+        (Some(_), None) => bail!("--tls-cert without --tls-key; give both, or none"),
+        (None, Some(_)) => bail!("--tls-key without --tls-cert; give both, or none"),
+    }
 }
 
 fn check_store(flags: &Flags, config: Option<&Config>, file: &File) -> Result<()> {
@@ -178,8 +194,11 @@ mod tests {
         ] {
             assert_eq!(error(&none, &format!("[limits]\n{line}\n")), expected);
         }
+        let flags = Flags { tls_cert: Some("a.pem".into()), ..Flags::default() };
+        assert!(error(&flags, "").starts_with("--tls-cert without --tls-key"));
+        assert!(error(&none, "[server]\ntls_key = \"a.pem\"\n").starts_with("--tls-key without --tls-cert"));
         let off = Some(Bind::Off);
-        let flags = Flags { resp: off, http: off, msgpack: off, ..Flags::default() };
+        let flags = Flags { resp: off, http: off, grpc: off, msgpack: off, ..Flags::default() };
         assert!(error(&flags, "").starts_with("every transport is off"));
     }
 

@@ -41,6 +41,10 @@ pub struct ServerSection {
     pub auth_token: Option<String>,
     /// How many of the keys that are denied most the metrics tell.
     pub top_denied: Option<usize>,
+    /// A certificate in PEM form.
+    pub tls_cert: Option<PathBuf>,
+    /// Its private key.
+    pub tls_key: Option<PathBuf>,
 }
 
 /// The transports by name.
@@ -51,6 +55,8 @@ pub struct Transports {
     pub resp: TransportSection,
     /// HTTP and JSON.
     pub http: TransportSection,
+    /// gRPC.
+    pub grpc: TransportSection,
     /// MessagePack over TCP.
     pub msgpack: TransportSection,
 }

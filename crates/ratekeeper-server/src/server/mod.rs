@@ -5,7 +5,7 @@
 //! event_loop   one for each core                 transport   the seam: what a protocol must do
 //! connection   what is known of each client      stop        the signal that it is over
 //! signals      what the process is told          notify      what the service manager is told
-//! descriptors  as many as the process may have
+//! descriptors  as many as the process may have   socket, tls encrypted or not
 //! ```
 //!
 //! There is no channel and no other task between a socket and its decision: a connection lives on the loop that
@@ -18,6 +18,9 @@ mod listener;
 mod notify;
 mod signals;
 mod stop;
+mod socket;
+#[cfg_attr(not(feature = "tls"), path = "no_tls.rs")]
+mod tls;
 mod transport;
 
 use std::io::{self, Write};
@@ -31,9 +34,11 @@ use tokio::runtime::{Builder, Runtime};
 
 pub(crate) use connection::Connection;
 pub use connection::Places;
+pub(crate) use socket::Socket;
 pub(crate) use transport::{Serving, Transport};
 
 use crate::engine::Engine;
+use crate::grpc::{self, Grpc};
 use crate::http::{self, Http};
 use crate::msgpack::{self, MsgPack};
 use crate::reload::Reload;
@@ -42,6 +47,7 @@ use crate::settings::{Endpoint, Settings};
 use event_loop::{Bounds, Post};
 use signals::Signals;
 use stop::Stop;
+use tls::Tls;
 
 /// How long after a stop a silent client is still listened to: what it sent before may be on its way.
 pub(crate) const IN_FLIGHT: Duration = Duration::from_millis(100);
@@ -58,7 +64,7 @@ pub fn serve(settings: &Settings, engine: &Arc<Engine>, reload: Option<Reload>) 
     };
     descriptors::raise();
     let server = Server::start(settings, engine)?;
-    announce(server.addresses(), settings.secret.is_some());
+    announce(server.addresses(), settings.secret.is_some() || settings.tls.is_some());
     notify::tell("READY=1");
     runtime.block_on(signals.wait(reload));
     tracing::info!("stopping");
@@ -81,12 +87,13 @@ impl Server {
         let mut loops: Vec<Vec<Post>> = (0..settings.loops).map(|_| Vec::new()).collect();
         let mut bound = Vec::new();
         let secret = &settings.secret;
+        let tls = settings.tls.as_ref().map(Tls::read).transpose()?;
         let mut listen =
             |name, endpoint: Option<&Endpoint>, make: &dyn Fn(&Arc<Places>) -> Arc<dyn Transport>| {
                 let Some(endpoint) = endpoint else { return Ok(()) };
                 let places = Places::new(endpoint.max_connections);
                 engine.metrics().watch(name, &places);
-                bound.push((name, post(endpoint, name, &places, &mut loops, || make(&places))?));
+                bound.push((name, post(endpoint, name, &places, tls.as_ref(), &mut loops, || make(&places))?));
                 anyhow::Ok(())
             };
         listen(http::NAME, settings.http.as_ref(), &|_| {
@@ -94,6 +101,9 @@ impl Server {
         })?;
         listen(resp::NAME, settings.resp.as_ref(), &|places| {
             Arc::new(Resp::new(Arc::clone(engine), Arc::clone(places), secret.clone()))
+        })?;
+        listen(grpc::NAME, settings.grpc.as_ref(), &|_| {
+            Arc::new(Grpc::new(Arc::clone(engine), secret.clone()))
         })?;
         listen(msgpack::NAME, settings.msgpack.as_ref(), &|_| {
             Arc::new(MsgPack::new(Arc::clone(engine), secret.clone()))
@@ -127,6 +137,7 @@ fn post(
     endpoint: &Endpoint,
     name: &'static str,
     places: &Arc<Places>,
+    tls: Option<&Tls>,
     loops: &mut [Vec<Post>],
     make: impl Fn() -> Arc<dyn Transport>,
 ) -> Result<SocketAddr> {
@@ -136,7 +147,9 @@ fn post(
     let bound = listeners.first().map_or(Ok(address), |first| first.local_addr())?;
     for (posts, listener) in loops.iter_mut().zip(listeners) {
         let bounds = Bounds { idle: endpoint.idle_timeout, request: endpoint.request_timeout };
-        posts.push(Post { listener, transport: make(), places: Arc::clone(places), bounds });
+        let transport = make();
+        let tls = tls.map(|tls| tls.acceptor(transport.protocols()));
+        posts.push(Post { listener, transport, places: Arc::clone(places), tls, bounds });
     }
     Ok(bound)
 }
@@ -157,10 +170,10 @@ fn start(loops: Vec<Vec<Post>>, stop: &Arc<Stop>) -> Result<Vec<thread::JoinHand
 }
 
 /// The lines that whoever started the server waits for.
-fn announce(bound: &[(&'static str, SocketAddr)], has_secret: bool) {
+fn announce(bound: &[(&'static str, SocketAddr)], is_guarded: bool) {
     let mut out = io::stdout().lock();
     for (name, address) in bound {
-        if !has_secret && !address.ip().is_loopback() {
+        if !is_guarded && !address.ip().is_loopback() {
             tracing::warn!(transport = name, %address, "open to the network without --auth-token or TLS");
         }
         // Whoever closed our standard output does not want to know.
