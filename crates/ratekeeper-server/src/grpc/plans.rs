@@ -37,7 +37,10 @@ pub(super) async fn answer(grpc: &Grpc, what: What, ask: AcquireRequest) -> Resu
         What::Peek => keeper.peek(key, held_to, cost).await?,
         What::Refund => keeper.refund(key, held_to, cost).await?,
     };
-    grpc.meter.decided(ruling.allowed.into(), (!ruling.allowed).into(), began.elapsed());
+    match what {
+        What::Acquire => grpc.meter.took(key, &ruling, began.elapsed()),
+        What::Peek | What::Refund => grpc.meter.looked(&ruling, began.elapsed()),
+    }
     Ok(decision(&ruling))
 }
 

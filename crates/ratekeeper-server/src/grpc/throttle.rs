@@ -18,8 +18,8 @@ pub(super) async fn answer(grpc: &Grpc, ask: ThrottleRequest) -> Result<Throttle
     let cost = u64::try_from(quantity)
         .map_err(|_| Status::invalid(format!("quantity: {quantity}; must be at least 0")))?;
     let request = Request { key, rules: Rules::Quota(&quota), cost: Cost::new(cost) };
-    let decision = grpc.engine.store().acquire(request).await?;
-    grpc.meter.decided(decision.allowed.into(), (!decision.allowed).into(), began.elapsed());
+    let decision = grpc.engine.acquire(request).await?;
+    grpc.meter.took(key, &decision, began.elapsed());
     Ok(response(&decision))
 }
 
