@@ -16,6 +16,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use crate::store::BreakerChange;
 use crate::{Cost, Decision, Key, Nanos, Plan, Rules, StoreError, Timestamp};
 
 /// One question to a store: may `key` take `cost` under all of these rules?
@@ -200,6 +201,10 @@ pub trait Observer: Send + Sync + Debug {
 
     /// A request named a plan that does not exist, and went on without it.
     fn plan_missing(&self, _name: &str) {}
+
+    /// The breaker before a store has changed its state. Told once for every change, by the breaker that was given
+    /// this observer.
+    fn breaker_changed(&self, _change: BreakerChange) {}
 }
 
 /// What to answer when the store fails.

@@ -27,7 +27,7 @@ mod acquire_all;
 #[cfg(feature = "adaptive")]
 pub mod adaptive;
 mod all;
-mod clock;
+pub(crate) mod clock;
 mod concurrency;
 mod core;
 mod desk;
@@ -44,7 +44,7 @@ mod queue;
 mod repository;
 mod reservation;
 mod statistics;
-mod sync;
+pub(crate) mod sync;
 mod table;
 mod tank;
 mod ticks;

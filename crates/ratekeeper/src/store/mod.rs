@@ -1,8 +1,17 @@
-//! Where state lives: in memory, or in any key-value store with an atomic compare-and-set.
+//! Where state lives: in memory, or in any key-value store with an atomic compare-and-set. And what stands before a
+//! store that is far away: a breaker with a timeout, and a memory of refusals.
 
 mod backoff;
+mod breaker;
 mod cas;
+mod denials;
+#[cfg(all(feature = "tokio", not(loom)))]
+mod guarded;
 mod memory;
 
+pub use breaker::{Breaker, BreakerChange, BreakerPermit, BreakerSettings, BreakerState};
 pub use cas::CasStore;
+pub use denials::{DenialCache, DenialStatistics};
+#[cfg(all(feature = "tokio", not(loom)))]
+pub use guarded::Guarded;
 pub use memory::{Hashing, MemoryStore, MemoryStoreBuilder, OnFull, SnapshotError, Statistics};

@@ -26,6 +26,7 @@ mod tag;
 pub use builder::{MemoryStoreBuilder, OnFull};
 pub use snapshot::SnapshotError;
 pub use tag::Hashing;
+pub(super) use tag::{KeyHash, KeyHasher};
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,7 +39,7 @@ use builder::Time;
 use search::Search;
 use shard::{Shard, Wanted};
 use sync::{SpinLock, prefetch};
-use tag::{KeyHash, KeyHasher, Tag};
+use tag::Tag;
 
 /// Requests of a batch that are prefetched together: enough to hide memory's latency, few enough that the first
 /// line is still there when its turn comes.

@@ -22,7 +22,7 @@ pub enum Hashing {
 
 /// A seeded hash function from keys to 128 bits.
 #[derive(Clone)]
-pub(super) struct KeyHasher {
+pub(in crate::store) struct KeyHasher {
     hashing: Hashing,
     seed: [u64; 2],
     fold: [FixedState; 2],
@@ -30,7 +30,7 @@ pub(super) struct KeyHasher {
 
 impl KeyHasher {
     /// Seeded by the operating system.
-    pub(super) fn random(hashing: Hashing) -> Self {
+    pub(in crate::store) fn random(hashing: Hashing) -> Self {
         let random = || RandomState::new().hash_one(0u8);
         Self::with_seed(hashing, [random(), random()])
     }
@@ -48,7 +48,7 @@ impl KeyHasher {
     }
 
     #[inline(always)]
-    pub(super) fn hash(&self, key: Key<'_>) -> KeyHash {
+    pub(in crate::store) fn hash(&self, key: Key<'_>) -> KeyHash {
         match self.hashing {
             Hashing::Fold => {
                 let words = Words::of(key.as_bytes());
@@ -107,9 +107,9 @@ impl Words {
 }
 
 /// A key's 128 bits. `place` decides the shard, so that all rules of one key lie in one.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct KeyHash {
-    pub(super) place: u64,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::store) struct KeyHash {
+    pub(in crate::store) place: u64,
     rest: u64,
 }
 

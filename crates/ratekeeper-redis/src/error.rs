@@ -1,0 +1,222 @@
+//! What a server may answer instead of a decision, and what to do about it.
+
+use std::fmt;
+use std::time::Duration;
+
+use ratekeeper::{StoreError, StoreErrorKind};
+use redis::ErrorKind;
+
+/// The server could not be asked, or did not do what was asked. The message says what to do.
+#[derive(Clone, Debug)]
+pub struct RedisError {
+    kind: RedisErrorKind,
+    message: String,
+    source: Option<redis::RedisError>,
+}
+
+/// What sort of failure it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum RedisErrorKind {
+    /// The address is none, or nobody there is who it says.
+    Address,
+    /// It cannot be reached.
+    Unreachable,
+    /// It did not answer in time.
+    Timeout,
+    /// It wants a password, or another one, or does not allow what is needed.
+    Auth,
+    /// Something answered, and it is no Redis.
+    NotRedis,
+    /// The key holds something else than state.
+    WrongType,
+    /// It is a replica.
+    ReadOnly,
+    /// It is a replica that has lost its master.
+    MasterDown,
+    /// It is still reading its data.
+    Loading,
+    /// It has no memory left, and may evict nothing.
+    OutOfMemory,
+    /// It cannot save, and takes no writes until it can.
+    CannotSave,
+    /// The keys of one request lie in different slots of a cluster.
+    CrossSlot,
+    /// A cluster that cannot serve the slot now, or a node of a cluster where one server was expected.
+    Cluster,
+    /// It is busy with somebody's script.
+    Busy,
+    /// The answer is none that the script gives.
+    Protocol,
+    /// Anything else.
+    Other,
+}
+
+/// Where a cluster's node says that a slot is. An empty host is the host that was asked.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Redirect<'a> {
+    /// For good.
+    Moved { host: &'a str, port: u16 },
+    /// For this once.
+    Ask { host: &'a str, port: u16 },
+}
+
+impl RedisError {
+    pub(crate) fn new(kind: RedisErrorKind, message: impl Into<String>) -> Self {
+        RedisError { kind, message: message.into(), source: None }
+    }
+
+    pub(crate) fn timeout(after: Duration) -> Self {
+        let message =
+            format!("no answer within {after:?}; whether it charged is not known, so it is not asked again");
+        RedisError::new(RedisErrorKind::Timeout, message)
+    }
+
+    pub(crate) fn not_redis() -> Self {
+        let message = "what answers there is no Redis; check host and port";
+        RedisError::new(RedisErrorKind::NotRedis, message)
+    }
+
+    pub(crate) fn protocol(what: &str) -> Self {
+        RedisError::new(RedisErrorKind::Protocol, what)
+    }
+
+    /// The same, with where it happened.
+    pub(crate) fn at(mut self, place: &str) -> Self {
+        self.message = format!("{place}: {}", self.message);
+        self
+    }
+
+    /// True if the server does not know the script by its name.
+    pub(crate) fn is_no_script(&self) -> bool {
+        self.code() == Some("NOSCRIPT")
+    }
+
+    /// True if the connection is of no more use.
+    pub(crate) fn is_of_the_connection(&self) -> bool {
+        matches!(self.kind, RedisErrorKind::Unreachable | RedisErrorKind::NotRedis)
+    }
+
+    /// Where to go instead, if that is what the server says.
+    pub(crate) fn redirect(&self) -> Option<Redirect<'_>> {
+        let (address, _) = self.source.as_ref()?.redirect_node()?;
+        let (host, port) = address.rsplit_once(':')?;
+        let port = port.parse().ok()?;
+        match self.code()? {
+            "MOVED" => Some(Redirect::Moved { host, port }),
+            "ASK" => Some(Redirect::Ask { host, port }),
+            _ => None,
+        }
+    }
+
+    fn code(&self) -> Option<&str> {
+        self.source.as_ref().and_then(redis::RedisError::code)
+    }
+
+    /// The kind of failure.
+    pub fn kind(&self) -> RedisErrorKind {
+        self.kind
+    }
+}
+
+/// What a server's error means, by the word it begins with, and what to do.
+fn by_code(code: &str, text: &str) -> Option<(RedisErrorKind, &'static str)> {
+    Some(match code {
+        "NOAUTH" => (RedisErrorKind::Auth, "it wants a password: put user and password into the URL"),
+        "WRONGPASS" => (RedisErrorKind::Auth, "the password is wrong: check user and password in the URL"),
+        "NOPERM" => (
+            RedisErrorKind::Auth,
+            "the user may not do this: allow +eval +evalsha +time and the state commands on the prefix",
+        ),
+        "WRONGTYPE" => (
+            RedisErrorKind::WrongType,
+            "something else is kept at this key: delete it, or set another prefix",
+        ),
+        "READONLY" => (
+            RedisErrorKind::ReadOnly,
+            "it is a replica: name the primary, or use redis-sentinel:// to follow it",
+        ),
+        "MASTERDOWN" => (RedisErrorKind::MasterDown, "it is a replica without its primary: name the primary"),
+        "LOADING" => (RedisErrorKind::Loading, "it is reading its data and will serve when that is done"),
+        "OOM" => (
+            RedisErrorKind::OutOfMemory,
+            "its memory is full: raise maxmemory, or let it evict volatile keys",
+        ),
+        "MISCONF" => (RedisErrorKind::CannotSave, "it cannot save to disk and takes no writes: see its log"),
+        "CROSSSLOT" => (
+            RedisErrorKind::CrossSlot,
+            "the keys of one request must share a slot: the prefix must not contain braces of its own",
+        ),
+        "MOVED" | "ASK" => (
+            RedisErrorKind::Cluster,
+            "it is a node of a cluster, or the slot is moving: use redis-cluster://",
+        ),
+        "CLUSTERDOWN" => (RedisErrorKind::Cluster, "the cluster does not serve this slot: see CLUSTER INFO"),
+        "TRYAGAIN" => (RedisErrorKind::Cluster, "the slot is moving, key by key: it will be served soon"),
+        "BUSY" => (RedisErrorKind::Busy, "it is busy with a script: see SCRIPT KILL"),
+        "ERR" if text.contains("cluster support disabled") => {
+            (RedisErrorKind::Address, "it is no node of a cluster: use redis://")
+        }
+        "ERR" if text.contains("without any password configured") || text.contains("no password is set") => {
+            (RedisErrorKind::Auth, "it has no password: leave it out of the URL")
+        }
+        "ERR" if text.contains("invalid DB index") || text.contains("DB index is out of range") => {
+            (RedisErrorKind::Address, "it has fewer databases: name a smaller one")
+        }
+        _ => return None,
+    })
+}
+
+impl From<redis::RedisError> for RedisError {
+    fn from(source: redis::RedisError) -> Self {
+        let text = source.to_string();
+        let told = source.code().and_then(|code| by_code(code, &text));
+        let (kind, remedy) = told.unwrap_or_else(|| match source.kind() {
+            ErrorKind::AuthenticationFailed => (RedisErrorKind::Auth, "check user and password in the URL"),
+            ErrorKind::InvalidClientConfig => (RedisErrorKind::Address, "check the URL"),
+            ErrorKind::Parse => {
+                (RedisErrorKind::NotRedis, "what answers there is no Redis; check host and port")
+            }
+            ErrorKind::Io => (RedisErrorKind::Unreachable, "is it running, and is the URL right?"),
+            _ if source.is_io_error() => {
+                (RedisErrorKind::Unreachable, "is it running, and is the URL right?")
+            }
+            _ => (RedisErrorKind::Other, "see the server's log"),
+        });
+        RedisError { kind, message: format!("{text}; {remedy}"), source: Some(source) }
+    }
+}
+
+impl From<RedisError> for StoreError {
+    fn from(error: RedisError) -> Self {
+        let kind = match error.kind {
+            RedisErrorKind::CrossSlot => StoreErrorKind::Unsupported,
+            RedisErrorKind::Unreachable | RedisErrorKind::NotRedis => StoreErrorKind::Unreachable,
+            RedisErrorKind::Timeout => StoreErrorKind::Timeout,
+            RedisErrorKind::WrongType => StoreErrorKind::Unreadable,
+            RedisErrorKind::Address
+            | RedisErrorKind::Auth
+            | RedisErrorKind::ReadOnly
+            | RedisErrorKind::MasterDown
+            | RedisErrorKind::Loading
+            | RedisErrorKind::OutOfMemory
+            | RedisErrorKind::CannotSave
+            | RedisErrorKind::Cluster
+            | RedisErrorKind::Busy => StoreErrorKind::Unavailable,
+            RedisErrorKind::Protocol | RedisErrorKind::Other => StoreErrorKind::Other,
+        };
+        StoreError::new(kind, error.to_string()).caused_by(error)
+    }
+}
+
+impl fmt::Display for RedisError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for RedisError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_ref().map(|source| source as &(dyn std::error::Error + 'static))
+    }
+}

@@ -1,0 +1,358 @@
+//! Where a server is: what a URL says, or which part of it is wrong.
+
+use std::fmt;
+
+use redis::io::tcp::TcpSettings;
+use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo};
+
+use crate::error::{RedisError, RedisErrorKind};
+
+const SCHEMES: &str = "redis://, rediss://, unix://, redis+unix://, redis-cluster://, rediss-cluster://, \
+                       redis-sentinel:// or rediss-sentinel://";
+const REDIS_PORT: u16 = 6379;
+const SENTINEL_PORT: u16 = 26379;
+
+/// Where a server, or a group of them, is.
+///
+/// | URL | what |
+/// |---|---|
+/// | `redis://user:password@host:6379/2` | one server, database 2 |
+/// | `rediss://…` | the same with TLS |
+/// | `unix:///run/redis.sock?db=2&user=…&password=…`, `redis+unix://…` | one server by its socket |
+/// | `redis-cluster://user:password@host1:7000,host2,host3` | a cluster, by some of its nodes |
+/// | `redis-sentinel://user:password@host1:26379,host2/mymaster/2` | the master of that name, wherever it is |
+///
+/// A sentinel that wants a password of its own gets `?sentinel_user=…&sentinel_password=…`. `%` starts an escape in
+/// users, passwords and paths.
+#[derive(Clone)]
+pub(crate) struct Address {
+    pub(super) place: Place,
+    /// The URL without its secrets.
+    shown: String,
+}
+
+#[derive(Clone)]
+pub(super) enum Place {
+    Server(ConnectionInfo),
+    Cluster { seeds: Vec<ConnectionInfo> },
+    Sentinel { sentinels: Vec<ConnectionInfo>, master: String, template: ConnectionInfo },
+}
+
+impl Address {
+    /// Reads a URL.
+    pub(crate) fn parse(url: &str) -> Result<Self, RedisError> {
+        let Some((scheme, rest)) = url.split_once("://") else {
+            return Err(wrong("URL", "without a scheme", format!("begin it with {SCHEMES}")));
+        };
+        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let (is_tls, place) = match scheme {
+            "unix" | "redis+unix" => {
+                let place = Place::Server(socket(rest, query)?);
+                return Ok(Address { place, shown: format!("{scheme}://{rest}") });
+            }
+            "redis" | "valkey" => (false, Kind::Server),
+            "rediss" | "valkeys" => (true, Kind::Server),
+            "redis-cluster" => (false, Kind::Cluster),
+            "rediss-cluster" => (true, Kind::Cluster),
+            "redis-sentinel" => (false, Kind::Sentinel),
+            "rediss-sentinel" => (true, Kind::Sentinel),
+            _ => return Err(wrong("scheme", scheme, format!("use {SCHEMES}"))),
+        };
+        if is_tls && !cfg!(feature = "tls") {
+            return Err(wrong("scheme", scheme, "build with the feature `tls`"));
+        }
+        // A password may hold a slash: the authority ends at the first one after the last `@`.
+        let (credentials, rest) = rest.rsplit_once('@').unwrap_or(("", rest));
+        let (hosts, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let settings = credentials_of(credentials)?;
+        let shown = format!("{scheme}://{rest}");
+        let port = if matches!(place, Kind::Sentinel) { SENTINEL_PORT } else { REDIS_PORT };
+        let hosts = hosts.split(',').map(|host| host_and_port(host, port, is_tls));
+        let hosts: Vec<ConnectionAddr> = hosts.collect::<Result<_, _>>()?;
+        let at = |address: &ConnectionAddr, settings: &RedisConnectionInfo| {
+            info(address.clone(), settings.clone())
+        };
+        let place = match place {
+            Kind::Server => {
+                no_query(query)?;
+                let [address] = hosts.as_slice() else {
+                    return Err(wrong("host", hosts_shown(&hosts), "name one host, or use redis-cluster://"));
+                };
+                Place::Server(at(address, &database(settings, path)?)?)
+            }
+            Kind::Cluster => {
+                no_query(query)?;
+                if !matches!(path, "" | "0") {
+                    return Err(wrong("database", path, "a cluster has database 0 alone"));
+                }
+                let seeds = hosts.iter().map(|address| at(address, &settings));
+                Place::Cluster { seeds: seeds.collect::<Result<_, _>>()? }
+            }
+            Kind::Sentinel => {
+                let (master, db) = path.split_once('/').unwrap_or((path, ""));
+                if master.is_empty() {
+                    let remedy =
+                        "name the master that the sentinels watch: redis-sentinel://host1,host2/mymaster";
+                    return Err(wrong("master", "none", remedy));
+                }
+                let own = sentinel_settings(query)?;
+                let sentinels = hosts.iter().map(|address| at(address, &own));
+                let sentinels = sentinels.collect::<Result<_, _>>()?;
+                let template = at(&hosts[0], &database(settings, db)?)?;
+                Place::Sentinel { sentinels, master: unescape(master, "master")?, template }
+            }
+        };
+        Ok(Address { place, shown })
+    }
+}
+
+enum Kind {
+    Server,
+    Cluster,
+    Sentinel,
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.shown)
+    }
+}
+
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Address({})", self.shown)
+    }
+}
+
+/// How to reach an address, with these credentials. Answers are small and waited for: no delay for larger packets.
+pub(super) fn info(
+    address: ConnectionAddr,
+    settings: RedisConnectionInfo,
+) -> Result<ConnectionInfo, RedisError> {
+    let info = address.into_connection_info().map_err(|error| wrong("address", "", error.to_string()))?;
+    Ok(info.set_redis_settings(settings).set_tcp_settings(TcpSettings::default().set_nodelay(true)))
+}
+
+/// The same settings at another host, as servers tell of each other.
+pub(super) fn moved(like: &ConnectionInfo, host: &str, port: u16) -> Result<ConnectionInfo, RedisError> {
+    let is_tls = matches!(like.addr(), ConnectionAddr::TcpTls { .. });
+    info(tcp(host, port, is_tls), like.redis_settings().clone())
+}
+
+fn tcp(host: &str, port: u16, is_tls: bool) -> ConnectionAddr {
+    match is_tls {
+        true => ConnectionAddr::TcpTls { host: host.into(), port, insecure: false, tls_params: None },
+        false => ConnectionAddr::Tcp(host.into(), port),
+    }
+}
+
+fn socket(path: &str, query: &str) -> Result<ConnectionInfo, RedisError> {
+    let path = unescape(path, "path")?;
+    if !path.starts_with('/') {
+        return Err(wrong("path", &path, "a socket has an absolute path: unix:///run/redis.sock"));
+    }
+    let mut settings = RedisConnectionInfo::default();
+    for (name, value) in pairs(query) {
+        let value = unescape(value, name)?;
+        settings = match name {
+            "db" => database(settings, &value)?,
+            "user" => settings.set_username(value),
+            "password" => settings.set_password(value),
+            _ => return Err(wrong("parameter", name, "a socket takes db, user and password")),
+        };
+    }
+    info(ConnectionAddr::Unix(path.into()), settings)
+}
+
+fn sentinel_settings(query: &str) -> Result<RedisConnectionInfo, RedisError> {
+    let mut settings = RedisConnectionInfo::default();
+    for (name, value) in pairs(query) {
+        let value = unescape(value, name)?;
+        settings = match name {
+            "sentinel_user" => settings.set_username(value),
+            "sentinel_password" => settings.set_password(value),
+            _ => return Err(wrong("parameter", name, "it takes sentinel_user and sentinel_password")),
+        };
+    }
+    Ok(settings)
+}
+
+fn no_query(query: &str) -> Result<(), RedisError> {
+    match query {
+        "" => Ok(()),
+        query => Err(wrong("parameter", query, "it takes none")),
+    }
+}
+
+fn pairs(query: &str) -> impl Iterator<Item = (&str, &str)> {
+    query.split('&').filter(|pair| !pair.is_empty()).map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+}
+
+/// `user:password`, `:password`, or nothing.
+fn credentials_of(text: &str) -> Result<RedisConnectionInfo, RedisError> {
+    let mut settings = RedisConnectionInfo::default();
+    let (user, password) = text.split_once(':').unwrap_or((text, ""));
+    if !user.is_empty() {
+        settings = settings.set_username(unescape(user, "user")?);
+    }
+    if !password.is_empty() {
+        settings = settings.set_password(unescape(password, "password")?);
+    }
+    Ok(settings)
+}
+
+fn database(settings: RedisConnectionInfo, text: &str) -> Result<RedisConnectionInfo, RedisError> {
+    if text.is_empty() {
+        return Ok(settings);
+    }
+    let number: u32 =
+        text.parse().map_err(|_| wrong("database", text, "a database is a number, 0 unless given"))?;
+    Ok(settings.set_db(number.into()))
+}
+
+/// `host`, `host:port`, `[::1]` or `[::1]:port`.
+fn host_and_port(text: &str, default: u16, is_tls: bool) -> Result<ConnectionAddr, RedisError> {
+    let (host, port) = match text.strip_prefix('[') {
+        Some(rest) => {
+            let bracket = rest.split_once(']');
+            let (host, rest) = bracket.ok_or_else(|| wrong("host", text, "close the bracket"))?;
+            (host, rest.strip_prefix(':').or((!rest.is_empty()).then_some(rest)))
+        }
+        None => match text.split_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (text, None),
+        },
+    };
+    if host.is_empty() {
+        return Err(wrong("host", "none", "name a host, as in redis://localhost:6379"));
+    }
+    let port = match port {
+        None => default,
+        Some(port) => match port.parse() {
+            Ok(port) if port > 0 => port,
+            _ => return Err(wrong("port", port, "a port is a number from 1 to 65535")),
+        },
+    };
+    Ok(tcp(host, port, is_tls))
+}
+
+fn hosts_shown(hosts: &[ConnectionAddr]) -> String {
+    hosts.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// What was escaped by `%` and two hexadecimal digits. The value may be a secret, so the error does not show it.
+fn unescape(text: &str, part: &str) -> Result<String, RedisError> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let (byte, after) = match (first, after) {
+            (b'%', [high, low, after @ ..]) => {
+                let digit =
+                    |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+                let byte = digit(*high).zip(digit(*low)).map(|(high, low)| high * 16 + low);
+                (byte.ok_or_else(|| bad_escape(part))?, after)
+            }
+            (b'%', _) => return Err(bad_escape(part)),
+            (byte, after) => (*byte, after),
+        };
+        bytes.push(byte);
+        rest = after;
+    }
+    String::from_utf8(bytes).map_err(|_| bad_escape(part))
+}
+
+fn bad_escape(part: &str) -> RedisError {
+    wrong(part, "a bad escape", "write `%` as %25 and others as % and two hexadecimal digits, in UTF-8")
+}
+
+fn wrong(part: &str, value: impl fmt::Display, remedy: impl fmt::Display) -> RedisError {
+    RedisError::new(RedisErrorKind::Address, format!("{part}: {value}; {remedy}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(url: &str) -> String {
+        Address::parse(url).expect_err(url).to_string()
+    }
+
+    fn server(url: &str) -> ConnectionInfo {
+        match Address::parse(url).expect(url).place {
+            Place::Server(info) => info,
+            _ => panic!("{url}: one server"),
+        }
+    }
+
+    #[test]
+    fn one_server() {
+        let info = server("redis://us%40er:pa%2Fss:w@example.org:7000/2");
+        assert_eq!(info.addr().to_string(), "example.org:7000");
+        let settings = info.redis_settings();
+        assert_eq!((settings.username(), settings.password()), (Some("us@er"), Some("pa/ss:w")));
+        assert_eq!(settings.db(), 2);
+        assert!(info.tcp_settings().nodelay());
+        assert_eq!(server("redis://[::1]:7000").addr(), &ConnectionAddr::Tcp("::1".into(), 7000));
+        assert_eq!(server("redis://h").addr(), &ConnectionAddr::Tcp("h".into(), 6379));
+        let socket = server("redis+unix:///run/re%20dis.sock?db=3&password=x");
+        assert_eq!(socket.addr(), &ConnectionAddr::Unix("/run/re dis.sock".into()));
+        assert_eq!((socket.redis_settings().db(), socket.redis_settings().password()), (3, Some("x")));
+    }
+
+    #[test]
+    fn many_servers() {
+        let Place::Cluster { seeds } = Address::parse("redis-cluster://u:p@a:1,b,[::2]:3/0").unwrap().place
+        else {
+            panic!("a cluster")
+        };
+        let addresses: Vec<_> = seeds.iter().map(|seed| seed.addr().to_string()).collect();
+        assert_eq!(addresses, ["a:1", "b:6379", "::2:3"]);
+        assert!(seeds.iter().all(|seed| seed.redis_settings().password() == Some("p")));
+        assert!(seeds.iter().all(|seed| seed.tcp_settings().nodelay()));
+
+        let url = "redis-sentinel://u:p@a,b:5/my%2Dmaster/4?sentinel_password=s";
+        let Place::Sentinel { sentinels, master, template } = Address::parse(url).unwrap().place else {
+            panic!("sentinels")
+        };
+        assert_eq!(master, "my-master");
+        let addresses: Vec<_> = sentinels.iter().map(|one| one.addr().to_string()).collect();
+        assert_eq!(addresses, ["a:26379", "b:5"]);
+        assert_eq!(sentinels[0].redis_settings().password(), Some("s"));
+        assert_eq!((template.redis_settings().db(), template.redis_settings().password()), (4, Some("p")));
+    }
+
+    #[test]
+    fn which_part_is_wrong_is_said() {
+        assert!(refused("localhost:6379").starts_with("URL: without a scheme; begin it with redis://"));
+        assert!(refused("http://localhost").starts_with("scheme: http; use redis://"));
+        assert_eq!(refused("redis://:6379"), "host: none; name a host, as in redis://localhost:6379");
+        assert_eq!(refused("redis://h:0"), "port: 0; a port is a number from 1 to 65535");
+        assert_eq!(refused("redis://h:65536"), "port: 65536; a port is a number from 1 to 65535");
+        assert_eq!(refused("redis://[::1"), "host: [::1; close the bracket");
+        assert_eq!(refused("redis://h/x"), "database: x; a database is a number, 0 unless given");
+        assert_eq!(refused("redis://a,b"), "host: a:6379,b:6379; name one host, or use redis-cluster://");
+        assert_eq!(refused("redis://h?db=1"), "parameter: db=1; it takes none");
+        assert_eq!(refused("redis-cluster://a,b/1"), "database: 1; a cluster has database 0 alone");
+        assert!(refused("redis-sentinel://a,b").starts_with("master: none; name the master"));
+        assert!(refused("redis-sentinel://a/m?x=1").starts_with("parameter: x; it takes sentinel_user"));
+        assert!(
+            refused("unix://run/redis.sock").starts_with("path: run/redis.sock; a socket has an absolute")
+        );
+        let secret = refused("redis://user:se%cret@h");
+        assert!(secret.starts_with("password: a bad escape") && !secret.contains("cret@"), "{secret}");
+    }
+
+    #[cfg(not(feature = "tls"))]
+    #[test]
+    fn tls_is_a_feature() {
+        assert_eq!(refused("rediss://h"), "scheme: rediss; build with the feature `tls`");
+    }
+
+    #[test]
+    fn secrets_are_not_shown() {
+        let shown = format!("{:?}", Address::parse("redis://user:hush@h:1/2").unwrap());
+        assert_eq!(shown, "Address(redis://h:1/2)");
+        let shown = format!("{:?}", Address::parse("unix:///s?password=hush").unwrap());
+        assert_eq!(shown, "Address(unix:///s)");
+    }
+}

@@ -1,0 +1,252 @@
+//! A cluster: which node has a slot, and following the slots when they move.
+//!
+//! Every node is reached by itself: one that is frozen or gone harms only the keys that live on it. A redirect was
+//! not executed, so it is followed, once; nothing else is sent twice.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Mutex, RwLock};
+use redis::{Cmd, ConnectionAddr, ConnectionInfo, Value};
+use tokio::sync::watch;
+
+use super::Options;
+use super::address::moved;
+use super::node::{Node, Target};
+use super::slot::SLOTS;
+use super::topology::{self, Range};
+use crate::error::{Redirect, RedisError, RedisErrorKind};
+
+/// A look at the map is not worth repeating sooner.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
+
+/// No node.
+const NOBODY: u16 = u16::MAX;
+
+/// A cluster.
+pub(super) struct Cluster {
+    seeds: Vec<ConnectionInfo>,
+    options: Options,
+    map: RwLock<Map>,
+    look: Mutex<Look>,
+}
+
+/// Who has what.
+struct Map {
+    nodes: Vec<Member>,
+    /// For every slot, which of the nodes.
+    owners: Box<[u16]>,
+}
+
+#[derive(Clone)]
+struct Member {
+    host: String,
+    port: u16,
+    node: Arc<Node>,
+}
+
+/// Looking at the map of the cluster: one at a time.
+enum Look {
+    Never,
+    Underway(watch::Receiver<()>),
+    Done { at: Instant, outcome: Result<(), RedisError> },
+}
+
+impl Cluster {
+    pub(super) fn new(seeds: Vec<ConnectionInfo>, options: Options) -> Arc<Self> {
+        let map = Map { nodes: Vec::new(), owners: vec![NOBODY; SLOTS].into() };
+        Arc::new(Cluster { seeds, options, map: RwLock::new(map), look: Mutex::new(Look::Never) })
+    }
+
+    /// Sends a command to the node that has the slot, and after it if it has moved.
+    pub(super) async fn send(self: &Arc<Self>, command: &Cmd, slot: usize) -> Result<Value, RedisError> {
+        let owner = self.owner(slot).await?;
+        let reply = owner.node.send(command).await;
+        let Err(error) = reply else { return reply };
+        match error.redirect() {
+            Some(Redirect::Moved { host, port }) => {
+                let host = if host.is_empty() { &owner.host } else { host };
+                let node = self.learn(slot, host, port)?;
+                // One slot has moved: others may have.
+                self.look();
+                node.send(command).await
+            }
+            Some(Redirect::Ask { host, port }) => {
+                let host = if host.is_empty() { &owner.host } else { host };
+                let node = self.member(&mut self.map.write(), host, port)?.node;
+                let mut pipeline = redis::pipe();
+                pipeline.cmd("ASKING").add_command(command.clone());
+                let mut replies = node.send_all(&pipeline, 2).await?;
+                replies
+                    .pop()
+                    .unwrap_or_else(|| Err(RedisError::protocol("no reply to a command after ASKING")))
+            }
+            None => {
+                if error.is_of_the_connection()
+                    || matches!(error.kind(), RedisErrorKind::Cluster | RedisErrorKind::ReadOnly)
+                {
+                    self.look();
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Looks at the map, if nobody has yet.
+    pub(super) async fn check(self: &Arc<Self>) -> Result<(), RedisError> {
+        self.owner(0).await.map(|_| ())
+    }
+
+    async fn owner(self: &Arc<Self>, slot: usize) -> Result<Member, RedisError> {
+        loop {
+            {
+                let map = self.map.read();
+                let owner = map.owners.get(slot).and_then(|owner| map.nodes.get(usize::from(*owner)));
+                if let Some(owner) = owner {
+                    return Ok(owner.clone());
+                }
+            }
+            match self.look() {
+                Some(mut over) => {
+                    // Nothing is ever sent: it closes.
+                    let _ = over.changed().await;
+                }
+                None => {
+                    return Err(match &*self.look.lock() {
+                        Look::Done { outcome: Err(error), .. } => error.clone(),
+                        _ => RedisError::new(
+                            RedisErrorKind::Cluster,
+                            format!("no node serves slot {slot}; see CLUSTER INFO for what is missing"),
+                        ),
+                    });
+                }
+            }
+        }
+    }
+
+    /// Notes that a slot has moved.
+    fn learn(&self, slot: usize, host: &str, port: u16) -> Result<Arc<Node>, RedisError> {
+        let mut map = self.map.write();
+        let member = self.member(&mut map, host, port)?;
+        let at = map.nodes.iter().position(|known| Arc::ptr_eq(&known.node, &member.node));
+        if let (Some(at), Some(owner)) = (at, map.owners.get_mut(slot)) {
+            *owner = u16::try_from(at).unwrap_or(NOBODY);
+        }
+        Ok(member.node)
+    }
+
+    /// The node at an address, known or new.
+    fn member(&self, map: &mut Map, host: &str, port: u16) -> Result<Member, RedisError> {
+        if let Some(known) = map.nodes.iter().find(|known| known.host == host && known.port == port) {
+            return Ok(known.clone());
+        }
+        let like = self.seeds.first().ok_or_else(|| RedisError::protocol("a cluster without seeds"))?;
+        let node = Node::new(Target::Fixed(moved(like, host, port)?), self.options);
+        let member = Member { host: host.into(), port, node };
+        map.nodes.push(member.clone());
+        Ok(member)
+    }
+
+    /// Has somebody look at the map, soon; tells when that is done. None if somebody just has.
+    fn look(self: &Arc<Self>) -> Option<watch::Receiver<()>> {
+        let mut look = self.look.lock();
+        match &*look {
+            Look::Underway(over) => return Some(over.clone()),
+            Look::Done { at, .. } if at.elapsed() < BETWEEN_LOOKS => return None,
+            Look::Done { .. } | Look::Never => {}
+        }
+        let (ends, over) = watch::channel(());
+        *look = Look::Underway(over.clone());
+        let expedition = Expedition { cluster: Arc::clone(self), outcome: None, _ends: ends };
+        tokio::spawn(expedition.run());
+        Some(over)
+    }
+
+    /// Asks one node after another until one tells. Those that are known first, then the seeds.
+    async fn explore(self: &Arc<Self>) -> Result<(), RedisError> {
+        let known = self.map.read().nodes.clone();
+        let mut last_error = None;
+        for member in &known {
+            match self.ask(&member.node, &member.host).await {
+                Ok(ranges) => return self.redraw(&ranges),
+                Err(error) => last_error = Some(error),
+            }
+        }
+        for seed in &self.seeds {
+            let host = match seed.addr() {
+                ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } => host.clone(),
+                _ => String::new(),
+            };
+            let node = Node::new(Target::Fixed(seed.clone()), self.options);
+            match self.ask(&node, &host).await {
+                Ok(ranges) => return self.redraw(&ranges),
+                Err(error) => last_error = Some(error),
+            }
+        }
+        Err(last_error.unwrap_or_else(|| RedisError::protocol("a cluster without seeds")))
+    }
+
+    async fn ask(&self, node: &Arc<Node>, host: &str) -> Result<Vec<Range>, RedisError> {
+        let within = self.options.connect_timeout;
+        let mut question = redis::cmd("CLUSTER");
+        question.arg("SLOTS");
+        let reply = tokio::time::timeout(within, node.send(&question)).await;
+        topology::read(reply.map_err(|_| RedisError::timeout(within))??, host)
+    }
+
+    fn redraw(&self, ranges: &[Range]) -> Result<(), RedisError> {
+        let mut map = self.map.write();
+        let mut owners: Box<[u16]> = vec![NOBODY; SLOTS].into();
+        for range in ranges {
+            let member = self.member(&mut map, &range.host, range.port)?;
+            let at = map.nodes.iter().position(|known| Arc::ptr_eq(&known.node, &member.node));
+            let at = at.and_then(|at| u16::try_from(at).ok()).unwrap_or(NOBODY);
+            if let Some(owners) = owners.get_mut(range.first..=range.last) {
+                owners.fill(at);
+            }
+        }
+        // Nodes that serve nothing any more are let go, with their connections.
+        let old = std::mem::take(&mut map.nodes);
+        let mut places = vec![NOBODY; old.len()];
+        for (at, member) in old.into_iter().enumerate() {
+            if owners.iter().any(|owner| usize::from(*owner) == at) {
+                places[at] = u16::try_from(map.nodes.len()).unwrap_or(NOBODY);
+                map.nodes.push(member);
+            }
+        }
+        for owner in &mut owners {
+            *owner = places.get(usize::from(*owner)).copied().unwrap_or(NOBODY);
+        }
+        map.owners = owners;
+        Ok(())
+    }
+}
+
+/// A look at the map. However it ends, its end is noticed: also when its runtime is shut down under it.
+struct Expedition {
+    cluster: Arc<Cluster>,
+    outcome: Option<Result<(), RedisError>>,
+    _ends: watch::Sender<()>,
+}
+
+impl Expedition {
+    async fn run(mut self) {
+        self.outcome = Some(self.cluster.explore().await);
+    }
+}
+
+impl Drop for Expedition {
+    fn drop(&mut self) {
+        *self.cluster.look.lock() = match self.outcome.take() {
+            Some(outcome) => Look::Done { at: Instant::now(), outcome },
+            None => Look::Never,
+        };
+    }
+}
+
+impl fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cluster").field("nodes", &self.map.read().nodes.len()).finish_non_exhaustive()
+    }
+}

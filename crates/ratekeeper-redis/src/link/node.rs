@@ -1,0 +1,236 @@
+//! One server, and the one connection to it that all callers share.
+//!
+//! Connecting is done by a task of its own, once at a time; callers wait for it no longer than for a command. After
+//! an attempt in vain there is a pause, in which everybody is told at once what went wrong.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Client, Cmd, ConnectionInfo, Pipeline, Value};
+use tokio::sync::watch;
+
+use super::Options;
+use super::sentinel::Sentinels;
+use crate::error::{RedisError, RedisErrorKind};
+
+/// The pause after the first attempt in vain; each later one is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+/// No pause is longer, so that service is back soon after the server.
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+/// So many commands in a row without an answer, and the connection is given up: its other end may be gone without a
+/// word.
+const MOST_UNANSWERED: u32 = 5;
+
+/// Where a node is.
+#[derive(Debug)]
+pub(super) enum Target {
+    /// At an address.
+    Fixed(ConnectionInfo),
+    /// Wherever the sentinels say that the master is.
+    Master(Sentinels),
+}
+
+/// One server.
+#[derive(Debug)]
+pub(super) struct Node {
+    target: Target,
+    options: Options,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Nobody has tried, or the connection was lost.
+    Idle,
+    /// Somebody is trying. The channel closes when the attempt is over.
+    Connecting(watch::Receiver<()>),
+    Connected(Live),
+    /// The last attempt was in vain.
+    Pausing {
+        until: Instant,
+        attempts: u32,
+        error: RedisError,
+    },
+}
+
+/// A connection. Clones share it.
+#[derive(Clone, Debug)]
+struct Live {
+    connection: MultiplexedConnection,
+    unanswered: Arc<AtomicU32>,
+}
+
+impl Node {
+    pub(super) fn new(target: Target, options: Options) -> Arc<Self> {
+        Arc::new(Node { target, options, state: Mutex::new(State::Idle) })
+    }
+
+    /// Sends a command, once. Must be called within a tokio runtime.
+    pub(super) async fn send(self: &Arc<Self>, command: &Cmd) -> Result<Value, RedisError> {
+        let mut live = self.connection().await?;
+        let waiting = Unanswered(&live.unanswered);
+        let reply = live.connection.send_packed_command(command).await;
+        waiting.answered();
+        // An error reply is a value to this client.
+        self.examine(&live, reply.and_then(Value::extract_error))
+    }
+
+    /// Sends several commands at once; each has its own reply.
+    pub(super) async fn send_all(
+        self: &Arc<Self>,
+        commands: &Pipeline,
+        count: usize,
+    ) -> Result<Vec<Result<Value, RedisError>>, RedisError> {
+        let mut live = self.connection().await?;
+        let waiting = Unanswered(&live.unanswered);
+        let replies = live.connection.send_packed_commands(commands, 0, count).await;
+        waiting.answered();
+        match replies {
+            Ok(replies) => {
+                Ok(replies.into_iter().map(|reply| self.examine(&live, reply.extract_error())).collect())
+            }
+            Err(error) => self.examine(&live, Err(error)).map(|_: Value| Vec::new()),
+        }
+    }
+
+    /// A reply as it is; a connection that is of no more use is given up.
+    fn examine(&self, live: &Live, reply: redis::RedisResult<Value>) -> Result<Value, RedisError> {
+        reply.map_err(|error| {
+            let error = RedisError::from(error);
+            let is_master_gone = matches!(self.target, Target::Master(_))
+                && matches!(error.kind(), RedisErrorKind::ReadOnly | RedisErrorKind::MasterDown);
+            if is_master_gone || error.is_of_the_connection() {
+                self.give_up(live);
+            }
+            error
+        })
+    }
+
+    /// Forgets a connection, if it is still the one.
+    fn give_up(&self, live: &Live) {
+        let mut state = self.state.lock();
+        if matches!(&*state, State::Connected(now) if Arc::ptr_eq(&now.unanswered, &live.unanswered)) {
+            *state = State::Idle;
+        }
+    }
+
+    async fn connection(self: &Arc<Self>) -> Result<Live, RedisError> {
+        loop {
+            let mut over = {
+                let mut state = self.state.lock();
+                match &*state {
+                    State::Connected(live) if live.unanswered.load(Ordering::Relaxed) < MOST_UNANSWERED => {
+                        return Ok(live.clone());
+                    }
+                    State::Pausing { until, error, .. } if Instant::now() < *until => {
+                        return Err(error.clone());
+                    }
+                    State::Connecting(over) => over.clone(),
+                    State::Idle | State::Connected(_) => self.start(&mut state, 0),
+                    State::Pausing { attempts, .. } => {
+                        let attempts = *attempts;
+                        self.start(&mut state, attempts)
+                    }
+                }
+            };
+            // Nothing is ever sent: it closes.
+            let _ = over.changed().await;
+        }
+    }
+
+    /// Connects in a task of its own: a caller that gives up takes nobody's connection with it.
+    fn start(self: &Arc<Self>, state: &mut State, attempts: u32) -> watch::Receiver<()> {
+        let (ends, over) = watch::channel(());
+        *state = State::Connecting(over.clone());
+        let attempt = Attempt { node: Arc::clone(self), outcome: None, attempts, _ends: ends };
+        tokio::spawn(attempt.run());
+        over
+    }
+
+    async fn connect(&self) -> Result<MultiplexedConnection, RedisError> {
+        match &self.target {
+            Target::Fixed(info) => open(info.clone(), &self.options).await,
+            Target::Master(sentinels) => sentinels.connect(&self.options).await,
+        }
+    }
+}
+
+/// Connects, and makes sure that it is a Redis that answers.
+pub(super) async fn open(
+    info: ConnectionInfo,
+    options: &Options,
+) -> Result<MultiplexedConnection, RedisError> {
+    let place = info.addr().to_string();
+    let within = options.connect_timeout;
+    let attempt = async {
+        // The time limits are ours: one timer for a command, however many parts it has.
+        let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
+        let client = Client::open(info)?;
+        let mut connection = client.get_multiplexed_async_connection_with_config(&config).await?;
+        let reply = connection.send_packed_command(&redis::cmd("PING")).await?.extract_error()?;
+        match reply {
+            Value::SimpleString(pong) if pong == "PONG" => Ok(connection),
+            _ => Err(RedisError::not_redis()),
+        }
+    };
+    let outcome = tokio::time::timeout(within, attempt).await.unwrap_or_else(|_| {
+        let message = format!("no Redis answered within {within:?}; is it frozen, or something else?");
+        Err(RedisError::new(RedisErrorKind::Unreachable, message))
+    });
+    outcome.map_err(|error| error.at(&place))
+}
+
+/// Counts a command as unanswered until it is.
+struct Unanswered<'a>(&'a AtomicU32);
+
+impl Unanswered<'_> {
+    /// Any reply will do: the connection works.
+    fn answered(self) {
+        self.0.store(0, Ordering::Relaxed);
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Unanswered<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// An attempt to connect. However it ends, its end is noticed: also when its runtime is shut down under it.
+struct Attempt {
+    node: Arc<Node>,
+    outcome: Option<Result<MultiplexedConnection, RedisError>>,
+    /// How many were in vain before.
+    attempts: u32,
+    _ends: watch::Sender<()>,
+}
+
+impl Attempt {
+    async fn run(mut self) {
+        self.outcome = Some(self.node.connect().await);
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        let state = match self.outcome.take() {
+            Some(Ok(connection)) => State::Connected(Live { connection, unanswered: Arc::default() }),
+            Some(Err(error)) => {
+                let pause = FIRST_PAUSE.saturating_mul(1 << self.attempts.min(10)).min(LONGEST_PAUSE);
+                if self.attempts == 0 {
+                    tracing::warn!(%error, "cannot connect; trying on");
+                }
+                State::Pausing { until: Instant::now() + pause, attempts: self.attempts + 1, error }
+            }
+            None => State::Idle,
+        };
+        if self.attempts > 0 && matches!(state, State::Connected(_)) {
+            tracing::info!(attempts = self.attempts + 1, "connected again");
+        }
+        *self.node.state.lock() = state;
+    }
+}

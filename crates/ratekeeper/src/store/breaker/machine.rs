@@ -1,0 +1,188 @@
+//! The breaker as data: what it does with a question and with its outcome. No lock, no clock.
+
+use super::settings::BreakerSettings;
+use super::window::Window;
+use crate::{Nanos, Timestamp};
+
+/// Whether a store is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BreakerState {
+    /// It is.
+    Closed,
+    /// It is not: it has failed too often lately.
+    Open,
+    /// One question at a time finds out whether it is back.
+    HalfOpen,
+}
+
+impl BreakerState {
+    /// The state as metrics spell it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            BreakerState::Closed => "closed",
+            BreakerState::Open => "open",
+            BreakerState::HalfOpen => "half_open",
+        }
+    }
+}
+
+/// A state followed another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BreakerChange {
+    /// The state until now.
+    pub from: BreakerState,
+    /// The state from now on.
+    pub to: BreakerState,
+}
+
+/// What became of a question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// The store answered.
+    Answered,
+    /// It did not, or said that it cannot.
+    Failed,
+    /// Nobody knows: the caller gave up, or the store was never asked.
+    Unknown,
+}
+
+/// The ticket of a question that was let through. Outcomes of questions from before the last change are nobody's
+/// business any more, and the numbers tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ticket {
+    era: u64,
+    /// Which probe of its era it is.
+    probe: u64,
+}
+
+/// A breaker without a lock.
+#[derive(Debug)]
+pub(super) struct Machine {
+    settings: BreakerSettings,
+    phase: Phase,
+    /// Counts the changes.
+    era: u64,
+}
+
+#[derive(Debug)]
+enum Phase {
+    Closed {
+        failed_in_a_row: u32,
+        window: Window,
+    },
+    Open {
+        since: Timestamp,
+    },
+    /// The probe that is out, and since when.
+    HalfOpen {
+        probe: u64,
+        out_since: Option<Timestamp>,
+    },
+}
+
+impl Machine {
+    pub(super) fn new(settings: BreakerSettings) -> Self {
+        Machine { phase: Phase::closed(&settings), settings, era: 0 }
+    }
+
+    pub(super) fn state(&self) -> BreakerState {
+        match self.phase {
+            Phase::Closed { .. } => BreakerState::Closed,
+            Phase::Open { .. } => BreakerState::Open,
+            Phase::HalfOpen { .. } => BreakerState::HalfOpen,
+        }
+    }
+
+    /// How often the state has changed.
+    pub(super) fn changes(&self) -> u64 {
+        self.era
+    }
+
+    /// May the store be asked? Refused: how long until it is worth trying again.
+    pub(super) fn admit(&mut self, now: Timestamp) -> (Result<Ticket, Nanos>, Option<BreakerChange>) {
+        match &mut self.phase {
+            Phase::Closed { .. } => (Ok(Ticket { era: self.era, probe: 0 }), None),
+            Phase::Open { since } => match rest_left(since, now, self.settings.rest) {
+                Some(left) => (Err(left), None),
+                None => {
+                    let change = self.turn(Phase::HalfOpen { probe: 0, out_since: Some(now) });
+                    (Ok(Ticket { era: self.era, probe: 0 }), Some(change))
+                }
+            },
+            Phase::HalfOpen { probe, out_since } => {
+                // A probe that its caller holds on to without polling it must not keep the store away for ever.
+                let left = out_since.as_mut().and_then(|since| rest_left(since, now, self.settings.rest));
+                if let Some(left) = left {
+                    return (Err(left), None);
+                }
+                *probe += 1;
+                *out_since = Some(now);
+                (Ok(Ticket { era: self.era, probe: *probe }), None)
+            }
+        }
+    }
+
+    /// What became of a question that was let through.
+    pub(super) fn settle(
+        &mut self,
+        ticket: Ticket,
+        verdict: Verdict,
+        now: Timestamp,
+    ) -> Option<BreakerChange> {
+        if ticket.era != self.era {
+            return None;
+        }
+        match &mut self.phase {
+            Phase::Closed { failed_in_a_row, window } => {
+                match verdict {
+                    Verdict::Unknown => return None,
+                    Verdict::Answered => *failed_in_a_row = 0,
+                    Verdict::Failed => *failed_in_a_row = failed_in_a_row.saturating_add(1),
+                }
+                window.count(verdict == Verdict::Failed, now);
+                let too_often =
+                    *failed_in_a_row >= self.settings.failures_in_a_row || window.is_bad(&self.settings);
+                (verdict == Verdict::Failed && too_often).then(|| self.turn(Phase::Open { since: now }))
+            }
+            Phase::HalfOpen { probe, out_since } => match verdict {
+                Verdict::Unknown => {
+                    if ticket.probe == *probe {
+                        *out_since = None;
+                    }
+                    None
+                }
+                Verdict::Answered => {
+                    let closed = Phase::closed(&self.settings);
+                    Some(self.turn(closed))
+                }
+                Verdict::Failed => Some(self.turn(Phase::Open { since: now })),
+            },
+            // No ticket is of an open era.
+            Phase::Open { .. } => None,
+        }
+    }
+
+    fn turn(&mut self, phase: Phase) -> BreakerChange {
+        let from = self.state();
+        self.phase = phase;
+        self.era = self.era.wrapping_add(1);
+        BreakerChange { from, to: self.state() }
+    }
+}
+
+/// What is left of a rest. A clock that stepped back makes it no longer than a whole one.
+fn rest_left(since: &mut Timestamp, now: Timestamp, rest: Nanos) -> Option<Nanos> {
+    *since = (*since).min(now);
+    let left = rest.saturating_sub(now.since(*since));
+    (!left.is_zero()).then_some(left)
+}
+
+impl Phase {
+    fn closed(settings: &BreakerSettings) -> Self {
+        Phase::Closed { failed_in_a_row: 0, window: Window::new(settings.window) }
+    }
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

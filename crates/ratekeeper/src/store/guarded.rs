@@ -1,0 +1,135 @@
+//! A store behind a timeout and a breaker.
+
+use std::future::{Future, poll_fn};
+use std::panic::catch_unwind;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::time::Sleep;
+
+use super::breaker::{Breaker, BreakerPermit};
+use crate::port::{Answer, Grant, Request, Store};
+use crate::{Decision, StoreError, StoreErrorKind};
+
+/// A store that never keeps a caller waiting: no answer within the timeout is an error, and so is, at once, any
+/// question while the [breaker](Breaker) is open. Nothing is ever asked twice.
+///
+/// What is answered then is the [failure mode](crate::port::FailureMode) of the plan, as with any error of a store.
+///
+/// ```
+/// use ratekeeper::store::{Breaker, Guarded};
+/// use ratekeeper::{Keeper, MemoryStore, Registry};
+///
+/// let store = Guarded::new(MemoryStore::default(), Breaker::default());
+/// let breaker = store.breaker();
+/// let keeper = Keeper::new(store, Registry::default());
+/// # let _ = (breaker, keeper);
+/// ```
+#[derive(Debug)]
+pub struct Guarded<S> {
+    store: S,
+    breaker: Arc<Breaker>,
+    timeout: Option<Duration>,
+}
+
+impl<S: Store> Guarded<S> {
+    /// How long a store may take to answer, unless said otherwise.
+    pub const DEFAULT_TIMEOUT: Duration = Duration::from_millis(100);
+
+    /// The store behind this breaker.
+    pub fn new(store: S, breaker: Breaker) -> Self {
+        Guarded { store, breaker: Arc::new(breaker), timeout: Some(Self::DEFAULT_TIMEOUT) }
+    }
+
+    /// How long the store may take to answer; `None` for one that keeps a limit of its own. The timer is tokio's:
+    /// outside of its runtime there is no limit.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Option<Duration>) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// The breaker, to be looked at.
+    pub fn breaker(&self) -> Arc<Breaker> {
+        Arc::clone(&self.breaker)
+    }
+
+    /// The store behind.
+    pub fn inner(&self) -> &S {
+        &self.store
+    }
+
+    fn guard<'a, T: Send + 'a>(&'a self, question: impl FnOnce(&'a S) -> Answer<'a, T>) -> Answer<'a, T> {
+        let permit = match self.breaker.admit() {
+            Ok(permit) => permit,
+            Err(error) => return Answer::ready(Err(error)),
+        };
+        match question(&self.store).now() {
+            Ok(answer) => Answer::ready(permit.settle(answer)),
+            // Dropped before it is polled, this future drops the permit: nothing was asked, nothing is counted.
+            Err(pending) => Answer::later(self.wait(permit, pending)),
+        }
+    }
+
+    async fn wait<T>(&self, permit: BreakerPermit<'_>, answer: Answer<'_, T>) -> Result<T, StoreError> {
+        let answer = match self.timeout.and_then(|timeout| Some((timeout, alarm(timeout)?))) {
+            Some((timeout, alarm)) => within(timeout, alarm, answer).await,
+            None => answer.await,
+        };
+        permit.settle(answer)
+    }
+}
+
+/// A timer of the runtime that this runs in; none outside of one, and in one that was built without.
+fn alarm(timeout: Duration) -> Option<Sleep> {
+    tokio::runtime::Handle::try_current().ok()?;
+    // There is no way to ask a runtime for its timer but to try.
+    catch_unwind(|| tokio::time::sleep(timeout)).ok()
+}
+
+/// The answer, or an error when the alarm goes off.
+async fn within<T>(timeout: Duration, alarm: Sleep, mut answer: Answer<'_, T>) -> Result<T, StoreError> {
+    let mut alarm = pin!(alarm);
+    poll_fn(|context| {
+        if let Poll::Ready(answer) = Pin::new(&mut answer).poll(context) {
+            return Poll::Ready(answer);
+        }
+        alarm.as_mut().poll(context).map(|()| {
+            let message = format!("no answer within {timeout:?}; whether the store charged is not known");
+            Err(StoreError::new(StoreErrorKind::Timeout, message))
+        })
+    })
+    .await
+}
+
+impl<S: Store> Store for Guarded<S> {
+    fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
+        self.guard(|store| store.acquire(request))
+    }
+
+    fn acquire_up_to<'a>(&'a self, request: Request<'a>) -> Answer<'a, Grant> {
+        self.guard(|store| store.acquire_up_to(request))
+    }
+
+    fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
+        self.guard(|store| store.peek(request))
+    }
+
+    fn refund<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
+        self.guard(|store| store.refund(request))
+    }
+
+    fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, u64> {
+        self.guard(|store| store.reset(request))
+    }
+
+    fn acquire_many<'a>(
+        &'a self,
+        requests: &'a [Request<'a>],
+        into: &'a mut Vec<Decision>,
+    ) -> Answer<'a, ()> {
+        self.guard(|store| store.acquire_many(requests, into))
+    }
+}

@@ -1,0 +1,250 @@
+//! A store behind a timeout and a breaker: what callers get, what is counted, who decides meanwhile.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::future::pending;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use ratekeeper::port::{Answer, FailureMode, Grant, Observer, Request, Store};
+use ratekeeper::store::{Breaker, BreakerChange, BreakerSettings, BreakerState, Guarded};
+use ratekeeper::{
+    Cost, Decision, Keeper, Key, MemoryStore, Plan, Quota, Registry, Rules, StoreError, StoreErrorKind,
+};
+
+/// A store that is well, frozen, or out of order.
+#[derive(Clone, Debug, Default)]
+struct Patient {
+    inner: Arc<MemoryStore>,
+    health: Arc<AtomicU8>,
+    asked: Arc<AtomicU64>,
+}
+
+const WELL: u8 = 0;
+const FROZEN: u8 = 1;
+const UNREADABLE: u8 = 2;
+
+impl Patient {
+    fn is(&self, health: u8) {
+        self.health.store(health, Ordering::SeqCst);
+    }
+
+    fn asked(&self) -> u64 {
+        self.asked.load(Ordering::SeqCst)
+    }
+
+    fn examine<'a, T: Send + 'a>(
+        &'a self,
+        answer: impl FnOnce() -> Answer<'a, T> + Send + 'a,
+    ) -> Answer<'a, T> {
+        Answer::later(async move {
+            self.asked.fetch_add(1, Ordering::SeqCst);
+            match self.health.load(Ordering::SeqCst) {
+                WELL => answer().await,
+                FROZEN => pending().await,
+                _ => Err(StoreError::new(StoreErrorKind::Unreadable, "a list at that key")),
+            }
+        })
+    }
+}
+
+impl Store for Patient {
+    fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
+        self.examine(move || self.inner.acquire(request))
+    }
+
+    fn acquire_up_to<'a>(&'a self, request: Request<'a>) -> Answer<'a, Grant> {
+        self.examine(move || self.inner.acquire_up_to(request))
+    }
+
+    fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
+        self.examine(move || self.inner.peek(request))
+    }
+
+    fn refund<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
+        self.examine(move || self.inner.refund(request))
+    }
+
+    fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, u64> {
+        self.examine(move || self.inner.reset(request))
+    }
+}
+
+/// Writes down the changes of a breaker, and panics.
+#[derive(Debug, Default)]
+struct Diary(Mutex<Vec<String>>);
+
+impl Observer for Diary {
+    fn breaker_changed(&self, change: BreakerChange) {
+        let entry = format!("{} → {}", change.from.as_str(), change.to.as_str());
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(entry);
+        std::panic::resume_unwind(Box::new("an observer must not matter"));
+    }
+}
+
+impl Diary {
+    fn read(&self) -> Vec<String> {
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+    }
+}
+
+fn settings() -> BreakerSettings {
+    BreakerSettings::default().failures_in_a_row(3)
+}
+
+fn quota() -> Quota {
+    "2/h".parse().unwrap()
+}
+
+fn request(quota: &Quota) -> Request<'_> {
+    Request { key: Key::new("user").unwrap(), rules: Rules::Quota(quota), cost: Cost::ONE }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_frozen_store_holds_nobody_longer_than_the_timeout_and_then_not_at_all() {
+    let (patient, quota, diary) = (Patient::default(), quota(), Arc::new(Diary::default()));
+    let store = Guarded::new(patient.clone(), Breaker::new(settings()).observer(diary.clone()));
+    assert!(store.acquire(request(&quota)).await.unwrap().allowed);
+
+    patient.is(FROZEN);
+    for _ in 0..3 {
+        let before = tokio::time::Instant::now();
+        let error = store.acquire(request(&quota)).await.unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::Timeout, "{error}");
+        // Time is paused: it moves exactly as far as somebody waits, up to the timer's millisecond.
+        let waited = before.elapsed();
+        assert!((100..=101).contains(&waited.as_millis()), "{waited:?}");
+    }
+    let asked = patient.asked();
+    for _ in 0..1_000 {
+        let before = tokio::time::Instant::now();
+        let error = store.acquire(request(&quota)).await.unwrap_err();
+        assert_eq!((error.kind(), before.elapsed()), (StoreErrorKind::BreakerOpen, Duration::ZERO));
+    }
+    assert_eq!(patient.asked(), asked, "an open breaker asks nothing");
+    assert_eq!(diary.read(), ["closed → open"], "told once, not a thousand times");
+
+    tokio::time::advance(Duration::from_secs(1)).await;
+    assert_eq!(store.peek(request(&quota)).await.unwrap_err().kind(), StoreErrorKind::Timeout, "the probe");
+    assert_eq!(store.breaker().state(), BreakerState::Open);
+    tokio::time::advance(Duration::from_secs(1)).await;
+    patient.is(WELL);
+    assert!(store.acquire(request(&quota)).await.unwrap().allowed, "the probe was answered");
+    assert!(!store.acquire(request(&quota)).await.unwrap().allowed);
+    let changes =
+        ["closed → open", "open → half_open", "half_open → open", "open → half_open", "half_open → closed"];
+    assert_eq!(diary.read(), changes);
+    assert_eq!(store.breaker().changes(), 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn callers_who_give_up_count_for_nothing_and_leak_no_probe() {
+    let (patient, quota) = (Patient::default(), quota());
+    let store = Guarded::new(patient.clone(), Breaker::new(settings()));
+    patient.is(FROZEN);
+    for _ in 0..100 {
+        let given_up = tokio::time::timeout(Duration::from_millis(50), store.acquire(request(&quota))).await;
+        assert!(given_up.is_err());
+        drop(store.acquire(request(&quota)));
+    }
+    assert_eq!(store.breaker().state(), BreakerState::Closed, "they say nothing about the store");
+    for _ in 0..3 {
+        store.acquire(request(&quota)).await.unwrap_err();
+    }
+    assert_eq!(store.breaker().state(), BreakerState::Open);
+    tokio::time::advance(Duration::from_secs(1)).await;
+    // Each is the probe, and leaves it to the next.
+    for _ in 0..5 {
+        let given_up = tokio::time::timeout(Duration::from_millis(50), store.acquire(request(&quota))).await;
+        assert!(given_up.is_err(), "it was let through: {given_up:?}");
+        drop(store.acquire(request(&quota)));
+        assert_eq!(store.breaker().state(), BreakerState::HalfOpen);
+    }
+    patient.is(WELL);
+    assert!(store.acquire(request(&quota)).await.unwrap().allowed);
+    assert_eq!(store.breaker().state(), BreakerState::Closed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_cannot_be_read_is_no_outage() {
+    let (patient, quota) = (Patient::default(), quota());
+    let store = Guarded::new(patient.clone(), Breaker::new(settings()));
+    patient.is(UNREADABLE);
+    for _ in 0..100 {
+        assert_eq!(store.acquire(request(&quota)).await.unwrap_err().kind(), StoreErrorKind::Unreadable);
+    }
+    assert_eq!(store.breaker().state(), BreakerState::Closed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn half_of_the_questions_failing_opens_it_too() {
+    let (patient, quota) = (Patient::default(), quota());
+    let settings = BreakerSettings::default().failures_in_a_row(1_000).failed_percent(50, 10);
+    let store = Guarded::new(patient.clone(), Breaker::new(settings));
+    let mut asked = 0;
+    while store.breaker().state() == BreakerState::Closed {
+        patient.is(if asked % 2 == 0 { WELL } else { FROZEN });
+        let _ = store.peek(request(&quota)).await;
+        asked += 1;
+    }
+    assert_eq!(asked, 10);
+}
+
+/// Many threads fall on a breaker whose rest is over: one of them is let through.
+#[tokio::test]
+async fn of_many_threads_one_probes() {
+    let clock = ratekeeper::testkit::FakeClock::at(ratekeeper::Timestamp::from_secs(1_000));
+    let breaker = Breaker::new(settings().failures_in_a_row(1)).clock(clock.clone());
+    let failure = StoreError::new(StoreErrorKind::Unreachable, "nobody there");
+    breaker.admit().unwrap().failed(&failure);
+    for _ in 0..200 {
+        clock.advance(ratekeeper::Nanos::from_secs(1));
+        let start = std::sync::Barrier::new(4);
+        let let_through = std::thread::scope(|scope| {
+            let threads = [(); 4].map(|()| {
+                scope.spawn(|| {
+                    start.wait();
+                    breaker.admit()
+                })
+            });
+            // Held until all have asked.
+            let permits = threads.map(|thread| thread.join().unwrap());
+            let mut permits: Vec<_> = permits.into_iter().flatten().collect();
+            let count = permits.len();
+            permits.pop().unwrap().failed(&failure);
+            count
+        });
+        assert_eq!(let_through, 1);
+        assert_eq!(breaker.state(), BreakerState::Open);
+    }
+}
+
+/// `local`: the store in memory takes over while the breaker is open, and hands back.
+#[tokio::test(start_paused = true)]
+async fn the_local_store_takes_over_and_hands_back() {
+    let patient = Patient::default();
+    let store = Guarded::new(patient.clone(), Breaker::new(settings()));
+    let breaker = store.breaker();
+    let plan = Plan::parse("gold", "2/h").unwrap().on_store_error(FailureMode::Local);
+    let keeper = Keeper::new(store, Registry::new([plan]));
+    let key = Key::new("user").unwrap();
+    let ask = async || keeper.acquire(key, "gold", Cost::ONE).await.unwrap().allowed;
+
+    assert!(ask().await);
+    patient.is(FROZEN);
+    let asked = patient.asked();
+    let answers = [ask().await, ask().await, ask().await, ask().await, ask().await];
+    assert_eq!(answers, [true, true, false, false, false], "a store of its own, which starts afresh");
+    assert_eq!(breaker.state(), BreakerState::Open);
+    assert_eq!(patient.asked() - asked, 3, "and then nobody waits for the timeout");
+    let at_once = keeper.try_acquire(key, "gold", Cost::ONE).expect("nothing to wait for");
+    assert!(!at_once.unwrap().allowed);
+
+    patient.is(WELL);
+    assert!(!ask().await, "still local: the breaker rests");
+    tokio::time::advance(Duration::from_secs(1)).await;
+    assert!(ask().await, "the second of the real store's two");
+    assert_eq!(breaker.state(), BreakerState::Closed);
+    assert!(!ask().await, "which has its own state");
+}
