@@ -61,7 +61,7 @@ mod log;
 pub mod server;
 
 pub use gate::{Gate, GateError, GateStatistics};
-pub use limit::{Charge, CostOf, Denied, Limit, LimitDecision};
+pub use limit::{Charge, CostOf, Denied, Limit, LimitDecision, Told};
 
 /// The README's examples are tests too; this crate sees all that they use.
 #[cfg(all(doctest, feature = "axum", feature = "reqwest"))]

@@ -4,11 +4,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use ratekeeper::keeper::KeeperError;
-use ratekeeper::port::Store;
-use ratekeeper::{Keeper, Key, MemoryStore, Quota, Registry};
+use ratekeeper::port::{FailureMode, Observer, Request, Store};
+use ratekeeper::{Cost, Decision, Keeper, Key, MemoryStore, Quota, Registry, Rules, StoreError};
 
 use crate::meter::Metrics;
 use crate::tally::Tally;
+
+/// What health is asked about; nobody takes from it.
+const PROBE_KEY: &[u8] = b"ratekeeper:health";
 
 /// The one engine behind all transports and all event loops.
 #[derive(Debug)]
@@ -38,16 +41,51 @@ impl Engine {
     /// An engine over a store in this process.
     pub fn in_memory(store: MemoryStore, registry: Registry, limits: Limits) -> Self {
         let memory = Arc::new(store);
+        let engine = Self::over(memory.clone(), registry, limits);
+        Engine { memory: Some(memory), ..engine }
+    }
+
+    /// An engine over a store that may have to be waited for.
+    pub fn over(store: Arc<dyn Store>, registry: Registry, limits: Limits) -> Self {
         let tally = Tally::default();
         Engine {
-            keeper: Keeper::from_arcs(memory.clone(), Arc::new(registry.clone())).observer(tally.clone()),
+            keeper: Keeper::from_arcs(store, Arc::new(registry.clone())).observer(tally.clone()),
             registry,
-            memory: Some(memory),
+            memory: None,
             limits,
             metrics: Metrics::default(),
             tally,
             started: Instant::now(),
         }
+    }
+
+    /// What to answer when the store fails a request that is held to no plan.
+    #[must_use]
+    pub fn on_store_error(mut self, mode: FailureMode) -> Self {
+        self.keeper = self.keeper.on_store_error(mode);
+        self
+    }
+
+    /// Remembers the so many keys that are denied most. To be said before the first transport starts to count.
+    #[must_use]
+    pub fn top_denied(mut self, keys: usize) -> Self {
+        self.metrics = Metrics::new(keys);
+        self
+    }
+
+    /// Takes by a quota that came with its request; a store that fails is answered for as it was said to be.
+    pub async fn acquire(&self, request: Request<'_>) -> Result<Decision, StoreError> {
+        match self.store().acquire(request).await {
+            Ok(decision) => Ok(decision),
+            Err(error) => self.keeper.fall_back(request, &error).ok_or(error),
+        }
+    }
+
+    /// Gives back to a quota that came with its request.
+    pub async fn refund(&self, request: Request<'_>) -> Result<Decision, StoreError> {
+        let refunded = self.store().refund(request).await;
+        // That anything was given back would not be true.
+        refunded.inspect_err(|error| self.tally.store_failed(error, None))
     }
 
     /// Decides by plans.
@@ -106,6 +144,13 @@ impl Engine {
             }
         }
         Ok(forgotten)
+    }
+
+    /// Has the store decide something that is never charged: an engine that answers is healthy.
+    pub async fn probe(&self) -> Result<bool, StoreError> {
+        let (Ok(key), Ok(quota)) = (Key::new(PROBE_KEY), Quota::throttle(1, 1, 1)) else { return Ok(false) };
+        let request = Request { key, rules: Rules::Quota(&quota), cost: Cost::ONE };
+        self.store().peek(request).await.map(|decision| decision.allowed)
     }
 
     /// Seconds since the start.

@@ -7,9 +7,9 @@
 //!
 //! - [`cli`]: the command line; [`config`]: the file; [`settings`]: what both amount to; [`log`]: what is said
 //! - [`reload`]: plans that change; [`snapshot`]: state across a restart
-//! - [`engine`]: what every transport asks; [`meter`], [`tally`]: what is counted
+//! - [`engine`]: what every transport asks; [`meter`], [`tally`], [`sketch`]: what is counted
 //! - [`server`]: event loops, listeners, bounds, stopping: once, for all transports
-//! - [`resp`]: the Redis protocol; [`http`]: HTTP and JSON; [`msgpack`]: MessagePack
+//! - [`resp`]: the Redis protocol; [`http`]: HTTP and JSON; [`grpc`]: gRPC; [`msgpack`]: MessagePack
 //! - `stream`: sockets, buffers and batches, once for the transports that are streams
 //! - [`secret`]: what clients must know
 
@@ -18,6 +18,7 @@
 pub mod cli;
 pub mod config;
 pub mod engine;
+pub mod grpc;
 pub mod http;
 pub mod log;
 pub mod meter;
@@ -27,6 +28,7 @@ pub mod resp;
 pub mod secret;
 pub mod server;
 pub mod settings;
+pub mod sketch;
 pub mod snapshot;
 mod stream;
 pub mod tally;

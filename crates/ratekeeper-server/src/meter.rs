@@ -1,10 +1,14 @@
 //! What is counted, without a lock and without sharing: every event loop counts for itself, and whoever asks adds up.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use ratekeeper::{Decision, Key};
+
 use crate::server::Places;
+use crate::sketch::Sketch;
 
 /// Upper bounds of the buckets of `ratekeeper_decision_seconds`, in nanoseconds.
 pub const BUCKETS: [u64; 12] = [
@@ -31,6 +35,9 @@ pub struct Meter {
     errors: AtomicU64,
     buckets: [AtomicU64; BUCKETS.len() + 1],
     nanos: AtomicU64,
+    /// Who is denied most, if anyone wants to know. Locked for a denial and by who reads it, never for who is
+    /// allowed.
+    denied_keys: Option<Mutex<Sketch>>,
 }
 
 /// A reading of one or of many meters.
@@ -64,6 +71,27 @@ impl Meter {
         add(&self.nanos, nanos);
     }
 
+    /// Counts one decision, and who was denied.
+    pub fn took(&self, key: Key<'_>, decision: &Decision, took: Duration) {
+        self.looked(decision, took);
+        if !decision.allowed {
+            self.denied(key.as_bytes());
+        }
+    }
+
+    /// Counts an answer to somebody who did not want to take anything, and so was not denied anything.
+    pub fn looked(&self, decision: &Decision, took: Duration) {
+        self.decided(decision.allowed.into(), (!decision.allowed).into(), took);
+    }
+
+    /// Remembers who was denied, if that is wanted.
+    #[inline]
+    pub fn denied(&self, key: &[u8]) {
+        if let Some(sketch) = &self.denied_keys {
+            lock(sketch).add(key);
+        }
+    }
+
     /// Counts a request that could not be decided.
     pub fn failed(&self) {
         add(&self.errors, 1);
@@ -88,39 +116,68 @@ fn add(counter: &AtomicU64, count: u64) {
     }
 }
 
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// All meters there are.
 #[derive(Debug, Default)]
 pub struct Metrics {
+    top_denied: usize,
     meters: Mutex<Vec<(&'static str, Arc<Meter>)>>,
     places: Mutex<Vec<(&'static str, Arc<Places>)>>,
 }
 
 impl Metrics {
+    /// The most keys that [`top_denied`](Metrics::top_denied) may list: each is a line that Prometheus keeps.
+    pub const MOST_TOP_DENIED: usize = 1_000;
+    /// How many keys are watched for one that is listed, so that the listed ones are the right ones.
+    const WATCHED: usize = 8;
+
+    /// Meters that remember the so many keys that are denied most; 0 for none.
+    pub fn new(top_denied: usize) -> Self {
+        Metrics { top_denied: top_denied.min(Self::MOST_TOP_DENIED), ..Metrics::default() }
+    }
+
     /// A new meter for a transport on an event loop.
     pub fn meter(&self, transport: &'static str) -> Arc<Meter> {
-        let meter = Arc::new(Meter::default());
-        self.lock().push((transport, Arc::clone(&meter)));
+        let watched = self.top_denied * Self::WATCHED;
+        let denied_keys = (watched > 0).then(|| Mutex::new(Sketch::new(watched)));
+        let meter = Arc::new(Meter { denied_keys, ..Meter::default() });
+        lock(&self.meters).push((transport, Arc::clone(&meter)));
         meter
     }
 
     /// Has the connections of a transport counted.
     pub fn watch(&self, transport: &'static str, places: &Arc<Places>) {
-        self.lock_places().push((transport, Arc::clone(places)));
+        lock(&self.places).push((transport, Arc::clone(places)));
     }
 
     /// The connections of each transport.
     pub fn places(&self) -> Vec<(&'static str, Arc<Places>)> {
-        self.lock_places().clone()
+        lock(&self.places).clone()
     }
 
-    fn lock_places(&self) -> std::sync::MutexGuard<'_, Vec<(&'static str, Arc<Places>)>> {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The keys that are denied most, over all event loops and transports, and how often about. Empty unless asked
+    /// for: keys are personal data.
+    pub fn top_denied(&self) -> Vec<(Box<[u8]>, u64)> {
+        let mut sums: HashMap<Box<[u8]>, u64> = HashMap::new();
+        for (_, meter) in &*lock(&self.meters) {
+            let Some(sketch) = &meter.denied_keys else { continue };
+            for (key, count) in lock(sketch).entries() {
+                *sums.entry(key.into()).or_default() += count;
+            }
+        }
+        let mut all: Vec<_> = sums.into_iter().collect();
+        all.sort_by(|(one, ones), (other, others)| others.cmp(ones).then_with(|| one.cmp(other)));
+        all.truncate(self.top_denied);
+        all
     }
 
     /// The sum over all event loops, transport by transport, in the order in which they were started.
     pub fn read(&self) -> Vec<(&'static str, Reading)> {
         let mut sums: Vec<(&'static str, Reading)> = Vec::new();
-        for (transport, meter) in &*self.lock() {
+        for (transport, meter) in &*lock(&self.meters) {
             let at = match sums.iter().position(|(name, _)| name == transport) {
                 Some(at) => at,
                 None => {
@@ -131,10 +188,6 @@ impl Metrics {
             meter.read_into(&mut sums[at].1);
         }
         sums
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<(&'static str, Arc<Meter>)>> {
-        self.meters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -156,5 +209,19 @@ mod tests {
         assert_eq!(read[0].1.buckets[1], 4, "500 ns each");
         assert_eq!(read[0].1.buckets[BUCKETS.len()], 1, "longer than every bound");
         assert_eq!((read[1].0, read[1].1.errors), ("http", 1));
+    }
+
+    #[test]
+    fn denied_keys_are_added_up_over_loops_and_only_if_asked_for() {
+        let metrics = Metrics::new(2);
+        let (one, two) = (metrics.meter("resp"), metrics.meter("http"));
+        for (meter, key, times) in [(&one, "a", 3), (&two, "a", 2), (&two, "b", 4), (&one, "c", 1)] {
+            (0..times).for_each(|_| meter.denied(key.as_bytes()));
+        }
+        let top = metrics.top_denied();
+        assert_eq!(top, [(Box::from(&b"a"[..]), 5), (Box::from(&b"b"[..]), 4)]);
+        let silent = Metrics::default();
+        silent.meter("resp").denied(b"a");
+        assert!(silent.top_denied().is_empty());
     }
 }

@@ -6,6 +6,9 @@ use std::str::FromStr;
 
 use std::path::PathBuf;
 
+use ratekeeper::port::FailureMode;
+use ratekeeper::store::MemoryStoreBuilder;
+
 use crate::engine::Limits;
 use crate::log::{Format, Level};
 use crate::secret::Secret;
@@ -17,6 +20,8 @@ pub struct Settings {
     pub resp: Option<Endpoint>,
     /// Where HTTP is spoken, if anywhere.
     pub http: Option<Endpoint>,
+    /// Where gRPC is spoken, if anywhere.
+    pub grpc: Option<Endpoint>,
     /// Where MessagePack is spoken, if anywhere.
     pub msgpack: Option<Endpoint>,
     /// Event loops.
@@ -27,12 +32,49 @@ pub struct Settings {
     pub limits: Limits,
     /// What clients must know, if anything.
     pub secret: Option<Secret>,
+    /// What to encrypt all transports with, if they are to be.
+    pub tls: Option<TlsFiles>,
     /// Where state is written on stop, and read from on start.
     pub snapshot: Option<PathBuf>,
+    /// What to answer when the store fails a request that is held to no plan.
+    pub on_store_error: FailureMode,
+    /// How many of the keys that are denied most the metrics tell; 0 for none.
+    pub top_denied: usize,
     /// How much is logged.
     pub log_level: Level,
     /// In which form.
     pub log_format: Format,
+}
+
+impl Default for Settings {
+    /// One event loop, and nobody listens.
+    fn default() -> Self {
+        Settings {
+            resp: None,
+            http: None,
+            grpc: None,
+            msgpack: None,
+            loops: 1,
+            max_keys: MemoryStoreBuilder::DEFAULT_MAX_KEYS,
+            limits: Limits::default(),
+            secret: None,
+            tls: None,
+            snapshot: None,
+            on_store_error: FailureMode::Error,
+            top_denied: 0,
+            log_level: Level::default(),
+            log_format: Format::default(),
+        }
+    }
+}
+
+/// A certificate and its private key, in PEM form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The certificate, and those that vouch for it.
+    pub cert: PathBuf,
+    /// The key of the first certificate.
+    pub key: PathBuf,
 }
 
 /// Where a transport listens, and for how many.
@@ -44,11 +86,25 @@ pub struct Endpoint {
     pub max_connections: usize,
     /// Seconds after which a silent connection is closed; 0 for never.
     pub idle_timeout: u32,
+    /// Seconds for which a client may take to finish a request, or to read a reply.
+    pub request_timeout: u32,
 }
 
 impl Endpoint {
     /// Connections at once, unless said otherwise.
     pub const DEFAULT_MAX_CONNECTIONS: usize = 20_000;
+    /// Seconds for a request, unless said otherwise.
+    pub const DEFAULT_REQUEST_TIMEOUT: u32 = 30;
+
+    /// An endpoint with the usual bounds.
+    pub fn at(address: SocketAddr) -> Self {
+        Endpoint {
+            address,
+            max_connections: Self::DEFAULT_MAX_CONNECTIONS,
+            idle_timeout: 0,
+            request_timeout: Self::DEFAULT_REQUEST_TIMEOUT,
+        }
+    }
 }
 
 /// An address, or `off`.

@@ -17,11 +17,12 @@ mod verdict;
 
 pub use charge::Charge;
 pub use cost::CostOf;
+pub use told::Told;
 pub use verdict::{Denied, LimitDecision};
 
 pub(crate) use decide::{Asked, Deciding};
 pub(crate) use tab::Tab;
-pub(crate) use told::{Standings, Told};
+pub(crate) use told::Standings;
 pub(crate) use turnstiles::{Seat, Turnstiles};
 pub(crate) use verdict::{Failure, Pass, Refusal, Verdict};
 

@@ -5,39 +5,62 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http::HeaderMap;
-use ratekeeper::{Algorithm, Decision, Name, Nanos, Plan, Quota};
+use ratekeeper::{Algorithm, Decision, Name, Nanos, Plan, Quota, Rules};
 
 use crate::headers::{Dialect, Policy, PolicyField, Standing, Unit, emit};
 
-/// A plan's policies, and what is needed to tell where somebody stands with them.
+/// The policies of a plan, and what is needed to tell where somebody stands with them.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub struct Told {
     field: Option<PolicyField>,
-    rules: Box<[(Name, Option<Quota>)]>,
+    rules: Box<[(Option<Name>, Option<Quota>)]>,
 }
 
 impl Told {
-    pub(super) fn of(plan: &Plan) -> Self {
+    /// What is told of whatever a request was held to. Rules of several plans are told apart by `plan.rule`, and a
+    /// quota that came with its request is called `quota`.
+    pub fn of_rules(rules: Rules<'_>) -> Self {
+        let quotas = match rules {
+            Rules::Plan(plan) => return Self::of(plan),
+            _ => rules.iter().enumerate(),
+        };
+        let (policies, rules): (Vec<Policy>, Vec<_>) = quotas
+            .map(|(position, (_, quota))| match rules.at(position) {
+                Some((plan, rule)) => {
+                    let name = format!("{}.{}", plan.name(), rule.name());
+                    (policy(&name, quota), (Some(rule.name().clone()), Some(*quota)))
+                }
+                None => (policy("quota", quota), (None, Some(*quota))),
+            })
+            .unzip();
+        Told { field: PolicyField::new(&policies).ok(), rules: rules.into() }
+    }
+
+    /// What is told of a plan.
+    pub fn of(plan: &Plan) -> Self {
         let policies: Vec<Policy> =
-            plan.rules().iter().map(|rule| policy(rule.name(), rule.quota())).collect();
+            plan.rules().iter().map(|rule| policy(rule.name().as_str(), rule.quota())).collect();
         // A name is printable, and a plan has few enough rules: this cannot fail.
         let field = PolicyField::new(&policies).ok();
-        let rules = plan.rules().iter().map(|rule| (rule.name().clone(), Some(*rule.quota()))).collect();
+        let rules = plan.rules().iter().map(|rule| (Some(rule.name().clone()), Some(*rule.quota())));
+        let rules = rules.collect();
         Told { field, rules }
     }
 
     /// How many at once.
     pub(crate) fn concurrent(name: &Name, limit: u64) -> Self {
         let policy = Policy::new(name.as_str(), limit).unit(Unit::ConcurrentRequests);
-        Told { field: PolicyField::new(&[policy]).ok(), rules: Box::new([(name.clone(), None)]) }
+        Told { field: PolicyField::new(&[policy]).ok(), rules: Box::new([(Some(name.clone()), None)]) }
     }
 
     /// The name of the rule at this position.
     pub(crate) fn rule(&self, position: u16) -> Option<&Name> {
-        self.rules.get(usize::from(position)).map(|(name, _)| name)
+        self.rules.get(usize::from(position)).and_then(|(name, _)| name.as_ref())
     }
 
-    fn write(&self, headers: &mut HeaderMap, dialect: Dialect, decision: &Decision) {
+    /// Adds to a response what this decision says of the rule that bound it: what is left, and how long until
+    /// there is more. A decision that was made without knowing says nothing.
+    pub fn write(&self, headers: &mut HeaderMap, dialect: Dialect, decision: &Decision) {
         let Some(field) = &self.field else { return };
         let standing = self.standing(field, decision);
         emit::write(headers, dialect, field, standing.as_slice());
@@ -57,12 +80,12 @@ impl Told {
 
 /// A quota as the draft tells it: as much as can be used at once, in the time it takes to be whole again. The same
 /// rate as the count per period, and what remains is never more than the quota.
-fn policy(name: &Name, quota: &Quota) -> Policy {
+fn policy(name: &str, quota: &Quota) -> Policy {
     let window = match quota.algorithm() {
         Algorithm::Gcra | Algorithm::TokenBucket | Algorithm::LeakyBucket => quota.refill_time(),
         _ => quota.period(),
     };
-    Policy::new(name.as_str(), quota.burst()).window(window.as_duration())
+    Policy::new(name, quota.burst()).window(window.as_duration())
 }
 
 /// How long until there is more: until the next whole unit has come in, or the window ends.

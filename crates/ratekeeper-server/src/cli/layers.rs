@@ -1,21 +1,24 @@
 //! Flags and environment over file over defaults.
 
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::thread::available_parallelism;
 
 use anyhow::{Context, Result, bail};
+use ratekeeper::Quota;
 use ratekeeper::store::MemoryStoreBuilder;
 
 use super::serve::Flags;
-use crate::config::{Config, File, TransportSection};
+use crate::config::{Config, File, OnStoreError, TransportSection};
 use crate::engine::Limits;
+use crate::meter::Metrics;
 use crate::secret::Secret;
-use crate::settings::{Bind, Endpoint, Settings};
+use crate::settings::{Bind, Endpoint, Settings, TlsFiles};
 
 /// Loopback, unless somebody decides otherwise.
 const DEFAULT_HOST: &str = "127.0.0.1";
 const RESP_PORT: u16 = 6380;
 const HTTP_PORT: u16 = 8080;
+const GRPC_PORT: u16 = 8070;
 const MSGPACK_PORT: u16 = 9090;
 
 /// What flags (the environment is in them already) and file amount to.
@@ -26,15 +29,17 @@ pub(super) fn settings(flags: &Flags, config: Option<&Config>) -> Result<Setting
     let cores = || available_parallelism().unwrap_or(NonZeroUsize::MIN);
     let resp = endpoint(flags, flags.resp, config, "resp", &file.transports.resp, RESP_PORT)?;
     let http = endpoint(flags, flags.http, config, "http", &file.transports.http, HTTP_PORT)?;
+    let grpc = endpoint(flags, flags.grpc, config, "grpc", &file.transports.grpc, GRPC_PORT)?;
     let msgpack = endpoint(flags, flags.msgpack, config, "msgpack", &file.transports.msgpack, MSGPACK_PORT)?;
-    if resp.is_none() && http.is_none() && msgpack.is_none() {
+    if [&resp, &http, &grpc, &msgpack].into_iter().all(Option::is_none) {
         bail!("every transport is off; leave one on, for instance --resp 127.0.0.1:{RESP_PORT}");
     }
-    let limits = Limits {
-        burst: file.limits.default_burst,
-        rate: file.limits.default_rate,
-        period: file.limits.default_period,
-    };
+    let limits = limits(config, file)?;
+    let top_denied = flags.top_denied.or(file.server.top_denied).unwrap_or(0);
+    if top_denied > Metrics::MOST_TOP_DENIED {
+        bail!("--top-denied {top_denied}: must be at most {}", Metrics::MOST_TOP_DENIED);
+    }
+    let on_store_error = flags.on_store_error.or(file.limits.on_store_error).unwrap_or(OnStoreError::Error);
     let token = flags.auth_token.as_ref().or(file.server.auth_token.as_ref());
     let secret = match token {
         Some(token) => Some(Secret::new(token).context("--auth-token: empty; give a token or leave it out")?),
@@ -43,6 +48,7 @@ pub(super) fn settings(flags: &Flags, config: Option<&Config>) -> Result<Setting
     Ok(Settings {
         resp,
         http,
+        grpc,
         msgpack,
         loops: flags.loops.or(file.server.loops).unwrap_or_else(cores).get(),
         max_keys: flags
@@ -51,10 +57,41 @@ pub(super) fn settings(flags: &Flags, config: Option<&Config>) -> Result<Setting
             .map_or(MemoryStoreBuilder::DEFAULT_MAX_KEYS, NonZeroUsize::get),
         limits,
         secret,
+        tls: tls(flags, file)?,
         snapshot: flags.snapshot.clone().or_else(|| file.store.snapshot.clone()),
+        on_store_error: on_store_error.into(),
+        top_denied,
         log_level: flags.log_level.or(file.server.log_level).unwrap_or_default(),
         log_format: flags.log_format.or(file.server.log_format).unwrap_or_default(),
     })
+}
+
+/// What a request without limits is held to: checked now, and not when the first one comes.
+fn limits(config: Option<&Config>, file: &File) -> Result<Limits> {
+    let section = &file.limits;
+    let limits =
+        Limits { burst: section.default_burst, rate: section.default_rate, period: section.default_period };
+    // What the file leaves to requests is assumed to be harmless.
+    let one = |given: Option<i64>| given.unwrap_or(1);
+    if let Err(error) = Quota::throttle(one(limits.burst), one(limits.rate), one(limits.period)) {
+        let message = format!("[limits] {}", error.to_string().replace("max_burst", "default_burst"));
+        let message =
+            message.replace("count_per_period", "default_rate").replace(" period:", " default_period:");
+        return Err(config.map_or_else(|| anyhow::anyhow!("{message}"), |c| c.mistake(&message).into()));
+    }
+    Ok(limits)
+}
+
+/// Both files, or none: one alone is a mistake.
+fn tls(flags: &Flags, file: &File) -> Result<Option<TlsFiles>> {
+    let cert = flags.tls_cert.as_ref().or(file.server.tls_cert.as_ref());
+    let key = flags.tls_key.as_ref().or(file.server.tls_key.as_ref());
+    match (cert, key) {
+        (Some(cert), Some(key)) => Ok(Some(TlsFiles { cert: cert.clone(), key: key.clone() })),
+        (None, None) => Ok(None),
+        (Some(_), None) => bail!("--tls-cert without --tls-key; give both, or none"),
+        (None, Some(_)) => bail!("--tls-key without --tls-cert; give both, or none"),
+    }
 }
 
 fn check_store(flags: &Flags, config: Option<&Config>, file: &File) -> Result<()> {
@@ -107,6 +144,10 @@ fn endpoint(
         address,
         max_connections: max_connections.map_or(Endpoint::DEFAULT_MAX_CONNECTIONS, NonZeroUsize::get),
         idle_timeout: flags.idle_timeout.or(section.idle_timeout).unwrap_or(0),
+        request_timeout: flags
+            .request_timeout
+            .or(section.request_timeout)
+            .map_or(Endpoint::DEFAULT_REQUEST_TIMEOUT, NonZeroU32::get),
     }))
 }
 
@@ -145,8 +186,19 @@ mod tests {
                 .contains("a.toml: [transports.resp] host")
         );
         assert!(error(&none, "[server]\nauth_token = \"\"\n").starts_with("--auth-token: empty"));
+        assert!(error(&none, "[server]\ntop_denied = 1001\n").contains("must be at most 1000"));
+        for (line, expected) in [
+            ("default_burst = 0", "a.toml: [limits] default_burst: 0; must be at least 1"),
+            ("default_rate = -1", "a.toml: [limits] default_rate: -1; must be at least 1"),
+            ("default_period = 0", "a.toml: [limits] default_period: 0; must be at least 1"),
+        ] {
+            assert_eq!(error(&none, &format!("[limits]\n{line}\n")), expected);
+        }
+        let flags = Flags { tls_cert: Some("a.pem".into()), ..Flags::default() };
+        assert!(error(&flags, "").starts_with("--tls-cert without --tls-key"));
+        assert!(error(&none, "[server]\ntls_key = \"a.pem\"\n").starts_with("--tls-key without --tls-cert"));
         let off = Some(Bind::Off);
-        let flags = Flags { resp: off, http: off, msgpack: off, ..Flags::default() };
+        let flags = Flags { resp: off, http: off, grpc: off, msgpack: off, ..Flags::default() };
         assert!(error(&flags, "").starts_with("every transport is off"));
     }
 

@@ -1,5 +1,6 @@
 //! The command line.
 
+mod health;
 mod layers;
 mod serve;
 
@@ -21,7 +22,9 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Answer limit requests over the network until told to stop.
-    Serve(serve::Flags),
+    Serve(Box<serve::Flags>),
+    /// Ask a running server whether it is well: prints `ok` and ends with 0, or ends with 1.
+    Health(health::Flags),
 }
 
 /// Does what the command line says.
@@ -29,10 +32,11 @@ pub fn run() -> ExitCode {
     // Ends the process by itself, with usage and code 2, if the command line cannot be understood.
     let cli = Cli::parse();
     let outcome = match cli.command {
-        Command::Serve(flags) => serve::run(&flags),
+        Command::Serve(flags) => serve::run(&flags).map(|()| ExitCode::SUCCESS),
+        Command::Health(flags) => health::run(&flags),
     };
     match outcome {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("ratekeeper: {error:#}");
             ExitCode::from(EXIT_USAGE)

@@ -1,6 +1,6 @@
 //! `ratekeeper serve`.
 
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use anyhow::Result;
 use clap::Args;
 use ratekeeper::{MemoryStore, Registry};
 
-use crate::config::Config;
+use crate::config::{Config, OnStoreError};
 use crate::engine::Engine;
 use crate::log::{self, Format, Level};
 use crate::reload::Reload;
@@ -27,6 +27,9 @@ pub(super) struct Flags {
     /// Where to speak HTTP [default: 127.0.0.1:8080].
     #[arg(long, value_name = "ADDR|off", env = "RATEKEEPER_HTTP")]
     pub(super) http: Option<Bind>,
+    /// Where to speak gRPC [default: 127.0.0.1:8070].
+    #[arg(long, value_name = "ADDR|off", env = "RATEKEEPER_GRPC")]
+    pub(super) grpc: Option<Bind>,
     /// Where to speak MessagePack [default: 127.0.0.1:9090].
     #[arg(long, value_name = "ADDR|off", env = "RATEKEEPER_MSGPACK")]
     pub(super) msgpack: Option<Bind>,
@@ -45,12 +48,27 @@ pub(super) struct Flags {
     /// Close connections that are silent for so long; 0 for never [default: 0].
     #[arg(long, value_name = "SECONDS", env = "RATEKEEPER_IDLE_TIMEOUT")]
     pub(super) idle_timeout: Option<u32>,
+    /// Close connections that take longer to finish a request, or to read a reply [default: 30].
+    #[arg(long, value_name = "SECONDS", env = "RATEKEEPER_REQUEST_TIMEOUT")]
+    pub(super) request_timeout: Option<NonZeroU32>,
+    /// What to answer when the store fails a request that names no plan [default: error].
+    #[arg(long, value_name = "MODE", env = "RATEKEEPER_ON_STORE_ERROR")]
+    pub(super) on_store_error: Option<OnStoreError>,
+    /// Tell in the metrics which keys are denied most, up to so many. Keys are personal data [default: 0].
+    #[arg(long, value_name = "N", env = "RATEKEEPER_TOP_DENIED")]
+    pub(super) top_denied: Option<usize>,
     /// Event loops [default: one for each core].
     #[arg(long, value_name = "N", env = "RATEKEEPER_LOOPS")]
     pub(super) loops: Option<NonZeroUsize>,
     /// What clients must send (AUTH, or a bearer token) before anything else.
     #[arg(long, value_name = "TOKEN", env = "RATEKEEPER_AUTH_TOKEN", hide_env_values = true)]
     pub(super) auth_token: Option<String>,
+    /// Encrypt all transports: a certificate in PEM form, with its chain.
+    #[arg(long, value_name = "FILE", env = "RATEKEEPER_TLS_CERT")]
+    pub(super) tls_cert: Option<PathBuf>,
+    /// The private key of --tls-cert, in PEM form.
+    #[arg(long, value_name = "FILE", env = "RATEKEEPER_TLS_KEY")]
+    pub(super) tls_key: Option<PathBuf>,
     /// How much is logged [default: info].
     #[arg(long, value_name = "LEVEL", env = "RATEKEEPER_LOG_LEVEL")]
     pub(super) log_level: Option<Level>,
@@ -70,7 +88,10 @@ pub(super) fn run(flags: &Flags) -> Result<()> {
         None => builder.build(),
     };
     let reload = config.map(|config| Reload::new(config.path(), registry.clone()));
-    let engine = Arc::new(Engine::in_memory(store, registry, settings.limits));
+    let engine = Engine::in_memory(store, registry, settings.limits)
+        .on_store_error(settings.on_store_error)
+        .top_denied(settings.top_denied);
+    let engine = Arc::new(engine);
     server::serve(&settings, &engine, reload)?;
     if let (Some(path), Some(store)) = (&settings.snapshot, engine.memory()) {
         snapshot::write(store, path)?;

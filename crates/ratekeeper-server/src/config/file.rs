@@ -1,9 +1,10 @@
 //! What a configuration file may say.
 
 use std::collections::BTreeMap;
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 
+use clap::ValueEnum;
 use ratekeeper::port::FailureMode;
 use serde::Deserialize;
 use toml::Spanned;
@@ -38,6 +39,12 @@ pub struct ServerSection {
     pub loops: Option<NonZeroUsize>,
     /// What clients must know.
     pub auth_token: Option<String>,
+    /// How many of the keys that are denied most the metrics tell.
+    pub top_denied: Option<usize>,
+    /// A certificate in PEM form.
+    pub tls_cert: Option<PathBuf>,
+    /// Its private key.
+    pub tls_key: Option<PathBuf>,
 }
 
 /// The transports by name.
@@ -48,6 +55,8 @@ pub struct Transports {
     pub resp: TransportSection,
     /// HTTP and JSON.
     pub http: TransportSection,
+    /// gRPC.
+    pub grpc: TransportSection,
     /// MessagePack over TCP.
     pub msgpack: TransportSection,
 }
@@ -66,6 +75,8 @@ pub struct TransportSection {
     pub max_connections: Option<NonZeroUsize>,
     /// Seconds after which a silent connection is closed; 0 for never.
     pub idle_timeout: Option<u32>,
+    /// Seconds for which a client may take to finish a request, or to read a reply.
+    pub request_timeout: Option<NonZeroU32>,
 }
 
 /// Where state lives.
@@ -93,6 +104,8 @@ pub struct LimitsSection {
     pub default_rate: Option<i64>,
     /// For `period`, in seconds.
     pub default_period: Option<i64>,
+    /// What to answer when the store fails a request that names no plan.
+    pub on_store_error: Option<OnStoreError>,
 }
 
 /// One plan.
@@ -105,13 +118,17 @@ pub(super) struct PlanSection {
 }
 
 /// The words for a [`FailureMode`].
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum OnStoreError {
+pub enum OnStoreError {
+    /// Allow.
     #[default]
     Open,
+    /// Deny.
     Closed,
+    /// Let a store in memory decide.
     Local,
+    /// Tell the client of the error.
     Error,
 }
 

@@ -3,7 +3,9 @@
 mod file;
 mod plans;
 
-pub use file::{File, LimitsSection, ServerSection, StoreSection, TransportSection, Transports};
+pub use file::{
+    File, LimitsSection, OnStoreError, ServerSection, StoreSection, TransportSection, Transports,
+};
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -118,12 +120,14 @@ mod tests {
             log_format = "json"
             loops = 2
             auth_token = "sesame"
+            top_denied = 10
             [transports.resp]
             enabled = true
             host = "127.0.0.1"
             port = 6380
             max_connections = 10
             idle_timeout = 60
+            request_timeout = 5
             [store]
             type = "memory"
             max_keys = 1000
@@ -132,6 +136,7 @@ mod tests {
             default_burst = 10
             default_rate = 100
             default_period = 60
+            on_store_error = "open"
             [plans.gold]
             limits = ["10/s burst 20", "daily = 1000/day"]
             on_store_error = "closed"

@@ -1,8 +1,10 @@
 //! Bodies: JSON to requests.
 
+use std::fmt;
+
 use ratekeeper::Key;
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Error, Unexpected, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::problem::Problem;
@@ -11,9 +13,13 @@ use super::problem::Problem;
 #[derive(Debug, Deserialize)]
 pub(super) struct Throttle {
     pub(super) key: String,
+    #[serde(default, deserialize_with = "integer")]
     pub(super) max_burst: Option<i64>,
+    #[serde(default, deserialize_with = "integer")]
     pub(super) count_per_period: Option<i64>,
+    #[serde(default, deserialize_with = "integer")]
     pub(super) period: Option<i64>,
+    #[serde(default, deserialize_with = "integer")]
     pub(super) quantity: Option<i64>,
 }
 
@@ -25,6 +31,7 @@ pub(super) struct Ask {
     pub(super) plan: Option<String>,
     pub(super) plans: Option<Vec<String>>,
     pub(super) quota: Option<String>,
+    #[serde(default, deserialize_with = "integer")]
     pub(super) cost: Option<u64>,
 }
 
@@ -67,8 +74,8 @@ impl Kind {
         match self {
             Kind::Text => value.is_string(),
             Kind::Texts => value.as_array().is_some_and(|items| items.iter().all(Value::is_string)),
-            Kind::Integer => value.is_i64(),
-            Kind::Whole => value.is_u64(),
+            Kind::Integer => integer::<_, i64>(value).is_ok(),
+            Kind::Whole => integer::<_, u64>(value).is_ok(),
         }
     }
 
@@ -79,6 +86,48 @@ impl Kind {
             Kind::Integer => "an integer of 64 bits",
             Kind::Whole => "a whole number, at least 0",
         }
+    }
+}
+
+/// An integer, or none. JSON does not tell `10` from `10.0` or `1e1`, and some languages write those.
+fn integer<'de, D, N>(value: D) -> Result<Option<N>, D::Error>
+where
+    D: Deserializer<'de>,
+    N: TryFrom<i128>,
+{
+    struct Integer;
+
+    impl Visitor<'_> for Integer {
+        type Value = Option<i128>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an integer")
+        }
+
+        fn visit_i64<E: Error>(self, value: i64) -> Result<Self::Value, E> {
+            Ok(Some(value.into()))
+        }
+
+        fn visit_u64<E: Error>(self, value: u64) -> Result<Self::Value, E> {
+            Ok(Some(value.into()))
+        }
+
+        fn visit_f64<E: Error>(self, value: f64) -> Result<Self::Value, E> {
+            if value.fract() != 0.0 || !value.is_finite() {
+                return Err(E::invalid_type(Unexpected::Float(value), &self));
+            }
+            #[expect(clippy::cast_possible_truncation, reason = "saturates, and is then out of range")]
+            Ok(Some(value as i128))
+        }
+
+        fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
+            Ok(None)
+        }
+    }
+
+    match value.deserialize_any(Integer)? {
+        None => Ok(None),
+        Some(value) => N::try_from(value).map(Some).map_err(|_| Error::custom("an integer out of range")),
     }
 }
 
@@ -116,4 +165,31 @@ fn blame<B: Body>(bytes: &[u8], error: &serde_json::Error) -> Problem {
 /// A key, or the problem with it.
 pub(super) fn key(text: &str) -> Result<Key<'_>, Problem> {
     Key::new(text).map_err(|error| Problem::field("key", error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_integer_is_one_however_it_is_written() {
+        for (text, expected) in [
+            ("10", Ok(Some(10))),
+            ("1e1", Ok(Some(10))),
+            ("10.0", Ok(Some(10))),
+            ("-9223372036854775808", Ok(Some(i64::MIN))),
+            ("null", Ok(None)),
+            ("9223372036854775808", Err(())),
+            ("1e300", Err(())),
+            ("1.5", Err(())),
+            ("\"1\"", Err(())),
+            ("true", Err(())),
+        ] {
+            let body = format!("{{\"key\":\"k\",\"period\":{text}}}");
+            let read = read::<Throttle>(body.as_bytes());
+            assert_eq!(read.map(|ask| ask.period).map_err(|_| ()), expected, "{text}");
+        }
+        assert!(read::<Ask>(br#"{"key":"k","cost":-1}"#).is_err());
+        assert_eq!(read::<Ask>(br#"{"key":"k","cost":18446744073709551615}"#).unwrap().cost, Some(u64::MAX));
+    }
 }

@@ -42,7 +42,31 @@ pub(super) fn render(engine: &Engine) -> String {
             "ratekeeper_plan_decisions_total{{plan=\"{plan}\",rule=\"{rule}\",result=\"{result}\"}} {count}"
         ));
     }
+    let top = engine.metrics().top_denied();
+    if !top.is_empty() {
+        page.head("ratekeeper_top_denied", "gauge", "Denials of the keys with most of them, about.");
+    }
+    for (rank, (key, count)) in (1..).zip(top) {
+        let key = label(&key);
+        page.line(&format!("ratekeeper_top_denied{{key=\"{key}\",rank=\"{rank}\"}} {count}"));
+    }
     page.0
+}
+
+/// A key as the value of a label. Keys are bytes, and a label is text: what is not printable is written as in a
+/// program's text, so that two keys never look the same; then comes the escaping of the format itself.
+fn label(key: &[u8]) -> String {
+    let mut shown = String::with_capacity(key.len());
+    for chunk in key.utf8_chunks() {
+        for char in chunk.valid().chars() {
+            match char {
+                '"' | '\'' => shown.push(char),
+                _ => shown.extend(char.escape_debug()),
+            }
+        }
+        shown.extend(chunk.invalid().iter().map(|byte| format!("\\x{byte:02x}")));
+    }
+    shown.replace('\\', "\\\\").replace('"', "\\\"")
 }
 
 struct Page(String);
@@ -85,6 +109,22 @@ fn seconds(nanos: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_key_is_one_label_whatever_is_in_it() {
+        for (key, expected) in [
+            (&b"user:42"[..], "user:42"),
+            ("né".as_bytes(), "né"),
+            (b"a\"b", r#"a\"b"#),
+            (b"a\nb", r"a\\nb"),
+            (b"a\\nb", r"a\\\\nb"),
+            (b"a\xffb", r"a\\xffb"),
+            (b"a\\xffb", r"a\\\\xffb"),
+            (b"\r\0\x1b", r"\\r\\0\\u{1b}"),
+        ] {
+            assert_eq!(label(key), expected);
+        }
+    }
 
     #[test]
     fn seconds_are_exact() {

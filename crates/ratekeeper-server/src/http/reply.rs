@@ -1,11 +1,14 @@
 //! Answers: JSON, most of it written by hand because every request pays for it.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Response, StatusCode};
 use http_body_util::Full;
-use ratekeeper::{Decision, Quota, Ruling};
-use ratekeeper_http::headers::{Dialect, Policy, PolicyField, Standing, emit};
+use ratekeeper::{Decision, Reason, Ruling};
+use ratekeeper_http::Told;
+use ratekeeper_http::headers::{Dialect, emit};
 
 /// What is sent back.
 pub(super) type Reply = Response<Full<Bytes>>;
@@ -91,32 +94,15 @@ pub(super) fn ruled(ruling: &Ruling, refuses: bool) -> Reply {
     let denied = refuses && !ruling.allowed;
     let status = if denied { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::OK };
     let mut reply = reply(status, body.end());
-    write_fields(ruling, &mut reply);
-    // Where waiting cannot help, nobody is told to wait.
-    if denied && let Some(wait) = ruling.retry_after {
-        emit::write_retry_after(reply.headers_mut(), wait.as_duration());
+    Told::of_rules(ruling.rules()).write(reply.headers_mut(), Dialect::Ietf, ruling);
+    if denied {
+        match ruling.retry_after {
+            Some(wait) => emit::write_retry_after(reply.headers_mut(), wait.as_duration()),
+            // Where waiting cannot help, nobody is told to wait.
+            None if ruling.reason == Reason::NeverFits => {}
+            // Nobody knows for how long the store cannot decide, or has no room: to come back soon is no mistake.
+            None => emit::write_retry_after(reply.headers_mut(), Duration::ZERO),
+        }
     }
     reply
-}
-
-/// `RateLimit` and `RateLimit-Policy`. Without informed numbers there is nothing to say.
-fn write_fields(ruling: &Ruling, reply: &mut Reply) {
-    let rules = ruling.rules();
-    let policies: Vec<Policy> = (0..rules.len())
-        .zip(rules.iter())
-        .map(|(position, (_, quota))| policy(rules.at(position).map(|(_, rule)| rule.name().as_str()), quota))
-        .collect();
-    let Ok(field) = PolicyField::new(&policies) else { return };
-    let standing = field.names().get(usize::from(ruling.rule)).filter(|_| ruling.reason.is_informed());
-    let standing = standing.map(|name| Standing {
-        name,
-        limit: ruling.limit,
-        remaining: ruling.remaining,
-        reset: Some(ruling.reset_after.as_duration()),
-    });
-    emit::write(reply.headers_mut(), Dialect::Ietf, &field, standing.as_slice());
-}
-
-fn policy(name: Option<&str>, quota: &Quota) -> Policy {
-    Policy::new(name.unwrap_or("quota"), quota.count()).window(quota.period().as_duration())
 }

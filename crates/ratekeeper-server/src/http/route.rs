@@ -9,16 +9,13 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use ratekeeper::keeper::HeldTo;
 use ratekeeper::port::Request as Question;
-use ratekeeper::{Cost, Key, Quota, Rules, Ruling};
+use ratekeeper::{Cost, Quota, Rules, Ruling};
 use serde_json::json;
 
 use super::ask::{self, Ask, Throttle};
 use super::problem::Problem;
 use super::reply::{self, Reply, reply};
 use super::{Http, MAX_BODY, metrics};
-
-/// What health asks about: a key that is never charged.
-const HEALTH_KEY: &[u8] = b"ratekeeper:health";
 
 /// Answers one request. Every mistake is a problem, and none is the server's unless it is.
 pub(super) async fn answer(http: &Http, request: Request<Incoming>) -> Reply {
@@ -46,7 +43,8 @@ async fn dispatch(http: &Http, request: Request<Incoming>) -> Result<Reply, Prob
         "/v1/reset" if is_post => reset(http, &body(request).await?).await,
         "/throttle" | "/v1/acquire" | "/v1/peek" | "/v1/refund" | "/v1/reset" => Err(Problem::method("POST")),
         "/v1/plans" if is_get => Ok(list(http)),
-        "/health" | "/ready" if is_get => health(http).await,
+        "/health" if is_get => health(http).await,
+        "/ready" if is_get => ready(http).await,
         "/metrics" if is_get => Ok(text(metrics::render(&http.engine))),
         "/openapi.json" if is_get => {
             Ok(reply(StatusCode::OK, Bytes::from_static(include_bytes!("openapi.json"))))
@@ -60,11 +58,7 @@ async fn dispatch(http: &Http, request: Request<Incoming>) -> Result<Reply, Prob
 
 fn is_authorized(http: &Http, headers: &HeaderMap) -> bool {
     let Some(secret) = &http.secret else { return true };
-    let given = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes).unwrap_or_default();
-    match given.split_at_checked("Bearer ".len()) {
-        Some((scheme, token)) => scheme.eq_ignore_ascii_case(b"Bearer ") && secret.matches(token),
-        None => false,
-    }
+    secret.is_borne_by(headers.get(AUTHORIZATION))
 }
 
 /// The whole body, if it is JSON by its own account and not too large.
@@ -122,8 +116,8 @@ async fn throttle(http: &Http, body: &[u8]) -> Result<Reply, Problem> {
     let quota = Quota::throttle(burst, count, period)
         .map_err(|error| Problem::field(error.field(), error.to_string()))?;
     let question = Question { key, rules: Rules::Quota(&quota), cost: Cost::new(cost) };
-    let decision = http.engine.store().acquire(question).await.map_err(|error| Problem::store(&error))?;
-    http.meter.decided(decision.allowed.into(), (!decision.allowed).into(), began.elapsed());
+    let decision = http.engine.acquire(question).await.map_err(|error| Problem::store(&error))?;
+    http.meter.took(key, &decision, began.elapsed());
     Ok(reply::throttled(&decision))
 }
 
@@ -153,7 +147,10 @@ async fn plans(http: &Http, verb: Verb, body: &[u8]) -> Result<Reply, Problem> {
         Verb::Peek => keeper.peek(key, held_to, cost).await?,
         Verb::Refund => keeper.refund(key, held_to, cost).await?,
     };
-    http.meter.decided(ruling.allowed.into(), (!ruling.allowed).into(), began.elapsed());
+    match verb {
+        Verb::Acquire => http.meter.took(key, &ruling, began.elapsed()),
+        Verb::Peek | Verb::Refund => http.meter.looked(&ruling, began.elapsed()),
+    }
     // Whoever only looks is refused nothing.
     Ok(reply::ruled(&ruling, verb == Verb::Acquire))
 }
@@ -167,6 +164,10 @@ fn names(ask: &Ask) -> Result<Vec<&str>, Problem> {
     match (&ask.plan, &ask.plans) {
         (Some(_), Some(_)) => Err(Problem::field("plans", "plans: together with `plan`; say one of them")),
         (Some(plan), None) => Ok(vec![plan]),
+        // To name none is not to name all: that is said by leaving it out.
+        (None, Some(plans)) if plans.is_empty() => {
+            Err(Problem::field("plans", "plans: empty; name at least one, or leave it out"))
+        }
         (None, plans) => Ok(plans.iter().flatten().map(String::as_str).collect()),
     }
 }
@@ -193,15 +194,21 @@ fn list(http: &Http) -> Reply {
     reply(StatusCode::OK, json!({ "plans": plans }).to_string())
 }
 
-/// Asks the engine: a process that merely runs is not healthy.
+/// Whether the engine answers: a process that merely runs is not healthy. A store elsewhere that fails is told of, but
+/// is no reason to start this process again.
 async fn health(http: &Http) -> Result<Reply, Problem> {
-    let trouble = |detail: String| Problem::field("key", detail);
-    let key = Key::new(HEALTH_KEY).map_err(|error| trouble(error.to_string()))?;
-    let quota = Quota::throttle(1, 1, 1).map_err(|error| trouble(error.to_string()))?;
-    let question = Question { key, rules: Rules::Quota(&quota), cost: Cost::ONE };
-    let decision = http.engine.store().peek(question).await.map_err(|error| Problem::store(&error))?;
-    let body = json!({ "status": "ok", "decided": decision.allowed });
-    Ok(reply(StatusCode::OK, body.to_string()))
+    let store = match http.engine.probe().await {
+        Ok(_) => "ok",
+        Err(error) if http.engine.memory().is_none() => error.kind().as_str(),
+        Err(error) => return Err(Problem::store(&error)),
+    };
+    Ok(reply(StatusCode::OK, json!({ "status": "ok", "store": store }).to_string()))
+}
+
+/// Whether requests can be decided: the store is reachable.
+async fn ready(http: &Http) -> Result<Reply, Problem> {
+    http.engine.probe().await.map_err(|error| Problem::store(&error))?;
+    Ok(reply(StatusCode::OK, json!({ "status": "ready" }).to_string()))
 }
 
 fn text(body: String) -> Reply {

@@ -137,7 +137,7 @@ impl Conversation {
     #[inline(never)]
     async fn refund(&self, buffers: &mut Buffers, waiting: Waiting) {
         let Some(request) = waiting.request(buffers.input()) else { return };
-        let result = self.resp.engine.store().refund(request).await;
+        let result = self.resp.engine.refund(request).await;
         let mut reply = self.reply(&mut buffers.output);
         match result {
             Ok(decision) => reply.five(waiting.dialect.answer(&decision)),

@@ -55,7 +55,10 @@ async fn decide(resp: &Resp, verb: Verb, ask: &Ask<'_>) -> Result<Ruling, String
         Verb::Acquire | Verb::Reset => keeper.acquire(ask.key, held_to, ask.cost).await,
     };
     let ruling = ruling.map_err(message)?;
-    resp.meter.decided(ruling.allowed.into(), (!ruling.allowed).into(), began.elapsed());
+    match verb {
+        Verb::Acquire => resp.meter.took(ask.key, &ruling, began.elapsed()),
+        _ => resp.meter.looked(&ruling, began.elapsed()),
+    }
     Ok(ruling)
 }
 

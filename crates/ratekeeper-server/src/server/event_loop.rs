@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::net::TcpListener as StdListener;
+use std::net::{SocketAddr, TcpListener as StdListener};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -10,16 +10,20 @@ use std::time::Duration;
 use socket2::SockRef;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::AbortHandle;
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout_at};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout, timeout_at};
+use tracing::{Instrument, Level};
 
 use super::connection::{Connection, Place, Places, Tick};
+use super::socket::Socket;
 use super::stop::Stop;
-use super::transport::Transport;
+use super::tls::Acceptor;
+use super::transport::{Serving, Transport};
 
-/// How long a client may take to finish a request, or to read a reply, in seconds.
-const PATIENCE: u32 = 30;
 /// How long to leave the backlog alone when there is no room for another descriptor.
 const BREATH: Duration = Duration::from_millis(50);
+
+/// How long a client may take to agree on a cipher.
+const HANDSHAKE: Duration = Duration::from_secs(10);
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
@@ -29,8 +33,18 @@ pub(super) struct Post {
     pub(super) listener: StdListener,
     pub(super) transport: Arc<dyn Transport>,
     pub(super) places: Arc<Places>,
-    /// Seconds after which a silent connection is closed; 0 for never.
-    pub(super) idle_timeout: u32,
+    /// What to encrypt with, if anything.
+    pub(super) tls: Option<Acceptor>,
+    pub(super) bounds: Bounds,
+}
+
+/// How long clients are waited for, in seconds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    /// For a silent one; 0 for ever.
+    pub(super) idle: u32,
+    /// For one that must finish a request, or read a reply.
+    pub(super) request: u32,
 }
 
 /// The connections of one loop.
@@ -41,7 +55,7 @@ struct Roll(Mutex<HashMap<u64, Entry>>);
 struct Entry {
     connection: Arc<Connection>,
     task: AbortHandle,
-    idle_timeout: u32,
+    bounds: Bounds,
 }
 
 impl Roll {
@@ -53,8 +67,10 @@ impl Roll {
     fn dismiss(&self) {
         self.lock().retain(|_, entry| {
             let (silent, debt) = entry.connection.silence();
-            let expired = debt > PATIENCE || (entry.idle_timeout > 0 && silent > entry.idle_timeout);
+            let Bounds { idle, request } = entry.bounds;
+            let expired = debt > request || (idle > 0 && silent > idle);
             if expired {
+                tracing::debug!(id = entry.connection.id(), silent, debt, "waited long enough");
                 entry.task.abort();
             }
             !expired
@@ -68,12 +84,13 @@ pub(super) async fn run(posts: Vec<Post>, stop: Arc<Stop>, grace: Duration) -> i
     let tick = Arc::new(Tick::default());
     let mut acceptors = Vec::with_capacity(posts.len());
     for post in posts {
-        let Post { listener, transport, places, idle_timeout } = post;
+        let Post { listener, transport, places, tls, bounds } = post;
         let listener = TcpListener::from_std(listener)?;
-        let acceptor = Acceptor {
+        let acceptor = Doorkeeper {
             transport,
             places,
-            idle_timeout,
+            tls,
+            bounds,
             stop: Arc::clone(&stop),
             roll: Arc::clone(&roll),
             tick: Arc::clone(&tick),
@@ -111,16 +128,17 @@ async fn watch(roll: Arc<Roll>, tick: Arc<Tick>) {
     }
 }
 
-struct Acceptor {
+struct Doorkeeper {
     transport: Arc<dyn Transport>,
     places: Arc<Places>,
-    idle_timeout: u32,
+    tls: Option<Acceptor>,
+    bounds: Bounds,
     stop: Arc<Stop>,
     roll: Arc<Roll>,
     tick: Arc<Tick>,
 }
 
-impl Acceptor {
+impl Doorkeeper {
     async fn run(self, listener: TcpListener) {
         let mut troubled = false;
         loop {
@@ -130,9 +148,9 @@ impl Acceptor {
                 () = self.stop.wait() => return,
             };
             match accepted {
-                Ok((socket, _)) => {
+                Ok((socket, peer)) => {
                     troubled = false;
-                    self.admit(socket);
+                    self.admit(socket, peer);
                 }
                 Err(error) => {
                     // The client has gone: the next one waits already. Anything else is our own want of descriptors
@@ -153,11 +171,15 @@ impl Acceptor {
         }
     }
 
-    fn admit(&self, socket: TcpStream) {
+    fn admit(&self, socket: TcpStream, peer: SocketAddr) {
         let transport = &self.transport;
         let Some(place) = self.places.take() else {
-            // A client that cannot even take these bytes at once is told nothing.
-            let _ = socket.try_write(transport.refusal());
+            tracing::debug!(transport = transport.name(), %peer, "refused: there are as many as may be");
+            // A client that cannot even take these bytes at once is told nothing; nor is one that would have to
+            // shake hands first.
+            if self.tls.is_none() {
+                let _ = socket.try_write(transport.refusal());
+            }
             return;
         };
         // Replies are written whole: waiting for more of them would only delay.
@@ -168,21 +190,53 @@ impl Acceptor {
         let _ = SockRef::from(&socket).set_keepalive(true);
         let connection = self.connection(place);
         let id = connection.id();
-        let serving = Arc::clone(transport).serve(socket, Arc::clone(&connection));
+        let serving: Serving = match &self.tls {
+            Some(tls) => Box::pin(encrypted(tls.clone(), Arc::clone(transport), socket, Arc::clone(&connection))),
+            None => Arc::clone(transport).serve(Socket::Plain(socket), Arc::clone(&connection)),
+        };
         let leaving = Leaving { roll: Arc::clone(&self.roll), id };
         // Held while spawning, so that the entry is there before the task can end and take it away.
         let mut roll = self.roll.lock();
-        let task = tokio::spawn(async move {
+        let serving = async move {
             let _leaving = leaving;
             serving.await;
-        });
-        let idle_timeout = self.idle_timeout;
-        roll.insert(id, Entry { connection, task: task.abort_handle(), idle_timeout });
+        };
+        // A span for each connection, never for a decision; and where nobody looks, not even room for one.
+        let task = if tracing::enabled!(Level::DEBUG) {
+            let span = tracing::debug_span!("connection", transport = transport.name(), id, %peer);
+            span.in_scope(|| tracing::debug!("opened"));
+            tokio::spawn(serving.instrument(span))
+        } else {
+            tokio::spawn(serving)
+        };
+        roll.insert(id, Entry { connection, task: task.abort_handle(), bounds: self.bounds });
     }
 
     fn connection(&self, place: Place) -> Arc<Connection> {
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         Arc::new(Connection::new(id, Arc::clone(&self.stop), Arc::clone(&self.tick), place))
+    }
+}
+
+/// Shakes hands, on the connection's own task, and serves.
+async fn encrypted(
+    tls: Acceptor,
+    transport: Arc<dyn Transport>,
+    socket: TcpStream,
+    connection: Arc<Connection>,
+) {
+    connection.owes();
+    let shaken = tokio::select! {
+        shaken = timeout(HANDSHAKE, tls.shake(socket)) => shaken,
+        () = connection.stop().wait() => return,
+    };
+    match shaken {
+        Ok(Ok(stream)) => {
+            connection.settled();
+            transport.serve(Socket::Tls(Box::new(stream)), connection).await;
+        }
+        Ok(Err(error)) => tracing::debug!(transport = transport.name(), %error, "no TLS"),
+        Err(_) => tracing::debug!(transport = transport.name(), "no TLS within {HANDSHAKE:?}"),
     }
 }
 
@@ -201,5 +255,7 @@ impl Drop for Leaving {
     fn drop(&mut self) {
         // `dismiss` holds the lock while it aborts, but an aborted task is dropped by its loop and not by the caller.
         self.roll.lock().remove(&self.id);
+        // In the connection's span, which is entered for whatever its task drops.
+        tracing::debug!("closed");
     }
 }

@@ -4,17 +4,23 @@
 //! mod          start, announce, stop             listener    sockets that share a port
 //! event_loop   one for each core                 transport   the seam: what a protocol must do
 //! connection   what is known of each client      stop        the signal that it is over
-//! signals      what the process is told
+//! signals      what the process is told          notify      what the service manager is told
+//! descriptors  as many as the process may have   socket, tls encrypted or not
 //! ```
 //!
 //! There is no channel and no other task between a socket and its decision: a connection lives on the loop that
 //! accepted it, and what it asks is decided there.
 
 mod connection;
+mod descriptors;
 mod event_loop;
 mod listener;
+mod notify;
 mod signals;
 mod stop;
+mod socket;
+#[cfg_attr(not(feature = "tls"), path = "no_tls.rs")]
+mod tls;
 mod transport;
 
 use std::io::{self, Write};
@@ -28,17 +34,20 @@ use tokio::runtime::{Builder, Runtime};
 
 pub(crate) use connection::Connection;
 pub use connection::Places;
+pub(crate) use socket::Socket;
 pub(crate) use transport::{Serving, Transport};
 
 use crate::engine::Engine;
+use crate::grpc::{self, Grpc};
 use crate::http::{self, Http};
 use crate::msgpack::{self, MsgPack};
 use crate::reload::Reload;
 use crate::resp::{self, Resp};
 use crate::settings::{Endpoint, Settings};
-use event_loop::Post;
+use event_loop::{Bounds, Post};
 use signals::Signals;
 use stop::Stop;
+use tls::Tls;
 
 /// How long after a stop a silent client is still listened to: what it sent before may be on its way.
 pub(crate) const IN_FLIGHT: Duration = Duration::from_millis(100);
@@ -53,35 +62,70 @@ pub fn serve(settings: &Settings, engine: &Arc<Engine>, reload: Option<Reload>) 
         let _entered = runtime.enter();
         Signals::new().context("cannot listen for signals")?
     };
-    let mut loops: Vec<Vec<Post>> = (0..settings.loops).map(|_| Vec::new()).collect();
-    let mut bound = Vec::new();
-    let secret = &settings.secret;
-    let mut listen =
-        |name, endpoint: Option<&Endpoint>, make: &dyn Fn(&Arc<Places>) -> Arc<dyn Transport>| {
-            let Some(endpoint) = endpoint else { return Ok(()) };
-            let places = Places::new(endpoint.max_connections);
-            engine.metrics().watch(name, &places);
-            bound.push((name, post(endpoint, name, &places, &mut loops, || make(&places))?));
-            anyhow::Ok(())
-        };
-    listen(http::NAME, settings.http.as_ref(), &|_| Arc::new(Http::new(Arc::clone(engine), secret.clone())))?;
-    listen(resp::NAME, settings.resp.as_ref(), &|places| {
-        Arc::new(Resp::new(Arc::clone(engine), Arc::clone(places), secret.clone()))
-    })?;
-    listen(msgpack::NAME, settings.msgpack.as_ref(), &|_| {
-        Arc::new(MsgPack::new(Arc::clone(engine), secret.clone()))
-    })?;
-    let stop = Arc::new(Stop::default());
-    let threads = start(loops, &stop)?;
-    announce(&bound, settings.secret.is_some());
+    descriptors::raise();
+    let server = Server::start(settings, engine)?;
+    announce(server.addresses(), settings.secret.is_some() || settings.tls.is_some());
+    notify::tell("READY=1");
     runtime.block_on(signals.wait(reload));
     tracing::info!("stopping");
-    stop.raise();
-    for thread in threads {
-        // A loop that panicked has said so already; the others end as they should.
-        let _ = thread.join();
-    }
+    notify::tell("STOPPING=1");
+    server.stop();
     Ok(())
+}
+
+/// A server that runs.
+#[derive(Debug)]
+pub struct Server {
+    bound: Vec<(&'static str, SocketAddr)>,
+    stop: Arc<Stop>,
+    threads: Vec<thread::JoinHandle<()>>,
+}
+
+impl Server {
+    /// Binds every address, and starts every event loop.
+    pub fn start(settings: &Settings, engine: &Arc<Engine>) -> Result<Self> {
+        let mut loops: Vec<Vec<Post>> = (0..settings.loops).map(|_| Vec::new()).collect();
+        let mut bound = Vec::new();
+        let secret = &settings.secret;
+        let tls = settings.tls.as_ref().map(Tls::read).transpose()?;
+        let mut listen =
+            |name, endpoint: Option<&Endpoint>, make: &dyn Fn(&Arc<Places>) -> Arc<dyn Transport>| {
+                let Some(endpoint) = endpoint else { return Ok(()) };
+                let places = Places::new(endpoint.max_connections);
+                engine.metrics().watch(name, &places);
+                bound.push((name, post(endpoint, name, &places, tls.as_ref(), &mut loops, || make(&places))?));
+                anyhow::Ok(())
+            };
+        listen(http::NAME, settings.http.as_ref(), &|_| {
+            Arc::new(Http::new(Arc::clone(engine), secret.clone()))
+        })?;
+        listen(resp::NAME, settings.resp.as_ref(), &|places| {
+            Arc::new(Resp::new(Arc::clone(engine), Arc::clone(places), secret.clone()))
+        })?;
+        listen(grpc::NAME, settings.grpc.as_ref(), &|_| {
+            Arc::new(Grpc::new(Arc::clone(engine), secret.clone()))
+        })?;
+        listen(msgpack::NAME, settings.msgpack.as_ref(), &|_| {
+            Arc::new(MsgPack::new(Arc::clone(engine), secret.clone()))
+        })?;
+        let stop = Arc::new(Stop::default());
+        let threads = start(loops, &stop)?;
+        Ok(Server { bound, stop, threads })
+    }
+
+    /// Where each transport listens.
+    pub fn addresses(&self) -> &[(&'static str, SocketAddr)] {
+        &self.bound
+    }
+
+    /// Stops accepting, answers what is in flight, and ends.
+    pub fn stop(self) {
+        self.stop.raise();
+        for thread in self.threads {
+            // A loop that panicked has said so already; the others end as they should.
+            let _ = thread.join();
+        }
+    }
 }
 
 fn runtime() -> Result<Runtime> {
@@ -93,6 +137,7 @@ fn post(
     endpoint: &Endpoint,
     name: &'static str,
     places: &Arc<Places>,
+    tls: Option<&Tls>,
     loops: &mut [Vec<Post>],
     make: impl Fn() -> Arc<dyn Transport>,
 ) -> Result<SocketAddr> {
@@ -101,8 +146,10 @@ fn post(
         .with_context(|| format!("--{name} {address}: cannot listen there; name a free address, or `off`"))?;
     let bound = listeners.first().map_or(Ok(address), |first| first.local_addr())?;
     for (posts, listener) in loops.iter_mut().zip(listeners) {
-        let idle_timeout = endpoint.idle_timeout;
-        posts.push(Post { listener, transport: make(), places: Arc::clone(places), idle_timeout });
+        let bounds = Bounds { idle: endpoint.idle_timeout, request: endpoint.request_timeout };
+        let transport = make();
+        let tls = tls.map(|tls| tls.acceptor(transport.protocols()));
+        posts.push(Post { listener, transport, places: Arc::clone(places), tls, bounds });
     }
     Ok(bound)
 }
@@ -123,10 +170,10 @@ fn start(loops: Vec<Vec<Post>>, stop: &Arc<Stop>) -> Result<Vec<thread::JoinHand
 }
 
 /// The lines that whoever started the server waits for.
-fn announce(bound: &[(&'static str, SocketAddr)], has_secret: bool) {
+fn announce(bound: &[(&'static str, SocketAddr)], is_guarded: bool) {
     let mut out = io::stdout().lock();
     for (name, address) in bound {
-        if !has_secret && !address.ip().is_loopback() {
+        if !is_guarded && !address.ip().is_loopback() {
             tracing::warn!(transport = name, %address, "open to the network without --auth-token or TLS");
         }
         // Whoever closed our standard output does not want to know.

@@ -1,10 +1,11 @@
 //! Many requests, one decision: one look at the clock, and states fetched from memory while the ones before are
-//! decided.
+//! decided. A store elsewhere is asked for all of them at once.
 
 use std::time::Instant;
 
-use ratekeeper::port::Request;
-use ratekeeper::{Cost, Decision, Key, Quota, Rules, StoreError};
+use futures_util::future::join_all;
+use ratekeeper::port::{Request, Store};
+use ratekeeper::{Cost, Decision, Key, MemoryStore, Quota, Rules, StoreError};
 
 use super::buffers::{Buffers, Waiting};
 use crate::engine::Engine;
@@ -16,59 +17,129 @@ pub(crate) async fn decide(
     engine: &Engine,
     meter: &Meter,
     buffers: &mut Buffers,
-    mut write: impl FnMut(&mut Vec<u8>, &Waiting, Result<&Decision, &StoreError>),
+    mut write: impl FnMut(&mut Vec<u8>, &Waiting, Result<&Decision, &StoreError>) + Send,
 ) {
     if buffers.waiting.is_empty() {
         return;
     }
+    match engine.memory() {
+        Some(store) => decide_here(engine, store, meter, buffers, &mut write),
+        // In a box: what is kept across this wait would otherwise be room in every idle connection.
+        None => Box::pin(decide_elsewhere(engine, meter, buffers, &mut write)).await,
+    }
+    buffers.waiting.clear();
+}
+
+#[inline]
+fn decide_here(
+    engine: &Engine,
+    store: &MemoryStore,
+    meter: &Meter,
+    buffers: &mut Buffers,
+    write: &mut impl FnMut(&mut Vec<u8>, &Waiting, Result<&Decision, &StoreError>),
+) {
     let began = Instant::now();
     let mut decisions = std::mem::take(&mut buffers.decisions);
-    let waiting = std::mem::take(&mut buffers.waiting);
-    let result = ask(engine, &waiting, buffers.input(), &mut decisions).await;
+    let result = ask(store, &buffers.waiting, buffers.input(), &mut decisions);
     let took = began.elapsed();
     let mut allowed = 0;
-    for (waiting, decision) in waiting.iter().zip(&decisions) {
-        allowed += u64::from(decision.allowed);
+    for (waiting, decision) in buffers.waiting.iter().zip(&decisions) {
+        if decision.allowed {
+            allowed += 1;
+        } else {
+            meter.denied(waiting.key(&buffers.input));
+        }
         write(&mut buffers.output, waiting, Ok(decision));
     }
     meter.decided(allowed, decisions.len() as u64 - allowed, took);
     // Whatever was not decided is answered too: replies are matched by their number.
     if let Err(error) = result {
-        for waiting in &waiting[decisions.len()..] {
-            meter.failed();
-            write(&mut buffers.output, waiting, Err(&error));
+        let undecided = &buffers.waiting[decisions.len()..];
+        for waiting in undecided {
+            answer(engine, meter, &buffers.input, waiting, Err(&error), &mut buffers.output, write);
         }
     }
-    (buffers.waiting, buffers.decisions) = (waiting, decisions);
-    buffers.waiting.clear();
-    buffers.decisions.clear();
+    decisions.clear();
+    buffers.decisions = decisions;
 }
 
 #[inline]
-async fn ask(
-    engine: &Engine,
+fn ask(
+    store: &MemoryStore,
     waiting: &[Waiting],
     input: &[u8],
     into: &mut Vec<Decision>,
 ) -> Result<(), StoreError> {
-    let store = engine.store();
     if let [only] = waiting {
-        if let Some(request) = request(&only.quota, only.cost, &input[only.key.clone()]) {
-            into.push(store.acquire(request).await?);
+        if let Some(request) = only.request(input) {
+            into.push(store.try_acquire(request)?);
         }
         return Ok(());
     }
-    let requests: Vec<Request<'_>> = waiting
-        .iter()
-        .filter_map(|waiting| request(&waiting.quota, waiting.cost, &input[waiting.key.clone()]))
-        .collect();
-    store.acquire_many(&requests, into).await
+    let requests: Vec<Request<'_>> = waiting.iter().filter_map(|waiting| waiting.request(input)).collect();
+    // This store answers at once.
+    store.acquire_many(&requests, into).now().unwrap_or(Ok(()))
+}
+
+/// Asks for all at once, in order, and waits for all: one that fails does not fail the others.
+async fn decide_elsewhere(
+    engine: &Engine,
+    meter: &Meter,
+    buffers: &mut Buffers,
+    write: &mut (impl FnMut(&mut Vec<u8>, &Waiting, Result<&Decision, &StoreError>) + Send),
+) {
+    let began = Instant::now();
+    let input = &buffers.input;
+    let store = engine.store();
+    let questions = buffers.waiting.iter().filter_map(|waiting| waiting.request(input));
+    let answers = join_all(questions.map(|request| store.acquire(request))).await;
+    let decided = answers.iter().flatten();
+    let allowed = decided.clone().filter(|decision| decision.allowed).count() as u64;
+    meter.decided(allowed, decided.count() as u64 - allowed, began.elapsed());
+    for (waiting, decided) in buffers.waiting.iter().zip(&answers) {
+        if decided.as_ref().is_ok_and(|decision| !decision.allowed) {
+            meter.denied(waiting.key(input));
+        }
+        answer(engine, meter, input, waiting, decided.as_ref(), &mut buffers.output, write);
+    }
+}
+
+/// Answers what was decided; and what was not, as it was said to be when the store fails.
+fn answer(
+    engine: &Engine,
+    meter: &Meter,
+    input: &[u8],
+    waiting: &Waiting,
+    decided: Result<&Decision, &StoreError>,
+    output: &mut Vec<u8>,
+    write: &mut impl FnMut(&mut Vec<u8>, &Waiting, Result<&Decision, &StoreError>),
+) {
+    let Err(error) = decided else { return write(output, waiting, decided) };
+    let instead = waiting.request(input).and_then(|request| engine.keeper().fall_back(request, error));
+    match instead {
+        Some(decision) => {
+            let allowed = decision.allowed.into();
+            meter.decided(allowed, 1 - allowed, std::time::Duration::ZERO);
+            write(output, waiting, Ok(&decision));
+        }
+        None => {
+            meter.failed();
+            write(output, waiting, Err(error));
+        }
+    }
 }
 
 impl Waiting {
-    /// The request, asked of the store by itself.
+    /// The request, as the store is asked.
+    #[inline]
     pub(crate) fn request<'a>(&'a self, input: &'a [u8]) -> Option<Request<'a>> {
-        request(&self.quota, self.cost, &input[self.key.clone()])
+        request(&self.quota, self.cost, self.key(input))
+    }
+
+    /// Who asks.
+    #[inline]
+    fn key<'a>(&self, input: &'a [u8]) -> &'a [u8] {
+        &input[self.key.clone()]
     }
 }
 

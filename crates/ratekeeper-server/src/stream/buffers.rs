@@ -29,7 +29,8 @@ pub(super) type Lent = Box<Buffers>;
 /// One set.
 #[derive(Debug)]
 pub(crate) struct Buffers {
-    input: Box<[u8]>,
+    /// By absolute positions.
+    pub(super) input: Box<[u8]>,
     start: usize,
     end: usize,
     /// Replies that were not sent yet.

@@ -1,26 +1,13 @@
 //! Clients that mean harm, or are merely broken: the server stays up, bounded, and answers the others.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::time::Duration;
 
-use crate::support::{Raw, Server, command, eventually};
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
 
-/// A small generator, so that a failure can be repeated.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn bytes(&mut self, len: usize) -> Vec<u8> {
-        (0..len).map(|_| self.next().to_le_bytes()[3]).collect()
-    }
-}
+use crate::support::{Raw, Server, command, eventually, ratekeeper};
 
 fn is_well(server: &Server) {
     assert_eq!(server.ask("PING"), "+PONG");
@@ -66,73 +53,193 @@ fn declared_lengths_allocate_nothing() {
     assert!(grown < held.len() * 8 * 1024, "{grown} bytes for {} connections", held.len());
 }
 
-#[test]
-fn random_bytes() {
-    let server = Server::start();
-    let mut random = Random(0x9e37_79b9_7f4a_7c15);
-    for round in 0..300 {
-        let mut raw = server.connect();
-        let len = 1 + usize::from(u16::from_le_bytes([random.bytes(1)[0], random.bytes(1)[0]])) % 4_000;
-        let mut bytes = random.bytes(len);
-        if round % 3 == 0 {
-            bytes[0] = b'*';
+/// What a client of each transport would send, so that random changes of it get far.
+fn sensible(transport: &str) -> Vec<u8> {
+    match transport {
+        "resp" => command(&[b"THROTTLE", b"k", b"10", b"1", b"3600"]),
+        "http" => {
+            let body = r#"{"key":"k","max_burst":10,"count_per_period":1,"period":3600}"#;
+            format!(
+                "POST /throttle HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n\
+                 content-length: {}\r\n\r\n{body}",
+                body.len()
+            )
+            .into_bytes()
         }
-        // The server may close before all is written.
-        let _ = raw.0.write_all(&bytes);
-        let _ = raw.0.shutdown(Shutdown::Write);
-        let _ = raw.0.read_to_end(&mut Vec::new());
+        _ => b"\x00\x00\x00\x09\x95\x01\xa1k\x0a\x01\xcd\x0e\x10".to_vec(),
+    }
+}
+
+const TRANSPORTS: [&str; 3] = ["resp", "http", "msgpack"];
+
+/// Sends bytes and no more, and reads whatever comes back.
+fn throw(server: &Server, transport: &str, bytes: &[u8]) -> Vec<u8> {
+    let mut raw = Raw::connect(server.address(transport));
+    // The server may close before all is written, or reset the connection because of what it did not read.
+    let _ = raw.0.write_all(bytes);
+    let _ = raw.0.shutdown(Shutdown::Write);
+    let mut said = Vec::new();
+    let _ = raw.0.read_to_end(&mut said);
+    said
+}
+
+fn noise() -> impl Strategy<Value = Vec<u8>> {
+    let bytes = || prop::collection::vec(any::<u8>(), 0..2_000);
+    prop_oneof![
+        bytes(),
+        bytes().prop_map(|rest| [b"*", &rest[..]].concat()),
+        bytes().prop_map(|rest| [b"*3\r\n$", &rest[..]].concat()),
+        bytes().prop_map(|rest| [b"POST /throttle HTTP/1.1\r\n", &rest[..]].concat()),
+        bytes().prop_map(|rest| [b"\0\0\x01\0", &rest[..]].concat()),
+        prop::collection::vec(prop::sample::select(&b"*$\r\n0123456789-:;{}\"k"[..]), 0..200),
+    ]
+}
+
+#[test]
+fn random_bytes_on_every_transport() {
+    let server = Server::start();
+    let mut runner =
+        TestRunner::new(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() });
+    let case = (prop::sample::select(&TRANSPORTS[..]), noise());
+    let outcome = runner.run(&case, |(transport, bytes)| {
+        throw(&server, transport, &bytes);
+        prop_assert_eq!(server.ask("PING"), "+PONG");
+        Ok(())
+    });
+    outcome.unwrap();
+}
+
+#[test]
+fn requests_with_one_byte_changed_on_every_transport() {
+    let server = Server::start();
+    for transport in TRANSPORTS {
+        let request = sensible(transport);
+        for position in 0..request.len() {
+            for byte in [0, b'\n', b'9', 0xff] {
+                let mut changed = request.clone();
+                changed[position] = byte;
+                throw(&server, transport, &changed);
+            }
+        }
+        let said = throw(&server, transport, &request);
+        assert!(!said.is_empty(), "{transport} answers as before");
     }
     is_well(&server);
 }
 
 #[test]
-fn frames_that_end_too_early() {
+fn requests_that_end_too_early_are_not_charged() {
     let server = Server::start();
-    let frame = command(&[b"THROTTLE", b"k", b"10", b"100", b"60"]);
-    for len in 0..frame.len() {
-        let mut raw = server.connect();
-        raw.send(&frame[..len]).0.shutdown(Shutdown::Write).unwrap();
-        assert_eq!(raw.rest(), "", "{len} bytes");
+    for transport in TRANSPORTS {
+        let request = sensible(transport);
+        for len in 0..request.len() {
+            let said = throw(&server, transport, &request[..len]);
+            // HTTP says that it has not understood; the others have nobody to say it to.
+            assert!(said.is_empty() || said.starts_with(b"HTTP/1.1 4"), "{transport}, {len} bytes");
+        }
     }
-    is_well(&server);
+    assert_eq!(server.ask("THROTTLE k 10 1 3600 0"), "1 10 10 0 0", "nothing was taken");
 }
 
 #[test]
-fn a_slow_writer_is_understood_and_delays_nobody() {
+fn slow_writers_are_understood_on_every_transport() {
     let server = Server::start();
-    let mut slow = server.connect();
-    for byte in command(&[b"THROTTLE", b"slow", b"10", b"100", b"60"]) {
-        slow.send([byte]);
-        is_well(&server);
+    for (taken, transport) in (1..).zip(TRANSPORTS) {
+        let mut raw = Raw::connect(server.address(transport));
+        for byte in sensible(transport) {
+            raw.send([byte]);
+            is_well(&server);
+        }
+        raw.0.shutdown(Shutdown::Write).unwrap();
+        assert!(!raw.rest().is_empty(), "{transport}");
+        let left = server.ask("THROTTLE k 10 1 3600 0");
+        assert!(left.starts_with(&format!("1 10 {} ", 10 - taken)), "{transport}: {left}");
     }
-    assert_eq!(slow.reply(), "1 10 9 1 0");
+}
+
+/// How many whole frames of MessagePack there are, and nothing else.
+fn frames(mut bytes: &[u8]) -> usize {
+    let mut count = 0;
+    while let Some((len, rest)) = bytes.split_first_chunk() {
+        bytes = &rest[u32::from_be_bytes(*len) as usize..];
+        count += 1;
+    }
+    assert!(bytes.is_empty());
+    count
 }
 
 #[test]
-fn a_half_closed_socket_gets_its_answers() {
+fn half_closed_sockets_get_their_answers_on_every_transport() {
     let server = Server::start();
-    let mut raw = server.connect();
-    raw.send("PING\r\nPING\r\n").0.shutdown(Shutdown::Write).unwrap();
-    assert_eq!(raw.rest(), "+PONG\r\n+PONG\r\n");
+    for transport in TRANSPORTS {
+        let said = throw(&server, transport, &sensible(transport).repeat(3));
+        let answers = match transport {
+            "resp" => said.windows(2).filter(|pair| pair == b"*5").count(),
+            "http" => said.windows(8).filter(|word| word == b"HTTP/1.1").count(),
+            _ => frames(&said),
+        };
+        assert_eq!(answers, 3, "{transport}: {}", said.escape_ascii());
+    }
 }
 
 #[test]
-fn a_client_that_never_reads_is_not_read_either() {
-    let server = Server::start();
-    is_well(&server);
-    let before = server.memory();
-    let mut deaf = server.connect();
-    deaf.0.set_write_timeout(Some(Duration::from_millis(500))).unwrap();
-    let info = "INFO\r\n".repeat(1_000);
-    // Each of these would be answered by more than it costs to ask. At some point nothing more is taken.
+fn whoever_does_not_finish_is_not_waited_for() {
+    let server = Server::with(&["--request-timeout", "1"]);
+    for transport in TRANSPORTS {
+        let mut raw = Raw::connect(server.address(transport));
+        let request = sensible(transport);
+        raw.send(&request[..request.len() - 1]);
+        assert_eq!(raw.rest(), "", "{transport}");
+    }
+    // A trickle is no excuse: the server closes all the same, in the end.
+    let mut trickle = Raw::connect(server.address("http"));
+    trickle.send("GET /health HTTP/1.1\r\nx: ");
+    trickle.0.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+    eventually("the connection is closed", || {
+        let _ = trickle.0.write_all(b"x");
+        let mut byte = [0];
+        match trickle.0.read(&mut byte) {
+            Ok(len) => len == 0,
+            Err(error) => !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut),
+        }
+    });
+    let mut patient = server.connect();
+    assert_eq!(patient.ask("PING"), "+PONG", "whoever owes nothing may be silent");
+}
+
+/// Sends until nothing more is taken, and reads nothing.
+fn deaf(server: &Server, transport: &str) -> Raw {
+    let mut raw = Raw::connect(server.address(transport));
+    raw.0.set_write_timeout(Some(Duration::from_millis(200))).unwrap();
+    let request = match transport {
+        // Each of these is answered by far more than it costs to ask.
+        "http" => b"GET /openapi.json HTTP/1.1\r\nhost: x\r\n\r\n".repeat(100),
+        _ => sensible(transport).repeat(100),
+    };
     let mut sent = 0;
-    while deaf.0.write_all(info.as_bytes()).is_ok() {
-        sent += info.len();
-        assert!(sent < 100_000_000, "the server reads on, for a client that does not");
+    while raw.0.write_all(&request).is_ok() {
+        sent += request.len();
+        assert!(sent < 200_000_000, "{transport} reads on, for a client that does not");
     }
-    is_well(&server);
-    let grown = server.memory().saturating_sub(before);
-    assert!(grown < 4 * 1024 * 1024, "{grown} bytes");
+    raw
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn whoever_never_reads_is_bounded_on_every_transport() {
+    const MORE: usize = 4;
+    let ports = ["--resp", "127.0.0.1:0", "--http", "127.0.0.1:0", "--msgpack", "127.0.0.1:0"];
+    let server = Server::spawn(ratekeeper(&["serve", "--loops", "1"]).args(ports));
+    for transport in TRANSPORTS {
+        // The first of them has the allocator fetch what it then keeps.
+        let first = deaf(&server, transport);
+        let before = server.memory();
+        let more: Vec<Raw> = (0..MORE).map(|_| deaf(&server, transport)).collect();
+        is_well(&server);
+        let grown = server.memory().saturating_sub(before);
+        assert!(grown < MORE * 256 * 1024, "{transport}: {grown} bytes for {MORE} clients");
+        drop((first, more));
+    }
 }
 
 #[test]
@@ -158,7 +265,6 @@ fn too_many_connections_are_told_so_and_a_place_is_free_again() {
 #[cfg(target_os = "linux")]
 #[test]
 fn running_out_of_descriptors_is_survived() {
-    use crate::support::ratekeeper;
     let binary = ratekeeper(&[]).get_program().to_owned();
     let mut shell = std::process::Command::new("sh");
     shell.args(["-c", "ulimit -n 64; exec \"$@\"", "sh"]).arg(binary);
@@ -177,7 +283,7 @@ fn running_out_of_descriptors_is_survived() {
 #[test]
 fn a_silent_connection_is_closed_if_so_configured() {
     let server = Server::with(&["--idle-timeout", "1"]);
-    let mut raw = server.connect();
-    assert_eq!(raw.ask("PING"), "+PONG");
-    assert_eq!(raw.rest(), "");
+    for transport in TRANSPORTS {
+        assert_eq!(Raw::connect(server.address(transport)).rest(), "", "{transport}");
+    }
 }

@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 use crate::support::{DEADLINE, Folder, Raw, Server};
 
 /// What curl received.
-struct Received {
-    status: u16,
+pub(crate) struct Received {
+    pub(crate) status: u16,
     head: String,
-    body: String,
+    pub(crate) body: String,
 }
 
 impl Received {
-    fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
     }
 
@@ -55,11 +55,11 @@ fn curl(server: &Server, path: &str, args: &[&str], body: Option<&str>) -> Recei
     Received { status, head: head.to_owned(), body: body.to_owned() }
 }
 
-fn post(server: &Server, path: &str, body: &Value) -> Received {
+pub(crate) fn post(server: &Server, path: &str, body: &Value) -> Received {
     curl(server, path, &["-H", "content-type: application/json"], Some(&body.to_string()))
 }
 
-fn get(server: &Server, path: &str) -> Received {
+pub(crate) fn get(server: &Server, path: &str) -> Received {
     curl(server, path, &[], None)
 }
 
@@ -148,7 +148,7 @@ fn plans_are_acquired_with_fields_that_tell() {
     let first = post(&server, "/v1/acquire", &ask);
     assert_eq!(first.status, 200);
     assert_eq!(first.header("ratelimit-policy"), Some(r#""burst";q=2;w=60, "daily";q=100;w=86400"#));
-    assert_eq!(first.header("ratelimit"), Some(r#""burst";r=1;t=864"#));
+    assert_eq!(first.header("ratelimit"), Some(r#""burst";r=1;t=30"#), "until there is more of this one");
     let body = first.json();
     assert_eq!(
         (&body["plan"], &body["rule"], &body["reason"]),
@@ -179,6 +179,7 @@ fn mistakes_about_plans() {
         (json!({ "key": "k", "plan": "lead" }), (404, "unknown_plan", Value::Null)),
         (json!({ "key": "k" }), (422, "invalid_field", json!("plan"))),
         (json!({ "key": "k", "plan": "gold", "plans": [] }), (422, "invalid_field", json!("plans"))),
+        (json!({ "key": "k", "plans": [] }), (422, "invalid_field", json!("plans"))),
         (json!({ "key": "k", "plans": ["gold", "gold"] }), (422, "invalid_field", json!("plans"))),
         (json!({ "key": "k", "plan": "gold", "quota": "1/s" }), (422, "invalid_field", json!("quota"))),
         (json!({ "key": "k", "quota": "1/fortnight" }), (422, "invalid_field", json!("quota"))),

@@ -8,8 +8,11 @@
 mod abuse;
 mod clients;
 mod config;
+mod crowd;
 mod http;
 mod msgpack;
+mod observe;
+mod openapi;
 mod process;
 mod resp;
 mod support;

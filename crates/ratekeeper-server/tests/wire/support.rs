@@ -99,6 +99,13 @@ impl Server {
         }
     }
 
+    /// Everything that is said on standard error until the server ends.
+    pub(crate) fn log_to_the_end(mut self) -> Vec<String> {
+        let said = self.log.iter().collect();
+        wait(&mut self.child);
+        said
+    }
+
     /// Sends a signal, by the tool that every system has.
     pub(crate) fn signal(&self, name: &str) {
         let status = Command::new("kill").args([&format!("-{name}"), &self.pid().to_string()]).status();
@@ -110,11 +117,11 @@ impl Server {
         wait(&mut self.child)
     }
 
-    /// Resident memory, in bytes.
+    /// Resident memory that is no file's, in bytes: code that runs for the first time is no growth.
     #[cfg(target_os = "linux")]
     pub(crate) fn memory(&self) -> usize {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
-        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+        let line = status.lines().find(|line| line.starts_with("RssAnon:")).unwrap();
         line.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() * 1024
     }
 }
@@ -268,6 +275,13 @@ pub(crate) fn command(words: &[&[u8]]) -> Vec<u8> {
         out.extend_from_slice(b"\r\n");
     }
     out
+}
+
+/// A Python that has this module, if `cargo xtask test` could set one up.
+pub(crate) fn python(module: &str) -> Option<String> {
+    let python = std::env::var("RATEKEEPER_PYTHON").ok()?;
+    let has = Command::new(&python).args(["-c", &format!("import {module}")]).stderr(Stdio::null()).status();
+    has.is_ok_and(|status| status.success()).then_some(python)
 }
 
 /// Runs a tool to its end and returns what it said.

@@ -17,7 +17,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use crate::port::{Answer, FailureMode, Observer, Plans, Request, Store};
-use crate::{Cost, Decision, Key, MemoryStore, Quota, Reason, StoreError, StoreErrorKind};
+use crate::{Cost, Decision, Key, MemoryStore, Quota, Reason, Rules, StoreError, StoreErrorKind};
 use outcome::Outcome;
 use ruling::Resolved;
 
@@ -231,9 +231,18 @@ impl Keeper {
     pub async fn reset<'a>(&self, key: Key<'a>, held_to: impl Into<HeldTo<'a>>) -> Result<u64, KeeperError> {
         let resolved = self.resolve(held_to.into())?;
         let request = Request { key, rules: resolved.rules(), cost: Cost::PEEK };
-        let forgotten = self.store.reset(request).await.map_err(KeeperError::Store)?;
+        let forgotten = self.store.reset(request).await.map_err(|error| {
+            self.tell(|observer| observer.store_failed(&error, None));
+            KeeperError::Store(error)
+        })?;
         self.local.reset(request).await.map_err(KeeperError::Store)?;
         Ok(forgotten)
+    }
+
+    /// What is answered instead of a store that failed a request to take, for callers who asked it by themselves;
+    /// `None`: the error itself. The observers are told.
+    pub fn fall_back(&self, request: Request<'_>, error: &StoreError) -> Option<Decision> {
+        self.instead(request, error, || self.local.acquire(request))
     }
 
     fn resolve<'a>(&self, held_to: HeldTo<'a>) -> Result<Resolved, KeeperError> {
@@ -282,7 +291,9 @@ impl Keeper {
             return Ok(T::unlimited(request));
         }
         let answer = question(&*self.store, request).await;
-        answer.or_else(|error| self.instead(resolved, request, error, || question(&*self.local, request)))
+        answer.or_else(|error| {
+            self.instead(request, &error, || question(&*self.local, request)).ok_or(KeeperError::Store(error))
+        })
     }
 
     /// The same of a store that answers at once; `None` from one that does not. A future that is dropped before it
@@ -303,8 +314,10 @@ impl Keeper {
             Ok(T::unlimited(request))
         } else {
             let answer = question(&*self.store, request).now().ok()?;
-            answer
-                .or_else(|error| self.instead(&resolved, request, error, || question(&*self.local, request)))
+            answer.or_else(|error| {
+                self.instead(request, &error, || question(&*self.local, request))
+                    .ok_or(KeeperError::Store(error))
+            })
         };
         Some(outcome.map(|outcome| (outcome, resolved)))
     }
@@ -313,19 +326,18 @@ impl Keeper {
     /// answers at once.
     fn instead<'q, T: Outcome + 'q>(
         &self,
-        resolved: &Resolved,
         request: Request<'_>,
-        error: StoreError,
+        error: &StoreError,
         local: impl FnOnce() -> Answer<'q, T>,
-    ) -> Result<T, KeeperError> {
-        let outcome = match self.failure_mode(resolved, &error) {
+    ) -> Option<T> {
+        let outcome = match self.failure_mode(request.rules, error) {
             FailureMode::Open => Some(T::fallback(Reason::FailOpen, request)),
             FailureMode::Closed => Some(T::fallback(Reason::FailClosed, request)),
             FailureMode::Local => local().now().ok().and_then(Result::ok),
             FailureMode::Error => None,
         };
-        self.tell(|observer| observer.store_failed(&error, outcome.as_ref().map(Outcome::decision)));
-        outcome.ok_or(KeeperError::Store(error))
+        self.tell(|observer| observer.store_failed(error, outcome.as_ref().map(Outcome::decision)));
+        outcome
     }
 
     /// The ruling on a cost that was asked for; the observers are told.
@@ -343,8 +355,13 @@ impl Keeper {
     }
 
     /// The strictest of the plans' modes, but for what is not a failure of the store.
-    fn failure_mode(&self, resolved: &Resolved, error: &StoreError) -> FailureMode {
-        let mode = resolved.plans().map(|plan| plan.failure_mode()).max().unwrap_or(self.on_store_error);
+    fn failure_mode(&self, rules: Rules<'_>, error: &StoreError) -> FailureMode {
+        let mode = match rules {
+            Rules::Quota(_) => None,
+            Rules::Plan(plan) => Some(plan.failure_mode()),
+            Rules::Plans(plans) => plans.iter().map(|plan| plan.failure_mode()).max(),
+        };
+        let mode = mode.unwrap_or(self.on_store_error);
         match error.kind() {
             // What the store cannot do is the caller's mistake, and state that cannot be read is never fresh.
             StoreErrorKind::Unsupported | StoreErrorKind::Unreadable => FailureMode::Error,

@@ -68,13 +68,4 @@ impl Resolved {
             Resolved::Plans(plans) => Rules::Plans(plans),
         }
     }
-
-    pub(super) fn plans(&self) -> impl Iterator<Item = &Plan> {
-        let (one, many) = match self {
-            Resolved::Quota(_) => (None, &[][..]),
-            Resolved::Plan(plan) => (Some(&**plan), &[][..]),
-            Resolved::Plans(plans) => (None, plans.as_slice()),
-        };
-        one.into_iter().chain(many.iter().map(|plan| &**plan))
-    }
 }
