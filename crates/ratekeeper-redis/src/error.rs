@@ -54,11 +54,11 @@ pub enum RedisErrorKind {
 
 /// Where a cluster's node says that a slot is. An empty host is the host that was asked.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Redirect<'a> {
-    /// For good.
-    Moved { host: &'a str, port: u16 },
-    /// For this once.
-    Ask { host: &'a str, port: u16 },
+pub(crate) struct Redirect<'a> {
+    pub(crate) host: &'a str,
+    pub(crate) port: u16,
+    /// Not only for this once.
+    pub(crate) is_for_good: bool,
 }
 
 impl RedisError {
@@ -102,11 +102,7 @@ impl RedisError {
         let (address, _) = self.source.as_ref()?.redirect_node()?;
         let (host, port) = address.rsplit_once(':')?;
         let port = port.parse().ok()?;
-        match self.code()? {
-            "MOVED" => Some(Redirect::Moved { host, port }),
-            "ASK" => Some(Redirect::Ask { host, port }),
-            _ => None,
-        }
+        Some(Redirect { host, port, is_for_good: self.code()? == "MOVED" })
     }
 
     fn code(&self) -> Option<&str> {

@@ -32,3 +32,8 @@ pub use builder::RedisStoreBuilder;
 pub use encoding::Encoding;
 pub use error::{RedisError, RedisErrorKind};
 pub use store::{Losses, RedisStore};
+
+/// The guide's examples are tests too.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide/distributed.md")]
+struct Guide;
