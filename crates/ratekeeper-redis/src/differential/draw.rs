@@ -39,19 +39,20 @@ pub(crate) fn quota_of(algorithm: Algorithm) -> BoxedStrategy<Quota> {
         1 => 1_u64..1_000,
         1 => (1_u64 << 52)..=Quota::MAX_SPAN.as_nanos(),
     ];
-    let quota = (count.clone(), period, count).prop_filter_map("a quota that can be honoured", move |drawn| {
-        let (count, period, burst) = drawn;
-        let (period, burst) = match algorithm {
-            Algorithm::FixedWindow(Anchor::Calendar(calendar)) => {
-                (calendar.unit().nominal().as_nanos(), count)
-            }
-            Algorithm::FixedWindow(_) | Algorithm::SlidingWindow => (period, count),
-            Algorithm::SlidingLog => (period, count % 40 + 1),
-            _ => (period, burst),
-        };
-        let count = if algorithm == Algorithm::SlidingLog { burst } else { count };
-        Quota::per(count, Duration::from_nanos(period)).burst(burst).algorithm(algorithm).build().ok()
-    });
+    let quota =
+        (count.clone(), period, count).prop_filter_map("a quota that can be honoured", move |drawn| {
+            let (count, period, burst) = drawn;
+            let (period, burst) = match algorithm {
+                Algorithm::FixedWindow(Anchor::Calendar(calendar)) => {
+                    (calendar.unit().nominal().as_nanos(), count)
+                }
+                Algorithm::FixedWindow(_) | Algorithm::SlidingWindow => (period, count),
+                Algorithm::SlidingLog => (period, count % 40 + 1),
+                _ => (period, burst),
+            };
+            let count = if algorithm == Algorithm::SlidingLog { burst } else { count };
+            Quota::per(count, Duration::from_nanos(period)).burst(burst).algorithm(algorithm).build().ok()
+        });
     quota.boxed()
 }
 

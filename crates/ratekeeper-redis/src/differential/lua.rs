@@ -114,7 +114,8 @@ impl Keyspace {
         let list = |items: Vec<Vec<u8>>| -> mlua::Result<Table> {
             lua.create_sequence_from(items.iter().map(|item| lua.create_string(item).unwrap()))
         };
-        let wrong = || mlua::Error::runtime("WRONGTYPE Operation against a key holding the wrong kind of value");
+        let wrong =
+            || mlua::Error::runtime("WRONGTYPE Operation against a key holding the wrong kind of value");
         match (name.as_str(), arguments.as_slice()) {
             ("TIME", []) => {
                 let micros = self.now.as_nanos() / 1_000;
@@ -184,7 +185,10 @@ fn pack(lua: &Lua, (format, first, second): (String, f64, Option<f64>)) -> mlua:
     }
 }
 
-fn unpack(_: &Lua, (format, bytes, at): (String, mlua::LuaString, Option<usize>)) -> mlua::Result<MultiValue> {
+fn unpack(
+    _: &Lua,
+    (format, bytes, at): (String, mlua::LuaString, Option<usize>),
+) -> mlua::Result<MultiValue> {
     let bytes: [u8; 8] = bytes.as_bytes()[at.unwrap_or(1) - 1..][..8].try_into().unwrap();
     let numbers = match format.as_str() {
         ">I4I4" => {

@@ -71,9 +71,10 @@ impl Model {
 
     fn read(&mut self) {
         let named = self.names.iter().zip(&self.rules);
-        let read = self.record.clone().map(|record| {
-            record.into_rules(named.map(|(name, (quota, _))| (name, quota))).unwrap()
-        });
+        let read = self
+            .record
+            .clone()
+            .map(|record| record.into_rules(named.map(|(name, (quota, _))| (name, quota))).unwrap());
         let read = read.unwrap_or_else(|| vec![None; self.rules.len()]);
         self.rules.iter_mut().zip(read).for_each(|(rule, state)| rule.1 = state);
     }
