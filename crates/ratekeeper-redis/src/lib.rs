@@ -16,14 +16,17 @@ mod encoding;
 mod error;
 mod front;
 mod heal;
+mod inspect;
 mod library;
 mod link;
+mod permits;
 mod place;
 mod question;
 mod reply;
 mod script;
 mod scripted;
 mod store;
+mod values;
 
 #[cfg(test)]
 mod differential;
@@ -31,4 +34,12 @@ mod differential;
 pub use builder::RedisStoreBuilder;
 pub use encoding::Encoding;
 pub use error::{RedisError, RedisErrorKind};
+pub use inspect::{Explained, FieldValue, Found, Inspection};
+pub use permits::{Permit, Permits};
 pub use store::{Losses, RedisStore};
+pub use values::RedisValues;
+
+/// The guide's examples are tests too.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide/distributed.md")]
+struct Guide;

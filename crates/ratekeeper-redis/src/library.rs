@@ -119,6 +119,9 @@ pub(crate) struct Library {
     time: TimePart,
     decide: Box<[OnceLock<Script>]>,
     replace: Script,
+    compare_and_set: Script,
+    permits: Script,
+    inspect: Script,
 }
 
 impl Library {
@@ -128,6 +131,9 @@ impl Library {
             time,
             decide: (0..Parts::ALL).map(|_| OnceLock::new()).collect(),
             replace: Script::composed(&[part!("replace")]),
+            compare_and_set: Script::composed(&[part!("compare_and_set")]),
+            permits: Script::composed(&[part!("permits")]),
+            inspect: Script::composed(&[part!("inspect")]),
         }
     }
 
@@ -139,6 +145,21 @@ impl Library {
     /// The script that replaces a state.
     pub(crate) fn replace(&self) -> &Script {
         &self.replace
+    }
+
+    /// The script that sets a value if it is still what was read.
+    pub(crate) fn compare_and_set(&self) -> &Script {
+        &self.compare_and_set
+    }
+
+    /// The script that takes and gives back permits.
+    pub(crate) fn permits(&self) -> &Script {
+        &self.permits
+    }
+
+    /// The script that reads whatever is under a key.
+    pub(crate) fn inspect(&self) -> &Script {
+        &self.inspect
     }
 }
 

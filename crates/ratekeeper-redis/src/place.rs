@@ -80,10 +80,7 @@ impl Place<'_> {
     /// one, and a key must not bring its own. A `:` in the name of a plan is escaped like them, or the string of plan
     /// `a:b` would be where the hash of rule `b` of plan `a` is. A quota that belongs to no plan has an empty one.
     pub(crate) fn write_key(&self, prefix: &str, key: Key<'_>, into: &mut Vec<u8>) {
-        into.extend_from_slice(prefix.as_bytes());
-        into.extend_from_slice(b":{");
-        escape(key.as_bytes(), b"{}%", into);
-        into.push(b'}');
+        write_tagged(prefix, key, into);
         if let Some(plan) = self.plan {
             into.push(b':');
             escape(plan.as_str().as_bytes(), b":", into);
@@ -95,6 +92,14 @@ impl Place<'_> {
             }
         }
     }
+}
+
+/// Writes what the keys of everything about a key begin with: `PREFIX:{KEY}`.
+pub(crate) fn write_tagged(prefix: &str, key: Key<'_>, into: &mut Vec<u8>) {
+    into.extend_from_slice(prefix.as_bytes());
+    into.extend_from_slice(b":{");
+    escape(key.as_bytes(), b"{}%", into);
+    into.push(b'}');
 }
 
 /// Percent-encodes some bytes.

@@ -70,7 +70,7 @@ impl<R: Run> Scripted<R> {
         }
     }
 
-    fn places<'a>(&'a self, request: &Request<'a>) -> Result<Vec<Place<'a>>, StoreError> {
+    pub(crate) fn places<'a>(&'a self, request: &Request<'a>) -> Result<Vec<Place<'a>>, StoreError> {
         places(request, &self.settings.encodings, &self.settings.ad_hoc)
     }
 

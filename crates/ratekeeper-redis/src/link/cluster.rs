@@ -1,7 +1,7 @@
 //! A cluster: which node has a slot, and following the slots when they move.
 //!
-//! Every node is reached by itself: one that is frozen or gone harms only the keys that live on it. A redirect was
-//! not executed, so it is followed, once; nothing else is sent twice.
+//! Every node is reached by itself: one that is frozen or gone harms only the keys that live on it. What was
+//! answered by a redirect was not executed, so it is followed; nothing else is sent twice.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,6 +20,9 @@ use crate::error::{Redirect, RedisError, RedisErrorKind};
 
 /// A look at the map is not worth repeating sooner.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
+
+/// An outdated map leads to one that knows better, and that one to who is just getting the slot; then it moves again.
+const MOST_REDIRECTS: usize = 3;
 
 /// No node.
 const NOBODY: u16 = u16::MAX;
@@ -61,36 +64,29 @@ impl Cluster {
 
     /// Sends a command to the node that has the slot, and after it if it has moved.
     pub(super) async fn send(self: &Arc<Self>, command: &Cmd, slot: usize) -> Result<Value, RedisError> {
-        let owner = self.owner(slot).await?;
-        let reply = owner.node.send(command).await;
-        let Err(error) = reply else { return reply };
-        match error.redirect() {
-            Some(Redirect::Moved { host, port }) => {
-                let host = if host.is_empty() { &owner.host } else { host };
-                let node = self.learn(slot, host, port)?;
+        let mut member = self.owner(slot).await?;
+        let mut reply = member.node.send(command).await;
+        for _ in 0..MOST_REDIRECTS {
+            let redirect = reply.as_ref().err().and_then(RedisError::redirect);
+            let Some(Redirect { host, port, is_for_good }) = redirect else { break };
+            let host = if host.is_empty() { member.host.clone() } else { host.to_owned() };
+            if is_for_good {
+                member = self.learn(slot, &host, port)?;
                 // One slot has moved: others may have.
                 self.look();
-                node.send(command).await
-            }
-            Some(Redirect::Ask { host, port }) => {
-                let host = if host.is_empty() { &owner.host } else { host };
-                let node = self.member(&mut self.map.write(), host, port)?.node;
-                let mut pipeline = redis::pipe();
-                pipeline.cmd("ASKING").add_command(command.clone());
-                let mut replies = node.send_all(&pipeline, 2).await?;
-                replies
-                    .pop()
-                    .unwrap_or_else(|| Err(RedisError::protocol("no reply to a command after ASKING")))
-            }
-            None => {
-                if error.is_of_the_connection()
-                    || matches!(error.kind(), RedisErrorKind::Cluster | RedisErrorKind::ReadOnly)
-                {
-                    self.look();
-                }
-                Err(error)
+                reply = member.node.send(command).await;
+            } else {
+                member = self.member(&mut self.map.write(), &host, port)?;
+                reply = ask(&member.node, command).await;
             }
         }
+        if let Err(error) = &reply
+            && (error.is_of_the_connection()
+                || matches!(error.kind(), RedisErrorKind::Cluster | RedisErrorKind::ReadOnly))
+        {
+            self.look();
+        }
+        reply
     }
 
     /// Looks at the map, if nobody has yet.
@@ -126,14 +122,14 @@ impl Cluster {
     }
 
     /// Notes that a slot has moved.
-    fn learn(&self, slot: usize, host: &str, port: u16) -> Result<Arc<Node>, RedisError> {
+    fn learn(&self, slot: usize, host: &str, port: u16) -> Result<Member, RedisError> {
         let mut map = self.map.write();
         let member = self.member(&mut map, host, port)?;
         let at = map.nodes.iter().position(|known| Arc::ptr_eq(&known.node, &member.node));
         if let (Some(at), Some(owner)) = (at, map.owners.get_mut(slot)) {
             *owner = u16::try_from(at).unwrap_or(NOBODY);
         }
-        Ok(member.node)
+        Ok(member)
     }
 
     /// The node at an address, known or new.
@@ -168,7 +164,7 @@ impl Cluster {
         let known = self.map.read().nodes.clone();
         let mut last_error = None;
         for member in &known {
-            match self.ask(&member.node, &member.host).await {
+            match self.inquire(&member.node, &member.host).await {
                 Ok(ranges) => return self.redraw(&ranges),
                 Err(error) => last_error = Some(error),
             }
@@ -179,7 +175,7 @@ impl Cluster {
                 _ => String::new(),
             };
             let node = Node::new(Target::Fixed(seed.clone()), self.options);
-            match self.ask(&node, &host).await {
+            match self.inquire(&node, &host).await {
                 Ok(ranges) => return self.redraw(&ranges),
                 Err(error) => last_error = Some(error),
             }
@@ -187,7 +183,7 @@ impl Cluster {
         Err(last_error.unwrap_or_else(|| RedisError::protocol("a cluster without seeds")))
     }
 
-    async fn ask(&self, node: &Arc<Node>, host: &str) -> Result<Vec<Range>, RedisError> {
+    async fn inquire(&self, node: &Arc<Node>, host: &str) -> Result<Vec<Range>, RedisError> {
         let within = self.options.connect_timeout;
         let mut question = redis::cmd("CLUSTER");
         question.arg("SLOTS");
@@ -221,6 +217,14 @@ impl Cluster {
         map.owners = owners;
         Ok(())
     }
+}
+
+/// Sends a command to a node that is just getting the slot.
+async fn ask(node: &Arc<Node>, command: &Cmd) -> Result<Value, RedisError> {
+    let mut pipeline = redis::pipe();
+    pipeline.cmd("ASKING").add_command(command.clone());
+    let mut replies = node.send_all(&pipeline, 2).await?;
+    replies.pop().unwrap_or_else(|| Err(RedisError::protocol("no reply to a command after ASKING")))
 }
 
 /// A look at the map. However it ends, its end is noticed: also when its runtime is shut down under it.

@@ -30,7 +30,7 @@ use redis::{Arg, Cmd, Value};
 use sentinel::Sentinels;
 
 use crate::call::Call;
-use crate::error::RedisError;
+use crate::error::{RedisError, RedisErrorKind};
 use crate::script::Script;
 
 /// How long to wait for what.
@@ -85,7 +85,7 @@ impl Link {
                 Route::Cluster(cluster) => cluster.check().await,
             }
         };
-        tokio::time::timeout(patience, checked).await.unwrap_or_else(|_| Err(RedisError::timeout(patience)))
+        within(patience, checked).await
     }
 
     /// Runs a script on the node that has its keys: by name, and by text only if the node does not know the name.
@@ -132,7 +132,18 @@ impl Link {
         &self,
         exchange: impl Future<Output = Result<T, RedisError>>,
     ) -> Result<T, RedisError> {
-        let timeout = self.options.command_timeout;
-        tokio::time::timeout(timeout, exchange).await.unwrap_or_else(|_| Err(RedisError::timeout(timeout)))
+        within(self.options.command_timeout, exchange).await
     }
+}
+
+/// What comes of it within this time. Outside of a tokio runtime there are neither timers nor connections.
+async fn within<T>(
+    patience: Duration,
+    exchange: impl Future<Output = Result<T, RedisError>>,
+) -> Result<T, RedisError> {
+    if tokio::runtime::Handle::try_current().is_err() {
+        let message = "there is no tokio runtime here: ask within one";
+        return Err(RedisError::new(RedisErrorKind::Other, message));
+    }
+    tokio::time::timeout(patience, exchange).await.unwrap_or_else(|_| Err(RedisError::timeout(patience)))
 }

@@ -11,3 +11,5 @@ mod faults;
 mod front;
 mod shared_limit;
 mod slots;
+#[cfg(feature = "tls")]
+mod tls;

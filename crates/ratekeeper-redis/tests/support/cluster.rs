@@ -58,7 +58,8 @@ impl Cluster {
 
 fn start_node(binary: &Path) -> Server {
     let bus = free_port().to_string();
-    let arguments = ["--cluster-enabled", "yes", "--cluster-port", &bus, "--cluster-node-timeout", "2000"];
+    // Nodes of a busy machine are not to be taken for dead.
+    let arguments = ["--cluster-enabled", "yes", "--cluster-port", &bus, "--cluster-node-timeout", "30000"];
     Server::with(binary, &arguments)
 }
 

@@ -1,7 +1,8 @@
 //! Clients that ask all the time, and a count of what they were answered.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ratekeeper::keeper::KeeperError;
@@ -20,6 +21,8 @@ pub(crate) struct Tally {
     pub(crate) denied: AtomicU64,
     pub(crate) failed_open: AtomicU64,
     pub(crate) errors: AtomicU64,
+    /// What the errors said, each once.
+    said: Mutex<BTreeSet<String>>,
 }
 
 impl Tally {
@@ -100,6 +103,7 @@ async fn ask_on(keeper: Keeper, plan: &str, tally: Arc<Tally>, stop: Arc<AtomicB
             Ok(_) => &tally.denied,
             Err(KeeperError::Store(error)) => {
                 assert!(error.is_transient(), "an outage is one: {error}");
+                tally.said.lock().expect("no panic").insert(error.to_string());
                 &tally.errors
             }
             Err(error) => panic!("{error}"),
