@@ -106,14 +106,14 @@ elseif not NO_COST and VERB ~= 'p' then
     end
     if is_changed then
       for _, rule in ipairs(plan) do
-        local rule_high, rule_low
-        rule.new, rule_high, rule_low = rule.algorithm.state(rule)
-        if rule.new then
-          -- What was not charged stays as it was found, to the last bit.
-          if VERB ~= 'r' and not passes and not rule.repaired then rule.new = rule.found end
+        local state, rule_high, rule_low = rule.algorithm.state(rule)
+        if state then
           is_whole = false
           if less(high, low, rule_high, rule_low) then high, low = rule_high, rule_low end
         end
+        -- What was not charged stays as it was found, to the last bit.
+        if VERB ~= 'r' and not passes and not rule.repaired then state = rule.found end
+        rule.new = state
       end
       if is_whole then
         redis.call('DEL', KEYS[index])

@@ -23,7 +23,6 @@ pub(crate) enum TimePart {
     /// The server.
     Server,
     /// The last argument: for tests.
-    #[cfg_attr(not(any(test, feature = "testkit")), expect(dead_code, reason = "tests only"))]
     Given,
 }
 
