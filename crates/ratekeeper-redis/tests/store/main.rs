@@ -1,5 +1,7 @@
 //! The store on real servers.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
+
 #[path = "../support/mod.rs"]
 mod support;
 
