@@ -2,7 +2,7 @@
 --
 -- KEYS[1]  where it is
 -- ARGV[1]  a: a string, then ARGV[2] what was read, ARGV[3] what to write instead (none: forget it)
---          b: a hash, then ARGV[2] how many names and contents were read, these, and those to write instead
+--          b: a hash, which is forgotten, then the names and contents that were read
 -- Returns 1 if it was replaced.
 
 local key = KEYS[1]
@@ -15,13 +15,10 @@ if ARGV[1] == 'a' then
   end
   return 1
 end
-local found, read = redis.call('HGETALL', key), tonumber(ARGV[2])
-if #found ~= read then return 0 end
-for at = 1, read do
-  if found[at] ~= ARGV[at + 2] then return 0 end
+local found = redis.call('HGETALL', key)
+if #found ~= #ARGV - 1 then return 0 end
+for at = 1, #found do
+  if found[at] ~= ARGV[at + 1] then return 0 end
 end
-local left = redis.call('PTTL', key)
 redis.call('DEL', key)
-for at = read + 3, #ARGV, 2 do redis.call('HSET', key, ARGV[at], ARGV[at + 1]) end
-if left > 0 and #ARGV > read + 2 then redis.call('PEXPIRE', key, left) end
 return 1

@@ -4,16 +4,19 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ratekeeper::Name;
-use ratekeeper::port::Clock;
+use ratekeeper::port::{Clock, Observer};
 use ratekeeper::state::OnUnreadable;
+use ratekeeper::store::BreakerSettings;
+use ratekeeper::{Name, Nanos, Timestamp};
 
 use crate::clock::ServerClock;
 use crate::encoding::{Encoding, Encodings};
 use crate::error::{RedisError, RedisErrorKind};
+use crate::front::{Front, FrontSettings};
 use crate::library::{Library, TimePart};
 use crate::link::{Address, Link, Options};
-use crate::store::{Inner, RedisStore};
+use crate::scripted::{Scripted, Settings};
+use crate::store::RedisStore;
 
 /// What keys begin with unless said otherwise.
 pub(crate) const DEFAULT_PREFIX: &str = "rate_limiter";
@@ -25,7 +28,9 @@ pub struct RedisStoreBuilder {
     encodings: Encodings,
     on_unreadable: OnUnreadable,
     options: Options,
+    front: FrontSettings,
     given: Option<Arc<dyn Clock>>,
+    wall_clock: Option<Timestamp>,
 }
 
 impl RedisStoreBuilder {
@@ -36,7 +41,9 @@ impl RedisStoreBuilder {
             encodings: Encodings::default(),
             on_unreadable: OnUnreadable::default(),
             options: Options::default(),
+            front: FrontSettings::default(),
             given: None,
+            wall_clock: None,
         }
     }
 
@@ -76,36 +83,105 @@ impl RedisStoreBuilder {
         self
     }
 
-    /// Decides by this clock instead of the server's. For tests: a limit that several share needs one clock.
+    /// How long to wait for a connection; half a second unless said otherwise. Requests wait for it no longer than
+    /// for an answer.
+    #[must_use]
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.options.connect_timeout = timeout;
+        self
+    }
+
+    /// When the breaker opens, and for how long it rests.
+    #[must_use]
+    pub fn breaker(mut self, settings: BreakerSettings) -> Self {
+        self.front.breaker = Some(settings);
+        self
+    }
+
+    /// No breaker: a server that fails is asked all the same.
+    #[must_use]
+    pub fn without_breaker(mut self) -> Self {
+        self.front.breaker = None;
+        self
+    }
+
+    /// Somebody to be told when the breaker changes.
+    #[must_use]
+    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
+        self.front.observers.push(observer);
+        self
+    }
+
+    /// How long a refusal is trusted without asking, and so how long a reset or refund by another instance may go
+    /// unnoticed; a second unless said otherwise.
+    #[must_use]
+    pub fn denial_trust(mut self, trust: impl Into<Nanos>) -> Self {
+        self.front.denials.get_or_insert_default().trust = trust.into();
+        self
+    }
+
+    /// How many refusals are remembered; 8192 unless said otherwise.
+    #[must_use]
+    pub fn denial_capacity(mut self, refusals: usize) -> Self {
+        self.front.denials.get_or_insert_default().capacity = refusals;
+        self
+    }
+
+    /// No memory of refusals: the server is asked every time.
+    #[must_use]
+    pub fn without_denial_cache(mut self) -> Self {
+        self.front.denials = None;
+        self
+    }
+
+    /// Decides by this clock instead of the server's, and asks every time. For tests: a limit that several share needs
+    /// one clock.
     #[cfg(feature = "testkit")]
     #[must_use]
     pub fn time_from(mut self, clock: impl Clock + 'static) -> Self {
         self.given = Some(Arc::new(clock));
+        self.front.denials = None;
         self
     }
 
-    /// Connects.
+    /// What this process's own clock shows now, however wrong. For tests that nothing depends on it.
+    #[cfg(feature = "testkit")]
+    #[must_use]
+    pub fn wall_clock_at(mut self, now: Timestamp) -> Self {
+        self.wall_clock = Some(now);
+        self
+    }
+
+    /// The store, after making sure that the server answers.
     pub async fn connect(self) -> Result<RedisStore, RedisError> {
+        let store = self.build()?;
+        store.check().await?;
+        Ok(store)
+    }
+
+    /// The store. Nothing is sent: the server may be down for now, and is found when it is there.
+    pub fn build(self) -> Result<RedisStore, RedisError> {
         if self.prefix.contains(['{', '}']) {
             let message = format!("prefix: `{}`; a prefix has no braces", self.prefix);
             return Err(RedisError::new(RedisErrorKind::Address, message));
         }
-        let link = Link::connect(&Address::parse(&self.url)?, &self.options).await?;
+        let link = Link::open(&Address::parse(&self.url)?, &self.options);
         let time = if self.given.is_some() { TimePart::Given } else { TimePart::Server };
         let ad_hoc = Name::new("default")
             .map_err(|error| RedisError::new(RedisErrorKind::Other, error.to_string()))?;
-        Ok(RedisStore::new(Inner {
-            link,
-            library: Library::new(time),
+        let settings = Settings {
             prefix: self.prefix,
             encodings: self.encodings,
             on_unreadable: self.on_unreadable,
             ad_hoc,
-            clock: ServerClock::default(),
             given: self.given,
-            versions_discarded: 0.into(),
-            states_reset: 0.into(),
-        }))
+        };
+        let mut scripted = Scripted::new(link, Library::new(time), settings);
+        if let Some(now) = self.wall_clock {
+            scripted.clock = ServerClock::starting_at(now);
+        }
+        let scripted = Arc::new(scripted);
+        Ok(RedisStore::new(Arc::clone(&scripted), Front::new(scripted, self.front)))
     }
 }
 

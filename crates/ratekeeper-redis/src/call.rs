@@ -50,6 +50,7 @@ impl Call {
     }
 
     /// How many keys there are.
+    #[cfg(test)]
     pub(crate) fn keys(&self) -> usize {
         self.keys
     }

@@ -18,15 +18,20 @@ pub(crate) struct ServerClock {
 
 impl Default for ServerClock {
     fn default() -> Self {
-        let then = Timestamp::from(SystemTime::now()).as_nanos();
-        ServerClock { since: Instant::now(), then: AtomicI64::new(then) }
+        Self::starting_at(Timestamp::from(SystemTime::now()))
     }
 }
 
 impl ServerClock {
-    /// About what time it is there.
+    /// A guess that starts from a clock of this process that shows `now`.
+    pub(crate) fn starting_at(now: Timestamp) -> Self {
+        ServerClock { since: Instant::now(), then: AtomicI64::new(now.as_nanos()) }
+    }
+
+    /// About what time it is there, rather a little early: the edges that are sent cover what follows.
     pub(crate) fn guess(&self) -> Timestamp {
-        Timestamp::from_nanos(self.then.load(Ordering::Relaxed)) + self.elapsed()
+        const SLACK: Nanos = Nanos::from_secs(1);
+        (Timestamp::from_nanos(self.then.load(Ordering::Relaxed)) + self.elapsed()).saturating_sub(SLACK)
     }
 
     /// It was this time there just now.

@@ -51,9 +51,8 @@ pub(crate) fn cure(
             });
             let fields = fields.collect::<Result<Vec<_>, _>>()?;
             call.arg(b"b");
-            call.number(fields.len());
             fields.iter().for_each(|field| call.arg(field));
-            rewrite_hash(place, &fields, policy, &mut call)?
+            discard_hash(place, &fields, policy)?
         }
         _ => return Err(odd("an unread state of another type")),
     };
@@ -84,11 +83,11 @@ fn rewrite_text(
     Ok(None)
 }
 
-fn rewrite_hash(
+/// A hash is always written in the same way, so that there is nothing to rewrite: it is lost, or an error.
+fn discard_hash(
     place: &Place<'_>,
     fields: &[&[u8]],
     policy: OnUnreadable,
-    call: &mut Call,
 ) -> Result<Option<Loss>, StoreError> {
     let pairs: Vec<_> = fields.as_chunks::<2>().0.iter().map(|[name, content]| (*name, *content)).collect();
     match binary::decode(&pairs) {

@@ -14,6 +14,7 @@ mod call;
 mod clock;
 mod encoding;
 mod error;
+mod front;
 mod heal;
 mod library;
 mod link;
@@ -21,7 +22,11 @@ mod place;
 mod question;
 mod reply;
 mod script;
+mod scripted;
 mod store;
+
+#[cfg(test)]
+mod differential;
 
 pub use builder::RedisStoreBuilder;
 pub use encoding::Encoding;

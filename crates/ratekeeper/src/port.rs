@@ -65,6 +65,36 @@ pub trait Store: Send + Sync + Debug {
     }
 }
 
+impl<S: Store + ?Sized> Store for Arc<S> {
+    fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
+        (**self).acquire(request)
+    }
+
+    fn acquire_up_to<'a>(&'a self, request: Request<'a>) -> Answer<'a, Grant> {
+        (**self).acquire_up_to(request)
+    }
+
+    fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
+        (**self).peek(request)
+    }
+
+    fn refund<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
+        (**self).refund(request)
+    }
+
+    fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, u64> {
+        (**self).reset(request)
+    }
+
+    fn acquire_many<'a>(
+        &'a self,
+        requests: &'a [Request<'a>],
+        into: &'a mut Vec<Decision>,
+    ) -> Answer<'a, ()> {
+        (**self).acquire_many(requests, into)
+    }
+}
+
 /// What was granted of a cost, and the decision that granted it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {

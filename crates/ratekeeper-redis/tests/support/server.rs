@@ -22,8 +22,7 @@ impl Server {
 
     /// Starts the Valkey that `RATEKEEPER_VALKEY_SERVER` names, if it does.
     pub(crate) fn valkey() -> Option<Self> {
-        let binary = std::env::var_os("RATEKEEPER_VALKEY_SERVER").filter(|binary| !binary.is_empty())?;
-        Some(Self::with(Path::new(&binary), &[]))
+        Some(Self::with(&valkey_binary()?, &[]))
     }
 
     /// Every server that there is to test with.
@@ -81,6 +80,21 @@ impl Server {
         let _ = self.process.wait();
     }
 
+    /// Stops it in its tracks, as a machine that hangs would: what is connected stays so, and nothing is answered.
+    pub(crate) fn freeze(&self) {
+        self.signal("-STOP");
+    }
+
+    /// Lets it go on after [`freeze`](Server::freeze).
+    pub(crate) fn thaw(&self) {
+        self.signal("-CONT");
+    }
+
+    fn signal(&self, signal: &str) {
+        let status = Command::new("kill").args([signal, &self.pid().to_string()]).status();
+        assert!(status.expect("kill(1)").success(), "{signal} {}", self.pid());
+    }
+
     /// Starts it again on the same port, after [`kill`](Server::kill).
     pub(crate) fn restart(&mut self, arguments: &[&str]) {
         let process = start(self.port, &redis_binary(), &self.directory, arguments);
@@ -98,6 +112,11 @@ impl Drop for Server {
 pub(crate) fn redis_binary() -> PathBuf {
     let named = std::env::var_os("RATEKEEPER_REDIS_SERVER").filter(|binary| !binary.is_empty());
     named.map_or_else(|| PathBuf::from("redis-server"), PathBuf::from)
+}
+
+/// The Valkey to test with, if there is one.
+pub(crate) fn valkey_binary() -> Option<PathBuf> {
+    std::env::var_os("RATEKEEPER_VALKEY_SERVER").filter(|binary| !binary.is_empty()).map(PathBuf::from)
 }
 
 /// A port that nobody listens on now.

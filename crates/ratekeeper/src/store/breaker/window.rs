@@ -4,12 +4,12 @@ use super::settings::BreakerSettings;
 use crate::{Nanos, Timestamp};
 
 /// Parts of the window: what is forgotten at once is a tenth of it.
-const PARTS: usize = 10;
+const PARTS: u8 = 10;
 
 /// Counts over the last window, in parts.
 #[derive(Debug)]
 pub(super) struct Window {
-    parts: [Tally; PARTS],
+    parts: [Tally; PARTS as usize],
     /// How long a part is, in nanoseconds.
     part: i64,
     /// The number of the newest part, counted from the epoch.
@@ -24,8 +24,8 @@ struct Tally {
 
 impl Window {
     pub(super) fn new(length: Nanos) -> Self {
-        let part = i64::try_from(length.as_nanos() / PARTS as u64).unwrap_or(i64::MAX).max(1);
-        Window { parts: [Tally::default(); PARTS], part, newest: i64::MIN }
+        let part = i64::try_from(length.as_nanos() / u64::from(PARTS)).unwrap_or(i64::MAX).max(1);
+        Window { parts: [Tally::default(); PARTS as usize], part, newest: i64::MIN }
     }
 
     pub(super) fn count(&mut self, failed: bool, now: Timestamp) {
@@ -33,11 +33,11 @@ impl Window {
         // A clock that stepped back begins anew: what was counted lies in a future that may not come.
         let passed = number.checked_sub(self.newest).and_then(|passed| usize::try_from(passed).ok());
         match passed {
-            Some(passed) if passed < PARTS => {
+            Some(passed) if passed < usize::from(PARTS) => {
                 (0..passed)
                     .for_each(|back| *self.at(number.wrapping_sub_unsigned(back as u64)) = Tally::default());
             }
-            _ => self.parts = [Tally::default(); PARTS],
+            _ => self.parts = [Tally::default(); PARTS as usize],
         }
         self.newest = number;
         let tally = self.at(number);
@@ -56,7 +56,7 @@ impl Window {
 
     fn at(&mut self, number: i64) -> &mut Tally {
         // The remainder is below PARTS, which any usize holds.
-        let index = usize::try_from(number.rem_euclid(PARTS as i64)).unwrap_or(0);
+        let index = usize::try_from(number.rem_euclid(PARTS.into())).unwrap_or(0);
         &mut self.parts[index]
     }
 }

@@ -1,0 +1,194 @@
+//! Everything that can be wrong with a server has an error of its own, which says what to do; and the caller gets the
+//! failure mode's answer.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::time::{Duration, Instant};
+
+use ratekeeper::port::{FailureMode, Request, Store};
+use ratekeeper::{Cost, Keeper, Key, Plan, Quota, Reason, Registry, Rules, StoreError, StoreErrorKind};
+use ratekeeper_redis::{RedisError, RedisErrorKind, RedisStore};
+
+use super::shared_limit::started;
+use crate::support::cluster::{Cluster, command};
+use crate::support::sentinel::Trio;
+use crate::support::server::{Server, free_port, redis_binary};
+use crate::support::wait;
+
+fn store(url: &str) -> RedisStore {
+    let builder = RedisStore::builder(url).without_denial_cache().without_breaker();
+    builder.command_timeout(Duration::from_secs(10)).connect_timeout(Duration::from_secs(5)).build().unwrap()
+}
+
+async fn ask(store: &RedisStore) -> Result<ratekeeper::Decision, StoreError> {
+    let quota: Quota = "5/day".parse().unwrap();
+    let key = Key::new("caller").unwrap();
+    store.acquire(Request { key, rules: Rules::Quota(&quota), cost: Cost::ONE }).await
+}
+
+/// The kinds of the error that a request gets: the server's, and the store's.
+async fn kinds(store: &RedisStore) -> (RedisErrorKind, StoreErrorKind, String) {
+    let error = ask(store).await.unwrap_err();
+    let cause = std::error::Error::source(&error).and_then(|cause| cause.downcast_ref::<RedisError>());
+    (cause.unwrap_or_else(|| panic!("{error:?}")).kind(), error.kind(), error.to_string())
+}
+
+async fn expect(store: &RedisStore, redis: RedisErrorKind, kind: StoreErrorKind, says: &str) {
+    let (found, found_kind, text) = kinds(store).await;
+    assert_eq!((found, found_kind), (redis, kind), "{text}");
+    assert!(text.contains(says), "{text}");
+
+    let plan = Plan::parse("open", "5/day").unwrap().on_store_error(FailureMode::Open);
+    let keeper = Keeper::new(store.clone(), Registry::new([plan]));
+    let ruling = keeper.acquire(Key::new("caller").unwrap(), "open", Cost::ONE).await;
+    match kind {
+        // No outage: nobody is let through for it.
+        StoreErrorKind::Unreadable | StoreErrorKind::Unsupported => {
+            assert!(ruling.is_err() || ruling.unwrap().reason != Reason::FailOpen)
+        }
+        _ => assert_eq!(ruling.unwrap().reason, Reason::FailOpen),
+    }
+}
+
+#[tokio::test]
+async fn nobody_there() {
+    let url = format!("redis://127.0.0.1:{}", free_port());
+    expect(&store(&url), RedisErrorKind::Unreachable, StoreErrorKind::Unreachable, "is it running").await;
+    let missing = store("unix:///nowhere/redis.sock");
+    expect(&missing, RedisErrorKind::Unreachable, StoreErrorKind::Unreachable, "is it running").await;
+    let wrong = RedisStore::builder("redis://127.0.0.1:99999").build().unwrap_err();
+    assert_eq!(
+        (wrong.kind(), wrong.to_string().as_str()),
+        (RedisErrorKind::Address, "port: 99999; a port is a number from 1 to 65535")
+    );
+}
+
+#[tokio::test]
+async fn no_redis_there() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    // Ends with the test's process; whoever connects is answered as a web server would.
+    std::thread::spawn(move || {
+        while let Ok((mut stream, _)) = listener.accept() {
+            let _ = stream.read(&mut [0; 512]);
+            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+        }
+    });
+    let store = store(&format!("redis://127.0.0.1:{port}"));
+    expect(&store, RedisErrorKind::NotRedis, StoreErrorKind::Unreachable, "no Redis; check host and port")
+        .await;
+}
+
+#[tokio::test]
+async fn passwords() {
+    let server = Server::with(&redis_binary(), &["--requirepass", "right"]);
+    let at = |credentials: &str| store(&format!("redis://{credentials}127.0.0.1:{}", server.port()));
+    expect(&at(""), RedisErrorKind::Auth, StoreErrorKind::Unavailable, "wants a password").await;
+    expect(&at(":wrong@"), RedisErrorKind::Auth, StoreErrorKind::Unavailable, "password").await;
+    assert!(ask(&at(":right@")).await.unwrap().allowed);
+    let open = Server::redis();
+    let needless = store(&format!("redis://:any@127.0.0.1:{}", open.port()));
+    expect(&needless, RedisErrorKind::Auth, StoreErrorKind::Unavailable, "password").await;
+    let few = store(&format!("{}/99", open.url()));
+    expect(&few, RedisErrorKind::Address, StoreErrorKind::Unavailable, "fewer databases").await;
+}
+
+#[tokio::test]
+async fn something_else_at_the_key() {
+    for server in Server::each() {
+        let store = store(&server.url());
+        ask(&store).await.unwrap();
+        let mut connection = server.connection();
+        let keys: Vec<String> = redis::cmd("KEYS").arg("*").query(&mut connection).unwrap();
+        command(&mut connection, &["DEL", &keys[0]]);
+        command(&mut connection, &["LPUSH", &keys[0], "an entry"]);
+        let (kind, store_kind, text) = kinds(&store).await;
+        assert_eq!((kind, store_kind), (RedisErrorKind::WrongType, StoreErrorKind::Unreadable), "{text}");
+        assert!(text.contains("delete it, or set another prefix"), "{text}");
+        command(&mut connection, &["DEL", &keys[0]]);
+        command(&mut connection, &["SET", &keys[0], "written by somebody else"]);
+        let foreign = ask(&store).await.unwrap_err();
+        assert_eq!(foreign.kind(), StoreErrorKind::Unreadable, "{foreign}");
+        assert!(foreign.to_string().contains("delete the key"), "{foreign}");
+    }
+}
+
+#[tokio::test]
+async fn a_replica_and_one_without_a_master() {
+    let mut master = Server::redis();
+    let port = master.port().to_string();
+    let replica = Server::with(
+        &redis_binary(),
+        &["--replicaof", "127.0.0.1", &port, "--repl-diskless-sync-delay", "0"],
+    );
+    let mut connection = replica.connection();
+    wait::until("it is in step", || {
+        let info: String = redis::cmd("INFO").arg("replication").query(&mut connection).unwrap();
+        info.contains("master_link_status:up")
+    });
+    let store = store(&replica.url());
+    expect(&store, RedisErrorKind::ReadOnly, StoreErrorKind::Unavailable, "redis-sentinel://").await;
+    master.kill();
+    wait::until("it has lost its master", || {
+        let info: String = redis::cmd("INFO").arg("replication").query(&mut connection).unwrap();
+        info.contains("master_link_status:down")
+    });
+    command(&mut connection, &["CONFIG", "SET", "replica-serve-stale-data", "no"]);
+    let (kind, store_kind, text) = kinds(&store).await;
+    assert_eq!((kind, store_kind), (RedisErrorKind::MasterDown, StoreErrorKind::Unavailable), "{text}");
+}
+
+#[tokio::test]
+async fn memory_is_full_and_data_is_loading() {
+    let mut server = Server::redis();
+    let store = store(&server.url());
+    ask(&store).await.unwrap();
+    let mut connection = server.connection();
+    command(&mut connection, &["CONFIG", "SET", "maxmemory", "1"]);
+    expect(&store, RedisErrorKind::OutOfMemory, StoreErrorKind::Unavailable, "raise maxmemory").await;
+    command(&mut connection, &["CONFIG", "SET", "maxmemory", "0"]);
+
+    // A server that takes its time to read what it saved.
+    let fill = "for number = 1, 3000 do redis.call('SET', 'filler' .. number, number) end";
+    command(&mut connection, &["EVAL", fill, "0"]);
+    command(&mut connection, &["SAVE"]);
+    server.kill();
+    let port = server.port();
+    let mut slow = std::process::Command::new(redis_binary())
+        .current_dir(server.directory())
+        .args(["--bind", "127.0.0.1", "--port", &port.to_string(), "--save", ""])
+        .args(["--key-load-delay", "20000", "--loading-process-events-interval-bytes", "1024"])
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut told = None;
+    wait::until("it listens", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
+    let deadline = Instant::now() + wait::PATIENCE;
+    while told.is_none() && Instant::now() < deadline {
+        let (kind, store_kind, text) = kinds(&store).await;
+        told = (kind == RedisErrorKind::Loading).then_some((store_kind, text));
+    }
+    let _ = slow.kill();
+    let _ = slow.wait();
+    let (kind, text) = told.expect("it says that it is loading");
+    assert_eq!(kind, StoreErrorKind::Unavailable);
+    assert!(text.contains("reading its data"), "{text}");
+}
+
+#[tokio::test]
+async fn a_cluster_where_one_server_was_expected_and_the_other_way_round() {
+    let cluster = started(&redis_binary(), Cluster::start).await;
+    let (_, _, other) = cluster.slot_of("{caller}");
+    let moved = store(&other.url());
+    expect(&moved, RedisErrorKind::Cluster, StoreErrorKind::Unavailable, "use redis-cluster://").await;
+    let alone = Server::redis();
+    let no_cluster = store(&format!("redis-cluster://127.0.0.1:{}", alone.port()));
+    expect(&no_cluster, RedisErrorKind::Address, StoreErrorKind::Unavailable, "use redis://").await;
+}
+
+#[tokio::test]
+async fn a_master_that_no_sentinel_knows() {
+    let trio = started(&redis_binary(), Trio::start).await;
+    let store = store(&trio.url().replace("mymaster", "another"));
+    expect(&store, RedisErrorKind::Address, StoreErrorKind::Unavailable, "know no master `another`").await;
+}

@@ -1,0 +1,107 @@
+//! A server that dies, freezes, forgets or fills up, under load: every request is answered once, no more is admitted
+//! than the limit and what the server forgot, and service is back with the server.
+
+use std::sync::atomic::Ordering;
+
+use ratekeeper::store::BreakerState;
+use ratekeeper_redis::RedisStore;
+
+use crate::support::cluster::command;
+use crate::support::load::{Load, Tally};
+use crate::support::server::Server;
+use crate::support::wait;
+
+/// What one life of the server may admit: a day's worth, of which none comes back during the test.
+const QUOTA: u64 = 100;
+const RULES: &str = "100/day";
+const CLIENTS: usize = 16;
+
+/// Two instances without a memory of refusals: what is to be seen is the server's part.
+fn stores(url: &str) -> Vec<RedisStore> {
+    (0..2).map(|_| RedisStore::builder(url).without_denial_cache().build().unwrap()).collect()
+}
+
+/// Two plans with a quota each.
+fn assert_admitted(tally: &Tally, lives: u64) {
+    let admitted = tally.admitted.load(Ordering::SeqCst);
+    assert!(admitted <= 2 * QUOTA * lives, "{admitted} admitted in {lives} lives of the server");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_is_killed_and_started_again() {
+    let mut server = Server::redis();
+    let stores = stores(&server.url());
+    let load = Load::start(&stores, RULES, CLIENTS);
+    load.more("answers", 300, Tally::informed).await;
+    server.kill();
+    load.more("answers in its stead", 200, Tally::failed).await;
+    let breakers: Vec<_> = stores.iter().map(|store| store.breaker().unwrap()).collect();
+    wait::until_async("the breakers open", wait::PATIENCE, || {
+        breakers.iter().all(|breaker| breaker.state() != BreakerState::Closed)
+    })
+    .await;
+    server.restart(&[]);
+    load.is_back("after a restart").await;
+    load.more("answers by both", 200, Tally::informed).await;
+    let tally = load.stop().await;
+    assert!(tally.failed_open.load(Ordering::SeqCst) > 0 && tally.errors.load(Ordering::SeqCst) > 0);
+    assert_admitted(&tally, 2);
+    // Closed, opened, probed some times, closed: far fewer changes than requests.
+    assert!(breakers.iter().all(|breaker| breaker.changes() >= 3));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_freezes_and_nobody_is_held() {
+    for server in Server::each() {
+        let stores = stores(&server.url());
+        let load = Load::start(&stores, RULES, CLIENTS);
+        load.more("answers", 300, Tally::informed).await;
+        server.freeze();
+        // As long as it is frozen, no answer can be its own: these come without it, and keep coming.
+        load.more("answers in its stead", 600, Tally::failed).await;
+        server.thaw();
+        load.is_back("after it was thawed").await;
+        load.more("answers", 100, Tally::informed).await;
+        let tally = load.stop().await;
+        // Its state is what it was. What it was asked before it froze was charged without anybody knowing, so fewer
+        // may have been admitted, and never more.
+        assert_admitted(&tally, 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn its_scripts_and_its_data_are_flushed() {
+    for server in Server::each() {
+        let stores = stores(&server.url());
+        let load = Load::start(&stores, RULES, CLIENTS);
+        let mut connection = server.connection();
+        for _ in 0..10 {
+            load.more("answers", 100, Tally::informed).await;
+            command(&mut connection, &["SCRIPT", "FLUSH"]);
+        }
+        command(&mut connection, &["FLUSHALL"]);
+        command(&mut connection, &["SCRIPT", "FLUSH"]);
+        load.more("answers", 300, Tally::informed).await;
+        let tally = load.stop().await;
+        assert_eq!(tally.failed(), 0, "a script is sent again before anybody notices: {tally:?}");
+        let admitted = tally.admitted.load(Ordering::SeqCst);
+        assert_eq!(admitted, 2 * 2 * QUOTA, "each of two plans' quotas, before the flush and after");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn its_memory_is_full() {
+    for server in Server::each() {
+        let stores = stores(&server.url());
+        // Enough quota that every request has something to write.
+        let load = Load::start(&stores, "1000000/day", CLIENTS);
+        load.more("answers", 100, Tally::informed).await;
+        let mut connection = server.connection();
+        command(&mut connection, &["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
+        command(&mut connection, &["CONFIG", "SET", "maxmemory", "1"]);
+        load.more("answers in its stead", 200, Tally::failed).await;
+        command(&mut connection, &["CONFIG", "SET", "maxmemory", "0"]);
+        load.is_back("after there is memory again").await;
+        load.stop().await;
+    }
+}

@@ -1,0 +1,114 @@
+//! What stands before the server: it may be down at first, is spared what it has refused, and its clock is the only
+//! one.
+
+use std::time::{Duration, SystemTime};
+
+use ratekeeper::port::{FailureMode, Request, Store};
+use ratekeeper::store::BreakerState;
+use ratekeeper::{Cost, Keeper, Key, Nanos, Plan, Quota, Reason, Registry, Rules, Timestamp};
+use ratekeeper_redis::{RedisErrorKind, RedisStore};
+
+use crate::support::load::{Load, Tally};
+use crate::support::server::{Server, free_port, redis_binary};
+use crate::support::wait;
+
+fn patient(url: &str) -> ratekeeper_redis::RedisStoreBuilder {
+    RedisStore::builder(url).command_timeout(Duration::from_secs(30))
+}
+
+/// How many scripts a server has run.
+fn scripts_run(server: &Server) -> u64 {
+    let stats: String = redis::cmd("INFO").arg("commandstats").query(&mut server.connection()).unwrap();
+    let calls = stats.lines().filter(|line| line.starts_with("cmdstat_eval"));
+    calls.filter_map(|line| line.split_once("calls=")?.1.split(',').next()?.parse::<u64>().ok()).sum()
+}
+
+#[tokio::test]
+async fn a_flood_on_a_refused_key_hardly_reaches_the_server() {
+    for server in Server::each() {
+        let store = patient(&server.url()).build().unwrap();
+        let quota: Quota = "1/h".parse().unwrap();
+        let request = Request { key: Key::new("hot").unwrap(), rules: Rules::Quota(&quota), cost: Cost::ONE };
+        assert!(store.acquire(request).await.unwrap().allowed);
+        let before = scripts_run(&server);
+        for _ in 0..20_000 {
+            assert!(!store.acquire(request).await.unwrap().allowed);
+        }
+        let reached = scripts_run(&server) - before;
+        assert!(reached * 100 <= 20_000, "{reached} of 20000");
+        assert_eq!(store.denials().unwrap().answered, 20_000 - reached);
+        assert_eq!(store.reset(request).await.unwrap(), 1);
+        assert!(store.acquire(request).await.unwrap().allowed, "our own reset is honoured at once");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_server_may_be_down_at_first() {
+    let port = free_port();
+    let url = format!("redis://127.0.0.1:{port}");
+    let refused = RedisStore::connect(&url).await.unwrap_err();
+    assert_eq!(refused.kind(), RedisErrorKind::Unreachable, "{refused}");
+    let store = RedisStore::builder(&url).without_denial_cache().build().unwrap();
+    let load = Load::start(std::slice::from_ref(&store), "100/day", 8);
+    load.more("answers in its stead", 100, Tally::failed).await;
+    let server = Server::on(port, &redis_binary(), &[]).expect("its port is free");
+    load.is_back("after it was started").await;
+    load.stop().await;
+    store.check().await.unwrap();
+    drop(server);
+}
+
+/// `local`: a store in memory decides while the server is away, and hands back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_local_store_takes_over_and_hands_back() {
+    let mut server = Server::redis();
+    let store = RedisStore::builder(&server.url()).without_denial_cache().build().unwrap();
+    let breaker = store.breaker().unwrap();
+    let plan = Plan::parse("plan", "3/day").unwrap().on_store_error(FailureMode::Local);
+    let keeper = Keeper::new(store, Registry::new([plan]));
+    let ask = async || keeper.acquire(Key::new("caller").unwrap(), "plan", Cost::ONE).await.unwrap();
+    let mut remaining = ask().await.remaining;
+    while remaining > 0 {
+        remaining = ask().await.remaining;
+    }
+    server.kill();
+    let mut admitted = 0;
+    while breaker.state() == BreakerState::Closed || admitted < 3 {
+        let ruling = ask().await;
+        assert!(ruling.reason.is_informed(), "local answers know what they say");
+        admitted += u64::from(ruling.allowed);
+    }
+    assert_eq!((admitted, ask().await.reason), (3, Reason::QuotaExceeded), "the local store's own three");
+    server.restart(&[]);
+    let deadline = std::time::Instant::now() + wait::PATIENCE;
+    while breaker.state() != BreakerState::Closed {
+        assert!(std::time::Instant::now() < deadline, "never handed back");
+        ask().await;
+    }
+    assert!(ask().await.allowed, "the server, which has forgotten");
+}
+
+/// Two instances whose clocks are an hour apart decide as one: neither's clock is asked.
+#[tokio::test]
+async fn clocks_an_hour_apart_change_nothing() {
+    for server in Server::each() {
+        let now = Timestamp::from(SystemTime::now());
+        let hour = Nanos::from_secs(3_600);
+        let clocks = [now.saturating_sub(hour), now, now + hour];
+        // A window of the calendar is the one thing for which a store guesses at the server's time.
+        let plan = Plan::parse("plan", "a=9/day; b=9/day fixed calendar; c=9/day bucket").unwrap();
+        let keepers = clocks.map(|clock| {
+            let store = patient(&server.url()).wall_clock_at(clock).build().unwrap();
+            Keeper::new(store, Registry::new([plan.clone().on_store_error(FailureMode::Error)]))
+        });
+        let key = Key::new("caller").unwrap();
+        for (turn, keeper) in (0..9).zip(keepers.iter().cycle()) {
+            let ruling = keeper.acquire(key, "plan", Cost::ONE).await.unwrap();
+            assert_eq!((ruling.allowed, ruling.remaining), (true, 8 - turn), "turn {turn}");
+        }
+        for keeper in &keepers {
+            let refused = keeper.acquire(key, "plan", Cost::ONE).await.unwrap();
+            assert!(!refused.allowed && refused.retry_after.unwrap() > Nanos::ZERO, "{refused:?}");
+        }
+    }
+}

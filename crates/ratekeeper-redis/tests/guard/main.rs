@@ -1,0 +1,13 @@
+//! Topologies, faults and bad input, on real servers.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod bad_input;
+mod failover;
+mod faults;
+mod front;
+mod shared_limit;
+mod slots;

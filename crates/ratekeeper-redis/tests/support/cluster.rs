@@ -1,0 +1,96 @@
+//! A cluster of three primaries.
+
+use std::path::Path;
+
+use super::server::{Server, free_port};
+use super::wait;
+
+const SLOTS: u16 = 16_384;
+
+/// Three primaries that share the slots.
+#[derive(Debug)]
+pub(crate) struct Cluster {
+    pub(crate) nodes: Vec<Server>,
+}
+
+impl Cluster {
+    /// Starts one and waits until every node says that all slots are served.
+    pub(crate) fn start(binary: &Path) -> Self {
+        let nodes: Vec<Server> = (0..3).map(|_| start_node(binary)).collect();
+        let share = SLOTS.div_ceil(3);
+        for (index, node) in (0u16..).zip(&nodes) {
+            let mut connection = node.connection();
+            let last = (share * (index + 1)).min(SLOTS) - 1;
+            command(
+                &mut connection,
+                &["CLUSTER", "ADDSLOTSRANGE", &(share * index).to_string(), &last.to_string()],
+            );
+            command(&mut connection, &["CLUSTER", "SET-CONFIG-EPOCH", &(index + 1).to_string()]);
+        }
+        let mut first = nodes[0].connection();
+        for node in &nodes[1..] {
+            let bus: Vec<String> = query(&mut node.connection(), &["CONFIG", "GET", "cluster-port"]);
+            command(&mut first, &["CLUSTER", "MEET", "127.0.0.1", &node.port().to_string(), &bus[1]]);
+        }
+        for node in &nodes {
+            let mut connection = node.connection();
+            wait::until("all slots are served", || {
+                let info: String = query(&mut connection, &["CLUSTER", "INFO"]);
+                let is_whole = info.contains("cluster_state:ok") && info.contains("cluster_slots_ok:16384");
+                is_whole && info.contains("cluster_known_nodes:3")
+            });
+        }
+        Cluster { nodes }
+    }
+
+    /// Its address, by two of its nodes.
+    pub(crate) fn url(&self) -> String {
+        format!("redis-cluster://127.0.0.1:{},127.0.0.1:{}", self.nodes[0].port(), self.nodes[1].port())
+    }
+
+    /// The slot of a key, and the nodes that have it and not.
+    pub(crate) fn slot_of(&self, key: &str) -> (u16, &Server, &Server) {
+        let slot: u16 = query(&mut self.nodes[0].connection(), &["CLUSTER", "KEYSLOT", key]);
+        let owner = usize::from(slot / SLOTS.div_ceil(3));
+        (slot, &self.nodes[owner], &self.nodes[(owner + 1) % 3])
+    }
+}
+
+fn start_node(binary: &Path) -> Server {
+    let bus = free_port().to_string();
+    let arguments = ["--cluster-enabled", "yes", "--cluster-port", &bus, "--cluster-node-timeout", "2000"];
+    Server::with(binary, &arguments)
+}
+
+/// Moves a slot with its keys from one node to another, as an operator does.
+pub(crate) fn move_slot(slot: u16, from: &Server, to: &Server) {
+    let (mut source, mut target) = (from.connection(), to.connection());
+    let id = |connection: &mut redis::Connection| query::<String>(connection, &["CLUSTER", "MYID"]);
+    let (source_id, target_id) = (id(&mut source), id(&mut target));
+    let slot = slot.to_string();
+    command(&mut target, &["CLUSTER", "SETSLOT", &slot, "IMPORTING", &source_id]);
+    command(&mut source, &["CLUSTER", "SETSLOT", &slot, "MIGRATING", &target_id]);
+    loop {
+        let keys: Vec<String> = query(&mut source, &["CLUSTER", "GETKEYSINSLOT", &slot, "16"]);
+        if keys.is_empty() {
+            break;
+        }
+        for key in keys {
+            let port = to.port().to_string();
+            command(&mut source, &["MIGRATE", "127.0.0.1", &port, &key, "0", "5000"]);
+        }
+    }
+    for connection in [&mut target, &mut source] {
+        command(connection, &["CLUSTER", "SETSLOT", &slot, "NODE", &target_id]);
+    }
+}
+
+fn query<T: redis::FromRedisValue>(connection: &mut redis::Connection, words: &[&str]) -> T {
+    let mut command = redis::cmd(words[0]);
+    command.arg(&words[1..]);
+    command.query(connection).unwrap_or_else(|error| panic!("{words:?}: {error}"))
+}
+
+pub(crate) fn command(connection: &mut redis::Connection, words: &[&str]) {
+    query::<redis::Value>(connection, words);
+}

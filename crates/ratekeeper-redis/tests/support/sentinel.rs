@@ -1,0 +1,113 @@
+//! A master, a replica, and three sentinels that watch them.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use super::server::{Server, free_port};
+use super::wait;
+
+/// The name that the sentinels know the master by.
+pub(crate) const MASTER: &str = "mymaster";
+
+/// Two servers and who watches them.
+#[derive(Debug)]
+pub(crate) struct Trio {
+    pub(crate) master: Server,
+    pub(crate) replica: Server,
+    sentinels: Vec<Sentinel>,
+}
+
+impl Trio {
+    /// Starts all five and waits until the sentinels know each other and the replica.
+    pub(crate) fn start(binary: &Path) -> Self {
+        let master = Server::with(binary, &[]);
+        let port = master.port().to_string();
+        let replica =
+            Server::with(binary, &["--replicaof", "127.0.0.1", &port, "--repl-diskless-sync-delay", "0"]);
+        let mut connection = replica.connection();
+        wait::until("the replica has its data", || {
+            info(&mut connection, "replication").contains("master_link_status:up")
+        });
+        let sentinels: Vec<Sentinel> = (0..3).map(|_| Sentinel::start(binary, master.port())).collect();
+        for sentinel in &sentinels {
+            wait::until("the sentinels know each other and the replica", || {
+                let Some(mut connection) = sentinel.connection() else { return false };
+                let info = info(&mut connection, "sentinel");
+                info.contains("status=ok") && info.contains("slaves=1") && info.contains("sentinels=3")
+            });
+        }
+        Trio { master, replica, sentinels }
+    }
+
+    /// Its address, by all sentinels.
+    pub(crate) fn url(&self) -> String {
+        let hosts: Vec<String> = self.sentinels.iter().map(|one| format!("127.0.0.1:{}", one.port)).collect();
+        format!("redis-sentinel://{}/{MASTER}", hosts.join(","))
+    }
+
+    /// Which server takes writes, by what most sentinels and the server itself say.
+    pub(crate) fn wait_for_promotion(&self) {
+        let port = self.replica.port();
+        wait::until("the replica is promoted", || {
+            let agreed = self.sentinels.iter().filter(|sentinel| sentinel.master_port() == Some(port));
+            // Who promotes it closes what was connected.
+            agreed.count() >= 2 && info(&mut self.replica.connection(), "replication").contains("role:master")
+        });
+    }
+}
+
+fn info(connection: &mut redis::Connection, section: &str) -> String {
+    redis::cmd("INFO").arg(section).query(connection).unwrap_or_default()
+}
+
+/// One sentinel, with a configuration of its own, which it rewrites.
+#[derive(Debug)]
+struct Sentinel {
+    process: Child,
+    port: u16,
+    directory: PathBuf,
+}
+
+impl Sentinel {
+    fn start(binary: &Path, master: u16) -> Self {
+        let port = free_port();
+        let directory = std::env::temp_dir().join(format!("rk-sentinel-{}-{port}", std::process::id()));
+        std::fs::create_dir_all(&directory).expect("a temporary directory");
+        let configuration = format!(
+            "port {port}\nbind 127.0.0.1\nsentinel monitor {MASTER} 127.0.0.1 {master} 2\n\
+             sentinel down-after-milliseconds {MASTER} 1000\nsentinel failover-timeout {MASTER} 3000\n\
+             sentinel parallel-syncs {MASTER} 1\n"
+        );
+        let file = directory.join("sentinel.conf");
+        std::fs::write(&file, configuration).expect("its configuration");
+        let process = Command::new(binary)
+            .current_dir(&directory)
+            .arg(&file)
+            .arg("--sentinel")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("a sentinel starts");
+        Sentinel { process, port, directory }
+    }
+
+    fn connection(&self) -> Option<redis::Connection> {
+        redis::Client::open(format!("redis://127.0.0.1:{}", self.port)).ok()?.get_connection().ok()
+    }
+
+    fn master_port(&self) -> Option<u16> {
+        let mut question = redis::cmd("SENTINEL");
+        question.arg("get-master-addr-by-name").arg(MASTER);
+        let (_, port): (String, u16) = question.query(&mut self.connection()?).ok()?;
+        Some(port)
+    }
+}
+
+impl Drop for Sentinel {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
