@@ -14,5 +14,9 @@ mod msgpack;
 mod observe;
 mod openapi;
 mod process;
+mod redis;
+#[path = "../../../ratekeeper-redis/tests/support/server.rs"]
+#[allow(dead_code, reason = "the other crate's tests need more of it")]
+mod redis_server;
 mod resp;
 mod support;
