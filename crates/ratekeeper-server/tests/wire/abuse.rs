@@ -162,7 +162,8 @@ fn running_out_of_descriptors_is_survived() {
     let binary = ratekeeper(&[]).get_program().to_owned();
     let mut shell = std::process::Command::new("sh");
     shell.args(["-c", "ulimit -n 64; exec \"$@\"", "sh"]).arg(binary);
-    shell.args(["serve", "--resp", "127.0.0.1:0", "--http", "off", "--msgpack", "off", "--loops", "2"]);
+    shell.args(["serve", "--resp", "127.0.0.1:0", "--http", "off", "--grpc", "off"]);
+    shell.args(["--msgpack", "off", "--loops", "2"]);
     let server = Server::spawn(&mut shell);
     let mut first = server.connect();
     assert_eq!(first.ask("PING"), "+PONG");

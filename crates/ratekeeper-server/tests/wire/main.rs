@@ -6,10 +6,15 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod abuse;
+mod client;
 mod clients;
 mod config;
+mod grpc;
 mod http;
 mod msgpack;
 mod process;
+mod python;
 mod resp;
 mod support;
+#[cfg(feature = "tls")]
+mod tls;
