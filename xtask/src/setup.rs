@@ -46,7 +46,8 @@ pub(crate) fn run(workspace: &Workspace) -> Result<Environment> {
     components()?;
     let tools = workspace.target_dir.join("tools");
     let mut environment = redis(&tools)?;
-    match std::env::var_os(PYTHON).map_or_else(|| python::find_or_install(&tools), |chosen| Ok(chosen.into())) {
+    match std::env::var_os(PYTHON).map_or_else(|| python::find_or_install(&tools), |chosen| Ok(chosen.into()))
+    {
         Ok(python) => environment.0.push((PYTHON, python.into())),
         Err(error) => eprintln!("not found, tests do without: Python clients ({error:#})"),
     }

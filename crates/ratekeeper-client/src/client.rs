@@ -83,7 +83,11 @@ impl Client {
 }
 
 impl Pool {
-    async fn in_time<T>(&self, late: Error, work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    async fn in_time<T>(
+        &self,
+        late: Error,
+        work: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
         timeout(self.settings.timeout, work).await.unwrap_or(Err(late))
     }
 

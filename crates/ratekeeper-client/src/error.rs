@@ -45,7 +45,9 @@ impl fmt::Display for Error {
             Error::Key { bytes } => write!(f, "key: {bytes} bytes; a key has 1 to {MAX_KEY} bytes"),
             Error::Connect(error) => write!(f, "cannot connect: {error}"),
             Error::Refused(why) => write!(f, "refused: {why}"),
-            Error::Timeout(after) => write!(f, "no answer within {after:?}; the request may have been executed"),
+            Error::Timeout(after) => {
+                write!(f, "no answer within {after:?}; the request may have been executed")
+            }
             Error::Lost(kind) => write!(f, "connection lost ({kind}); the request may have been executed"),
             Error::Malformed => f.write_str("the answer is malformed; the request may have been executed"),
         }

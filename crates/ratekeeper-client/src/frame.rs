@@ -41,10 +41,7 @@ pub(crate) fn auth(token: &str) -> Vec<u8> {
     })
 }
 
-fn frame(
-    fields: u32,
-    write: impl Fn(&mut Vec<u8>) -> Result<(), encode::ValueWriteError>,
-) -> Vec<u8> {
+fn frame(fields: u32, write: impl Fn(&mut Vec<u8>) -> Result<(), encode::ValueWriteError>) -> Vec<u8> {
     let mut out = vec![0; PREFIX];
     // Writing to a vector cannot fail.
     let _ = encode::write_array_len(&mut out, fields).and_then(|_| write(&mut out));
@@ -104,7 +101,8 @@ mod tests {
 
     #[test]
     fn replies_are_taken_one_by_one() {
-        let mut input = BytesMut::from(&b"\0\0\0\x07\x96\xc3\x00\x05\x00\xff\x1e\0\0\0\x0a\x97\xc2\0\0\0\0\0\xa2no"[..]);
+        let mut input =
+            BytesMut::from(&b"\0\0\0\x07\x96\xc3\x00\x05\x00\xff\x1e\0\0\0\x0a\x97\xc2\0\0\0\0\0\xa2no"[..]);
         let last = input.split_off(input.len() - 1);
         let decision = reply(&mut input).unwrap().unwrap().unwrap();
         assert_eq!((decision.allowed, decision.limit, decision.retry_after), (false, 5, None));
@@ -117,7 +115,12 @@ mod tests {
 
     #[test]
     fn nonsense_is_no_reply_and_no_length_is_believed() {
-        for bytes in [&b"\xff\xff\xff\xff"[..], b"\0\0\0\x01\xc1", b"\0\0\0\x00", b"\0\0\0\x09\x97\xc2\0\0\0\0\0\xd9\xff"] {
+        for bytes in [
+            &b"\xff\xff\xff\xff"[..],
+            b"\0\0\0\x01\xc1",
+            b"\0\0\0\x00",
+            b"\0\0\0\x09\x97\xc2\0\0\0\0\0\xd9\xff",
+        ] {
             assert!(matches!(reply(&mut BytesMut::from(bytes)), Err(Error::Malformed)), "{bytes:?}");
         }
     }

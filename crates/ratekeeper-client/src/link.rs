@@ -37,7 +37,13 @@ impl Link {
     /// Takes over a connected socket. Must be called within a runtime.
     pub(crate) fn start(socket: TcpStream, patience: Duration) -> Self {
         let (sender, receiver) = mpsc::channel(IN_FLIGHT);
-        let driver = Driver { input: BytesMut::new(), output: Vec::new(), sent: 0, waiting: VecDeque::new(), patience };
+        let driver = Driver {
+            input: BytesMut::new(),
+            output: Vec::new(),
+            sent: 0,
+            waiting: VecDeque::new(),
+            patience,
+        };
         tokio::spawn(driver.run(socket, receiver));
         Link(sender)
     }

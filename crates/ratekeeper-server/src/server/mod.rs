@@ -14,8 +14,8 @@ mod connection;
 mod event_loop;
 mod listener;
 mod signals;
-mod stop;
 mod socket;
+mod stop;
 #[cfg_attr(not(feature = "tls"), path = "no_tls.rs")]
 mod tls;
 mod transport;

@@ -73,7 +73,10 @@ fn a_token() {
         let error = with("guess").await.unwrap_err();
         assert!(matches!(&error, Error::Refused(why) if why == "wrong token"), "{error}");
         let error = client(address).await.throttle("k", 1, 1, 60, 1).await.unwrap_err();
-        assert!(matches!(&error, Error::Refused(why) if why.starts_with("authentication required")), "{error}");
+        assert!(
+            matches!(&error, Error::Refused(why) if why.starts_with("authentication required")),
+            "{error}"
+        );
     });
 }
 
@@ -114,7 +117,10 @@ fn a_restarted_server_is_found_again() {
         let server = Server::with(&["--msgpack", &address.to_string()]);
         let (doubtful, decision) = insist(&client, (100, 1, 3600)).await;
         // The new server is empty: the request was executed once, and those that failed at most once each.
-        assert!(decision.remaining <= 99 && decision.remaining >= 99 - doubtful, "{decision:?} after {doubtful}");
+        assert!(
+            decision.remaining <= 99 && decision.remaining >= 99 - doubtful,
+            "{decision:?} after {doubtful}"
+        );
         assert_eq!(client.throttle("k", 100, 1, 3600, 1).await.unwrap().remaining, decision.remaining - 1);
         drop(server);
     });

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::support::{Folder, Server, run};
 
-const PLANS: &str = r#"
+pub(crate) const PLANS: &str = r#"
 [plans.gold]
 limits = ["burst = 100/day burst 2", "1000000/day"]
 [plans.api]
@@ -12,7 +12,7 @@ limits = ["3/h"]
 "#;
 
 /// Runs a script with these arguments; nothing to do without an interpreter that has the clients.
-fn script(name: &str, args: &[&str]) {
+pub(crate) fn script(name: &str, args: &[&str]) {
     let Ok(python) = std::env::var("RATEKEEPER_PYTHON") else {
         eprintln!("{name}: not run; `cargo xtask test` fetches the Python clients");
         return;

@@ -1,4 +1,4 @@
-"""A stock gRPC client, generated from proto/ as any user would: python grpc_client.py PROTO_DIR ADDRESS TOKEN."""
+"""A stock gRPC client, generated from proto/ as any user would: python grpc_client.py PROTO ADDRESS TOKEN [CA]."""
 
 import importlib
 import sys
@@ -197,7 +197,14 @@ def mistakes(channel):
     assert told[0] in ("UNIMPLEMENTED", "INVALID_ARGUMENT"), told
 
 
-with tempfile.TemporaryDirectory() as folder, grpc.insecure_channel(ADDRESS) as channel:
+def connect():
+    if len(sys.argv) < 5:
+        return grpc.insecure_channel(ADDRESS)
+    with open(sys.argv[4], "rb") as authority:
+        return grpc.secure_channel(ADDRESS, grpc.ssl_channel_credentials(authority.read()))
+
+
+with tempfile.TemporaryDirectory() as folder, connect() as channel:
     generate(folder)
     bearer = [("authorization", f"Bearer {TOKEN}")]
     throttles(channel, bearer)
