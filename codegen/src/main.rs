@@ -43,7 +43,8 @@ fn folder() -> PathBuf {
 
 /// The files by name.
 fn generate() -> Result<BTreeMap<String, Vec<u8>>> {
-    let mut descriptors = protox::compile(PROTOS, [root().join("proto")]).context("proto/ does not compile")?;
+    let mut descriptors =
+        protox::compile(PROTOS, [root().join("proto")]).context("proto/ does not compile")?;
     let mut files = BTreeMap::new();
     for (module, text) in rust(&descriptors)? {
         files.insert(format!("{module}.rs"), format!("{MARK}{text}").into_bytes());
@@ -57,10 +58,12 @@ fn generate() -> Result<BTreeMap<String, Vec<u8>>> {
 }
 
 fn rust(descriptors: &FileDescriptorSet) -> Result<Vec<(String, String)>> {
-    let requests = descriptors.file.iter().map(|file| {
-        (prost_build::Module::from_protobuf_package_name(file.package()), file.clone())
-    });
-    let modules = prost_build::Config::new().generate(requests.collect()).context("proto/ has no Rust form")?;
+    let requests = descriptors
+        .file
+        .iter()
+        .map(|file| (prost_build::Module::from_protobuf_package_name(file.package()), file.clone()));
+    let modules =
+        prost_build::Config::new().generate(requests.collect()).context("proto/ has no Rust form")?;
     let name = |module: &prost_build::Module| module.parts().collect::<Vec<_>>().join("_");
     let is_wanted = |name: &String| name != SAME_AS_V1 && !name.starts_with("google");
     let files = modules.into_iter().map(|(module, text)| (name(&module), text));
@@ -80,7 +83,10 @@ mod tests {
         }
         for entry in fs::read_dir(folder()).unwrap() {
             let name = entry.unwrap().file_name().into_string().unwrap();
-            assert!(name == "mod.rs" || expected.contains_key(&name), "{name} is no longer written: remove it");
+            assert!(
+                name == "mod.rs" || expected.contains_key(&name),
+                "{name} is no longer written: remove it"
+            );
         }
     }
 }

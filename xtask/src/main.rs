@@ -27,8 +27,14 @@ Usage: cargo xtask <command>
 
 Commands:
   test    Set the machine up, then format, lint, test, document, run the examples, tidy
+  codegen Write the Rust side of proto/, which is committed
   tidy    Check architecture, versions, banned words, file lengths and Markdown links
 ";
+
+/// A crate of its own, because this one must build fast.
+fn codegen(workspace: &Workspace) -> anyhow::Result<()> {
+    run::succeed(run::cargo().current_dir(&workspace.root).args(["run", "--package", "codegen"]))
+}
 
 /// The exit code that shells and clap use for a command line they cannot understand.
 const EXIT_USAGE: u8 = 2;
@@ -43,6 +49,7 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         ["test"] => Workspace::load().and_then(|workspace| test::run(&workspace)),
+        ["codegen"] => Workspace::load().and_then(|workspace| codegen(&workspace)),
         ["tidy"] => Workspace::load().and_then(|workspace| tidy::run(&workspace)),
         unknown => {
             eprintln!("xtask: unknown command `{}`\n\n{USAGE}", unknown.join(" "));

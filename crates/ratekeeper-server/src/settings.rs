@@ -26,6 +26,8 @@ pub struct Settings {
     pub msgpack: Option<Endpoint>,
     /// Event loops.
     pub loops: usize,
+    /// Where state lives.
+    pub store: StorePlace,
     /// States that the store in memory may hold.
     pub max_keys: usize,
     /// What a request without limits is held to.
@@ -55,6 +57,7 @@ impl Default for Settings {
             grpc: None,
             msgpack: None,
             loops: 1,
+            store: StorePlace::Memory,
             max_keys: MemoryStoreBuilder::DEFAULT_MAX_KEYS,
             limits: Limits::default(),
             secret: None,
@@ -75,6 +78,26 @@ pub struct TlsFiles {
     pub cert: PathBuf,
     /// The key of the first certificate.
     pub key: PathBuf,
+}
+
+/// Where state lives.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub enum StorePlace {
+    /// In this process.
+    #[default]
+    Memory,
+    /// In a Redis, by its URL.
+    Redis(String),
+}
+
+impl fmt::Debug for StorePlace {
+    /// Without the URL: there may be a password in it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            StorePlace::Memory => "Memory",
+            StorePlace::Redis(_) => "Redis(…)",
+        })
+    }
 }
 
 /// Where a transport listens, and for how many.

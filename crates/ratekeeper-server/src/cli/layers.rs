@@ -12,10 +12,12 @@ use crate::config::{Config, File, OnStoreError, TransportSection};
 use crate::engine::Limits;
 use crate::meter::Metrics;
 use crate::secret::Secret;
-use crate::settings::{Bind, Endpoint, Settings, TlsFiles};
+use crate::settings::{Bind, Endpoint, Settings, StorePlace, TlsFiles};
 
 /// Loopback, unless somebody decides otherwise.
 const DEFAULT_HOST: &str = "127.0.0.1";
+const STORES: &str =
+    "`memory`, redis://host:port/0, rediss://…, redis-cluster://h1,h2 or redis-sentinel://h1,h2/name";
 const RESP_PORT: u16 = 6380;
 const HTTP_PORT: u16 = 8080;
 const GRPC_PORT: u16 = 8070;
@@ -25,7 +27,7 @@ const MSGPACK_PORT: u16 = 9090;
 pub(super) fn settings(flags: &Flags, config: Option<&Config>) -> Result<Settings> {
     let nothing = File::default();
     let file = config.map_or(&nothing, |config| &config.file);
-    check_store(flags, config, file)?;
+    let store = store(flags, config, file)?;
     let cores = || available_parallelism().unwrap_or(NonZeroUsize::MIN);
     let resp = endpoint(flags, flags.resp, config, "resp", &file.transports.resp, RESP_PORT)?;
     let http = endpoint(flags, flags.http, config, "http", &file.transports.http, HTTP_PORT)?;
@@ -45,7 +47,12 @@ pub(super) fn settings(flags: &Flags, config: Option<&Config>) -> Result<Setting
         Some(token) => Some(Secret::new(token).context("--auth-token: empty; give a token or leave it out")?),
         None => None,
     };
+    let snapshot = flags.snapshot.clone().or_else(|| file.store.snapshot.clone());
+    if snapshot.is_some() && store != StorePlace::Memory {
+        bail!("--snapshot: a Redis keeps its own state; leave it out, or use `--store memory`");
+    }
     Ok(Settings {
+        store,
         resp,
         http,
         grpc,
@@ -58,7 +65,7 @@ pub(super) fn settings(flags: &Flags, config: Option<&Config>) -> Result<Setting
         limits,
         secret,
         tls: tls(flags, file)?,
-        snapshot: flags.snapshot.clone().or_else(|| file.store.snapshot.clone()),
+        snapshot,
         on_store_error: on_store_error.into(),
         top_denied,
         log_level: flags.log_level.or(file.server.log_level).unwrap_or_default(),
@@ -94,23 +101,28 @@ fn tls(flags: &Flags, file: &File) -> Result<Option<TlsFiles>> {
     }
 }
 
-fn check_store(flags: &Flags, config: Option<&Config>, file: &File) -> Result<()> {
+/// Where state lives. Whether a URL is a good one is found out when the store is built.
+fn store(flags: &Flags, config: Option<&Config>, file: &File) -> Result<StorePlace> {
     if let Some(store) = &flags.store {
-        if store != "memory" {
-            bail!("--store {store}: not a store that this build knows; write `memory`");
-        }
-        return Ok(());
+        return match store.as_str() {
+            "memory" => Ok(StorePlace::Memory),
+            url if url.contains("://") => Ok(StorePlace::Redis(url.to_owned())),
+            other => bail!("--store {other}: not a store; write {STORES}"),
+        };
     }
-    let Some(config) = config else { return Ok(()) };
-    match file.store.kind.as_deref() {
-        None | Some("memory") if file.store.url.is_none() => Ok(()),
-        None | Some("memory") => {
-            Err(config.mistake("[store] url: the store in memory has none; leave it out").into())
-        }
-        Some(kind) => {
+    let mistake = |message: &str| match config {
+        Some(config) => config.mistake(message).into(),
+        None => anyhow::anyhow!("{message}"),
+    };
+    match (file.store.kind.as_deref(), &file.store.url) {
+        (None | Some("memory"), None) => Ok(StorePlace::Memory),
+        (Some("memory"), Some(_)) => Err(mistake("[store] url: the store in memory has none; leave it out")),
+        (None | Some("redis"), Some(url)) => Ok(StorePlace::Redis(url.clone())),
+        (Some("redis"), None) => Err(mistake("[store] url: missing; say where the Redis is")),
+        (Some(kind), _) => {
             let message =
-                format!("[store] type = {kind:?}: not a store that this build knows; write \"memory\"");
-            Err(config.mistake(message).into())
+                format!("[store] type = {kind:?}: not a store; write \"memory\", or \"redis\" with a url");
+            Err(mistake(&message))
         }
     }
 }
@@ -180,7 +192,17 @@ mod tests {
     fn mistakes_name_flag_or_file() {
         let error = |flags: &Flags, text: &str| settings(flags, Some(&config(text))).unwrap_err().to_string();
         let none = Flags::default();
-        assert!(error(&none, "[store]\ntype = \"tape\"\n").starts_with("a.toml: [store] type = \"tape\""));
+        for (text, expected) in [
+            ("type = \"tape\"", "a.toml: [store] type = \"tape\": not a store"),
+            ("type = \"redis\"", "a.toml: [store] url: missing"),
+            ("type = \"memory\"\nurl = \"redis://h\"", "a.toml: [store] url: the store in memory has none"),
+            ("url = \"redis://h\"\nsnapshot = \"f\"", "--snapshot: a Redis keeps its own state"),
+        ] {
+            let said = error(&none, &format!("[store]\n{text}\n"));
+            assert!(said.starts_with(expected), "{said}");
+        }
+        let flags = Flags { store: Some("tape".into()), ..Flags::default() };
+        assert!(error(&flags, "").starts_with("--store tape: not a store; write `memory`, redis://"));
         assert!(
             error(&none, "[transports.resp]\nhost = \"no host\"\n")
                 .contains("a.toml: [transports.resp] host")

@@ -4,15 +4,16 @@ use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Args;
 use ratekeeper::{MemoryStore, Registry};
+use ratekeeper_redis::RedisStore;
 
 use crate::config::{Config, OnStoreError};
 use crate::engine::Engine;
 use crate::log::{self, Format, Level};
 use crate::reload::Reload;
-use crate::settings::Bind;
+use crate::settings::{Bind, StorePlace};
 use crate::{server, snapshot};
 
 /// The flags of `serve`; each has a twin in the environment, and both come before the file.
@@ -33,8 +34,9 @@ pub(super) struct Flags {
     /// Where to speak MessagePack [default: 127.0.0.1:9090].
     #[arg(long, value_name = "ADDR|off", env = "RATEKEEPER_MSGPACK")]
     pub(super) msgpack: Option<Bind>,
-    /// Where state lives: `memory` [default: memory].
-    #[arg(long, value_name = "STORE", env = "RATEKEEPER_STORE")]
+    /// Where state lives: `memory`, redis://host:port/0, rediss://…, redis-cluster://h1,h2 or
+    /// redis-sentinel://h1,h2/name [default: memory].
+    #[arg(long, value_name = "STORE", env = "RATEKEEPER_STORE", hide_env_values = true)]
     pub(super) store: Option<String>,
     /// States that the store in memory may hold [default: 1000000].
     #[arg(long, value_name = "N", env = "RATEKEEPER_MAX_KEYS")]
@@ -82,15 +84,26 @@ pub(super) fn run(flags: &Flags) -> Result<()> {
     let settings = super::layers::settings(flags, config.as_ref())?;
     let registry = Registry::new(config.as_ref().map(Config::plans).transpose()?.unwrap_or_default());
     log::start(settings.log_level, settings.log_format);
-    let builder = MemoryStore::builder().max_keys(settings.max_keys);
-    let store = match &settings.snapshot {
-        Some(path) => snapshot::restore(builder, path)?,
-        None => builder.build(),
+    let engine = match &settings.store {
+        StorePlace::Memory => {
+            let builder = MemoryStore::builder().max_keys(settings.max_keys);
+            let store = match &settings.snapshot {
+                Some(path) => snapshot::restore(builder, path)?,
+                None => builder.build(),
+            };
+            Engine::in_memory(store, registry.clone(), settings.limits)
+        }
+        StorePlace::Redis(url) => {
+            // Nothing is sent yet: a Redis that is down is found when it is up, and until then the plans say what to
+            // answer.
+            let store = RedisStore::builder(url).build().context("--store")?;
+            let breaker = store.breaker();
+            let local = MemoryStore::builder().max_keys(settings.max_keys).build();
+            Engine::over(Arc::new(store), registry.clone(), settings.limits).guarded_by(breaker, local)
+        }
     };
-    let reload = config.map(|config| Reload::new(config.path(), registry.clone()));
-    let engine = Engine::in_memory(store, registry, settings.limits)
-        .on_store_error(settings.on_store_error)
-        .top_denied(settings.top_denied);
+    let engine = engine.on_store_error(settings.on_store_error).top_denied(settings.top_denied);
+    let reload = config.map(|config| Reload::new(config.path(), registry));
     let engine = Arc::new(engine);
     server::serve(&settings, &engine, reload)?;
     if let (Some(path), Some(store)) = (&settings.snapshot, engine.memory()) {

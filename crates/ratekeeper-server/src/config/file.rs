@@ -83,10 +83,10 @@ pub struct TransportSection {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct StoreSection {
-    /// `memory`.
+    /// `memory` or `redis`.
     #[serde(rename = "type")]
     pub kind: Option<String>,
-    /// For a store elsewhere.
+    /// Where a Redis is, whatever its topology.
     pub url: Option<String>,
     /// States that the store in memory may hold.
     pub max_keys: Option<NonZeroUsize>,

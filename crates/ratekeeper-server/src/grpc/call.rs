@@ -85,9 +85,7 @@ pub(super) async fn answer(
             Ok(asked) => Box::pin(health::watch(&grpc, &connection, asked, &mut reply)).await,
             Err(status) => message::refuse(&mut reply, &status),
         },
-        Ok(Method::Reflection) => {
-            Box::pin(reflection::answer(&connection, &mut messages, &mut reply)).await
-        }
+        Ok(Method::Reflection) => Box::pin(reflection::answer(&connection, &mut messages, &mut reply)).await,
         Err(status) => respond::<()>(&grpc, &mut reply, Err(status)),
     };
 }
@@ -108,7 +106,9 @@ fn respond<M: Message>(
 
 fn is_grpc(head: &Parts) -> bool {
     let kind = head.headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
-    head.method == Verb::POST && kind.starts_with(b"application/grpc") && !kind.starts_with(b"application/grpc-web")
+    head.method == Verb::POST
+        && kind.starts_with(b"application/grpc")
+        && !kind.starts_with(b"application/grpc-web")
 }
 
 fn find(grpc: &Grpc, head: &Parts) -> Result<Method, Status> {
@@ -116,7 +116,8 @@ fn find(grpc: &Grpc, head: &Parts) -> Result<Method, Status> {
     if !method.is_some_and(Method::is_open) && !is_authorized(grpc, head) {
         return Err(Status::new(Code::Unauthenticated, "send `authorization: Bearer TOKEN`"));
     }
-    let unknown = || Status::new(Code::Unimplemented, "no such method; server reflection tells what there is");
+    let unknown =
+        || Status::new(Code::Unimplemented, "no such method; server reflection tells what there is");
     method.ok_or_else(unknown)
 }
 

@@ -138,9 +138,9 @@ impl Catalogue {
 
     fn file(&self, index: Option<&usize>, missing: &str) -> Told {
         match index.and_then(|index| self.files.get(*index)) {
-            Some(file) => {
-                Told::FileDescriptorResponse(FileDescriptorResponse { file_descriptor_proto: vec![file.to_vec()] })
-            }
+            Some(file) => Told::FileDescriptorResponse(FileDescriptorResponse {
+                file_descriptor_proto: vec![file.to_vec()],
+            }),
             None => error(Code::NotFound, missing),
         }
     }
@@ -156,13 +156,16 @@ mod tests {
 
     #[test]
     fn every_file_and_symbol_is_found() {
-        assert_eq!(CATALOGUE.services, [
-            "throttlecrab.RateLimiter",
-            "ratekeeper.v1.RateLimiter",
-            "grpc.health.v1.Health",
-            "grpc.reflection.v1.ServerReflection",
-            "grpc.reflection.v1alpha.ServerReflection",
-        ]);
+        assert_eq!(
+            CATALOGUE.services,
+            [
+                "throttlecrab.RateLimiter",
+                "ratekeeper.v1.RateLimiter",
+                "grpc.health.v1.Health",
+                "grpc.reflection.v1.ServerReflection",
+                "grpc.reflection.v1alpha.ServerReflection",
+            ]
+        );
         for symbol in [
             "throttlecrab.RateLimiter.Throttle",
             "ratekeeper.v1.Decision.retry_after",
@@ -171,6 +174,9 @@ mod tests {
         ] {
             assert!(CATALOGUE.by_symbol.contains_key(symbol), "{symbol}");
         }
-        assert!(CATALOGUE.by_name.contains_key("google/protobuf/duration.proto"), "imports are there as well");
+        assert!(
+            CATALOGUE.by_name.contains_key("google/protobuf/duration.proto"),
+            "imports are there as well"
+        );
     }
 }

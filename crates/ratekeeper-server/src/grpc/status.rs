@@ -99,9 +99,9 @@ mod tests {
         assert_eq!(printable("plan `a b`: 100%\r\né"), "plan `a b`: 100%25%0D%0A%C3%A9");
         let mut headers = HeaderMap::new();
         Status::new(Code::Unauthenticated, "no\0").write(&mut headers);
-        assert_eq!((&headers["grpc-status"], &headers["grpc-message"]), (
-            &HeaderValue::from_static("16"),
-            &HeaderValue::from_static("no%00"),
-        ));
+        assert_eq!(
+            (&headers["grpc-status"], &headers["grpc-message"]),
+            (&HeaderValue::from_static("16"), &HeaderValue::from_static("no%00"),)
+        );
     }
 }

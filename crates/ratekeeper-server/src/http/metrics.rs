@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use ratekeeper::store::BreakerState;
+
 use crate::engine::Engine;
 use crate::meter::{BUCKETS, Reading};
 
@@ -30,6 +32,15 @@ pub(super) fn render(engine: &Engine) -> String {
     if let Some(store) = engine.memory() {
         page.head("ratekeeper_keys", "gauge", "States held by the store in memory.");
         page.line(&format!("ratekeeper_keys {}", store.len()));
+    }
+    if let Some(breaker) = engine.breaker() {
+        page.head("ratekeeper_breaker_state", "gauge", "Before the store: 0 closed, 1 open, 2 half-open.");
+        let state = match breaker.state() {
+            BreakerState::Closed => 0,
+            BreakerState::Open => 1,
+            BreakerState::HalfOpen => 2,
+        };
+        page.line(&format!("ratekeeper_breaker_state {state}"));
     }
     page.head("ratekeeper_store_errors_total", "counter", "Failures of the store by kind.");
     for (kind, count) in engine.tally().store_errors() {

@@ -191,7 +191,9 @@ impl Doorkeeper {
         let connection = self.connection(place);
         let id = connection.id();
         let serving: Serving = match &self.tls {
-            Some(tls) => Box::pin(encrypted(tls.clone(), Arc::clone(transport), socket, Arc::clone(&connection))),
+            Some(tls) => {
+                Box::pin(encrypted(tls.clone(), Arc::clone(transport), socket, Arc::clone(&connection)))
+            }
             None => Arc::clone(transport).serve(Socket::Plain(socket), Arc::clone(&connection)),
         };
         let leaving = Leaving { roll: Arc::clone(&self.roll), id };

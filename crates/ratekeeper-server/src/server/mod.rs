@@ -17,8 +17,8 @@ mod event_loop;
 mod listener;
 mod notify;
 mod signals;
-mod stop;
 mod socket;
+mod stop;
 #[cfg_attr(not(feature = "tls"), path = "no_tls.rs")]
 mod tls;
 mod transport;
@@ -88,14 +88,15 @@ impl Server {
         let mut bound = Vec::new();
         let secret = &settings.secret;
         let tls = settings.tls.as_ref().map(Tls::read).transpose()?;
-        let mut listen =
-            |name, endpoint: Option<&Endpoint>, make: &dyn Fn(&Arc<Places>) -> Arc<dyn Transport>| {
-                let Some(endpoint) = endpoint else { return Ok(()) };
-                let places = Places::new(endpoint.max_connections);
-                engine.metrics().watch(name, &places);
-                bound.push((name, post(endpoint, name, &places, tls.as_ref(), &mut loops, || make(&places))?));
-                anyhow::Ok(())
-            };
+        let mut listen = |name,
+                          endpoint: Option<&Endpoint>,
+                          make: &dyn Fn(&Arc<Places>) -> Arc<dyn Transport>| {
+            let Some(endpoint) = endpoint else { return Ok(()) };
+            let places = Places::new(endpoint.max_connections);
+            engine.metrics().watch(name, &places);
+            bound.push((name, post(endpoint, name, &places, tls.as_ref(), &mut loops, || make(&places))?));
+            anyhow::Ok(())
+        };
         listen(http::NAME, settings.http.as_ref(), &|_| {
             Arc::new(Http::new(Arc::clone(engine), secret.clone()))
         })?;

@@ -40,11 +40,7 @@ impl AsyncRead for Socket {
 
 impl AsyncWrite for Socket {
     #[inline]
-    fn poll_write(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         each!(self, socket => Pin::new(socket).poll_write(context, bytes))
     }
 

@@ -228,7 +228,8 @@ fn deaf(server: &Server, transport: &str) -> Raw {
 #[test]
 fn whoever_never_reads_is_bounded_on_every_transport() {
     const MORE: usize = 4;
-    let ports = ["--resp", "127.0.0.1:0", "--http", "127.0.0.1:0", "--msgpack", "127.0.0.1:0"];
+    let ports =
+        ["--resp", "127.0.0.1:0", "--http", "127.0.0.1:0", "--grpc", "off", "--msgpack", "127.0.0.1:0"];
     let server = Server::spawn(ratekeeper(&["serve", "--loops", "1"]).args(ports));
     for transport in TRANSPORTS {
         // The first of them has the allocator fetch what it then keeps.
@@ -268,7 +269,8 @@ fn running_out_of_descriptors_is_survived() {
     let binary = ratekeeper(&[]).get_program().to_owned();
     let mut shell = std::process::Command::new("sh");
     shell.args(["-c", "ulimit -n 64; exec \"$@\"", "sh"]).arg(binary);
-    shell.args(["serve", "--resp", "127.0.0.1:0", "--http", "off", "--msgpack", "off", "--loops", "2"]);
+    shell.args(["serve", "--resp", "127.0.0.1:0", "--http", "off", "--grpc", "off"]);
+    shell.args(["--msgpack", "off", "--loops", "2"]);
     let server = Server::spawn(&mut shell);
     let mut first = server.connect();
     assert_eq!(first.ask("PING"), "+PONG");

@@ -9,6 +9,8 @@ const FILE: &str = r#"
 port = 0
 [transports.http]
 port = 0
+[transports.grpc]
+enabled = false
 [transports.msgpack]
 enabled = false
 [limits]
@@ -130,6 +132,8 @@ fn logs_are_objects_if_asked_and_an_open_port_is_warned_about() {
         "--resp",
         "0.0.0.0:0",
         "--http",
+        "off",
+        "--grpc",
         "off",
         "--msgpack",
         "off",

@@ -20,13 +20,13 @@ impl Received {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
     }
 
-    fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let lines = self.head.lines().filter_map(|line| line.split_once(": "));
         lines.filter(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value).next()
     }
 
     /// The code of a problem, and the field that it names.
-    fn problem(&self) -> (u16, String, Value) {
+    pub(crate) fn problem(&self) -> (u16, String, Value) {
         assert_eq!(self.header("content-type"), Some("application/problem+json"), "{}", self.body);
         let problem = self.json();
         assert_eq!(problem["status"], self.status);

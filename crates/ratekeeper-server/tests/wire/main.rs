@@ -6,13 +6,22 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod abuse;
+mod client;
 mod clients;
 mod config;
 mod crowd;
+mod grpc;
 mod http;
 mod msgpack;
 mod observe;
 mod openapi;
 mod process;
+mod python;
+mod redis;
+#[path = "../../../ratekeeper-redis/tests/support/server.rs"]
+#[allow(dead_code, reason = "the other crate's tests need more of it")]
+mod redis_server;
 mod resp;
 mod support;
+#[cfg(feature = "tls")]
+mod tls;

@@ -98,7 +98,8 @@ fn the_service_manager_is_told_when_it_is_ready_and_when_it_stops() {
     let path = folder.path("socket");
     let manager = UnixDatagram::bind(&path).unwrap();
     manager.set_read_timeout(Some(DEADLINE)).unwrap();
-    let mut command = ratekeeper(&["serve", "--resp", "127.0.0.1:0", "--http", "off", "--msgpack", "off"]);
+    let mut command =
+        ratekeeper(&["serve", "--resp", "127.0.0.1:0", "--http", "off", "--grpc", "off", "--msgpack", "off"]);
     let server = Server::spawn(command.env("NOTIFY_SOCKET", &path));
     let told = || {
         let mut bytes = [0; 64];
@@ -116,7 +117,19 @@ fn the_soft_limit_of_descriptors_is_raised_to_the_hard_one() {
     let binary = ratekeeper(&[]).get_program().to_owned();
     let mut shell = std::process::Command::new("sh");
     shell.args(["-c", "ulimit -Hn 500; ulimit -Sn 40; exec \"$@\"", "sh"]).arg(binary);
-    shell.args(["serve", "--resp", "127.0.0.1:0", "--http", "off", "--msgpack", "off", "--loops", "1"]);
+    shell.args([
+        "serve",
+        "--resp",
+        "127.0.0.1:0",
+        "--http",
+        "off",
+        "--grpc",
+        "off",
+        "--msgpack",
+        "off",
+        "--loops",
+        "1",
+    ]);
     let server = Server::spawn(&mut shell);
     let mut held: Vec<Raw> = (0..100).map(|_| server.connect()).collect();
     for raw in &mut held {

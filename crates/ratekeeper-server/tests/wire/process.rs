@@ -31,7 +31,8 @@ fn wrong_usage_ends_with_2_and_says_what_would_be_right() {
 fn an_address_in_use_is_refused_by_its_flag() {
     let server = Server::start();
     let address = server.address("resp").to_string();
-    let (code, said) = fails(&["serve", "--http", "off", "--msgpack", "off", "--resp", &address]);
+    let (code, said) =
+        fails(&["serve", "--http", "off", "--grpc", "off", "--msgpack", "off", "--resp", &address]);
     assert_eq!(code, Some(2));
     assert!(said.contains(&format!("--resp {address}")), "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
@@ -57,6 +58,7 @@ fn the_environment_sets_what_no_flag_does() {
         command
             .env("RATEKEEPER_RESP", "127.0.0.1:0")
             .env("RATEKEEPER_HTTP", "off")
+            .env("RATEKEEPER_GRPC", "off")
             .env("RATEKEEPER_MSGPACK", "off")
             .env("RATEKEEPER_LOOPS", "nonsense is not looked at"),
     );

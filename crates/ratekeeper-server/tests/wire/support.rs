@@ -40,7 +40,7 @@ impl Server {
     /// A server with more flags; two loops, so that nothing is true only because there is one.
     pub(crate) fn with(flags: &[&str]) -> Self {
         let mut command = ratekeeper(&["serve", "--loops", "2"]);
-        for transport in ["--resp", "--http", "--msgpack"] {
+        for transport in ["--resp", "--http", "--grpc", "--msgpack"] {
             command.args([transport, "127.0.0.1:0"]);
         }
         Self::spawn(command.args(flags))

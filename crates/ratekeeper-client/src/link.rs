@@ -1,0 +1,154 @@
+//! One connection, and the requests in flight on it. Replies come in the order of the requests.
+
+use std::collections::VecDeque;
+use std::io;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, sleep_until};
+
+use crate::client::Decision;
+use crate::error::Error;
+use crate::frame;
+
+/// Requests in flight on one connection; more callers wait.
+const IN_FLIGHT: usize = 1024;
+/// Requests that are gathered into one write.
+const BATCH_BYTES: usize = 16 * 1024;
+
+type Reply = Result<Decision, Error>;
+
+struct Call {
+    frame: Vec<u8>,
+    reply: oneshot::Sender<Reply>,
+}
+
+/// A handle to a connection; the connection itself lives on a task of its own, and ends with the last handle.
+#[derive(Clone, Debug)]
+pub(crate) struct Link(mpsc::Sender<Call>);
+
+/// The link ended before the request was sent.
+pub(crate) struct Unsent(pub(crate) Vec<u8>);
+
+impl Link {
+    /// Takes over a connected socket. Must be called within a runtime.
+    pub(crate) fn start(socket: TcpStream, patience: Duration) -> Self {
+        let (sender, receiver) = mpsc::channel(IN_FLIGHT);
+        let driver = Driver {
+            input: BytesMut::new(),
+            output: Vec::new(),
+            sent: 0,
+            waiting: VecDeque::new(),
+            patience,
+        };
+        tokio::spawn(driver.run(socket, receiver));
+        Link(sender)
+    }
+
+    /// True once the connection is lost.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.0.is_closed()
+    }
+
+    /// Sends a request and waits for its reply. A request that was certainly not sent is handed back.
+    pub(crate) async fn ask(&self, frame: Vec<u8>) -> Result<Reply, Unsent> {
+        let (reply, answer) = oneshot::channel();
+        // A copy of some fifty bytes, so that a request that was dropped unsent is not lost with its link.
+        let call = Call { frame: frame.clone(), reply };
+        if self.0.send(call).await.is_err() {
+            return Err(Unsent(frame));
+        }
+        // Whatever was sent is answered, if only with an error; what was not is dropped.
+        answer.await.map_err(|_| Unsent(frame))
+    }
+}
+
+struct Driver {
+    input: BytesMut,
+    output: Vec<u8>,
+    sent: usize,
+    /// Since when, and who.
+    waiting: VecDeque<(Instant, oneshot::Sender<Reply>)>,
+    patience: Duration,
+}
+
+impl Driver {
+    async fn run(mut self, socket: TcpStream, mut calls: mpsc::Receiver<Call>) {
+        let error = self.drive(socket, &mut calls).await;
+        for (_, reply) in self.waiting {
+            // Each gets an error of its own; whoever gave up does not listen.
+            let _ = reply.send(Err(match error {
+                Error::Timeout(after) => Error::Timeout(after),
+                Error::Lost(kind) => Error::Lost(kind),
+                _ => Error::Malformed,
+            }));
+        }
+        // What is still in the queue is dropped with it, and its callers know that it was never sent.
+    }
+
+    /// Reads and writes until something goes wrong.
+    async fn drive(&mut self, mut socket: TcpStream, calls: &mut mpsc::Receiver<Call>) -> Error {
+        let (mut read, mut write) = socket.split();
+        let mut is_open = true;
+        loop {
+            let oldest = self.waiting.front().map(|(since, _)| *since + self.patience);
+            let has_room = self.waiting.len() < IN_FLIGHT && self.output.len() < BATCH_BYTES;
+            if !is_open && self.waiting.is_empty() {
+                return Error::Lost(io::ErrorKind::NotConnected);
+            }
+            tokio::select! {
+                call = calls.recv(), if is_open && has_room => match call {
+                    Some(call) => self.gather(call, calls),
+                    // All handles are gone; so are those who wait for replies, or they will be.
+                    None => is_open = false,
+                },
+                written = write.write(&self.output[self.sent..]), if self.sent < self.output.len() => match written {
+                    Ok(len) => {
+                        self.sent += len;
+                        if self.sent == self.output.len() {
+                            self.output.clear();
+                            self.sent = 0;
+                        }
+                    }
+                    Err(error) => return Error::Lost(error.kind()),
+                },
+                got = read.read_buf(&mut self.input) => match got {
+                    Ok(0) => return Error::Lost(io::ErrorKind::UnexpectedEof),
+                    Ok(_) => {
+                        if let Err(error) = self.deliver() {
+                            return error;
+                        }
+                    }
+                    Err(error) => return Error::Lost(error.kind()),
+                },
+                () = sleep_until(oldest.unwrap_or_else(Instant::now)), if oldest.is_some() => {
+                    return Error::Timeout(self.patience);
+                }
+            }
+        }
+    }
+
+    /// Takes what many callers ask at the same time for one write.
+    fn gather(&mut self, first: Call, calls: &mut mpsc::Receiver<Call>) {
+        let now = Instant::now();
+        let mut next = Some(first);
+        while let Some(call) = next {
+            self.output.extend_from_slice(&call.frame);
+            self.waiting.push_back((now, call.reply));
+            let has_room = self.waiting.len() < IN_FLIGHT && self.output.len() < BATCH_BYTES;
+            next = if has_room { calls.try_recv().ok() } else { None };
+        }
+    }
+
+    fn deliver(&mut self) -> Result<(), Error> {
+        while let Some(reply) = frame::reply(&mut self.input)? {
+            // A reply that nobody asked for: the server says goodbye.
+            let Some((_, caller)) = self.waiting.pop_front() else { return Err(Error::Malformed) };
+            let _ = caller.send(reply);
+        }
+        Ok(())
+    }
+}

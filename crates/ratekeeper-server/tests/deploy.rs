@@ -1,0 +1,52 @@
+//! What is under `deploy/` is accepted by the tools that it is for, and names only what exists.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+#[test]
+fn the_dockerfile_copies_what_exists() {
+    let text = fs::read_to_string(root().join("deploy/Dockerfile")).unwrap();
+    let copies: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("COPY ")).collect();
+    assert!(copies.len() > 5);
+    for copy in copies.iter().filter(|copy| !copy.starts_with("--from")) {
+        let (sources, _) = copy.rsplit_once(' ').unwrap();
+        for source in sources.split(' ') {
+            assert!(root().join(source).exists(), "{source} does not exist");
+        }
+    }
+    // Every member of the workspace must be there, or cargo refuses to look at any.
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    let members = manifest.lines().find(|line| line.starts_with("members = ")).unwrap();
+    for member in members.split('"').skip(1).step_by(2) {
+        let folder = member.trim_end_matches("/*");
+        assert!(copies.iter().any(|copy| copy.starts_with(&format!("{folder} "))), "{folder} is not copied");
+    }
+}
+
+/// systemd itself reads the unit, with a binary that exists in place of the installed one.
+#[cfg(target_os = "linux")]
+#[test]
+fn systemd_accepts_the_unit() {
+    if Command::new("systemd-analyze").arg("--version").output().is_err() {
+        eprintln!("not run: there is no systemd-analyze");
+        return;
+    }
+    let unit = fs::read_to_string(root().join("deploy/ratekeeper.service")).unwrap();
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("unit-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("ratekeeper.service");
+    fs::write(&path, unit.replace("/usr/local/bin/ratekeeper", env!("CARGO_BIN_EXE_ratekeeper"))).unwrap();
+    let output = Command::new("systemd-analyze").arg("verify").arg(&path).output().unwrap();
+    fs::remove_dir_all(&folder).unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    // It also looks at the units of this machine, which are not ours.
+    let ours: Vec<&str> = said.lines().filter(|line| line.contains("ratekeeper")).collect();
+    assert!(output.status.success() && ours.is_empty(), "{said}");
+}

@@ -1,0 +1,200 @@
+//! gRPC: the health client of tonic, and an HTTP/2 client that can also misbehave. What a stock client makes of the
+//! contract is tested in Python.
+
+use std::net::Shutdown;
+use std::time::Duration;
+
+use bytes::Bytes;
+use h2::client::SendRequest;
+use http::{Request, StatusCode};
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_client::HealthClient;
+
+use crate::support::{DEADLINE, Raw, Server, eventually, run};
+
+const THROTTLE: &str = "/throttlecrab.RateLimiter/Throttle";
+/// key "k", burst 2, one in 60 seconds.
+const TWO: &[u8] = b"\0\0\0\0\x09\x0a\x01k\x10\x02\x18\x01\x20\x3c";
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+
+fn block<T>(work: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async { tokio::time::timeout(DEADLINE, work).await.unwrap() })
+}
+
+async fn connect(server: &Server) -> SendRequest<Bytes> {
+    let socket = tokio::net::TcpStream::connect(server.address("grpc")).await.unwrap();
+    let (send, connection) = h2::client::handshake(socket).await.unwrap();
+    tokio::spawn(connection);
+    send.ready().await.unwrap()
+}
+
+fn request(path: &str, kind: &str) -> Request<()> {
+    let uri = format!("http://localhost{path}");
+    Request::post(uri).header("content-type", kind).header("te", "trailers").body(()).unwrap()
+}
+
+/// HTTP status, gRPC status, and the message without its prefix.
+async fn call(client: &mut SendRequest<Bytes>, path: &str, message: &[u8]) -> (StatusCode, String, Bytes) {
+    let (response, mut stream) = client.send_request(request(path, "application/grpc"), false).unwrap();
+    stream.send_data(Bytes::copy_from_slice(message), true).unwrap();
+    answer(response).await
+}
+
+async fn answer(response: h2::client::ResponseFuture) -> (StatusCode, String, Bytes) {
+    let (head, mut body) = response.await.unwrap().into_parts();
+    let mut message = Bytes::new();
+    while let Some(data) = body.data().await {
+        message = data.unwrap();
+    }
+    let trailers = body.trailers().await.unwrap().unwrap_or(head.headers);
+    let status = trailers.get("grpc-status").map(|status| status.to_str().unwrap().to_owned());
+    (head.status, status.unwrap_or_default(), message.slice(message.len().min(5)..))
+}
+
+#[test]
+fn tonics_health_client() {
+    let server = Server::start();
+    block(async {
+        let endpoint = tonic::transport::Endpoint::from_shared(format!("http://{}", server.address("grpc")));
+        let mut health = HealthClient::new(endpoint.unwrap().connect().await.unwrap());
+        let whole = HealthCheckRequest::default();
+        let told = health.check(whole.clone()).await.unwrap().into_inner();
+        assert_eq!(told.status(), ServingStatus::Serving);
+        let unknown = HealthCheckRequest { service: "nope".to_owned() };
+        assert_eq!(health.check(unknown).await.unwrap_err().code(), tonic::Code::NotFound);
+        let mut watch = health.watch(whole).await.unwrap().into_inner();
+        assert_eq!(watch.message().await.unwrap().unwrap().status(), ServingStatus::Serving);
+        server.signal("TERM");
+        assert_eq!(watch.message().await.unwrap().unwrap().status(), ServingStatus::NotServing);
+        assert_eq!(watch.message().await.unwrap(), None, "a watch ends well");
+    });
+    assert_eq!(server.wait().code(), Some(0));
+}
+
+#[test]
+fn calls_are_counted_with_those_of_other_transports() {
+    let server = Server::start();
+    block(async {
+        let mut client = connect(&server).await;
+        let allowed = (StatusCode::OK, "0".to_owned());
+        for (remaining, expected) in
+            [(1, &b"\x08\x01\x10\x02\x18\x01\x28\x3c"[..]), (0, b"\x08\x01\x10\x02\x28\x78")]
+        {
+            let (http, grpc, message) = call(&mut client, THROTTLE, TWO).await;
+            assert_eq!(((http, grpc), &message[..]), (allowed.clone(), expected), "{remaining} left");
+        }
+        let (_, _, denied) = call(&mut client, THROTTLE, TWO).await;
+        assert!(denied.starts_with(b"\x10\x02\x20"), "not allowed, and a time to wait: {denied:?}");
+        let (_, status, _) = call(&mut client, THROTTLE, b"\0\0\0\0\0").await;
+        assert_eq!(status, "3");
+        let (_, status, _) = call(&mut client, "/no.Service/Method", TWO).await;
+        assert_eq!(status, "12");
+        let html = client.send_request(request(THROTTLE, "text/html"), true).unwrap().0.await.unwrap();
+        assert_eq!(html.status(), StatusCode::UNSUPPORTED_MEDIA_TYPE);
+        // The same key, by another transport: one engine.
+        assert!(server.ask("THROTTLE k 2 1 60").starts_with("0 2 0 "));
+        let page = run("curl", &["-sS", &format!("http://{}/metrics", server.address("http"))]);
+        for (result, count) in [("allowed", 2), ("denied", 1), ("error", 2)] {
+            let line =
+                format!("ratekeeper_requests_total{{transport=\"grpc\",result=\"{result}\"}} {count}\n");
+            assert!(page.contains(&line), "{line}{page}");
+        }
+        assert!(page.contains("ratekeeper_connections{transport=\"grpc\"} 1\n"), "{page}");
+    });
+}
+
+#[test]
+fn unfinished_calls_hold_up_nobody_and_there_is_an_end_of_them() {
+    let server = Server::start();
+    block(async {
+        let mut client = connect(&server).await;
+        let mut unfinished: Vec<_> = Vec::new();
+        for _ in 0..127 {
+            client = client.ready().await.unwrap();
+            let (response, mut stream) =
+                client.send_request(request(THROTTLE, "application/grpc"), false).unwrap();
+            stream.send_data(Bytes::from_static(&TWO[..7]), false).unwrap();
+            unfinished.push((response, stream));
+        }
+        assert_eq!(call(&mut client, THROTTLE, TWO).await.1, "0");
+        let mut last = unfinished.pop().unwrap();
+        last.1.send_data(Bytes::from_static(&TWO[7..]), true).unwrap();
+        assert_eq!(answer(last.0).await.1, "0", "finished in pieces");
+        assert_eq!(client.current_max_send_streams(), 128);
+        // Gone without a word.
+        drop((client, unfinished));
+    });
+    assert_eq!(server.ask("PING"), "+PONG");
+}
+
+#[test]
+fn a_call_in_flight_is_answered_before_the_server_leaves() {
+    let server = Server::start();
+    block(async {
+        let mut client = connect(&server).await;
+        let (response, mut stream) =
+            client.send_request(request(THROTTLE, "application/grpc"), false).unwrap();
+        stream.send_data(Bytes::from_static(&TWO[..7]), false).unwrap();
+        // Answered on the same connection, so what was sent before it has been read.
+        assert_eq!(call(&mut client, THROTTLE, TWO).await.1, "0");
+        server.signal("TERM");
+        server.await_log("stopping");
+        stream.send_data(Bytes::from_static(&TWO[7..]), true).unwrap();
+        assert_eq!(answer(response).await.1, "0");
+    });
+    assert_eq!(server.wait().code(), Some(0));
+}
+
+#[test]
+fn bytes_that_are_no_http2_end_their_connection_and_nothing_else() {
+    let server = Server::start();
+    let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
+    for round in 0..50 {
+        let noise: Vec<u8> = (0..200)
+            .map(|_| {
+                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                seed.to_be_bytes()[0]
+            })
+            .collect();
+        let mut raw = Raw::connect(server.address("grpc"));
+        let first = if round % 2 == 0 { PREFACE } else { b"" };
+        // It may have closed before everything was sent.
+        let _ = std::io::Write::write_all(&mut raw.0, &[first, &noise].concat());
+        let _ = raw.0.shutdown(Shutdown::Write);
+        let _ = std::io::Read::read_to_end(&mut raw.0, &mut Vec::new());
+    }
+    let mut raw = Raw::connect(server.address("grpc"));
+    for byte in PREFACE {
+        raw.send([*byte]);
+    }
+    raw.expect(b"\0");
+    assert_eq!(block(async { call(&mut connect(&server).await, THROTTLE, TWO).await.1 }), "0");
+    drop(raw);
+    let connections = || run("curl", &["-sS", &format!("http://{}/metrics", server.address("http"))]);
+    eventually("all are gone", || connections().contains("ratekeeper_connections{transport=\"grpc\"} 0\n"));
+}
+
+#[test]
+fn a_full_server_says_so() {
+    let server = Server::with(&["--max-connections", "1"]);
+    block(async {
+        let mut first = connect(&server).await;
+        assert_eq!(call(&mut first, THROTTLE, TWO).await.1, "0");
+        let mut second = Raw::connect(server.address("grpc"));
+        assert!(second.rest().ends_with("server full"));
+    });
+}
+
+#[test]
+fn silent_connections_are_closed() {
+    let server = Server::with(&["--idle-timeout", "1"]);
+    let mut raw = Raw::connect(server.address("grpc"));
+    raw.0.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    raw.send(PREFACE);
+    let mut settings = Vec::new();
+    // The server's settings, and then the end; by a reset, if it comes so.
+    let _ = std::io::Read::read_to_end(&mut raw.0, &mut settings);
+    assert!(!settings.is_empty());
+}

@@ -1,0 +1,46 @@
+"""redis-py, in both versions of the protocol: python redis_client.py HOST PORT TOKEN."""
+
+import sys
+
+import redis
+
+HOST, PORT, TOKEN = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+
+for protocol in (2, 3):
+    client = redis.Redis(
+        host=HOST, port=PORT, password=TOKEN, protocol=protocol, client_name="stock", socket_timeout=30
+    )
+    key = f"py{protocol}"
+    assert client.ping() is True
+    assert client.echo("hello") == b"hello"
+    assert client.client_getname() == "stock"
+    assert client.execute_command("THROTTLE", key, 10, 100, 60) == [1, 10, 9, 1, 0]
+    assert client.execute_command("CL.THROTTLE", key + ":cell", 15, 30, 60) == [0, 16, 15, -1, 2]
+    with client.pipeline(transaction=False) as pipe:
+        for _ in range(3):
+            pipe.execute_command("THROTTLE", key + ":many", 2, 1, 60)
+        assert [five[0] for five in pipe.execute()] == [1, 1, 0]
+    assert client.info("server")["redis_mode"] == "standalone"
+    told = client.execute_command("ACQUIRE", key, "gold")
+    assert told[:3] == [1, 2, 1] and told[5] == b"burst", told
+    assert client.execute_command("RESET", key, "gold") == 2
+    # Keys are bytes.
+    assert client.execute_command("THROTTLE", b"\xff\x00\r\n", 1, 1, 60)[0] == 1
+    for command, expected in [
+        (("THROTTLE", key), "wrong number of arguments"),
+        (("THROTTLE", key, 0, 1, 1), "invalid max_burst: 0"),
+        (("NOPE", "\r\n+OK"), "unknown command 'NOPE'"),
+        (("ACQUIRE", key, "nope"), "unknown plan 'nope'"),
+    ]:
+        try:
+            client.execute_command(*command)
+        except redis.ResponseError as error:
+            assert expected in str(error), error
+        else:
+            raise AssertionError(command)
+    client.close()
+
+try:
+    redis.Redis(host=HOST, port=PORT, password="guess", socket_timeout=30).ping()
+except redis.AuthenticationError:
+    print("ok")

@@ -1,0 +1,213 @@
+//! Servers that share their limits through a real Redis, also while it is down.
+
+use std::io::Read;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::json;
+
+use crate::http::{get, post};
+use crate::redis_server::{Server as Redis, free_port, redis_binary};
+use crate::support::{Folder, Raw, Server, command, eventually};
+
+const PLANS: &str = r#"
+[plans.open]
+limits = ["3/h"]
+on_store_error = "open"
+[plans.closed]
+limits = ["3/h"]
+on_store_error = "closed"
+[plans.local]
+limits = ["3/h"]
+on_store_error = "local"
+[plans.error]
+limits = ["3/h"]
+on_store_error = "error"
+"#;
+
+fn start(folder: &Folder, url: &str, flags: &[&str]) -> Server {
+    let file = folder.write("a.toml", PLANS);
+    Server::with(&[&["--config", &file, "--store", url], flags].concat())
+}
+
+fn throttle_json(key: &str) -> serde_json::Value {
+    json!({ "key": key, "max_burst": 3, "count_per_period": 1, "period": 3600 })
+}
+
+/// Allowed or not, by MessagePack; an error is none.
+fn packed(server: &Server, key: &str) -> Option<bool> {
+    let body = rmp_serde::to_vec(&(1, key, 3, 1, 3600)).unwrap();
+    let mut raw = Raw::connect(server.address("msgpack"));
+    raw.send(u32::try_from(body.len()).unwrap().to_be_bytes()).send(&body);
+    let mut answer = [0; 7];
+    raw.0.read_exact(&mut answer).unwrap();
+    (answer[5] == 0xc3).then_some(answer[6] == 1)
+}
+
+#[test]
+fn two_servers_share_one_limit_on_all_transports() {
+    let redis = Redis::redis();
+    let folder = Folder::new("redis-shared");
+    let (one, two) = (start(&folder, &redis.url(), &[]), start(&folder, &redis.url(), &[]));
+    assert!(one.ask("THROTTLE k 3 1 3600").starts_with("1 3 2 "));
+    assert_eq!(post(&two, "/throttle", &throttle_json("k")).json()["remaining"], 1);
+    assert_eq!(packed(&one, "k"), Some(true));
+    assert!(two.ask("THROTTLE k 3 1 3600").starts_with("0 3 0 "), "all three are gone");
+    assert!(one.ask("ACQUIRE k closed COST 2").starts_with("1 3 1 "));
+    assert_eq!(post(&two, "/v1/acquire", &json!({ "key": "k", "plan": "closed", "cost": 2 })).status, 429);
+    assert!(two.ask("REFUND k closed").starts_with("1 3 2 "));
+    assert!(two.ask("CL.THROTTLE k 2 1 3600 -2").starts_with("0 3 2 "), "given back");
+    assert_eq!(one.ask("RESET k"), "2");
+    assert_eq!(
+        (get(&one, "/ready").status, get(&one, "/health").json()["store"].clone()),
+        (200, json!("ok"))
+    );
+    let metrics = get(&one, "/metrics").body;
+    assert!(metrics.contains("\nratekeeper_breaker_state 0\n"), "{metrics}");
+}
+
+#[test]
+fn a_pipeline_is_answered_in_order() {
+    let redis = Redis::redis();
+    let folder = Folder::new("redis-pipeline");
+    let server = start(&folder, &redis.url(), &[]);
+    let mut raw = server.connect();
+    let mut sent = Vec::new();
+    for index in 0..300 {
+        sent.extend(command(&[b"THROTTLE", b"hot", b"1000", b"1", b"3600"]));
+        sent.extend(command(&[b"THROTTLE", format!("own{index}").as_bytes(), b"2", b"1", b"3600"]));
+        if index % 50 == 0 {
+            sent.extend(command(&[b"ECHO", index.to_string().as_bytes()]));
+        }
+    }
+    raw.send(&sent);
+    for index in 0..300 {
+        let hot = raw.reply();
+        assert!(hot.starts_with(&format!("1 1000 {} ", 999 - index)), "{index}: {hot}");
+        assert!(raw.reply().starts_with("1 2 1 "));
+        if index % 50 == 0 {
+            assert_eq!(raw.reply(), index.to_string());
+        }
+    }
+}
+
+/// What each failure mode answers, by every transport that can name a plan.
+fn answers_of_a_store_that_is_down(server: &Server) {
+    let mut raw = server.connect();
+    assert!(raw.ask("ACQUIRE k open").starts_with("1 3 0 0 0 "), "allowed, and nothing is known");
+    assert!(raw.ask("ACQUIRE k closed").starts_with("0 3 0 -1 0 "));
+    for left in ["2 ", "1 ", "0 "] {
+        assert!(raw.ask("ACQUIRE own local").starts_with(&format!("1 3 {left}")));
+    }
+    assert!(raw.ask("ACQUIRE own local").starts_with("0 3 0 "), "the local store limits");
+    assert!(raw.ask("ACQUIRE k error").starts_with("-ERR store: "));
+    assert!(raw.ask("RESET k open").starts_with("-ERR store: "), "that it was forgotten would not be true");
+    let acquire = |plan: &str| post(server, "/v1/acquire", &json!({ "key": "k", "plan": plan }));
+    let open = acquire("open");
+    assert_eq!((open.status, open.json()["reason"].clone()), (200, json!("fail_open")));
+    let closed = acquire("closed");
+    assert_eq!((closed.status, closed.json()["reason"].clone()), (429, json!("fail_closed")));
+    assert_eq!(closed.header("retry-after"), Some("1"), "it may be back soon");
+    assert_eq!(acquire("error").problem().1, "store_unavailable");
+    assert_eq!(acquire("error").status, 503);
+}
+
+#[test]
+fn a_start_without_redis_works_and_it_is_found_when_it_is_there() {
+    let folder = Folder::new("redis-late");
+    let port = free_port();
+    let server = start(&folder, &format!("redis://127.0.0.1:{port}"), &[]);
+    answers_of_a_store_that_is_down(&server);
+    assert!(server.ask("THROTTLE k 3 1 3600").starts_with("-ERR store: "));
+    assert_eq!(post(&server, "/throttle", &throttle_json("k")).status, 503);
+    assert_eq!(packed(&server, "k"), None);
+    assert_eq!(get(&server, "/ready").status, 503, "not ready");
+    let health = get(&server, "/health");
+    assert_eq!(health.status, 200, "and yet well: to start it again would not help");
+    assert_ne!(health.json()["store"], "ok");
+    eventually("the breaker opens", || {
+        server.ask("THROTTLE k 3 1 3600");
+        get(&server, "/metrics").body.contains("\nratekeeper_breaker_state 1\n")
+    });
+    let metrics = get(&server, "/metrics").body;
+    for kind in ["unreachable", "breaker_open"] {
+        let line = format!("ratekeeper_store_errors_total{{kind=\"{kind}\"}} ");
+        assert!(metrics.contains(&line), "{metrics}");
+    }
+    let _redis = Redis::on(port, Path::new(&redis_binary()), &[]).unwrap();
+    eventually("ready", || get(&server, "/ready").status == 200);
+    assert!(server.ask("THROTTLE fresh 3 1 3600").starts_with("1 3 2 "));
+    assert_eq!(packed(&server, "fresh"), Some(true));
+}
+
+#[test]
+fn requests_without_a_plan_are_answered_as_the_operator_says() {
+    let folder = Folder::new("redis-modes");
+    let url = format!("redis://127.0.0.1:{}", free_port());
+    for (mode, resp, allowed) in [("open", "1 3 0 0 0", true), ("closed", "0 3 0 0 -1", false)] {
+        let server = start(&folder, &url, &["--on-store-error", mode]);
+        assert_eq!(server.ask("THROTTLE k 3 1 3600"), resp);
+        let http = post(&server, "/throttle", &throttle_json("k"));
+        assert_eq!((http.status, http.json()["allowed"].clone()), (200, json!(allowed)));
+        assert_eq!(packed(&server, "k"), Some(allowed));
+    }
+}
+
+#[test]
+fn a_redis_that_is_killed_under_load_comes_back() {
+    let mut redis = Redis::redis();
+    let folder = Folder::new("redis-killed");
+    let server = start(&folder, &redis.url(), &["--on-store-error", "open"]);
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for client in 0..4 {
+            let (mut raw, done) = (server.connect(), &done);
+            scope.spawn(move || {
+                while !done.load(Ordering::Relaxed) {
+                    let ask =
+                        command(&[b"THROTTLE", format!("c{client}").as_bytes(), b"1000000", b"1", b"1"]);
+                    raw.send(ask.repeat(16));
+                    for _ in 0..16 {
+                        let answer = raw.reply();
+                        assert!(answer.starts_with("1 1000000 "), "decided, or open: {answer}");
+                    }
+                }
+            });
+        }
+        redis.kill();
+        eventually("it is noticed", || get(&server, "/ready").status == 503);
+        redis.restart(&[]);
+        eventually("it is found again", || get(&server, "/ready").status == 200);
+        done.store(true, Ordering::Relaxed);
+    });
+    assert!(server.ask("THROTTLE after 3 1 3600").starts_with("1 3 2 "));
+    assert_eq!(server.ask("PING"), "+PONG");
+}
+
+#[test]
+fn a_redis_that_hangs_delays_nobody_else() {
+    let redis = Redis::redis();
+    let folder = Folder::new("redis-hangs");
+    let server = start(&folder, &redis.url(), &["--on-store-error", "open"]);
+    assert!(server.ask("THROTTLE k 3 1 3600").starts_with("1 3 2 "));
+    redis.freeze();
+    let mut waiting = server.connect();
+    waiting.send(command(&[b"THROTTLE", b"k", b"3", b"1", b"3600"]).repeat(3));
+    assert_eq!(server.ask("PING"), "+PONG");
+    for _ in 0..3 {
+        assert_eq!(waiting.reply(), "1 3 0 0 0", "no answer in time is a failure like any other");
+    }
+    redis.thaw();
+    eventually("it is found again", || get(&server, "/ready").status == 200);
+}
+
+#[test]
+fn a_bad_url_is_refused_at_the_start_without_its_password() {
+    for url in ["redis://:sesame@host:notaport", "tape://:sesame@host"] {
+        let output = crate::support::ratekeeper(&["serve", "--store", url]).output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.starts_with("ratekeeper: --store: ") && said.lines().count() == 1, "{said}");
+        assert!(!said.contains("sesame"), "{said}");
+    }
+}
