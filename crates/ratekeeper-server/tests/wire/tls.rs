@@ -35,8 +35,8 @@ fn curl_redis_cli_and_grpc_over_tls() {
     let tls =
         ["-h", "127.0.0.1", "-p", &port, "--tls", "--cacert", &cert, "--no-auth-warning", "-a", "sesame"];
     assert_eq!(
-        run("redis-cli", &[&tls[..], &["THROTTLE", "k", "10", "100", "60"]].concat()),
-        "1\n10\n8\n2\n0\n"
+        run("redis-cli", &[&tls[..], &["THROTTLE", "r", "10", "100", "60"]].concat()),
+        "1\n10\n9\n1\n0\n"
     );
     let many = "PING\n".repeat(2000);
     let file = folder.write("many", &many);
