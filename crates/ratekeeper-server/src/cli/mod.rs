@@ -1,12 +1,23 @@
-//! The command line.
+//! The command line: each command is a file that says what it takes, and calls what does it.
 
+mod bench;
+mod check;
+mod completions;
+mod headers;
+mod inspect;
 mod layers;
+mod man;
 mod serve;
+mod simulate;
 
+use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use anyhow::Result;
+use clap::{CommandFactory, Parser, Subcommand};
 
+/// The exit code when what was asked about is not so.
+const EXIT_NO: u8 = 1;
 /// The exit code for wrong usage and bad input.
 const EXIT_USAGE: u8 = 2;
 
@@ -22,6 +33,20 @@ struct Cli {
 enum Command {
     /// Answer limit requests over the network until told to stop.
     Serve(serve::Flags),
+    /// Look for mistakes in a file of settings and plans.
+    Check(check::Flags),
+    /// Say what a stored state means.
+    Inspect(inspect::Flags),
+    /// Say what a server's response headers allow.
+    Headers(headers::Flags),
+    /// Replay a trace or an access log against limits, without waiting.
+    Simulate(simulate::Flags),
+    /// Measure how fast a server, or the engine, answers.
+    Bench(bench::Flags),
+    /// Print a script that completes commands in a shell.
+    Completions(completions::Flags),
+    /// Print the manual page.
+    Man(man::Flags),
 }
 
 /// Does what the command line says.
@@ -29,13 +54,50 @@ pub fn run() -> ExitCode {
     // Ends the process by itself, with usage and code 2, if the command line cannot be understood.
     let cli = Cli::parse();
     let outcome = match cli.command {
-        Command::Serve(flags) => serve::run(&flags),
+        Command::Serve(flags) => serve::run(&flags).map(|()| ExitCode::SUCCESS),
+        Command::Check(flags) => check::run(&flags),
+        Command::Inspect(flags) => inspect::run(&flags),
+        Command::Headers(flags) => headers::run(&flags),
+        Command::Simulate(flags) => simulate::run(&flags),
+        Command::Bench(flags) => bench::run(&flags),
+        Command::Completions(flags) => completions::run(&flags),
+        Command::Man(flags) => man::run(&flags),
     };
     match outcome {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
+        // Whoever reads has seen enough.
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("ratekeeper: {error:#}");
+            // With nowhere to complain to, the exit code still tells.
+            let _ = writeln!(io::stderr(), "ratekeeper: {error:#}");
             ExitCode::from(EXIT_USAGE)
         }
+    }
+}
+
+/// The command line as data: for completions and for the manual.
+fn command() -> clap::Command {
+    Cli::command()
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let io_errors = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
+    io_errors.into_iter().any(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}
+
+/// Writes to standard output, all of it.
+fn print(text: impl std::fmt::Display) -> Result<()> {
+    let mut out = io::stdout().lock();
+    write!(out, "{text}")?;
+    Ok(out.flush()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        command().debug_assert();
     }
 }

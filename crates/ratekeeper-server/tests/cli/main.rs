@@ -1,0 +1,10 @@
+//! The commands of the binary, as a shell runs them.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod check;
+mod headers;
+mod help;
+mod inspect;
+mod simulate;
+mod support;
