@@ -4,11 +4,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use ratekeeper::keeper::KeeperError;
-use ratekeeper::port::Store;
-use ratekeeper::{Keeper, Key, MemoryStore, Quota, Registry};
+use ratekeeper::port::{Request, Store};
+use ratekeeper::{Cost, Keeper, Key, MemoryStore, Quota, Registry, Rules, StoreError};
 
 use crate::meter::Metrics;
 use crate::tally::Tally;
+
+/// What health is asked about; nobody takes from it.
+const PROBE_KEY: &[u8] = b"ratekeeper:health";
 
 /// The one engine behind all transports and all event loops.
 #[derive(Debug)]
@@ -106,6 +109,13 @@ impl Engine {
             }
         }
         Ok(forgotten)
+    }
+
+    /// Has the store decide something that is never charged: an engine that answers is healthy.
+    pub async fn probe(&self) -> Result<bool, StoreError> {
+        let (Ok(key), Ok(quota)) = (Key::new(PROBE_KEY), Quota::throttle(1, 1, 1)) else { return Ok(false) };
+        let request = Request { key, rules: Rules::Quota(&quota), cost: Cost::ONE };
+        self.store().peek(request).await.map(|decision| decision.allowed)
     }
 
     /// Seconds since the start.

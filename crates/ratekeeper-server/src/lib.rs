@@ -9,7 +9,7 @@
 //! - [`reload`]: plans that change; [`snapshot`]: state across a restart
 //! - [`engine`]: what every transport asks; [`meter`], [`tally`]: what is counted
 //! - [`server`]: event loops, listeners, bounds, stopping: once, for all transports
-//! - [`resp`]: the Redis protocol; [`http`]: HTTP and JSON; [`msgpack`]: MessagePack
+//! - [`resp`]: the Redis protocol; [`http`]: HTTP and JSON; [`grpc`]: gRPC; [`msgpack`]: MessagePack
 //! - `stream`: sockets, buffers and batches, once for the transports that are streams
 //! - [`secret`]: what clients must know
 //! - [`simulate`]: what a limit would have done; [`load`]: how fast it is; [`inspect`], [`headers`]: what states and
@@ -20,6 +20,7 @@
 pub mod cli;
 pub mod config;
 pub mod engine;
+pub mod grpc;
 pub mod headers;
 pub mod http;
 pub mod inspect;

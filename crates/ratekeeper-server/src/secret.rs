@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use http::HeaderValue;
+
 /// A token, compared in a time that does not depend on how much of a guess is right.
 #[derive(Clone)]
 pub struct Secret(Box<[u8]>);
@@ -22,6 +24,16 @@ impl Secret {
             difference = std::hint::black_box(difference);
         }
         difference == 0
+    }
+
+    /// Whether a field `authorization` bears it: `Bearer`, and the token.
+    #[must_use]
+    pub fn is_borne_by(&self, authorization: Option<&HeaderValue>) -> bool {
+        let given = authorization.map(HeaderValue::as_bytes).unwrap_or_default();
+        match given.split_at_checked("Bearer ".len()) {
+            Some((scheme, token)) => scheme.eq_ignore_ascii_case(b"Bearer ") && self.matches(token),
+            None => false,
+        }
     }
 }
 

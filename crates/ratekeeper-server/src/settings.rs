@@ -17,6 +17,8 @@ pub struct Settings {
     pub resp: Option<Endpoint>,
     /// Where HTTP is spoken, if anywhere.
     pub http: Option<Endpoint>,
+    /// Where gRPC is spoken, if anywhere.
+    pub grpc: Option<Endpoint>,
     /// Where MessagePack is spoken, if anywhere.
     pub msgpack: Option<Endpoint>,
     /// Event loops.
@@ -27,12 +29,23 @@ pub struct Settings {
     pub limits: Limits,
     /// What clients must know, if anything.
     pub secret: Option<Secret>,
+    /// What to encrypt all transports with, if they are to be.
+    pub tls: Option<TlsFiles>,
     /// Where state is written on stop, and read from on start.
     pub snapshot: Option<PathBuf>,
     /// How much is logged.
     pub log_level: Level,
     /// In which form.
     pub log_format: Format,
+}
+
+/// A certificate and its private key, in PEM form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The certificate, and those that vouch for it.
+    pub cert: PathBuf,
+    /// The key of the first certificate.
+    pub key: PathBuf,
 }
 
 /// Where a transport listens, and for how many.

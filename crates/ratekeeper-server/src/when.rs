@@ -83,22 +83,23 @@ impl fmt::Display for Ago {
     }
 }
 
-/// So many nanoseconds in the largest unit of which there are two, or in seconds.
+/// So many nanoseconds in the largest unit of which there are two, or exactly one.
 #[derive(Clone, Copy, Debug)]
 pub struct Span(pub u64);
 
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const UNITS: [(&str, u64); 6] = [
-            ("days", 2 * 86_400_000_000_000),
-            ("h", 2 * 3_600_000_000_000),
-            ("min", 2 * 60_000_000_000),
-            ("s", 2_000_000_000),
-            ("ms", 2_000_000),
-            ("µs", 2_000),
+            ("days", 86_400_000_000_000),
+            ("h", 3_600_000_000_000),
+            ("min", 60_000_000_000),
+            ("s", 1_000_000_000),
+            ("ms", 1_000_000),
+            ("µs", 1_000),
         ];
-        match UNITS.iter().find(|(_, least)| self.0 >= *least) {
-            Some((unit, least)) => write!(f, "{} {unit}", self.0 / (least / 2)),
+        match UNITS.iter().find(|(_, unit)| self.0 >= 2 * unit || self.0 == *unit) {
+            Some(("days", unit)) if self.0 == *unit => f.write_str("1 day"),
+            Some((name, unit)) => write!(f, "{} {name}", self.0 / unit),
             None => write!(f, "{} ns", self.0),
         }
     }
@@ -134,7 +135,11 @@ mod tests {
         );
         assert_eq!((ago(0, 119).as_str(), ago(0, 120).as_str()), ("119 s ago", "2 min ago"));
         assert_eq!(ago(0, 86_400 * 3), "3 days ago");
-        assert_eq!(Span(1_999).to_string(), "1999 ns");
+        assert_eq!(
+            [1_999, 1_000, 1_000_000_000, 60_000_000_000, 86_400_000_000_000]
+                .map(|nanos| Span(nanos).to_string()),
+            ["1999 ns", "1 µs", "1 s", "1 min", "1 day"]
+        );
     }
 
     proptest! {

@@ -6,11 +6,9 @@ use anyhow::Result;
 use clap::Args;
 use clap_complete::Shell;
 
-/// For bash: put it where bash looks for completions, or source it.
+/// A script that a shell reads to complete commands; bash and others by `source`.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Example: ratekeeper completions bash > ~/.local/share/bash-completion/completions/ratekeeper"
-)]
+#[command(after_help = "Example: ratekeeper completions bash > ratekeeper.bash")]
 pub(super) struct Flags {
     /// The shell.
     #[arg(value_enum)]

@@ -18,7 +18,7 @@ const MOST: u64 = 1 << 20;
 
 /// Reads `Name: value` lines, as `curl -sI` prints them.
 #[derive(Debug, Args)]
-#[command(after_help = "Example: curl -sI https://api.github.com | ratekeeper headers")]
+#[command(after_help = "Example: curl -sI http://127.0.0.1:8080/health | ratekeeper headers")]
 pub(super) struct Flags {
     /// Where the headers are [default: standard input].
     #[arg(value_name = "FILE")]

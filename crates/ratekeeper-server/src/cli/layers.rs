@@ -10,12 +10,13 @@ use super::serve::Flags;
 use crate::config::{Config, File, TransportSection};
 use crate::engine::Limits;
 use crate::secret::Secret;
-use crate::settings::{Bind, Endpoint, Settings};
+use crate::settings::{Bind, Endpoint, Settings, TlsFiles};
 
 /// Loopback, unless somebody decides otherwise.
 const DEFAULT_HOST: &str = "127.0.0.1";
 const RESP_PORT: u16 = 6380;
 const HTTP_PORT: u16 = 8080;
+const GRPC_PORT: u16 = 8070;
 const MSGPACK_PORT: u16 = 9090;
 
 /// What flags (the environment is in them already) and file amount to.
@@ -26,8 +27,9 @@ pub(super) fn settings(flags: &Flags, config: Option<&Config>) -> Result<Setting
     let cores = || available_parallelism().unwrap_or(NonZeroUsize::MIN);
     let resp = endpoint(flags, flags.resp, config, "resp", &file.transports.resp, RESP_PORT)?;
     let http = endpoint(flags, flags.http, config, "http", &file.transports.http, HTTP_PORT)?;
+    let grpc = endpoint(flags, flags.grpc, config, "grpc", &file.transports.grpc, GRPC_PORT)?;
     let msgpack = endpoint(flags, flags.msgpack, config, "msgpack", &file.transports.msgpack, MSGPACK_PORT)?;
-    if resp.is_none() && http.is_none() && msgpack.is_none() {
+    if [&resp, &http, &grpc, &msgpack].into_iter().all(Option::is_none) {
         bail!("every transport is off; leave one on, for instance --resp 127.0.0.1:{RESP_PORT}");
     }
     let limits = Limits {
@@ -43,6 +45,7 @@ pub(super) fn settings(flags: &Flags, config: Option<&Config>) -> Result<Setting
     Ok(Settings {
         resp,
         http,
+        grpc,
         msgpack,
         loops: flags.loops.or(file.server.loops).unwrap_or_else(cores).get(),
         max_keys: flags
@@ -51,10 +54,23 @@ pub(super) fn settings(flags: &Flags, config: Option<&Config>) -> Result<Setting
             .map_or(MemoryStoreBuilder::DEFAULT_MAX_KEYS, NonZeroUsize::get),
         limits,
         secret,
+        tls: tls(flags, file)?,
         snapshot: flags.snapshot.clone().or_else(|| file.store.snapshot.clone()),
         log_level: flags.log_level.or(file.server.log_level).unwrap_or_default(),
         log_format: flags.log_format.or(file.server.log_format).unwrap_or_default(),
     })
+}
+
+/// Both files, or none: one alone is a mistake.
+fn tls(flags: &Flags, file: &File) -> Result<Option<TlsFiles>> {
+    let cert = flags.tls_cert.as_ref().or(file.server.tls_cert.as_ref());
+    let key = flags.tls_key.as_ref().or(file.server.tls_key.as_ref());
+    match (cert, key) {
+        (Some(cert), Some(key)) => Ok(Some(TlsFiles { cert: cert.clone(), key: key.clone() })),
+        (None, None) => Ok(None),
+        (Some(_), None) => bail!("--tls-cert without --tls-key; give both, or none"),
+        (None, Some(_)) => bail!("--tls-key without --tls-cert; give both, or none"),
+    }
 }
 
 fn check_store(flags: &Flags, config: Option<&Config>, file: &File) -> Result<()> {
@@ -145,8 +161,11 @@ mod tests {
                 .contains("a.toml: [transports.resp] host")
         );
         assert!(error(&none, "[server]\nauth_token = \"\"\n").starts_with("--auth-token: empty"));
+        let flags = Flags { tls_cert: Some("a.pem".into()), ..Flags::default() };
+        assert!(error(&flags, "").starts_with("--tls-cert without --tls-key"));
+        assert!(error(&none, "[server]\ntls_key = \"a.pem\"\n").starts_with("--tls-key without --tls-cert"));
         let off = Some(Bind::Off);
-        let flags = Flags { resp: off, http: off, msgpack: off, ..Flags::default() };
+        let flags = Flags { resp: off, http: off, grpc: off, msgpack: off, ..Flags::default() };
         assert!(error(&flags, "").starts_with("every transport is off"));
     }
 

@@ -8,7 +8,7 @@ use clap_mangen::Man;
 
 /// The manual page in roff, from the same source as `--help`.
 #[derive(Debug, Args)]
-#[command(after_help = "Example: ratekeeper man simulate | man -l -")]
+#[command(after_help = "Example: ratekeeper man simulate > ratekeeper-simulate.1")]
 pub(super) struct Flags {
     /// The page of one command [default: the overview].
     #[arg(value_name = "COMMAND")]

@@ -14,7 +14,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 /// The exit code when what was asked about is not so.
 const EXIT_NO: u8 = 1;
@@ -52,7 +52,7 @@ enum Command {
 /// Does what the command line says.
 pub fn run() -> ExitCode {
     // Ends the process by itself, with usage and code 2, if the command line cannot be understood.
-    let cli = Cli::parse();
+    let cli = Cli::from_arg_matches(&command().get_matches()).unwrap_or_else(|error| error.exit());
     let outcome = match cli.command {
         Command::Serve(flags) => serve::run(&flags).map(|()| ExitCode::SUCCESS),
         Command::Check(flags) => check::run(&flags),
@@ -77,7 +77,8 @@ pub fn run() -> ExitCode {
 
 /// The command line as data: for completions and for the manual.
 fn command() -> clap::Command {
-    Cli::command()
+    // The twins in the environment are told in one line: one more for each flag fills the screen.
+    Cli::command().mut_subcommand("serve", |serve| serve.mut_args(|flag| flag.hide_env(true)))
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

@@ -17,6 +17,10 @@ use crate::{server, snapshot};
 
 /// The flags of `serve`; each has a twin in the environment, and both come before the file.
 #[derive(Debug, Default, Args)]
+#[command(
+    about = "Answer limit requests over the network until told to stop",
+    after_help = "Example: ratekeeper serve --config ratekeeper.toml\nEvery flag can be set by RATEKEEPER_<FLAG> too."
+)]
 pub(super) struct Flags {
     /// A file of settings and plans. Plans are read again when it changes, and on SIGHUP.
     #[arg(long, value_name = "FILE", env = "RATEKEEPER_CONFIG")]
@@ -27,6 +31,9 @@ pub(super) struct Flags {
     /// Where to speak HTTP [default: 127.0.0.1:8080].
     #[arg(long, value_name = "ADDR|off", env = "RATEKEEPER_HTTP")]
     pub(super) http: Option<Bind>,
+    /// Where to speak gRPC [default: 127.0.0.1:8070].
+    #[arg(long, value_name = "ADDR|off", env = "RATEKEEPER_GRPC")]
+    pub(super) grpc: Option<Bind>,
     /// Where to speak MessagePack [default: 127.0.0.1:9090].
     #[arg(long, value_name = "ADDR|off", env = "RATEKEEPER_MSGPACK")]
     pub(super) msgpack: Option<Bind>,
@@ -51,6 +58,12 @@ pub(super) struct Flags {
     /// What clients must send (AUTH, or a bearer token) before anything else.
     #[arg(long, value_name = "TOKEN", env = "RATEKEEPER_AUTH_TOKEN", hide_env_values = true)]
     pub(super) auth_token: Option<String>,
+    /// Encrypt all transports: a certificate in PEM form, with its chain.
+    #[arg(long, value_name = "FILE", env = "RATEKEEPER_TLS_CERT")]
+    pub(super) tls_cert: Option<PathBuf>,
+    /// The private key of --tls-cert, in PEM form.
+    #[arg(long, value_name = "FILE", env = "RATEKEEPER_TLS_KEY")]
+    pub(super) tls_key: Option<PathBuf>,
     /// How much is logged [default: info].
     #[arg(long, value_name = "LEVEL", env = "RATEKEEPER_LOG_LEVEL")]
     pub(super) log_level: Option<Level>,

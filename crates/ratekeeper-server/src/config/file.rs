@@ -38,6 +38,10 @@ pub struct ServerSection {
     pub loops: Option<NonZeroUsize>,
     /// What clients must know.
     pub auth_token: Option<String>,
+    /// A certificate in PEM form.
+    pub tls_cert: Option<PathBuf>,
+    /// Its private key.
+    pub tls_key: Option<PathBuf>,
 }
 
 /// The transports by name.
@@ -48,6 +52,8 @@ pub struct Transports {
     pub resp: TransportSection,
     /// HTTP and JSON.
     pub http: TransportSection,
+    /// gRPC.
+    pub grpc: TransportSection,
     /// MessagePack over TCP.
     pub msgpack: TransportSection,
 }

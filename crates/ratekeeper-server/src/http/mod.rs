@@ -21,13 +21,12 @@ use std::task::Poll;
 
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::engine::Engine;
 use crate::meter::Meter;
 use crate::secret::Secret;
-use crate::server::{Connection, IN_FLIGHT, Serving, Transport};
+use crate::server::{Connection, IN_FLIGHT, Serving, Socket, Transport};
 use wire::Wire;
 
 /// The transport's name.
@@ -60,12 +59,16 @@ impl Transport for Http {
         b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\nretry-after: 1\r\ncontent-length: 0\r\n\r\n"
     }
 
-    fn serve(self: Arc<Self>, socket: TcpStream, connection: Arc<Connection>) -> Serving {
+    fn protocols(&self) -> &'static [&'static [u8]] {
+        &[b"http/1.1"]
+    }
+
+    fn serve(self: Arc<Self>, socket: Socket, connection: Arc<Connection>) -> Serving {
         Box::pin(serve(self, socket, connection))
     }
 }
 
-async fn serve(http: Arc<Http>, socket: TcpStream, connection: Arc<Connection>) {
+async fn serve(http: Arc<Http>, socket: Socket, connection: Arc<Connection>) {
     let wire = Wire::new(socket, Arc::clone(&connection));
     let service = service_fn(|request| {
         let (http, connection) = (Arc::clone(&http), Arc::clone(&connection));

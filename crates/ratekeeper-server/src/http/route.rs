@@ -9,16 +9,13 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use ratekeeper::keeper::HeldTo;
 use ratekeeper::port::Request as Question;
-use ratekeeper::{Cost, Key, Quota, Rules, Ruling};
+use ratekeeper::{Cost, Quota, Rules, Ruling};
 use serde_json::json;
 
 use super::ask::{self, Ask, Throttle};
 use super::problem::Problem;
 use super::reply::{self, Reply, reply};
 use super::{Http, MAX_BODY, metrics};
-
-/// What health asks about: a key that is never charged.
-const HEALTH_KEY: &[u8] = b"ratekeeper:health";
 
 /// Answers one request. Every mistake is a problem, and none is the server's unless it is.
 pub(super) async fn answer(http: &Http, request: Request<Incoming>) -> Reply {
@@ -60,11 +57,7 @@ async fn dispatch(http: &Http, request: Request<Incoming>) -> Result<Reply, Prob
 
 fn is_authorized(http: &Http, headers: &HeaderMap) -> bool {
     let Some(secret) = &http.secret else { return true };
-    let given = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes).unwrap_or_default();
-    match given.split_at_checked("Bearer ".len()) {
-        Some((scheme, token)) => scheme.eq_ignore_ascii_case(b"Bearer ") && secret.matches(token),
-        None => false,
-    }
+    secret.is_borne_by(headers.get(AUTHORIZATION))
 }
 
 /// The whole body, if it is JSON by its own account and not too large.
@@ -195,12 +188,8 @@ fn list(http: &Http) -> Reply {
 
 /// Asks the engine: a process that merely runs is not healthy.
 async fn health(http: &Http) -> Result<Reply, Problem> {
-    let trouble = |detail: String| Problem::field("key", detail);
-    let key = Key::new(HEALTH_KEY).map_err(|error| trouble(error.to_string()))?;
-    let quota = Quota::throttle(1, 1, 1).map_err(|error| trouble(error.to_string()))?;
-    let question = Question { key, rules: Rules::Quota(&quota), cost: Cost::ONE };
-    let decision = http.engine.store().peek(question).await.map_err(|error| Problem::store(&error))?;
-    let body = json!({ "status": "ok", "decided": decision.allowed });
+    let decided = http.engine.probe().await.map_err(|error| Problem::store(&error))?;
+    let body = json!({ "status": "ok", "decided": decided });
     Ok(reply(StatusCode::OK, body.to_string()))
 }
 

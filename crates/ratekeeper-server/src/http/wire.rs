@@ -7,19 +7,18 @@ use std::task::{Context, Poll};
 
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
 
-use crate::server::Connection;
+use crate::server::{Connection, Socket};
 
 /// The socket of one client.
 #[derive(Debug)]
 pub(super) struct Wire {
-    socket: TokioIo<TcpStream>,
+    socket: TokioIo<Socket>,
     connection: Arc<Connection>,
 }
 
 impl Wire {
-    pub(super) fn new(socket: TcpStream, connection: Arc<Connection>) -> Self {
+    pub(super) fn new(socket: Socket, connection: Arc<Connection>) -> Self {
         Wire { socket: TokioIo::new(socket), connection }
     }
 }

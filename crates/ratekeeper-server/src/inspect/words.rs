@@ -37,15 +37,15 @@ impl fmt::Display for Next {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let decision = &self.decision;
         let left = format_args!("{} of {} left by rule `{}`", decision.remaining, decision.limit, self.rule);
-        let whole = Span(decision.reset_after.as_nanos());
+        let whole = match decision.reset_after.as_nanos() {
+            0 => "whole".to_owned(),
+            nanos => format!("whole again in {}", Span(nanos)),
+        };
         match (decision.allowed, decision.retry_after) {
-            (true, _) => write!(f, "the next request would be allowed: {left}, whole again in {whole}"),
+            (true, _) => write!(f, "the next request would be allowed: {left}, {whole}"),
             (false, Some(wait)) => {
                 let wait = Span(wait.as_nanos());
-                write!(
-                    f,
-                    "the next request would be denied, and pass in {wait}: {left}, whole again in {whole}"
-                )
+                write!(f, "the next request would be denied, and pass in {wait}: {left}, {whole}")
             }
             (false, None) => write!(f, "the next request would be denied for ever: {left}"),
         }

@@ -15,13 +15,13 @@ use super::wire::{Reply, Wire};
 use super::work::Draw;
 
 /// How long an answer may take after the end before it counts as none.
-const GRACE: Duration = Duration::from_secs(10);
+pub(super) const GRACE: Duration = Duration::from_secs(10);
 /// How long the first answer of all may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 /// Timers fire on whole milliseconds. What is due earlier than this is waited for awake.
 const AWAKE: Duration = Duration::from_millis(2);
 /// Between two attempts to connect again.
-const RECONNECT: Duration = Duration::from_millis(10);
+pub(super) const RECONNECT: Duration = Duration::from_millis(10);
 const READ: usize = 64 << 10;
 
 /// When a connection sends.
@@ -265,7 +265,7 @@ impl Drive {
     }
 }
 
-async fn wait_until(due: Instant, now: Instant) {
+pub(super) async fn wait_until(due: Instant, now: Instant) {
     match due.saturating_duration_since(now).checked_sub(AWAKE) {
         Some(asleep) => sleep(asleep).await,
         None => tokio::task::yield_now().await,

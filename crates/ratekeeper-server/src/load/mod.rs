@@ -5,9 +5,11 @@
 //! every request that it delayed.
 //!
 //! - [`Target`]: what is asked; [`Work`]: what for; [`Pace`]: how often
-//! - `wire`: requests and replies as bytes; `connection`: one connection's loop; `in_process`: no connection at all
+//! - `wire`: requests and replies as bytes; `connection`: one connection's loop; `calls`: the same for gRPC;
+//!   `in_process`: no connection at all
 //! - [`Tally`]: what is counted; [`run`]: all connections of all threads; [`report`]: what it amounts to
 
+mod calls;
 mod connection;
 mod in_process;
 pub mod report;

@@ -12,6 +12,7 @@ use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
 
+use super::calls::{self, Caller};
 use super::connection::{self, ProbeError, Schedule};
 use super::in_process;
 use super::tally::Tally;
@@ -89,15 +90,30 @@ impl fmt::Display for LoadError {
 
 impl std::error::Error for LoadError {}
 
+/// How a server is spoken to.
+#[derive(Debug)]
+enum Speech {
+    Stream(Wire),
+    Calls(Caller),
+}
+
 /// Puts the load on, and tells what happened.
 pub fn measure(target: &Target, run: &Run, work: &Work) -> Result<Tally, LoadError> {
     let Target::Server { protocol, address, .. } = target else { return Ok(in_process::measure(run, work)) };
     let fail = |kind| LoadError { target: target.to_string(), kind };
-    let wire = Wire::new(*protocol, work.throttle(), &address.to_string());
+    let host = address.to_string();
+    let speech = match Wire::new(*protocol, work.throttle(), &host) {
+        Some(wire) => Speech::Stream(wire),
+        None => Speech::Calls(Caller::new(work.throttle(), &host)),
+    };
     let probe = runtime().map_err(|error| fail(Kind::Machine(error)))?;
     // Far from the seeds of the connections.
     let mut draw = work.draw(u64::MAX / 2);
-    probe.block_on(connection::probe(*address, &wire, &mut draw)).map_err(|error| {
+    let probed = match &speech {
+        Speech::Stream(wire) => probe.block_on(connection::probe(*address, wire, &mut draw)),
+        Speech::Calls(caller) => probe.block_on(calls::probe(*address, caller, &mut draw)),
+    };
+    probed.map_err(|error| {
         fail(match error {
             ProbeError::Connect(error) => Kind::Connect(error),
             ProbeError::Foreign(said) => Kind::Foreign { protocol: *protocol, said },
@@ -106,7 +122,7 @@ pub fn measure(target: &Target, run: &Run, work: &Work) -> Result<Tally, LoadErr
         })
     })?;
     drop(probe);
-    together(*address, &wire, run, work).map_err(|error| fail(Kind::Connect(error)))
+    together(*address, &speech, run, work).map_err(|error| fail(Kind::Connect(error)))
 }
 
 fn runtime() -> io::Result<Runtime> {
@@ -114,7 +130,7 @@ fn runtime() -> io::Result<Runtime> {
 }
 
 /// Every thread connects, and says so; when all have, they are told when to begin.
-fn together(address: SocketAddr, wire: &Wire, run: &Run, work: &Work) -> io::Result<Tally> {
+fn together(address: SocketAddr, speech: &Speech, run: &Run, work: &Work) -> io::Result<Tally> {
     let threads = run.threads.min(run.connections).get();
     let (ready, all_ready) = mpsc::channel();
     thread::scope(|scope| {
@@ -124,14 +140,18 @@ fn together(address: SocketAddr, wire: &Wire, run: &Run, work: &Work) -> io::Res
             let (start, started) = mpsc::channel();
             let ready = ready.clone();
             starts.push(start);
-            handles.push(scope.spawn(move || one_thread(address, wire, run, work, thread, &ready, &started)));
+            handles
+                .push(scope.spawn(move || one_thread(address, speech, run, work, thread, &ready, &started)));
         }
         drop(ready);
         // A thread that could not connect ends, and takes its end of the channel with it.
         let connected = all_ready.iter().take(threads).count() == threads;
         if connected {
             let began = Instant::now();
-            starts.iter().for_each(|start| drop(start.send(began)));
+            for start in &starts {
+                // A thread that ended meanwhile tells why when it is joined.
+                let _ = start.send(began);
+            }
         }
         drop(starts);
         let mut all = Tally::default();
@@ -145,7 +165,7 @@ fn together(address: SocketAddr, wire: &Wire, run: &Run, work: &Work) -> io::Res
 
 fn one_thread(
     address: SocketAddr,
-    wire: &Wire,
+    speech: &Speech,
     run: &Run,
     work: &Work,
     thread: usize,
@@ -168,8 +188,15 @@ fn one_thread(
     runtime.block_on(async {
         let mut tasks = JoinSet::new();
         for (number, stream) in numbers.into_iter().zip(streams) {
-            let draw = work.draw(number as u64);
-            tasks.spawn(connection::drive(stream, address, wire.clone(), draw, schedule(run, began, number)));
+            let (draw, schedule) = (work.draw(number as u64), schedule(run, began, number));
+            match speech {
+                Speech::Stream(wire) => {
+                    tasks.spawn(connection::drive(stream, address, wire.clone(), draw, schedule))
+                }
+                Speech::Calls(caller) => {
+                    tasks.spawn(calls::drive(stream, address, caller.clone(), draw, schedule))
+                }
+            };
         }
         let mut all = Tally::default();
         while let Some(tally) = tasks.join_next().await {

@@ -27,18 +27,21 @@ pub enum Protocol {
     Resp,
     /// HTTP: `POST /throttle`.
     Http,
+    /// gRPC: `throttlecrab.RateLimiter/Throttle`.
+    Grpc,
     /// MessagePack: `throttle`.
     MsgPack,
 }
 
 impl Protocol {
-    const ALL: [Protocol; 3] = [Protocol::Resp, Protocol::Http, Protocol::MsgPack];
+    const ALL: [Protocol; 4] = [Protocol::Resp, Protocol::Http, Protocol::Grpc, Protocol::MsgPack];
 
     /// What stands before `://`.
     pub const fn scheme(self) -> &'static str {
         match self {
             Protocol::Resp => "resp",
             Protocol::Http => "http",
+            Protocol::Grpc => "grpc",
             Protocol::MsgPack => "msgpack",
         }
     }
@@ -47,6 +50,7 @@ impl Protocol {
         match self {
             Protocol::Resp => 6380,
             Protocol::Http => 8080,
+            Protocol::Grpc => 8070,
             Protocol::MsgPack => 9090,
         }
     }

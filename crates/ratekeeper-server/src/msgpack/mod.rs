@@ -11,12 +11,10 @@ mod request;
 
 use std::sync::Arc;
 
-use tokio::net::TcpStream;
-
 use crate::engine::Engine;
 use crate::meter::Meter;
 use crate::secret::Secret;
-use crate::server::{Connection, Serving, Transport};
+use crate::server::{Connection, Serving, Socket, Transport};
 use crate::stream::{
     self, Buffers, Conversation, Dialect, HIGH_WATER, MAX_BATCH, MAX_REQUEST, Progress, Waiting,
 };
@@ -52,7 +50,7 @@ impl Transport for MsgPack {
         b"\x00\x00\x00\x12\x97\xc2\x00\x00\x00\x00\x00\xaaserver full"
     }
 
-    fn serve(self: Arc<Self>, socket: TcpStream, connection: Arc<Connection>) -> Serving {
+    fn serve(self: Arc<Self>, socket: Socket, connection: Arc<Connection>) -> Serving {
         let authenticated = self.secret.is_none();
         let talk = Talk { msgpack: self, authenticated, midway: false, answered: false };
         Box::pin(stream::serve(talk, socket, connection))

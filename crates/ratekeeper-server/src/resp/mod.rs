@@ -20,12 +20,10 @@ mod throttle;
 
 use std::sync::Arc;
 
-use tokio::net::TcpStream;
-
 use crate::engine::Engine;
 use crate::meter::Meter;
 use crate::secret::Secret;
-use crate::server::{Connection, Places, Serving, Transport};
+use crate::server::{Connection, Places, Serving, Socket, Transport};
 use crate::stream;
 use conversation::Conversation;
 
@@ -57,7 +55,7 @@ impl Transport for Resp {
         b"-ERR max number of clients reached\r\n"
     }
 
-    fn serve(self: Arc<Self>, socket: TcpStream, connection: Arc<Connection>) -> Serving {
+    fn serve(self: Arc<Self>, socket: Socket, connection: Arc<Connection>) -> Serving {
         let conversation = Conversation::new(self, connection.id());
         Box::pin(stream::serve(conversation, socket, connection))
     }

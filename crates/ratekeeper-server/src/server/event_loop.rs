@@ -10,16 +10,21 @@ use std::time::Duration;
 use socket2::SockRef;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::AbortHandle;
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout_at};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout, timeout_at};
 
 use super::connection::{Connection, Place, Places, Tick};
+use super::socket::Socket;
 use super::stop::Stop;
-use super::transport::Transport;
+use super::tls::Acceptor;
+use super::transport::{Serving, Transport};
 
 /// How long a client may take to finish a request, or to read a reply, in seconds.
 const PATIENCE: u32 = 30;
 /// How long to leave the backlog alone when there is no room for another descriptor.
 const BREATH: Duration = Duration::from_millis(50);
+
+/// How long a client may take to agree on a cipher.
+const HANDSHAKE: Duration = Duration::from_secs(10);
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
@@ -29,6 +34,8 @@ pub(super) struct Post {
     pub(super) listener: StdListener,
     pub(super) transport: Arc<dyn Transport>,
     pub(super) places: Arc<Places>,
+    /// What to encrypt with, if anything.
+    pub(super) tls: Option<Acceptor>,
     /// Seconds after which a silent connection is closed; 0 for never.
     pub(super) idle_timeout: u32,
 }
@@ -68,11 +75,12 @@ pub(super) async fn run(posts: Vec<Post>, stop: Arc<Stop>, grace: Duration) -> i
     let tick = Arc::new(Tick::default());
     let mut acceptors = Vec::with_capacity(posts.len());
     for post in posts {
-        let Post { listener, transport, places, idle_timeout } = post;
+        let Post { listener, transport, places, tls, idle_timeout } = post;
         let listener = TcpListener::from_std(listener)?;
-        let acceptor = Acceptor {
+        let acceptor = Doorkeeper {
             transport,
             places,
+            tls,
             idle_timeout,
             stop: Arc::clone(&stop),
             roll: Arc::clone(&roll),
@@ -111,16 +119,17 @@ async fn watch(roll: Arc<Roll>, tick: Arc<Tick>) {
     }
 }
 
-struct Acceptor {
+struct Doorkeeper {
     transport: Arc<dyn Transport>,
     places: Arc<Places>,
+    tls: Option<Acceptor>,
     idle_timeout: u32,
     stop: Arc<Stop>,
     roll: Arc<Roll>,
     tick: Arc<Tick>,
 }
 
-impl Acceptor {
+impl Doorkeeper {
     async fn run(self, listener: TcpListener) {
         let mut troubled = false;
         loop {
@@ -156,8 +165,11 @@ impl Acceptor {
     fn admit(&self, socket: TcpStream) {
         let transport = &self.transport;
         let Some(place) = self.places.take() else {
-            // A client that cannot even take these bytes at once is told nothing.
-            let _ = socket.try_write(transport.refusal());
+            // A client that cannot even take these bytes at once is told nothing; nor is one that would have to
+            // shake hands first.
+            if self.tls.is_none() {
+                let _ = socket.try_write(transport.refusal());
+            }
             return;
         };
         // Replies are written whole: waiting for more of them would only delay.
@@ -168,7 +180,12 @@ impl Acceptor {
         let _ = SockRef::from(&socket).set_keepalive(true);
         let connection = self.connection(place);
         let id = connection.id();
-        let serving = Arc::clone(transport).serve(socket, Arc::clone(&connection));
+        let serving: Serving = match &self.tls {
+            Some(tls) => {
+                Box::pin(encrypted(tls.clone(), Arc::clone(transport), socket, Arc::clone(&connection)))
+            }
+            None => Arc::clone(transport).serve(Socket::Plain(socket), Arc::clone(&connection)),
+        };
         let leaving = Leaving { roll: Arc::clone(&self.roll), id };
         // Held while spawning, so that the entry is there before the task can end and take it away.
         let mut roll = self.roll.lock();
@@ -183,6 +200,28 @@ impl Acceptor {
     fn connection(&self, place: Place) -> Arc<Connection> {
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         Arc::new(Connection::new(id, Arc::clone(&self.stop), Arc::clone(&self.tick), place))
+    }
+}
+
+/// Shakes hands, on the connection's own task, and serves.
+async fn encrypted(
+    tls: Acceptor,
+    transport: Arc<dyn Transport>,
+    socket: TcpStream,
+    connection: Arc<Connection>,
+) {
+    connection.owes();
+    let shaken = tokio::select! {
+        shaken = timeout(HANDSHAKE, tls.shake(socket)) => shaken,
+        () = connection.stop().wait() => return,
+    };
+    match shaken {
+        Ok(Ok(stream)) => {
+            connection.settled();
+            transport.serve(Socket::Tls(Box::new(stream)), connection).await;
+        }
+        Ok(Err(error)) => tracing::debug!(transport = transport.name(), %error, "no TLS"),
+        Err(_) => tracing::debug!(transport = transport.name(), "no TLS within {HANDSHAKE:?}"),
     }
 }
 

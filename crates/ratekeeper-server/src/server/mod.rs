@@ -4,7 +4,7 @@
 //! mod          start, announce, stop             listener    sockets that share a port
 //! event_loop   one for each core                 transport   the seam: what a protocol must do
 //! connection   what is known of each client      stop        the signal that it is over
-//! signals      what the process is told
+//! signals      what the process is told           socket, tls encrypted or not
 //! ```
 //!
 //! There is no channel and no other task between a socket and its decision: a connection lives on the loop that
@@ -14,7 +14,10 @@ mod connection;
 mod event_loop;
 mod listener;
 mod signals;
+mod socket;
 mod stop;
+#[cfg_attr(not(feature = "tls"), path = "no_tls.rs")]
+mod tls;
 mod transport;
 
 use std::io::{self, Write};
@@ -28,9 +31,11 @@ use tokio::runtime::{Builder, Runtime};
 
 pub(crate) use connection::Connection;
 pub use connection::Places;
+pub(crate) use socket::Socket;
 pub(crate) use transport::{Serving, Transport};
 
 use crate::engine::Engine;
+use crate::grpc::{self, Grpc};
 use crate::http::{self, Http};
 use crate::msgpack::{self, MsgPack};
 use crate::reload::Reload;
@@ -39,6 +44,7 @@ use crate::settings::{Endpoint, Settings};
 use event_loop::Post;
 use signals::Signals;
 use stop::Stop;
+use tls::Tls;
 
 /// How long after a stop a silent client is still listened to: what it sent before may be on its way.
 pub(crate) const IN_FLIGHT: Duration = Duration::from_millis(100);
@@ -56,24 +62,26 @@ pub fn serve(settings: &Settings, engine: &Arc<Engine>, reload: Option<Reload>) 
     let mut loops: Vec<Vec<Post>> = (0..settings.loops).map(|_| Vec::new()).collect();
     let mut bound = Vec::new();
     let secret = &settings.secret;
+    let tls = settings.tls.as_ref().map(Tls::read).transpose()?;
     let mut listen =
         |name, endpoint: Option<&Endpoint>, make: &dyn Fn(&Arc<Places>) -> Arc<dyn Transport>| {
             let Some(endpoint) = endpoint else { return Ok(()) };
             let places = Places::new(endpoint.max_connections);
             engine.metrics().watch(name, &places);
-            bound.push((name, post(endpoint, name, &places, &mut loops, || make(&places))?));
+            bound.push((name, post(endpoint, name, &places, tls.as_ref(), &mut loops, || make(&places))?));
             anyhow::Ok(())
         };
     listen(http::NAME, settings.http.as_ref(), &|_| Arc::new(Http::new(Arc::clone(engine), secret.clone())))?;
     listen(resp::NAME, settings.resp.as_ref(), &|places| {
         Arc::new(Resp::new(Arc::clone(engine), Arc::clone(places), secret.clone()))
     })?;
+    listen(grpc::NAME, settings.grpc.as_ref(), &|_| Arc::new(Grpc::new(Arc::clone(engine), secret.clone())))?;
     listen(msgpack::NAME, settings.msgpack.as_ref(), &|_| {
         Arc::new(MsgPack::new(Arc::clone(engine), secret.clone()))
     })?;
     let stop = Arc::new(Stop::default());
     let threads = start(loops, &stop)?;
-    announce(&bound, settings.secret.is_some());
+    announce(&bound, settings.secret.is_some() || settings.tls.is_some());
     runtime.block_on(signals.wait(reload));
     tracing::info!("stopping");
     stop.raise();
@@ -93,6 +101,7 @@ fn post(
     endpoint: &Endpoint,
     name: &'static str,
     places: &Arc<Places>,
+    tls: Option<&Tls>,
     loops: &mut [Vec<Post>],
     make: impl Fn() -> Arc<dyn Transport>,
 ) -> Result<SocketAddr> {
@@ -102,7 +111,9 @@ fn post(
     let bound = listeners.first().map_or(Ok(address), |first| first.local_addr())?;
     for (posts, listener) in loops.iter_mut().zip(listeners) {
         let idle_timeout = endpoint.idle_timeout;
-        posts.push(Post { listener, transport: make(), places: Arc::clone(places), idle_timeout });
+        let transport = make();
+        let tls = tls.map(|tls| tls.acceptor(transport.protocols()));
+        posts.push(Post { listener, transport, places: Arc::clone(places), tls, idle_timeout });
     }
     Ok(bound)
 }
@@ -123,10 +134,10 @@ fn start(loops: Vec<Vec<Post>>, stop: &Arc<Stop>) -> Result<Vec<thread::JoinHand
 }
 
 /// The lines that whoever started the server waits for.
-fn announce(bound: &[(&'static str, SocketAddr)], has_secret: bool) {
+fn announce(bound: &[(&'static str, SocketAddr)], is_guarded: bool) {
     let mut out = io::stdout().lock();
     for (name, address) in bound {
-        if !has_secret && !address.ip().is_loopback() {
+        if !is_guarded && !address.ip().is_loopback() {
             tracing::warn!(transport = name, %address, "open to the network without --auth-token or TLS");
         }
         // Whoever closed our standard output does not want to know.

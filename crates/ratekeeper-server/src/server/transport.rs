@@ -4,9 +4,8 @@ use std::fmt::Debug;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use tokio::net::TcpStream;
-
 use super::connection::Connection;
+use super::socket::Socket;
 
 /// A protocol. It translates bytes to requests and decisions to bytes; whatever all protocols have in common
 /// (accepting, bounds on connections, time-outs, stopping, counting connections) is the server's.
@@ -17,8 +16,13 @@ pub(crate) trait Transport: Send + Sync + Debug {
     /// What a client is told that finds the server full. Sent if it can be sent at once.
     fn refusal(&self) -> &'static [u8];
 
+    /// The names by which TLS clients ask for it, if they do.
+    fn protocols(&self) -> &'static [&'static [u8]] {
+        &[]
+    }
+
     /// Serves one connection to its end, on the event loop that accepted it.
-    fn serve(self: Arc<Self>, socket: TcpStream, connection: Arc<Connection>) -> Serving;
+    fn serve(self: Arc<Self>, socket: Socket, connection: Arc<Connection>) -> Serving;
 }
 
 /// One box for each connection, none for each request.

@@ -121,10 +121,9 @@ impl Chart {
         let buckets: Vec<_> = timeline.buckets().collect();
         let together = buckets.len().div_ceil(BARS).max(1);
         let sum = |group: &[(ratekeeper::Timestamp, Bucket)]| {
-            group.iter().fold(Bucket::default(), |sum, (_, bucket)| Bucket {
-                admitted: sum.admitted + bucket.admitted,
-                denied: sum.denied + bucket.denied,
-            })
+            let mut sum = Bucket::default();
+            group.iter().for_each(|(_, bucket)| sum.add(bucket));
+            sum
         };
         let bars: Vec<Bucket> = buckets.chunks(together).map(sum).collect();
         let width = timeline.width() as f64 * together as f64;

@@ -165,10 +165,10 @@ impl Summary<'_> {
 
     /// When it would have hurt, and whom.
     fn hurt(&self, f: &mut fmt::Formatter<'_>, policy: &Policy) -> fmt::Result {
-        let Some((at, worst)) = policy.timeline().worst() else {
+        let Some((at, width, worst)) = policy.timeline().worst() else {
             return writeln!(f, "\n{}: nobody would have been denied", policy.label());
         };
-        let width = Span(policy.timeline().width());
+        let width = Span(width);
         let share = percent(worst.denied, worst.asked());
         writeln!(
             f,
@@ -207,8 +207,13 @@ impl Summary<'_> {
     fn policy_json(&self, policy: &Policy) -> Value {
         let keys = &self.overview.keys;
         let key = |(key, denied): (u32, u64)| json!({ "key": keys.show(key), "asked": keys.asked(key), "denied": denied });
-        let worst = policy.timeline().worst().map(|(at, bucket)| {
-            json!({ "at": seconds(at), "seconds": nanos_as_seconds(policy.timeline().width()), "asked": bucket.asked(), "denied": bucket.denied })
+        let worst = policy.timeline().worst().map(|(at, width, bucket)| {
+            json!({
+                "at": seconds(at),
+                "seconds": nanos_as_seconds(width),
+                "asked": bucket.asked(),
+                "denied": bucket.denied,
+            })
         });
         json!({
             "policy": policy.label(),

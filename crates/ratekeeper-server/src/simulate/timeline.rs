@@ -1,11 +1,31 @@
-//! What happened when, in a bounded number of buckets: when time runs out of them, they become twice as long.
+//! What happened when, in a bounded number of buckets: when time runs out of them, they become longer.
 
 use ratekeeper::Timestamp;
 
-/// Buckets at most. A chart has some hundred pixels for them.
-const MOST: usize = 512;
-/// The shortest bucket, in nanoseconds.
-const SHORTEST: i64 = 1_000_000;
+/// Buckets at most; after they have become longer, a sixth of them at least is in use.
+const MOST: usize = 1_024;
+const SECOND: i64 = 1_000_000_000;
+/// How long buckets are, in milliseconds: each length divides the next, and people have a word for it.
+const WIDTHS: [i64; 18] = [
+    1,
+    5,
+    10,
+    50,
+    100,
+    500,
+    1_000,
+    5_000,
+    10_000,
+    30_000,
+    60_000,
+    300_000,
+    600_000,
+    1_800_000,
+    3_600_000,
+    21_600_000,
+    86_400_000,
+    604_800_000,
+];
 
 /// One stretch of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,6 +41,11 @@ impl Bucket {
     pub fn asked(&self) -> u64 {
         self.admitted + self.denied
     }
+
+    pub(super) fn add(&mut self, other: &Bucket) {
+        self.admitted += other.admitted;
+        self.denied += other.denied;
+    }
 }
 
 /// Admitted and denied requests over time.
@@ -28,13 +53,14 @@ impl Bucket {
 pub struct Timeline {
     /// The number of the first bucket, counted from the epoch in widths.
     first: i64,
+    /// In nanoseconds.
     width: i64,
     buckets: Vec<Bucket>,
 }
 
 impl Default for Timeline {
     fn default() -> Self {
-        Timeline { first: 0, width: SHORTEST, buckets: Vec::new() }
+        Timeline { first: 0, width: WIDTHS[0] * 1_000_000, buckets: Vec::new() }
     }
 }
 
@@ -79,23 +105,24 @@ impl Timeline {
                 self.buckets.resize(span + 1, Bucket::default());
                 return usize::try_from(number - first).unwrap_or(0);
             }
-            self.halve();
+            self.lengthen();
         }
     }
 
-    /// Buckets twice as long, and half as many.
-    fn halve(&mut self) {
+    /// The next length, or twice as long where people have no words.
+    fn lengthen(&mut self) {
+        let longer = WIDTHS.iter().map(|millis| millis * 1_000_000).find(|width| *width > self.width);
+        let longer = longer.unwrap_or(self.width.saturating_mul(2));
+        let times = longer / self.width;
         let start = self.first;
-        self.first = start.div_euclid(2);
-        self.width = self.width.saturating_mul(2);
+        (self.first, self.width) = (start.div_euclid(times), longer);
         let mut merged: Vec<Bucket> = Vec::with_capacity(self.buckets.len() / 2 + 1);
         for (number, bucket) in (start..).zip(&self.buckets) {
-            let index = usize::try_from(number.div_euclid(2) - self.first).unwrap_or(0);
+            let index = usize::try_from(number.div_euclid(times) - self.first).unwrap_or(0);
             if index == merged.len() {
                 merged.push(*bucket);
             } else {
-                merged[index].admitted += bucket.admitted;
-                merged[index].denied += bucket.denied;
+                merged[index].add(bucket);
             }
         }
         self.buckets = merged;
@@ -114,13 +141,29 @@ impl Timeline {
         self.width.unsigned_abs()
     }
 
-    /// The stretch with most denials, if there was any.
-    pub fn worst(&self) -> Option<(Timestamp, Bucket)> {
-        let worst = self.buckets().fold(None, |worst: Option<(Timestamp, Bucket)>, next| match worst {
-            Some(worst) if worst.1.denied >= next.1.denied => Some(worst),
-            _ => Some(next),
-        });
-        worst.filter(|(_, bucket)| bucket.denied > 0)
+    /// The stretch with most denials, if there was any: when it begins, how many nanoseconds it lasts, what happened.
+    /// None is shorter than a second, which is as short as one remembers.
+    pub fn worst(&self) -> Option<(Timestamp, u64, Bucket)> {
+        let width = self.width.max(SECOND);
+        let mut worst: Option<(i64, Bucket)> = None;
+        let mut current: Option<(i64, Bucket)> = None;
+        for (start, bucket) in self.buckets().chain([(Timestamp::MAX, Bucket::default())]) {
+            let number = start.as_nanos().div_euclid(width);
+            match &mut current {
+                Some((same, sum)) if *same == number => sum.add(&bucket),
+                _ => {
+                    let done = current.replace((number, bucket)).filter(|(_, sum)| sum.denied > 0);
+                    if let Some(done) = done
+                        && worst.is_none_or(|(_, sum)| sum.denied < done.1.denied)
+                    {
+                        worst = Some(done);
+                    }
+                }
+            }
+        }
+        worst.map(|(number, sum)| {
+            (Timestamp::from_nanos(number.saturating_mul(width)), width.unsigned_abs(), sum)
+        })
     }
 }
 
@@ -145,5 +188,22 @@ mod tests {
                 prop_assert_eq!(bucket.asked(), times.iter().filter(within).count() as u64);
             }
         }
+    }
+
+    #[test]
+    fn the_worst_second_of_many_buckets() {
+        let mut timeline = Timeline::default();
+        for millis in [100, 900, 1_100, 1_200, 1_900, 2_500] {
+            timeline.count(Timestamp::from_nanos(millis * 1_000_000), false);
+        }
+        timeline.count(Timestamp::from_nanos(1_500_000_000), true);
+        let expected = Bucket { admitted: 1, denied: 3 };
+        assert_eq!(timeline.worst(), Some((Timestamp::from_secs(1), 1_000_000_000, expected)));
+        assert_eq!(Timeline::default().worst(), None);
+    }
+
+    #[test]
+    fn each_length_divides_the_next() {
+        assert!(WIDTHS.windows(2).all(|pair| pair[1] % pair[0] == 0 && pair[1] / pair[0] <= 7));
     }
 }

@@ -7,12 +7,11 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::buffers::{Buffers, Lent};
 use super::{Conversation, Progress};
-use crate::server::{Connection, IN_FLIGHT};
+use crate::server::{Connection, IN_FLIGHT, Socket};
 
 /// How long, and for how many bytes, a client is listened to after the last reply, so that it has read that before
 /// unread bytes of its own reset the connection.
@@ -24,7 +23,7 @@ const FAREWELL_BYTES: usize = 1024 * 1024;
 /// Serves one client until it leaves, breaks the protocol, or the server stops.
 pub(crate) fn serve<C: Conversation>(
     conversation: C,
-    socket: TcpStream,
+    socket: Socket,
     connection: Arc<Connection>,
 ) -> impl Future<Output = ()> + Send {
     // Put together out here: an `async fn` would keep its arguments and the client made of them.
@@ -36,7 +35,7 @@ pub(crate) fn serve<C: Conversation>(
 }
 
 struct Client<C> {
-    socket: TcpStream,
+    socket: Socket,
     connection: Arc<Connection>,
     conversation: C,
     /// The unfinished request of a client without buffers.
@@ -195,7 +194,7 @@ impl<C: Conversation> Client<C> {
 
 /// Sends all of `bytes`, from `sent` on.
 fn poll_send(
-    socket: &mut TcpStream,
+    socket: &mut Socket,
     context: &mut Context<'_>,
     bytes: &[u8],
     sent: &mut usize,
@@ -206,5 +205,6 @@ fn poll_send(
             len => *sent += len,
         }
     }
-    Poll::Ready(Ok(()))
+    // What was encrypted may not all have been taken yet.
+    Pin::new(socket).poll_flush(context)
 }

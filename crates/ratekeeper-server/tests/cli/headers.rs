@@ -33,7 +33,7 @@ fn in_words() {
     let said = run_with(&["headers"], RESPONSE).ok();
     assert_eq!(
         said,
-        "stay away for 7 s\nlimit `burst`: 0 of 100 left, more in 30 s\npolicy `burst`: 100 requests every 60 s\n"
+        "stay away for 7 s\nlimit `burst`: 0 of 100 left, more in 30 s\npolicy `burst`: 100 requests every 1 min\n"
     );
     assert!(run_with(&["headers"], "a: b\n").ok().contains("say nothing about limits"));
 }

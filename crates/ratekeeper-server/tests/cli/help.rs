@@ -2,7 +2,8 @@
 
 use crate::support::run;
 
-const COMMANDS: [&str; 7] = ["serve", "check", "inspect", "headers", "simulate", "completions", "man"];
+const COMMANDS: [&str; 8] =
+    ["serve", "check", "inspect", "headers", "simulate", "bench", "completions", "man"];
 
 #[test]
 fn help_fits_a_screen_and_shows_an_example() {

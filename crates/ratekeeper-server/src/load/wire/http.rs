@@ -84,7 +84,7 @@ mod tests {
         }
         assert_eq!(
             decode(b"HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\nno"),
-            Reply::Error(45, "404 no".to_owned())
+            Reply::Error(47, "404 no".to_owned())
         );
         for foreign in [
             &b"-ERR x\r\n"[..],

@@ -30,12 +30,14 @@ pub(super) enum Reply {
 }
 
 impl Wire {
-    pub(super) fn new(protocol: Protocol, throttle: Throttle, host: &str) -> Self {
-        match protocol {
+    /// How this protocol is written, if it is a stream of requests.
+    pub(super) fn new(protocol: Protocol, throttle: Throttle, host: &str) -> Option<Self> {
+        Some(match protocol {
             Protocol::Resp => Wire::Resp(resp::Resp::new(throttle)),
             Protocol::Http => Wire::Http(http::Http::new(throttle, host)),
             Protocol::MsgPack => Wire::MsgPack(msgpack::MsgPack::new(throttle)),
-        }
+            Protocol::Grpc => return None,
+        })
     }
 
     /// Appends a request.

@@ -1,0 +1,88 @@
+//! `ratekeeper.v1.RateLimiter`: requests by the names of plans, or with a quota in words.
+
+use std::time::Instant;
+
+use prost_types::Duration;
+use ratekeeper::keeper::HeldTo;
+use ratekeeper::{Cost, Key, Nanos, Quota, Ruling};
+
+use super::Grpc;
+use super::generated::ratekeeper_v1::{AcquireRequest, Decision, ResetRequest, ResetResponse};
+use super::status::Status;
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    Acquire,
+    Peek,
+    Refund,
+}
+
+/// All three kinds of request are the same on the wire.
+pub(super) async fn answer(grpc: &Grpc, what: What, ask: AcquireRequest) -> Result<Decision, Status> {
+    let began = Instant::now();
+    let key = key(&ask.key)?;
+    let cost = Cost::new(ask.cost.unwrap_or(1));
+    let quota = quota(&ask.quota, &ask.plans)?;
+    let names: Vec<&str> = ask.plans.iter().map(String::as_str).collect();
+    let held_to = match (&quota, names.as_slice()) {
+        (Some(quota), _) => HeldTo::Quota(quota),
+        (None, []) => return Err(Status::invalid("plans: missing; say `plans` or `quota`")),
+        (None, [only]) => HeldTo::Plan(only),
+        (None, names) => HeldTo::Plans(names),
+    };
+    let keeper = grpc.engine.keeper();
+    let ruling = match what {
+        What::Acquire => keeper.acquire(key, held_to, cost).await?,
+        What::Peek => keeper.peek(key, held_to, cost).await?,
+        What::Refund => keeper.refund(key, held_to, cost).await?,
+    };
+    grpc.meter.decided(ruling.allowed.into(), (!ruling.allowed).into(), began.elapsed());
+    Ok(decision(&ruling))
+}
+
+pub(super) async fn reset(grpc: &Grpc, ask: ResetRequest) -> Result<ResetResponse, Status> {
+    let key = key(&ask.key)?;
+    let names: Vec<&str> = ask.plans.iter().map(String::as_str).collect();
+    let forgotten = match quota(&ask.quota, &ask.plans)? {
+        Some(quota) => grpc.engine.keeper().reset(key, &quota).await?,
+        None => grpc.engine.reset(key, &names).await?,
+    };
+    Ok(ResetResponse { forgotten })
+}
+
+fn key(text: &str) -> Result<Key<'_>, Status> {
+    Key::new(text).map_err(|error| Status::invalid(error.to_string()))
+}
+
+fn quota(text: &str, plans: &[String]) -> Result<Option<Quota>, Status> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    if !plans.is_empty() {
+        return Err(Status::invalid("quota: together with plans; say one of them"));
+    }
+    text.parse().map(Some).map_err(|error| Status::invalid(format!("quota: {error}")))
+}
+
+fn decision(ruling: &Ruling) -> Decision {
+    Decision {
+        allowed: ruling.allowed,
+        limit: ruling.limit,
+        remaining: ruling.remaining,
+        retry_after: ruling.retry_after.map(duration),
+        reset_after: Some(duration(ruling.reset_after)),
+        plan: ruling.plan().map(|plan| plan.name().as_str().to_owned()).unwrap_or_default(),
+        rule: ruling.rule().map(|rule| rule.name().as_str().to_owned()).unwrap_or_default(),
+        reason: ruling.reason.as_str().to_owned(),
+    }
+}
+
+/// Exactly: nanoseconds in 64 bits are far from the largest duration that the wire has.
+fn duration(nanos: Nanos) -> Duration {
+    let exact = nanos.as_duration();
+    Duration {
+        seconds: i64::try_from(exact.as_secs()).unwrap_or(i64::MAX),
+        nanos: i32::try_from(exact.subsec_nanos()).unwrap_or(i32::MAX),
+    }
+}

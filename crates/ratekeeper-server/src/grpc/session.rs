@@ -1,0 +1,115 @@
+//! One connection: all calls that a read brings are answered by one write, on the task that read them.
+
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use h2::RecvStream;
+use h2::server::{self, SendResponse};
+use http::Request;
+
+use super::wire::Wire;
+use super::{Grpc, MAX_MESSAGE, call};
+use crate::server::{Connection, Socket};
+
+/// Calls at once on one connection.
+const MAX_STREAMS: u32 = 128;
+/// Bytes of all unfinished messages of one connection.
+const CONNECTION_WINDOW: u32 = 1024 * 1024;
+/// Bytes that the fields of one request may have.
+const MAX_HEADERS: u32 = 16 * 1024;
+
+type Arrival = (Request<RecvStream>, SendResponse<Bytes>);
+/// A call that waits for the rest of its request, or for a store elsewhere.
+type Waiting = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Serves one client until it leaves, breaks the protocol, or the server stops.
+pub(super) async fn serve(grpc: Arc<Grpc>, socket: Socket, connection: Arc<Connection>) {
+    let mut builder = server::Builder::new();
+    builder
+        .max_concurrent_streams(MAX_STREAMS)
+        .initial_window_size(u32::try_from(2 * MAX_MESSAGE).unwrap_or(CONNECTION_WINDOW))
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_header_list_size(MAX_HEADERS);
+    let wire = Wire::new(socket, Arc::clone(&connection));
+    let h2 = tokio::select! {
+        shaken = builder.handshake::<_, Bytes>(wire) => shaken,
+        () = connection.stop().wait() => return,
+    };
+    let Ok(h2) = h2 else { return };
+    let mut session = Session {
+        grpc,
+        connection: Arc::clone(&connection),
+        h2,
+        arrived: Vec::new(),
+        waiting: FuturesUnordered::new(),
+        is_leaving: false,
+    };
+    let stop = connection.stop();
+    let mut bell = pin!(stop.bell());
+    let mut is_armed = false;
+    poll_fn(|context| {
+        // Once is enough: the task that must be woken stays the same.
+        if !is_armed {
+            is_armed = true;
+            let _ = bell.as_mut().poll(context);
+        }
+        if stop.is_raised() {
+            session.leave();
+        }
+        session.poll(context)
+    })
+    .await;
+}
+
+struct Session {
+    grpc: Arc<Grpc>,
+    connection: Arc<Connection>,
+    h2: server::Connection<Wire, Bytes>,
+    arrived: Vec<Arrival>,
+    waiting: FuturesUnordered<Waiting>,
+    is_leaving: bool,
+}
+
+impl Session {
+    /// Asks the client to send no more calls; those that it has sent are answered.
+    fn leave(&mut self) {
+        if !self.is_leaving {
+            self.is_leaving = true;
+            self.h2.graceful_shutdown();
+        }
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        loop {
+            // First all that have arrived: asking h2 for another call also writes the replies that are there.
+            loop {
+                match self.h2.poll_accept(context) {
+                    Poll::Ready(Some(Ok(arrival))) => self.arrived.push(arrival),
+                    Poll::Ready(Some(Err(_)) | None) => return Poll::Ready(()),
+                    Poll::Pending => break,
+                }
+            }
+            let mut progress = !self.arrived.is_empty();
+            for arrival in self.arrived.drain(..) {
+                let (request, reply) = arrival;
+                let call = call::answer(Arc::clone(&self.grpc), Arc::clone(&self.connection), request, reply);
+                let mut call: Waiting = Box::pin(call);
+                // Almost every call is complete, and decided at once.
+                if call.as_mut().poll(context).is_pending() {
+                    self.waiting.push(call);
+                }
+            }
+            while let Poll::Ready(Some(())) = self.waiting.poll_next_unpin(context) {
+                progress = true;
+            }
+            if !progress {
+                return Poll::Pending;
+            }
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! A client's socket, encrypted or not: no transport sees the difference.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+
+use super::tls;
+
+/// What bytes come from and go to.
+#[derive(Debug)]
+pub(crate) enum Socket {
+    /// As they are.
+    Plain(TcpStream),
+    /// Through TLS; in a box, because its buffers would be room in every connection.
+    Tls(Box<tls::Stream>),
+}
+
+macro_rules! each {
+    ($socket:expr, $inner:ident => $call:expr) => {
+        match $socket.get_mut() {
+            Socket::Plain($inner) => $call,
+            Socket::Tls($inner) => $call,
+        }
+    };
+}
+
+impl AsyncRead for Socket {
+    #[inline]
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        room: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        each!(self, socket => Pin::new(socket).poll_read(context, room))
+    }
+}
+
+impl AsyncWrite for Socket {
+    #[inline]
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        each!(self, socket => Pin::new(socket).poll_write(context, bytes))
+    }
+
+    #[inline]
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        each!(self, socket => Pin::new(socket).poll_flush(context))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        each!(self, socket => Pin::new(socket).poll_shutdown(context))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match self {
+            Socket::Plain(socket) => socket.is_write_vectored(),
+            Socket::Tls(socket) => socket.is_write_vectored(),
+        }
+    }
+
+    #[inline]
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        each!(self, socket => Pin::new(socket).poll_write_vectored(context, slices))
+    }
+}
