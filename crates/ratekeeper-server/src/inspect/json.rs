@@ -7,19 +7,24 @@ use super::{Field, State, Strategy, fields, window_fields};
 use crate::when::Rfc3339;
 
 impl State {
-    /// `{"encoding","strategy","version","fields"}`; a composite has `"parts"` instead of `"fields"`.
+    /// `{"encoding","strategy","version","fields"}`; a composite has `"parts"` instead of `"fields"`. From a server
+    /// also `"ttl_ms"`, null for what stays; with a quota also `"next"`.
     pub fn to_json(&self) -> Value {
         let strategy = self.strategy();
         let mut object = Map::new();
-        object.insert("encoding".into(), "ascii".into());
+        object.insert("encoding".into(), self.encoding.word().into());
         match self.record.parts() {
-            [part] => object.extend(part_object(part)),
+            [part] => object.extend(part_object(part, self.version(part))),
             parts => {
                 object.insert("strategy".into(), strategy.word.into());
                 object.insert("version".into(), strategy.version.into());
-                let parts = parts.iter().map(|part| Value::Object(part_object(part)));
+                let parts = parts.iter().map(|part| Value::Object(part_object(part, self.version(part))));
                 object.insert("parts".into(), parts.collect());
             }
+        }
+        if let Some(left) = self.expires_in {
+            let left = left.map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
+            object.insert("ttl_ms".into(), left.into());
         }
         if let Some(next) = &self.next {
             let decision = &next.decision;
@@ -37,8 +42,8 @@ impl State {
     }
 }
 
-fn part_object(part: &Part) -> Map<String, Value> {
-    let Strategy { word, version, .. } = Strategy::of(part);
+fn part_object(part: &Part, version: u8) -> Map<String, Value> {
+    let word = Strategy::of(part).word;
     let fields: Value = match part {
         Part::FixedWindows(windows) => {
             let windows = windows.as_slice().iter().map(|window| fields_object(&window_fields(window)));

@@ -9,22 +9,62 @@ mod words;
 
 pub use next::Next;
 
+use std::time::Duration;
+
 use ratekeeper::algorithm::{gcra, leaky_bucket, sliding_log, sliding_window, token_bucket};
 use ratekeeper::state::{Part, Record, StateError, Window, ascii};
 use ratekeeper::{Quota, QuotaError, Timestamp};
+use ratekeeper_redis::{Found, Inspection};
 
 /// A state that was read.
 #[derive(Clone, Debug)]
 pub struct State {
     record: Record,
+    encoding: Encoding,
+    /// How long it has to live, where somebody knows; none within if it stays.
+    expires_in: Option<Option<Duration>>,
     next: Option<Next>,
     now: Timestamp,
+}
+
+/// How a state is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Encoding {
+    Ascii,
+    Binary,
+}
+
+impl Encoding {
+    const fn word(self) -> &'static str {
+        match self {
+            Encoding::Ascii => "ascii",
+            Encoding::Binary => "binary",
+        }
+    }
 }
 
 impl State {
     /// Reads the ASCII encoding, strictly.
     pub fn from_ascii(text: &str, now: Timestamp) -> Result<Self, StateError> {
-        Ok(State { record: ascii::decode(text)?, next: None, now })
+        let (record, encoding) = (ascii::decode(text)?, Encoding::Ascii);
+        Ok(State { record, encoding, expires_in: None, next: None, now })
+    }
+
+    /// What lies under a key of a Redis server, in either encoding. Times are compared with `now`, or with the
+    /// server's clock.
+    pub fn from_redis(found: Inspection, now: Option<Timestamp>) -> Result<Self, Unreadable> {
+        let Inspection { encoding, found, record, expires_in, now: server, .. } = found;
+        let encoding =
+            if encoding == ratekeeper_redis::Encoding::Ascii { Encoding::Ascii } else { Encoding::Binary };
+        let record = record.ok_or_else(|| match found {
+            Found::OtherVersion(version) => Unreadable(format!(
+                "version: {version}; a hash of schema version 1 is read, and any other starts fresh"
+            )),
+            Found::Unreadable(error) => Unreadable(error.to_string()),
+            _ => Unreadable("a state that this build does not know".to_owned()),
+        })?;
+        let now = now.unwrap_or(server);
+        Ok(State { record, encoding, expires_in: Some(expires_in), next: None, now })
     }
 
     /// The same, with what a request of cost 1 would get at once under this quota (or several, separated by `;`).
@@ -40,7 +80,27 @@ impl State {
             _ => Strategy { word: "composite", words: "composite", version: 1 },
         }
     }
+
+    /// The version of a part's format, which is that of the schema where it is a hash.
+    fn version(&self, part: &Part) -> u8 {
+        match self.encoding {
+            Encoding::Ascii => Strategy::of(part).version,
+            Encoding::Binary => 1,
+        }
+    }
 }
+
+/// What lies there is no state that can be read, and this is why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unreadable(String);
+
+impl std::fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Unreadable {}
 
 /// Why nothing can be said about the next request.
 #[derive(Debug)]

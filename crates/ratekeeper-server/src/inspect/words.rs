@@ -12,8 +12,7 @@ impl fmt::Display for State {
             writeln!(f, "composite, version 1, of {} parts: all must allow", parts.len())?;
         }
         for part in parts {
-            let Strategy { words, version, .. } = Strategy::of(part);
-            writeln!(f, "{words}, version {version}")?;
+            writeln!(f, "{}, version {}", Strategy::of(part).words, self.version(part))?;
             for field in fields(part) {
                 match field {
                     Field::Amount(name, amount) => writeln!(f, "  {name:<9}{amount}")?,
@@ -25,6 +24,14 @@ impl fmt::Display for State {
                     }
                 }
             }
+        }
+        match self.expires_in {
+            Some(Some(left)) => {
+                let left = Span(u64::try_from(left.as_nanos()).unwrap_or(u64::MAX));
+                writeln!(f, "{} encoding, expires in {left}", self.encoding.word())?;
+            }
+            Some(None) => writeln!(f, "{} encoding, never expires", self.encoding.word())?,
+            None => {}
         }
         match &self.next {
             Some(next) => writeln!(f, "{next}"),

@@ -7,5 +7,6 @@ mod check;
 mod headers;
 mod help;
 mod inspect;
+mod inspect_redis;
 mod simulate;
 mod support;

@@ -11,7 +11,7 @@ use crate::algorithm::{composite, partial_grant};
 use crate::port::{Answer, Clock, Grant, KeyValue, Request, Store};
 use crate::state::{OnUnreadable, Record, State, ascii};
 use crate::{
-    Cost, Decision, Key, MonotonicClock, Name, Nanos, Quota, Rules, StoreError, StoreErrorKind, Timestamp,
+    Cost, Decision, MonotonicClock, Name, Nanos, Quota, Rules, StoreError, StoreErrorKind, Timestamp,
 };
 
 /// The shortest time to live: a store that counts in milliseconds would take less for none.
@@ -20,7 +20,7 @@ const LEAST_TTL: Nanos = Nanos::from_millis(1);
 /// A [`Store`] made of a [`KeyValue`].
 ///
 /// The value at `PREFIX:{KEY}:PLAN` is the plan's state in [ASCII](crate::state::ascii), as other languages write it.
-/// `{`, `}` and `%` in the key are percent-encoded. A quota without a plan is kept at `PREFIX:{KEY}`.
+/// `{`, `}` and `%` in the key are percent-encoded, and so is `:` in the plan's name. A quota without a plan is kept at `PREFIX:{KEY}`.
 ///
 /// A request is held to one plan here: several plans are several values, and no comparison covers two of them.
 pub struct CasStore<V> {
@@ -78,11 +78,11 @@ impl<V: KeyValue> CasStore<V> {
         };
         let mut key = self.prefix.clone().into_bytes();
         key.extend_from_slice(b":{");
-        escape(request.key, &mut key);
+        escape(request.key.as_bytes(), b"{}%", &mut key);
         key.push(b'}');
         if let Some(plan) = plan {
             key.push(b':');
-            key.extend_from_slice(plan.as_str().as_bytes());
+            escape(plan.as_str().as_bytes(), b":", &mut key);
         }
         Ok(Place { key, rules })
     }
@@ -176,14 +176,14 @@ fn named(plan: &crate::Plan) -> Vec<(&Name, &Quota)> {
     plan.rules().iter().map(|rule| (rule.name(), rule.quota())).collect()
 }
 
-/// The braces are a hash tag: what is between them decides the slot in a cluster, so a key must not bring its own.
-fn escape(key: Key<'_>, into: &mut Vec<u8>) {
-    for byte in key.as_bytes() {
-        match byte {
-            b'{' => into.extend_from_slice(b"%7B"),
-            b'}' => into.extend_from_slice(b"%7D"),
-            b'%' => into.extend_from_slice(b"%25"),
-            byte => into.push(*byte),
+/// Percent-encodes some bytes. The braces are a hash tag: what is between them decides the slot in a cluster, so a key
+/// must not bring its own. A `:` in a plan's name would read as the end of it where a rule's name may follow.
+fn escape(bytes: &[u8], special: &[u8], into: &mut Vec<u8>) {
+    for byte in bytes {
+        if special.contains(byte) {
+            into.extend_from_slice(format!("%{byte:02X}").as_bytes());
+        } else {
+            into.push(*byte);
         }
     }
 }

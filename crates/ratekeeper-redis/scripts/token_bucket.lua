@@ -1,0 +1,36 @@
+-- The token bucket. State: tokens, an instant. Arguments: burst, rate per second, refill time.
+
+ALGORITHMS.t = {
+  header = '12', pattern = '^12|([^|]+)|(%-?%d+)$', kinds = { 'd', 'u' }, names = { 't', 'ts' },
+  arguments = flow_arguments,
+
+  view = function(rule, state)
+    local tokens, high, low = rule.capacity, NOW_HIGH, NOW_LOW
+    if state then
+      tokens = math.max(0, math.min(state[1], rule.capacity))
+      -- A full bucket is a fresh key's, whenever it was counted.
+      if tokens < rule.capacity then high, low = state[2], state[3] end
+    end
+    rule.tokens = math.min(rule.capacity, tokens + flow(rule, high, low))
+  end,
+
+  passes = function(rule, high, low)
+    if less(rule.burst_high, rule.burst_low, high, low) then return false end
+    return rule.tokens - double(high, low) >= -EPSILON
+  end,
+
+  charge = function(rule, high, low)
+    rule.tokens = math.max(0, rule.tokens - double(high, low))
+  end,
+
+  refund = function(rule, high, low)
+    rule.tokens = math.min(rule.capacity, rule.tokens + double(high, low))
+  end,
+
+  state = function(rule)
+    if rule.tokens >= rule.capacity then return nil end
+    return { rule.tokens, rule.high, rule.low }, flow_time(rule, rule.capacity - rule.tokens)
+  end,
+
+  fresh = function(rule) return { rule.capacity, NOW_HIGH, NOW_LOW } end,
+}

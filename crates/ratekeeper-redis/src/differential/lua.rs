@@ -1,0 +1,203 @@
+//! A server's scripting engine without the server: Lua 5.1, a table of keys, and a clock that is told.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex};
+
+use mlua::{Function, Lua, MultiValue, Table, Value as LuaValue};
+use ratekeeper::Timestamp;
+use redis::Value;
+
+use crate::call::Call;
+use crate::error::{RedisError, RedisErrorKind};
+use crate::script::Script;
+use crate::scripted::Run;
+
+/// What is under a key.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Stored {
+    Text(Vec<u8>),
+    Hash(BTreeMap<Vec<u8>, Vec<u8>>),
+}
+
+/// The keys, their times to live in milliseconds, and the time.
+#[derive(Debug, Default)]
+pub(crate) struct Keyspace {
+    pub(crate) keys: HashMap<Vec<u8>, Stored>,
+    pub(crate) expiry: HashMap<Vec<u8>, u64>,
+    pub(crate) now: Timestamp,
+}
+
+/// The engine.
+pub(crate) struct Engine {
+    lua: Lua,
+    compiled: Mutex<HashMap<String, Function>>,
+    pub(crate) keyspace: Arc<Mutex<Keyspace>>,
+}
+
+impl Engine {
+    pub(crate) fn new() -> Self {
+        let lua = Lua::new();
+        let keyspace = Arc::new(Mutex::new(Keyspace::default()));
+        let redis = lua.create_table().unwrap();
+        let shared = Arc::clone(&keyspace);
+        let call = move |lua: &Lua, arguments: MultiValue| shared.lock().unwrap().call(lua, arguments);
+        redis.set("call", lua.create_function(call).unwrap()).unwrap();
+        lua.globals().set("redis", redis).unwrap();
+        let packing = lua.create_table().unwrap();
+        packing.set("pack", lua.create_function(pack).unwrap()).unwrap();
+        packing.set("unpack", lua.create_function(unpack).unwrap()).unwrap();
+        lua.globals().set("struct", packing).unwrap();
+        // As on a server: no script makes or misses a global.
+        let strict = "setmetatable(_G, {
+            __index = function(_, name) error('no global ' .. name) end,
+            __newindex = function(table, name, value)
+                if name ~= 'KEYS' and name ~= 'ARGV' then error('a global ' .. name) end
+                rawset(table, name, value)
+            end })";
+        lua.load(strict).exec().unwrap();
+        Engine { lua, compiled: Mutex::default(), keyspace }
+    }
+
+    /// Runs a script, as `EVALSHA` does.
+    pub(crate) fn eval(&self, script: &Script, call: &Call) -> Value {
+        let mut compiled = self.compiled.lock().unwrap();
+        let function = compiled
+            .entry(script.sha1().to_owned())
+            .or_insert_with(|| self.lua.load(script.source()).into_function().unwrap());
+        let strings = |parts: &mut dyn Iterator<Item = &[u8]>| {
+            self.lua.create_sequence_from(parts.map(|part| self.lua.create_string(part).unwrap())).unwrap()
+        };
+        let mut parts = call.parts();
+        let keys = strings(&mut parts.by_ref().take(call.keys()));
+        self.lua.globals().set("KEYS", keys).unwrap();
+        self.lua.globals().set("ARGV", strings(&mut parts)).unwrap();
+        to_reply(&function.call::<LuaValue>(()).unwrap())
+    }
+}
+
+impl Run for Arc<Engine> {
+    async fn run(&self, script: &Script, call: &Call) -> Result<Value, RedisError> {
+        match self.eval(script, call) {
+            Value::Okay => Err(RedisError::new(RedisErrorKind::Other, "no answer")),
+            value => Ok(value),
+        }
+    }
+}
+
+/// A value as the protocol carries it: numbers are cut off, false is nothing, a list ends at its first hole.
+fn to_reply(value: &LuaValue) -> Value {
+    match value {
+        LuaValue::Integer(number) => Value::Int(*number),
+        #[expect(clippy::cast_possible_truncation, reason = "as a server does")]
+        LuaValue::Number(number) => Value::Int(*number as i64),
+        LuaValue::String(text) => Value::BulkString(text.as_bytes().to_vec()),
+        LuaValue::Table(list) => {
+            Value::Array((1..=list.raw_len()).map(|at| to_reply(&list.raw_get(at).unwrap())).collect())
+        }
+        _ => Value::Nil,
+    }
+}
+
+impl Keyspace {
+    fn call(&mut self, lua: &Lua, arguments: MultiValue) -> mlua::Result<LuaValue> {
+        let mut arguments: Vec<Vec<u8>> = arguments
+            .iter()
+            .map(|argument| match argument {
+                LuaValue::String(text) => text.as_bytes().to_vec(),
+                LuaValue::Integer(number) => number.to_string().into_bytes(),
+                LuaValue::Number(number) => format!("{number}").into_bytes(),
+                other => panic!("a command of {other:?}"),
+            })
+            .collect();
+        let name = String::from_utf8(arguments.remove(0)).unwrap();
+        let bytes = |bytes: &[u8]| lua.create_string(bytes).map(LuaValue::String);
+        let list = |items: Vec<Vec<u8>>| -> mlua::Result<Table> {
+            lua.create_sequence_from(items.iter().map(|item| lua.create_string(item).unwrap()))
+        };
+        let wrong =
+            || mlua::Error::runtime("WRONGTYPE Operation against a key holding the wrong kind of value");
+        match (name.as_str(), arguments.as_slice()) {
+            ("TIME", []) => {
+                let micros = self.now.as_nanos() / 1_000;
+                let time = [micros / 1_000_000, micros % 1_000_000];
+                list(time.iter().map(|part| part.to_string().into_bytes()).collect()).map(LuaValue::Table)
+            }
+            ("GET", [key]) => match self.keys.get(key) {
+                None => Ok(LuaValue::Boolean(false)),
+                Some(Stored::Text(text)) => bytes(text),
+                Some(Stored::Hash(_)) => Err(wrong()),
+            },
+            ("SET", [key, text, keep]) if keep == b"KEEPTTL" => {
+                self.keys.insert(key.clone(), Stored::Text(text.clone()));
+                Ok(LuaValue::Boolean(true))
+            }
+            ("SET", [key, text, px, millis]) if px == b"PX" => {
+                self.keys.insert(key.clone(), Stored::Text(text.clone()));
+                self.expire(key, millis);
+                Ok(LuaValue::Boolean(true))
+            }
+            ("DEL", [key]) => {
+                self.expiry.remove(key);
+                Ok(LuaValue::Integer(self.keys.remove(key).is_some().into()))
+            }
+            ("HGETALL", [key]) => match self.keys.get(key) {
+                None => list(Vec::new()).map(LuaValue::Table),
+                Some(Stored::Hash(hash)) => {
+                    let fields = hash.iter().flat_map(|(name, content)| [name.clone(), content.clone()]);
+                    list(fields.collect()).map(LuaValue::Table)
+                }
+                Some(Stored::Text(_)) => Err(wrong()),
+            },
+            ("HSET", [key, fields @ ..]) => {
+                let hash = self.keys.entry(key.clone()).or_insert_with(|| Stored::Hash(BTreeMap::new()));
+                let Stored::Hash(hash) = hash else { return Err(wrong()) };
+                for [name, content] in fields.as_chunks::<2>().0 {
+                    hash.insert(name.clone(), content.clone());
+                }
+                Ok(LuaValue::Integer(0))
+            }
+            ("PEXPIRE", [key, millis]) => {
+                self.expire(key, millis);
+                Ok(LuaValue::Integer(1))
+            }
+            other => panic!("no such command: {other:?}"),
+        }
+    }
+
+    fn expire(&mut self, key: &[u8], millis: &[u8]) {
+        let millis: u64 = str::from_utf8(millis).unwrap().parse().unwrap();
+        assert!(millis >= 1, "a server refuses no time to live");
+        self.expiry.insert(key.to_vec(), millis);
+    }
+}
+
+/// The formats of the servers' `struct` that the scripts use. `struct_is_the_servers` compares.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "as the library does")]
+fn pack(lua: &Lua, (format, first, second): (String, f64, Option<f64>)) -> mlua::Result<mlua::LuaString> {
+    match (format.as_str(), second) {
+        (">I4I4", Some(second)) => {
+            assert!([first, second].iter().all(|x| (0.0..4_294_967_296.0).contains(x) && x.fract() == 0.0));
+            let words = (u64::from(first as u32) << 32) | u64::from(second as u32);
+            lua.create_string(words.to_be_bytes())
+        }
+        (">d", None) => lua.create_string(first.to_be_bytes()),
+        other => panic!("no such format: {other:?}"),
+    }
+}
+
+fn unpack(
+    _: &Lua,
+    (format, bytes, at): (String, mlua::LuaString, Option<usize>),
+) -> mlua::Result<MultiValue> {
+    let bytes: [u8; 8] = bytes.as_bytes()[at.unwrap_or(1) - 1..][..8].try_into().unwrap();
+    let numbers = match format.as_str() {
+        ">I4I4" => {
+            let words = u64::from_be_bytes(bytes);
+            let word = |word: u64| f64::from(u32::try_from(word & 0xffff_ffff).unwrap());
+            vec![LuaValue::Number(word(words >> 32)), LuaValue::Number(word(words))]
+        }
+        ">d" => vec![LuaValue::Number(f64::from_be_bytes(bytes))],
+        other => panic!("no such format: {other}"),
+    };
+    Ok(MultiValue::from_vec(numbers))
+}

@@ -1,0 +1,268 @@
+//! Random walks of script and engine side by side.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::{Config, TestCaseError, TestRunner};
+use ratekeeper::port::{Request, Store};
+use ratekeeper::state::OnUnreadable;
+use ratekeeper::testkit::FakeClock;
+use ratekeeper::{Cost, Key, Nanos, Plan, Quota, Rules, Timestamp};
+use tokio::runtime::Runtime;
+
+use super::draw::{self, LAST_MICROS, Span, Step};
+use super::lua::{Engine, Keyspace};
+use super::model::Model;
+use super::support::server::Server;
+use crate::encoding::{Encoding, Encodings};
+use crate::library::{Library, TimePart};
+use crate::link::{Address, Link, Options};
+use crate::scripted::{Scripted, Settings};
+
+/// How many walks, for each encoding.
+const WALKS: u32 = 2_000;
+
+/// How many on a server, for each encoding.
+const SERVER_WALKS: u32 = 60;
+
+fn settings(encoding: Encoding) -> Settings {
+    Settings {
+        prefix: "rl".into(),
+        encodings: Encodings { usual: encoding, ..Encodings::default() },
+        on_unreadable: OnUnreadable::Error,
+        ad_hoc: "default".parse().unwrap(),
+        given: None,
+    }
+}
+
+/// So many cases. Failures are not kept in a file: one worth keeping becomes a test that names its bug.
+fn cases(cases: u32) -> Config {
+    Config { cases, failure_persistence: None, ..Config::default() }
+}
+
+fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+fn plan(quotas: impl Iterator<Item = Quota>) -> Arc<Plan> {
+    let named = quotas.enumerate().map(|(index, quota)| (format!("r{index}").parse().unwrap(), quota));
+    Arc::new(Plan::new("walk".parse().unwrap(), named).unwrap())
+}
+
+/// One side that answers, and the time it goes by.
+struct Walk<'a, S> {
+    store: &'a S,
+    set_time: &'a dyn Fn(Timestamp),
+    runtime: &'a Runtime,
+    now: Timestamp,
+}
+
+impl<S: Store> Walk<'_, S> {
+    /// Walks, and compares every answer; then what `check` has to say.
+    fn through(
+        &mut self,
+        encoding: Encoding,
+        rules: &[(Quota, Quota)],
+        steps: &[Step],
+        check: impl Fn(&Model, Timestamp) -> Result<(), TestCaseError>,
+    ) -> Result<(), TestCaseError> {
+        let mut plans = [plan(rules.iter().map(|rule| rule.0)), plan(rules.iter().map(|rule| rule.1))];
+        let mut model = Model {
+            encoding,
+            names: plans[0].rules().iter().map(|rule| rule.name().clone()).collect(),
+            rules: rules.iter().map(|rule| (rule.0, None)).collect(),
+            record: None,
+        };
+        let mut promised = Nanos::ZERO;
+        for (number, step) in steps.iter().enumerate() {
+            let burst = model.rules.iter().map(|rule| rule.0.burst()).min().unwrap_or(1);
+            let what = format!("step {number}, {step:?} at {}", self.now.as_nanos());
+            let plan = Arc::clone(&plans[0]);
+            let request = |cost| Request {
+                key: Key::new("who {%}").unwrap(),
+                rules: Rules::Plan(&plan),
+                cost: Cost::new(cost),
+            };
+            (self.set_time)(self.now);
+            match step {
+                Step::Take(share) => {
+                    let cost = share.of(burst);
+                    let expected = model.take(cost, self.now);
+                    let found = self.runtime.block_on(self.store.acquire(request(cost))).unwrap();
+                    prop_assert_eq!(found, expected, "{}, cost {}", what, cost);
+                    promised = expected.retry_after.unwrap_or(Nanos::ZERO);
+                }
+                Step::TakeUpTo(share) => {
+                    let cost = share.of(burst);
+                    let (granted, expected) = model.take_up_to(cost, self.now);
+                    let found = self.runtime.block_on(self.store.acquire_up_to(request(cost))).unwrap();
+                    prop_assert_eq!(found.decision, expected, "{}, up to {}", what, cost);
+                    prop_assert_eq!(found.granted.get(), granted, "{}, up to {}", what, cost);
+                }
+                Step::Peek(share) => {
+                    let cost = share.of(burst);
+                    let found = self.runtime.block_on(self.store.peek(request(cost))).unwrap();
+                    prop_assert_eq!(found, model.peek(cost, self.now), "{}, cost {}", what, cost);
+                }
+                Step::Refund(share) => {
+                    let cost = share.of(burst);
+                    let expected = model.refund(cost, self.now);
+                    let found = self.runtime.block_on(self.store.refund(request(cost))).unwrap();
+                    prop_assert_eq!(found, expected, "{}, cost {}", what, cost);
+                }
+                Step::Reset => {
+                    let expected = model.reset(self.now);
+                    prop_assert_eq!(
+                        self.runtime.block_on(self.store.reset(request(1))).unwrap(),
+                        expected,
+                        "{}",
+                        what
+                    );
+                }
+                Step::Forward(span) => self.go(self.measure(*span, &model).cast_signed()),
+                Step::Back(span) => self.go(-self.measure(*span, &model).cast_signed()),
+                Step::Wait { early } => {
+                    let micros = promised.ceil_micros().min(LAST_MICROS.cast_unsigned());
+                    self.go(micros.cast_signed() - i64::from(*early));
+                    promised = Nanos::ZERO;
+                }
+                Step::Change => {
+                    plans.swap(0, 1);
+                    model.change(plans[0].rules().iter().map(|rule| *rule.quota()));
+                }
+            }
+            check(&model, self.now)?;
+        }
+        Ok(())
+    }
+
+    /// In microseconds.
+    fn measure(&self, span: Span, model: &Model) -> u64 {
+        let quota = &model.rules[span.rule % model.rules.len()].0;
+        let measure = if span.refill { quota.refill_time() } else { quota.period() }.as_nanos();
+        let nanos = u128::from(measure) * u128::from(span.parts) / 16;
+        u64::try_from(nanos / 1_000).unwrap_or(0).min(LAST_MICROS.cast_unsigned()) + span.micros
+    }
+
+    fn go(&mut self, micros: i64) {
+        let now = (self.now.as_nanos() / 1_000).saturating_add(micros);
+        self.now = Timestamp::from_nanos(now.clamp(0, LAST_MICROS) * 1_000);
+    }
+}
+
+/// What was just written expires once it is worthless: not before, and within a millisecond (for the largest spans, a
+/// part in 10^9).
+fn expiry_fits(keyspace: &mut Keyspace, model: &Model, now: Timestamp) -> Result<(), TestCaseError> {
+    for (key, millis) in keyspace.expiry.drain() {
+        let text = String::from_utf8_lossy(&key);
+        let rule = text.rsplit(":r").next().and_then(|number| number.parse::<usize>().ok());
+        let alone;
+        let model = match (model.encoding, rule) {
+            (Encoding::Binary, Some(rule)) => {
+                alone = Model { rules: vec![model.rules[rule].clone()], ..model.clone() };
+                &alone
+            }
+            _ => model,
+        };
+        let whole = model.peek(0, now).reset_after;
+        let least = whole.ceil_millis().max(1);
+        // Where the engine's time ends, the server's goes on.
+        let is_cut_off = now + whole == Timestamp::MAX;
+        let most = if is_cut_off { u64::MAX } else { least + 1 + least / 1_000_000_000 };
+        let fits = (least..=most).contains(&millis);
+        prop_assert!(fits, "{text}: {millis} ms for {whole:?}");
+    }
+    Ok(())
+}
+
+fn walks_in_lua(encoding: Encoding) {
+    let engine = Arc::new(Engine::new());
+    let runtime = runtime();
+    let store = Scripted::new(Arc::clone(&engine), Library::new(TimePart::Server), settings(encoding));
+    let strategy = (draw::rules(), draw::instant(), prop::collection::vec(draw::step(), 1..40));
+    let walk = |(rules, start, steps): (Vec<(Quota, Quota)>, Timestamp, Vec<Step>)| {
+        *engine.keyspace.lock().unwrap() = Keyspace::default();
+        let set_time = |now| engine.keyspace.lock().unwrap().now = now;
+        let mut walk = Walk { store: &store, set_time: &set_time, runtime: &runtime, now: start };
+        walk.through(encoding, &rules, &steps, |model, now| {
+            expiry_fits(&mut engine.keyspace.lock().unwrap(), model, now)
+        })
+    };
+    if let Err(error) = TestRunner::new(cases(WALKS)).run(&strategy, walk) {
+        panic!("{encoding:?}: {error}");
+    }
+}
+
+#[test]
+fn ascii_scripts_decide_as_the_engine_does() {
+    walks_in_lua(Encoding::Ascii);
+}
+
+#[test]
+fn binary_scripts_decide_as_the_engine_does() {
+    walks_in_lua(Encoding::Binary);
+}
+
+/// The same on a real server, whose time the test gives: its Lua, its `struct`, its keyspace.
+#[test]
+fn servers_decide_as_the_engine_does() {
+    let runtime = runtime();
+    for server in Server::each() {
+        for encoding in [Encoding::Ascii, Encoding::Binary] {
+            let clock = FakeClock::default();
+            let mut case = 0;
+            let strategy = (draw::rules(), draw::instant(), prop::collection::vec(draw::step(), 1..40));
+            let mut runner = TestRunner::new(cases(SERVER_WALKS));
+            for _ in 0..SERVER_WALKS {
+                let drawn = strategy.new_tree(&mut runner).unwrap().current();
+                case += 1;
+                let given: Option<Arc<dyn ratekeeper::port::Clock>> = Some(Arc::new(clock.clone()));
+                let settings =
+                    Settings { given, prefix: format!("{encoding:?}{case}"), ..settings(encoding) };
+                let options = Options { command_timeout: Duration::from_secs(10), ..Options::default() };
+                let address = Address::parse(&server.url()).unwrap();
+                let link = runtime.block_on(Link::connect(&address, &options)).unwrap();
+                let store = Scripted::new(link, Library::new(TimePart::Given), settings);
+                let set_time = |now| clock.set(now);
+                let mut walk = Walk { store: &store, set_time: &set_time, runtime: &runtime, now: drawn.1 };
+                if let Err(error) = walk.through(encoding, &drawn.0, &drawn.2, |_, _| Ok(())) {
+                    panic!("{encoding:?}: {error}\n{drawn:?}");
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn scripts_in_lua_conform() {
+    use ratekeeper::testkit::conformance::{Bench, check};
+    for encoding in [Encoding::Ascii, Encoding::Binary] {
+        let engine = Arc::new(Engine::new());
+        let clock = FakeClock::at(Timestamp::from_nanos(1_761_884_055_342_794_000));
+        let settings = Settings { given: Some(Arc::new(clock.clone())), ..settings(encoding) };
+        let store = Scripted::new(Arc::clone(&engine), Library::new(TimePart::Given), settings);
+        check(&Bench::new(&store, &clock).resolution(Nanos::from_nanos(1_000))).await;
+    }
+}
+
+/// The packing that the scripts in Lua are given is the servers'.
+#[test]
+fn struct_is_the_servers() {
+    let server = Server::redis();
+    let script = "local upper, lower = struct.unpack('>I4I4', ARGV[1], 3)
+        return { struct.pack('>I4I4', upper, lower), struct.pack('>d', tonumber(ARGV[2])),
+            string.format('%.17g', struct.unpack('>d', ARGV[3])), string.format('%.0f', upper) }";
+    let (engine, mut connection) = (Engine::new(), server.connection());
+    for bits in [0, 1, 0x8000_0000, 0xffff_ffff_ffff_ffff, 0x1234_5678_9abc_def0_u64] {
+        let number = f64::from_bits(bits >> 2);
+        let mut call = crate::call::Call::with_capacity(3, 64);
+        call.arg(&[&[0, 0][..], &bits.to_be_bytes()].concat());
+        call.arg(format!("{number:e}").as_bytes());
+        call.arg(&number.to_be_bytes());
+        let here = engine.eval(&crate::script::Script::composed(&[script]), &call);
+        let there: redis::Value = call.command("EVAL", script).query(&mut connection).unwrap();
+        assert_eq!(here, there, "{bits:x}");
+    }
+}

@@ -1,0 +1,192 @@
+//! What is under a key, explained.
+
+use std::time::Duration;
+
+use ratekeeper::state::{Part, Record, State, StateError, Window, Windows, ascii, binary};
+use ratekeeper::{Name, StoreError, StoreErrorKind, Timestamp};
+use redis::Value;
+
+use crate::encoding::Encoding;
+use crate::reply::odd;
+
+/// What was found under a key of a server.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Inspection {
+    /// How it is written.
+    pub encoding: Encoding,
+    /// What it says.
+    pub found: Found,
+    /// The states themselves, if it could be read. A window that is a hash of its own is called `default`.
+    pub record: Option<Record>,
+    /// How long it has to live; none if it stays.
+    pub expires_in: Option<Duration>,
+    /// The server's time, to compare instants with.
+    pub now: Timestamp,
+}
+
+/// What state says.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Found {
+    /// The states of a plan's rules, each with its strategy and fields.
+    States(Vec<Explained>),
+    /// A hash of another schema version, quoted.
+    OtherVersion(String),
+    /// It is no state, and this is why.
+    Unreadable(StateError),
+}
+
+/// One state in words.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Explained {
+    /// The algorithm's word, as in the text form of a quota.
+    pub strategy: &'static str,
+    /// The version of its format.
+    pub version: &'static str,
+    /// Its fields by name.
+    pub fields: Vec<(String, FieldValue)>,
+}
+
+/// The content of a field.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum FieldValue {
+    /// How many.
+    Count(u64),
+    /// How much.
+    Amount(f64),
+    /// When.
+    Instant(Timestamp),
+}
+
+/// Reads what `scripts/inspect.lua` answers; none if there is nothing under the key.
+pub(crate) fn read(value: Value) -> Result<Option<Inspection>, StoreError> {
+    let Value::Array(items) = value else { return Err(odd("no list")) };
+    let [kind, content, Value::Int(left), Value::Int(micros)] = items.as_slice() else {
+        return Err(odd("no inspection"));
+    };
+    let Value::BulkString(kind) = kind else { return Err(odd("no type")) };
+    let (encoding, found, record) = match (kind.as_slice(), content) {
+        (b"none", _) => return Ok(None),
+        (b"string", Value::BulkString(text)) => {
+            let (found, record) = match ascii::decode(text) {
+                Ok(record) => (explain(&record), Some(record)),
+                Err(error) => (Found::Unreadable(error), None),
+            };
+            (Encoding::Ascii, found, record)
+        }
+        (b"hash", Value::Array(fields)) => {
+            let (found, record) = explain_hash(fields)?;
+            (Encoding::Binary, found, record)
+        }
+        (kind, _) => {
+            let kind = kind.escape_ascii();
+            let message = format!("key: holds a {kind}; state is a string or a hash: is this another key?");
+            return Err(StoreError::new(StoreErrorKind::Unreadable, message));
+        }
+    };
+    let expires_in = u64::try_from(*left).ok().map(Duration::from_millis);
+    let now = Timestamp::from_nanos(micros.saturating_mul(1_000));
+    Ok(Some(Inspection { encoding, found, record, expires_in, now }))
+}
+
+fn explain(record: &Record) -> Found {
+    Found::States(record.parts().iter().flat_map(explain_part).collect())
+}
+
+fn explain_hash(fields: &[Value]) -> Result<(Found, Option<Record>), StoreError> {
+    let bytes = fields.iter().map(|field| match field {
+        Value::BulkString(bytes) => Ok(bytes.as_slice()),
+        _ => Err(odd("a hash of something else than bytes")),
+    });
+    let bytes = bytes.collect::<Result<Vec<_>, _>>()?;
+    let pairs: Vec<_> = bytes.as_chunks::<2>().0.iter().map(|[name, content]| (*name, *content)).collect();
+    Ok(match binary::decode(&pairs) {
+        Ok(binary::Decoded::State(state)) => (Found::States(vec![explain_state(&state)]), record(state)),
+        Ok(binary::Decoded::OtherVersion { found }) => (Found::OtherVersion(found), None),
+        Err(error) => (Found::Unreadable(error), None),
+    })
+}
+
+fn record(state: State) -> Option<Record> {
+    let part = match state {
+        State::Gcra(state) => Part::Gcra(state),
+        State::TokenBucket(state) => Part::TokenBucket(state),
+        State::LeakyBucket(state) => Part::LeakyBucket(state),
+        State::SlidingWindow(state) => Part::SlidingWindow(state),
+        State::SlidingLog(log) => Part::SlidingLog(log),
+        State::FixedWindow(state) => {
+            let name = Name::new("default").ok()?;
+            let window = Window { name, count: state.count, start: state.start };
+            Part::FixedWindows(Windows::new(vec![window]).ok()?)
+        }
+        _ => return None,
+    };
+    Some(part.into())
+}
+
+fn explain_state(state: &State) -> Explained {
+    let mut explained = match state {
+        State::Gcra(state) => one("", "tat", FieldValue::Instant(state.tat)),
+        State::TokenBucket(state) => level("tokens", state.tokens, state.last),
+        State::LeakyBucket(state) => level("level", state.level, state.last),
+        State::FixedWindow(state) => window("", state.count, state.start),
+        State::SlidingWindow(state) => vec![
+            ("previous".into(), FieldValue::Count(state.previous)),
+            ("current".into(), FieldValue::Count(state.current)),
+            ("start".into(), FieldValue::Instant(state.start)),
+        ],
+        State::SlidingLog(log) => entries(log.entries()),
+        _ => Vec::new(),
+    };
+    explained.shrink_to_fit();
+    Explained { strategy: state.algorithm().word(), version: "1", fields: explained }
+}
+
+fn explain_part(part: &Part) -> Vec<Explained> {
+    let state = match part {
+        Part::Gcra(state) => State::Gcra(*state),
+        Part::TokenBucket(state) => State::TokenBucket(*state),
+        Part::LeakyBucket(state) => State::LeakyBucket(*state),
+        Part::SlidingWindow(state) => State::SlidingWindow(*state),
+        Part::SlidingLog(log) => State::SlidingLog(log.clone()),
+        Part::FixedWindows(windows) => {
+            let fields = windows.as_slice().iter();
+            let fields = fields.flat_map(|of| window(&format!("{} ", of.name), of.count, of.start)).collect();
+            return vec![Explained { strategy: part.algorithm().word(), version: "3", fields }];
+        }
+        _ => return Vec::new(),
+    };
+    let version = match part {
+        Part::Gcra(_) | Part::TokenBucket(_) | Part::LeakyBucket(_) => "2",
+        _ => "1",
+    };
+    vec![Explained { version, ..explain_state(&state) }]
+}
+
+fn one(prefix: &str, name: &str, value: FieldValue) -> Vec<(String, FieldValue)> {
+    vec![(format!("{prefix}{name}"), value)]
+}
+
+fn level(name: &str, amount: f64, last: Timestamp) -> Vec<(String, FieldValue)> {
+    vec![(name.into(), FieldValue::Amount(amount)), ("last".into(), FieldValue::Instant(last))]
+}
+
+fn window(prefix: &str, count: u64, start: Timestamp) -> Vec<(String, FieldValue)> {
+    let mut fields = one(prefix, "count", FieldValue::Count(count));
+    fields.extend(one(prefix, "start", FieldValue::Instant(start)));
+    fields
+}
+
+fn entries(entries: impl Iterator<Item = (Timestamp, u64)>) -> Vec<(String, FieldValue)> {
+    let fields = entries.enumerate().flat_map(|(index, (at, cost))| {
+        let number = index + 1;
+        [
+            (format!("entry {number}"), FieldValue::Instant(at)),
+            (format!("cost {number}"), FieldValue::Count(cost)),
+        ]
+    });
+    fields.collect()
+}

@@ -1,0 +1,186 @@
+//! The scripts, composed of their parts on first use.
+
+use std::sync::OnceLock;
+
+use ratekeeper::{Algorithm, Anchor, Nanos, Quota};
+
+use crate::encoding::Encoding;
+use crate::script::Script;
+
+/// A part of a script.
+macro_rules! part {
+    ($name:literal) => {
+        include_str!(concat!("../scripts/", $name, ".lua"))
+    };
+}
+
+/// The longest grid that the script divides time into by itself: a step of the division must stay below 2^53.
+const LONGEST_GRID: Nanos = Nanos::from_secs(9_000);
+
+/// Where a script's time comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TimePart {
+    /// The server.
+    Server,
+    /// The last argument: for tests.
+    Given,
+}
+
+/// What the script does with a quota: the algorithm's letter, and the bit that stands for its part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Gcra,
+    TokenBucket,
+    LeakyBucket,
+    /// Windows that begin with the first request.
+    Window,
+    /// Windows on a grid that the script knows.
+    Grid,
+    /// Windows whose edges are sent.
+    Edges,
+    SlidingWindow,
+    SlidingLog,
+}
+
+impl Kind {
+    /// The kind of a quota; none for concurrency, which no stored state decides.
+    pub(crate) fn of(quota: &Quota) -> Option<Self> {
+        Some(match quota.algorithm() {
+            Algorithm::Gcra => Kind::Gcra,
+            Algorithm::TokenBucket => Kind::TokenBucket,
+            Algorithm::LeakyBucket => Kind::LeakyBucket,
+            Algorithm::FixedWindow(Anchor::FirstRequest) => Kind::Window,
+            Algorithm::FixedWindow(Anchor::Grid) if quota.period() <= LONGEST_GRID => Kind::Grid,
+            Algorithm::FixedWindow(_) => Kind::Edges,
+            Algorithm::SlidingWindow => Kind::SlidingWindow,
+            Algorithm::SlidingLog => Kind::SlidingLog,
+            _ => return None,
+        })
+    }
+
+    /// How the script is told.
+    pub(crate) fn letter(self) -> u8 {
+        match self {
+            Kind::Gcra => b'g',
+            Kind::TokenBucket => b't',
+            Kind::LeakyBucket => b'l',
+            Kind::Window => b'f',
+            Kind::Grid => b'm',
+            Kind::Edges => b'w',
+            Kind::SlidingWindow => b's',
+            Kind::SlidingLog => b'o',
+        }
+    }
+
+    /// True if states of this kind are kept by name, together with a plan's others.
+    pub(crate) fn is_window(self) -> bool {
+        matches!(self, Kind::Window | Kind::Grid | Kind::Edges)
+    }
+
+    const fn bit(self) -> u8 {
+        match self {
+            Kind::Gcra => 1,
+            Kind::TokenBucket => 2,
+            Kind::LeakyBucket => 4,
+            Kind::Window | Kind::Grid | Kind::Edges => 8,
+            Kind::SlidingWindow => 16,
+            Kind::SlidingLog => 32,
+        }
+    }
+}
+
+/// Which parts a script needs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Parts(u8);
+
+impl Parts {
+    const ASCII: u8 = 64;
+    const BINARY: u8 = 128;
+    const ALL: usize = 256;
+
+    /// Adds what a rule needs.
+    pub(crate) fn need(&mut self, kind: Kind, encoding: Encoding) {
+        self.0 |= kind.bit();
+        self.0 |= match encoding {
+            Encoding::Ascii => Self::ASCII,
+            Encoding::Binary => Self::BINARY,
+        };
+    }
+
+    fn has(self, bits: u8) -> bool {
+        self.0 & bits != 0
+    }
+}
+
+/// Every script there is, composed when it is first needed. A server keeps only those that were used.
+#[derive(Debug)]
+pub(crate) struct Library {
+    time: TimePart,
+    decide: Box<[OnceLock<Script>]>,
+    replace: Script,
+    compare_and_set: Script,
+    permits: Script,
+    inspect: Script,
+}
+
+impl Library {
+    /// Scripts that go by this time.
+    pub(crate) fn new(time: TimePart) -> Self {
+        Library {
+            time,
+            decide: (0..Parts::ALL).map(|_| OnceLock::new()).collect(),
+            replace: Script::composed(&[part!("replace")]),
+            compare_and_set: Script::composed(&[part!("compare_and_set")]),
+            permits: Script::composed(&[part!("permits")]),
+            inspect: Script::composed(&[part!("inspect")]),
+        }
+    }
+
+    /// The script that decides rules of these kinds.
+    pub(crate) fn decide(&self, parts: Parts) -> &Script {
+        self.decide[usize::from(parts.0)].get_or_init(|| compose(self.time, parts))
+    }
+
+    /// The script that replaces a state.
+    pub(crate) fn replace(&self) -> &Script {
+        &self.replace
+    }
+
+    /// The script that sets a value if it is still what was read.
+    pub(crate) fn compare_and_set(&self) -> &Script {
+        &self.compare_and_set
+    }
+
+    /// The script that takes and gives back permits.
+    pub(crate) fn permits(&self) -> &Script {
+        &self.permits
+    }
+
+    /// The script that reads whatever is under a key.
+    pub(crate) fn inspect(&self) -> &Script {
+        &self.inspect
+    }
+}
+
+fn compose(time: TimePart, parts: Parts) -> Script {
+    let mut texts = vec![part!("prelude"), part!("number")];
+    texts.push(match time {
+        TimePart::Server => part!("time_server"),
+        TimePart::Given => part!("time_given"),
+    });
+    let needed = [
+        (Kind::Gcra.bit() | Kind::SlidingWindow.bit(), part!("product")),
+        (Kind::TokenBucket.bit() | Kind::LeakyBucket.bit(), part!("flow")),
+        (Kind::Gcra.bit(), part!("gcra")),
+        (Kind::TokenBucket.bit(), part!("token_bucket")),
+        (Kind::LeakyBucket.bit(), part!("leaky_bucket")),
+        (Kind::Window.bit(), part!("fixed_window")),
+        (Kind::SlidingWindow.bit(), part!("sliding_window")),
+        (Kind::SlidingLog.bit(), part!("sliding_log")),
+        (Parts::ASCII, part!("ascii")),
+        (Parts::BINARY, part!("binary")),
+    ];
+    texts.extend(needed.iter().filter(|(bits, _)| parts.has(*bits)).map(|(_, text)| *text));
+    texts.push(part!("decide"));
+    Script::composed(&texts)
+}

@@ -1,0 +1,182 @@
+//! What the script answers.
+
+use ratekeeper::algorithm::{Meter, composite};
+use ratekeeper::state::{State, ascii, binary};
+use ratekeeper::{Cost, Decision, Nanos, StoreError, StoreErrorKind, Timestamp};
+use redis::Value;
+
+use crate::encoding::Encoding;
+use crate::error::{RedisError, RedisErrorKind};
+use crate::library::Kind;
+use crate::place::Place;
+use crate::question::Verb;
+
+/// What the script answered.
+#[derive(Debug)]
+pub(crate) enum Reply {
+    /// It decided on these states at this time.
+    Decided(Decided),
+    /// The state at a place was not understood.
+    Unread { place: usize, found: Value },
+    /// The server's time lies in none of the windows that were sent.
+    OtherWindow(Timestamp),
+}
+
+/// The states of all rules before a decision, and the time of it.
+#[derive(Debug)]
+pub(crate) struct Decided {
+    passed: bool,
+    now: Timestamp,
+    states: Vec<Option<State>>,
+    granted: u64,
+}
+
+impl Reply {
+    /// Reads an answer about these places.
+    pub(crate) fn read(value: Value, verb: Verb, places: &[Place<'_>]) -> Result<Self, StoreError> {
+        let Value::Array(items) = value else { return Err(odd("no list")) };
+        let mut items = items.into_iter();
+        let (Some(Value::Int(outcome)), Some(now)) = (items.next(), items.next()) else {
+            return Err(odd("no outcome"));
+        };
+        let now = i64::try_from(number(&now)?).map_err(|_| odd("the time is beyond 2262"))?;
+        let now = Timestamp::from_nanos(now);
+        match outcome {
+            2 => {
+                let (Some(Value::Int(place)), Some(found)) = (items.next(), items.next()) else {
+                    return Err(odd("an unread state without a place"));
+                };
+                let place = usize::try_from(place - 1).ok().filter(|place| *place < places.len());
+                Ok(Reply::Unread { place: place.ok_or_else(|| odd("no such place"))?, found })
+            }
+            3 => Ok(Reply::OtherWindow(now)),
+            outcome => {
+                let mut states = Vec::with_capacity(places.len());
+                for place in places {
+                    match items.next() {
+                        Some(Value::Nil) => states.extend(place.rules.iter().map(|_| None)),
+                        Some(Value::BulkString(told)) => read_states(place, &told, &mut states)?,
+                        _ => return Err(odd("a state is missing")),
+                    }
+                }
+                let granted = match items.next() {
+                    Some(granted) if verb == Verb::AcquireUpTo => number(&granted)?,
+                    _ => 0,
+                };
+                Ok(Reply::Decided(Decided { passed: outcome == 1, now, states, granted }))
+            }
+        }
+    }
+}
+
+impl Decided {
+    /// What the engine decides on the same states at the same time. The script has charged, or not, already: should
+    /// the two ever disagree, that is an error and no decision.
+    pub(crate) fn acquire(&self, places: &[Place<'_>], cost: Cost) -> Result<Decision, StoreError> {
+        let decision = composite::take_all(&mut self.views(places)?, cost);
+        // What costs nothing always passes, and the script is not asked.
+        if decision.allowed != self.passed && cost != Cost::PEEK {
+            return Err(odd("script and engine disagree"));
+        }
+        Ok(decision)
+    }
+
+    /// How much was granted, and the decision for it.
+    pub(crate) fn acquire_up_to(
+        &self,
+        places: &[Place<'_>],
+        up_to: Cost,
+    ) -> Result<(Cost, Decision), StoreError> {
+        let cost = crate::question::partial(up_to, self.granted);
+        let decision = self.acquire(places, cost)?;
+        Ok((if decision.allowed { cost } else { Cost::PEEK }, decision))
+    }
+
+    /// What would be decided.
+    pub(crate) fn peek(&self, places: &[Place<'_>], cost: Cost) -> Result<Decision, StoreError> {
+        Ok(composite::look_all(&self.views(places)?, cost))
+    }
+
+    /// What is left when the cost is given back.
+    pub(crate) fn refund(&self, places: &[Place<'_>], cost: Cost) -> Result<Decision, StoreError> {
+        use ratekeeper::algorithm::View;
+        let mut views = self.views(places)?;
+        views.iter_mut().for_each(|view| view.refund(cost));
+        Ok(composite::look_all(&views, Cost::PEEK))
+    }
+
+    /// How many of the states were more than a fresh key's.
+    pub(crate) fn live(&self, places: &[Place<'_>]) -> Result<u64, StoreError> {
+        use ratekeeper::algorithm::View;
+        let views = self.views(places)?;
+        Ok(views.iter().filter(|view| view.reset_after() > Nanos::ZERO).count() as u64)
+    }
+
+    fn views<'v>(&'v self, places: &[Place<'v>]) -> Result<Vec<Meter<'v>>, StoreError> {
+        let quotas = places.iter().flat_map(|place| &place.rules);
+        let views = quotas.zip(&self.states).map(|((_, quota, _), state)| {
+            Meter::at(quota, state.as_ref(), self.now).map_err(|error| unreadable(&error))
+        });
+        views.collect()
+    }
+}
+
+/// The states that a place's answer is about: the text of a string, or the contents of a hash's fields.
+fn read_states(place: &Place<'_>, told: &[u8], states: &mut Vec<Option<State>>) -> Result<(), StoreError> {
+    match place.encoding {
+        Encoding::Ascii => {
+            let record = ascii::decode(told).map_err(|error| unreadable(&error))?;
+            let rules = place.rules.iter().map(|(name, quota, _)| (*name, *quota));
+            states.extend(record.into_rules(rules).map_err(|error| unreadable(&error))?);
+        }
+        Encoding::Binary => {
+            let (_, _, kind) = place.rules.first().ok_or_else(|| odd("a place without a rule"))?;
+            let (names, mut rest) = (field_names(*kind), told);
+            let mut fields = vec![("v", binary::VERSION)];
+            for (index, name) in names.iter().enumerate() {
+                // The last takes what is left: the entries of a log are as long as they are.
+                let size = if index + 1 == names.len() { rest.len() } else { rest.len().min(8) };
+                let (content, after) = rest.split_at(size);
+                fields.push((name, content));
+                rest = after;
+            }
+            match binary::decode(&fields).map_err(|error| unreadable(&error))? {
+                binary::Decoded::State(state) => states.push(Some(state)),
+                binary::Decoded::OtherVersion { .. } => return Err(odd("a version that was not read")),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The fields that the script tells of, in its order.
+fn field_names(kind: Kind) -> &'static [&'static str] {
+    match kind {
+        Kind::Gcra => &["tat"],
+        Kind::TokenBucket => &["t", "ts"],
+        Kind::LeakyBucket => &["l", "ts"],
+        Kind::Window | Kind::Grid | Kind::Edges => &["c", "s"],
+        Kind::SlidingWindow => &["p", "c", "s"],
+        Kind::SlidingLog => &["n", "e"],
+    }
+}
+
+fn number(value: &Value) -> Result<u64, StoreError> {
+    let text = match value {
+        Value::BulkString(bytes) => str::from_utf8(bytes).ok(),
+        _ => None,
+    };
+    text.and_then(|text| text.parse().ok()).ok_or_else(|| odd("no number"))
+}
+
+/// The state cannot be what the rules say it is.
+pub(crate) fn unreadable(error: &(impl std::error::Error + Clone + Send + Sync + 'static)) -> StoreError {
+    let message = format!("{error}; delete the key, or set the policy `reset`");
+    StoreError::new(StoreErrorKind::Unreadable, message).caused_by(error.clone())
+}
+
+/// The answer is none that the script gives.
+pub(crate) fn odd(what: &str) -> StoreError {
+    let message = format!("the script's answer is not understood: {what}; is this a Redis or Valkey server?");
+    RedisError::new(RedisErrorKind::Protocol, message).into()
+}

@@ -1,0 +1,25 @@
+//! The suite that every store passes, on real servers, by a clock of the test.
+
+use ratekeeper::testkit::FakeClock;
+use ratekeeper::testkit::conformance::{Bench, check};
+use ratekeeper::{Nanos, Timestamp};
+use ratekeeper_redis::Encoding;
+
+use crate::support::server::Server;
+
+#[tokio::test]
+async fn every_encoding_on_every_server_conforms() {
+    for server in Server::each() {
+        for encoding in [Encoding::Ascii, Encoding::Binary] {
+            let clock = FakeClock::at(Timestamp::from_nanos(1_761_884_055_342_794_000));
+            let store = crate::patient(&server.url())
+                .encoding(encoding)
+                .prefix(format!("{encoding:?}"))
+                .time_from(clock.clone())
+                .connect()
+                .await
+                .unwrap();
+            check(&Bench::new(&store, &clock).resolution(Nanos::from_nanos(1_000))).await;
+        }
+    }
+}

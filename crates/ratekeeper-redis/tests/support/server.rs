@@ -1,0 +1,156 @@
+//! A real Redis or Valkey server of one's own: on a free port, in a directory of its own, gone when dropped.
+
+use std::io::{BufRead, BufReader};
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A running server.
+#[derive(Debug)]
+pub(crate) struct Server {
+    process: Child,
+    port: u16,
+    directory: Directory,
+}
+
+impl Server {
+    /// Starts the Redis that `RATEKEEPER_REDIS_SERVER` names, or the one on the path.
+    pub(crate) fn redis() -> Self {
+        Self::with(&redis_binary(), &[])
+    }
+
+    /// Starts the Valkey that `RATEKEEPER_VALKEY_SERVER` names, if it does.
+    pub(crate) fn valkey() -> Option<Self> {
+        let binary = std::env::var_os("RATEKEEPER_VALKEY_SERVER").filter(|binary| !binary.is_empty())?;
+        Some(Self::with(Path::new(&binary), &[]))
+    }
+
+    /// Every server that there is to test with.
+    pub(crate) fn each() -> Vec<Self> {
+        std::iter::once(Self::redis()).chain(Self::valkey()).collect()
+    }
+
+    /// Starts a server with more arguments. A port that was free may be taken by the time the server is there:
+    /// then another.
+    pub(crate) fn with(binary: &Path, arguments: &[&str]) -> Self {
+        for _ in 0..8 {
+            if let Some(server) = Self::on(free_port(), binary, arguments) {
+                return server;
+            }
+        }
+        panic!("{} {arguments:?}: does not start", binary.display());
+    }
+
+    /// Starts a server on this port; none if it ends before it is ready.
+    pub(crate) fn on(port: u16, binary: &Path, arguments: &[&str]) -> Option<Self> {
+        let directory = Directory::new();
+        let process = start(port, binary, &directory, arguments)?;
+        Some(Server { process, port, directory })
+    }
+
+    /// Its port on loopback.
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Its directory, with the socket `redis.sock`.
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory.0
+    }
+
+    /// Its address.
+    pub(crate) fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// A connection for the test's own questions, apart from what is tested.
+    pub(crate) fn connection(&self) -> redis::Connection {
+        let client = redis::Client::open(self.url()).expect("an address");
+        client.get_connection().expect("the server answers")
+    }
+
+    /// Kills it at once, as a crash would.
+    pub(crate) fn kill(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+
+    /// Starts it again on the same port, after [`kill`](Server::kill).
+    pub(crate) fn restart(&mut self, arguments: &[&str]) {
+        let process = start(self.port, &redis_binary(), &self.directory, arguments);
+        self.process = process.expect("its port is free again");
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// The Redis to test with.
+pub(crate) fn redis_binary() -> PathBuf {
+    let named = std::env::var_os("RATEKEEPER_REDIS_SERVER").filter(|binary| !binary.is_empty());
+    named.map_or_else(|| PathBuf::from("redis-server"), PathBuf::from)
+}
+
+/// A port that nobody listens on now.
+pub(crate) fn free_port() -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback");
+    listener.local_addr().expect("an address").port()
+}
+
+/// Starts the process and waits until it says that it is ready.
+fn start(port: u16, binary: &Path, directory: &Directory, arguments: &[&str]) -> Option<Child> {
+    let mut process = Command::new(binary)
+        .current_dir(&directory.0)
+        .args(["--bind", "127.0.0.1", "--port", &port.to_string()])
+        .args(["--unixsocket", "redis.sock", "--save", "", "--appendonly", "no", "--daemonize", "no"])
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap_or_else(|error| panic!("{}: {error}", binary.display()));
+    let mut said = BufReader::new(process.stdout.take().expect("it was piped"));
+    let mut line = String::new();
+    let is_ready = |line: &str| line.contains("eady to accept connections");
+    while !is_ready(&line) {
+        line.clear();
+        if said.read_line(&mut line).unwrap_or(0) == 0 {
+            let _ = process.kill();
+            let _ = process.wait();
+            return None;
+        }
+    }
+    // It must never block on what nobody reads. The thread ends with the process.
+    std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
+    Some(process)
+}
+
+/// A temporary directory, removed when dropped.
+#[derive(Debug)]
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        // Short: the path of a socket has about a hundred bytes.
+        let path = std::env::temp_dir().join(format!("rk-redis-{}-{count}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a temporary directory");
+        Directory(path)
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
