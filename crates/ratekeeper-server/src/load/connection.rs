@@ -152,7 +152,11 @@ pub(super) async fn drive(
             () = &mut give_up => break,
         };
         if ended.is_err() {
-            drive.lose();
+            // Nobody is there: without a rate, every attempt is a request that failed.
+            if drive.lose() == 0 && schedule.every.is_none() {
+                let now = Instant::now();
+                drive.count(Answer::Error, now, now);
+            }
             sleep(RECONNECT).await;
         }
     }
@@ -243,12 +247,13 @@ impl Drive {
         }
     }
 
-    /// The connection is gone, and with it every answer that was on its way.
-    fn lose(&mut self) {
-        let now = Instant::now();
+    /// The connection is gone, and with it every answer that was on its way. Tells how many.
+    fn lose(&mut self) -> usize {
+        let (now, lost) = (Instant::now(), self.due.len());
         while let Some(due) = self.due.pop_front() {
             self.count(Answer::Error, due, now);
         }
+        lost
     }
 
     /// It is over: what was due and not even sent is lost as well.

@@ -66,15 +66,7 @@ impl Overview {
     #[inline]
     fn note_time(&mut self, at: Timestamp, line: u64, replay: &Replay) -> Result<(), u64> {
         match &mut self.span {
-            Some((first, last)) if at >= *last => {
-                if at > *last {
-                    *last = at;
-                    if at > replay.now && self.in_future.is_none() {
-                        self.in_future = Some(line);
-                    }
-                }
-                let _ = first;
-            }
+            Some((_, last)) if at >= *last => *last = at,
             Some((first, last)) => {
                 if replay.strict {
                     return Err(line);
@@ -83,12 +75,10 @@ impl Overview {
                 *first = (*first).min(at);
                 self.out_of_order.get_or_insert((0, line)).0 += 1;
             }
-            None => {
-                self.span = Some((at, at));
-                if at > replay.now {
-                    self.in_future = Some(line);
-                }
-            }
+            None => self.span = Some((at, at)),
+        }
+        if at > replay.now && self.in_future.is_none() {
+            self.in_future = Some(line);
         }
         Ok(())
     }

@@ -1,5 +1,9 @@
 //! `bench`: every target, and what is no target. Counts are checked, times are not.
 
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::time::Duration;
+
 use serde_json::Value;
 
 use crate::support::{Server, run};
@@ -44,6 +48,44 @@ fn a_rate_is_kept() {
     let result = bench(&["--target", &target, "--rate", "1000"]);
     assert_eq!(result["answered"], 300);
     assert_eq!(bench(&["--rate", "1000", "--threads", "1"])["answered"], 300, "in process as well");
+}
+
+/// Answers every request it reads, but on its second connection stays silent for so long first.
+fn stalling_server(stall: Duration) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        for (number, stream) in listener.incoming().enumerate() {
+            let mut stream = stream.unwrap();
+            let mut input = [0; 1 << 12];
+            if number == 1 {
+                // One request comes, and no other before it is answered: the second read waits as long as it may.
+                let mut read = stream.read(&mut input).unwrap();
+                stream.set_read_timeout(Some(stall)).unwrap();
+                read += stream.read(&mut input[read..]).unwrap_or(0);
+                stream.set_read_timeout(None).unwrap();
+                assert!(read > 0 && stream.write_all(b"*5\r\n:1\r\n:1\r\n:1\r\n:1\r\n:0\r\n").is_ok());
+            }
+            // A request is never split: each is written at once, and short.
+            while stream.read(&mut input).is_ok_and(|read| read > 0) {
+                if stream.write_all(b"*5\r\n:1\r\n:1\r\n:1\r\n:1\r\n:0\r\n").is_err() {
+                    break;
+                }
+            }
+        }
+    });
+    address
+}
+
+/// A server that is silent for 0.3 s has made the request of 0.1 s wait for 0.2 s, though it was sent only then.
+#[test]
+fn a_stall_counts_against_every_request_that_it_delayed() {
+    let target = format!("resp://{}", stalling_server(Duration::from_millis(300)));
+    let one =
+        ["bench", "--json", "--duration", "0.3", "--warm-up", "0", "--connections", "1", "--rate", "1000"];
+    let result = run(&[&one[..], &["--target", &target]].concat()).json();
+    assert_eq!((&result["answered"], &result["errors"]), (&300.into(), &0.into()), "{result}");
+    assert!(result["latency_us"]["p50"].as_f64().unwrap() >= 100_000.0, "{result}");
 }
 
 #[test]

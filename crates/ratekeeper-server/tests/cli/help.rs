@@ -8,10 +8,11 @@ const COMMANDS: [&str; 8] =
 #[test]
 fn help_fits_a_screen_and_shows_an_example() {
     assert!(run(&["--help"]).ok().lines().count() <= 24);
-    // `serve` has a flag for every setting and is held to its width alone.
-    for command in COMMANDS.iter().filter(|command| **command != "serve") {
-        let help = run(&[command, "-h"]).ok();
-        assert!(help.lines().count() <= 24, "{command}: {} lines\n{help}", help.lines().count());
+    for command in COMMANDS {
+        // `serve` has a flag for every setting: its screen is a little higher, and its long help longer.
+        let (flag, most) = if command == "serve" { ("-h", 36) } else { ("--help", 24) };
+        let help = run(&[command, flag]).ok();
+        assert!(help.lines().count() <= most, "{command}: {} lines\n{help}", help.lines().count());
         assert!(help.lines().all(|line| line.chars().count() <= 100), "{command}\n{help}");
         assert!(help.contains("Example: "), "{command}\n{help}");
     }
