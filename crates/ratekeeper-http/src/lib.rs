@@ -68,7 +68,11 @@ pub use limit::{Charge, CostOf, Denied, Limit, LimitDecision, Told};
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
-/// The guide's examples are tests too.
+/// The guide's examples are tests too, and all other pages'.
 #[cfg(all(doctest, feature = "axum", feature = "reqwest"))]
-#[doc = include_str!("../../../docs/guide/http.md")]
-struct Guide;
+mod guide {
+    #[doc = include_str!("../../../docs/guide/http.md")]
+    struct Http;
+    #[doc = include_str!("../../../docs/guide/migrate.md")]
+    struct Migrate;
+}

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use ratekeeper::state::{Part, Record, State, StateError, ascii, binary};
-use ratekeeper::{StoreError, StoreErrorKind, Timestamp};
+use ratekeeper::state::{Part, Record, State, StateError, Window, Windows, ascii, binary};
+use ratekeeper::{Name, StoreError, StoreErrorKind, Timestamp};
 use redis::Value;
 
 use crate::encoding::Encoding;
@@ -17,6 +17,8 @@ pub struct Inspection {
     pub encoding: Encoding,
     /// What it says.
     pub found: Found,
+    /// The states themselves, if it could be read. A window that is a hash of its own is called `default`.
+    pub record: Option<Record>,
     /// How long it has to live; none if it stays.
     pub expires_in: Option<Duration>,
     /// The server's time, to compare instants with.
@@ -66,13 +68,19 @@ pub(crate) fn read(value: Value) -> Result<Option<Inspection>, StoreError> {
         return Err(odd("no inspection"));
     };
     let Value::BulkString(kind) = kind else { return Err(odd("no type")) };
-    let (encoding, found) = match (kind.as_slice(), content) {
+    let (encoding, found, record) = match (kind.as_slice(), content) {
         (b"none", _) => return Ok(None),
         (b"string", Value::BulkString(text)) => {
-            let found = ascii::decode(text).map_or_else(Found::Unreadable, |record| explain(&record));
-            (Encoding::Ascii, found)
+            let (found, record) = match ascii::decode(text) {
+                Ok(record) => (explain(&record), Some(record)),
+                Err(error) => (Found::Unreadable(error), None),
+            };
+            (Encoding::Ascii, found, record)
         }
-        (b"hash", Value::Array(fields)) => (Encoding::Binary, explain_hash(fields)?),
+        (b"hash", Value::Array(fields)) => {
+            let (found, record) = explain_hash(fields)?;
+            (Encoding::Binary, found, record)
+        }
         (kind, _) => {
             let kind = kind.escape_ascii();
             let message = format!("key: holds a {kind}; state is a string or a hash: is this another key?");
@@ -81,14 +89,14 @@ pub(crate) fn read(value: Value) -> Result<Option<Inspection>, StoreError> {
     };
     let expires_in = u64::try_from(*left).ok().map(Duration::from_millis);
     let now = Timestamp::from_nanos(micros.saturating_mul(1_000));
-    Ok(Some(Inspection { encoding, found, expires_in, now }))
+    Ok(Some(Inspection { encoding, found, record, expires_in, now }))
 }
 
 fn explain(record: &Record) -> Found {
     Found::States(record.parts().iter().flat_map(explain_part).collect())
 }
 
-fn explain_hash(fields: &[Value]) -> Result<Found, StoreError> {
+fn explain_hash(fields: &[Value]) -> Result<(Found, Option<Record>), StoreError> {
     let bytes = fields.iter().map(|field| match field {
         Value::BulkString(bytes) => Ok(bytes.as_slice()),
         _ => Err(odd("a hash of something else than bytes")),
@@ -96,10 +104,27 @@ fn explain_hash(fields: &[Value]) -> Result<Found, StoreError> {
     let bytes = bytes.collect::<Result<Vec<_>, _>>()?;
     let pairs: Vec<_> = bytes.as_chunks::<2>().0.iter().map(|[name, content]| (*name, *content)).collect();
     Ok(match binary::decode(&pairs) {
-        Ok(binary::Decoded::State(state)) => Found::States(vec![explain_state(&state)]),
-        Ok(binary::Decoded::OtherVersion { found }) => Found::OtherVersion(found),
-        Err(error) => Found::Unreadable(error),
+        Ok(binary::Decoded::State(state)) => (Found::States(vec![explain_state(&state)]), record(state)),
+        Ok(binary::Decoded::OtherVersion { found }) => (Found::OtherVersion(found), None),
+        Err(error) => (Found::Unreadable(error), None),
     })
+}
+
+fn record(state: State) -> Option<Record> {
+    let part = match state {
+        State::Gcra(state) => Part::Gcra(state),
+        State::TokenBucket(state) => Part::TokenBucket(state),
+        State::LeakyBucket(state) => Part::LeakyBucket(state),
+        State::SlidingWindow(state) => Part::SlidingWindow(state),
+        State::SlidingLog(log) => Part::SlidingLog(log),
+        State::FixedWindow(state) => {
+            let name = Name::new("default").ok()?;
+            let window = Window { name, count: state.count, start: state.start };
+            Part::FixedWindows(Windows::new(vec![window]).ok()?)
+        }
+        _ => return None,
+    };
+    Some(part.into())
 }
 
 fn explain_state(state: &State) -> Explained {

@@ -12,6 +12,8 @@
 //! - [`resp`]: the Redis protocol; [`http`]: HTTP and JSON; [`grpc`]: gRPC; [`msgpack`]: MessagePack
 //! - `stream`: sockets, buffers and batches, once for the transports that are streams
 //! - [`secret`]: what clients must know
+//! - [`simulate`]: what a limit would have done; [`load`]: how fast it is; [`inspect`], [`headers`]: what states and
+//!   headers say; [`when`]: instants for people
 
 #![forbid(unsafe_code)]
 
@@ -19,7 +21,10 @@ pub mod cli;
 pub mod config;
 pub mod engine;
 pub mod grpc;
+pub mod headers;
 pub mod http;
+pub mod inspect;
+pub mod load;
 pub mod log;
 pub mod meter;
 pub mod msgpack;
@@ -28,7 +33,9 @@ pub mod resp;
 pub mod secret;
 pub mod server;
 pub mod settings;
+pub mod simulate;
 pub mod sketch;
 pub mod snapshot;
 mod stream;
 pub mod tally;
+pub mod when;

@@ -1,13 +1,24 @@
-//! The command line.
+//! The command line: each command is a file that says what it takes, and calls what does it.
 
+mod bench;
+mod check;
+mod completions;
+mod headers;
 mod health;
+mod inspect;
 mod layers;
+mod man;
 mod serve;
+mod simulate;
 
+use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use anyhow::Result;
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
+/// The exit code when what was asked about is not so.
+const EXIT_NO: u8 = 1;
 /// The exit code for wrong usage and bad input.
 const EXIT_USAGE: u8 = 2;
 
@@ -23,23 +34,75 @@ struct Cli {
 enum Command {
     /// Answer limit requests over the network until told to stop.
     Serve(Box<serve::Flags>),
+    /// Look for mistakes in a file of settings and plans.
+    Check(check::Flags),
+    /// Say what a stored state means.
+    Inspect(inspect::Flags),
+    /// Say what a server's response headers allow.
+    Headers(headers::Flags),
+    /// Replay a trace or an access log against limits, without waiting.
+    Simulate(simulate::Flags),
+    /// Measure how fast a server, or the engine, answers.
+    Bench(bench::Flags),
     /// Ask a running server whether it is well: prints `ok` and ends with 0, or ends with 1.
     Health(health::Flags),
+    /// Print a script that completes commands in a shell.
+    Completions(completions::Flags),
+    /// Print the manual page.
+    Man(man::Flags),
 }
 
 /// Does what the command line says.
 pub fn run() -> ExitCode {
     // Ends the process by itself, with usage and code 2, if the command line cannot be understood.
-    let cli = Cli::parse();
+    let cli = Cli::from_arg_matches(&command().get_matches()).unwrap_or_else(|error| error.exit());
     let outcome = match cli.command {
         Command::Serve(flags) => serve::run(&flags).map(|()| ExitCode::SUCCESS),
         Command::Health(flags) => health::run(&flags),
+        Command::Check(flags) => check::run(&flags),
+        Command::Inspect(flags) => inspect::run(&flags),
+        Command::Headers(flags) => headers::run(&flags),
+        Command::Simulate(flags) => simulate::run(&flags),
+        Command::Bench(flags) => bench::run(&flags),
+        Command::Completions(flags) => completions::run(&flags),
+        Command::Man(flags) => man::run(&flags),
     };
     match outcome {
         Ok(code) => code,
+        // Whoever reads has seen enough.
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("ratekeeper: {error:#}");
+            // With nowhere to complain to, the exit code still tells.
+            let _ = writeln!(io::stderr(), "ratekeeper: {error:#}");
             ExitCode::from(EXIT_USAGE)
         }
+    }
+}
+
+/// The command line as data: for completions and for the manual.
+fn command() -> clap::Command {
+    // The twins in the environment are told in one line: one more for each flag fills the screen.
+    Cli::command().mut_subcommand("serve", |serve| serve.mut_args(|flag| flag.hide_env(true)))
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let io_errors = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
+    io_errors.into_iter().any(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}
+
+/// Writes to standard output, all of it.
+fn print(text: impl std::fmt::Display) -> Result<()> {
+    let mut out = io::stdout().lock();
+    write!(out, "{text}")?;
+    Ok(out.flush()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        command().debug_assert();
     }
 }

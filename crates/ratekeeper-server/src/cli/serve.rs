@@ -18,6 +18,10 @@ use crate::{server, snapshot};
 
 /// The flags of `serve`; each has a twin in the environment, and both come before the file.
 #[derive(Debug, Default, Args)]
+#[command(
+    about = "Answer limit requests over the network until told to stop",
+    after_help = "Example: ratekeeper serve --config ratekeeper.toml\nEvery flag can be set by RATEKEEPER_<FLAG> too."
+)]
 pub(super) struct Flags {
     /// A file of settings and plans. Plans are read again when it changes, and on SIGHUP.
     #[arg(long, value_name = "FILE", env = "RATEKEEPER_CONFIG")]

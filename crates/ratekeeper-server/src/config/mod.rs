@@ -1,11 +1,13 @@
 //! The configuration file: TOML, every key of it known, every mistake told with its line.
 
 mod file;
+mod findings;
 mod plans;
 
 pub use file::{
     File, LimitsSection, OnStoreError, ServerSection, StoreSection, TransportSection, Transports,
 };
+pub use findings::Findings;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -22,21 +24,20 @@ pub struct Config {
 impl Config {
     /// Reads a file.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
-        let text = std::fs::read_to_string(path).map_err(|error| ConfigError {
+        Self::parse(path, Self::read_text(path)?)
+    }
+
+    fn read_text(path: &Path) -> Result<String, ConfigError> {
+        std::fs::read_to_string(path).map_err(|error| ConfigError {
             path: path.to_owned(),
             line: None,
             message: format!("cannot be read: {error}"),
-        })?;
-        Self::parse(path, text)
+        })
     }
 
     /// Understands what a file contains.
     pub fn parse(path: &Path, text: String) -> Result<Self, ConfigError> {
-        let file = toml::from_str(&text).map_err(|error| ConfigError {
-            path: path.to_owned(),
-            line: error.span().map(|span| line_at(&text, span.start)),
-            message: error.message().replace('\n', "; "),
-        })?;
+        let file = toml::from_str(&text).map_err(|error| ConfigError::of_toml(path, &text, &error))?;
         Ok(Config { path: path.to_owned(), text, file })
     }
 
@@ -79,6 +80,18 @@ impl fmt::Display for ConfigError {
 }
 
 impl std::error::Error for ConfigError {}
+
+impl ConfigError {
+    /// The line, if the mistake is in one.
+    pub fn line(&self) -> Option<usize> {
+        self.line
+    }
+
+    /// What is wrong, without file and line.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+}
 
 #[cfg(test)]
 mod tests {

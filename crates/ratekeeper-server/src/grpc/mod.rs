@@ -23,6 +23,8 @@ mod status;
 mod throttle;
 mod wire;
 
+pub(crate) use generated::throttlecrab::{ThrottleRequest, ThrottleResponse};
+
 use std::sync::Arc;
 
 use crate::engine::Engine;

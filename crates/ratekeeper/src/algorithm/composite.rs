@@ -1,5 +1,6 @@
 //! Several quotas decided together: all must allow, or none is charged.
 
+use super::meter::Write;
 use super::{Meter, Mismatch, View, look, take};
 use crate::state::State;
 use crate::{Cost, Decision, Quota, Timestamp};
@@ -39,6 +40,29 @@ pub fn try_acquire(
     Ok((decision, views.iter().map(|view| if wrote(view) { view.to_state() } else { None }).collect()))
 }
 
+/// The same on states that are held in place, one for each quota: a log is edited, not copied.
+///
+/// Rules that have no state to go with them are not looked at, nor states without a rule.
+pub fn acquire_in_place(
+    quotas: &[Quota],
+    states: &mut [Option<State>],
+    cost: Cost,
+    now: Timestamp,
+) -> Result<Decision, Mismatch> {
+    let held = quotas.iter().zip(&*states);
+    let mut views: Vec<Meter<'_>> =
+        held.map(|(quota, state)| Meter::at(quota, state.as_ref(), now)).collect::<Result<_, _>>()?;
+    let decision = take_all(&mut views, cost);
+    let wrote = |view: &Meter<'_>| cost != Cost::PEEK && (decision.allowed || view.was_repaired());
+    let writes: Vec<Option<Write>> = views.iter().map(|view| wrote(view).then(|| view.write())).collect();
+    for (state, write) in states.iter_mut().zip(writes) {
+        if let Some(write) = write {
+            write.apply(state);
+        }
+    }
+    Ok(decision)
+}
+
 /// What [`try_acquire`] would decide; changes nothing.
 pub fn peek(rules: &[(Quota, Option<State>)], cost: Cost, now: Timestamp) -> Result<Decision, Mismatch> {
     Ok(look_all(&views(rules, now)?, cost))
@@ -63,6 +87,23 @@ fn views<'a>(rules: &'a [(Quota, Option<State>)], now: Timestamp) -> Result<Vec<
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn in_place_is_the_same() {
+        let quotas: Vec<Quota> =
+            ["3/s log", "4/m bucket", "9/h fixed"].iter().map(|quota| quota.parse().unwrap()).collect();
+        let mut states = vec![None; 3];
+        let mut rules: Vec<_> = quotas.iter().map(|quota| (*quota, None)).collect();
+        for tick in 0..40 {
+            let (cost, now) = (Cost::new(tick % 3), Timestamp::from_nanos(tick.cast_signed() * 400_000_000));
+            let (decision, changed) = try_acquire(&rules, cost, now).unwrap();
+            for (rule, state) in rules.iter_mut().zip(changed) {
+                rule.1 = state.or_else(|| rule.1.take());
+            }
+            assert_eq!(acquire_in_place(&quotas, &mut states, cost, now).unwrap(), decision);
+            assert!(rules.iter().map(|rule| &rule.1).eq(&states));
+        }
+    }
 
     #[test]
     fn a_denial_by_the_second_rule_never_burns_the_first() {

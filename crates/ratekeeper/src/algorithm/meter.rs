@@ -5,7 +5,7 @@ use std::fmt;
 use super::fixed_window::FixedWindowView;
 use super::gcra::GcraView;
 use super::leaky_bucket::LeakyBucketView;
-use super::sliding_log::SlidingLogView;
+use super::sliding_log::{self, Edit, SlidingLogView};
 use super::sliding_window::SlidingWindowView;
 use super::token_bucket::TokenBucketView;
 use super::{Algorithm, View, Wait};
@@ -61,6 +61,37 @@ impl<'a> Meter<'a> {
             Meter::FixedWindow(view) => view.state().map(State::FixedWindow),
             Meter::SlidingWindow(view) => view.state().map(State::SlidingWindow),
             Meter::SlidingLog(view) => view.state().map(State::SlidingLog),
+        }
+    }
+}
+
+/// What is to become of a state, free from the state itself, so that it can be borrowed to be changed.
+#[derive(Debug)]
+pub(super) enum Write {
+    Set(Option<State>),
+    Log(Edit),
+}
+
+impl Write {
+    pub(super) fn apply(self, state: &mut Option<State>) {
+        match (self, &mut *state) {
+            (Write::Set(new), _) => *state = new,
+            (Write::Log(edit), Some(State::SlidingLog(log))) => edit.apply(log),
+            (Write::Log(edit), _) => {
+                let mut log = sliding_log::State::default();
+                edit.apply(&mut log);
+                *state = Some(State::SlidingLog(log));
+            }
+        }
+    }
+}
+
+impl Meter<'_> {
+    /// What the state that this is a view of is to become.
+    pub(super) fn write(&self) -> Write {
+        match self {
+            Meter::SlidingLog(view) => Write::Log(view.edit()),
+            other => Write::Set(other.to_state()),
         }
     }
 }

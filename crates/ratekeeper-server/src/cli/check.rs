@@ -1,0 +1,96 @@
+//! `ratekeeper check`.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+use ratekeeper::Plan;
+use serde_json::{Value, json};
+
+use super::{EXIT_NO, print};
+use crate::config::{Config, Findings};
+
+/// Every mistake with its line, then what was understood.
+#[derive(Debug, Args)]
+#[command(after_help = "Example: ratekeeper check ratekeeper.toml\nExit code 1 if there is a mistake.")]
+pub(super) struct Flags {
+    /// The file.
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// One object instead of words.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(flags: &Flags) -> Result<ExitCode> {
+    let Findings { config, plans, errors } = Config::examine(&flags.file)?;
+    let mut mistakes: Vec<(Option<usize>, String)> =
+        errors.iter().map(|error| (error.line(), error.message().to_owned())).collect();
+    // What each part says may be right, and together still mean nothing.
+    if mistakes.is_empty()
+        && let Err(error) = super::layers::settings(&super::serve::Flags::default(), Some(&config))
+    {
+        let told = error.to_string();
+        let prefix = format!("{}: ", flags.file.display());
+        mistakes.push((None, told.strip_prefix(&prefix).unwrap_or(&told).to_owned()));
+    }
+    if flags.json {
+        print(format_args!("{}\n", to_json(flags, &mistakes, &plans)))?;
+    } else {
+        print(words(flags, &mistakes, &plans))?;
+    }
+    Ok(if mistakes.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(EXIT_NO) })
+}
+
+fn words(flags: &Flags, mistakes: &[(Option<usize>, String)], plans: &[Plan]) -> String {
+    let file = flags.file.display();
+    let mut out = String::new();
+    // Writing to a string cannot fail.
+    for (line, message) in mistakes {
+        let _ = match line {
+            Some(line) => writeln!(out, "{file}:{line}: {message}"),
+            None => writeln!(out, "{file}: {message}"),
+        };
+    }
+    for plan in plans {
+        let _ = writeln!(out, "plan {} (store fails: {})", plan.name(), plan.failure_mode().word());
+        for rule in plan.rules() {
+            let quota = rule.quota();
+            let (name, word, burst) = (rule.name(), quota.algorithm().word(), quota.burst());
+            let _ = writeln!(out, "  {name:<12} {quota}: {burst} at once, by {word}");
+        }
+    }
+    let _ = match mistakes.len() {
+        0 => writeln!(out, "{file}: fine, {} plans", plans.len()),
+        1 => writeln!(out, "{file}: 1 mistake"),
+        n => writeln!(out, "{file}: {n} mistakes"),
+    };
+    out
+}
+
+fn to_json(flags: &Flags, mistakes: &[(Option<usize>, String)], plans: &[Plan]) -> Value {
+    let mistake = |(line, message): &(Option<usize>, String)| json!({ "line": line, "message": message });
+    let plan = |plan: &Plan| {
+        let rule = |rule: &ratekeeper::Rule| {
+            json!({
+                "name": rule.name().as_str(),
+                "quota": rule.quota().to_string(),
+                "algorithm": rule.quota().algorithm().word(),
+                "burst": rule.quota().burst(),
+            })
+        };
+        json!({
+            "name": plan.name().as_str(),
+            "on_store_error": plan.failure_mode().word(),
+            "rules": plan.rules().iter().map(rule).collect::<Vec<_>>(),
+        })
+    };
+    json!({
+        "file": flags.file.display().to_string(),
+        "ok": mistakes.is_empty(),
+        "errors": mistakes.iter().map(mistake).collect::<Vec<_>>(),
+        "plans": plans.iter().map(plan).collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,75 @@
+//! A state as an object.
+
+use ratekeeper::state::Part;
+use serde_json::{Map, Value, json};
+
+use super::{Field, State, Strategy, fields, window_fields};
+use crate::when::Rfc3339;
+
+impl State {
+    /// `{"encoding","strategy","version","fields"}`; a composite has `"parts"` instead of `"fields"`. From a server
+    /// also `"ttl_ms"`, null for what stays; with a quota also `"next"`.
+    pub fn to_json(&self) -> Value {
+        let strategy = self.strategy();
+        let mut object = Map::new();
+        object.insert("encoding".into(), self.encoding.word().into());
+        match self.record.parts() {
+            [part] => object.extend(part_object(part, self.version(part))),
+            parts => {
+                object.insert("strategy".into(), strategy.word.into());
+                object.insert("version".into(), strategy.version.into());
+                let parts = parts.iter().map(|part| Value::Object(part_object(part, self.version(part))));
+                object.insert("parts".into(), parts.collect());
+            }
+        }
+        if let Some(left) = self.expires_in {
+            let left = left.map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
+            object.insert("ttl_ms".into(), left.into());
+        }
+        if let Some(next) = &self.next {
+            let decision = &next.decision;
+            let next = json!({
+                "allowed": decision.allowed,
+                "limit": decision.limit,
+                "remaining": decision.remaining,
+                "retry_after_ms": crate::simulate::retry_after_ms(decision),
+                "reset_after_ms": decision.reset_after.ceil_millis(),
+                "rule": next.rule.as_str(),
+            });
+            object.insert("next".into(), next);
+        }
+        object.into()
+    }
+}
+
+fn part_object(part: &Part, version: u8) -> Map<String, Value> {
+    let word = Strategy::of(part).word;
+    let fields: Value = match part {
+        Part::FixedWindows(windows) => {
+            let windows = windows.as_slice().iter().map(|window| fields_object(&window_fields(window)));
+            json!({ "windows": windows.collect::<Vec<_>>() })
+        }
+        _ => fields_object(&fields(part)),
+    };
+    [("strategy", word.into()), ("version", version.into()), ("fields", fields)]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into_iter()
+        .collect()
+}
+
+/// An instant is told twice: `<name>_ns`, as it is stored, and `<name>`, as RFC 3339.
+fn fields_object(fields: &[Field<'_>]) -> Value {
+    let mut object = Map::new();
+    for field in fields {
+        match field {
+            Field::Amount(name, amount) => drop(object.insert((*name).to_owned(), (*amount).into())),
+            Field::Count(name, count) => drop(object.insert((*name).to_owned(), (*count).into())),
+            Field::Name(name) => drop(object.insert("name".to_owned(), (*name).into())),
+            Field::Instant(name, at, _) => {
+                object.insert(format!("{name}_ns"), at.as_nanos().into());
+                object.insert((*name).to_owned(), Rfc3339(*at).to_string().into());
+            }
+        }
+    }
+    object.into()
+}

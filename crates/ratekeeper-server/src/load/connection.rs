@@ -1,0 +1,278 @@
+//! One connection's loop: sends what is due, reads what has come, measures.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::time::{Duration, Instant};
+
+use tokio::io::Interest;
+use tokio::net::TcpStream;
+use tokio::time::{sleep, sleep_until, timeout};
+
+use super::tally::{Answer, Tally};
+use super::wire::{Reply, Wire};
+use super::work::Draw;
+
+/// How long an answer may take after the end before it counts as none.
+pub(super) const GRACE: Duration = Duration::from_secs(10);
+/// How long the first answer of all may take.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+/// Timers fire on whole milliseconds. What is due earlier than this is waited for awake.
+const AWAKE: Duration = Duration::from_millis(2);
+/// Between two attempts to connect again.
+pub(super) const RECONNECT: Duration = Duration::from_millis(10);
+const READ: usize = 64 << 10;
+
+/// When a connection sends.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Schedule {
+    /// In flight at most.
+    pub(super) depth: usize,
+    /// The time between two requests of this connection; none for as fast as answers come.
+    pub(super) every: Option<Duration>,
+    /// The first request's time, if requests have times.
+    pub(super) first: Instant,
+    /// What was due before this warms up, and is not counted.
+    pub(super) from: Instant,
+    /// Nothing is due from here on.
+    pub(super) until: Instant,
+}
+
+/// Why a target cannot be used.
+#[derive(Debug)]
+pub(super) enum ProbeError {
+    Connect(io::Error),
+    Foreign(String),
+    Refused(String),
+    Silent,
+}
+
+/// Connects.
+pub(super) async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
+    let stream =
+        timeout(PATIENCE, TcpStream::connect(address)).await.map_err(|_| io::ErrorKind::TimedOut)??;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+/// Asks once, to see whether there is anybody who understands.
+pub(super) async fn probe(address: SocketAddr, wire: &Wire, draw: &mut Draw) -> Result<(), ProbeError> {
+    let stream = connect(address).await.map_err(ProbeError::Connect)?;
+    let mut pipe = Pipe::new(stream);
+    wire.encode(&mut pipe.out, draw.key());
+    let ask = async {
+        loop {
+            pipe.turn().await.map_err(|_| {
+                let said = pipe.input.get(..pipe.input.len().min(40)).unwrap_or_default();
+                ProbeError::Foreign(said.escape_ascii().to_string())
+            })?;
+            match wire.decode(&pipe.input) {
+                Reply::Partial => {}
+                Reply::Whole(..) => return Ok(()),
+                Reply::Error(_, message) => return Err(ProbeError::Refused(message)),
+                Reply::Foreign => {
+                    let said = &pipe.input[..pipe.input.len().min(40)];
+                    return Err(ProbeError::Foreign(said.escape_ascii().to_string()));
+                }
+            }
+        }
+    };
+    timeout(PATIENCE, ask).await.unwrap_or(Err(ProbeError::Silent))
+}
+
+/// A socket, what is to be written to it, and what was read from it.
+struct Pipe {
+    stream: TcpStream,
+    out: Vec<u8>,
+    written: usize,
+    input: Vec<u8>,
+}
+
+impl Pipe {
+    fn new(stream: TcpStream) -> Self {
+        Pipe { stream, out: Vec::new(), written: 0, input: Vec::with_capacity(READ) }
+    }
+
+    /// Writes what it can, and waits until something has come, or more can be written.
+    async fn turn(&mut self) -> io::Result<()> {
+        self.write()?;
+        let interest =
+            if self.out.is_empty() { Interest::READABLE } else { Interest::READABLE | Interest::WRITABLE };
+        let ready = self.stream.ready(interest).await?;
+        if ready.is_readable() {
+            self.input.reserve(READ);
+            match self.stream.try_read_buf(&mut self.input) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&mut self) -> io::Result<()> {
+        while self.written < self.out.len() {
+            match self.stream.try_write(&self.out[self.written..]) {
+                Ok(written) => self.written += written,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+        self.out.clear();
+        self.written = 0;
+        Ok(())
+    }
+}
+
+/// Sends by schedule until its end, and waits for the answers.
+pub(super) async fn drive(
+    stream: TcpStream,
+    address: SocketAddr,
+    wire: Wire,
+    draw: Draw,
+    schedule: Schedule,
+) -> Tally {
+    let mut drive =
+        Drive { wire, draw, schedule, next: schedule.first, due: VecDeque::new(), tally: Tally::default() };
+    let mut last = schedule.until;
+    let mut stream = Some(stream);
+    let mut give_up = pin!(sleep_until((schedule.until + GRACE).into()));
+    while !drive.is_done(Instant::now()) {
+        let attempt = async {
+            let stream = match stream.take() {
+                Some(stream) => stream,
+                None => connect(address).await?,
+            };
+            drive.converse(Pipe::new(stream)).await
+        };
+        let ended = tokio::select! {
+            ended = attempt => ended,
+            () = &mut give_up => break,
+        };
+        if ended.is_err() {
+            // Nobody is there: without a rate, every attempt is a request that failed.
+            if drive.lose() == 0 && schedule.every.is_none() {
+                let now = Instant::now();
+                drive.count(Answer::Error, now, now);
+            }
+            sleep(RECONNECT).await;
+        }
+    }
+    drive.lose_everything();
+    last = last.max(Instant::now());
+    drive.tally.elapsed = last.saturating_duration_since(schedule.from);
+    drive.tally
+}
+
+struct Drive {
+    wire: Wire,
+    draw: Draw,
+    schedule: Schedule,
+    /// When the next request is due, if requests have times.
+    next: Instant,
+    /// When those in flight were due.
+    due: VecDeque<Instant>,
+    tally: Tally,
+}
+
+impl Drive {
+    fn is_done(&self, now: Instant) -> bool {
+        let sent_all = match self.schedule.every {
+            Some(_) => self.next >= self.schedule.until,
+            None => now >= self.schedule.until,
+        };
+        sent_all && self.due.is_empty()
+    }
+
+    async fn converse(&mut self, mut pipe: Pipe) -> io::Result<()> {
+        loop {
+            let now = Instant::now();
+            self.send(&mut pipe.out, now);
+            if self.is_done(now) {
+                return Ok(());
+            }
+            let may_send = self.due.len() < self.schedule.depth && self.next < self.schedule.until;
+            if self.schedule.every.is_some() && may_send {
+                tokio::select! {
+                    biased;
+                    turned = pipe.turn() => turned?,
+                    () = wait_until(self.next, now) => {}
+                }
+            } else {
+                pipe.turn().await?;
+            }
+            self.receive(&mut pipe.input)?;
+        }
+    }
+
+    fn send(&mut self, out: &mut Vec<u8>, now: Instant) {
+        while self.due.len() < self.schedule.depth {
+            let at = match self.schedule.every {
+                None if now < self.schedule.until => now,
+                Some(every) if self.next <= now && self.next < self.schedule.until => {
+                    let at = self.next;
+                    self.next += every;
+                    at
+                }
+                _ => return,
+            };
+            self.due.push_back(at);
+            self.wire.encode(out, self.draw.key());
+        }
+    }
+
+    fn receive(&mut self, input: &mut Vec<u8>) -> io::Result<()> {
+        let (mut read, now) = (0, Instant::now());
+        loop {
+            let (len, answer) = match self.wire.decode(&input[read..]) {
+                Reply::Partial => break,
+                Reply::Whole(len, answer) => (len, answer),
+                Reply::Error(len, _) => (len, Answer::Error),
+                Reply::Foreign => return Err(io::ErrorKind::InvalidData.into()),
+            };
+            read += len;
+            // More answers than questions are no answers.
+            let due = self.due.pop_front().ok_or(io::ErrorKind::InvalidData)?;
+            self.count(answer, due, now);
+        }
+        input.drain(..read);
+        Ok(())
+    }
+
+    fn count(&mut self, answer: Answer, due: Instant, now: Instant) {
+        if due >= self.schedule.from {
+            self.tally.count(answer, now.saturating_duration_since(due));
+        }
+    }
+
+    /// The connection is gone, and with it every answer that was on its way. Tells how many.
+    fn lose(&mut self) -> usize {
+        let (now, lost) = (Instant::now(), self.due.len());
+        while let Some(due) = self.due.pop_front() {
+            self.count(Answer::Error, due, now);
+        }
+        lost
+    }
+
+    /// It is over: what was due and not even sent is lost as well.
+    fn lose_everything(&mut self) {
+        self.lose();
+        let now = Instant::now();
+        while let Some(every) = self.schedule.every
+            && self.next < self.schedule.until
+        {
+            let due = self.next;
+            self.count(Answer::Error, due, now);
+            self.next += every;
+        }
+    }
+}
+
+pub(super) async fn wait_until(due: Instant, now: Instant) {
+    match due.saturating_duration_since(now).checked_sub(AWAKE) {
+        Some(asleep) => sleep(asleep).await,
+        None => tokio::task::yield_now().await,
+    }
+}

@@ -1,0 +1,172 @@
+//! What is put under load.
+
+use std::fmt;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::str::FromStr;
+
+/// What is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// The engine, in this process.
+    InProcess,
+    /// A server.
+    Server {
+        /// What it speaks.
+        protocol: Protocol,
+        /// Where it is, as it was written.
+        text: String,
+        /// Where it is.
+        address: SocketAddr,
+    },
+}
+
+/// What a server speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// The Redis protocol: `THROTTLE`.
+    Resp,
+    /// HTTP: `POST /throttle`.
+    Http,
+    /// gRPC: `throttlecrab.RateLimiter/Throttle`.
+    Grpc,
+    /// MessagePack: `throttle`.
+    MsgPack,
+}
+
+impl Protocol {
+    const ALL: [Protocol; 4] = [Protocol::Resp, Protocol::Http, Protocol::Grpc, Protocol::MsgPack];
+
+    /// What stands before `://`.
+    pub const fn scheme(self) -> &'static str {
+        match self {
+            Protocol::Resp => "resp",
+            Protocol::Http => "http",
+            Protocol::Grpc => "grpc",
+            Protocol::MsgPack => "msgpack",
+        }
+    }
+
+    const fn default_port(self) -> u16 {
+        match self {
+            Protocol::Resp => 6380,
+            Protocol::Http => 8080,
+            Protocol::Grpc => 8070,
+            Protocol::MsgPack => 9090,
+        }
+    }
+}
+
+impl Target {
+    /// Another target that speaks the same: an address, with or without the scheme.
+    pub fn like(&self, text: &str) -> Result<Self, TargetError> {
+        let Target::Server { protocol, .. } = self else { return Err(TargetError::InProcess) };
+        let other: Target = match text.contains("://") {
+            true => text.parse()?,
+            false => format!("{}://{text}", protocol.scheme()).parse()?,
+        };
+        match &other {
+            Target::Server { protocol: found, .. } if found == protocol => Ok(other),
+            _ => Err(TargetError::Other { wanted: *protocol, text: text.to_owned() }),
+        }
+    }
+}
+
+impl FromStr for Target {
+    type Err = TargetError;
+
+    fn from_str(text: &str) -> Result<Self, TargetError> {
+        if text == "inproc" {
+            return Ok(Target::InProcess);
+        }
+        let unknown = || TargetError::Unknown(text.to_owned());
+        let (scheme, rest) = text.split_once("://").ok_or_else(unknown)?;
+        let protocol = Protocol::ALL.into_iter().find(|protocol| protocol.scheme() == scheme);
+        let protocol = protocol.ok_or_else(unknown)?;
+        let rest = rest.trim_end_matches('/');
+        // A port at the end, unless the colon belongs to an IPv6 address.
+        let has_port =
+            rest.rsplit_once(':').is_some_and(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()));
+        let place = if has_port { rest.to_owned() } else { format!("{rest}:{}", protocol.default_port()) };
+        let found = place.to_socket_addrs().ok().and_then(|mut found| found.next());
+        let address = found.ok_or_else(|| TargetError::NoAddress(text.to_owned()))?;
+        Ok(Target::Server { protocol, text: text.to_owned(), address })
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Target::InProcess => f.write_str("inproc"),
+            Target::Server { text, .. } => f.write_str(text),
+        }
+    }
+}
+
+/// The text is no target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TargetError {
+    /// Neither `inproc` nor a scheme that is known.
+    Unknown(String),
+    /// The host is not known, or the port is none.
+    NoAddress(String),
+    /// Only servers are compared.
+    InProcess,
+    /// It speaks something else than what it is compared with.
+    Other {
+        /// What it should speak.
+        wanted: Protocol,
+        /// What was given.
+        text: String,
+    },
+}
+
+impl fmt::Display for TargetError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TargetError::Unknown(text) => {
+                write!(
+                    f,
+                    "{text:?}: no target; write inproc, resp://HOST:PORT, http://, grpc:// or msgpack://"
+                )
+            }
+            TargetError::NoAddress(text) => {
+                write!(f, "{text:?}: no such host or port; write resp://127.0.0.1:6380")
+            }
+            TargetError::InProcess => f.write_str("--compare needs a --target that is a server"),
+            TargetError::Other { wanted, text } => {
+                write!(f, "--compare {text}: both must speak {}, as --target does", wanted.scheme())
+            }
+        }
+    }
+}
+
+impl std::error::Error for TargetError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses() {
+        let address = |text: &str| match text.parse::<Target>() {
+            Ok(Target::Server { protocol, address, .. }) => format!("{} {address}", protocol.scheme()),
+            other => format!("{other:?}"),
+        };
+        assert_eq!(address("resp://127.0.0.1:1"), "resp 127.0.0.1:1");
+        assert_eq!(address("http://127.0.0.1/"), "http 127.0.0.1:8080");
+        assert_eq!(address("msgpack://[::1]"), "msgpack [::1]:9090");
+        assert_eq!("inproc".parse(), Ok(Target::InProcess));
+        for wrong in ["", "localhost", "tape://x", "resp://127.0.0.1:99999"] {
+            assert!(wrong.parse::<Target>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn only_what_speaks_the_same_is_compared() {
+        let resp: Target = "resp://127.0.0.1:1".parse().unwrap();
+        assert_eq!(resp.like("127.0.0.1:2").unwrap().to_string(), "resp://127.0.0.1:2");
+        assert!(resp.like("http://127.0.0.1:2").unwrap_err().to_string().contains("both must speak resp"));
+        assert!(Target::InProcess.like("127.0.0.1:2").is_err());
+    }
+}

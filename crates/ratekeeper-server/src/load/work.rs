@@ -1,0 +1,178 @@
+//! What a load asks for: which keys, under which quota.
+
+use std::fmt;
+
+use ratekeeper::{Algorithm, Quota};
+
+/// What is asked for, over and over.
+#[derive(Clone, Debug)]
+pub struct Work {
+    quota: Quota,
+    throttle: Throttle,
+    keys: u32,
+    /// The share of requests that are for the first key, of `u32::MAX`.
+    hot: u32,
+}
+
+/// The three numbers that every transport understands.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Throttle {
+    pub(super) burst: i32,
+    pub(super) count: i32,
+    pub(super) period: i32,
+}
+
+/// Every key is so long.
+const KEY: usize = 20;
+
+impl Work {
+    /// So many keys, each with this quota; the first of them gets `hot` (0 to 1) of all requests besides its share.
+    pub fn new(quota: &str, keys: u32, hot: f64) -> Result<Self, WorkError> {
+        let parsed: Quota = quota.parse().map_err(WorkError::Quota)?;
+        let seconds = parsed.period().as_nanos() / 1_000_000_000;
+        let whole = seconds * 1_000_000_000 == parsed.period().as_nanos();
+        let small = |number: u64| i32::try_from(number).ok();
+        let throttle = (small(parsed.burst()), small(parsed.count()), small(seconds).filter(|_| whole));
+        let (Some(burst), Some(count), Some(period)) = throttle else {
+            return Err(WorkError::NoThrottle(parsed));
+        };
+        if parsed.algorithm() != Algorithm::Gcra {
+            return Err(WorkError::NoThrottle(parsed));
+        }
+        if keys == 0 {
+            return Err(WorkError::NoKeys);
+        }
+        if !(0.0..=1.0).contains(&hot) {
+            return Err(WorkError::Hot(hot));
+        }
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a share of the whole range"
+        )]
+        let hot = (hot * f64::from(u32::MAX)) as u32;
+        Ok(Work { quota: parsed, throttle: Throttle { burst, count, period }, keys, hot })
+    }
+
+    pub(super) fn quota(&self) -> &Quota {
+        &self.quota
+    }
+
+    pub(super) fn keys(&self) -> u32 {
+        self.keys
+    }
+
+    pub(super) fn throttle(&self) -> Throttle {
+        self.throttle
+    }
+
+    /// A stream of keys of one's own.
+    pub(super) fn draw(&self, seed: u64) -> Draw {
+        // Streams that begin next to each other would stay so for a while.
+        let state = (seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        Draw { state, keys: self.keys, hot: self.hot, text: *b"key:0000000000000000" }
+    }
+}
+
+/// Draws keys.
+#[derive(Clone, Debug)]
+pub(super) struct Draw {
+    state: u64,
+    keys: u32,
+    hot: u32,
+    text: [u8; KEY],
+}
+
+impl Draw {
+    /// The next key.
+    #[inline]
+    pub(super) fn key(&mut self) -> &[u8; KEY] {
+        let mut number = self.next();
+        self.text[KEY - 10..].fill(b'0');
+        let mut at = KEY;
+        while number > 0 {
+            at -= 1;
+            self.text[at] = b'0' + u8::try_from(number % 10).unwrap_or(0);
+            number /= 10;
+        }
+        &self.text
+    }
+
+    /// By splitmix: fast, and even enough.
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "both halves are used")]
+    fn next(&mut self) -> u32 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.state;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^= mixed >> 31;
+        let (coin, place) = ((mixed >> 32) as u32, mixed as u32);
+        if coin < self.hot {
+            return 0;
+        }
+        ((u64::from(place) * u64::from(self.keys)) >> 32) as u32
+    }
+}
+
+/// Nothing can be asked for.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum WorkError {
+    /// The quota is none.
+    Quota(ratekeeper::QuotaError),
+    /// Not every transport could ask for it.
+    NoThrottle(Quota),
+    /// No keys.
+    NoKeys,
+    /// A share that is none.
+    Hot(f64),
+}
+
+impl fmt::Display for WorkError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            WorkError::Quota(error) => write!(f, "--quota: {error}"),
+            WorkError::NoThrottle(quota) => {
+                write!(
+                    f,
+                    "--quota `{quota}`: transports ask for GCRA by whole seconds, such as `1000/m burst 100`"
+                )
+            }
+            WorkError::NoKeys => f.write_str("--keys 0: ask for one key at least"),
+            WorkError::Hot(share) => write!(f, "--hot {share}: a share lies between 0 and 1"),
+        }
+    }
+}
+
+impl std::error::Error for WorkError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_drawn_evenly_and_the_hot_one_more_often() {
+        let drawn = |hot| {
+            let mut draw = Work::new("1/s", 10, hot).unwrap().draw(7);
+            let mut counts = [0u32; 10];
+            for _ in 0..10_000 {
+                counts[usize::from(draw.key()[KEY - 1] - b'0')] += 1;
+            }
+            counts
+        };
+        assert!(drawn(0.0).iter().all(|count| (800..1_200).contains(count)), "{:?}", drawn(0.0));
+        assert!((5_200..5_800).contains(&drawn(0.5)[0]), "{:?}", drawn(0.5));
+        assert_eq!(drawn(1.0)[1..], [0; 9]);
+    }
+
+    #[test]
+    fn what_cannot_be_asked_for() {
+        let error = |quota, keys, hot| Work::new(quota, keys, hot).unwrap_err().to_string();
+        assert!(error("1/ms", 1, 0.0).contains("whole seconds"));
+        assert!(error("1/s bucket", 1, 0.0).contains("GCRA"));
+        assert!(error("0/s", 1, 0.0).contains("--quota: count: 0"));
+        assert!(error("1/s", 0, 0.0).contains("--keys"));
+        assert!(error("1/s", 1, 2.0).contains("--hot"));
+    }
+}

@@ -1,0 +1,69 @@
+//! `check`: every mistake with its line, then what was understood.
+
+use crate::support::{Folder, run};
+
+const MISTAKES: &str = "\
+[server]
+log_levle = \"info\"
+
+[plans.gold]
+limits = [\"10/s burst 20\", \"1000/dya\"]
+
+[plans.free]
+limits = [\"5/m\", \"daily = 100/day fixed\"]
+on_store_error = \"closed\"
+";
+
+#[test]
+fn every_mistake_and_what_was_understood() {
+    let folder = Folder::new();
+    let path = folder.write("a.toml", MISTAKES);
+    let ran = run(&["check", &path]);
+    assert_eq!((ran.code, ran.err.as_str()), (1, ""));
+    let lines: Vec<&str> = ran.out.lines().collect();
+    assert!(lines[0].starts_with(&format!("{path}:2: unknown field `log_levle`")), "{lines:?}");
+    assert!(lines[1].starts_with(&format!("{path}:5: plan `gold`: period: `dya`")), "{lines:?}");
+    assert_eq!(lines[2], "plan free (store fails: closed)");
+    assert_eq!(lines[3].split_whitespace().collect::<Vec<_>>().join(" "), "per-m 5/m: 5 at once, by gcra");
+    assert_eq!(
+        lines[4].split_whitespace().collect::<Vec<_>>().join(" "),
+        "daily 100/day fixed: 100 at once, by fixed"
+    );
+    assert_eq!(lines[5], format!("{path}: 2 mistakes"));
+}
+
+#[test]
+fn a_good_file_is_fine() {
+    let folder = Folder::new();
+    let path = folder.write("a.toml", "[plans.free]\nlimits = [\"5/m\"]\n");
+    assert!(run(&["check", &path]).ok().ends_with(&format!("{path}: fine, 1 plans\n")));
+    let object = run(&["check", "--json", &path]).json();
+    assert_eq!(object["ok"], true);
+    assert_eq!(object["plans"][0]["rules"][0]["quota"], "5/m");
+}
+
+#[test]
+fn mistakes_as_an_object() {
+    let folder = Folder::new();
+    let path = folder.write("a.toml", MISTAKES);
+    let ran = run(&["check", "--json", &path]);
+    assert_eq!(ran.code, 1);
+    let object: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    let lines: Vec<_> =
+        object["errors"].as_array().unwrap().iter().map(|error| error["line"].clone()).collect();
+    assert_eq!(lines, [2, 5]);
+}
+
+#[test]
+fn what_each_line_says_may_be_right_and_together_wrong() {
+    let folder = Folder::new();
+    let path = folder.write("a.toml", "[store]\ntype = \"tape\"\n");
+    let ran = run(&["check", &path]);
+    assert_eq!(ran.code, 1);
+    assert!(ran.out.starts_with(&format!("{path}: [store] type = \"tape\"")), "{}", ran.out);
+}
+
+#[test]
+fn a_file_that_is_not_there_is_bad_input() {
+    assert!(run(&["check", "no/such/file"]).refused().contains("no/such/file: cannot be read"));
+}

@@ -1,0 +1,12 @@
+//! The commands of the binary, as a shell runs them.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod bench;
+mod check;
+mod headers;
+mod help;
+mod inspect;
+mod inspect_redis;
+mod simulate;
+mod support;

@@ -1,0 +1,141 @@
+//! The binary, run to its end.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// What a run came to.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+/// `ratekeeper` with these arguments, and an environment without settings of somebody else.
+pub(crate) fn ratekeeper(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ratekeeper"));
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("RATEKEEPER_") {
+            command.env_remove(name);
+        }
+    }
+    command.args(args);
+    command
+}
+
+/// Runs it with this on standard input.
+pub(crate) fn run_with(args: &[&str], input: impl AsRef<[u8]>) -> Ran {
+    let mut child =
+        ratekeeper(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let (mut stdin, input) = (child.stdin.take().unwrap(), input.as_ref().to_vec());
+    // From a thread, because the process may write before it has read all; it may also not want to read all.
+    let writer = std::thread::spawn(move || drop(stdin.write_all(&input)));
+    let output = child.wait_with_output().unwrap();
+    writer.join().unwrap();
+    Ran {
+        code: output.status.code().unwrap(),
+        out: String::from_utf8(output.stdout).unwrap(),
+        err: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+/// Runs it with nothing on standard input.
+pub(crate) fn run(args: &[&str]) -> Ran {
+    run_with(args, "")
+}
+
+impl Ran {
+    /// What it said, if it ended well.
+    #[track_caller]
+    pub(crate) fn ok(self) -> String {
+        assert_eq!((self.code, self.err.as_str()), (0, ""), "{}", self.out);
+        self.out
+    }
+
+    /// The one line that it said about a mistake of usage or input.
+    #[track_caller]
+    pub(crate) fn refused(self) -> String {
+        assert_eq!((self.code, self.out.as_str()), (2, ""), "{}", self.err);
+        assert_eq!(self.err.lines().count(), 1, "{}", self.err);
+        self.err
+    }
+
+    #[track_caller]
+    pub(crate) fn json(self) -> serde_json::Value {
+        serde_json::from_str(&self.ok()).unwrap()
+    }
+}
+
+/// A folder of a test's own, gone when it ends.
+pub(crate) struct Folder(PathBuf);
+
+impl Folder {
+    pub(crate) fn new() -> Self {
+        static NUMBER: AtomicUsize = AtomicUsize::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("cli-{}-{number}", std::process::id());
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    pub(crate) fn path(&self, name: &str) -> String {
+        self.0.join(name).to_str().unwrap().to_owned()
+    }
+
+    /// Writes a file and returns its path.
+    pub(crate) fn write(&self, name: &str, text: impl AsRef<[u8]>) -> String {
+        let path = self.path(name);
+        fs::write(&path, text).unwrap();
+        path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A running server on free ports, gone when the test ends.
+pub(crate) struct Server {
+    child: Child,
+    addresses: Vec<(String, String)>,
+}
+
+impl Server {
+    pub(crate) fn start() -> Self {
+        let mut command = ratekeeper(&["serve", "--loops", "1", "--log-level", "error"]);
+        for transport in ["--resp", "--http", "--grpc", "--msgpack"] {
+            command.args([transport, "127.0.0.1:0"]);
+        }
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut addresses = Vec::new();
+        // Ends when the server ends, so a server that cannot start does not hang the test.
+        for line in BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok) {
+            match line.split(' ').collect::<Vec<_>>()[..] {
+                ["listening", transport, address] => {
+                    addresses.push((transport.to_owned(), address.to_owned()))
+                }
+                _ => break,
+            }
+        }
+        assert!(!addresses.is_empty(), "the server did not start");
+        Server { child, addresses }
+    }
+
+    pub(crate) fn address(&self, transport: &str) -> String {
+        let found = self.addresses.iter().find(|(name, _)| name == transport);
+        found.map(|(_, address)| address.clone()).unwrap_or_else(|| panic!("{transport} is off"))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

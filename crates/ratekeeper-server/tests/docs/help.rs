@@ -1,0 +1,29 @@
+//! The examples that `--help` shows.
+
+use crate::page::Step;
+use crate::session::Session;
+
+const COMMANDS: [&str; 8] =
+    ["serve", "check", "inspect", "headers", "simulate", "bench", "completions", "man"];
+
+#[test]
+fn every_example_of_help_runs() {
+    let mut session = Session::new("--help");
+    session.write("ratekeeper.toml", "[plans.free]\nlimits = [\"10/s\"]\n");
+    session.write(
+        "access.log",
+        "::1 - - [10/Oct/2025:13:55:36 +0200] \"GET / HTTP/1.1\" 200 5 \"-\" \"curl\"\n",
+    );
+    for command in COMMANDS {
+        let help =
+            std::process::Command::new(env!("CARGO_BIN_EXE_ratekeeper")).args([command, "-h"]).output();
+        let help = String::from_utf8(help.unwrap().stdout).unwrap();
+        let example = help.lines().find_map(|line| line.strip_prefix("Example: "));
+        let example = example.unwrap_or_else(|| panic!("{command} has no example"));
+        // A server goes on; the others end, and well. It is the first, so that the others find it.
+        let typed =
+            if command == "serve" { format!("{example} &") } else { format!("{example} > out && echo well") };
+        let printed = if command == "serve" { vec![] } else { vec!["well".to_owned()] };
+        session.run(&Step { typed, printed });
+    }
+}
