@@ -6,7 +6,7 @@
 -- then for each key the letter of its encoding; for ASCII, how many rules are in it;
 --      for each rule the letter of its algorithm, for a window in ASCII its name, and the algorithm's arguments
 --
--- Returns { outcome, now, … }; now in nanoseconds.
+-- Returns { outcome, now, … }; now as the time part tells it: microseconds as a number, or nanoseconds as text.
 --   outcome 1 it passes, 0 it does not; then for each key its state as it was before (false: none), and for `u` what
 --             was granted. Who asked decides again on that state at that time, and so knows what is left and how long
 --             to wait: nothing is computed twice in different ways.
@@ -17,7 +17,7 @@ local VERB = ARGV[1]
 local COST_HIGH, COST_LOW = natural(ARGV[2])
 local NO_COST = COST_HIGH == 0 and COST_LOW == 0
 local at = 3
-local answer = { 0, decimal(NOW_HIGH, NOW_LOW) }
+local answer = { 0, NOW }
 local plans, rules = {}, {}
 
 for index = 1, #KEYS do
@@ -41,11 +41,11 @@ for index = 1, #KEYS do
   end
   plans[index] = plan
 end
-if OTHER_WINDOW then return { 3, answer[2] } end
+if OTHER_WINDOW then return { 3, NOW } end
 
 for index, plan in ipairs(plans) do
   local raw, unread = plan.encoding.load(KEYS[index], plan)
-  if unread then return { 2, answer[2], index, raw } end
+  if unread then return { 2, NOW, index, raw } end
   plan.raw = raw
   for _, rule in ipairs(plan) do rule.algorithm.view(rule, rule.found) end
 end
@@ -106,14 +106,14 @@ elseif not NO_COST and VERB ~= 'p' then
     end
     if is_changed then
       for _, rule in ipairs(plan) do
-        local rule_high, rule_low
-        rule.new, rule_high, rule_low = rule.algorithm.state(rule)
-        if rule.new then
-          -- What was not charged stays as it was found, to the last bit.
-          if VERB ~= 'r' and not passes and not rule.repaired then rule.new = rule.found end
+        local state, rule_high, rule_low = rule.algorithm.state(rule)
+        if state then
           is_whole = false
           if less(high, low, rule_high, rule_low) then high, low = rule_high, rule_low end
         end
+        -- What was not charged stays as it was found, to the last bit.
+        if VERB ~= 'r' and not passes and not rule.repaired then state = rule.found end
+        rule.new = state
       end
       if is_whole then
         redis.call('DEL', KEYS[index])

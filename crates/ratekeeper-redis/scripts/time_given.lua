@@ -3,7 +3,8 @@
 -- The server's expiry goes on by the server's clock, so it is put off by an hour: a clock that stands still while a
 -- test runs must not lose state.
 
-local NOW_HIGH, NOW_LOW = natural(ARGV[#ARGV])
+local NOW = ARGV[#ARGV]
+local NOW_HIGH, NOW_LOW = natural(NOW)
 
 local function lifetime(high, low)
   return format('%d', (high + 3600) * 1000 + math.ceil(low / 1000000))

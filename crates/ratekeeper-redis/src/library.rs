@@ -23,7 +23,6 @@ pub(crate) enum TimePart {
     /// The server.
     Server,
     /// The last argument: for tests.
-    #[cfg_attr(not(any(test, feature = "testkit")), expect(dead_code, reason = "tests only"))]
     Given,
 }
 
@@ -118,6 +117,7 @@ impl Parts {
 pub(crate) struct Library {
     time: TimePart,
     decide: Box<[OnceLock<Script>]>,
+    express: Script,
     replace: Script,
     compare_and_set: Script,
     permits: Script,
@@ -130,6 +130,7 @@ impl Library {
         Library {
             time,
             decide: (0..Parts::ALL).map(|_| OnceLock::new()).collect(),
+            express: Script::composed(&[part!("express")]),
             replace: Script::composed(&[part!("replace")]),
             compare_and_set: Script::composed(&[part!("compare_and_set")]),
             permits: Script::composed(&[part!("permits")]),
@@ -140,6 +141,11 @@ impl Library {
     /// The script that decides rules of these kinds.
     pub(crate) fn decide(&self, parts: Parts) -> &Script {
         self.decide[usize::from(parts.0)].get_or_init(|| compose(self.time, parts))
+    }
+
+    /// The script for usual requests, if the time is the server's.
+    pub(crate) fn express(&self) -> Option<&Script> {
+        (self.time == TimePart::Server).then_some(&self.express)
     }
 
     /// The script that replaces a state.

@@ -72,6 +72,30 @@ pub(crate) fn call(
     (parts, call)
 }
 
+/// The call that puts a usual request to `scripts/express.lua`; none if the request is not one.
+pub(crate) fn express(request: &Request<'_>, places: &[Place<'_>], prefix: &str) -> Option<Call> {
+    /// In nanoseconds: sums of two such spans are exact in a double.
+    const LONGEST_REFILL: u64 = 1 << 52;
+    let [place] = places else { return None };
+    let cost = request.cost.get();
+    let is_usual = |quota: &Quota, kind: Kind| {
+        kind == Kind::Gcra && cost <= quota.burst() && quota.refill_time().as_nanos() < LONGEST_REFILL
+    };
+    let all_usual = place.rules.iter().all(|(_, quota, kind)| is_usual(quota, *kind));
+    if cost == 0 || place.encoding != Encoding::Ascii || !all_usual {
+        return None;
+    }
+    let mut call = Call::with_capacity(1 + 2 * place.rules.len(), 64 + 24 * place.rules.len());
+    place.write_key(prefix, request.key, call.buffer());
+    call.end_key();
+    for (_, quota, _) in &place.rules {
+        // At most the refill: the cost is at most the burst.
+        call.number(cost * quota.emission_interval().as_nanos());
+        call.number(quota.refill_time().as_nanos());
+    }
+    Some(call)
+}
+
 /// The arguments that a rule's algorithm has.
 fn limits(call: &mut Call, quota: &Quota, kind: Kind, guess: impl Fn() -> Timestamp) {
     call.number(quota.burst());

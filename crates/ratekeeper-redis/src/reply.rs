@@ -20,6 +20,8 @@ pub(crate) enum Reply {
     Unread { place: usize, found: Value },
     /// The server's time lies in none of the windows that were sent.
     OtherWindow(Timestamp),
+    /// The script for usual requests leaves it to the one for all.
+    Unusual,
 }
 
 /// The states of all rules before a decision, and the time of it.
@@ -36,11 +38,16 @@ impl Reply {
     pub(crate) fn read(value: Value, verb: Verb, places: &[Place<'_>]) -> Result<Self, StoreError> {
         let Value::Array(items) = value else { return Err(odd("no list")) };
         let mut items = items.into_iter();
-        let (Some(Value::Int(outcome)), Some(now)) = (items.next(), items.next()) else {
-            return Err(odd("no outcome"));
+        let Some(Value::Int(outcome)) = items.next() else { return Err(odd("no outcome")) };
+        if outcome == 4 {
+            return Ok(Reply::Unusual);
+        }
+        let now = match items.next() {
+            Some(Value::Int(micros)) => micros.checked_mul(1_000),
+            Some(nanos) => i64::try_from(number(&nanos)?).ok(),
+            None => None,
         };
-        let now = i64::try_from(number(&now)?).map_err(|_| odd("the time is beyond 2262"))?;
-        let now = Timestamp::from_nanos(now);
+        let now = Timestamp::from_nanos(now.ok_or_else(|| odd("no time"))?);
         match outcome {
             2 => {
                 let (Some(Value::Int(place)), Some(found)) = (items.next(), items.next()) else {

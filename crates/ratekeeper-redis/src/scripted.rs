@@ -81,6 +81,15 @@ impl<R: Run> Scripted<R> {
         request: &Request<'_>,
         places: &[Place<'_>],
     ) -> Result<Decided, StoreError> {
+        if verb == Verb::Acquire
+            && let Some(script) = self.library.express()
+            && let Some(call) = question::express(request, places, &self.settings.prefix)
+        {
+            let value = self.runner.run(script, &call).await?;
+            if let Reply::Decided(decided) = Reply::read(value, verb, places)? {
+                return Ok(decided);
+            }
+        }
         let mut told = None;
         for _ in 0..MOST_ROUNDS {
             let given = self.settings.given.as_ref().map(|clock| clock.now());
@@ -94,6 +103,7 @@ impl<R: Run> Scripted<R> {
                     // Not a guess from there: the server's clock has not gone back since.
                     told = Some(now);
                 }
+                Reply::Unusual => return Err(odd("a request unusual to the script for all")),
                 Reply::Unread { place, found } => {
                     let key = call.parts().nth(place).unwrap_or_default();
                     self.heal(&places[place], key, &found).await?;

@@ -6,4 +6,6 @@
 mod draw;
 mod lua;
 mod model;
+#[path = "../../tests/support/mod.rs"]
+mod support;
 mod walks;

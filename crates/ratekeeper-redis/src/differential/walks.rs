@@ -1,23 +1,31 @@
 //! Random walks of script and engine side by side.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use ratekeeper::port::{Request, Store};
 use ratekeeper::state::OnUnreadable;
 use ratekeeper::testkit::FakeClock;
 use ratekeeper::{Cost, Key, Nanos, Plan, Quota, Rules, Timestamp};
+use tokio::runtime::Runtime;
 
 use super::draw::{self, LAST_MICROS, Span, Step};
 use super::lua::{Engine, Keyspace};
 use super::model::Model;
+use super::support::server::Server;
 use crate::encoding::{Encoding, Encodings};
 use crate::library::{Library, TimePart};
+use crate::link::{Address, Link, Options};
 use crate::scripted::{Scripted, Settings};
 
 /// How many walks, for each encoding.
 const WALKS: u32 = 2_000;
+
+/// How many on a server, for each encoding.
+const SERVER_WALKS: u32 = 60;
 
 fn settings(encoding: Encoding) -> Settings {
     Settings {
@@ -34,15 +42,8 @@ fn cases(cases: u32) -> Config {
     Config { cases, failure_persistence: None, ..Config::default() }
 }
 
-/// The future's output. Nothing here waits for anything but the other side of this thread.
-fn done<T>(future: impl Future<Output = T>) -> T {
-    let mut future = std::pin::pin!(future);
-    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-    loop {
-        if let std::task::Poll::Ready(output) = future.as_mut().poll(&mut context) {
-            return output;
-        }
-    }
+fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
 fn plan(quotas: impl Iterator<Item = Quota>) -> Arc<Plan> {
@@ -54,6 +55,7 @@ fn plan(quotas: impl Iterator<Item = Quota>) -> Arc<Plan> {
 struct Walk<'a, S> {
     store: &'a S,
     set_time: &'a dyn Fn(Timestamp),
+    runtime: &'a Runtime,
     now: Timestamp,
 }
 
@@ -88,31 +90,36 @@ impl<S: Store> Walk<'_, S> {
                 Step::Take(share) => {
                     let cost = share.of(burst);
                     let expected = model.take(cost, self.now);
-                    let found = done(self.store.acquire(request(cost))).unwrap();
+                    let found = self.runtime.block_on(self.store.acquire(request(cost))).unwrap();
                     prop_assert_eq!(found, expected, "{}, cost {}", what, cost);
                     promised = expected.retry_after.unwrap_or(Nanos::ZERO);
                 }
                 Step::TakeUpTo(share) => {
                     let cost = share.of(burst);
                     let (granted, expected) = model.take_up_to(cost, self.now);
-                    let found = done(self.store.acquire_up_to(request(cost))).unwrap();
+                    let found = self.runtime.block_on(self.store.acquire_up_to(request(cost))).unwrap();
                     prop_assert_eq!(found.decision, expected, "{}, up to {}", what, cost);
                     prop_assert_eq!(found.granted.get(), granted, "{}, up to {}", what, cost);
                 }
                 Step::Peek(share) => {
                     let cost = share.of(burst);
-                    let found = done(self.store.peek(request(cost))).unwrap();
+                    let found = self.runtime.block_on(self.store.peek(request(cost))).unwrap();
                     prop_assert_eq!(found, model.peek(cost, self.now), "{}, cost {}", what, cost);
                 }
                 Step::Refund(share) => {
                     let cost = share.of(burst);
                     let expected = model.refund(cost, self.now);
-                    let found = done(self.store.refund(request(cost))).unwrap();
+                    let found = self.runtime.block_on(self.store.refund(request(cost))).unwrap();
                     prop_assert_eq!(found, expected, "{}, cost {}", what, cost);
                 }
                 Step::Reset => {
                     let expected = model.reset(self.now);
-                    prop_assert_eq!(done(self.store.reset(request(1))).unwrap(), expected, "{}", what);
+                    prop_assert_eq!(
+                        self.runtime.block_on(self.store.reset(request(1))).unwrap(),
+                        expected,
+                        "{}",
+                        what
+                    );
                 }
                 Step::Forward(span) => self.go(self.measure(*span, &model).cast_signed()),
                 Step::Back(span) => self.go(-self.measure(*span, &model).cast_signed()),
@@ -172,12 +179,13 @@ fn expiry_fits(keyspace: &mut Keyspace, model: &Model, now: Timestamp) -> Result
 
 fn walks_in_lua(encoding: Encoding) {
     let engine = Arc::new(Engine::new());
+    let runtime = runtime();
     let store = Scripted::new(Arc::clone(&engine), Library::new(TimePart::Server), settings(encoding));
     let strategy = (draw::rules(), draw::instant(), prop::collection::vec(draw::step(), 1..40));
     let walk = |(rules, start, steps): (Vec<(Quota, Quota)>, Timestamp, Vec<Step>)| {
         *engine.keyspace.lock().unwrap() = Keyspace::default();
         let set_time = |now| engine.keyspace.lock().unwrap().now = now;
-        let mut walk = Walk { store: &store, set_time: &set_time, now: start };
+        let mut walk = Walk { store: &store, set_time: &set_time, runtime: &runtime, now: start };
         walk.through(encoding, &rules, &steps, |model, now| {
             expiry_fits(&mut engine.keyspace.lock().unwrap(), model, now)
         })
@@ -197,6 +205,36 @@ fn binary_scripts_decide_as_the_engine_does() {
     walks_in_lua(Encoding::Binary);
 }
 
+/// The same on a real server, whose time the test gives: its Lua, its `struct`, its keyspace.
+#[test]
+fn servers_decide_as_the_engine_does() {
+    let runtime = runtime();
+    for server in Server::each() {
+        for encoding in [Encoding::Ascii, Encoding::Binary] {
+            let clock = FakeClock::default();
+            let mut case = 0;
+            let strategy = (draw::rules(), draw::instant(), prop::collection::vec(draw::step(), 1..40));
+            let mut runner = TestRunner::new(cases(SERVER_WALKS));
+            for _ in 0..SERVER_WALKS {
+                let drawn = strategy.new_tree(&mut runner).unwrap().current();
+                case += 1;
+                let given: Option<Arc<dyn ratekeeper::port::Clock>> = Some(Arc::new(clock.clone()));
+                let settings =
+                    Settings { given, prefix: format!("{encoding:?}{case}"), ..settings(encoding) };
+                let options = Options { command_timeout: Duration::from_secs(10), ..Options::default() };
+                let address = Address::parse(&server.url()).unwrap();
+                let link = runtime.block_on(Link::connect(&address, &options)).unwrap();
+                let store = Scripted::new(link, Library::new(TimePart::Given), settings);
+                let set_time = |now| clock.set(now);
+                let mut walk = Walk { store: &store, set_time: &set_time, runtime: &runtime, now: drawn.1 };
+                if let Err(error) = walk.through(encoding, &drawn.0, &drawn.2, |_, _| Ok(())) {
+                    panic!("{encoding:?}: {error}\n{drawn:?}");
+                }
+            }
+        }
+    }
+}
+
 #[tokio::test]
 async fn scripts_in_lua_conform() {
     use ratekeeper::testkit::conformance::{Bench, check};
@@ -206,5 +244,25 @@ async fn scripts_in_lua_conform() {
         let settings = Settings { given: Some(Arc::new(clock.clone())), ..settings(encoding) };
         let store = Scripted::new(Arc::clone(&engine), Library::new(TimePart::Given), settings);
         check(&Bench::new(&store, &clock).resolution(Nanos::from_nanos(1_000))).await;
+    }
+}
+
+/// The packing that the scripts in Lua are given is the servers'.
+#[test]
+fn struct_is_the_servers() {
+    let server = Server::redis();
+    let script = "local upper, lower = struct.unpack('>I4I4', ARGV[1], 3)
+        return { struct.pack('>I4I4', upper, lower), struct.pack('>d', tonumber(ARGV[2])),
+            string.format('%.17g', struct.unpack('>d', ARGV[3])), string.format('%.0f', upper) }";
+    let (engine, mut connection) = (Engine::new(), server.connection());
+    for bits in [0, 1, 0x8000_0000, 0xffff_ffff_ffff_ffff, 0x1234_5678_9abc_def0_u64] {
+        let number = f64::from_bits(bits >> 2);
+        let mut call = crate::call::Call::with_capacity(3, 64);
+        call.arg(&[&[0, 0][..], &bits.to_be_bytes()].concat());
+        call.arg(format!("{number:e}").as_bytes());
+        call.arg(&number.to_be_bytes());
+        let here = engine.eval(&crate::script::Script::composed(&[script]), &call);
+        let there: redis::Value = call.command("EVAL", script).query(&mut connection).unwrap();
+        assert_eq!(here, there, "{bits:x}");
     }
 }

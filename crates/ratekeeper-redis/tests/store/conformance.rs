@@ -3,7 +3,7 @@
 use ratekeeper::testkit::FakeClock;
 use ratekeeper::testkit::conformance::{Bench, check};
 use ratekeeper::{Nanos, Timestamp};
-use ratekeeper_redis::{Encoding, RedisStore};
+use ratekeeper_redis::Encoding;
 
 use crate::support::server::Server;
 
@@ -12,11 +12,10 @@ async fn every_encoding_on_every_server_conforms() {
     for server in Server::each() {
         for encoding in [Encoding::Ascii, Encoding::Binary] {
             let clock = FakeClock::at(Timestamp::from_nanos(1_761_884_055_342_794_000));
-            let store = RedisStore::builder(&server.url())
+            let store = crate::patient(&server.url())
                 .encoding(encoding)
                 .prefix(format!("{encoding:?}"))
                 .time_from(clock.clone())
-                .command_timeout(std::time::Duration::from_secs(10))
                 .connect()
                 .await
                 .unwrap();

@@ -4,3 +4,26 @@
 mod support;
 
 mod conformance;
+mod inspecting;
+mod keys;
+mod permits;
+mod readable;
+mod sharing;
+mod time;
+
+use std::time::{Duration, Instant};
+
+use ratekeeper_redis::{RedisStore, RedisStoreBuilder};
+
+/// A store for a machine that does much else: what is tested is not how soon it answers.
+fn patient(url: &str) -> RedisStoreBuilder {
+    RedisStore::builder(url).command_timeout(Duration::from_secs(10))
+}
+
+/// Asks until the answer is yes.
+async fn eventually(what: &str, mut ask: impl AsyncFnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !ask().await {
+        assert!(Instant::now() < deadline, "never: {what}");
+    }
+}

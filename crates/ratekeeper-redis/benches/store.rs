@@ -1,0 +1,216 @@
+//! The store beside the tightest loop that could be written by hand, on one real server.
+//!
+//! `cargo bench -p ratekeeper-redis --bench store` starts a server of its own (`RATEKEEPER_REDIS_SERVER`, or the one on
+//! the path). Contenders take turns in rounds, and medians are compared: what else the machine does hits all alike.
+#![allow(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a program that reports, and stops at what is odd"
+)]
+
+#[path = "../tests/support/mod.rs"]
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use ratekeeper::port::{Request, Store};
+use ratekeeper::{Cost, Key, Plan, Quota, Rules};
+use ratekeeper_redis::{Encoding, RedisStore};
+use redis::aio::MultiplexedConnection;
+use support::server::Server;
+
+/// How many ask at once, on one connection.
+const CALLERS: u64 = 64;
+const ROUNDS: usize = 9;
+const ROUND: Duration = Duration::from_millis(700);
+/// Keys that are asked about in turn.
+const KEYS: u64 = 10_000;
+
+/// GCRA in as few steps as it can be done: microseconds, one key, no peek, no repair, no error.
+const BY_HAND: &str = "local t = redis.call('TIME')
+local now = t[1] * 1000000 + t[2]
+local tat = tonumber(redis.call('GET', KEYS[1]) or now)
+if tat < now then tat = now end
+local new = tat + ARGV[1] * ARGV[3]
+local ahead = new - now
+if ahead > ARGV[1] * ARGV[2] then return { 0, tostring(tat - now) } end
+redis.call('SET', KEYS[1], string.format('%.0f', new), 'PX', math.ceil(ahead / 1000))
+return { 1, tostring(ahead) }";
+
+#[derive(Clone)]
+enum Contender {
+    ByHand(MultiplexedConnection, Arc<str>),
+    Ours(RedisStore, Arc<Plan>),
+}
+
+impl Contender {
+    async fn ask(&self, number: u64) {
+        match self {
+            Contender::ByHand(connection, sha1) => {
+                let mut command = redis::Cmd::new();
+                command.arg("EVALSHA").arg(&**sha1).arg(1).arg(format!("by_hand:{{user:{number}}}:api"));
+                command.arg(1_000).arg(1_000).arg(1);
+                let mut connection = connection.clone();
+                let (_, _): (u8, String) = command.query_async(&mut connection).await.unwrap();
+            }
+            Contender::Ours(store, plan) => {
+                let key = format!("user:{number}");
+                let key = Key::new(&key).unwrap();
+                let request = Request { key, rules: Rules::Plan(plan), cost: Cost::ONE };
+                std::hint::black_box(store.acquire(request).await.unwrap());
+            }
+        }
+    }
+
+    /// Decisions a second, and the 99th percentile in microseconds.
+    async fn round(&self) -> (f64, f64) {
+        let (next, began) = (Arc::new(AtomicU64::new(0)), Instant::now());
+        let callers: Vec<_> = (0..CALLERS)
+            .map(|_| {
+                let (contender, next) = (self.clone(), Arc::clone(&next));
+                tokio::spawn(async move {
+                    let mut times = Histogram::<u64>::new(3).unwrap();
+                    while began.elapsed() < ROUND {
+                        let asked = Instant::now();
+                        contender.ask(next.fetch_add(1, Ordering::Relaxed) % KEYS).await;
+                        times.saturating_record(asked.elapsed().as_nanos().try_into().unwrap_or(u64::MAX));
+                    }
+                    times
+                })
+            })
+            .collect();
+        let mut times = Histogram::<u64>::new(3).unwrap();
+        for caller in callers {
+            times.add(caller.await.unwrap()).unwrap();
+        }
+        let seconds = began.elapsed().as_secs_f64();
+        (times.len() as f64 / seconds, times.value_at_quantile(0.99) as f64 / 1_000.0)
+    }
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn plan(text: &str) -> Arc<Plan> {
+    Arc::new(Plan::parse("api", text).unwrap())
+}
+
+async fn speed(server: &Server) {
+    let client = redis::Client::open(server.url()).unwrap();
+    let connection = client.get_multiplexed_async_connection().await.unwrap();
+    let sha1: String =
+        redis::Script::new(BY_HAND).prepare_invoke().load_async(&mut connection.clone()).await.unwrap();
+    let connect = |encoding, prefix: &str| {
+        RedisStore::builder(&server.url())
+            .encoding(encoding)
+            .prefix(prefix)
+            .command_timeout(Duration::from_secs(5))
+            .connect()
+    };
+    let ascii = connect(Encoding::Ascii, "rate_limiter").await.unwrap();
+    let binary = connect(Encoding::Binary, "rate_limiter_b").await.unwrap();
+    let chain = "smooth=1000/s; hour=100000/h bucket; day=1000000/day fixed";
+    let three = "smooth=1000/s; minute=50000/m; day=1000000/day";
+    let contenders = [
+        ("by hand, GCRA", Contender::ByHand(connection, sha1.into())),
+        ("ours, ASCII, GCRA", Contender::Ours(ascii.clone(), plan("smooth=1000/s"))),
+        ("ours, binary, GCRA", Contender::Ours(binary.clone(), plan("smooth=1000/s"))),
+        ("ours, ASCII, 3 × GCRA", Contender::Ours(ascii.clone(), plan(three))),
+        ("ours, binary, 3 × GCRA", Contender::Ours(binary, plan(three))),
+        ("ours, ASCII, 3 algorithms", Contender::Ours(ascii, plan(chain))),
+    ];
+    let mut results = vec![(Vec::new(), Vec::new()); contenders.len()];
+    for round in 0..=ROUNDS {
+        for ((_, contender), (speeds, tails)) in contenders.iter().zip(&mut results) {
+            // Plans of the same name share keys: another shape is another plan's state.
+            let () = redis::cmd("FLUSHDB").query(&mut server.connection()).unwrap();
+            let (speed, tail) = contender.round().await;
+            // The first round warms up.
+            if round > 0 {
+                speeds.push(speed);
+                tails.push(tail);
+            }
+        }
+    }
+    println!("{CALLERS} callers, one connection, {KEYS} keys, medians of {ROUNDS} rounds\n");
+    println!("| | decisions/s | p99 µs | × speed | × p99 |\n|---|---|---|---|---|");
+    let base = (median(results[0].0.clone()), median(results[0].1.clone()));
+    for ((name, _), (speeds, tails)) in contenders.iter().zip(results) {
+        let (speed, tail) = (median(speeds), median(tails));
+        println!("| {name} | {speed:.0} | {tail:.0} | {:.2} | {:.2} |", speed / base.0, tail / base.1);
+    }
+}
+
+/// Bytes for each key, by the server's own account of its memory.
+async fn memory(server: &Server) {
+    const COUNT: u64 = 20_000;
+    let mut connection = server.connection();
+    let used = |connection: &mut redis::Connection| -> u64 {
+        let info: String = redis::cmd("INFO").arg("memory").query(connection).unwrap();
+        let line = info.lines().find_map(|line| line.strip_prefix("used_memory:")).unwrap();
+        line.parse().unwrap()
+    };
+    println!("\nMemory on the server, {COUNT} keys `user:NNNNN`, one hour to live\n");
+    println!("| | bytes/key | × bare |\n|---|---|---|");
+    let mut bare = 0.0;
+    let quotas = ["1/h", "1/h bucket", "1/h fixed", "1/h sliding"];
+    let ours = quotas.iter().flat_map(|quota| [(Encoding::Ascii, *quota), (Encoding::Binary, *quota)]);
+    for case in [None, None].into_iter().chain(ours.map(Some)).enumerate() {
+        let () = redis::cmd("FLUSHALL").query(&mut connection).unwrap();
+        let before = used(&mut connection);
+        let name = match case {
+            (index, None) => {
+                // A name of 20 bytes, and one as long as ours.
+                let prefix = if index == 0 { "key:0000000000" } else { "rate_limiter:{user:" };
+                for chunk in 0..COUNT / 1_000 {
+                    let mut pipe = redis::pipe();
+                    for number in 0..1_000 {
+                        let number = chunk * 1_000 + number;
+                        let key = match index {
+                            0 => format!("{prefix}{number:06}"),
+                            _ => format!("{prefix}{number:06}}}:api"),
+                        };
+                        pipe.cmd("SET").arg(key).arg("1761884055342794").arg("PX").arg(3_600_000).ignore();
+                    }
+                    pipe.exec(&mut connection).unwrap();
+                }
+                if index == 0 {
+                    "bare string, name of 20 bytes".into()
+                } else {
+                    "bare string, name as ours".to_owned()
+                }
+            }
+            (_, Some((encoding, quota))) => {
+                let store = RedisStore::builder(&server.url()).encoding(encoding).connect().await.unwrap();
+                let plan = plan(&format!("r={quota}"));
+                let parsed: Quota = quota.parse().unwrap();
+                for number in 0..COUNT {
+                    let key = format!("user:{number:06}");
+                    let request =
+                        Request { key: Key::new(&key).unwrap(), rules: Rules::Plan(&plan), cost: Cost::ONE };
+                    assert!(store.acquire(request).await.unwrap().allowed);
+                }
+                format!("ours, {encoding:?}, {}", parsed.algorithm().word())
+            }
+        };
+        let each = (used(&mut connection) - before) as f64 / COUNT as f64;
+        if bare == 0.0 {
+            bare = each;
+        }
+        println!("| {name} | {each:.0} | {:.2} |", each / bare);
+    }
+}
+
+fn main() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let server = Server::redis();
+        speed(&server).await;
+        memory(&server).await;
+    });
+}

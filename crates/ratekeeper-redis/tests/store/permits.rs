@@ -1,0 +1,70 @@
+//! Permits that many instances share.
+
+use std::time::Duration;
+
+use ratekeeper::{Key, Name};
+use ratekeeper_redis::Permits;
+use redis::Commands;
+
+use crate::support::server::Server;
+use crate::{eventually, patient};
+
+async fn permits(server: &Server, limit: u64, lease: Duration) -> Permits {
+    let store = patient(&server.url()).connect().await.unwrap();
+    let name: Name = "exports".parse().unwrap();
+    store.permits(Key::new("tenant:7").unwrap(), &name, limit, lease)
+}
+
+const LONG: Duration = Duration::from_secs(3_600);
+
+#[tokio::test]
+async fn no_more_than_the_limit_are_held_over_all_instances() {
+    for server in Server::each() {
+        let (here, there) = (permits(&server, 2, LONG).await, permits(&server, 2, LONG).await);
+        let first = here.try_acquire().await.unwrap().unwrap();
+        let second = there.try_acquire().await.unwrap().unwrap();
+        assert_ne!(first.id(), second.id());
+        assert!(here.try_acquire().await.unwrap().is_none());
+        assert_eq!(there.held().await.unwrap(), 2);
+        assert!(first.release().await.unwrap());
+        let third = there.try_acquire().await.unwrap().unwrap();
+        assert!(here.try_acquire().await.unwrap().is_none(), "one came back, one was taken");
+        drop((second, third));
+        eventually("what is dropped comes back", async || here.held().await.unwrap() == 0).await;
+    }
+}
+
+#[tokio::test]
+async fn the_permit_of_a_crashed_holder_comes_back() {
+    let server = Server::redis();
+    let permits = permits(&server, 1, Duration::from_millis(300)).await;
+    let crashed = permits.try_acquire().await.unwrap().unwrap();
+    std::mem::forget(crashed);
+    let next = async || permits.try_acquire().await.unwrap().is_some();
+    eventually("its lease ends", next).await;
+    eventually("nothing is left behind", async || {
+        redis::cmd("DBSIZE").query::<u64>(&mut server.connection()).unwrap() == 0
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_renewed_lease_lives_on_and_one_that_ended_is_known_to_have() {
+    let server = Server::redis();
+    let mut connection = server.connection();
+    let permits = permits(&server, 1, LONG).await;
+    let mut permit = permits.try_acquire().await.unwrap().unwrap();
+    let key = "rate_limiter:{tenant:7}:!exports";
+    let before: f64 = connection.zscore(key, permit.id()).unwrap();
+    assert!(connection.pttl::<_, i64>(key).unwrap() > 3_590_000);
+    eventually("the server's clock goes on", async || {
+        let (seconds, micros): (f64, f64) = redis::cmd("TIME").query(&mut connection).unwrap();
+        seconds * 1e6 + micros + 3_600e6 > before
+    })
+    .await;
+    assert!(permit.renew().await.unwrap());
+    assert!(connection.zscore::<_, _, f64>(key, permit.id()).unwrap() > before);
+    let () = connection.del(key).unwrap();
+    assert!(!permit.renew().await.unwrap(), "it is gone");
+    assert!(permits.try_acquire().await.unwrap().is_some());
+}
