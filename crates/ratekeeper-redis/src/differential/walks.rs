@@ -223,7 +223,7 @@ fn servers_decide_as_the_engine_does() {
                     Settings { given, prefix: format!("{encoding:?}{case}"), ..settings(encoding) };
                 let options = Options { command_timeout: Duration::from_secs(10), ..Options::default() };
                 let address = Address::parse(&server.url()).unwrap();
-                let link = runtime.block_on(Link::connect(&address, &options)).unwrap();
+                let link = Link::open(&address, &options);
                 let store = Scripted::new(link, Library::new(TimePart::Given), settings);
                 let set_time = |now| clock.set(now);
                 let mut walk = Walk { store: &store, set_time: &set_time, runtime: &runtime, now: drawn.1 };

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use ratekeeper_redis::RedisStore;
 
 use super::shared_limit::started;
-use crate::support::load::{Load, Tally};
+use crate::load::{Load, Tally};
 use crate::support::sentinel::Trio;
 use crate::support::server::redis_binary;
 

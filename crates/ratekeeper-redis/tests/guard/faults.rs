@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 use ratekeeper::store::BreakerState;
 use ratekeeper_redis::RedisStore;
 
+use crate::load::{Load, Tally};
 use crate::support::cluster::command;
-use crate::support::load::{Load, Tally};
 use crate::support::server::Server;
 use crate::support::wait;
 

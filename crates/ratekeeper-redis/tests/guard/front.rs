@@ -8,7 +8,7 @@ use ratekeeper::store::BreakerState;
 use ratekeeper::{Cost, Keeper, Key, Nanos, Plan, Quota, Reason, Registry, Rules, Timestamp};
 use ratekeeper_redis::{RedisErrorKind, RedisStore};
 
-use crate::support::load::{Load, Tally};
+use crate::load::{Load, Tally};
 use crate::support::server::{Server, free_port, redis_binary};
 use crate::support::wait;
 

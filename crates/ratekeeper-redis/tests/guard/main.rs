@@ -9,6 +9,7 @@ mod bad_input;
 mod failover;
 mod faults;
 mod front;
+mod load;
 mod shared_limit;
 mod slots;
 #[cfg(feature = "tls")]

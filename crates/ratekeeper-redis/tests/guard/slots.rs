@@ -8,8 +8,8 @@ use ratekeeper::{Cost, Keeper, Key, Plan, Registry};
 use ratekeeper_redis::RedisStore;
 
 use super::shared_limit::started;
+use crate::load::{Load, Tally};
 use crate::support::cluster::{Cluster, move_slot};
-use crate::support::load::{Load, Tally};
 use crate::support::server::redis_binary;
 
 /// The slot of a busy key goes from node to node and back: nobody notices, and the limit holds to the last one.

@@ -11,7 +11,7 @@ use ratekeeper::{Cost, Keeper, Key, Plan, Reason, Registry};
 use ratekeeper_redis::RedisStore;
 use tokio::task::JoinHandle;
 
-use super::wait;
+use crate::support::wait;
 
 /// What was sent, and what came of it.
 #[derive(Debug, Default)]
