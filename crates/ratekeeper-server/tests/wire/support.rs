@@ -41,7 +41,9 @@ impl Server {
     pub(crate) fn with(flags: &[&str]) -> Self {
         let mut command = ratekeeper(&["serve", "--loops", "2"]);
         for transport in ["--resp", "--http", "--grpc", "--msgpack"] {
-            command.args([transport, "127.0.0.1:0"]);
+            if !flags.contains(&transport) {
+                command.args([transport, "127.0.0.1:0"]);
+            }
         }
         Self::spawn(command.args(flags))
     }
