@@ -95,6 +95,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn failures_say_whose_fault_they_are() {
+        let of = |kind| Status::from(KeeperError::Store(StoreError::new(kind, "gone"))).code;
+        for kind in [StoreErrorKind::Timeout, StoreErrorKind::Unreachable, StoreErrorKind::BreakerOpen] {
+            assert_eq!(of(kind), Code::Unavailable);
+        }
+        assert_eq!(of(StoreErrorKind::Unsupported), Code::InvalidArgument);
+        let unknown = KeeperError::UnknownPlan { name: "gold".to_owned() };
+        assert_eq!(Status::from(unknown).code, Code::NotFound);
+        assert_eq!(Status::from(KeeperError::NoPlan).code, Code::InvalidArgument);
+    }
+
+    #[test]
     fn messages_are_printable() {
         assert_eq!(printable("plan `a b`: 100%\r\né"), "plan `a b`: 100%25%0D%0A%C3%A9");
         let mut headers = HeaderMap::new();

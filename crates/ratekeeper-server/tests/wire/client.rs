@@ -26,7 +26,7 @@ fn decisions() {
         assert_eq!((first.retry_after, first.reset_after), (Some(Duration::ZERO), Duration::from_secs(2)));
         assert!(client.throttle(b"\xff\0", 1, 1, 60, 1).await.unwrap().allowed, "keys are bytes");
         let denied = client.throttle(b"\xff\0", 1, 1, 60, 1).await.unwrap();
-        assert_eq!((denied.allowed, denied.retry_after), (false, Some(Duration::from_secs(60))));
+        assert!(!denied.allowed && denied.retry_after.is_some_and(|wait| !wait.is_zero()), "{denied:?}");
         assert_eq!(client.throttle("user:123", 15, 30, 60, 99).await.unwrap().retry_after, None, "never");
     });
 }

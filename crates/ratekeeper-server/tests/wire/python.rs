@@ -6,7 +6,7 @@ use crate::support::{Folder, Server, run};
 
 pub(crate) const PLANS: &str = r#"
 [plans.gold]
-limits = ["burst = 100/day burst 2", "1000000/day"]
+limits = ["burst = 100/day burst 2", "1000/day"]
 [plans.api]
 limits = ["3/h"]
 "#;

@@ -27,15 +27,16 @@ fn curl_redis_cli_and_grpc_over_tls() {
     let body = r#"{"key":"k","max_burst":10,"count_per_period":100,"period":60}"#;
     let resolve = format!("localhost:{}:127.0.0.1", server.address("http").port());
     let common = ["-sS", "--max-time", "30", "--resolve", &resolve, "-H", "authorization: Bearer sesame"];
-    let said = run("curl", &[&common[..], &["--cacert", &cert, "-d", body, &url]].concat());
+    let json = ["-H", "content-type: application/json"];
+    let said = run("curl", &[&common[..], &json, &["--cacert", &cert, "-d", body, &url]].concat());
     assert_eq!(said, r#"{"allowed":true,"limit":10,"remaining":9,"reset_after":1,"retry_after":0}"#);
 
     let port = server.address("resp").port().to_string();
     let tls =
         ["-h", "127.0.0.1", "-p", &port, "--tls", "--cacert", &cert, "--no-auth-warning", "-a", "sesame"];
     assert_eq!(
-        run("redis-cli", &[&tls[..], &["THROTTLE", "k", "10", "100", "60"]].concat()),
-        "1\n10\n8\n2\n0\n"
+        run("redis-cli", &[&tls[..], &["THROTTLE", "r", "10", "100", "60"]].concat()),
+        "1\n10\n9\n1\n0\n"
     );
     let many = "PING\n".repeat(2000);
     let file = folder.write("many", &many);
@@ -57,6 +58,17 @@ fn whoever_does_not_encrypt_is_not_served() {
     let mut raw = server.connect();
     raw.send("PING\r\nPING\r\n");
     assert!(!raw.rest().contains("PONG"));
+}
+
+#[test]
+fn an_encrypted_port_may_be_open_to_the_network() {
+    let folder = Folder::new("tls-open");
+    let (cert, key) = certificate(&folder);
+    let server = Server::with(&["--resp", "0.0.0.0:0", "--tls-cert", &cert, "--tls-key", &key]);
+    server.signal("TERM");
+    // The first line that is logged: no warning came before it.
+    assert!(server.await_log("").contains("stopping"));
+    assert_eq!(server.wait().code(), Some(0));
 }
 
 #[test]
