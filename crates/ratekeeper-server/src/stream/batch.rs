@@ -1,6 +1,7 @@
 //! Many requests, one decision: one look at the clock, and states fetched from memory while the ones before are
 //! decided. A store elsewhere is asked for all of them at once.
 
+use std::collections::HashSet;
 use std::time::Instant;
 
 use futures_util::future::join_all;
@@ -81,7 +82,9 @@ fn ask(
     store.acquire_many(&requests, into).now().unwrap_or(Ok(()))
 }
 
-/// Asks for all at once, in order, and waits for all: one that fails does not fail the others.
+/// Asks for as many at once as there are different keys in a row, and waits for them: one that fails does not fail the
+/// others. Requests for the same key wait for each other, because questions that are under way together may be decided in
+/// any order.
 async fn decide_elsewhere(
     engine: &Engine,
     meter: &Meter,
@@ -91,8 +94,14 @@ async fn decide_elsewhere(
     let began = Instant::now();
     let input = &buffers.input;
     let store = engine.store();
-    let questions = buffers.waiting.iter().filter_map(|waiting| waiting.request(input));
-    let answers = join_all(questions.map(|request| store.acquire(request))).await;
+    let mut answers = Vec::with_capacity(buffers.waiting.len());
+    let mut rest = buffers.waiting.as_slice();
+    while !rest.is_empty() {
+        let (wave, later) = rest.split_at(different_keys(rest, input));
+        let questions = wave.iter().filter_map(|waiting| waiting.request(input));
+        answers.extend(join_all(questions.map(|request| store.acquire(request))).await);
+        rest = later;
+    }
     let decided = answers.iter().flatten();
     let allowed = decided.clone().filter(|decision| decision.allowed).count() as u64;
     meter.decided(allowed, decided.count() as u64 - allowed, began.elapsed());
@@ -102,6 +111,12 @@ async fn decide_elsewhere(
         }
         answer(engine, meter, input, waiting, decided.as_ref(), &mut buffers.output, write);
     }
+}
+
+/// How many requests there are before the first whose key was there already; at least one.
+fn different_keys(waiting: &[Waiting], input: &[u8]) -> usize {
+    let mut seen = HashSet::with_capacity(waiting.len());
+    waiting.iter().take_while(|waiting| seen.insert(waiting.key(input))).count()
 }
 
 /// Answers what was decided; and what was not, as it was said to be when the store fails.
