@@ -34,9 +34,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut floors = Vec::new();
     let mut rates = Vec::new();
     let before = resident();
-    let overview = replay(&small)?;
+    replay(&small)?;
     let after_few = resident();
-    drop(overview);
     for _ in 0..ROUNDS {
         let began = Instant::now();
         let found = floor(&all)?;
