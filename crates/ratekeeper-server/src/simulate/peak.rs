@@ -25,8 +25,8 @@ impl Peak {
     #[inline]
     pub(super) fn count(&mut self, at: Timestamp) {
         let second = at.as_nanos().div_euclid(1_000_000_000);
-        // Always less than the number of places.
-        let place = second.rem_euclid(SECONDS as i64).unsigned_abs() as usize;
+        // The lowest byte counts up also below zero, and the number of places divides 256.
+        let place = usize::from(second.to_le_bytes()[0]) % SECONDS;
         let (held, count) = &mut self.recent[place];
         if *held != second {
             (*held, *count) = (second, 0);
