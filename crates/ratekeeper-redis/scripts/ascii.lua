@@ -39,8 +39,9 @@ local function ascii_state(algorithm, text)
   if algorithm.header == '71' then return ascii_log(text) end
   local fields = { match(text, algorithm.pattern) }
   if not fields[1] then return nil end
-  local state, size = {}, 0
-  for index, kind in ipairs(algorithm.kinds) do
+  local state, size, kinds = { 0, 0, 0 }, 0, algorithm.kinds
+  for index = 1, #kinds do
+    local kind = kinds[index]
     if kind == 'd' then
       state[size + 1] = ascii_double(fields[index])
       if not state[size + 1] then return nil end
@@ -81,12 +82,14 @@ end
 local function ascii_read(rules, text)
   -- The last part is the one that no `51|` goes before; a plan's windows are all in the part of the first.
   local last, had_windows = 0, false
-  for index, rule in ipairs(rules) do
+  for index = 1, #rules do
+    local rule = rules[index]
     if not (rule.name and had_windows) then last = index end
     had_windows = had_windows or rule.name
   end
   had_windows = false
-  for index, rule in ipairs(rules) do
+  for index = 1, #rules do
+    local rule = rules[index]
     if not (rule.name and had_windows) then
       local part = text
       if index < last then
@@ -122,8 +125,9 @@ local function ascii_text(rule, state)
     return table.concat(pieces, '|')
   end
   local text, at = algorithm.header, 1
-  for _, kind in ipairs(algorithm.kinds) do
-    if kind == 'd' then
+  local kinds = algorithm.kinds
+  for index = 1, #kinds do
+    if kinds[index] == 'd' then
       text, at = text .. '|' .. ascii_number(state[at]), at + 1
     else
       text, at = text .. '|' .. decimal(state[at], state[at + 1]), at + 2
@@ -134,8 +138,9 @@ end
 
 -- All rules as one text. `state_of` tells the state of each.
 local function ascii_join(rules, state_of)
-  local parts, windows, count = {}, nil, 0
-  for _, rule in ipairs(rules) do
+  local parts, windows, count = { nil, nil }, nil, 0
+  for index = 1, #rules do
+    local rule = rules[index]
     local text = ascii_text(rule, state_of(rule))
     if not rule.name then
       parts[#parts + 1] = text
@@ -163,8 +168,8 @@ ENCODINGS.a = {
   -- What who asked is told: the text as it was read, but for a long log a short one that says the same.
   told = function(text, rules, brief_of)
     if not text then return false end
-    for _, rule in ipairs(rules) do
-      if rule.algorithm.brief then return ascii_join(rules, brief_of) end
+    for index = 1, #rules do
+      if rules[index].algorithm.brief then return ascii_join(rules, brief_of) end
     end
     return text
   end,

@@ -17,11 +17,11 @@ local VERB = ARGV[1]
 local COST_HIGH, COST_LOW = natural(ARGV[2])
 local NO_COST = COST_HIGH == 0 and COST_LOW == 0
 local at = 3
-local answer = { 0, NOW }
+local answer = { 0, NOW, false }
 local plans, rules = {}, {}
 
 for index = 1, #KEYS do
-  local plan = { encoding = ENCODINGS[ARGV[at]] }
+  local plan = { false, encoding = ENCODINGS[ARGV[at]], raw = false }
   local count = 1
   if ARGV[at] == 'a' then
     at = at + 1
@@ -29,7 +29,11 @@ for index = 1, #KEYS do
   end
   at = at + 1
   for number = 1, count do
-    local rule = { algorithm = ALGORITHMS[ARGV[at]] }
+    -- All fields that most algorithms have at once: a table that grows field by field is made anew at each doubling.
+    local rule = {
+      algorithm = ALGORITHMS[ARGV[at]], name = false, found = false, new = false, repaired = false, high = 0, low = 0,
+      burst_high = 0, burst_low = 0, each_high = 0, each_low = 0, refill_high = 0, refill_low = 0, capacity = 0, rate = 0,
+    }
     at = at + 1
     if plan.encoding == ENCODINGS.a and rule.algorithm.header == '23' then
       rule.name = ARGV[at]
@@ -43,16 +47,17 @@ for index = 1, #KEYS do
 end
 if OTHER_WINDOW then return { 3, NOW } end
 
-for index, plan in ipairs(plans) do
+for index = 1, #plans do
+  local plan = plans[index]
   local raw, unread = plan.encoding.load(KEYS[index], plan)
   if unread then return { 2, NOW, index, raw } end
   plan.raw = raw
-  for _, rule in ipairs(plan) do rule.algorithm.view(rule, rule.found) end
+  for number = 1, #plan do plan[number].algorithm.view(plan[number], plan[number].found) end
 end
 
 local function all_pass(high, low)
-  for _, rule in ipairs(rules) do
-    if not rule.algorithm.passes(rule, high, low) then return false end
+  for number = 1, #rules do
+    if not rules[number].algorithm.passes(rules[number], high, low) then return false end
   end
   return true
 end
@@ -82,17 +87,21 @@ local function brief_of(rule)
   if not rule.algorithm.brief then return rule.found end
   return rule.algorithm.brief(rule, COST_HIGH, COST_LOW, VERB == 'r') or {}
 end
-for index, plan in ipairs(plans) do answer[index + 2] = plan.encoding.told(plan.raw, plan, brief_of) end
+for index = 1, #plans do
+  local plan = plans[index] answer[index + 2] = plan.encoding.told(plan.raw, plan, brief_of) end
 if VERB == 'u' then answer[#answer + 1] = decimal(COST_HIGH, COST_LOW) end
 
 if VERB == 'd' then
-  for index, plan in ipairs(plans) do
+  for index = 1, #plans do
+  local plan = plans[index]
     if plan.raw then redis.call('DEL', KEYS[index]) end
   end
 elseif not NO_COST and VERB ~= 'p' then
-  for index, plan in ipairs(plans) do
+  for index = 1, #plans do
+  local plan = plans[index]
     local is_changed, is_whole, high, low = false, true, 0, 0
-    for _, rule in ipairs(plan) do
+    for number = 1, #plan do
+      local rule = plan[number]
       if VERB == 'r' then
         rule.algorithm.refund(rule, COST_HIGH, COST_LOW)
         is_changed = is_changed or plan.raw
@@ -105,14 +114,16 @@ elseif not NO_COST and VERB ~= 'p' then
       end
     end
     if is_changed then
-      for _, rule in ipairs(plan) do
+      for number = 1, #plan do
+        local rule = plan[number]
         local state, rule_high, rule_low = rule.algorithm.state(rule)
         if state then
           is_whole = false
           if less(high, low, rule_high, rule_low) then high, low = rule_high, rule_low end
         end
-        -- What was not charged stays as it was found, to the last bit.
-        if VERB ~= 'r' and not passes and not rule.repaired then state = rule.found end
+        -- What was not charged stays as it was found, to the last bit; but what is fresh under this quota is so now,
+        -- and would not be under a larger one.
+        if VERB ~= 'r' and not passes and not rule.repaired and not rule.is_fresh then state = rule.found end
         rule.new = state
       end
       if is_whole then

@@ -9,7 +9,8 @@ ALGORITHMS.t = {
     if state then
       tokens = math.max(0, math.min(state[1], rule.capacity))
       -- A full bucket is a fresh key's, whenever it was counted.
-      if tokens < rule.capacity then high, low = state[2], state[3] end
+      rule.is_fresh = tokens >= rule.capacity
+      if not rule.is_fresh then high, low = state[2], state[3] end
     end
     rule.tokens = math.min(rule.capacity, tokens + flow(rule, high, low))
   end,

@@ -32,6 +32,7 @@
 //! place, encoding  where states are, and how written    reply, heal    what comes back; what was not understood
 //! values           compare-and-set on strings           permits        what is in flight, over all instances
 //! inspect          a key explained                      clock          about what time it is on the server
+//! many             many requests at once                front          breaker and memory of refusals
 //! error            what a server may answer             differential/  scripts against the engine (tests)
 //! ```
 //!
@@ -57,6 +58,7 @@ mod heal;
 mod inspect;
 mod library;
 mod link;
+mod many;
 mod permits;
 mod place;
 mod question;

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use ratekeeper::{Algorithm, Anchor, Nanos, Quota};
+use ratekeeper::{Algorithm, Anchor, Nanos, Plan, Quota};
 
 use crate::encoding::Encoding;
 use crate::script::Script;
@@ -117,7 +117,8 @@ impl Parts {
 pub(crate) struct Library {
     time: TimePart,
     decide: Box<[OnceLock<Script>]>,
-    express: Script,
+    /// By the number of rules.
+    express: [OnceLock<Script>; Plan::MAX_RULES + 1],
     replace: Script,
     compare_and_set: Script,
     permits: Script,
@@ -130,7 +131,7 @@ impl Library {
         Library {
             time,
             decide: (0..Parts::ALL).map(|_| OnceLock::new()).collect(),
-            express: Script::composed(&[part!("express")]),
+            express: [const { OnceLock::new() }; Plan::MAX_RULES + 1],
             replace: Script::composed(&[part!("replace")]),
             compare_and_set: Script::composed(&[part!("compare_and_set")]),
             permits: Script::composed(&[part!("permits")]),
@@ -143,9 +144,10 @@ impl Library {
         self.decide[usize::from(parts.0)].get_or_init(|| compose(self.time, parts))
     }
 
-    /// The script for usual requests, if the time is the server's.
-    pub(crate) fn express(&self) -> Option<&Script> {
-        (self.time == TimePart::Server).then_some(&self.express)
+    /// The script for usual requests under so many rules.
+    pub(crate) fn express(&self, rules: usize) -> Option<&Script> {
+        let script = self.express.get(rules).filter(|_| rules > 0)?;
+        Some(script.get_or_init(|| Script::composed(&[time_part(self.time), &unrolled(rules)])))
     }
 
     /// The script that replaces a state.
@@ -170,11 +172,7 @@ impl Library {
 }
 
 fn compose(time: TimePart, parts: Parts) -> Script {
-    let mut texts = vec![part!("prelude"), part!("number")];
-    texts.push(match time {
-        TimePart::Server => part!("time_server"),
-        TimePart::Given => part!("time_given"),
-    });
+    let mut texts = vec![part!("prelude"), part!("number"), time_part(time), part!("lifetime")];
     let needed = [
         (Kind::Gcra.bit() | Kind::SlidingWindow.bit(), part!("product")),
         (Kind::TokenBucket.bit() | Kind::LeakyBucket.bit(), part!("flow")),
@@ -190,4 +188,46 @@ fn compose(time: TimePart, parts: Parts) -> Script {
     texts.extend(needed.iter().filter(|(bits, _)| parts.has(*bits)).map(|(_, text)| *text));
     texts.push(part!("decide"));
     Script::composed(&texts)
+}
+
+fn time_part(time: TimePart) -> &'static str {
+    match time {
+        TimePart::Server => part!("time_server"),
+        TimePart::Given => part!("time_given"),
+    }
+}
+
+/// `scripts/express.lua` for so many rules: without loops and tables, which cost more than what they go over.
+fn unrolled(rules: usize) -> String {
+    let for_each = |text: &str| -> Vec<String> {
+        (1..=rules).map(|rule| text.replace("_N", &format!("_{rule}"))).collect()
+    };
+    let state = |one: &str, dollar: &str| format!("51|42|{one}{dollar}").repeat(rules - 1) + "42|" + one;
+    let digits = |count| format!("({})", "%d".repeat(count));
+    let pattern = format!("^{}$", state(&(digits(10) + &digits(9)), "%$"));
+    let mut script = String::new();
+    for line in part!("express").lines().filter(|line| !line.trim_start().starts_with("--")) {
+        let (mut written, mut rest) = (String::new(), line);
+        while let Some((before, list)) = rest.split_once("@(") {
+            let (list, after) = balanced(list);
+            written = written + before + &for_each(list).join(", ");
+            rest = after;
+        }
+        written = written + rest + "\n";
+        match written.contains("_N") {
+            true => script.extend(for_each(&written)),
+            false => script.push_str(&written),
+        }
+    }
+    script.replace("PATTERN", &pattern).replace("FORMAT", &state("%d%09d", "$"))
+}
+
+/// What is before the parenthesis that closes the one before, and what is after it.
+fn balanced(text: &str) -> (&str, &str) {
+    let mut depth = 1;
+    let close = text.find(|character| {
+        depth += i32::from(character == '(') - i32::from(character == ')');
+        depth == 0
+    });
+    close.map_or((text, ""), |at| (&text[..at], &text[at + 1..]))
 }

@@ -40,6 +40,9 @@ pub struct Permits {
 /// The shortest lease: what is shorter would end before the answer is there.
 const LEAST_LEASE: Duration = Duration::from_millis(1);
 
+/// The longest, a hundred years: a server refuses an expiry that is beyond its clock, after the permit was given.
+const MOST_LEASE: Duration = Duration::from_secs(100 * 365 * 86_400);
+
 impl Permits {
     pub(crate) fn new(store: RedisStore, key: Key<'_>, name: &Name, limit: u64, lease: Duration) -> Self {
         let mut written = Vec::new();
@@ -47,7 +50,7 @@ impl Permits {
         // No name has a `!`: no plan's state is here.
         written.extend_from_slice(b":!");
         written.extend_from_slice(name.as_str().as_bytes());
-        Permits { store, key: written.into(), limit, lease: lease.max(LEAST_LEASE) }
+        Permits { store, key: written.into(), limit, lease: lease.clamp(LEAST_LEASE, MOST_LEASE) }
     }
 
     /// Takes a permit if there is one.

@@ -73,7 +73,12 @@ pub(crate) fn call(
 }
 
 /// The call that puts a usual request to `scripts/express.lua`; none if the request is not one.
-pub(crate) fn express(request: &Request<'_>, places: &[Place<'_>], prefix: &str) -> Option<Call> {
+pub(crate) fn express(
+    request: &Request<'_>,
+    places: &[Place<'_>],
+    prefix: &str,
+    given: Option<Timestamp>,
+) -> Option<Call> {
     /// In nanoseconds: sums of two such spans are exact in a double.
     const LONGEST_REFILL: u64 = 1 << 52;
     let [place] = places else { return None };
@@ -85,13 +90,16 @@ pub(crate) fn express(request: &Request<'_>, places: &[Place<'_>], prefix: &str)
     if cost == 0 || place.encoding != Encoding::Ascii || !all_usual {
         return None;
     }
-    let mut call = Call::with_capacity(1 + 2 * place.rules.len(), 64 + 24 * place.rules.len());
+    let mut call = Call::with_capacity(2 + 2 * place.rules.len(), 64 + 24 * place.rules.len());
     place.write_key(prefix, request.key, call.buffer());
     call.end_key();
     for (_, quota, _) in &place.rules {
         // At most the refill: the cost is at most the burst.
         call.number(cost * quota.emission_interval().as_nanos());
         call.number(quota.refill_time().as_nanos());
+    }
+    if let Some(given) = given {
+        call.number(given.as_nanos());
     }
     Some(call)
 }

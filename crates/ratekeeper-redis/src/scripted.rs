@@ -15,6 +15,7 @@ use crate::error::RedisError;
 use crate::heal::{self, Loss};
 use crate::library::Library;
 use crate::link::Link;
+use crate::many::acquire_many;
 use crate::place::{Place, places};
 use crate::question::{self, Verb};
 use crate::reply::{Decided, Reply, odd};
@@ -81,9 +82,10 @@ impl<R: Run> Scripted<R> {
         request: &Request<'_>,
         places: &[Place<'_>],
     ) -> Result<Decided, StoreError> {
+        let given = || self.settings.given.as_ref().map(|clock| clock.now());
         if verb == Verb::Acquire
-            && let Some(script) = self.library.express()
-            && let Some(call) = question::express(request, places, &self.settings.prefix)
+            && let Some(call) = question::express(request, places, &self.settings.prefix, given())
+            && let Some(script) = self.library.express(places[0].rules.len())
         {
             let value = self.runner.run(script, &call).await?;
             if let Reply::Decided(decided) = Reply::read(value, verb, places)? {
@@ -92,7 +94,7 @@ impl<R: Run> Scripted<R> {
         }
         let mut told = None;
         for _ in 0..MOST_ROUNDS {
-            let given = self.settings.given.as_ref().map(|clock| clock.now());
+            let given = given();
             let guess = || given.or(told).unwrap_or_else(|| self.clock.guess());
             let (parts, call) = question::call(verb, request, places, &self.settings.prefix, guess, given);
             let value = self.runner.run(self.library.decide(parts), &call).await?;
@@ -185,6 +187,14 @@ impl<R: Run> Store for Scripted<R> {
             let forget = Request { cost: Cost::PEEK, ..request };
             self.ask(Verb::Forget, &forget, &places).await?.live(&places)
         })
+    }
+
+    fn acquire_many<'a>(
+        &'a self,
+        requests: &'a [Request<'a>],
+        into: &'a mut Vec<Decision>,
+    ) -> Answer<'a, ()> {
+        Answer::later(acquire_many(self, requests, into))
     }
 }
 

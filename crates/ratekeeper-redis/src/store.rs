@@ -88,7 +88,7 @@ impl RedisStore {
     }
 
     /// A concurrency limit that all instances share: at most `limit` permits of this name for this key at once, each
-    /// leased for a time of at least a millisecond.
+    /// leased for a time from a millisecond to a hundred years.
     pub fn permits(&self, key: Key<'_>, name: &Name, limit: u64, lease: Duration) -> Permits {
         Permits::new(self.clone(), key, name, limit, lease)
     }

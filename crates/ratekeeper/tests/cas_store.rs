@@ -52,6 +52,19 @@ async fn the_stored_text_is_the_shared_format() {
     );
 }
 
+/// A `:` in the name of a plan is not the end of it: escaped, as every store of this layout does.
+#[tokio::test]
+async fn a_colon_in_the_name_of_a_plan_is_escaped() {
+    let (_, values, store) = lab();
+    let plan = Plan::parse("pro:eu", "1/s").unwrap();
+    assert!(store.acquire(request("user:1", Rules::Plan(&plan), 1)).await.unwrap().allowed);
+    let (value, _) = values.value(b"rate_limiter:{user:1}:pro%3Aeu").unwrap();
+    assert_eq!(value, "42|1761884056342794596");
+    assert!(values.value(b"rate_limiter:{user:1}:pro:eu").is_none());
+    assert_eq!(store.reset(request("user:1", Rules::Plan(&plan), 1)).await.unwrap(), 1);
+    assert!(values.value(b"rate_limiter:{user:1}:pro%3Aeu").is_none(), "found again to be forgotten");
+}
+
 /// A state that somebody else wrote counts.
 #[tokio::test]
 async fn a_foreign_state_is_shared() {

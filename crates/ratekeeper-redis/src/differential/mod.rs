@@ -4,6 +4,7 @@
 //! times; and on a real server, some times.
 
 mod draw;
+mod fuzz;
 mod lua;
 mod model;
 #[path = "../../tests/support/mod.rs"]

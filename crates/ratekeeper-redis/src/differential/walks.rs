@@ -17,7 +17,7 @@ use super::lua::{Engine, Keyspace};
 use super::model::Model;
 use super::support::server::Server;
 use crate::encoding::{Encoding, Encodings};
-use crate::library::{Library, TimePart};
+use crate::library::{Kind, Library, Parts, TimePart};
 use crate::link::{Address, Link, Options};
 use crate::scripted::{Scripted, Settings};
 
@@ -27,7 +27,7 @@ const WALKS: u32 = 2_000;
 /// How many on a server, for each encoding.
 const SERVER_WALKS: u32 = 60;
 
-fn settings(encoding: Encoding) -> Settings {
+pub(super) fn settings(encoding: Encoding) -> Settings {
     Settings {
         prefix: "rl".into(),
         encodings: Encodings { usual: encoding, ..Encodings::default() },
@@ -38,15 +38,15 @@ fn settings(encoding: Encoding) -> Settings {
 }
 
 /// So many cases. Failures are not kept in a file: one worth keeping becomes a test that names its bug.
-fn cases(cases: u32) -> Config {
+pub(super) fn cases(cases: u32) -> Config {
     Config { cases, failure_persistence: None, ..Config::default() }
 }
 
-fn runtime() -> Runtime {
+pub(super) fn runtime() -> Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-fn plan(quotas: impl Iterator<Item = Quota>) -> Arc<Plan> {
+pub(super) fn plan(quotas: impl Iterator<Item = Quota>) -> Arc<Plan> {
     let named = quotas.enumerate().map(|(index, quota)| (format!("r{index}").parse().unwrap(), quota));
     Arc::new(Plan::new("walk".parse().unwrap(), named).unwrap())
 }
@@ -195,6 +195,25 @@ fn walks_in_lua(encoding: Encoding) {
     }
 }
 
+/// A denial that cuts off one rule wrote a bucket beside it that was full, under a smaller quota, as of when it was
+/// found; the engine writes it as of now.
+#[test]
+fn a_full_bucket_beside_a_rule_that_is_cut_off_is_full_as_of_now() {
+    let quota = |text: &str| text.parse::<Quota>().unwrap();
+    let rules =
+        [(quota("6/s burst 1"), quota("1/s")), (quota("1/s burst 1 bucket"), quota("1/s burst 2 bucket"))];
+    let take = |units| Step::Take(draw::Share::Units(units));
+    let back = Step::Back(Span { rule: 0, refill: false, parts: 0, micros: 1 });
+    let steps = [Step::Change, take(1), Step::Change, back, take(1), Step::Change, take(0)];
+    let (engine, runtime) = (Arc::new(Engine::new()), runtime());
+    let settings = settings(Encoding::Ascii);
+    let store = Scripted::new(Arc::clone(&engine), Library::new(TimePart::Server), settings);
+    let set_time = |now| engine.keyspace.lock().unwrap().now = now;
+    let now = Timestamp::from_secs(1_761_912_000);
+    let mut walk = Walk { store: &store, set_time: &set_time, runtime: &runtime, now };
+    walk.through(Encoding::Ascii, &rules, &steps, |_, _| Ok(())).unwrap();
+}
+
 #[test]
 fn ascii_scripts_decide_as_the_engine_does() {
     walks_in_lua(Encoding::Ascii);
@@ -265,4 +284,38 @@ fn struct_is_the_servers() {
         let there: redis::Value = call.command("EVAL", script).query(&mut connection).unwrap();
         assert_eq!(here, there, "{bits:x}");
     }
+}
+
+/// Usual requests are not left to the script for all: a server that was asked nothing else does not know that.
+#[test]
+fn usual_requests_take_the_express_script() {
+    let (server, runtime) = (Server::redis(), runtime());
+    let knows = |script: &crate::script::Script| -> bool {
+        let mut question = redis::cmd("SCRIPT");
+        let known: Vec<bool> =
+            question.arg("EXISTS").arg(script.sha1()).query(&mut server.connection()).unwrap();
+        known == [true]
+    };
+    let options = Options { command_timeout: Duration::from_secs(10), ..Options::default() };
+    let link = || Link::open(&Address::parse(&server.url()).unwrap(), &options);
+    let store = Scripted::new(link(), Library::new(TimePart::Server), settings(Encoding::Ascii));
+    let quotas = |text: &str, count| plan(std::iter::repeat_n(text.parse::<Quota>().unwrap(), count));
+    let decide = |kind| {
+        let mut parts = Parts::default();
+        parts.need(kind, Encoding::Ascii);
+        store.library.decide(parts)
+    };
+    let ask = |plan: &Plan, key: &str| {
+        let key = Key::new(key).unwrap();
+        runtime.block_on(store.acquire(Request { key, rules: Rules::Plan(plan), cost: Cost::ONE })).unwrap()
+    };
+    for count in 1..=Plan::MAX_RULES {
+        let plan = quotas("2/h", count);
+        let answers: Vec<bool> = (0..3).map(|_| ask(&plan, &format!("k{count}")).allowed).collect();
+        assert_eq!(answers, [true, true, false], "{count} rules: fresh, found, refused");
+        assert!(knows(store.library.express(count).unwrap()), "{count} rules");
+        assert!(!knows(decide(Kind::Gcra)), "{count} rules");
+    }
+    ask(&quotas("2/h bucket", 1), "other");
+    assert!(knows(decide(Kind::TokenBucket)), "the question would be answered");
 }

@@ -68,3 +68,17 @@ async fn a_renewed_lease_lives_on_and_one_that_ended_is_known_to_have() {
     assert!(!permit.renew().await.unwrap(), "it is gone");
     assert!(permits.try_acquire().await.unwrap().is_some());
 }
+
+/// The server refused the expiry of such a lease after it had given the permit: nobody could take it or give it back.
+#[tokio::test]
+async fn a_lease_without_end_is_a_very_long_one() {
+    let server = Server::redis();
+    let permits = permits(&server, 1, Duration::MAX).await;
+    let permit = permits.try_acquire().await.unwrap().unwrap();
+    let mut connection = server.connection();
+    let key: Vec<Vec<u8>> = connection.keys("*").unwrap();
+    let millis: i64 = connection.pttl(&key[0]).unwrap();
+    assert!(millis > 99 * 365 * 86_400_000, "{millis}");
+    assert!(permit.release().await.unwrap());
+    assert_eq!(permits.held().await.unwrap(), 0);
+}

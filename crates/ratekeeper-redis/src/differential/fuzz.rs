@@ -1,0 +1,177 @@
+//! States that nobody wrote: what the scripts make of them is what the engine makes of them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use proptest::sample::Index;
+use proptest::test_runner::TestRunner;
+use ratekeeper::port::{Request, Store};
+use ratekeeper::state::{Record, State, ascii, binary};
+use ratekeeper::{Cost, Key, Quota, Rules, Timestamp};
+
+use super::draw;
+use super::lua::{Engine, Keyspace, Stored};
+use super::model::Model;
+use super::walks::{cases, plan, runtime, settings};
+use crate::encoding::Encoding;
+use crate::library::{Library, TimePart};
+use crate::scripted::Scripted;
+
+/// How many states, for each encoding.
+const STATES: u32 = 4_000;
+
+/// A small change to some bytes.
+#[derive(Clone, Debug)]
+enum Edit {
+    Put(Index, u8),
+    Insert(Index, u8),
+    Remove(Index),
+    Repeat(Index, usize),
+}
+
+fn edit() -> impl Strategy<Value = Edit> {
+    let byte = || prop_oneof![8 => prop::sample::select(b"0123456789|$-+.e ".to_vec()), 1 => any::<u8>()];
+    prop_oneof![
+        3 => (any::<Index>(), byte()).prop_map(|(at, byte)| Edit::Put(at, byte)),
+        2 => (any::<Index>(), byte()).prop_map(|(at, byte)| Edit::Insert(at, byte)),
+        2 => any::<Index>().prop_map(Edit::Remove),
+        1 => (any::<Index>(), 1_usize..24).prop_map(|(at, times)| Edit::Repeat(at, times)),
+    ]
+}
+
+fn apply(bytes: &mut Vec<u8>, edit: &Edit) {
+    match edit {
+        Edit::Insert(at, byte) => bytes.insert(at.index(bytes.len() + 1), *byte),
+        _ if bytes.is_empty() => {}
+        Edit::Put(at, byte) => {
+            let at = at.index(bytes.len());
+            bytes[at] = *byte;
+        }
+        Edit::Remove(at) => {
+            bytes.remove(at.index(bytes.len()));
+        }
+        Edit::Repeat(at, times) => {
+            let at = at.index(bytes.len());
+            let byte = bytes[at];
+            bytes.splice(at..at, std::iter::repeat_n(byte, *times));
+        }
+    }
+}
+
+/// What the engine reads, if it does.
+fn read(model: &Model, stored: &Stored) -> Option<Vec<Option<State>>> {
+    match stored {
+        Stored::Text(text) => {
+            let named = model.names.iter().zip(&model.rules).map(|(name, (quota, _))| (name, quota));
+            ascii::decode(text).and_then(|record| record.into_rules(named)).ok()
+        }
+        Stored::Hash(hash) => {
+            let fields: Vec<_> =
+                hash.iter().map(|(name, content)| (name.as_slice(), content.as_slice())).collect();
+            match binary::decode(&fields).ok()? {
+                // Another schema is another's: the key starts fresh, and that is counted.
+                binary::Decoded::OtherVersion { .. } => Some(vec![None]),
+                binary::Decoded::State(state) => {
+                    let rule = (&model.names[0], &model.rules[0].0, Some(state.clone()));
+                    Record::from_rules([rule], Timestamp::EPOCH).ok().map(|_| vec![Some(state)])
+                }
+            }
+        }
+    }
+}
+
+fn stored_of(model: &Model) -> Option<Stored> {
+    match model.encoding {
+        Encoding::Ascii => model.record.as_ref().map(|record| Stored::Text(ascii::encode(record).into())),
+        Encoding::Binary => model.rules[0].1.as_ref().map(|state| {
+            let fields = binary::encode(state);
+            let mut hash = BTreeMap::from([(b"v".to_vec(), binary::VERSION.to_vec())]);
+            hash.extend(fields.iter().map(|(name, content)| {
+                let (name, content): (&str, &[u8]) = (name, content);
+                (name.as_bytes().to_vec(), content.to_vec())
+            }));
+            Stored::Hash(hash)
+        }),
+    }
+}
+
+fn mutated_states_are_read_alike(encoding: Encoding) {
+    let engine = Arc::new(Engine::new());
+    let runtime = runtime();
+    let store = Scripted::new(Arc::clone(&engine), Library::new(TimePart::Server), settings(encoding));
+    let strategy = (
+        draw::rules(),
+        draw::instant(),
+        1_u64..4,
+        prop::collection::vec((any::<Index>(), edit()), 1..4),
+        0_u64..3,
+    );
+    let check = |(rules, now, cost, edits, then): Drawn| {
+        let count = if encoding == Encoding::Binary { 1 } else { rules.len() };
+        let plan = plan(rules[..count].iter().map(|rule| rule.0));
+        let mut model = Model {
+            encoding,
+            names: plan.rules().iter().map(|rule| rule.name().clone()).collect(),
+            rules: rules[..count].iter().map(|rule| (rule.0, None)).collect(),
+            record: None,
+        };
+        model.take(cost, now);
+        let Some(mut stored) = stored_of(&model) else { return Ok(()) };
+        for (which, edit) in &edits {
+            match &mut stored {
+                Stored::Text(text) => apply(text, edit),
+                Stored::Hash(hash) => {
+                    let name = hash.keys().nth(which.index(hash.len())).cloned();
+                    if let Some(content) = name.and_then(|name| hash.get_mut(&name)) {
+                        apply(content, edit);
+                    }
+                }
+            }
+        }
+        let request =
+            Request { key: Key::new("k").unwrap(), rules: Rules::Plan(&plan), cost: Cost::new(then) };
+        let mut key = Vec::new();
+        store.places(&request).unwrap()[0].write_key("rl", request.key, &mut key);
+        *engine.keyspace.lock().unwrap() = Keyspace { now, ..Keyspace::default() };
+        engine.keyspace.lock().unwrap().keys.insert(key.clone(), stored.clone());
+        let found = runtime.block_on(store.acquire(request));
+        let after = engine.keyspace.lock().unwrap().keys.get(&key).cloned();
+        let Some(states) = read(&model, &stored) else {
+            prop_assert!(
+                found.is_err(),
+                "the engine does not read {:?}, the script did: {:?}",
+                stored,
+                found
+            );
+            prop_assert_eq!(after, Some(stored), "what cannot be read was written");
+            return Ok(());
+        };
+        model.rules.iter_mut().zip(states).for_each(|(rule, state)| rule.1 = state);
+        let expected = model.take(then, now);
+        prop_assert_eq!(found.unwrap(), expected, "{:?}", stored);
+        if then > 0 && expected.allowed {
+            let after = after.expect("it was charged");
+            let wrong = || TestCaseError::fail(format!("written and not read: {after:?}"));
+            let written = read(&model, &after).ok_or_else(wrong)?;
+            let wanted: Vec<_> = model.rules.iter().map(|rule| rule.1.clone()).collect();
+            prop_assert_eq!(written, wanted, "after {:?}", stored);
+        }
+        Ok(())
+    };
+    if let Err(error) = TestRunner::new(cases(STATES)).run(&strategy, check) {
+        panic!("{encoding:?}: {error}");
+    }
+}
+
+type Drawn = (Vec<(Quota, Quota)>, Timestamp, u64, Vec<(Index, Edit)>, u64);
+
+#[test]
+fn mutated_texts_are_read_alike() {
+    mutated_states_are_read_alike(Encoding::Ascii);
+}
+
+#[test]
+fn mutated_hashes_are_read_alike() {
+    mutated_states_are_read_alike(Encoding::Binary);
+}
