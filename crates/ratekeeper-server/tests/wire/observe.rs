@@ -77,6 +77,14 @@ fn who_is_denied_most_is_told_only_if_asked_and_escaped() {
 }
 
 #[test]
+fn whoever_gives_back_is_counted_too() {
+    let server = Server::start();
+    assert!(server.ask("CL.THROTTLE k 2 1 3600 -1").starts_with("0 3 3 "));
+    let metrics = get(&server, "/metrics").body;
+    assert!(metrics.contains("{transport=\"resp\",result=\"allowed\"} 1\n"), "{metrics}");
+}
+
+#[test]
 fn a_flood_of_denied_keys_does_not_grow_the_list() {
     let server = Server::with(&["--top-denied", "1"]);
     let mut raw = server.connect();
