@@ -4,6 +4,7 @@
 
 #[path = "../src/grpc/generated/throttlecrab.rs"]
 #[rustfmt::skip]
+#[allow(missing_docs, unreachable_pub, reason = "nobody wrote it by hand")]
 mod proto;
 
 use std::io::{Read, Write};

@@ -165,7 +165,10 @@ fn a_call_that_is_not_finished_in_time_ends_and_its_connection_goes_on() {
         assert_eq!(answer(response).await.1, "4", "the deadline has passed");
         assert_eq!(call(&mut client, THROTTLE, TWO).await.1, "0");
     });
-    assert!(server.ask("THROTTLE k 2 1 60").starts_with("1 2 0 "), "only the one that was finished was charged");
+    assert!(
+        server.ask("THROTTLE k 2 1 60").starts_with("1 2 0 "),
+        "only the one that was finished was charged"
+    );
 }
 
 #[test]

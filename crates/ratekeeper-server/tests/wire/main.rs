@@ -18,7 +18,7 @@ mod openapi;
 mod process;
 #[path = "../../src/grpc/generated/ratekeeper_v1.rs"]
 #[rustfmt::skip]
-#[allow(dead_code, reason = "nobody wrote it by hand")]
+#[allow(dead_code, missing_docs, unreachable_pub, reason = "nobody wrote it by hand")]
 mod proto;
 mod python;
 mod redis;

@@ -8,21 +8,6 @@ use crate::http::get;
 use crate::support::{DEADLINE, Folder, Raw, Server, command, eventually, ratekeeper, run};
 
 #[test]
-fn every_flag_of_serve_has_a_twin_in_the_environment() {
-    let help = String::from_utf8(ratekeeper(&["serve", "--help"]).output().unwrap().stdout).unwrap();
-    let flags: Vec<&str> = help
-        .lines()
-        .filter_map(|line| line.trim_start().strip_prefix("--")?.split(' ').next())
-        .filter(|flag| *flag != "help")
-        .collect();
-    assert!(flags.len() > 10, "{help}");
-    for flag in flags {
-        let twin = format!("[env: RATEKEEPER_{}", flag.to_uppercase().replace('-', "_"));
-        assert!(help.contains(&twin), "--{flag} has no {twin}\n{help}");
-    }
-}
-
-#[test]
 fn a_connection_is_a_span_and_every_line_an_object() {
     let server = Server::with(&["--log-format", "json", "--log-level", "debug"]);
     let mut raw = server.connect();
