@@ -100,7 +100,8 @@ impl AsyncWrite for Wire {
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let polled = Pin::new(&mut self.socket).poll_flush(context);
-        if polled.is_pending() {
+        // Asked for when everything was written: with TLS, some of it may not have been taken yet.
+        if polled.is_pending() || self.turn.is_clogged {
             self.report_write(&polled);
         }
         polled
