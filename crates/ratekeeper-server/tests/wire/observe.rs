@@ -137,7 +137,7 @@ fn keep_alive_is_on() {
     /// How `/proc/net/tcp` writes the timer that probes a silent peer.
     const KEEP_ALIVE: &str = "02";
     let server = Server::start();
-    for transport in ["resp", "http", "msgpack"] {
+    for transport in ["resp", "http", "grpc", "msgpack"] {
         let address = server.address(transport);
         let raw = Raw::connect(address);
         let port = |port: u16| format!(":{port:04X}");
