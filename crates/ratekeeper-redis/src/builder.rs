@@ -1,6 +1,7 @@
 //! The settings of a store.
 
 use std::fmt;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -88,6 +89,15 @@ impl RedisStoreBuilder {
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.options.connect_timeout = timeout;
+        self
+    }
+
+    /// How many connections there are to each server; one unless said otherwise. Each thread keeps to one of them. A
+    /// connection is driven by the runtime that opened it: a program that has a runtime on each of its threads gives
+    /// each its own, so that none waits for another, or loses its connection when another ends.
+    #[must_use]
+    pub fn connections(mut self, connections: NonZeroUsize) -> Self {
+        self.options.connections = connections;
         self
     }
 

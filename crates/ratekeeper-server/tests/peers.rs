@@ -2,11 +2,19 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+#[path = "../src/grpc/generated/throttlecrab.rs"]
+#[rustfmt::skip]
+#[allow(missing_docs, unreachable_pub, reason = "nobody wrote it by hand")]
+mod proto;
+
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
+use prost::Message;
+use proto::{ThrottleRequest, ThrottleResponse};
 use ratekeeper::testkit::FakeClock;
 use ratekeeper::{MemoryStore, Nanos, Registry};
 use ratekeeper_server::engine::{Engine, Limits};
@@ -26,8 +34,13 @@ impl Fixture {
         let store = MemoryStore::builder().max_keys(max_keys).clock(clock.clone()).build();
         let engine = Arc::new(Engine::in_memory(store, Registry::default(), Limits::default()));
         let any = Endpoint::at(SocketAddr::from(([127, 0, 0, 1], 0)));
-        let settings =
-            Settings { resp: Some(any), http: Some(any), msgpack: Some(any), ..Settings::default() };
+        let settings = Settings {
+            resp: Some(any),
+            http: Some(any),
+            grpc: Some(any),
+            msgpack: Some(any),
+            ..Settings::default()
+        };
         let server = Some(Server::start(&settings, &engine).unwrap());
         Fixture { clock, engine, server }
     }
@@ -69,6 +82,7 @@ impl Fixture {
                 let allowed = body["allowed"].as_bool().unwrap().into();
                 [allowed, number("limit"), number("remaining"), number("reset_after"), number("retry_after")]
             }
+            "grpc" => grpc(socket, key, quota),
             _ => {
                 let body = rmp_serde::to_vec(&(1, key, burst, count, period)).unwrap();
                 socket.write_all(&u32::try_from(body.len()).unwrap().to_be_bytes()).unwrap();
@@ -94,6 +108,31 @@ impl Drop for Fixture {
     }
 }
 
+/// The same, by a call on a connection of HTTP/2.
+fn grpc(socket: TcpStream, key: &str, quota: [i64; 3]) -> [i64; 5] {
+    let [max_burst, count_per_period, period] = quota.map(|number| i32::try_from(number).unwrap());
+    let ask = ThrottleRequest { key: key.to_owned(), max_burst, count_per_period, period, quantity: None };
+    let ask = ask.encode_to_vec();
+    let frame = [&[0], &u32::try_from(ask.len()).unwrap().to_be_bytes()[..], &ask].concat();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let exchange = async {
+        socket.set_nonblocking(true).unwrap();
+        let socket = tokio::net::TcpStream::from_std(socket).unwrap();
+        let (mut client, connection) = h2::client::handshake(socket).await.unwrap();
+        tokio::spawn(connection);
+        let request = http::Request::post("http://x/throttlecrab.RateLimiter/Throttle");
+        let request = request.header("content-type", "application/grpc").body(()).unwrap();
+        let (response, mut stream) = client.send_request(request, false).unwrap();
+        stream.send_data(Bytes::from(frame), true).unwrap();
+        let mut body = response.await.unwrap().into_body();
+        body.data().await.unwrap().unwrap()
+    };
+    let bounded = async { tokio::time::timeout(Duration::from_secs(30), exchange).await };
+    let answer = ThrottleResponse::decode(runtime.block_on(bounded).unwrap().slice(5..)).unwrap();
+    let ThrottleResponse { allowed, limit, remaining, retry_after, reset_after } = answer;
+    [i64::from(allowed), limit.into(), remaining.into(), reset_after.into(), retry_after.into()]
+}
+
 fn rest(socket: &mut TcpStream) -> String {
     let mut said = String::new();
     socket.read_to_string(&mut said).unwrap();
@@ -103,7 +142,7 @@ fn rest(socket: &mut TcpStream) -> String {
 /// throttlecrab 0.4.40 allows 17 at once, and tells of 16 remaining of 10.
 #[test]
 fn a_bucket_that_refilled_for_8_6_seconds_holds_no_more_than_it_can() {
-    for transport in ["resp", "http", "msgpack"] {
+    for transport in ["resp", "http", "grpc", "msgpack"] {
         let fixture = Fixture::new(1_000);
         assert_eq!(fixture.throttle(transport, "b", [10, 60, 60]), [1, 10, 9, 1, 0], "{transport}");
         fixture.clock.advance(Nanos::from_millis(8_600));

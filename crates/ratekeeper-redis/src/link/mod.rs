@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Opening a link does nothing yet: the first command connects. Concurrent callers share one connection for each
-//! node, and their commands travel together. One timer bounds a command with everything it needs: connecting,
+//! node, and their commands travel together; a program of many runtimes has several, and each thread keeps to its own. One timer bounds a command with everything it needs: connecting,
 //! a redirect, the script's text. A command whose fate is not known is never sent again.
 
 mod address;
@@ -20,7 +20,9 @@ mod topology;
 pub(crate) use address::Address;
 
 use std::future::Future;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use address::Place;
@@ -40,18 +42,25 @@ pub(crate) struct Options {
     pub(crate) connect_timeout: Duration,
     /// For the answer to a command, whatever it takes to get it.
     pub(crate) command_timeout: Duration,
+    /// To each server.
+    pub(crate) connections: NonZeroUsize,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { connect_timeout: Duration::from_millis(500), command_timeout: Duration::from_millis(100) }
+        Options {
+            connect_timeout: Duration::from_millis(500),
+            command_timeout: Duration::from_millis(100),
+            connections: NonZeroUsize::MIN,
+        }
     }
 }
 
 /// The way to a server. Clones share it.
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
-    route: Route,
+    /// At least one. A connection is driven by the runtime that opened it, and ends with it.
+    routes: Arc<[Route]>,
     options: Options,
 }
 
@@ -65,14 +74,19 @@ impl Link {
     /// A link to this address. Nothing is sent: the server may be down for now.
     pub(crate) fn open(address: &Address, options: &Options) -> Link {
         let node = |target| Route::Node(Node::new(target, *options));
-        let route = match address.place.clone() {
+        let route = || match address.place.clone() {
             Place::Server(info) => node(Target::Fixed(info)),
             Place::Cluster { seeds } => Route::Cluster(Cluster::new(seeds, *options)),
             Place::Sentinel { sentinels, master, template } => {
                 node(Target::Master(Sentinels::new(sentinels, master, template)))
             }
         };
-        Link { route, options: *options }
+        Link { routes: (0..options.connections.get()).map(|_| route()).collect(), options: *options }
+    }
+
+    /// This thread's.
+    fn route(&self) -> &Route {
+        &self.routes[thread_number() % self.routes.len()]
     }
 
     /// Connects, and tells what is wrong if that fails. May take as long as connecting may.
@@ -80,7 +94,7 @@ impl Link {
         // A cluster is asked for its map, and sentinels one after another: some attempts, each bounded.
         let patience = self.options.connect_timeout.saturating_mul(4);
         let checked = async {
-            match &self.route {
+            match self.route() {
                 Route::Node(node) => node.send(&redis::cmd("PING")).await.map(|_| ()),
                 Route::Cluster(cluster) => cluster.check().await,
             }
@@ -114,7 +128,7 @@ impl Link {
     }
 
     async fn send(&self, command: &Cmd, slot: usize) -> Result<Value, RedisError> {
-        match &self.route {
+        match self.route() {
             Route::Node(node) => node.send(command).await,
             Route::Cluster(cluster) => cluster.send(command, slot).await,
         }
@@ -122,7 +136,7 @@ impl Link {
 
     /// Where a key is; of no interest where there is one server.
     fn slot(&self, key: Option<&[u8]>) -> usize {
-        match &self.route {
+        match self.route() {
             Route::Node(_) => 0,
             Route::Cluster(_) => slot::of(key.unwrap_or_default()),
         }
@@ -134,6 +148,15 @@ impl Link {
     ) -> Result<T, RedisError> {
         within(self.options.command_timeout, exchange).await
     }
+}
+
+/// Threads are counted as they first ask, so that as many of them as there are routes have one each.
+fn thread_number() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        static MINE: usize = NEXT.fetch_add(1, Ordering::Relaxed);
+    }
+    MINE.with(|mine| *mine)
 }
 
 /// What comes of it within this time. Outside of a tokio runtime there are neither timers nor connections.

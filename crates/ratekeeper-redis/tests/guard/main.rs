@@ -10,6 +10,7 @@ mod failover;
 mod faults;
 mod front;
 mod load;
+mod runtimes;
 mod shared_limit;
 mod slots;
 #[cfg(feature = "tls")]

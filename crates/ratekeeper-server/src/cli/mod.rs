@@ -105,4 +105,17 @@ mod tests {
     fn the_command_line_is_consistent() {
         command().debug_assert();
     }
+
+    #[test]
+    fn every_flag_of_serve_has_a_twin_in_the_environment() {
+        let command = command();
+        let serve = command.find_subcommand("serve").unwrap();
+        let flags: Vec<&str> = serve.get_arguments().filter_map(clap::Arg::get_long).collect();
+        assert!(flags.len() > 10, "{flags:?}");
+        for flag in serve.get_arguments().filter(|flag| flag.get_long() != Some("help")) {
+            let long = flag.get_long().unwrap_or_else(|| panic!("{} is no flag", flag.get_id()));
+            let twin = format!("RATEKEEPER_{}", long.to_uppercase().replace('-', "_"));
+            assert_eq!(flag.get_env().and_then(|name| name.to_str()), Some(twin.as_str()));
+        }
+    }
 }

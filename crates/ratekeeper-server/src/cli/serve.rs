@@ -100,7 +100,10 @@ pub(super) fn run(flags: &Flags) -> Result<()> {
         StorePlace::Redis(url) => {
             // Nothing is sent yet: a Redis that is down is found when it is up, and until then the plans say what to
             // answer.
-            let store = RedisStore::builder(url).build().context("--store")?;
+            // A connection for each loop: none waits for another, and what is in flight when the server stops does not
+            // depend on which loop ends first.
+            let connections = NonZeroUsize::new(settings.loops).unwrap_or(NonZeroUsize::MIN);
+            let store = RedisStore::builder(url).connections(connections).build().context("--store")?;
             let breaker = store.breaker();
             let local = MemoryStore::builder().max_keys(settings.max_keys).build();
             Engine::over(Arc::new(store), registry.clone(), settings.limits).guarded_by(breaker, local)

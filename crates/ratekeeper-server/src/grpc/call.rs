@@ -63,7 +63,7 @@ pub(super) async fn answer(
         let _ = reply.send_response(response, true);
         return;
     }
-    let mut messages = Messages::new(body);
+    let mut messages = Messages::new(body, grpc.patience);
     let _ = match find(&grpc, &head) {
         Ok(Method::Throttle) => {
             let answer = async { throttle::answer(&grpc, messages.only().await?).await };
@@ -104,11 +104,12 @@ fn respond<M: Message>(
     }
 }
 
+/// Other encodings of messages than that of protocol buffers exist, and would be taken for broken ones.
 fn is_grpc(head: &Parts) -> bool {
     let kind = head.headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
-    head.method == Verb::POST
-        && kind.starts_with(b"application/grpc")
-        && !kind.starts_with(b"application/grpc-web")
+    let essence = kind.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+    let is_ours = |name: &[u8]| essence.eq_ignore_ascii_case(name);
+    head.method == Verb::POST && (is_ours(b"application/grpc") || is_ours(b"application/grpc+proto"))
 }
 
 fn find(grpc: &Grpc, head: &Parts) -> Result<Method, Status> {

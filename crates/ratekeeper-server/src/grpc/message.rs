@@ -15,8 +15,6 @@ use super::MAX_MESSAGE;
 use super::status::{self, Code, Status};
 
 const PREFIX: usize = 5;
-/// How long a client may take to finish its request.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The messages that a client sends on one stream.
 pub(super) struct Messages {
@@ -24,15 +22,18 @@ pub(super) struct Messages {
     /// What came of the next message. The client is allowed to send more only when it is whole: all unfinished
     /// messages of a connection together are no more than its window.
     unread: BytesMut,
+    /// How long the client may take to finish.
+    patience: Duration,
 }
 
 impl Messages {
-    pub(super) fn new(body: RecvStream) -> Self {
-        Messages { body, unread: BytesMut::new() }
+    pub(super) fn new(body: RecvStream, patience: Duration) -> Self {
+        Messages { body, unread: BytesMut::new(), patience }
     }
 
     /// The one message of a call that has one.
     pub(super) async fn only<M: Message + Default>(&mut self) -> Result<M, Status> {
+        let patience = self.patience;
         let both = async {
             let first = self.next().await?;
             // The client's half of the stream must have ended, or the answer would cut it off.
@@ -40,7 +41,7 @@ impl Messages {
             Ok::<_, Status>((first, second))
         };
         let late = |_| Status::new(Code::DeadlineExceeded, "the request was never finished");
-        match timeout(PATIENCE, both).await.map_err(late)?? {
+        match timeout(patience, both).await.map_err(late)?? {
             (Some(message), None) => decode(message),
             (None, _) => Err(Status::invalid("no message; a request has one")),
             (Some(_), Some(_)) => Err(Status::invalid("several messages; a request has one")),

@@ -26,6 +26,7 @@ mod wire;
 pub(crate) use generated::throttlecrab::{ThrottleRequest, ThrottleResponse};
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::engine::Engine;
 use crate::meter::Meter;
@@ -44,12 +45,14 @@ pub(crate) struct Grpc {
     engine: Arc<Engine>,
     meter: Arc<Meter>,
     secret: Option<Secret>,
+    /// How long a client may take to finish a call's request, while its connection is busy with others.
+    patience: Duration,
 }
 
 impl Grpc {
-    pub(crate) fn new(engine: Arc<Engine>, secret: Option<Secret>) -> Self {
+    pub(crate) fn new(engine: Arc<Engine>, secret: Option<Secret>, patience: Duration) -> Self {
         let meter = engine.metrics().meter(NAME);
-        Grpc { engine, meter, secret }
+        Grpc { engine, meter, secret, patience }
     }
 }
 

@@ -20,6 +20,9 @@ use crate::server::{Connection, Socket};
 const MAX_STREAMS: u32 = 128;
 /// Bytes of all unfinished messages of one connection.
 const CONNECTION_WINDOW: u32 = 1024 * 1024;
+/// Calls beyond [`MAX_STREAMS`], and other mistakes on streams, that one client may make. Each has to be remembered for
+/// a while, in kilobytes; whoever makes more is sent away.
+const MAX_MISTAKES: usize = 256;
 /// Bytes that the fields of one request may have.
 const MAX_HEADERS: u32 = 16 * 1024;
 
@@ -34,6 +37,7 @@ pub(super) async fn serve(grpc: Arc<Grpc>, socket: Socket, connection: Arc<Conne
         .max_concurrent_streams(MAX_STREAMS)
         .initial_window_size(u32::try_from(2 * MAX_MESSAGE).unwrap_or(CONNECTION_WINDOW))
         .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_local_error_reset_streams(Some(MAX_MISTAKES))
         .max_header_list_size(MAX_HEADERS);
     let wire = Wire::new(socket, Arc::clone(&connection));
     let h2 = tokio::select! {

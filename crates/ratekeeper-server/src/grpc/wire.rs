@@ -15,21 +15,57 @@ use crate::server::{Connection, Socket};
 pub(super) struct Wire {
     socket: Socket,
     connection: Arc<Connection>,
+    turn: Turn,
+}
+
+/// Whose turn it is: what a client has left unfinished, in either direction.
+#[derive(Debug)]
+struct Turn {
     framing: Framing,
+    /// It does not take what is written to it.
+    is_clogged: bool,
+}
+
+impl Turn {
+    fn new() -> Self {
+        Turn { framing: Framing::new(), is_clogged: false }
+    }
+
+    /// Bytes came. True if the client has done its part: a frame does not excuse whoever takes no replies.
+    fn read(&mut self, bytes: &[u8]) -> bool {
+        self.framing.pass(bytes) && !self.is_clogged
+    }
+
+    /// Something was written, or not. True if the client has done its part: taking a reply does not excuse a frame that
+    /// never ends.
+    fn wrote(&mut self, is_taken: bool) -> bool {
+        self.is_clogged = !is_taken;
+        is_taken && !self.framing.is_midway()
+    }
+
+    /// True if it must do something.
+    fn is_the_clients(&self) -> bool {
+        self.is_clogged || self.framing.is_midway()
+    }
 }
 
 impl Wire {
     pub(super) fn new(socket: Socket, connection: Arc<Connection>) -> Self {
         connection.owes();
-        Wire { socket, connection, framing: Framing::new() }
+        Wire { socket, connection, turn: Turn::new() }
     }
 
-    fn report_write<T>(&self, polled: &Poll<T>) {
-        match polled {
-            Poll::Pending => self.connection.owes(),
-            // Taking a reply does not excuse a frame that never ends.
-            Poll::Ready(_) if self.framing.is_midway() => {}
-            Poll::Ready(_) => self.connection.settled(),
+    fn report_write<T>(&mut self, polled: &Poll<T>) {
+        let has_done = self.turn.wrote(polled.is_ready());
+        self.report(has_done);
+    }
+
+    fn report(&self, has_done: bool) {
+        if has_done {
+            self.connection.settled();
+        }
+        if self.turn.is_the_clients() {
+            self.connection.owes();
         }
     }
 }
@@ -44,12 +80,8 @@ impl AsyncRead for Wire {
         let before = room.filled().len();
         let polled = Pin::new(&mut this.socket).poll_read(context, room);
         if polled.is_ready() {
-            if this.framing.pass(&room.filled()[before..]) {
-                this.connection.settled();
-            }
-            if this.framing.is_midway() {
-                this.connection.owes();
-            }
+            let has_done = this.turn.read(&room.filled()[before..]);
+            this.report(has_done);
         }
         polled
     }
@@ -68,7 +100,8 @@ impl AsyncWrite for Wire {
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let polled = Pin::new(&mut self.socket).poll_flush(context);
-        if polled.is_pending() {
+        // Asked for when everything was written: with TLS, some of it may not have been taken yet.
+        if polled.is_pending() || self.turn.is_clogged {
             self.report_write(&polled);
         }
         polled
@@ -90,5 +123,24 @@ impl AsyncWrite for Wire {
         let polled = Pin::new(&mut self.socket).poll_write_vectored(context, slices);
         self.report_write(&polled);
         polled
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neither_direction_excuses_the_other() {
+        let (preface, settings) = ([b'x'; 24], b"\0\0\0\x04\0\0\0\0\0");
+        let mut turn = Turn::new();
+        assert!(turn.is_the_clients(), "the preface is owed");
+        assert!(turn.read(&preface) && !turn.is_the_clients());
+        assert!(!turn.wrote(false) && turn.is_the_clients(), "room for a reply is owed");
+        assert!(!turn.read(settings), "and a frame is no excuse");
+        assert!(turn.wrote(true) && !turn.is_the_clients());
+        assert!(!turn.read(&settings[..5]) && turn.is_the_clients(), "the rest of a frame is owed");
+        assert!(!turn.wrote(true), "and taking a reply is no excuse");
+        assert!(turn.read(&settings[5..]) && !turn.is_the_clients());
     }
 }

@@ -49,8 +49,7 @@ impl Problem {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", "The body is too large", detail)
     }
 
-    pub(super) fn media_type() -> Self {
-        let detail = "send `content-type: application/json`";
+    pub(super) fn media_type(detail: &'static str) -> Self {
         Self::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             "unsupported_media_type",

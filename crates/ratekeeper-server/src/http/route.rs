@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE};
+use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -65,7 +65,13 @@ fn is_authorized(http: &Http, headers: &HeaderMap) -> bool {
 async fn body(request: Request<Incoming>) -> Result<Bytes, Problem> {
     let headers = request.headers();
     if headers.get(CONTENT_TYPE).is_some_and(|value| !is_json(value)) {
-        return Err(Problem::media_type());
+        return Err(Problem::media_type("send `content-type: application/json`"));
+    }
+    let is_other = |name, plain: &[u8]| {
+        headers.get_all(name).iter().any(|value| !value.as_bytes().eq_ignore_ascii_case(plain))
+    };
+    if is_other(CONTENT_ENCODING, b"identity") || is_other(TRANSFER_ENCODING, b"chunked") {
+        return Err(Problem::media_type("send the body as it is: it is neither unpacked nor decoded"));
     }
     let declared = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
     if declared.is_some_and(|len| len > MAX_BODY) {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use ratekeeper::{Cost, Key, Quota};
+use ratekeeper::{Cost, Key, Quota, QuotaError};
 
 use super::reader::{Malformed, Reader, Value};
 use crate::engine::Limits;
@@ -59,11 +59,20 @@ impl<'a> Request<'a> {
         let Ok(cost) = u64::try_from(quantity) else {
             return mistake(format!("quantity: {quantity}; must be at least 0"));
         };
-        let quota = Quota::throttle(burst, rate, period).or_else(mistake)?;
+        let quota = Quota::throttle(burst, rate, period).or_else(|error| mistake(in_our_words(&error)))?;
         // The key is a piece of the body, so this is its distance from the start.
         let start = bytes.as_ptr().addr() - body.as_ptr().addr();
         Ok(Request::Throttle { key: start..start + bytes.len(), quota, cost: Cost::new(cost) })
     }
+}
+
+/// What is wrong with a quota, by the names that its fields have here.
+fn in_our_words(error: &QuotaError) -> String {
+    let text = error.to_string();
+    [("max_burst:", "burst:"), ("count_per_period:", "rate:")]
+        .iter()
+        .find_map(|(theirs, ours)| Some(format!("{ours}{}", text.strip_prefix(theirs)?)))
+        .unwrap_or(text)
 }
 
 fn number(name: &str, value: Value<'_>, default: Option<i64>) -> Result<i64, Mistake> {
@@ -141,7 +150,11 @@ mod tests {
             (b"\x95\x01\xa0\x01\x01\x01", "key: 0 bytes; a key has 1 to 1024 bytes"),
             (b"\x92\x01\xa1k", "burst: missing, and no default is configured"),
             (b"\x95\x01\xa1k\xa1x\x01\x01", "burst: must be an integer of 64 bits"),
-            (b"\x95\x01\xa1k\x00\x01\x01", "max_burst: 0; must be at least 1"),
+            (b"\x95\x01\xa1k\x00\x01\x01", "burst: 0; must be at least 1"),
+            (b"\x95\x01\xa1k\x01\xff\x01", "rate: -1; must be at least 1"),
+            (b"\x95\x01\xa1k\x01\x01\x00", "period: 0; must be at least 1"),
+            (b"\x95\x01\xa1k\xcb\x40\x24\0\0\0\0\0\0\x01\x01", "burst: must be an integer of 64 bits"),
+            (b"\x95\x01\xd4\x01k\x01\x01\x01", "key: must be a string or bytes"),
             (b"\x96\x01\xa1k\x01\x01\x01\xff", "quantity: -1; must be at least 0"),
             (b"\x95\x01\xa1k\x01\x01\x01\x01", "bytes after the request"),
             (b"\x97\x01\xa1k\x01\x01\x01\x01\x01", "7 fields; a request has at most 6"),

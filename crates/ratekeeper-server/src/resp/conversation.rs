@@ -3,6 +3,7 @@
 //! Throttles wait until something else comes, or nothing more: then all of them are decided as one batch.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::catalogue::{self, Command, Entry};
 use super::frame::{Args, MAX_ARGS, Parser, Step};
@@ -137,11 +138,18 @@ impl Conversation {
     #[inline(never)]
     async fn refund(&self, buffers: &mut Buffers, waiting: Waiting) {
         let Some(request) = waiting.request(buffers.input()) else { return };
+        let began = Instant::now();
         let result = self.resp.engine.refund(request).await;
         let mut reply = self.reply(&mut buffers.output);
         match result {
-            Ok(decision) => reply.five(waiting.dialect.answer(&decision)),
-            Err(error) => reply.error(&format!("ERR store: {error}")),
+            Ok(decision) => {
+                self.resp.meter.looked(&decision, began.elapsed());
+                reply.five(waiting.dialect.answer(&decision));
+            }
+            Err(error) => {
+                self.resp.meter.failed();
+                reply.error(&format!("ERR store: {error}"));
+            }
         }
     }
 

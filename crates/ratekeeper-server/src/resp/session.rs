@@ -20,13 +20,15 @@ impl Session {
         Session { id, version: Version::Two, authenticated: !needs_auth, name: Box::default() }
     }
 
-    /// `AUTH [user] token`. There are no users: any name will do.
+    /// `AUTH [user] token`. There are no users: any name will do. Without a secret, Redis lets its default user in with
+    /// any password, and so clients that are configured with one connect here too.
     pub(super) fn auth(&mut self, args: &[&[u8]], secret: Option<&Secret>, out: &mut Vec<u8>) {
         let mut reply = Reply::new(out, self.version);
         let ([token] | [_, token]) = args else {
             return reply.error("ERR wrong number of arguments for 'auth' command");
         };
         match secret {
+            None if matches!(args, [user, _] if is_default(user)) => reply.ok(),
             None => reply.error(
                 "ERR AUTH <password> called without any password configured for the default user. \
                  Are you sure your configuration is correct?",
@@ -77,8 +79,8 @@ impl Session {
         loop {
             options = match options {
                 [] => break,
-                [word, _, token, rest @ ..] if word.eq_ignore_ascii_case(b"auth") => {
-                    if !secret.is_some_and(|secret| secret.matches(token)) {
+                [word, user, token, rest @ ..] if word.eq_ignore_ascii_case(b"auth") => {
+                    if !secret.map_or_else(|| is_default(user), |secret| secret.matches(token)) {
                         return Err("WRONGPASS invalid username-password pair or user is disabled.");
                     }
                     authenticated = true;
@@ -155,6 +157,10 @@ pub(super) fn select(index: &[u8], reply: &mut Reply<'_>) {
         Some(_) => reply.error("ERR DB index is out of range"),
         None => reply.error("ERR invalid DB index"),
     }
+}
+
+fn is_default(user: &[u8]) -> bool {
+    user == b"default"
 }
 
 /// `CONFIG GET`: redis-benchmark wants to know how data is saved before it measures.

@@ -103,8 +103,9 @@ impl Server {
         listen(resp::NAME, settings.resp.as_ref(), &|places| {
             Arc::new(Resp::new(Arc::clone(engine), Arc::clone(places), secret.clone()))
         })?;
+        let patience = settings.grpc.map_or(0, |endpoint| endpoint.request_timeout).into();
         listen(grpc::NAME, settings.grpc.as_ref(), &|_| {
-            Arc::new(Grpc::new(Arc::clone(engine), secret.clone()))
+            Arc::new(Grpc::new(Arc::clone(engine), secret.clone(), Duration::from_secs(patience)))
         })?;
         listen(msgpack::NAME, settings.msgpack.as_ref(), &|_| {
             Arc::new(MsgPack::new(Arc::clone(engine), secret.clone()))

@@ -52,14 +52,16 @@ fn decide_here(
         }
         write(&mut buffers.output, waiting, Ok(decision));
     }
-    meter.decided(allowed, decisions.len() as u64 - allowed, took);
+    let mut count = Count { allowed, denied: decisions.len() as u64 - allowed };
     // Whatever was not decided is answered too: replies are matched by their number.
     if let Err(error) = result {
         let undecided = &buffers.waiting[decisions.len()..];
         for waiting in undecided {
-            answer(engine, meter, &buffers.input, waiting, Err(&error), &mut buffers.output, write);
+            let decided = Err(&error);
+            count.add(answer(engine, meter, &buffers.input, waiting, decided, &mut buffers.output, write));
         }
     }
+    meter.decided(count.allowed, count.denied, took);
     decisions.clear();
     buffers.decisions = decisions;
 }
@@ -102,14 +104,28 @@ async fn decide_elsewhere(
         answers.extend(join_all(questions.map(|request| store.acquire(request))).await);
         rest = later;
     }
-    let decided = answers.iter().flatten();
-    let allowed = decided.clone().filter(|decision| decision.allowed).count() as u64;
-    meter.decided(allowed, decided.count() as u64 - allowed, began.elapsed());
+    let took = began.elapsed();
+    let mut count = Count::default();
     for (waiting, decided) in buffers.waiting.iter().zip(&answers) {
-        if decided.as_ref().is_ok_and(|decision| !decision.allowed) {
-            meter.denied(waiting.key(input));
+        count.add(answer(engine, meter, input, waiting, decided.as_ref(), &mut buffers.output, write));
+    }
+    meter.decided(count.allowed, count.denied, took);
+}
+
+/// How a batch was decided.
+#[derive(Default)]
+struct Count {
+    allowed: u64,
+    denied: u64,
+}
+
+impl Count {
+    fn add(&mut self, allowed: Option<bool>) {
+        match allowed {
+            Some(true) => self.allowed += 1,
+            Some(false) => self.denied += 1,
+            None => {}
         }
-        answer(engine, meter, input, waiting, decided.as_ref(), &mut buffers.output, write);
     }
 }
 
@@ -119,7 +135,8 @@ fn different_keys(waiting: &[Waiting], input: &[u8]) -> usize {
     waiting.iter().take_while(|waiting| seen.insert(waiting.key(input))).count()
 }
 
-/// Answers what was decided; and what was not, as it was said to be when the store fails.
+/// Answers what was decided; and what was not, as it was said to be when the store fails. Tells whether it was allowed,
+/// unless nothing was decided.
 fn answer(
     engine: &Engine,
     meter: &Meter,
@@ -128,20 +145,19 @@ fn answer(
     decided: Result<&Decision, &StoreError>,
     output: &mut Vec<u8>,
     write: &mut impl FnMut(&mut Vec<u8>, &Waiting, Result<&Decision, &StoreError>),
-) {
-    let Err(error) = decided else { return write(output, waiting, decided) };
-    let instead = waiting.request(input).and_then(|request| engine.keeper().fall_back(request, error));
-    match instead {
-        Some(decision) => {
-            let allowed = decision.allowed.into();
-            meter.decided(allowed, 1 - allowed, std::time::Duration::ZERO);
-            write(output, waiting, Ok(&decision));
-        }
-        None => {
-            meter.failed();
-            write(output, waiting, Err(error));
-        }
+) -> Option<bool> {
+    let fall_back = |error| waiting.request(input).and_then(|ask| engine.keeper().fall_back(ask, error));
+    let instead = decided.err().and_then(fall_back);
+    let decided = instead.as_ref().map_or(decided, Ok);
+    write(output, waiting, decided);
+    let Ok(decision) = decided else {
+        meter.failed();
+        return None;
+    };
+    if !decision.allowed {
+        meter.denied(waiting.key(input));
     }
+    Some(decision.allowed)
 }
 
 impl Waiting {

@@ -7,16 +7,40 @@ use std::time::Duration;
 use bytes::Bytes;
 use h2::client::SendRequest;
 use http::{Request, StatusCode};
+use prost::Message;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
+use crate::proto::{AcquireRequest, Decision};
 use crate::support::{DEADLINE, Raw, Server, eventually, run};
 
 const THROTTLE: &str = "/throttlecrab.RateLimiter/Throttle";
 /// key "k", burst 2, one in 60 seconds.
 const TWO: &[u8] = b"\0\0\0\0\x09\x0a\x01k\x10\x02\x18\x01\x20\x3c";
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+
+/// `ratekeeper.v1`: the decision on a plan, or the status of a call that has none.
+pub(crate) fn ruled(server: &Server, method: &str, key: &str, plan: &str) -> Result<Decision, String> {
+    let (key, plans) = (key.to_owned(), vec![plan.to_owned()]);
+    let request = AcquireRequest { key, plans, quota: String::new(), cost: None }.encode_to_vec();
+    let prefix = u32::try_from(request.len()).unwrap().to_be_bytes();
+    let message = [&[0], &prefix[..], &request].concat();
+    let path = format!("/ratekeeper.v1.RateLimiter/{method}");
+    let (_, status, message) = block(async { call(&mut connect(server).await, &path, &message).await });
+    if status == "0" { Ok(Decision::decode(message).unwrap()) } else { Err(status) }
+}
+
+/// `throttlecrab`: whether a key may take one of three, or the status of a call that was not decided.
+pub(crate) fn throttled(server: &Server, key: &str) -> Result<bool, String> {
+    let len = u8::try_from(key.len()).unwrap();
+    // Burst 3, one in 3600 seconds.
+    let request = [&[0x0a, len], key.as_bytes(), b"\x10\x03\x18\x01\x20\x90\x1c"].concat();
+    let message = [&[0, 0, 0, 0, len + 9], &request[..]].concat();
+    let (_, status, answer) = block(async { call(&mut connect(server).await, THROTTLE, &message).await });
+    // The first field, unless it is false, which is not written.
+    if status == "0" { Ok(answer.starts_with(b"\x08\x01")) } else { Err(status) }
+}
 
 fn block<T>(work: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -128,6 +152,63 @@ fn unfinished_calls_hold_up_nobody_and_there_is_an_end_of_them() {
         drop((client, unfinished));
     });
     assert_eq!(server.ask("PING"), "+PONG");
+}
+
+#[test]
+fn a_call_that_is_not_finished_in_time_ends_and_its_connection_goes_on() {
+    let server = Server::with(&["--request-timeout", "1"]);
+    block(async {
+        let mut client = connect(&server).await;
+        let (response, mut stream) =
+            client.send_request(request(THROTTLE, "application/grpc"), false).unwrap();
+        stream.send_data(Bytes::from_static(&TWO[..7]), false).unwrap();
+        assert_eq!(answer(response).await.1, "4", "the deadline has passed");
+        assert_eq!(call(&mut client, THROTTLE, TWO).await.1, "0");
+    });
+    assert!(
+        server.ask("THROTTLE k 2 1 60").starts_with("1 2 0 "),
+        "only the one that was finished was charged"
+    );
+}
+
+#[test]
+fn what_is_understood_and_what_is_not() {
+    let server = Server::start();
+    block(async {
+        let mut client = connect(&server).await;
+        for (kind, status) in [
+            ("application/grpc", StatusCode::OK),
+            ("application/grpc+proto", StatusCode::OK),
+            ("Application/gRPC; charset=utf-8", StatusCode::OK),
+            ("application/grpc+json", StatusCode::UNSUPPORTED_MEDIA_TYPE),
+            ("application/grpc-web", StatusCode::UNSUPPORTED_MEDIA_TYPE),
+            ("application/grpcx", StatusCode::UNSUPPORTED_MEDIA_TYPE),
+        ] {
+            let (response, mut stream) = client.send_request(request(THROTTLE, kind), false).unwrap();
+            stream.send_data(Bytes::from_static(b"\0\0\0\0\0"), true).unwrap();
+            assert_eq!(answer(response).await.0, status, "{kind}");
+        }
+        for (what, message, status) in [
+            ("compressed", &b"\x01\0\0\0\0"[..], "12"),
+            ("far too long", b"\0\xff\xff\xff\xff", "8"),
+            ("no message", b"", "3"),
+            ("two messages", &TWO.repeat(2), "3"),
+            ("cut off", &TWO[..9], "3"),
+            ("no text", b"\0\0\0\0\x09\x0a\x01\xff\x10\x02\x18\x01\x20\x3c", "3"),
+            ("no protocol buffer", b"\0\0\0\0\x02\xff\xff", "3"),
+        ] {
+            assert_eq!(call(&mut client, THROTTLE, message).await.1, status, "{what}");
+        }
+        // Trailers of a client are not of interest, and end its request as well as anything.
+        let (response, mut stream) =
+            client.send_request(request(THROTTLE, "application/grpc"), false).unwrap();
+        stream.send_data(Bytes::from_static(TWO), false).unwrap();
+        let mut trailers = http::HeaderMap::new();
+        trailers.insert("x", http::HeaderValue::from_static("y"));
+        stream.send_trailers(trailers).unwrap();
+        assert_eq!(answer(response).await.1, "0");
+    });
+    assert!(server.ask("THROTTLE k 2 1 60").starts_with("1 2 0 "), "one was charged");
 }
 
 #[test]

@@ -135,6 +135,11 @@ fn mistakes_are_problems_and_never_a_5xx() {
     );
     assert_eq!(chunked.problem().1, "body_too_large");
     assert_eq!(curl(&server, "/throttle", &[], Some("{}")).problem().1, "unsupported_media_type");
+    for field in ["content-encoding: gzip", "transfer-encoding: gzip, chunked"] {
+        let args = ["-H", "content-type: application/json", "-H", field];
+        let refused = curl(&server, "/throttle", &args, Some("{}")).problem();
+        assert_eq!((refused.0, refused.1.as_str()), (415, "unsupported_media_type"), "{field}");
+    }
     assert_eq!(get(&server, "/no/such").problem().1, "not_found");
     let wrong = get(&server, "/throttle");
     assert_eq!((wrong.problem().1.as_str(), wrong.header("allow")), ("method_not_allowed", Some("POST")));

@@ -16,11 +16,14 @@ mod msgpack;
 mod observe;
 mod openapi;
 mod process;
+#[path = "../../src/grpc/generated/ratekeeper_v1.rs"]
+#[rustfmt::skip]
+#[allow(dead_code, missing_docs, unreachable_pub, reason = "nobody wrote it by hand")]
+mod proto;
 mod python;
 mod redis;
-#[path = "../../../ratekeeper-redis/tests/support/server.rs"]
-#[allow(dead_code, reason = "the other crate's tests need more of it")]
-mod redis_server;
+#[path = "../../../ratekeeper-redis/tests/support/mod.rs"]
+mod redis_support;
 mod resp;
 mod support;
 #[cfg(feature = "tls")]

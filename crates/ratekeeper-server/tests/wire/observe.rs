@@ -8,21 +8,6 @@ use crate::http::get;
 use crate::support::{DEADLINE, Folder, Raw, Server, command, eventually, ratekeeper, run};
 
 #[test]
-fn every_flag_of_serve_has_a_twin_in_the_environment() {
-    let help = String::from_utf8(ratekeeper(&["serve", "--help"]).output().unwrap().stdout).unwrap();
-    let flags: Vec<&str> = help
-        .lines()
-        .filter_map(|line| line.trim_start().strip_prefix("--")?.split(' ').next())
-        .filter(|flag| *flag != "help")
-        .collect();
-    assert!(flags.len() > 10, "{help}");
-    for flag in flags {
-        let twin = format!("[env: RATEKEEPER_{}", flag.to_uppercase().replace('-', "_"));
-        assert!(help.contains(&twin), "--{flag} has no {twin}\n{help}");
-    }
-}
-
-#[test]
 fn a_connection_is_a_span_and_every_line_an_object() {
     let server = Server::with(&["--log-format", "json", "--log-level", "debug"]);
     let mut raw = server.connect();
@@ -74,6 +59,14 @@ fn who_is_denied_most_is_told_only_if_asked_and_escaped() {
         silent.ask("THROTTLE k 1 1 3600");
     }
     assert!(top_denied(&silent).is_empty(), "keys are personal data");
+}
+
+#[test]
+fn whoever_gives_back_is_counted_too() {
+    let server = Server::start();
+    assert!(server.ask("CL.THROTTLE k 2 1 3600 -1").starts_with("0 3 3 "));
+    let metrics = get(&server, "/metrics").body;
+    assert!(metrics.contains("{transport=\"resp\",result=\"allowed\"} 1\n"), "{metrics}");
 }
 
 #[test]
@@ -144,7 +137,7 @@ fn keep_alive_is_on() {
     /// How `/proc/net/tcp` writes the timer that probes a silent peer.
     const KEEP_ALIVE: &str = "02";
     let server = Server::start();
-    for transport in ["resp", "http", "msgpack"] {
+    for transport in ["resp", "http", "grpc", "msgpack"] {
         let address = server.address(transport);
         let raw = Raw::connect(address);
         let port = |port: u16| format!(":{port:04X}");

@@ -6,8 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::json;
 
+use crate::grpc::{ruled, throttled};
 use crate::http::{get, post};
-use crate::redis_server::{Server as Redis, free_port, redis_binary};
+use crate::redis_support::cluster::Cluster;
+use crate::redis_support::sentinel::Trio;
+use crate::redis_support::server::{Server as Redis, free_port, redis_binary};
 use crate::support::{Folder, Raw, Server, command, eventually};
 
 const PLANS: &str = r#"
@@ -48,16 +51,49 @@ fn packed(server: &Server, key: &str) -> Option<bool> {
 fn two_servers_share_one_limit_on_all_transports() {
     let redis = Redis::redis();
     let folder = Folder::new("redis-shared");
-    let (one, two) = (start(&folder, &redis.url(), &[]), start(&folder, &redis.url(), &[]));
-    assert!(one.ask("THROTTLE k 3 1 3600").starts_with("1 3 2 "));
-    assert_eq!(post(&two, "/throttle", &throttle_json("k")).json()["remaining"], 1);
-    assert_eq!(packed(&one, "k"), Some(true));
-    assert!(two.ask("THROTTLE k 3 1 3600").starts_with("0 3 0 "), "all three are gone");
-    assert!(one.ask("ACQUIRE k closed COST 2").starts_with("1 3 1 "));
-    assert_eq!(post(&two, "/v1/acquire", &json!({ "key": "k", "plan": "closed", "cost": 2 })).status, 429);
-    assert!(two.ask("REFUND k closed").starts_with("1 3 2 "));
-    assert!(two.ask("CL.THROTTLE k 2 1 3600 -2").starts_with("0 3 2 "), "given back");
-    assert_eq!(one.ask("RESET k"), "2");
+    share(&folder, &redis.url(), "k");
+}
+
+/// The keys lie on different nodes.
+#[test]
+fn two_servers_share_one_limit_through_a_cluster() {
+    let cluster = Cluster::start(&redis_binary());
+    let folder = Folder::new("redis-cluster");
+    for key in ["a", "b", "c", "d"] {
+        share(&folder, &cluster.url(), key);
+    }
+}
+
+#[test]
+fn two_servers_share_one_limit_through_sentinels_and_go_on_after_a_failover() {
+    let mut trio = Trio::start(&redis_binary());
+    let folder = Folder::new("redis-sentinel");
+    share(&folder, &trio.url(), "k");
+    let server = start(&folder, &trio.url(), &[]);
+    assert!(server.ask("THROTTLE before 3 1 3600").starts_with("1 3 2 "));
+    trio.master.kill();
+    trio.wait_for_promotion();
+    eventually("the new master is found", || get(&server, "/ready").status == 200);
+    assert!(server.ask("THROTTLE after 3 1 3600").starts_with("1 3 2 "));
+    assert_eq!(throttled(&server, "after"), Ok(true));
+}
+
+/// Two servers on one store; nobody has asked for the key yet.
+fn share(folder: &Folder, url: &str, key: &str) {
+    let (one, two) = (start(folder, url, &[]), start(folder, url, &[]));
+    let throttle = format!("THROTTLE {key} 3 1 3600");
+    assert!(one.ask(&throttle).starts_with("1 3 2 "));
+    assert_eq!(post(&two, "/throttle", &throttle_json(key)).json()["remaining"], 1);
+    assert_eq!(packed(&one, key), Some(true));
+    assert_eq!(throttled(&two, key), Ok(false), "all three are gone");
+    assert!(two.ask(&throttle).starts_with("0 3 0 "));
+    assert!(one.ask(&format!("ACQUIRE {key} closed COST 2")).starts_with("1 3 1 "));
+    assert_eq!(post(&two, "/v1/acquire", &json!({ "key": key, "plan": "closed", "cost": 2 })).status, 429);
+    assert!(two.ask(&format!("REFUND {key} closed")).starts_with("1 3 2 "));
+    assert_eq!(ruled(&one, "Acquire", key, "closed").unwrap().remaining, 1);
+    assert_eq!(ruled(&two, "Refund", key, "closed").unwrap().remaining, 2);
+    assert!(two.ask(&format!("CL.THROTTLE {key} 2 1 3600 -2")).starts_with("0 3 2 "), "given back");
+    assert_eq!(one.ask(&format!("RESET {key}")), "2");
     assert_eq!(
         (get(&one, "/ready").status, get(&one, "/health").json()["store"].clone()),
         (200, json!("ok"))
@@ -110,6 +146,16 @@ fn answers_of_a_store_that_is_down(server: &Server) {
     assert_eq!(closed.header("retry-after"), Some("1"), "it may be back soon");
     assert_eq!(acquire("error").problem().1, "store_unavailable");
     assert_eq!(acquire("error").status, 503);
+    let acquire = |plan: &str| ruled(server, "Acquire", "g", plan);
+    let open = acquire("open").unwrap();
+    assert_eq!((open.allowed, open.reason.as_str()), (true, "fail_open"));
+    let closed = acquire("closed").unwrap();
+    assert_eq!((closed.allowed, closed.reason.as_str()), (false, "fail_closed"));
+    assert_eq!(closed.retry_after, None, "nobody knows");
+    let allowed: Vec<bool> = (0..4).map(|_| acquire("local").unwrap().allowed).collect();
+    assert_eq!(allowed, [true, true, true, false], "the local store limits");
+    assert_eq!(acquire("error"), Err("14".to_owned()), "unavailable");
+    assert_eq!(ruled(server, "Refund", "g", "open"), Err("14".to_owned()), "that it was would not be true");
 }
 
 #[test]
@@ -121,6 +167,7 @@ fn a_start_without_redis_works_and_it_is_found_when_it_is_there() {
     assert!(server.ask("THROTTLE k 3 1 3600").starts_with("-ERR store: "));
     assert_eq!(post(&server, "/throttle", &throttle_json("k")).status, 503);
     assert_eq!(packed(&server, "k"), None);
+    assert_eq!(throttled(&server, "k"), Err("14".to_owned()), "unavailable");
     assert_eq!(get(&server, "/ready").status, 503, "not ready");
     let health = get(&server, "/health");
     assert_eq!(health.status, 200, "and yet well: to start it again would not help");
@@ -138,6 +185,32 @@ fn a_start_without_redis_works_and_it_is_found_when_it_is_there() {
     eventually("ready", || get(&server, "/ready").status == 200);
     assert!(server.ask("THROTTLE fresh 3 1 3600").starts_with("1 3 2 "));
     assert_eq!(packed(&server, "fresh"), Some(true));
+    assert_eq!(throttled(&server, "fresh"), Ok(true));
+    assert_eq!(throttled(&server, "fresh"), Ok(false));
+}
+
+/// A connection is driven by the loop that opened it: none waits for another, or is cut off when another ends.
+#[test]
+fn every_loop_has_a_connection_of_its_own() {
+    let redis = Redis::redis();
+    let folder = Folder::new("redis-loops");
+    let server = start(&folder, &redis.url(), &[]);
+    let mut own = redis.connection();
+    let before: String = redis::cmd("CLIENT").arg("LIST").query(&mut own).unwrap();
+    let mut held = Vec::new();
+    // The kernel deals connections out to both loops, in no order.
+    eventually("both loops have asked", || {
+        let mut raw = server.connect();
+        assert!(raw.ask("THROTTLE k 1000 1 3600").starts_with("1 1000 "));
+        held.push(raw);
+        let now: String = redis::cmd("CLIENT").arg("LIST").query(&mut own).unwrap();
+        now.lines().count() - before.lines().count() == 2
+    });
+    for raw in &mut held {
+        assert!(raw.ask("THROTTLE k 1000 1 3600").starts_with("1 1000 "));
+    }
+    let after: String = redis::cmd("CLIENT").arg("LIST").query(&mut own).unwrap();
+    assert_eq!(after.lines().count() - before.lines().count(), 2, "and no more: {after}");
 }
 
 #[test]
@@ -150,7 +223,26 @@ fn requests_without_a_plan_are_answered_as_the_operator_says() {
         let http = post(&server, "/throttle", &throttle_json("k"));
         assert_eq!((http.status, http.json()["allowed"].clone()), (200, json!(allowed)));
         assert_eq!(packed(&server, "k"), Some(allowed));
+        assert_eq!(throttled(&server, "k"), Ok(allowed));
+        // What was answered for the store is counted as what was answered.
+        let metrics = get(&server, "/metrics").body;
+        let result = if allowed { "allowed" } else { "denied" };
+        for transport in ["resp", "http", "grpc", "msgpack"] {
+            let line =
+                format!("ratekeeper_requests_total{{transport=\"{transport}\",result=\"{result}\"}} 1\n");
+            assert!(metrics.contains(&line), "{line}{metrics}");
+        }
     }
+}
+
+#[test]
+fn a_refund_that_was_not_made_is_an_error_and_counted_as_one() {
+    let folder = Folder::new("redis-refund");
+    let url = format!("redis://127.0.0.1:{}", free_port());
+    let server = start(&folder, &url, &["--on-store-error", "open"]);
+    assert!(server.ask("CL.THROTTLE k 2 1 3600 -1").starts_with("-ERR store: "));
+    let metrics = get(&server, "/metrics").body;
+    assert!(metrics.contains("{transport=\"resp\",result=\"error\"} 1\n"), "{metrics}");
 }
 
 #[test]

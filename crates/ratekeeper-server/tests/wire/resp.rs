@@ -147,6 +147,16 @@ fn what_stock_clients_say_first() {
     assert!(raw.rest().ends_with("+OK\r\n"));
 }
 
+/// As Redis does: stock clients that are configured with a password connect.
+#[test]
+fn the_default_user_needs_no_password_where_there_is_none() {
+    let server = Server::start();
+    assert_eq!(server.ask("AUTH default guess"), "+OK");
+    assert!(server.ask("HELLO 2 AUTH default guess").contains("proto 2"));
+    assert!(server.ask("AUTH guess").starts_with("-ERR AUTH <password> called without"));
+    assert!(server.ask("HELLO 2 AUTH somebody guess").starts_with("-WRONGPASS"));
+}
+
 #[test]
 fn nothing_is_answered_before_auth() {
     let server = Server::with(&["--auth-token", "sesame"]);
