@@ -1,5 +1,5 @@
-//! What a limit adds to an allowed request, beside tower_governor: in memory, GCRA, by peer address, for clients that
-//! come back before their quota is whole again.
+//! What a limit adds to an allowed request, beside tower_governor: in memory, GCRA, by peer address; for clients that
+//! come back before their quota is whole again, and for such as come back after.
 //!
 //! `cargo bench -p ratekeeper-http --features axum --bench layer`
 
@@ -79,21 +79,27 @@ where
 type Round<'a> = Box<dyn FnMut() -> f64 + 'a>;
 
 fn main() {
-    let limit = Limit::new("api", "100/s burst 1000000".parse().unwrap()).by(ClientIp::default());
+    for (who, quota, interval) in [
+        ("clients whose quota is not whole again", "100/s burst 1000000", 10_000_000),
+        ("clients whose quota is whole again", "1000000/s", 1_000),
+    ] {
+        println!("{who}: {quota}");
+        compare(quota, interval);
+        println!();
+    }
+}
+
+/// All contenders with the same quota: a million at once, then one every `interval` nanoseconds.
+fn compare(quota: &str, interval: u64) {
+    let limit = Limit::new("api", quota.parse().unwrap()).by(ClientIp::default());
     let mut bare = Hello;
     let mut silent = limit.clone().dialect(Dialect::None).layer().layer(Hello);
     let mut ietf = limit.layer().layer(Hello);
     let mut legacy = limit.clone().dialect(Dialect::Legacy).layer().layer(Hello);
-    let governor =
-        GovernorConfigBuilder::default().per_nanosecond(10_000_000).burst_size(1_000_000).finish().unwrap();
-    let mut governor = GovernorLayer::new(governor).layer(Hello);
-    let telling = GovernorConfigBuilder::default()
-        .per_nanosecond(10_000_000)
-        .burst_size(1_000_000)
-        .use_headers()
-        .finish()
-        .unwrap();
-    let mut telling = GovernorLayer::new(telling).layer(Hello);
+    let mut governor = GovernorConfigBuilder::default();
+    governor.per_nanosecond(interval).burst_size(1_000_000);
+    let mut telling = GovernorLayer::new(governor.clone().use_headers().finish().unwrap()).layer(Hello);
+    let mut governor = GovernorLayer::new(governor.finish().unwrap()).layer(Hello);
     let mut contenders: Vec<(&str, Round<'_>)> = vec![
         ("no limit", Box::new(|| round(&mut bare))),
         ("ratekeeper, no fields", Box::new(|| round(&mut silent))),
