@@ -3,10 +3,12 @@
 //! Layout:
 //! - `test`: the steps of `cargo xtask test`, in order
 //! - `setup`: what the steps need from the machine, found or installed
+//! - `bench_server`: the server against its yardsticks, as one table
 //! - `examples`, `loom`: the two steps that are more than one command
 //! - `tidy`: what no compiler checks: architecture, versions, banned words, links
 //! - `workspace`: what `cargo metadata` says; `run`: headings, commands, deadlines
 
+mod bench_server;
 mod examples;
 mod loom;
 mod run;
@@ -29,6 +31,8 @@ Commands:
   test    Set the machine up, then format, lint, test, document, run the examples, tidy
   codegen Write the Rust side of proto/, which is committed
   tidy    Check architecture, versions, banned words, file lengths and Markdown links
+  bench-server [--ratekeeper SERVER] [--yardstick CEILING] [--throttlecrab SERVER] [--rounds N] [--seconds S]
+          Print how the server does against a bare loop, throttlecrab-server and itself
 ";
 
 /// A crate of its own, because this one must build fast.
@@ -51,6 +55,9 @@ fn main() -> ExitCode {
         ["test"] => Workspace::load().and_then(|workspace| test::run(&workspace)),
         ["codegen"] => Workspace::load().and_then(|workspace| codegen(&workspace)),
         ["tidy"] => Workspace::load().and_then(|workspace| tidy::run(&workspace)),
+        ["bench-server", options @ ..] => {
+            Workspace::load().and_then(|workspace| bench_server::run(&workspace, options))
+        }
         unknown => {
             eprintln!("xtask: unknown command `{}`\n\n{USAGE}", unknown.join(" "));
             return ExitCode::from(EXIT_USAGE);

@@ -68,8 +68,8 @@ impl Work {
 
     /// A stream of keys of one's own.
     pub(super) fn draw(&self, seed: u64) -> Draw {
-        // Streams that begin next to each other would stay so for a while.
-        let state = (seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        // Not by a multiple of the step: each stream would then be the one before it, a draw later.
+        let state = (seed + 1).wrapping_mul(0xd134_2543_de82_ef95);
         Draw { state, keys: self.keys, hot: self.hot, text: *b"key:0000000000000000" }
     }
 }
@@ -164,6 +164,18 @@ mod tests {
         assert!(drawn(0.0).iter().all(|count| (800..1_200).contains(count)), "{:?}", drawn(0.0));
         assert!((5_200..5_800).contains(&drawn(0.5)[0]), "{:?}", drawn(0.5));
         assert_eq!(drawn(1.0)[1..], [0; 9]);
+    }
+
+    /// Streams that were one another's, a draw later, once made a million keys a few thousand.
+    #[test]
+    fn streams_share_no_more_keys_than_chance_has_it() {
+        let work = Work::new("1/s", 1_000_000, 0.0).unwrap();
+        let mut drawn = std::collections::HashSet::new();
+        for seed in 0..50 {
+            let mut draw = work.draw(seed);
+            drawn.extend((0..200).map(|_| *draw.key()));
+        }
+        assert!(drawn.len() > 9_800, "{} of 10,000", drawn.len());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::catalogue::{self, Command, Entry};
-use super::frame::{Args, MAX_ARGS, Parser, Step};
+use super::frame::{Args, LINE_END, MAX_ARGS, Parser, Step, short_bulk};
 use super::plans::Verb;
 use super::reply::{Reply, escaped};
 use super::session::Session;
@@ -37,7 +37,7 @@ impl Conversation {
 
     /// Answers one command, or has it wait for its batch. True if it is the last.
     #[inline]
-    async fn command(&mut self, buffers: &mut Buffers) -> bool {
+    async fn command(&mut self, buffers: &mut Buffers, len: usize) -> bool {
         let args = self.parser.args();
         if args.is_empty() {
             return false;
@@ -54,20 +54,20 @@ impl Conversation {
         {
             match self.throttle(dialect, buffers) {
                 Ok(Asked::Take(waiting)) => {
+                    // The name, the key and three numbers: nothing is left to the configuration. What is not an array
+                    // does not tell the key's length.
+                    if args.len() >= 5 && buffers.unread().first() == Some(&b'*') {
+                        let head = args.range(0, 0).end + LINE_END.len();
+                        buffers.remember(len, head, short_bulk, &waiting);
+                    }
                     buffers.waiting.push(waiting);
                     if buffers.waiting.len() >= MAX_BATCH {
                         self.decide(buffers).await;
                     }
                 }
-                Ok(Asked::Refund(waiting)) => {
-                    self.decide(buffers).await;
-                    Box::pin(self.refund(buffers, waiting)).await;
-                }
-                Err(message) => {
-                    self.resp.meter.failed();
-                    self.decide(buffers).await;
-                    self.reply(&mut buffers.output).error(&format!("ERR {message}"));
-                }
+                // In boxes: what is kept across these waits would otherwise be room in every idle connection.
+                Ok(Asked::Refund(waiting)) => Box::pin(self.refund(buffers, waiting)).await,
+                Err(message) => Box::pin(self.refuse(buffers, message)).await,
             }
             return false;
         }
@@ -137,6 +137,7 @@ impl Conversation {
     #[cold]
     #[inline(never)]
     async fn refund(&self, buffers: &mut Buffers, waiting: Waiting) {
+        self.decide(buffers).await;
         let Some(request) = waiting.request(buffers.input()) else { return };
         let began = Instant::now();
         let result = self.resp.engine.refund(request).await;
@@ -151,6 +152,14 @@ impl Conversation {
                 reply.error(&format!("ERR store: {error}"));
             }
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    async fn refuse(&self, buffers: &mut Buffers, message: String) {
+        self.resp.meter.failed();
+        self.decide(buffers).await;
+        self.reply(&mut buffers.output).error(&format!("ERR {message}"));
     }
 
     fn reply<'a>(&self, out: &'a mut Vec<u8>) -> Reply<'a> {
@@ -175,10 +184,17 @@ impl stream::Conversation for Conversation {
             if buffers.output.len() >= HIGH_WATER {
                 break Progress::Full;
             }
+            if !self.parser.is_midway() && self.session.authenticated && buffers.take_repeated() {
+                self.answered = true;
+                if buffers.waiting.len() >= MAX_BATCH {
+                    self.decide(buffers).await;
+                }
+                continue;
+            }
             match self.parser.step(buffers.unread()) {
                 Step::Command(len) => {
                     self.answered = true;
-                    let quits = self.command(buffers).await;
+                    let quits = self.command(buffers, len).await;
                     buffers.consume(len);
                     if quits {
                         break Progress::Quit;

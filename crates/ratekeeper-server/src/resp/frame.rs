@@ -14,6 +14,8 @@ use super::number::Number;
 pub const MAX_COMMAND: usize = crate::stream::MAX_REQUEST;
 /// The most arguments of one command, its name included.
 pub const MAX_ARGS: usize = 16;
+/// What ends every line and every argument.
+pub(super) const LINE_END: &[u8] = b"\r\n";
 
 /// A command that is being read. Positions count from its first byte.
 #[derive(Debug, Default)]
@@ -201,15 +203,9 @@ impl Parser {
     fn whole_arguments(&mut self, bytes: &[u8]) -> Result<bool, ProtocolError> {
         let mut at = self.at;
         while self.args.len < self.expected {
-            let (length, start) = match bytes.get(at..) {
-                Some([b'$', a @ b'0'..=b'9', b'\r', b'\n', ..]) => (usize::from(a - b'0'), at + 4),
-                Some([b'$', a @ b'0'..=b'9', b @ b'0'..=b'9', b'\r', b'\n', ..]) => {
-                    (usize::from(a - b'0') * 10 + usize::from(b - b'0'), at + 5)
-                }
-                _ => return Ok(false),
-            };
-            let end = start + length;
-            if bytes.get(end..end + 2) != Some(b"\r\n") {
+            let Some(bulk) = bytes.get(at..).and_then(short_bulk) else { return Ok(false) };
+            let (start, end) = (at + bulk.start, at + bulk.end);
+            if bytes.get(end..end + 2) != Some(LINE_END) {
                 return Ok(false);
             }
             self.args.push(start, end)?;
@@ -231,6 +227,19 @@ impl Parser {
             }
         }
         Ok(None)
+    }
+}
+
+/// Where the bytes of the argument lie that is at the beginning of `bytes`, if its length has one or two digits. Its
+/// bytes and its end may not have come yet.
+#[inline]
+pub(super) fn short_bulk(bytes: &[u8]) -> Option<Range<usize>> {
+    match bytes {
+        [b'$', a @ b'0'..=b'9', b'\r', b'\n', ..] => Some(4..4 + usize::from(a - b'0')),
+        [b'$', a @ b'0'..=b'9', b @ b'0'..=b'9', b'\r', b'\n', ..] => {
+            Some(5..5 + usize::from(a - b'0') * 10 + usize::from(b - b'0'))
+        }
+        _ => None,
     }
 }
 

@@ -9,6 +9,7 @@ use std::ops::Range;
 use ratekeeper::{Cost, Decision, Quota};
 
 use super::Dialect;
+use super::template::{Locate, Template};
 
 /// The most bytes of one request. No transport has more.
 pub(crate) const MAX_REQUEST: usize = 64 * 1024;
@@ -39,6 +40,8 @@ pub(crate) struct Buffers {
     pub(crate) waiting: Vec<Waiting>,
     /// Decisions of the last batch.
     pub(crate) decisions: Vec<Decision>,
+    /// The last request that had to be read.
+    template: Option<Template>,
 }
 
 /// A request that waits for the rest of its batch. Its key is a range of the input, because a batch outlives no
@@ -60,6 +63,7 @@ impl Buffers {
             output: Vec::with_capacity(CHUNK),
             waiting: Vec::new(),
             decisions: Vec::new(),
+            template: None,
         }
     }
 
@@ -108,6 +112,24 @@ impl Buffers {
     #[inline]
     pub(crate) fn consume(&mut self, len: usize) {
         self.start += len;
+    }
+
+    /// Takes the next request, if it is the last one that was read but for its key: it waits for its batch.
+    #[inline]
+    pub(crate) fn take_repeated(&mut self) -> bool {
+        let repeated =
+            self.template.as_ref().and_then(|template| template.recognise(self.unread(), self.start));
+        let Some((waiting, len)) = repeated else { return false };
+        self.waiting.push(waiting);
+        self.consume(len);
+        true
+    }
+
+    /// Remembers the next request, which is so many bytes long, tells of its key after `head` of them, and means this.
+    /// Only for one whose meaning is in its bytes alone.
+    pub(crate) fn remember(&mut self, len: usize, head: usize, locate: Locate, waiting: &Waiting) {
+        let text = self.unread().get(..len);
+        self.template = text.and_then(|text| Template::new(text, self.start, head, locate, waiting));
     }
 
     /// Nobody is interested in what was read.

@@ -67,7 +67,7 @@ impl<C: Conversation> Client<C> {
                     Some(read) => read?,
                     None => {
                         self.close().await?;
-                        return self.farewell(STOPPING_FAREWELL).await;
+                        return Box::pin(self.farewell(STOPPING_FAREWELL)).await;
                     }
                 },
             };
@@ -85,7 +85,7 @@ impl<C: Conversation> Client<C> {
                     Progress::Quit => return self.close().await,
                     Progress::Broken => {
                         self.close().await?;
-                        return self.farewell(FAREWELL).await;
+                        return Box::pin(self.farewell(FAREWELL)).await;
                     }
                 }
             }
@@ -173,7 +173,8 @@ impl<C: Conversation> Client<C> {
         std::future::poll_fn(|context| Pin::new(&mut self.socket).poll_shutdown(context)).await
     }
 
-    /// Lets the client read the last reply, before unread bytes make the kernel reset the connection.
+    /// Lets the client read the last reply, before unread bytes make the kernel reset the connection. In a box wherever it
+    /// is called, because its timer would be room in every connection.
     async fn farewell(&mut self, patience: Duration) -> io::Result<()> {
         let mut heard = 0;
         let listen = std::future::poll_fn(|context| {

@@ -3,12 +3,13 @@
 //!
 //! ```text
 //! client    the socket: read, answer, write      buffers   lent to whoever is awake
-//! batch     many requests, one decision
+//! batch     many requests, one decision          template  the last request, to recognise the next
 //! ```
 
 mod batch;
 mod buffers;
 mod client;
+mod template;
 
 pub(crate) use batch::decide;
 pub(crate) use buffers::{Buffers, MAX_REQUEST, Waiting};

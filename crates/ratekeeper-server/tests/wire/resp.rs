@@ -112,6 +112,36 @@ fn a_pipeline_is_answered_in_order_whatever_is_in_it() {
     sending.join().unwrap();
 }
 
+/// A request that is like the one before but for its key is recognised, and not read again: the answers must not tell.
+#[test]
+fn a_request_like_the_last_one_is_held_to_its_own_key() {
+    let server = Server::start();
+    let mut raw = server.connect();
+    let long = [b'l'; 120];
+    let keys: [&[u8]; 8] =
+        [b"a", b"b", b"ten bytes.", b"\r\n$1\r\n2\r\n$1\r\n2\r\n", &long[..99], &long[..100], &long, b"c"];
+    let twice: Vec<u8> = keys
+        .iter()
+        .flat_map(|key| [(key, b"2"), (key, b"2"), (key, b"2"), (key, b"3")])
+        .flat_map(|(key, burst)| command(&[b"THROTTLE", key, burst, b"2", b"3600"]))
+        .collect();
+    // In one piece, and cut at every place where a request could be mistaken for a whole one.
+    raw.send(&twice);
+    for key in keys {
+        let replies = [(); 4].map(|()| raw.reply());
+        assert!(replies[0].starts_with("1 2 1 ") && replies[1].starts_with("1 2 0 "), "{key:?} {replies:?}");
+        assert!(replies[2].starts_with("0 2 0 ") && replies[3].starts_with("1 3 0 "), "{key:?} {replies:?}");
+    }
+    let whole = command(&[b"THROTTLE", b"cut", b"200", b"1", b"3600"]);
+    for cut in 0..whole.len() {
+        raw.send(&whole[..cut]).send(&whole[cut..]);
+        let remaining = 199 - cut;
+        assert!(raw.reply().starts_with(&format!("1 200 {remaining} ")), "cut at {cut}");
+    }
+    raw.send(command(&[b"THROTTLE", b"", b"200", b"1", b"3600"]));
+    assert_eq!(raw.reply(), "-ERR invalid key: 0 bytes; a key has 1 to 1024 bytes");
+}
+
 #[test]
 fn inline_commands_work() {
     let server = Server::start();
@@ -167,5 +197,7 @@ fn nothing_is_answered_before_auth() {
     assert!(raw.ask("HELLO 3").starts_with("-NOAUTH HELLO must be called"));
     assert_eq!(raw.ask("AUTH anyone sesame"), "+OK");
     assert_eq!(raw.ask("THROTTLE k 1 1 60"), "1 1 0 60 0");
+    // Also not what another connection was just answered.
+    assert_eq!(server.ask("THROTTLE k 1 1 60"), "-NOAUTH Authentication required.");
     assert!(server.ask("HELLO 2 AUTH default sesame SETNAME me").contains("proto 2"));
 }
