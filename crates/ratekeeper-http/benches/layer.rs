@@ -98,7 +98,7 @@ fn compare(quota: &str, interval: u64) {
     let mut legacy = limit.clone().dialect(Dialect::Legacy).layer().layer(Hello);
     let mut governor = GovernorConfigBuilder::default();
     governor.per_nanosecond(interval).burst_size(1_000_000);
-    let mut telling = GovernorLayer::new(governor.clone().use_headers().finish().unwrap()).layer(Hello);
+    let mut telling = GovernorLayer::new(governor.use_headers().finish().unwrap()).layer(Hello);
     let mut governor = GovernorLayer::new(governor.finish().unwrap()).layer(Hello);
     let mut contenders: Vec<(&str, Round<'_>)> = vec![
         ("no limit", Box::new(|| round(&mut bare))),
