@@ -17,6 +17,10 @@ const MOST: u64 = 64 * 1024;
 
 /// Whom to ask.
 #[derive(Debug, Args)]
+#[command(
+    about = "Ask a running server whether it is well",
+    after_help = "Example: ratekeeper health --http 127.0.0.1:8080\nPrints `ok` and ends with 0, or ends with 1."
+)]
 pub(super) struct Flags {
     /// Where the server speaks HTTP.
     #[arg(long, value_name = "ADDR", env = "RATEKEEPER_HTTP", default_value = "127.0.0.1:8080")]

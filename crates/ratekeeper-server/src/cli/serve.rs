@@ -20,7 +20,8 @@ use crate::{server, snapshot};
 #[derive(Debug, Default, Args)]
 #[command(
     about = "Answer limit requests over the network until told to stop",
-    after_help = "Example: ratekeeper serve --config ratekeeper.toml\nEvery flag can be set by RATEKEEPER_<FLAG> too."
+    after_help = "Example: ratekeeper serve --config ratekeeper.toml\n\
+                  Every flag can be set by RATEKEEPER_<FLAG> too. More of them: ratekeeper serve --help"
 )]
 pub(super) struct Flags {
     /// A file of settings and plans. Plans are read again when it changes, and on SIGHUP.
@@ -49,22 +50,22 @@ pub(super) struct Flags {
     #[arg(long, value_name = "FILE", env = "RATEKEEPER_SNAPSHOT")]
     pub(super) snapshot: Option<PathBuf>,
     /// Connections at once, for each transport [default: 20000].
-    #[arg(long, value_name = "N", env = "RATEKEEPER_MAX_CONNECTIONS")]
+    #[arg(long, value_name = "N", env = "RATEKEEPER_MAX_CONNECTIONS", hide_short_help = true)]
     pub(super) max_connections: Option<NonZeroUsize>,
     /// Close connections that are silent for so long; 0 for never [default: 0].
-    #[arg(long, value_name = "SECONDS", env = "RATEKEEPER_IDLE_TIMEOUT")]
+    #[arg(long, value_name = "SECONDS", env = "RATEKEEPER_IDLE_TIMEOUT", hide_short_help = true)]
     pub(super) idle_timeout: Option<u32>,
     /// Close connections that take longer to finish a request, or to read a reply [default: 30].
-    #[arg(long, value_name = "SECONDS", env = "RATEKEEPER_REQUEST_TIMEOUT")]
+    #[arg(long, value_name = "SECONDS", env = "RATEKEEPER_REQUEST_TIMEOUT", hide_short_help = true)]
     pub(super) request_timeout: Option<NonZeroU32>,
     /// What to answer when the store fails a request that names no plan [default: error].
-    #[arg(long, value_name = "MODE", env = "RATEKEEPER_ON_STORE_ERROR")]
+    #[arg(long, value_name = "MODE", env = "RATEKEEPER_ON_STORE_ERROR", hide_short_help = true)]
     pub(super) on_store_error: Option<OnStoreError>,
     /// Tell in the metrics which keys are denied most, up to so many. Keys are personal data [default: 0].
-    #[arg(long, value_name = "N", env = "RATEKEEPER_TOP_DENIED")]
+    #[arg(long, value_name = "N", env = "RATEKEEPER_TOP_DENIED", hide_short_help = true)]
     pub(super) top_denied: Option<usize>,
     /// Event loops [default: one for each core].
-    #[arg(long, value_name = "N", env = "RATEKEEPER_LOOPS")]
+    #[arg(long, value_name = "N", env = "RATEKEEPER_LOOPS", hide_short_help = true)]
     pub(super) loops: Option<NonZeroUsize>,
     /// What clients must send (AUTH, or a bearer token) before anything else.
     #[arg(long, value_name = "TOKEN", env = "RATEKEEPER_AUTH_TOKEN", hide_env_values = true)]
@@ -79,7 +80,7 @@ pub(super) struct Flags {
     #[arg(long, value_name = "LEVEL", env = "RATEKEEPER_LOG_LEVEL")]
     pub(super) log_level: Option<Level>,
     /// In which form [default: text].
-    #[arg(long, value_name = "FORMAT", env = "RATEKEEPER_LOG_FORMAT")]
+    #[arg(long, value_name = "FORMAT", env = "RATEKEEPER_LOG_FORMAT", hide_short_help = true)]
     pub(super) log_format: Option<Format>,
 }
 

@@ -3,8 +3,8 @@
 use crate::page::Step;
 use crate::session::Session;
 
-const COMMANDS: [&str; 8] =
-    ["serve", "check", "inspect", "headers", "simulate", "bench", "completions", "man"];
+const COMMANDS: [&str; 9] =
+    ["serve", "check", "health", "inspect", "headers", "simulate", "bench", "completions", "man"];
 
 #[test]
 fn every_example_of_help_runs() {

@@ -58,7 +58,7 @@ fn mistakes_are_told_and_cost_no_connection() {
             assert!(!error.may_have_been_executed());
         }
         let error = client.throttle("k", 0, 1, 1, 1).await.unwrap_err();
-        assert_eq!(error.to_string(), "refused: max_burst: 0; must be at least 1");
+        assert_eq!(error.to_string(), "refused: burst: 0; must be at least 1");
         assert!(client.throttle("k".repeat(1024), 1, 1, 1, 1).await.unwrap().allowed);
     });
 }

@@ -81,7 +81,7 @@ fn mistakes_are_told_and_the_next_request_is_answered() {
     raw.send(framed(b"\xc1")).send(framed(&rmp_serde::to_vec(&throttle("k", 0)).unwrap()));
     raw.send(framed(&rmp_serde::to_vec(&throttle("k", 1)).unwrap()));
     assert_eq!(refusal(&mut raw), "malformed MessagePack");
-    assert_eq!(refusal(&mut raw), "max_burst: 0; must be at least 1");
+    assert_eq!(refusal(&mut raw), "burst: 0; must be at least 1");
     assert_eq!(rmp_serde::from_slice::<Response>(&receive(&mut raw)).unwrap().allowed, 1);
     raw.send([0xff; 8]);
     assert_eq!(refusal(&mut raw), "a request of 4294967295 bytes; at most 65536 are read");
