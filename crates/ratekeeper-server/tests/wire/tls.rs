@@ -24,7 +24,7 @@ fn curl_redis_cli_and_grpc_over_tls() {
         ["http", "resp", "grpc", "msgpack"].iter().map(|name| Raw::connect(server.address(name))).collect();
 
     let url = format!("https://localhost:{}/throttle", server.address("http").port());
-    let body = r#"{"key":"k","max_burst":10,"count_per_period":100,"period":60}"#;
+    let body = r#"{"key":"curl","max_burst":10,"count_per_period":100,"period":60}"#;
     let resolve = format!("localhost:{}:127.0.0.1", server.address("http").port());
     let common = ["-sS", "--max-time", "30", "--resolve", &resolve, "-H", "authorization: Bearer sesame"];
     let json = ["-H", "content-type: application/json"];
