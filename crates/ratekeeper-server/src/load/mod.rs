@@ -7,7 +7,7 @@
 //! - [`Target`]: what is asked; [`Work`]: what for; [`Pace`]: how often
 //! - `wire`: requests and replies as bytes; `connection`: one connection's loop; `calls`: the same for gRPC;
 //!   `in_process`: no connection at all
-//! - [`Tally`]: what is counted; [`run`]: all connections of all threads; [`report`]: what it amounts to
+//! - [`Tally`]: what is counted; `run`: all connections of all threads; [`report`]: what it amounts to
 
 mod calls;
 mod connection;

@@ -6,7 +6,7 @@
 //! - [`trace`]: lines to entries; `lines`: bytes to lines; [`Source`]: where they come from
 //! - [`Policy`]: a quota or a plan, and what it decided; `keys`: who asked
 //! - `timeline`, `peak`: what is remembered of time; [`Overview`]: what is remembered of the trace
-//! - [`replay`]: all of it together; [`suggest`](mod@suggest): the smallest quota that would do
+//! - `replay`: all of it together; [`suggest`](mod@suggest): the smallest quota that would do
 //! - [`report`], [`chart`]: what it amounts to
 
 pub mod chart;
