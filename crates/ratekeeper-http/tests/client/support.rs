@@ -112,30 +112,6 @@ impl Service<Request<()>> for Server {
     }
 }
 
-impl Server {
-    /// The same server, some way off: it decides when a request arrives, and its answer takes as long again.
-    pub(crate) fn with_delay(
-        self,
-    ) -> impl Service<
-        Request<()>,
-        Response = Response<String>,
-        Error = Infallible,
-        Future = impl Future<Output = Result<Response<String>, Infallible>> + Send,
-    > + Clone
-    + Send {
-        const WAY: Duration = Duration::from_millis(20);
-        tower::service_fn(move |_: Request<()>| {
-            let server = self.clone();
-            async move {
-                tokio::time::sleep(WAY).await;
-                let response = server.answer();
-                tokio::time::sleep(WAY).await;
-                Ok(response)
-            }
-        })
-    }
-}
-
 pub(crate) fn request() -> Request<()> {
     Request::get("http://example.com/").body(()).unwrap()
 }
