@@ -2,9 +2,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+#[path = "common/folder.rs"]
+mod folder;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use folder::Folder;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
@@ -39,12 +44,10 @@ fn systemd_accepts_the_unit() {
         return;
     }
     let unit = fs::read_to_string(root().join("deploy/ratekeeper.service")).unwrap();
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("unit-{}", std::process::id()));
-    fs::create_dir_all(&folder).unwrap();
-    let path = folder.join("ratekeeper.service");
-    fs::write(&path, unit.replace("/usr/local/bin/ratekeeper", env!("CARGO_BIN_EXE_ratekeeper"))).unwrap();
+    let folder = Folder::new("unit");
+    let unit = unit.replace("/usr/local/bin/ratekeeper", env!("CARGO_BIN_EXE_ratekeeper"));
+    let path = folder.write("ratekeeper.service", unit);
     let output = Command::new("systemd-analyze").arg("verify").arg(&path).output().unwrap();
-    fs::remove_dir_all(&folder).unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     // It also looks at the units of this machine, which are not ours.
     let ours: Vec<&str> = said.lines().filter(|line| line.contains("ratekeeper")).collect();

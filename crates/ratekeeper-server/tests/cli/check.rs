@@ -16,7 +16,7 @@ on_store_error = \"closed\"
 
 #[test]
 fn every_mistake_and_what_was_understood() {
-    let folder = Folder::new();
+    let folder = Folder::new("cli");
     let path = folder.write("a.toml", MISTAKES);
     let ran = run(&["check", &path]);
     assert_eq!((ran.code, ran.err.as_str()), (1, ""));
@@ -34,7 +34,7 @@ fn every_mistake_and_what_was_understood() {
 
 #[test]
 fn a_good_file_is_fine() {
-    let folder = Folder::new();
+    let folder = Folder::new("cli");
     let path = folder.write("a.toml", "[plans.free]\nlimits = [\"5/m\"]\n");
     assert!(run(&["check", &path]).ok().ends_with(&format!("{path}: fine, 1 plans\n")));
     let object = run(&["check", "--json", &path]).json();
@@ -44,7 +44,7 @@ fn a_good_file_is_fine() {
 
 #[test]
 fn mistakes_as_an_object() {
-    let folder = Folder::new();
+    let folder = Folder::new("cli");
     let path = folder.write("a.toml", MISTAKES);
     let ran = run(&["check", "--json", &path]);
     assert_eq!(ran.code, 1);
@@ -56,7 +56,7 @@ fn mistakes_as_an_object() {
 
 #[test]
 fn what_each_line_says_may_be_right_and_together_wrong() {
-    let folder = Folder::new();
+    let folder = Folder::new("cli");
     let path = folder.write("a.toml", "[store]\ntype = \"tape\"\n");
     let ran = run(&["check", &path]);
     assert_eq!(ran.code, 1);

@@ -14,7 +14,7 @@ fn the_object_is_as_promised() {
         "retry_after_ms": 7_000,
     });
     assert_eq!(run_with(&["headers", "--json"], RESPONSE).json(), expected);
-    let folder = Folder::new();
+    let folder = Folder::new("cli");
     let path = folder.write("response.txt", RESPONSE);
     assert_eq!(run(&["headers", "--json", &path]).json(), expected);
 }

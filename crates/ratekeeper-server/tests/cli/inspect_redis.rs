@@ -20,7 +20,7 @@ struct Redis {
 
 impl Redis {
     fn start() -> Self {
-        let folder = Folder::new();
+        let folder = Folder::new("cli");
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let program = std::env::var("RATEKEEPER_REDIS_SERVER").unwrap_or_else(|_| "redis-server".to_owned());
         let (dir, number) = (folder.path("."), port.to_string());

@@ -3,7 +3,11 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod bench;
+#[path = "../common/binary.rs"]
+mod binary;
 mod check;
+#[path = "../common/folder.rs"]
+mod folder;
 mod headers;
 mod help;
 mod inspect;

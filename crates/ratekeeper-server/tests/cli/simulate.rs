@@ -59,7 +59,7 @@ fn several_policies_side_by_side() {
     let short: Vec<_> =
         answers.iter().map(|a| (a["policy"].as_str().unwrap(), a["allowed"].as_bool().unwrap())).collect();
     assert_eq!(short, [("1/s", true), ("5/s fixed; 2/m", true), ("1/s", false), ("5/s fixed; 2/m", true)]);
-    let folder = Folder::new();
+    let folder = Folder::new("cli");
     let config =
         folder.write("a.toml", "[plans.free]\nlimits = [\"1/s\"]\n[plans.gold]\nlimits = [\"9/s\"]\n");
     let said = run_with(&["simulate", "--config", &config], "1 a\n1 a\n").ok();
@@ -137,7 +137,7 @@ fn a_time_in_the_future_is_pointed_out() {
 
 #[test]
 fn what_is_no_trace_is_one_clear_message() {
-    let folder = Folder::new();
+    let folder = Folder::new("cli");
     let quota = ["simulate", "--quota", "1/s"];
     let refused = |args: &[&str]| run(&[&quota[..], args].concat()).refused();
     let empty = folder.write("empty", "");
@@ -164,7 +164,7 @@ fn what_is_no_trace_is_one_clear_message() {
 #[test]
 fn no_permission_is_told() {
     use std::os::unix::fs::PermissionsExt;
-    let folder = Folder::new();
+    let folder = Folder::new("cli");
     let path = folder.write("secret", "1 a\n");
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o000)).unwrap();
     // Root may read everything.
@@ -198,7 +198,7 @@ fn a_quota_that_says_nothing() {
 
 #[test]
 fn whoever_reads_may_stop_reading() {
-    let folder = Folder::new();
+    let folder = Folder::new("cli");
     let trace = folder.write("long", "1 a\n".repeat(300_000));
     let mut child = ratekeeper(&["simulate", "--quota", "1/s", "--json", &trace])
         .stdout(Stdio::piped())
@@ -214,7 +214,7 @@ fn whoever_reads_may_stop_reading() {
 
 #[test]
 fn suggestions() {
-    let folder = Folder::new();
+    let folder = Folder::new("cli");
     // Ten at once each second: 10/s denies nobody, 9/s every tenth.
     let trace = folder.write("trace", (0..100).map(|n| format!("{}\n", n / 10)).collect::<String>());
     let said = run(&["simulate", "--quota", "1/s fixed", "--suggest", "0", &trace]).ok();
@@ -231,7 +231,7 @@ fn suggestions() {
 
 #[test]
 fn charts_stand_alone() {
-    let folder = Folder::new();
+    let folder = Folder::new("cli");
     let trace =
         folder.write("a & b", (0..1000).map(|n| format!("{} k{}\n", n / 10, n % 3)).collect::<String>());
     for name in ["chart.svg", "chart.html"] {

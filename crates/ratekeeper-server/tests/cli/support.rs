@@ -1,10 +1,10 @@
 //! The binary, run to its end.
 
-use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::process::{Child, Stdio};
+
+pub(crate) use crate::binary::ratekeeper;
+pub(crate) use crate::folder::Folder;
 
 /// What a run came to.
 #[derive(Debug)]
@@ -12,18 +12,6 @@ pub(crate) struct Ran {
     pub(crate) code: i32,
     pub(crate) out: String,
     pub(crate) err: String,
-}
-
-/// `ratekeeper` with these arguments, and an environment without settings of somebody else.
-pub(crate) fn ratekeeper(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_ratekeeper"));
-    for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("RATEKEEPER_") {
-            command.env_remove(name);
-        }
-    }
-    command.args(args);
-    command
 }
 
 /// Runs it with this on standard input.
@@ -66,37 +54,6 @@ impl Ran {
     #[track_caller]
     pub(crate) fn json(self) -> serde_json::Value {
         serde_json::from_str(&self.ok()).unwrap()
-    }
-}
-
-/// A folder of a test's own, gone when it ends.
-pub(crate) struct Folder(PathBuf);
-
-impl Folder {
-    pub(crate) fn new() -> Self {
-        static NUMBER: AtomicUsize = AtomicUsize::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("cli-{}-{number}", std::process::id());
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-        fs::create_dir_all(&path).unwrap();
-        Folder(path)
-    }
-
-    pub(crate) fn path(&self, name: &str) -> String {
-        self.0.join(name).to_str().unwrap().to_owned()
-    }
-
-    /// Writes a file and returns its path.
-    pub(crate) fn write(&self, name: &str, text: impl AsRef<[u8]>) -> String {
-        let path = self.path(name);
-        fs::write(&path, text).unwrap();
-        path
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 

@@ -1,5 +1,6 @@
 //! The examples that `--help` shows.
 
+use crate::binary::ratekeeper;
 use crate::page::Step;
 use crate::session::Session;
 
@@ -15,9 +16,8 @@ fn every_example_of_help_runs() {
         "::1 - - [10/Oct/2025:13:55:36 +0200] \"GET / HTTP/1.1\" 200 5 \"-\" \"curl\"\n",
     );
     for command in COMMANDS {
-        let help =
-            std::process::Command::new(env!("CARGO_BIN_EXE_ratekeeper")).args([command, "-h"]).output();
-        let help = String::from_utf8(help.unwrap().stdout).unwrap();
+        let help = ratekeeper(&[command, "-h"]).output().unwrap();
+        let help = String::from_utf8(help.stdout).unwrap();
         let example = help.lines().find_map(|line| line.strip_prefix("Example: "));
         let example = example.unwrap_or_else(|| panic!("{command} has no example"));
         // A server goes on; the others end, and well. It is the first, so that the others find it.

@@ -10,6 +10,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+#[path = "../common/binary.rs"]
+mod binary;
+#[path = "../common/folder.rs"]
+mod folder;
 mod help;
 mod page;
 mod session;

@@ -1,12 +1,12 @@
 //! A shell in a folder of its own, and the servers that it starts.
 
-use std::fs;
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::binary::without_settings;
+use crate::folder::Folder;
 use crate::page::Step;
 
 /// Transports, and the ports that they have by default.
@@ -15,28 +15,23 @@ const PORTS: [(&str, u16); 4] = [("resp", 6380), ("http", 8080), ("grpc", 8070),
 /// One page's shell.
 pub(crate) struct Session {
     name: String,
-    folder: PathBuf,
+    folder: Folder,
     ports: Vec<(&'static str, u16, u16)>,
     servers: Vec<Child>,
 }
 
 impl Session {
     pub(crate) fn new(name: &str) -> Self {
-        static NUMBER: AtomicUsize = AtomicUsize::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let folder = format!("docs-{}-{number}", std::process::id());
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(folder);
-        fs::create_dir_all(&folder).unwrap();
         // All are held until all are known, so that no two are the same.
         let held: Vec<TcpListener> =
             PORTS.iter().map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
         let free = |listener: &TcpListener| listener.local_addr().unwrap().port();
         let ports = PORTS.iter().zip(&held).map(|((name, port), held)| (*name, *port, free(held))).collect();
-        Session { name: name.to_owned(), folder, ports, servers: Vec::new() }
+        Session { name: name.to_owned(), folder: Folder::new("docs"), ports, servers: Vec::new() }
     }
 
     pub(crate) fn write(&self, name: &str, text: &str) {
-        fs::write(self.folder.join(name), text).unwrap();
+        self.folder.write(name, text);
     }
 
     /// Types a line, and compares what is printed.
@@ -56,12 +51,10 @@ impl Session {
         let mut command = Command::new("sh");
         let binary = Path::new(env!("CARGO_BIN_EXE_ratekeeper")).parent().unwrap();
         let path = format!("{}:{}", binary.display(), std::env::var("PATH").unwrap_or_default());
-        command.args(["-c", typed]).current_dir(&self.folder).env("PATH", path);
-        for (name, _) in std::env::vars_os() {
-            if name.to_string_lossy().starts_with("RATEKEEPER_") {
-                command.env_remove(name);
-            }
-        }
+        without_settings(&mut command)
+            .args(["-c", typed])
+            .current_dir(self.folder.path("."))
+            .env("PATH", path);
         for (transport, _, free) in &self.ports {
             command.env(format!("RATEKEEPER_{}", transport.to_uppercase()), format!("127.0.0.1:{free}"));
         }
@@ -115,7 +108,6 @@ impl Drop for Session {
             let _ = server.kill();
             let _ = server.wait();
         }
-        let _ = fs::remove_dir_all(&self.folder);
     }
 }
 

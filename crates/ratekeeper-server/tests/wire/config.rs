@@ -90,14 +90,14 @@ fn a_reload_changes_plans_and_keeps_state() {
     let path = folder.write("a.toml", FILE);
     let server = start(&path);
     assert_eq!(server.ask("ACQUIRE k gold"), "1 2 1 0 864000 burst");
-    folder.write("a.toml", &FILE.replace("burst = 2/m", "burst = 4/m"));
+    folder.write("a.toml", FILE.replace("burst = 2/m", "burst = 4/m"));
     server.signal("HUP");
     server.await_log("plans reloaded");
     // One was used: under the new plan, one of four is gone (or almost back, if this took long), never none.
     let ruling = server.ask("PEEK k gold");
     assert!(ruling.starts_with("1 4 ") && !ruling.starts_with("1 4 4 "), "{ruling}");
     // Written to, and not told: it is noticed.
-    folder.write("a.toml", &FILE.replace("[plans.api]", "[plans.fresh]"));
+    folder.write("a.toml", FILE.replace("[plans.api]", "[plans.fresh]"));
     eventually("the new plan is there", || server.ask("PEEK k fresh").starts_with("1 3 3 "));
     assert_eq!(server.ask("PEEK k api"), "-ERR unknown plan 'api'");
     // A mistake changes nothing.

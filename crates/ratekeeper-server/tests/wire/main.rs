@@ -6,10 +6,14 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod abuse;
+#[path = "../common/binary.rs"]
+mod binary;
 mod client;
 mod clients;
 mod config;
 mod crowd;
+#[path = "../common/folder.rs"]
+mod folder;
 mod grpc;
 mod http;
 mod msgpack;

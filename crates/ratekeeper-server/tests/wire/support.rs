@@ -1,28 +1,17 @@
 //! A server of one's own, and a client that sends exactly the bytes it is told to.
 
-use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
 
+pub(crate) use crate::binary::ratekeeper;
+pub(crate) use crate::folder::Folder;
+
 /// Far longer than anything here takes, even on a machine that is busy with something else.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
-
-/// `ratekeeper` with these arguments, and an environment without settings of somebody else.
-pub(crate) fn ratekeeper(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_ratekeeper"));
-    for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("RATEKEEPER_") {
-            command.env_remove(name);
-        }
-    }
-    command.args(args);
-    command
-}
 
 /// A running server.
 pub(crate) struct Server {
@@ -157,34 +146,6 @@ fn lines(stream: impl Read + Send + 'static) -> Receiver<String> {
         }
     });
     receiver
-}
-
-/// A folder of a test's own, gone when it ends.
-pub(crate) struct Folder(PathBuf);
-
-impl Folder {
-    pub(crate) fn new(name: &str) -> Self {
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
-        fs::create_dir_all(&path).unwrap();
-        Folder(path)
-    }
-
-    pub(crate) fn path(&self, name: &str) -> String {
-        self.0.join(name).to_str().unwrap().to_owned()
-    }
-
-    /// Writes a file and returns its path.
-    pub(crate) fn write(&self, name: &str, text: &str) -> String {
-        let path = self.path(name);
-        fs::write(&path, text).unwrap();
-        path
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
 }
 
 /// Repeats a look until it shows what is waited for.

@@ -9,7 +9,7 @@ use crate::support::{Folder, Raw, Server, ratekeeper, run};
 /// A certificate for this machine's own name and address, made for the test: where it is, and its key.
 fn certificate(folder: &Folder) -> (String, String) {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned(), "127.0.0.1".to_owned()]).unwrap();
-    (folder.write("cert.pem", &made.cert.pem()), folder.write("key.pem", &made.signing_key.serialize_pem()))
+    (folder.write("cert.pem", made.cert.pem()), folder.write("key.pem", made.signing_key.serialize_pem()))
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn bad_files_are_told_by_their_flag() {
     let folder = Folder::new("tls-bad");
     let (cert, key) = certificate(&folder);
     let other = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    let other = folder.write("other.pem", &other.signing_key.serialize_pem());
+    let other = folder.write("other.pem", other.signing_key.serialize_pem());
     let empty = folder.write("empty.pem", "");
     let missing = folder.path("missing.pem");
     for (cert, key, expected) in [
