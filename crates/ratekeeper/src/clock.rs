@@ -109,7 +109,7 @@ impl ProcessClock {
             };
             // The fence keeps the readings above before the second look at the version.
             fence(Ordering::Acquire);
-            if version % 2 == 0 && self.version.load(Ordering::Relaxed) == version {
+            if version.is_multiple_of(2) && self.version.load(Ordering::Relaxed) == version {
                 let ticks = self.counter.raw();
                 if ticks.saturating_sub(line.ticks) > self.every {
                     self.bend(line, version);
