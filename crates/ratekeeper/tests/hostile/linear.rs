@@ -118,7 +118,7 @@ impl Sequential for Model<'_> {
                 let state = known.state.as_ref();
                 let (granted, decision, changed) =
                     algorithm::try_acquire_up_to(self.quota, state, cost, now).unwrap();
-                if decision.allowed {
+                if granted != Cost::PEEK {
                     known.state = changed;
                 }
                 Answer::Granted(granted, decision)
@@ -133,7 +133,7 @@ impl Sequential for Model<'_> {
                 view.refund(cost);
                 let decision = algorithm::look(&view, Cost::PEEK);
                 let changed = view.to_state();
-                if known.state.is_some() {
+                if known.state.is_some() && cost != Cost::PEEK {
                     known.state = changed;
                 }
                 Answer::Decided(decision)
