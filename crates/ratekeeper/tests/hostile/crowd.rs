@@ -7,25 +7,26 @@ use std::time::{Duration, Instant};
 use crate::bound::{Admission, Bound, breach};
 use crate::random::Random;
 
-/// Asks from so many threads at once until the time is up. `ask` tells how much it was admitted.
+/// Asks from so many threads at once until the time is up. `ask` is told which thread it is and tells how much it was
+/// admitted.
 pub(crate) fn crowd(
     threads: usize,
     length: Duration,
-    ask: impl Fn(&mut Random) -> u64 + Sync,
+    ask: impl Fn(usize, &mut Random) -> u64 + Sync,
 ) -> Vec<Admission> {
     let (barrier, ask) = (&Barrier::new(threads), &ask);
     let started = Instant::now();
     let now = move || u64::try_from(started.elapsed().as_nanos()).unwrap();
     let deadline = length + started.elapsed();
     thread::scope(|scope| {
-        let work = |seed: usize| {
+        let work = |number: usize| {
             move || {
-                let mut random = Random::new(seed as u64);
+                let mut random = Random::new(number as u64);
                 let mut admitted = Vec::new();
                 barrier.wait();
                 while started.elapsed() < deadline {
                     let before = now();
-                    let cost = ask(&mut random);
+                    let cost = ask(number, &mut random);
                     if cost > 0 {
                         admitted.push(Admission { before, after: now(), cost });
                     }
@@ -33,7 +34,7 @@ pub(crate) fn crowd(
                 admitted
             }
         };
-        let threads: Vec<_> = (0..threads).map(|seed| scope.spawn(work(seed))).collect();
+        let threads: Vec<_> = (0..threads).map(|number| scope.spawn(work(number))).collect();
         threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
     })
 }

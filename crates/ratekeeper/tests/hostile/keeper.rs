@@ -31,7 +31,7 @@ fn attack(findings: &mut Findings, name: &str, keeper: &Keeper, held_to: HeldTo<
     let turn = CROWDS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     let threads = THREADS[turn % THREADS.len()];
     let key = Key::new("everybody's").unwrap();
-    let admitted = crowd(threads, LENGTH, |random| {
+    let admitted = crowd(threads, LENGTH, |_, random| {
         let ruling = if random.once_in(2) {
             ready(keeper.acquire(key, held_to, Cost::ONE)).unwrap()
         } else {

@@ -34,7 +34,7 @@ fn attack(name: &str, ask: impl Fn(&MemoryStore, Request<'_>, &mut Random) -> u6
             let quota: Quota = format!("{refill} {algorithm}").parse().unwrap();
             let threads = *crowds.next().unwrap();
             let store = MemoryStore::default();
-            let admitted = crowd(threads, LENGTH, |random| {
+            let admitted = crowd(threads, LENGTH, |_, random| {
                 let cost = Cost::new(if random.once_in(4) { 1 + random.below(3) } else { 1 });
                 let request = Request { key: Key::new(KEY).unwrap(), rules: Rules::Quota(&quota), cost };
                 ask(&store, request, random)
@@ -112,7 +112,7 @@ fn crowds_of_every_size() {
     for threads in [2, 3, 4, 8, 16, 32, 64] {
         let store = MemoryStore::default();
         let request = Request { key: Key::new(KEY).unwrap(), rules: Rules::Quota(&quota), cost: Cost::ONE };
-        let admitted = crowd(threads, Duration::from_millis(400), |_| {
+        let admitted = crowd(threads, Duration::from_millis(400), |_, _| {
             u64::from(store.try_acquire(request).unwrap().allowed)
         });
         findings.check(&format!("{quota}, {threads} threads"), &[Bound::of(&quota)], &admitted);
