@@ -9,6 +9,7 @@
 //! history    concurrent histories, and the search for an order that explains them
 //! linear     random histories on the store, every algorithm and verb
 //! flood      a store that is full of live keys
+//! breaker    observers of a breaker that many threads ask
 //! random     numbers to draw from
 //! ```
 //!
@@ -17,6 +18,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod bound;
+mod breaker;
 mod crowd;
 mod flood;
 mod history;
