@@ -23,20 +23,24 @@ impl Clock for Stopped {
 
 /// Writes down the changes that it is told of.
 #[derive(Debug, Default)]
-struct Diary(Mutex<Vec<BreakerChange>>);
+struct Diary {
+    told: Mutex<Vec<BreakerChange>>,
+    /// One of loom's, where it may switch to another thread.
+    calls: loom::sync::atomic::AtomicUsize,
+}
 
 impl Observer for Diary {
     fn breaker_changed(&self, change: BreakerChange) {
-        // Somebody else may get between the change and this.
-        thread::yield_now();
-        self.0.lock().unwrap().push(change);
+        // Somebody else may get between the change and what is written down.
+        self.calls.fetch_add(1, Ordering::SeqCst);
+        self.told.lock().unwrap().push(change);
     }
 }
 
 impl Diary {
     /// How many changes there were: each followed the one before.
     fn len(&self) -> usize {
-        let told = self.0.lock().unwrap();
+        let told = self.told.lock().unwrap();
         let mut state = BreakerState::Closed;
         for change in &*told {
             assert_eq!(change.from, state, "{told:?}");
