@@ -22,6 +22,9 @@ const CONNECTIONS: usize = 16;
 const SHORT: u64 = 16;
 const LONG: u64 = 300;
 
+/// Writes in all, at least: together more requests than any of the quotas admits at once.
+const LEAST_CALLS: usize = 64;
+
 /// Under every algorithm, at refills that are short beside the pauses of a busy machine, and at one that is long.
 const ALGORITHMS: [&str; 7] = ["gcra", "bucket", "leaky", "fixed", "fixed grid", "sliding", "log"];
 const REFILLS: [&str; 3] = ["5 per 1ms", "50 per 50ms", "200/s"];
@@ -48,7 +51,7 @@ impl Transport {
 /// Asks over many connections at once and holds what was admitted to the quota.
 fn attack(findings: &mut Findings, name: &str, length: Duration, quota: &Quota, clients: Clients) {
     let clients: Vec<_> = clients.into_iter().map(Mutex::new).collect();
-    let admitted = crowd(clients.len(), length, |number, random| {
+    let admitted = crowd(clients.len(), length, LEAST_CALLS, |number, random| {
         let mut client = clients[number].lock().unwrap();
         let most = if random.once_in(3) { LONG } else { SHORT };
         client.ask(1 + random.below(most))

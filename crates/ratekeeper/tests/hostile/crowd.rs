@@ -9,22 +9,28 @@ use crate::random::Random;
 
 /// Asks from so many threads at once until the time is up. `ask` is told which thread it is and tells how much it was
 /// admitted.
+///
+/// However busy the machine, there are as many calls as `least` in all: enough to be admitted what there is at once.
 pub(crate) fn crowd(
     threads: usize,
     length: Duration,
+    least: usize,
     ask: impl Fn(usize, &mut Random) -> u64 + Sync,
 ) -> Vec<Admission> {
     let (barrier, ask) = (&Barrier::new(threads), &ask);
     let started = Instant::now();
     let now = move || u64::try_from(started.elapsed().as_nanos()).unwrap();
-    let deadline = length + started.elapsed();
+    let least = least.div_ceil(threads);
     thread::scope(|scope| {
         let work = |number: usize| {
             move || {
                 let mut random = Random::new(number as u64);
                 let mut admitted = Vec::new();
+                let mut calls = 0;
                 barrier.wait();
-                while started.elapsed() < deadline {
+                let begin = Instant::now();
+                while calls < least || begin.elapsed() < length {
+                    calls += 1;
                     let before = now();
                     let cost = ask(number, &mut random);
                     if cost > 0 {

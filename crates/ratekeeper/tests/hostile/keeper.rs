@@ -2,16 +2,13 @@
 
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 
 use ratekeeper::keeper::HeldTo;
 use ratekeeper::{Cost, Keeper, Key, MemoryStore, Plan, Quota, Registry};
 
 use crate::bound::Bound;
 use crate::crowd::{Findings, crowd};
-use crate::threads::{ALGORITHMS, REFILLS, THREADS};
-
-const LENGTH: Duration = Duration::from_millis(100);
+use crate::threads::{ALGORITHMS, LEAST_CALLS, LENGTH, REFILLS, THREADS};
 
 /// What a store in memory answers is there at once: nothing to wait for.
 fn ready<T>(answer: impl Future<Output = T>) -> T {
@@ -31,7 +28,7 @@ fn attack(findings: &mut Findings, name: &str, keeper: &Keeper, held_to: HeldTo<
     let turn = CROWDS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     let threads = THREADS[turn % THREADS.len()];
     let key = Key::new("everybody's").unwrap();
-    let admitted = crowd(threads, LENGTH, |_, random| {
+    let admitted = crowd(threads, LENGTH, LEAST_CALLS, |_, random| {
         let ruling = if random.once_in(2) {
             ready(keeper.acquire(key, held_to, Cost::ONE)).unwrap()
         } else {

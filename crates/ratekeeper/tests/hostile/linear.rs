@@ -10,9 +10,9 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use ratekeeper::algorithm::{self, Meter, View};
+use ratekeeper::algorithm::{self, Meter, Tenancy, View};
 use ratekeeper::port::{Clock, Request, Store};
-use ratekeeper::{Cost, Decision, Key, MemoryStore, Nanos, Quota, Rules, State, Timestamp};
+use ratekeeper::{Charged, Cost, Decision, Key, MemoryStore, Nanos, Plan, Quota, Rules, State, Timestamp};
 
 use crate::history::{Call, Sequential, Verdict, explain};
 use crate::random::Random;
@@ -49,7 +49,7 @@ enum Verb {
     AcquireMany,
     AcquireUpTo,
     Peek,
-    Refund,
+    Refund(Charged),
     Reset,
 }
 
@@ -72,6 +72,8 @@ enum Answer {
 #[derive(Clone, Debug, Default)]
 struct Known {
     state: Option<State>,
+    /// When something was last forgotten: what was charged until then is not given back.
+    reset_at: Option<Timestamp>,
 }
 
 /// A store that is asked one after another.
@@ -83,67 +85,91 @@ struct Model<'q> {
     latest: [Timestamp; 2],
     /// Both keys lie in the same shard.
     together: bool,
+    tenancy: Tenancy,
 }
 
 impl<'q> Model<'q> {
-    fn new(quota: &'q Quota, together: bool) -> Self {
-        Model { quota, keys: Default::default(), latest: [Timestamp::MIN; 2], together }
+    fn new(quota: &'q Quota, tenancy: Tenancy, together: bool) -> Self {
+        Model { quota, keys: Default::default(), latest: [Timestamp::MIN; 2], together, tenancy }
     }
 
     fn acquire(&mut self, key: usize, cost: Cost, now: Timestamp) -> Decision {
         let known = &mut self.keys[key];
-        let (decision, changed) =
-            algorithm::try_acquire(self.quota, known.state.as_ref(), cost, now).unwrap();
-        if decision.allowed && cost != Cost::PEEK {
-            known.state = changed;
+        let mut view = meter(self.quota, known.state.as_ref(), now, self.tenancy);
+        let decision = algorithm::take(&mut view, cost);
+        if !decision.allowed || cost == Cost::PEEK {
+            return decision;
         }
+        known.state = view.to_state();
+        decision.charged(now)
+    }
+
+    /// As much as there is; if there is nothing, the answer to a cost of 1.
+    fn acquire_up_to(&mut self, key: usize, cost: Cost, now: Timestamp) -> (Cost, Decision) {
+        let left = meter(self.quota, self.keys[key].state.as_ref(), now, self.tenancy).remaining();
+        let cost = if cost == Cost::PEEK { cost } else { Cost::new(cost.get().min(left.max(1))) };
+        let decision = self.acquire(key, cost, now);
+        (if decision.allowed { cost } else { Cost::PEEK }, decision)
+    }
+
+    fn refund(&mut self, key: usize, cost: Cost, charged: Charged, now: Timestamp) -> Decision {
+        let known = &mut self.keys[key];
+        let mut view = meter(self.quota, known.state.as_ref(), now, self.tenancy);
+        let charged_at = charged.instant(now);
+        let forgotten = known.reset_at.is_some_and(|reset_at| charged_at <= reset_at);
+        if known.state.is_none() || cost == Cost::PEEK || forgotten {
+            return algorithm::look(&view, Cost::PEEK);
+        }
+        view.refund(cost, charged_at);
+        let decision = algorithm::look(&view, Cost::PEEK);
+        known.state = view.to_state();
         decision
     }
+
+    fn reset(&mut self, key: usize, now: Timestamp, observed: &Answer) -> u64 {
+        let known = &mut self.keys[key];
+        let mut is_live = !meter(self.quota, known.state.as_ref(), now, self.tenancy).reset_after().is_zero();
+        // What is whole under this quota may not be under a larger one that shares the state: the store may keep it
+        // for a while, and count it.
+        is_live |=
+            self.tenancy == Tenancy::Shared && known.state.is_some() && *observed == Answer::Forgotten(1);
+        known.state = None;
+        if is_live {
+            known.reset_at = Some(now);
+        }
+        u64::from(is_live)
+    }
+}
+
+fn meter<'a>(quota: &'a Quota, state: Option<&'a State>, now: Timestamp, tenancy: Tenancy) -> Meter<'a> {
+    Meter::at(quota, state, now, tenancy).unwrap()
 }
 
 impl Sequential for Model<'_> {
     type Question = Question;
     type Answer = Answer;
 
-    fn ask(&mut self, &Question { key, verb, cost, now }: &Question) -> Answer {
+    fn ask(&mut self, &Question { key, verb, cost, now }: &Question, observed: &Answer) -> Answer {
         let shard = if self.together { 0 } else { key };
         let now = now.max(self.latest[shard]);
-        self.latest[shard] = now;
+        // Whoever only looks leaves no trace, not even the time.
+        if !matches!(verb, Verb::Peek) {
+            self.latest[shard] = now;
+        }
         match verb {
             Verb::Acquire | Verb::AcquireAt | Verb::AcquireMany => {
                 Answer::Decided(self.acquire(key, cost, now))
             }
             Verb::AcquireUpTo => {
-                let known = &mut self.keys[key];
-                let state = known.state.as_ref();
-                let (granted, decision, changed) =
-                    algorithm::try_acquire_up_to(self.quota, state, cost, now).unwrap();
-                if granted != Cost::PEEK {
-                    known.state = changed;
-                }
+                let (granted, decision) = self.acquire_up_to(key, cost, now);
                 Answer::Granted(granted, decision)
             }
             Verb::Peek => {
-                let view = Meter::at(self.quota, self.keys[key].state.as_ref(), now).unwrap();
+                let view = meter(self.quota, self.keys[key].state.as_ref(), now, self.tenancy);
                 Answer::Decided(algorithm::look(&view, cost))
             }
-            Verb::Refund => {
-                let known = &mut self.keys[key];
-                let mut view = Meter::at(self.quota, known.state.as_ref(), now).unwrap();
-                view.refund(cost);
-                let decision = algorithm::look(&view, Cost::PEEK);
-                let changed = view.to_state();
-                if known.state.is_some() && cost != Cost::PEEK {
-                    known.state = changed;
-                }
-                Answer::Decided(decision)
-            }
-            Verb::Reset => {
-                let known = &mut self.keys[key];
-                let live = Meter::at(self.quota, known.state.as_ref(), now).unwrap().reset_after();
-                known.state = None;
-                Answer::Forgotten(u64::from(!live.is_zero()))
-            }
+            Verb::Refund(charged) => Answer::Decided(self.refund(key, cost, charged, now)),
+            Verb::Reset => Answer::Forgotten(self.reset(key, now, observed)),
         }
     }
 }
@@ -152,9 +178,9 @@ impl Sequential for Model<'_> {
 const BATCH: usize = 3;
 
 /// Asks the store itself; a batch has an answer to each of its requests.
-fn ask(store: &MemoryStore, quota: &Quota, &Question { key, verb, cost, now }: &Question) -> Vec<Answer> {
+fn ask(store: &MemoryStore, rules: Rules<'_>, &Question { key, verb, cost, now }: &Question) -> Vec<Answer> {
     NOW.set(now);
-    let request = Request { key: Key::new(KEYS[key]).unwrap(), rules: Rules::Quota(quota), cost };
+    let request = Request { key: Key::new(KEYS[key]).unwrap(), rules, cost };
     vec![match verb {
         Verb::Acquire => Answer::Decided(store.try_acquire(request).unwrap()),
         Verb::AcquireAt => {
@@ -171,7 +197,7 @@ fn ask(store: &MemoryStore, quota: &Quota, &Question { key, verb, cost, now }: &
             Answer::Granted(grant.granted, grant.decision)
         }
         Verb::Peek => Answer::Decided(store.peek(request).now().unwrap().unwrap()),
-        Verb::Refund => Answer::Decided(store.refund(request).now().unwrap().unwrap()),
+        Verb::Refund(charged) => Answer::Decided(store.refund(request, charged).now().unwrap().unwrap()),
         Verb::Reset => Answer::Forgotten(store.reset(request).now().unwrap().unwrap()),
     }]
 }
@@ -190,7 +216,11 @@ fn draw(random: &mut Random, calls: u64) -> Vec<Question> {
             5 => Verb::AcquireMany,
             6 => Verb::AcquireUpTo,
             7..=8 => Verb::Peek,
-            9..=10 => Verb::Refund,
+            9..=10 => Verb::Refund(match random.below(3) {
+                0 => Charged::NOW,
+                1 => Charged::ago(Nanos::from_nanos(random.below(1_500_000_000))),
+                _ => Charged::at(start + Nanos::from_nanos(random.below(1_500_000_000))),
+            }),
             _ => Verb::Reset,
         };
         let key = usize::from(random.once_in(3));
@@ -200,7 +230,7 @@ fn draw(random: &mut Random, calls: u64) -> Vec<Question> {
 }
 
 /// Asks from as many threads as there are lists, and returns the history.
-fn run(quota: &Quota, questions: &[Vec<Question>], gap: u64) -> Vec<Call<Question, Answer>> {
+fn run(rules: Rules<'_>, questions: &[Vec<Question>], gap: u64) -> Vec<Call<Question, Answer>> {
     let store = MemoryStore::builder().max_keys(100).clock(OwnClock).build();
     let (barrier, ticks) = (Barrier::new(questions.len()), AtomicU64::new(0));
     let tick = || ticks.fetch_add(1, Ordering::SeqCst);
@@ -211,7 +241,7 @@ fn run(quota: &Quota, questions: &[Vec<Question>], gap: u64) -> Vec<Call<Questio
                 std::hint::spin_loop();
             }
             let began = tick();
-            let (answers, returned) = (ask(&store, quota, &question), tick());
+            let (answers, returned) = (ask(&store, rules, &question), tick());
             let call = move |answer| Call { question, answer, began, returned };
             answers.into_iter().map(call)
         };
@@ -227,27 +257,28 @@ fn run(quota: &Quota, questions: &[Vec<Question>], gap: u64) -> Vec<Call<Questio
 
 /// Whether an order explains the history: keys of different shards know nothing of each other's instants, and which
 /// keys share a shard is the store's secret.
-fn verdict(quota: &Quota, calls: &[Call<Question, Answer>]) -> Verdict {
-    match explain(&Model::new(quota, false), calls) {
-        Verdict::Impossible => explain(&Model::new(quota, true), calls),
+fn verdict(quota: &Quota, tenancy: Tenancy, calls: &[Call<Question, Answer>]) -> Verdict {
+    match explain(&Model::new(quota, tenancy, false), calls) {
+        Verdict::Impossible => explain(&Model::new(quota, tenancy, true), calls),
         verdict => verdict,
     }
 }
 
-#[test]
-fn every_history_is_one_after_another() {
+/// Runs histories under every quota, which `rules` makes the rules of.
+fn check(what: &str, rules: impl for<'a> Fn(&'a Quota, &'a Plan) -> Rules<'a>) {
     let mut wrong = Vec::new();
     for text in QUOTAS {
-        let quota: Quota = text.parse().unwrap();
+        let (quota, plan) = (text.parse().unwrap(), Plan::parse("plan", text).unwrap());
+        let rules = rules(&quota, &plan);
         let mut random = Random::new(11);
         let (mut impossible, mut shortest) = (0, None::<Vec<_>>);
         for _ in 0..HISTORIES {
             let threads = 3 + random.below(4);
             let questions: Vec<_> = (0..threads).map(|_| draw(&mut random, 4)).collect();
-            let mut calls = run(&quota, &questions, random.below(50));
-            match verdict(&quota, &calls) {
+            let mut calls = run(rules, &questions, random.below(50));
+            match verdict(&quota, rules.tenancy(), &calls) {
                 Verdict::Explained => {}
-                Verdict::Open => panic!("{text}: no end of the search: {calls:#?}"),
+                Verdict::Open => panic!("{what} {text}: no end of the search: {calls:#?}"),
                 Verdict::Impossible => {
                     impossible += 1;
                     calls.sort_by_key(|call| call.began);
@@ -258,9 +289,19 @@ fn every_history_is_one_after_another() {
             }
         }
         if let Some(calls) = shortest {
-            wrong
-                .push(format!("{text}: no order explains {impossible} of {HISTORIES} histories: {calls:#?}"));
+            let count = format!("{impossible} of {HISTORIES}");
+            wrong.push(format!("{what} {text}: no order explains {count} histories: {calls:#?}"));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_history_of_a_plan_is_one_after_another() {
+    check("plan", |_, plan| Rules::Plan(plan));
+}
+
+#[test]
+fn every_history_of_a_quota_is_one_after_another() {
+    check("quota", |quota, _| Rules::Quota(quota));
 }

@@ -21,7 +21,10 @@ pub(crate) const REFILLS: [&str; 5] = ["5 per 1ms", "20 per 10ms", "100 per 100m
 /// How many ask at once, on what are often two cores. Each attack takes the next of them.
 pub(crate) const THREADS: [usize; 6] = [2, 16, 64, 4, 32, 8];
 
-const LENGTH: Duration = Duration::from_millis(100);
+pub(crate) const LENGTH: Duration = Duration::from_millis(100);
+
+/// More than any of the quotas admits at once.
+pub(crate) const LEAST_CALLS: usize = 1_000;
 
 const KEY: &str = "everybody's";
 
@@ -34,7 +37,7 @@ fn attack(name: &str, ask: impl Fn(&MemoryStore, Request<'_>, &mut Random) -> u6
             let quota: Quota = format!("{refill} {algorithm}").parse().unwrap();
             let threads = *crowds.next().unwrap();
             let store = MemoryStore::default();
-            let admitted = crowd(threads, LENGTH, |_, random| {
+            let admitted = crowd(threads, LENGTH, LEAST_CALLS, |_, random| {
                 let cost = Cost::new(if random.once_in(4) { 1 + random.below(3) } else { 1 });
                 let request = Request { key: Key::new(KEY).unwrap(), rules: Rules::Quota(&quota), cost };
                 ask(&store, request, random)
@@ -112,7 +115,7 @@ fn crowds_of_every_size() {
     for threads in [2, 3, 4, 8, 16, 32, 64] {
         let store = MemoryStore::default();
         let request = Request { key: Key::new(KEY).unwrap(), rules: Rules::Quota(&quota), cost: Cost::ONE };
-        let admitted = crowd(threads, Duration::from_millis(400), |_, _| {
+        let admitted = crowd(threads, Duration::from_millis(400), LEAST_CALLS, |_, _| {
             u64::from(store.try_acquire(request).unwrap().allowed)
         });
         findings.check(&format!("{quota}, {threads} threads"), &[Bound::of(&quota)], &admitted);
