@@ -4,6 +4,9 @@
 //! lies between the two. So the admissions whose *whole call* lies within a span were decided within it, and there
 //! may be at most as many as the algorithm admits in a span of that length. Calls that only overlap the span are not
 //! counted: the check raises no false alarm, however busy the machine is.
+//!
+//! What was admitted within a span and given back within it does not count. What was admitted before the span and is
+//! given back within it makes no room in it: that is what a late refund must not do.
 
 use std::fmt;
 use std::time::Duration;
@@ -26,6 +29,8 @@ pub(crate) struct Admission {
     pub(crate) after: u64,
     /// What was admitted.
     pub(crate) cost: u64,
+    /// Read before the call that gave it back, if it was.
+    pub(crate) refunded: Option<u64>,
 }
 
 /// The most that one caller is admitted in a span, whatever it does.
@@ -110,33 +115,67 @@ impl fmt::Display for Breach {
 /// A span that begins between two calls and ends between two others holds the same calls as one that begins with a
 /// call and ends with one: so those are all that need to be looked at. Every pair is, in the order of their stamps.
 pub(crate) fn breach(admissions: &[Admission], bound: &Bound) -> Option<Breach> {
-    let mut by_end = admissions.to_vec();
-    by_end.sort_unstable_by_key(|admission| admission.after);
-    let first = by_end.iter().map(|admission| admission.before).min()?;
-    let (total, length) = (by_end.iter().map(|admission| admission.cost).sum(), by_end.last()?.after - first);
-    let allowed_in_total = bound.within(length);
-    let mut begins: Vec<u64> = by_end.iter().map(|admission| admission.before).collect();
+    let first = admissions.iter().map(|admission| admission.before).min()?;
+    let length = admissions.iter().map(|admission| admission.after).max()? - first;
+    let total = admissions.iter().filter(|admission| admission.refunded.is_none());
+    let (total, allowed_in_total) = (total.map(|admission| admission.cost).sum(), bound.within(length));
+    let mut begins: Vec<u64> = admissions.iter().map(|admission| admission.before).collect();
     begins.sort_unstable();
     begins.dedup();
+    let events = events(admissions);
     let mut worst = None;
     let mut most = 0;
     for begin in begins {
-        let mut admitted = 0;
-        for admission in by_end.iter().filter(|admission| admission.before >= begin) {
-            admitted += admission.cost;
-            let span = admission.after - begin;
-            // What is beyond the bound is less than what was admitted: most spans need no bound at all.
-            if admitted > most {
-                let allowed = bound.within(span);
-                if admitted.saturating_sub(allowed) > most {
-                    most = admitted - allowed;
-                    let span = Duration::from_nanos(span);
-                    worst = Some(Breach { admitted, allowed, span, total, allowed_in_total });
+        let (mut admitted, mut refunded) = (0, 0);
+        for event in &events {
+            match *event {
+                // Whatever may lie in the span is taken off, whatever may lie outside is not counted.
+                Event { kind: Kind::Refunded, admission, .. } if admission.after >= begin => {
+                    refunded += admission.cost;
                 }
+                Event { kind: Kind::Admitted, at, admission } if admission.before >= begin => {
+                    admitted += admission.cost;
+                    let kept = admitted.saturating_sub(refunded);
+                    // What is beyond the bound is less than what was admitted: most spans need no bound at all.
+                    if kept > most {
+                        let allowed = bound.within(at - begin);
+                        if kept.saturating_sub(allowed) > most {
+                            most = kept - allowed;
+                            let span = Duration::from_nanos(at - begin);
+                            worst = Some(Breach { admitted: kept, allowed, span, total, allowed_in_total });
+                        }
+                    }
+                }
+                _ => {}
             }
         }
     }
     worst
+}
+
+/// A call for certain after its end, a refund perhaps as soon as it was asked for.
+#[derive(Clone, Copy, Debug)]
+struct Event {
+    at: u64,
+    kind: Kind,
+    admission: Admission,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Refunded,
+    Admitted,
+}
+
+/// Everything that happened, in order.
+fn events(admissions: &[Admission]) -> Vec<Event> {
+    let mut events = Vec::with_capacity(2 * admissions.len());
+    for admission in admissions {
+        events.push(Event { at: admission.after, kind: Kind::Admitted, admission: *admission });
+        events.extend(admission.refunded.map(|at| Event { at, kind: Kind::Refunded, admission: *admission }));
+    }
+    events.sort_unstable_by_key(|event| (event.at, event.kind));
+    events
 }
 
 #[cfg(test)]
@@ -150,7 +189,7 @@ mod tests {
     }
 
     fn call(before: u64, after: u64) -> Admission {
-        Admission { before: before * MS, after: after * MS, cost: 1 }
+        Admission { before: before * MS, after: after * MS, cost: 1, refunded: None }
     }
 
     #[test]
@@ -183,5 +222,19 @@ mod tests {
         // Each of them may have been decided at the very end of its call.
         let late = [call(0, 400), call(0, 400), call(100, 101), call(200, 201)];
         assert!(breach(&late, &bound("10/s burst 2")).is_none());
+    }
+
+    #[test]
+    fn a_refund_makes_room_only_where_it_was_charged() {
+        let bound = bound("10/s burst 2");
+        let refunded = |before, after, at| Admission { refunded: Some(at * MS), ..call(before, after) };
+        let at_once = [refunded(0, 1, 2), refunded(0, 1, 2), call(3, 4), call(3, 4)];
+        assert!(breach(&at_once, &bound).is_none());
+        let late = [refunded(0, 1, 202), call(0, 1), call(200, 201), call(200, 201), call(203, 204)];
+        assert_eq!(
+            breach(&late, &bound).unwrap().admitted,
+            3,
+            "the first has refilled, and is given back again"
+        );
     }
 }

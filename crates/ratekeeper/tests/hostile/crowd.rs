@@ -34,7 +34,7 @@ pub(crate) fn crowd(
                     let before = now();
                     let cost = ask(number, &mut random);
                     if cost > 0 {
-                        admitted.push(Admission { before, after: now(), cost });
+                        admitted.push(Admission { before, after: now(), cost, refunded: None });
                     }
                 }
                 admitted

@@ -6,6 +6,7 @@
 //! crowd      threads that ask as fast as they can, and what they were admitted
 //! threads    the bound on the store: one by one, in batches, with instants that are late
 //! keeper     the bound through the keeper: plans, several plans, quotas of requests
+//! refunds    charges that are held back and given back late, all at once, after a reset
 //! history    concurrent histories, and the search for an order that explains them
 //! linear     random histories on the store, every algorithm and verb
 //! flood      a store that is full of live keys
@@ -25,4 +26,5 @@ mod history;
 mod keeper;
 mod linear;
 mod random;
+mod refunds;
 mod threads;
