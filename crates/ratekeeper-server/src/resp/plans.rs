@@ -148,10 +148,10 @@ mod tests {
 
     #[test]
     fn a_refund_may_tell_its_age() {
-        let charged = |line: &str| {
+        fn charged(line: &str) -> Result<(Vec<&str>, u64, Charged), String> {
             let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
             Ask::parse(Verb::Refund, &args).map(|ask| (ask.plans, ask.cost.get(), ask.charged))
-        };
+        }
         let ago = |millis| Charged::ago(Nanos::from_millis(millis));
         assert_eq!(charged("k gold"), Ok((vec!["gold"], 1, Charged::NOW)));
         assert_eq!(charged("k gold AGE 1500"), Ok((vec!["gold"], 1, ago(1_500))));
