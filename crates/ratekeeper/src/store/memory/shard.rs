@@ -72,8 +72,9 @@ impl Shard {
         cost: Cost,
         now: Timestamp,
     ) -> Option<(GcraView<'q>, Wait)> {
-        let now = self.advance(now);
+        // Only what is decided here moves the time on: what is not, will be by a later look.
         let index = self.instants.find(tag)?;
+        let now = self.advance(now);
         let tat = self.instants.get_mut(index);
         let mut view = GcraView::at(quota, Some(gcra::State { tat: tat.0 }), now, tenancy);
         let wait = view.wait_for(cost);
@@ -332,14 +333,18 @@ impl Shard {
             if missing == 0 {
                 return Ok(taken);
             }
-            if budget.take().is_err() && !self.evict_one(now) {
-                if self.knows(key, rules, now) {
-                    return Ok(taken + budget.take_anyway(missing));
-                }
+            if budget.take().is_ok() {
+                taken += 1;
+            } else if self.evict_one(now) {
+                // Given back, not kept: known keys may have taken places beyond the bound, and what they leave must not
+                // go to a new key.
+                budget.give_back(1);
+            } else if self.knows(key, rules, now) {
+                return Ok(taken + budget.take_anyway(missing));
+            } else {
                 budget.give_back(taken);
                 return Err(Full { missing });
             }
-            taken += 1;
         }
     }
 
