@@ -1,16 +1,24 @@
 //! Waiting for several limiters with a deadline: it never came back, and took others' places with it.
 
-use std::time::Instant;
+use std::task::Poll;
+use std::time::{Duration, Instant};
 
-use ratekeeper::limiter::{AcquireErrorKind, Concurrency};
-use ratekeeper::{Cost, Limiter, all};
+use ratekeeper::limiter::{AcquireAll, AcquireErrorKind, Concurrency, OwnedPermit};
+use ratekeeper::{Cost, Limiter, Nanos, all};
 
-use crate::support::{current_thread, in_time, limiter, ms, paused, poll};
+use crate::support::{at, clock, current_thread, in_time, limiter, ms, paused, poll};
 
 const ONE: Cost = Cost::ONE;
 
 fn held() -> (Concurrency, Limiter) {
     (Concurrency::new(1).unwrap(), limiter("1000/s"))
+}
+
+fn spin(time: Duration) {
+    let until = Instant::now() + time;
+    while Instant::now() < until {
+        std::hint::spin_loop();
+    }
 }
 
 #[test]
@@ -34,17 +42,14 @@ fn a_deadline_for_all_was_never_noticed_in_a_task() {
             let _held = slots.try_acquire().unwrap();
             let both = all![&slots, &rate].unwrap();
             // The runtime is busy: whoever keeps the time is late, and the waiter finds out by itself.
-            let busy = tokio::spawn(async {
-                loop {
-                    let until = Instant::now() + ms(60);
-                    while Instant::now() < until {
-                        std::hint::spin_loop();
-                    }
+            let busy = async {
+                for _ in 0..5 {
                     tokio::task::yield_now().await;
+                    spin(ms(60));
                 }
-            });
-            assert!(both.acquire(ONE).within(ms(50)).await.is_err());
-            busy.abort();
+            };
+            let (outcome, ()) = tokio::join!(both.acquire(ONE).within(ms(50)), busy);
+            assert!(outcome.is_err());
         });
     });
 }
@@ -64,6 +69,8 @@ fn a_deadline_for_all_was_never_noticed_in_a_select() {
                     _ = ticks.tick() => {}
                     outcome = &mut waiting => return assert!(outcome.is_err()),
                 }
+                // The other branch takes its time.
+                spin(ms(20));
             }
         });
     });
@@ -77,68 +84,67 @@ fn a_deadline_for_all_was_never_noticed_in_paused_time() {
             let _held = slots.try_acquire().unwrap();
             let both = all![&slots, &rate].unwrap();
             let start = tokio::time::Instant::now();
-            // Looked at by others just when it is due.
-            let looking = tokio::spawn({
-                let slots = slots.clone();
-                async move {
-                    tokio::time::sleep(ms(200)).await;
-                    slots.try_acquire().is_none()
+            let mut waiting = both.acquire(ONE).within(ms(200));
+            // Something else is due at the same instant, and wakes it first.
+            let mut due = std::pin::pin!(tokio::time::sleep(ms(200)));
+            let mut is_over = false;
+            let outcome = loop {
+                tokio::select! {
+                    biased;
+                    outcome = &mut waiting => break outcome,
+                    () = &mut due, if !is_over => is_over = true,
                 }
-            });
-            assert!(both.acquire(ONE).within(ms(200)).await.is_err());
-            assert_eq!(start.elapsed(), ms(200));
-            assert!(looking.await.unwrap());
-            assert_eq!(slots.statistics().queue_depth, 0);
+            };
+            assert!(outcome.is_err());
+            assert_eq!((start.elapsed(), slots.statistics().queue_depth), (ms(200), 0));
         });
     });
 }
 
+/// One permit that is taken, and a waiter for it and for a rate whose deadline has passed while nobody looked: it finds
+/// out when it is polled.
+fn overdue(check: impl FnOnce(&Concurrency, OwnedPermit, AcquireAll<'_>)) {
+    let clock = clock();
+    let slots = Concurrency::builder("1 concurrent".parse().unwrap()).clock(clock.clone()).build().unwrap();
+    let rate = at(&clock, "1000/s");
+    let held = slots.try_acquire_owned().unwrap();
+    let both = all![&slots, &rate].unwrap();
+    let mut stale = both.acquire(ONE).within(Duration::from_secs(3_600));
+    assert!(poll(&mut stale).is_pending());
+    clock.advance(Nanos::from_secs(7_200));
+    // It is sent away while it looks at both.
+    let outcome = poll(&mut stale);
+    check(&slots, held, stale);
+    assert!(outcome.is_ready());
+}
+
 #[test]
 fn giving_up_after_the_deadline_removed_somebody_elses_place() {
-    in_time("a stale place", ms(10_000), || {
-        paused().block_on(async {
-            let (slots, rate) = held();
-            let held = slots.try_acquire_owned().unwrap();
-            let both = all![&slots, &rate].unwrap();
-            let mut stale = both.acquire(ONE).within(ms(10));
-            assert!(poll(&mut stale).is_pending());
-            tokio::time::advance(ms(20)).await;
-            // It is sent away while it looks at both.
-            let outcome = poll(&mut stale);
-            // Somebody else comes to the slot that it had.
-            let mut next = slots.acquire();
-            assert!(poll(&mut next).is_pending());
-            drop(stale);
-            assert_eq!(slots.statistics().queue_depth, 1, "the other one still waits");
-            assert!(outcome.is_ready());
-            drop(held);
-            let permit = next.await.unwrap();
-            assert_eq!(slots.in_flight(), 1);
-            drop(permit);
-        });
+    overdue(|slots, held, stale| {
+        // Somebody else comes to the slot that it had.
+        let mut next = slots.acquire();
+        assert!(poll(&mut next).is_pending());
+        drop(stale);
+        assert_eq!(slots.statistics().queue_depth, 1, "the other one still waits");
+        drop(held);
+        let Poll::Ready(Ok(permit)) = poll(&mut next) else { panic!("it is next") };
+        assert_eq!(slots.in_flight(), 1);
+        drop(permit);
     });
 }
 
 #[test]
 fn giving_up_after_the_deadline_took_back_somebody_elses_grant() {
-    in_time("a stale place and a grant", ms(10_000), || {
-        paused().block_on(async {
-            let (slots, rate) = held();
-            let held = slots.try_acquire_owned().unwrap();
-            let both = all![&slots, &rate].unwrap();
-            let mut stale = both.acquire(ONE).within(ms(10));
-            assert!(poll(&mut stale).is_pending());
-            tokio::time::advance(ms(20)).await;
-            let _ = poll(&mut stale);
-            let mut next = slots.acquire();
-            assert!(poll(&mut next).is_pending());
-            drop(held);
-            assert_eq!(slots.in_flight(), 1, "granted, and not taken up");
-            drop(stale);
-            assert_eq!(slots.in_flight(), 1);
-            drop(next.await.unwrap());
-            assert_eq!((slots.in_flight(), slots.statistics().acquired), (0, 2));
-        });
+    overdue(|slots, held, stale| {
+        let mut next = slots.acquire();
+        assert!(poll(&mut next).is_pending());
+        drop(held);
+        assert_eq!(slots.in_flight(), 1, "granted, and not taken up");
+        drop(stale);
+        assert_eq!(slots.in_flight(), 1);
+        let Poll::Ready(Ok(permit)) = poll(&mut next) else { panic!("it was granted") };
+        drop(permit);
+        assert_eq!((slots.in_flight(), slots.statistics().acquired), (0, 2));
     });
 }
 
