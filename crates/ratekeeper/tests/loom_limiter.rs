@@ -211,3 +211,21 @@ fn two_composites_in_opposite_order_both_get_through() {
         assert_eq!((a.statistics().queue_depth, b.statistics().queue_depth), (0, 0));
     });
 }
+
+#[test]
+fn closing_a_combination_reaches_who_waits_for_it() {
+    loom::model(|| {
+        let (a, b) = (permits(1), permits(1));
+        let held = a.try_acquire_owned().unwrap();
+        let together = all![&a, &b].unwrap();
+        let closing = {
+            let together = together.clone();
+            thread::spawn(move || together.close())
+        };
+        let outcome = block_on(together.acquire(Cost::ONE)).map(drop);
+        closing.join().unwrap();
+        assert_eq!(outcome.unwrap_err().kind(), AcquireErrorKind::Closed);
+        drop(held);
+        assert_eq!((a.in_flight(), a.statistics().queue_depth, together.statistics().rejected), (0, 0, 1));
+    });
+}

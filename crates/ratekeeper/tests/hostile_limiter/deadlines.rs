@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use ratekeeper::limiter::{AcquireAll, AcquireErrorKind, Concurrency, OwnedPermit};
 use ratekeeper::{Cost, Limiter, Nanos, all};
 
-use crate::support::{at, clock, current_thread, in_time, limiter, ms, paused, poll};
+use crate::support::{at, clock, current_thread, in_time, limiter, ms, passes, paused, poll};
 
 const ONE: Cost = Cost::ONE;
 
@@ -86,7 +86,7 @@ fn a_deadline_for_all_was_never_noticed_in_paused_time() {
             let start = tokio::time::Instant::now();
             let mut waiting = both.acquire(ONE).within(ms(200));
             // Something else is due at the same instant, and wakes it first.
-            let mut due = std::pin::pin!(tokio::time::sleep(ms(200)));
+            let mut due = std::pin::pin!(passes(ms(200)));
             let mut is_over = false;
             let outcome = loop {
                 tokio::select! {

@@ -206,7 +206,7 @@ fn random_life(quota: &str, clock: &FakeClock, dice: &mut Dice) -> Vec<Used> {
                 }
             }
             2 if !held.is_empty() => {
-                let (number, reservation, cost) = held.swap_remove(dice.below(held.len() as u64) as usize);
+                let (number, reservation, cost) = held.swap_remove(dice.index(held.len()));
                 match dice.below(2) {
                     0 => {
                         drop(reservation);

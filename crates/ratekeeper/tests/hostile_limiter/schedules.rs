@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use ratekeeper::limiter::{All, Concurrency, LeakyQueue};
 use ratekeeper::{Cost, Limiter, all};
 
-use crate::support::{Dice, current_thread, in_time, limiter, ms, multi_thread, paused, poll};
+use crate::support::{Dice, current_thread, in_time, limiter, ms, multi_thread, passes, paused, poll};
 
 /// Limiters that everybody shares, and what everybody was granted.
 struct World {
@@ -218,7 +218,8 @@ impl World {
         let (both, asked) = (self.both.statistics(), of(&granted.asked_both));
         assert_eq!((both.acquired, both.queue_depth), (of(&granted.both), 0), "both");
         assert_eq!(both.acquired + both.rejected + both.cancelled, asked, "each has one outcome: {both:?}");
-        let most = 8 + 4_000 * (took.as_millis() as u64 + 1) / 1_000;
+        let millis = u64::try_from(took.as_millis()).unwrap() + 1;
+        let most = 8 + 4 * millis;
         assert!(of(&granted.cost) <= most, "{} in {took:?}, at most {most}", of(&granted.cost));
         assert!(of(&granted.rate) > 0 && of(&granted.line) > 0 && both.acquired > 0 && three > 0);
     }
@@ -348,7 +349,7 @@ fn in_paused_time_too() {
                     task.await.unwrap();
                 }
                 while !outside.is_finished() {
-                    tokio::time::sleep(ms(1)).await;
+                    passes(ms(1)).await;
                 }
                 outside.join().unwrap();
                 world.adds_up(start.elapsed());

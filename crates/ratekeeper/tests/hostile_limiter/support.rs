@@ -72,6 +72,11 @@ pub(crate) fn multi_thread() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap()
 }
 
+/// Lets paused time pass, from one timer to the next.
+pub(crate) async fn passes(time: Duration) {
+    let _ = tokio::time::timeout(time, std::future::pending::<()>()).await;
+}
+
 /// Polls once, with nobody to be woken.
 pub(crate) fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
@@ -92,5 +97,10 @@ impl Dice {
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         (self.0 >> 11) % bound
+    }
+
+    /// A position in something of this length.
+    pub(crate) fn index(&mut self, len: usize) -> usize {
+        usize::try_from(self.below(len as u64)).unwrap()
     }
 }
