@@ -20,15 +20,15 @@ use crate::{Cost, Decision, Nanos, Reason};
 ///
 /// ```
 /// use ratekeeper::limiter::{Concurrency, Keyed, Limiter};
-/// use ratekeeper::{Cost, all};
+/// use ratekeeper::all;
 /// let (global, slots) = (Limiter::new("100/s".parse()?)?, Concurrency::new(1)?);
 /// let per_user = Keyed::new("1/m".parse()?)?;
 /// let both = all![&global, &slots, per_user.limiter("ann")?]?;
 ///
-/// let granted = both.try_acquire(Cost::ONE).expect("all have room");
-/// let refusal = both.try_acquire(Cost::ONE).unwrap_err();
+/// let granted = both.try_acquire(1).expect("all have room");
+/// let refusal = both.try_acquire(1).unwrap_err();
 /// assert_eq!(refusal.refused().map(|(part, _)| part).collect::<Vec<_>>(), [1, 2]);
-/// assert_eq!(global.peek(Cost::ONE).remaining, 99, "what the others refuse burns nothing here");
+/// assert_eq!(global.peek(1).remaining, 99, "what the others refuse burns nothing here");
 /// drop(granted); // the permit comes back; the rates are spent
 /// assert_eq!(slots.in_flight(), 0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
