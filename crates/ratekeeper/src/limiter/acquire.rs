@@ -92,7 +92,7 @@ impl<'a> Acquire<'a> {
     /// Do not block the thread of an asynchronous runtime: other tasks stand still. Where tokio's time is paused, that
     /// time would stand still too: this fails with
     /// [`ClockStopped`](super::AcquireErrorKind::ClockStopped) after a second. A thread outside of the runtime may wait
-    /// for paused time.
+    /// for paused time, if the runtime is driven: it has ten seconds to move it.
     pub fn wait(self) -> Result<Decision, AcquireError> {
         block_on(self)
     }

@@ -12,7 +12,7 @@ use super::statistics::Statistics;
 use super::sync::Arc;
 use super::tank::Contents;
 use super::wakes::Wakes;
-use super::{Concurrency, LeakyQueue, Limiter};
+use super::{Concurrency, Limiter};
 use crate::quota::QuotaError;
 use crate::{Cost, Decision, Nanos, Reason};
 
@@ -87,20 +87,6 @@ impl From<Concurrency> for Part {
     /// One permit, whatever the cost.
     fn from(concurrency: Concurrency) -> Self {
         Part { core: concurrency.core, cost: Some(Cost::ONE) }
-    }
-}
-
-impl From<&LeakyQueue> for Part {
-    /// One place, whatever the cost.
-    fn from(queue: &LeakyQueue) -> Self {
-        Part { core: Arc::clone(&queue.core), cost: Some(Cost::ONE) }
-    }
-}
-
-impl From<LeakyQueue> for Part {
-    /// One place, whatever the cost.
-    fn from(queue: LeakyQueue) -> Self {
-        Part { core: queue.core, cost: Some(Cost::ONE) }
     }
 }
 

@@ -54,3 +54,11 @@ impl Default for Source {
         Source::Monotonic
     }
 }
+
+/// True on a thread of a tokio runtime.
+pub(crate) fn is_in_runtime() -> bool {
+    #[cfg(all(feature = "tokio", not(loom)))]
+    return tokio::runtime::Handle::try_current().is_ok();
+    #[cfg(not(all(feature = "tokio", not(loom))))]
+    return false;
+}

@@ -14,9 +14,12 @@ use loom::thread::{self, Thread};
 #[cfg(not(loom))]
 use std::thread::{self, Thread};
 
-/// For how long, in real time, a thread waits for a clock that is paused and does not move. Long enough for whoever
-/// moves it by hand, and short enough to learn what is wrong.
+/// For how long, in real time, a thread of the runtime waits for a paused clock that does not move: long enough for
+/// whoever moves it by hand, and short enough to learn what is wrong.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// For how long a thread outside of the runtime does, which may just be busy.
+const PATIENCE_OUTSIDE: Duration = Duration::from_secs(10);
 
 /// A future that a thread can wait for without anybody keeping the time for it.
 pub(crate) trait Blockable: Future<Output = Result<Self::Grant, AcquireError>> + Unpin {
@@ -82,18 +85,20 @@ pub(crate) fn block_on<F: Blockable>(mut future: F) -> F::Output {
 struct Watch {
     clock: Timestamp,
     since: std::time::Instant,
+    patience: Duration,
 }
 
 impl Watch {
     fn new(clock: Timestamp) -> Self {
-        Watch { clock, since: std::time::Instant::now() }
+        let patience = if super::clock::is_in_runtime() { PATIENCE } else { PATIENCE_OUTSIDE };
+        Watch { clock, since: std::time::Instant::now(), patience }
     }
 
     /// How much longer to wait for the clock to move; none if that was long enough.
     fn patience(&mut self, clock: Timestamp) -> Option<Duration> {
         if clock != self.clock {
-            *self = Watch::new(clock);
+            (self.clock, self.since) = (clock, std::time::Instant::now());
         }
-        PATIENCE.checked_sub(self.since.elapsed()).filter(|left| !left.is_zero())
+        self.patience.checked_sub(self.since.elapsed()).filter(|left| !left.is_zero())
     }
 }

@@ -17,7 +17,14 @@ pub(crate) fn hire(core: &Arc<Core>) {
         if tokio_keeper::hire(core) {
             return;
         }
-        thread_keeper::hire(core);
+        let Err(error) = thread_keeper::hire(core) else { return };
+        #[cfg(feature = "tokio")]
+        if tokio_keeper::stand_in(core) {
+            return;
+        }
+        // Whoever asks next may be luckier.
+        core.with(|desk, _, _| desk.withdraw_promise());
+        panic!("the process can start no more threads: {error}");
     }
 }
 
@@ -45,7 +52,16 @@ mod tokio_keeper {
             Source::Tokio(Some(home)) => current.or_else(|| Some(home.clone())),
             Source::Tokio(None) | Source::Other(_) => current.filter(|_| TokioClock::is_paused()),
         };
-        let Some(runtime) = runtime else { return false };
+        runtime.is_some_and(|runtime| spawn(core, &runtime))
+    }
+
+    /// Spawns a keeper in the runtime that this is called in, if it has a timer: better than nobody, where the process
+    /// can start no more threads.
+    pub(super) fn stand_in(core: &Arc<Core>) -> bool {
+        Handle::try_current().is_ok_and(|runtime| spawn(core, &runtime))
+    }
+
+    fn spawn(core: &Arc<Core>, runtime: &Handle) -> bool {
         let _entered = runtime.enter();
         let Some(sleep) = sleep() else { return false };
         runtime.spawn(keep(Employment::new(core), sleep));
@@ -167,13 +183,11 @@ mod thread_keeper {
         }
     }
 
-    pub(super) fn hire(core: &Arc<Core>) {
-        if let Err(error) = start() {
-            // Whoever asks next may be luckier.
-            core.with(|desk, _, _| desk.withdraw_promise());
-            panic!("the process can start no more threads: {error}");
-        }
+    /// Fails if the process can start no more threads.
+    pub(super) fn hire(core: &Arc<Core>) -> std::io::Result<()> {
+        start()?;
         Arc::new(Clerk { core: Arc::clone(core), alarm: Mutex::new(None) }).set(Instant::now());
+        Ok(())
     }
 
     fn start() -> std::io::Result<()> {
