@@ -9,8 +9,8 @@ use ratekeeper::keeper::{HeldTo, KeeperError, OnMissingPlan};
 use ratekeeper::port::{Answer, FailureMode, Grant, Observer, Request, Store};
 use ratekeeper::testkit::FakeClock;
 use ratekeeper::{
-    Cost, Decision, Keeper, Key, MemoryStore, Plan, Quota, Reason, Registry, StoreError, StoreErrorKind,
-    Timestamp,
+    Charged, Cost, Decision, Keeper, Key, MemoryStore, Plan, Quota, Reason, Registry, StoreError,
+    StoreErrorKind, Timestamp,
 };
 
 fn plan(name: &str, text: &str) -> Plan {
@@ -59,8 +59,8 @@ impl Store for Flaky {
         self.or_fail(|| self.inner.peek(request))
     }
 
-    fn refund<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
-        self.or_fail(|| self.inner.refund(request))
+    fn refund<'a>(&'a self, request: Request<'a>, charged: Charged) -> Answer<'a, Decision> {
+        self.or_fail(|| self.inner.refund(request, charged))
     }
 
     fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, u64> {
@@ -113,7 +113,7 @@ async fn several_plans_are_one_decision() {
     assert_eq!(gold.remaining, 7, "the denial by one plan did not burn the other");
     let grant = keeper.acquire_up_to(key("user"), "gold", Cost::new(100)).await.unwrap();
     assert_eq!(grant.granted(), Cost::new(7));
-    let back = keeper.refund(key("user"), "gold", Cost::new(2)).await.unwrap();
+    let back = keeper.refund(key("user"), "gold", Cost::new(2), Charged::NOW).await.unwrap();
     assert_eq!(back.remaining, 2);
     assert_eq!(keeper.reset(key("user"), &["gold", "daily"]).await.unwrap(), 2);
     assert_eq!(keeper.peek(key("user"), "gold", Cost::ONE).await.unwrap().remaining, 10);
@@ -206,7 +206,7 @@ async fn not_every_error_is_a_failure_to_be_open_about() {
     let down = keeper(StoreErrorKind::Unsupported);
     let held_to_nothing = down.acquire(key("user"), "lead", Cost::ONE).await.unwrap();
     assert!(held_to_nothing.allowed, "the store is not even asked");
-    let refund = keeper(StoreErrorKind::Timeout).refund(key("user"), "open", Cost::ONE).await;
+    let refund = keeper(StoreErrorKind::Timeout).refund(key("user"), "open", Cost::ONE, Charged::NOW).await;
     assert!(refund.unwrap_err().is_transient(), "nothing was given back");
 }
 
@@ -226,10 +226,38 @@ async fn observers_are_told_and_change_nothing() {
     assert!(keeper.acquire(key("user"), "gold", Cost::ONE).await.unwrap().allowed);
     assert!(!keeper.acquire(key("user"), "gold", Cost::ONE).await.unwrap().allowed);
     keeper.peek(key("user"), "gold", Cost::ONE).await.unwrap();
-    keeper.refund(key("user"), "lead", Cost::PEEK).await.unwrap();
+    keeper.refund(key("user"), "lead", Cost::PEEK, Charged::NOW).await.unwrap();
     assert_eq!(nervous.heard().last().map(String::as_str), Some("no lead"), "a peek is no decision");
     keeper.reset(key("user"), "gold").await.unwrap();
     keeper.acquire(key("user"), "gold", Cost::ONE).await.unwrap();
     keeper.acquire_up_to(key("user"), "gold", Cost::ONE).await.unwrap();
     assert_eq!(nervous.heard(), twice(&["user within_quota", "user quota_exceeded"]));
+}
+
+/// What the fallback admitted was given back to the store when that was there again: so much more passed.
+#[tokio::test]
+async fn what_the_store_never_took_is_not_given_back_to_it() {
+    let flaky = Flaky::down(StoreErrorKind::Timeout);
+    let plans = Registry::new([
+        plan("open", "5/h fixed").on_store_error(FailureMode::Open),
+        plan("local", "5/h fixed").on_store_error(FailureMode::Local),
+    ]);
+    let keeper = Keeper::new(flaky.clone(), plans);
+    let open = keeper.acquire("user", "open", 5).await.unwrap();
+    assert_eq!((open.allowed, open.charged()), (true, None), "nobody took anything");
+    let local = keeper.acquire("user", "local", 5).await.unwrap();
+    let charged = local.charged().expect("the local store took it");
+    flaky.down.store(false, Ordering::Relaxed);
+    let real = keeper.acquire("user", "local", 5).await.unwrap();
+    assert!(real.allowed && real.charged().is_some());
+    keeper.refund("user", "local", 5, charged).await.unwrap();
+    assert!(
+        !keeper.acquire("user", "local", 1).await.unwrap().allowed,
+        "the real store took it, and keeps it"
+    );
+    // And the other way round: what the real store took does not fill the local one.
+    flaky.down.store(true, Ordering::Relaxed);
+    assert!(keeper.acquire("user", "local", 5).await.unwrap().allowed, "the local store has it back");
+    assert!(keeper.refund("user", "local", 5, real.charged().unwrap()).await.unwrap_err().is_transient());
+    assert!(!keeper.acquire("user", "local", 1).await.unwrap().allowed);
 }
