@@ -1,10 +1,15 @@
 -- What moves at a constant rate since an instant: tokens that come, a level that goes.
 
--- Sets the instant (no more than one refill ahead of now) and how much has moved since.
-local function flow(rule, high, low)
-  local most_high, most_low = later(NOW_HIGH, NOW_LOW, rule.refill_high, rule.refill_low)
-  if less(most_high, most_low, high, low) then
-    high, low, rule.repaired = most_high, most_low, true
+-- Sets the instant, and tells how much has moved since. `missing` is what must move from that instant on until the
+-- state equals a fresh key's. If that is later than a refill and the slack from now, a state of the rule's own is cut
+-- off: what is missing moves from now on.
+local function flow(rule, high, low, missing)
+  if rule.own and less(NOW_HIGH, NOW_LOW, high, low) then
+    local ahead = double(minus(high, low, NOW_HIGH, NOW_LOW))
+    local furthest = double(rule.refill_high, rule.refill_low) + SLACK * 1e9
+    if ahead + missing * 1e9 / rule.rate > furthest then
+      high, low, rule.repaired = NOW_HIGH, NOW_LOW, true
+    end
   end
   local moved = 0
   if less(high, low, NOW_HIGH, NOW_LOW) then
@@ -33,6 +38,11 @@ local function flow_arguments(rule, at)
   rule.rate = tonumber(ARGV[at + 1])
   rule.refill_high, rule.refill_low = natural(ARGV[at + 2])
   return at + 3
+end
+
+-- What is left of a cost that began to flow back when it was charged; nothing, or less, if all has.
+local function flow_left(rule, high, low)
+  return double(high, low) - double(AGE_HIGH, AGE_LOW) * rule.rate / 1e9
 end
 
 -- A cost within 1e-9 of what there is passes.

@@ -179,13 +179,10 @@ impl RedisStoreBuilder {
         }
         let link = Link::open(&Address::parse(&self.url)?, &self.options);
         let time = if self.given.is_some() { TimePart::Given } else { TimePart::Server };
-        let ad_hoc = Name::new("default")
-            .map_err(|error| RedisError::new(RedisErrorKind::Other, error.to_string()))?;
         let settings = Settings {
             prefix: self.prefix,
             encodings: self.encodings,
             on_unreadable: self.on_unreadable,
-            ad_hoc,
             given: self.given,
         };
         let mut scripted = Scripted::new(link, Library::new(time), settings);
