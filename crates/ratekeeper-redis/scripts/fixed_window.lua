@@ -16,13 +16,13 @@ local function count_in(rule, state, around)
   rule.high, rule.low = count_of(rule, state[1], state[2])
   if less(state[3], state[4], rule.end_high, rule.end_low) then return end
   -- A window that has yet to begin: a caller came late, and it stays; or the clock stepped far back. Nobody knows what
-  -- the window of now had let pass then: all of it, unless it begins just now.
+  -- the window of now had let pass then: all of it.
   local start_high, start_low, stop_high, stop_low = around(rule, state[3], state[4])
   rule.repaired = is_too_far(rule, start_high, start_low)
-  if not rule.repaired then
-    rule.start_high, rule.start_low, rule.stop_high, rule.stop_low = start_high, start_low, stop_high, stop_low
-  elseif rule.window_high ~= NOW_HIGH or rule.window_low ~= NOW_LOW then
+  if rule.repaired then
     rule.high, rule.low = rule.limit_high, rule.limit_low
+  else
+    rule.start_high, rule.start_low, rule.stop_high, rule.stop_low = start_high, start_low, stop_high, stop_low
   end
 end
 

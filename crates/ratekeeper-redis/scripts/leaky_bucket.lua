@@ -23,11 +23,14 @@ ALGORITHMS.l = {
 
   charge = function(rule, high, low)
     rule.level = math.min(rule.capacity, rule.level + double(high, low))
+    flow_restart(rule, rule.level)
   end,
 
   refund = function(rule, high, low)
     local left = flow_left(rule, high, low)
-    if left > 0 then rule.level = math.max(0, rule.level - left) end
+    if left <= 0 then return end
+    rule.level = math.max(0, rule.level - left)
+    flow_restart(rule, rule.level)
   end,
 
   state = function(rule)

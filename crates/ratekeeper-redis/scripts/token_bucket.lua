@@ -22,11 +22,14 @@ ALGORITHMS.t = {
 
   charge = function(rule, high, low)
     rule.tokens = math.max(0, rule.tokens - double(high, low))
+    flow_restart(rule, rule.capacity - rule.tokens)
   end,
 
   refund = function(rule, high, low)
     local left = flow_left(rule, high, low)
-    if left > 0 then rule.tokens = math.min(rule.capacity, rule.tokens + left) end
+    if left <= 0 then return end
+    rule.tokens = math.min(rule.capacity, rule.tokens + left)
+    flow_restart(rule, rule.capacity - rule.tokens)
   end,
 
   state = function(rule)

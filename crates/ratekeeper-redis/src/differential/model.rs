@@ -51,15 +51,6 @@ impl Model {
         self.tenancy == Tenancy::Shared || !self.read().1.is_empty()
     }
 
-    /// True if a state would be cut off that is read now.
-    pub(crate) fn is_cut_off(&mut self, now: Timestamp) -> bool {
-        let held = self.read().0;
-        let is_cut_off = |(quota, state): &(Quota, Option<State>)| {
-            Meter::at(quota, state.as_ref(), now, self.tenancy).unwrap().was_repaired()
-        };
-        held.iter().any(is_cut_off)
-    }
-
     /// What these rules find, and what is kept for others. A state of another algorithm is given up for good.
     fn read(&mut self) -> (Held, NamedStates) {
         let named = || self.rules.iter().map(|(name, quota)| (name, quota));
@@ -149,7 +140,9 @@ impl Model {
             views.push(view);
         }
         let decision = composite::look_all(&views, Cost::PEEK);
-        self.write(states, &others);
+        if cost > 0 && self.rules.iter().any(|(name, _)| !is_reset(name)) {
+            self.write(states, &others);
+        }
         decision
     }
 

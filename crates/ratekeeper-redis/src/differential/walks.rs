@@ -238,11 +238,14 @@ fn expiry_fits(keyspace: &mut Keyspace, model: &mut Model, now: Timestamp) -> Re
         let whole = model.peek(0, now).reset_after;
         // No script counts further than there is time.
         let least = whole.ceil_millis().clamp(1, 9_223_372_036_000);
-        // Where the engine's time ends, the server's goes on. And what is taken of a state that lies ahead may lie so
-        // far ahead then that it is cut off when it is next read.
-        let is_cut_off = now + whole == Timestamp::MAX || model.is_cut_off(now);
-        let most =
-            if is_cut_off || model.has_others() { u64::MAX } else { least + 1 + least / 1_000_000_000 };
+        // Where the engine's time ends, the server's goes on.
+        let is_cut_off = now + whole == Timestamp::MAX;
+        // What was to live until some millisecond still does, however far into this one now is.
+        let (least, most) = match model.has_others() {
+            true => (least - 1, u64::MAX),
+            false if is_cut_off => (least, u64::MAX),
+            false => (least, least + 1 + least / 1_000_000_000),
+        };
         let fits = (least..=most).contains(&millis);
         prop_assert!(fits, "{text}: {millis} ms for {whole:?}");
     }

@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::backoff::Backoff;
 use crate::algorithm::{Tenancy, composite, gcra, partial_grant};
@@ -23,8 +24,9 @@ const OTHERS_TTL: Nanos = Nanos::from_secs(400 * 86_400);
 
 /// A [`Store`] made of a [`KeyValue`].
 ///
-/// The value at `PREFIX:{KEY}:PLAN` is the plan's state in [ASCII](crate::state::ascii), as other languages write it.
-/// `{`, `}` and `%` in the key are percent-encoded, and so is `:` in the plan's name. A quota without a plan is kept at `PREFIX:{KEY}`.
+/// The value at `PREFIX:{KEY}:PLAN` holds the [states](crate::state::RuleStates) of the plan's rules by name. `{`, `}` and
+/// `%` in the key are percent-encoded, and so is `:` in the plan's name. What quotas without a plan share is kept at
+/// `PREFIX:{KEY}`.
 ///
 /// A request is held to one plan here: several plans are several values, and no comparison covers two of them.
 pub struct CasStore<V> {
@@ -32,6 +34,7 @@ pub struct CasStore<V> {
     prefix: String,
     clock: Arc<dyn Clock>,
     on_unreadable: OnUnreadable,
+    algorithms_changed: AtomicU64,
 }
 
 impl<V: KeyValue> CasStore<V> {
@@ -42,6 +45,7 @@ impl<V: KeyValue> CasStore<V> {
             prefix: "rate_limiter".into(),
             clock: Arc::new(MonotonicClock),
             on_unreadable: OnUnreadable::default(),
+            algorithms_changed: AtomicU64::new(0),
         }
     }
 
@@ -64,6 +68,11 @@ impl<V: KeyValue> CasStore<V> {
     pub fn on_unreadable(mut self, policy: OnUnreadable) -> Self {
         self.on_unreadable = policy;
         self
+    }
+
+    /// How many states were given up so far because their rule is decided by another algorithm now.
+    pub fn algorithms_changed(&self) -> u64 {
+        self.algorithms_changed.load(Ordering::Relaxed)
     }
 
     /// The rules by name, and where their state is.
@@ -145,7 +154,7 @@ impl<V: KeyValue> CasStore<V> {
         let burst = place.rules.iter().map(|(_, quota)| quota.burst()).max().unwrap_or(1);
         let mut backoff = Backoff::default();
         for _ in 0..=burst {
-            let (old, RuleStates { states, others, .. }) = self.read(place).await?;
+            let (old, RuleStates { states, others, replaced, .. }) = self.read(place).await?;
             // Asked after the state was read: a reset leaves its marker before it takes the state away, so whatever was
             // written after it is not mistaken for what was charged before.
             let last_reset = match verb {
@@ -165,6 +174,7 @@ impl<V: KeyValue> CasStore<V> {
             };
             let (text, ttl) = place.write(states, &others, now)?;
             if self.values.compare_and_set(&place.key, old.as_deref(), &text, ttl).await? {
+                self.algorithms_changed.fetch_add(replaced.len() as u64, Ordering::Relaxed);
                 return Ok(outcome);
             }
             backoff.wait().await;
