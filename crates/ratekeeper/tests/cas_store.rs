@@ -29,12 +29,7 @@ async fn the_stored_text_is_the_shared_format() {
     let (_, values, store) = lab();
     let rows = [
         ("10/s bucket", 3, "12|7|1761884055342794596", 300),
-        (
-            "10/m fixed",
-            3,
-            "81|fixed:60000000000=23|1|fixed:60000000000|3|1761884055342794596",
-            60_000,
-        ),
+        ("10/m fixed", 3, "81|fixed:60000000000=23|1|fixed:60000000000|3|1761884055342794596", 60_000),
         ("10/s leaky", 5, "32|5|1761884055342794596", 500),
         ("1/s", 1, "42|1761884056342794596", 1_000),
         ("10/m sliding", 2, "81|sliding:60000000000=61|0|2|1761884055342794596", 120_000),
@@ -101,9 +96,7 @@ async fn a_denial_and_a_peek_write_nothing() {
 async fn what_cannot_be_read_is_an_error_or_forgotten_never_silently_fresh() {
     let (clock, values, store) = lab();
     let quota: Quota = "10/h".parse().unwrap();
-    for (index, foreign) in
-        ["43|1", "42|soon", "gibberish", "81|gcra=42|1$gcra=42|2"].iter().enumerate()
-    {
+    for (index, foreign) in ["43|1", "42|soon", "gibberish", "81|gcra=42|1$gcra=42|2"].iter().enumerate() {
         let key = format!("foreign{index}");
         let place = format!("rate_limiter:{{{key}}}");
         values.set(place.as_bytes(), foreign, Nanos::from_secs(3_600));

@@ -147,7 +147,10 @@ fn what_requests_share_is_plain_while_it_can_be() {
     assert_eq!(write("9/s", &alone).unwrap(), "42|1");
     // Another algorithm asks: it is fresh, and what is there stays.
     let fresh = brought("9/s bucket", "42|1").unwrap();
-    assert_eq!((fresh.states.as_slice(), write("9/s bucket", &fresh).unwrap()), ([None].as_slice(), "42|1".into()));
+    assert_eq!(
+        (fresh.states.as_slice(), write("9/s bucket", &fresh).unwrap()),
+        ([None].as_slice(), "42|1".into())
+    );
     let both = brought("9/s bucket", "81|bucket=12|5|6$gcra=42|1").unwrap();
     assert_eq!(write("9/s bucket", &both).unwrap(), "81|bucket=12|5|6$gcra=42|1");
     // By position, from before states had names.

@@ -91,7 +91,7 @@ fn what_is_refused_and_how() {
         ("x2|2|q|1|1", UnknownStrategy, format!("strategy: `x2`; {known}")),
         ("v1|1|1", UnknownStrategy, format!("strategy: `v1`; {known}")),
         (" 12|1|1", UnknownStrategy, format!("strategy: ` 12`; {known}")),
-        ("91|1", UnknownStrategy, format!("strategy: `81`; {known}")),
+        ("91|1", UnknownStrategy, format!("strategy: `91`; {known}")),
         ("02|1|1", UnknownStrategy, format!("strategy: `02`; {known}")),
         ("11|1|1", UnknownVersion, "version: `1`; a token bucket is read in version 2".into()),
         ("1|1|1", UnknownVersion, "version: ``; a token bucket is read in version 2".into()),
