@@ -111,8 +111,11 @@ fn discard_hash(
     }
 }
 
+/// The name and the content of a field of a hash.
+pub(crate) type Field<'v> = (&'v [u8], &'v [u8]);
+
 /// The fields of a hash.
-pub(crate) fn pairs(fields: &[Value]) -> Result<Vec<(&[u8], &[u8])>, StoreError> {
+pub(crate) fn pairs(fields: &[Value]) -> Result<Vec<Field<'_>>, StoreError> {
     let bytes = fields.iter().map(|field| match field {
         Value::BulkString(bytes) => Ok(bytes.as_slice()),
         _ => Err(odd("a hash of something else than bytes")),

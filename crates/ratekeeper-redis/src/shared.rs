@@ -8,7 +8,7 @@ use redis::Value;
 use crate::heal;
 
 /// Fields by the name of the state that they belong to.
-pub(crate) type Fields<'v> = BTreeMap<&'v [u8], Vec<(&'v [u8], &'v [u8])>>;
+pub(crate) type Fields<'v> = BTreeMap<&'v [u8], Vec<heal::Field<'v>>>;
 
 /// The fields of a hash that several quotas share, `NAME/FIELD`, by the name of the state. Each state is of the hash's
 /// version.

@@ -117,7 +117,8 @@ async fn a_hash_of_another_version_is_discarded_and_counted() {
         assert_eq!(careful.losses().versions_discarded, 1);
     }
 
-    let damaged: [(Request<'_>, &[(&str, &[u8])]); 5] = [
+    type Fields = &'static [(&'static str, &'static [u8])];
+    let damaged: [(Request<'_>, Fields); 5] = [
         (of_plan, &[("v", b"1"), ("tat", b"short")]),
         (of_plan, &[("tat", &[0; 8])]),
         (of_plan, &[("v", b"1"), ("tat", &[0; 8]), ("more", b"")]),
