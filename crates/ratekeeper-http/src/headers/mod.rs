@@ -6,10 +6,13 @@
 //! |---|---|
 //! | IETF structured | `RateLimit`, `RateLimit-Policy`: draft 11, its later dialect (`a`, `w`), draft 07 |
 //! | IETF older | `RateLimit-Limit`, `-Remaining`, `-Reset` |
-//! | `X-` | `X-RateLimit-*`, then `X-Rate-Limit-*`: the plain three, `-Reset-After`, a name in `-Resource` or `-Bucket`, and three per name (`-Limit-Tokens`; Kong's `-Limit-Minute` is a policy too) |
+//! | `X-` | `X-RateLimit-*`, then `X-Rate-Limit-*`: the plain three, `-Reset-After`, a name in `-Resource` or `-Bucket`, rules in `-Policy` (written as in `RateLimit-Policy`, of any draft), and three per name (`-Limit-Tokens`; Kong's `-Limit-Minute` is a policy too) |
 //! | vendors | `Anthropic-RateLimit-<name>-*`, `X-Shopify-Shop-Api-Call-Limit` |
 //!
-//! Besides these `Retry-After`, `Age`, and `Date`, which absolute times are taken against.
+//! Besides these `Retry-After`, `Age`, and `Date`, which absolute times are taken against. `Retry-After-Ms` (and
+//! Azure's `X-Ms-Retry-After-Ms`) is the same wait in milliseconds, and wins over whole seconds.
+//!
+//! A policy over a window of no time is none, and a quota of `-1` is how some servers write that there is no limit.
 //!
 //! # When a response speaks several dialects
 //!
