@@ -52,6 +52,7 @@
 #[cfg(feature = "axum")]
 mod axum;
 pub mod client;
+mod closing;
 pub mod gate;
 pub mod headers;
 mod instant;
@@ -60,8 +61,8 @@ mod limit;
 mod log;
 pub mod server;
 
-pub use gate::{Gate, GateError, GateStatistics};
-pub use limit::{Charge, CostOf, Denied, Limit, LimitDecision, Told};
+pub use gate::{Gate, GateError, GateStatistics, GateTotals};
+pub use limit::{Charge, Denied, Limit, LimitDecision, Told};
 
 /// The README's examples are tests too; this crate sees all that they use.
 #[cfg(all(doctest, feature = "axum", feature = "reqwest"))]

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
+use ratekeeper::Nanos;
 use ratekeeper::limiter::AcquireError;
 
 /// A request that was not sent, or failed on its way.
@@ -22,11 +23,25 @@ pub enum PaceError<E> {
 pub enum Rejected {
     /// The local limit has no room in time.
     Local(AcquireError),
-    /// The server has asked for a pause that is longer than the request may wait.
+    /// The server takes no more for longer than the request may wait: it has said so, or has just refused one without
+    /// saying for how long.
     Server {
         /// How long the pause will last.
         ready_in: Duration,
     },
+    /// The pace was [closed](super::Pace::close).
+    Closed,
+}
+
+impl Rejected {
+    /// How long until a request like this could be sent, as far as that is known.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Rejected::Local(AcquireError::Deadline { ready_in }) => ready_in.map(Nanos::as_duration),
+            Rejected::Local(_) | Rejected::Closed => None,
+            Rejected::Server { ready_in } => Some(*ready_in),
+        }
+    }
 }
 
 impl fmt::Display for Rejected {
@@ -34,8 +49,9 @@ impl fmt::Display for Rejected {
         match self {
             Rejected::Local(error) => write!(f, "not sent: {error}"),
             Rejected::Server { ready_in } => {
-                write!(f, "not sent: the server asks to wait for another {ready_in:?}")
+                write!(f, "not sent: the server takes no more requests for another {ready_in:?}")
             }
+            Rejected::Closed => f.write_str("not sent: the pace was closed"),
         }
     }
 }

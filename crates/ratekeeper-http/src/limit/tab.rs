@@ -2,13 +2,15 @@
 
 use ratekeeper::{Cost, Keeper, Name, Ruling};
 
+use super::Charge;
 use crate::key::KeyBuf;
 use crate::log;
 
-/// What a request was charged. Dropped without having been [settled](Tab::keep), it is given back: a request that is
-/// abandoned anywhere pays nothing.
+/// What a request was charged. Dropped without having been settled, wherever its request is abandoned, it is given back
+/// or kept as the [`Charge`] says.
 pub(crate) struct Tab {
     open: Option<Open>,
+    charge: Charge,
 }
 
 struct Open {
@@ -19,8 +21,13 @@ struct Open {
 }
 
 impl Tab {
-    pub(crate) fn new(keeper: Keeper, key: KeyBuf, plan: Name, cost: Cost) -> Self {
-        Tab { open: Some(Open { keeper, key, plan, cost }) }
+    pub(crate) fn new(keeper: Keeper, key: KeyBuf, plan: Name, cost: Cost, charge: Charge) -> Self {
+        Tab { open: Some(Open { keeper, key, plan, cost }), charge }
+    }
+
+    /// Which requests are charged in the end.
+    pub(crate) fn charge(&self) -> Charge {
+        self.charge
     }
 
     /// It stays charged.
@@ -36,7 +43,10 @@ impl Tab {
 
 impl Drop for Tab {
     fn drop(&mut self) {
-        if let Some(open) = self.open.take() {
+        // Nobody knows that it succeeded: what is charged on failure stays charged.
+        if self.charge == Charge::OnCompletion
+            && let Some(open) = self.open.take()
+        {
             open.give_back();
         }
     }

@@ -10,4 +10,5 @@ mod in_flight;
 mod queueing;
 mod refusals;
 mod remote;
+mod settings;
 mod support;
