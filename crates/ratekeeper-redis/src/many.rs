@@ -103,8 +103,8 @@ mod tests {
             self.store.peek(request)
         }
 
-        fn refund<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
-            self.store.refund(request)
+        fn refund<'a>(&'a self, request: Request<'a>, charged: ratekeeper::Charged) -> Answer<'a, Decision> {
+            self.store.refund(request, charged)
         }
 
         fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, u64> {

@@ -108,7 +108,7 @@ impl Decided {
     pub(crate) fn refund(&self, places: &[Place<'_>], cost: Cost) -> Result<Decision, StoreError> {
         use ratekeeper::algorithm::View;
         let mut views = self.views(places)?;
-        views.iter_mut().for_each(|view| view.refund(cost));
+        views.iter_mut().for_each(|view| view.refund(cost, self.now));
         Ok(composite::look_all(&views, Cost::PEEK))
     }
 
@@ -122,7 +122,8 @@ impl Decided {
     fn views<'v>(&'v self, places: &[Place<'v>]) -> Result<Vec<Meter<'v>>, StoreError> {
         let quotas = places.iter().flat_map(|place| &place.rules);
         let views = quotas.zip(&self.states).map(|((_, quota, _), state)| {
-            Meter::at(quota, state.as_ref(), self.now).map_err(|error| unreadable(&error))
+            Meter::at(quota, state.as_ref(), self.now, ratekeeper::algorithm::Tenancy::Own)
+                .map_err(|error| unreadable(&error))
         });
         views.collect()
     }

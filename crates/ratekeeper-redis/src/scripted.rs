@@ -168,7 +168,7 @@ impl<R: Run> Store for Scripted<R> {
         })
     }
 
-    fn refund<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
+    fn refund<'a>(&'a self, request: Request<'a>, _: ratekeeper::Charged) -> Answer<'a, Decision> {
         Answer::later(async move {
             let places = self.places(&request)?;
             if places.is_empty() {

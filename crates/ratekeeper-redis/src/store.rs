@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ratekeeper::port::{Answer, Grant, Request, Store};
 use ratekeeper::store::{Breaker, DenialStatistics};
-use ratekeeper::{Decision, Key, Name, StoreError};
+use ratekeeper::{Charged, Decision, Key, Name, StoreError};
 
 use crate::builder::RedisStoreBuilder;
 use crate::call::Call;
@@ -149,8 +149,8 @@ impl Store for RedisStore {
         self.front.store().peek(request)
     }
 
-    fn refund<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
-        self.front.store().refund(request)
+    fn refund<'a>(&'a self, request: Request<'a>, charged: Charged) -> Answer<'a, Decision> {
+        self.front.store().refund(request, charged)
     }
 
     fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, u64> {

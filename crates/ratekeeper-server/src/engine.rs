@@ -100,7 +100,7 @@ impl Engine {
 
     /// Gives back to a quota that came with its request.
     pub async fn refund(&self, request: Request<'_>) -> Result<Decision, StoreError> {
-        let refunded = self.store().refund(request).await;
+        let refunded = self.store().refund(request, ratekeeper::Charged::NOW).await;
         // That anything was given back would not be true.
         refunded.inspect_err(|error| self.tally.store_failed(error, None))
     }

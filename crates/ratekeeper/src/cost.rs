@@ -33,15 +33,10 @@ impl Default for Cost {
     }
 }
 
+// The only integer: with a second one, the type of the literal in `try_acquire(1)` would be ambiguous.
 impl From<u64> for Cost {
     fn from(units: u64) -> Self {
         Cost(units)
-    }
-}
-
-impl From<u32> for Cost {
-    fn from(units: u32) -> Self {
-        Cost(units.into())
     }
 }
 

@@ -1,6 +1,6 @@
 //! The answer.
 
-use crate::Nanos;
+use crate::{Nanos, Timestamp};
 
 /// The answer to one request: data, not an error.
 ///
@@ -30,6 +30,8 @@ pub struct Decision {
     pub rule: u16,
     /// Why.
     pub reason: Reason,
+    /// See [`Decision::charged_at`]; the beginning of time for none, which keeps a decision small.
+    pub(crate) charged_at: Timestamp,
 }
 
 impl Decision {
@@ -44,6 +46,7 @@ impl Decision {
             reset_after,
             rule: 0,
             reason: Reason::WithinQuota,
+            charged_at: Timestamp::MIN,
         }
     }
 
@@ -51,14 +54,14 @@ impl Decision {
     #[inline]
     pub const fn deny(limit: u64, remaining: u64, retry_after: Option<Nanos>, reset_after: Nanos) -> Self {
         let reason = if retry_after.is_some() { Reason::QuotaExceeded } else { Reason::NeverFits };
-        Decision { allowed: false, limit, remaining, retry_after, reset_after, rule: 0, reason }
+        Decision { allowed: false, retry_after, reason, ..Decision::allow(limit, remaining, reset_after) }
     }
 
     /// An answer that was given without knowing the state: the store could not be asked, or had no room.
     #[inline]
     pub const fn uninformed(allowed: bool, limit: u64, reason: Reason) -> Self {
         let retry_after = if allowed { Some(Nanos::ZERO) } else { None };
-        Decision { allowed, limit, remaining: 0, retry_after, reset_after: Nanos::ZERO, rule: 0, reason }
+        Decision { allowed, retry_after, reason, ..Decision::allow(limit, 0, Nanos::ZERO) }
     }
 
     /// The same answer, bound by the rule at this position.
@@ -66,6 +69,23 @@ impl Decision {
     pub const fn of_rule(mut self, rule: u16) -> Self {
         self.rule = rule;
         self
+    }
+
+    /// Returns the same answer, with the instant at which its cost was taken.
+    #[inline]
+    pub const fn charged(mut self, at: Timestamp) -> Self {
+        self.charged_at = at;
+        self
+    }
+
+    /// Returns when the cost was taken, by the clock of the store that took it: what a
+    /// [refund](crate::port::Store::refund) of it needs to know.
+    ///
+    /// `None` if no store took anything: the request was denied or only asked, or something else than a store
+    /// answered. Then there is nothing to give back.
+    #[inline]
+    pub fn charged_at(&self) -> Option<Timestamp> {
+        (self.charged_at > Timestamp::MIN).then_some(self.charged_at)
     }
 
     /// Joins the answers of several rules to one request, in the order of the rules: all must allow.

@@ -36,6 +36,36 @@ impl<'a> Key<'a> {
     }
 }
 
+/// What can be a key: a [`Key`], or any bytes that may turn out to be none.
+///
+/// ```
+/// use ratekeeper::{IntoKey, Key};
+/// assert_eq!("user:42".into_key(), Key::new("user:42"));
+/// assert!("".into_key().is_err());
+/// ```
+pub trait IntoKey<'a> {
+    /// Returns the key.
+    ///
+    /// # Errors
+    ///
+    /// Bytes that are none, or too many, are no key.
+    fn into_key(self) -> Result<Key<'a>, KeyError>;
+}
+
+impl<'a> IntoKey<'a> for Key<'a> {
+    #[inline]
+    fn into_key(self) -> Result<Key<'a>, KeyError> {
+        Ok(self)
+    }
+}
+
+impl<'a, B: AsRef<[u8]> + ?Sized> IntoKey<'a> for &'a B {
+    #[inline]
+    fn into_key(self) -> Result<Key<'a>, KeyError> {
+        Key::new(self)
+    }
+}
+
 impl fmt::Debug for Key<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Key(\"{}\")", self.0.escape_ascii())

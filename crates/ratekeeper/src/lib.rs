@@ -5,12 +5,12 @@
 //! middleware, over a wire and inside a Redis script.
 //!
 //! ```
-//! use ratekeeper::{Cost, Keeper, Key, MemoryStore, Plan, Registry};
+//! use ratekeeper::{Keeper, MemoryStore, Plan, Registry};
 //!
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let plans = Registry::new([Plan::parse("free", "10/s burst 20; 1000/day")?]);
 //! let keeper = Keeper::new(MemoryStore::default(), plans);
-//! let decision = keeper.acquire(Key::new("user:42")?, "free", Cost::ONE).await?;
+//! let decision = keeper.acquire("user:42", "free", 1).await?;
 //! assert!(decision.allowed && decision.remaining == 19);
 //! # Ok(()) }
 //! ```
@@ -24,7 +24,7 @@
 //!
 //! ```text
 //! quota/       how much, checked when it is built      key, cost, name, time   the other values
-//! plan         named lists of rules                    decision                the answer
+//! plan         named lists of rules                    decision, charged       the answer; when it was charged
 //! algorithm/   the algorithms, pure                    state/                  their states, as text and as bytes
 //! port         what the engine asks of the world       clock                   the time in process
 //! store/       in memory; on any compare-and-set       keeper/                 the use case
@@ -42,6 +42,7 @@
 //! | `testkit` | the fake clock, the reference model, the conformance suite |
 
 pub mod algorithm;
+mod charged;
 mod clock;
 mod cost;
 mod decision;
@@ -60,12 +61,13 @@ pub mod testkit;
 mod time;
 
 pub use algorithm::{Algorithm, Anchor, Calendar, CalendarUnit, Zone};
+pub use charged::{Charged, When};
 pub use clock::MonotonicClock;
 pub use cost::Cost;
 pub use decision::{Decision, Reason};
 pub use error::{StoreError, StoreErrorKind};
 pub use keeper::{Keeper, Registry, Ruling};
-pub use key::{Key, KeyError};
+pub use key::{IntoKey, Key, KeyError};
 pub use limiter::Limiter;
 pub use name::Name;
 pub use plan::{Plan, Rule, RuleId, Rules};

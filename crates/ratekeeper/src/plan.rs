@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::algorithm::Algorithm;
+use crate::algorithm::{Algorithm, Tenancy};
 use crate::name::Name;
 use crate::port::FailureMode;
 use crate::quota::{Quota, QuotaError, QuotaErrorKind};
@@ -216,6 +216,15 @@ impl<'a> Rules<'a> {
             plan.into_iter().chain(plans.iter().map(|plan| &**plan)).flat_map(|plan| plan.rules.iter());
         let ad_hoc = quota.into_iter().map(|quota| (RuleId::AD_HOC, quota));
         ad_hoc.chain(named.map(|rule| (rule.id, &rule.quota)))
+    }
+
+    /// Returns whose states these rules decide on: their own, or what all quotas of requests share.
+    #[inline]
+    pub const fn tenancy(self) -> Tenancy {
+        match self {
+            Rules::Quota(_) => Tenancy::Shared,
+            Rules::Plan(_) | Rules::Plans(_) => Tenancy::Own,
+        }
     }
 
     /// How many there are.

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use crate::store::BreakerChange;
-use crate::{Cost, Decision, Key, Nanos, Plan, Rules, StoreError, Timestamp};
+use crate::{Charged, Cost, Decision, Key, Nanos, Plan, Rules, StoreError, Timestamp};
 
 /// One question to a store: may `key` take `cost` under all of these rules?
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +35,8 @@ pub struct Request<'a> {
 /// The store has the clock: in memory that of the process, over Redis the server's. An implementation proves itself
 /// with the suite in `testkit::conformance`.
 pub trait Store: Send + Sync + Debug {
-    /// Takes the cost from every rule, or from none.
+    /// Takes the cost from every rule, or from none. What was taken is told with its
+    /// [instant](Decision::charged_at).
     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision>;
 
     /// Takes as much of the cost as every rule allows; how much is in the [`Grant`].
@@ -44,10 +45,20 @@ pub trait Store: Send + Sync + Debug {
     /// What [`acquire`](Store::acquire) would decide. Writes nothing.
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision>;
 
-    /// Gives the cost back to every rule, never above its capacity. Tells what is left then.
-    fn refund<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision>;
+    /// Gives back to every rule what is left of a cost that was `charged` then, never above the rule's capacity.
+    /// Tells what is left then.
+    ///
+    /// What was charged has refilled meanwhile, and others may have taken it: a late refund must not mint. With `age`
+    /// the time since the charge, GCRA and both buckets get back `cost − rate · age`; a fixed window all of it in the
+    /// same window and nothing later; a sliding counter takes it out of the slot in which it was charged, while that
+    /// still counts; a log loses that very entry. What was charged before a [reset](Store::reset) of the key gets
+    /// nothing back.
+    fn refund<'a>(&'a self, request: Request<'a>, charged: Charged) -> Answer<'a, Decision>;
 
     /// Forgets the key under these rules. Tells how many states were forgotten.
+    ///
+    /// A [quota of the request's own](Rules::Quota) stands for all such quotas of the key: every state that any of them
+    /// left is forgotten, whatever its algorithm and period.
     fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, u64>;
 
     /// Takes many costs, one after another in order, as fast as the store can: the answers are appended to `into`.
@@ -78,8 +89,8 @@ impl<S: Store + ?Sized> Store for Arc<S> {
         (**self).peek(request)
     }
 
-    fn refund<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
-        (**self).refund(request)
+    fn refund<'a>(&'a self, request: Request<'a>, charged: Charged) -> Answer<'a, Decision> {
+        (**self).refund(request, charged)
     }
 
     fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, u64> {

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use ratekeeper::port::{Answer, Grant, Request, Store};
 use ratekeeper::store::DenialCache;
 use ratekeeper::testkit::FakeClock;
-use ratekeeper::{Cost, Decision, Key, MemoryStore, Nanos, Plan, Quota, Reason, Rules, Timestamp};
+use ratekeeper::{Charged, Cost, Decision, Key, MemoryStore, Nanos, Plan, Quota, Reason, Rules, Timestamp};
 
 fn clock() -> FakeClock {
     FakeClock::at(Timestamp::from_nanos(1_761_884_055_342_794_596))
@@ -55,8 +55,8 @@ impl Store for Counted {
         self.count().peek(request)
     }
 
-    fn refund<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
-        self.count().refund(request)
+    fn refund<'a>(&'a self, request: Request<'a>, charged: Charged) -> Answer<'a, Decision> {
+        self.count().refund(request, charged)
     }
 
     fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, u64> {
@@ -167,7 +167,7 @@ proptest! {
                     prop_assert_eq!(now(with.peek(ask(cost))), now(without.peek(ask(cost))));
                 }
                 Step::Refund(cost) => {
-                    prop_assert_eq!(now(with.refund(ask(cost))), now(without.refund(ask(cost))));
+                    prop_assert_eq!(now(with.refund(ask(cost), Charged::NOW)), now(without.refund(ask(cost), Charged::NOW)));
                 }
                 Step::Reset => prop_assert_eq!(now(with.reset(ask(0))), now(without.reset(ask(0)))),
                 Step::Wait(nanos) => clock.advance(Nanos::from_nanos(nanos)),
@@ -263,8 +263,8 @@ impl Store for Slow {
         self.inner.peek(request)
     }
 
-    fn refund<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
-        self.inner.refund(request)
+    fn refund<'a>(&'a self, request: Request<'a>, charged: Charged) -> Answer<'a, Decision> {
+        self.inner.refund(request, charged)
     }
 
     fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, u64> {

@@ -10,7 +10,8 @@ use std::time::Duration;
 use ratekeeper::port::{Answer, FailureMode, Grant, Observer, Request, Store};
 use ratekeeper::store::{Breaker, BreakerChange, BreakerSettings, BreakerState, Guarded};
 use ratekeeper::{
-    Cost, Decision, Keeper, Key, MemoryStore, Plan, Quota, Registry, Rules, StoreError, StoreErrorKind,
+    Charged, Cost, Decision, Keeper, Key, MemoryStore, Plan, Quota, Registry, Rules, StoreError,
+    StoreErrorKind,
 };
 
 /// A store that is well, frozen, or out of order.
@@ -62,8 +63,8 @@ impl Store for Patient {
         self.examine(move || self.inner.peek(request))
     }
 
-    fn refund<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
-        self.examine(move || self.inner.refund(request))
+    fn refund<'a>(&'a self, request: Request<'a>, charged: Charged) -> Answer<'a, Decision> {
+        self.examine(move || self.inner.refund(request, charged))
     }
 
     fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, u64> {

@@ -9,8 +9,8 @@ use ratekeeper::keeper::{HeldTo, KeeperError, OnMissingPlan};
 use ratekeeper::port::{Answer, FailureMode, Grant, Observer, Request, Store};
 use ratekeeper::testkit::FakeClock;
 use ratekeeper::{
-    Cost, Decision, Keeper, Key, MemoryStore, Plan, Quota, Reason, Registry, StoreError, StoreErrorKind,
-    Timestamp,
+    Charged, Cost, Decision, Keeper, Key, MemoryStore, Plan, Quota, Reason, Registry, StoreError,
+    StoreErrorKind, Timestamp,
 };
 
 fn plan(name: &str, text: &str) -> Plan {
@@ -59,8 +59,8 @@ impl Store for Flaky {
         self.or_fail(|| self.inner.peek(request))
     }
 
-    fn refund<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
-        self.or_fail(|| self.inner.refund(request))
+    fn refund<'a>(&'a self, request: Request<'a>, charged: Charged) -> Answer<'a, Decision> {
+        self.or_fail(|| self.inner.refund(request, charged))
     }
 
     fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, u64> {
@@ -113,7 +113,7 @@ async fn several_plans_are_one_decision() {
     assert_eq!(gold.remaining, 7, "the denial by one plan did not burn the other");
     let grant = keeper.acquire_up_to(key("user"), "gold", Cost::new(100)).await.unwrap();
     assert_eq!(grant.granted(), Cost::new(7));
-    let back = keeper.refund(key("user"), "gold", Cost::new(2)).await.unwrap();
+    let back = keeper.refund(key("user"), "gold", Cost::new(2), Charged::NOW).await.unwrap();
     assert_eq!(back.remaining, 2);
     assert_eq!(keeper.reset(key("user"), &["gold", "daily"]).await.unwrap(), 2);
     assert_eq!(keeper.peek(key("user"), "gold", Cost::ONE).await.unwrap().remaining, 10);
@@ -206,7 +206,7 @@ async fn not_every_error_is_a_failure_to_be_open_about() {
     let down = keeper(StoreErrorKind::Unsupported);
     let held_to_nothing = down.acquire(key("user"), "lead", Cost::ONE).await.unwrap();
     assert!(held_to_nothing.allowed, "the store is not even asked");
-    let refund = keeper(StoreErrorKind::Timeout).refund(key("user"), "open", Cost::ONE).await;
+    let refund = keeper(StoreErrorKind::Timeout).refund(key("user"), "open", Cost::ONE, Charged::NOW).await;
     assert!(refund.unwrap_err().is_transient(), "nothing was given back");
 }
 
@@ -226,7 +226,7 @@ async fn observers_are_told_and_change_nothing() {
     assert!(keeper.acquire(key("user"), "gold", Cost::ONE).await.unwrap().allowed);
     assert!(!keeper.acquire(key("user"), "gold", Cost::ONE).await.unwrap().allowed);
     keeper.peek(key("user"), "gold", Cost::ONE).await.unwrap();
-    keeper.refund(key("user"), "lead", Cost::PEEK).await.unwrap();
+    keeper.refund(key("user"), "lead", Cost::PEEK, Charged::NOW).await.unwrap();
     assert_eq!(nervous.heard().last().map(String::as_str), Some("no lead"), "a peek is no decision");
     keeper.reset(key("user"), "gold").await.unwrap();
     keeper.acquire(key("user"), "gold", Cost::ONE).await.unwrap();

@@ -154,14 +154,22 @@ fn a_plan_evicts_as_many_as_it_needs() {
 #[test]
 fn a_repaired_state_expires_when_it_says() {
     let clock = clock();
-    let store = MemoryStore::builder().max_keys(1).clock(clock.clone()).build();
-    let quota = quota("1/m");
-    assert!(acquire(&store, "old", &quota, 1).allowed);
+    let builder = || MemoryStore::builder().max_keys(1).clock(clock.clone());
+    let plan = Plan::parse("gold", "1/m").unwrap();
+    let ask = |store: &MemoryStore, key: &str| {
+        let request = Request { key: Key::new(key).unwrap(), rules: Rules::Plan(&plan), cost: Cost::ONE };
+        store.try_acquire(request).unwrap()
+    };
+    let store = builder().build();
+    assert!(ask(&store, "old").allowed);
+    // The process ends, and its successor begins a day earlier. In one process time does not go back.
     clock.set(Timestamp::from_secs(1_761_884_055 - 86_400));
-    assert_eq!(acquire(&store, "new", &quota, 1).reason, Reason::StoreFull);
-    assert_eq!(acquire(&store, "old", &quota, 1).retry_after, Some(Nanos::from_secs(60)), "repaired");
+    assert_eq!(ask(&store, "old").retry_after, Some(Nanos::from_secs(60)));
+    let store = builder().restore(&store.snapshot()).unwrap();
+    assert_eq!(ask(&store, "new").reason, Reason::StoreFull);
+    assert_eq!(ask(&store, "old").retry_after, Some(Nanos::from_secs(60)), "repaired");
     clock.advance(Nanos::from_secs(60));
-    assert!(acquire(&store, "new", &quota, 1).allowed, "the old one has expired");
+    assert!(ask(&store, "new").allowed, "the old one has expired");
 }
 
 /// A plan whose second rule finds no room charges its first nothing.
@@ -191,7 +199,7 @@ fn reading_creates_nothing() {
                 cost: Cost::new(cost),
             };
             store.peek(request).now().unwrap().unwrap();
-            store.refund(request).now().unwrap().unwrap();
+            store.refund(request, ratekeeper::Charged::NOW).now().unwrap().unwrap();
             assert_eq!(store.reset(request).now().unwrap().unwrap(), 0);
         }
         acquire(&store, "nobody", &quota, 0);

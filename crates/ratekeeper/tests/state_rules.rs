@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use ratekeeper::algorithm::{composite, gcra};
+use ratekeeper::algorithm::{Tenancy, composite, gcra};
 use ratekeeper::state::{Record, State, StateErrorKind, ascii};
 use ratekeeper::{Cost, Name, Nanos, Quota, Timestamp};
 
@@ -32,7 +32,7 @@ fn read(plan: &Plan, text: &str) -> Result<Vec<Option<State>>, String> {
 
 fn charged(plan: &Plan, cost: u64) -> Vec<Option<State>> {
     let rules: Vec<_> = plan.iter().map(|(_, quota)| (*quota, None)).collect();
-    let (decision, states) = composite::try_acquire(&rules, Cost::new(cost), NOW).unwrap();
+    let (decision, states) = composite::try_acquire(&rules, Cost::new(cost), NOW, Tenancy::Own).unwrap();
     assert!(decision.allowed);
     states
 }
@@ -100,7 +100,7 @@ fn a_window_that_was_written_out_empty_begins_with_its_first_request() {
     let text = write(&plan, &states, NOW).unwrap().unwrap();
     let later = NOW + Nanos::from_secs(30);
     let rules: Vec<_> = plan.iter().map(|(_, quota)| *quota).zip(read(&plan, &text).unwrap()).collect();
-    let (_, states) = composite::try_acquire(&rules, Cost::ONE, later).unwrap();
+    let (_, states) = composite::try_acquire(&rules, Cost::ONE, later, Tenancy::Own).unwrap();
     let Some(State::FixedWindow(window)) = &states[1] else { panic!("{states:?}") };
     assert_eq!(window.start, later);
 }

@@ -55,7 +55,7 @@ impl Drop for Tab {
 impl Open {
     fn give_back(self) -> Option<Ruling> {
         let key = self.key.key().ok()?;
-        match self.keeper.try_refund(key, self.plan.as_str(), self.cost) {
+        match self.keeper.try_refund(key, self.plan.as_str(), self.cost, ratekeeper::Charged::NOW) {
             Some(Ok(ruling)) => return Some(ruling),
             Some(Err(error)) => log::error(self.plan.as_str(), &format_args!("cannot give back: {error}")),
             None => self.give_back_later(),
@@ -70,7 +70,9 @@ impl Open {
         };
         runtime.spawn(async move {
             let Ok(key) = self.key.key() else { return };
-            if let Err(error) = self.keeper.refund(key, self.plan.as_str(), self.cost).await {
+            if let Err(error) =
+                self.keeper.refund(key, self.plan.as_str(), self.cost, ratekeeper::Charged::NOW).await
+            {
                 log::error(self.plan.as_str(), &format_args!("cannot give back: {error}"));
             }
         });

@@ -32,7 +32,7 @@ impl Store for Down {
     fn peek<'a>(&'a self, _: Request<'a>) -> Answer<'a, Decision> {
         Self::answer()
     }
-    fn refund<'a>(&'a self, _: Request<'a>) -> Answer<'a, Decision> {
+    fn refund<'a>(&'a self, _: Request<'a>, _: ratekeeper::Charged) -> Answer<'a, Decision> {
         Self::answer()
     }
     fn reset<'a>(&'a self, _: Request<'a>) -> Answer<'a, u64> {

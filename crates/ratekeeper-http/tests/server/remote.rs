@@ -9,7 +9,7 @@ use axum::http::StatusCode;
 use axum::routing::get;
 use ratekeeper::limiter::TokioClock;
 use ratekeeper::port::{Answer, Grant, Request, Store};
-use ratekeeper::{Decision, MemoryStore};
+use ratekeeper::{Charged, Decision, MemoryStore};
 use ratekeeper_http::{Charge, Limit};
 use tokio::time::Instant;
 use tower::ServiceExt;
@@ -27,18 +27,24 @@ impl Remote {
 }
 
 macro_rules! after_a_trip {
-    ($($verb:ident -> $answer:ty),*) => {
-        $(fn $verb<'a>(&'a self, request: Request<'a>) -> Answer<'a, $answer> {
+    ($($verb:ident($($also:ident: $type:ty)?) -> $answer:ty),*) => {
+        $(fn $verb<'a>(&'a self, request: Request<'a> $(, $also: $type)?) -> Answer<'a, $answer> {
             Answer::later(async move {
                 tokio::time::sleep(TRIP).await;
-                self.0.$verb(request).await
+                self.0.$verb(request $(, $also)?).await
             })
         })*
     };
 }
 
 impl Store for Remote {
-    after_a_trip!(acquire -> Decision, acquire_up_to -> Grant, peek -> Decision, refund -> Decision, reset -> u64);
+    after_a_trip!(
+        acquire() -> Decision,
+        acquire_up_to() -> Grant,
+        peek() -> Decision,
+        refund(charged: Charged) -> Decision,
+        reset() -> u64
+    );
 }
 
 fn limit(quota: &str) -> Limit {

@@ -18,11 +18,13 @@ pub(crate) struct Model {
 
 impl Model {
     pub(crate) fn peek(&self, cost: u64, now: Timestamp) -> Decision {
-        composite::peek(&self.rules, Cost::new(cost), now).unwrap()
+        composite::peek(&self.rules, Cost::new(cost), now, ratekeeper::algorithm::Tenancy::Own).unwrap()
     }
 
     pub(crate) fn take(&mut self, cost: u64, now: Timestamp) -> Decision {
-        let (decision, states) = composite::try_acquire(&self.rules, Cost::new(cost), now).unwrap();
+        let (decision, states) =
+            composite::try_acquire(&self.rules, Cost::new(cost), now, ratekeeper::algorithm::Tenancy::Own)
+                .unwrap();
         if states.iter().any(Option::is_some) {
             for (rule, state) in self.rules.iter_mut().zip(states) {
                 rule.1 = state.or(rule.1.take());
@@ -41,7 +43,9 @@ impl Model {
     }
 
     pub(crate) fn refund(&mut self, cost: u64, now: Timestamp) -> Decision {
-        let (decision, states) = composite::refund(&self.rules, Cost::new(cost), now).unwrap();
+        let (decision, states) =
+            composite::refund(&self.rules, Cost::new(cost), now, now, ratekeeper::algorithm::Tenancy::Own)
+                .unwrap();
         if cost > 0 && self.rules.iter().any(|rule| rule.1.is_some()) {
             self.rules.iter_mut().zip(states).for_each(|(rule, state)| rule.1 = state);
             self.write(now);
@@ -53,7 +57,8 @@ impl Model {
     pub(crate) fn reset(&mut self, now: Timestamp) -> u64 {
         let live = |rule: &&mut (Quota, Option<State>)| {
             let rule = std::slice::from_ref(&**rule);
-            composite::peek(rule, Cost::PEEK, now).unwrap().reset_after > Nanos::ZERO
+            composite::peek(rule, Cost::PEEK, now, ratekeeper::algorithm::Tenancy::Own).unwrap().reset_after
+                > Nanos::ZERO
         };
         let count = self.rules.iter_mut().filter(live).count() as u64;
         self.rules.iter_mut().for_each(|rule| rule.1 = None);

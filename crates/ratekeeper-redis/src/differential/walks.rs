@@ -109,7 +109,10 @@ impl<S: Store> Walk<'_, S> {
                 Step::Refund(share) => {
                     let cost = share.of(burst);
                     let expected = model.refund(cost, self.now);
-                    let found = self.runtime.block_on(self.store.refund(request(cost))).unwrap();
+                    let found = self
+                        .runtime
+                        .block_on(self.store.refund(request(cost), ratekeeper::Charged::NOW))
+                        .unwrap();
                     prop_assert_eq!(found, expected, "{}, cost {}", what, cost);
                 }
                 Step::Reset => {

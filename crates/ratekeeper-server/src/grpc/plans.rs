@@ -35,7 +35,7 @@ pub(super) async fn answer(grpc: &Grpc, what: What, ask: AcquireRequest) -> Resu
     let ruling = match what {
         What::Acquire => keeper.acquire(key, held_to, cost).await?,
         What::Peek => keeper.peek(key, held_to, cost).await?,
-        What::Refund => keeper.refund(key, held_to, cost).await?,
+        What::Refund => keeper.refund(key, held_to, cost, ratekeeper::Charged::NOW).await?,
     };
     match what {
         What::Acquire => grpc.meter.took(key, &ruling, began.elapsed()),

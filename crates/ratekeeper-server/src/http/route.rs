@@ -151,7 +151,7 @@ async fn plans(http: &Http, verb: Verb, body: &[u8]) -> Result<Reply, Problem> {
     let ruling: Ruling = match verb {
         Verb::Acquire => keeper.acquire(key, held_to, cost).await?,
         Verb::Peek => keeper.peek(key, held_to, cost).await?,
-        Verb::Refund => keeper.refund(key, held_to, cost).await?,
+        Verb::Refund => keeper.refund(key, held_to, cost, ratekeeper::Charged::NOW).await?,
     };
     match verb {
         Verb::Acquire => http.meter.took(key, &ruling, began.elapsed()),

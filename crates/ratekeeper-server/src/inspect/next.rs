@@ -20,7 +20,8 @@ impl Next {
         let named = rules.iter().map(|(name, quota)| (name, quota));
         let states = record.clone().into_rules(named).map_err(NextError::State)?;
         let held: Vec<_> = rules.iter().zip(states).map(|((_, quota), state)| (*quota, state)).collect();
-        let decision = composite::peek(&held, Cost::ONE, now).map_err(NextError::Mismatch)?;
+        let decision = composite::peek(&held, Cost::ONE, now, ratekeeper::algorithm::Tenancy::Own)
+            .map_err(NextError::Mismatch)?;
         let rule = rules.swap_remove(usize::from(decision.rule).min(rules.len() - 1)).0;
         Ok(Next { decision, rule })
     }

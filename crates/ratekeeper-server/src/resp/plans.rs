@@ -51,7 +51,7 @@ async fn decide(resp: &Resp, verb: Verb, ask: &Ask<'_>) -> Result<Ruling, String
     };
     let ruling = match verb {
         Verb::Peek => keeper.peek(ask.key, held_to, ask.cost).await,
-        Verb::Refund => keeper.refund(ask.key, held_to, ask.cost).await,
+        Verb::Refund => keeper.refund(ask.key, held_to, ask.cost, ratekeeper::Charged::NOW).await,
         Verb::Acquire | Verb::Reset => keeper.acquire(ask.key, held_to, ask.cost).await,
     };
     let ruling = ruling.map_err(message)?;

@@ -80,7 +80,7 @@ impl Dialect {
         let (limit, remaining) = (saturated(decision.limit), saturated(decision.remaining));
         let reset = saturated(decision.reset_after.ceil_secs());
         let retry = match decision.retry_after {
-            // A wait that a wire of whole seconds cannot tell from never does not exist: it is 292 years at most.
+            // A wait that a wire of whole seconds cannot tell from never does not exist: it is 200 years at most.
             Some(wait) => saturated(wait.ceil_secs()),
             None => -1,
         };

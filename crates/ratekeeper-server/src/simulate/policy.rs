@@ -126,7 +126,12 @@ impl Policy {
                     instants.resize(key + 1, Timestamp::MIN);
                 }
                 let tat = instants[key];
-                let mut view = gcra::GcraView::at(quota, Some(gcra::State { tat }), now);
+                let mut view = gcra::GcraView::at(
+                    quota,
+                    Some(gcra::State { tat }),
+                    now,
+                    ratekeeper::algorithm::Tenancy::Own,
+                );
                 let decision = take(&mut view, cost);
                 if let Some(state) = view.state()
                     && cost != Cost::PEEK

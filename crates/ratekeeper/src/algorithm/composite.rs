@@ -1,7 +1,7 @@
 //! Several quotas decided together: all must allow, or none is charged.
 
 use super::meter::Write;
-use super::{Meter, Mismatch, View, look, take};
+use super::{Meter, Mismatch, Tenancy, View, look, take};
 use crate::state::State;
 use crate::{Cost, Decision, Quota, Timestamp};
 
@@ -33,14 +33,15 @@ pub fn try_acquire(
     rules: &[(Quota, Option<State>)],
     cost: Cost,
     now: Timestamp,
+    tenancy: Tenancy,
 ) -> Result<(Decision, Vec<Option<State>>), Mismatch> {
-    let mut views = views(rules, now)?;
+    let mut views = views(rules, now, tenancy)?;
     let decision = take_all(&mut views, cost);
     let wrote = |view: &Meter<'_>| cost != Cost::PEEK && (decision.allowed || view.was_repaired());
     Ok((decision, views.iter().map(|view| if wrote(view) { view.to_state() } else { None }).collect()))
 }
 
-/// The same on states that are held in place, one for each quota: a log is edited, not copied.
+/// The same on states of their own that are held in place, one for each quota: a log is edited, not copied.
 ///
 /// Rules that have no state to go with them are not looked at, nor states without a rule.
 pub fn acquire_in_place(
@@ -50,8 +51,9 @@ pub fn acquire_in_place(
     now: Timestamp,
 ) -> Result<Decision, Mismatch> {
     let held = quotas.iter().zip(&*states);
-    let mut views: Vec<Meter<'_>> =
-        held.map(|(quota, state)| Meter::at(quota, state.as_ref(), now)).collect::<Result<_, _>>()?;
+    let mut views: Vec<Meter<'_>> = held
+        .map(|(quota, state)| Meter::at(quota, state.as_ref(), now, Tenancy::Own))
+        .collect::<Result<_, _>>()?;
     let decision = take_all(&mut views, cost);
     let wrote = |view: &Meter<'_>| cost != Cost::PEEK && (decision.allowed || view.was_repaired());
     let writes: Vec<Option<Write>> = views.iter().map(|view| wrote(view).then(|| view.write())).collect();
@@ -64,24 +66,35 @@ pub fn acquire_in_place(
 }
 
 /// What [`try_acquire`] would decide; changes nothing.
-pub fn peek(rules: &[(Quota, Option<State>)], cost: Cost, now: Timestamp) -> Result<Decision, Mismatch> {
-    Ok(look_all(&views(rules, now)?, cost))
-}
-
-/// Gives the cost back to every rule: what is left then, and for each rule the state to store (`None`: it is as good
-/// as fresh).
-pub fn refund(
+pub fn peek(
     rules: &[(Quota, Option<State>)],
     cost: Cost,
     now: Timestamp,
+    tenancy: Tenancy,
+) -> Result<Decision, Mismatch> {
+    Ok(look_all(&views(rules, now, tenancy)?, cost))
+}
+
+/// Gives back to every rule what is left of a cost that was charged at `charged_at`: what is left then, and for each
+/// rule the state to store (`None`: it is as good as fresh).
+pub fn refund(
+    rules: &[(Quota, Option<State>)],
+    cost: Cost,
+    charged_at: Timestamp,
+    now: Timestamp,
+    tenancy: Tenancy,
 ) -> Result<(Decision, Vec<Option<State>>), Mismatch> {
-    let mut views = views(rules, now)?;
-    views.iter_mut().for_each(|view| view.refund(cost));
+    let mut views = views(rules, now, tenancy)?;
+    views.iter_mut().for_each(|view| view.refund(cost, charged_at));
     Ok((look_all(&views, Cost::PEEK), views.iter().map(Meter::to_state).collect()))
 }
 
-fn views<'a>(rules: &'a [(Quota, Option<State>)], now: Timestamp) -> Result<Vec<Meter<'a>>, Mismatch> {
-    rules.iter().map(|(quota, state)| Meter::at(quota, state.as_ref(), now)).collect()
+fn views<'a>(
+    rules: &'a [(Quota, Option<State>)],
+    now: Timestamp,
+    tenancy: Tenancy,
+) -> Result<Vec<Meter<'a>>, Mismatch> {
+    rules.iter().map(|(quota, state)| Meter::at(quota, state.as_ref(), now, tenancy)).collect()
 }
 
 #[cfg(test)]
@@ -96,7 +109,7 @@ mod tests {
         let mut rules: Vec<_> = quotas.iter().map(|quota| (*quota, None)).collect();
         for tick in 0..40 {
             let (cost, now) = (Cost::new(tick % 3), Timestamp::from_nanos(tick.cast_signed() * 400_000_000));
-            let (decision, changed) = try_acquire(&rules, cost, now).unwrap();
+            let (decision, changed) = try_acquire(&rules, cost, now, Tenancy::Own).unwrap();
             for (rule, state) in rules.iter_mut().zip(changed) {
                 rule.1 = state.or_else(|| rule.1.take());
             }
@@ -109,15 +122,15 @@ mod tests {
     fn a_denial_by_the_second_rule_never_burns_the_first() {
         let now = Timestamp::from_secs(1);
         let mut rules = [("10/s".parse().unwrap(), None), ("1/h fixed".parse().unwrap(), None)];
-        let (first, states) = try_acquire(&rules, Cost::ONE, now).unwrap();
+        let (first, states) = try_acquire(&rules, Cost::ONE, now, Tenancy::Own).unwrap();
         assert!(first.allowed);
         assert_eq!((first.remaining, first.limit, first.rule), (0, 1, 1));
         for (rule, state) in rules.iter_mut().zip(states) {
             rule.1 = state;
         }
-        let (second, states) = try_acquire(&rules, Cost::ONE, now).unwrap();
+        let (second, states) = try_acquire(&rules, Cost::ONE, now, Tenancy::Own).unwrap();
         assert!(!second.allowed && states.iter().all(Option::is_none));
         assert_eq!((second.rule, second.retry_after.unwrap().ceil_secs()), (1, 3_600));
-        assert_eq!(peek(&rules[..1], Cost::new(9), now).unwrap().remaining, 9);
+        assert_eq!(peek(&rules[..1], Cost::new(9), now, Tenancy::Own).unwrap().remaining, 9);
     }
 }

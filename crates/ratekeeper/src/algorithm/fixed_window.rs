@@ -2,7 +2,7 @@
 //!
 //! The simplest to explain and the easiest to outwit: twice the limit passes around an edge.
 
-use super::{Algorithm, Anchor, View, Wait};
+use super::{Algorithm, Anchor, SLACK, Tenancy, View, Wait};
 use crate::{Cost, Nanos, Quota, Timestamp};
 
 /// How many passed in the window that began at `start`.
@@ -29,7 +29,7 @@ pub struct FixedWindowView {
 
 impl FixedWindowView {
     /// The state as it stands at `now`. Windows that were missed are skipped in one step.
-    pub fn at(quota: &Quota, state: Option<State>, now: Timestamp) -> Self {
+    pub fn at(quota: &Quota, state: Option<State>, now: Timestamp, tenancy: Tenancy) -> Self {
         let windows = Windows::of(quota);
         let limit = quota.burst();
         let (start, end) = windows.around(now);
@@ -41,14 +41,17 @@ impl FixedWindowView {
         if windows.has_passed(start, now) {
             return fresh;
         }
-        // The clock stepped back: its window stays, but no further ahead than the one after this.
-        let latest = windows.latest_after(now);
-        let repaired = start > latest;
+        // What all quotas of a key share may have counted further than this one's limit.
+        let mut count = if tenancy == Tenancy::Own { state.count.min(limit) } else { state.count };
+        // A window that has yet to begin: a caller came late, and it stays; or the clock stepped far back. Then it
+        // begins now. Where windows have their places, nobody knows what the one of now had let pass: all of it.
+        let repaired = start > now + SLACK && tenancy == Tenancy::Own;
         if repaired {
-            (start, end) = windows.around(latest);
+            (start, end) = windows.around(now);
+            count = if start == now { count } else { limit };
         }
         let ends = windows.ends(start, end);
-        FixedWindowView { count: state.count.min(limit), start, end, ends, repaired, ..fresh }
+        FixedWindowView { count, start, end, ends, repaired, ..fresh }
     }
 
     /// The state to store; none when nothing has passed.
@@ -61,7 +64,7 @@ impl View for FixedWindowView {
     fn wait_for(&self, cost: Cost) -> Wait {
         if cost.get() > self.limit {
             Wait::Never
-        } else if cost.get() <= self.limit - self.count {
+        } else if cost.get() <= self.remaining() {
             Wait::Ready
         } else if self.ends {
             Wait::After(self.end.since(self.now))
@@ -74,8 +77,10 @@ impl View for FixedWindowView {
         self.count = self.count.saturating_add(cost.get());
     }
 
-    fn refund(&mut self, cost: Cost) {
-        self.count = self.count.saturating_sub(cost.get());
+    fn refund(&mut self, cost: Cost, charged_at: Timestamp) {
+        if charged_at >= self.start {
+            self.count = self.count.saturating_sub(cost.get());
+        }
     }
 
     fn limit(&self) -> u64 {
@@ -83,7 +88,7 @@ impl View for FixedWindowView {
     }
 
     fn remaining(&self) -> u64 {
-        self.limit - self.count
+        self.limit.saturating_sub(self.count)
     }
 
     fn reset_after(&self) -> Nanos {
@@ -133,14 +138,6 @@ impl Windows {
     fn ends(&self, start: Timestamp, end: Timestamp) -> bool {
         end < Timestamp::MAX || self.has_passed(start, end)
     }
-
-    /// The latest start that is believed: one whole window from now.
-    fn latest_after(&self, now: Timestamp) -> Timestamp {
-        match self {
-            Windows::Length(length) => now + *length,
-            Windows::Grid(_) | Windows::Calendar(_) => self.around(now).1,
-        }
-    }
 }
 
 /// The multiple of `length` since the epoch that `now` lies in.
@@ -160,11 +157,11 @@ mod tests {
     #[test]
     fn many_missed_windows_leave_the_grid_where_it_was() {
         let quota: Quota = "2 per 7s fixed grid".parse().unwrap();
-        let mut view = FixedWindowView::at(&quota, None, Timestamp::from_secs(15));
+        let mut view = FixedWindowView::at(&quota, None, Timestamp::from_secs(15), Tenancy::Own);
         take(&mut view, Cost::ONE);
         assert_eq!(view.state(), Some(State { count: 1, start: Timestamp::from_secs(14) }));
         let later = Timestamp::from_secs(7_000_000_003);
-        let mut view = FixedWindowView::at(&quota, view.state(), later);
+        let mut view = FixedWindowView::at(&quota, view.state(), later, Tenancy::Own);
         let decision = take(&mut view, Cost::new(2));
         assert_eq!((decision.allowed, decision.reset_after), (true, Nanos::from_secs(4)));
         assert_eq!(view.state().map(|state| state.start), Some(Timestamp::from_secs(7_000_000_000)));
@@ -173,11 +170,11 @@ mod tests {
     #[test]
     fn a_window_begins_with_the_first_request() {
         let quota: Quota = "2/m fixed".parse().unwrap();
-        let mut view = FixedWindowView::at(&quota, None, Timestamp::from_secs(17));
+        let mut view = FixedWindowView::at(&quota, None, Timestamp::from_secs(17), Tenancy::Own);
         take(&mut view, Cost::new(2));
-        let mut edge = FixedWindowView::at(&quota, view.state(), Timestamp::from_secs(76));
+        let mut edge = FixedWindowView::at(&quota, view.state(), Timestamp::from_secs(76), Tenancy::Own);
         assert_eq!(take(&mut edge, Cost::ONE).retry_after, Some(Nanos::from_secs(1)));
-        let mut next = FixedWindowView::at(&quota, view.state(), Timestamp::from_secs(77));
+        let mut next = FixedWindowView::at(&quota, view.state(), Timestamp::from_secs(77), Tenancy::Own);
         assert!(take(&mut next, Cost::ONE).allowed);
         assert_eq!(next.state().map(|state| state.start), Some(Timestamp::from_secs(77)));
     }
@@ -187,9 +184,9 @@ mod tests {
         for text in ["2/day fixed", "2/day fixed grid", "2/day fixed calendar"] {
             let quota: Quota = text.parse().unwrap();
             for now in [Timestamp::MIN, Timestamp::MAX] {
-                let mut view = FixedWindowView::at(&quota, None, now);
+                let mut view = FixedWindowView::at(&quota, None, now, Tenancy::Own);
                 assert!(take(&mut view, Cost::new(2)).allowed, "{text}");
-                let mut view = FixedWindowView::at(&quota, view.state(), now);
+                let mut view = FixedWindowView::at(&quota, view.state(), now, Tenancy::Own);
                 assert!(!take(&mut view, Cost::ONE).allowed, "{text}: no limit is off at {now:?}");
             }
         }

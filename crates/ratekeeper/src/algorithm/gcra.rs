@@ -4,7 +4,7 @@
 //! With `e` the emission interval and `B` the burst, a request moves the TAT by `cost · e`, and is allowed while
 //! the TAT stays within `B · e` (the tolerance) of now. Integers only.
 
-use super::{View, Wait};
+use super::{SLACK, Tenancy, View, Wait};
 use crate::{Cost, Nanos, Quota, Timestamp};
 
 /// The instant at which the quota is whole again. Worthless once it has passed.
@@ -24,15 +24,25 @@ pub struct GcraView<'q> {
 }
 
 impl<'q> GcraView<'q> {
-    /// The state as it stands at `now`. A TAT further ahead than the tolerance counts as an emptied quota.
+    /// The state as it stands at `now`. A TAT of one's own that lies further ahead than the tolerance and the slack
+    /// counts as an emptied quota.
     #[inline]
-    pub fn at(quota: &'q Quota, state: Option<State>, now: Timestamp) -> Self {
-        let tolerance = quota.refill_time().as_nanos();
-        let ahead = state.map_or(0, |state| state.tat.since(now).as_nanos());
-        GcraView { quota, now, ahead: ahead.min(tolerance), repaired: ahead > tolerance }
+    pub fn at(quota: &'q Quota, state: Option<State>, now: Timestamp, tenancy: Tenancy) -> Self {
+        let tolerance = quota.refill_time();
+        let ahead = state.map_or(Nanos::ZERO, |state| state.tat.since(now));
+        // A quota's refill is far below 2^63, so the sum fits.
+        let repaired = ahead > tolerance.saturating_add(SLACK) && tenancy == Tenancy::Own;
+        let ahead = if repaired { tolerance } else { ahead }.as_nanos();
+        GcraView { quota, now, ahead, repaired }
     }
 
-    /// `B · e`, at most 2^63 − 1: the quota saw to that.
+    /// The instant that this is a view of.
+    #[inline]
+    pub(crate) fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// `B · e`.
     fn tolerance(&self) -> u64 {
         self.quota.refill_time().as_nanos()
     }
@@ -61,12 +71,12 @@ impl View for GcraView<'_> {
         if cost.get() > self.quota.burst() {
             return Wait::Never;
         }
-        // Both terms are at most 2^63 − 1, so the sum fits.
-        let needed = self.ahead + cost.get() * self.quota.emission_interval().as_nanos();
-        if needed > self.horizon() {
+        // The product is at most a refill. The sum may be more than there is time: then it is never.
+        let needed = self.ahead.saturating_add(cost.get() * self.quota.emission_interval().as_nanos());
+        if needed > self.horizon() && cost != Cost::PEEK {
             // A TAT beyond the year 2262 could not be stored; saturating it would turn the limit off.
             Wait::Never
-        } else if needed <= self.tolerance() {
+        } else if needed <= self.tolerance() || cost == Cost::PEEK {
             Wait::Ready
         } else {
             Wait::After(Nanos::from_nanos(needed - self.tolerance()))
@@ -79,9 +89,10 @@ impl View for GcraView<'_> {
             self.ahead.saturating_add(cost.get().saturating_mul(self.quota.emission_interval().as_nanos()));
     }
 
-    fn refund(&mut self, cost: Cost) {
-        self.ahead =
-            self.ahead.saturating_sub(cost.get().saturating_mul(self.quota.emission_interval().as_nanos()));
+    fn refund(&mut self, cost: Cost, charged_at: Timestamp) {
+        let charged = cost.get().saturating_mul(self.quota.emission_interval().as_nanos());
+        let left = charged.saturating_sub(self.now.since(charged_at).as_nanos());
+        self.ahead = self.ahead.saturating_sub(left);
     }
 
     #[inline]

@@ -3,7 +3,7 @@
 //! The mirror of the token bucket: what drains there is what refills here.
 
 use super::token_bucket::{EPSILON, Flow, exact, floor};
-use super::{View, Wait};
+use super::{Tenancy, View, Wait};
 use crate::{Cost, Nanos, Quota, Timestamp};
 
 /// How full the bucket was, and when.
@@ -26,18 +26,21 @@ pub struct LeakyBucketView {
 
 impl LeakyBucketView {
     /// The state as it stands at `now`.
-    pub fn at(quota: &Quota, state: Option<State>, now: Timestamp) -> Self {
+    pub fn at(quota: &Quota, state: Option<State>, now: Timestamp, tenancy: Tenancy) -> Self {
         let capacity = quota.burst();
         let full = exact(capacity);
+        // What all quotas of a key share may be fuller than this one could have filled it.
+        let brim = if tenancy == Tenancy::Own { full } else { f64::MAX };
         let (stored, last) = match state {
-            Some(State { level, last }) if level.is_finite() => (level.clamp(0.0, full), last),
+            Some(State { level, last }) if level.is_finite() => (level.clamp(0.0, brim), last),
             // A level that is no number holds no room.
             Some(State { last, .. }) => (full, last),
             None => (0.0, now),
         };
         // An empty bucket is a fresh key's, whenever it was read: no instant ahead of now holds it back.
         let last = if stored > 0.0 { last } else { now };
-        LeakyBucketView { flow: Flow::at(quota, last, now), stored, capacity }
+        let flow = Flow::at(quota, last, now, stored, tenancy);
+        LeakyBucketView { stored, flow, capacity }
     }
 
     /// The state to store; none when the bucket is empty.
@@ -72,7 +75,7 @@ impl View for LeakyBucketView {
             return Wait::Never;
         }
         let cost = cost.get();
-        if self.fits(self.level(), cost) {
+        if cost == 0 || self.fits(self.level(), cost) {
             return Wait::Ready;
         }
         let surplus = self.stored - exact(self.capacity - cost) - EPSILON;
@@ -84,8 +87,11 @@ impl View for LeakyBucketView {
         self.set((self.level() + exact(cost.get())).min(exact(self.capacity)));
     }
 
-    fn refund(&mut self, cost: Cost) {
-        self.set((self.level() - exact(cost.get())).max(0.0));
+    fn refund(&mut self, cost: Cost, charged_at: Timestamp) {
+        let left = self.flow.left_of(cost, charged_at);
+        if left > 0.0 {
+            self.set((self.level() - left).max(0.0));
+        }
     }
 
     fn limit(&self) -> u64 {

@@ -8,7 +8,7 @@ use super::leaky_bucket::LeakyBucketView;
 use super::sliding_log::{self, Edit, SlidingLogView};
 use super::sliding_window::SlidingWindowView;
 use super::token_bucket::TokenBucketView;
-use super::{Algorithm, View, Wait};
+use super::{Algorithm, Tenancy, View, Wait};
 use crate::state::State;
 use crate::{Cost, Nanos, Quota, Timestamp};
 
@@ -27,12 +27,19 @@ pub enum Meter<'a> {
 
 impl<'a> Meter<'a> {
     /// The state as it stands at `now`; none is a fresh key.
-    pub fn at(quota: &'a Quota, state: Option<&'a State>, now: Timestamp) -> Result<Self, Mismatch> {
+    pub fn at(
+        quota: &'a Quota,
+        state: Option<&'a State>,
+        now: Timestamp,
+        tenancy: Tenancy,
+    ) -> Result<Self, Mismatch> {
         macro_rules! view {
             ($variant:ident, $view:ident, $state:ident => $value:expr) => {
                 match state {
-                    None => Meter::$variant($view::at(quota, None, now)),
-                    Some(State::$variant($state)) => Meter::$variant($view::at(quota, Some($value), now)),
+                    None => Meter::$variant($view::at(quota, None, now, tenancy)),
+                    Some(State::$variant($state)) => {
+                        Meter::$variant($view::at(quota, Some($value), now, tenancy))
+                    }
                     Some(other) => {
                         return Err(Mismatch { wanted: quota.algorithm(), found: other.algorithm() })
                     }
@@ -119,8 +126,8 @@ impl View for Meter<'_> {
         each!(self, view => view.charge(cost));
     }
 
-    fn refund(&mut self, cost: Cost) {
-        each!(self, view => view.refund(cost));
+    fn refund(&mut self, cost: Cost, charged_at: Timestamp) {
+        each!(self, view => view.refund(cost, charged_at));
     }
 
     fn limit(&self) -> u64 {

@@ -57,6 +57,12 @@ impl Algorithm {
     /// A fixed window that begins with the key's first request.
     pub const FIXED: Algorithm = Algorithm::FixedWindow(Anchor::FirstRequest);
 
+    /// True if what a state means depends on the length of the quota's window: one of another length cannot read it.
+    #[inline]
+    pub const fn counts_in_windows(self) -> bool {
+        matches!(self, Algorithm::FixedWindow(_) | Algorithm::SlidingWindow | Algorithm::SlidingLog)
+    }
+
     /// The word for it in the text form of a quota.
     pub const fn word(self) -> &'static str {
         match self {
@@ -103,6 +109,21 @@ impl Wait {
     }
 }
 
+/// Whose state a quota is decided on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tenancy {
+    /// The state is the rule's own: nobody but this rule wrote it. If it reaches further ahead than a whole refill
+    /// and [a second](SLACK), the clock stepped back or the quota was lowered, and it is cut off to one refill.
+    Own,
+    /// The state is shared by all quotas that requests bring for this key, and may belong to a longer one: it is
+    /// honoured as it stands, never cut off.
+    Shared,
+}
+
+/// How far a state of one's own may reach beyond a whole refill before it is cut off. Callers that read the clock and
+/// then wait for their turn come with instants of the past: those must not look like a clock that stepped back.
+pub const SLACK: Nanos = Nanos::from_secs(1);
+
 /// A state seen at one instant under one quota: what an algorithm must answer.
 ///
 /// Making a view never fails and never mints: a clock that stepped back and a quota that changed are dealt with
@@ -114,8 +135,9 @@ pub trait View {
     /// Takes a cost that [`wait_for`](View::wait_for) found ready.
     fn charge(&mut self, cost: Cost);
 
-    /// Gives back, never above the capacity.
-    fn refund(&mut self, cost: Cost);
+    /// Gives back what is left of a cost that was charged at this instant, never above the capacity: what has
+    /// refilled since is not given a second time.
+    fn refund(&mut self, cost: Cost, charged_at: Timestamp);
 
     /// The capacity.
     fn limit(&self) -> u64;
@@ -127,8 +149,8 @@ pub trait View {
     fn reset_after(&self) -> Nanos;
 
     /// True if the stored state reaches further ahead than the quota allows (the clock stepped far back, or the
-    /// quota was lowered) and the view has cut it off. Such a state must be written back even by a denial,
-    /// or the key would stay locked out until the clock catches up.
+    /// quota was lowered) and the view has cut it off; see [`Tenancy::Own`]. Such a state must be written back even by
+    /// a denial, or the key would stay locked out until the clock catches up.
     fn was_repaired(&self) -> bool;
 }
 
@@ -160,7 +182,8 @@ pub(crate) fn describe<V: View>(view: &V, wait: Wait) -> Decision {
     }
 }
 
-/// Takes the cost if it passes: the decision, and the state to store if it changed.
+/// Takes the cost if it passes: the decision, and the state to store if it changed. The state is the quota's
+/// [own](Tenancy::Own).
 ///
 /// ```
 /// use ratekeeper::{algorithm, Cost, Quota, Timestamp};
@@ -178,7 +201,7 @@ pub fn try_acquire(
     cost: Cost,
     now: Timestamp,
 ) -> Result<(Decision, Option<State>), Mismatch> {
-    let mut view = Meter::at(quota, state, now)?;
+    let mut view = Meter::at(quota, state, now, Tenancy::Own)?;
     let decision = take(&mut view, cost);
     let changed = cost != Cost::PEEK && (decision.allowed || view.was_repaired());
     Ok((decision, if changed { view.to_state() } else { None }))
@@ -193,7 +216,7 @@ pub fn try_acquire_up_to(
     up_to: Cost,
     now: Timestamp,
 ) -> Result<(Cost, Decision, Option<State>), Mismatch> {
-    let left = Meter::at(quota, state, now)?.remaining();
+    let left = Meter::at(quota, state, now, Tenancy::Own)?.remaining();
     let grant = partial_grant(left, up_to);
     let (decision, state) = try_acquire(quota, state, grant, now)?;
     Ok((if decision.allowed { grant } else { Cost::PEEK }, decision, state))
@@ -207,18 +230,19 @@ pub(crate) fn partial_grant(left: u64, up_to: Cost) -> Cost {
 
 /// What [`try_acquire`] would decide; changes nothing.
 pub fn peek(quota: &Quota, state: Option<&State>, cost: Cost, now: Timestamp) -> Result<Decision, Mismatch> {
-    Ok(look(&Meter::at(quota, state, now)?, cost))
+    Ok(look(&Meter::at(quota, state, now, Tenancy::Own)?, cost))
 }
 
-/// Gives a cost back, never above the capacity: what is left then, and the state to store (`None`: the key is as
-/// good as fresh, forget it).
+/// Gives back what is left of a cost that was charged at `charged_at`, never above the capacity: what is left then,
+/// and the state to store (`None`: the key is as good as fresh, forget it).
 pub fn refund(
     quota: &Quota,
     state: Option<&State>,
     cost: Cost,
+    charged_at: Timestamp,
     now: Timestamp,
 ) -> Result<(Decision, Option<State>), Mismatch> {
-    let mut view = Meter::at(quota, state, now)?;
-    view.refund(cost);
+    let mut view = Meter::at(quota, state, now, Tenancy::Own)?;
+    view.refund(cost, charged_at);
     Ok((look(&view, Cost::PEEK), view.to_state()))
 }

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use super::{View, Wait};
+use super::{SLACK, Tenancy, View, Wait};
 use crate::{Cost, Nanos, Quota, Timestamp};
 
 /// Everything that passed, oldest first, instants ascending.
@@ -99,10 +99,12 @@ pub struct SlidingLogView<'a> {
     edit: Edit,
 }
 
-/// What is to become of a log: a prefix has left the window, a suffix may be given back, a cost may be added.
+/// What is to become of a log: a prefix has left the window, something may be given back, a cost may be added.
+///
+/// Positions count cost units from the oldest entry that has not left the window.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Edit {
-    /// No instant is believed that lies further ahead than this: one window from now.
+    /// No instant is believed that lies further ahead than this: now, if the clock stepped far back.
     furthest: Timestamp,
     /// The later of now and the last entry.
     effective_now: Timestamp,
@@ -110,8 +112,11 @@ pub(crate) struct Edit {
     expired: usize,
     /// The running total before the first that has not.
     base: u64,
-    /// The cost of the entries that stay.
-    kept: u64,
+    /// The cost of the entries that have not left the window.
+    counted: u64,
+    /// What is given back of it: the units from the first position to the one before the second. However many
+    /// refunds there are, they leave one gap: see [`SlidingLogView::refund`].
+    gap: (u64, u64),
     /// The cost to be added at the effective now.
     added: u64,
     repaired: bool,
@@ -119,10 +124,11 @@ pub(crate) struct Edit {
 
 impl<'a> SlidingLogView<'a> {
     /// The state as it stands at `now`.
-    pub fn at(quota: &Quota, log: Option<&'a State>, now: Timestamp) -> Self {
+    pub fn at(quota: &Quota, log: Option<&'a State>, now: Timestamp, tenancy: Tenancy) -> Self {
         let (limit, window) = (quota.burst(), quota.period());
-        let furthest = now + window;
         let last = log.and_then(|log| log.entries.back()).copied();
+        let repaired = tenancy == Tenancy::Own && last.is_some_and(|last| last.at > now + SLACK);
+        let furthest = if repaired { now } else { Timestamp::MAX };
         let effective_now = last.map_or(now, |last| last.at.min(furthest).max(now));
         let (mut expired, mut base) = (0, 0);
         if let Some(log) = log {
@@ -130,9 +136,8 @@ impl<'a> SlidingLogView<'a> {
             expired = log.entries.partition_point(|entry| effective_now.since(entry.at) > window);
             base = log.total_before(expired);
         }
-        let kept = last.map_or(0, |last| last.total.wrapping_sub(base));
-        let repaired = last.is_some_and(|last| last.at > furthest);
-        let edit = Edit { furthest, effective_now, expired, base, kept, added: 0, repaired };
+        let counted = last.map_or(0, |last| last.total.wrapping_sub(base));
+        let edit = Edit { furthest, effective_now, expired, base, counted, gap: (0, 0), added: 0, repaired };
         SlidingLogView { limit, window, now, log, edit }
     }
 
@@ -154,21 +159,28 @@ impl<'a> SlidingLogView<'a> {
     }
 
     fn used(&self) -> u64 {
-        self.edit.kept.saturating_add(self.edit.added)
+        self.edit.kept().saturating_add(self.edit.added)
+    }
+
+    /// The position at which the entries that are not before `instant` begin.
+    fn position_of(&self, instant: Timestamp) -> u64 {
+        let Some(log) = self.log else { return 0 };
+        let before = log.entries.partition_point(|entry| entry.at.min(self.edit.furthest) < instant);
+        log.total_before(before.max(self.edit.expired)).wrapping_sub(self.edit.base)
     }
 
     /// The time until the entry at which the costs that stay sum up to `amount` or more leaves the window.
     fn leaves(&self, amount: u64) -> Nanos {
-        let Edit { furthest, effective_now, expired, base, kept, .. } = self.edit;
-        let entries = self.log.map(|log| &log.entries).filter(|_| amount <= kept);
+        let Edit { furthest, effective_now, expired, base, gap, .. } = self.edit;
+        let entries = self.log.map(|log| &log.entries).filter(|_| amount <= self.edit.kept());
+        let amount = if amount <= gap.0 { amount } else { amount.saturating_add(gap.1 - gap.0) };
         let at = entries.and_then(|entries| {
             let sums_up = |entry: &Entry| entry.total.wrapping_sub(base) >= amount;
             let first = entries.range(expired..).position_by_bisection(sums_up);
             entries.get(expired + first)
         });
         let at = at.map_or(effective_now, |entry| entry.at.min(furthest));
-        // Not the difference of two instants: the later one may lie beyond the last that there is. The sum fits, for
-        // an entry lies at most one window ahead.
+        // Not the difference of two instants: the later one may lie beyond the last that there is.
         let left = self.window.saturating_add(Nanos::from_nanos(1)).saturating_add(at.since(self.now));
         left.saturating_sub(self.now.since(at))
     }
@@ -178,15 +190,7 @@ impl Edit {
     pub(crate) fn apply(&self, log: &mut State) {
         log.entries.drain(..self.expired.min(log.entries.len()));
         log.base = self.base;
-        while let Some(last) = log.entries.len().checked_sub(1) {
-            if log.total_before(last).wrapping_sub(self.base) < self.kept {
-                break;
-            }
-            log.entries.pop_back();
-        }
-        if let Some(last) = log.entries.back_mut() {
-            last.total = self.base.wrapping_add(self.kept);
-        }
+        self.close_gap(log);
         if self.repaired {
             let entries = std::mem::take(&mut log.entries);
             let mut before = log.base;
@@ -198,6 +202,26 @@ impl Edit {
         if self.added > 0 {
             log.push(self.effective_now, self.added);
         }
+    }
+
+    /// The cost of the entries that stay.
+    fn kept(&self) -> u64 {
+        self.counted - (self.gap.1 - self.gap.0)
+    }
+
+    /// Takes out of the log what was given back. Looks at every entry, and only a refund does.
+    fn close_gap(&self, log: &mut State) {
+        let (start, end) = self.gap;
+        if start == end {
+            return;
+        }
+        let mut before = 0;
+        log.entries.retain_mut(|entry| {
+            let total = entry.total.wrapping_sub(self.base);
+            let total = total.min(start).max(total.saturating_sub(end - start));
+            entry.total = self.base.wrapping_add(total);
+            std::mem::replace(&mut before, total) < total
+        });
     }
 }
 
@@ -218,11 +242,24 @@ impl View for SlidingLogView<'_> {
         self.edit.added = self.edit.added.saturating_add(cost.get());
     }
 
-    fn refund(&mut self, cost: Cost) {
-        // The newest first: that is what a caller has just taken.
-        let from_added = cost.get().min(self.edit.added);
+    /// Takes out the entry of that instant: units from it on, the oldest first. If there are too few (the caller does
+    /// not know the instant and says now), those before it, the newest first: what is given back is one piece. An
+    /// entry that has left the window is gone already.
+    fn refund(&mut self, cost: Cost, charged_at: Timestamp) {
+        let from_added =
+            if charged_at >= self.edit.effective_now { cost.get().min(self.edit.added) } else { 0 };
         self.edit.added -= from_added;
-        self.edit.kept = self.edit.kept.saturating_sub(cost.get() - from_added);
+        let cost = cost.get() - from_added;
+        if self.edit.effective_now.since(charged_at) > self.window {
+            return;
+        }
+        let (start, end) = match self.edit.gap {
+            (start, end) if start == end => (self.position_of(charged_at), self.position_of(charged_at)),
+            gap => gap,
+        };
+        let after = cost.min(self.edit.counted - end);
+        let before = (cost - after).min(start);
+        self.edit.gap = (start - before, end + after);
     }
 
     fn limit(&self) -> u64 {
@@ -279,10 +316,10 @@ mod tests {
     #[test]
     fn an_entry_exactly_one_window_old_still_counts() {
         let start = Timestamp::from_secs(100);
-        let mut view = SlidingLogView::at(&quota(), None, start);
+        let mut view = SlidingLogView::at(&quota(), None, start, Tenancy::Own);
         take(&mut view, Cost::new(3));
         let log = view.state();
-        let at = |later| SlidingLogView::at(&quota(), log.as_ref(), start + later);
+        let at = |later| SlidingLogView::at(&quota(), log.as_ref(), start + later, Tenancy::Own);
         assert_eq!(at(Nanos::from_secs(10)).remaining(), 0);
         assert_eq!(at(Nanos::from_nanos(10_000_000_001)).remaining(), 3);
         assert_eq!(
@@ -292,14 +329,33 @@ mod tests {
     }
 
     #[test]
-    fn a_refund_takes_the_newest_first() {
+    fn a_refund_of_now_takes_the_newest_first() {
         let log: State = [(Timestamp::from_secs(1), 1), (Timestamp::from_secs(2), 2)].into_iter().collect();
-        let mut view = SlidingLogView::at(&quota(), Some(&log), Timestamp::from_secs(3));
-        view.refund(Cost::ONE);
+        let mut view = SlidingLogView::at(&quota(), Some(&log), Timestamp::from_secs(3), Tenancy::Own);
+        view.refund(Cost::ONE, Timestamp::from_secs(3));
         let left: Vec<_> = view.state().unwrap().entries().collect();
         assert_eq!(left, [(Timestamp::from_secs(1), 1), (Timestamp::from_secs(2), 1)]);
-        view.refund(Cost::new(u64::MAX));
+        view.refund(Cost::new(u64::MAX), Timestamp::from_secs(3));
         assert_eq!(view.state(), None);
+    }
+
+    /// The newest used to go whatever was given back: what stayed left the window too early.
+    #[test]
+    fn a_late_refund_takes_the_very_entry() {
+        let entries =
+            [(Timestamp::from_secs(1), 1), (Timestamp::from_secs(2), 1), (Timestamp::from_secs(4), 1)];
+        let log: State = entries.into_iter().collect();
+        for given_back in 0..3 {
+            let mut view = SlidingLogView::at(&quota(), Some(&log), Timestamp::from_secs(5), Tenancy::Own);
+            view.refund(Cost::ONE, entries[given_back].0);
+            let mut expected = entries.to_vec();
+            expected.remove(given_back);
+            assert_eq!(view.state().unwrap().entries().collect::<Vec<_>>(), expected);
+            let last = expected[1].0 + Nanos::from_nanos(10_000_000_001);
+            assert_eq!((view.remaining(), view.reset_after()), (1, last.since(Timestamp::from_secs(5))));
+            let first = expected[0].0 + Nanos::from_nanos(10_000_000_001);
+            assert_eq!(view.wait_for(Cost::new(2)), Wait::After(first.since(Timestamp::from_secs(5))));
+        }
     }
 
     #[test]
@@ -307,7 +363,7 @@ mod tests {
         let mut log = State { base: u64::MAX - 1, entries: VecDeque::new() };
         log.push(Timestamp::from_secs(1), 2);
         log.push(Timestamp::from_secs(2), 1);
-        let view = SlidingLogView::at(&quota(), Some(&log), Timestamp::from_secs(3));
+        let view = SlidingLogView::at(&quota(), Some(&log), Timestamp::from_secs(3), Tenancy::Own);
         assert_eq!(view.remaining(), 0);
         assert_eq!(view.wait_for(Cost::new(2)), Wait::After(Nanos::from_nanos(8_000_000_001)));
         assert_eq!(log.entries().map(|(_, cost)| cost).collect::<Vec<_>>(), [2, 1]);

@@ -4,7 +4,7 @@
 //! slot, and of the previous one the part that the window still overlaps. It is never evaluated as a fraction:
 //! everything is multiplied by the window, in 128 bits.
 
-use super::{View, Wait};
+use super::{SLACK, Tenancy, View, Wait};
 use crate::{Cost, Nanos, Quota, Timestamp};
 
 /// The counts of two neighbouring slots.
@@ -35,7 +35,7 @@ pub struct SlidingWindowView {
 impl SlidingWindowView {
     /// The state as it stands at `now`. Slots advance by whole windows; when nothing is left of either count, the
     /// key is a fresh one, whose first slot begins now.
-    pub fn at(quota: &Quota, state: Option<State>, now: Timestamp) -> Self {
+    pub fn at(quota: &Quota, state: Option<State>, now: Timestamp, tenancy: Tenancy) -> Self {
         let (limit, window) = (quota.burst(), quota.period().as_nanos());
         let fresh = SlidingWindowView {
             limit,
@@ -48,12 +48,17 @@ impl SlidingWindowView {
             repaired: false,
         };
         let Some(state) = state else { return fresh };
-        let furthest = now + quota.period();
-        let since = now.since(state.start).as_nanos();
+        // A slot that has yet to begin: a caller came late, and it stays; or the clock stepped far back, and it
+        // begins now.
+        let repaired = state.start > now + SLACK && tenancy == Tenancy::Own;
+        let start = if repaired { now } else { state.start };
+        // What all quotas of a key share may have counted further than this one's limit.
+        let most = if tenancy == Tenancy::Own { limit } else { u64::MAX };
+        let since = now.since(start).as_nanos();
         let slots = since / window;
         let (previous, current) = match slots {
-            0 => (state.previous.min(limit), state.current.min(limit)),
-            1 => (state.current.min(limit), 0),
+            0 => (state.previous.min(most), state.current.min(most)),
+            1 => (state.current.min(most), 0),
             _ => (0, 0),
         };
         if previous == 0 && current == 0 {
@@ -62,9 +67,9 @@ impl SlidingWindowView {
         SlidingWindowView {
             previous,
             current,
-            start: state.start.min(furthest) + Nanos::from_nanos(slots * window),
+            start: start + Nanos::from_nanos(slots * window),
             elapsed: since % window,
-            repaired: state.start > furthest,
+            repaired,
             ..fresh
         }
     }
@@ -75,7 +80,7 @@ impl SlidingWindowView {
         (state.previous > 0 || state.current > 0).then_some(state)
     }
 
-    /// The estimate, times the window. Counts and window are below 2^63: nothing overflows.
+    /// The estimate, times the window. Counts are below 2^64 and the window below 2^63: nothing overflows.
     fn scaled_estimate(&self) -> u128 {
         let overlap = self.window - self.elapsed;
         u128::from(self.previous) * u128::from(overlap) + u128::from(self.current) * u128::from(self.window)
@@ -130,11 +135,13 @@ impl View for SlidingWindowView {
         self.current = self.current.saturating_add(cost.get());
     }
 
-    fn refund(&mut self, cost: Cost) {
-        // What this slot did not take, the one before did.
-        let from_current = cost.get().min(self.current);
-        self.current -= from_current;
-        self.previous = self.previous.saturating_sub(cost.get() - from_current);
+    fn refund(&mut self, cost: Cost, charged_at: Timestamp) {
+        // It leaves the slot in which it was charged, and no other: what another slot counts fades at another time.
+        if charged_at >= self.start {
+            self.current = self.current.saturating_sub(cost.get());
+        } else if self.start.since(charged_at).as_nanos() <= self.window {
+            self.previous = self.previous.saturating_sub(cost.get());
+        }
     }
 
     fn limit(&self) -> u64 {
@@ -170,14 +177,14 @@ mod tests {
     fn the_previous_slot_fades() {
         let quota: Quota = "10 per 10s sliding".parse().unwrap();
         let start = Timestamp::from_secs(100);
-        let mut view = SlidingWindowView::at(&quota, None, start);
+        let mut view = SlidingWindowView::at(&quota, None, start, Tenancy::Own);
         assert!(take(&mut view, Cost::new(10)).allowed);
         let full = view.state();
         // At 15 s half of the ten has faded: an estimate of 5.
-        let view = SlidingWindowView::at(&quota, full, start + Nanos::from_secs(15));
+        let view = SlidingWindowView::at(&quota, full, start + Nanos::from_secs(15), Tenancy::Own);
         assert_eq!(view.remaining(), 5);
         assert_eq!(view.reset_after(), Nanos::from_secs(5));
-        let view = SlidingWindowView::at(&quota, full, start + Nanos::from_secs(20));
+        let view = SlidingWindowView::at(&quota, full, start + Nanos::from_secs(20), Tenancy::Own);
         assert_eq!((view.remaining(), view.reset_after(), view.state()), (10, Nanos::ZERO, None));
     }
 
@@ -185,7 +192,7 @@ mod tests {
     fn the_wait_may_end_in_the_next_slot() {
         let quota: Quota = "10 per 10s sliding".parse().unwrap();
         let start = Timestamp::from_secs(100);
-        let mut view = SlidingWindowView::at(&quota, None, start);
+        let mut view = SlidingWindowView::at(&quota, None, start, Tenancy::Own);
         take(&mut view, Cost::new(10));
         // The first ten fade only from 10 s on; room for one is there as soon as any of it has.
         assert_eq!(take(&mut view, Cost::ONE).retry_after, Some(Nanos::from_nanos(10_000_000_001)));

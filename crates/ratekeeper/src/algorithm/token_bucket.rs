@@ -4,7 +4,7 @@
 //! same operations gets the same bits.
 
 use super::solve::first_instant;
-use super::{View, Wait};
+use super::{SLACK, Tenancy, View, Wait};
 use crate::{Cost, Nanos, Quota, Timestamp};
 
 /// A token is there if this little of it is missing: 29 tokens at 100 a second are there after 290 ms, although
@@ -27,11 +27,13 @@ pub struct TokenBucketView {
     /// Tokens at `flow.last`, as they are or would be stored.
     stored: f64,
     capacity: u64,
+    /// Other quotas read this state, too: what is full for this one may not be for them.
+    shared: bool,
 }
 
 impl TokenBucketView {
     /// The state as it stands at `now`.
-    pub fn at(quota: &Quota, state: Option<State>, now: Timestamp) -> Self {
+    pub fn at(quota: &Quota, state: Option<State>, now: Timestamp, tenancy: Tenancy) -> Self {
         let capacity = quota.burst();
         let full = exact(capacity);
         let (stored, last) = match state {
@@ -43,13 +45,16 @@ impl TokenBucketView {
         };
         // A full bucket is a fresh key's, whenever it was counted: no instant ahead of now holds it back.
         let last = if stored < full { last } else { now };
-        TokenBucketView { flow: Flow::at(quota, last, now), stored, capacity }
+        let flow = Flow::at(quota, last, now, full - stored, tenancy);
+        let shared = tenancy == Tenancy::Shared && state.is_some();
+        TokenBucketView { stored, flow, capacity, shared }
     }
 
-    /// The state to store; none when the bucket is full.
+    /// The state to store; none when the bucket is full, and nobody else's.
     pub fn state(&self) -> Option<State> {
         let tokens = self.tokens();
-        (tokens < exact(self.capacity)).then(|| State { tokens, last: self.flow.effective_now() })
+        (tokens < exact(self.capacity) || self.shared)
+            .then(|| State { tokens, last: self.flow.effective_now() })
     }
 
     fn tokens(&self) -> f64 {
@@ -84,8 +89,11 @@ impl View for TokenBucketView {
         self.set((self.tokens() - exact(cost.get())).max(0.0));
     }
 
-    fn refund(&mut self, cost: Cost) {
-        self.set(exact(self.capacity).min(self.tokens() + exact(cost.get())));
+    fn refund(&mut self, cost: Cost, charged_at: Timestamp) {
+        let left = self.flow.left_of(cost, charged_at);
+        if left > 0.0 {
+            self.set(exact(self.capacity).min(self.tokens() + left));
+        }
     }
 
     fn limit(&self) -> u64 {
@@ -125,7 +133,7 @@ fn is_enough(tokens: f64, cost: f64) -> bool {
 pub(super) struct Flow {
     rate: f64,
     now: Timestamp,
-    /// The stored instant, but never more than one refill ahead of now.
+    /// The stored instant; now, if the state was cut off.
     last: Timestamp,
     /// Nanoseconds from `last` to the effective now; zero while the clock is behind `last`.
     elapsed: u64,
@@ -133,11 +141,22 @@ pub(super) struct Flow {
 }
 
 impl Flow {
-    pub(super) fn at(quota: &Quota, last: Timestamp, now: Timestamp) -> Self {
-        let furthest = now + quota.refill_time();
-        let repaired = last > furthest;
-        let last = last.min(furthest);
-        Flow { rate: quota.rate(), now, last, elapsed: now.since(last).as_nanos(), repaired }
+    /// `missing` is what must flow from `last` on until the state equals a fresh key's. If that is later than a refill
+    /// and the slack from now, a state of one's own is cut off: what is missing flows from now on.
+    ///
+    /// The comparison is part of the contract as well, operation by operation.
+    pub(super) fn at(quota: &Quota, last: Timestamp, now: Timestamp, missing: f64, tenancy: Tenancy) -> Self {
+        let rate = quota.rate();
+        let ahead = last.since(now).as_nanos();
+        let furthest = exact(quota.refill_time().as_nanos()) + exact(SLACK.as_nanos());
+        let repaired = ahead > 0 && tenancy == Tenancy::Own && exact(ahead) + missing * 1e9 / rate > furthest;
+        let last = if repaired { now } else { last };
+        Flow { rate, now, last, elapsed: now.since(last).as_nanos(), repaired }
+    }
+
+    /// What is left of a cost that began to flow back when it was charged; nothing, or less, if all has.
+    pub(super) fn left_of(&self, cost: Cost, charged_at: Timestamp) -> f64 {
+        exact(cost.get()) - self.moved(self.now.since(charged_at).as_nanos())
     }
 
     pub(super) fn elapsed(&self) -> u64 {
@@ -181,7 +200,7 @@ impl Flow {
     }
 }
 
-/// A whole number as a double; exact up to 2^53, which capacities do not exceed.
+/// A whole number as a double; exact up to 2^53, which capacities do not exceed, and the nearest one beyond.
 #[expect(clippy::cast_precision_loss, reason = "see above; a larger cost is refused before it counts")]
 pub(crate) fn exact(whole: u64) -> f64 {
     whole as f64
@@ -207,9 +226,10 @@ mod tests {
         let quota: Quota = "100/s bucket".parse().unwrap();
         let start = Timestamp::from_secs(1_761_884_055);
         let empty = State { tokens: 0.0, last: start };
-        let mut view = TokenBucketView::at(&quota, Some(empty), start + Nanos::from_millis(290));
+        let at = |now| TokenBucketView::at(&quota, Some(empty), now, Tenancy::Own);
+        let mut view = at(start + Nanos::from_millis(290));
         assert!(take(&mut view, Cost::new(29)).allowed);
-        let mut early = TokenBucketView::at(&quota, Some(empty), start + Nanos::from_nanos(289_999_999));
+        let mut early = at(start + Nanos::from_nanos(289_999_999));
         assert_eq!(take(&mut early, Cost::new(29)).retry_after, Some(Nanos::from_nanos(1)));
     }
 }

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt;
 
 use super::MAX_PLANS;
-use crate::StoreError;
+use crate::{KeyError, StoreError};
 
 /// A request that could not be decided.
 #[derive(Debug)]
@@ -27,8 +27,16 @@ pub enum KeeperError {
         /// How many it names.
         named: usize,
     },
+    /// The key is none.
+    Key(KeyError),
     /// The store failed, and the plan leaves that to the caller.
     Store(StoreError),
+}
+
+impl From<KeyError> for KeeperError {
+    fn from(error: KeyError) -> Self {
+        KeeperError::Key(error)
+    }
 }
 
 impl KeeperError {
@@ -51,6 +59,7 @@ impl fmt::Display for KeeperError {
             KeeperError::TooManyPlans { named } => {
                 write!(f, "plans: {named}; a request is held to at most {MAX_PLANS}")
             }
+            KeeperError::Key(error) => error.fmt(f),
             KeeperError::Store(error) => error.fmt(f),
         }
     }

@@ -17,7 +17,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use crate::port::{Answer, FailureMode, Observer, Plans, Request, Store};
-use crate::{Cost, Decision, Key, MemoryStore, Quota, Reason, Rules, StoreError, StoreErrorKind};
+use crate::{
+    Charged, Cost, Decision, IntoKey, Key, MemoryStore, Quota, Reason, Rules, StoreError, StoreErrorKind,
+};
 use outcome::Outcome;
 use ruling::Resolved;
 
@@ -154,87 +156,150 @@ impl Keeper {
     }
 
     /// Takes the cost from every rule, or from none.
-    pub async fn acquire<'a>(
+    ///
+    /// ```
+    /// # use ratekeeper::{Keeper, MemoryStore, Plan, Registry};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let keeper = Keeper::new(MemoryStore::default(), Registry::new([Plan::parse("free", "2/h")?]));
+    /// assert_eq!(keeper.acquire("user:42", "free", 1).await?.remaining, 1);
+    /// # Ok(()) }
+    /// ```
+    pub async fn acquire<'a, K: IntoKey<'a>>(
         &self,
-        key: Key<'a>,
+        key: K,
         held_to: impl Into<HeldTo<'a>>,
-        cost: Cost,
+        cost: impl Into<Cost>,
     ) -> Result<Ruling, KeeperError> {
-        let resolved = self.resolve(held_to.into())?;
-        let decision = self.ask(&resolved, key, cost, |store, request| store.acquire(request)).await?;
-        Ok(self.acquired(resolved, key, cost, decision))
+        let (key, cost, resolved) = self.understand(key, held_to.into(), cost.into())?;
+        let answered = self.ask(&resolved, key, cost, |store, request| store.acquire(request)).await?;
+        Ok(self.acquired(resolved, key, cost, answered))
     }
 
     /// [`acquire`](Keeper::acquire) from a store that answers at once. `None` from one that has to be awaited: it was
     /// not asked, and nothing was taken. For callers who would rather not make a future of what is known already.
-    pub fn try_acquire<'a>(
+    pub fn try_acquire<'a, K: IntoKey<'a>>(
         &self,
-        key: Key<'a>,
+        key: K,
         held_to: impl Into<HeldTo<'a>>,
-        cost: Cost,
+        cost: impl Into<Cost>,
     ) -> Option<Result<Ruling, KeeperError>> {
-        let answer = self.ask_now(key, held_to.into(), cost, |store, request| store.acquire(request))?;
-        Some(answer.map(|(decision, resolved)| self.acquired(resolved, key, cost, decision)))
-    }
-
-    /// [`refund`](Keeper::refund) to a store that answers at once, as [`try_acquire`](Keeper::try_acquire).
-    pub fn try_refund<'a>(
-        &self,
-        key: Key<'a>,
-        held_to: impl Into<HeldTo<'a>>,
-        cost: Cost,
-    ) -> Option<Result<Ruling, KeeperError>> {
-        let answer = self.ask_now(key, held_to.into(), cost, |store, request| store.refund(request))?;
-        Some(answer.and_then(|(decision, resolved)| refunded(resolved, decision)))
+        let (key, cost, resolved) = match self.understand(key, held_to.into(), cost.into()) {
+            Ok(understood) => understood,
+            Err(error) => return Some(Err(error)),
+        };
+        let request = Request { key, rules: resolved.rules(), cost };
+        let answered = if request.rules.is_empty() {
+            Ok(Answered::by_store(Decision::unlimited(request)))
+        } else {
+            match self.store.acquire(request).now().ok()? {
+                Ok(decision) => Ok(Answered::by_store(decision)),
+                Err(error) => self
+                    .instead(request, &error, || self.local.acquire(request))
+                    .ok_or(KeeperError::Store(error)),
+            }
+        };
+        Some(answered.map(|answered| self.acquired(resolved, key, cost, answered)))
     }
 
     /// Takes as much of the cost as every rule allows: see [`Ruling::granted`].
-    pub async fn acquire_up_to<'a>(
+    pub async fn acquire_up_to<'a, K: IntoKey<'a>>(
         &self,
-        key: Key<'a>,
+        key: K,
         held_to: impl Into<HeldTo<'a>>,
-        cost: Cost,
+        cost: impl Into<Cost>,
     ) -> Result<Ruling, KeeperError> {
-        let resolved = self.resolve(held_to.into())?;
-        let grant = self.ask(&resolved, key, cost, |store, request| store.acquire_up_to(request)).await?;
+        let (key, cost, resolved) = self.understand(key, held_to.into(), cost.into())?;
+        let Answered { outcome: grant, locally } =
+            self.ask(&resolved, key, cost, |store, request| store.acquire_up_to(request)).await?;
         self.announce(&resolved, key, cost, &grant.decision);
-        Ok(Ruling::new(grant.decision, grant.granted, resolved))
+        Ok(Ruling::new(grant.decision, grant.granted, resolved, locally))
     }
 
     /// What [`acquire`](Keeper::acquire) would decide. Writes nothing.
-    pub async fn peek<'a>(
+    pub async fn peek<'a, K: IntoKey<'a>>(
         &self,
-        key: Key<'a>,
+        key: K,
         held_to: impl Into<HeldTo<'a>>,
-        cost: Cost,
+        cost: impl Into<Cost>,
     ) -> Result<Ruling, KeeperError> {
-        let resolved = self.resolve(held_to.into())?;
-        let decision = self.ask(&resolved, key, cost, |store, request| store.peek(request)).await?;
-        Ok(Ruling::new(decision, Cost::PEEK, resolved))
+        let (key, cost, resolved) = self.understand(key, held_to.into(), cost.into())?;
+        let Answered { outcome, locally } =
+            self.ask(&resolved, key, cost, |store, request| store.peek(request)).await?;
+        Ok(Ruling::new(outcome, Cost::PEEK, resolved, locally))
     }
 
-    /// Gives the cost back to every rule. A store that fails is an error here, unless the plans say `local`: it would
-    /// not be true that anything was given back.
-    pub async fn refund<'a>(
+    /// Gives back to every rule what is left of a cost that was charged then: see [`Store::refund`]. A ruling knows
+    /// [when that was](Ruling::charged).
+    ///
+    /// What the [local store](Keeper::local_store) took goes back to that one, and what nobody took has nothing to be
+    /// given back: such a ruling has no [`charged`](Ruling::charged).
+    ///
+    /// # Errors
+    ///
+    /// A store that fails is an error here, whatever the plans say: it would not be true that anything was given back.
+    ///
+    /// ```
+    /// # use ratekeeper::{Keeper, MemoryStore, Plan, Registry};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let keeper = Keeper::new(MemoryStore::default(), Registry::new([Plan::parse("free", "2/h fixed")?]));
+    /// let ruling = keeper.acquire("user:42", "free", 1).await?;
+    /// if let Some(charged) = ruling.charged() {
+    ///     assert_eq!(keeper.refund("user:42", "free", 1, charged).await?.remaining, 2);
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub async fn refund<'a, K: IntoKey<'a>>(
         &self,
-        key: Key<'a>,
+        key: K,
         held_to: impl Into<HeldTo<'a>>,
-        cost: Cost,
+        cost: impl Into<Cost>,
+        charged: Charged,
     ) -> Result<Ruling, KeeperError> {
-        let resolved = self.resolve(held_to.into())?;
-        let decision = self.ask(&resolved, key, cost, |store, request| store.refund(request)).await?;
-        refunded(resolved, decision)
+        let (key, cost, resolved) = self.understand(key, held_to.into(), cost.into())?;
+        let request = Request { key, rules: resolved.rules(), cost };
+        let refunded = if request.rules.is_empty() {
+            Ok(Decision::unlimited(request))
+        } else {
+            self.store_of(charged).refund(request, charged).await
+        };
+        self.refunded(refunded, resolved, charged)
     }
 
-    /// Forgets the key under these rules. Tells how many states were forgotten. A store that fails is an error
-    /// here, whatever the plans say: nothing else would be true.
-    pub async fn reset<'a>(&self, key: Key<'a>, held_to: impl Into<HeldTo<'a>>) -> Result<u64, KeeperError> {
-        let resolved = self.resolve(held_to.into())?;
-        let request = Request { key, rules: resolved.rules(), cost: Cost::PEEK };
-        let forgotten = self.store.reset(request).await.map_err(|error| {
-            self.tell(|observer| observer.store_failed(&error, None));
-            KeeperError::Store(error)
-        })?;
+    /// [`refund`](Keeper::refund) to a store that answers at once, as [`try_acquire`](Keeper::try_acquire).
+    pub fn try_refund<'a, K: IntoKey<'a>>(
+        &self,
+        key: K,
+        held_to: impl Into<HeldTo<'a>>,
+        cost: impl Into<Cost>,
+        charged: Charged,
+    ) -> Option<Result<Ruling, KeeperError>> {
+        let (key, cost, resolved) = match self.understand(key, held_to.into(), cost.into()) {
+            Ok(understood) => understood,
+            Err(error) => return Some(Err(error)),
+        };
+        let request = Request { key, rules: resolved.rules(), cost };
+        let refunded = if request.rules.is_empty() {
+            Ok(Decision::unlimited(request))
+        } else {
+            self.store_of(charged).refund(request, charged).now().ok()?
+        };
+        Some(self.refunded(refunded, resolved, charged))
+    }
+
+    /// Forgets the key under these rules. Tells how many states were forgotten. A quota stands for all quotas that
+    /// requests brought for this key.
+    ///
+    /// # Errors
+    ///
+    /// A store that fails is an error here, whatever the plans say: nothing else would be true.
+    pub async fn reset<'a, K: IntoKey<'a>>(
+        &self,
+        key: K,
+        held_to: impl Into<HeldTo<'a>>,
+    ) -> Result<u64, KeeperError> {
+        let (key, cost, resolved) = self.understand(key, held_to.into(), Cost::PEEK)?;
+        let request = Request { key, rules: resolved.rules(), cost };
+        let forgotten = self.store.reset(request).await.map_err(|error| self.failed(error))?;
         self.local.reset(request).await.map_err(KeeperError::Store)?;
         Ok(forgotten)
     }
@@ -242,7 +307,38 @@ impl Keeper {
     /// What is answered instead of a store that failed a request to take, for callers who asked it by themselves;
     /// `None`: the error itself. The observers are told.
     pub fn fall_back(&self, request: Request<'_>, error: &StoreError) -> Option<Decision> {
-        self.instead(request, error, || self.local.acquire(request))
+        self.instead(request, error, || self.local.acquire(request)).map(|answered| answered.outcome)
+    }
+
+    /// The store that took what was charged.
+    fn store_of(&self, charged: Charged) -> &dyn Store {
+        if charged.was_local() { &*self.local } else { &*self.store }
+    }
+
+    fn refunded(
+        &self,
+        refunded: Result<Decision, StoreError>,
+        resolved: Resolved,
+        charged: Charged,
+    ) -> Result<Ruling, KeeperError> {
+        let decision = refunded.map_err(|error| self.failed(error))?;
+        Ok(Ruling::new(decision, Cost::PEEK, resolved, charged.was_local()))
+    }
+
+    /// The store failed, and nothing stands in for it; the observers are told.
+    fn failed(&self, error: StoreError) -> KeeperError {
+        self.tell(|observer| observer.store_failed(&error, None));
+        KeeperError::Store(error)
+    }
+
+    /// What a caller's words mean.
+    fn understand<'a, K: IntoKey<'a>>(
+        &self,
+        key: K,
+        held_to: HeldTo<'a>,
+        cost: Cost,
+    ) -> Result<(Key<'a>, Cost, Resolved), KeeperError> {
+        Ok((key.into_key()?, cost, self.resolve(held_to)?))
     }
 
     fn resolve<'a>(&self, held_to: HeldTo<'a>) -> Result<Resolved, KeeperError> {
@@ -285,41 +381,17 @@ impl Keeper {
         key: Key<'r>,
         cost: Cost,
         question: impl Fn(&'r dyn Store, Request<'r>) -> Answer<'r, T>,
-    ) -> Result<T, KeeperError> {
+    ) -> Result<Answered<T>, KeeperError> {
         let request = Request { key, rules: resolved.rules(), cost };
         if request.rules.is_empty() {
-            return Ok(T::unlimited(request));
+            return Ok(Answered::by_store(T::unlimited(request)));
         }
-        let answer = question(&*self.store, request).await;
-        answer.or_else(|error| {
-            self.instead(request, &error, || question(&*self.local, request)).ok_or(KeeperError::Store(error))
-        })
-    }
-
-    /// The same of a store that answers at once; `None` from one that does not. A future that is dropped before it
-    /// was polled has done nothing.
-    fn ask_now<'a, T: Outcome>(
-        &self,
-        key: Key<'a>,
-        held_to: HeldTo<'a>,
-        cost: Cost,
-        question: impl for<'q> Fn(&'q dyn Store, Request<'q>) -> Answer<'q, T>,
-    ) -> Option<Result<(T, Resolved), KeeperError>> {
-        let resolved = match self.resolve(held_to) {
-            Ok(resolved) => resolved,
-            Err(error) => return Some(Err(error)),
-        };
-        let request = Request { key, rules: resolved.rules(), cost };
-        let outcome = if request.rules.is_empty() {
-            Ok(T::unlimited(request))
-        } else {
-            let answer = question(&*self.store, request).now().ok()?;
-            answer.or_else(|error| {
-                self.instead(request, &error, || question(&*self.local, request))
-                    .ok_or(KeeperError::Store(error))
-            })
-        };
-        Some(outcome.map(|outcome| (outcome, resolved)))
+        match question(&*self.store, request).await {
+            Ok(outcome) => Ok(Answered::by_store(outcome)),
+            Err(error) => self
+                .instead(request, &error, || question(&*self.local, request))
+                .ok_or(KeeperError::Store(error)),
+        }
     }
 
     /// What is answered instead of a store that failed; the observers are told. The local store is in memory, and
@@ -329,21 +401,28 @@ impl Keeper {
         request: Request<'_>,
         error: &StoreError,
         local: impl FnOnce() -> Answer<'q, T>,
-    ) -> Option<T> {
-        let outcome = match self.failure_mode(request.rules, error) {
+    ) -> Option<Answered<T>> {
+        let mode = self.failure_mode(request.rules, error);
+        let outcome = match mode {
             FailureMode::Open => Some(T::fallback(Reason::FailOpen, request)),
             FailureMode::Closed => Some(T::fallback(Reason::FailClosed, request)),
             FailureMode::Local => local().now().ok().and_then(Result::ok),
             FailureMode::Error => None,
         };
         self.tell(|observer| observer.store_failed(error, outcome.as_ref().map(Outcome::decision)));
-        outcome
+        outcome.map(|outcome| Answered { outcome, locally: mode == FailureMode::Local })
     }
 
     /// The ruling on a cost that was asked for; the observers are told.
-    fn acquired(&self, resolved: Resolved, key: Key<'_>, cost: Cost, decision: Decision) -> Ruling {
+    fn acquired(
+        &self,
+        resolved: Resolved,
+        key: Key<'_>,
+        cost: Cost,
+        Answered { outcome: decision, locally }: Answered<Decision>,
+    ) -> Ruling {
         self.announce(&resolved, key, cost, &decision);
-        Ruling::new(decision, if decision.allowed { cost } else { Cost::PEEK }, resolved)
+        Ruling::new(decision, if decision.allowed { cost } else { Cost::PEEK }, resolved, locally)
     }
 
     /// Tells the observers of a decision to take. Peeks and refunds decide nothing.
@@ -379,11 +458,14 @@ impl Keeper {
     }
 }
 
-/// The ruling on a cost that was given back, unless the store failed: then it was not, whatever the plans say.
-fn refunded(resolved: Resolved, decision: Decision) -> Result<Ruling, KeeperError> {
-    if !decision.reason.is_informed() {
-        let message = "the store failed: nothing was given back";
-        return Err(KeeperError::Store(StoreError::new(StoreErrorKind::Unavailable, message)));
+/// An answer, and whether it is the local store's.
+struct Answered<T> {
+    outcome: T,
+    locally: bool,
+}
+
+impl<T> Answered<T> {
+    fn by_store(outcome: T) -> Self {
+        Answered { outcome, locally: false }
     }
-    Ok(Ruling::new(decision, Cost::PEEK, resolved))
 }

@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::{Cost, Decision, Plan, Quota, Rule, Rules};
+use crate::{Charged, Cost, Decision, Plan, Quota, Rule, Rules};
 
 /// A keeper's decision; it knows the plan and the rule that bound it by name.
 #[derive(Clone, Debug)]
@@ -11,11 +11,13 @@ pub struct Ruling {
     decision: Decision,
     granted: Cost,
     resolved: Resolved,
+    /// The local store decided.
+    locally: bool,
 }
 
 impl Ruling {
-    pub(super) fn new(decision: Decision, granted: Cost, resolved: Resolved) -> Self {
-        Ruling { decision, granted, resolved }
+    pub(super) fn new(decision: Decision, granted: Cost, resolved: Resolved, locally: bool) -> Self {
+        Ruling { decision, granted, resolved, locally }
     }
 
     /// The decision.
@@ -26,6 +28,15 @@ impl Ruling {
     /// How much was taken.
     pub fn granted(&self) -> Cost {
         self.granted
+    }
+
+    /// Returns when the cost was taken, and by which store: what a [refund](super::Keeper::refund) of it needs.
+    ///
+    /// `None` if nobody took anything: it was denied or only asked, it is held to nothing, or the store failed and
+    /// the plan says `open`. Then there is nothing to give back.
+    pub fn charged(&self) -> Option<Charged> {
+        let charged = Charged::at(self.decision.charged_at()?);
+        Some(if self.locally { charged.locally() } else { charged })
     }
 
     /// The rule that bound the decision, if it belongs to a plan.

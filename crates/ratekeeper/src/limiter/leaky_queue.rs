@@ -53,7 +53,7 @@ impl LeakyQueue {
         let drained = u128::from(interval.as_nanos()) * (u128::from(capacity) + 1);
         if drained > u128::from(Quota::MAX_SPAN.as_nanos()) {
             let value = format!("{capacity} at one every {interval}");
-            return Err(QuotaError::range("capacity", value, "must drain within 292 years"));
+            return Err(QuotaError::range("capacity", value, "must drain within 200 years"));
         }
         let line = Line { interval, capacity, free_at: clock.now() };
         Ok(LeakyQueue { core: Core::new(Tank::Line(line), usize::MAX, clock) })

@@ -3,7 +3,7 @@
 use super::Inherit;
 use super::line::Line;
 use super::ticks::TickBucket;
-use crate::algorithm::{Algorithm, Meter, View, Wait, gcra, leaky_bucket, look, take, token_bucket};
+use crate::algorithm::{Algorithm, Meter, Tenancy, View, Wait, gcra, leaky_bucket, look, take, token_bucket};
 use crate::state::State;
 use crate::{Cost, Decision, Nanos, Quota, Reason, Timestamp};
 
@@ -179,11 +179,11 @@ impl Tank {
             return;
         }
         match self {
-            Tank::Rate { quota, state } => edit(quota, state, now, |view| (true, view.refund(cost))),
+            Tank::Rate { quota, state } => edit(quota, state, now, |view| (true, view.refund(cost, now))),
             Tank::Permits { in_flight, .. } => *in_flight = in_flight.saturating_sub(cost.get()),
             Tank::Ticks(bucket) => {
                 let mut view = bucket.at(now);
-                view.refund(cost);
+                view.refund(cost, now);
                 *bucket = view.into_bucket();
             }
             Tank::Line(line) => line.withdraw(now, Nanos::MAX),
@@ -255,7 +255,7 @@ impl Tank {
             Tank::Permits { .. } => {}
             Tank::Ticks(bucket) => {
                 let mut view = bucket.at(now);
-                view.refund(Cost::new(u64::MAX));
+                view.refund(Cost::new(u64::MAX), now);
                 *bucket = view.into_bucket();
             }
             Tank::Line(line) => line.free_at = now,
@@ -305,8 +305,8 @@ pub(crate) fn at_capacity(limit: u64, left: u64) -> Decision {
 }
 
 fn meter<'a>(quota: &'a Quota, state: &'a Option<State>, now: Timestamp) -> Meter<'a> {
-    Meter::at(quota, state.as_ref(), now)
-        .or_else(|_| Meter::at(quota, None, now))
+    Meter::at(quota, state.as_ref(), now, Tenancy::Own)
+        .or_else(|_| Meter::at(quota, None, now, Tenancy::Own))
         .expect("a tank holds only states of its own quota, and no quota of permits")
 }
 

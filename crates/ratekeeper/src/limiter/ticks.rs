@@ -55,7 +55,7 @@ impl Ticks {
             }
         }
         if every.is_zero() || every > Quota::MAX_SPAN {
-            return Err(QuotaError::range("every", every, "must be 1 ns to 292 years"));
+            return Err(QuotaError::range("every", every, "must be 1 ns to 200 years"));
         }
         if initial > capacity {
             return Err(QuotaError::conflict("initial", initial, format!("the capacity is {capacity}")));
@@ -144,7 +144,7 @@ impl View for TickView {
         self.bucket.tokens = self.bucket.tokens.saturating_sub(cost.get());
     }
 
-    fn refund(&mut self, cost: Cost) {
+    fn refund(&mut self, cost: Cost, _: Timestamp) {
         self.bucket.tokens = self.bucket.tokens.saturating_add(cost.get()).min(self.bucket.capacity);
     }
 

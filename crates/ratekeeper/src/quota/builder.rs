@@ -112,7 +112,7 @@ impl QuotaBuilder {
             return Err(QuotaError::range("period", "0", "must be at least 1 ns"));
         }
         if self.period > Quota::MAX_SPAN {
-            return Err(QuotaError::range("period", self.period, "must be at most 292 years"));
+            return Err(QuotaError::range("period", self.period, "must be at most 200 years"));
         }
         Ok(self.period)
     }
@@ -156,7 +156,7 @@ fn refill(field: &'static str, burst: u64, emission: Nanos) -> Result<Nanos, Quo
         Some(nanos) if nanos <= Quota::MAX_SPAN.as_nanos() => Ok(Nanos::from_nanos(nanos)),
         _ => {
             let value = format!("{burst} at one every {emission}");
-            Err(QuotaError::range(field, value, "must refill within 292 years"))
+            Err(QuotaError::range(field, value, "must refill within 200 years"))
         }
     }
 }
@@ -185,7 +185,7 @@ pub(super) fn throttle(max_burst: i64, count_per_period: i64, period_secs: i64) 
     let secs = wire("period", period_secs)?;
     let period = Nanos::from_secs(secs);
     if period > Quota::MAX_SPAN {
-        return Err(QuotaError::range("period", secs, "must be at most 9223372036 seconds, 292 years"));
+        return Err(QuotaError::range("period", secs, "must be at most 6307200000 seconds, 200 years"));
     }
     if count > period.as_nanos() {
         let remedy = "at most 1000000000 per second can be told apart";
@@ -229,11 +229,11 @@ mod tests {
         assert_eq!(error(Quota::per_second(-4)), "count: -4; must be at least 1");
         assert_eq!(error(Quota::per_second(1).burst(0)), "burst: 0; must be at least 1");
         assert_eq!(error(Quota::per(1, Duration::ZERO)), "period: 0; must be at least 1 ns");
-        assert!(error(Quota::per(1, Duration::MAX)).contains("at most 292 years"));
+        assert!(error(Quota::per(1, Duration::MAX)).contains("at most 200 years"));
         assert!(error(Quota::per_second(1_000_000_001)).contains("1000000000 per second"));
         assert!(error(Quota::per_second(i128::MAX)).starts_with("count: 1701411834604692317316873"));
         assert!(
-            error(Quota::per(1, Duration::from_secs(99_999_999)).burst(2_000_000_000)).contains("292 years")
+            error(Quota::per(1, Duration::from_secs(99_999_999)).burst(2_000_000_000)).contains("200 years")
         );
         assert!(error(Quota::concurrent(0)).starts_with("count: 0"));
         assert!(error(Quota::concurrent(4).burst(2)).contains("has no burst"));
@@ -253,9 +253,12 @@ mod tests {
         assert!(Quota::per_second(1_000_000_000).build().is_ok());
         let longest = Quota::MAX_SPAN.as_duration();
         assert_eq!(Quota::per(1, longest).build().unwrap().refill_time(), Quota::MAX_SPAN);
-        let largest = Quota::per_second(1_000_000_000).burst(i64::MAX).build().unwrap();
+        let most = Quota::MAX_SPAN.as_nanos();
+        let largest = Quota::per_second(1_000_000_000).burst(most).build().unwrap();
         assert_eq!(largest.refill_time(), Quota::MAX_SPAN);
-        let bucket = |burst: u64| Quota::per_second(1_000_000).burst(burst).algorithm(Algorithm::TokenBucket);
+        assert!(error(Quota::per_second(1_000_000_000).burst(most + 1)).contains("within 200 years"));
+        let bucket =
+            |burst: u64| Quota::per_second(10_000_000).burst(burst).algorithm(Algorithm::TokenBucket);
         assert!(bucket(Quota::MAX_FLOAT_BURST).build().is_ok());
         assert!(error(bucket(Quota::MAX_FLOAT_BURST + 1)).contains("at most 2^53"));
         let log = |count: u64| Quota::per_hour(count).algorithm(Algorithm::SlidingLog);
@@ -305,7 +308,7 @@ mod tests {
         assert_eq!(error(0, 1, 1), "max_burst: 0; must be at least 1");
         assert_eq!(error(1, 0, 1), "count_per_period: 0; must be at least 1");
         assert_eq!(error(1, 1, i64::MIN), "period: -9223372036854775808; must be at least 1");
-        assert!(error(1, 1, i64::MAX).contains("292 years"));
+        assert!(error(1, 1, i64::MAX).contains("200 years"));
         assert!(error(2_000_000_000, 1, 99_999_999_999).starts_with("period: 99999999999"));
         assert!(error(2_000_000_000, 1, 9_999_999).starts_with("max_burst: 2000000000 at one every"));
         assert!(error(1, 1_000_000_001, 1).starts_with("count_per_period: 1000000001 per 1 s"));

@@ -48,8 +48,9 @@ pub struct Quota {
 }
 
 impl Quota {
-    /// The longest period and the longest refill: 2^63 − 1 nanoseconds, about 292 years.
-    pub const MAX_SPAN: Nanos = Nanos::from_nanos(i64::MAX.cast_unsigned());
+    /// The longest period and the longest refill: 200 years of 365 days. Instants end in the year 2262, and a quota that
+    /// reaches beyond would deny a fresh key for ever.
+    pub const MAX_SPAN: Nanos = Nanos::from_secs(200 * 365 * 86_400);
     /// The largest count and burst.
     pub const MAX_COUNT: u64 = i64::MAX.cast_unsigned();
     /// The largest burst of an algorithm that counts in floating point: beyond 2^53 whole tokens get lost.

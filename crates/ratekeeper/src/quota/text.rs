@@ -113,7 +113,7 @@ impl<'a> Words<'a> {
             ));
         };
         let multiple = u64::try_from(multiple)
-            .map_err(|_| QuotaError::range("period", multiple, "must be at most 292 years"))?;
+            .map_err(|_| QuotaError::range("period", multiple, "must be at most 200 years"))?;
         let period = Nanos::from_nanos(nanos.saturating_mul(multiple));
         Ok((period, CalendarUnit::of_length(period)))
     }

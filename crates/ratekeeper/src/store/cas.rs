@@ -7,11 +7,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::backoff::Backoff;
-use crate::algorithm::{composite, partial_grant};
+use crate::algorithm::{Tenancy, composite, gcra, partial_grant};
 use crate::port::{Answer, Clock, Grant, KeyValue, Request, Store};
-use crate::state::{OnUnreadable, Record, State, ascii};
+use crate::state::{OnUnreadable, Part, Record, State, ascii};
 use crate::{
-    Cost, Decision, MonotonicClock, Name, Nanos, Quota, Rules, StoreError, StoreErrorKind, Timestamp,
+    Charged, Cost, Decision, MonotonicClock, Name, Nanos, Quota, Rules, StoreError, StoreErrorKind, Timestamp,
 };
 
 /// The shortest time to live: a store that counts in milliseconds would take less for none.
@@ -84,7 +84,35 @@ impl<V: KeyValue> CasStore<V> {
             key.push(b':');
             escape(plan.as_str().as_bytes(), b":", &mut key);
         }
-        Ok(Place { key, rules })
+        Ok(Place { key, rules, tenancy: request.rules.tenancy() })
+    }
+
+    /// When the state at this place was last forgotten, if anything that was charged before could still be given back.
+    async fn last_reset(&self, place: &Place<'_>) -> Result<Option<Timestamp>, StoreError> {
+        let text = self.values.get(&place.reset_key()).await?;
+        // A marker that cannot be read says that there was a reset, and not when: nothing is given back then.
+        Ok(text.map(|text| match ascii::decode(&text) {
+            Ok(record) => match record.parts() {
+                [Part::Gcra(state)] => state.tat,
+                _ => Timestamp::MAX,
+            },
+            Err(_) => Timestamp::MAX,
+        }))
+    }
+
+    /// Remembers that the state at this place is forgotten now.
+    async fn mark_reset(&self, place: &Place<'_>, now: Timestamp, reach: Nanos) -> Result<(), StoreError> {
+        let key = place.reset_key();
+        let marker = ascii::encode(&Part::Gcra(gcra::State { tat: now }).into());
+        let mut backoff = Backoff::default();
+        loop {
+            let old = self.values.get(&key).await?;
+            if self.values.compare_and_set(&key, old.as_deref(), &marker, reach.max(LEAST_TTL)).await? {
+                return Ok(());
+            }
+            // Another reset of the same key came first: that is as good, but for an instant.
+            backoff.wait().await;
+        }
     }
 
     async fn read(&self, place: &Place<'_>) -> Result<(Option<String>, Vec<Option<State>>), StoreError> {
@@ -106,16 +134,23 @@ impl<V: KeyValue> CasStore<V> {
     async fn change<T>(
         &self,
         place: &Place<'_>,
-        decide: impl Fn(&[(Quota, Option<State>)], Timestamp) -> Result<(T, Change), StoreError> + Send + Sync,
+        verb: Verb,
+        decide: impl Fn(&[(Quota, Option<State>)], Moment) -> Result<(T, Change), StoreError> + Send + Sync,
     ) -> Result<T, StoreError> {
         let burst = place.rules.iter().map(|(_, quota)| quota.burst()).max().unwrap_or(1);
         let mut backoff = Backoff::default();
         for _ in 0..=burst {
             let (old, states) = self.read(place).await?;
+            // Asked after the state was read: a reset leaves its marker before it takes the state away, so whatever was
+            // written after it is not mistaken for what was charged before.
+            let last_reset = match verb {
+                Verb::Decide => None,
+                Verb::GiveBack => self.last_reset(place).await?,
+            };
             let now = self.clock.now();
             let rules: Vec<_> =
                 place.rules.iter().zip(&states).map(|((_, quota), state)| (**quota, state.clone())).collect();
-            let (outcome, change) = decide(&rules, now)?;
+            let (outcome, change) = decide(&rules, Moment { now, last_reset })?;
             let states = match change {
                 Change::None => return Ok(outcome),
                 Change::Some(changed) => {
@@ -134,6 +169,20 @@ impl<V: KeyValue> CasStore<V> {
     }
 }
 
+/// What a state is read for.
+#[derive(Clone, Copy)]
+enum Verb {
+    Decide,
+    /// This one must know of the last reset, too.
+    GiveBack,
+}
+
+/// When a state is looked at.
+struct Moment {
+    now: Timestamp,
+    last_reset: Option<Timestamp>,
+}
+
 /// What a decision changes.
 enum Change {
     /// Nothing.
@@ -148,15 +197,21 @@ enum Change {
 struct Place<'a> {
     key: Vec<u8>,
     rules: Vec<(&'a Name, &'a Quota)>,
+    tenancy: Tenancy,
 }
 
 impl Place<'_> {
+    /// Where the instant of the last reset is kept. No plan's name has a `%` in it.
+    fn reset_key(&self) -> Vec<u8> {
+        [&self.key[..], b"%reset"].concat()
+    }
+
     fn write(&self, states: Vec<Option<State>>, now: Timestamp) -> Result<(String, Nanos), StoreError> {
         let unwritable =
             |error| StoreError::new(StoreErrorKind::Unsupported, format!("{error}")).caused_by(error);
         let rules: Vec<_> =
             self.rules.iter().zip(&states).map(|((_, quota), state)| (**quota, state.clone())).collect();
-        let whole = composite::peek(&rules, Cost::PEEK, now).map_err(mismatch)?.reset_after;
+        let whole = composite::peek(&rules, Cost::PEEK, now, self.tenancy).map_err(mismatch)?.reset_after;
         let named = self.rules.iter().zip(states).map(|((name, quota), state)| (*name, *quota, state));
         let record = Record::write_out(named, now).map_err(unwritable)?;
         let text = ascii::encode(&record);
@@ -202,54 +257,68 @@ fn take(
     rules: &[(Quota, Option<State>)],
     cost: Cost,
     now: Timestamp,
+    tenancy: Tenancy,
 ) -> Result<(Decision, Change), StoreError> {
-    let (decision, changed) = composite::try_acquire(rules, cost, now).map_err(mismatch)?;
+    let (decision, changed) = composite::try_acquire(rules, cost, now, tenancy).map_err(mismatch)?;
     let change = if changed.iter().any(Option::is_some) { Change::Some(changed) } else { Change::None };
-    Ok((decision, change))
+    let taken = decision.allowed && cost != Cost::PEEK;
+    Ok((if taken { decision.charged(now) } else { decision }, change))
 }
 
 impl<V: KeyValue> Store for CasStore<V> {
     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
         Answer::later(async move {
             let place = self.place(&request)?;
-            self.change(&place, |rules, now| take(rules, request.cost, now)).await
+            let decide = |rules: &[_], at: Moment| take(rules, request.cost, at.now, place.tenancy);
+            self.change(&place, Verb::Decide, decide).await
         })
     }
 
     fn acquire_up_to<'a>(&'a self, request: Request<'a>) -> Answer<'a, Grant> {
         Answer::later(async move {
             let place = self.place(&request)?;
-            let decide = |rules: &[(Quota, Option<State>)], now| {
-                let left = composite::peek(rules, Cost::PEEK, now).map_err(mismatch)?.remaining;
+            let decide = |rules: &[(Quota, Option<State>)], Moment { now, .. }: Moment| {
+                let left =
+                    composite::peek(rules, Cost::PEEK, now, place.tenancy).map_err(mismatch)?.remaining;
                 let wanted = partial_grant(left, request.cost);
-                let (decision, change) = take(rules, wanted, now)?;
+                let (decision, change) = take(rules, wanted, now, place.tenancy)?;
                 let granted = if decision.allowed { wanted } else { Cost::PEEK };
                 Ok((Grant { granted, decision }, change))
             };
-            self.change(&place, decide).await
+            self.change(&place, Verb::Decide, decide).await
         })
     }
 
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
         Answer::later(async move {
             let place = self.place(&request)?;
-            let look = |rules: &[(Quota, Option<State>)], now| {
-                Ok((composite::peek(rules, request.cost, now).map_err(mismatch)?, Change::None))
+            let look = |rules: &[(Quota, Option<State>)], Moment { now, .. }: Moment| {
+                Ok((
+                    composite::peek(rules, request.cost, now, place.tenancy).map_err(mismatch)?,
+                    Change::None,
+                ))
             };
-            self.change(&place, look).await
+            self.change(&place, Verb::Decide, look).await
         })
     }
 
-    fn refund<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
+    fn refund<'a>(&'a self, request: Request<'a>, charged: Charged) -> Answer<'a, Decision> {
         Answer::later(async move {
             let place = self.place(&request)?;
-            let give_back = |rules: &[(Quota, Option<State>)], now| {
+            let give_back = |rules: &[(Quota, Option<State>)], Moment { now, last_reset }: Moment| {
+                let charged_at = charged.instant(now);
                 let known = rules.iter().any(|(_, state)| state.is_some());
-                let (decision, states) = composite::refund(rules, request.cost, now).map_err(mismatch)?;
-                let writes = known && request.cost != Cost::PEEK;
-                Ok((decision, if writes { Change::All(states) } else { Change::None }))
+                let forgotten = last_reset.is_some_and(|reset| charged_at <= reset);
+                if !known || forgotten || request.cost == Cost::PEEK {
+                    let left = composite::peek(rules, Cost::PEEK, now, place.tenancy).map_err(mismatch)?;
+                    return Ok((left, Change::None));
+                }
+                let (decision, states) =
+                    composite::refund(rules, request.cost, charged_at, now, place.tenancy)
+                        .map_err(mismatch)?;
+                Ok((decision, Change::All(states)))
             };
-            self.change(&place, give_back).await
+            self.change(&place, Verb::GiveBack, give_back).await
         })
     }
 
@@ -259,13 +328,15 @@ impl<V: KeyValue> Store for CasStore<V> {
             // What cannot be read is forgotten all the same: that is what resetting it is for.
             let states = self.read(&place).await.map(|(_, states)| states).unwrap_or_default();
             let now = self.clock.now();
-            let mut live = 0;
+            let (mut live, mut reach) = (0, Nanos::ZERO);
             for ((_, quota), state) in place.rules.iter().zip(states) {
                 let rule = [(**quota, state)];
-                live += u64::from(
-                    composite::peek(&rule, Cost::PEEK, now).map_err(mismatch)?.reset_after > Nanos::ZERO,
-                );
+                let left = composite::peek(&rule, Cost::PEEK, now, place.tenancy).map_err(mismatch)?;
+                live += u64::from(left.reset_after > Nanos::ZERO);
+                reach = reach.max(left.reset_after);
             }
+            // First the marker: a refund that finds none must not find a state that began after the reset.
+            self.mark_reset(&place, now, reach).await?;
             self.values.delete(&place.key).await?;
             Ok(live)
         })

@@ -11,7 +11,7 @@ use tokio::time::Sleep;
 
 use super::breaker::{Breaker, BreakerPermit};
 use crate::port::{Answer, Grant, Request, Store};
-use crate::{Decision, StoreError, StoreErrorKind};
+use crate::{Charged, Decision, StoreError, StoreErrorKind};
 
 /// A store that never keeps a caller waiting: no answer within the timeout is an error, and so is, at once, any
 /// question while the [breaker](Breaker) is open. Nothing is ever asked twice.
@@ -117,8 +117,8 @@ impl<S: Store> Store for Guarded<S> {
         self.guard(|store| store.peek(request))
     }
 
-    fn refund<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
-        self.guard(|store| store.refund(request))
+    fn refund<'a>(&'a self, request: Request<'a>, charged: Charged) -> Answer<'a, Decision> {
+        self.guard(move |store| store.refund(request, charged))
     }
 
     fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, u64> {

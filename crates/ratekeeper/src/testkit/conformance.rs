@@ -14,10 +14,10 @@
 use std::sync::Arc;
 
 use super::FakeClock;
-use crate::algorithm::composite;
+use crate::algorithm::{Tenancy, composite};
 use crate::port::{Request, Store};
 use crate::state::State;
-use crate::{Cost, Decision, Key, Nanos, Plan, Quota, Rules, Timestamp};
+use crate::{Charged, Cost, Decision, Key, Nanos, Plan, Quota, Rules, Timestamp};
 
 /// A store to be examined, and a way to move its clock.
 pub struct Bench<'a> {
@@ -114,11 +114,70 @@ pub async fn check(bench: &Bench<'_>) {
     a_changed_quota_keeps_its_state(bench).await;
 }
 
+/// A key as the pure algorithms see it, and what it has been charged.
+struct Model {
+    rules: Vec<(Quota, Option<State>)>,
+    tenancy: Tenancy,
+    charges: Vec<(Cost, Timestamp)>,
+    last_reset: Timestamp,
+}
+
+impl Model {
+    fn of(rules: Rules<'_>) -> Self {
+        Model {
+            rules: rules.iter().map(|(_, quota)| (*quota, None)).collect(),
+            tenancy: rules.tenancy(),
+            charges: Vec::new(),
+            last_reset: Timestamp::MIN,
+        }
+    }
+
+    fn peek(&self, cost: Cost, now: Timestamp) -> Decision {
+        composite::peek(&self.rules, cost, now, self.tenancy).expect("the suite's states fit")
+    }
+
+    fn charge(&mut self, cost: Cost, now: Timestamp) -> Decision {
+        let (decision, states) =
+            composite::try_acquire(&self.rules, cost, now, self.tenancy).expect("the suite's states fit");
+        for (rule, state) in self.rules.iter_mut().zip(states) {
+            if state.is_some() {
+                rule.1 = state;
+            }
+        }
+        if !decision.allowed || cost == Cost::PEEK {
+            return decision;
+        }
+        self.charges.push((cost, now));
+        decision.charged(now)
+    }
+
+    fn refund(&mut self, cost: Cost, charged_at: Timestamp, now: Timestamp) -> Decision {
+        if cost == Cost::PEEK || charged_at <= self.last_reset {
+            return self.peek(Cost::PEEK, now);
+        }
+        let (decision, states) = composite::refund(&self.rules, cost, charged_at, now, self.tenancy)
+            .expect("the suite's states fit");
+        self.rules.iter_mut().zip(states).for_each(|(rule, state)| rule.1 = state);
+        decision
+    }
+
+    /// How many states are worth something.
+    fn reset(&mut self, now: Timestamp) -> u64 {
+        self.last_reset = now;
+        let states = self.rules.iter_mut().map(|rule| {
+            let rule_alone = std::slice::from_ref(&*rule);
+            let left = composite::peek(rule_alone, Cost::PEEK, now, self.tenancy);
+            rule.1 = None;
+            u64::from(left.expect("the suite's states fit").reset_after > Nanos::ZERO)
+        });
+        states.sum()
+    }
+}
+
 /// A random sequence of every verb on two keys gets the answers of the pure algorithms.
 async fn random_walk(bench: &Bench<'_>, rules: Rules<'_>, name: &str, seed: u64) {
     let keys = [format!("{name}/one"), format!("{name}/other \u{1F512} {{%}}")];
-    let quotas: Vec<Quota> = rules.iter().map(|(_, quota)| *quota).collect();
-    let mut models = keys.each_ref().map(|_| quotas.iter().map(|quota| (*quota, None)).collect::<Vec<_>>());
+    let mut models = [Model::of(rules), Model::of(rules)];
     let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     for step in 0..250 {
         let which = random.below(2);
@@ -127,38 +186,44 @@ async fn random_walk(bench: &Bench<'_>, rules: Rules<'_>, name: &str, seed: u64)
         let request = Request { key, rules, cost };
         let now = (bench.now)();
         let what = format!("{name}, step {step}, cost {cost} at {}", now.as_nanos());
-        match random.below(10) {
+        match random.below(12) {
             0 => {
-                let expected = composite::peek(model, cost, now).expect(&what);
+                let expected = model.peek(cost, now);
                 same(bench.store.peek(request).await.expect(&what), expected, &format!("peek: {what}"));
             }
-            1 => {
-                let (expected, states) = composite::refund(model, cost, now).expect(&what);
-                same(bench.store.refund(request).await.expect(&what), expected, &format!("refund: {what}"));
-                if cost != Cost::PEEK {
-                    model.iter_mut().zip(states).for_each(|(rule, state)| rule.1 = state);
-                }
+            // Given back at once; right after a reset nobody could tell whether it was charged before or after.
+            1 if model.last_reset < now => {
+                let expected = model.refund(cost, now, now);
+                let refunded = bench.store.refund(request, Charged::NOW).await.expect(&what);
+                same(refunded, expected, &format!("refund: {what}"));
             }
-            2 if random.below(4) == 0 => {
-                let live = model.iter().filter(|rule| {
-                    composite::peek(std::slice::from_ref(rule), Cost::PEEK, now).expect(&what).reset_after
-                        > Nanos::ZERO
-                });
-                let expected = live.count() as u64;
+            // Given back late, each charge once, and in any order.
+            2..=3 if !model.charges.is_empty() => {
+                let charge = random.below(model.charges.len());
+                let (cost, charged_at) = model.charges.swap_remove(charge);
+                let charged = match random.below(2) {
+                    0 => Charged::at(charged_at),
+                    _ => Charged::ago(now.since(charged_at)),
+                };
+                let expected = model.refund(cost, charged_at, now);
+                let refunded = bench.store.refund(Request { cost, ..request }, charged).await.expect(&what);
+                let late = format!("refund of {cost} from {}: {what}", charged_at.as_nanos());
+                same(refunded, expected, &late);
+            }
+            4 if random.below(4) == 0 => {
+                let expected = model.reset(now);
                 assert_eq!(bench.store.reset(request).await.expect(&what), expected, "reset: {what}");
-                model.iter_mut().for_each(|rule| rule.1 = None);
             }
-            3 => {
-                let left = composite::peek(model, Cost::PEEK, now).expect(&what).remaining;
-                let wanted = Cost::new(cost.get().min(left.max(1)));
-                let expected = charge(model, wanted, now);
+            5 => {
+                let wanted = Cost::new(cost.get().min(model.peek(Cost::PEEK, now).remaining.max(1)));
+                let expected = model.charge(wanted, now);
                 let grant = bench.store.acquire_up_to(request).await.expect(&what);
                 same(grant.decision, expected, &format!("up to: {what}"));
                 let granted = if expected.allowed { wanted } else { Cost::PEEK };
                 assert_eq!(grant.granted, granted, "up to: {what}");
             }
             _ => {
-                let expected = charge(model, cost, now);
+                let expected = model.charge(cost, now);
                 same(bench.store.acquire(request).await.expect(&what), expected, &format!("acquire: {what}"));
             }
         }
@@ -169,16 +234,6 @@ async fn random_walk(bench: &Bench<'_>, rules: Rules<'_>, name: &str, seed: u64)
             (bench.advance)(Nanos::from_nanos(span - span % unit));
         }
     }
-}
-
-fn charge(model: &mut [(Quota, Option<State>)], cost: Cost, now: Timestamp) -> Decision {
-    let (decision, states) = composite::try_acquire(model, cost, now).expect("the suite's states fit");
-    for (rule, state) in model.iter_mut().zip(states) {
-        if state.is_some() {
-            rule.1 = state;
-        }
-    }
-    decision
 }
 
 fn same(found: Decision, expected: Decision, what: &str) {

@@ -1,8 +1,8 @@
 //! Several rules at once: all or nothing.
 
 use proptest::prelude::*;
-use ratekeeper::algorithm::composite;
 use ratekeeper::algorithm::{Meter, View};
+use ratekeeper::algorithm::{Tenancy, composite};
 use ratekeeper::{Cost, Decision, Nanos, Quota, State, Timestamp};
 
 use super::support::draw::{Walk, any_step, cost, quota, start};
@@ -46,10 +46,10 @@ proptest! {
     fn all_are_charged_or_none((mut rules, now) in rules(), cost in cost()) {
         let alone = each(&rules, cost, now);
         let before = rules.clone();
-        let (decision, wrote) = composite::try_acquire(&rules, Cost::new(cost), now).unwrap();
+        let (decision, wrote) = composite::try_acquire(&rules, Cost::new(cost), now, Tenancy::Own).unwrap();
         prop_assert_eq!(decision.allowed, alone.iter().all(|decision| decision.allowed));
         for ((quota, state), wrote) in before.iter().zip(&wrote) {
-            let repaired = Meter::at(quota, state.as_ref(), now).unwrap().was_repaired();
+            let repaired = Meter::at(quota, state.as_ref(), now, Tenancy::Own).unwrap().was_repaired();
             let mut key = Key { quota: *quota, state: state.clone() };
             if decision.allowed && cost > 0 {
                 key.take(cost, now);
@@ -70,8 +70,8 @@ proptest! {
     #[test]
     fn one_answer_of_many((mut rules, now) in rules(), cost in cost()) {
         let alone = each(&rules, cost, now);
-        let peeked = composite::peek(&rules, Cost::new(cost), now).unwrap();
-        let (taken, wrote) = composite::try_acquire(&rules, Cost::new(cost), now).unwrap();
+        let peeked = composite::peek(&rules, Cost::new(cost), now, Tenancy::Own).unwrap();
+        let (taken, wrote) = composite::try_acquire(&rules, Cost::new(cost), now, Tenancy::Own).unwrap();
         prop_assert_eq!((peeked.allowed, peeked.retry_after), (taken.allowed, taken.retry_after));
         store(&mut rules, wrote);
         let after = if taken.allowed { each(&rules, 0, now) } else { alone.clone() };
@@ -100,21 +100,21 @@ proptest! {
     /// still has it later, so the one to be waited for longest decides.
     #[test]
     fn waiting_for_the_slowest_rule_is_enough((mut rules, now) in rules(), cost in cost()) {
-        let (denied, wrote) = composite::try_acquire(&rules, Cost::new(cost), now).unwrap();
+        let (denied, wrote) = composite::try_acquire(&rules, Cost::new(cost), now, Tenancy::Own).unwrap();
         store(&mut rules, wrote);
         if let (false, Some(wait)) = (denied.allowed, denied.retry_after) {
             let then = now + wait;
-            prop_assert!(!composite::peek(&rules, Cost::new(cost), before(then, TICK)).unwrap().allowed);
-            prop_assert!(composite::try_acquire(&rules, Cost::new(cost), then).unwrap().0.allowed);
+            prop_assert!(!composite::peek(&rules, Cost::new(cost), before(then, TICK), Tenancy::Own).unwrap().allowed);
+            prop_assert!(composite::try_acquire(&rules, Cost::new(cost), then, Tenancy::Own).unwrap().0.allowed);
         }
     }
 
     /// As many as remain of all pass, one after another.
     #[test]
     fn as_many_as_remain_of_all_pass((mut rules, now) in rules()) {
-        let remaining = composite::peek(&rules, Cost::PEEK, now).unwrap().remaining;
+        let remaining = composite::peek(&rules, Cost::PEEK, now, Tenancy::Own).unwrap().remaining;
         for left in (0..=remaining).rev() {
-            let (decision, wrote) = composite::try_acquire(&rules, Cost::ONE, now).unwrap();
+            let (decision, wrote) = composite::try_acquire(&rules, Cost::ONE, now, Tenancy::Own).unwrap();
             prop_assert_eq!(decision.allowed, left > 0);
             store(&mut rules, wrote);
         }
@@ -124,7 +124,8 @@ proptest! {
 /// No rules at all allow everything: there is nothing to exceed.
 #[test]
 fn nothing_is_exceeded_where_there_is_no_rule() {
-    let (decision, wrote) = composite::try_acquire(&[], Cost::new(u64::MAX), super::support::NOON).unwrap();
+    let (decision, wrote) =
+        composite::try_acquire(&[], Cost::new(u64::MAX), super::support::NOON, Tenancy::Own).unwrap();
     assert!(decision.allowed && wrote.is_empty());
 }
 
@@ -135,7 +136,7 @@ fn a_plan_of_one_rule_is_that_rule() {
     let (mut key, mut rules) = (Key::fresh(quota), vec![(quota, None)]);
     for cost in [1, 0, 3, 2, 1, u64::MAX] {
         let (decision, wrote) =
-            composite::try_acquire(&rules, Cost::new(cost), super::support::NOON).unwrap();
+            composite::try_acquire(&rules, Cost::new(cost), super::support::NOON, Tenancy::Own).unwrap();
         store(&mut rules, wrote);
         assert_eq!(decision, key.take(cost, super::support::NOON));
         assert_eq!(rules[0].1, key.state);

@@ -102,7 +102,7 @@ proptest! {
             let cost = if within { number % (quota.burst() + 1) } else { number };
             sane(&key, cost, now)?;
             let (given, wanted) = match kind {
-                0 => (key.refund(cost, now), model.refund(Cost::new(cost), now)),
+                0 => (key.refund(cost, now), model.refund(Cost::new(cost), now, now)),
                 1 => (key.peek(cost, now), model.peek(Cost::new(cost), now)),
                 2 => {
                     let wanted = cost.min(key.peek(0, now).remaining);
@@ -135,7 +135,7 @@ proptest! {
 #[test]
 fn the_bounds_themselves_are_honoured() {
     let longest = Quota::MAX_SPAN.as_duration();
-    let largest = Quota::MAX_COUNT;
+    let largest = Quota::MAX_SPAN.as_nanos();
     let month = Calendar::new(CalendarUnit::Month, Zone::UTC);
     let per_month = || Quota::per(9, CalendarUnit::Month.nominal().as_duration());
     let quotas = [
@@ -143,8 +143,8 @@ fn the_bounds_themselves_are_honoured() {
         Quota::per(largest, longest),
         Quota::per(1, longest),
         Quota::per(1, longest).algorithm(Algorithm::TokenBucket),
-        Quota::per_second(1_000_000).burst(1_u64 << 53).algorithm(Algorithm::TokenBucket),
-        Quota::per_second(1_000_000).burst(1_u64 << 53).algorithm(Algorithm::LeakyBucket),
+        Quota::per_second(1_000_000).burst(1_u64 << 52).algorithm(Algorithm::TokenBucket),
+        Quota::per_second(1_000_000).burst(1_u64 << 52).algorithm(Algorithm::LeakyBucket),
         Quota::per(largest, longest).algorithm(Algorithm::SlidingWindow),
         Quota::per(largest, longest).algorithm(Algorithm::FIXED),
         Quota::per(largest, longest).algorithm(Algorithm::FixedWindow(Anchor::Grid)),

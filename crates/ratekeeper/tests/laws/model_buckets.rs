@@ -55,7 +55,11 @@ proptest! {
                     (given, model.try_acquire(Cost::new(cost), now))
                 }
                 Step::Peek(cost) => (walk.key.peek(cost, now), model.peek(Cost::new(cost), now)),
-                Step::Refund(cost) => (walk.key.refund(cost, now), model.refund(Cost::new(cost), now)),
+                Step::Refund(cost, age) => {
+                    let charged_at = super::support::before(now, age.under(&quota));
+                    let wanted = model.refund(Cost::new(cost), charged_at, now);
+                    (walk.key.refund_of(cost, charged_at, now), wanted)
+                }
                 Step::TakeUpTo(_) => continue,
                 Step::Reset => {
                     walk.step(step);
@@ -96,7 +100,11 @@ proptest! {
             let cost = if large { cost * burst / 13 } else { cost };
             let now = walk.now;
             let (given, wanted) = match kind {
-                0 => (walk.key.refund(cost, now), model.refund(Cost::new(cost), now)),
+                0 => {
+                    let charged_at = super::support::before(now, Nanos::from_nanos(micros / 2 * 1_000));
+                    let wanted = model.refund(Cost::new(cost), charged_at, now);
+                    (walk.key.refund_of(cost, charged_at, now), wanted)
+                }
                 1 => (walk.key.peek(cost, now), model.peek(Cost::new(cost), now)),
                 2 if large => {
                     walk.now = super::support::before(now, Nanos::from_nanos(micros * 1_000));

@@ -28,7 +28,11 @@ fn compare(walk: &mut Walk, model: &mut Model, step: Step) -> Result<(), TestCas
             check(decision, model.try_acquire(Cost::new(asked), now))
         }
         Step::Peek(cost) => check(key.peek(cost, now), model.peek(Cost::new(cost), now)),
-        Step::Refund(cost) => check(key.refund(cost, now), model.refund(Cost::new(cost), now)),
+        Step::Refund(cost, age) => {
+            let charged_at = before(now, age.under(&key.quota));
+            let wanted = model.refund(Cost::new(cost), charged_at, now);
+            check(key.refund_of(cost, charged_at, now), wanted)
+        }
         Step::Reset => {
             model.reset();
             walk.step(step);

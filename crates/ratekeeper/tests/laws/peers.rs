@@ -1,6 +1,6 @@
 //! What other limiters get wrong, as far as it concerns an engine. Each test names the fault.
 
-use ratekeeper::algorithm::composite;
+use ratekeeper::algorithm::{Tenancy, composite};
 use ratekeeper::{Cost, Nanos, Quota};
 
 use super::support::{Key, NOON};
@@ -87,12 +87,12 @@ fn a_chain_burns_nothing_that_a_later_rule_refuses() {
     for second in ["1/h", "1/h bucket", "1/h leaky", "1/h fixed", "1/h sliding", "1/h log"] {
         let mut rules = vec![("5/h".parse().unwrap(), None), (second.parse().unwrap(), None)];
         for _ in 0..10 {
-            let (_, wrote) = composite::try_acquire(&rules, Cost::ONE, NOON).unwrap();
+            let (_, wrote) = composite::try_acquire(&rules, Cost::ONE, NOON, Tenancy::Own).unwrap();
             for (rule, state) in rules.iter_mut().zip(wrote) {
                 rule.1 = state.or(rule.1.take());
             }
         }
-        let first = composite::peek(&rules[..1], Cost::PEEK, NOON).unwrap();
+        let first = composite::peek(&rules[..1], Cost::PEEK, NOON, Tenancy::Own).unwrap();
         assert_eq!(first.remaining, 4, "{second}");
     }
 }

@@ -1,7 +1,7 @@
 //! Faults that these laws have found in the engine. Each test names its bug.
 
 use ratekeeper::algorithm::{
-    composite, fixed_window, leaky_bucket, sliding_log, sliding_window, token_bucket,
+    Tenancy, composite, fixed_window, leaky_bucket, sliding_log, sliding_window, token_bucket,
 };
 use ratekeeper::{Cost, Nanos, Quota, State, Timestamp};
 
@@ -45,14 +45,17 @@ fn no_wait_is_promised_beyond_the_end_of_time() {
 /// comes to just that instant is still kept.
 #[test]
 fn a_wait_that_saturates_is_never() {
-    let longest = Quota::MAX_SPAN.as_duration();
-    let start = Timestamp::from_nanos(-1);
-    for (limit, retry) in [(2, None), (1, Some(Nanos::MAX))] {
-        let quota =
-            Quota::per(limit, longest).algorithm(ratekeeper::Algorithm::SlidingWindow).build().unwrap();
-        let state = sliding_window::State { previous: 0, current: limit, start };
-        let mut key = Key { quota, state: Some(State::SlidingWindow(state)) };
-        assert_eq!(key.take(limit, Timestamp::MIN).retry_after, retry, "{limit}");
+    // Two windows and a second from the beginning of time: the last instant but for what is left.
+    let window = Quota::MAX_SPAN;
+    let quota = Quota::per(2_u64, window.as_duration());
+    let quota = quota.algorithm(ratekeeper::Algorithm::SlidingWindow).build().unwrap();
+    let left = Timestamp::MAX.since(Timestamp::MIN).saturating_sub(window).saturating_sub(window);
+    for (late, retry) in [(0, Some(Nanos::MAX)), (1, None)] {
+        let start = Timestamp::MIN + left + Nanos::from_nanos(late);
+        let state = sliding_window::State { previous: 0, current: 2, start };
+        let key = Tenancy::Shared;
+        let mut view = sliding_window::SlidingWindowView::at(&quota, Some(state), Timestamp::MIN, key);
+        assert_eq!(ratekeeper::algorithm::take(&mut view, Cost::new(2)).retry_after, retry, "{late}");
     }
 }
 
@@ -144,7 +147,7 @@ fn more_rules_than_can_be_numbered_are_still_decided() {
     let quota: Quota = "10/s".parse().unwrap();
     let mut rules = vec![(quota, None); 70_000];
     rules[69_999].0 = "1/s".parse().unwrap();
-    let (decision, _) = composite::try_acquire(&rules, Cost::new(2), NOON).unwrap();
+    let (decision, _) = composite::try_acquire(&rules, Cost::new(2), NOON, Tenancy::Own).unwrap();
     assert_eq!((decision.allowed, decision.limit, decision.rule), (false, 1, u16::MAX));
 }
 

@@ -114,7 +114,8 @@ impl Model {
         {
             return;
         }
-        let refunded = algorithm::refund(&self.quota, self.state.as_ref(), Cost::new(cost), self.now);
+        let refunded =
+            algorithm::refund(&self.quota, self.state.as_ref(), Cost::new(cost), self.now, self.now);
         self.state = refunded.unwrap().1;
     }
 

@@ -19,7 +19,7 @@ use super::memory::{Hashing, KeyHash, KeyHasher};
 use crate::limiter::clock::Source;
 use crate::limiter::sync::Mutex;
 use crate::port::{Answer, Clock, Grant, Request, Store};
-use crate::{Cost, Decision, Nanos, StoreError};
+use crate::{Charged, Cost, Decision, Nanos, StoreError};
 use refusal::Refusal;
 use set::{Set, WAYS};
 
@@ -284,8 +284,8 @@ impl<S: Store> Store for DenialCache<S> {
         }
     }
 
-    fn refund<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
-        self.forgetting(request, |store| store.refund(request))
+    fn refund<'a>(&'a self, request: Request<'a>, charged: Charged) -> Answer<'a, Decision> {
+        self.forgetting(request, |store| store.refund(request, charged))
     }
 
     fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, u64> {

@@ -9,12 +9,12 @@
 //! shard     decisions behind one lock        budget    how many states there may be
 //! table     open addressing                  snapshot  to bytes and back
 //! tag       seeded hashing of keys           search    for room when there is none
-//! sync      the lock, and prefetching
+//! sync      the lock, and prefetching        resets    what was forgotten lately
 //! ```
 
 mod budget;
 mod builder;
-
+mod resets;
 mod search;
 mod shard;
 mod slot;
@@ -31,9 +31,10 @@ pub(super) use tag::{KeyHash, KeyHasher};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::algorithm::{Algorithm, describe};
+use crate::algorithm::gcra::GcraView;
+use crate::algorithm::{Algorithm, Wait, describe};
 use crate::port::{Answer, Grant, Request, Store};
-use crate::{Cost, Decision, Quota, Reason, RuleId, Rules, StoreError, StoreErrorKind, Timestamp};
+use crate::{Charged, Cost, Decision, Quota, Reason, RuleId, Rules, StoreError, StoreErrorKind, Timestamp};
 use budget::{Budget, Full, Room};
 use builder::Time;
 use search::Search;
@@ -138,7 +139,7 @@ impl MemoryStore {
     }
 
     /// The same at an instant of the caller's choosing, for simulations and for callers who read the clock once for
-    /// many.
+    /// many. Time does not go back: after a later instant, an earlier one counts as that for all keys of the same shard.
     #[inline(always)]
     pub fn acquire_at(&self, request: Request<'_>, now: Timestamp) -> Result<Decision, StoreError> {
         let hash = self.hasher.hash(request.key);
@@ -153,11 +154,11 @@ impl MemoryStore {
         now: Timestamp,
     ) -> Result<Decision, StoreError> {
         if let Some((rule, quota)) = only_gcra(request.rules) {
-            let tag = hash.under(rule, Algorithm::Gcra);
-            let known = self.shard(hash).lock().take_known(tag, quota, request.cost, now);
+            let (tag, tenancy) = (hash.under(rule, quota), request.rules.tenancy());
+            let known = self.shard(hash).lock().take_known(tag, quota, tenancy, request.cost, now);
             // What is left is worked out after the lock is gone.
             if let Some((view, wait)) = known {
-                return Ok(describe(&view, wait));
+                return Ok(taken(&view, wait, request.cost));
             }
             return self.acquire_new(hash, tag, quota, request, now);
         }
@@ -176,11 +177,11 @@ impl MemoryStore {
         now: Timestamp,
     ) -> Result<Decision, StoreError> {
         let mut shard = self.shard(hash).lock();
-        let known = shard.take_known(tag, quota, request.cost, now);
-        let taken = known.or_else(|| shard.take_new(tag, quota, request.cost, now, &self.budget));
+        let known = shard.take_known(tag, quota, request.rules.tenancy(), request.cost, now);
+        let decided = known.or_else(|| shard.take_new(tag, quota, request.cost, now, &self.budget));
         drop(shard);
-        match taken {
-            Some((view, wait)) => Ok(describe(&view, wait)),
+        match decided {
+            Some((view, wait)) => Ok(taken(&view, wait, request.cost)),
             None => self.acquire_slowly(hash, request, now),
         }
     }
@@ -231,7 +232,7 @@ impl MemoryStore {
     /// What [`take`](MemoryStore::take) would decide, also if it would find no room.
     fn look(&self, hash: KeyHash, rules: Rules<'_>, cost: Cost, now: Timestamp) -> Decision {
         let shard = self.shard(hash).lock();
-        if cost == Cost::PEEK || !self.budget.is_full() || shard.knows(hash, rules) {
+        if cost == Cost::PEEK || !self.budget.is_full() || shard.knows(hash, rules, now) {
             return shard.look(hash, rules, cost, now);
         }
         drop(shard);
@@ -272,8 +273,8 @@ impl MemoryStore {
             *hash = self.hasher.hash(request.key);
         }
         for (hash, request) in hashes.iter().zip(requests) {
-            if let Some((rule, _)) = only_gcra(request.rules) {
-                self.shard(*hash).lock().instants.prefetch(hash.under(rule, Algorithm::Gcra));
+            if let Some((rule, quota)) = only_gcra(request.rules) {
+                self.shard(*hash).lock().instants.prefetch(hash.under(rule, quota));
             }
         }
         for (hash, request) in hashes.iter().zip(requests) {
@@ -281,6 +282,13 @@ impl MemoryStore {
         }
         Ok(())
     }
+}
+
+/// The decision on a cost that was asked of one GCRA, and taken if it was ready.
+#[inline(always)]
+fn taken(view: &GcraView<'_>, wait: Wait, cost: Cost) -> Decision {
+    let decision = describe(view, wait);
+    if wait == Wait::Ready && cost != Cost::PEEK { decision.charged(view.now()) } else { decision }
 }
 
 /// What a new key is told when there is no place for it.
@@ -335,9 +343,13 @@ impl Store for MemoryStore {
         Answer::ready(check(rules).map(|()| self.look(hash, rules, cost, now)))
     }
 
-    fn refund<'a>(&'a self, Request { key, rules, cost }: Request<'a>) -> Answer<'a, Decision> {
+    fn refund<'a>(
+        &'a self,
+        Request { key, rules, cost }: Request<'a>,
+        charged: Charged,
+    ) -> Answer<'a, Decision> {
         let (hash, now) = (self.hasher.hash(key), self.time.now());
-        let refund = || self.shard(hash).lock().refund(hash, rules, cost, now, &self.budget);
+        let refund = || self.shard(hash).lock().refund(hash, rules, cost, charged, now, &self.budget);
         Answer::ready(check(rules).map(|()| refund()))
     }
 

@@ -8,8 +8,14 @@ use super::shard::Shard;
 use super::sync::SpinLock;
 use crate::{Nanos, Timestamp};
 
-/// Shards that one search looks at, at most: all of them up to two million keys, and some ten microseconds.
+/// Shards that one search asks, at most, when their next state expires: all of them up to two million keys, and some
+/// ten microseconds.
 const MOST_SHARDS: usize = 1_024;
+
+/// States that one search looks at, at most: some ten microseconds. A shard knows when its next state expires, but not
+/// that its key has come back since; only looking at all of its states tells. All shards may have to be looked at like
+/// that, and no request pays for all of them: the next one goes on where this one stopped.
+const MOST_STATES: usize = 8_192;
 
 /// After a search in vain, no other begins for so long, unless something is known to expire sooner: a flood of new
 /// keys must not make every request pay for one.
@@ -49,15 +55,25 @@ impl Search {
         }
         let count = shards.len().min(MOST_SHARDS);
         let start = self.next_shard.fetch_add(count, Ordering::Relaxed);
-        let (mut found, mut earliest) = (0, Timestamp::MAX);
+        let (mut found, mut looked_at, mut earliest) = (0, 0, Timestamp::MAX);
+        let mut everywhere = count == shards.len();
         for offset in 0..count {
+            if looked_at >= MOST_STATES {
+                // Back to the first that was not asked.
+                self.next_shard.fetch_sub(count - offset, Ordering::Relaxed);
+                everywhere = false;
+                break;
+            }
             let shard = &shards[start.wrapping_add(offset) % shards.len()].0;
             let Some(mut shard) = shard.try_lock() else {
                 earliest = now;
                 continue;
             };
-            while found < wanted && shard.evict_one(now) {
-                found += 1;
+            if shard.earliest() <= now {
+                looked_at += shard.len();
+                while found < wanted && shard.evict_one(now) {
+                    found += 1;
+                }
             }
             if found == wanted {
                 break;
@@ -66,7 +82,7 @@ impl Search {
         }
         budget.give_back(found);
         if found == 0 {
-            let rest = if count == shards.len() { earliest.min(now + REST) } else { now + SHORT_REST };
+            let rest = if everywhere { earliest.min(now + REST) } else { now + SHORT_REST };
             self.not_before.store(rest.as_nanos(), Ordering::Relaxed);
         }
         found > 0
@@ -79,6 +95,43 @@ mod tests {
     use crate::port::Request;
     use crate::testkit::FakeClock;
     use crate::{Cost, Key, MemoryStore, Quota, Rules};
+
+    /// All keys live, and every shard's noted expiry out of date: one request used to look at all of them.
+    #[test]
+    fn no_request_pays_for_a_look_at_every_state() {
+        let start = Timestamp::from_secs(1_000);
+        let clock = FakeClock::at(start);
+        let keys = 100_000;
+        let store = MemoryStore::builder().max_keys(keys).clock(clock.clone()).build();
+        let quota: Quota = "2/m".parse().unwrap();
+        let ask = |key: &str| {
+            let request =
+                Request { key: Key::new(key).unwrap(), rules: Rules::Quota(&quota), cost: Cost::ONE };
+            store.try_acquire(request).unwrap().allowed
+        };
+        for key in 0..keys {
+            assert!(ask(&key.to_string()));
+        }
+        for key in 0..keys {
+            assert!(ask(&key.to_string()));
+        }
+        // Half a minute later the first requests are paid for, but every key has asked twice.
+        clock.advance(Nanos::from_secs(31));
+        assert!(!ask("new"));
+        let now = start + Nanos::from_secs(31);
+        let corrected = store.shards.iter().filter(|shard| shard.0.lock().earliest() > now).count();
+        let most = MOST_STATES / (keys / store.shards.len()) + 2;
+        assert!((1..=most).contains(&corrected), "looked at {corrected} of {} shards", store.shards.len());
+        // One after another, all of them are; then everybody knows that there is nothing to find.
+        for _ in 0..store.shards.len() {
+            clock.advance(SHORT_REST);
+            assert!(!ask("new"));
+        }
+        assert!(store.shards.iter().all(|shard| shard.0.lock().earliest() > now));
+        // And what does expire is found.
+        clock.advance(Nanos::from_secs(60));
+        assert!(ask("new"));
+    }
 
     /// A refused key used to search with its own shard locked, so that the search knew nothing for sure and every
     /// request of a flood paid for another.

@@ -1,6 +1,7 @@
 //! One shard: all states of the keys that fall to it, behind one lock.
 
 use super::budget::{Budget, Full, Room};
+use super::resets::Resets;
 use super::slot::{Change, Logged, Packed, Tat};
 use super::table::{Expires, Table};
 use super::tag::{KeyHash, Tag};
@@ -10,9 +11,9 @@ use crate::algorithm::leaky_bucket::LeakyBucketView;
 use crate::algorithm::sliding_log::SlidingLogView;
 use crate::algorithm::sliding_window::SlidingWindowView;
 use crate::algorithm::token_bucket::TokenBucketView;
-use crate::algorithm::{Algorithm, Meter, View, Wait, composite, look, partial_grant, take};
+use crate::algorithm::{Algorithm, Meter, Tenancy, View, Wait, composite, look, partial_grant, take};
 use crate::port::Grant;
-use crate::{Cost, Decision, Quota, Rules, Timestamp};
+use crate::{Charged, Cost, Decision, Nanos, Quota, Rules, Timestamp};
 
 /// A shard fits a cache line with its lock, so that a decision touches two lines: this one and the slot's.
 #[derive(Debug, Default)]
@@ -23,6 +24,9 @@ pub(super) struct Shard {
     pub(super) rest: Option<Box<Rest>>,
     /// States dropped because they had expired.
     pub(super) expired: u64,
+    /// The latest instant that anybody came with. Who waited for the lock comes with an older one than who was here
+    /// before, and time does not go back for a key.
+    latest: Timestamp,
 }
 
 /// How much of a cost will do.
@@ -37,21 +41,31 @@ pub(super) enum Wanted {
 pub(super) struct Rest {
     pub(super) packed: Table<Packed>,
     pub(super) logs: Table<Logged>,
+    resets: Resets,
 }
 
 impl Shard {
+    /// The instant to decide at: the caller's, or a later one that this shard has seen already.
+    #[inline(always)]
+    fn advance(&mut self, now: Timestamp) -> Timestamp {
+        self.latest = self.latest.max(now);
+        self.latest
+    }
+
     /// The one question that a store is asked most: one GCRA quota, and the key is known. `None` if it is not.
     #[inline(always)]
     pub(super) fn take_known<'q>(
         &mut self,
         tag: Tag,
         quota: &'q Quota,
+        tenancy: Tenancy,
         cost: Cost,
         now: Timestamp,
     ) -> Option<(GcraView<'q>, Wait)> {
+        let now = self.advance(now);
         let index = self.instants.find(tag)?;
         let tat = self.instants.get_mut(index);
-        let mut view = GcraView::at(quota, Some(gcra::State { tat: tat.0 }), now);
+        let mut view = GcraView::at(quota, Some(gcra::State { tat: tat.0 }), now, tenancy);
         let wait = view.wait_for(cost);
         if wait == Wait::Ready {
             view.charge(cost);
@@ -77,7 +91,8 @@ impl Shard {
         now: Timestamp,
         budget: &Budget,
     ) -> Option<(GcraView<'q>, Wait)> {
-        let mut view = GcraView::at(quota, None, now);
+        let now = self.advance(now);
+        let mut view = GcraView::at(quota, None, now, Tenancy::Own);
         let wait = view.wait_for(cost);
         if wait == Wait::Ready && cost != Cost::PEEK {
             budget.take().ok()?;
@@ -98,6 +113,7 @@ impl Shard {
         now: Timestamp,
         room: Room<'_>,
     ) -> Result<Grant, Full> {
+        let now = self.advance(now);
         let cost = match wanted {
             Wanted::Exactly(cost) => cost,
             Wanted::UpTo(cost) => partial_grant(self.remaining(key, rules, now), cost),
@@ -107,24 +123,31 @@ impl Shard {
         let mut taken = 0;
         if passes && cost != Cost::PEEK {
             taken = match room {
-                Room::Within(budget) => self.make_room(tags(key, rules), now, budget)?,
-                Room::Beyond(budget) => budget.take_anyway(self.missing(tags(key, rules))),
+                Room::Within(budget) => self.make_room(key, rules, now, budget)?,
+                Room::Beyond(budget) => budget.take_anyway(self.missing(key, rules)),
             };
         }
         let before = self.len();
         let decision = self.take_with_room(key, rules, cost, now, passes);
         // Expired states may have made way, even such as this key had under another rule.
         budget.give_back((before + taken).saturating_sub(self.len()));
+        // What is taken beyond the bound is taken from a state that many share: nobody gets it back.
+        let decision = match room {
+            Room::Within(_) if decision.allowed && cost != Cost::PEEK => decision.charged(now),
+            _ => decision,
+        };
         Ok(Grant { granted: if decision.allowed { cost } else { Cost::PEEK }, decision })
     }
 
     /// How many states there are.
-    fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.instants.len() + self.rest.as_ref().map_or(0, |rest| rest.packed.len() + rest.logs.len())
     }
 
     fn all_ready(&self, key: KeyHash, rules: Rules<'_>, cost: Cost, now: Timestamp) -> bool {
-        tags(key, rules).all(|(tag, quota)| self.meter(tag, quota, now).wait_for(cost) == Wait::Ready)
+        let tenancy = rules.tenancy();
+        tags(key, rules)
+            .all(|(tag, quota)| self.meter(tag, quota, now, tenancy).wait_for(cost) == Wait::Ready)
     }
 
     /// Takes the cost if it passes, every state having its place.
@@ -136,13 +159,13 @@ impl Shard {
         now: Timestamp,
         passes: bool,
     ) -> Decision {
-        let writes = cost != Cost::PEEK;
+        let (writes, tenancy) = (cost != Cost::PEEK, rules.tenancy());
         let decisions = tags(key, rules).map(|(tag, quota)| {
-            let mut meter = self.meter(tag, quota, now);
+            let mut meter = self.meter(tag, quota, now, tenancy);
             let decision = if passes { take(&mut meter, cost) } else { look(&meter, cost) };
             if writes && (passes || meter.was_repaired()) {
                 let change = Change::of(&meter, now);
-                self.write(tag, change, now);
+                self.write(tag, change, now, tenancy);
             }
             decision
         });
@@ -151,33 +174,42 @@ impl Shard {
 
     /// What [`take`](Shard::take) would decide.
     pub(super) fn look(&self, key: KeyHash, rules: Rules<'_>, cost: Cost, now: Timestamp) -> Decision {
-        composite::join(tags(key, rules).map(|(tag, quota)| look(&self.meter(tag, quota, now), cost)))
+        let (now, tenancy) = (now.max(self.latest), rules.tenancy());
+        composite::join(
+            tags(key, rules).map(|(tag, quota)| look(&self.meter(tag, quota, now, tenancy), cost)),
+        )
     }
 
     /// How many requests of cost 1 every rule would let pass.
     fn remaining(&self, key: KeyHash, rules: Rules<'_>, now: Timestamp) -> u64 {
-        let left = tags(key, rules).map(|(tag, quota)| self.meter(tag, quota, now).remaining());
+        let tenancy = rules.tenancy();
+        let left = tags(key, rules).map(|(tag, quota)| self.meter(tag, quota, now, tenancy).remaining());
         left.min().unwrap_or(u64::MAX)
     }
 
-    /// Gives the cost back to all rules. What is unknown stays unknown: it has nothing to be given back.
+    /// Gives back to all rules what is left of a cost. What is unknown stays unknown, and what was forgotten since
+    /// stays forgotten: it has nothing to be given back.
     pub(super) fn refund(
         &mut self,
         key: KeyHash,
         rules: Rules<'_>,
         cost: Cost,
+        charged: Charged,
         now: Timestamp,
         budget: &Budget,
     ) -> Decision {
-        let before = self.len();
+        let (before, now, tenancy) = (self.len(), self.advance(now), rules.tenancy());
+        let charged_at = charged.instant(now);
         let decisions = tags(key, rules).map(|(tag, quota)| {
-            let known = self.holds(tag, quota);
-            let mut meter = self.meter(tag, quota, now);
-            meter.refund(cost);
+            let known = self.holds(tag, quota) && cost != Cost::PEEK && !self.was_reset(tag, charged_at);
+            let mut meter = self.meter(tag, quota, now, tenancy);
+            if known {
+                meter.refund(cost, charged_at);
+            }
             let decision = look(&meter, Cost::PEEK);
-            if known && cost != Cost::PEEK {
+            if known {
                 let change = Change::of(&meter, now);
-                self.write(tag, change, now);
+                self.write(tag, change, now, tenancy);
             }
             decision
         });
@@ -186,46 +218,77 @@ impl Shard {
         decision
     }
 
-    /// Forgets the key under these rules. Tells how many states that were worth something are gone.
+    fn was_reset(&self, tag: Tag, charged_at: Timestamp) -> bool {
+        self.rest.as_ref().is_some_and(|rest| rest.resets.since(tag, charged_at))
+    }
+
+    /// Forgets the key under these rules; under a quota of a request, under all of them. Tells how many states that
+    /// were worth something are gone.
     pub(super) fn forget(&mut self, key: KeyHash, rules: Rules<'_>, now: Timestamp, budget: &Budget) -> u64 {
-        let before = self.len();
-        let live = tags(key, rules).map(|(tag, quota)| {
-            let live = !self.meter(tag, quota, now).reset_after().is_zero();
-            self.write(tag, Change::forget(quota.algorithm()), now);
-            u64::from(live)
-        });
-        let live = live.sum();
+        let (before, now) = (self.len(), self.advance(now));
+        let live = match rules {
+            Rules::Quota(_) => self.forget_brought(key, now),
+            _ => self.forget_ruled(key, rules, now),
+        };
         budget.give_back(before - self.len());
         live
     }
 
+    fn forget_ruled(&mut self, key: KeyHash, rules: Rules<'_>, now: Timestamp) -> u64 {
+        let live = tags(key, rules).map(|(tag, quota)| {
+            let reset_after = self.meter(tag, quota, now, Tenancy::Own).reset_after();
+            self.write(tag, Change::forget(quota.algorithm()), now, Tenancy::Own);
+            if reset_after > Nanos::ZERO {
+                self.rest.get_or_insert_default().resets.note(tag, now, reset_after);
+            }
+            u64::from(reset_after > Nanos::ZERO)
+        });
+        live.sum()
+    }
+
+    /// Looks at every state of the shard: those of one key lie apart, and nobody knows which quotas were brought.
+    fn forget_brought(&mut self, key: KeyHash, now: Timestamp) -> u64 {
+        let rest = self.rest.get_or_insert_default();
+        let mut forgotten = Vec::new();
+        take_brought(&mut self.instants, key, &mut forgotten);
+        take_brought(&mut rest.packed, key, &mut forgotten);
+        take_brought(&mut rest.logs, key, &mut forgotten);
+        let live = forgotten.iter().filter(|(_, expires)| *expires > now);
+        let noted = live.map(|(tag, expires)| rest.resets.note(*tag, now, expires.since(now)));
+        noted.count() as u64
+    }
+
     /// The rule's state as it stands now.
-    fn meter<'a>(&'a self, tag: Tag, quota: &'a Quota, now: Timestamp) -> Meter<'a> {
+    fn meter<'a>(&'a self, tag: Tag, quota: &'a Quota, now: Timestamp, tenancy: Tenancy) -> Meter<'a> {
         let packed =
             || self.rest.as_ref().and_then(|rest| rest.packed.find(tag).map(|index| rest.packed.get(index)));
         match quota.algorithm() {
             Algorithm::TokenBucket => {
-                Meter::TokenBucket(TokenBucketView::at(quota, packed().map(Packed::token_bucket), now))
+                let state = packed().map(Packed::token_bucket);
+                Meter::TokenBucket(TokenBucketView::at(quota, state, now, tenancy))
             }
             Algorithm::LeakyBucket => {
-                Meter::LeakyBucket(LeakyBucketView::at(quota, packed().map(Packed::leaky_bucket), now))
+                let state = packed().map(Packed::leaky_bucket);
+                Meter::LeakyBucket(LeakyBucketView::at(quota, state, now, tenancy))
             }
             Algorithm::FixedWindow(_) => {
-                Meter::FixedWindow(FixedWindowView::at(quota, packed().map(Packed::fixed_window), now))
+                let state = packed().map(Packed::fixed_window);
+                Meter::FixedWindow(FixedWindowView::at(quota, state, now, tenancy))
             }
             Algorithm::SlidingWindow => {
-                Meter::SlidingWindow(SlidingWindowView::at(quota, packed().map(Packed::sliding_window), now))
+                let state = packed().map(Packed::sliding_window);
+                Meter::SlidingWindow(SlidingWindowView::at(quota, state, now, tenancy))
             }
             Algorithm::SlidingLog => {
                 let logs = self.rest.as_ref().map(|rest| &rest.logs);
                 let log = logs.and_then(|logs| logs.find(tag).map(|index| &logs.get(index).log));
-                Meter::SlidingLog(SlidingLogView::at(quota, log, now))
+                Meter::SlidingLog(SlidingLogView::at(quota, log, now, tenancy))
             }
             // The store refuses concurrency limits before it comes to this.
             Algorithm::Gcra | Algorithm::Concurrency => {
                 let state =
                     self.instants.find(tag).map(|index| gcra::State { tat: self.instants.get(index).0 });
-                Meter::Gcra(GcraView::at(quota, state, now))
+                Meter::Gcra(GcraView::at(quota, state, now, tenancy))
             }
         }
     }
@@ -241,20 +304,24 @@ impl Shard {
 
     /// Takes a place for every rule that has no state yet, so that the writes that follow cannot fail half-way. Tells
     /// how many it took. On failure nothing has changed but that some expired states are gone.
-    fn make_room<'a>(
+    fn make_room(
         &mut self,
-        tags: impl Iterator<Item = (Tag, &'a Quota)> + Clone,
+        key: KeyHash,
+        rules: Rules<'_>,
         now: Timestamp,
         budget: &Budget,
     ) -> Result<usize, Full> {
         // What is evicted may be a state of this very key that has expired, so count again every time.
         let mut taken = 0;
         loop {
-            let missing = self.missing(tags.clone()).saturating_sub(taken);
+            let missing = self.missing(key, rules).saturating_sub(taken);
             if missing == 0 {
                 return Ok(taken);
             }
             if budget.take().is_err() && !self.evict_one(now) {
+                if self.knows(key, rules, now) {
+                    return Ok(taken + budget.take_anyway(missing));
+                }
                 budget.give_back(taken);
                 return Err(Full { missing });
             }
@@ -263,13 +330,16 @@ impl Shard {
     }
 
     /// How many of the rules have no state.
-    fn missing<'a>(&self, tags: impl Iterator<Item = (Tag, &'a Quota)>) -> usize {
-        tags.filter(|(tag, quota)| !self.holds(*tag, quota)).count()
+    fn missing(&self, key: KeyHash, rules: Rules<'_>) -> usize {
+        tags(key, rules).filter(|(tag, quota)| !self.holds(*tag, quota)).count()
     }
 
-    /// True if every rule has a state.
-    pub(super) fn knows(&self, key: KeyHash, rules: Rules<'_>) -> bool {
-        self.missing(tags(key, rules)) == 0
+    /// True if any of these rules has a state that is worth something. Such a key is known, however full the store is: a
+    /// flood of others must not change what it is told, only because the state of its shortest rule has expired.
+    pub(super) fn knows(&self, key: KeyHash, rules: Rules<'_>, now: Timestamp) -> bool {
+        let now = now.max(self.latest);
+        let live = |tag, quota| !self.meter(tag, quota, now, rules.tenancy()).reset_after().is_zero();
+        tags(key, rules).any(|(tag, quota)| live(tag, quota))
     }
 
     /// No state in here expires before this.
@@ -282,7 +352,17 @@ impl Shard {
     }
 
     /// Makes a change. An insertion fills a place that was taken before.
-    fn write(&mut self, tag: Tag, change: Change, now: Timestamp) {
+    ///
+    /// What several quotas share counts for the longest of them: none of them shortens its life.
+    fn write(&mut self, tag: Tag, change: Change, now: Timestamp, tenancy: Tenancy) {
+        let change = match (change, &self.rest) {
+            (Change::Packed(Some(packed)), Some(rest)) if tenancy == Tenancy::Shared => {
+                let known = rest.packed.find(tag).map(|index| rest.packed.get(index).expires);
+                let expires = known.map_or(packed.expires, |known| known.max(packed.expires));
+                Change::Packed(Some(Packed { expires, ..packed }))
+            }
+            (change, _) => change,
+        };
         let made_way = match change {
             Change::Instant(tat) => put(&mut self.instants, tag, tat, now),
             Change::Packed(packed) => put(&mut self.rest.get_or_insert_default().packed, tag, packed, now),
@@ -303,6 +383,7 @@ impl Shard {
 
     /// Drops one expired state of whatever kind.
     pub(super) fn evict_one(&mut self, now: Timestamp) -> bool {
+        let now = now.max(self.latest);
         let evicted = self.instants.evict_one(now)
             || self.rest.as_mut().is_some_and(|rest| rest.packed.evict_one(now) || rest.logs.evict_one(now));
         self.expired += u64::from(evicted);
@@ -342,7 +423,17 @@ fn put<V: Expires>(table: &mut Table<V>, tag: Tag, value: Option<V>, now: Timest
     0
 }
 
+/// Takes the states out that requests' own quotas left for this key. Tells which, and until when they counted.
+fn take_brought<V: Expires>(table: &mut Table<V>, key: KeyHash, into: &mut Vec<(Tag, Timestamp)>) {
+    let brought: Vec<Tag> = table.iter().map(|(tag, _)| tag).filter(|tag| key.brought(*tag)).collect();
+    for tag in brought {
+        if let Some(index) = table.find(tag) {
+            into.push((tag, table.remove(index).expires_at()));
+        }
+    }
+}
+
 /// The tags of a key under several rules.
 fn tags<'a>(key: KeyHash, rules: Rules<'a>) -> impl Iterator<Item = (Tag, &'a Quota)> + Clone {
-    rules.iter().map(move |(rule, quota)| (key.under(rule, quota.algorithm()), quota))
+    rules.iter().map(move |(rule, quota)| (key.under(rule, quota), quota))
 }

@@ -6,7 +6,7 @@ use foldhash::quality::FixedState;
 use siphasher::sip128::{Hasher128, SipHasher13};
 
 use crate::algorithm::Algorithm;
-use crate::{Key, RuleId};
+use crate::{Key, Quota, RuleId};
 
 /// How keys are hashed. Both are seeded at random for every store, and the seed is secret: whoever chooses keys
 /// cannot choose their places.
@@ -117,10 +117,11 @@ impl KeyHash {
     /// The key that no caller can have: the empty one. It stands for all who share the overflow state.
     pub(super) const OVERFLOW: KeyHash = KeyHash { place: 0, rest: 0 };
 
-    /// The tag of this key's state under one rule. An algorithm never reads another's state.
+    /// The tag of this key's state under one rule. An algorithm never reads another's state. Quotas of requests share
+    /// their key's state by algorithm, and where the state counts in windows, by the window's length as well.
     #[inline]
-    pub(super) fn under(self, rule: RuleId, algorithm: Algorithm) -> Tag {
-        let kind = match algorithm {
+    pub(super) fn under(self, rule: RuleId, quota: &Quota) -> Tag {
+        let kind = match quota.algorithm() {
             Algorithm::Gcra => 0,
             Algorithm::TokenBucket => 1,
             Algorithm::LeakyBucket => 2,
@@ -130,9 +131,33 @@ impl KeyHash {
             Algorithm::Concurrency => 6,
         };
         // An odd constant spreads the small number over all bits.
-        let salt = rule.as_u64() ^ 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(kind);
+        let kind = 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(kind);
+        let salt = if rule != RuleId::AD_HOC {
+            (rule.as_u64() ^ kind) & !OF_REQUEST
+        } else if quota.algorithm().counts_in_windows() {
+            // Whoever brings a quota chooses its length. The key's secret bits see to it that no choice comes to
+            // mean the state of another algorithm.
+            mix(quota.period().as_nanos() ^ kind ^ self.place.rotate_left(32)) | OF_REQUEST
+        } else {
+            kind | OF_REQUEST
+        };
         Tag { place: self.place, rest: (self.rest ^ salt).max(1) }
     }
+
+    /// True if the state of this tag is this key's, and was left by a quota that a request brought.
+    pub(super) fn brought(self, tag: Tag) -> bool {
+        tag.place == self.place && (tag.rest ^ self.rest) & OF_REQUEST != 0
+    }
+}
+
+/// In a tag's salt: the state belongs to the quotas that requests bring, not to a plan's rule.
+const OF_REQUEST: u64 = 1 << 63;
+
+/// A permutation of 64 bits that leaves no pattern (the finaliser of SplitMix64).
+const fn mix(mut word: u64) -> u64 {
+    word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ (word >> 31)
 }
 
 /// What a slot is known by. `rest` is never 0: that is an empty slot.
@@ -158,10 +183,19 @@ mod tests {
             let one = KeyHasher::with_seed(hashing, [1, 2]).hash(key);
             let again = KeyHasher::with_seed(hashing, [1, 2]).hash(key);
             let other = KeyHasher::with_seed(hashing, [1, 3]).hash(key);
-            let gcra = |hash: KeyHash| hash.under(RuleId::AD_HOC, Algorithm::Gcra);
-            assert_eq!(gcra(one), gcra(again));
-            assert_ne!(gcra(one), gcra(other));
-            assert_ne!(gcra(one), one.under(RuleId::AD_HOC, Algorithm::TokenBucket));
+            let under = |hash: KeyHash, quota: &str| hash.under(RuleId::AD_HOC, &quota.parse().unwrap());
+            assert_eq!(under(one, "1/s"), under(again, "1/s"));
+            assert_ne!(under(one, "1/s"), under(other, "1/s"));
+            let texts =
+                ["1/s", "1/s bucket", "1/s leaky", "1/s fixed", "1/m fixed", "1/s sliding", "1/s log"];
+            let tags = texts.map(|text| under(one, text));
+            assert!((1..tags.len()).all(|index| !tags[..index].contains(&tags[index])));
+            assert_eq!(under(one, "7/h burst 2"), under(one, "1/s"), "one algorithm, one state");
+            assert_eq!(under(one, "7/m fixed"), under(one, "1/m fixed"), "one length, one state");
+            let plan = crate::Plan::parse("gold", "1/s; 1/m fixed").unwrap();
+            let ruled = plan.rules().iter().map(|rule| one.under(rule.id(), rule.quota()));
+            assert!(tags.iter().all(|tag| one.brought(*tag)) && !ruled.clone().any(|tag| one.brought(tag)));
+            assert!(!tags.iter().any(|tag| other.brought(*tag)));
         }
     }
 

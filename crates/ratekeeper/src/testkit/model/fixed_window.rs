@@ -1,6 +1,7 @@
 //! The fixed window: a count in `[start, start + w)`, gone when the window is.
 
-use super::{Law, calendar};
+use super::{Law, SLACK, calendar};
+use crate::algorithm::Tenancy;
 use crate::algorithm::fixed_window::State;
 use crate::{Algorithm, Anchor, Quota};
 
@@ -40,20 +41,29 @@ impl Law for FixedWindow {
         FixedWindow { count: 0, start: window(quota, now).0 }
     }
 
-    fn read(&self, quota: &Quota, now: i128) -> (Self, bool) {
+    fn read(&self, quota: &Quota, now: i128, tenancy: Tenancy) -> (Self, bool) {
         // A start that is off the grid (the anchor has changed) belongs to the window around it.
         let (start, end) = window(quota, self.start);
         if end <= now || self.count == 0 {
             return (Self::fresh(quota, now), false);
         }
-        // The clock stepped back: the window stays, but no further ahead than the one that follows this one.
-        let furthest = window(quota, now).1;
-        let count = self.count.min(quota.burst());
-        (FixedWindow { count, start: start.min(furthest) }, start > furthest)
+        if tenancy == Tenancy::Shared {
+            return (FixedWindow { count: self.count, start }, false);
+        }
+        if start <= now + SLACK {
+            return (FixedWindow { count: self.count.min(quota.burst()), start }, false);
+        }
+        // It begins later than the slack from now. A window with a place of its own is another one than that of now,
+        // whose count is lost: all of it counts as used. Any other begins now.
+        let around = window(quota, now).0;
+        let count = if around == now { self.count.min(quota.burst()) } else { quota.burst() };
+        (FixedWindow { count, start: around }, true)
     }
 
     fn passes(&self, quota: &Quota, cost: u64, at: i128) -> bool {
-        self.end(quota) <= at || u128::from(self.count) + u128::from(cost) <= quota.burst().into()
+        self.end(quota) <= at
+            || u128::from(self.count) + u128::from(cost) <= quota.burst().into()
+            || cost == 0
     }
 
     fn is_fresh(&self, quota: &Quota, at: i128) -> bool {
@@ -64,7 +74,9 @@ impl Law for FixedWindow {
         self.count += cost;
     }
 
-    fn refund(&mut self, _: &Quota, cost: u64, _: i128) {
-        self.count = self.count.saturating_sub(cost);
+    fn refund(&mut self, _: &Quota, cost: u64, charged_at: i128, _: i128) {
+        if charged_at >= self.start {
+            self.count = self.count.saturating_sub(cost);
+        }
     }
 }

@@ -1,7 +1,8 @@
 //! GCRA: `t0 = max(TAT, now)`, `t1 = t0 + cost · e`, allowed iff `t1 − now ≤ B · e`.
 
-use super::{Law, emission, refill};
+use super::{Law, SLACK, emission, refill};
 use crate::Quota;
+use crate::algorithm::Tenancy;
 use crate::algorithm::gcra::State;
 
 /// The theoretical arrival time.
@@ -25,13 +26,16 @@ impl Law for Gcra {
         Gcra { tat: now }
     }
 
-    fn read(&self, quota: &Quota, now: i128) -> (Self, bool) {
-        let furthest = now + refill(quota);
-        (Gcra { tat: self.tat.clamp(now, furthest) }, self.tat > furthest)
+    fn read(&self, quota: &Quota, now: i128, tenancy: Tenancy) -> (Self, bool) {
+        let emptied = now + refill(quota);
+        if tenancy == Tenancy::Own && self.tat > emptied + SLACK {
+            return (Gcra { tat: emptied }, true);
+        }
+        (Gcra { tat: self.tat.max(now) }, false)
     }
 
     fn passes(&self, quota: &Quota, cost: u64, at: i128) -> bool {
-        self.t1(quota, cost, at) - at <= refill(quota)
+        self.t1(quota, cost, at) - at <= refill(quota) || cost == 0
     }
 
     fn is_fresh(&self, _: &Quota, at: i128) -> bool {
@@ -42,12 +46,13 @@ impl Law for Gcra {
         self.tat = self.t1(quota, cost, now);
     }
 
-    fn refund(&mut self, quota: &Quota, cost: u64, now: i128) {
-        self.tat = now.max(self.tat - i128::from(cost) * emission(quota));
+    fn refund(&mut self, quota: &Quota, cost: u64, charged_at: i128, now: i128) {
+        let left = i128::from(cost) * emission(quota) - (now - charged_at);
+        self.tat = now.max(self.tat - left.max(0));
     }
 
     /// A TAT beyond the end of time cannot be stored, and a saturated one would turn the limit off.
     fn reach(&self, quota: &Quota, cost: u64, at: i128) -> i128 {
-        self.t1(quota, cost, at)
+        if cost == 0 { at } else { self.t1(quota, cost, at) }
     }
 }

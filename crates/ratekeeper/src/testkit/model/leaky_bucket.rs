@@ -2,8 +2,9 @@
 
 use num_rational::BigRational;
 
-use super::{Law, epsilon, flow, refill, whole};
+use super::{Law, SLACK, epsilon, flow, refill, whole};
 use crate::Quota;
+use crate::algorithm::Tenancy;
 use crate::algorithm::leaky_bucket::State;
 
 /// A level, and when it was read.
@@ -31,18 +32,22 @@ impl Law for LeakyBucket {
         LeakyBucket { level: whole(0), last: now }
     }
 
-    fn read(&self, quota: &Quota, now: i128) -> (Self, bool) {
-        let (full, furthest) = (whole(quota.burst()), now + refill(quota));
-        let level = self.level.clone().clamp(whole(0), full);
-        let read = LeakyBucket { level, last: self.last.min(furthest) };
+    fn read(&self, quota: &Quota, now: i128, tenancy: Tenancy) -> (Self, bool) {
+        let full = whole(quota.burst());
+        let level = whole(0).max(self.level.clone());
+        let level = if tenancy == Tenancy::Own { level.min(full.clone()) } else { level };
+        let read = LeakyBucket { level, last: self.last };
         if read.is_fresh(quota, now) {
             return (Self::fresh(quota, now), false);
         }
-        (read, self.last > furthest)
+        // Empty later than a refill and the slack from now: what is in there counts as read now.
+        let furthest = now + refill(quota) + SLACK;
+        let repaired = tenancy == Tenancy::Own && self.last > now && !read.is_fresh(quota, furthest);
+        if repaired { (LeakyBucket { last: now, ..read }, true) } else { (read, false) }
     }
 
     fn passes(&self, quota: &Quota, cost: u64, at: i128) -> bool {
-        self.level_at(quota, at) + whole(cost) <= whole(quota.burst()) + epsilon()
+        self.level_at(quota, at) + whole(cost) <= whole(quota.burst()) + epsilon() || cost == 0
     }
 
     fn is_fresh(&self, quota: &Quota, at: i128) -> bool {
@@ -54,8 +59,9 @@ impl Law for LeakyBucket {
         self.last = self.last.max(now);
     }
 
-    fn refund(&mut self, quota: &Quota, cost: u64, now: i128) {
-        self.level = whole(0).max(self.level_at(quota, now) - whole(cost));
+    fn refund(&mut self, quota: &Quota, cost: u64, charged_at: i128, now: i128) {
+        let left = whole(0).max(whole(cost) - flow(quota, now - charged_at));
+        self.level = whole(0).max(self.level_at(quota, now) - left);
         self.last = self.last.max(now);
     }
 }

@@ -29,6 +29,7 @@ mod token_bucket;
 use num_bigint::BigInt;
 use num_rational::BigRational;
 
+use crate::algorithm::Tenancy;
 use crate::state::State;
 use crate::{Algorithm, Cost, Decision, Nanos, Quota, Timestamp};
 use fixed_window::FixedWindow;
@@ -45,9 +46,10 @@ trait Law: Sized {
     /// A key that nothing is known of.
     fn fresh(quota: &Quota, now: i128) -> Self;
 
-    /// What is remembered, read at `now` under this quota: what has passed is gone, what exceeds the capacity is
-    /// cut off; and whether it lay further ahead than the law believes.
-    fn read(&self, quota: &Quota, now: i128) -> (Self, bool);
+    /// What is remembered, read at `now` under this quota. Of the quota's own state, what exceeds the capacity is cut
+    /// off, and so is what reaches further ahead than a refill and the [slack](SLACK): then also true. What is shared
+    /// with other quotas stays as it is.
+    fn read(&self, quota: &Quota, now: i128, tenancy: Tenancy) -> (Self, bool);
 
     /// Whether `cost`, which is no more than the capacity, would pass at an instant not before the one this was
     /// read at.
@@ -59,8 +61,8 @@ trait Law: Sized {
     /// Takes a cost that passes, at the instant this was read at.
     fn charge(&mut self, quota: &Quota, cost: u64, now: i128);
 
-    /// Gives a cost back.
-    fn refund(&mut self, quota: &Quota, cost: u64, now: i128);
+    /// Gives back what is left of a cost that was charged `charged_at`.
+    fn refund(&mut self, quota: &Quota, cost: u64, charged_at: i128, now: i128);
 
     /// The last instant that must be stored after a charge at `at`.
     fn reach(&self, _quota: &Quota, _cost: u64, at: i128) -> i128 {
@@ -82,6 +84,7 @@ trait Law: Sized {
 pub struct Model {
     quota: Quota,
     memory: Memory,
+    tenancy: Tenancy,
 }
 
 #[derive(Clone, Debug)]
@@ -171,25 +174,36 @@ impl Model {
             }
             (algorithm, state) => panic!("no model of {algorithm:?} on {state:?}"),
         };
-        Model { quota, memory }
+        Model { quota, memory, tenancy: Tenancy::Own }
+    }
+
+    /// The same key, its state shared with other quotas.
+    #[must_use]
+    pub fn shared(mut self) -> Self {
+        self.tenancy = Tenancy::Shared;
+        self
     }
 
     /// Takes the cost if it passes.
     pub fn try_acquire(&mut self, cost: Cost, now: Timestamp) -> Answer {
-        let quota = &self.quota;
-        each!(&mut self.memory, law => try_acquire(law, quota, cost.get(), now.as_nanos().into()))
+        let (quota, tenancy) = (&self.quota, self.tenancy);
+        each!(&mut self.memory, law => try_acquire(law, quota, tenancy, cost.get(), now.as_nanos().into()))
     }
 
     /// What [`try_acquire`](Model::try_acquire) would answer, with what is left as it is.
     pub fn peek(&self, cost: Cost, now: Timestamp) -> Answer {
         let now = now.as_nanos().into();
-        each!(&self.memory, law => answer(&read(law.as_ref(), &self.quota, now).0, &self.quota, cost.get(), now))
+        let (quota, tenancy) = (&self.quota, self.tenancy);
+        each!(&self.memory, law => {
+            answer(&read(law.as_ref(), quota, now, tenancy).0, quota, cost.get(), now)
+        })
     }
 
-    /// Gives a cost back: what is left then.
-    pub fn refund(&mut self, cost: Cost, now: Timestamp) -> Answer {
-        let quota = &self.quota;
-        each!(&mut self.memory, law => refund(law, quota, cost.get(), now.as_nanos().into()))
+    /// Gives back what is left of a cost that was charged then: what is left now.
+    pub fn refund(&mut self, cost: Cost, charged_at: Timestamp, now: Timestamp) -> Answer {
+        let (quota, tenancy) = (&self.quota, self.tenancy);
+        let (charged_at, now) = (charged_at.min(now).as_nanos().into(), now.as_nanos().into());
+        each!(&mut self.memory, law => refund(law, quota, tenancy, cost.get(), charged_at, now))
     }
 
     /// Forgets the key.
@@ -215,21 +229,30 @@ impl Model {
     pub fn amount(&self, now: Timestamp) -> Option<BigRational> {
         let (quota, now) = (&self.quota, now.as_nanos().into());
         match &self.memory {
-            Memory::TokenBucket(law) => Some(read(law.as_ref(), quota, now).0.tokens_at(quota, now)),
+            Memory::TokenBucket(law) => {
+                Some(read(law.as_ref(), quota, now, self.tenancy).0.tokens_at(quota, now))
+            }
             Memory::LeakyBucket(law) => {
-                Some(whole(quota.burst()) - read(law.as_ref(), quota, now).0.level_at(quota, now))
+                let level = read(law.as_ref(), quota, now, self.tenancy).0.level_at(quota, now);
+                Some(whole(quota.burst()) - level)
             }
             _ => None,
         }
     }
 }
 
-fn read<L: Law>(law: Option<&L>, quota: &Quota, now: i128) -> (L, bool) {
-    law.map_or_else(|| (L::fresh(quota, now), false), |law| law.read(quota, now))
+fn read<L: Law>(law: Option<&L>, quota: &Quota, now: i128, tenancy: Tenancy) -> (L, bool) {
+    law.map_or_else(|| (L::fresh(quota, now), false), |law| law.read(quota, now, tenancy))
 }
 
-fn try_acquire<L: Law>(memory: &mut Option<L>, quota: &Quota, cost: u64, now: i128) -> Answer {
-    let (mut law, repaired) = read(memory.as_ref(), quota, now);
+fn try_acquire<L: Law>(
+    memory: &mut Option<L>,
+    quota: &Quota,
+    tenancy: Tenancy,
+    cost: u64,
+    now: i128,
+) -> Answer {
+    let (mut law, repaired) = read(memory.as_ref(), quota, now, tenancy);
     let before = answer(&law, quota, cost, now);
     if cost == 0 || (!before.allowed && !repaired) {
         return before;
@@ -244,9 +267,16 @@ fn try_acquire<L: Law>(memory: &mut Option<L>, quota: &Quota, cost: u64, now: i1
     after
 }
 
-fn refund<L: Law>(memory: &mut Option<L>, quota: &Quota, cost: u64, now: i128) -> Answer {
-    let (mut law, _) = read(memory.as_ref(), quota, now);
-    law.refund(quota, cost, now);
+fn refund<L: Law>(
+    memory: &mut Option<L>,
+    quota: &Quota,
+    tenancy: Tenancy,
+    cost: u64,
+    charged_at: i128,
+    now: i128,
+) -> Answer {
+    let (mut law, _) = read(memory.as_ref(), quota, now, tenancy);
+    law.refund(quota, cost, charged_at, now);
     let after = answer(&law, quota, 0, now);
     *memory = (!law.is_fresh(quota, now)).then_some(law);
     after
@@ -278,6 +308,9 @@ fn answer<L: Law>(law: &L, quota: &Quota, cost: u64, now: i128) -> Answer {
         reset_after: reset_at.map_or(Nanos::MAX, span),
     }
 }
+
+/// How far a state of one's own may reach beyond a refill: a second.
+const SLACK: i128 = 1_000_000_000;
 
 /// A whole number as a fraction.
 fn whole(number: impl Into<BigInt>) -> BigRational {

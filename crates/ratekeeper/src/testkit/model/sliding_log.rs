@@ -1,7 +1,8 @@
 //! The sliding window log: a list of what passed and when. An entry exactly `window` old still counts.
 
-use super::Law;
+use super::{Law, SLACK};
 use crate::Quota;
+use crate::algorithm::Tenancy;
 use crate::algorithm::sliding_log::State;
 
 /// Instants and costs, oldest first.
@@ -30,16 +31,18 @@ impl Law for SlidingLog {
         SlidingLog { entries: Vec::new(), latest: now }
     }
 
-    fn read(&self, quota: &Quota, now: i128) -> (Self, bool) {
+    fn read(&self, quota: &Quota, now: i128, tenancy: Tenancy) -> (Self, bool) {
         let window = i128::from(quota.period().as_nanos());
-        let furthest = now + window;
-        let latest = self.latest.clamp(now, furthest);
+        // Entries that lie further ahead than the slack: all that have yet to come count as of now.
+        let repaired = tenancy == Tenancy::Own && self.latest > now + SLACK;
+        let furthest = if repaired { now } else { i128::MAX };
+        let latest = self.latest.min(furthest).max(now);
         let believed = self.entries.iter().map(|(at, cost)| ((*at).min(furthest), *cost));
         let entries: Vec<_> = believed.filter(|(at, _)| latest - at <= window).collect();
         if entries.is_empty() {
             return (Self::fresh(quota, now), false);
         }
-        (SlidingLog { entries, latest }, self.latest > furthest)
+        (SlidingLog { entries, latest }, repaired)
     }
 
     fn passes(&self, quota: &Quota, cost: u64, at: i128) -> bool {
@@ -55,18 +58,21 @@ impl Law for SlidingLog {
         self.entries.push((self.latest, cost));
     }
 
-    /// The newest first: that is what a caller has just taken.
-    fn refund(&mut self, _: &Quota, cost: u64, _: i128) {
-        let mut left = cost;
-        while let Some((_, newest)) = self.entries.last_mut() {
-            let back = left.min(*newest);
-            *newest -= back;
-            left -= back;
-            if *newest > 0 {
-                break;
-            }
-            self.entries.pop();
+    /// The entry of that instant: what was charged from it on, the oldest first; if there is too little, what was
+    /// charged before, the newest first. What has left the window is gone.
+    fn refund(&mut self, quota: &Quota, cost: u64, charged_at: i128, _: i128) {
+        if self.latest - charged_at > i128::from(quota.period().as_nanos()) {
+            return;
         }
+        let mut left = cost;
+        let mut give = |entry: &mut (i128, u64)| {
+            let back = left.min(entry.1);
+            entry.1 -= back;
+            left -= back;
+        };
+        self.entries.iter_mut().filter(|(at, _)| *at >= charged_at).for_each(&mut give);
+        self.entries.iter_mut().rev().filter(|(at, _)| *at < charged_at).for_each(&mut give);
+        self.entries.retain(|(_, cost)| *cost > 0);
         // The instant that the engine knows of is its last entry's.
         if let Some((at, _)) = self.entries.last() {
             self.latest = *at;

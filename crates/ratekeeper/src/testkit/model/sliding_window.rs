@@ -3,8 +3,9 @@
 
 use num_rational::BigRational;
 
-use super::{Law, whole};
+use super::{Law, SLACK, whole};
 use crate::Quota;
+use crate::algorithm::Tenancy;
 use crate::algorithm::sliding_window::State;
 
 /// The counts of two neighbouring slots, and where the later one began.
@@ -35,14 +36,15 @@ impl Law for SlidingWindow {
         SlidingWindow { previous: 0, current: 0, start: now }
     }
 
-    fn read(&self, quota: &Quota, now: i128) -> (Self, bool) {
+    fn read(&self, quota: &Quota, now: i128, tenancy: Tenancy) -> (Self, bool) {
         let window = i128::from(quota.period().as_nanos());
-        let (furthest, limit) = (now + window, quota.burst());
-        let repaired = self.start > furthest;
+        let most = if tenancy == Tenancy::Own { quota.burst() } else { u64::MAX };
+        // A slot that begins later than the slack from now begins now.
+        let repaired = tenancy == Tenancy::Own && self.start > now + SLACK;
         let mut slots = SlidingWindow {
-            previous: self.previous.min(limit),
-            current: self.current.min(limit),
-            start: self.start.min(furthest),
+            previous: self.previous.min(most),
+            current: self.current.min(most),
+            start: if repaired { now } else { self.start },
         };
         loop {
             if slots.previous == 0 && slots.current == 0 {
@@ -56,14 +58,14 @@ impl Law for SlidingWindow {
     }
 
     fn passes(&self, quota: &Quota, cost: u64, at: i128) -> bool {
-        let then = self.read(quota, at).0;
+        let then = self.read(quota, at, Tenancy::Shared).0;
         then.estimate(quota, at) + whole(cost) - whole(1) < whole(quota.burst())
             // A cost of nothing is a question, and always fine to ask.
             || cost == 0
     }
 
     fn is_fresh(&self, quota: &Quota, at: i128) -> bool {
-        let then = self.read(quota, at).0;
+        let then = self.read(quota, at, Tenancy::Shared).0;
         then.previous == 0 && then.current == 0
     }
 
@@ -71,10 +73,11 @@ impl Law for SlidingWindow {
         self.current += cost;
     }
 
-    fn refund(&mut self, _: &Quota, cost: u64, _: i128) {
-        // What this slot did not take, the one before did.
-        let from_current = cost.min(self.current);
-        self.current -= from_current;
-        self.previous = self.previous.saturating_sub(cost - from_current);
+    fn refund(&mut self, quota: &Quota, cost: u64, charged_at: i128, _: i128) {
+        if charged_at >= self.start {
+            self.current = self.current.saturating_sub(cost);
+        } else if charged_at >= self.start - i128::from(quota.period().as_nanos()) {
+            self.previous = self.previous.saturating_sub(cost);
+        }
     }
 }

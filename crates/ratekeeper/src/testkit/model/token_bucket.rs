@@ -2,8 +2,9 @@
 
 use num_rational::BigRational;
 
-use super::{Law, epsilon, flow, refill, whole};
+use super::{Law, SLACK, epsilon, flow, refill, whole};
 use crate::Quota;
+use crate::algorithm::Tenancy;
 use crate::algorithm::token_bucket::State;
 
 /// Tokens, and when they were counted.
@@ -31,15 +32,17 @@ impl Law for TokenBucket {
         TokenBucket { tokens: whole(quota.burst()), last: now }
     }
 
-    fn read(&self, quota: &Quota, now: i128) -> (Self, bool) {
-        let (full, furthest) = (whole(quota.burst()), now + refill(quota));
-        let tokens = self.tokens.clone().clamp(whole(0), full);
-        let read = TokenBucket { tokens, last: self.last.min(furthest) };
+    fn read(&self, quota: &Quota, now: i128, tenancy: Tenancy) -> (Self, bool) {
+        let tokens = self.tokens.clone().clamp(whole(0), whole(quota.burst()));
+        let read = TokenBucket { tokens, last: self.last };
         // An absent key and a full one are the same thing, whenever it was counted.
         if read.is_fresh(quota, now) {
             return (Self::fresh(quota, now), false);
         }
-        (read, self.last > furthest)
+        // Whole again later than a refill and the slack from now: what is there counts as counted now.
+        let furthest = now + refill(quota) + SLACK;
+        let repaired = tenancy == Tenancy::Own && self.last > now && !read.is_fresh(quota, furthest);
+        if repaired { (TokenBucket { last: now, ..read }, true) } else { (read, false) }
     }
 
     fn passes(&self, quota: &Quota, cost: u64, at: i128) -> bool {
@@ -55,8 +58,9 @@ impl Law for TokenBucket {
         self.last = self.last.max(now);
     }
 
-    fn refund(&mut self, quota: &Quota, cost: u64, now: i128) {
-        self.tokens = whole(quota.burst()).min(self.tokens_at(quota, now) + whole(cost));
+    fn refund(&mut self, quota: &Quota, cost: u64, charged_at: i128, now: i128) {
+        let left = whole(0).max(whole(cost) - flow(quota, now - charged_at));
+        self.tokens = whole(quota.burst()).min(self.tokens_at(quota, now) + left);
         self.last = self.last.max(now);
     }
 }

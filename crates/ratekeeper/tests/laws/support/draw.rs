@@ -120,7 +120,8 @@ pub(crate) enum Step {
     Take(u64),
     TakeUpTo(u64),
     Peek(u64),
-    Refund(u64),
+    /// A cost, and how long ago it was charged.
+    Refund(u64, Span),
     Reset,
     Forward(Span),
     Back(Span),
@@ -136,7 +137,7 @@ pub(crate) fn step() -> impl Strategy<Value = Step> {
         8 => cost().prop_map(Step::Take),
         1 => cost().prop_map(Step::TakeUpTo),
         1 => cost().prop_map(Step::Peek),
-        1 => cost().prop_map(Step::Refund),
+        1 => (cost(), span()).prop_map(|(cost, age)| Step::Refund(cost, age)),
         3 => span().prop_map(Step::Forward),
         3 => any::<bool>().prop_map(|early| Step::Wait { early }),
     ]
@@ -189,7 +190,9 @@ impl Walk {
             }
             Step::TakeUpTo(cost) => return self.key.take_up_to(cost, self.now).0,
             Step::Peek(cost) => _ = self.key.peek(cost, self.now),
-            Step::Refund(cost) => _ = self.key.refund(cost, self.now),
+            Step::Refund(cost, age) => {
+                _ = self.key.refund_of(cost, before(self.now, age.under(&quota)), self.now);
+            }
             Step::Reset => self.key.state = None,
             Step::Forward(span) => self.now = self.now + span.under(&quota),
             Step::Back(span) => self.now = before(self.now, span.under(&quota)),

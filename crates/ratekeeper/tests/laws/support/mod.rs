@@ -7,7 +7,7 @@ use proptest::test_runner::Config;
 use ratekeeper::testkit::model::Answer;
 use ratekeeper::{Cost, Decision, Nanos, Quota, State, Timestamp, algorithm};
 
-/// Three centuries before the end of time lies the present: an ordinary instant to start from.
+/// Two centuries before the end of time lies the present: an ordinary instant to start from.
 pub(crate) const NOON: Timestamp = Timestamp::from_nanos(1_761_912_000_123_456_789);
 
 /// One key as the simplest store would hold it.
@@ -45,9 +45,15 @@ impl Key {
         algorithm::peek(&self.quota, self.state.as_ref(), Cost::new(cost), now).unwrap()
     }
 
+    /// Gives back what was charged just now.
     pub(crate) fn refund(&mut self, cost: u64, now: Timestamp) -> Decision {
+        self.refund_of(cost, now, now)
+    }
+
+    /// Gives back what was charged then.
+    pub(crate) fn refund_of(&mut self, cost: u64, charged_at: Timestamp, now: Timestamp) -> Decision {
         let (decision, left) =
-            algorithm::refund(&self.quota, self.state.as_ref(), Cost::new(cost), now).unwrap();
+            algorithm::refund(&self.quota, self.state.as_ref(), Cost::new(cost), charged_at, now).unwrap();
         self.state = left;
         decision
     }

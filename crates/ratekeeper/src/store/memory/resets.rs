@@ -1,0 +1,71 @@
+//! Which states were forgotten lately, so that what was charged before is not given back after.
+
+use super::tag::Tag;
+use crate::{Nanos, Timestamp};
+
+/// Resets that one shard remembers.
+const MOST: usize = 32;
+
+/// The latest resets in a shard. Bounded: when there are too many, all that was charged in the shard before the oldest
+/// of them gets nothing back, which is less than the law allows and never more.
+#[derive(Debug)]
+pub(super) struct Resets {
+    noted: Vec<Note>,
+    /// Everything up to this instant counts as forgotten.
+    floor: Timestamp,
+}
+
+#[derive(Debug)]
+struct Note {
+    tag: Tag,
+    at: Timestamp,
+    /// From here on nothing that was charged before could be given back anyway.
+    until: Timestamp,
+}
+
+impl Default for Resets {
+    fn default() -> Self {
+        Resets { noted: Vec::new(), floor: Timestamp::MIN }
+    }
+}
+
+impl Resets {
+    /// The tag's state was forgotten now. `reach` is how long it would still have counted: so long, and no longer, some
+    /// of what was charged to it could have been given back.
+    pub(super) fn note(&mut self, tag: Tag, now: Timestamp, reach: Nanos) {
+        self.noted.retain(|note| note.tag != tag && note.until > now);
+        if self.noted.len() >= MOST {
+            // The oldest is the first: instants of one shard never go back.
+            self.floor = self.noted.remove(0).at;
+        }
+        self.noted.push(Note { tag, at: now, until: now + reach });
+    }
+
+    /// True if the tag's state was forgotten at that instant or later.
+    pub(super) fn since(&self, tag: Tag, instant: Timestamp) -> bool {
+        instant <= self.floor || self.noted.iter().any(|note| note.tag == tag && instant <= note.at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_resets_forget_more_and_never_less() {
+        let tag = |rest| Tag { place: 1, rest };
+        let second = Timestamp::from_secs;
+        let mut resets = Resets::default();
+        assert!(!resets.since(tag(1), second(0)));
+        for rest in 1..=MOST as u64 + 1 {
+            resets.note(tag(rest), second(rest.cast_signed()), Nanos::from_secs(3_600));
+        }
+        assert_eq!(resets.noted.len(), MOST);
+        assert!(resets.since(tag(1), second(1)) && resets.since(tag(99), second(1)), "the floor has risen");
+        assert!(resets.since(tag(9), second(9)) && !resets.since(tag(9), second(10)));
+        assert!(!resets.since(tag(99), second(2)));
+        // What is past its reach makes room without a word.
+        resets.note(tag(50), second(4_000), Nanos::from_secs(1));
+        assert_eq!((resets.noted.len(), resets.floor), (1, second(1)));
+    }
+}
