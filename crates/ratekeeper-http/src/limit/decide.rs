@@ -130,12 +130,8 @@ impl Settings {
             return self.refuse(pass.standings, decision, decision.retry_after, rule, asked);
         }
         pass.standings.rate = Some((told, decision));
-        if self.charge != Charge::OnArrival
-            && let Some(plan) = ruling.plan()
-        {
-            let plan = plan.name().clone();
-            let tab = Tab::new(rate.keeper.clone(), asked.key.clone(), plan, ruling.granted(), self.charge);
-            pass.tab = Some(Box::new(tab));
+        if self.charge != Charge::OnArrival {
+            pass.tab = Tab::of(ruling, &rate.keeper, &asked.key, self.charge).map(Box::new);
         }
         Verdict::Pass(pass)
     }

@@ -299,8 +299,8 @@ impl Limit {
     /// # Ok::<(), ratekeeper::QuotaError>(())
     /// ```
     #[must_use]
-    pub fn fixed_cost(mut self, units: u64) -> Self {
-        self.settings.cost = cost::CostRule::Fixed(Cost::new(units));
+    pub fn fixed_cost(mut self, cost: impl Into<Cost>) -> Self {
+        self.settings.cost = cost::CostRule::Fixed(cost.into());
         self
     }
 

@@ -7,6 +7,7 @@ mod charging;
 mod frameworks;
 mod gate;
 mod in_flight;
+mod late_refunds;
 mod queueing;
 mod refusals;
 mod remote;
