@@ -233,3 +233,31 @@ async fn observers_are_told_and_change_nothing() {
     keeper.acquire_up_to(key("user"), "gold", Cost::ONE).await.unwrap();
     assert_eq!(nervous.heard(), twice(&["user within_quota", "user quota_exceeded"]));
 }
+
+/// What the fallback admitted was given back to the store when that was there again: so much more passed.
+#[tokio::test]
+async fn what_the_store_never_took_is_not_given_back_to_it() {
+    let flaky = Flaky::down(StoreErrorKind::Timeout);
+    let plans = Registry::new([
+        plan("open", "5/h fixed").on_store_error(FailureMode::Open),
+        plan("local", "5/h fixed").on_store_error(FailureMode::Local),
+    ]);
+    let keeper = Keeper::new(flaky.clone(), plans);
+    let open = keeper.acquire("user", "open", 5).await.unwrap();
+    assert_eq!((open.allowed, open.charged()), (true, None), "nobody took anything");
+    let local = keeper.acquire("user", "local", 5).await.unwrap();
+    let charged = local.charged().expect("the local store took it");
+    flaky.down.store(false, Ordering::Relaxed);
+    let real = keeper.acquire("user", "local", 5).await.unwrap();
+    assert!(real.allowed && real.charged().is_some());
+    keeper.refund("user", "local", 5, charged).await.unwrap();
+    assert!(
+        !keeper.acquire("user", "local", 1).await.unwrap().allowed,
+        "the real store took it, and keeps it"
+    );
+    // And the other way round: what the real store took does not fill the local one.
+    flaky.down.store(true, Ordering::Relaxed);
+    assert!(keeper.acquire("user", "local", 5).await.unwrap().allowed, "the local store has it back");
+    assert!(keeper.refund("user", "local", 5, real.charged().unwrap()).await.unwrap_err().is_transient());
+    assert!(!keeper.acquire("user", "local", 1).await.unwrap().allowed);
+}

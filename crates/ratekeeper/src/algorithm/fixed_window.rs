@@ -48,7 +48,7 @@ impl FixedWindowView {
         let repaired = start > now + SLACK && tenancy == Tenancy::Own;
         if repaired {
             (start, end) = windows.around(now);
-            count = if start == now { count } else { limit };
+            count = if windows.begin_anywhere() { count } else { limit };
         }
         let ends = windows.ends(start, end);
         FixedWindowView { count, start, end, ends, repaired, ..fresh }
@@ -132,6 +132,11 @@ impl Windows {
             Windows::Length(length) => now.since(start) >= *length,
             Windows::Grid(_) | Windows::Calendar(_) => self.around(now).0 > start,
         }
+    }
+
+    /// True if a window begins when it is first needed, rather than at a place of its own.
+    fn begin_anywhere(&self) -> bool {
+        matches!(self, Windows::Length(_))
     }
 
     /// True if the window is over at its end, rather than cut off there.

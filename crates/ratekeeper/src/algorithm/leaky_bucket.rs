@@ -65,7 +65,7 @@ impl LeakyBucketView {
 
     fn set(&mut self, level: f64) {
         self.stored = level;
-        self.flow.restart();
+        self.flow.restart(level);
     }
 }
 

@@ -67,7 +67,7 @@ impl TokenBucketView {
 
     fn set(&mut self, tokens: f64) {
         self.stored = tokens;
-        self.flow.restart();
+        self.flow.restart(exact(self.capacity) - tokens);
     }
 }
 
@@ -137,6 +137,8 @@ pub(super) struct Flow {
     last: Timestamp,
     /// Nanoseconds from `last` to the effective now; zero while the clock is behind `last`.
     elapsed: u64,
+    /// How many nanoseconds from now the state may be whole again, at the latest.
+    furthest: f64,
     pub(super) repaired: bool,
 }
 
@@ -146,12 +148,20 @@ impl Flow {
     ///
     /// The comparison is part of the contract as well, operation by operation.
     pub(super) fn at(quota: &Quota, last: Timestamp, now: Timestamp, missing: f64, tenancy: Tenancy) -> Self {
-        let rate = quota.rate();
-        let ahead = last.since(now).as_nanos();
-        let furthest = exact(quota.refill_time().as_nanos()) + exact(SLACK.as_nanos());
-        let repaired = ahead > 0 && tenancy == Tenancy::Own && exact(ahead) + missing * 1e9 / rate > furthest;
-        let last = if repaired { now } else { last };
-        Flow { rate, now, last, elapsed: now.since(last).as_nanos(), repaired }
+        let furthest = match tenancy {
+            Tenancy::Own => exact(quota.refill_time().as_nanos()) + exact(SLACK.as_nanos()),
+            Tenancy::Shared => f64::INFINITY,
+        };
+        let flow = Flow { rate: quota.rate(), now, last, elapsed: 0, furthest, repaired: false };
+        if flow.is_too_far_ahead(missing) {
+            return Flow { last: now, repaired: true, ..flow };
+        }
+        Flow { elapsed: now.since(last).as_nanos(), ..flow }
+    }
+
+    fn is_too_far_ahead(&self, missing: f64) -> bool {
+        let ahead = self.last.since(self.now).as_nanos();
+        ahead > 0 && exact(ahead) + missing * 1e9 / self.rate > self.furthest
     }
 
     /// What is left of a cost that began to flow back when it was charged; nothing, or less, if all has.
@@ -174,10 +184,14 @@ impl Flow {
         elapsed as f64 * self.rate / 1e9
     }
 
-    /// What has moved is accounted for: the flow starts again at the effective now.
-    pub(super) fn restart(&mut self) {
+    /// What has moved is accounted for, and so much is missing: the flow starts again at the effective now. If a
+    /// clock that stepped back is that far behind that the state would be cut off the next time, it is now.
+    pub(super) fn restart(&mut self, missing: f64) {
         self.last = self.effective_now();
         self.elapsed = 0;
+        if self.is_too_far_ahead(missing) {
+            self.last = self.now;
+        }
     }
 
     /// What a cost waits for that must wait so long.

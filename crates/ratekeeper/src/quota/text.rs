@@ -39,6 +39,10 @@ impl FromStr for Quota {
         if text.len() > MAX_LEN {
             return Err(QuotaError::syntax("quota", text, format!("at most {MAX_LEN} bytes; {EXAMPLE}")));
         }
+        if text.contains(';') {
+            let remedy = "this is one quota, without `;`: several are a plan, `Plan::parse(name, text)`";
+            return Err(QuotaError::syntax("quota", text, remedy));
+        }
         let wrong = || QuotaError::syntax("quota", text, EXAMPLE);
         let trimmed = text.trim_start();
         let end = trimmed.find(|c: char| !c.is_ascii_digit() && c != '_' && c != '-').ok_or_else(wrong)?;

@@ -45,17 +45,16 @@ fn no_wait_is_promised_beyond_the_end_of_time() {
 /// comes to just that instant is still kept.
 #[test]
 fn a_wait_that_saturates_is_never() {
-    // Two windows and a second from the beginning of time: the last instant but for what is left.
-    let window = Quota::MAX_SPAN;
-    let quota = Quota::per(2_u64, window.as_duration());
+    let quota = Quota::per(1_u64, Quota::MAX_SPAN.as_duration());
     let quota = quota.algorithm(ratekeeper::Algorithm::SlidingWindow).build().unwrap();
-    let left = Timestamp::MAX.since(Timestamp::MIN).saturating_sub(window).saturating_sub(window);
+    // A nanosecond into the slot after this one there is room.
+    let last = Nanos::MAX.saturating_sub(Quota::MAX_SPAN).saturating_sub(TICK);
     for (late, retry) in [(0, Some(Nanos::MAX)), (1, None)] {
-        let start = Timestamp::MIN + left + Nanos::from_nanos(late);
-        let state = sliding_window::State { previous: 0, current: 2, start };
-        let key = Tenancy::Shared;
-        let mut view = sliding_window::SlidingWindowView::at(&quota, Some(state), Timestamp::MIN, key);
-        assert_eq!(ratekeeper::algorithm::take(&mut view, Cost::new(2)).retry_after, retry, "{late}");
+        let start = Timestamp::MIN + last + Nanos::from_nanos(late);
+        let state = sliding_window::State { previous: 0, current: 1, start };
+        let shared = Tenancy::Shared;
+        let mut view = sliding_window::SlidingWindowView::at(&quota, Some(state), Timestamp::MIN, shared);
+        assert_eq!(ratekeeper::algorithm::take(&mut view, Cost::ONE).retry_after, retry, "{late}");
     }
 }
 

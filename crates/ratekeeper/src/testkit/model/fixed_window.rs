@@ -55,9 +55,9 @@ impl Law for FixedWindow {
         }
         // It begins later than the slack from now. A window with a place of its own is another one than that of now,
         // whose count is lost: all of it counts as used. Any other begins now.
-        let around = window(quota, now).0;
-        let count = if around == now { self.count.min(quota.burst()) } else { quota.burst() };
-        (FixedWindow { count, start: around }, true)
+        let begins_anywhere = quota.algorithm() == Algorithm::FixedWindow(Anchor::FirstRequest);
+        let count = if begins_anywhere { self.count.min(quota.burst()) } else { quota.burst() };
+        (FixedWindow { count, start: window(quota, now).0 }, true)
     }
 
     fn passes(&self, quota: &Quota, cost: u64, at: i128) -> bool {

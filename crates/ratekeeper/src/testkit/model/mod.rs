@@ -262,6 +262,8 @@ fn try_acquire<L: Law>(
         return before;
     }
     law.charge(quota, cost, now);
+    // A charge while the clock is behind may reach too far ahead itself.
+    let law = law.read(quota, now, tenancy).0;
     let after = Answer { retry_after: Some(Nanos::ZERO), ..answer(&law, quota, 0, now) };
     *memory = Some(law);
     after
