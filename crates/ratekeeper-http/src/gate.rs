@@ -216,7 +216,7 @@ impl Gate {
             Verdict::Pass(mut pass) => {
                 let (rate, in_flight) = (pass.standings.rate, pass.standings.in_flight);
                 if let Some(seat) = pass.seat.take() {
-                    self.seats().entry(key.into()).or_default().push(seat);
+                    self.seats().entry(key.into()).or_default().push(*seat);
                 }
                 if let Some(tab) = pass.tab.take() {
                     tab.keep();

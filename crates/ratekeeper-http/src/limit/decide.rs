@@ -164,7 +164,7 @@ impl Pass {
     fn sit(&mut self, in_flight: &InFlight, seat: Seat) {
         let decision = Decision::allow(in_flight.turnstiles.limit(), seat.available(), Nanos::ZERO);
         self.standings.in_flight = Some((Arc::clone(&in_flight.told), decision));
-        self.seat = Some(seat);
+        self.seat = Some(Box::new(seat));
     }
 }
 

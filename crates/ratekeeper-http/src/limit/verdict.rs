@@ -18,8 +18,8 @@ pub(crate) enum Verdict {
 #[derive(Default)]
 pub(crate) struct Pass {
     pub(crate) standings: Standings,
-    pub(crate) seat: Option<Seat>,
-    /// In a box: most limits charge on arrival, and have none.
+    /// In a box, as what follows: most limits have no permits, and charge on arrival.
+    pub(crate) seat: Option<Box<Seat>>,
     pub(crate) tab: Option<Box<Tab>>,
     pub(crate) method: MethodKind,
 }

@@ -35,14 +35,14 @@ pin_project! {
 pub(super) struct Held(Option<Box<Holding>>);
 
 struct Holding {
-    _seat: Option<Seat>,
+    _seat: Option<Box<Seat>>,
     tab: Option<Box<Tab>>,
     /// How many bytes are still to come, if that is known.
     left: Option<u64>,
 }
 
 impl Held {
-    pub(super) fn new(seat: Option<Seat>, tab: Option<Box<Tab>>) -> Self {
+    pub(super) fn new(seat: Option<Box<Seat>>, tab: Option<Box<Tab>>) -> Self {
         // In a box, because most bodies hold nothing.
         Held((seat.is_some() || tab.is_some()).then(|| Box::new(Holding { _seat: seat, tab, left: None })))
     }

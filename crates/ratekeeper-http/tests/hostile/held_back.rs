@@ -17,7 +17,7 @@ const TIMES: usize = 4;
 fn hold_back(server: &Server, quota: &Quota) -> Vec<Connection> {
     let deadline = Instant::now() + PATIENCE;
     let mut held = Vec::new();
-    while held.len() < TIMES * quota.count() as usize {
+    while held.len() < TIMES * usize::try_from(quota.count()).unwrap() {
         assert!(Instant::now() < deadline, "{quota}: {} were let in", held.len());
         let mut connection = Connection::open(server.address);
         if connection.begin_slow(server) {
