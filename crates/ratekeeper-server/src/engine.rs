@@ -6,7 +6,7 @@ use std::time::Instant;
 use ratekeeper::keeper::KeeperError;
 use ratekeeper::port::{FailureMode, Observer, Request, Store};
 use ratekeeper::store::Breaker;
-use ratekeeper::{Cost, Decision, Keeper, Key, MemoryStore, Quota, Registry, Rules, StoreError};
+use ratekeeper::{Charged, Cost, Decision, Keeper, Key, MemoryStore, Quota, Registry, Rules, StoreError};
 
 use crate::meter::Metrics;
 use crate::tally::Tally;
@@ -98,9 +98,9 @@ impl Engine {
         }
     }
 
-    /// Gives back to a quota that came with its request.
+    /// Gives back to a quota that came with its request, as of now: `CL.THROTTLE` cannot say when it was charged.
     pub async fn refund(&self, request: Request<'_>) -> Result<Decision, StoreError> {
-        let refunded = self.store().refund(request, ratekeeper::Charged::NOW).await;
+        let refunded = self.store().refund(request, Charged::NOW).await;
         // That anything was given back would not be true.
         refunded.inspect_err(|error| self.tally.store_failed(error, None))
     }
@@ -148,7 +148,7 @@ impl Engine {
             return self.keeper.reset(key, plans).await;
         }
         let mut forgotten = match Quota::throttle(1, 1, 1) {
-            // States of requests with a quota of their own do not tell quotas apart: any will find them.
+            // Any quota stands for all that requests brought for this key, of whatever algorithm and period.
             Ok(any) => self.keeper.reset(key, &any).await?,
             Err(_) => 0,
         };

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::LazyLock;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::time::SystemTime;
 
 use crate::port::Clock;
@@ -22,28 +22,34 @@ pub struct MonotonicClock;
 static PROCESS: LazyLock<ProcessClock> = LazyLock::new(ProcessClock::start);
 
 /// The counter, and the line along which its ticks are read.
-///
-/// The line changes once a second and is read all the time, so it is guarded by a version that is odd while the line
-/// changes: a reader that finds another version after reading than before reads again.
 struct ProcessClock {
     counter: quanta::Clock,
-    /// The scale that the counter was calibrated to.
-    calibrated: u64,
     /// Ticks after which the line is looked at again.
     every: u64,
-    version: AtomicU64,
-    ticks: AtomicU64,
-    wall: AtomicU64,
-    scale: AtomicU64,
+    line: Bending,
 }
 
 /// Time as a function of ticks: at `ticks` it was `wall`, and since then `scale` nanoseconds have passed for every
-/// [`TICKS`].
+/// [`TICKS`], and `correction` more or less for so long as there was something to correct.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Line {
     ticks: u64,
     wall: Timestamp,
     scale: u64,
+    correction: i64,
+}
+
+/// A line that changes once a second and is read all the time.
+///
+/// There are two places for it, and the version tells by its last bit which one is in force; whoever changes the line
+/// writes to the other and then moves the version on. So no reader ever waits for a writer. A reader that finds
+/// another version after reading than before may have read half of what came next, and reads again.
+#[derive(Default)]
+struct Bending {
+    version: AtomicU64,
+    places: [[AtomicU64; 4]; 2],
+    /// Somebody is writing.
+    busy: AtomicBool,
 }
 
 /// So many ticks that rounding their length to a nanosecond is an error of some microseconds in a year.
@@ -52,8 +58,9 @@ const TICKS: u64 = 1 << 42;
 /// How often the wall clock is looked at.
 const EVERY: Nanos = Nanos::from_secs(1);
 
-/// In how many nanoseconds the clock would meet the wall clock at its corrected pace.
-const HORIZON: i128 = 10_000_000_000;
+/// In how many nanoseconds the clock is to meet the wall clock. After that it runs on as it was calibrated: if nobody
+/// asks for a day, it has not overshot by a day's correction.
+const HORIZON: u64 = 10_000_000_000;
 
 /// The largest correction, in parts in a million: what the worst of crystals is off by. No limit notices it.
 const MOST_PPM: i128 = 100;
@@ -63,85 +70,120 @@ const MOST_PPM: i128 = 100;
 const MOST_GAP: Nanos = Nanos::from_nanos(20_000);
 
 impl Line {
+    /// The line of a clock that was calibrated to so many nanoseconds for every [`TICKS`].
+    fn new(ticks: u64, wall: Timestamp, scale: u64) -> Self {
+        Line { ticks, wall, scale, correction: 0 }
+    }
+
     #[inline]
     fn at(&self, ticks: u64) -> Timestamp {
         // Counters of different cores may differ by a few ticks: time stands still then, it does not wrap.
         let since = ticks.saturating_sub(self.ticks);
-        let nanos = (u128::from(since) * u128::from(self.scale)) / u128::from(TICKS);
-        self.wall + Nanos::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+        let nanos = scaled(since, self.scale.saturating_add_signed(self.correction));
+        if nanos <= HORIZON { self.wall + Nanos::from_nanos(nanos) } else { self.beyond_the_horizon(since) }
+    }
+
+    #[cold]
+    fn beyond_the_horizon(&self, since: u64) -> Timestamp {
+        let corrected = self.wall + Nanos::from_nanos(HORIZON);
+        // The ticks that the corrected part took: the inverse of the scale, rounded down.
+        let scale = self.scale.saturating_add_signed(self.correction).max(1);
+        let ticks = u128::from(HORIZON) * u128::from(TICKS) / u128::from(scale);
+        let rest = since.saturating_sub(u64::try_from(ticks).unwrap_or(u64::MAX));
+        corrected + Nanos::from_nanos(scaled(rest, self.scale))
     }
 
     /// The line that goes on from here, bent towards the wall clock.
-    fn bent(&self, ticks: u64, wall: Timestamp, calibrated: u64) -> Line {
+    fn bent(&self, ticks: u64, wall: Timestamp) -> Line {
         let now = self.at(ticks);
         let behind = i128::from(wall.as_nanos()) - i128::from(now.as_nanos());
-        let ppm = (behind * 1_000_000 / HORIZON).clamp(-MOST_PPM, MOST_PPM);
-        let scale = i128::from(calibrated) + i128::from(calibrated) * ppm / 1_000_000;
-        Line { ticks, wall: now, scale: u64::try_from(scale).unwrap_or(calibrated) }
+        let ppm = (behind * 1_000_000 / i128::from(HORIZON)).clamp(-MOST_PPM, MOST_PPM);
+        let correction = i64::try_from(i128::from(self.scale) * ppm / 1_000_000).unwrap_or(0);
+        Line { ticks, wall: now, scale: self.scale, correction }
+    }
+}
+
+#[inline]
+fn scaled(ticks: u64, scale: u64) -> u64 {
+    let nanos = (u128::from(ticks) * u128::from(scale)) / u128::from(TICKS);
+    u64::try_from(nanos).unwrap_or(u64::MAX)
+}
+
+impl Bending {
+    /// The line in force, and what `read` found while it was.
+    #[inline]
+    fn read<T>(&self, read: impl Fn() -> T) -> (Line, T) {
+        loop {
+            // Acquire: what is read next was written before this version was in force.
+            let version = self.version.load(Ordering::Acquire);
+            let [ticks, wall, scale, correction] = &self.places[usize::from(version & 1 == 1)];
+            let line = Line {
+                ticks: ticks.load(Ordering::Relaxed),
+                wall: Timestamp::from_nanos(wall.load(Ordering::Relaxed).cast_signed()),
+                scale: scale.load(Ordering::Relaxed),
+                correction: correction.load(Ordering::Relaxed).cast_signed(),
+            };
+            let found = read();
+            // The fence keeps the readings above before the second look at the version.
+            fence(Ordering::Acquire);
+            if self.version.load(Ordering::Relaxed) == version {
+                return (line, found);
+            }
+        }
+    }
+
+    /// Puts another line in force, unless somebody else is about to.
+    fn write(&self, bend: impl FnOnce(Line) -> Option<Line>) {
+        if self.busy.swap(true, Ordering::Acquire) {
+            return;
+        }
+        let version = self.version.load(Ordering::Relaxed);
+        if let Some(Line { ticks, wall, scale, correction }) = bend(self.read(|| ()).0) {
+            // The fence keeps the writes below after the version that made their place the other one: who still reads
+            // there finds that version, and reads again.
+            fence(Ordering::Release);
+            let words = [ticks, wall.as_nanos().cast_unsigned(), scale, correction.cast_unsigned()];
+            for (place, word) in self.places[usize::from(version & 1 == 0)].iter().zip(words) {
+                place.store(word, Ordering::Relaxed);
+            }
+            self.version.store(version + 1, Ordering::Release);
+        }
+        self.busy.store(false, Ordering::Release);
     }
 }
 
 impl ProcessClock {
     fn start() -> Self {
         let counter = quanta::Clock::new();
-        let calibrated = counter.delta_as_nanos(0, TICKS);
-        let every = u128::from(EVERY.as_nanos()) * u128::from(TICKS) / u128::from(calibrated.max(1));
-        ProcessClock {
-            calibrated,
-            every: u64::try_from(every).unwrap_or(u64::MAX),
-            version: AtomicU64::new(0),
-            ticks: AtomicU64::new(counter.raw()),
-            wall: AtomicU64::new(Timestamp::from(SystemTime::now()).as_nanos().cast_unsigned()),
-            scale: AtomicU64::new(calibrated),
-            counter,
-        }
+        let scale = counter.delta_as_nanos(0, TICKS);
+        let every = u128::from(EVERY.as_nanos()) * u128::from(TICKS) / u128::from(scale.max(1));
+        let line = Bending::default();
+        line.write(|_| Some(Line::new(counter.raw(), SystemTime::now().into(), scale)));
+        ProcessClock { every: u64::try_from(every).unwrap_or(u64::MAX), line, counter }
     }
 
     #[inline]
     fn now(&self) -> Timestamp {
-        loop {
-            // Acquire: what is read next was written before this version.
-            let version = self.version.load(Ordering::Acquire);
-            let line = Line {
-                ticks: self.ticks.load(Ordering::Relaxed),
-                wall: Timestamp::from_nanos(self.wall.load(Ordering::Relaxed).cast_signed()),
-                scale: self.scale.load(Ordering::Relaxed),
-            };
-            // The fence keeps the readings above before the second look at the version.
-            fence(Ordering::Acquire);
-            if version.is_multiple_of(2) && self.version.load(Ordering::Relaxed) == version {
-                let ticks = self.counter.raw();
-                if ticks.saturating_sub(line.ticks) > self.every {
-                    self.bend(line, version);
-                }
-                return line.at(ticks);
-            }
-            std::hint::spin_loop();
+        // The counter is read while the line is in force: a tick that is read later along an older line would be
+        // followed by an earlier time.
+        let (line, ticks) = self.line.read(|| self.counter.raw());
+        if ticks.saturating_sub(line.ticks) > self.every {
+            self.compare();
         }
+        line.at(ticks)
     }
 
-    /// Compares with the wall clock. Whoever comes while somebody else does goes by the old line, which is as good.
+    /// Compares with the wall clock, and bends the line.
     #[cold]
     #[inline(never)]
-    fn bend(&self, line: Line, version: u64) {
-        let before = self.counter.raw();
-        let wall = Timestamp::from(SystemTime::now());
-        let after = self.counter.raw();
-        let gap = Nanos::from_nanos(self.counter.delta_as_nanos(before, after));
-        if gap > MOST_GAP {
-            return;
-        }
-        let bent = line.bent(after, wall, self.calibrated);
-        let odd = version + 1;
-        if self.version.compare_exchange(version, odd, Ordering::Acquire, Ordering::Relaxed).is_err() {
-            return;
-        }
-        // The fence keeps the writes below after the odd version: no reader sees them under the even one.
-        fence(Ordering::Release);
-        self.ticks.store(bent.ticks, Ordering::Relaxed);
-        self.wall.store(bent.wall.as_nanos().cast_unsigned(), Ordering::Relaxed);
-        self.scale.store(bent.scale, Ordering::Relaxed);
-        self.version.store(odd + 1, Ordering::Release);
+    fn compare(&self) {
+        self.line.write(|line| {
+            let before = self.counter.raw();
+            let wall = Timestamp::from(SystemTime::now());
+            let after = self.counter.raw();
+            let gap = Nanos::from_nanos(self.counter.delta_as_nanos(before, after));
+            (gap <= MOST_GAP).then(|| line.bent(after, wall))
+        });
     }
 }
 
@@ -194,10 +236,10 @@ mod tests {
         for ppm in [-90_i64, -27, 0, 27, 90] {
             let calibrated = TICKS.saturating_add_signed(TICKS.cast_signed() / 1_000_000 * ppm);
             let start = Timestamp::from_secs(1_761_884_055);
-            let mut line = Line { ticks: 0, wall: start, scale: calibrated };
+            let mut line = Line::new(0, start, calibrated);
             for second in 1..86_400_u64 {
                 let (ticks, before) = (second * 1_000_000_000, line.at(second * 1_000_000_000));
-                line = line.bent(ticks, start + Nanos::from_secs(second), calibrated);
+                line = line.bent(ticks, start + Nanos::from_secs(second));
                 assert_eq!(line.at(ticks), before, "it bends, and does not step");
                 assert!(line.at(ticks + 1_000) > before);
             }
@@ -212,27 +254,54 @@ mod tests {
     fn a_step_of_the_wall_clock_is_followed_slowly() {
         let start = Timestamp::from_secs(1_761_884_055);
         for wall in [Timestamp::MIN, start.saturating_sub(Nanos::from_secs(3_600)), Timestamp::MAX] {
-            let line = Line { ticks: 0, wall: start, scale: TICKS }.bent(1_000_000_000, wall, TICKS);
+            let line = Line::new(0, start, TICKS).bent(1_000_000_000, wall);
             assert_eq!(line.at(1_000_000_000), start + Nanos::from_secs(1));
             let second = line.at(2_000_000_000).since(line.at(1_000_000_000)).as_nanos();
             assert!(second.abs_diff(1_000_000_000) <= 100_001, "{second}");
         }
     }
 
-    /// Many read while one bends: nobody reads half a line.
+    /// The correction is for ten seconds: nobody asks for ten hours, and it had been applied for ten hours.
+    #[test]
+    fn an_idle_clock_does_not_overshoot() {
+        let start = Timestamp::from_secs(1_761_884_055);
+        for late in [Nanos::from_millis(999), Nanos::from_millis(1_001)] {
+            let line = Line::new(0, start, TICKS).bent(1_000_000_000, start + late);
+            let hours = 36_000_000_000_000;
+            let (ours, wall) = (line.at(1_000_000_000 + hours), start + late + Nanos::from_nanos(hours));
+            assert!(ours.since(wall).max(wall.since(ours)) < Nanos::from_millis(1), "{ours:?} {wall:?}");
+            // The end of the correction is no step either.
+            let around = (10_999_900_000_u64..).step_by(1_000).take(200).map(|ticks| line.at(ticks));
+            let times: Vec<_> = around.collect();
+            assert!(
+                times.windows(2).all(|pair| { (900..=1_100).contains(&pair[1].since(pair[0]).as_nanos()) })
+            );
+        }
+    }
+
+    /// Many read while others bend: nobody reads half a line.
     #[test]
     fn a_line_is_read_whole() {
-        let clock = ProcessClock { every: 0, ..ProcessClock::start() };
+        let line = Bending::default();
         std::thread::scope(|scope| {
-            for _ in 0..4 {
+            for _ in 0..2 {
                 scope.spawn(|| {
-                    let mut last = clock.now();
                     for _ in 0..100_000 {
-                        let now = clock.now();
-                        // Two lines differ by parts in a million of the time since the last was drawn.
-                        assert!(now + Nanos::from_nanos(1_000) >= last, "{now:?} after {last:?}");
-                        assert!(now.since(last) < Nanos::from_secs(10));
-                        last = now;
+                        line.write(|Line { ticks, .. }| {
+                            let next = ticks + 1;
+                            let correction = next.cast_signed();
+                            Some(Line {
+                                correction,
+                                ..Line::new(next, Timestamp::from_nanos(correction), next)
+                            })
+                        });
+                    }
+                });
+                scope.spawn(|| {
+                    for _ in 0..100_000 {
+                        let (Line { ticks, wall, scale, correction }, ()) = line.read(std::thread::yield_now);
+                        let whole = (ticks.cast_signed(), ticks.cast_signed(), ticks);
+                        assert_eq!((wall.as_nanos(), correction, scale), whole);
                     }
                 });
             }

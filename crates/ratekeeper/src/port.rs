@@ -243,8 +243,7 @@ pub trait Observer: Send + Sync + Debug {
     /// A request named a plan that does not exist, and went on without it.
     fn plan_missing(&self, _name: &str) {}
 
-    /// The breaker before a store has changed its state. Told once for every change, by the breaker that was given
-    /// this observer.
+    /// Called once per state change, in the order of the changes, by the breaker this observer was registered with.
     fn breaker_changed(&self, _change: BreakerChange) {}
 }
 

@@ -4,8 +4,8 @@
 #![cfg(loom)]
 #![allow(clippy::unwrap_used, missing_docs)]
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use loom::thread;
 use ratekeeper::port::{Clock, Observer};
@@ -21,13 +21,32 @@ impl Clock for Stopped {
     }
 }
 
-/// Counts the changes that it is told of.
+/// Writes down the changes that it is told of.
 #[derive(Debug, Default)]
-struct Counting(AtomicUsize);
+struct Diary {
+    told: Mutex<Vec<BreakerChange>>,
+    /// One of loom's, where it may switch to another thread.
+    calls: loom::sync::atomic::AtomicUsize,
+}
 
-impl Observer for Counting {
-    fn breaker_changed(&self, _: BreakerChange) {
-        self.0.fetch_add(1, Ordering::SeqCst);
+impl Observer for Diary {
+    fn breaker_changed(&self, change: BreakerChange) {
+        // Somebody else may get between the change and what is written down.
+        self.calls.fetch_add(1, Ordering::SeqCst);
+        self.told.lock().unwrap().push(change);
+    }
+}
+
+impl Diary {
+    /// How many changes there were: each followed the one before.
+    fn len(&self) -> usize {
+        let told = self.told.lock().unwrap();
+        let mut state = BreakerState::Closed;
+        for change in &*told {
+            assert_eq!(change.from, state, "{told:?}");
+            state = change.to;
+        }
+        told.len()
     }
 }
 
@@ -40,10 +59,10 @@ fn timeout() -> StoreError {
 #[test]
 fn one_probe_at_a_time() {
     loom::model(|| {
-        let counting = Arc::new(Counting::default());
+        let diary = Arc::new(Diary::default());
         let settings = BreakerSettings::default().failures_in_a_row(1).rest(Nanos::from_secs(1));
         let clock = Stepping::default();
-        let breaker = Arc::new(Breaker::new(settings).clock(clock.clone()).observer(counting.clone()));
+        let breaker = Arc::new(Breaker::new(settings).clock(clock.clone()).observer(diary.clone()));
         breaker.admit().unwrap().failed(&timeout());
         clock.step();
         let out = Arc::new(AtomicUsize::new(0));
@@ -66,7 +85,7 @@ fn one_probe_at_a_time() {
         let state = breaker.state();
         assert_eq!(state, if probed { BreakerState::Open } else { BreakerState::HalfOpen });
         let changes = usize::try_from(breaker.changes()).unwrap();
-        assert_eq!(counting.0.load(Ordering::SeqCst), changes, "each change is told once");
+        assert_eq!(diary.len(), changes, "each change is told once");
     });
 }
 
@@ -90,9 +109,9 @@ impl Clock for Stepping {
 #[test]
 fn it_opens_once() {
     loom::model(|| {
-        let counting = Arc::new(Counting::default());
+        let diary = Arc::new(Diary::default());
         let settings = BreakerSettings::default().failures_in_a_row(2).rest(Nanos::from_secs(1));
-        let breaker = Arc::new(Breaker::new(settings).clock(Stopped).observer(counting.clone()));
+        let breaker = Arc::new(Breaker::new(settings).clock(Stopped).observer(diary.clone()));
         let other = {
             let breaker = breaker.clone();
             thread::spawn(move || {
@@ -108,7 +127,42 @@ fn it_opens_once() {
         }
         other.join().unwrap();
         assert_eq!(breaker.state(), BreakerState::Open);
-        assert_eq!(counting.0.load(Ordering::SeqCst), 1);
+        assert_eq!(diary.len(), 1);
         assert!(breaker.admit().is_err());
     });
+}
+
+/// One opens the breaker, another probes as soon as it can: whoever tells of it, the order is that of the changes.
+#[test]
+fn changes_are_told_in_order() {
+    loom::model(|| {
+        let diary = Arc::new(Diary::default());
+        // No rest at all: a nanosecond is over when the clock is read again.
+        let settings = BreakerSettings::default().failures_in_a_row(1).rest(Nanos::from_nanos(1));
+        let clock = Ticking::default();
+        let breaker = Arc::new(Breaker::new(settings).clock(clock).observer(diary.clone()));
+        let other = {
+            let breaker = breaker.clone();
+            thread::spawn(move || {
+                if let Ok(permit) = breaker.admit() {
+                    permit.answered();
+                }
+            })
+        };
+        if let Ok(permit) = breaker.admit() {
+            permit.failed(&timeout());
+        }
+        other.join().unwrap();
+        assert_eq!(diary.len(), usize::try_from(breaker.changes()).unwrap());
+    });
+}
+
+/// Moves on by a nanosecond whenever it is read.
+#[derive(Clone, Debug, Default)]
+struct Ticking(Arc<AtomicUsize>);
+
+impl Clock for Ticking {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_nanos(i64::try_from(self.0.fetch_add(1, Ordering::SeqCst)).unwrap())
+    }
 }

@@ -21,6 +21,7 @@ use crate::server::Connection;
 enum Method {
     Throttle,
     Plans(What),
+    Refund,
     Reset,
     Check,
     Watch,
@@ -33,7 +34,7 @@ impl Method {
             "/throttlecrab.RateLimiter/Throttle" => Method::Throttle,
             "/ratekeeper.v1.RateLimiter/Acquire" => Method::Plans(What::Acquire),
             "/ratekeeper.v1.RateLimiter/Peek" => Method::Plans(What::Peek),
-            "/ratekeeper.v1.RateLimiter/Refund" => Method::Plans(What::Refund),
+            "/ratekeeper.v1.RateLimiter/Refund" => Method::Refund,
             "/ratekeeper.v1.RateLimiter/Reset" => Method::Reset,
             "/grpc.health.v1.Health/Check" => Method::Check,
             "/grpc.health.v1.Health/Watch" => Method::Watch,
@@ -71,6 +72,10 @@ pub(super) async fn answer(
         }
         Ok(Method::Plans(what)) => {
             let answer = async { plans::answer(&grpc, what, messages.only().await?).await };
+            respond(&grpc, &mut reply, answer.await)
+        }
+        Ok(Method::Refund) => {
+            let answer = async { plans::refund(&grpc, messages.only().await?).await };
             respond(&grpc, &mut reply, answer.await)
         }
         Ok(Method::Reset) => {

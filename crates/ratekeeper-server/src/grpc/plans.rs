@@ -4,10 +4,10 @@ use std::time::Instant;
 
 use prost_types::Duration;
 use ratekeeper::keeper::HeldTo;
-use ratekeeper::{Cost, Key, Nanos, Quota, Ruling};
+use ratekeeper::{Charged, Cost, Key, Nanos, Quota, Ruling};
 
 use super::Grpc;
-use super::generated::ratekeeper_v1::{AcquireRequest, Decision, ResetRequest, ResetResponse};
+use super::generated::ratekeeper_v1::{AcquireRequest, Decision, RefundRequest, ResetRequest, ResetResponse};
 use super::status::Status;
 
 /// What is to be done.
@@ -15,10 +15,16 @@ use super::status::Status;
 pub(super) enum What {
     Acquire,
     Peek,
-    Refund,
+    Refund(Charged),
 }
 
-/// All three kinds of request are the same on the wire.
+pub(super) async fn refund(grpc: &Grpc, ask: RefundRequest) -> Result<Decision, Status> {
+    let RefundRequest { key, plans, quota, cost, charged_ago } = ask;
+    let charged = charged_ago.map_or(Ok(Charged::NOW), charged_before)?;
+    answer(grpc, What::Refund(charged), AcquireRequest { key, plans, quota, cost }).await
+}
+
+/// A request to look is the same on the wire as one to take; one to give back also tells when it was taken.
 pub(super) async fn answer(grpc: &Grpc, what: What, ask: AcquireRequest) -> Result<Decision, Status> {
     let began = Instant::now();
     let key = key(&ask.key)?;
@@ -35,11 +41,11 @@ pub(super) async fn answer(grpc: &Grpc, what: What, ask: AcquireRequest) -> Resu
     let ruling = match what {
         What::Acquire => keeper.acquire(key, held_to, cost).await?,
         What::Peek => keeper.peek(key, held_to, cost).await?,
-        What::Refund => keeper.refund(key, held_to, cost, ratekeeper::Charged::NOW).await?,
+        What::Refund(charged) => keeper.refund(key, held_to, cost, charged).await?,
     };
     match what {
         What::Acquire => grpc.meter.took(key, &ruling, began.elapsed()),
-        What::Peek | What::Refund => grpc.meter.looked(&ruling, began.elapsed()),
+        What::Peek | What::Refund(_) => grpc.meter.looked(&ruling, began.elapsed()),
     }
     Ok(decision(&ruling))
 }
@@ -81,11 +87,41 @@ fn decision(ruling: &Ruling) -> Decision {
     }
 }
 
+/// When something was charged so long ago. A duration of the wire may be negative, or none at all.
+fn charged_before(Duration { seconds, nanos }: Duration) -> Result<Charged, Status> {
+    let (secs, subsec) = (u64::try_from(seconds), u64::try_from(nanos));
+    match (secs, subsec) {
+        (Ok(secs), Ok(subsec @ 0..=999_999_999)) => {
+            Ok(Charged::ago(Nanos::from_secs(secs).saturating_add(Nanos::from_nanos(subsec))))
+        }
+        _ => {
+            let told = format!("charged_ago: {seconds} s and {nanos} ns; must be a duration of at least 0");
+            Err(Status::invalid(told))
+        }
+    }
+}
+
 /// Exactly: nanoseconds in 64 bits are far from the largest duration that the wire has.
 fn duration(nanos: Nanos) -> Duration {
     let exact = nanos.as_duration();
     Duration {
         seconds: i64::try_from(exact.as_secs()).unwrap_or(i64::MAX),
         nanos: i32::try_from(exact.subsec_nanos()).unwrap_or(i32::MAX),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_age_is_a_duration_that_is_not_negative() {
+        let charged = |seconds, nanos| charged_before(Duration { seconds, nanos }).ok();
+        assert_eq!(charged(0, 0), Some(Charged::NOW));
+        assert_eq!(charged(1, 5), Some(Charged::ago(Nanos::from_nanos(1_000_000_005))));
+        assert_eq!(charged(i64::MAX, 999_999_999), Some(Charged::ago(Nanos::MAX)));
+        for (seconds, nanos) in [(-1, 0), (0, -1), (1, 1_000_000_000), (i64::MIN, i32::MIN)] {
+            assert_eq!(charged(seconds, nanos), None, "{seconds} s and {nanos} ns");
+        }
     }
 }

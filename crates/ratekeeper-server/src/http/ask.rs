@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use ratekeeper::Key;
+use ratekeeper::{Charged, Key, Nanos};
 use serde::de::{DeserializeOwned, Error, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -33,6 +33,29 @@ pub(super) struct Ask {
     pub(super) quota: Option<String>,
     #[serde(default, deserialize_with = "integer")]
     pub(super) cost: Option<u64>,
+}
+
+/// `POST /v1/refund`: as [`Ask`], and when it was charged.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Refund {
+    key: String,
+    plan: Option<String>,
+    plans: Option<Vec<String>>,
+    quota: Option<String>,
+    #[serde(default, deserialize_with = "integer")]
+    cost: Option<u64>,
+    #[serde(default, deserialize_with = "integer")]
+    age_ms: Option<u64>,
+}
+
+impl Refund {
+    /// What is asked for, and when it was charged: just now, unless it says how long ago.
+    pub(super) fn split(self) -> (Ask, Charged) {
+        let Refund { key, plan, plans, quota, cost, age_ms } = self;
+        let age = Nanos::from_millis(age_ms.unwrap_or(0));
+        (Ask { key, plan, plans, quota, cost }, Charged::ago(age))
+    }
 }
 
 /// A body that names its fields and says of what kind each is.
@@ -66,6 +89,17 @@ impl Body for Ask {
         ("plans", Kind::Texts),
         ("quota", Kind::Text),
         ("cost", Kind::Whole),
+    ];
+}
+
+impl Body for Refund {
+    const FIELDS: &'static [(&'static str, Kind)] = &[
+        ("key", Kind::Text),
+        ("plan", Kind::Text),
+        ("plans", Kind::Texts),
+        ("quota", Kind::Text),
+        ("cost", Kind::Whole),
+        ("age_ms", Kind::Whole),
     ];
 }
 
@@ -190,6 +224,12 @@ mod tests {
             assert_eq!(read.map(|ask| ask.period).map_err(|_| ()), expected, "{text}");
         }
         assert!(read::<Ask>(br#"{"key":"k","cost":-1}"#).is_err());
+        assert!(read::<Ask>(br#"{"key":"k","age_ms":1}"#).is_err());
+        let charged = |body: &str| read::<Refund>(body.as_bytes()).map(|refund| refund.split().1).ok();
+        assert_eq!(charged(r#"{"key":"k"}"#), Some(Charged::NOW));
+        assert_eq!(charged(r#"{"key":"k","age_ms":1.5e3}"#), Some(Charged::ago(Nanos::from_millis(1_500))));
+        assert_eq!(charged(r#"{"key":"k","age_ms":18446744073709551615}"#), Some(Charged::ago(Nanos::MAX)));
+        assert_eq!(charged(r#"{"key":"k","age_ms":-1}"#), None);
         assert_eq!(read::<Ask>(br#"{"key":"k","cost":18446744073709551615}"#).unwrap().cost, Some(u64::MAX));
     }
 }

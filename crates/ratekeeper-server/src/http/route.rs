@@ -9,10 +9,10 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use ratekeeper::keeper::HeldTo;
 use ratekeeper::port::Request as Question;
-use ratekeeper::{Cost, Quota, Rules, Ruling};
+use ratekeeper::{Charged, Cost, Quota, Rules, Ruling};
 use serde_json::json;
 
-use super::ask::{self, Ask, Throttle};
+use super::ask::{self, Ask, Refund, Throttle};
 use super::problem::Problem;
 use super::reply::{self, Reply, reply};
 use super::{Http, MAX_BODY, metrics};
@@ -136,7 +136,10 @@ enum Verb {
 
 async fn plans(http: &Http, verb: Verb, body: &[u8]) -> Result<Reply, Problem> {
     let began = Instant::now();
-    let ask: Ask = ask::read(body)?;
+    let (ask, charged) = match verb {
+        Verb::Refund => ask::read::<Refund>(body)?.split(),
+        Verb::Acquire | Verb::Peek => (ask::read(body)?, Charged::NOW),
+    };
     let (key, cost) = (ask::key(&ask.key)?, Cost::new(ask.cost.unwrap_or(1)));
     let quota = quota(&ask)?;
     let names = names(&ask)?;
@@ -151,7 +154,7 @@ async fn plans(http: &Http, verb: Verb, body: &[u8]) -> Result<Reply, Problem> {
     let ruling: Ruling = match verb {
         Verb::Acquire => keeper.acquire(key, held_to, cost).await?,
         Verb::Peek => keeper.peek(key, held_to, cost).await?,
-        Verb::Refund => keeper.refund(key, held_to, cost, ratekeeper::Charged::NOW).await?,
+        Verb::Refund => keeper.refund(key, held_to, cost, charged).await?,
     };
     match verb {
         Verb::Acquire => http.meter.took(key, &ruling, began.elapsed()),

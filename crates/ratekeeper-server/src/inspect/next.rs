@@ -1,6 +1,6 @@
 //! What the next request would get.
 
-use ratekeeper::algorithm::{Algorithm, composite};
+use ratekeeper::algorithm::{Algorithm, Tenancy, composite};
 use ratekeeper::state::{Part, Record};
 use ratekeeper::{Cost, Decision, Name, Quota, Timestamp};
 
@@ -20,8 +20,7 @@ impl Next {
         let named = rules.iter().map(|(name, quota)| (name, quota));
         let states = record.clone().into_rules(named).map_err(NextError::State)?;
         let held: Vec<_> = rules.iter().zip(states).map(|((_, quota), state)| (*quota, state)).collect();
-        let decision = composite::peek(&held, Cost::ONE, now, ratekeeper::algorithm::Tenancy::Own)
-            .map_err(NextError::Mismatch)?;
+        let decision = composite::peek(&held, Cost::ONE, now, Tenancy::Own).map_err(NextError::Mismatch)?;
         let rule = rules.swap_remove(usize::from(decision.rule).min(rules.len() - 1)).0;
         Ok(Next { decision, rule })
     }

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use ratekeeper::keeper::{HeldTo, KeeperError};
-use ratekeeper::{Cost, Key, Ruling};
+use ratekeeper::{Charged, Cost, Key, Nanos, Ruling};
 
 use super::Resp;
 use super::number::integer;
@@ -23,6 +23,8 @@ struct Ask<'a> {
     key: Key<'a>,
     plans: Vec<&'a str>,
     cost: Cost,
+    /// Of a refund: when it was taken.
+    charged: Charged,
 }
 
 /// Answers the arguments after the command's name.
@@ -51,7 +53,7 @@ async fn decide(resp: &Resp, verb: Verb, ask: &Ask<'_>) -> Result<Ruling, String
     };
     let ruling = match verb {
         Verb::Peek => keeper.peek(ask.key, held_to, ask.cost).await,
-        Verb::Refund => keeper.refund(ask.key, held_to, ask.cost, ratekeeper::Charged::NOW).await,
+        Verb::Refund => keeper.refund(ask.key, held_to, ask.cost, ask.charged).await,
         Verb::Acquire | Verb::Reset => keeper.acquire(ask.key, held_to, ask.cost).await,
     };
     let ruling = ruling.map_err(message)?;
@@ -85,25 +87,36 @@ fn write(ruling: &Ruling, reply: &mut Reply<'_>) {
 }
 
 impl<'a> Ask<'a> {
-    /// `key [plan …] [COST n]`. A plan cannot be called `COST` and be followed by a number, which nobody will miss.
+    /// `key [plan …] [COST n]`, and `[AGE ms]` of a refund, in whatever order. A plan cannot be called `COST` and be
+    /// followed by a number, which nobody will miss.
     fn parse(verb: Verb, args: &[&'a [u8]]) -> Result<Self, String> {
-        let [key, rest @ ..] = args else { return Err("no key".to_owned()) };
+        let [key, names @ ..] = args else { return Err("no key".to_owned()) };
         let key = Key::new(*key).map_err(|error| format!("invalid {error}"))?;
-        let (names, cost) = match rest {
-            [names @ .., word, cost] if word.eq_ignore_ascii_case(b"cost") && verb != Verb::Reset => {
-                let cost = integer(cost).and_then(|cost| u64::try_from(cost).ok()).ok_or_else(|| {
-                    format!("invalid cost: '{}'; must be a whole number, at least 0", escaped(cost))
-                })?;
-                (names, Cost::new(cost))
+        let (mut names, mut cost, mut age) = (names, None, None);
+        while let [before @ .., word, value] = names {
+            let is = |name: &[u8]| word.eq_ignore_ascii_case(name);
+            if is(b"cost") && verb != Verb::Reset && cost.is_none() {
+                cost = Some(whole("cost", value, "a whole number")?);
+            } else if is(b"age") && verb == Verb::Refund && age.is_none() {
+                age = Some(whole("age", value, "a whole number of milliseconds")?);
+            } else {
+                break;
             }
-            names => (names, Cost::ONE),
-        };
+            names = before;
+        }
+        let (cost, charged) =
+            (Cost::new(cost.unwrap_or(1)), Charged::ago(Nanos::from_millis(age.unwrap_or(0))));
         let plans = names.iter().map(|name| plan_name(name)).collect::<Result<Vec<_>, _>>()?;
         if plans.is_empty() && verb != Verb::Reset {
             return Err("invalid plan: none; name at least one".to_owned());
         }
-        Ok(Ask { key, plans, cost })
+        Ok(Ask { key, plans, cost, charged })
     }
+}
+
+fn whole(name: &str, text: &[u8], what: &str) -> Result<u64, String> {
+    let number = integer(text).and_then(|number| u64::try_from(number).ok());
+    number.ok_or_else(|| format!("invalid {name}: '{}'; must be {what}, at least 0", escaped(text)))
 }
 
 fn plan_name(name: &[u8]) -> Result<&str, String> {
@@ -131,5 +144,31 @@ mod tests {
         assert!(parsed(Verb::Acquire, "k COST 7").unwrap_err().starts_with("invalid plan: none"));
         assert!(parsed(Verb::Peek, "k gold COST -7").unwrap_err().starts_with("invalid cost: '-7'"));
         assert!(parsed(Verb::Refund, "k").unwrap_err().starts_with("invalid plan: none"));
+    }
+
+    #[test]
+    fn a_refund_may_tell_its_age() {
+        fn charged(line: &str) -> Result<(Vec<&str>, u64, Charged), String> {
+            let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+            Ask::parse(Verb::Refund, &args).map(|ask| (ask.plans, ask.cost.get(), ask.charged))
+        }
+        let ago = |millis| Charged::ago(Nanos::from_millis(millis));
+        assert_eq!(charged("k gold"), Ok((vec!["gold"], 1, Charged::NOW)));
+        assert_eq!(charged("k gold AGE 1500"), Ok((vec!["gold"], 1, ago(1_500))));
+        assert_eq!(charged("k gold api cost 7 age 0"), Ok((vec!["gold", "api"], 7, Charged::NOW)));
+        assert_eq!(charged("k gold AGE 2 COST 7"), Ok((vec!["gold"], 7, ago(2))));
+        assert_eq!(
+            charged("k gold AGE 9223372036854775807"),
+            Ok((vec!["gold"], 1, Charged::ago(Nanos::MAX)))
+        );
+        let wrong = "invalid age: '-1'; must be a whole number of milliseconds, at least 0";
+        assert_eq!(charged("k gold AGE -1"), Err(wrong.to_owned()));
+        assert!(charged("k gold AGE 1.5").unwrap_err().starts_with("invalid age: '1.5'"));
+        assert!(charged("k AGE 5").unwrap_err().starts_with("invalid plan: none"));
+        assert_eq!(
+            parsed(Verb::Acquire, "k gold AGE 5"),
+            Ok((vec!["gold", "AGE", "5"], 1)),
+            "of a refund only"
+        );
     }
 }

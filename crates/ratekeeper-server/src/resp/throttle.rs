@@ -148,8 +148,11 @@ mod tests {
 
     #[test]
     fn extremes_saturate() {
-        let ask = parse(Dialect::Cell, "k 9223372036854775807 1000000000 1 -9223372036854775808").unwrap();
-        assert_eq!(ask.quota.burst(), i64::MAX.unsigned_abs());
+        // The largest burst there is: 200 years at a billion a second.
+        let ask = parse(Dialect::Cell, "k 6307199999999999999 1000000000 1 -9223372036854775808").unwrap();
+        assert_eq!(ask.quota.burst(), 6_307_200_000_000_000_000);
+        let beyond = error(Dialect::Cell, "k 9223372036854775807 1000000000 1");
+        assert!(beyond.starts_with("invalid max_burst: ") && beyond.contains("200 years"), "{beyond}");
         assert_eq!(ask.amount, Amount::Refund(Cost::new(1 << 63)));
         let huge = Decision::allow(u64::MAX, u64::MAX, Nanos::MAX);
         assert_eq!(Dialect::Throttle.answer(&huge), [1, i64::MAX, i64::MAX, 18_446_744_074, 0]);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use ratekeeper::algorithm::{composite, gcra, take};
+use ratekeeper::algorithm::{Tenancy, composite, gcra, take};
 use ratekeeper::{Algorithm, Cost, Decision, Plan, Quota, QuotaError, State, Timestamp};
 
 use super::peak::Peak;
@@ -102,6 +102,8 @@ impl Policy {
     #[inline]
     pub(super) fn decide(&mut self, key: u32, cost: Cost, now: Timestamp) -> Decision {
         let decision = self.take(key as usize, cost, now);
+        // As a store tells it.
+        let decision = if decision.allowed && cost != Cost::PEEK { decision.charged(now) } else { decision };
         self.timeline.count(now, decision.allowed);
         if decision.allowed {
             self.admitted += 1;
@@ -126,12 +128,7 @@ impl Policy {
                     instants.resize(key + 1, Timestamp::MIN);
                 }
                 let tat = instants[key];
-                let mut view = gcra::GcraView::at(
-                    quota,
-                    Some(gcra::State { tat }),
-                    now,
-                    ratekeeper::algorithm::Tenancy::Own,
-                );
+                let mut view = gcra::GcraView::at(quota, Some(gcra::State { tat }), now, Tenancy::Own);
                 let decision = take(&mut view, cost);
                 if let Some(state) = view.state()
                     && cost != Cost::PEEK

@@ -23,12 +23,18 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 /// `ratekeeper.v1`: the decision on a plan, or the status of a call that has none.
 pub(crate) fn ruled(server: &Server, method: &str, key: &str, plan: &str) -> Result<Decision, String> {
     let (key, plans) = (key.to_owned(), vec![plan.to_owned()]);
-    let request = AcquireRequest { key, plans, quota: String::new(), cost: None }.encode_to_vec();
+    let request = AcquireRequest { key, plans, quota: String::new(), cost: None };
+    asked(server, method, &request).map(|answer| Decision::decode(answer).unwrap())
+}
+
+/// `ratekeeper.v1`: the answer to any request, or the status of a call that has none.
+pub(crate) fn asked(server: &Server, method: &str, request: &impl Message) -> Result<Bytes, String> {
+    let request = request.encode_to_vec();
     let prefix = u32::try_from(request.len()).unwrap().to_be_bytes();
     let message = [&[0], &prefix[..], &request].concat();
     let path = format!("/ratekeeper.v1.RateLimiter/{method}");
-    let (_, status, message) = block(async { call(&mut connect(server).await, &path, &message).await });
-    if status == "0" { Ok(Decision::decode(message).unwrap()) } else { Err(status) }
+    let (_, status, answer) = block(async { call(&mut connect(server).await, &path, &message).await });
+    if status == "0" { Ok(answer) } else { Err(status) }
 }
 
 /// `throttlecrab`: whether a key may take one of three, or the status of a call that was not decided.
@@ -40,6 +46,11 @@ pub(crate) fn throttled(server: &Server, key: &str) -> Result<bool, String> {
     let (_, status, answer) = block(async { call(&mut connect(server).await, THROTTLE, &message).await });
     // The first field, unless it is false, which is not written.
     if status == "0" { Ok(answer.starts_with(b"\x08\x01")) } else { Err(status) }
+}
+
+/// `throttlecrab`: the status of a call with this message, its prefix included.
+pub(crate) fn throttle_status(server: &Server, message: &[u8]) -> String {
+    block(async { call(&mut connect(server).await, THROTTLE, message).await.1 })
 }
 
 fn block<T>(work: impl Future<Output = T>) -> T {

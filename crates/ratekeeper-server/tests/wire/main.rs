@@ -28,6 +28,7 @@ mod python;
 mod redis;
 #[path = "../../../ratekeeper-redis/tests/support/mod.rs"]
 mod redis_support;
+mod refund;
 mod resp;
 mod support;
 #[cfg(feature = "tls")]

@@ -45,7 +45,7 @@ fn receive(raw: &mut Raw) -> Vec<u8> {
     body
 }
 
-fn refusal(raw: &mut Raw) -> String {
+pub(crate) fn refusal(raw: &mut Raw) -> String {
     let (ok, .., why): (bool, u8, i64, i64, i64, i64, String) = rmp_serde::from_slice(&receive(raw)).unwrap();
     assert!(!ok);
     why

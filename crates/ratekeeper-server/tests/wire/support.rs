@@ -26,9 +26,13 @@ impl Server {
         Self::with(&[])
     }
 
-    /// A server with more flags; two loops, so that nothing is true only because there is one.
+    /// A server with more flags; two loops unless said otherwise, so that nothing is true only because there
+    /// is one.
     pub(crate) fn with(flags: &[&str]) -> Self {
-        let mut command = ratekeeper(&["serve", "--loops", "2"]);
+        let mut command = ratekeeper(&["serve"]);
+        if !flags.contains(&"--loops") {
+            command.args(["--loops", "2"]);
+        }
         for transport in ["--resp", "--http", "--grpc", "--msgpack"] {
             if !flags.contains(&transport) {
                 command.args([transport, "127.0.0.1:0"]);

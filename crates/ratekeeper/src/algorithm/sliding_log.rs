@@ -114,8 +114,7 @@ pub(crate) struct Edit {
     base: u64,
     /// The cost of the entries that have not left the window.
     counted: u64,
-    /// What is given back of it: the units from the first position to the one before the second. However many
-    /// refunds there are, they leave one gap: see [`SlidingLogView::refund`].
+    /// What is given back of it: the units from the first position to the one before the second.
     gap: (u64, u64),
     /// The cost to be added at the effective now.
     added: u64,
@@ -244,22 +243,15 @@ impl View for SlidingLogView<'_> {
 
     /// Takes out the entry of that instant: units from it on, the oldest first. If there are too few (the caller does
     /// not know the instant and says now), those before it, the newest first: what is given back is one piece. An
-    /// entry that has left the window is gone already.
+    /// entry that has left the window is gone already. A view gives back once, and nothing that it charged itself.
     fn refund(&mut self, cost: Cost, charged_at: Timestamp) {
-        let from_added =
-            if charged_at >= self.edit.effective_now { cost.get().min(self.edit.added) } else { 0 };
-        self.edit.added -= from_added;
-        let cost = cost.get() - from_added;
         if self.edit.effective_now.since(charged_at) > self.window {
             return;
         }
-        let (start, end) = match self.edit.gap {
-            (start, end) if start == end => (self.position_of(charged_at), self.position_of(charged_at)),
-            gap => gap,
-        };
-        let after = cost.min(self.edit.counted - end);
-        let before = (cost - after).min(start);
-        self.edit.gap = (start - before, end + after);
+        let position = self.position_of(charged_at);
+        let after = cost.get().min(self.edit.counted - position);
+        let before = (cost.get() - after).min(position);
+        self.edit.gap = (position - before, position + after);
     }
 
     fn limit(&self) -> u64 {

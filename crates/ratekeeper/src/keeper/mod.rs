@@ -170,7 +170,7 @@ impl Keeper {
         held_to: impl Into<HeldTo<'a>>,
         cost: impl Into<Cost>,
     ) -> Result<Ruling, KeeperError> {
-        let (key, cost, resolved) = self.understand(key, held_to.into(), cost.into())?;
+        let ((key, resolved), cost) = (self.understand(key, held_to.into())?, cost.into());
         let answered = self.ask(&resolved, key, cost, |store, request| store.acquire(request)).await?;
         Ok(self.acquired(resolved, key, cost, answered))
     }
@@ -183,10 +183,11 @@ impl Keeper {
         held_to: impl Into<HeldTo<'a>>,
         cost: impl Into<Cost>,
     ) -> Option<Result<Ruling, KeeperError>> {
-        let (key, cost, resolved) = match self.understand(key, held_to.into(), cost.into()) {
+        let (key, resolved) = match self.understand(key, held_to.into()) {
             Ok(understood) => understood,
             Err(error) => return Some(Err(error)),
         };
+        let cost = cost.into();
         let request = Request { key, rules: resolved.rules(), cost };
         let answered = if request.rules.is_empty() {
             Ok(Answered::by_store(Decision::unlimited(request)))
@@ -208,7 +209,7 @@ impl Keeper {
         held_to: impl Into<HeldTo<'a>>,
         cost: impl Into<Cost>,
     ) -> Result<Ruling, KeeperError> {
-        let (key, cost, resolved) = self.understand(key, held_to.into(), cost.into())?;
+        let ((key, resolved), cost) = (self.understand(key, held_to.into())?, cost.into());
         let Answered { outcome: grant, locally } =
             self.ask(&resolved, key, cost, |store, request| store.acquire_up_to(request)).await?;
         self.announce(&resolved, key, cost, &grant.decision);
@@ -222,7 +223,7 @@ impl Keeper {
         held_to: impl Into<HeldTo<'a>>,
         cost: impl Into<Cost>,
     ) -> Result<Ruling, KeeperError> {
-        let (key, cost, resolved) = self.understand(key, held_to.into(), cost.into())?;
+        let ((key, resolved), cost) = (self.understand(key, held_to.into())?, cost.into());
         let Answered { outcome, locally } =
             self.ask(&resolved, key, cost, |store, request| store.peek(request)).await?;
         Ok(Ruling::new(outcome, Cost::PEEK, resolved, locally))
@@ -255,7 +256,7 @@ impl Keeper {
         cost: impl Into<Cost>,
         charged: Charged,
     ) -> Result<Ruling, KeeperError> {
-        let (key, cost, resolved) = self.understand(key, held_to.into(), cost.into())?;
+        let ((key, resolved), cost) = (self.understand(key, held_to.into())?, cost.into());
         let request = Request { key, rules: resolved.rules(), cost };
         let refunded = if request.rules.is_empty() {
             Ok(Decision::unlimited(request))
@@ -273,10 +274,11 @@ impl Keeper {
         cost: impl Into<Cost>,
         charged: Charged,
     ) -> Option<Result<Ruling, KeeperError>> {
-        let (key, cost, resolved) = match self.understand(key, held_to.into(), cost.into()) {
+        let (key, resolved) = match self.understand(key, held_to.into()) {
             Ok(understood) => understood,
             Err(error) => return Some(Err(error)),
         };
+        let cost = cost.into();
         let request = Request { key, rules: resolved.rules(), cost };
         let refunded = if request.rules.is_empty() {
             Ok(Decision::unlimited(request))
@@ -297,17 +299,19 @@ impl Keeper {
         key: K,
         held_to: impl Into<HeldTo<'a>>,
     ) -> Result<u64, KeeperError> {
-        let (key, cost, resolved) = self.understand(key, held_to.into(), Cost::PEEK)?;
-        let request = Request { key, rules: resolved.rules(), cost };
+        let (key, resolved) = self.understand(key, held_to.into())?;
+        let request = Request { key, rules: resolved.rules(), cost: Cost::PEEK };
         let forgotten = self.store.reset(request).await.map_err(|error| self.failed(error))?;
         self.local.reset(request).await.map_err(KeeperError::Store)?;
         Ok(forgotten)
     }
 
     /// What is answered instead of a store that failed a request to take, for callers who asked it by themselves;
-    /// `None`: the error itself. The observers are told.
+    /// `None`: the error itself. The observers are told. What it took cannot be given back.
     pub fn fall_back(&self, request: Request<'_>, error: &StoreError) -> Option<Decision> {
-        self.instead(request, error, || self.local.acquire(request)).map(|answered| answered.outcome)
+        let answered = self.instead(request, error, || self.local.acquire(request))?;
+        // A bare decision cannot tell that the local store took it, and the real one must not give it back.
+        Some(answered.outcome.charged(crate::Timestamp::MIN))
     }
 
     /// The store that took what was charged.
@@ -336,9 +340,8 @@ impl Keeper {
         &self,
         key: K,
         held_to: HeldTo<'a>,
-        cost: Cost,
-    ) -> Result<(Key<'a>, Cost, Resolved), KeeperError> {
-        Ok((key.into_key()?, cost, self.resolve(held_to)?))
+    ) -> Result<(Key<'a>, Resolved), KeeperError> {
+        Ok((key.into_key()?, self.resolve(held_to)?))
     }
 
     fn resolve<'a>(&self, held_to: HeldTo<'a>) -> Result<Resolved, KeeperError> {

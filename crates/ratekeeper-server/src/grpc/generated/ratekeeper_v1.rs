@@ -39,6 +39,10 @@ pub struct RefundRequest {
     pub quota: ::prost::alloc::string::String,
     #[prost(uint64, optional, tag = "4")]
     pub cost: ::core::option::Option<u64>,
+    /// How long ago the cost was charged; not negative. Absent, it counts as charged just now, which gives back most: say
+    /// it whenever time has passed, and rather too much than too little.
+    #[prost(message, optional, tag = "5")]
+    pub charged_ago: ::core::option::Option<::prost_types::Duration>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Decision {
@@ -71,6 +75,7 @@ pub struct ResetRequest {
     /// Only under these plans; without plans and quota, under everything.
     #[prost(string, repeated, tag = "2")]
     pub plans: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Any quota stands for all quotas that requests brought for this key.
     #[prost(string, tag = "3")]
     pub quota: ::prost::alloc::string::String,
 }

@@ -12,6 +12,7 @@ mod window;
 pub use machine::{BreakerChange, BreakerState};
 pub use settings::BreakerSettings;
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use std::sync::Arc;
 use crate::limiter::clock::Source;
 use crate::limiter::sync::Mutex;
 use crate::port::{Clock, Observer};
-use crate::{Nanos, StoreError, StoreErrorKind};
+use crate::{Nanos, StoreError, StoreErrorKind, Timestamp};
 use machine::{Machine, Ticket, Verdict};
 
 /// Decides whether a store is asked at all. Shared by all who ask it.
@@ -44,9 +45,19 @@ use machine::{Machine, Ticket, Verdict};
 /// # Ok::<(), StoreError>(())
 /// ```
 pub struct Breaker {
-    machine: Mutex<Machine>,
+    shared: Mutex<Shared>,
     clock: Source,
     observers: Vec<Arc<dyn Observer>>,
+}
+
+/// What threads share: the machine, and the changes that the observers have yet to be told of.
+struct Shared {
+    machine: Machine,
+    /// In the order in which they happened: queued under the lock that made them.
+    untold: VecDeque<BreakerChange>,
+    /// Somebody is telling the observers, and will tell of what is queued meanwhile too. Two who did so at once could
+    /// overtake each other.
+    is_telling: bool,
 }
 
 impl Default for Breaker {
@@ -58,8 +69,9 @@ impl Default for Breaker {
 impl Breaker {
     /// A closed breaker. By the process's clock, or tokio's in a test that has paused it.
     pub fn new(settings: BreakerSettings) -> Self {
+        let machine = Machine::new(settings);
         Breaker {
-            machine: Mutex::new(Machine::new(settings)),
+            shared: Mutex::new(Shared { machine, untold: VecDeque::new(), is_telling: false }),
             clock: Source::default(),
             observers: Vec::new(),
         }
@@ -72,7 +84,10 @@ impl Breaker {
         self
     }
 
-    /// Somebody to be told of every change, once.
+    /// Registers an observer: it is called once per state change, in the order of the changes, and never by two
+    /// threads at a time. The call is made by a thread that asks the breaker, without any lock: an observer may ask
+    /// the breaker itself. One that is slow holds up the thread that calls it, not those that ask meanwhile; what
+    /// changes meanwhile it is told next, by the same thread.
     #[must_use]
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observers.push(observer);
@@ -81,30 +96,51 @@ impl Breaker {
 
     /// The state. An open breaker stays open until somebody asks after its rest.
     pub fn state(&self) -> BreakerState {
-        self.machine.lock().state()
+        self.shared.lock().machine.state()
     }
 
     /// How often the state has changed.
     pub fn changes(&self) -> u64 {
-        self.machine.lock().changes()
+        self.shared.lock().machine.changes()
     }
 
     /// Leave to ask the store; an error of the kind [`BreakerOpen`](StoreErrorKind::BreakerOpen) if there is none.
     pub fn admit(&self) -> Result<BreakerPermit<'_>, StoreError> {
-        let now = self.clock.now();
-        let (admitted, change) = self.machine.lock().admit(now);
-        self.announce(change);
+        let admitted = self.change(Machine::admit);
         match admitted {
             Ok(ticket) => Ok(BreakerPermit { breaker: self, ticket, verdict: Verdict::Unknown }),
             Err(left) => Err(refused(left)),
         }
     }
 
-    /// Tells everybody of a change. One that panics has had its turn.
-    fn announce(&self, change: Option<BreakerChange>) {
-        let Some(change) = change else { return };
-        for observer in &self.observers {
-            let _ = catch_unwind(AssertUnwindSafe(|| observer.breaker_changed(change)));
+    /// Asks the machine, and tells the observers if that changed its state.
+    fn change<T>(&self, ask: impl FnOnce(&mut Machine, Timestamp) -> (T, Option<BreakerChange>)) -> T {
+        let mut shared = self.shared.lock();
+        // Read under the lock: a thread that read it before and came late would look like a clock that stepped back.
+        let now = self.clock.now();
+        let (answer, change) = ask(&mut shared.machine, now);
+        let Some(change) = change else { return answer };
+        shared.untold.push_back(change);
+        let tells = !std::mem::replace(&mut shared.is_telling, true);
+        drop(shared);
+        if tells {
+            self.tell();
+        }
+        answer
+    }
+
+    /// Tells everybody of all changes, until there is none left. One that panics has had its turn.
+    fn tell(&self) {
+        loop {
+            let mut shared = self.shared.lock();
+            let Some(change) = shared.untold.pop_front() else {
+                shared.is_telling = false;
+                return;
+            };
+            drop(shared);
+            for observer in &self.observers {
+                let _ = catch_unwind(AssertUnwindSafe(|| observer.breaker_changed(change)));
+            }
         }
     }
 }
@@ -163,8 +199,6 @@ impl BreakerPermit<'_> {
 
 impl Drop for BreakerPermit<'_> {
     fn drop(&mut self) {
-        let now = self.breaker.clock.now();
-        let change = self.breaker.machine.lock().settle(self.ticket, self.verdict, now);
-        self.breaker.announce(change);
+        self.breaker.change(|machine, now| ((), machine.settle(self.ticket, self.verdict, now)));
     }
 }

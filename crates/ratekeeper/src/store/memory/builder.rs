@@ -50,6 +50,10 @@ impl MemoryStoreBuilder {
     pub const DEFAULT_MAX_KEYS: usize = 1_000_000;
 
     /// The most states there may be, one for every key and rule; at least one.
+    ///
+    /// A key that is limited already under some rule of a plan gets the states that the plan's other rules need beyond
+    /// this bound, or a flood of new keys would change what it is told: at most as many times the bound as the plan has
+    /// rules, and only for as long as those states count.
     pub fn max_keys(mut self, max_keys: usize) -> Self {
         self.max_keys = max_keys.max(1);
         self
@@ -67,7 +71,8 @@ impl MemoryStoreBuilder {
         self
     }
 
-    /// The clock to decide by; the process's unless said otherwise.
+    /// The clock to decide by; the process's unless said otherwise. It should not step back: if it does, time stands
+    /// still for every key that was asked for at a later instant, until it comes to that again.
     pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
         self.time = Time::Other(Arc::new(clock));
         self
@@ -89,6 +94,7 @@ impl MemoryStoreBuilder {
             time: self.time,
             search: Search::default(),
             refused: AtomicU64::new(0),
+            restored_at: Timestamp::MIN,
         }
     }
 }

@@ -68,6 +68,8 @@ pub struct MemoryStore {
     time: Time,
     search: Search,
     refused: AtomicU64,
+    /// What was charged before this instant is not given back: which keys were reset is not in a snapshot.
+    restored_at: Timestamp,
 }
 
 /// A cache line to itself, so that neighbours do not slow each other down.
@@ -81,7 +83,7 @@ struct Line<T>(T);
 pub struct Statistics {
     /// States held: one for every key and rule. Some may have expired and not been dropped yet.
     pub keys: usize,
-    /// The most there may be.
+    /// The most there may be; see [`MemoryStoreBuilder::max_keys`] for who gets one beyond.
     pub max_keys: usize,
     /// Bytes allocated for them.
     pub bytes: usize,
@@ -223,7 +225,7 @@ impl MemoryStore {
             OnFull::Share => {
                 let (hash, room) = (KeyHash::OVERFLOW, Room::Beyond(&self.budget));
                 let taken = self.shard(hash).lock().take(hash, rules, wanted, now, room);
-                // Beyond the bound there is always room.
+                // Beyond the bound there is room, but for a crowd of quotas.
                 taken.unwrap_or(Grant { granted: Cost::PEEK, decision: refusal(rules) })
             }
         })
@@ -349,6 +351,7 @@ impl Store for MemoryStore {
         charged: Charged,
     ) -> Answer<'a, Decision> {
         let (hash, now) = (self.hasher.hash(key), self.time.now());
+        let cost = if charged.instant(now) <= self.restored_at { Cost::PEEK } else { cost };
         let refund = || self.shard(hash).lock().refund(hash, rules, cost, charged, now, &self.budget);
         Answer::ready(check(rules).map(|()| refund()))
     }

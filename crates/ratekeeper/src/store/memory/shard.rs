@@ -15,8 +15,12 @@ use crate::algorithm::{Algorithm, Meter, Tenancy, View, Wait, composite, look, p
 use crate::port::Grant;
 use crate::{Charged, Cost, Decision, Nanos, Quota, Rules, Timestamp};
 
+/// States of one shard beyond which quotas of requests get no new one: eight times what chance gives it at most. Only one
+/// key with very many quotas, which all lie here, fills a shard like that, and looking at it must not take long.
+const CROWDED: usize = 16_384;
+
 /// A shard fits a cache line with its lock, so that a decision touches two lines: this one and the slot's.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Shard {
     /// One instant a key.
     pub(super) instants: Table<Tat>,
@@ -27,6 +31,12 @@ pub(super) struct Shard {
     /// The latest instant that anybody came with. Who waited for the lock comes with an older one than who was here
     /// before, and time does not go back for a key.
     latest: Timestamp,
+}
+
+impl Default for Shard {
+    fn default() -> Self {
+        Shard { instants: Table::default(), rest: None, expired: 0, latest: Timestamp::MIN }
+    }
 }
 
 /// How much of a cost will do.
@@ -62,8 +72,9 @@ impl Shard {
         cost: Cost,
         now: Timestamp,
     ) -> Option<(GcraView<'q>, Wait)> {
-        let now = self.advance(now);
+        // Only what is decided here moves the time on: what is not, will be by a later look.
         let index = self.instants.find(tag)?;
+        let now = self.advance(now);
         let tat = self.instants.get_mut(index);
         let mut view = GcraView::at(quota, Some(gcra::State { tat: tat.0 }), now, tenancy);
         let wait = view.wait_for(cost);
@@ -122,9 +133,13 @@ impl Shard {
         let (Room::Within(budget) | Room::Beyond(budget)) = room;
         let mut taken = 0;
         if passes && cost != Cost::PEEK {
+            let missing = self.missing(key, rules);
+            if missing > 0 && rules.tenancy() == Tenancy::Shared && self.len() >= CROWDED {
+                return Err(Full { missing });
+            }
             taken = match room {
                 Room::Within(budget) => self.make_room(key, rules, now, budget)?,
-                Room::Beyond(budget) => budget.take_anyway(self.missing(key, rules)),
+                Room::Beyond(budget) => budget.take_anyway(missing),
             };
         }
         let before = self.len();
@@ -318,14 +333,18 @@ impl Shard {
             if missing == 0 {
                 return Ok(taken);
             }
-            if budget.take().is_err() && !self.evict_one(now) {
-                if self.knows(key, rules, now) {
-                    return Ok(taken + budget.take_anyway(missing));
-                }
+            if budget.take().is_ok() {
+                taken += 1;
+            } else if self.evict_one(now) {
+                // Given back, not kept: known keys may have taken places beyond the bound, and what they leave must not
+                // go to a new key.
+                budget.give_back(1);
+            } else if self.knows(key, rules, now) {
+                return Ok(taken + budget.take_anyway(missing));
+            } else {
                 budget.give_back(taken);
                 return Err(Full { missing });
             }
-            taken += 1;
         }
     }
 
@@ -382,8 +401,11 @@ impl Shard {
     }
 
     /// Drops one expired state of whatever kind.
+    ///
+    /// A caller who comes late must not find a fresh key where there was a live state at its instant: so the shard's
+    /// time moves on.
     pub(super) fn evict_one(&mut self, now: Timestamp) -> bool {
-        let now = now.max(self.latest);
+        let now = self.advance(now);
         let evicted = self.instants.evict_one(now)
             || self.rest.as_mut().is_some_and(|rest| rest.packed.evict_one(now) || rest.logs.evict_one(now));
         self.expired += u64::from(evicted);
@@ -392,7 +414,7 @@ impl Shard {
 
     /// Drops everything that has expired.
     pub(super) fn sweep(&mut self, now: Timestamp, budget: &Budget) -> usize {
-        let all = usize::MAX;
+        let (all, now) = (usize::MAX, self.advance(now));
         let mut swept = self.instants.sweep_slots(now, all);
         if let Some(rest) = &mut self.rest {
             swept += rest.packed.sweep_slots(now, all) + rest.logs.sweep_slots(now, all);

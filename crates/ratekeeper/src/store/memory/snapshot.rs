@@ -104,8 +104,9 @@ impl MemoryStoreBuilder {
             _ => return Err(SnapshotError::Damaged),
         };
         let seed = [bytes.word()?, bytes.word()?];
-        let store = self.build_with(KeyHasher::with_seed(hashing, seed));
+        let mut store = self.build_with(KeyHasher::with_seed(hashing, seed));
         let now = store.time.now();
+        store.restored_at = now;
         let (made_for, count) = (bytes.word()?, bytes.word()?);
         let mut live = 0;
         for _ in 0..count {

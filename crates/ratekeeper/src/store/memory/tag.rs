@@ -150,8 +150,9 @@ impl KeyHash {
     }
 }
 
-/// In a tag's salt: the state belongs to the quotas that requests bring, not to a plan's rule.
-const OF_REQUEST: u64 = 1 << 63;
+/// In a tag's salt: the state belongs to the quotas that requests bring, not to a plan's rule. The lowest bit: the
+/// highest decide where in its table a state lies, and all of one key's would lie together.
+const OF_REQUEST: u64 = 1;
 
 /// A permutation of 64 bits that leaves no pattern (the finaliser of SplitMix64).
 const fn mix(mut word: u64) -> u64 {

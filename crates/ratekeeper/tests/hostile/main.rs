@@ -1,0 +1,30 @@
+//! The promise under fire: real threads, real clocks, floods. Everything is counted from outside, by wall clocks that
+//! the store knows nothing of.
+//!
+//! ```text
+//! bound      what an algorithm admits to one caller in any span, and whether a crowd got more
+//! crowd      threads that ask as fast as they can, and what they were admitted
+//! threads    the bound on the store: one by one, in batches, with instants that are late
+//! keeper     the bound through the keeper: plans, several plans, quotas of requests
+//! refunds    charges that are held back and given back late, all at once, after a reset
+//! history    concurrent histories, and the search for an order that explains them
+//! linear     random histories on the store, every algorithm and verb
+//! flood      a store that is full of live keys
+//! breaker    observers of a breaker that many threads ask
+//! random     numbers to draw from
+//! ```
+//!
+//! A run takes about half a minute on two cores; it wants no quiet machine, for the bound holds on a busy one too.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod bound;
+mod breaker;
+mod crowd;
+mod flood;
+mod history;
+mod keeper;
+mod linear;
+mod random;
+mod refunds;
+mod threads;

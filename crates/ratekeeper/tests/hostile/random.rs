@@ -1,0 +1,29 @@
+//! Numbers to draw from: cheap enough not to slow an attack down.
+
+/// A small generator (xorshift), seeded by the test: a run can be repeated, but for what the scheduler does.
+#[derive(Clone, Debug)]
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        // Neighbouring seeds must not give neighbouring numbers, and zero would give only zeros.
+        Random(seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    /// A number below `end`, which is not zero.
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        (self.next() >> 16) % end
+    }
+
+    /// True once in `times`.
+    pub(crate) fn once_in(&mut self, times: u64) -> bool {
+        self.below(times) == 0
+    }
+}
