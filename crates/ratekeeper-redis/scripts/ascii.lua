@@ -1,4 +1,5 @@
--- Compact ASCII: all rules of a plan in one string. Read here is what is written here and by the engine's encoder;
+-- Compact ASCII: the states of all rules of a plan in one string, by name: 81|rule=state$rule=state. What belongs to
+-- rules of other versions of the plan is kept as it is. Read here is what is written here and by the engine's encoder;
 -- any other text goes back unread, and who asked decides whether it is state.
 
 local function ascii_double(text)
@@ -34,20 +35,27 @@ local function ascii_log(text)
   return log
 end
 
--- The state of one rule that is no window; nil if it is not understood.
-local function ascii_state(algorithm, text)
+-- The state of one rule; nil if it is not understood.
+local function ascii_state(rule, text)
+  local algorithm = rule.algorithm
   if algorithm.header == '71' then return ascii_log(text) end
   local fields = { match(text, algorithm.pattern) }
   if not fields[1] then return nil end
+  local first = 1
+  if algorithm.header == '23' then
+    if fields[1] ~= rule.name then return nil end
+    first = 2
+  end
   local state, size, kinds = { 0, 0, 0 }, 0, algorithm.kinds
   for index = 1, #kinds do
-    local kind = kinds[index]
+    local kind, field = kinds[index], fields[first]
+    first = first + 1
     if kind == 'd' then
-      state[size + 1] = ascii_double(fields[index])
+      state[size + 1] = ascii_double(field)
       if not state[size + 1] then return nil end
       size = size + 1
     else
-      state[size + 1], state[size + 2] = integer(fields[index])
+      state[size + 1], state[size + 2] = integer(field)
       if not state[size + 1] then return nil end
       size = size + 2
     end
@@ -55,67 +63,58 @@ local function ascii_state(algorithm, text)
   return state
 end
 
--- The states of a plan's windows, which share one part.
-local function ascii_windows(rules, text)
-  local count = 0
-  for _, rule in ipairs(rules) do
-    if rule.name then count = count + 1 end
+local function ascii_rule(rules, name)
+  for index = 1, #rules do
+    if rules[index].name == name then return rules[index] end
   end
-  local at, stop, windows = find(text, '^23|(%d)')
-  if not at or tonumber(windows) ~= count then return nil end
-  for _, rule in ipairs(rules) do
-    if rule.name then
-      local name, passed, start
-      at, stop, name, passed, start = find(text, '^|([^|]+)|(%d+)|(%-?%d+)', stop + 1)
-      if name ~= rule.name then return nil end
-      local state = {}
-      state[1], state[2] = integer(passed)
-      state[3], state[4] = integer(start)
-      if not state[1] or not state[3] then return nil end
-      rule.found = state
-    end
-  end
-  return stop == #text
 end
 
--- Reads the states of a plan's rules: true if the text was understood.
+-- What one quota of a request shares, alone, has no name if it needs no length: whose it is, by its header.
+local PLAIN = { ['12|'] = 'bucket', ['32|'] = 'leaky', ['42|'] = 'gcra' }
+
+-- The most names in one text, and the most of others that are kept.
+local MOST_NAMES, MOST_OTHERS = 32, 16
+
+-- Reads the states of rules: true if the text was understood. What others wrote is noted.
 local function ascii_read(rules, text)
-  -- The last part is the one that no `51|` goes before; a plan's windows are all in the part of the first.
-  local last, had_windows = 0, false
-  for index = 1, #rules do
-    local rule = rules[index]
-    if not (rule.name and had_windows) then last = index end
-    had_windows = had_windows or rule.name
-  end
-  had_windows = false
-  for index = 1, #rules do
-    local rule = rules[index]
-    if not (rule.name and had_windows) then
-      local part = text
-      if index < last then
-        if sub(text, 1, 3) ~= '51|' then return false end
-        local at = find(text, '$', 4, true)
-        if not at then return false end
-        part, text = sub(text, 4, at - 1), sub(text, at + 1)
-      end
-      if rule.name then
-        had_windows = true
-        if not ascii_windows(rules, part) then return false end
-      else
-        rule.found = ascii_state(rule.algorithm, part)
-        if not rule.found then return false end
-      end
+  local plain = rules.shared and PLAIN[sub(text, 1, 3)]
+  if plain and not find(text, '$', 1, true) then
+    if rules[1].name == plain then
+      rules[1].found = ascii_state(rules[1], text)
+      return rules[1].found
     end
+    rules.others = { plain .. '=' .. text }
+    return find(text, '^[%p%w]+$')
+  end
+  if sub(text, 1, 3) ~= '81|' then return false end
+  local at, size, seen, count = 4, #text, {}, 0
+  while at <= size + 1 do
+    local stop = find(text, '$', at, true) or size + 1
+    local equals = find(text, '=', at, true)
+    if not equals or equals > stop then return false end
+    local name = sub(text, at, equals - 1)
+    count = count + 1
+    if seen[name] or count > MOST_NAMES or #name > 64 or not find(name, '^[%w_:.@+-]+$') then return false end
+    seen[name] = true
+    local rule, state = ascii_rule(rules, name), sub(text, equals + 1, stop - 1)
+    if rule then
+      rule.found = ascii_state(rule, state)
+      if not rule.found then return false end
+    elseif not find(state, '^[%p%w]+$') then
+      return false
+    else
+      local others = rules.others or {}
+      if #others < MOST_OTHERS then others[#others + 1] = sub(text, at, stop - 1) end
+      rules.others = others
+    end
+    at = stop + 1
   end
   return true
 end
 
--- One rule's state as text; a window without its header.
+-- One rule's state as text.
 local function ascii_text(rule, state)
   local algorithm = rule.algorithm
-  if rule.name then
-    return '|' .. rule.name .. '|' .. decimal(state[1], state[2]) .. '|' .. decimal(state[3], state[4])
-  end
   if algorithm.header == '71' then
     local pieces = { '71|' .. #state / 4 }
     for at = 1, #state, 4 do
@@ -125,6 +124,7 @@ local function ascii_text(rule, state)
     return table.concat(pieces, '|')
   end
   local text, at = algorithm.header, 1
+  if text == '23' then text = '23|1|' .. rule.name end
   local kinds = algorithm.kinds
   for index = 1, #kinds do
     if kinds[index] == 'd' then
@@ -136,27 +136,29 @@ local function ascii_text(rule, state)
   return text
 end
 
--- All rules as one text. `state_of` tells the state of each.
-local function ascii_join(rules, state_of)
-  local parts, windows, count = { nil, nil }, nil, 0
+-- All rules that have a state, and what belongs to others, as one text; nil if there is nothing. `state_of` tells the
+-- state of each.
+local function ascii_join(rules, others, state_of)
+  local pieces, size, last = {}, 0, nil
   for index = 1, #rules do
-    local rule = rules[index]
-    local text = ascii_text(rule, state_of(rule))
-    if not rule.name then
-      parts[#parts + 1] = text
-    else
-      if not windows then
-        windows = #parts + 1
-        parts[windows] = ''
-      end
-      parts[windows], count = parts[windows] .. text, count + 1
+    local state = state_of(rules[index])
+    if state then
+      last = ascii_text(rules[index], state)
+      size = size + 1
+      pieces[size] = rules[index].name .. '=' .. last
     end
   end
-  if windows then parts[windows] = '23|' .. count .. parts[windows] end
-  local text = parts[#parts]
-  for index = #parts - 1, 1, -1 do text = '51|' .. parts[index] .. '$' .. text end
-  return text
+  if rules.shared and size == 1 and not others and PLAIN[sub(last, 1, 3)] then return last end
+  for index = 1, others and #others or 0 do pieces[size + index] = others[index] end
+  if rules.shared and size == 0 and #pieces == 1 then
+    local name, text = match(pieces[1], '^([^=]*)=(.*)$')
+    if PLAIN[sub(text, 1, 3)] == name then return text end
+  end
+  if #pieces == 0 then return nil end
+  return '81|' .. table.concat(pieces, '$')
 end
+
+local function ascii_new(rule) return rule.new end
 
 ENCODINGS.a = {
   load = function(key, rules)
@@ -165,17 +167,33 @@ ENCODINGS.a = {
     return text
   end,
 
-  -- What who asked is told: the text as it was read, but for a long log a short one that says the same.
+  -- What who asked is told: the text as it was read, but without what belongs to others, and for a long log a short one
+  -- that says the same.
   told = function(text, rules, brief_of)
     if not text then return false end
-    for index = 1, #rules do
-      if rules[index].algorithm.brief then return ascii_join(rules, brief_of) end
-    end
+    local is_long = rules.others
+    for index = 1, #rules do is_long = is_long or rules[index].algorithm.brief end
+    if is_long then return ascii_join(rules, nil, brief_of) or false end
     return text
   end,
 
   save = function(key, rules, high, low)
-    local text = ascii_join(rules, function(rule) return rule.new or rule.algorithm.fresh(rule) end)
-    redis.call('SET', key, text, 'PX', lifetime(high, low))
+    local text = ascii_join(rules, rules.others, ascii_new)
+    local millis = lifetime(high, low)
+    -- The TAT of GCRA tells everybody the same time to live; others depend on the quota.
+    if rules.others or rules.shared and rules[1].algorithm.header ~= '42' then millis = no_shorter(key, millis) end
+    redis.call('SET', key, text, 'PX', format('%d', millis))
+  end,
+
+  -- Whatever is there.
+  all = function(_, text) return text end,
+
+  -- Nothing is left of these rules.
+  forget = function(key, rules)
+    if rules.others then
+      redis.call('SET', key, ascii_join(rules, rules.others, ascii_new), 'KEEPTTL')
+    else
+      redis.call('DEL', key)
+    end
   end,
 }

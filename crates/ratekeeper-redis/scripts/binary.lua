@@ -106,6 +106,28 @@ local function binary_contents(algorithm, state)
   return contents
 end
 
+-- Writes the state of a rule to a hash, each field after the same prefix.
+local function binary_write(key, prefix, algorithm, state)
+  local contents, names = binary_contents(algorithm, state), algorithm.names
+  if #names == 1 then
+    redis.call('HSET', key, 'v', '1', prefix .. names[1], contents[1])
+  elseif #names == 2 then
+    redis.call('HSET', key, 'v', '1', prefix .. names[1], contents[1], prefix .. names[2], contents[2])
+  else
+    redis.call('HSET', key, 'v', '1', prefix .. names[1], contents[1], prefix .. names[2], contents[2],
+      prefix .. names[3], contents[3])
+  end
+end
+
+-- What who asked is told: the contents of the fields after `v`, one after another.
+local function binary_told(_, rules, brief_of)
+  local state = rules[1].found
+  if not state then return false end
+  if rules[1].algorithm.brief then state = brief_of(rules[1]) end
+  if not state then return false end
+  return table.concat(binary_contents(rules[1].algorithm, state))
+end
+
 ENCODINGS.b = {
   load = function(key, rules)
     local fields = redis.call('HGETALL', key)
@@ -115,25 +137,69 @@ ENCODINGS.b = {
     return fields
   end,
 
-  -- What who asked is told: the contents of the fields after `v`, one after another.
-  told = function(fields, rules, brief_of)
-    if not fields then return false end
-    local state = rules[1].found
-    if rules[1].algorithm.brief then state = brief_of(rules[1]) end
-    return table.concat(binary_contents(rules[1].algorithm, state))
-  end,
+  told = binary_told,
+
+  -- Whatever is there.
+  all = function(_, fields) return fields end,
 
   save = function(key, rules, high, low)
-    local algorithm = rules[1].algorithm
-    local contents = binary_contents(algorithm, rules[1].new)
-    local names = algorithm.names
-    if #names == 1 then
-      redis.call('HSET', key, 'v', '1', names[1], contents[1])
-    elseif #names == 2 then
-      redis.call('HSET', key, 'v', '1', names[1], contents[1], names[2], contents[2])
-    else
-      redis.call('HSET', key, 'v', '1', names[1], contents[1], names[2], contents[2], names[3], contents[3])
+    binary_write(key, '', rules[1].algorithm, rules[1].new)
+    redis.call('PEXPIRE', key, format('%d', lifetime(high, low)))
+  end,
+
+  forget = function(key) redis.call('DEL', key) end,
+}
+
+-- The most fields that the quotas of requests may have in one hash: sixteen states beside the one that is written.
+local MOST_FIELDS = 52
+
+-- What the quotas of requests share is in one hash, each field after the name of its state and a slash.
+ENCODINGS.B = {
+  load = function(key, rules)
+    local algorithm, prefix = rules[1].algorithm, rules[1].name .. '/'
+    local wanted = {}
+    for index, name in ipairs(algorithm.names) do wanted[index] = prefix .. name end
+    local found = redis.call('HMGET', key, 'v', unpack(wanted))
+    if found[1] ~= '1' then
+      local fields = redis.call('HGETALL', key)
+      if #fields == 0 then return false end
+      return fields, true
     end
-    redis.call('PEXPIRE', key, lifetime(high, low))
+    local fields = { 'v', '1' }
+    for index, name in ipairs(algorithm.names) do
+      if found[index + 1] then fields[#fields + 1], fields[#fields + 2] = name, found[index + 1] end
+    end
+    if #fields == 2 then return fields end
+    rules[1].found = binary_state(algorithm, fields)
+    if not rules[1].found then return redis.call('HGETALL', key), true end
+    return fields
+  end,
+
+  told = binary_told,
+
+  -- Whatever is there.
+  all = function(key) return redis.call('HGETALL', key) end,
+
+  save = function(key, rules, high, low)
+    local prefix = rules[1].name .. '/'
+    binary_write(key, prefix, rules[1].algorithm, rules[1].new)
+    redis.call('PEXPIRE', key, format('%d', no_shorter(key, lifetime(high, low))))
+    if rules[1].found then return end
+    local surplus = redis.call('HLEN', key) - MOST_FIELDS
+    if surplus <= 0 then return end
+    for _, name in ipairs(redis.call('HKEYS', key)) do
+      if surplus > 0 and name ~= 'v' and sub(name, 1, #prefix) ~= prefix then
+        -- A state goes as a whole.
+        local state = match(name, '^(.*/)')
+        for _, field in ipairs(redis.call('HKEYS', key)) do
+          if state and sub(field, 1, #state) == state then surplus = surplus - redis.call('HDEL', key, field) end
+        end
+      end
+    end
+  end,
+
+  forget = function(key, rules)
+    for _, name in ipairs(rules[1].algorithm.names) do redis.call('HDEL', key, rules[1].name .. '/' .. name) end
+    if redis.call('HLEN', key) <= 1 then redis.call('DEL', key) end
   end,
 }

@@ -1,15 +1,19 @@
 -- Decides one request: all rules of all its plans, all or nothing, at one instant.
 --
--- KEYS     one for each plan (ASCII) or each rule (binary)
+-- KEYS     one for each plan (ASCII) or each rule (binary); to refund and to forget, for each of them where its last reset
+--          is noted
 -- ARGV[1]  a: acquire, u: acquire up to, p: peek, r: refund, d: forget
 -- ARGV[2]  the cost
--- then for each key the letter of its encoding; for ASCII, how many rules are in it;
---      for each rule the letter of its algorithm, for a window in ASCII its name, and the algorithm's arguments
+-- to refund, when it was charged: nanoseconds ago, or `@` and an instant
+-- then for each key the letter of its encoding (a: ASCII, b: binary; A, B: what the quotas of requests share); for ASCII,
+--      how many rules are in it; for each rule the letter of its algorithm, but in a hash of its own its name, and the
+--      algorithm's arguments
 --
 -- Returns { outcome, now, … }; now as the time part tells it: microseconds as a number, or nanoseconds as text.
---   outcome 1 it passes, 0 it does not; then for each key its state as it was before (false: none), and for `u` what
---             was granted. Who asked decides again on that state at that time, and so knows what is left and how long
---             to wait: nothing is computed twice in different ways.
+--   outcome 1 it passes, 0 it does not; then for each key its state as it was before (false: none; for `d` whatever was
+--             there), for `u` what was granted, and for `r` a digit for each key, 1 if it was reset since the charge.
+--             Who asked decides again on that state at that time, and so knows what is left and how long to wait:
+--             nothing is computed twice in different ways.
 --   outcome 2 a state was not understood; then the number of its key and what was found. Nothing was written.
 --   outcome 3 now lies outside the windows that came with the request. Nothing was written.
 
@@ -17,13 +21,28 @@ local VERB = ARGV[1]
 local COST_HIGH, COST_LOW = natural(ARGV[2])
 local NO_COST = COST_HIGH == 0 and COST_LOW == 0
 local at = 3
+local COUNT = #KEYS
+if VERB == 'r' then
+  if sub(ARGV[3], 1, 1) == '@' then
+    CHARGED_HIGH, CHARGED_LOW = integer(sub(ARGV[3], 2))
+    CHARGED_HIGH, CHARGED_LOW = least(CHARGED_HIGH, CHARGED_LOW, NOW_HIGH, NOW_LOW)
+  else
+    CHARGED_HIGH, CHARGED_LOW = minus(NOW_HIGH, NOW_LOW, natural(ARGV[3]))
+    if less(CHARGED_HIGH, CHARGED_LOW, FIRST_HIGH, FIRST_LOW) then CHARGED_HIGH, CHARGED_LOW = FIRST_HIGH, FIRST_LOW end
+  end
+  AGE_HIGH, AGE_LOW = minus(NOW_HIGH, NOW_LOW, CHARGED_HIGH, CHARGED_LOW)
+  at = 4
+end
+if VERB == 'r' or VERB == 'd' then COUNT = COUNT / 2 end
 local answer = { 0, NOW, false }
 local plans, rules = {}, {}
 
-for index = 1, #KEYS do
-  local plan = { false, encoding = ENCODINGS[ARGV[at]], raw = false }
+for index = 1, COUNT do
+  local letter = ARGV[at]
+  local is_shared = letter == 'A' or letter == 'B'
+  local plan = { false, encoding = ENCODINGS[letter == 'A' and 'a' or letter], raw = false, shared = is_shared }
   local count = 1
-  if ARGV[at] == 'a' then
+  if letter == 'a' then
     at = at + 1
     count = tonumber(ARGV[at])
   end
@@ -31,11 +50,12 @@ for index = 1, #KEYS do
   for number = 1, count do
     -- All fields that most algorithms have at once: a table that grows field by field is made anew at each doubling.
     local rule = {
-      algorithm = ALGORITHMS[ARGV[at]], name = false, found = false, new = false, repaired = false, high = 0, low = 0,
-      burst_high = 0, burst_low = 0, each_high = 0, each_low = 0, refill_high = 0, refill_low = 0, capacity = 0, rate = 0,
+      algorithm = ALGORITHMS[ARGV[at]], name = false, found = false, new = false, repaired = false, own = not is_shared,
+      high = 0, low = 0, burst_high = 0, burst_low = 0, each_high = 0, each_low = 0, refill_high = 0, refill_low = 0,
+      capacity = 0, rate = 0,
     }
     at = at + 1
-    if plan.encoding == ENCODINGS.a and rule.algorithm.header == '23' then
+    if letter ~= 'b' then
       rule.name = ARGV[at]
       at = at + 1
     end
@@ -47,12 +67,13 @@ for index = 1, #KEYS do
 end
 if OTHER_WINDOW then return { 3, NOW } end
 
-for index = 1, #plans do
+for index = 1, COUNT do
   local plan = plans[index]
   local raw, unread = plan.encoding.load(KEYS[index], plan)
-  if unread then return { 2, NOW, index, raw } end
-  plan.raw = raw
-  for number = 1, #plan do plan[number].algorithm.view(plan[number], plan[number].found) end
+  -- What is forgotten need not be understood.
+  if unread and VERB ~= 'd' then return { 2, NOW, index, raw } end
+  plan.raw, plan.unread = raw, unread
+  for number = 1, #plan do plan[number].algorithm.view(plan[number], not unread and plan[number].found) end
 end
 
 local function all_pass(high, low)
@@ -84,53 +105,83 @@ end
 if passes then answer[1] = 1 end
 
 local function brief_of(rule)
-  if not rule.algorithm.brief then return rule.found end
-  return rule.algorithm.brief(rule, COST_HIGH, COST_LOW, VERB == 'r') or {}
+  if not rule.found or not rule.algorithm.brief then return rule.found end
+  return rule.algorithm.brief(rule, COST_HIGH, COST_LOW, VERB == 'r')
 end
-for index = 1, #plans do
-  local plan = plans[index] answer[index + 2] = plan.encoding.told(plan.raw, plan, brief_of) end
+for index = 1, COUNT do
+  local plan = plans[index]
+  if VERB == 'd' then
+    answer[index + 2] = plan.raw and plan.encoding.all(KEYS[index], plan.raw)
+  else
+    answer[index + 2] = plan.encoding.told(plan.raw, plan, brief_of)
+  end
+end
 if VERB == 'u' then answer[#answer + 1] = decimal(COST_HIGH, COST_LOW) end
 
 if VERB == 'd' then
-  for index = 1, #plans do
-  local plan = plans[index]
-    if plan.raw then redis.call('DEL', KEYS[index]) end
+  for index = 1, COUNT do
+    local plan, marker = plans[index], KEYS[COUNT + index]
+    -- So long something that was charged before could be given back: while what is forgotten would have counted.
+    local millis = lifetime(0, 0)
+    for number = 1, #plan do
+      local state, high, low = plan[number].algorithm.state(plan[number])
+      if state then millis = math.max(millis, lifetime(high, low)) end
+    end
+    millis = no_shorter(marker, no_shorter(KEYS[index], millis))
+    redis.call('DEL', KEYS[index])
+    redis.call('SET', marker, '42|' .. decimal(NOW_HIGH, NOW_LOW), 'PX', format('%d', millis))
   end
-elseif not NO_COST and VERB ~= 'p' then
-  for index = 1, #plans do
+  return answer
+end
+
+if VERB == 'r' then
+  local since = ''
+  for index = 1, COUNT do
+    local marker, high, low = redis.call('GET', KEYS[COUNT + index]), nil, nil
+    if marker then high, low = integer(match(marker, '^42|(%-?%d+)$') or '') end
+    -- A marker that cannot be read says that there was a reset, and not when.
+    plans[index].is_reset = marker and not (high and less(high, low, CHARGED_HIGH, CHARGED_LOW))
+    since = since .. (plans[index].is_reset and '1' or '0')
+  end
+  answer[#answer + 1] = since
+end
+
+if NO_COST or VERB == 'p' then return answer end
+for index = 1, COUNT do
   local plan = plans[index]
-    local is_changed, is_whole, high, low = false, true, 0, 0
+  local is_changed, is_whole, high, low = false, true, 0, 0
+  for number = 1, #plan do
+    local rule = plan[number]
+    if VERB == 'r' then
+      if plan.raw and not plan.is_reset then
+        rule.algorithm.refund(rule, COST_HIGH, COST_LOW)
+        is_changed = true
+      end
+    elseif passes then
+      rule.algorithm.charge(rule, COST_HIGH, COST_LOW)
+      is_changed = true
+    else
+      -- A state that had to be cut off is written back even by a denial, or the key would stay locked out.
+      is_changed = is_changed or rule.repaired
+    end
+  end
+  if is_changed then
     for number = 1, #plan do
       local rule = plan[number]
-      if VERB == 'r' then
-        rule.algorithm.refund(rule, COST_HIGH, COST_LOW)
-        is_changed = is_changed or plan.raw
-      elseif passes then
-        rule.algorithm.charge(rule, COST_HIGH, COST_LOW)
-        is_changed = true
-      else
-        -- A state that had to be cut off is written back even by a denial, or the key would stay locked out.
-        is_changed = is_changed or rule.repaired
+      local state, rule_high, rule_low = rule.algorithm.state(rule)
+      if state then
+        is_whole = false
+        if less(high, low, rule_high, rule_low) then high, low = rule_high, rule_low end
       end
+      -- What was not charged stays as it was found, to the last bit; but what is fresh under this quota is so now,
+      -- and would not be under a larger one.
+      if VERB ~= 'r' and not passes and not rule.repaired and not rule.is_fresh then state = rule.found end
+      rule.new = state
     end
-    if is_changed then
-      for number = 1, #plan do
-        local rule = plan[number]
-        local state, rule_high, rule_low = rule.algorithm.state(rule)
-        if state then
-          is_whole = false
-          if less(high, low, rule_high, rule_low) then high, low = rule_high, rule_low end
-        end
-        -- What was not charged stays as it was found, to the last bit; but what is fresh under this quota is so now,
-        -- and would not be under a larger one.
-        if VERB ~= 'r' and not passes and not rule.repaired and not rule.is_fresh then state = rule.found end
-        rule.new = state
-      end
-      if is_whole then
-        redis.call('DEL', KEYS[index])
-      else
-        plan.encoding.save(KEYS[index], plan, high, low)
-      end
+    if is_whole then
+      plan.encoding.forget(KEYS[index], plan)
+    else
+      plan.encoding.save(KEYS[index], plan, high, low)
     end
   end
 end

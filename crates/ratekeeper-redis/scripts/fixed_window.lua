@@ -6,25 +6,28 @@
 --   w  given. Arguments: limit, and the edges of three windows in a row, four instants. Who asks cannot know the
 --      server's time: if it lies in neither of the first two windows, it is told the time and asks again.
 
--- The state as it stands in the window that begins at `high, low` and ends before the next one does.
-local function count_in(rule, state)
-  local count_high, count_low = 0, 0
+-- The state as it stands in the window of now, `window` to `end`. `around` tells the window of a later instant.
+local function count_in(rule, state, around)
+  rule.high, rule.low = 0, 0
   rule.start_high, rule.start_low = rule.window_high, rule.window_low
   rule.stop_high, rule.stop_low = rule.end_high, rule.end_low
-  if state and not less(state[3], state[4], rule.window_high, rule.window_low) then
-    count_high, count_low = least(state[1], state[2], rule.limit_high, rule.limit_low)
-    if (count_high > 0 or count_low > 0) and not less(state[3], state[4], rule.end_high, rule.end_low) then
-      -- The clock stepped back: its window stays, but no further ahead than the one after this.
-      rule.start_high, rule.start_low = rule.end_high, rule.end_low
-      rule.stop_high, rule.stop_low = rule.next_high, rule.next_low
-      rule.repaired = not less(state[3], state[4], rule.next_high, rule.next_low)
-    end
+  if not state or state[1] == 0 and state[2] == 0 then return end
+  if less(state[3], state[4], rule.window_high, rule.window_low) then return end
+  rule.high, rule.low = count_of(rule, state[1], state[2])
+  if less(state[3], state[4], rule.end_high, rule.end_low) then return end
+  -- A window that has yet to begin: a caller came late, and it stays; or the clock stepped far back. Nobody knows what
+  -- the window of now had let pass then: all of it.
+  local start_high, start_low, stop_high, stop_low = around(rule, state[3], state[4])
+  rule.repaired = is_too_far(rule, start_high, start_low)
+  if rule.repaired then
+    rule.high, rule.low = rule.limit_high, rule.limit_low
+  else
+    rule.start_high, rule.start_low, rule.stop_high, rule.stop_low = start_high, start_low, stop_high, stop_low
   end
-  rule.high, rule.low = count_high, count_low
 end
 
 local fixed = {
-  header = '23', kinds = { 'n', 'i' }, names = { 'c', 's' },
+  header = '23', pattern = '^23|1|([^|]+)|(%d+)|(%-?%d+)$', kinds = { 'n', 'i' }, names = { 'c', 's' },
 
   passes = function(rule, high, low)
     high, low = plus(high, low, rule.high, rule.low)
@@ -35,7 +38,9 @@ local fixed = {
     rule.high, rule.low = plus(rule.high, rule.low, high, low)
   end,
 
+  -- All of it in the same window, and nothing later.
   refund = function(rule, high, low)
+    if less(CHARGED_HIGH, CHARGED_LOW, rule.start_high, rule.start_low) then return end
     rule.high, rule.low = above(rule.high, rule.low, high, low)
   end,
 
@@ -44,15 +49,12 @@ local fixed = {
     return { rule.high, rule.low, rule.start_high, rule.start_low },
       minus(rule.stop_high, rule.stop_low, NOW_HIGH, NOW_LOW)
   end,
-
-  fresh = function() return { 0, 0, NOW_HIGH, NOW_LOW } end,
 }
 
 local function kind_of_window(arguments, view)
   return {
-    header = fixed.header, kinds = fixed.kinds, names = fixed.names, passes = fixed.passes,
-    charge = fixed.charge, refund = fixed.refund, state = fixed.state, fresh = fixed.fresh,
-    arguments = arguments, view = view,
+    header = fixed.header, pattern = fixed.pattern, kinds = fixed.kinds, names = fixed.names, passes = fixed.passes,
+    charge = fixed.charge, refund = fixed.refund, state = fixed.state, arguments = arguments, view = view,
   }
 end
 
@@ -68,27 +70,39 @@ ALGORITHMS.f = kind_of_window(length_arguments, function(rule, state)
   if state and (state[1] > 0 or state[2] > 0) then
     local high, low = above(NOW_HIGH, NOW_LOW, state[3], state[4])
     if less(high, low, rule.length_high, rule.length_low) then
-      rule.high, rule.low = least(state[1], state[2], rule.limit_high, rule.limit_low)
-      start_high, start_low = later(NOW_HIGH, NOW_LOW, rule.length_high, rule.length_low)
-      rule.repaired = less(start_high, start_low, state[3], state[4])
-      start_high, start_low = least(start_high, start_low, state[3], state[4])
+      rule.high, rule.low = count_of(rule, state[1], state[2])
+      rule.repaired = is_too_far(rule, state[3], state[4])
+      if not rule.repaired then start_high, start_low = state[3], state[4] end
     end
   end
   rule.start_high, rule.start_low = start_high, start_low
   rule.stop_high, rule.stop_low = plus(start_high, start_low, rule.length_high, rule.length_low)
 end)
 
-ALGORITHMS.m = kind_of_window(length_arguments, function(rule, state)
+-- The window that an instant lies in.
+local function on_grid(rule, high, low)
   local length = double(rule.length_high, rule.length_low)
   -- (seconds * 1e9 + nanoseconds) % length, in steps that stay exact.
-  local into = NOW_HIGH % length
+  local into = high % length
   for _ = 1, 3 do into = into * 1000 % length end
-  into = (into + NOW_LOW) % length
-  rule.window_high, rule.window_low = minus(NOW_HIGH, NOW_LOW, floor(into / GIGA), into % GIGA)
-  rule.end_high, rule.end_low = plus(rule.window_high, rule.window_low, rule.length_high, rule.length_low)
-  rule.next_high, rule.next_low = plus(rule.end_high, rule.end_low, rule.length_high, rule.length_low)
-  count_in(rule, state)
+  into = (into + low) % length
+  high, low = minus(high, low, floor(into / GIGA), into % GIGA)
+  return high, low, plus(high, low, rule.length_high, rule.length_low)
+end
+
+ALGORITHMS.m = kind_of_window(length_arguments, function(rule, state)
+  rule.window_high, rule.window_low, rule.end_high, rule.end_low = on_grid(rule, NOW_HIGH, NOW_LOW)
+  count_in(rule, state, on_grid)
 end)
+
+-- The window of an instant after the window of now. These are longer than the slack: one that is not the next is cut
+-- off, or else is shared and stays as it is found, for at least as long as it has to live.
+local function from_edges(rule, high, low)
+  if less(high, low, rule.next_high, rule.next_low) then
+    return rule.end_high, rule.end_low, rule.next_high, rule.next_low
+  end
+  return high, low, high, low
+end
 
 ALGORITHMS.w = kind_of_window(function(rule, at)
   rule.limit_high, rule.limit_low = natural(ARGV[at])
@@ -107,4 +121,4 @@ ALGORITHMS.w = kind_of_window(function(rule, at)
     OTHER_WINDOW = true
   end
   return at + 5
-end, count_in)
+end, function(rule, state) count_in(rule, state, from_edges) end)

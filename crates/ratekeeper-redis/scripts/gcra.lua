@@ -13,7 +13,7 @@ ALGORITHMS.g = {
   view = function(rule, state)
     local high, low = 0, 0
     if state then high, low = above(state[1], state[2], NOW_HIGH, NOW_LOW) end
-    if less(rule.refill_high, rule.refill_low, high, low) then
+    if rule.own and less(rule.refill_high + SLACK, rule.refill_low, high, low) then
       high, low, rule.repaired = rule.refill_high, rule.refill_low, true
     end
     rule.high, rule.low = high, low
@@ -36,6 +36,7 @@ ALGORITHMS.g = {
 
   refund = function(rule, high, low)
     high, low = times(high, low, rule.each_high, rule.each_low)
+    high, low = above(high, low, AGE_HIGH, AGE_LOW)
     rule.high, rule.low = above(rule.high, rule.low, high, low)
   end,
 
@@ -43,6 +44,4 @@ ALGORITHMS.g = {
     if rule.high == 0 and rule.low == 0 then return nil end
     return { later(NOW_HIGH, NOW_LOW, rule.high, rule.low) }, rule.high, rule.low
   end,
-
-  fresh = function() return { NOW_HIGH, NOW_LOW } end,
 }

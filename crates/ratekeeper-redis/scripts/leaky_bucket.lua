@@ -7,11 +7,13 @@ ALGORITHMS.l = {
   view = function(rule, state)
     local level, high, low = 0, NOW_HIGH, NOW_LOW
     if state then
-      level = math.max(0, math.min(state[1], rule.capacity))
+      level = math.max(0, state[1])
+      -- What all quotas of a key share may be fuller than this one could have filled it.
+      if rule.own then level = math.min(level, rule.capacity) end
       -- An empty bucket is a fresh key's, whenever it was read.
       if level > 0 then high, low = state[2], state[3] end
     end
-    rule.level = math.max(0, level - flow(rule, high, low))
+    rule.level = math.max(0, level - flow(rule, high, low, level))
   end,
 
   passes = function(rule, high, low)
@@ -21,16 +23,18 @@ ALGORITHMS.l = {
 
   charge = function(rule, high, low)
     rule.level = math.min(rule.capacity, rule.level + double(high, low))
+    flow_restart(rule, rule.level)
   end,
 
   refund = function(rule, high, low)
-    rule.level = math.max(0, rule.level - double(high, low))
+    local left = flow_left(rule, high, low)
+    if left <= 0 then return end
+    rule.level = math.max(0, rule.level - left)
+    flow_restart(rule, rule.level)
   end,
 
   state = function(rule)
     if rule.level <= 0 then return nil end
     return { rule.level, rule.high, rule.low }, flow_time(rule, rule.level)
   end,
-
-  fresh = function() return { 0, NOW_HIGH, NOW_LOW } end,
 }

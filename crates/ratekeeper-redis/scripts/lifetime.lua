@@ -2,5 +2,10 @@
 local function lifetime(high, low)
   local millis = high * 1000 + math.ceil(low / 1000000)
   if millis < 1 then millis = 1 end
-  return format('%d', millis + SPARE)
+  return millis + SPARE
+end
+
+-- Who else counts on what is under a key counts on the time that it has left.
+local function no_shorter(key, millis)
+  return math.max(millis, redis.call('PTTL', key))
 end

@@ -7,6 +7,8 @@ local floor, sub, find, match, format = math.floor, string.sub, string.find, str
 local GIGA, EXACT = 1000000000, 9007199254740992
 -- The last instant there is: 2^63 - 1 nanoseconds.
 local LAST_HIGH, LAST_LOW = 9223372036, 854775807
+-- The first one: -2^63.
+local FIRST_HIGH, FIRST_LOW = -9223372037, 145224192
 
 -- Decimal digits, at most 20 of them.
 local function natural(text)

@@ -6,3 +6,5 @@ local ALGORITHMS = {}
 local ENCODINGS = {}
 -- True if a rule was asked about other windows than the one that now lies in.
 local OTHER_WINDOW = false
+-- Of what is given back: when it was charged, and how long ago that is.
+local CHARGED_HIGH, CHARGED_LOW, AGE_HIGH, AGE_LOW = 0, 0, 0, 0

@@ -3,11 +3,12 @@
 -- The answer does not carry the log, which may be long, but one of two entries that stands for it: whoever reads it
 -- sees the same sum, the same end, and the same time at which the cost in question passes.
 
--- Entries from `first` on, instants no later than one window from now, equal instants joined.
+-- Entries from `first` on, instants no later than now if the clock stepped far back, equal instants joined.
 local function log_cut(rule, log, first)
   local cut = {}
   for at = first, #log, 4 do
-    local high, low = least(log[at], log[at + 1], rule.most_high, rule.most_low)
+    local high, low = log[at], log[at + 1]
+    if rule.repaired then high, low = least(high, low, NOW_HIGH, NOW_LOW) end
     local size = #cut
     if size > 0 and cut[size - 3] == high and cut[size - 2] == low then
       cut[size - 1], cut[size] = plus(cut[size - 1], cut[size], log[at + 2], log[at + 3])
@@ -18,18 +19,71 @@ local function log_cut(rule, log, first)
   return cut
 end
 
--- Takes an amount from the newest entries.
-local function log_return(log, high, low)
-  while #log > 0 and (high > 0 or low > 0) do
-    local size = #log
-    local cost_high, cost_low = log[size - 1], log[size]
-    if less(high, low, cost_high, cost_low) then
-      log[size - 1], log[size] = minus(cost_high, cost_low, high, low)
-      return
-    end
-    high, low = minus(high, low, cost_high, cost_low)
-    log[size], log[size - 1], log[size - 2], log[size - 3] = nil, nil, nil, nil
+-- What a cost is given back of, in units counted from the oldest entry that still counts: from the instant of the
+-- charge on, the oldest first, and if that is too little (who asks does not know the instant), before it, the newest
+-- first. Returns where that begins, where entries from the instant on begin, and where it ends.
+local function log_gap(rule, high, low)
+  local log, size = rule.log, #rule.log
+  local from_high, from_low = 0, 0
+  for at = rule.first, size, 4 do
+    local at_high, at_low = log[at], log[at + 1]
+    if rule.repaired then at_high, at_low = least(at_high, at_low, NOW_HIGH, NOW_LOW) end
+    if not less(at_high, at_low, CHARGED_HIGH, CHARGED_LOW) then break end
+    from_high, from_low = plus(from_high, from_low, log[at + 2], log[at + 3])
   end
+  -- An entry that has left the window takes nothing with it.
+  if less(CHARGED_HIGH, CHARGED_LOW, rule.edge_high, rule.edge_low) then high, low = 0, 0 end
+  local after_high, after_low = minus(rule.used_high, rule.used_low, from_high, from_low)
+  after_high, after_low = least(after_high, after_low, high, low)
+  local before_high, before_low = minus(high, low, after_high, after_low)
+  before_high, before_low = least(before_high, before_low, from_high, from_low)
+  local start_high, start_low = minus(from_high, from_low, before_high, before_low)
+  local stop_high, stop_low = plus(from_high, from_low, after_high, after_low)
+  return start_high, start_low, from_high, from_low, stop_high, stop_low
+end
+
+-- Takes the units from one position up to another out of a log.
+local function log_without(log, start_high, start_low, stop_high, stop_low)
+  local left, sum_high, sum_low = {}, 0, 0
+  for at = 1, #log, 4 do
+    local cost_high, cost_low = log[at + 2], log[at + 3]
+    local next_high, next_low = plus(sum_high, sum_low, cost_high, cost_low)
+    -- What of this entry lies before the gap, and after it.
+    local before_high, before_low = above(start_high, start_low, sum_high, sum_low)
+    before_high, before_low = least(before_high, before_low, cost_high, cost_low)
+    local after_high, after_low = above(next_high, next_low, stop_high, stop_low)
+    after_high, after_low = least(after_high, after_low, cost_high, cost_low)
+    cost_high, cost_low = plus(before_high, before_low, after_high, after_low)
+    if cost_high > 0 or cost_low > 0 then
+      local size = #left
+      left[size + 1], left[size + 2], left[size + 3], left[size + 4] = log[at], log[at + 1], cost_high, cost_low
+    end
+    sum_high, sum_low = next_high, next_low
+  end
+  return left
+end
+
+-- The instant of the entry in which so many units are reached.
+local function log_reaches(rule, high, low)
+  local log, size, sum_high, sum_low = rule.log, #rule.log, 0, 0
+  local at = rule.first
+  while at + 4 < size do
+    sum_high, sum_low = plus(sum_high, sum_low, log[at + 2], log[at + 3])
+    if not less(sum_high, sum_low, high, low) then break end
+    at = at + 4
+  end
+  return log[at], log[at + 1]
+end
+
+-- A log of a few entries, those of nothing left out.
+local function log_of(...)
+  local log, given = {}, { ... }
+  for at = 1, #given, 4 do
+    if given[at + 2] > 0 or given[at + 3] > 0 then
+      for field = at, at + 3 do log[#log + 1] = given[field] end
+    end
+  end
+  return log
 end
 
 ALGORITHMS.o = {
@@ -43,17 +97,16 @@ ALGORITHMS.o = {
 
   view = function(rule, log)
     log = log or {}
-    rule.most_high, rule.most_low = later(NOW_HIGH, NOW_LOW, rule.window_high, rule.window_low)
     local high, low, first, size = NOW_HIGH, NOW_LOW, 1, #log
     if size > 0 then
       local last_high, last_low = log[size - 3], log[size - 2]
-      rule.repaired = less(rule.most_high, rule.most_low, last_high, last_low)
-      last_high, last_low = least(last_high, last_low, rule.most_high, rule.most_low)
-      if less(high, low, last_high, last_low) then high, low = last_high, last_low end
+      rule.repaired = is_too_far(rule, last_high, last_low)
+      if not rule.repaired and less(high, low, last_high, last_low) then high, low = last_high, last_low end
     end
     rule.now_high, rule.now_low = high, low
     -- An entry exactly one window old still counts.
     local edge_high, edge_low = minus(high, low, rule.window_high, rule.window_low)
+    rule.edge_high, rule.edge_low = edge_high, edge_low
     while first < size and less(log[first], log[first + 1], edge_high, edge_low) do first = first + 4 end
     rule.used_high, rule.used_low = 0, 0
     for at = first, size, 4 do
@@ -79,8 +132,8 @@ ALGORITHMS.o = {
   end,
 
   refund = function(rule, high, low)
-    rule.cut = log_cut(rule, rule.log, rule.first)
-    log_return(rule.cut, high, low)
+    local start_high, start_low, _, _, stop_high, stop_low = log_gap(rule, high, low)
+    rule.cut = log_without(log_cut(rule, rule.log, rule.first), start_high, start_low, stop_high, stop_low)
   end,
 
   state = function(rule)
@@ -92,31 +145,33 @@ ALGORITHMS.o = {
     return log, minus(high, low, NOW_HIGH, NOW_LOW)
   end,
 
-  fresh = function() return {} end,
-
-  -- The log of at most two entries that answers as this one does about a cost, or about a cost given back.
+  -- The log of a few entries that answers as this one does about a cost, or about a cost given back.
   brief = function(rule, high, low, is_refund)
     local log, size = rule.log, #rule.log
     if rule.first > size then return nil end
-    local amount_high, amount_low
+    local last_high, last_low = log[size - 3], log[size - 2]
     if is_refund then
-      amount_high, amount_low = above(rule.used_high, rule.used_low, high, low)
-    else
-      amount_high, amount_low = plus(rule.used_high, rule.used_low, high, low)
-      amount_high, amount_low = above(amount_high, amount_low, rule.limit_high, rule.limit_low)
+      -- What stays before the instant of the charge, what goes of it, and what lies from that instant on: if none of
+      -- that is left, the last of what stays before tells until when the log counts.
+      local start_high, start_low, from_high, from_low = log_gap(rule, high, low)
+      local stays_high, stays_low = log_reaches(rule, start_high, start_low)
+      local goes_high, goes_low = log_reaches(rule, from_high, from_low)
+      local amount_high, amount_low = minus(from_high, from_low, start_high, start_low)
+      local rest_high, rest_low = minus(rule.used_high, rule.used_low, from_high, from_low)
+      return log_of(stays_high, stays_low, start_high, start_low, goes_high, goes_low, amount_high, amount_low,
+        last_high, last_low, rest_high, rest_low)
     end
+    local amount_high, amount_low = plus(rule.used_high, rule.used_low, high, low)
+    amount_high, amount_low = above(amount_high, amount_low, rule.limit_high, rule.limit_low)
     local sum_high, sum_low, at = 0, 0, rule.first
     while at < size do
       sum_high, sum_low = plus(sum_high, sum_low, log[at + 2], log[at + 3])
       if not less(sum_high, sum_low, amount_high, amount_low) then break end
       at = at + 4
     end
-    local last_high, last_low = log[size - 3], log[size - 2]
-    if at > size or log[at] == last_high and log[at + 1] == last_low then
-      return { last_high, last_low, rule.used_high, rule.used_low }
-    end
+    if at > size then at = size - 3 end
     local rest_high, rest_low = minus(rule.used_high, rule.used_low, sum_high, sum_low)
-    return { log[at], log[at + 1], sum_high, sum_low, last_high, last_low, rest_high, rest_low }
+    return log_of(log[at], log[at + 1], sum_high, sum_low, last_high, last_low, rest_high, rest_low)
   end,
 }
 

@@ -14,12 +14,13 @@ ALGORITHMS.s = {
     rule.start_high, rule.start_low, rule.into_high, rule.into_low = NOW_HIGH, NOW_LOW, 0, 0
     if not state then return end
     local window_high, window_low = rule.window_high, rule.window_low
-    local previous_high, previous_low = least(state[1], state[2], rule.limit_high, rule.limit_low)
-    local current_high, current_low = least(state[3], state[4], rule.limit_high, rule.limit_low)
-    local since_high, since_low = above(NOW_HIGH, NOW_LOW, state[5], state[6])
-    local start_high, start_low = later(NOW_HIGH, NOW_LOW, window_high, window_low)
-    local repaired = less(start_high, start_low, state[5], state[6])
-    start_high, start_low = least(start_high, start_low, state[5], state[6])
+    local previous_high, previous_low = count_of(rule, state[1], state[2])
+    local current_high, current_low = count_of(rule, state[3], state[4])
+    local start_high, start_low = state[5], state[6]
+    -- A slot that has yet to begin stays; but if the clock stepped far back, it begins now.
+    local repaired = is_too_far(rule, start_high, start_low)
+    if repaired then start_high, start_low = NOW_HIGH, NOW_LOW end
+    local since_high, since_low = above(NOW_HIGH, NOW_LOW, start_high, start_low)
     if not less(since_high, since_low, window_high, window_low) then
       -- One slot has passed.
       previous_high, previous_low, current_high, current_low = current_high, current_low, 0, 0
@@ -49,11 +50,14 @@ ALGORITHMS.s = {
     rule.high, rule.low = plus(rule.high, rule.low, high, low)
   end,
 
-  -- What this slot did not take, the one before did.
+  -- It leaves the slot in which it was charged, and no other: what another slot counts fades at another time.
   refund = function(rule, high, low)
-    local rest_high, rest_low = above(high, low, rule.high, rule.low)
-    rule.high, rule.low = above(rule.high, rule.low, high, low)
-    rule.before_high, rule.before_low = above(rule.before_high, rule.before_low, rest_high, rest_low)
+    local back_high, back_low = minus(rule.start_high, rule.start_low, CHARGED_HIGH, CHARGED_LOW)
+    if back_high < 0 or back_high == 0 and back_low == 0 then
+      rule.high, rule.low = above(rule.high, rule.low, high, low)
+    elseif not less(rule.window_high, rule.window_low, back_high, back_low) then
+      rule.before_high, rule.before_low = above(rule.before_high, rule.before_low, high, low)
+    end
   end,
 
   state = function(rule)
@@ -66,6 +70,4 @@ ALGORITHMS.s = {
     return { rule.before_high, rule.before_low, rule.high, rule.low, rule.start_high, rule.start_low },
       minus(high, low, NOW_HIGH, NOW_LOW)
   end,
-
-  fresh = function() return { 0, 0, 0, 0, NOW_HIGH, NOW_LOW } end,
 }

@@ -12,7 +12,7 @@ ALGORITHMS.t = {
       rule.is_fresh = tokens >= rule.capacity
       if not rule.is_fresh then high, low = state[2], state[3] end
     end
-    rule.tokens = math.min(rule.capacity, tokens + flow(rule, high, low))
+    rule.tokens = math.min(rule.capacity, tokens + flow(rule, high, low, rule.capacity - tokens))
   end,
 
   passes = function(rule, high, low)
@@ -22,16 +22,19 @@ ALGORITHMS.t = {
 
   charge = function(rule, high, low)
     rule.tokens = math.max(0, rule.tokens - double(high, low))
+    flow_restart(rule, rule.capacity - rule.tokens)
   end,
 
   refund = function(rule, high, low)
-    rule.tokens = math.min(rule.capacity, rule.tokens + double(high, low))
+    local left = flow_left(rule, high, low)
+    if left <= 0 then return end
+    rule.tokens = math.min(rule.capacity, rule.tokens + left)
+    flow_restart(rule, rule.capacity - rule.tokens)
   end,
 
   state = function(rule)
-    if rule.tokens >= rule.capacity then return nil end
+    -- A full bucket is a fresh key's, unless it is what a quota of a larger one shares.
+    if rule.tokens >= rule.capacity and (rule.own or not rule.found) then return nil end
     return { rule.tokens, rule.high, rule.low }, flow_time(rule, rule.capacity - rule.tokens)
   end,
-
-  fresh = function(rule) return { rule.capacity, NOW_HIGH, NOW_LOW } end,
 }

@@ -92,9 +92,11 @@ impl RedisStoreBuilder {
         self
     }
 
-    /// How many connections there are to each server; one unless said otherwise. Each thread keeps to one of them. A
-    /// connection is driven by the runtime that opened it: a program that has a runtime on each of its threads gives
-    /// each its own, so that none waits for another, or loses its connection when another ends.
+    /// How many connections each tokio runtime opens to each server at the most; one unless said otherwise. Each thread
+    /// keeps to one of them.
+    ///
+    /// Runtimes never share a connection: it is driven by the runtime that opened it, and ends with it. So this is
+    /// worth raising only where one runtime has many threads and one connection is not enough for them.
     #[must_use]
     pub fn connections(mut self, connections: NonZeroUsize) -> Self {
         self.options.connections = connections;
@@ -177,13 +179,10 @@ impl RedisStoreBuilder {
         }
         let link = Link::open(&Address::parse(&self.url)?, &self.options);
         let time = if self.given.is_some() { TimePart::Given } else { TimePart::Server };
-        let ad_hoc = Name::new("default")
-            .map_err(|error| RedisError::new(RedisErrorKind::Other, error.to_string()))?;
         let settings = Settings {
             prefix: self.prefix,
             encodings: self.encodings,
             on_unreadable: self.on_unreadable,
-            ad_hoc,
             given: self.given,
         };
         let mut scripted = Scripted::new(link, Library::new(time), settings);

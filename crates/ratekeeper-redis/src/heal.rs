@@ -1,23 +1,27 @@
 //! What is done about a state that the script did not understand.
 //!
 //! The script reads what this store and the engine's encoders write. Everything else comes here: text that means
-//! the same but is written otherwise (`+5`, leading zeros) is rewritten, another schema version is discarded, and for
-//! what is no state at all the policy answers.
+//! the same but is written otherwise (`+5`, leading zeros, by position instead of by name) is rewritten, another schema
+//! version and the state of another algorithm are discarded, and for what is no state at all the policy answers.
 
-use ratekeeper::state::{OnUnreadable, Record, State, StateError, ascii, binary};
-use ratekeeper::{StoreError, StoreErrorKind, Timestamp};
+use ratekeeper::StoreError;
+use ratekeeper::algorithm::Tenancy;
+use ratekeeper::state::{OnUnreadable, Replaced, RuleStates, StateError, binary};
 use redis::Value;
 
 use crate::call::Call;
 use crate::encoding::Encoding;
 use crate::place::Place;
 use crate::reply::{odd, unreadable};
+use crate::shared;
 
 /// Why a state was given up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Loss {
     /// Its schema has another version.
     OtherVersion(String),
+    /// The rule of its name is decided by another algorithm now.
+    OtherAlgorithm(Vec<Replaced>),
     /// It cannot be read, and the policy says to start afresh.
     Unreadable(String),
 }
@@ -45,14 +49,12 @@ pub(crate) fn cure(
             rewrite_text(place, text, policy, &mut call)?
         }
         (Encoding::Binary, Value::Array(fields)) => {
-            let fields = fields.iter().map(|field| match field {
-                Value::BulkString(bytes) => Ok(bytes.as_slice()),
-                _ => Err(odd("a hash of something else than bytes")),
-            });
-            let fields = fields.collect::<Result<Vec<_>, _>>()?;
             call.arg(b"b");
-            fields.iter().for_each(|field| call.arg(field));
-            discard_hash(place, &fields, policy)?
+            for (name, content) in pairs(fields)? {
+                call.arg(name);
+                call.arg(content);
+            }
+            discard_hash(place, fields, policy)?
         }
         _ => return Err(odd("an unread state of another type")),
     };
@@ -65,56 +67,66 @@ fn rewrite_text(
     policy: OnUnreadable,
     call: &mut Call,
 ) -> Result<Option<Loss>, StoreError> {
-    let rules = || place.rules.iter().map(|(name, quota, _)| (*name, *quota));
-    let states = match ascii::decode(text).and_then(|record| record.into_rules(rules())) {
-        Ok(states) => states,
+    let found = match RuleStates::read(text, place.named(), place.tenancy()) {
+        Ok(found) => found,
         Err(error) => return give_up(&error, policy).map(Some),
     };
-    let named = rules().zip(states).map(|((name, quota), state)| (name, quota, state));
-    // The time only fills in for rules that are fresh, and what is long past is fresh too.
-    let record = Record::from_rules(named, Timestamp::EPOCH).map_err(|error| unreadable(&error))?;
-    if let Some(record) = record {
-        let canonical = ascii::encode(&record);
+    let states = place.named().zip(found.states).map(|((name, quota), state)| (name, quota, state));
+    let canonical = RuleStates::write(states, &found.others, place.tenancy());
+    if let Some(canonical) = canonical.map_err(|error| unreadable(&error))? {
         if canonical.as_bytes() == text {
             return Err(odd("it does not read what the engine writes"));
         }
         call.arg(canonical.as_bytes());
     }
-    Ok(None)
+    Ok((!found.replaced.is_empty()).then_some(Loss::OtherAlgorithm(found.replaced)))
 }
 
 /// A hash is always written in the same way, so that there is nothing to rewrite: it is lost, or an error.
 fn discard_hash(
     place: &Place<'_>,
-    fields: &[&[u8]],
+    fields: &[Value],
     policy: OnUnreadable,
 ) -> Result<Option<Loss>, StoreError> {
-    let pairs: Vec<_> = fields.as_chunks::<2>().0.iter().map(|[name, content]| (*name, *content)).collect();
+    let rule = place.rules.first().ok_or_else(|| odd("a place without a rule"))?;
+    let pairs = match place.tenancy() {
+        Tenancy::Own => pairs(fields)?,
+        Tenancy::Shared => {
+            // One version for all of them.
+            let mut found = shared::by_name(fields)?;
+            let own = found.remove(rule.name.as_str().as_bytes());
+            own.map_or_else(|| pairs(fields), Ok)?
+        }
+    };
     match binary::decode(&pairs) {
         Ok(binary::Decoded::OtherVersion { found }) => Ok(Some(Loss::OtherVersion(found))),
-        Ok(binary::Decoded::State(state)) => match mismatch(place, &state) {
-            None => Err(odd("it does not read what the engine writes")),
-            Some(error) => lose(error, policy).map(Some),
-        },
+        Ok(binary::Decoded::State(state)) => {
+            let (wanted, found) = (rule.quota.algorithm(), state.algorithm());
+            if std::mem::discriminant(&wanted) == std::mem::discriminant(&found) {
+                return Err(odd("it does not read what the engine writes"));
+            }
+            Ok(Some(Loss::OtherAlgorithm(vec![Replaced::new(rule.name.as_ref().clone(), found)])))
+        }
         Err(error) => give_up(&error, policy).map(Some),
     }
 }
 
-/// What is wrong with a readable state: that it belongs to another algorithm.
-fn mismatch(place: &Place<'_>, state: &State) -> Option<StoreError> {
-    let (name, quota, _) = place.rules.first()?;
-    let error = Record::from_rules([(*name, *quota, Some(state.clone()))], Timestamp::EPOCH).err()?;
-    Some(unreadable(&error))
+/// The name and the content of a field of a hash.
+pub(crate) type Field<'v> = (&'v [u8], &'v [u8]);
+
+/// The fields of a hash.
+pub(crate) fn pairs(fields: &[Value]) -> Result<Vec<Field<'_>>, StoreError> {
+    let bytes = fields.iter().map(|field| match field {
+        Value::BulkString(bytes) => Ok(bytes.as_slice()),
+        _ => Err(odd("a hash of something else than bytes")),
+    });
+    let bytes = bytes.collect::<Result<Vec<_>, _>>()?;
+    Ok(bytes.as_chunks::<2>().0.iter().map(|[name, content]| (*name, *content)).collect())
 }
 
 fn give_up(error: &StateError, policy: OnUnreadable) -> Result<Loss, StoreError> {
-    lose(unreadable(error), policy)
-}
-
-fn lose(error: StoreError, policy: OnUnreadable) -> Result<Loss, StoreError> {
-    debug_assert_eq!(error.kind(), StoreErrorKind::Unreadable);
     match policy {
-        OnUnreadable::Reset => Ok(Loss::Unreadable(error.to_string())),
-        _ => Err(error),
+        OnUnreadable::Reset => Ok(Loss::Unreadable(unreadable(error).to_string())),
+        _ => Err(unreadable(error)),
     }
 }

@@ -8,6 +8,7 @@ use redis::Value;
 
 use crate::encoding::Encoding;
 use crate::reply::odd;
+use crate::{heal, shared};
 
 /// What was found under a key of a server.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,6 +42,8 @@ pub enum Found {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Explained {
+    /// The rule that it belongs to, where that is told.
+    pub rule: Option<Name>,
     /// The algorithm's word, as in the text form of a quota.
     pub strategy: &'static str,
     /// The version of its format.
@@ -93,21 +96,41 @@ pub(crate) fn read(value: Value) -> Result<Option<Inspection>, StoreError> {
 }
 
 fn explain(record: &Record) -> Found {
-    Found::States(record.parts().iter().flat_map(explain_part).collect())
+    let named = record.parts().iter().enumerate().flat_map(|(index, part)| {
+        let rule = record.names().get(index);
+        explain_part(part).into_iter().map(move |explained| Explained { rule: rule.cloned(), ..explained })
+    });
+    Found::States(named.collect())
 }
 
 fn explain_hash(fields: &[Value]) -> Result<(Found, Option<Record>), StoreError> {
-    let bytes = fields.iter().map(|field| match field {
-        Value::BulkString(bytes) => Ok(bytes.as_slice()),
-        _ => Err(odd("a hash of something else than bytes")),
-    });
-    let bytes = bytes.collect::<Result<Vec<_>, _>>()?;
-    let pairs: Vec<_> = bytes.as_chunks::<2>().0.iter().map(|[name, content]| (*name, *content)).collect();
-    Ok(match binary::decode(&pairs) {
+    let shared = shared::by_name(fields)?;
+    if !shared.is_empty() {
+        return Ok(explain_shared(shared));
+    }
+    Ok(match binary::decode(&heal::pairs(fields)?) {
         Ok(binary::Decoded::State(state)) => (Found::States(vec![explain_state(&state)]), record(state)),
         Ok(binary::Decoded::OtherVersion { found }) => (Found::OtherVersion(found), None),
         Err(error) => (Found::Unreadable(error), None),
     })
+}
+
+/// The states in a hash that the quotas of requests share.
+fn explain_shared(states: shared::Fields<'_>) -> (Found, Option<Record>) {
+    let mut named = Vec::with_capacity(states.len());
+    for (name, fields) in states {
+        match binary::decode(&fields) {
+            Ok(binary::Decoded::State(state)) => {
+                let name = str::from_utf8(name).ok().and_then(|name| Name::new(name).ok());
+                named.extend(name.zip(Some(state)));
+            }
+            Ok(binary::Decoded::OtherVersion { found }) => return (Found::OtherVersion(found), None),
+            Err(error) => return (Found::Unreadable(error), None),
+        }
+    }
+    let explained =
+        named.iter().map(|(name, state)| Explained { rule: Some(name.clone()), ..explain_state(state) });
+    (Found::States(explained.collect()), Record::by_name(named).ok())
 }
 
 fn record(state: State) -> Option<Record> {
@@ -142,7 +165,7 @@ fn explain_state(state: &State) -> Explained {
         _ => Vec::new(),
     };
     explained.shrink_to_fit();
-    Explained { strategy: state.algorithm().word(), version: "1", fields: explained }
+    Explained { rule: None, strategy: state.algorithm().word(), version: "1", fields: explained }
 }
 
 fn explain_part(part: &Part) -> Vec<Explained> {
@@ -155,7 +178,7 @@ fn explain_part(part: &Part) -> Vec<Explained> {
         Part::FixedWindows(windows) => {
             let fields = windows.as_slice().iter();
             let fields = fields.flat_map(|of| window(&format!("{} ", of.name), of.count, of.start)).collect();
-            return vec![Explained { strategy: part.algorithm().word(), version: "3", fields }];
+            return vec![Explained { rule: None, strategy: part.algorithm().word(), version: "3", fields }];
         }
         _ => return Vec::new(),
     };

@@ -30,6 +30,7 @@
 //! scripted         a store made of scripts              script, call   a script by name; its keys and arguments
 //! library          the scripts, composed of parts       question       a request as a call
 //! place, encoding  where states are, and how written    reply, heal    what comes back; what was not understood
+//! shared           the hash that requests' quotas share  forgotten      how much a reset forgot
 //! values           compare-and-set on strings           permits        what is in flight, over all instances
 //! inspect          a key explained                      clock          about what time it is on the server
 //! many             many requests at once                front          breaker and memory of refusals
@@ -53,6 +54,7 @@ mod call;
 mod clock;
 mod encoding;
 mod error;
+mod forgotten;
 mod front;
 mod heal;
 mod inspect;
@@ -65,6 +67,7 @@ mod question;
 mod reply;
 mod script;
 mod scripted;
+mod shared;
 mod store;
 mod values;
 

@@ -2,6 +2,7 @@
 
 use std::sync::OnceLock;
 
+use ratekeeper::algorithm::{SLACK, Tenancy};
 use ratekeeper::{Algorithm, Anchor, Nanos, Plan, Quota};
 
 use crate::encoding::Encoding;
@@ -72,11 +73,6 @@ impl Kind {
         }
     }
 
-    /// True if states of this kind are kept by name, together with a plan's others.
-    pub(crate) fn is_window(self) -> bool {
-        matches!(self, Kind::Window | Kind::Grid | Kind::Edges)
-    }
-
     const fn bit(self) -> u8 {
         match self {
             Kind::Gcra => 1,
@@ -117,8 +113,10 @@ impl Parts {
 pub(crate) struct Library {
     time: TimePart,
     decide: Box<[OnceLock<Script>]>,
-    /// By the number of rules.
+    /// By the number of rules of a plan.
     express: [OnceLock<Script>; Plan::MAX_RULES + 1],
+    /// For one quota that a request brings.
+    express_shared: OnceLock<Script>,
     replace: Script,
     compare_and_set: Script,
     permits: Script,
@@ -132,6 +130,7 @@ impl Library {
             time,
             decide: (0..Parts::ALL).map(|_| OnceLock::new()).collect(),
             express: [const { OnceLock::new() }; Plan::MAX_RULES + 1],
+            express_shared: OnceLock::new(),
             replace: Script::composed(&[part!("replace")]),
             compare_and_set: Script::composed(&[part!("compare_and_set")]),
             permits: Script::composed(&[part!("permits")]),
@@ -145,9 +144,12 @@ impl Library {
     }
 
     /// The script for usual requests under so many rules.
-    pub(crate) fn express(&self, rules: usize) -> Option<&Script> {
-        let script = self.express.get(rules).filter(|_| rules > 0)?;
-        Some(script.get_or_init(|| Script::composed(&[time_part(self.time), &unrolled(rules)])))
+    pub(crate) fn express(&self, rules: usize, tenancy: Tenancy) -> Option<&Script> {
+        let script = match tenancy {
+            Tenancy::Own => self.express.get(rules).filter(|_| rules > 0)?,
+            Tenancy::Shared => Some(&self.express_shared).filter(|_| rules == 1)?,
+        };
+        Some(script.get_or_init(|| Script::composed(&[time_part(self.time), &unrolled(rules, tenancy)])))
     }
 
     /// The script that replaces a state.
@@ -172,7 +174,8 @@ impl Library {
 }
 
 fn compose(time: TimePart, parts: Parts) -> Script {
-    let mut texts = vec![part!("prelude"), part!("number"), time_part(time), part!("lifetime")];
+    let mut texts =
+        vec![part!("prelude"), part!("number"), time_part(time), part!("lifetime"), part!("tenancy")];
     let needed = [
         (Kind::Gcra.bit() | Kind::SlidingWindow.bit(), part!("product")),
         (Kind::TokenBucket.bit() | Kind::LeakyBucket.bit(), part!("flow")),
@@ -198,13 +201,10 @@ fn time_part(time: TimePart) -> &'static str {
 }
 
 /// `scripts/express.lua` for so many rules: without loops and tables, which cost more than what they go over.
-fn unrolled(rules: usize) -> String {
+fn unrolled(rules: usize, tenancy: Tenancy) -> String {
     let for_each = |text: &str| -> Vec<String> {
         (1..=rules).map(|rule| text.replace("_N", &format!("_{rule}"))).collect()
     };
-    let state = |one: &str, dollar: &str| format!("51|42|{one}{dollar}").repeat(rules - 1) + "42|" + one;
-    let digits = |count| format!("({})", "%d".repeat(count));
-    let pattern = format!("^{}$", state(&(digits(10) + &digits(9)), "%$"));
     let mut script = String::new();
     for line in part!("express").lines().filter(|line| !line.trim_start().starts_with("--")) {
         let (mut written, mut rest) = (String::new(), line);
@@ -219,7 +219,12 @@ fn unrolled(rules: usize) -> String {
             false => script.push_str(&written),
         }
     }
-    script.replace("PATTERN", &pattern).replace("FORMAT", &state("%d%09d", "$"))
+    let slack = match tenancy {
+        Tenancy::Own => SLACK.as_nanos().to_string(),
+        // Never cut off, however far ahead.
+        Tenancy::Shared => "math.huge".into(),
+    };
+    script.replace("SLACK", &slack)
 }
 
 /// What is before the parenthesis that closes the one before, and what is after it.

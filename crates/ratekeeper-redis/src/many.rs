@@ -56,7 +56,7 @@ mod tests {
     use std::time::Duration;
 
     use ratekeeper::port::{Answer, Grant};
-    use ratekeeper::{Cost, Key, MemoryStore, Quota, Rules, StoreErrorKind};
+    use ratekeeper::{Charged, Cost, Key, MemoryStore, Quota, Rules, StoreErrorKind};
     use tokio::sync::Barrier;
 
     use super::*;
@@ -103,7 +103,7 @@ mod tests {
             self.store.peek(request)
         }
 
-        fn refund<'a>(&'a self, request: Request<'a>, charged: ratekeeper::Charged) -> Answer<'a, Decision> {
+        fn refund<'a>(&'a self, request: Request<'a>, charged: Charged) -> Answer<'a, Decision> {
             self.store.refund(request, charged)
         }
 

@@ -1,32 +1,42 @@
 //! Where the states of a request are: one place for each key on the server.
 
+use std::borrow::Cow;
+
+use ratekeeper::algorithm::Tenancy;
 use ratekeeper::port::Request;
+use ratekeeper::state::shared_name;
 use ratekeeper::{Key, Name, Plan, Quota, Rules, StoreError, StoreErrorKind};
 
 use crate::encoding::{Encoding, Encodings};
 use crate::library::Kind;
 
-/// The most windows that one text holds.
-const MOST_WINDOWS: usize = 8;
+/// What the key ends with at which the last reset of a place is noted. No name has a `%`.
+const RESET: &[u8] = b"%reset";
 
 /// A key on the server, and the rules whose states are under it.
 #[derive(Debug)]
 pub(crate) struct Place<'a> {
     pub(crate) plan: Option<&'a Name>,
     pub(crate) encoding: Encoding,
-    pub(crate) rules: Vec<(&'a Name, &'a Quota, Kind)>,
+    pub(crate) rules: Vec<Rule<'a>>,
 }
 
-/// The places of a request, in order of its rules. Refused are quotas that no stored state decides, and plans that
-/// their encoding cannot hold.
-pub(crate) fn places<'a>(
-    request: &Request<'a>,
-    encodings: &Encodings,
-    ad_hoc: &'a Name,
-) -> Result<Vec<Place<'a>>, StoreError> {
+/// A rule and the name by which its state is found.
+#[derive(Clone, Debug)]
+pub(crate) struct Rule<'a> {
+    pub(crate) name: Cow<'a, Name>,
+    pub(crate) quota: &'a Quota,
+    pub(crate) kind: Kind,
+}
+
+/// The places of a request, in order of its rules. Refused are quotas that no stored state decides.
+pub(crate) fn places<'a>(request: &Request<'a>, encodings: &Encodings) -> Result<Vec<Place<'a>>, StoreError> {
     let mut places = Vec::with_capacity(1);
     match request.rules {
-        Rules::Quota(quota) => add(&mut places, None, std::iter::once((ad_hoc, quota)), encodings)?,
+        Rules::Quota(quota) => {
+            let name = shared_name(quota).map_err(|error| unsupported(error.to_string()))?;
+            add(&mut places, None, std::iter::once((Cow::Owned(name), quota)), encodings)?;
+        }
         Rules::Plan(plan) => add(&mut places, Some(plan.name()), named(plan), encodings)?,
         Rules::Plans(plans) => {
             for plan in plans {
@@ -37,33 +47,29 @@ pub(crate) fn places<'a>(
     Ok(places)
 }
 
-fn named(plan: &Plan) -> impl ExactSizeIterator<Item = (&Name, &Quota)> {
-    plan.rules().iter().map(|rule| (rule.name(), rule.quota()))
+fn named(plan: &Plan) -> impl ExactSizeIterator<Item = (Cow<'_, Name>, &Quota)> {
+    plan.rules().iter().map(|rule| (Cow::Borrowed(rule.name()), rule.quota()))
+}
+
+fn unsupported(message: String) -> StoreError {
+    StoreError::new(StoreErrorKind::Unsupported, message)
 }
 
 fn add<'a>(
     places: &mut Vec<Place<'a>>,
     plan: Option<&'a Name>,
-    rules: impl ExactSizeIterator<Item = (&'a Name, &'a Quota)>,
+    rules: impl ExactSizeIterator<Item = (Cow<'a, Name>, &'a Quota)>,
     encodings: &Encodings,
 ) -> Result<(), StoreError> {
     let encoding = encodings.of(plan);
-    let unsupported = |message: String| StoreError::new(StoreErrorKind::Unsupported, message);
     let rules = rules.map(|(name, quota)| match Kind::of(quota) {
-        Some(kind) => Ok((name, quota, kind)),
+        Some(kind) => Ok(Rule { name, quota, kind }),
         None => Err(unsupported(format!(
             "rule: `{name}` is `{quota}`; what is in flight is held by permits: use `Permits`, not a plan"
         ))),
     });
     match encoding {
-        Encoding::Ascii => {
-            let rules = rules.collect::<Result<Vec<_>, _>>()?;
-            if rules.iter().filter(|(_, _, kind)| kind.is_window()).count() > MOST_WINDOWS {
-                let message = "rules: more than 8 fixed windows; one text holds 8: use the binary encoding";
-                return Err(unsupported(message.into()));
-            }
-            places.push(Place { plan, encoding, rules });
-        }
+        Encoding::Ascii => places.push(Place { plan, encoding, rules: rules.collect::<Result<_, _>>()? }),
         Encoding::Binary => {
             for rule in rules {
                 places.push(Place { plan, encoding, rules: vec![rule?] });
@@ -78,19 +84,40 @@ impl Place<'_> {
     ///
     /// The braces are a hash tag: what is between them decides the slot in a cluster, so all places of a key share
     /// one, and a key must not bring its own. A `:` in the name of a plan is escaped like them, or the string of plan
-    /// `a:b` would be where the hash of rule `b` of plan `a` is. A quota that belongs to no plan has an empty one.
+    /// `a:b` would be where the hash of rule `b` of plan `a` is. The quotas that requests bring share one key, so that
+    /// they are forgotten together: `PREFIX:{KEY}` for a string, `PREFIX:{KEY}::` for a hash.
     pub(crate) fn write_key(&self, prefix: &str, key: Key<'_>, into: &mut Vec<u8>) {
         write_tagged(prefix, key, into);
-        if let Some(plan) = self.plan {
-            into.push(b':');
-            escape(plan.as_str().as_bytes(), b":", into);
-        }
-        if self.encoding == Encoding::Binary {
-            into.extend_from_slice(if self.plan.is_some() { b":" } else { b"::" });
-            if let Some((rule, _, _)) = self.rules.first() {
-                into.extend_from_slice(rule.as_str().as_bytes());
+        match (self.plan, self.encoding) {
+            (None, Encoding::Ascii) => {}
+            (None, Encoding::Binary) => into.extend_from_slice(b"::"),
+            (Some(plan), encoding) => {
+                into.push(b':');
+                escape(plan.as_str().as_bytes(), b":", into);
+                if encoding == Encoding::Binary
+                    && let Some(rule) = self.rules.first()
+                {
+                    into.push(b':');
+                    into.extend_from_slice(rule.name.as_str().as_bytes());
+                }
             }
         }
+    }
+
+    /// Writes the key at which the last reset of this place is noted.
+    pub(crate) fn write_reset_key(&self, prefix: &str, key: Key<'_>, into: &mut Vec<u8>) {
+        self.write_key(prefix, key, into);
+        into.extend_from_slice(RESET);
+    }
+
+    /// Whose the states here are.
+    pub(crate) fn tenancy(&self) -> Tenancy {
+        if self.plan.is_some() { Tenancy::Own } else { Tenancy::Shared }
+    }
+
+    /// The rules by name.
+    pub(crate) fn named(&self) -> impl ExactSizeIterator<Item = (&Name, &Quota)> + Clone {
+        self.rules.iter().map(|rule| (&*rule.name, rule.quota))
     }
 }
 

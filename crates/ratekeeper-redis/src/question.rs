@@ -1,12 +1,13 @@
 //! A request as a script call.
 
+use ratekeeper::algorithm::Tenancy;
 use ratekeeper::port::Request;
-use ratekeeper::{Algorithm, Anchor, Cost, Nanos, Quota, Timestamp};
+use ratekeeper::{Algorithm, Anchor, Cost, Nanos, Quota, Timestamp, When};
 
 use crate::call::Call;
 use crate::encoding::Encoding;
 use crate::library::{Kind, Parts};
-use crate::place::Place;
+use crate::place::{Place, Rule};
 
 /// What is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +15,8 @@ pub(crate) enum Verb {
     Acquire,
     AcquireUpTo,
     Peek,
-    Refund,
+    /// What was charged then.
+    Refund(When),
     Forget,
 }
 
@@ -24,9 +26,14 @@ impl Verb {
             Verb::Acquire => b"a",
             Verb::AcquireUpTo => b"u",
             Verb::Peek => b"p",
-            Verb::Refund => b"r",
+            Verb::Refund(_) => b"r",
             Verb::Forget => b"d",
         }
+    }
+
+    /// True if it matters, or is to be noted, when the places were last reset.
+    fn concerns_resets(self) -> bool {
+        matches!(self, Verb::Refund(_) | Verb::Forget)
     }
 }
 
@@ -47,23 +54,38 @@ pub(crate) fn call(
         place.write_key(prefix, request.key, call.buffer());
         call.end_key();
     }
+    for place in places.iter().filter(|_| verb.concerns_resets()) {
+        place.write_reset_key(prefix, request.key, call.buffer());
+        call.end_key();
+    }
     call.arg(verb.letter());
     call.number(request.cost.get());
+    match verb {
+        Verb::Refund(When::At(instant)) => {
+            call.buffer().push(b'@');
+            call.number(instant.as_nanos());
+        }
+        Verb::Refund(When::Ago(age)) => call.number(age.as_nanos()),
+        _ => {}
+    }
     for place in places {
-        match place.encoding {
-            Encoding::Ascii => {
+        match (place.encoding, place.tenancy()) {
+            (Encoding::Ascii, Tenancy::Own) => {
                 call.arg(b"a");
                 call.number(place.rules.len());
             }
-            Encoding::Binary => call.arg(b"b"),
+            (Encoding::Ascii, Tenancy::Shared) => call.arg(b"A"),
+            (Encoding::Binary, Tenancy::Own) => call.arg(b"b"),
+            (Encoding::Binary, Tenancy::Shared) => call.arg(b"B"),
         }
-        for (name, quota, kind) in &place.rules {
-            parts.need(*kind, place.encoding);
-            call.arg(&[kind.letter()]);
-            if place.encoding == Encoding::Ascii && kind.is_window() {
-                call.arg(name.as_str().as_bytes());
+        for rule in &place.rules {
+            parts.need(rule.kind, place.encoding);
+            call.arg(&[rule.kind.letter()]);
+            // A hash of its own is found by the key's name.
+            if (place.encoding, place.tenancy()) != (Encoding::Binary, Tenancy::Own) {
+                call.arg(rule.name.as_str().as_bytes());
             }
-            limits(&mut call, quota, *kind, &guess);
+            limits(&mut call, rule.quota, rule.kind, &guess);
         }
     }
     if let Some(given) = given {
@@ -86,22 +108,67 @@ pub(crate) fn express(
     let is_usual = |quota: &Quota, kind: Kind| {
         kind == Kind::Gcra && cost <= quota.burst() && quota.refill_time().as_nanos() < LONGEST_REFILL
     };
-    let all_usual = place.rules.iter().all(|(_, quota, kind)| is_usual(quota, *kind));
+    let all_usual = place.rules.iter().all(|rule| is_usual(rule.quota, rule.kind));
     if cost == 0 || place.encoding != Encoding::Ascii || !all_usual {
         return None;
     }
-    let mut call = Call::with_capacity(2 + 2 * place.rules.len(), 64 + 24 * place.rules.len());
+    let mut call = Call::with_capacity(4 + 2 * place.rules.len(), 96 + 128 * place.rules.len());
     place.write_key(prefix, request.key, call.buffer());
     call.end_key();
-    for (_, quota, _) in &place.rules {
+    for Rule { quota, .. } in &place.rules {
         // At most the refill: the cost is at most the burst.
         call.number(cost * quota.emission_interval().as_nanos());
         call.number(quota.refill_time().as_nanos());
     }
+    write_pattern(place, call.buffer());
+    call.end_arg();
+    write_format(place, call.buffer());
+    call.end_arg();
     if let Some(given) = given {
         call.number(given.as_nanos());
     }
     Some(call)
+}
+
+/// The text of a place whose rules are all GCRA, as a pattern of Lua that captures the seconds and the nanoseconds of
+/// each. An instant of these years has 19 digits, of which 10 are seconds.
+fn write_pattern(place: &Place<'_>, into: &mut Vec<u8>) {
+    const INSTANT: &[u8] = b"42|(%d%d%d%d%d%d%d%d%d%d)(%d%d%d%d%d%d%d%d%d)";
+    into.push(b'^');
+    write_states(place, into, b"%$", INSTANT, |byte, into| {
+        if !byte.is_ascii_alphanumeric() {
+            into.push(b'%');
+        }
+        into.push(byte);
+    });
+    into.push(b'$');
+}
+
+/// The same text as a format of Lua. No name has a `%`.
+fn write_format(place: &Place<'_>, into: &mut Vec<u8>) {
+    write_states(place, into, b"$", b"42|%d%09d", |byte, into| into.push(byte));
+}
+
+fn write_states(
+    place: &Place<'_>,
+    into: &mut Vec<u8>,
+    separator: &[u8],
+    state: &[u8],
+    write: impl Fn(u8, &mut Vec<u8>),
+) {
+    // What requests bring, alone, is written without its name.
+    if place.tenancy() == Tenancy::Shared {
+        return into.extend_from_slice(state);
+    }
+    into.extend_from_slice(b"81|");
+    for (index, rule) in place.rules.iter().enumerate() {
+        if index > 0 {
+            into.extend_from_slice(separator);
+        }
+        rule.name.as_str().bytes().for_each(|byte| write(byte, into));
+        into.push(b'=');
+        into.extend_from_slice(state);
+    }
 }
 
 /// The arguments that a rule's algorithm has.

@@ -1,12 +1,13 @@
 //! What the script answers.
 
-use ratekeeper::algorithm::{Meter, composite};
-use ratekeeper::state::{State, ascii, binary};
-use ratekeeper::{Cost, Decision, Nanos, StoreError, StoreErrorKind, Timestamp};
+use ratekeeper::algorithm::{Meter, View, composite};
+use ratekeeper::state::{RuleStates, State, binary};
+use ratekeeper::{Charged, Cost, Decision, Nanos, StoreError, StoreErrorKind, Timestamp};
 use redis::Value;
 
 use crate::encoding::Encoding;
 use crate::error::{RedisError, RedisErrorKind};
+use crate::forgotten;
 use crate::library::Kind;
 use crate::place::Place;
 use crate::question::Verb;
@@ -30,7 +31,12 @@ pub(crate) struct Decided {
     passed: bool,
     now: Timestamp,
     states: Vec<Option<State>>,
+    /// How much of a cost was granted that need not be granted as a whole.
     granted: u64,
+    /// For each place, whether it was reset since the charge that is given back.
+    resets: Vec<bool>,
+    /// How many states were forgotten with the one that the request is about.
+    others: u64,
 }
 
 impl Reply {
@@ -58,19 +64,28 @@ impl Reply {
             }
             3 => Ok(Reply::OtherWindow(now)),
             outcome => {
-                let mut states = Vec::with_capacity(places.len());
+                let (mut states, mut others) = (Vec::with_capacity(places.len()), 0);
                 for place in places {
                     match items.next() {
                         Some(Value::Nil) => states.extend(place.rules.iter().map(|_| None)),
+                        Some(found) if verb == Verb::Forget => {
+                            others += forgotten::read(place, &found, now, &mut states);
+                        }
                         Some(Value::BulkString(told)) => read_states(place, &told, &mut states)?,
                         _ => return Err(odd("a state is missing")),
                     }
                 }
-                let granted = match items.next() {
-                    Some(granted) if verb == Verb::AcquireUpTo => number(&granted)?,
-                    _ => 0,
-                };
-                Ok(Reply::Decided(Decided { passed: outcome == 1, now, states, granted }))
+                let (mut granted, mut resets) = (0, Vec::new());
+                match (verb, items.next()) {
+                    (Verb::AcquireUpTo, Some(told)) => granted = number(&told)?,
+                    (Verb::Refund(_), Some(Value::BulkString(told))) => {
+                        resets = told.iter().map(|digit| *digit == b'1').collect();
+                    }
+                    (Verb::Refund(_), _) => return Err(odd("no word of resets")),
+                    _ => {}
+                }
+                let passed = outcome == 1;
+                Ok(Reply::Decided(Decided { passed, now, states, granted, resets, others }))
             }
         }
     }
@@ -82,10 +97,13 @@ impl Decided {
     pub(crate) fn acquire(&self, places: &[Place<'_>], cost: Cost) -> Result<Decision, StoreError> {
         let decision = composite::take_all(&mut self.views(places)?, cost);
         // What costs nothing always passes, and the script is not asked.
-        if decision.allowed != self.passed && cost != Cost::PEEK {
+        if cost == Cost::PEEK {
+            return Ok(decision);
+        }
+        if decision.allowed != self.passed {
             return Err(odd("script and engine disagree"));
         }
-        Ok(decision)
+        Ok(if decision.allowed { decision.charged(self.now) } else { decision })
     }
 
     /// How much was granted, and the decision for it.
@@ -105,25 +123,32 @@ impl Decided {
     }
 
     /// What is left when the cost is given back.
-    pub(crate) fn refund(&self, places: &[Place<'_>], cost: Cost) -> Result<Decision, StoreError> {
-        use ratekeeper::algorithm::View;
-        let mut views = self.views(places)?;
-        views.iter_mut().for_each(|view| view.refund(cost, self.now));
+    pub(crate) fn refund(
+        &self,
+        places: &[Place<'_>],
+        cost: Cost,
+        charged: Charged,
+    ) -> Result<Decision, StoreError> {
+        let (mut views, charged_at) = (self.views(places)?, charged.instant(self.now));
+        let mut views_of = views.iter_mut();
+        for (place, is_reset) in places.iter().zip(&self.resets) {
+            for view in views_of.by_ref().take(place.rules.len()).filter(|_| !is_reset) {
+                view.refund(cost, charged_at);
+            }
+        }
         Ok(composite::look_all(&views, Cost::PEEK))
     }
 
     /// How many of the states were more than a fresh key's.
     pub(crate) fn live(&self, places: &[Place<'_>]) -> Result<u64, StoreError> {
-        use ratekeeper::algorithm::View;
         let views = self.views(places)?;
-        Ok(views.iter().filter(|view| view.reset_after() > Nanos::ZERO).count() as u64)
+        Ok(self.others + views.iter().filter(|view| view.reset_after() > Nanos::ZERO).count() as u64)
     }
 
     fn views<'v>(&'v self, places: &[Place<'v>]) -> Result<Vec<Meter<'v>>, StoreError> {
-        let quotas = places.iter().flat_map(|place| &place.rules);
-        let views = quotas.zip(&self.states).map(|((_, quota, _), state)| {
-            Meter::at(quota, state.as_ref(), self.now, ratekeeper::algorithm::Tenancy::Own)
-                .map_err(|error| unreadable(&error))
+        let rules = places.iter().flat_map(|place| place.rules.iter().map(|rule| (place.tenancy(), rule)));
+        let views = rules.zip(&self.states).map(|((tenancy, rule), state)| {
+            Meter::at(rule.quota, state.as_ref(), self.now, tenancy).map_err(|error| unreadable(&error))
         });
         views.collect()
     }
@@ -133,13 +158,12 @@ impl Decided {
 fn read_states(place: &Place<'_>, told: &[u8], states: &mut Vec<Option<State>>) -> Result<(), StoreError> {
     match place.encoding {
         Encoding::Ascii => {
-            let record = ascii::decode(told).map_err(|error| unreadable(&error))?;
-            let rules = place.rules.iter().map(|(name, quota, _)| (*name, *quota));
-            states.extend(record.into_rules(rules).map_err(|error| unreadable(&error))?);
+            let read = RuleStates::read(told, place.named(), place.tenancy());
+            states.extend(read.map_err(|error| unreadable(&error))?.states);
         }
         Encoding::Binary => {
-            let (_, _, kind) = place.rules.first().ok_or_else(|| odd("a place without a rule"))?;
-            let (names, mut rest) = (field_names(*kind), told);
+            let rule = place.rules.first().ok_or_else(|| odd("a place without a rule"))?;
+            let (names, mut rest) = (field_names(rule.kind), told);
             let mut fields = vec![("v", binary::VERSION)];
             for (index, name) in names.iter().enumerate() {
                 // The last takes what is left: the entries of a log are as long as they are.

@@ -1,11 +1,13 @@
 //! A store made of scripts, wherever they run.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use parking_lot::Mutex;
 use ratekeeper::port::{Answer, Clock, Grant, Request, Store};
-use ratekeeper::state::OnUnreadable;
-use ratekeeper::{Cost, Decision, Name, Nanos, StoreError};
+use ratekeeper::state::{OnUnreadable, Replaced};
+use ratekeeper::{Charged, Cost, Decision, Name, Nanos, StoreError};
 use redis::Value;
 
 use crate::call::Call;
@@ -45,6 +47,9 @@ pub(crate) struct Scripted<R> {
     pub(crate) clock: ServerClock,
     pub(crate) versions_discarded: AtomicU64,
     pub(crate) states_reset: AtomicU64,
+    pub(crate) algorithms_changed: AtomicU64,
+    /// Plans and rules of which it was logged that their algorithm has changed: once for each.
+    told_changed: Mutex<HashSet<(Option<Name>, Name)>>,
 }
 
 /// What can be chosen.
@@ -53,8 +58,6 @@ pub(crate) struct Settings {
     pub(crate) prefix: String,
     pub(crate) encodings: Encodings,
     pub(crate) on_unreadable: OnUnreadable,
-    /// The rule of a quota that belongs to no plan.
-    pub(crate) ad_hoc: Name,
     /// The time of a test, instead of the server's.
     pub(crate) given: Option<Arc<dyn Clock>>,
 }
@@ -68,11 +71,13 @@ impl<R: Run> Scripted<R> {
             clock: ServerClock::default(),
             versions_discarded: 0.into(),
             states_reset: 0.into(),
+            algorithms_changed: 0.into(),
+            told_changed: Mutex::default(),
         }
     }
 
     pub(crate) fn places<'a>(&'a self, request: &Request<'a>) -> Result<Vec<Place<'a>>, StoreError> {
-        places(request, &self.settings.encodings, &self.settings.ad_hoc)
+        places(request, &self.settings.encodings)
     }
 
     /// Puts a request to the script until it has decided.
@@ -85,7 +90,7 @@ impl<R: Run> Scripted<R> {
         let given = || self.settings.given.as_ref().map(|clock| clock.now());
         if verb == Verb::Acquire
             && let Some(call) = question::express(request, places, &self.settings.prefix, given())
-            && let Some(script) = self.library.express(places[0].rules.len())
+            && let Some(script) = self.library.express(places[0].rules.len(), places[0].tenancy())
         {
             let value = self.runner.run(script, &call).await?;
             if let Reply::Decided(decided) = Reply::read(value, verb, places)? {
@@ -125,6 +130,15 @@ impl<R: Run> Scripted<R> {
             Loss::OtherVersion(found) => {
                 self.versions_discarded.fetch_add(1, Ordering::Relaxed);
                 tracing::warn!(%key, %found, "state of another schema version: discarded, the key starts fresh");
+            }
+            Loss::OtherAlgorithm(replaced) => {
+                self.algorithms_changed.fetch_add(replaced.len() as u64, Ordering::Relaxed);
+                for Replaced { rule, found, .. } in replaced {
+                    if self.told_changed.lock().insert((place.plan.cloned(), rule.clone())) {
+                        let (plan, found) = (place.plan.map_or("", Name::as_str), found.word());
+                        tracing::warn!(%plan, %rule, %found, "state of another algorithm: the rule starts fresh");
+                    }
+                }
             }
             Loss::Unreadable(error) => {
                 self.states_reset.fetch_add(1, Ordering::Relaxed);
@@ -168,13 +182,14 @@ impl<R: Run> Store for Scripted<R> {
         })
     }
 
-    fn refund<'a>(&'a self, request: Request<'a>, _: ratekeeper::Charged) -> Answer<'a, Decision> {
+    fn refund<'a>(&'a self, request: Request<'a>, charged: Charged) -> Answer<'a, Decision> {
         Answer::later(async move {
             let places = self.places(&request)?;
             if places.is_empty() {
                 return Ok(UNLIMITED);
             }
-            self.ask(Verb::Refund, &request, &places).await?.refund(&places, request.cost)
+            let decided = self.ask(Verb::Refund(charged.when()), &request, &places).await?;
+            decided.refund(&places, request.cost, charged)
         })
     }
 

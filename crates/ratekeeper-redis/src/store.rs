@@ -52,6 +52,8 @@ pub struct Losses {
     pub versions_discarded: u64,
     /// States that could not be read and were reset, as the policy says.
     pub states_reset: u64,
+    /// States given up because their rule is decided by another algorithm now.
+    pub algorithms_changed: u64,
 }
 
 impl RedisStore {
@@ -122,6 +124,7 @@ impl RedisStore {
         Losses {
             versions_discarded: self.scripted.versions_discarded.load(Ordering::Relaxed),
             states_reset: self.scripted.states_reset.load(Ordering::Relaxed),
+            algorithms_changed: self.scripted.algorithms_changed.load(Ordering::Relaxed),
         }
     }
 

@@ -29,11 +29,11 @@ async fn the_stored_text_is_the_shared_format() {
     let (_, values, store) = lab();
     let rows = [
         ("10/s bucket", 3, "12|7|1761884055342794596", 300),
-        ("10/m fixed", 3, "23|1|default|3|1761884055342794596", 60_000),
+        ("10/m fixed", 3, "81|fixed:60000000000=23|1|fixed:60000000000|3|1761884055342794596", 60_000),
         ("10/s leaky", 5, "32|5|1761884055342794596", 500),
         ("1/s", 1, "42|1761884056342794596", 1_000),
-        ("10/m sliding", 2, "61|0|2|1761884055342794596", 120_000),
-        ("10/m log", 2, "71|1|1761884055342794596|2", 60_001),
+        ("10/m sliding", 2, "81|sliding:60000000000=61|0|2|1761884055342794596", 120_000),
+        ("10/m log", 2, "81|log:60000000000=71|1|1761884055342794596|2", 60_001),
     ];
     for (text, cost, expected, ttl_ms) in rows {
         let quota: Quota = text.parse().unwrap();
@@ -48,7 +48,8 @@ async fn the_stored_text_is_the_shared_format() {
     let (value, _) = values.value(b"rate_limiter:{50%25%7Bx%7D}:gold").unwrap();
     assert_eq!(
         value,
-        "51|12|8|1761884055342794596$23|2|hourly|2|1761884055342794596|daily|2|1761884055342794596"
+        "81|a=12|8|1761884055342794596$hourly=23|1|hourly|2|1761884055342794596\
+         $daily=23|1|daily|2|1761884055342794596"
     );
 }
 
@@ -59,7 +60,7 @@ async fn a_colon_in_the_name_of_a_plan_is_escaped() {
     let plan = Plan::parse("pro:eu", "1/s").unwrap();
     assert!(store.acquire(request("user:1", Rules::Plan(&plan), 1)).await.unwrap().allowed);
     let (value, _) = values.value(b"rate_limiter:{user:1}:pro%3Aeu").unwrap();
-    assert_eq!(value, "42|1761884056342794596");
+    assert_eq!(value, "81|per-s=42|1761884056342794596");
     assert!(values.value(b"rate_limiter:{user:1}:pro:eu").is_none());
     assert_eq!(store.reset(request("user:1", Rules::Plan(&plan), 1)).await.unwrap(), 1);
     assert!(values.value(b"rate_limiter:{user:1}:pro%3Aeu").is_none(), "found again to be forgotten");
@@ -95,9 +96,7 @@ async fn a_denial_and_a_peek_write_nothing() {
 async fn what_cannot_be_read_is_an_error_or_forgotten_never_silently_fresh() {
     let (clock, values, store) = lab();
     let quota: Quota = "10/h".parse().unwrap();
-    for (index, foreign) in
-        ["43|1", "12|2.5|1761884055342794596", "gibberish", "23|1|default|1|1"].iter().enumerate()
-    {
+    for (index, foreign) in ["43|1", "42|soon", "gibberish", "81|gcra=42|1$gcra=42|2"].iter().enumerate() {
         let key = format!("foreign{index}");
         let place = format!("rate_limiter:{{{key}}}");
         values.set(place.as_bytes(), foreign, Nanos::from_secs(3_600));
@@ -112,6 +111,29 @@ async fn what_cannot_be_read_is_an_error_or_forgotten_never_silently_fresh() {
     values.set(b"rate_limiter:{forget}", "gibberish", Nanos::from_secs(3_600));
     assert_eq!(store.reset(request("forget", Rules::Quota(&quota), 0)).await.unwrap(), 0);
     assert_eq!(values.value(b"rate_limiter:{forget}"), None);
+}
+
+/// What other rules and other quotas left stays, and a rule whose algorithm has changed starts fresh, which is counted.
+#[tokio::test]
+async fn states_are_found_by_name_and_others_are_kept() {
+    let (_, values, store) = lab();
+    let plan = |text: &str| Plan::parse("edited", text).unwrap();
+    let (old, new) = (plan("a=9/h; b=9/h bucket"), plan("c=9/h leaky; b=9/h bucket"));
+    for plan in [&old, &new, &old, &new] {
+        assert!(store.acquire(request("k", Rules::Plan(plan), 2)).await.unwrap().allowed);
+    }
+    let left = async |text: &str| {
+        let plan = plan(text);
+        store.peek(request("k", Rules::Plan(&plan), 1)).await.unwrap().remaining
+    };
+    assert_eq!((left("a=9/h").await, left("b=9/h bucket").await, left("c=9/h leaky").await), (5, 1, 5));
+    let (value, expires) = values.value(b"rate_limiter:{k}:edited").unwrap();
+    assert!(value.starts_with("81|c=32|4|"), "{value}");
+    assert!(expires > Timestamp::from_nanos(NOW) + Nanos::from_secs(3_600), "others are not hurried");
+    assert_eq!(store.algorithms_changed(), 0);
+    let changed = plan("a=9/h fixed");
+    assert_eq!(store.acquire(request("k", Rules::Plan(&changed), 1)).await.unwrap().remaining, 8);
+    assert_eq!((store.algorithms_changed(), left("b=9/h bucket").await), (1, 1));
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake};
 
 use loom::thread;
-use ratekeeper::limiter::{Acquire, AcquireError, Concurrency};
+use ratekeeper::limiter::{Acquire, AcquireError, AcquireErrorKind, Concurrency};
 use ratekeeper::port::Clock;
 use ratekeeper::{Cost, Limiter, Timestamp, all};
 
@@ -168,7 +168,7 @@ fn close_reaches_everybody() {
             let limit = limit.clone();
             thread::spawn(move || block_on(limit.acquire()).map(drop))
         };
-        assert_eq!(waiting.join().unwrap(), Err(AcquireError::Closed));
+        assert_eq!(waiting.join().unwrap().unwrap_err().kind(), AcquireErrorKind::Closed);
         closing.join().unwrap();
         drop(held);
         let statistics = limit.statistics();
@@ -189,7 +189,7 @@ fn close_and_a_grant_leave_one_outcome() {
         let outcome = block_on(limit.acquire()).map(drop);
         closing.join().unwrap();
         giving_back.join().unwrap();
-        assert!(matches!(outcome, Ok(()) | Err(AcquireError::Closed)));
+        assert!(outcome.err().is_none_or(|error| error.kind() == AcquireErrorKind::Closed));
         let statistics = limit.statistics();
         assert_eq!(statistics.acquired + statistics.rejected, 2);
         assert_eq!((limit.in_flight(), statistics.queue_depth), (0, 0));
@@ -209,5 +209,23 @@ fn two_composites_in_opposite_order_both_get_through() {
         other.join().unwrap();
         assert_eq!((a.in_flight(), b.in_flight()), (0, 0));
         assert_eq!((a.statistics().queue_depth, b.statistics().queue_depth), (0, 0));
+    });
+}
+
+#[test]
+fn closing_a_combination_reaches_who_waits_for_it() {
+    loom::model(|| {
+        let (a, b) = (permits(1), permits(1));
+        let held = a.try_acquire_owned().unwrap();
+        let together = all![&a, &b].unwrap();
+        let closing = {
+            let together = together.clone();
+            thread::spawn(move || together.close())
+        };
+        let outcome = block_on(together.acquire(Cost::ONE)).map(drop);
+        closing.join().unwrap();
+        assert_eq!(outcome.unwrap_err().kind(), AcquireErrorKind::Closed);
+        drop(held);
+        assert_eq!((a.in_flight(), a.statistics().queue_depth, together.statistics().rejected), (0, 0, 1));
     });
 }

@@ -78,7 +78,7 @@ fn other_texts_of_the_same_state() {
 
 #[test]
 fn what_is_refused_and_how() {
-    let known = "state begins with a strategy, 1 to 7, and a version, such as `12`";
+    let known = "state begins with a strategy, 1 to 8, and a version, such as `12`";
     let number = "a finite number in decimal notation";
     let instant = "nanoseconds since the epoch, an integer of 64 bits";
     let whole = "a whole number from 0 to 2^63 - 1";
@@ -91,7 +91,7 @@ fn what_is_refused_and_how() {
         ("x2|2|q|1|1", UnknownStrategy, format!("strategy: `x2`; {known}")),
         ("v1|1|1", UnknownStrategy, format!("strategy: `v1`; {known}")),
         (" 12|1|1", UnknownStrategy, format!("strategy: ` 12`; {known}")),
-        ("81|1", UnknownStrategy, format!("strategy: `81`; {known}")),
+        ("91|1", UnknownStrategy, format!("strategy: `91`; {known}")),
         ("02|1|1", UnknownStrategy, format!("strategy: `02`; {known}")),
         ("11|1|1", UnknownVersion, "version: `1`; a token bucket is read in version 2".into()),
         ("1|1|1", UnknownVersion, "version: ``; a token bucket is read in version 2".into()),

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
+use proptest::sample::Index;
 use ratekeeper::{Algorithm, Anchor, Calendar, CalendarUnit, Quota, Timestamp, Zone};
 
 /// Every algorithm that stored state decides, with every anchor.
@@ -103,12 +104,12 @@ fn span() -> impl Strategy<Value = Span> {
 }
 
 /// What may happen.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Step {
     Take(Share),
     TakeUpTo(Share),
     Peek(Share),
-    Refund(Share),
+    Refund(Share, Age),
     Reset,
     Forward(Span),
     Back(Span),
@@ -118,6 +119,46 @@ pub(crate) enum Step {
     },
     /// The rules get their other quotas.
     Change,
+    /// Another version of the plan takes over.
+    Edit(Version),
+}
+
+/// When something was charged that is given back.
+#[derive(Clone, Debug)]
+pub(crate) enum Age {
+    /// As the store told when it charged something.
+    Charge(Index),
+    At(Span),
+    Ago(Span),
+    Any(i64),
+}
+
+fn age() -> impl Strategy<Value = Age> {
+    prop_oneof![
+        6 => any::<Index>().prop_map(Age::Charge),
+        2 => span().prop_map(Age::At),
+        3 => span().prop_map(Age::Ago),
+        1 => any::<i64>().prop_map(Age::Any),
+    ]
+}
+
+/// Which rules a version of a plan has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Version {
+    /// All of them.
+    Whole,
+    /// In another order, and some are missing.
+    Reversed(usize),
+    /// Each has the algorithm of the next.
+    Shifted,
+}
+
+fn version() -> impl Strategy<Value = Version> {
+    prop_oneof![
+        2 => Just(Version::Whole),
+        2 => (0_usize..4).prop_map(Version::Reversed),
+        1 => Just(Version::Shifted),
+    ]
 }
 
 pub(crate) fn step() -> impl Strategy<Value = Step> {
@@ -125,12 +166,13 @@ pub(crate) fn step() -> impl Strategy<Value = Step> {
         8 => share().prop_map(Step::Take),
         3 => share().prop_map(Step::TakeUpTo),
         1 => share().prop_map(Step::Peek),
-        2 => share().prop_map(Step::Refund),
+        3 => (share(), age()).prop_map(|(share, age)| Step::Refund(share, age)),
         1 => Just(Step::Reset),
         4 => span().prop_map(Step::Forward),
         2 => span().prop_map(Step::Back),
         3 => any::<bool>().prop_map(|early| Step::Wait { early }),
         1 => Just(Step::Change),
+        1 => version().prop_map(Step::Edit),
     ]
 }
 

@@ -23,7 +23,10 @@ pub(crate) enum Stored {
 #[derive(Debug, Default)]
 pub(crate) struct Keyspace {
     pub(crate) keys: HashMap<Vec<u8>, Stored>,
+    /// Those that were just set, for a test to take out.
     pub(crate) expiry: HashMap<Vec<u8>, u64>,
+    /// When each key expires, in milliseconds since the epoch. None of them does: a test's clock jumps.
+    pub(crate) ends: HashMap<Vec<u8>, i64>,
     pub(crate) now: Timestamp,
 }
 
@@ -136,8 +139,15 @@ impl Keyspace {
                 self.expire(key, millis);
                 Ok(LuaValue::Boolean(true))
             }
+            ("PTTL", [key]) => {
+                let left = self.ends.get(key).map(|end| end.saturating_sub(self.millis()));
+                let none = if self.keys.contains_key(key) { -1 } else { -2 };
+                #[expect(clippy::cast_precision_loss, reason = "as a server does")]
+                Ok(LuaValue::Number(left.unwrap_or(none) as f64))
+            }
             ("DEL", [key]) => {
                 self.expiry.remove(key);
+                self.ends.remove(key);
                 Ok(LuaValue::Integer(self.keys.remove(key).is_some().into()))
             }
             ("HGETALL", [key]) => match self.keys.get(key) {
@@ -148,6 +158,40 @@ impl Keyspace {
                 }
                 Some(Stored::Text(_)) => Err(wrong()),
             },
+            ("HMGET", [key, fields @ ..]) => {
+                let empty = BTreeMap::new();
+                let hash = match self.keys.get(key) {
+                    None => &empty,
+                    Some(Stored::Hash(hash)) => hash,
+                    Some(Stored::Text(_)) => return Err(wrong()),
+                };
+                let found = lua.create_table()?;
+                for (at, field) in fields.iter().enumerate() {
+                    let content =
+                        hash.get(field).map_or(Ok(LuaValue::Boolean(false)), |content| bytes(content))?;
+                    found.raw_set(at + 1, content)?;
+                }
+                Ok(LuaValue::Table(found))
+            }
+            ("HKEYS", [key]) => match self.keys.get(key) {
+                Some(Stored::Hash(hash)) => list(hash.keys().cloned().collect()).map(LuaValue::Table),
+                _ => list(Vec::new()).map(LuaValue::Table),
+            },
+            ("HLEN", [key]) => match self.keys.get(key) {
+                Some(Stored::Hash(hash)) => Ok(LuaValue::Integer(i64::try_from(hash.len()).unwrap())),
+                _ => Ok(LuaValue::Integer(0)),
+            },
+            ("HDEL", [key, field]) => {
+                let Some(Stored::Hash(hash)) = self.keys.get_mut(key) else {
+                    return Ok(LuaValue::Integer(0));
+                };
+                let removed = hash.remove(field).is_some();
+                if hash.is_empty() {
+                    self.keys.remove(key);
+                    self.ends.remove(key);
+                }
+                Ok(LuaValue::Integer(removed.into()))
+            }
             ("HSET", [key, fields @ ..]) => {
                 let hash = self.keys.entry(key.clone()).or_insert_with(|| Stored::Hash(BTreeMap::new()));
                 let Stored::Hash(hash) = hash else { return Err(wrong()) };
@@ -164,10 +208,16 @@ impl Keyspace {
         }
     }
 
+    fn millis(&self) -> i64 {
+        self.now.as_nanos() / 1_000_000
+    }
+
     fn expire(&mut self, key: &[u8], millis: &[u8]) {
         let millis: u64 = str::from_utf8(millis).unwrap().parse().unwrap();
         assert!(millis >= 1, "a server refuses no time to live");
         self.expiry.insert(key.to_vec(), millis);
+        let end = i64::try_from(millis).unwrap_or(i64::MAX).saturating_add(self.millis());
+        self.ends.insert(key.to_vec(), end);
     }
 }
 

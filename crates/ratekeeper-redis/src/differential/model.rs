@@ -1,37 +1,120 @@
 //! What a store must answer: the engine's pure functions on states that are written down and read back.
 
-use ratekeeper::algorithm::composite;
-use ratekeeper::state::{Record, State, binary};
-use ratekeeper::{Cost, Decision, Name, Nanos, Quota, Timestamp};
+use std::collections::BTreeMap;
+
+use ratekeeper::algorithm::{Meter, Tenancy, View, composite};
+use ratekeeper::state::{NamedStates, RuleStates, State, binary};
+use ratekeeper::{Charged, Cost, Decision, Name, Nanos, Quota, Timestamp};
 
 use crate::encoding::Encoding;
 
-/// A plan's rules and their states.
+/// Some rules, and the states of one key: those of these rules, and those of others.
 #[derive(Clone, Debug)]
 pub(crate) struct Model {
     pub(crate) encoding: Encoding,
-    pub(crate) names: Vec<Name>,
-    pub(crate) rules: Vec<(Quota, Option<State>)>,
-    /// The text that was written last: what of it is fresh depends on the quota that it is read under.
-    pub(crate) record: Option<Record>,
+    pub(crate) tenancy: Tenancy,
+    pub(crate) rules: Vec<(Name, Quota)>,
+    /// The ASCII text of all states.
+    pub(crate) text: Option<String>,
+    /// The states that are in hashes.
+    pub(crate) hashes: BTreeMap<Name, State>,
+    /// When a key was last forgotten: that of a rule's own hash, or the one for all.
+    pub(crate) resets: BTreeMap<Option<Name>, Timestamp>,
 }
 
+type Held = Vec<(Quota, Option<State>)>;
+
 impl Model {
-    pub(crate) fn peek(&self, cost: u64, now: Timestamp) -> Decision {
-        composite::peek(&self.rules, Cost::new(cost), now, ratekeeper::algorithm::Tenancy::Own).unwrap()
+    pub(crate) fn new(encoding: Encoding, tenancy: Tenancy, rules: Vec<(Name, Quota)>) -> Self {
+        let (text, hashes, resets) = (None, BTreeMap::new(), BTreeMap::new());
+        Model { encoding, tenancy, rules, text, hashes, resets }
+    }
+
+    /// The key under which a rule's state is: one of its own, or that for all.
+    fn key_of(&self, name: &Name) -> Option<Name> {
+        let has_own = self.encoding == Encoding::Binary && self.tenancy == Tenancy::Own;
+        has_own.then(|| name.clone())
+    }
+
+    /// Just one of the rules.
+    pub(crate) fn alone(&self, rule: usize) -> Self {
+        Model { rules: vec![self.rules[rule].clone()], ..self.clone() }
+    }
+
+    /// The smallest capacity.
+    pub(crate) fn burst(&self) -> u64 {
+        self.rules.iter().map(|(_, quota)| quota.burst()).min().unwrap_or(1)
+    }
+
+    /// True if states of other rules, or what other quotas share, live as long.
+    pub(crate) fn has_others(&mut self) -> bool {
+        self.tenancy == Tenancy::Shared || !self.read().1.is_empty()
+    }
+
+    /// What these rules find, and what is kept for others. A state of another algorithm is given up for good.
+    fn read(&mut self) -> (Held, NamedStates) {
+        let named = || self.rules.iter().map(|(name, quota)| (name, quota));
+        let (states, others) = match (self.encoding, &self.text) {
+            (Encoding::Ascii, None) => (vec![None; self.rules.len()], NamedStates::default()),
+            (Encoding::Ascii, Some(text)) => {
+                let found = RuleStates::read(text, named(), self.tenancy).unwrap();
+                if !found.replaced.is_empty() {
+                    let states =
+                        named().zip(&found.states).map(|((name, quota), state)| (name, quota, state.clone()));
+                    self.text = RuleStates::write(states, &found.others, self.tenancy).unwrap();
+                }
+                (found.states, found.others)
+            }
+            (Encoding::Binary, _) => {
+                let fits = |state: &State, quota: &Quota| {
+                    std::mem::discriminant(&state.algorithm()) == std::mem::discriminant(&quota.algorithm())
+                };
+                for (name, quota) in &self.rules {
+                    if self.hashes.get(name).is_some_and(|state| !fits(state, quota)) {
+                        self.hashes.remove(name);
+                    }
+                }
+                let states = self.rules.iter().map(|(name, _)| self.hashes.get(name).cloned());
+                (states.collect(), NamedStates::default())
+            }
+        };
+        (self.rules.iter().map(|rule| rule.1).zip(states).collect(), others)
+    }
+
+    /// What the encoding makes of the states, such as microseconds in a hash.
+    fn write(&mut self, states: Vec<Option<State>>, others: &NamedStates) {
+        match self.encoding {
+            Encoding::Ascii => {
+                let named = self.rules.iter().zip(states).map(|((name, quota), state)| (name, quota, state));
+                self.text = RuleStates::write(named, others, self.tenancy).unwrap();
+            }
+            Encoding::Binary => {
+                for ((name, _), state) in self.rules.iter().zip(states) {
+                    let written = state.map(|state| match binary::decode(&binary::encode(&state)) {
+                        Ok(binary::Decoded::State(state)) => state,
+                        other => panic!("{state:?} became {other:?}"),
+                    });
+                    match written {
+                        Some(state) => drop(self.hashes.insert(name.clone(), state)),
+                        None => drop(self.hashes.remove(name)),
+                    }
+                }
+            }
+        }
+    }
+
+    pub(crate) fn peek(&mut self, cost: u64, now: Timestamp) -> Decision {
+        composite::peek(&self.read().0, Cost::new(cost), now, self.tenancy).unwrap()
     }
 
     pub(crate) fn take(&mut self, cost: u64, now: Timestamp) -> Decision {
-        let (decision, states) =
-            composite::try_acquire(&self.rules, Cost::new(cost), now, ratekeeper::algorithm::Tenancy::Own)
-                .unwrap();
-        if states.iter().any(Option::is_some) {
-            for (rule, state) in self.rules.iter_mut().zip(states) {
-                rule.1 = state.or(rule.1.take());
-            }
-            self.write(now);
+        let (held, others) = self.read();
+        let (decision, changed) = composite::try_acquire(&held, Cost::new(cost), now, self.tenancy).unwrap();
+        if changed.iter().any(Option::is_some) {
+            let states = changed.into_iter().zip(held).map(|(new, (_, old))| new.or(old));
+            self.write(states.collect(), &others);
         }
-        decision
+        if decision.allowed && cost > 0 { decision.charged(now) } else { decision }
     }
 
     /// How much was granted, and the decision.
@@ -42,66 +125,48 @@ impl Model {
         (if decision.allowed { cost } else { 0 }, decision)
     }
 
-    pub(crate) fn refund(&mut self, cost: u64, now: Timestamp) -> Decision {
-        let (decision, states) =
-            composite::refund(&self.rules, Cost::new(cost), now, now, ratekeeper::algorithm::Tenancy::Own)
-                .unwrap();
-        if cost > 0 && self.rules.iter().any(|rule| rule.1.is_some()) {
-            self.rules.iter_mut().zip(states).for_each(|(rule, state)| rule.1 = state);
-            self.write(now);
+    pub(crate) fn refund(&mut self, cost: u64, charged: Charged, now: Timestamp) -> Decision {
+        let (held, others) = self.read();
+        let charged_at = charged.instant(now);
+        let is_reset = |name| self.resets.get(&self.key_of(name)).is_some_and(|reset| charged_at <= *reset);
+        let (mut views, mut states) = (Vec::new(), Vec::new());
+        for ((name, _), (quota, state)) in self.rules.iter().zip(&held) {
+            let mut view = Meter::at(quota, state.as_ref(), now, self.tenancy).unwrap();
+            let is_refunded = cost > 0 && !is_reset(name);
+            if is_refunded {
+                view.refund(Cost::new(cost), charged_at);
+            }
+            states.push(if is_refunded && state.is_some() { view.to_state() } else { state.clone() });
+            views.push(view);
+        }
+        let decision = composite::look_all(&views, Cost::PEEK);
+        if cost > 0 && self.rules.iter().any(|(name, _)| !is_reset(name)) {
+            self.write(states, &others);
         }
         decision
     }
 
-    /// Forgets, and tells how many states counted.
+    /// Forgets, and tells how many states of these rules counted.
     pub(crate) fn reset(&mut self, now: Timestamp) -> u64 {
-        let live = |rule: &&mut (Quota, Option<State>)| {
-            let rule = std::slice::from_ref(&**rule);
-            composite::peek(rule, Cost::PEEK, now, ratekeeper::algorithm::Tenancy::Own).unwrap().reset_after
-                > Nanos::ZERO
+        let held = self.read().0;
+        let live = |rule: &&(Quota, Option<State>)| {
+            let left = composite::peek(std::slice::from_ref(*rule), Cost::PEEK, now, self.tenancy);
+            left.unwrap().reset_after > Nanos::ZERO
         };
-        let count = self.rules.iter_mut().filter(live).count() as u64;
-        self.rules.iter_mut().for_each(|rule| rule.1 = None);
-        self.record = None;
-        count
-    }
-
-    /// The same rules with other quotas.
-    pub(crate) fn change(&mut self, quotas: impl Iterator<Item = Quota>) {
-        self.rules.iter_mut().zip(quotas).for_each(|(rule, quota)| rule.0 = quota);
-        if self.encoding == Encoding::Ascii {
-            self.read();
-        }
-    }
-
-    fn read(&mut self) {
-        let named = self.names.iter().zip(&self.rules);
-        let read = self
-            .record
-            .clone()
-            .map(|record| record.into_rules(named.map(|(name, (quota, _))| (name, quota))).unwrap());
-        let read = read.unwrap_or_else(|| vec![None; self.rules.len()]);
-        self.rules.iter_mut().zip(read).for_each(|(rule, state)| rule.1 = state);
-    }
-
-    /// What the encoding makes of the states: microseconds in a hash, and in a text a fresh rule spelled out while
-    /// another is not fresh.
-    fn write(&mut self, now: Timestamp) {
-        match self.encoding {
-            Encoding::Binary => {
-                for (_, state) in &mut self.rules {
-                    *state = state.take().map(|state| match binary::decode(&binary::encode(&state)) {
-                        Ok(binary::Decoded::State(state)) => state,
-                        other => panic!("{state:?} became {other:?}"),
-                    });
+        let count = held.iter().filter(live).count() as u64;
+        match (self.encoding, self.tenancy) {
+            (Encoding::Binary, Tenancy::Own) => {
+                for (name, _) in &self.rules {
+                    self.hashes.remove(name);
+                    self.resets.insert(Some(name.clone()), now);
                 }
             }
-            Encoding::Ascii => {
-                let named = self.names.iter().zip(&self.rules);
-                let states = named.map(|(name, (quota, state))| (name, quota, state.clone()));
-                self.record = Record::from_rules(states, now).unwrap();
-                self.read();
+            // One key holds all of them.
+            _ => {
+                (self.text, self.hashes) = (None, BTreeMap::new());
+                self.resets.insert(None, now);
             }
         }
+        count
     }
 }

@@ -6,13 +6,14 @@ use std::time::Duration;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
+use ratekeeper::algorithm::Tenancy;
 use ratekeeper::port::{Request, Store};
-use ratekeeper::state::OnUnreadable;
+use ratekeeper::state::{OnUnreadable, shared_name};
 use ratekeeper::testkit::FakeClock;
-use ratekeeper::{Cost, Key, Nanos, Plan, Quota, Rules, Timestamp};
+use ratekeeper::{Charged, Cost, Key, Name, Nanos, Plan, Quota, Rules, Timestamp};
 use tokio::runtime::Runtime;
 
-use super::draw::{self, LAST_MICROS, Span, Step};
+use super::draw::{self, Age, LAST_MICROS, Span, Step, Version};
 use super::lua::{Engine, Keyspace};
 use super::model::Model;
 use super::support::server::Server;
@@ -32,7 +33,6 @@ pub(super) fn settings(encoding: Encoding) -> Settings {
         prefix: "rl".into(),
         encodings: Encodings { usual: encoding, ..Encodings::default() },
         on_unreadable: OnUnreadable::Error,
-        ad_hoc: "default".parse().unwrap(),
         given: None,
     }
 }
@@ -51,6 +51,66 @@ pub(super) fn plan(quotas: impl Iterator<Item = Quota>) -> Arc<Plan> {
     Arc::new(Plan::new("walk".parse().unwrap(), named).unwrap())
 }
 
+/// What requests are held to, as it changes on a walk.
+struct Terms<'a> {
+    rules: &'a [(Quota, Quota)],
+    tenancy: Tenancy,
+    other_quotas: bool,
+    version: Version,
+    /// Which of the quotas a request brings.
+    brought: usize,
+}
+
+impl<'a> Terms<'a> {
+    fn new(rules: &'a [(Quota, Quota)], tenancy: Tenancy) -> Self {
+        Terms { rules, tenancy, other_quotas: false, version: Version::Whole, brought: 0 }
+    }
+
+    /// The rules of now, by the names of their states.
+    fn named(&self) -> Vec<(Name, Quota)> {
+        let count = self.rules.len();
+        let quota = |rule: usize| {
+            let (one, other) = self.rules[rule % count];
+            if self.other_quotas { other } else { one }
+        };
+        if self.tenancy == Tenancy::Shared {
+            return vec![(shared_name(&quota(self.brought)).unwrap(), quota(self.brought))];
+        }
+        let name = |rule: usize| format!("r{rule}").parse().unwrap();
+        match self.version {
+            Version::Whole => (0..count).map(|rule| (name(rule), quota(rule))).collect(),
+            Version::Reversed(skip) => {
+                (0..count).rev().skip(skip % count).map(|rule| (name(rule), quota(rule))).collect()
+            }
+            Version::Shifted => (0..count).map(|rule| (name(rule), quota(rule + 1))).collect(),
+        }
+    }
+
+    fn held_to(&self) -> HeldTo {
+        match self.tenancy {
+            Tenancy::Own => {
+                let plan = Plan::new("walk".parse().unwrap(), self.named()).unwrap();
+                HeldTo::Plan(Arc::new(plan))
+            }
+            Tenancy::Shared => HeldTo::Quota(self.named()[0].1),
+        }
+    }
+}
+
+enum HeldTo {
+    Plan(Arc<Plan>),
+    Quota(Quota),
+}
+
+impl HeldTo {
+    fn rules(&self) -> Rules<'_> {
+        match self {
+            HeldTo::Plan(plan) => Rules::Plan(plan),
+            HeldTo::Quota(quota) => Rules::Quota(quota),
+        }
+    }
+}
+
 /// One side that answers, and the time it goes by.
 struct Walk<'a, S> {
     store: &'a S,
@@ -64,25 +124,18 @@ impl<S: Store> Walk<'_, S> {
     fn through(
         &mut self,
         encoding: Encoding,
-        rules: &[(Quota, Quota)],
+        mut terms: Terms<'_>,
         steps: &[Step],
-        check: impl Fn(&Model, Timestamp) -> Result<(), TestCaseError>,
+        check: impl Fn(&mut Model, Timestamp) -> Result<(), TestCaseError>,
     ) -> Result<(), TestCaseError> {
-        let mut plans = [plan(rules.iter().map(|rule| rule.0)), plan(rules.iter().map(|rule| rule.1))];
-        let mut model = Model {
-            encoding,
-            names: plans[0].rules().iter().map(|rule| rule.name().clone()).collect(),
-            rules: rules.iter().map(|rule| (rule.0, None)).collect(),
-            record: None,
-        };
-        let mut promised = Nanos::ZERO;
+        let mut model = Model::new(encoding, terms.tenancy, terms.named());
+        let (mut held_to, mut promised, mut charges) = (terms.held_to(), Nanos::ZERO, vec![self.now]);
         for (number, step) in steps.iter().enumerate() {
-            let burst = model.rules.iter().map(|rule| rule.0.burst()).min().unwrap_or(1);
+            let burst = model.burst();
             let what = format!("step {number}, {step:?} at {}", self.now.as_nanos());
-            let plan = Arc::clone(&plans[0]);
             let request = |cost| Request {
                 key: Key::new("who {%}").unwrap(),
-                rules: Rules::Plan(&plan),
+                rules: held_to.rules(),
                 cost: Cost::new(cost),
             };
             (self.set_time)(self.now);
@@ -93,6 +146,7 @@ impl<S: Store> Walk<'_, S> {
                     let found = self.runtime.block_on(self.store.acquire(request(cost))).unwrap();
                     prop_assert_eq!(found, expected, "{}, cost {}", what, cost);
                     promised = expected.retry_after.unwrap_or(Nanos::ZERO);
+                    charges.extend(found.charged_at());
                 }
                 Step::TakeUpTo(share) => {
                     let cost = share.of(burst);
@@ -100,29 +154,34 @@ impl<S: Store> Walk<'_, S> {
                     let found = self.runtime.block_on(self.store.acquire_up_to(request(cost))).unwrap();
                     prop_assert_eq!(found.decision, expected, "{}, up to {}", what, cost);
                     prop_assert_eq!(found.granted.get(), granted, "{}, up to {}", what, cost);
+                    charges.extend(found.decision.charged_at());
                 }
                 Step::Peek(share) => {
                     let cost = share.of(burst);
                     let found = self.runtime.block_on(self.store.peek(request(cost))).unwrap();
                     prop_assert_eq!(found, model.peek(cost, self.now), "{}, cost {}", what, cost);
                 }
-                Step::Refund(share) => {
+                Step::Refund(share, age) => {
                     let cost = share.of(burst);
-                    let expected = model.refund(cost, self.now);
-                    let found = self
-                        .runtime
-                        .block_on(self.store.refund(request(cost), ratekeeper::Charged::NOW))
-                        .unwrap();
-                    prop_assert_eq!(found, expected, "{}, cost {}", what, cost);
+                    let span = |span| Nanos::from_nanos(self.measure(span, &model) * 1_000);
+                    let charged = match age {
+                        Age::Charge(which) => Charged::at(charges[which.index(charges.len())]),
+                        Age::At(ago) => Charged::at(self.now.saturating_sub(span(*ago))),
+                        Age::Ago(ago) => Charged::ago(span(*ago)),
+                        Age::Any(nanos) if nanos % 2 == 0 => Charged::at(Timestamp::from_nanos(*nanos)),
+                        Age::Any(nanos) => Charged::ago(Nanos::from_nanos(nanos.cast_unsigned())),
+                    };
+                    let expected = model.refund(cost, charged, self.now);
+                    let found = self.runtime.block_on(self.store.refund(request(cost), charged)).unwrap();
+                    prop_assert_eq!(found, expected, "{}, cost {}, {:?}", what, cost, charged);
                 }
                 Step::Reset => {
                     let expected = model.reset(self.now);
-                    prop_assert_eq!(
-                        self.runtime.block_on(self.store.reset(request(1))).unwrap(),
-                        expected,
-                        "{}",
-                        what
-                    );
+                    let found = self.runtime.block_on(self.store.reset(request(1))).unwrap();
+                    // Whether those of other quotas count is not the model's to know.
+                    let fits =
+                        if terms.tenancy == Tenancy::Own { found == expected } else { found >= expected };
+                    prop_assert!(fits, "{what}: {found} instead of {expected}");
                 }
                 Step::Forward(span) => self.go(self.measure(*span, &model).cast_signed()),
                 Step::Back(span) => self.go(-self.measure(*span, &model).cast_signed()),
@@ -131,19 +190,22 @@ impl<S: Store> Walk<'_, S> {
                     self.go(micros.cast_signed() - i64::from(*early));
                     promised = Nanos::ZERO;
                 }
-                Step::Change => {
-                    plans.swap(0, 1);
-                    model.change(plans[0].rules().iter().map(|rule| *rule.quota()));
+                Step::Change | Step::Edit(_) => {
+                    match step {
+                        Step::Edit(version) => (terms.version, terms.brought) = (*version, terms.brought + 1),
+                        _ => terms.other_quotas = !terms.other_quotas,
+                    }
+                    (held_to, model.rules) = (terms.held_to(), terms.named());
                 }
             }
-            check(&model, self.now)?;
+            check(&mut model, self.now)?;
         }
         Ok(())
     }
 
     /// In microseconds.
     fn measure(&self, span: Span, model: &Model) -> u64 {
-        let quota = &model.rules[span.rule % model.rules.len()].0;
+        let quota = &model.rules[span.rule % model.rules.len()].1;
         let measure = if span.refill { quota.refill_time() } else { quota.period() }.as_nanos();
         let nanos = u128::from(measure) * u128::from(span.parts) / 16;
         u64::try_from(nanos / 1_000).unwrap_or(0).min(LAST_MICROS.cast_unsigned()) + span.micros
@@ -155,32 +217,42 @@ impl<S: Store> Walk<'_, S> {
     }
 }
 
-/// What was just written expires once it is worthless: not before, and within a millisecond (for the largest spans, a
-/// part in 10^9).
-fn expiry_fits(keyspace: &mut Keyspace, model: &Model, now: Timestamp) -> Result<(), TestCaseError> {
+/// What was just written expires once it is worthless: not before, and, if nobody else counts on it, within a
+/// millisecond (for the largest spans, a part in 10^9).
+fn expiry_fits(keyspace: &mut Keyspace, model: &mut Model, now: Timestamp) -> Result<(), TestCaseError> {
     for (key, millis) in keyspace.expiry.drain() {
         let text = String::from_utf8_lossy(&key);
-        let rule = text.rsplit(":r").next().and_then(|number| number.parse::<usize>().ok());
-        let alone;
+        if text.ends_with("%reset") {
+            continue;
+        }
+        let name = text.rsplit(':').next();
+        let rule = model.rules.iter().position(|(rule, _)| Some(rule.as_str()) == name);
+        let mut alone;
         let model = match (model.encoding, rule) {
             (Encoding::Binary, Some(rule)) => {
-                alone = Model { rules: vec![model.rules[rule].clone()], ..model.clone() };
-                &alone
+                alone = model.alone(rule);
+                &mut alone
             }
-            _ => model,
+            _ => &mut *model,
         };
         let whole = model.peek(0, now).reset_after;
-        let least = whole.ceil_millis().max(1);
+        // No script counts further than there is time.
+        let least = whole.ceil_millis().clamp(1, 9_223_372_036_000);
         // Where the engine's time ends, the server's goes on.
         let is_cut_off = now + whole == Timestamp::MAX;
-        let most = if is_cut_off { u64::MAX } else { least + 1 + least / 1_000_000_000 };
+        // What was to live until some millisecond still does, however far into this one now is.
+        let (least, most) = match model.has_others() {
+            true => (least - 1, u64::MAX),
+            false if is_cut_off => (least, u64::MAX),
+            false => (least, least + 1 + least / 1_000_000_000),
+        };
         let fits = (least..=most).contains(&millis);
         prop_assert!(fits, "{text}: {millis} ms for {whole:?}");
     }
     Ok(())
 }
 
-fn walks_in_lua(encoding: Encoding) {
+fn walks_in_lua(encoding: Encoding, tenancy: Tenancy) {
     let engine = Arc::new(Engine::new());
     let runtime = runtime();
     let store = Scripted::new(Arc::clone(&engine), Library::new(TimePart::Server), settings(encoding));
@@ -189,12 +261,12 @@ fn walks_in_lua(encoding: Encoding) {
         *engine.keyspace.lock().unwrap() = Keyspace::default();
         let set_time = |now| engine.keyspace.lock().unwrap().now = now;
         let mut walk = Walk { store: &store, set_time: &set_time, runtime: &runtime, now: start };
-        walk.through(encoding, &rules, &steps, |model, now| {
+        walk.through(encoding, Terms::new(&rules, tenancy), &steps, |model, now| {
             expiry_fits(&mut engine.keyspace.lock().unwrap(), model, now)
         })
     };
     if let Err(error) = TestRunner::new(cases(WALKS)).run(&strategy, walk) {
-        panic!("{encoding:?}: {error}");
+        panic!("{encoding:?}, {tenancy:?}: {error}");
     }
 }
 
@@ -214,17 +286,27 @@ fn a_full_bucket_beside_a_rule_that_is_cut_off_is_full_as_of_now() {
     let set_time = |now| engine.keyspace.lock().unwrap().now = now;
     let now = Timestamp::from_secs(1_761_912_000);
     let mut walk = Walk { store: &store, set_time: &set_time, runtime: &runtime, now };
-    walk.through(Encoding::Ascii, &rules, &steps, |_, _| Ok(())).unwrap();
+    walk.through(Encoding::Ascii, Terms::new(&rules, Tenancy::Own), &steps, |_, _| Ok(())).unwrap();
 }
 
 #[test]
 fn ascii_scripts_decide_as_the_engine_does() {
-    walks_in_lua(Encoding::Ascii);
+    walks_in_lua(Encoding::Ascii, Tenancy::Own);
 }
 
 #[test]
 fn binary_scripts_decide_as_the_engine_does() {
-    walks_in_lua(Encoding::Binary);
+    walks_in_lua(Encoding::Binary, Tenancy::Own);
+}
+
+#[test]
+fn ascii_scripts_decide_the_quotas_of_requests_as_the_engine_does() {
+    walks_in_lua(Encoding::Ascii, Tenancy::Shared);
+}
+
+#[test]
+fn binary_scripts_decide_the_quotas_of_requests_as_the_engine_does() {
+    walks_in_lua(Encoding::Binary, Tenancy::Shared);
 }
 
 /// The same on a real server, whose time the test gives: its Lua, its `struct`, its keyspace.
@@ -248,9 +330,11 @@ fn servers_decide_as_the_engine_does() {
                 let link = Link::open(&address, &options);
                 let store = Scripted::new(link, Library::new(TimePart::Given), settings);
                 let set_time = |now| clock.set(now);
+                let tenancy = if case % 3 == 0 { Tenancy::Shared } else { Tenancy::Own };
+                let terms = Terms::new(&drawn.0, tenancy);
                 let mut walk = Walk { store: &store, set_time: &set_time, runtime: &runtime, now: drawn.1 };
-                if let Err(error) = walk.through(encoding, &drawn.0, &drawn.2, |_, _| Ok(())) {
-                    panic!("{encoding:?}: {error}\n{drawn:?}");
+                if let Err(error) = walk.through(encoding, terms, &drawn.2, |_, _| Ok(())) {
+                    panic!("{encoding:?}, {tenancy:?}: {error}\n{drawn:?}");
                 }
             }
         }
@@ -316,7 +400,7 @@ fn usual_requests_take_the_express_script() {
         let plan = quotas("2/h", count);
         let answers: Vec<bool> = (0..3).map(|_| ask(&plan, &format!("k{count}")).allowed).collect();
         assert_eq!(answers, [true, true, false], "{count} rules: fresh, found, refused");
-        assert!(knows(store.library.express(count).unwrap()), "{count} rules");
+        assert!(knows(store.library.express(count, Tenancy::Own).unwrap()), "{count} rules");
         assert!(!knows(decide(Kind::Gcra)), "{count} rules");
     }
     ask(&quotas("2/h bucket", 1), "other");

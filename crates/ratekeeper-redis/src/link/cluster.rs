@@ -7,13 +7,15 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::RwLock;
 use redis::{Cmd, ConnectionAddr, ConnectionInfo, Value};
+use tokio::runtime::Id;
 use tokio::sync::watch;
 
 use super::Options;
 use super::address::moved;
 use super::node::{Node, Target};
+use super::per_runtime::PerRuntime;
 use super::slot::SLOTS;
 use super::topology::{self, Range};
 use crate::error::{Redirect, RedisError, RedisErrorKind};
@@ -32,7 +34,7 @@ pub(super) struct Cluster {
     seeds: Vec<ConnectionInfo>,
     options: Options,
     map: RwLock<Map>,
-    look: Mutex<Look>,
+    looks: PerRuntime<Look>,
 }
 
 /// Who has what.
@@ -49,17 +51,22 @@ struct Member {
     node: Arc<Node>,
 }
 
-/// Looking at the map of the cluster: one at a time.
+/// Looking at the map of the cluster: one at a time on each runtime, since a look is a task of its runtime.
+#[derive(Default)]
 enum Look {
+    #[default]
     Never,
     Underway(watch::Receiver<()>),
-    Done { at: Instant, outcome: Result<(), RedisError> },
+    Done {
+        at: Instant,
+        outcome: Result<(), RedisError>,
+    },
 }
 
 impl Cluster {
     pub(super) fn new(seeds: Vec<ConnectionInfo>, options: Options) -> Arc<Self> {
         let map = Map { nodes: Vec::new(), owners: vec![NOBODY; SLOTS].into() };
-        Arc::new(Cluster { seeds, options, map: RwLock::new(map), look: Mutex::new(Look::Never) })
+        Arc::new(Cluster { seeds, options, map: RwLock::new(map), looks: PerRuntime::new() })
     }
 
     /// Sends a command to the node that has the slot, and after it if it has moved.
@@ -109,13 +116,13 @@ impl Cluster {
                     let _ = over.changed().await;
                 }
                 None => {
-                    return Err(match &*self.look.lock() {
+                    return Err(self.looks.with(|_, look| match look {
                         Look::Done { outcome: Err(error), .. } => error.clone(),
                         _ => RedisError::new(
                             RedisErrorKind::Cluster,
                             format!("no node serves slot {slot}; see CLUSTER INFO for what is missing"),
                         ),
-                    });
+                    }));
                 }
             }
         }
@@ -144,18 +151,22 @@ impl Cluster {
         Ok(member)
     }
 
-    /// Has somebody look at the map, soon; tells when that is done. None if somebody just has.
+    /// Has a task look at the map, soon; tells when that is done. None if one just has.
     fn look(self: &Arc<Self>) -> Option<watch::Receiver<()>> {
-        let mut look = self.look.lock();
-        match &*look {
-            Look::Underway(over) => return Some(over.clone()),
-            Look::Done { at, .. } if at.elapsed() < BETWEEN_LOOKS => return None,
-            Look::Done { .. } | Look::Never => {}
+        let (over, expedition) = self.looks.with(|runtime, look| {
+            match look {
+                Look::Underway(over) => return Some((over.clone(), None)),
+                Look::Done { at, .. } if at.elapsed() < BETWEEN_LOOKS => return None,
+                Look::Done { .. } | Look::Never => {}
+            }
+            let (ends, over) = watch::channel(());
+            *look = Look::Underway(over.clone());
+            let expedition = Expedition { cluster: Arc::clone(self), runtime, outcome: None, _ends: ends };
+            Some((over, Some(expedition)))
+        })?;
+        if let Some(expedition) = expedition {
+            tokio::spawn(expedition.run());
         }
-        let (ends, over) = watch::channel(());
-        *look = Look::Underway(over.clone());
-        let expedition = Expedition { cluster: Arc::clone(self), outcome: None, _ends: ends };
-        tokio::spawn(expedition.run());
         Some(over)
     }
 
@@ -230,6 +241,7 @@ async fn ask(node: &Arc<Node>, command: &Cmd) -> Result<Value, RedisError> {
 /// A look at the map. However it ends, its end is noticed: also when its runtime is shut down under it.
 struct Expedition {
     cluster: Arc<Cluster>,
+    runtime: Id,
     outcome: Option<Result<(), RedisError>>,
     _ends: watch::Sender<()>,
 }
@@ -242,10 +254,11 @@ impl Expedition {
 
 impl Drop for Expedition {
     fn drop(&mut self) {
-        *self.cluster.look.lock() = match self.outcome.take() {
+        let done = match self.outcome.take() {
             Some(outcome) => Look::Done { at: Instant::now(), outcome },
             None => Look::Never,
         };
+        self.cluster.looks.change(self.runtime, |look| *look = done);
     }
 }
 

@@ -1,18 +1,21 @@
 //! How commands get to a server, or to the right one of many.
 //!
 //! ```text
-//! address    what a URL says                   node       one server, one connection, reconnecting
-//! sentinel   where the master is               cluster    which node has a slot, following redirects
-//! slot       which slot a key lies in          topology   the reply to CLUSTER SLOTS
+//! address    what a URL says                   node          one server, connecting and reconnecting
+//! sentinel   where the master is               cluster       which node has a slot, following redirects
+//! slot       which slot a key lies in          topology      the reply to CLUSTER SLOTS
+//!                                              per_runtime   what each runtime has for itself
 //! ```
 //!
-//! Opening a link does nothing yet: the first command connects. Concurrent callers share one connection for each
-//! node, and their commands travel together; a program of many runtimes has several, and each thread keeps to its own. One timer bounds a command with everything it needs: connecting,
-//! a redirect, the script's text. A command whose fate is not known is never sent again.
+//! Opening a link does nothing yet: the first command connects. Concurrent callers on one runtime share one connection
+//! for each node, and their commands travel together. Each runtime has its own, and waits for no other. One timer
+//! bounds a command with everything it needs: connecting, a redirect, the script's text. A command whose fate is not
+//! known is never sent again.
 
 mod address;
 mod cluster;
 mod node;
+mod per_runtime;
 mod sentinel;
 mod slot;
 mod topology;
@@ -42,7 +45,7 @@ pub(crate) struct Options {
     pub(crate) connect_timeout: Duration,
     /// For the answer to a command, whatever it takes to get it.
     pub(crate) command_timeout: Duration,
-    /// To each server.
+    /// To each server, from each runtime.
     pub(crate) connections: NonZeroUsize,
 }
 
@@ -59,7 +62,7 @@ impl Default for Options {
 /// The way to a server. Clones share it.
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
-    /// At least one. A connection is driven by the runtime that opened it, and ends with it.
+    /// At least one.
     routes: Arc<[Route]>,
     options: Options,
 }

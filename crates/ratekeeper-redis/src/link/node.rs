@@ -1,18 +1,21 @@
-//! One server, and the one connection to it that all callers share.
+//! One server, and for each runtime the one connection to it that all callers there share.
 //!
 //! Connecting is done by a task of its own, once at a time; callers wait for it no longer than for a command. After
-//! an attempt in vain there is a pause, in which everybody is told at once what went wrong.
+//! an attempt in vain there is a pause, in which everybody is told at once what went wrong. The task and the connection
+//! are driven by the runtime of whoever asked, so callers on another runtime, which must not depend on that, have an
+//! attempt and a connection of their own.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Cmd, ConnectionInfo, Pipeline, Value};
+use tokio::runtime::Id;
 use tokio::sync::watch;
 
 use super::Options;
+use super::per_runtime::PerRuntime;
 use super::sentinel::Sentinels;
 use crate::error::{RedisError, RedisErrorKind};
 
@@ -38,12 +41,14 @@ pub(super) enum Target {
 pub(super) struct Node {
     target: Target,
     options: Options,
-    state: Mutex<State>,
+    states: PerRuntime<State>,
 }
 
-#[derive(Debug)]
+/// How far a runtime is with its connection.
+#[derive(Debug, Default)]
 enum State {
     /// Nobody has tried, or the connection was lost.
+    #[default]
     Idle,
     /// Somebody is trying. The channel closes when the attempt is over.
     Connecting(watch::Receiver<()>),
@@ -56,16 +61,26 @@ enum State {
     },
 }
 
+/// What a caller does next.
+enum Next {
+    /// Goes on with it.
+    Known(Result<Live, RedisError>),
+    /// Begins the attempt if it is a new one, waits for its end, and looks again.
+    Wait(watch::Receiver<()>, Option<Attempt>),
+}
+
 /// A connection. Clones share it.
 #[derive(Clone, Debug)]
 struct Live {
+    /// Which runtime drives it.
+    runtime: Id,
     connection: MultiplexedConnection,
     unanswered: Arc<AtomicU32>,
 }
 
 impl Node {
     pub(super) fn new(target: Target, options: Options) -> Arc<Self> {
-        Arc::new(Node { target, options, state: Mutex::new(State::Idle) })
+        Arc::new(Node { target, options, states: PerRuntime::new() })
     }
 
     /// Sends a command, once. Must be called within a tokio runtime.
@@ -111,43 +126,49 @@ impl Node {
 
     /// Forgets a connection, if it is still the one.
     fn give_up(&self, live: &Live) {
-        let mut state = self.state.lock();
-        if matches!(&*state, State::Connected(now) if Arc::ptr_eq(&now.unanswered, &live.unanswered)) {
-            *state = State::Idle;
-        }
+        self.states.change(live.runtime, |state| {
+            if matches!(state, State::Connected(now) if Arc::ptr_eq(&now.unanswered, &live.unanswered)) {
+                *state = State::Idle;
+            }
+        });
     }
 
     async fn connection(self: &Arc<Self>) -> Result<Live, RedisError> {
         loop {
-            let mut over = {
-                let mut state = self.state.lock();
-                match &*state {
-                    State::Connected(live) if live.unanswered.load(Ordering::Relaxed) < MOST_UNANSWERED => {
-                        return Ok(live.clone());
-                    }
-                    State::Pausing { until, error, .. } if Instant::now() < *until => {
-                        return Err(error.clone());
-                    }
-                    State::Connecting(over) => over.clone(),
-                    State::Idle | State::Connected(_) => self.start(&mut state, 0),
-                    State::Pausing { attempts, .. } => {
-                        let attempts = *attempts;
-                        self.start(&mut state, attempts)
-                    }
+            let next = self.states.with(|runtime, state| match state {
+                State::Connected(live) if live.unanswered.load(Ordering::Relaxed) < MOST_UNANSWERED => {
+                    Next::Known(Ok(live.clone()))
                 }
-            };
-            // Nothing is ever sent: it closes.
-            let _ = over.changed().await;
+                State::Pausing { until, error, .. } if Instant::now() < *until => {
+                    Next::Known(Err(error.clone()))
+                }
+                State::Connecting(over) => Next::Wait(over.clone(), None),
+                State::Idle | State::Connected(_) => self.start(runtime, state, 0),
+                State::Pausing { attempts, .. } => {
+                    let attempts = *attempts;
+                    self.start(runtime, state, attempts)
+                }
+            });
+            match next {
+                Next::Known(outcome) => return outcome,
+                Next::Wait(mut over, attempt) => {
+                    // In a task of its own: a caller that gives up takes nobody's connection with it.
+                    if let Some(attempt) = attempt {
+                        tokio::spawn(attempt.run());
+                    }
+                    // Nothing is ever sent: it closes.
+                    let _ = over.changed().await;
+                }
+            }
         }
     }
 
-    /// Connects in a task of its own: a caller that gives up takes nobody's connection with it.
-    fn start(self: &Arc<Self>, state: &mut State, attempts: u32) -> watch::Receiver<()> {
+    /// The next attempt to connect.
+    fn start(self: &Arc<Self>, runtime: Id, state: &mut State, attempts: u32) -> Next {
         let (ends, over) = watch::channel(());
         *state = State::Connecting(over.clone());
-        let attempt = Attempt { node: Arc::clone(self), outcome: None, attempts, _ends: ends };
-        tokio::spawn(attempt.run());
-        over
+        let attempt = Attempt { node: Arc::clone(self), runtime, outcome: None, attempts, _ends: ends };
+        Next::Wait(over, Some(attempt))
     }
 
     async fn connect(&self) -> Result<MultiplexedConnection, RedisError> {
@@ -203,6 +224,7 @@ impl Drop for Unanswered<'_> {
 /// An attempt to connect. However it ends, its end is noticed: also when its runtime is shut down under it.
 struct Attempt {
     node: Arc<Node>,
+    runtime: Id,
     outcome: Option<Result<MultiplexedConnection, RedisError>>,
     /// How many were in vain before.
     attempts: u32,
@@ -218,7 +240,9 @@ impl Attempt {
 impl Drop for Attempt {
     fn drop(&mut self) {
         let state = match self.outcome.take() {
-            Some(Ok(connection)) => State::Connected(Live { connection, unanswered: Arc::default() }),
+            Some(Ok(connection)) => {
+                State::Connected(Live { runtime: self.runtime, connection, unanswered: Arc::default() })
+            }
             Some(Err(error)) => {
                 let pause = FIRST_PAUSE.saturating_mul(1 << self.attempts.min(10)).min(LONGEST_PAUSE);
                 if self.attempts == 0 {
@@ -231,6 +255,6 @@ impl Drop for Attempt {
         if self.attempts > 0 && matches!(state, State::Connected(_)) {
             tracing::info!(attempts = self.attempts + 1, "connected again");
         }
-        *self.node.state.lock() = state;
+        self.node.states.change(self.runtime, |now| *now = state);
     }
 }

@@ -1,17 +1,32 @@
-//! A runtime on each thread: each has a connection of its own, which ends with it and with nothing else.
+//! Programs of several runtimes: each has a connection of its own, which ends with it and with nothing else, and none
+//! waits for what another has begun.
 
-use std::num::NonZeroUsize;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::mpsc;
+use std::task::Poll;
 use std::thread;
+use std::time::Duration;
 
 use ratekeeper::port::{Request, Store};
 use ratekeeper::{Cost, Key, Quota, Rules};
 use ratekeeper_redis::RedisStore;
+use tokio::runtime::Runtime;
 
-use crate::support::server::Server;
+use crate::support::cluster::Cluster;
+use crate::support::server::{Server, redis_binary};
+use crate::support::wait::{self, PATIENCE};
 
-fn runtime() -> tokio::runtime::Runtime {
+/// How many requests of one runtime another must not hold up.
+const REQUESTS: u64 = 50;
+
+fn runtime() -> Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// No answer may be lost for want of time: the machine may be busy.
+fn store(url: &str) -> RedisStore {
+    RedisStore::builder(url).command_timeout(Duration::from_secs(5)).build().unwrap()
 }
 
 async fn ask(store: &RedisStore) -> u64 {
@@ -28,31 +43,79 @@ fn clients(server: &Server) -> usize {
 #[test]
 fn the_end_of_one_runtime_is_not_noticed_by_another() {
     let server = Server::redis();
-    let two = NonZeroUsize::new(2).unwrap();
-    // No answer may be lost for want of time: the machine may be busy.
-    let builder = RedisStore::builder(&server.url()).connections(two);
-    let store = builder.command_timeout(std::time::Duration::from_secs(30)).build().unwrap();
-    let (asked, both) = mpsc::channel();
-    let (go_on, ended) = mpsc::channel::<()>();
-    thread::scope(|scope| {
-        let first = scope.spawn({
-            let (store, asked) = (&store, asked.clone());
-            move || {
-                let runtime = runtime();
-                runtime.block_on(ask(store));
-                asked.send(()).unwrap();
-                // Waits here with its connection open.
-                ended.recv().unwrap();
-            }
-        });
-        both.recv().unwrap();
-        scope.spawn(|| {
-            let runtime = runtime();
-            assert_eq!(runtime.block_on(ask(&store)), 98);
-            assert_eq!(clients(&server), 2);
-            go_on.send(()).unwrap();
-            first.join().unwrap();
-            assert_eq!(runtime.block_on(ask(&store)), 97, "nothing is lost, and nothing asked twice");
-        });
+    let store = store(&server.url());
+    let (first, second) = (runtime(), runtime());
+    assert_eq!(first.block_on(ask(&store)), 99);
+    assert_eq!(second.block_on(ask(&store)), 98);
+    assert_eq!(clients(&server), 2);
+    drop(first);
+    wait::until("its connection ends with it", || clients(&server) == 1);
+    assert_eq!(second.block_on(ask(&store)), 97, "nothing is lost, and nothing asked twice");
+    assert_eq!(clients(&server), 1);
+}
+
+/// A runtime on which a request has begun to connect, and nothing more: it is not driven again.
+fn abandoned(store: &RedisStore) -> Runtime {
+    let runtime = runtime();
+    runtime.block_on(async {
+        let mut request = pin!(ask(store));
+        let polled = poll_fn(|context| Poll::Ready(request.as_mut().poll(context))).await;
+        assert!(polled.is_pending(), "a connection takes a while");
     });
+    runtime
+}
+
+/// All of these requests are answered on a runtime of their own, by a server that was asked nothing before.
+fn all_answered(store: &RedisStore) {
+    let (done, watchdog) = mpsc::channel();
+    let store = store.clone();
+    thread::spawn(move || {
+        let remaining = runtime().block_on(async {
+            for _ in 1..REQUESTS {
+                ask(&store).await;
+            }
+            ask(&store).await
+        });
+        done.send(remaining).unwrap();
+    });
+    assert_eq!(watchdog.recv_timeout(PATIENCE).expect("an answer"), 100 - REQUESTS);
+}
+
+/// Connecting was a task of whoever asked first: while that runtime was alive and not driven, every request of every
+/// other runtime timed out.
+#[test]
+fn an_attempt_to_connect_that_is_abandoned_holds_up_nobody_else() {
+    let server = Server::redis();
+    let store = store(&server.url());
+    let first = abandoned(&store);
+    all_answered(&store);
+    // Driven again, it finds its own way.
+    assert_eq!(first.block_on(ask(&store)), 99 - REQUESTS);
+}
+
+#[test]
+fn an_attempt_to_connect_whose_runtime_ends_holds_up_nobody_else() {
+    let server = Server::redis();
+    let store = store(&server.url());
+    drop(abandoned(&store));
+    all_answered(&store);
+}
+
+#[test]
+fn a_connection_that_nobody_drives_holds_up_nobody_else() {
+    let server = Server::redis();
+    let (store, first) = (store(&server.url()), runtime());
+    first.block_on(async { store.check().await.unwrap() });
+    all_answered(&store);
+    assert_eq!(first.block_on(ask(&store)), 99 - REQUESTS);
+}
+
+/// The map of a cluster is looked at by a task, too.
+#[test]
+fn a_look_at_the_map_that_is_abandoned_holds_up_nobody_else() {
+    let cluster = Cluster::start(&redis_binary());
+    let store = store(&cluster.url());
+    let first = abandoned(&store);
+    all_answered(&store);
+    assert_eq!(first.block_on(ask(&store)), 99 - REQUESTS);
 }

@@ -28,7 +28,7 @@ async fn keys_are_laid_out_to_the_byte() {
     assert_eq!(keys(&ascii, Rules::Quota(&quota)), [r"rate_limiter:{u%7B1%7D%25\xff}"]);
     let hashes = [r"rl:{u%7B1%7D%25\xff}:pro%3Aeu:a", r"rl:{u%7B1%7D%25\xff}:pro%3Aeu:b"];
     assert_eq!(keys(&binary, Rules::Plan(&plan)), hashes);
-    assert_eq!(keys(&binary, Rules::Quota(&quota)), [r"rl:{u%7B1%7D%25\xff}::default"]);
+    assert_eq!(keys(&binary, Rules::Quota(&quota)), [r"rl:{u%7B1%7D%25\xff}::"]);
     let error = patient(&server.url()).prefix("a{b}").connect().await.unwrap_err();
     assert_eq!(error.to_string(), "prefix: `a{b}`; a prefix has no braces");
 }

@@ -11,6 +11,8 @@ mod inspecting;
 mod keys;
 mod permits;
 mod readable;
+mod refunds;
+mod requests;
 mod sharing;
 mod time;
 

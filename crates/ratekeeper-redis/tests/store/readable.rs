@@ -3,7 +3,7 @@
 use ratekeeper::port::{Request, Store};
 use ratekeeper::state::OnUnreadable;
 use ratekeeper::testkit::FakeClock;
-use ratekeeper::{Cost, Key, Quota, Rules, StoreErrorKind, Timestamp};
+use ratekeeper::{Cost, Key, Plan, Quota, Rules, StoreErrorKind, Timestamp};
 use ratekeeper_redis::{Encoding, RedisStore};
 use redis::Commands;
 
@@ -34,7 +34,6 @@ async fn unreadable_text_is_an_error_or_reset_as_the_policy_says() {
         ("10/m", "42| 1"),
         ("10/m", "42|1\n"),
         ("10/m", "42|99999999999999999999"),
-        ("10/m", "12|5|1761884055342794000"),
         ("10/m", "51|42|1$42|1"),
         ("10/m bucket", "12|nan|1761884055342794000"),
         ("10/m bucket", "12|inf|1761884055342794000"),
@@ -44,7 +43,14 @@ async fn unreadable_text_is_an_error_or_reset_as_the_policy_says() {
         ("10/m bucket", "12|.|1"),
         ("10/m leaky", "32| 5|1"),
         ("10/m leaky", "32|5|1|2"),
-        ("10/m fixed", "23|1|other|1|1"),
+        ("10/m", "81|"),
+        ("10/m", "81|gcra=42| 1"),
+        ("10/m", "81|gcra=42|1$gcra=42|1"),
+        ("10/m", "81|gcra=42|1$"),
+        ("10/m", "81|gcra"),
+        ("10/m", "81|gc ra=42|1"),
+        ("10/m", "82|gcra=42|1"),
+        ("10/m fixed", "81|fixed:60000000000=23|1|other|1|1"),
         ("10/m fixed", "23|2|default|1|1"),
         ("10/m fixed", "23|1|default|-1|1"),
         ("10/m sliding", "61|-1|1|1"),
@@ -99,29 +105,56 @@ async fn text_that_is_written_otherwise_is_understood() {
 async fn a_hash_of_another_version_is_discarded_and_counted() {
     let server = Server::redis();
     let mut connection = server.connection();
-    let careful = store(&server, Encoding::Binary, OnUnreadable::Error).await;
-    let quota: Quota = "10/m".parse().unwrap();
-    let name = careful.keys(&ask(&quota)).unwrap().remove(0);
-    let () = connection.hset_multiple(&name, &[("v", "2"), ("new", "field")]).unwrap();
-    assert_eq!(careful.acquire(ask(&quota)).await.unwrap().remaining, 9);
-    assert_eq!((careful.losses().versions_discarded, careful.losses().states_reset), (1, 0));
-    assert_eq!(careful.acquire(ask(&quota)).await.unwrap().remaining, 8, "and from then on it is ours");
-    assert_eq!(careful.losses().versions_discarded, 1);
+    let (quota, plan): (Quota, _) = ("10/m".parse().unwrap(), Plan::parse("p", "10/m").unwrap());
+    let of_plan = Request { rules: Rules::Plan(&plan), ..ask(&quota) };
+    for request in [ask(&quota), of_plan] {
+        let careful = store(&server, Encoding::Binary, OnUnreadable::Error).await;
+        let name = careful.keys(&request).unwrap().remove(0);
+        let () = connection.hset_multiple(&name, &[("v", "2"), ("new", "field")]).unwrap();
+        assert_eq!(careful.acquire(request).await.unwrap().remaining, 9);
+        assert_eq!((careful.losses().versions_discarded, careful.losses().states_reset), (1, 0));
+        assert_eq!(careful.acquire(request).await.unwrap().remaining, 8, "and from then on it is ours");
+        assert_eq!(careful.losses().versions_discarded, 1);
+    }
 
-    let generous = store(&server, Encoding::Binary, OnUnreadable::Reset).await;
-    let damaged: [&[(&str, &[u8])]; 4] = [
-        &[("v", b"1"), ("tat", b"short")],
-        &[("v", b"1"), ("t", &[0; 8]), ("ts", &[0; 8])],
-        &[("tat", &[0; 8])],
-        &[("v", b"1"), ("tat", &[0; 8]), ("more", b"")],
+    type Fields = &'static [(&'static str, &'static [u8])];
+    let damaged: [(Request<'_>, Fields); 5] = [
+        (of_plan, &[("v", b"1"), ("tat", b"short")]),
+        (of_plan, &[("tat", &[0; 8])]),
+        (of_plan, &[("v", b"1"), ("tat", &[0; 8]), ("more", b"")]),
+        (ask(&quota), &[("v", b"1"), ("gcra/tat", b"short")]),
+        (ask(&quota), &[("gcra/tat", &[0; 8])]),
     ];
-    for (index, fields) in damaged.into_iter().enumerate() {
+    let careful = store(&server, Encoding::Binary, OnUnreadable::Error).await;
+    let generous = store(&server, Encoding::Binary, OnUnreadable::Reset).await;
+    for (index, (request, fields)) in damaged.into_iter().enumerate() {
+        let name = careful.keys(&request).unwrap().remove(0);
         let () = connection.del(&name).unwrap();
         let () = connection.hset_multiple(&name, fields).unwrap();
-        let error = careful.acquire(ask(&quota)).await.unwrap_err();
+        let error = careful.acquire(request).await.unwrap_err();
         assert_eq!(error.kind(), StoreErrorKind::Unreadable, "{fields:?}: {error}");
-        assert_eq!(generous.acquire(ask(&quota)).await.unwrap().remaining, 9, "{fields:?}");
+        assert_eq!(generous.acquire(request).await.unwrap().remaining, 9, "{fields:?}");
         assert_eq!(generous.losses().states_reset, index as u64 + 1);
+    }
+}
+
+/// What is forgotten need not be understood: that is what a reset is for.
+#[tokio::test]
+async fn a_reset_forgets_whatever_lies_there() {
+    let server = Server::redis();
+    let mut connection = server.connection();
+    let quota: Quota = "10/m".parse().unwrap();
+    let text = store(&server, Encoding::Ascii, OnUnreadable::Error).await;
+    let hash = store(&server, Encoding::Binary, OnUnreadable::Error).await;
+    let (of_text, of_hash) =
+        (text.keys(&ask(&quota)).unwrap().remove(0), hash.keys(&ask(&quota)).unwrap().remove(0));
+    let () = connection.set(&of_text, "hello").unwrap();
+    let () = connection.hset_multiple(&of_hash, &[("v", "1"), ("gcra/tat", "short")]).unwrap();
+    for (store, name) in [(&text, &of_text), (&hash, &of_hash)] {
+        assert!(store.acquire(ask(&quota)).await.is_err());
+        assert_eq!(store.reset(ask(&quota)).await.unwrap(), 0, "nothing that counted");
+        assert!(!connection.exists::<_, bool>(name).unwrap());
+        assert_eq!(store.acquire(ask(&quota)).await.unwrap().remaining, 9);
     }
 }
 

@@ -7,18 +7,27 @@ use super::{Field, State, Strategy, fields, window_fields};
 use crate::when::Rfc3339;
 
 impl State {
-    /// `{"encoding","strategy","version","fields"}`; a composite has `"parts"` instead of `"fields"`. From a server
+    /// `{"encoding","strategy","version","fields"}`; a composite has `"parts"` instead of `"fields"`, and states by name
+    /// have a `"rule"` in each of them. From a server
     /// also `"ttl_ms"`, null for what stays; with a quota also `"next"`.
     pub fn to_json(&self) -> Value {
         let strategy = self.strategy();
         let mut object = Map::new();
         object.insert("encoding".into(), self.encoding.word().into());
         match self.record.parts() {
-            [part] => object.extend(part_object(part, self.version(part))),
+            [part] if self.record.names().is_empty() => {
+                object.extend(part_object(part, self.version(part)));
+            }
             parts => {
                 object.insert("strategy".into(), strategy.word.into());
                 object.insert("version".into(), strategy.version.into());
-                let parts = parts.iter().map(|part| Value::Object(part_object(part, self.version(part))));
+                let parts = parts.iter().enumerate().map(|(index, part)| {
+                    let mut object = part_object(part, self.version(part));
+                    if let Some(rule) = self.record.names().get(index) {
+                        object.insert("rule".into(), rule.as_str().into());
+                    }
+                    Value::Object(object)
+                });
                 object.insert("parts".into(), parts.collect());
             }
         }

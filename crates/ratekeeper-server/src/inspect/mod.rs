@@ -73,9 +73,12 @@ impl State {
         Ok(self)
     }
 
-    /// What it is called: one strategy, or `composite`.
+    /// What it is called: one strategy, `composite`, or `rules` if the states have the names of their rules.
     fn strategy(&self) -> Strategy {
         match self.record.parts() {
+            _ if !self.record.names().is_empty() => {
+                Strategy { word: "rules", words: "states by rule", version: 1 }
+            }
             [part] => Strategy::of(part),
             _ => Strategy { word: "composite", words: "composite", version: 1 },
         }

@@ -26,8 +26,16 @@ impl Next {
     }
 }
 
-/// Windows are stored by name. Who gives as many as there are, and names none of them, means them in order.
+/// Windows are stored by name, and so may be all rules. Who gives as many as there are, and names none of them, means
+/// them in order.
 fn borrow_names(record: &Record, rules: &mut [(Name, Quota)]) {
+    let names = record.names();
+    if !names.is_empty() {
+        if names.len() == rules.len() && !rules.iter().any(|(name, _)| names.contains(name)) {
+            rules.iter_mut().zip(names).for_each(|(rule, name)| rule.0 = name.clone());
+        }
+        return;
+    }
     let windows = record.parts().iter().find_map(|part| match part {
         Part::FixedWindows(windows) => Some(windows.as_slice()),
         _ => None,

@@ -7,11 +7,16 @@ use crate::when::{Ago, Rfc3339, Span};
 
 impl fmt::Display for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let parts = self.record.parts();
-        if parts.len() > 1 {
+        let (parts, rules) = (self.record.parts(), self.record.names());
+        if !rules.is_empty() {
+            writeln!(f, "{}, version 1: {}", self.strategy().words, rules.len())?;
+        } else if parts.len() > 1 {
             writeln!(f, "composite, version 1, of {} parts: all must allow", parts.len())?;
         }
-        for part in parts {
+        for (index, part) in parts.iter().enumerate() {
+            if let Some(rule) = rules.get(index) {
+                write!(f, "{rule}: ")?;
+            }
             writeln!(f, "{}, version {}", Strategy::of(part).words, self.version(part))?;
             for field in fields(part) {
                 match field {

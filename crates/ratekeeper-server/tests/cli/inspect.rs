@@ -62,6 +62,23 @@ fn a_composite_has_parts() {
 }
 
 #[test]
+fn states_by_name_have_rules() {
+    let text = "81|per-s=42|1761884061000000000$daily=23|1|daily|3|0";
+    let object = object(text);
+    assert_eq!((&object["strategy"], &object["version"]), (&"rules".into(), &1.into()));
+    let parts = object["parts"].as_array().unwrap();
+    let told: Vec<_> = parts.iter().map(|part| (&part["rule"], &part["strategy"])).collect();
+    assert_eq!(told, [(&"per-s".into(), &"gcra".into()), (&"daily".into(), &"fixed_window".into())]);
+    let said = run(&["inspect", "--at", AT, text]).ok();
+    assert!(said.starts_with("states by rule, version 1: 2\nper-s: GCRA, version 2\n"), "{said}");
+    let next = run(&["inspect", "--json", "--at", AT, "--quota", "10/s; 9/day fixed", text]).json();
+    assert_eq!((&next["next"]["allowed"], &next["next"]["rule"]), (&false.into(), &"per-s".into()));
+    let alone =
+        run(&["inspect", "--json", "--at", AT, "81|fixed:60000000000=23|1|fixed:60000000000|3|0"]).json();
+    assert_eq!(alone["parts"][0]["rule"], "fixed:60000000000");
+}
+
+#[test]
 fn in_words_with_how_long_ago() {
     let said = run(&["inspect", "--at", AT, "12|8.5|1761884055000000000"]).ok();
     assert_eq!(

@@ -89,9 +89,7 @@ impl View for LeakyBucketView {
 
     fn refund(&mut self, cost: Cost, charged_at: Timestamp) {
         let left = self.flow.left_of(cost, charged_at);
-        if left > 0.0 {
-            self.set((self.level() - left).max(0.0));
-        }
+        self.set((self.level() - left).max(0.0));
     }
 
     fn limit(&self) -> u64 {

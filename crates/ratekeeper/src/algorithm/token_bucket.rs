@@ -91,9 +91,7 @@ impl View for TokenBucketView {
 
     fn refund(&mut self, cost: Cost, charged_at: Timestamp) {
         let left = self.flow.left_of(cost, charged_at);
-        if left > 0.0 {
-            self.set(exact(self.capacity).min(self.tokens() + left));
-        }
+        self.set(exact(self.capacity).min(self.tokens() + left));
     }
 
     fn limit(&self) -> u64 {
@@ -164,9 +162,9 @@ impl Flow {
         ahead > 0 && exact(ahead) + missing * 1e9 / self.rate > self.furthest
     }
 
-    /// What is left of a cost that began to flow back when it was charged; nothing, or less, if all has.
+    /// What is left of a cost that began to flow back when it was charged; nothing if all has.
     pub(super) fn left_of(&self, cost: Cost, charged_at: Timestamp) -> f64 {
-        exact(cost.get()) - self.moved(self.now.since(charged_at).as_nanos())
+        (exact(cost.get()) - self.moved(self.now.since(charged_at).as_nanos())).max(0.0)
     }
 
     pub(super) fn elapsed(&self) -> u64 {

@@ -7,13 +7,13 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use super::core::Core;
-use super::desk::{Entry, Request};
-use super::error::AcquireError;
+use super::desk::{Collected, Entry, Request};
+use super::error::{AcquireError, LimiterKind};
 use super::park::{Blockable, block_on};
 use super::queue::{Kind, Place};
 use super::sync::Arc;
 use super::timer;
-use crate::{Cost, Decision, Nanos};
+use crate::{Cost, Decision, Nanos, Timestamp};
 
 /// Numbers every request that waits, in the order in which they came, over all limiters of the process.
 static TICKETS: AtomicU64 = AtomicU64::new(1);
@@ -81,14 +81,18 @@ impl<'a> Acquire<'a> {
     /// Waits on this thread instead of in a task: in the same queue, and without any runtime.
     ///
     /// ```
-    /// use ratekeeper::limiter::Limiter;
-    /// use ratekeeper::Cost;
+    /// use ratekeeper::Limiter;
     /// let limiter = Limiter::new("1000/s burst 1".parse()?)?;
     /// for _ in 0..3 {
-    ///     limiter.acquire(Cost::ONE).wait()?;
+    ///     limiter.acquire(1).wait()?;
     /// }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    ///
+    /// Do not block the thread of an asynchronous runtime: other tasks stand still. Where tokio's time is paused, that
+    /// time would stand still too: this fails with
+    /// [`ClockStopped`](super::AcquireErrorKind::ClockStopped) after a second. A thread outside of the runtime may wait
+    /// for paused time, if the runtime is driven: it has ten seconds to move it.
     pub fn wait(self) -> Result<Decision, AcquireError> {
         block_on(self)
     }
@@ -125,24 +129,34 @@ impl Future for Acquire<'_> {
         if hire {
             timer::hire(core);
         }
-        match outcome {
-            Some(outcome) => {
-                this.stage = Stage::Done;
-                Poll::Ready(outcome)
-            }
-            None => Poll::Pending,
-        }
+        let Some(outcome) = outcome else { return Poll::Pending };
+        this.stage = Stage::Done;
+        Poll::Ready(match outcome {
+            Collected::Granted(decision, _) => Ok(decision),
+            Collected::Failed(error) => Err(error),
+        })
     }
 }
 
 impl Blockable for Acquire<'_> {
+    type Grant = Decision;
+
     fn block(&mut self) {
-        self.blocking = true;
+        // Who waits for paused time needs a timer of the runtime that moves it.
+        self.blocking = self.core.as_ref().is_ok_and(|core| !core.clock.is_paused());
     }
 
     fn turn(&mut self) -> Option<Nanos> {
         let (Ok(core), Stage::Waiting(place)) = (&self.core, self.stage) else { return Some(Nanos::ZERO) };
         core.turn_of(place)
+    }
+
+    fn paused_clock(&self) -> Option<Timestamp> {
+        self.core.as_ref().ok().filter(|core| core.clock.is_paused()).map(|core| core.now())
+    }
+
+    fn limiter(&self) -> LimiterKind {
+        self.core.as_ref().map_or_else(AcquireError::limiter, |core| core.kind)
     }
 }
 

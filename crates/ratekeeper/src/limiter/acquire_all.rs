@@ -9,27 +9,38 @@ use super::acquire::ticket;
 use super::all::{All, Granted};
 use super::core::Open;
 use super::desk::{Desk, Entry, Request};
-use super::error::AcquireError;
+use super::error::{AcquireError, AcquireErrorKind, LimiterKind};
 use super::park::{Blockable, block_on};
-use super::queue::{Kind, Phase, Place};
+use super::queue::{Fault, Kind, Phase, Place};
 use super::timer;
 use super::wakes::Wakes;
 use crate::{Cost, Decision, Nanos, Reason, Timestamp};
 
 /// Waits in turn for all of several limiters; made by [`All::acquire`].
+///
+/// # Cancel safety
+///
+/// Dropping it gives up its place, and takes nothing from any of them.
 #[derive(Debug)]
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct AcquireAll<'a> {
     all: &'a All,
     cost: Cost,
     within: Option<Nanos>,
-    /// None before it was first polled.
-    ticket: Option<u64>,
+    stage: Stage,
     stands: Vec<Stand>,
     /// It has come back to where its turn had come before: it gives up no place any more.
     stays: bool,
-    done: bool,
     blocking: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Not polled yet.
+    Start,
+    /// With the number of its place in time.
+    Waiting(u64),
+    Done,
 }
 
 /// How one waiter stands with one limiter.
@@ -47,10 +58,9 @@ impl<'a> AcquireAll<'a> {
             all,
             cost,
             within: None,
-            ticket: None,
+            stage: Stage::Start,
             stands: Vec::new(),
             stays: false,
-            done: false,
             blocking: false,
         }
     }
@@ -61,7 +71,8 @@ impl<'a> AcquireAll<'a> {
         self
     }
 
-    /// Waits on this thread instead of in a task: in the same queues, and without any runtime.
+    /// Waits on this thread instead of in a task: in the same queues, and without any runtime. See
+    /// [`Acquire::wait`](super::Acquire::wait).
     pub fn wait(self) -> Result<Granted, AcquireError> {
         block_on(self)
     }
@@ -69,53 +80,46 @@ impl<'a> AcquireAll<'a> {
     /// One try with all locks held: nothing changes between the look and the leap.
     fn attempt(
         &mut self,
+        ticket: u64,
         opens: &mut [Open<'_>],
         waker: &Waker,
         wakes: &mut Wakes,
     ) -> Poll<Result<Decision, AcquireError>> {
-        let ticket = *self.ticket.get_or_insert_with(ticket);
-        if self.stands.is_empty() {
-            let stand = |open: &Open<'_>| {
-                let deadline = self.within.map(|within| open.now + within);
-                Stand { place: None, visited: false, deadline }
-            };
-            self.stands = opens.iter().map(stand).collect();
+        // First whatever is due: after this no place can be lost before the end of the try.
+        for open in &mut *opens {
+            let now = open.now;
+            open.desk().pump(now, wakes);
         }
-        if let Some(error) = self.failure(opens, wakes) {
+        if let Some(error) = self.failure(opens) {
             self.withdraw(opens, wakes);
             return Poll::Ready(Err(error));
         }
-        let decisions = self.all.judge(opens, self.cost, ticket, wakes);
-        if decisions.iter().all(|decision| decision.allowed) {
+        let decisions = self.all.judge(opens, self.cost, ticket);
+        let Some(at) = longest(&decisions) else {
             let decision = self.all.take(opens, self.cost);
             self.withdraw(opens, wakes);
             return Poll::Ready(Ok(decision));
-        }
-        let Some(at) = longest(&decisions) else { return Poll::Ready(Err(AcquireError::Closed)) };
+        };
         if let Err(error) = self.stand_at(at, ticket, opens, wakes) {
             self.withdraw(opens, wakes);
-            return Poll::Ready(Err(error));
+            return Poll::Ready(Err(error.of_part(at)));
         }
         for (stand, open) in self.stands.iter().zip(opens) {
             if let Some(place) = stand.place {
-                let now = open.now;
-                open.desk().collect(place, Some(waker), now, wakes);
+                open.desk().listen(place, waker, wakes);
             }
         }
         Poll::Pending
     }
 
     /// What has become of the places it holds, if it is bad news.
-    fn failure(&mut self, opens: &mut [Open<'_>], wakes: &mut Wakes) -> Option<AcquireError> {
-        let mut failure = None;
-        for (stand, open) in self.stands.iter_mut().zip(opens) {
-            let phase = stand.place.and_then(|place| open.desk().queue.get(place)).map(|waiter| waiter.phase);
-            if let Some(Phase::Failed(fault)) = phase {
-                stand.place.take().into_iter().for_each(|place| open.desk().step_aside(place, wakes));
-                failure = Some(fault.into());
-            }
-        }
-        failure
+    fn failure(&self, opens: &mut [Open<'_>]) -> Option<AcquireError> {
+        let mut stands = self.stands.iter().zip(opens).enumerate();
+        stands.find_map(|(part, (stand, open))| {
+            let now = open.now;
+            let fault = open.desk().fault_at(stand.place?)?;
+            Some(open.desk().failure(fault, self.all.cost_of(part, self.cost), now).of_part(part))
+        })
     }
 
     /// Takes its place at the limiter that must be waited for longest, and gives up the others, unless it has been
@@ -168,10 +172,27 @@ impl<'a> AcquireAll<'a> {
         }
         promised
     }
+
+    /// Gives up every place, as one that has given up: it counts as cancelled where it stood.
+    fn leave(&mut self) {
+        for (stand, part) in self.stands.iter_mut().zip(&self.all.parts) {
+            if let Some(place) = stand.place.take() {
+                part.core.with(|desk, now, wakes| desk.leave(place, now, wakes));
+            }
+        }
+    }
+
+    /// All of it was closed.
+    fn close(&mut self, ticket: u64) -> Poll<Result<Granted, AcquireError>> {
+        self.stage = Stage::Done;
+        self.leave();
+        self.all.group.conclude(ticket, false);
+        Poll::Ready(Err(AcquireError::new(AcquireErrorKind::Closed, LimiterKind::All)))
+    }
 }
 
-/// The one that must be waited for longest. One that can never grant comes first; those that cannot be foreseen
-/// come last: it would be a pity to hold their places while waiting for a certain time elsewhere.
+/// The one that must be waited for longest; none if none has to be. One that can never grant comes first; those that
+/// cannot be foreseen come last: it would be a pity to hold their places while waiting for a certain time elsewhere.
 fn longest(decisions: &[Decision]) -> Option<usize> {
     let rank = |decision: &Decision| match (decision.reason, decision.retry_after) {
         (Reason::NeverFits | Reason::Closed, _) => (2, Nanos::ZERO),
@@ -183,6 +204,22 @@ fn longest(decisions: &[Decision]) -> Option<usize> {
 }
 
 impl Desk {
+    /// Why the waiter at this place was sent away, if it was.
+    fn fault_at(&self, place: Place) -> Option<Fault> {
+        match self.queue.get(place)?.phase {
+            Phase::Failed(fault) => Some(fault),
+            Phase::Waiting | Phase::Called | Phase::Granted(_) => None,
+        }
+    }
+
+    /// Tells `waker` when the turn of the waiter at this place has come, or it was sent away.
+    fn listen(&mut self, place: Place, waker: &Waker, wakes: &mut Wakes) {
+        let Some(waiter) = self.queue.get_mut(place) else { return };
+        if !waiter.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            wakes.bury(waiter.waker.replace(waker.clone()));
+        }
+    }
+
     /// One that was called could not use its turn, because this limiter has changed its mind: it waits again.
     fn recall(&mut self, place: Place, now: Timestamp, wakes: &mut Wakes) {
         if let Some(waiter) = self.queue.get_mut(place)
@@ -200,37 +237,70 @@ impl Future for AcquireAll<'_> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        assert!(!this.done, "polled after it was ready");
+        let ticket = match this.stage {
+            Stage::Start => ticket(),
+            Stage::Waiting(ticket) => ticket,
+            Stage::Done => panic!("polled after it was ready"),
+        };
+        if this.all.is_closed() {
+            return this.close(ticket);
+        }
         let mut wakes = Wakes::default();
         let mut opens = this.all.open();
-        let attempt = this.attempt(&mut opens, cx.waker(), &mut wakes);
+        if this.stage == Stage::Start {
+            this.stage = Stage::Waiting(ticket);
+            let within = this.within;
+            let stand = |open: &Open<'_>| {
+                let deadline = within.map(|within| open.now + within);
+                Stand { place: None, visited: false, deadline }
+            };
+            this.stands = opens.iter().map(stand).collect();
+        }
+        let attempt = this.attempt(ticket, &mut opens, cx.waker(), &mut wakes);
         let promised = this.promise_keepers(&mut opens);
         drop(opens);
         wakes.wake();
         promised.into_iter().for_each(|part| timer::hire(&this.all.parts[part].core));
-        this.done = attempt.is_ready();
+        match &attempt {
+            // Who closes wakes everybody that was entered: who is not, because it is closed by now, is told here.
+            Poll::Pending if !this.all.group.enter(ticket, cx.waker()) => return this.close(ticket),
+            Poll::Pending => return Poll::Pending,
+            Poll::Ready(Ok(_)) if this.cost == Cost::PEEK => this.all.group.forget(ticket),
+            Poll::Ready(outcome) => this.all.group.conclude(ticket, outcome.is_ok()),
+        }
+        this.stage = Stage::Done;
         attempt.map_ok(|decision| this.all.granted(decision, this.cost))
     }
 }
 
 impl Blockable for AcquireAll<'_> {
+    type Grant = Granted;
+
     fn block(&mut self) {
-        self.blocking = true;
+        // Who waits for paused time needs a timer of the runtime that moves it.
+        self.blocking = self.all.parts.iter().all(|part| !part.core.clock.is_paused());
     }
 
     fn turn(&mut self) -> Option<Nanos> {
         let stands = self.stands.iter().zip(&self.all.parts);
         stands.filter_map(|(stand, part)| part.core.turn_of(stand.place?)).min()
     }
+
+    fn paused_clock(&self) -> Option<Timestamp> {
+        let paused = self.all.parts.iter().find(|part| part.core.clock.is_paused());
+        paused.map(|part| part.core.now())
+    }
+
+    fn limiter(&self) -> LimiterKind {
+        LimiterKind::All
+    }
 }
 
 impl Drop for AcquireAll<'_> {
     fn drop(&mut self) {
-        // It counts as cancelled once, where it stood.
-        for (stand, part) in self.stands.iter_mut().zip(&self.all.parts) {
-            if let Some(place) = stand.place.take() {
-                part.core.with(|desk, now, wakes| desk.leave(place, now, wakes));
-            }
+        if let Stage::Waiting(ticket) = self.stage {
+            self.leave();
+            self.all.group.cancel(ticket);
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use super::desk::Desk;
 use super::permit::Outcome;
-use super::tank::Tank;
+use super::tank::Contents;
 use crate::Timestamp;
 
 /// How a limit moves.
@@ -233,7 +233,8 @@ impl Gradient {
 impl Desk {
     /// A permit that was held since `since` comes back: the limit learns how it went.
     pub(crate) fn learn(&mut self, since: Timestamp, outcome: Outcome, now: Timestamp) {
-        let (Some(adaptive), Tank::Permits { limit, in_flight }) = (&mut self.adaptive, &mut self.tank)
+        let (Some(adaptive), Contents::Permits { limit, in_flight }) =
+            (&mut self.adaptive, &mut self.tank.contents)
         else {
             return;
         };

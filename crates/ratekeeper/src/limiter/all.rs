@@ -5,27 +5,30 @@ use std::fmt;
 use super::acquire::Held;
 use super::acquire_all::AcquireAll;
 use super::core::{Core, Open};
+use super::error::LimiterKind;
+use super::group::Group;
 use super::permit::{Outcome, OwnedPermit, Permit};
+use super::statistics::Statistics;
 use super::sync::Arc;
-use super::tank::Tank;
+use super::tank::Contents;
 use super::wakes::Wakes;
 use super::{Concurrency, Limiter};
 use crate::quota::QuotaError;
-use crate::{Cost, Decision, Nanos};
+use crate::{Cost, Decision, Nanos, Reason};
 
 /// Several limiters, acquired together: all or none, also by those who wait, also when they give up.
 ///
 /// ```
 /// use ratekeeper::limiter::{Concurrency, Keyed, Limiter};
-/// use ratekeeper::{Cost, all};
+/// use ratekeeper::all;
 /// let (global, slots) = (Limiter::new("100/s".parse()?)?, Concurrency::new(1)?);
 /// let per_user = Keyed::new("1/m".parse()?)?;
 /// let both = all![&global, &slots, per_user.limiter("ann")?]?;
 ///
-/// let granted = both.try_acquire(Cost::ONE).expect("all have room");
-/// let refusal = both.try_acquire(Cost::ONE).unwrap_err();
+/// let granted = both.try_acquire(1).expect("all have room");
+/// let refusal = both.try_acquire(1).unwrap_err();
 /// assert_eq!(refusal.refused().map(|(part, _)| part).collect::<Vec<_>>(), [1, 2]);
-/// assert_eq!(global.peek(Cost::ONE).remaining, 99, "what the others refuse burns nothing here");
+/// assert_eq!(global.peek(1).remaining, 99, "what the others refuse burns nothing here");
 /// drop(granted); // the permit comes back; the rates are spent
 /// assert_eq!(slots.in_flight(), 0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -42,6 +45,7 @@ pub struct All {
     pub(super) parts: Vec<Part>,
     /// The order in which they are locked: by address, so that two who lock the same ones never wait for each other.
     order: Vec<usize>,
+    pub(super) group: Arc<Group>,
 }
 
 /// One of the limiters of an [`All`].
@@ -54,8 +58,8 @@ pub struct Part {
 impl Part {
     /// Takes this much here, whatever is asked of the others: of a [`Concurrency`], that many permits.
     #[must_use]
-    pub fn cost(mut self, cost: Cost) -> Self {
-        self.cost = Some(cost);
+    pub fn cost(mut self, cost: impl Into<Cost>) -> Self {
+        self.cost = Some(cost.into());
         self
     }
 }
@@ -105,33 +109,75 @@ impl All {
             let remedy = format!("it is the same limiter as part {}", twice[0].min(twice[1]));
             return Err(QuotaError::conflict("part", twice[0].max(twice[1]), remedy));
         }
-        Ok(All { parts, order })
+        Ok(All { parts, order, group: Arc::default() })
     }
 
-    /// Takes from all of them now, or from none.
-    pub fn try_acquire(&self, cost: Cost) -> Result<Granted, Refusal> {
+    /// Takes from all of them now, or from none. A cost of 0 asks, and takes from none.
+    pub fn try_acquire(&self, cost: impl Into<Cost>) -> Result<Granted, Refusal> {
+        self.try_take(cost.into())
+    }
+
+    fn try_take(&self, cost: Cost) -> Result<Granted, Refusal> {
+        let refuse = |decisions| {
+            self.group.count_rejection();
+            Err(Refusal { decisions, kinds: self.parts.iter().map(|part| part.core.kind).collect() })
+        };
+        if self.is_closed() {
+            let closed = Decision::uninformed(false, self.statistics().max, Reason::Closed);
+            return refuse(vec![closed; self.parts.len()]);
+        }
         let mut wakes = Wakes::default();
         let mut opens = self.open();
-        let decisions = self.judge(&mut opens, cost, u64::MAX, &mut wakes);
+        for open in &mut opens {
+            let now = open.now;
+            open.desk().pump(now, &mut wakes);
+        }
+        let decisions = self.judge(&mut opens, cost, u64::MAX);
         let passes = decisions.iter().all(|decision| decision.allowed);
-        let result = if passes {
-            Ok(self.take(&mut opens, cost))
-        } else {
+        let taken = passes.then(|| self.take(&mut opens, cost));
+        if taken.is_none() {
             for (open, decision) in opens.iter_mut().zip(&decisions) {
                 if !decision.allowed {
                     open.desk().count_rejection();
                 }
             }
-            Err(Refusal { decisions })
-        };
+        }
         drop(opens);
         wakes.wake();
-        result.map(|decision| self.granted(decision, cost))
+        let Some(decision) = taken else { return refuse(decisions) };
+        if cost != Cost::PEEK {
+            self.group.count_grant();
+        }
+        Ok(self.granted(decision, cost))
     }
 
     /// Takes from all of them, in turn.
-    pub fn acquire(&self, cost: Cost) -> AcquireAll<'_> {
-        AcquireAll::new(self, cost)
+    pub fn acquire(&self, cost: impl Into<Cost>) -> AcquireAll<'_> {
+        AcquireAll::new(self, cost.into())
+    }
+
+    /// Returns what was asked of all of them together. `available` and `max` are the least of them, in requests that
+    /// this combination makes; each part has statistics of its own besides.
+    pub fn statistics(&self) -> Statistics {
+        let parts = self.parts.iter().map(|part| {
+            let statistics = part.core.statistics();
+            let each = part.cost.unwrap_or(Cost::ONE).get().max(1);
+            (statistics.available / each, statistics.max / each)
+        });
+        let least = |a: (u64, u64), b: (u64, u64)| (a.0.min(b.0), a.1.min(b.1));
+        let (available, max) = parts.reduce(least).unwrap_or((u64::MAX, u64::MAX));
+        Statistics { available, max, ..self.group.statistics() }
+    }
+
+    /// Closes this combination: everybody who waits for all of it fails now, and everybody who comes later. Its parts
+    /// stay open for those who use them otherwise.
+    pub fn close(&self) {
+        self.group.close();
+    }
+
+    /// Returns true once it was closed.
+    pub fn is_closed(&self) -> bool {
+        self.group.is_closed()
     }
 
     /// Locks all, and gives them out in the order of the parts.
@@ -143,20 +189,14 @@ impl All {
     }
 
     pub(super) fn cost_of(&self, part: usize, cost: Cost) -> Cost {
-        self.parts[part].cost.unwrap_or(cost)
+        // Asking takes nothing, anywhere.
+        if cost == Cost::PEEK { cost } else { self.parts[part].cost.unwrap_or(cost) }
     }
 
-    /// What each would tell one of this age.
-    pub(super) fn judge(
-        &self,
-        opens: &mut [Open<'_>],
-        cost: Cost,
-        ticket: u64,
-        wakes: &mut Wakes,
-    ) -> Vec<Decision> {
+    /// What each would tell one of this age, now that it has done what was due.
+    pub(super) fn judge(&self, opens: &mut [Open<'_>], cost: Cost, ticket: u64) -> Vec<Decision> {
         let judge = |(part, open): (usize, &mut Open<'_>)| {
             let now = open.now;
-            open.desk().pump(now, wakes);
             open.desk().judge(self.cost_of(part, cost), ticket, now)
         };
         opens.iter_mut().enumerate().map(judge).collect()
@@ -176,14 +216,16 @@ impl All {
 
     /// What was taken, to be held. Not made under the locks: a permit reads the clock, and gives itself back.
     pub(super) fn granted(&self, decision: Decision, cost: Cost) -> Granted {
-        let is_permit = |part: &Part| part.core.with(|desk, _, _| matches!(desk.tank, Tank::Permits { .. }));
+        let is_permit =
+            |part: &Part| part.core.with(|desk, _, _| matches!(desk.tank.contents, Contents::Permits { .. }));
         let permit = |(number, part): (usize, &Part)| {
             let cost = self.cost_of(number, cost);
             // Where nothing was taken there is nothing to give back.
             let holds = cost != Cost::PEEK && is_permit(part);
             holds.then(|| Permit::new(Held::Owned(Arc::clone(&part.core)), cost))
         };
-        Granted { decision, permits: self.parts.iter().enumerate().filter_map(permit).collect() }
+        let mut permits = self.parts.iter().enumerate().filter_map(permit);
+        Granted { decision, permit: permits.next(), more: permits.collect() }
     }
 }
 
@@ -199,23 +241,29 @@ impl fmt::Debug for Part {
     }
 }
 
-/// All have granted. Holds the permits of those that are about concurrency, and gives them back when dropped.
+/// Granted: holds the permits of those limiters that are about concurrency, and gives them back when dropped.
 #[derive(Debug)]
 #[must_use = "permits that are not held are given back at once"]
 pub struct Granted {
     decision: Decision,
-    permits: Vec<OwnedPermit>,
+    // Most have one at most: no allocation for them.
+    permit: Option<OwnedPermit>,
+    more: Vec<OwnedPermit>,
 }
 
 impl Granted {
-    /// The answers of all, joined: what is left is the least of them. `rule` is the number of the part.
+    pub(super) fn new(decision: Decision, permit: Option<OwnedPermit>) -> Self {
+        Granted { decision, permit, more: Vec::new() }
+    }
+
+    /// Returns the answers of all, joined: what is left is the least of them. `rule` is the number of the part.
     pub fn decision(&self) -> Decision {
         self.decision
     }
 
     /// Gives the permits back, and tells how it went.
     pub fn finish(self, outcome: Outcome) {
-        self.permits.into_iter().for_each(|permit| permit.finish(outcome));
+        self.permit.into_iter().chain(self.more).for_each(|permit| permit.finish(outcome));
     }
 }
 
@@ -223,20 +271,31 @@ impl Granted {
 #[derive(Clone, Debug)]
 pub struct Refusal {
     decisions: Vec<Decision>,
+    kinds: Vec<LimiterKind>,
 }
 
 impl Refusal {
-    /// Who refused, by number, and what it said.
+    pub(super) fn new(decision: Decision, kind: LimiterKind) -> Self {
+        Refusal { decisions: vec![decision], kinds: vec![kind] }
+    }
+
+    /// Returns who refused, by number, and what it said.
     pub fn refused(&self) -> impl Iterator<Item = (usize, &Decision)> {
         self.decisions.iter().enumerate().filter(|(_, decision)| !decision.allowed)
     }
 
-    /// The longest of their waits; none if one of them is never, or cannot be foreseen.
+    /// Returns the sort of limiter that must be waited for longest, of those that refused.
+    pub fn limiter(&self) -> LimiterKind {
+        let binding = usize::from(self.decision().rule);
+        self.kinds.get(binding).copied().unwrap_or(LimiterKind::All)
+    }
+
+    /// Returns the longest of their waits; none if one of them is never, or cannot be foreseen.
     pub fn retry_after(&self) -> Option<Nanos> {
         self.refused().map(|(_, decision)| decision.retry_after).reduce(|a, b| Some(a?.max(b?))).flatten()
     }
 
-    /// The answers of all, joined.
+    /// Returns the answers of all, joined.
     pub fn decision(&self) -> Decision {
         crate::algorithm::composite::join(self.decisions.iter().copied())
     }
@@ -246,7 +305,8 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("refused by")?;
         for (part, decision) in self.refused() {
-            write!(f, " {part} ({})", decision.reason.as_str())?;
+            let kind = self.kinds.get(part).map_or("unknown", |kind| kind.as_str());
+            write!(f, " part {part} ({kind}: {})", decision.reason.as_str())?;
         }
         Ok(())
     }

@@ -3,22 +3,21 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc as StdArc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use super::acquire::{Acquire, Held};
 use super::clock::Source;
 use super::core::Core;
-use super::error::AcquireError;
+use super::error::{AcquireError, LimiterKind};
 use super::park::{Blockable, block_on};
 use super::permit::{OwnedPermit, Permit};
 use super::statistics::Statistics;
 use super::sync::Arc;
-use super::tank::Tank;
+use super::tank::Contents;
 use crate::port::Clock;
 use crate::quota::QuotaError;
-use crate::{Algorithm, Cost, Nanos, Quota};
+use crate::{Algorithm, Cost, Decision, Nanos, Quota, Timestamp};
 
 /// At most so many at once, however long each takes; in the order in which they came. Clones are handles of the
 /// same limit.
@@ -80,6 +79,25 @@ impl Concurrency {
         self.core.try_acquire(Cost::ONE).allowed
     }
 
+    /// Takes a permit, or tells why there is none.
+    pub(super) fn try_acquire_or_refusal(&self) -> Result<(Decision, OwnedPermit), Decision> {
+        let decision = self.core.try_acquire(Cost::ONE);
+        match decision.allowed {
+            true => Ok((decision, Permit::new(Held::Owned(Arc::clone(&self.core)), Cost::ONE))),
+            false => Err(decision),
+        }
+    }
+
+    /// What is there, whoever waits for it.
+    pub(super) fn look(&self) -> Decision {
+        self.core.peek(Cost::PEEK)
+    }
+
+    /// Asks in turn, and takes nothing.
+    pub(super) fn ask(&self) -> Acquire<'_> {
+        Acquire::new(Held::Borrowed(&self.core), Cost::PEEK)
+    }
+
     /// Changes the limit. If more are in flight than may be now, nobody is let in until they are not. An adaptive
     /// limit moves on from there, and stays within its bounds.
     pub fn set_limit(&self, limit: u64) -> Result<(), QuotaError> {
@@ -95,8 +113,8 @@ impl Concurrency {
 
     /// How many are in flight.
     pub fn in_flight(&self) -> u64 {
-        self.core.with(|desk, _, _| match desk.tank {
-            Tank::Permits { in_flight, .. } => in_flight,
+        self.core.with(|desk, _, _| match desk.tank.contents {
+            Contents::Permits { in_flight, .. } => in_flight,
             _ => 0,
         })
     }
@@ -109,6 +127,11 @@ impl Concurrency {
     /// Everybody who waits fails now, and everybody who comes later. Permits that are held stay valid.
     pub fn close(&self) {
         self.core.with(|desk, _, wakes| desk.close(wakes));
+    }
+
+    /// Returns true once it was closed.
+    pub fn is_closed(&self) -> bool {
+        self.core.with(|desk, _, _| desk.is_closed())
     }
 }
 
@@ -138,7 +161,7 @@ impl ConcurrencyBuilder {
 
     /// Another clock than the process's; it measures how long permits are held, and deadlines.
     pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
-        self.clock = Source::Other(StdArc::new(clock));
+        self.clock = Source::new(clock);
         self
     }
 
@@ -155,8 +178,8 @@ impl ConcurrencyBuilder {
             let remedy = "permits have no rate: write `32 concurrent`, or use `Limiter`";
             return Err(QuotaError::conflict("algorithm", self.quota.algorithm().word(), remedy));
         }
-        let tank = Tank::Permits { limit: self.quota.burst(), in_flight: 0 };
-        let core = Core::new(tank, self.queue, self.clock);
+        let permits = Contents::Permits { limit: self.quota.burst(), in_flight: 0 };
+        let core = Core::new(LimiterKind::Concurrency, permits.into(), self.queue, self.clock);
         #[cfg(feature = "adaptive")]
         if let Some(adaptive) = self.adaptive {
             core.with(|desk, now, wakes| {
@@ -203,12 +226,22 @@ impl<'a> Future for AcquirePermit<'a> {
     }
 }
 
-impl Blockable for AcquirePermit<'_> {
+impl<'a> Blockable for AcquirePermit<'a> {
+    type Grant = Permit<'a>;
+
     fn block(&mut self) {
         self.acquire.block();
     }
 
     fn turn(&mut self) -> Option<Nanos> {
         self.acquire.turn()
+    }
+
+    fn paused_clock(&self) -> Option<Timestamp> {
+        self.acquire.paused_clock()
+    }
+
+    fn limiter(&self) -> LimiterKind {
+        LimiterKind::Concurrency
     }
 }

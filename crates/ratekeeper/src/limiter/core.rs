@@ -4,12 +4,13 @@ use std::fmt;
 use std::task::Waker;
 
 use super::clock::Source;
-use super::desk::Desk;
-use super::error::AcquireError;
+use super::desk::{Collected, Desk};
+use super::error::LimiterKind;
 use super::queue::Place;
 use super::statistics::Statistics;
 use super::sync::{Arc, AtomicI64, AtomicU64, Mutex, MutexGuard, Ordering};
-use super::tank::Tank;
+use super::table::Origin;
+use super::tank::{Contents, Tank};
 use super::wakes::Wakes;
 use crate::algorithm::Algorithm;
 use crate::quota::QuotaError;
@@ -31,7 +32,10 @@ pub(crate) struct Core {
     rejected: AtomicU64,
     /// The quota, if the word decides it.
     fast: Option<Quota>,
-    clock: Source,
+    pub(crate) clock: Source,
+    pub(crate) kind: LimiterKind,
+    /// Where it is kept, if it is that of a key.
+    origin: Option<Origin>,
     desk: Mutex<Shared>,
 }
 
@@ -42,9 +46,19 @@ struct Shared {
 }
 
 impl Core {
-    pub(crate) fn new(tank: Tank, bound: usize, clock: Source) -> Arc<Self> {
-        let fast = match &tank {
-            Tank::Rate { quota, .. } if quota.algorithm() == Algorithm::Gcra => Some(*quota),
+    pub(crate) fn new(kind: LimiterKind, tank: Tank, bound: usize, clock: Source) -> Arc<Self> {
+        Core::with_origin(kind, tank, bound, clock, None)
+    }
+
+    pub(crate) fn with_origin(
+        kind: LimiterKind,
+        tank: Tank,
+        bound: usize,
+        clock: Source,
+        origin: Option<Origin>,
+    ) -> Arc<Self> {
+        let fast = match &tank.contents {
+            Contents::Rate { quota, .. } if quota.algorithm() == Algorithm::Gcra => Some(*quota),
             _ => None,
         };
         Arc::new(Core {
@@ -53,7 +67,9 @@ impl Core {
             rejected: AtomicU64::new(0),
             fast,
             clock,
-            desk: Mutex::new(Shared { desk: Desk::new(tank, bound), fast: fast.is_some() }),
+            kind,
+            origin,
+            desk: Mutex::new(Shared { desk: Desk::new(kind, tank, bound), fast: fast.is_some() }),
         })
     }
 
@@ -95,8 +111,9 @@ impl Core {
         let now = self.clock.now();
         loop {
             let ahead = Timestamp::from_nanos(tat).since(now).as_nanos();
-            // Both terms are at most 2^63 − 1 where it matters, so the sum fits. What reaches further (the clock
-            // stepped back, the year is 2262) is repaired or refused at the desk.
+            // Both terms are at most 2^63 − 1 where it matters, so the sum fits. What reaches further is decided at the
+            // desk, by an instant that is read under its lock: this one may be old, the clock may have stepped back,
+            // more may have been used than there was, the year may be 2262.
             if ahead > tolerance {
                 return None;
             }
@@ -110,7 +127,7 @@ impl Core {
                 Ok(_) => {
                     self.acquired.fetch_add(1, Ordering::Relaxed);
                     let remaining = quota.intervals_in(tolerance - needed);
-                    return Some(Decision::allow(burst, remaining, Nanos::from_nanos(needed)));
+                    return Some(Decision::allow(burst, remaining, Nanos::from_nanos(needed)).charged(now));
                 }
                 Err(AT_DESK) => return None,
                 Err(other) => tat = other,
@@ -145,9 +162,9 @@ impl Core {
 
     /// The outcome of the waiter at this place, if there is one. If there is none, and nobody keeps the time, one
     /// has to be [hired](super::timer::hire): it is counted as hired already.
-    pub(crate) fn poll(&self, place: Place, waker: &Waker, may_hire: bool) -> (Option<Outcome>, bool) {
+    pub(crate) fn poll(&self, place: Place, waker: &Waker, may_hire: bool) -> (Option<Collected>, bool) {
         self.with(|desk, now, wakes| {
-            let outcome = desk.collect(place, Some(waker), now, wakes);
+            let outcome = desk.collect(place, waker, now, wakes);
             let hire = outcome.is_none() && may_hire && desk.promise_keeper(now);
             (outcome, hire)
         })
@@ -169,7 +186,7 @@ impl Core {
         let mut wakes = Wakes::default();
         let mut open = self.open();
         let now = open.now;
-        if !matches!(open.desk().tank, Tank::Rate { .. }) {
+        if !matches!(open.desk().tank.contents, Contents::Rate { .. }) {
             let remedy = "this limiter is not decided by a quota: make another one";
             return Err(QuotaError::conflict("quota", quota, remedy));
         }
@@ -194,6 +211,11 @@ impl Core {
         self.with(|desk, now, _| desk.fresh_in(now))
     }
 
+    /// What was given back so far is known.
+    pub(crate) fn clear_returns(&self) {
+        self.origin.iter().for_each(Origin::clear);
+    }
+
     /// What would be told if nobody waited.
     pub(crate) fn peek(&self, cost: Cost) -> Decision {
         self.with(|desk, now, _| desk.peek(cost, now))
@@ -206,9 +228,6 @@ fn refusal(quota: &Quota, ahead: u64, needed: u64) -> Decision {
     let (wait, reset) = (Nanos::from_nanos(needed - tolerance), Nanos::from_nanos(ahead));
     Decision::deny(quota.burst(), quota.intervals_in(tolerance - ahead), Some(wait), reset)
 }
-
-/// What a waiter learns in the end.
-pub(crate) type Outcome = Result<Decision, AcquireError>;
 
 impl fmt::Debug for Core {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -231,7 +250,12 @@ impl Open<'_> {
 
 impl Drop for Open<'_> {
     fn drop(&mut self) {
-        let Shared { desk, fast } = &*self.shared;
+        let Shared { desk, fast } = &mut *self.shared;
+        if desk.take_gave_back()
+            && let Some(origin) = &self.core.origin
+        {
+            origin.note();
+        }
         if *fast
             && desk.is_open_and_empty()
             && let Some(tat) = desk.tank.tat()

@@ -5,17 +5,19 @@
 use std::task::Waker;
 
 use super::Inherit;
-use super::error::AcquireError;
+use super::error::{AcquireError, AcquireErrorKind, LimiterKind};
 use super::keeper::Keeper;
-use super::projection::Projection;
-use super::queue::{Fault, Kind, Phase, Place, Queue, Waiter};
+use super::projection::{Foreseen, Projection};
+use super::queue::{Charge, Fault, Kind, Phase, Place, Queue, Waiter};
 use super::statistics::Statistics;
-use super::tank::{Outlook, Tank};
+use super::tank::{Contents, Outlook, Tank};
 use super::wakes::Wakes;
+use crate::charged::{Charged, When};
 use crate::{Cost, Decision, Nanos, Quota, Reason, Timestamp};
 
 #[derive(Debug)]
 pub(crate) struct Desk {
+    pub(super) kind: LimiterKind,
     pub(super) tank: Tank,
     pub(super) queue: Queue,
     /// How many may wait.
@@ -23,10 +25,17 @@ pub(crate) struct Desk {
     closed: bool,
     /// It has another quota than it was made with.
     changed: bool,
+    /// How often what was taken has been forgotten, and when it was last.
+    resets: u32,
+    reset_at: Option<Timestamp>,
+    /// Something was given back, and nobody has been told: it may be as good as fresh earlier than it was.
+    gave_back: bool,
     acquired: u64,
     rejected: u64,
     cancelled: u64,
     pub(super) keeper: Keeper,
+    /// The last keeper has left before its time: whoever waits to be woken must be told to find another.
+    pub(super) orphaned: bool,
     /// What the keeper of time sleeps until.
     pub(super) armed: Option<Timestamp>,
     pub(super) projection: Option<Projection>,
@@ -41,6 +50,13 @@ pub(crate) enum Entry {
     Waiting(Place),
 }
 
+/// What a waiter finds when it comes for its outcome.
+#[derive(Debug)]
+pub(crate) enum Collected {
+    Granted(Decision, Charge),
+    Failed(AcquireError),
+}
+
 /// A request that is willing to wait.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
@@ -51,17 +67,22 @@ pub(crate) struct Request {
 }
 
 impl Desk {
-    pub(crate) fn new(tank: Tank, bound: usize) -> Self {
+    pub(crate) fn new(kind: LimiterKind, tank: Tank, bound: usize) -> Self {
         Desk {
+            kind,
             tank,
             queue: Queue::default(),
             bound,
             closed: false,
             changed: false,
+            resets: 0,
+            reset_at: None,
+            gave_back: false,
             acquired: 0,
             rejected: 0,
             cancelled: 0,
             keeper: Keeper::Nobody,
+            orphaned: false,
             armed: None,
             projection: None,
             #[cfg(feature = "adaptive")]
@@ -81,6 +102,11 @@ impl Desk {
         if is_bound { Nanos::MAX } else { self.tank.reset_after(now) }
     }
 
+    /// True once after something was given back.
+    pub(crate) fn take_gave_back(&mut self) -> bool {
+        std::mem::take(&mut self.gave_back)
+    }
+
     /// Takes without waiting, and without overtaking anybody.
     pub(crate) fn try_acquire(&mut self, cost: Cost, now: Timestamp, wakes: &mut Wakes) -> Decision {
         self.pump(now, wakes);
@@ -90,10 +116,13 @@ impl Desk {
         };
         match decision.allowed {
             true if cost != Cost::PEEK => self.acquired += 1,
-            true => {}
-            false => self.rejected += 1,
+            true => return decision,
+            false => {
+                self.rejected += 1;
+                return decision;
+            }
         }
-        decision
+        decision.charged(now)
     }
 
     /// What one with this ticket would be told now. Only those with an earlier ticket count as waiting.
@@ -109,7 +138,7 @@ impl Desk {
         if self.tank.outlook(cost, now) == Outlook::Never {
             return self.tank.look(cost, now);
         }
-        let wait = self.project(cost, now).map(|ready| ready.since(now));
+        let wait = self.project(cost, now).map(|ready| ready.instant().since(now));
         self.deny(wait, Reason::Queued, now)
     }
 
@@ -118,7 +147,12 @@ impl Desk {
         self.tank.charge(cost, now);
         self.projection = None;
         self.acquired += 1;
-        self.tank.look(Cost::PEEK, now)
+        self.tank.look(Cost::PEEK, now).charged(now)
+    }
+
+    /// What to keep of a charge that was just made.
+    pub(crate) fn charge_at(&self, now: Timestamp) -> Charge {
+        Charge { at: now, resets: self.resets }
     }
 
     /// Counts a refusal that was decided elsewhere.
@@ -154,68 +188,105 @@ impl Desk {
     fn admit(&mut self, request: Request, now: Timestamp) -> Result<Entry, AcquireError> {
         let Request { cost, deadline, ticket, kind } = request;
         if self.closed {
-            return Err(AcquireError::Closed);
+            return Err(self.error(AcquireErrorKind::Closed));
         }
         if cost == Cost::PEEK {
             return Ok(Entry::Granted(self.tank.look(cost, now)));
         }
         match self.tank.outlook(cost, now) {
-            Outlook::Never => return Err(AcquireError::NeverFits),
+            Outlook::Never => return Err(self.error(AcquireErrorKind::NeverFits)),
             Outlook::Ready if self.queue.is_empty() && kind == Kind::Solo => {
                 return Ok(Entry::Granted(self.take(cost, now)));
             }
             _ => {}
         }
-        if self.queue.waiting() >= self.bound || self.line_is_full(now) {
-            return Err(AcquireError::QueueFull);
+        if self.queue.len() >= self.bound || self.line_is_full(now) {
+            return Err(self.queue_full(cost, now));
         }
         if let Some(deadline) = deadline {
-            let ready = self.project(cost, now);
+            let ready = self.project(cost, now).map(Foreseen::instant);
             if deadline <= now || ready.is_some_and(|ready| ready > deadline) {
-                return Err(AcquireError::Deadline { ready_in: ready.map(|ready| ready.since(now)) });
+                let error = self.error(AcquireErrorKind::Deadline);
+                return Err(error.retry_in(ready.map(|ready| ready.since(now))));
             }
         }
-        let waiter = Waiter { ticket, cost: cost.get(), deadline, kind, phase: Phase::Waiting, waker: None };
-        let place = self.queue.insert(waiter).ok_or(AcquireError::QueueFull)?;
+        let waiter = Waiter::new(ticket, cost.get(), deadline, kind);
+        let place = self.queue.insert(waiter).ok_or_else(|| self.error(AcquireErrorKind::QueueFull))?;
         if self.queue.next(place).is_some() {
             self.projection = None;
         }
         Ok(Entry::Waiting(place))
     }
 
+    pub(crate) fn error(&self, kind: AcquireErrorKind) -> AcquireError {
+        AcquireError::new(kind, self.kind)
+    }
+
+    /// There is no place to wait in. There is one as soon as the head is granted, or, where nobody may wait, when this
+    /// cost would pass without.
+    fn queue_full(&mut self, cost: Cost, now: Timestamp) -> AcquireError {
+        let head = self.queue.head().and_then(|head| self.queue.get(head)).map(|head| Cost::new(head.cost));
+        let wait = match (self.tank.outlook(head.unwrap_or(cost), now), &self.tank.contents) {
+            // A line has a place when the next one leaks, whoever that is.
+            (_, Contents::Line(line)) if head.is_none() => Some(line.wait_for_place(now)),
+            (Outlook::Ready, _) => Some(Nanos::ZERO),
+            (Outlook::After(wait), _) => Some(wait),
+            (Outlook::OnRelease | Outlook::Never, _) => None,
+        };
+        self.error(AcquireErrorKind::QueueFull).retry_in(wait)
+    }
+
     /// A line holds those who wait and those who did not wait but have not leaked yet.
     fn line_is_full(&self, now: Timestamp) -> bool {
-        match &self.tank {
-            Tank::Line(line) => {
-                line.occupied(now).saturating_add(self.queue.waiting() as u64) >= line.capacity
+        match &self.tank.contents {
+            Contents::Line(line) => {
+                line.occupied(now).saturating_add(self.queue.len() as u64) >= line.capacity
             }
             _ => false,
         }
     }
 
     /// The outcome, if there is one: it is given once, and the place with it. If not, `waker` will be told.
+    #[must_use = "the place is gone if there is an outcome"]
     pub(crate) fn collect(
         &mut self,
         place: Place,
-        waker: Option<&Waker>,
+        waker: &Waker,
         now: Timestamp,
         wakes: &mut Wakes,
-    ) -> Option<Result<Decision, AcquireError>> {
-        let waiter = self.queue.get_mut(place)?;
-        let outcome = match waiter.phase {
+    ) -> Option<Collected> {
+        // Nobody is at a place that was given back: whoever kept it has been told already.
+        let gone = Collected::Failed(self.error(AcquireErrorKind::Closed));
+        let Some(waiter) = self.queue.get_mut(place) else { return Some(gone) };
+        let (phase, cost) = (waiter.phase, Cost::new(waiter.cost));
+        let outcome = match phase {
             Phase::Waiting | Phase::Called => {
                 let known = waiter.waker.as_ref();
-                if let Some(waker) = waker.filter(|waker| !known.is_some_and(|known| known.will_wake(waker)))
-                {
+                if !known.is_some_and(|known| known.will_wake(waker)) {
                     wakes.bury(waiter.waker.replace(waker.clone()));
                 }
                 return None;
             }
-            Phase::Granted(_) => Ok(self.tank.look(Cost::PEEK, now)),
-            Phase::Failed(fault) => Err(fault.into()),
+            Phase::Granted(charge) => {
+                Collected::Granted(self.tank.look(Cost::PEEK, now).charged(charge.at), charge)
+            }
+            Phase::Failed(fault) => Collected::Failed(self.failure(fault, cost, now)),
         };
         self.queue.release(place);
         Some(outcome)
+    }
+
+    /// Why one of this cost was sent away, as it is told now.
+    pub(crate) fn failure(&mut self, fault: Fault, cost: Cost, now: Timestamp) -> AcquireError {
+        match fault {
+            Fault::Closed => self.error(AcquireErrorKind::Closed),
+            Fault::NeverFits => self.error(AcquireErrorKind::NeverFits),
+            Fault::Deadline => {
+                let ready = if self.closed { None } else { self.project(cost, now) };
+                let wait = ready.map(|ready| ready.instant().since(now));
+                self.error(AcquireErrorKind::Deadline).retry_in(wait)
+            }
+        }
     }
 
     /// Gives up, in whatever phase. A grant that was not taken up goes to the next in turn.
@@ -226,9 +297,9 @@ impl Desk {
                 self.queue.unlink(place);
                 self.cancelled += 1;
             }
-            Phase::Granted(mark) => {
+            Phase::Granted(charge) => {
                 let cost = self.queue.get(place).map_or(0, |waiter| waiter.cost);
-                self.tank.give_back(Cost::new(cost), mark, now);
+                self.return_charge(Cost::new(cost), charge, now);
                 self.acquired -= 1;
                 self.cancelled += 1;
             }
@@ -240,19 +311,27 @@ impl Desk {
     }
 
     /// Gives up what was taken. Nothing at all was neither taken nor counted.
-    pub(crate) fn give_up(&mut self, cost: Cost, mark: Timestamp, now: Timestamp, wakes: &mut Wakes) {
+    pub(crate) fn give_up(&mut self, cost: Cost, charge: Charge, now: Timestamp, wakes: &mut Wakes) {
         if cost != Cost::PEEK {
             self.acquired -= 1;
             self.cancelled += 1;
-            self.give_back(cost, mark, now, wakes);
+            self.give_back(cost, charge, now, wakes);
         }
     }
 
     /// Gives back what is left of a charge, and lets in whom that has made room for.
-    pub(crate) fn give_back(&mut self, cost: Cost, mark: Timestamp, now: Timestamp, wakes: &mut Wakes) {
-        self.tank.give_back(cost, mark, now);
-        self.projection = None;
+    pub(crate) fn give_back(&mut self, cost: Cost, charge: Charge, now: Timestamp, wakes: &mut Wakes) {
+        self.return_charge(cost, charge, now);
         self.pump(now, wakes);
+    }
+
+    fn return_charge(&mut self, cost: Cost, charge: Charge, now: Timestamp) {
+        self.projection = None;
+        self.gave_back = true;
+        // What was forgotten as a whole cannot be given back once more.
+        if charge.resets == self.resets {
+            self.tank.refund(cost, charge.at, now);
+        }
     }
 
     /// Takes a waiter out, wherever it stands, as one that was served.
@@ -275,45 +354,50 @@ impl Desk {
     }
 
     /// Gives back, and lets in whom that has made room for.
-    pub(crate) fn refund(&mut self, cost: Cost, now: Timestamp, wakes: &mut Wakes) {
-        self.tank.refund(cost, now);
+    pub(crate) fn refund(&mut self, cost: Cost, charged: Charged, now: Timestamp, wakes: &mut Wakes) {
+        let at = charged.instant(now);
+        // Of what was charged before the last reset nothing is left. An age of nothing is later than a reset just now.
+        let is_left = |reset_at| at > reset_at || (at == reset_at && matches!(charged.when(), When::Ago(_)));
+        if self.reset_at.is_none_or(is_left) {
+            self.tank.refund(cost, at, now);
+        }
         self.projection = None;
+        self.gave_back = true;
         self.pump(now, wakes);
     }
 
     /// Charges what has been used already, whether it is there or not: what is missing is paid before anybody
     /// else gets anything.
     pub(crate) fn owe(&mut self, cost: Cost, now: Timestamp, wakes: &mut Wakes) {
-        self.projection = None;
-        let debt = Waiter {
-            ticket: 0,
-            cost: cost.get(),
-            deadline: None,
-            kind: Kind::Debt,
-            phase: Phase::Waiting,
-            waker: None,
-        };
-        if cost != Cost::PEEK && !self.closed {
-            self.queue.insert(debt);
+        if !self.closed {
+            self.tank.owe(cost, now);
         }
+        self.projection = None;
         self.pump(now, wakes);
     }
 
     pub(crate) fn reset(&mut self, now: Timestamp, wakes: &mut Wakes) {
         self.tank.reset(now);
-        self.projection = None;
+        self.forget_charges(now);
         self.pump(now, wakes);
+    }
+
+    /// Nothing that was charged so far is remembered.
+    fn forget_charges(&mut self, now: Timestamp) {
+        self.resets = self.resets.wrapping_add(1);
+        self.reset_at = Some(now);
+        self.projection = None;
+        self.gave_back = true;
     }
 
     pub(crate) fn set_quota(&mut self, quota: Quota, inherit: Inherit, now: Timestamp, wakes: &mut Wakes) {
         self.tank.set_quota(quota, inherit, now);
         self.changed = true;
         self.projection = None;
-        self.turn_away(
-            |waiter| waiter.cost > quota.burst() && waiter.kind != Kind::Debt,
-            Fault::NeverFits,
-            wakes,
-        );
+        if inherit == Inherit::Reset {
+            self.forget_charges(now);
+        }
+        self.turn_away(|waiter| waiter.cost > quota.burst(), Fault::NeverFits, wakes);
         self.pump(now, wakes);
     }
 
@@ -321,7 +405,7 @@ impl Desk {
     pub(crate) fn set_limit(&mut self, new: u64, now: Timestamp, wakes: &mut Wakes) {
         #[cfg(feature = "adaptive")]
         let new = self.adaptive.as_mut().map_or(new, |adaptive| adaptive.move_to(new, now));
-        if let Tank::Permits { limit, .. } = &mut self.tank {
+        if let Contents::Permits { limit, .. } = &mut self.tank.contents {
             *limit = new;
         }
         self.turn_away(|waiter| waiter.cost > new, Fault::NeverFits, wakes);
@@ -346,7 +430,7 @@ impl Desk {
             cancelled: self.cancelled,
             available: self.tank.remaining(now),
             max: self.tank.limit(),
-            queue_depth: self.queue.waiting(),
+            queue_depth: self.queue.len(),
         }
     }
 
@@ -368,10 +452,7 @@ impl Desk {
         if let Some(waker) = waiter.waker.take() {
             wakes.push(waker);
         }
-        match waiter.kind {
-            Kind::Debt => drop(self.queue.release(place)),
-            _ => self.rejected += 1,
-        }
+        self.rejected += 1;
     }
 
     /// Lets in everybody whose turn has come, sends away everybody whose time is up.
@@ -405,83 +486,40 @@ impl Desk {
 
     /// Grants the head's request, if it can be; true if there is a new head.
     fn grant(&mut self, head: Place, now: Timestamp, wakes: &mut Wakes) -> bool {
-        let limit = self.tank.limit();
+        let charge = self.charge_at(now);
         let Some(waiter) = self.queue.get_mut(head) else { return false };
         if waiter.phase == Phase::Called {
             return false;
         }
-        let part = part(waiter, limit);
-        let lost = self.tank.full_since().map_or(Nanos::ZERO, |since| now.since(since));
-        match self.tank.outlook(Cost::new(part), now) {
+        let cost = Cost::new(waiter.cost);
+        match self.tank.outlook(cost, now) {
             Outlook::Ready => {}
             Outlook::Never => {
                 self.fail(head, Fault::NeverFits, wakes);
                 return true;
             }
-            Outlook::After(_) if waiter.kind == Kind::Debt => {
-                // What is there is taken, so that nobody gets it who comes in between.
-                let there = Cost::new(self.tank.remaining(now).min(waiter.cost));
-                waiter.cost -= there.get();
-                self.tank.charge(there, now);
-                self.projection = None;
-                return false;
-            }
             Outlook::After(_) | Outlook::OnRelease => return false,
         }
-        match waiter.kind {
-            Kind::Group => {
-                waiter.phase = Phase::Called;
-                if let Some(waker) = waiter.waker.clone() {
-                    wakes.push(waker);
-                }
-                return false;
+        if waiter.kind == Kind::Group {
+            waiter.phase = Phase::Called;
+            if let Some(waker) = waiter.waker.clone() {
+                wakes.push(waker);
             }
-            Kind::Debt => {
-                waiter.cost -= part;
-                self.tank.charge(Cost::new(part), now);
-                if waiter.cost > 0 {
-                    self.projection = None;
-                    return true;
-                }
-                self.queue.unlink(head);
-                self.queue.release(head);
-            }
-            Kind::Solo => {
-                self.tank.charge(Cost::new(part), now);
-                waiter.phase = Phase::Granted(self.tank.mark(now));
-                if let Some(waker) = waiter.waker.take() {
-                    wakes.push(waker);
-                }
-                self.acquired += 1;
-                self.queue.unlink(head);
-            }
+            return false;
         }
-        self.projection = self.projection.take().and_then(|projection| projection.granted(head, lost));
+        self.tank.charge(cost, now);
+        waiter.phase = Phase::Granted(charge);
+        if let Some(waker) = waiter.waker.take() {
+            wakes.push(waker);
+        }
+        self.acquired += 1;
+        self.queue.unlink(head);
+        self.projection = None;
         true
-    }
-
-    /// What the head wants next.
-    pub(super) fn part_of(&self, head: &Waiter) -> Cost {
-        Cost::new(part(head, self.tank.limit()))
     }
 
     fn deny(&self, wait: Option<Nanos>, reason: Reason, now: Timestamp) -> Decision {
         let reset_after = self.tank.look(Cost::PEEK, now).reset_after;
         Decision { reason, ..Decision::deny(self.tank.limit(), 0, wait, reset_after) }
-    }
-}
-
-/// A debt may be more than fits at once: it is paid in parts.
-fn part(waiter: &Waiter, limit: u64) -> u64 {
-    if waiter.kind == Kind::Debt { waiter.cost.min(limit) } else { waiter.cost }
-}
-
-impl From<Fault> for AcquireError {
-    fn from(fault: Fault) -> Self {
-        match fault {
-            Fault::Deadline => AcquireError::Deadline { ready_in: None },
-            Fault::Closed => AcquireError::Closed,
-            Fault::NeverFits => AcquireError::NeverFits,
-        }
     }
 }

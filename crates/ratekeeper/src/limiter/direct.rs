@@ -1,29 +1,28 @@
 //! One limit.
 
 use std::fmt;
-use std::sync::Arc as StdArc;
 
 use super::acquire::{Acquire, Held};
 use super::clock::Source;
 use super::core::Core;
+use super::error::LimiterKind;
 use super::statistics::Statistics;
 use super::sync::Arc;
-use super::tank::Tank;
+use super::tank::{Contents, Tank};
 use super::ticks::Ticks;
 use crate::port::Clock;
 use crate::quota::QuotaError;
-use crate::{Algorithm, Cost, Decision, Quota};
+use crate::{Algorithm, Charged, Cost, Decision, Quota};
 
 /// One limit, decided by any algorithm that a quota can name; for those who want an answer now, and for those who
 /// would rather wait their turn. Clones are handles of the same limit.
 ///
 /// ```
-/// use ratekeeper::limiter::Limiter;
-/// use ratekeeper::{Cost, Reason};
+/// use ratekeeper::{Limiter, Reason};
 /// let limiter = Limiter::new("10/m burst 2".parse()?)?;
-/// assert!(limiter.try_acquire(Cost::ONE).allowed);
-/// assert!(limiter.try_acquire(Cost::ONE).allowed);
-/// let refused = limiter.try_acquire(Cost::ONE);
+/// assert!(limiter.try_acquire(1).allowed);
+/// assert!(limiter.try_acquire(1).allowed);
+/// let refused = limiter.try_acquire(1);
 /// assert_eq!((refused.reason, refused.retry_after.unwrap().ceil_secs()), (Reason::QuotaExceeded, 6));
 /// # Ok::<(), ratekeeper::QuotaError>(())
 /// ```
@@ -34,16 +33,16 @@ use crate::{Algorithm, Cost, Decision, Quota};
 /// ```
 /// # #[cfg(feature = "tokio")] {
 /// use std::time::Duration;
-/// use ratekeeper::limiter::{AcquireError, Limiter};
-/// use ratekeeper::Cost;
+/// use ratekeeper::limiter::{AcquireErrorKind, Limiter};
 /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
 /// # runtime.block_on(async {
 /// let limiter = Limiter::new("100/s burst 1".parse()?)?;
 /// for _ in 0..3 {
-///     limiter.acquire(Cost::ONE).await?; // one every ten milliseconds
+///     limiter.acquire(1).await?; // one every ten milliseconds
 /// }
-/// let error = limiter.acquire(Cost::ONE).within(Duration::from_millis(1)).await.unwrap_err();
-/// assert!(matches!(error, AcquireError::Deadline { ready_in: Some(wait) } if wait.ceil_millis() <= 10));
+/// let error = limiter.acquire(1).within(Duration::from_millis(1)).await.unwrap_err();
+/// assert_eq!(error.kind(), AcquireErrorKind::Deadline);
+/// assert!(error.retry_after().unwrap().ceil_millis() <= 10);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # })?;
 /// # }
@@ -76,29 +75,53 @@ impl Limiter {
         LimiterBuilder { made_of: MadeOf::Ticks(ticks), queue: usize::MAX, clock: Source::default() }
     }
 
-    /// Takes, if it can be taken now and nobody waits for it.
+    /// Takes, if it can be taken now and nobody waits for it. The cost is a number, or a [`Cost`]; 0 asks and takes
+    /// nothing.
     #[inline]
-    pub fn try_acquire(&self, cost: Cost) -> Decision {
-        self.core.try_acquire(cost)
+    pub fn try_acquire(&self, cost: impl Into<Cost>) -> Decision {
+        self.core.try_acquire(cost.into())
     }
 
     /// Takes, in turn: awaited in a task, or [waited](Acquire::wait) for on a thread. On a free limiter it neither
     /// allocates nor touches a timer.
-    pub fn acquire(&self, cost: Cost) -> Acquire<'_> {
-        Acquire::new(Held::Borrowed(&self.core), cost)
+    pub fn acquire(&self, cost: impl Into<Cost>) -> Acquire<'_> {
+        Acquire::new(Held::Borrowed(&self.core), cost.into())
     }
 
     /// What is there, whoever waits for it. Takes nothing.
-    pub fn peek(&self, cost: Cost) -> Decision {
-        self.core.peek(cost)
+    pub fn peek(&self, cost: impl Into<Cost>) -> Decision {
+        self.core.peek(cost.into())
     }
 
-    /// Gives back, never above the capacity; those who wait get it at once.
-    pub fn refund(&self, cost: Cost) {
-        self.core.with(|desk, now, wakes| desk.refund(cost, now, wakes));
+    /// Gives back what was taken just now, never above the capacity; those who wait get it at once.
+    ///
+    /// What was taken comes in again by itself, so what is given back later must not be given back in full: for
+    /// anything but the very last moment, use [`refund_charged`](Limiter::refund_charged), or a
+    /// [reservation](Limiter::reserve), which knows when it was taken.
+    pub fn refund(&self, cost: impl Into<Cost>) {
+        self.refund_charged(cost, Charged::NOW);
     }
 
-    /// Forgets all that was taken.
+    /// Gives back what is left of what was taken then: what has come in again since is not given back twice, and after
+    /// a [reset](Limiter::reset) nothing is.
+    ///
+    /// ```
+    /// use ratekeeper::{Charged, Limiter};
+    /// let limiter = Limiter::new("10/h".parse()?)?;
+    /// let decision = limiter.try_acquire(3);
+    /// // … the work turns out to be unnecessary …
+    /// if let Some(at) = decision.charged_at() {
+    ///     limiter.refund_charged(3, Charged::at(at));
+    /// }
+    /// assert!(limiter.peek(1).remaining >= 9, "10, less what has come in again since");
+    /// # Ok::<(), ratekeeper::QuotaError>(())
+    /// ```
+    pub fn refund_charged(&self, cost: impl Into<Cost>, charged: Charged) {
+        let cost = cost.into();
+        self.core.with(|desk, now, wakes| desk.refund(cost, charged, now, wakes));
+    }
+
+    /// Forgets all that was taken, and what is owed. A reservation that was made before gives back nothing any more.
     pub fn reset(&self) {
         self.core.with(|desk, now, wakes| desk.reset(now, wakes));
     }
@@ -137,8 +160,12 @@ impl fmt::Debug for Limiter {
 /// What becomes of what was taken when the quota changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Inherit {
-    /// The state is read under the new quota, cut to its capacity; nothing is refilled. If another algorithm
-    /// decides from now on, as much counts as used as was used.
+    /// As much counts as used as was used, cut to the new capacity and rounded up: a drained `10/s` is a drained
+    /// `10/h`. Nothing is refilled.
+    ///
+    /// (Plans that are reloaded in a [`Keeper`](crate::Keeper) cannot do that: the quota that a stored state was written
+    /// under is not known there. A GCRA keeps the time until it is whole, and so counts as less used under a slower
+    /// rate.)
     #[default]
     Keep,
     /// The same share of the capacity counts as used, rounded up.
@@ -172,20 +199,22 @@ impl LimiterBuilder {
     /// Another clock than the process's. Timers still run on real (or tokio's) time: a clock that is moved by hand
     /// suits those who do not wait.
     pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
-        self.clock = Source::Other(StdArc::new(clock));
+        self.clock = Source::new(clock);
         self
     }
 
     /// The limiter, if its quota is one that state decides.
     pub fn build(self) -> Result<Limiter, QuotaError> {
-        let tank = match self.made_of {
+        let (kind, tank) = match self.made_of {
             MadeOf::Quota(quota) => {
                 check(&quota)?;
-                Tank::Rate { quota, state: None }
+                (LimiterKind::Rate, Tank::of_quota(quota))
             }
-            MadeOf::Ticks(ticks) => Tank::Ticks(ticks.build(self.clock.now())?),
+            MadeOf::Ticks(ticks) => {
+                (LimiterKind::Ticks, Contents::Ticks(ticks.build(self.clock.now())?).into())
+            }
         };
-        Ok(Limiter { core: Core::new(tank, self.queue, self.clock) })
+        Ok(Limiter { core: Core::new(kind, tank, self.queue, self.clock) })
     }
 }
 

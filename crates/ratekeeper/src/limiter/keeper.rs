@@ -6,7 +6,7 @@ use super::desk::Desk;
 use super::queue::{Phase, Place};
 use super::tank::Outlook;
 use super::wakes::Wakes;
-use crate::Timestamp;
+use crate::{Cost, Timestamp};
 
 /// Who sleeps until the next thing is due: the head's grant, or the earliest deadline.
 ///
@@ -26,7 +26,7 @@ impl Desk {
     pub(crate) fn next_event(&self, now: Timestamp) -> Option<Timestamp> {
         let head = self.queue.head().and_then(|head| self.queue.get(head));
         let grant = head.filter(|head| head.phase == Phase::Waiting).and_then(|head| {
-            match self.tank.outlook(self.part_of(head), now) {
+            match self.tank.outlook(Cost::new(head.cost), now) {
                 Outlook::Ready => Some(now),
                 Outlook::After(wait) => Some(now + wait),
                 Outlook::OnRelease | Outlook::Never => None,
@@ -45,9 +45,21 @@ impl Desk {
     pub(crate) fn promise_keeper(&mut self, now: Timestamp) -> bool {
         let needed = self.needs_keeper(now);
         if needed {
-            self.keeper = Keeper::Task(None);
+            self.keep_by(Keeper::Task(None));
         }
         needed
+    }
+
+    fn keep_by(&mut self, keeper: Keeper) {
+        self.keeper = keeper;
+        self.orphaned = false;
+    }
+
+    /// Nobody keeps the time any more.
+    fn orphan(&mut self) {
+        self.keeper = Keeper::Nobody;
+        self.armed = None;
+        self.orphaned = true;
     }
 
     /// A keeper's turn: does what is due, and tells until when to sleep. None: there is nothing left to wait for,
@@ -76,7 +88,7 @@ impl Desk {
         };
         let next = self.next_event(now);
         if keeps && self.waits(place) && next.is_some() {
-            self.keeper = Keeper::Waiter(place);
+            self.keep_by(Keeper::Waiter(place));
             self.armed = next;
             return next;
         }
@@ -86,8 +98,7 @@ impl Desk {
     /// Nobody could be hired.
     #[cfg_attr(loom, expect(dead_code, reason = "nobody keeps the time in a model"))]
     pub(crate) fn withdraw_promise(&mut self) {
-        self.keeper = Keeper::Nobody;
-        self.armed = None;
+        self.orphan();
     }
 
     /// The keeper is gone, whatever the reason (its runtime was shut down).
@@ -96,8 +107,7 @@ impl Desk {
         expect(dead_code, reason = "the timer thread never ends")
     )]
     pub(crate) fn abandon(&mut self, now: Timestamp, wakes: &mut Wakes) {
-        self.keeper = Keeper::Nobody;
-        self.armed = None;
+        self.orphan();
         self.poke(now, wakes);
     }
 
@@ -106,8 +116,7 @@ impl Desk {
         if let Keeper::Waiter(place) = self.keeper
             && !self.waits(place)
         {
-            self.keeper = Keeper::Nobody;
-            self.armed = None;
+            self.orphan();
         }
         if self.queue.is_empty() {
             self.projection = None;
@@ -129,12 +138,15 @@ impl Desk {
                     wakes.push(waker);
                 }
             }
-            // Whoever is polled first becomes the keeper, or hires one.
-            Keeper::Nobody => {
+            // Whoever is polled first becomes the keeper, or hires one. Who has no waker will do so when it is polled,
+            // and is passed over only once.
+            Keeper::Nobody if self.orphaned => {
                 let places = std::iter::successors(self.queue.head(), |place| self.queue.next(*place));
-                let wakers = places.filter_map(|place| self.queue.get(place)?.waker.clone());
-                wakers.take(1).for_each(|waker| wakes.push(waker));
+                let waker = places.filter_map(|place| self.queue.get(place)?.waker.clone()).next();
+                self.orphaned = waker.is_some();
+                waker.into_iter().for_each(|waker| wakes.push(waker));
             }
+            Keeper::Nobody => {}
         }
     }
 

@@ -11,16 +11,16 @@ use parking_lot::Mutex;
 use super::acquire::{Acquire, Held};
 use super::clock::Source;
 use super::core::{Core, no_room};
-use super::error::AcquireError;
+use super::error::{AcquireError, AcquireErrorKind, LimiterKind};
 use super::statistics::Statistics;
 use super::sync::Arc;
-use super::table::{Table, hash_of};
+use super::table::{Origin, Returns, Table, hash_of};
 use super::tank::Tank;
 use super::{Inherit, Limiter};
 use crate::algorithm;
 use crate::port::Clock;
 use crate::quota::QuotaError;
-use crate::{Cost, Decision, Quota, Reason, Timestamp};
+use crate::{Charged, Cost, Decision, Quota, Reason, Timestamp};
 
 /// How many parts the keys are divided into, each with a lock of its own.
 const SHARDS: usize = 16;
@@ -34,11 +34,10 @@ const SHARDS: usize = 16;
 ///
 /// ```
 /// use ratekeeper::limiter::Keyed;
-/// use ratekeeper::Cost;
 /// let logins: Keyed<String> = Keyed::new("5/m".parse()?)?;
-/// assert!(logins.try_acquire("ann", Cost::new(5)).allowed, "looked up as &str, owned as String");
-/// assert!(!logins.try_acquire("ann", Cost::ONE).allowed);
-/// assert!(logins.try_acquire("bob", Cost::ONE).allowed);
+/// assert!(logins.try_acquire("ann", 5).allowed, "looked up as &str, owned as String");
+/// assert!(!logins.try_acquire("ann", 1).allowed);
+/// assert!(logins.try_acquire("bob", 1).allowed);
 /// assert!(logins.statistics("eve").is_none(), "a look makes no entry");
 /// assert_eq!(logins.len(), 2);
 /// # Ok::<(), ratekeeper::QuotaError>(())
@@ -52,6 +51,7 @@ type QuotaOf<K> = Box<dyn Fn(&K) -> Quota + Send + Sync>;
 
 struct Inner<K> {
     shards: Box<[Mutex<Table<K>>]>,
+    returns: Arc<Returns>,
     hasher: foldhash::quality::RandomState,
     len: AtomicUsize,
     max_keys: usize,
@@ -93,26 +93,26 @@ impl<K: Hash + Eq> Keyed<K> {
     }
 
     /// Takes, if it can be taken now and nobody waits for it.
-    pub fn try_acquire<Q>(&self, key: &Q, cost: Cost) -> Decision
+    pub fn try_acquire<Q>(&self, key: &Q, cost: impl Into<Cost>) -> Decision
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
         match self.core(key) {
-            Ok(core) => core.try_acquire(cost),
-            Err(error) => self.refusal(error),
+            Ok(core) => core.try_acquire(cost.into()),
+            Err(error) => self.refusal(error.kind()),
         }
     }
 
     /// Takes, in turn among those with the same key.
-    pub fn acquire<Q>(&self, key: &Q, cost: Cost) -> Acquire<'static>
+    pub fn acquire<Q>(&self, key: &Q, cost: impl Into<Cost>) -> Acquire<'static>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
         match self.core(key) {
-            Ok(core) => Acquire::new(Held::Owned(core), cost),
-            Err(error) => Acquire::failed(error, cost),
+            Ok(core) => Acquire::new(Held::Owned(core), cost.into()),
+            Err(error) => Acquire::failed(error, cost.into()),
         }
     }
 
@@ -127,21 +127,21 @@ impl<K: Hash + Eq> Keyed<K> {
     }
 
     /// What is there, whoever waits for it: where it would be taken, or refused. Takes nothing, and makes no entry.
-    pub fn peek<Q>(&self, key: &Q, cost: Cost) -> Decision
+    pub fn peek<Q>(&self, key: &Q, cost: impl Into<Cost>) -> Decision
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
+        let cost = cost.into();
         if let Some(core) = self.find(key) {
             return core.peek(cost);
         }
         if self.is_closed() {
-            return self.refusal(AcquireError::Closed);
+            return self.refusal(AcquireErrorKind::Closed);
         }
         if !self.has_room(key) {
-            let overflow = self.inner.overflow.as_ref();
-            return overflow
-                .map_or_else(|| self.refusal(AcquireError::TooManyKeys), |limiter| limiter.peek(cost));
+            let refused = || self.refusal(AcquireErrorKind::TooManyKeys);
+            return self.inner.overflow.as_ref().map_or_else(refused, |limiter| limiter.peek(cost));
         }
         let quota = match &self.inner.quota_of {
             Some(quota_of) => quota_of(&key.to_owned()),
@@ -151,20 +151,29 @@ impl<K: Hash + Eq> Keyed<K> {
         fresh.unwrap_or_else(|_| no_room(quota.burst()))
     }
 
-    /// Gives back, never above the capacity. An unknown key has taken nothing, unless it
-    /// [shares](Flood::Share) with others: then it gives back to them all.
-    pub fn refund<Q>(&self, key: &Q, cost: Cost)
+    /// Gives back what the key took just now, never above the capacity; see [`Limiter::refund`]. An unknown key has
+    /// taken nothing, unless it [shares](Flood::Share) with others: then it gives back to them all.
+    pub fn refund<Q>(&self, key: &Q, cost: impl Into<Cost>)
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        self.refund_charged(key, cost, Charged::NOW);
+    }
+
+    /// Gives back what is left of what the key took then; see [`Limiter::refund_charged`].
+    pub fn refund_charged<Q>(&self, key: &Q, cost: impl Into<Cost>, charged: Charged)
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
         if let Some(core) = self.find(key) {
-            core.with(|desk, now, wakes| desk.refund(cost, now, wakes));
-            self.revisit(key);
+            let cost = cost.into();
+            core.with(|desk, now, wakes| desk.refund(cost, charged, now, wakes));
         } else if let Some(shared) = &self.inner.overflow
             && !self.has_room(key)
         {
-            shared.refund(cost);
+            shared.refund_charged(cost, charged);
         }
     }
 
@@ -177,7 +186,6 @@ impl<K: Hash + Eq> Keyed<K> {
     {
         if let Some(core) = self.find(key) {
             core.with(|desk, now, wakes| desk.reset(now, wakes));
-            self.revisit(key);
         }
     }
 
@@ -235,25 +243,24 @@ impl<K: Hash + Eq> Keyed<K> {
         self.shard(hash).lock().get(hash, key).cloned()
     }
 
-    fn revisit<Q>(&self, key: &Q)
-    where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
-    {
-        let hash = hash_of(&self.inner.hasher, key);
-        self.shard(hash).lock().revisit(hash, key, self.inner.clock.now());
-    }
-
-    fn is_closed(&self) -> bool {
+    /// Returns true once it was closed.
+    pub fn is_closed(&self) -> bool {
         self.inner.closed.load(Ordering::SeqCst)
     }
 
-    fn refusal(&self, error: AcquireError) -> Decision {
+    fn refusal(&self, kind: AcquireErrorKind) -> Decision {
         let limit = self.inner.quota.burst();
-        match error {
-            AcquireError::Closed => Decision::uninformed(false, limit, Reason::Closed),
+        match kind {
+            AcquireErrorKind::Closed => Decision::uninformed(false, limit, Reason::Closed),
             _ => no_room(limit),
         }
+    }
+
+    /// There is no room for another key; there may be when the first of them can be forgotten.
+    fn too_many_keys(&self, now: Timestamp) -> AcquireError {
+        let due = self.inner.shards.iter().filter_map(|shard| shard.lock().first_due()).min();
+        let error = AcquireError::new(AcquireErrorKind::TooManyKeys, LimiterKind::Keyed);
+        error.retry_in(due.map(|due| due.since(now)))
     }
 
     /// Where this key is limited: by itself, or with all others that came too late.
@@ -263,7 +270,9 @@ impl<K: Hash + Eq> Keyed<K> {
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
         match (self.own(key), &self.inner.overflow) {
-            (Err(AcquireError::TooManyKeys), Some(shared)) => Ok(Arc::clone(&shared.core)),
+            (Err(error), Some(shared)) if error.kind() == AcquireErrorKind::TooManyKeys => {
+                Ok(Arc::clone(&shared.core))
+            }
             (own, _) => own,
         }
     }
@@ -278,25 +287,26 @@ impl<K: Hash + Eq> Keyed<K> {
         if let Some(core) = self.shard(hash).lock().get(hash, key) {
             return Ok(Arc::clone(core));
         }
+        const CLOSED: AcquireError = AcquireError::new(AcquireErrorKind::Closed, LimiterKind::Keyed);
         if self.is_closed() {
-            return Err(AcquireError::Closed);
+            return Err(CLOSED);
         }
         let now = self.inner.clock.now();
         let room = |len: usize| (len < self.inner.max_keys).then_some(len + 1);
         let len = &self.inner.len;
         let taken = || len.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room).is_ok();
         if !self.make_room(hash, now, taken) {
-            return Err(AcquireError::TooManyKeys);
+            return Err(self.too_many_keys(now));
         }
         let room = Room(len);
         // Made outside of the lock: it is the caller's code, which may panic, or ask for other keys.
         let owned = key.to_owned();
-        let made = self.inner.make(&owned);
+        let made = self.inner.make(&owned, hash);
         let mut table = self.shard(hash).lock();
         // Asked under the lock: whoever closes comes for what is in here after having said so.
         match table.get(hash, key) {
             Some(core) => Ok(Arc::clone(core)),
-            None if self.is_closed() => Err(AcquireError::Closed),
+            None if self.is_closed() => Err(CLOSED),
             None => {
                 table.insert(hash, owned, Arc::clone(&made), now);
                 std::mem::forget(room);
@@ -317,6 +327,9 @@ impl<K: Hash + Eq> Keyed<K> {
 
     /// Forgets what can be forgotten until `there_is` room.
     fn make_room(&self, hash: u64, now: Timestamp, there_is: impl Fn() -> bool) -> bool {
+        for returned in self.inner.returns.take_some() {
+            self.shard(returned).lock().revisit(returned, now);
+        }
         // Every new key forgets some old ones, so that the table shrinks when the load does.
         let mut forgotten = self.shard(hash).lock().forget_some(now);
         self.inner.len.fetch_sub(forgotten, Ordering::Relaxed);
@@ -342,11 +355,13 @@ impl Drop for Room<'_> {
 }
 
 impl<K> Inner<K> {
-    fn make(&self, key: &K) -> Arc<Core> {
+    fn make(&self, key: &K, hash: u64) -> Arc<Core> {
         let quota = self.quota_of.as_ref().map_or(self.quota, |quota_of| quota_of(key));
         // A quota of permits has no state: the common quota stands in for it, which was checked.
         let quota = super::direct::check(&quota).map_or(self.quota, |()| quota);
-        Core::new(Tank::Rate { quota, state: None }, self.queue, self.clock.clone())
+        let origin = Origin::new(&self.returns, hash);
+        let (tank, clock) = (Tank::of_quota(quota), self.clock.clone());
+        Core::with_origin(LimiterKind::Keyed, tank, self.queue, clock, Some(origin))
     }
 }
 
@@ -425,18 +440,19 @@ impl<K: Hash + Eq> KeyedBuilder<K> {
 
     /// Another clock than the process's.
     pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
-        self.clock = Source::Other(StdArc::new(clock));
+        self.clock = Source::new(clock);
         self
     }
 
     /// The limits, if the common quota is one of a rate.
     pub fn build(self) -> Result<Keyed<K>, QuotaError> {
         super::direct::check(&self.quota)?;
-        let overflow = Limiter {
-            core: Core::new(Tank::Rate { quota: self.quota, state: None }, self.queue, self.clock.clone()),
-        };
+        let shared = Tank::of_quota(self.quota);
+        let overflow =
+            Limiter { core: Core::new(LimiterKind::Keyed, shared, self.queue, self.clock.clone()) };
         let inner = Inner {
             shards: (0..SHARDS).map(|_| Mutex::new(Table::default())).collect(),
+            returns: Arc::default(),
             hasher: foldhash::quality::RandomState::default(),
             len: AtomicUsize::new(0),
             max_keys: self.max_keys,

@@ -1,15 +1,15 @@
 //! A constant rate out, however they come in.
 
 use std::fmt;
-use std::sync::Arc as StdArc;
 
 use super::acquire::{Acquire, Held};
 use super::clock::Source;
 use super::core::Core;
+use super::error::LimiterKind;
 use super::line::Line;
 use super::statistics::Statistics;
 use super::sync::Arc;
-use super::tank::Tank;
+use super::tank::Contents;
 use crate::port::Clock;
 use crate::quota::QuotaError;
 use crate::{Cost, Decision, Quota};
@@ -33,7 +33,7 @@ use crate::{Cost, Decision, Quota};
 /// ```
 #[derive(Clone)]
 pub struct LeakyQueue {
-    core: Arc<Core>,
+    pub(crate) core: Arc<Core>,
 }
 
 impl LeakyQueue {
@@ -44,7 +44,7 @@ impl LeakyQueue {
 
     /// The same, with another clock.
     pub fn with_clock(quota: Quota, capacity: u64, clock: impl Clock + 'static) -> Result<Self, QuotaError> {
-        LeakyQueue::build(quota, capacity, Source::Other(StdArc::new(clock)))
+        LeakyQueue::build(quota, capacity, Source::new(clock))
     }
 
     fn build(quota: Quota, capacity: u64, clock: Source) -> Result<Self, QuotaError> {
@@ -56,7 +56,8 @@ impl LeakyQueue {
             return Err(QuotaError::range("capacity", value, "must drain within 200 years"));
         }
         let line = Line { interval, capacity, free_at: clock.now() };
-        Ok(LeakyQueue { core: Core::new(Tank::Line(line), usize::MAX, clock) })
+        let core = Core::new(LimiterKind::LeakyQueue, Contents::Line(line).into(), usize::MAX, clock);
+        Ok(LeakyQueue { core })
     }
 
     /// Takes a place without waiting in it, if one is free and nobody waits.
@@ -69,6 +70,11 @@ impl LeakyQueue {
         Acquire::new(Held::Borrowed(&self.core), Cost::ONE)
     }
 
+    /// The same for this cost, which is at most one place.
+    pub(super) fn acquire_of(&self, cost: Cost) -> Acquire<'_> {
+        Acquire::new(Held::Borrowed(&self.core), cost)
+    }
+
     /// What it has done so far; `available` are the places.
     pub fn statistics(&self) -> Statistics {
         self.core.statistics()
@@ -77,6 +83,11 @@ impl LeakyQueue {
     /// Everybody who waits fails now, and everybody who comes later.
     pub fn close(&self) {
         self.core.with(|desk, _, wakes| desk.close(wakes));
+    }
+
+    /// Returns true once it was closed.
+    pub fn is_closed(&self) -> bool {
+        self.core.with(|desk, _, _| desk.is_closed())
     }
 }
 

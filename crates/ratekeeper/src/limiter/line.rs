@@ -1,5 +1,6 @@
 //! The leaky bucket as a queue: what enters leaves at a constant rate.
 
+use crate::algorithm::SLACK;
 use crate::{Nanos, Timestamp};
 
 /// One leaves every `interval`. State: the instant at which the next one may leave if all who were admitted have.
@@ -13,8 +14,9 @@ pub(crate) struct Line {
 impl Line {
     /// The time until the one at the head may leave.
     pub(crate) fn ahead(&self, now: Timestamp) -> Nanos {
-        // After a step back nobody waits for longer than a full line takes to drain.
-        self.free_at.since(now).min(self.room().saturating_add(self.interval))
+        let (ahead, full) = (self.free_at.since(now), self.room().saturating_add(self.interval));
+        // After a step back nobody waits for longer than a full line takes to drain, and a second.
+        if ahead > full.saturating_add(SLACK) { full } else { ahead }
     }
 
     /// The time that a full line takes to drain.
@@ -43,9 +45,10 @@ impl Line {
         self.free_at = now + self.ahead(now).saturating_add(self.interval);
     }
 
-    /// Takes back one of which so much has not leaked yet.
-    pub(crate) fn withdraw(&mut self, now: Timestamp, left: Nanos) {
-        self.free_at = now + self.ahead(now).saturating_sub(self.interval.min(left));
+    /// Takes back one that was admitted at this instant, as far as it has not leaked since.
+    pub(crate) fn withdraw(&mut self, now: Timestamp, admitted: Timestamp) {
+        let left = self.interval.saturating_sub(now.since(admitted));
+        self.free_at = now + self.ahead(now).saturating_sub(left);
     }
 }
 

@@ -3,22 +3,40 @@
 use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
 
+use super::error::{AcquireError, AcquireErrorKind, LimiterKind};
 use super::sync::Arc;
-use crate::Nanos;
+use crate::{Nanos, Timestamp};
 
 #[cfg(loom)]
 use loom::thread::{self, Thread};
 #[cfg(not(loom))]
 use std::thread::{self, Thread};
 
+/// For how long, in real time, a thread of the runtime waits for a paused clock that does not move: long enough for
+/// whoever moves it by hand, and short enough to learn what is wrong.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// For how long a thread outside of the runtime does, which may just be busy.
+const PATIENCE_OUTSIDE: Duration = Duration::from_secs(10);
+
 /// A future that a thread can wait for without anybody keeping the time for it.
-pub(crate) trait Blockable: Future + Unpin {
-    /// Says that a thread polls from now on: nobody is hired to keep the time.
+pub(crate) trait Blockable: Future<Output = Result<Self::Grant, AcquireError>> + Unpin {
+    /// What it waits for.
+    type Grant;
+
+    /// Says that a thread polls from now on: nobody is hired to keep the time, unless it is paused.
     fn block(&mut self);
 
     /// Does what is due, and tells how long to sleep at most; none for until woken.
     fn turn(&mut self) -> Option<Nanos>;
+
+    /// What the clock shows, if it moves only when somebody moves it.
+    fn paused_clock(&self) -> Option<Timestamp>;
+
+    /// What it waits for.
+    fn limiter(&self) -> LimiterKind;
 }
 
 struct Unpark(Thread);
@@ -38,17 +56,49 @@ pub(crate) fn block_on<F: Blockable>(mut future: F) -> F::Output {
     }
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut context = Context::from_waker(&waker);
+    let mut watch = future.paused_clock().map(Watch::new);
     loop {
         if let Poll::Ready(output) = pin!(&mut future).poll(&mut context) {
             return output;
         }
-        match future.turn() {
-            Some(Nanos::ZERO) => {}
+        let sleep = match (future.turn(), &mut watch) {
+            (Some(wait), Some(watch)) => {
+                let Some(patience) = future.paused_clock().and_then(|now| watch.patience(now)) else {
+                    return Err(AcquireError::new(AcquireErrorKind::ClockStopped, future.limiter()));
+                };
+                Some(patience.min(wait.into()))
+            }
+            (wait, _) => wait.map(Duration::from),
+        };
+        match sleep {
+            Some(Duration::ZERO) => {}
             #[cfg(not(loom))]
-            Some(wait) => thread::park_timeout(wait.as_duration()),
+            Some(wait) => thread::park_timeout(wait),
             #[cfg(loom)]
             Some(_) => thread::yield_now(),
             None => thread::park(),
         }
+    }
+}
+
+/// Watches whether a paused clock moves.
+struct Watch {
+    clock: Timestamp,
+    since: std::time::Instant,
+    patience: Duration,
+}
+
+impl Watch {
+    fn new(clock: Timestamp) -> Self {
+        let patience = if super::clock::is_in_runtime() { PATIENCE } else { PATIENCE_OUTSIDE };
+        Watch { clock, since: std::time::Instant::now(), patience }
+    }
+
+    /// How much longer to wait for the clock to move; none if that was long enough.
+    fn patience(&mut self, clock: Timestamp) -> Option<Duration> {
+        if clock != self.clock {
+            (self.clock, self.since) = (clock, std::time::Instant::now());
+        }
+        self.patience.checked_sub(self.since.elapsed()).filter(|left| !left.is_zero())
     }
 }

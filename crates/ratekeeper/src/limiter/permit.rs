@@ -1,7 +1,7 @@
 //! The right to be in flight.
 
 use super::acquire::Held;
-use crate::{Cost, Timestamp};
+use crate::{Charged, Cost, Timestamp};
 
 /// The right to be in flight. Dropping it gives it back; there is no other way, so it cannot be given back twice.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ impl Drop for Permit<'_> {
             desk.learn(since, outcome, now);
             #[cfg(not(feature = "adaptive"))]
             let _ = (since, outcome);
-            desk.refund(cost, now, wakes);
+            desk.refund(cost, Charged::NOW, now, wakes);
         });
     }
 }

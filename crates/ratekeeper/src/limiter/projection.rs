@@ -1,12 +1,26 @@
 //! When a waiter will be granted, given those ahead of it.
+//!
+//! Where what was taken comes in continuously, only what all ahead want together counts, which the queue knows: the
+//! answer takes one step. Where it comes in at a stroke, window by window, it also counts who still fits into which:
+//! then a few who wait are let in one after another, in mind, and of many it is said when they will have passed at the
+//! earliest. Either way no question takes longer because more are waiting.
 
+use super::debt::whole_nanos;
 use super::desk::Desk;
-use super::queue::{Kind, Place};
-use super::tank::{Outlook, Tank};
-use crate::{Cost, Nanos, Timestamp};
+use super::queue::Place;
+use super::tank::{Contents, Outlook, Tank, meter};
+use crate::algorithm::{Algorithm, Anchor, Meter, View, Wait};
+use crate::state::State;
+use crate::{Cost, Nanos, Quota, Timestamp};
+
+/// How many are let in one after another, in mind, for one question.
+const STEPS: usize = 64;
+
+/// A log of more entries than this is not copied for a question.
+const COPIED_ENTRIES: usize = 1_024;
 
 /// The tank as it will be when everybody up to `last` has been granted, and when that is. Kept from one question to
-/// the next, so that a thousand waiters in a row cost a thousand steps and not half a million.
+/// the next.
 #[derive(Clone, Debug)]
 pub(crate) struct Projection {
     tank: Tank,
@@ -15,19 +29,24 @@ pub(crate) struct Projection {
     last: Option<Place>,
 }
 
-impl Projection {
-    /// The head was granted: what the projection is then. If it was the last one accounted for, everybody in the
-    /// queue came later; if nobody was, the projection knows nothing of the grant. What would have come in during
-    /// `lost`, while the tank was full because the grant was late, will be missing to all who come later.
-    pub(crate) fn granted(mut self, head: Place, lost: Nanos) -> Option<Self> {
-        self.tank.delay(lost);
-        self.at = self.at + lost;
-        if self.last? == head {
-            self.last = None;
-        }
-        Some(self)
-    }
+/// When something will be granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Foreseen {
+    /// At this instant, if nobody gives up or gives back.
+    At(Timestamp),
+    /// Not before this instant.
+    NotBefore(Timestamp),
+}
 
+impl Foreseen {
+    pub(crate) fn instant(self) -> Timestamp {
+        match self {
+            Foreseen::At(instant) | Foreseen::NotBefore(instant) => instant,
+        }
+    }
+}
+
+impl Projection {
     fn new(tank: &Tank, now: Timestamp) -> Self {
         Projection { tank: tank.clone(), at: now, last: None }
     }
@@ -42,54 +61,172 @@ impl Projection {
     }
 
     /// Lets this cost pass when it can.
-    fn grant(&mut self, mut cost: u64) -> Option<()> {
-        while cost > 0 {
-            // Only a debt is larger than the limit.
-            let part = Cost::new(cost.min(self.tank.limit().max(1)));
-            self.at = self.ready(part)?;
-            self.tank.charge(part, self.at);
-            cost -= part.get();
-        }
+    fn grant(&mut self, cost: u64) -> Option<()> {
+        let cost = Cost::new(cost);
+        self.at = self.ready(cost)?;
+        self.tank.charge(cost, self.at);
         Some(())
     }
 }
 
 impl Desk {
-    /// The instant at which this cost would be granted if it entered now; none if that cannot be foreseen. Exact
-    /// for the state as it is: others who give up or give back can only make it earlier.
-    pub(crate) fn project(&mut self, cost: Cost, now: Timestamp) -> Option<Timestamp> {
-        if matches!(self.tank, Tank::Permits { .. }) {
+    /// The instant at which this cost would be granted if it entered now; none if that cannot be foreseen. Others who
+    /// give up or give back can only make it earlier.
+    pub(crate) fn project(&mut self, cost: Cost, now: Timestamp) -> Option<Foreseen> {
+        if let Contents::Permits { .. } = self.tank.contents {
             return None;
         }
-        let mut projection = self.projection.take().unwrap_or_else(|| Projection::new(&self.tank, now));
+        let together = self.queue.wanted() + u128::from(cost.get());
+        if let Some(ready) = self.tank.ready_for(together, self.queue.len(), now) {
+            return (ready < Timestamp::MAX).then_some(Foreseen::At(ready));
+        }
+        match self.project_in_steps(cost, now) {
+            Some(ready) => ready.map(Foreseen::At),
+            None => self.not_before(together, now).map(Foreseen::NotBefore),
+        }
+    }
+
+    /// Lets in everybody one after another; none if those are too many for one question.
+    fn project_in_steps(&mut self, cost: Cost, now: Timestamp) -> Option<Option<Timestamp>> {
+        let mut projection = match self.projection.take() {
+            Some(projection) => projection,
+            None if self.tank.is_large() => return None,
+            None => Projection::new(&self.tank, now),
+        };
         projection.at = projection.at.max(now);
         let mut next = match projection.last {
             Some(last) => self.queue.next(last),
             None => self.queue.head(),
         };
-        while let Some(place) = next {
-            projection.grant(self.queue.get(place)?.cost)?;
+        let mut steps = 0;
+        while let Some(place) = next
+            && steps < STEPS
+        {
+            let granted = self.queue.get(place).and_then(|waiter| projection.grant(waiter.cost));
+            if granted.is_none() {
+                return Some(None);
+            }
             projection.last = Some(place);
             next = self.queue.next(place);
+            steps += 1;
         }
         let ready = projection.ready(cost);
         // While nobody waits, the tank may be charged without anybody telling.
         self.projection = Some(projection).filter(|_| !self.queue.is_empty());
-        ready
+        next.is_none().then_some(ready)
+    }
+
+    /// An instant before which this much, all together, cannot have passed.
+    fn not_before(&self, together: u128, now: Timestamp) -> Option<Timestamp> {
+        let (limit, left) = (self.tank.limit().max(1), self.tank.remaining(now));
+        // What must come in first: whole limits, and a part.
+        let missing = together.saturating_sub(u128::from(left)).saturating_sub(1);
+        let whole = missing / u128::from(limit);
+        let part = u64::try_from(missing % u128::from(limit)).unwrap_or(u64::MAX).saturating_add(1);
+        let first = match self.tank.outlook(Cost::new(left.saturating_add(part).min(limit)), now) {
+            Outlook::Ready => now,
+            Outlook::After(wait) => now + wait,
+            Outlook::OnRelease | Outlook::Never => return None,
+        };
+        let windows = whole.saturating_sub(self.tank.slips().into());
+        let after = u128::from(self.tank.window().as_nanos()).saturating_mul(windows);
+        let instant = first + Nanos::from_nanos(u64::try_from(after).unwrap_or(u64::MAX));
+        (instant < Timestamp::MAX).then_some(instant)
     }
 
     /// The instant at which the waiter at this place will be granted; takes as long as there are others ahead.
     pub(crate) fn project_place(&self, place: Place, now: Timestamp) -> Option<Timestamp> {
+        let cost = self.queue.get(place)?.cost;
+        let (mut ahead, mut count, mut next) = (0, 0, self.queue.head());
+        while let Some(other) = next.filter(|other| *other != place) {
+            ahead += u128::from(self.queue.get(other)?.cost);
+            count += 1;
+            next = self.queue.next(other);
+        }
+        if let Some(ready) = self.tank.ready_for(ahead + u128::from(cost), count, now) {
+            return (ready < Timestamp::MAX).then_some(ready);
+        }
         let mut projection = Projection::new(&self.tank, now);
         let mut next = self.queue.head();
-        while let Some(ahead) = next {
-            let waiter = self.queue.get(ahead)?;
-            if ahead == place && waiter.kind != Kind::Debt {
-                return projection.ready(Cost::new(waiter.cost));
-            }
-            projection.grant(waiter.cost)?;
-            next = self.queue.next(ahead);
+        while let Some(other) = next.filter(|other| *other != place) {
+            projection.grant(self.queue.get(other)?.cost)?;
+            next = self.queue.next(other);
         }
-        None
+        projection.ready(Cost::new(cost))
     }
+}
+
+impl Tank {
+    /// The instant at which `together`, of `count` who wait and one more, will have passed; the end of time for never,
+    /// and none if it also counts who wants how much.
+    fn ready_for(&self, together: u128, count: usize, now: Timestamp) -> Option<Timestamp> {
+        let at = now.max(self.paid_at);
+        let wait = match &self.contents {
+            Contents::Rate { quota, state } => flows(quota, state, together, at)?,
+            Contents::Line(line) => {
+                let ahead = u128::from(line.interval.as_nanos()).saturating_mul(count as u128);
+                u128::from(line.ahead(at).as_nanos()) + ahead
+            }
+            Contents::Ticks(_) | Contents::Permits { .. } => return None,
+        };
+        Some(u64::try_from(wait).map_or(Timestamp::MAX, |wait| at + Nanos::from_nanos(wait)))
+    }
+
+    /// How long it takes until all that was taken may be taken again.
+    fn window(&self) -> Nanos {
+        match &self.contents {
+            Contents::Rate { quota, .. } => quota.period(),
+            Contents::Ticks(bucket) => bucket.refill_time(),
+            Contents::Line(_) | Contents::Permits { .. } => Nanos::ZERO,
+        }
+    }
+
+    /// True if a little more than a limit may pass within a window: it is an estimate, or one may be shorter.
+    fn slips(&self) -> bool {
+        let Contents::Rate { quota, .. } = &self.contents else { return false };
+        matches!(quota.algorithm(), Algorithm::SlidingWindow | Algorithm::FixedWindow(Anchor::Calendar(_)))
+    }
+
+    /// True if a copy takes as long as there is much in it.
+    fn is_large(&self) -> bool {
+        match &self.contents {
+            Contents::Rate { state: Some(State::SlidingLog(log)), .. } => log.len() > COPIED_ENTRIES,
+            _ => false,
+        }
+    }
+}
+
+/// The time until `together` has passed, where it comes in continuously: nobody wants more than fits at once, so
+/// nothing is lost meanwhile, however it is divided.
+fn flows(quota: &Quota, state: &Option<State>, together: u128, at: Timestamp) -> Option<u128> {
+    let view = meter(quota, state, at);
+    let (in_one, limit) = (u64::try_from(together).ok(), quota.burst());
+    match view {
+        Meter::Gcra(_) | Meter::TokenBucket(_) | Meter::LeakyBucket(_) => {}
+        _ => return None,
+    }
+    if let Some(cost) = in_one.filter(|cost| *cost <= limit) {
+        return Some(match view.wait_for(Cost::new(cost)) {
+            Wait::Ready => 0,
+            Wait::After(wait) => wait.as_nanos().into(),
+            Wait::Never => u128::MAX,
+        });
+    }
+    // More than fits at once: what fits must have come in, and the rest after it.
+    let rest = together - u128::from(limit);
+    let first = match view.wait_for(Cost::new(limit)) {
+        Wait::Ready => 0,
+        Wait::After(wait) => u128::from(wait.as_nanos()),
+        Wait::Never => return Some(u128::MAX),
+    };
+    let after = match view {
+        Meter::Gcra(_) => u128::from(quota.emission_interval().as_nanos()).saturating_mul(rest),
+        _ => whole_nanos((float(rest) * 1e9 / quota.rate()).ceil()).into(),
+    };
+    Some(first.saturating_add(after))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "what a hundred thousand want together is far below 2^53")]
+fn float(whole: u128) -> f64 {
+    whole as f64
 }

@@ -1,8 +1,8 @@
 //! The queue as data: who waits, in order. It knows nothing of locks, tasks, threads or time.
 //!
 //! A doubly linked list inside a vector: entering, granting and leaving from the middle take constant time, and a
-//! waiter costs one slot of 64 bytes. A slot belongs to its waiter until the waiter gives it back, so an index never
-//! comes to mean somebody else.
+//! waiter costs one slot of 80 bytes. A slot belongs to its waiter until the waiter gives it back. A place names the
+//! slot and who had it: one that was kept for too long finds nobody, never somebody else.
 
 use std::collections::BTreeSet;
 use std::task::Waker;
@@ -17,7 +17,19 @@ const KEPT_SLOTS: usize = 64;
 
 /// A waiter's slot, for as long as the waiter holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Place(u32);
+pub(crate) struct Place {
+    at: u32,
+    /// Tells apart those who have had the same slot one after another.
+    generation: u32,
+}
+
+/// A charge that may be given back: when it was made, and after how many resets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Charge {
+    pub(crate) at: Timestamp,
+    /// A reset forgets every charge before it. Counted, because two things may happen at one instant.
+    pub(crate) resets: u32,
+}
 
 /// Where a waiter stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,8 +38,8 @@ pub(crate) enum Phase {
     Waiting,
     /// In the queue, at its head, and told that its turn has come; it decides by itself whether it can use it.
     Called,
-    /// Out of the queue with a grant that it has not yet taken up, and the tank's mark of the charge.
-    Granted(Timestamp),
+    /// Out of the queue with a grant that it has not yet taken up.
+    Granted(Charge),
     /// Out of the queue without one.
     Failed(Fault),
 }
@@ -47,8 +59,6 @@ pub(crate) enum Kind {
     Solo,
     /// It waits for several limiters: it is called, and charges them all or none.
     Group,
-    /// Nobody waits: the cost was used before it was paid for.
-    Debt,
 }
 
 #[derive(Debug)]
@@ -60,6 +70,14 @@ pub(crate) struct Waiter {
     pub(crate) kind: Kind,
     pub(crate) phase: Phase,
     pub(crate) waker: Option<Waker>,
+    /// That of its place; given by the queue.
+    generation: u32,
+}
+
+impl Waiter {
+    pub(crate) fn new(ticket: u64, cost: u64, deadline: Option<Timestamp>, kind: Kind) -> Self {
+        Waiter { ticket, cost, deadline, kind, phase: Phase::Waiting, waker: None, generation: 0 }
+    }
 }
 
 #[derive(Debug)]
@@ -79,9 +97,11 @@ pub(crate) struct Queue {
     head: u32,
     tail: u32,
     len: usize,
-    /// How many of them are debts.
-    debts: usize,
+    /// What all in the queue want together.
+    wanted: u128,
     occupied: usize,
+    /// Of the last one that was given a slot.
+    generation: u32,
     /// The deadlines of those in the queue.
     deadlines: BTreeSet<(Timestamp, Place)>,
 }
@@ -94,21 +114,27 @@ impl Default for Queue {
             head: NIL,
             tail: NIL,
             len: 0,
-            debts: 0,
+            wanted: 0,
             occupied: 0,
+            generation: 0,
             deadlines: BTreeSet::new(),
         }
     }
 }
 
 impl Queue {
-    /// How many are in the queue and wait: a debt is nobody's.
-    pub(crate) fn waiting(&self) -> usize {
-        self.len - self.debts
+    /// How many are in the queue.
+    pub(crate) fn len(&self) -> usize {
+        self.len
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    /// What all in the queue want together.
+    pub(crate) fn wanted(&self) -> u128 {
+        self.wanted
     }
 
     /// True if nobody holds a slot, in the queue or out of it.
@@ -117,12 +143,12 @@ impl Queue {
     }
 
     pub(crate) fn head(&self) -> Option<Place> {
-        place(self.head)
+        self.place(self.head)
     }
 
     /// The one behind.
-    pub(crate) fn next(&self, place_of: Place) -> Option<Place> {
-        self.slot(place_of).and_then(|slot| place(slot.next))
+    pub(crate) fn next(&self, place: Place) -> Option<Place> {
+        self.place(self.slot(place)?.next)
     }
 
     pub(crate) fn get(&self, place: Place) -> Option<&Waiter> {
@@ -130,7 +156,8 @@ impl Queue {
     }
 
     pub(crate) fn get_mut(&mut self, place: Place) -> Option<&mut Waiter> {
-        self.slots.get_mut(index(place.0))?.waiter.as_mut()
+        let waiter = self.slots.get_mut(index(place.at))?.waiter.as_mut();
+        waiter.filter(|waiter| waiter.generation == place.generation)
     }
 
     /// The earliest deadline, and whose it is.
@@ -141,21 +168,35 @@ impl Queue {
     /// Enters the queue behind everybody with an earlier ticket, which is behind everybody unless the waiter has
     /// waited elsewhere before. `None` if there are 2^32 − 1 waiters already.
     pub(crate) fn insert(&mut self, waiter: Waiter) -> Option<Place> {
-        let mut before = self.tail;
-        while let Some(ahead) = place(before).and_then(|ahead| self.get(ahead)) {
-            if ahead.ticket <= waiter.ticket {
-                break;
-            }
-            before = self.slots[index(before)].previous;
-        }
-        let (deadline, is_debt) = (waiter.deadline, waiter.kind == Kind::Debt);
-        let at = self.allocate(waiter)?;
-        self.debts += usize::from(is_debt);
-        self.link(at, before);
+        let before = self.last_before(waiter.ticket);
+        let (deadline, cost) = (waiter.deadline, waiter.cost);
+        let place = self.allocate(waiter)?;
+        self.wanted += u128::from(cost);
+        self.link(place.at, before);
         if let Some(deadline) = deadline {
-            self.deadlines.insert((deadline, Place(at)));
+            self.deadlines.insert((deadline, place));
         }
-        Some(Place(at))
+        Some(place)
+    }
+
+    /// The last one whose ticket is earlier. Looked for from both ends at once: who has waited elsewhere is either
+    /// hardly older than the last, or older than nearly all.
+    fn last_before(&self, ticket: u64) -> u32 {
+        let is_earlier = |at: u32| {
+            let waiter = self.slots[index(at)].waiter.as_ref();
+            waiter.is_none_or(|waiter| waiter.ticket <= ticket)
+        };
+        let (mut from_tail, mut from_head) = (self.tail, self.head);
+        loop {
+            if from_tail == NIL || is_earlier(from_tail) {
+                return from_tail;
+            }
+            if !is_earlier(from_head) {
+                return self.slots[index(from_head)].previous;
+            }
+            from_tail = self.slots[index(from_tail)].previous;
+            from_head = self.slots[index(from_head)].next;
+        }
     }
 
     /// Gives one that is in the queue a deadline, or another one.
@@ -169,13 +210,12 @@ impl Queue {
 
     /// Takes a waiter out of the queue; it keeps its slot, to learn what became of it.
     pub(crate) fn unlink(&mut self, place: Place) {
-        let Some(slot) = self.slot(place) else { return };
-        let (previous, next) = (slot.previous, slot.next);
-        let is_debt = slot.waiter.as_ref().is_some_and(|waiter| waiter.kind == Kind::Debt);
-        if let Some(deadline) = slot.waiter.as_ref().and_then(|waiter| waiter.deadline) {
+        let Some(waiter) = self.get(place) else { return };
+        let (deadline, cost) = (waiter.deadline, waiter.cost);
+        let Slot { previous, next, .. } = self.slots[index(place.at)];
+        if let Some(deadline) = deadline {
             self.deadlines.remove(&(deadline, place));
         }
-        self.debts -= usize::from(is_debt);
         match previous {
             NIL => self.head = next,
             _ => self.slots[index(previous)].next = next,
@@ -184,27 +224,38 @@ impl Queue {
             NIL => self.tail = previous,
             _ => self.slots[index(next)].previous = previous,
         }
+        self.wanted -= u128::from(cost);
         self.len -= 1;
     }
 
     /// Gives a slot back. The waiter must have been [unlinked](Queue::unlink).
     pub(crate) fn release(&mut self, place: Place) -> Option<Waiter> {
-        let slot = self.slots.get_mut(index(place.0))?;
+        self.get(place)?;
+        let slot = &mut self.slots[index(place.at)];
         let waiter = slot.waiter.take()?;
         slot.next = self.free;
-        self.free = place.0;
+        self.free = place.at;
         self.occupied -= 1;
         if self.occupied == 0 && self.slots.capacity() > KEPT_SLOTS {
-            *self = Queue::default();
+            *self = Queue { generation: self.generation, ..Queue::default() };
         }
         Some(waiter)
     }
 
     fn slot(&self, place: Place) -> Option<&Slot> {
-        self.slots.get(index(place.0))
+        let slot = self.slots.get(index(place.at))?;
+        slot.waiter.as_ref().is_some_and(|waiter| waiter.generation == place.generation).then_some(slot)
     }
 
-    fn allocate(&mut self, waiter: Waiter) -> Option<u32> {
+    fn place(&self, at: u32) -> Option<Place> {
+        let waiter = self.slots.get(index(at))?.waiter.as_ref()?;
+        Some(Place { at, generation: waiter.generation })
+    }
+
+    fn allocate(&mut self, mut waiter: Waiter) -> Option<Place> {
+        self.generation = self.generation.wrapping_add(1);
+        let generation = self.generation;
+        waiter.generation = generation;
         let at = match self.free {
             NIL => {
                 let at = u32::try_from(self.slots.len()).ok().filter(|at| *at != NIL)?;
@@ -219,7 +270,7 @@ impl Queue {
             }
         };
         self.occupied += 1;
-        Some(at)
+        Some(Place { at, generation })
     }
 
     fn link(&mut self, at: u32, before: u32) {
@@ -237,10 +288,6 @@ impl Queue {
     }
 }
 
-fn place(at: u32) -> Option<Place> {
-    (at != NIL).then_some(Place(at))
-}
-
 fn index(at: u32) -> usize {
     at as usize
 }
@@ -250,14 +297,7 @@ mod tests {
     use super::*;
 
     fn waiter(ticket: u64) -> Waiter {
-        Waiter {
-            ticket,
-            cost: 1,
-            deadline: Some(Timestamp::from_secs(ticket.cast_signed())),
-            kind: Kind::Solo,
-            phase: Phase::Waiting,
-            waker: None,
-        }
+        Waiter::new(ticket, 1, Some(Timestamp::from_secs(ticket.cast_signed())), Kind::Solo)
     }
 
     fn order(queue: &Queue) -> Vec<u64> {
@@ -273,7 +313,7 @@ mod tests {
             queue.unlink(places[leaving]);
             queue.release(places[leaving]);
         }
-        assert_eq!((order(&queue), queue.waiting()), (vec![1, 3], 2));
+        assert_eq!((order(&queue), queue.len(), queue.wanted()), (vec![1, 3], 2, 2));
         queue.insert(waiter(9)).unwrap();
         assert_eq!(order(&queue), [1, 3, 9]);
         assert_eq!(queue.first_deadline().unwrap().0, Timestamp::from_secs(1));
@@ -286,6 +326,31 @@ mod tests {
             queue.insert(waiter(ticket)).unwrap();
         }
         assert_eq!(order(&queue), [1, 5, 6, 7]);
+        for ticket in (10..20).chain([8, 19, 2]) {
+            queue.insert(waiter(ticket)).unwrap();
+        }
+        assert!(order(&queue).is_sorted());
+        assert_eq!(queue.len(), 17);
+    }
+
+    #[test]
+    fn a_place_that_was_given_back_is_nobodys() {
+        for count in [1, 1_000] {
+            let mut queue = Queue::default();
+            let stale: Vec<_> = (0..count).map(|ticket| queue.insert(waiter(ticket)).unwrap()).collect();
+            for place in &stale {
+                queue.unlink(*place);
+                queue.release(*place);
+            }
+            let newer = queue.insert(waiter(5_000)).unwrap();
+            for place in stale {
+                assert!(queue.get(place).is_none() && queue.get_mut(place).is_none());
+                assert!(queue.next(place).is_none());
+                queue.unlink(place);
+                assert!(queue.release(place).is_none());
+            }
+            assert_eq!((order(&queue), queue.get(newer).unwrap().ticket), (vec![5_000], 5_000));
+        }
     }
 
     #[test]

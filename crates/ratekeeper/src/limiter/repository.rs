@@ -8,8 +8,10 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::error::AcquireError;
-use super::{Concurrency, Keyed, LeakyQueue, Limiter};
+use super::error::{AcquireError, AcquireErrorKind, LimiterKind};
+use super::{All, Concurrency, Keyed, LeakyQueue, Limiter};
+
+const CLOSED: AcquireError = AcquireError::new(AcquireErrorKind::Closed, LimiterKind::Repository);
 
 /// Something that can be closed: whoever waits for it fails.
 pub trait Close {
@@ -32,6 +34,19 @@ impl Close for Concurrency {
 impl Close for LeakyQueue {
     fn close(&self) {
         LeakyQueue::close(self);
+    }
+}
+
+impl Close for All {
+    fn close(&self) {
+        All::close(self);
+    }
+}
+
+/// A limiter behind a pointer is closed for all who hold it.
+impl<L: Close + ?Sized> Close for Arc<L> {
+    fn close(&self) {
+        (**self).close();
     }
 }
 
@@ -86,7 +101,7 @@ impl<K: Hash + Eq, L: Close + Clone> Repository<K, L> {
         let key = key.to_owned();
         let made = (self.shared.make)(&key);
         let mut limiters = self.shared.limiters.lock();
-        let limiters = limiters.as_mut().ok_or(AcquireError::Closed)?;
+        let limiters = limiters.as_mut().ok_or(CLOSED)?;
         Ok(limiters.entry(key).or_insert(made).clone())
     }
 

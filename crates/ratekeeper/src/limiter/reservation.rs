@@ -8,10 +8,10 @@ use std::time::Duration;
 use super::Limiter;
 use super::acquire::ticket;
 use super::core::Core;
-use super::desk::{Desk, Entry, Request};
-use super::error::AcquireError;
+use super::desk::{Collected, Desk, Entry, Request};
+use super::error::{AcquireError, AcquireErrorKind, LimiterKind};
 use super::park::{Blockable, block_on};
-use super::queue::{Kind, Phase, Place};
+use super::queue::{Charge, Kind, Phase, Place};
 use super::sync::Arc;
 use super::timer;
 use super::wakes::Wakes;
@@ -21,23 +21,27 @@ impl Limiter {
     /// Takes an estimate, now or in turn, to be settled when the true cost is known.
     ///
     /// ```
-    /// use ratekeeper::{Cost, Limiter, Nanos};
+    /// use ratekeeper::{Limiter, Nanos};
     /// let tokens = Limiter::new("60000/m burst 1000".parse()?)?;
-    /// let call = tokens.reserve(Cost::new(800))?;
+    /// let call = tokens.reserve(800)?;
     /// assert_eq!(call.ready_in(), Some(Nanos::ZERO));
-    /// assert!(!tokens.try_acquire(Cost::new(300)).allowed, "800 of 1000 are taken");
-    /// call.settle(Cost::new(500)); // it was less: the rest is given back
-    /// assert!(tokens.try_acquire(Cost::new(300)).allowed);
+    /// assert!(!tokens.try_acquire(300).allowed, "800 of 1000 are taken");
+    /// call.settle(500); // it was less: the rest is given back
+    /// assert!(tokens.try_acquire(300).allowed);
     ///
-    /// drop(tokens.reserve(Cost::new(150))?); // cancelled in full
-    /// assert!(tokens.try_acquire(Cost::new(150)).allowed);
+    /// drop(tokens.reserve(150)?); // cancelled in full
+    /// assert!(tokens.try_acquire(150).allowed);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn reserve(&self, estimate: Cost) -> Result<Reservation, AcquireError> {
+    ///
+    /// What was taken comes in again by itself. Cancelled or settled late, a reservation gives back only what has not:
+    /// nothing is admitted twice.
+    pub fn reserve(&self, estimate: impl Into<Cost>) -> Result<Reservation, AcquireError> {
+        let estimate = estimate.into();
         let request = Request { cost: estimate, deadline: None, ticket: ticket(), kind: Kind::Solo };
         let hold = self.core.with(|desk, now, wakes| {
             desk.enter(request, now, wakes).map(|entry| match entry {
-                Entry::Granted(_) => Hold::Charged(desk.tank.mark(now)),
+                Entry::Granted(_) => Hold::Charged(desk.charge_at(now)),
                 Entry::Waiting(place) => Hold::Queued(place),
             })
         })?;
@@ -58,8 +62,7 @@ pub struct Reservation {
 
 #[derive(Clone, Copy, Debug)]
 enum Hold {
-    /// With the tank's mark of the charge.
-    Charged(Timestamp),
+    Charged(Charge),
     Queued(Place),
     /// It was sent away: nothing is taken.
     Failed(AcquireError),
@@ -94,17 +97,18 @@ impl Reservation {
     /// there is: then it is paid off before anybody else gets anything. That is so for one that has
     /// [failed](Reservation::ready), too: it has taken nothing, so whatever was used all the same is owed. A closed
     /// limiter charges nobody.
-    pub fn settle(mut self, actual: Cost) {
+    pub fn settle(mut self, actual: impl Into<Cost>) {
+        let actual = actual.into();
         let (hold, estimate) = (std::mem::replace(&mut self.hold, Hold::Settled), self.estimate);
         self.core.with(|desk, now, wakes| {
             let charged = match hold {
                 Hold::Settled => return,
-                Hold::Charged(mark) => Some(mark),
+                Hold::Charged(charge) => Some(charge),
                 Hold::Failed(_) => None,
                 Hold::Queued(place) => {
                     desk.pump(now, wakes);
                     match desk.conclude(place, wakes) {
-                        Some(Phase::Granted(mark)) => Some(mark),
+                        Some(Phase::Granted(charge)) => Some(charge),
                         // It was used before its turn, or although it was sent away: all of it is owed.
                         _ => None,
                     }
@@ -112,8 +116,8 @@ impl Reservation {
             };
             let taken = charged.map_or(0, |_| estimate.get());
             match charged {
-                Some(mark) if actual < estimate => {
-                    desk.give_back(Cost::new(taken - actual.get()), mark, now, wakes);
+                Some(charge) if actual < estimate => {
+                    desk.give_back(Cost::new(taken - actual.get()), charge, now, wakes);
                 }
                 _ => desk.owe(Cost::new(actual.get() - taken), now, wakes),
             }
@@ -125,7 +129,7 @@ impl Drop for Reservation {
     fn drop(&mut self) {
         let (hold, estimate) = (self.hold, self.estimate);
         self.core.with(|desk, now, wakes| match hold {
-            Hold::Charged(mark) => desk.give_up(estimate, mark, now, wakes),
+            Hold::Charged(charge) => desk.give_up(estimate, charge, now, wakes),
             Hold::Queued(place) => desk.leave(place, now, wakes),
             Hold::Failed(_) | Hold::Settled => {}
         });
@@ -153,12 +157,12 @@ impl Ready<'_> {
     /// Waits on this thread instead of in a task: in the same queue, and without any runtime.
     ///
     /// ```
-    /// use ratekeeper::{Cost, Limiter};
+    /// use ratekeeper::Limiter;
     /// let limiter = Limiter::new("1000/s burst 1".parse()?)?;
-    /// assert!(limiter.try_acquire(Cost::ONE).allowed);
-    /// let mut call = limiter.reserve(Cost::ONE)?;
+    /// assert!(limiter.try_acquire(1).allowed);
+    /// let mut call = limiter.reserve(1)?;
     /// call.ready().wait()?;
-    /// call.settle(Cost::ONE);
+    /// call.settle(1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn wait(self) -> Result<(), AcquireError> {
@@ -167,13 +171,25 @@ impl Ready<'_> {
 }
 
 impl Blockable for Ready<'_> {
+    type Grant = ();
+
     fn block(&mut self) {
-        self.blocking = true;
+        // Who waits for paused time needs a timer of the runtime that moves it.
+        self.blocking = !self.reservation.core.clock.is_paused();
     }
 
     fn turn(&mut self) -> Option<Nanos> {
         let Hold::Queued(place) = self.reservation.hold else { return Some(Nanos::ZERO) };
         self.reservation.core.turn_of(place)
+    }
+
+    fn paused_clock(&self) -> Option<Timestamp> {
+        let core = &self.reservation.core;
+        core.clock.is_paused().then(|| core.now())
+    }
+
+    fn limiter(&self) -> LimiterKind {
+        self.reservation.core.kind
     }
 }
 
@@ -196,7 +212,7 @@ impl Desk {
             self.step_aside(place, wakes);
             self.count_rejection();
             self.pump(now, wakes);
-            return Err(AcquireError::Deadline { ready_in: ready.map(|ready| ready.since(now)) });
+            return Err(self.error(AcquireErrorKind::Deadline).retry_in(ready.map(|ready| ready.since(now))));
         }
         self.queue.set_deadline(place, deadline);
         self.poke(now, wakes);
@@ -220,12 +236,10 @@ impl Future for Ready<'_> {
             if let Some(Err(error)) = hastened {
                 return (Hold::Failed(error), false);
             }
-            let phase = desk.queue.get(place).map(|waiter| waiter.phase);
-            let outcome = desk.collect(place, Some(cx.waker()), now, wakes);
-            match (phase, outcome) {
-                (_, Some(Err(error))) => (Hold::Failed(error), false),
-                (Some(Phase::Granted(mark)), Some(Ok(_))) => (Hold::Charged(mark), false),
-                _ => (Hold::Queued(place), may_hire && desk.promise_keeper(now)),
+            match desk.collect(place, cx.waker(), now, wakes) {
+                Some(Collected::Failed(error)) => (Hold::Failed(error), false),
+                Some(Collected::Granted(_, charge)) => (Hold::Charged(charge), false),
+                None => (Hold::Queued(place), may_hire && desk.promise_keeper(now)),
             }
         });
         reservation.hold = hold;

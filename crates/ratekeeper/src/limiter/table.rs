@@ -1,12 +1,12 @@
 //! A part of the keys: bounded by whoever fills it, and forgetting a little at a time.
 
 use std::borrow::Borrow;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::BTreeSet;
 use std::hash::{BuildHasher, Hash};
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 
 use hashbrown::HashTable;
+use parking_lot::Mutex;
 
 use super::core::Core;
 use super::sync::Arc;
@@ -28,30 +28,65 @@ pub(crate) struct Table<K> {
     index: HashTable<u32>,
     entries: Vec<Option<Entry<K>>>,
     free: Vec<u32>,
-    /// For each key one instant before which it cannot be forgotten. It may be out of date, but never too late
-    /// unless something was given back: what is charged in between only lasts longer.
-    due: BinaryHeap<Reverse<(Timestamp, u32, u32)>>,
-    /// Tells apart those who have had the same entry one after another.
-    generation: u32,
+    /// For each key the instant before which it cannot be forgotten, unless something is given back: then it is
+    /// [looked at](Returns) earlier. What is charged in between only lasts longer.
+    due: BTreeSet<(Timestamp, u32)>,
 }
 
 #[derive(Debug)]
 struct Entry<K> {
     hash: u64,
-    generation: u32,
+    due: Timestamp,
     key: K,
     core: Arc<Core>,
 }
 
+/// Keys that something was given back to, by whatever handle, since they were last looked at: they may be as good as
+/// fresh earlier than it seemed.
+#[derive(Debug, Default)]
+pub(crate) struct Returns {
+    hashes: Mutex<Vec<u64>>,
+}
+
+impl Returns {
+    /// Some of them, to be looked at.
+    pub(crate) fn take_some(&self) -> impl Iterator<Item = u64> + use<> {
+        let mut hashes = self.hashes.lock();
+        let rest = hashes.len().saturating_sub(STEPS);
+        hashes.split_off(rest).into_iter()
+    }
+}
+
+/// Which key a limiter is that of.
+#[derive(Debug)]
+pub(crate) struct Origin {
+    returns: Arc<Returns>,
+    hash: u64,
+    /// It is among the returns already.
+    noted: AtomicBool,
+}
+
+impl Origin {
+    pub(crate) fn new(returns: &Arc<Returns>, hash: u64) -> Self {
+        Origin { returns: Arc::clone(returns), hash, noted: AtomicBool::new(false) }
+    }
+
+    /// Something was given back.
+    pub(crate) fn note(&self) {
+        if !self.noted.swap(true, Ordering::AcqRel) {
+            self.returns.hashes.lock().push(self.hash);
+        }
+    }
+
+    /// It will be looked at: what is given back from now on is noted anew.
+    pub(crate) fn clear(&self) {
+        self.noted.store(false, Ordering::Release);
+    }
+}
+
 impl<K> Default for Table<K> {
     fn default() -> Self {
-        Table {
-            index: HashTable::new(),
-            entries: Vec::new(),
-            free: Vec::new(),
-            due: BinaryHeap::new(),
-            generation: 0,
-        }
+        Table { index: HashTable::new(), entries: Vec::new(), free: Vec::new(), due: BTreeSet::new() }
     }
 }
 
@@ -67,8 +102,7 @@ impl<K: Hash + Eq> Table<K> {
 
     /// Adds a key that is not there.
     pub(crate) fn insert(&mut self, hash: u64, key: K, core: Arc<Core>, now: Timestamp) {
-        self.generation = self.generation.wrapping_add(1);
-        let entry = Entry { hash, generation: self.generation, key, core };
+        let entry = Entry { hash, due: now, key, core };
         let at = match self.free.pop() {
             Some(at) => {
                 self.entries[at as usize] = Some(entry);
@@ -83,19 +117,15 @@ impl<K: Hash + Eq> Table<K> {
         let entries = &self.entries;
         let hash_of = |at: &u32| entries[*at as usize].as_ref().map_or(0, |entry| entry.hash);
         self.index.insert_unique(hash, at, hash_of);
-        self.due.push(Reverse((now, at, self.generation)));
+        self.due.insert((now, at));
     }
 
     /// Forgets some of the keys that are as good as fresh and in nobody's hands; tells how many.
     pub(crate) fn forget_some(&mut self, now: Timestamp) -> usize {
         let mut forgotten = 0;
         for _ in 0..STEPS {
-            match self.due.peek() {
-                Some(Reverse((due, ..))) if *due <= now => {}
-                _ => break,
-            }
-            let Some(Reverse((_, at, generation))) = self.due.pop() else { break };
-            let Some(entry) = self.entry(at).filter(|entry| entry.generation == generation) else { continue };
+            let Some((_, at)) = self.due.first().copied().filter(|(due, _)| *due <= now) else { break };
+            let Some(entry) = self.entry(at) else { break };
             // Nobody can get hold of it meanwhile: that would need the lock which this is called under.
             let is_held = Arc::strong_count(&entry.core) > 1;
             // Whoever let go of it has done so after what it took: that must be seen here too.
@@ -107,31 +137,33 @@ impl<K: Hash + Eq> Table<K> {
                 }
                 wait => {
                     let wait = if wait == Nanos::MAX { BOUND } else { wait.max(HELD) };
-                    self.due.push(Reverse((now + wait, at, generation)));
+                    self.look_at(at, now + wait);
                 }
             }
         }
         forgotten
     }
 
-    /// Looks at a key earlier than planned: something was given back.
-    pub(crate) fn revisit<Q: Eq + ?Sized>(&mut self, hash: u64, key: &Q, now: Timestamp)
-    where
-        K: Borrow<Q>,
-    {
-        // Instants that were left behind are bounded too: a key that is given back to all the time waits its time.
-        if self.due.len() > 2 * self.index.len() + STEPS {
-            return;
+    /// When the first key may be forgotten.
+    pub(crate) fn first_due(&self) -> Option<Timestamp> {
+        self.due.first().map(|(due, _)| *due)
+    }
+
+    /// Looks at a key earlier than planned: something was given back to the one with this hash.
+    pub(crate) fn revisit(&mut self, hash: u64, now: Timestamp) {
+        let has_it = |at: &u32| self.entry(*at).is_some_and(|entry| entry.hash == hash);
+        let Some(at) = self.index.find(hash, has_it).copied() else { return };
+        if let Some(entry) = self.entry(at) {
+            entry.core.clear_returns();
+            self.look_at(at, now);
         }
-        let is_it = |at: &u32| self.entry(*at).is_some_and(|entry| entry.key.borrow() == key);
-        let Some(at) = self.index.find(hash, is_it).copied() else { return };
-        // The old instant stays behind, and says nothing once the generation has moved on.
-        self.generation = self.generation.wrapping_add(1);
-        let generation = self.generation;
-        if let Some(Some(entry)) = self.entries.get_mut(at as usize) {
-            entry.generation = generation;
-            self.due.push(Reverse((now, at, generation)));
-        }
+    }
+
+    fn look_at(&mut self, at: u32, due: Timestamp) {
+        let Some(Some(entry)) = self.entries.get_mut(at as usize) else { return };
+        self.due.remove(&(entry.due, at));
+        entry.due = due;
+        self.due.insert((due, at));
     }
 
     pub(crate) fn cores(&self) -> impl Iterator<Item = &Arc<Core>> {
@@ -147,6 +179,7 @@ impl<K: Hash + Eq> Table<K> {
         if let Ok(found) = self.index.find_entry(entry.hash, |other| *other == at) {
             found.remove();
         }
+        self.due.remove(&(entry.due, at));
         self.free.push(at);
     }
 }

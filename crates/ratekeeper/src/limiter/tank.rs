@@ -1,9 +1,10 @@
-//! What a limiter takes from: the state of any algorithm, permits, ticks or a line, behind the same questions.
+//! What a limiter takes from: the state of any algorithm, permits, ticks or a line, behind the same questions, and
+//! what was used beyond what there was.
 
 use super::Inherit;
 use super::line::Line;
 use super::ticks::TickBucket;
-use crate::algorithm::{Algorithm, Meter, Tenancy, View, Wait, gcra, leaky_bucket, look, take, token_bucket};
+use crate::algorithm::{Algorithm, Meter, Tenancy, View, Wait, gcra, look, take};
 use crate::state::State;
 use crate::{Cost, Decision, Nanos, Quota, Reason, Timestamp};
 
@@ -27,20 +28,176 @@ impl From<Wait> for Outlook {
     }
 }
 
+/// What there is, and when debts will have been paid.
 #[derive(Clone, Debug)]
-pub(crate) enum Tank {
+pub(crate) struct Tank {
+    pub(super) contents: Contents,
+    /// Nothing passes before this instant: all that comes in until then pays for what was used beyond what there was.
+    /// The contents are those of this instant, for as long as it is ahead; so a debt of any size is two numbers.
+    pub(super) paid_at: Timestamp,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Contents {
     Rate { quota: Quota, state: Option<State> },
     Permits { limit: u64, in_flight: u64 },
     Ticks(TickBucket),
     Line(Line),
 }
 
+impl From<Contents> for Tank {
+    fn from(contents: Contents) -> Self {
+        Tank { contents, paid_at: Timestamp::MIN }
+    }
+}
+
 impl Tank {
+    pub(crate) fn of_quota(quota: Quota) -> Self {
+        Contents::Rate { quota, state: None }.into()
+    }
+
+    /// The instant that the contents are looked at, and how far ahead of now it is.
+    fn instant(&self, now: Timestamp) -> (Timestamp, Nanos) {
+        let at = now.max(self.paid_at);
+        (at, at.since(now))
+    }
+
     /// What a waiter at the head of the queue must wait for.
     pub(crate) fn outlook(&self, cost: Cost, now: Timestamp) -> Outlook {
+        let (at, ahead) = self.instant(now);
+        let outlook = self.contents.outlook(cost, at);
+        if ahead.is_zero() {
+            return outlook;
+        }
+        let after = match outlook {
+            Outlook::Ready => ahead,
+            Outlook::After(wait) => ahead.saturating_add(wait),
+            Outlook::OnRelease | Outlook::Never => return outlook,
+        };
+        // No clock will tell the end of time.
+        if now + after < Timestamp::MAX { Outlook::After(after) } else { Outlook::Never }
+    }
+
+    /// What one who will not wait would be told. The same predicate as [`outlook`](Tank::outlook), except for a
+    /// line, which also admits those who leave at once to a place in it.
+    pub(crate) fn look(&self, cost: Cost, now: Timestamp) -> Decision {
+        let (at, ahead) = self.instant(now);
+        let decision = self.contents.look(cost, at);
+        if ahead.is_zero() {
+            return decision;
+        }
+        let reset_after = decision.reset_after.saturating_add(ahead);
+        if cost == Cost::PEEK {
+            return Decision { remaining: 0, reset_after, ..decision };
+        }
+        let wait = match self.outlook(cost, now) {
+            Outlook::After(wait) => Some(wait),
+            _ => None,
+        };
+        Decision::deny(decision.limit, 0, wait, reset_after)
+    }
+
+    /// Takes, if one who will not wait may.
+    pub(crate) fn try_take(&mut self, cost: Cost, now: Timestamp) -> Decision {
+        if self.paid_at > now { self.look(cost, now) } else { self.contents.try_take(cost, now) }
+    }
+
+    /// Takes a cost that was found ready.
+    pub(crate) fn charge(&mut self, cost: Cost, now: Timestamp) {
+        let (at, _) = self.instant(now);
+        self.contents.charge(cost, at);
+    }
+
+    /// Gives back what is left of a charge that was made at this instant: what has come in since may have been taken
+    /// by others, and giving it back too would let too many in. Never above the capacity.
+    pub(crate) fn refund(&mut self, cost: Cost, charged_at: Timestamp, now: Timestamp) {
+        if cost == Cost::PEEK {
+            return;
+        }
+        if self.paid_at > now
+            && let Some(left) = self.contents.time_left(cost, now.since(charged_at))
+        {
+            // What is owed is time: it is over so much earlier, and what is there then was there so much earlier.
+            self.paid_at = self.paid_at.saturating_sub(left);
+            return self.contents.bring_forward(left);
+        }
+        let (at, _) = self.instant(now);
+        self.contents.refund(cost, charged_at, at);
+    }
+
+    pub(crate) fn limit(&self) -> u64 {
+        self.contents.limit()
+    }
+
+    /// How many of cost 1 would pass now.
+    pub(crate) fn remaining(&self, now: Timestamp) -> u64 {
+        self.look(Cost::PEEK, now).remaining
+    }
+
+    /// The time until nothing is remembered; the longest time for permits in flight.
+    pub(crate) fn reset_after(&self, now: Timestamp) -> Nanos {
+        match self.contents {
+            Contents::Permits { in_flight: 0, .. } => Nanos::ZERO,
+            Contents::Permits { .. } => Nanos::MAX,
+            _ => self.look(Cost::PEEK, now).reset_after,
+        }
+    }
+
+    /// Forgets what was taken, and what is owed. Permits in flight stay in flight.
+    pub(crate) fn reset(&mut self, now: Timestamp) {
+        self.paid_at = Timestamp::MIN;
+        match &mut self.contents {
+            Contents::Rate { state, .. } => *state = None,
+            Contents::Permits { .. } => {}
+            Contents::Ticks(bucket) => bucket.fill(now),
+            Contents::Line(line) => line.free_at = now,
+        }
+    }
+
+    /// Reads on under another quota. Anything that is not decided by a quota stays as it is.
+    pub(crate) fn set_quota(&mut self, new: Quota, inherit: Inherit, now: Timestamp) {
+        let owed = self.owed(now);
+        let (at, _) = self.instant(now);
+        let Contents::Rate { quota, state } = &mut self.contents else { return };
+        let old = std::mem::replace(quota, new);
+        if inherit == Inherit::Keep && owed == 0 && keep_state(&old, &new, state, now) {
+            return;
+        }
+        let view = meter(&old, state, at);
+        let (limit, used) = (view.limit(), view.limit().saturating_sub(view.remaining()));
+        let used = match inherit {
+            Inherit::Reset => 0,
+            // What another algorithm remembers cannot be read; how much of it is used can.
+            Inherit::Keep => used.min(new.burst()).saturating_add(owed),
+            Inherit::Proportional => proportion(used, new.burst(), limit).saturating_add(owed),
+        };
+        (*state, self.paid_at) = (None, Timestamp::MIN);
+        self.owe(Cost::new(used), now);
+    }
+
+    /// The instant of a GCRA, which is all of its state; `None` for anything else.
+    pub(crate) fn tat(&self) -> Option<Timestamp> {
+        match &self.contents {
+            Contents::Rate { quota, state } if quota.algorithm() == Algorithm::Gcra => match state {
+                Some(State::Gcra(state)) => Some(state.tat),
+                _ => Some(Timestamp::MIN),
+            },
+            _ => None,
+        }
+    }
+
+    pub(crate) fn set_tat(&mut self, tat: Timestamp) {
+        if let Contents::Rate { state, .. } = &mut self.contents {
+            *state = (tat > Timestamp::MIN).then_some(State::Gcra(gcra::State { tat }));
+        }
+    }
+}
+
+impl Contents {
+    pub(super) fn outlook(&self, cost: Cost, now: Timestamp) -> Outlook {
         match self {
-            Tank::Rate { quota, state } => meter(quota, state, now).wait_for(cost).into(),
-            Tank::Permits { limit, in_flight } => {
+            Contents::Rate { quota, state } => meter(quota, state, now).wait_for(cost).into(),
+            Contents::Permits { limit, in_flight } => {
                 if cost.get() > *limit {
                     Outlook::Never
                 } else if in_flight.saturating_add(cost.get()) <= *limit {
@@ -49,21 +206,19 @@ impl Tank {
                     Outlook::OnRelease
                 }
             }
-            Tank::Ticks(bucket) => bucket.at(now).wait_for(cost).into(),
-            Tank::Line(line) => match line.ahead(now) {
+            Contents::Ticks(bucket) => bucket.at(now).wait_for(cost).into(),
+            Contents::Line(line) => match line.ahead(now) {
                 Nanos::ZERO => Outlook::Ready,
                 wait => Outlook::After(wait),
             },
         }
     }
 
-    /// What one who will not wait would be told. The same predicate as [`outlook`](Tank::outlook), except for a
-    /// line, which also admits those who leave at once to a place in it.
-    pub(crate) fn look(&self, cost: Cost, now: Timestamp) -> Decision {
+    fn look(&self, cost: Cost, now: Timestamp) -> Decision {
         match self {
-            Tank::Rate { quota, state } => look(&meter(quota, state, now), cost),
-            Tank::Ticks(bucket) => look(&bucket.at(now), cost),
-            Tank::Permits { limit, in_flight } => {
+            Contents::Rate { quota, state } => look(&meter(quota, state, now), cost),
+            Contents::Ticks(bucket) => look(&bucket.at(now), cost),
+            Contents::Permits { limit, in_flight } => {
                 let left = limit.saturating_sub(*in_flight);
                 if cost.get() <= left {
                     Decision::allow(*limit, left, Nanos::ZERO)
@@ -73,7 +228,7 @@ impl Tank {
                     at_capacity(*limit, left)
                 }
             }
-            Tank::Line(line) => {
+            Contents::Line(line) => {
                 let (places, wait, reset) = (line.places(now), line.wait_for_place(now), line.ahead(now));
                 if wait.is_zero() || cost == Cost::PEEK {
                     Decision::allow(line.capacity, places, reset)
@@ -84,11 +239,10 @@ impl Tank {
         }
     }
 
-    /// Takes, if one who will not wait may.
-    pub(crate) fn try_take(&mut self, cost: Cost, now: Timestamp) -> Decision {
+    fn try_take(&mut self, cost: Cost, now: Timestamp) -> Decision {
         match self {
             // The common case, in one view instead of two.
-            Tank::Rate { quota, state } => edit(quota, state, now, |view| {
+            Contents::Rate { quota, state } => edit(quota, state, now, |view| {
                 let decision = take(view, cost);
                 (cost != Cost::PEEK && (decision.allowed || view.was_repaired()), decision)
             }),
@@ -103,198 +257,45 @@ impl Tank {
         }
     }
 
-    /// Takes a cost that was found ready.
-    pub(crate) fn charge(&mut self, cost: Cost, now: Timestamp) {
+    pub(super) fn charge(&mut self, cost: Cost, now: Timestamp) {
         if cost == Cost::PEEK {
             return;
         }
         match self {
-            Tank::Rate { quota, state } => edit(quota, state, now, |view| (true, view.charge(cost))),
-            Tank::Permits { in_flight, .. } => *in_flight = in_flight.saturating_add(cost.get()),
-            Tank::Ticks(bucket) => {
+            Contents::Rate { quota, state } => edit(quota, state, now, |view| (true, view.charge(cost))),
+            Contents::Permits { in_flight, .. } => *in_flight = in_flight.saturating_add(cost.get()),
+            Contents::Ticks(bucket) => {
                 let mut view = bucket.at(now);
                 view.charge(cost);
                 *bucket = view.into_bucket();
             }
-            Tank::Line(line) => line.admit(now),
+            Contents::Line(line) => line.admit(now),
         }
     }
 
-    /// What to keep of a charge that was just made, for [`give_back`](Tank::give_back): where charges leak away, the
-    /// instant at which this one will have; else the instant of the charge.
-    pub(crate) fn mark(&self, now: Timestamp) -> Timestamp {
-        if self.drains() { now + self.reset_after(now) } else { now }
-    }
-
-    /// True if what was charged leaks away, the oldest first; false if it is forgotten window by window, or held.
-    fn drains(&self) -> bool {
+    fn refund(&mut self, cost: Cost, charged_at: Timestamp, now: Timestamp) {
         match self {
-            Tank::Rate { quota, .. } => {
-                matches!(quota.algorithm(), Algorithm::Gcra | Algorithm::TokenBucket | Algorithm::LeakyBucket)
+            // Nothing is remembered that could be given back.
+            Contents::Rate { state: None, .. } => {}
+            Contents::Rate { quota, state } => {
+                edit(quota, state, now, |view| (true, view.refund(cost, charged_at)));
             }
-            Tank::Ticks(bucket) => !bucket.is_window(),
-            Tank::Line(_) => true,
-            Tank::Permits { .. } => false,
-        }
-    }
-
-    /// Gives back as much of a charge as has not leaked or been forgotten since: the rest may have been taken by
-    /// others, and giving it back too would let too many in.
-    pub(crate) fn give_back(&mut self, cost: Cost, mark: Timestamp, now: Timestamp) {
-        let left = mark.since(now);
-        match self {
-            _ if cost == Cost::PEEK => {}
-            Tank::Line(line) => line.withdraw(now, left),
-            Tank::Ticks(bucket) => {
-                let cost = if bucket.is_window() {
-                    if bucket.remembers(mark, now) { cost } else { Cost::PEEK }
-                } else {
-                    Cost::new(cost.get().min(bucket.refilled_in(left, now)))
-                };
-                self.refund(cost, now);
-            }
-            Tank::Rate { quota, state: Some(state) } => {
-                let whole = quota.emission_interval().as_nanos().saturating_mul(cost.get());
-                let partly = left.as_nanos() < whole;
-                match state {
-                    // As if it had leaked already: exact to the nanosecond, where tokens would have to be rounded.
-                    State::Gcra(state) if partly => state.tat = state.tat.saturating_sub(left),
-                    State::TokenBucket(state) if partly => state.last = state.last.saturating_sub(left),
-                    State::LeakyBucket(state) if partly => state.last = state.last.saturating_sub(left),
-                    _ => {
-                        if self.remembers(mark, now) {
-                            self.refund(cost, now);
-                        }
-                    }
-                }
-            }
-            Tank::Rate { state: None, .. } => {}
-            Tank::Permits { .. } => self.refund(cost, now),
-        }
-    }
-
-    /// Gives back, never above the capacity.
-    pub(crate) fn refund(&mut self, cost: Cost, now: Timestamp) {
-        if cost == Cost::PEEK {
-            return;
-        }
-        match self {
-            Tank::Rate { quota, state } => edit(quota, state, now, |view| (true, view.refund(cost, now))),
-            Tank::Permits { in_flight, .. } => *in_flight = in_flight.saturating_sub(cost.get()),
-            Tank::Ticks(bucket) => {
+            Contents::Permits { in_flight, .. } => *in_flight = in_flight.saturating_sub(cost.get()),
+            Contents::Ticks(bucket) => {
                 let mut view = bucket.at(now);
-                view.refund(cost, now);
+                view.refund(cost, charged_at);
                 *bucket = view.into_bucket();
             }
-            Tank::Line(line) => line.withdraw(now, Nanos::MAX),
+            Contents::Line(line) => line.withdraw(now, charged_at),
         }
     }
 
-    fn remembers(&self, charged: Timestamp, now: Timestamp) -> bool {
+    fn limit(&self) -> u64 {
         match self {
-            Tank::Rate { state: Some(State::FixedWindow(state)), .. } => charged >= state.start,
-            Tank::Rate { quota, state: Some(State::SlidingWindow(state)) } => {
-                charged >= state.start.saturating_sub(quota.period())
-            }
-            Tank::Rate { quota, state: Some(State::SlidingLog(_)) } => now.since(charged) <= quota.period(),
-            _ => true,
-        }
-    }
-
-    /// Since when there was no more to come in; none where that is not how it works, or nothing was ever taken.
-    pub(crate) fn full_since(&self) -> Option<Timestamp> {
-        match self {
-            Tank::Rate { state: Some(State::Gcra(state)), .. } => Some(state.tat),
-            Tank::Rate { state: Some(State::TokenBucket(token_bucket::State { last, .. })), .. }
-            | Tank::Rate { state: Some(State::LeakyBucket(leaky_bucket::State { last, .. })), .. } => {
-                Some(*last + self.reset_after(*last))
-            }
-            Tank::Line(line) => Some(line.free_at),
-            _ => None,
-        }
-    }
-
-    /// Everything that was taken counts as taken so much later.
-    pub(crate) fn delay(&mut self, by: Nanos) {
-        match self {
-            Tank::Rate { state: Some(State::Gcra(state)), .. } => state.tat = state.tat + by,
-            Tank::Rate { state: Some(State::TokenBucket(state)), .. } => state.last = state.last + by,
-            Tank::Rate { state: Some(State::LeakyBucket(state)), .. } => state.last = state.last + by,
-            Tank::Line(line) => line.free_at = line.free_at + by,
-            _ => {}
-        }
-    }
-
-    pub(crate) fn limit(&self) -> u64 {
-        match self {
-            Tank::Rate { quota, .. } => quota.burst(),
-            Tank::Permits { limit, .. } => *limit,
-            Tank::Ticks(bucket) => bucket.at(Timestamp::MIN).limit(),
-            Tank::Line(line) => line.capacity,
-        }
-    }
-
-    /// How many of cost 1 would pass now.
-    pub(crate) fn remaining(&self, now: Timestamp) -> u64 {
-        self.look(Cost::PEEK, now).remaining
-    }
-
-    /// The time until nothing is remembered; the longest time for permits in flight.
-    pub(crate) fn reset_after(&self, now: Timestamp) -> Nanos {
-        match self {
-            Tank::Permits { in_flight: 0, .. } => Nanos::ZERO,
-            Tank::Permits { .. } => Nanos::MAX,
-            _ => self.look(Cost::PEEK, now).reset_after,
-        }
-    }
-
-    /// Forgets what was taken. Permits in flight stay in flight.
-    pub(crate) fn reset(&mut self, now: Timestamp) {
-        match self {
-            Tank::Rate { state, .. } => *state = None,
-            Tank::Permits { .. } => {}
-            Tank::Ticks(bucket) => {
-                let mut view = bucket.at(now);
-                view.refund(Cost::new(u64::MAX), now);
-                *bucket = view.into_bucket();
-            }
-            Tank::Line(line) => line.free_at = now,
-        }
-    }
-
-    /// Reads on under another quota. Anything that is not decided by a quota stays as it is.
-    pub(crate) fn set_quota(&mut self, new: Quota, inherit: Inherit, now: Timestamp) {
-        let Tank::Rate { quota, state } = self else { return };
-        let old = meter(quota, state, now);
-        let (limit, used) = (old.limit(), old.limit().saturating_sub(old.remaining()));
-        let used = match inherit {
-            Inherit::Reset => 0,
-            Inherit::Keep if same_state(quota, &new) => {
-                *quota = new;
-                return;
-            }
-            // What another algorithm remembers cannot be read; how much of it is used can.
-            Inherit::Keep => used,
-            Inherit::Proportional => proportion(used, new.burst(), limit),
-        };
-        (*quota, *state) = (new, None);
-        self.charge(Cost::new(used.min(new.burst())), now);
-    }
-
-    /// The instant of a GCRA, which is all of its state; `None` for anything else.
-    pub(crate) fn tat(&self) -> Option<Timestamp> {
-        match self {
-            Tank::Rate { quota, state } if quota.algorithm() == Algorithm::Gcra => match state {
-                Some(State::Gcra(state)) => Some(state.tat),
-                _ => Some(Timestamp::MIN),
-            },
-            _ => None,
-        }
-    }
-
-    pub(crate) fn set_tat(&mut self, tat: Timestamp) {
-        if let Tank::Rate { state, .. } = self {
-            *state = (tat > Timestamp::MIN).then_some(State::Gcra(gcra::State { tat }));
+            Contents::Rate { quota, .. } => quota.burst(),
+            Contents::Permits { limit, .. } => *limit,
+            Contents::Ticks(bucket) => bucket.capacity(),
+            Contents::Line(line) => line.capacity,
         }
     }
 }
@@ -304,7 +305,8 @@ pub(crate) fn at_capacity(limit: u64, left: u64) -> Decision {
     Decision { reason: Reason::AtCapacity, ..Decision::deny(limit, left, None, Nanos::ZERO) }
 }
 
-fn meter<'a>(quota: &'a Quota, state: &'a Option<State>, now: Timestamp) -> Meter<'a> {
+/// The state is the limiter's own, and nobody else's.
+pub(super) fn meter<'a>(quota: &'a Quota, state: &'a Option<State>, now: Timestamp) -> Meter<'a> {
     Meter::at(quota, state.as_ref(), now, Tenancy::Own)
         .or_else(|_| Meter::at(quota, None, now, Tenancy::Own))
         .expect("a tank holds only states of its own quota, and no quota of permits")
@@ -334,9 +336,21 @@ fn edit<R>(
     result
 }
 
-/// True if the state of one quota can be read under the other.
-fn same_state(old: &Quota, new: &Quota) -> bool {
-    std::mem::discriminant(&old.algorithm()) == std::mem::discriminant(&new.algorithm())
+/// Makes the state one of the new quota, if it can be read under that; false if it cannot.
+fn keep_state(old: &Quota, new: &Quota, state: &mut Option<State>, now: Timestamp) -> bool {
+    if std::mem::discriminant(&old.algorithm()) != std::mem::discriminant(&new.algorithm()) {
+        return false;
+    }
+    if let Some(State::Gcra(state)) = state {
+        // An instant says how long the old rate takes to refill what was used. As much is used under the new one, and
+        // a part of a token counts for a whole part of the new one's: a change of quota mints nothing.
+        let used = u128::from(state.tat.since(now).min(old.refill_time()).as_nanos());
+        let (from, to) = (old.emission_interval().as_nanos(), new.emission_interval().as_nanos());
+        let used = (used * u128::from(to)).div_ceil(u128::from(from));
+        let used = u64::try_from(used).map_or(new.refill_time(), Nanos::from_nanos);
+        state.tat = now + used.min(new.refill_time());
+    }
+    true
 }
 
 /// The same share of another limit, rounded up: a change of quota mints nothing.

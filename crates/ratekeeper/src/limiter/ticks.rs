@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::algorithm::{View, Wait};
+use crate::algorithm::{SLACK, View, Wait};
 use crate::quota::{Quota, QuotaError};
 use crate::{Cost, Nanos, Timestamp};
 
@@ -12,11 +12,10 @@ use crate::{Cost, Nanos, Timestamp};
 /// ```
 /// use std::time::Duration;
 /// use ratekeeper::limiter::{Limiter, Ticks};
-/// use ratekeeper::Cost;
 /// // Ten at most, three more every second, and the first two are there at once.
 /// let limiter = Limiter::ticking(Ticks::bucket(10, 3, Duration::from_secs(1)).initial(2))?;
-/// assert!(limiter.try_acquire(Cost::new(2)).allowed);
-/// let refused = limiter.try_acquire(Cost::new(4));
+/// assert!(limiter.try_acquire(2).allowed);
+/// let refused = limiter.try_acquire(4);
 /// assert!(!refused.allowed && refused.retry_after.unwrap().ceil_secs() == 2, "two ticks bring six");
 /// # Ok::<(), ratekeeper::QuotaError>(())
 /// ```
@@ -79,10 +78,12 @@ pub(crate) struct TickBucket {
 impl TickBucket {
     /// The bucket as it stands at `now`.
     pub(crate) fn at(&self, now: Timestamp) -> TickView {
-        let tick = now.since(self.anchor).as_nanos() / self.every.as_nanos().max(1);
-        // After a step back the ticks that were counted stay counted, but for no longer than a whole refill.
-        let ahead = self.capacity.div_ceil(self.refill.max(1));
-        let counted = self.tick.min(tick.saturating_add(ahead));
+        let tick = self.tick_of(now);
+        // After a step back the ticks that were counted stay counted; beyond a whole refill and a second they are cut
+        // off to a refill.
+        let refill = tick.saturating_add(self.capacity.div_ceil(self.refill.max(1)));
+        let slack = SLACK.as_nanos().div_ceil(self.every.as_nanos().max(1));
+        let counted = if self.tick > refill.saturating_add(slack) { refill } else { self.tick };
         let missed = tick.saturating_sub(counted);
         let mut bucket = self.clone();
         bucket.tokens = self.tokens.saturating_add(missed.saturating_mul(self.refill)).min(self.capacity);
@@ -90,21 +91,39 @@ impl TickBucket {
         TickView { bucket, now }
     }
 
-    /// True if everything is forgotten at each tick.
-    pub(crate) fn is_window(&self) -> bool {
-        self.window
+    pub(crate) fn capacity(&self) -> u64 {
+        self.capacity
     }
 
-    /// How many tokens come in within this time.
-    pub(crate) fn refilled_in(&self, time: Nanos, now: Timestamp) -> u64 {
-        let tick = |at: Timestamp| at.since(self.anchor).as_nanos() / self.every.as_nanos().max(1);
-        (tick(now + time) - tick(now)).saturating_mul(self.refill)
+    /// How long the whole capacity takes to come in, rounded down to whole ticks.
+    pub(crate) fn refill_time(&self) -> Nanos {
+        let ticks = self.capacity / self.refill.max(1);
+        Nanos::from_nanos(self.every.as_nanos().saturating_mul(ticks))
     }
 
-    /// False if what was charged then has been forgotten since: the window is another one.
-    pub(crate) fn remembers(&self, charged: Timestamp, now: Timestamp) -> bool {
-        let tick = |at: Timestamp| at.since(self.anchor).as_nanos() / self.every.as_nanos().max(1);
-        !self.window || tick(charged) == tick(now)
+    /// Forgets what was taken.
+    pub(crate) fn fill(&mut self, now: Timestamp) {
+        (self.tokens, self.tick) = (self.capacity, self.tick_of(now));
+    }
+
+    /// Takes more than there is: when that will have been paid. The bucket is that of then.
+    pub(crate) fn owe(&mut self, cost: u64, at: Timestamp) -> Timestamp {
+        *self = self.at(at).bucket;
+        let missing = cost.saturating_sub(self.tokens);
+        // No tick brings more than fits.
+        let each = self.refill.min(self.capacity).max(1);
+        let ticks = missing.div_ceil(each);
+        self.tick = self.tick.saturating_add(ticks);
+        self.tokens = self.tokens.saturating_sub(cost).max(ticks.saturating_mul(each) - missing);
+        self.instant_of(self.tick)
+    }
+
+    fn instant_of(&self, tick: u64) -> Timestamp {
+        self.anchor + Nanos::from_nanos(tick.saturating_mul(self.every.as_nanos()))
+    }
+
+    fn tick_of(&self, instant: Timestamp) -> u64 {
+        instant.since(self.anchor).as_nanos() / self.every.as_nanos().max(1)
     }
 }
 
@@ -122,10 +141,8 @@ impl TickView {
 
     /// The time until `missing` tokens more are there.
     fn time_to(&self, missing: u64) -> Nanos {
-        let TickBucket { refill, every, anchor, tick, .. } = self.bucket;
-        let tick = tick.saturating_add(missing.div_ceil(refill.max(1)));
-        let since_anchor = Nanos::from_nanos(tick.saturating_mul(every.as_nanos()));
-        (anchor + since_anchor).since(self.now)
+        let ticks = missing.div_ceil(self.bucket.refill.max(1));
+        self.bucket.instant_of(self.bucket.tick.saturating_add(ticks)).since(self.now)
     }
 }
 
@@ -144,8 +161,14 @@ impl View for TickView {
         self.bucket.tokens = self.bucket.tokens.saturating_sub(cost.get());
     }
 
-    fn refund(&mut self, cost: Cost, _: Timestamp) {
-        self.bucket.tokens = self.bucket.tokens.saturating_add(cost.get()).min(self.bucket.capacity);
+    fn refund(&mut self, cost: Cost, charged_at: Timestamp) {
+        let bucket = &mut self.bucket;
+        let ticks = bucket.tick.saturating_sub(bucket.tick_of(charged_at));
+        // A window forgets everything with every tick; a bucket has got so much again.
+        let refilled =
+            if bucket.window && ticks > 0 { u64::MAX } else { ticks.saturating_mul(bucket.refill) };
+        let left = cost.get().saturating_sub(refilled);
+        bucket.tokens = bucket.tokens.saturating_add(left).min(bucket.capacity);
     }
 
     fn limit(&self) -> u64 {
@@ -202,13 +225,27 @@ mod tests {
         assert_eq!(view.wait_for(Cost::ONE), Wait::After(Nanos::from_millis(1)));
         let bucket = view.into_bucket();
         assert_eq!(at(&bucket, 7_000).remaining(), 3);
-        assert!(!bucket.remembers(START + Nanos::from_millis(6_999), START + Nanos::from_millis(7_000)));
+        let mut late = at(&Ticks::window(3, Duration::from_secs(7)).initial(0).build(START).unwrap(), 6_999);
+        late.refund(Cost::ONE, START);
+        assert_eq!(late.remaining(), 1, "within its window");
         let far = at(&bucket, 7_000_003_000);
         assert_eq!(
             far.time_to(1),
             Nanos::from_secs(4),
             "a million windows later the edges are where they were"
         );
+    }
+
+    #[test]
+    fn a_debt_is_paid_tick_by_tick_and_found_in_one_step() {
+        let mut bucket = Ticks::bucket(5, 2, Duration::from_secs(1)).build(START).unwrap();
+        // Five were there, six are owed: three ticks bring them.
+        assert_eq!(bucket.owe(11, START), START + Nanos::from_secs(3));
+        assert_eq!((at(&bucket, 3_000).remaining(), at(&bucket, 4_000).remaining()), (0, 2));
+        let mut bucket = Ticks::window(3, Duration::from_secs(1)).build(START).unwrap();
+        assert_eq!(bucket.owe(7, START), START + Nanos::from_secs(2));
+        assert_eq!((at(&bucket, 2_000).remaining(), at(&bucket, 3_000).remaining()), (2, 3));
+        assert_eq!(bucket.owe(u64::MAX, START), Timestamp::MAX);
     }
 
     #[test]

@@ -1,5 +1,8 @@
-//! Hiring someone to keep a limiter's time: a task of the tokio runtime that the waiter runs in, or else the
-//! process's timer thread. Either lives only while somebody waits.
+//! Hiring someone to keep a limiter's time, for as long as somebody waits.
+//!
+//! Real time is kept by one thread of the process for all limiters: a runtime may be alive and not driven, or be shut
+//! down, and those who wait elsewhere would wait for it. Paused time can be kept only by a task of the runtime that
+//! paused it, because that moves it from one of its timers to the next.
 
 use super::core::Core;
 use super::sync::Arc;
@@ -10,14 +13,18 @@ pub(crate) fn hire(core: &Arc<Core>) {
     let _ = core;
     #[cfg(not(loom))]
     {
-        #[cfg(all(feature = "tokio", not(loom)))]
-        if let Ok(runtime) = tokio::runtime::Handle::try_current()
-            && let Some(sleep) = tokio_keeper::sleep()
-        {
-            runtime.spawn(tokio_keeper::keep(tokio_keeper::Employment::new(core), sleep));
+        #[cfg(feature = "tokio")]
+        if tokio_keeper::hire(core) {
             return;
         }
-        thread_keeper::hire(core);
+        let Err(error) = thread_keeper::hire(core) else { return };
+        #[cfg(feature = "tokio")]
+        if tokio_keeper::stand_in(core) {
+            return;
+        }
+        // Whoever asks next may be luckier.
+        core.with(|desk, _, _| desk.withdraw_promise());
+        panic!("the process can start no more threads: {error}");
     }
 }
 
@@ -29,23 +36,51 @@ mod tokio_keeper {
     use std::task::Poll;
     use std::time::Duration;
 
+    use tokio::runtime::Handle;
     use tokio::time::Sleep;
 
+    use super::super::TokioClock;
+    use super::super::clock::Source;
     use super::{Arc, Core};
+
+    /// Spawns a keeper, if the limiter's time is a runtime's; false if it is everybody's.
+    pub(super) fn hire(core: &Arc<Core>) -> bool {
+        let current = Handle::try_current().ok();
+        let runtime = match &core.clock {
+            Source::Monotonic => None,
+            // What was made in paused time reads whatever runtime it is used in, and its home from outside.
+            Source::Tokio(Some(home)) => current.or_else(|| Some(home.clone())),
+            Source::Tokio(None) | Source::Other(_) => current.filter(|_| TokioClock::is_paused()),
+        };
+        runtime.is_some_and(|runtime| spawn(core, &runtime))
+    }
+
+    /// Spawns a keeper in the runtime that this is called in, if it has a timer: better than nobody, where the process
+    /// can start no more threads.
+    pub(super) fn stand_in(core: &Arc<Core>) -> bool {
+        Handle::try_current().is_ok_and(|runtime| spawn(core, &runtime))
+    }
+
+    fn spawn(core: &Arc<Core>, runtime: &Handle) -> bool {
+        let _entered = runtime.enter();
+        let Some(sleep) = sleep() else { return false };
+        runtime.spawn(keep(Employment::new(core), sleep));
+        true
+    }
 
     /// The longest sleep at a time; what is due later is looked at again.
     const LONGEST: Duration = Duration::from_secs(30 * 86_400);
 
     /// That there is a keeper. If its task ends before its work is done (the runtime was shut down), the oldest
     /// waiter is told, and hires another in its own runtime.
-    pub(super) struct Employment {
+    struct Employment {
         core: Arc<Core>,
         /// It has ended as it should: there may be a successor by now, which is not to be dismissed.
         is_over: bool,
     }
 
     impl Employment {
-        pub(super) fn new(core: &Arc<Core>) -> Self {
+        fn new(core: &Arc<Core>) -> Self {
             Employment { core: Arc::clone(core), is_over: false }
         }
     }
@@ -59,11 +94,11 @@ mod tokio_keeper {
     }
 
     /// A timer of this runtime; none if it was built without (there is no way to ask but to try).
-    pub(super) fn sleep() -> Option<Sleep> {
+    fn sleep() -> Option<Sleep> {
         catch_unwind(|| tokio::time::sleep(Duration::ZERO)).ok()
     }
 
-    pub(super) async fn keep(mut employment: Employment, sleep: Sleep) {
+    async fn keep(mut employment: Employment, sleep: Sleep) {
         let core = &employment.core;
         let mut sleep = pin!(sleep);
         poll_fn(|cx| {
@@ -94,7 +129,7 @@ mod thread_keeper {
     /// The longest sleep at a time; what is due later is looked at again.
     const LONGEST: Duration = Duration::from_secs(86_400);
 
-    /// One thread for all limiters that are waited for outside of a runtime.
+    /// One thread for all limiters that are waited for.
     static ALARMS: Mutex<Alarms> = Mutex::new(Alarms { due: BTreeMap::new(), number: 0, has_thread: false });
 
     /// Told when an alarm is set.
@@ -148,13 +183,11 @@ mod thread_keeper {
         }
     }
 
-    pub(super) fn hire(core: &Arc<Core>) {
-        if let Err(error) = start() {
-            // Whoever asks next may be luckier.
-            core.with(|desk, _, _| desk.withdraw_promise());
-            panic!("the process can start no more threads: {error}");
-        }
+    /// Fails if the process can start no more threads.
+    pub(super) fn hire(core: &Arc<Core>) -> std::io::Result<()> {
+        start()?;
         Arc::new(Clerk { core: Arc::clone(core), alarm: Mutex::new(None) }).set(Instant::now());
+        Ok(())
     }
 
     fn start() -> std::io::Result<()> {

@@ -3,13 +3,16 @@
 use std::sync::OnceLock;
 use std::time::{Instant, SystemTime};
 
+use tokio::runtime::Handle;
+
 use crate::port::Clock;
 use crate::{Nanos, Timestamp};
 
 /// The monotonic clock as tokio tells it, anchored once to the wall clock: when a test pauses tokio's time, this
 /// clock stands still, and moves with it. Outside of a test it is the process's monotonic clock.
 ///
-/// A limiter that is made where tokio's time is paused follows it by itself. One that is made earlier (in a `static`,
+/// A limiter that is made where tokio's time is paused follows it by itself, also when threads outside of the runtime
+/// use it. One that is made earlier (in a `static`,
 /// before `tokio::time::pause()`) must be given this clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TokioClock;
@@ -21,7 +24,7 @@ impl TokioClock {
     /// True within a runtime whose time is paused. Tokio does not tell, but a paused clock stands still while the
     /// real one moves.
     pub(crate) fn is_paused() -> bool {
-        if tokio::runtime::Handle::try_current().is_err() {
+        if Handle::try_current().is_err() {
             return false;
         }
         let (paused, real) = (tokio::time::Instant::now(), Instant::now());
@@ -30,6 +33,25 @@ impl TokioClock {
         }
         tokio::time::Instant::now() == paused
     }
+}
+
+/// What the runtime's time is that this is called in; outside of any, that of `home`.
+#[inline]
+pub(crate) fn now_at(home: Option<&Handle>) -> Timestamp {
+    let _entered = enter(home);
+    TokioClock.now()
+}
+
+/// True if that time is paused.
+pub(crate) fn is_paused_at(home: Option<&Handle>) -> bool {
+    let _entered = enter(home);
+    TokioClock::is_paused()
+}
+
+#[inline]
+fn enter(home: Option<&Handle>) -> Option<tokio::runtime::EnterGuard<'_>> {
+    // Only a limiter that was made in paused time has a home: nobody else pays for the question.
+    home.filter(|_| Handle::try_current().is_err()).map(Handle::enter)
 }
 
 impl Clock for TokioClock {

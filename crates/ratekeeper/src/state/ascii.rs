@@ -11,6 +11,7 @@
 //! | composite | `51\|primary$secondary`, the secondary being a composite when there are more parts |
 //! | sliding window counter | `61\|previous\|current\|slot_start_ns` |
 //! | sliding window log | `71\|N\|t_ns\|cost…`, N times, 0 of them for an empty log |
+//! | by the names of rules | `81\|rule=state$rule=state…`, each state one of the above but a composite |
 //!
 //! Decoding takes no other text than these: no space, no field more or less. Integers are decimal, with a sign and
 //! leading zeros if need be, in 64 bits; doubles are decimal notation with an optional exponent, and finite.
@@ -20,6 +21,7 @@ use std::fmt::Write;
 
 use super::error::{StateError, StateErrorKind, quote};
 use super::float;
+use super::named::NamedStates;
 use super::record::{Part, Record, Window, Windows};
 use super::storable::{self, BadEntry, LogReader};
 use crate::algorithm::{gcra, leaky_bucket, sliding_log, sliding_window, token_bucket};
@@ -45,7 +47,14 @@ pub fn encode(record: &Record) -> String {
 
 /// Appends the record as text.
 pub fn encode_into(record: &Record, out: &mut String) {
-    let Some((last, before)) = record.parts().split_last() else { return };
+    for (index, (name, part)) in record.names().iter().zip(record.parts()).enumerate() {
+        out.push_str(if index == 0 { "81|" } else { "$" });
+        out.push_str(name.as_str());
+        out.push('=');
+        write_part(out, part);
+    }
+    let by_position = if record.names().is_empty() { record.parts() } else { &[] };
+    let Some((last, before)) = by_position.split_last() else { return };
     for part in before {
         out.push_str("51|");
         write_part(out, part);
@@ -54,7 +63,7 @@ pub fn encode_into(record: &Record, out: &mut String) {
     write_part(out, last);
 }
 
-fn write_part(out: &mut String, part: &Part) {
+pub(super) fn write_part(out: &mut String, part: &Part) {
     // Writing to a string cannot fail.
     let _ = match part {
         Part::TokenBucket(state) => write_level(out, "12|", storable::tokens(state.tokens), state.last),
@@ -97,6 +106,9 @@ pub fn decode(text: impl AsRef<[u8]>) -> Result<Record, StateError> {
     }
     // Only names and numbers follow a header, so whatever is not ASCII would be refused in its field.
     let text = str::from_utf8(bytes).map_err(|_| StateError::wrong("state", bytes, "ASCII text"))?;
+    if text.starts_with("81|") {
+        return NamedStates::decode(text)?.into_record();
+    }
     let Some(mut rest) = text.strip_prefix("51|") else { return Ok(read_part(text)?.into()) };
     let mut parts = Vec::new();
     loop {
@@ -119,7 +131,7 @@ pub fn decode(text: impl AsRef<[u8]>) -> Result<Record, StateError> {
     }
 }
 
-fn read_part(text: &str) -> Result<Part, StateError> {
+pub(super) fn read_part(text: &str) -> Result<Part, StateError> {
     let (header, rest) = match text.split_once('|') {
         Some((header, rest)) => (header, Some(rest)),
         None => (text, None),
@@ -157,6 +169,10 @@ fn read_part(text: &str) -> Result<Part, StateError> {
             let remedy = "two parts with a `$` between them, the first of which is no composite";
             return Err(StateError::wrong("composite", text.as_bytes(), remedy));
         }
+        Some('8') => {
+            expect("1", "states by name are read in version 1")?;
+            return Err(StateError::wrong("rules", text.as_bytes(), "states by name stand alone"));
+        }
         Some('6') => {
             expect("1", "a sliding window is read in version 1")?;
             let (previous, current) = (fields.count("previous")?, fields.count("current")?);
@@ -167,7 +183,7 @@ fn read_part(text: &str) -> Result<Part, StateError> {
             Part::SlidingLog(fields.log()?)
         }
         _ => {
-            let remedy = "state begins with a strategy, 1 to 7, and a version, such as `12`";
+            let remedy = "state begins with a strategy, 1 to 8, and a version, such as `12`";
             let kind = StateErrorKind::UnknownStrategy;
             return Err(StateError::new(kind, "strategy", quote(header.as_bytes()), remedy));
         }

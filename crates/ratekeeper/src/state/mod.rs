@@ -3,7 +3,8 @@
 //! | file | what |
 //! |---|---|
 //! | [`Record`], [`Part`] | the states of a whole plan, under one key |
-//! | `rules` | from the states of rules to a record, and back |
+//! | [`RuleStates`], [`NamedStates`] | the states of rules by name, as one text |
+//! | `rules` | from the states of rules to a record, and back, by position |
 //! | [`ascii`] | a record as text; `float`: its doubles as Go writes them |
 //! | [`binary`] | the state of one rule as the fields of a hash |
 //! | `storable` | what either can hold |
@@ -12,11 +13,13 @@ pub mod ascii;
 pub mod binary;
 mod error;
 mod float;
+mod named;
 mod record;
 mod rules;
 mod storable;
 
 pub use error::{OnUnreadable, StateError, StateErrorKind};
+pub use named::{NamedStates, Replaced, RuleStates, is_live, shared_name};
 pub use record::{Part, Record, Window, Windows};
 
 use crate::algorithm::{

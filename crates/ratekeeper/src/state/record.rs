@@ -1,18 +1,22 @@
 //! What is written under one key when a store keeps one value per key: the states of a whole plan.
 
-use super::StateError;
+use super::named::NamedStates;
+use super::rules::part_of;
+use super::{State, StateError};
 use crate::algorithm::{
     Algorithm, fixed_window, gcra, leaky_bucket, sliding_log, sliding_window, token_bucket,
 };
 use crate::{Name, Timestamp};
 
-/// What is written under one key: one part, or several in order, a composite.
+/// What is written under one key: one part, or several in order (a composite), or several by the names of their rules.
 ///
 /// [`from_rules`](Record::from_rules) makes one of the states of a plan's rules, and
 /// [`into_rules`](Record::into_rules) gives them back; [`ascii`](super::ascii) writes and reads it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
     parts: Vec<Part>,
+    /// Of every part its rule's, or none at all.
+    names: Vec<Name>,
 }
 
 impl Record {
@@ -25,7 +29,28 @@ impl Record {
             let remedy = "a record has 1 to 16; all fixed windows together are one";
             return Err(StateError::shape("parts", parts.len().to_string(), remedy));
         }
-        Ok(Record { parts })
+        Ok(Record { parts, names: Vec::new() })
+    }
+
+    /// A record of states by the names of their rules, 1 to 32 of them, no two alike.
+    pub fn by_name(rules: Vec<(Name, State)>) -> Result<Self, StateError> {
+        if !(1..=NamedStates::MAX).contains(&rules.len()) {
+            return Err(StateError::shape("rules", rules.len().to_string(), "a record names 1 to 32"));
+        }
+        let (mut names, mut parts) = (Vec::with_capacity(rules.len()), Vec::with_capacity(rules.len()));
+        for (name, state) in rules {
+            if names.contains(&name) {
+                return Err(StateError::shape("name", format!("`{name}` twice"), "each rule is named once"));
+            }
+            parts.push(part_of(&name, state)?);
+            names.push(name);
+        }
+        Ok(Record { parts, names })
+    }
+
+    /// The name of each part's rule; none at all if the parts stand by position.
+    pub fn names(&self) -> &[Name] {
+        &self.names
     }
 
     /// The parts, at least one.
@@ -40,7 +65,7 @@ impl Record {
 
 impl From<Part> for Record {
     fn from(part: Part) -> Self {
-        Record { parts: vec![part] }
+        Record { parts: vec![part], names: Vec::new() }
     }
 }
 

@@ -1,4 +1,5 @@
-//! From the states of a plan's rules to one record, and back.
+//! From the states of a plan's rules to one record, and back, by position: as services in other languages write them,
+//! and as this one did before it wrote [names](super::NamedStates).
 //!
 //! The rules that are fixed windows go together into one part, by name; every other rule is a part of its own. The
 //! parts stand in the order in which the plan first names them. A rule that is fresh while another is not is
@@ -38,50 +39,43 @@ impl Record {
     {
         let rules: Vec<_> = rules.into_iter().collect();
         let all_fresh = rules.iter().all(|(_, _, state)| state.is_none());
-        let record = if rules.is_empty() { None } else { Some(Self::write_out(rules, now)?) };
-        Ok(record.filter(|_| !all_fresh))
-    }
-
-    /// The same with every rule written out, also if all are fresh: where a key cannot be forgotten on condition.
-    pub(crate) fn write_out<'a, I>(rules: I, now: Timestamp) -> Result<Self, StateError>
-    where
-        I: IntoIterator<Item = (&'a Name, &'a Quota, Option<State>)>,
-    {
+        if rules.is_empty() {
+            return Ok(None);
+        }
         let (mut parts, mut windows, mut windows_at) = (Vec::new(), Vec::new(), 0);
         for (name, quota, state) in rules {
             let state = match state {
                 Some(state) => checked(name, quota, state)?,
                 None => fresh(name, quota, now)?,
             };
-            parts.push(match state {
-                State::FixedWindow(fixed_window::State { count, start }) => {
-                    if windows.is_empty() {
-                        windows_at = parts.len();
-                    }
-                    windows.push(Window { name: name.clone(), count, start });
-                    continue;
+            if let State::FixedWindow(fixed_window::State { count, start }) = state {
+                if windows.is_empty() {
+                    windows_at = parts.len();
                 }
-                State::TokenBucket(state) => Part::TokenBucket(state),
-                State::LeakyBucket(state) => Part::LeakyBucket(state),
-                State::Gcra(state) => Part::Gcra(state),
-                State::SlidingWindow(state) => Part::SlidingWindow(state),
-                State::SlidingLog(state) => Part::SlidingLog(state),
-            });
+                windows.push(Window { name: name.clone(), count, start });
+                continue;
+            }
+            parts.push(part_of(name, state)?);
         }
         if !windows.is_empty() {
             parts.insert(windows_at, Part::FixedWindows(Windows::new(windows)?));
         }
-        Record::new(parts)
+        let record = Record::new(parts)?;
+        Ok(if all_fresh { None } else { Some(record) })
     }
 
     /// The state of each rule, in the order of the rules; none where it equals a fresh key's.
     ///
-    /// The rules must be those that the record was made of: the same algorithms in the same order, and the same
-    /// names of fixed windows. Their numbers may have changed since.
+    /// By position, the rules must be those that the record was made of: the same algorithms in the same order, and the
+    /// same names of fixed windows. Their numbers may have changed since. By name, a rule that the record does not name
+    /// is fresh.
     pub fn into_rules<'a, I>(self, rules: I) -> Result<Vec<Option<State>>, StateError>
     where
         I: IntoIterator<Item = (&'a Name, &'a Quota)>,
     {
+        if !self.names().is_empty() {
+            return self.into_named_rules(rules);
+        }
         let mut parts = self.into_parts().into_iter();
         let mut windows: Option<Vec<Window>> = None;
         let mut states = Vec::new();
@@ -118,9 +112,13 @@ impl Record {
     }
 }
 
-fn single(part: Part) -> Option<State> {
+/// The state of a part that is one rule's; none of several windows.
+pub(super) fn single(part: Part) -> Option<State> {
     match part {
-        Part::FixedWindows(_) => None,
+        Part::FixedWindows(windows) => match windows.as_slice() {
+            [window] => Some(State::FixedWindow(window.state())),
+            _ => None,
+        },
         Part::TokenBucket(state) => Some(State::TokenBucket(state)),
         Part::LeakyBucket(state) => Some(State::LeakyBucket(state)),
         Part::Gcra(state) => Some(State::Gcra(state)),
@@ -129,8 +127,22 @@ fn single(part: Part) -> Option<State> {
     }
 }
 
+/// A rule's state as a part of its own.
+pub(super) fn part_of(name: &Name, state: State) -> Result<Part, StateError> {
+    Ok(match state {
+        State::FixedWindow(fixed_window::State { count, start }) => {
+            Part::FixedWindows(Windows::new(vec![Window { name: name.clone(), count, start }])?)
+        }
+        State::TokenBucket(state) => Part::TokenBucket(state),
+        State::LeakyBucket(state) => Part::LeakyBucket(state),
+        State::Gcra(state) => Part::Gcra(state),
+        State::SlidingWindow(state) => Part::SlidingWindow(state),
+        State::SlidingLog(state) => Part::SlidingLog(state),
+    })
+}
+
 /// What a fresh key is, spelled out.
-fn fresh(name: &Name, quota: &Quota, now: Timestamp) -> Result<State, StateError> {
+pub(super) fn fresh(name: &Name, quota: &Quota, now: Timestamp) -> Result<State, StateError> {
     Ok(match quota.algorithm() {
         Algorithm::Gcra => State::Gcra(gcra::State { tat: now }),
         Algorithm::TokenBucket => {
@@ -149,7 +161,7 @@ fn fresh(name: &Name, quota: &Quota, now: Timestamp) -> Result<State, StateError
 /// True if the state says what no state says, whatever the time. (A TAT says so only once it has passed.)
 ///
 /// Without this, the first request of a window that was written out while empty would not begin it.
-fn is_fresh(state: &State, quota: &Quota) -> bool {
+pub(super) fn is_fresh(state: &State, quota: &Quota) -> bool {
     match state {
         State::Gcra(_) => false,
         State::TokenBucket(state) => state.tokens >= token_bucket::exact(quota.burst()),
@@ -167,6 +179,22 @@ fn checked(name: &Name, quota: &Quota, state: State) -> Result<State, StateError
         Ok(state)
     } else {
         Err(mismatch(name, quota, found))
+    }
+}
+
+impl Record {
+    fn into_named_rules<'a, I>(self, rules: I) -> Result<Vec<Option<State>>, StateError>
+    where
+        I: IntoIterator<Item = (&'a Name, &'a Quota)>,
+    {
+        let names = self.names().to_vec();
+        let mut states: Vec<Option<State>> = self.into_parts().into_iter().map(single).collect();
+        let rules = rules.into_iter().map(|(name, quota)| {
+            let at = names.iter().position(|known| known == name);
+            let state = at.and_then(|at| states[at].take()).map(|state| checked(name, quota, state));
+            Ok(state.transpose()?.filter(|state| !is_fresh(state, quota)))
+        });
+        rules.collect()
     }
 }
 

@@ -3,13 +3,15 @@
 //! Reads the state as text, decides with the pure algorithms, and sets it back if nobody else did in between. One
 //! value holds all rules of a plan, so that one comparison covers them all.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::backoff::Backoff;
 use crate::algorithm::{Tenancy, composite, gcra, partial_grant};
 use crate::port::{Answer, Clock, Grant, KeyValue, Request, Store};
-use crate::state::{OnUnreadable, Part, Record, State, ascii};
+use crate::state::{NamedStates, OnUnreadable, Part, RuleStates, State, ascii, shared_name};
 use crate::{
     Charged, Cost, Decision, MonotonicClock, Name, Nanos, Quota, Rules, StoreError, StoreErrorKind, Timestamp,
 };
@@ -17,10 +19,14 @@ use crate::{
 /// The shortest time to live: a store that counts in milliseconds would take less for none.
 const LEAST_TTL: Nanos = Nanos::from_millis(1);
 
+/// The shortest while there are states of rules that this plan does not have: longer than any window of a calendar.
+const OTHERS_TTL: Nanos = Nanos::from_secs(400 * 86_400);
+
 /// A [`Store`] made of a [`KeyValue`].
 ///
-/// The value at `PREFIX:{KEY}:PLAN` is the plan's state in [ASCII](crate::state::ascii), as other languages write it.
-/// `{`, `}` and `%` in the key are percent-encoded, and so is `:` in the plan's name. A quota without a plan is kept at `PREFIX:{KEY}`.
+/// The value at `PREFIX:{KEY}:PLAN` holds the [states](crate::state::RuleStates) of the plan's rules by name. `{`, `}` and
+/// `%` in the key are percent-encoded, and so is `:` in the plan's name. What quotas without a plan share is kept at
+/// `PREFIX:{KEY}`.
 ///
 /// A request is held to one plan here: several plans are several values, and no comparison covers two of them.
 pub struct CasStore<V> {
@@ -28,7 +34,7 @@ pub struct CasStore<V> {
     prefix: String,
     clock: Arc<dyn Clock>,
     on_unreadable: OnUnreadable,
-    ad_hoc: Name,
+    algorithms_changed: AtomicU64,
 }
 
 impl<V: KeyValue> CasStore<V> {
@@ -39,7 +45,7 @@ impl<V: KeyValue> CasStore<V> {
             prefix: "rate_limiter".into(),
             clock: Arc::new(MonotonicClock),
             on_unreadable: OnUnreadable::default(),
-            ad_hoc: Name::ad_hoc(),
+            algorithms_changed: AtomicU64::new(0),
         }
     }
 
@@ -64,10 +70,18 @@ impl<V: KeyValue> CasStore<V> {
         self
     }
 
+    /// How many states were given up so far because their rule is decided by another algorithm now.
+    pub fn algorithms_changed(&self) -> u64 {
+        self.algorithms_changed.load(Ordering::Relaxed)
+    }
+
     /// The rules by name, and where their state is.
     fn place<'a>(&'a self, request: &Request<'a>) -> Result<Place<'a>, StoreError> {
-        let (plan, rules): (Option<&Name>, Vec<(&Name, &Quota)>) = match request.rules {
-            Rules::Quota(quota) => (None, vec![(&self.ad_hoc, quota)]),
+        let (plan, rules): (Option<&Name>, Vec<(Cow<'_, Name>, &Quota)>) = match request.rules {
+            Rules::Quota(quota) => {
+                let unsupported = |error| StoreError::new(StoreErrorKind::Unsupported, format!("{error}"));
+                (None, vec![(Cow::Owned(shared_name(quota).map_err(unsupported)?), quota)])
+            }
             Rules::Plan(plan) => (Some(plan.name()), named(plan)),
             Rules::Plans([plan]) => (Some(plan.name()), named(plan)),
             Rules::Plans(_) => {
@@ -115,13 +129,13 @@ impl<V: KeyValue> CasStore<V> {
         }
     }
 
-    async fn read(&self, place: &Place<'_>) -> Result<(Option<String>, Vec<Option<State>>), StoreError> {
+    async fn read(&self, place: &Place<'_>) -> Result<(Option<String>, RuleStates), StoreError> {
         let text = self.values.get(&place.key).await?;
-        let Some(read) = &text else { return Ok((None, vec![None; place.rules.len()])) };
-        let states = ascii::decode(read).and_then(|record| record.into_rules(place.rules.iter().copied()));
-        match (states, self.on_unreadable) {
+        let fresh = || RuleStates::fresh(place.rules.len());
+        let Some(read) = &text else { return Ok((None, fresh())) };
+        match (RuleStates::read(read, place.named(), place.tenancy), self.on_unreadable) {
             (Ok(states), _) => Ok((text, states)),
-            (Err(_), OnUnreadable::Reset) => Ok((text, vec![None; place.rules.len()])),
+            (Err(_), OnUnreadable::Reset) => Ok((text, fresh())),
             (Err(error), _) => {
                 let message = format!("{error}; delete the key, or set the policy `reset`");
                 Err(StoreError::new(StoreErrorKind::Unreadable, message).caused_by(error))
@@ -140,7 +154,7 @@ impl<V: KeyValue> CasStore<V> {
         let burst = place.rules.iter().map(|(_, quota)| quota.burst()).max().unwrap_or(1);
         let mut backoff = Backoff::default();
         for _ in 0..=burst {
-            let (old, states) = self.read(place).await?;
+            let (old, RuleStates { states, others, replaced, .. }) = self.read(place).await?;
             // Asked after the state was read: a reset leaves its marker before it takes the state away, so whatever was
             // written after it is not mistaken for what was charged before.
             let last_reset = match verb {
@@ -158,8 +172,9 @@ impl<V: KeyValue> CasStore<V> {
                 }
                 Change::All(changed) => changed,
             };
-            let (text, ttl) = place.write(states, now)?;
+            let (text, ttl) = place.write(states, &others, now)?;
             if self.values.compare_and_set(&place.key, old.as_deref(), &text, ttl).await? {
+                self.algorithms_changed.fetch_add(replaced.len() as u64, Ordering::Relaxed);
                 return Ok(outcome);
             }
             backoff.wait().await;
@@ -196,7 +211,7 @@ enum Change {
 /// Where a request's state is.
 struct Place<'a> {
     key: Vec<u8>,
-    rules: Vec<(&'a Name, &'a Quota)>,
+    rules: Vec<(Cow<'a, Name>, &'a Quota)>,
     tenancy: Tenancy,
 }
 
@@ -206,29 +221,34 @@ impl Place<'_> {
         [&self.key[..], b"%reset"].concat()
     }
 
-    fn write(&self, states: Vec<Option<State>>, now: Timestamp) -> Result<(String, Nanos), StoreError> {
+    fn named(&self) -> impl Iterator<Item = (&Name, &Quota)> {
+        self.rules.iter().map(|(name, quota)| (&**name, *quota))
+    }
+
+    fn write(
+        &self,
+        states: Vec<Option<State>>,
+        others: &NamedStates,
+        now: Timestamp,
+    ) -> Result<(String, Nanos), StoreError> {
         let unwritable =
             |error| StoreError::new(StoreErrorKind::Unsupported, format!("{error}")).caused_by(error);
         let rules: Vec<_> =
             self.rules.iter().zip(&states).map(|((_, quota), state)| (**quota, state.clone())).collect();
         let whole = composite::peek(&rules, Cost::PEEK, now, self.tenancy).map_err(mismatch)?.reset_after;
-        let named = self.rules.iter().zip(states).map(|((name, quota), state)| (*name, *quota, state));
-        let record = Record::write_out(named, now).map_err(unwritable)?;
-        let text = ascii::encode(&record);
-        if text.len() > ascii::MAX_LEN {
-            let message = format!(
-                "state: {} bytes of text; a log of at most {} bytes can be kept here",
-                text.len(),
-                ascii::MAX_LEN
-            );
-            return Err(StoreError::new(StoreErrorKind::Unsupported, message));
-        }
-        Ok((text, whole.max(LEAST_TTL)))
+        let named = self.named().zip(states).map(|((name, quota), state)| (name, quota, state));
+        let text = RuleStates::write_out(named, others, self.tenancy, now).map_err(unwritable)?;
+        Ok((text, whole.max(least_ttl(others))))
     }
 }
 
-fn named(plan: &crate::Plan) -> Vec<(&Name, &Quota)> {
-    plan.rules().iter().map(|rule| (rule.name(), rule.quota())).collect()
+/// What others left must live as long as it may count, which only they know.
+fn least_ttl(others: &NamedStates) -> Nanos {
+    if others.is_empty() { LEAST_TTL } else { OTHERS_TTL }
+}
+
+fn named(plan: &crate::Plan) -> Vec<(Cow<'_, Name>, &Quota)> {
+    plan.rules().iter().map(|rule| (Cow::Borrowed(rule.name()), rule.quota())).collect()
 }
 
 /// Percent-encodes some bytes. The braces are a hash tag: what is between them decides the slot in a cluster, so a key
@@ -326,7 +346,9 @@ impl<V: KeyValue> Store for CasStore<V> {
         Answer::later(async move {
             let place = self.place(&request)?;
             // What cannot be read is forgotten all the same: that is what resetting it is for.
-            let states = self.read(&place).await.map(|(_, states)| states).unwrap_or_default();
+            let read = self.read(&place).await.map(|(_, states)| states);
+            let RuleStates { states, others, .. } =
+                read.unwrap_or_else(|_| RuleStates::fresh(place.rules.len()));
             let now = self.clock.now();
             let (mut live, mut reach) = (0, Nanos::ZERO);
             for ((_, quota), state) in place.rules.iter().zip(states) {
@@ -335,6 +357,10 @@ impl<V: KeyValue> Store for CasStore<V> {
                 live += u64::from(left.reset_after > Nanos::ZERO);
                 reach = reach.max(left.reset_after);
             }
+            if place.tenancy == Tenancy::Shared {
+                live += others.live(now);
+            }
+            let reach = reach.max(least_ttl(&others));
             // First the marker: a refund that finds none must not find a state that began after the reset.
             self.mark_reset(&place, now, reach).await?;
             self.values.delete(&place.key).await?;

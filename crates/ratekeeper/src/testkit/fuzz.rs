@@ -3,13 +3,18 @@
 
 use crate::Quota;
 use crate::state::binary::Decoded;
-use crate::state::{ascii, binary};
+use crate::state::{NamedStates, ascii, binary};
 
 /// No error is longer than this, whatever it quotes.
 const MAX_ERROR_LEN: usize = 1024;
 
-/// Bytes as a record in compact ASCII: what decodes is the same after another round, and is then written the same.
+/// Bytes as a record in compact ASCII: what decodes is the same after another round, and is then written the same. States
+/// by name are written as they were read, each as it is.
 pub fn decode_ascii(bytes: &[u8]) {
+    match NamedStates::decode(bytes) {
+        Ok(states) => assert_eq!(states.encode().as_bytes(), bytes),
+        Err(error) => check_error(&error),
+    }
     match ascii::decode(bytes) {
         Ok(record) => {
             let text = ascii::encode(&record);

@@ -10,6 +10,7 @@
 //! history    concurrent histories, and the search for an order that explains them
 //! linear     random histories on the store, every algorithm and verb
 //! flood      a store that is full of live keys
+//! late       callers and refunds of the past, in every order, by chosen clocks
 //! breaker    observers of a breaker that many threads ask
 //! random     numbers to draw from
 //! ```
@@ -24,6 +25,7 @@ mod crowd;
 mod flood;
 mod history;
 mod keeper;
+mod late;
 mod linear;
 mod random;
 mod refunds;

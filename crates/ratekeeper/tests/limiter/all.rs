@@ -2,11 +2,11 @@
 
 use std::task::Poll;
 
-use ratekeeper::limiter::{AcquireError, Concurrency, Keyed, Part};
+use ratekeeper::limiter::{AcquireErrorKind, Concurrency, Keyed, LimiterKind, Part};
 use ratekeeper::{Cost, Nanos, Reason, all};
 use tokio::time::Instant;
 
-use crate::support::{ONE, advance, limiter, ms, poll, settle, since};
+use crate::support::{ONE, advance, failure, limiter, ms, poll, settle, since};
 
 #[tokio::test(start_paused = true)]
 async fn a_refusal_takes_nothing_and_names_all_who_refuse() {
@@ -18,7 +18,10 @@ async fn a_refusal_takes_nothing_and_names_all_who_refuse() {
     let refused: Vec<_> = refusal.refused().map(|(part, decision)| (part, decision.reason)).collect();
     assert_eq!(refused, [(1, Reason::QuotaExceeded), (2, Reason::AtCapacity)]);
     assert_eq!(refusal.retry_after(), None, "when a permit comes back cannot be foreseen");
-    assert_eq!(refusal.to_string(), "refused by 1 (quota_exceeded) 2 (at_capacity)");
+    assert_eq!(
+        refusal.to_string(),
+        "refused by part 1 (rate: quota_exceeded) part 2 (concurrency: at_capacity)"
+    );
     drop(granted);
     let refusal = together.try_acquire(ONE).unwrap_err();
     assert_eq!(refusal.retry_after(), Some(Nanos::from_secs(60)));
@@ -77,19 +80,23 @@ async fn deadlines_and_close_end_the_waiting() {
     let granted = together.acquire(ONE).await.unwrap();
     let start = Instant::now();
     let error = together.acquire(ONE).within(ms(99)).await.unwrap_err();
-    assert_eq!(error, AcquireError::Deadline { ready_in: Some(Nanos::from_millis(100)) });
+    assert_eq!(
+        (error.kind(), error.retry_after()),
+        (AcquireErrorKind::Deadline, Some(Nanos::from_millis(100)))
+    );
+    assert_eq!((error.limiter(), error.part()), (LimiterKind::Rate, Some(0)));
     assert_eq!(since(start), 0);
     let error = together.acquire(ONE).within(ms(150)).await.unwrap_err();
-    assert!(matches!(error, AcquireError::Deadline { .. }));
+    assert_eq!((error.kind(), error.limiter()), (AcquireErrorKind::Deadline, LimiterKind::Concurrency));
     assert_eq!(since(start), 150, "the rate was there after 100 ms, the permit never was");
-    assert_eq!(together.acquire(Cost::new(2)).await.unwrap_err(), AcquireError::NeverFits);
+    assert_eq!(failure(together.acquire(Cost::new(2)).await), AcquireErrorKind::NeverFits);
     let waiter = tokio::spawn({
         let together = together.clone();
         async move { together.acquire(ONE).await.map(drop) }
     });
     settle().await;
     slots.close();
-    assert_eq!(waiter.await.unwrap(), Err(AcquireError::Closed));
+    assert_eq!(failure(waiter.await.unwrap()), AcquireErrorKind::Closed);
     drop(granted);
     assert_eq!((a.statistics().queue_depth, slots.statistics().queue_depth), (0, 0));
 }

@@ -1,11 +1,11 @@
 //! One limit for each key.
 
-use ratekeeper::limiter::{AcquireError, Flood, Inherit, Keyed, Limiter, Repository};
+use ratekeeper::limiter::{AcquireErrorKind, Flood, Inherit, Keyed, Limiter, Repository};
 use ratekeeper::testkit::FakeClock;
 use ratekeeper::{Cost, Nanos, Quota, Reason, Timestamp};
 use tokio::time::Instant;
 
-use crate::support::{ONE, ms, poll, settle, since};
+use crate::support::{ONE, failure, ms, poll, settle, since};
 
 fn quota(text: &str) -> Quota {
     text.parse().unwrap()
@@ -111,8 +111,8 @@ async fn each_key_has_its_own_queue_and_close_ends_all() {
     settle().await;
     assert_eq!(keyed.statistics("a").unwrap().queue_depth, 1);
     keyed.close();
-    assert_eq!(waiter.await.unwrap(), Err(AcquireError::Closed));
-    assert_eq!(keyed.acquire("new", ONE).await, Err(AcquireError::Closed));
+    assert_eq!(failure(waiter.await.unwrap()), AcquireErrorKind::Closed);
+    assert_eq!(failure(keyed.acquire("new", ONE).await), AcquireErrorKind::Closed);
     assert_eq!(keyed.try_acquire("new", ONE).reason, Reason::Closed);
     assert_eq!(keyed.len(), 2);
 }
@@ -127,7 +127,7 @@ async fn a_repository_owns_what_it_holds() {
     assert!(poll(&mut waiter).is_pending());
     assert!(repository.get("bob").is_none());
     assert!(repository.remove("ann") && !repository.remove("ann"));
-    assert_eq!(waiter.await, Err(AcquireError::Closed));
+    assert_eq!(failure(waiter.await), AcquireErrorKind::Closed);
     let bob = repository.get_or_create("bob").unwrap();
     repository.get_or_create("eve").unwrap();
     assert_eq!(repository.remove_where(|key, _| key == "eve"), 1);

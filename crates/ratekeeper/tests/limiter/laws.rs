@@ -6,7 +6,7 @@
 use std::task::Poll;
 
 use proptest::prelude::*;
-use ratekeeper::limiter::{Acquire, AcquireError, Statistics};
+use ratekeeper::limiter::{Acquire, AcquireErrorKind, Statistics};
 use ratekeeper::{Cost, Limiter, Nanos, Quota, Reason, State, Timestamp, algorithm};
 
 use crate::support::{advance, limiter, ms, poll};
@@ -44,7 +44,8 @@ fn step(deadlines: bool) -> impl Strategy<Value = Step> {
 enum Seen {
     Waiting,
     Granted,
-    Failed(AcquireError),
+    /// With the time after which to try again, where it failed at once.
+    Failed(AcquireErrorKind, Option<Nanos>),
     Gone,
 }
 
@@ -58,8 +59,8 @@ struct ModelWaiter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ModelState {
     Waiting,
-    /// Granted at this instant, all leaked at that one unless something is given back, and not yet looked at.
-    Unseen(Timestamp, Timestamp),
+    /// Granted at this instant, and not yet looked at.
+    Unseen(Timestamp),
     Over(Seen),
 }
 
@@ -99,23 +100,10 @@ impl Model {
         decision.allowed
     }
 
-    fn give_back(&mut self, cost: u64, charged: Timestamp, leaked: Timestamp) {
-        // What has leaked may have been taken by others: only the rest is given back, by letting it leak at once.
-        let left = leaked.since(self.now);
-        let partly = left.as_nanos() < self.quota.emission_interval().as_nanos() * cost;
-        match &mut self.state {
-            Some(State::Gcra(state)) if partly => return state.tat = state.tat.saturating_sub(left),
-            Some(State::TokenBucket(state)) if partly => return state.last = state.last.saturating_sub(left),
-            Some(State::LeakyBucket(state)) if partly => return state.last = state.last.saturating_sub(left),
-            _ => {}
-        }
-        if let Some(State::FixedWindow(window)) = &self.state
-            && charged < window.start
-        {
-            return;
-        }
+    fn give_back(&mut self, cost: u64, charged: Timestamp) {
+        // What has come in since may have been taken by others: only the rest is given back.
         let refunded =
-            algorithm::refund(&self.quota, self.state.as_ref(), Cost::new(cost), self.now, self.now);
+            algorithm::refund(&self.quota, self.state.as_ref(), Cost::new(cost), charged, self.now);
         self.state = refunded.unwrap().1;
     }
 
@@ -130,8 +118,7 @@ impl Model {
                 if !self.take(self.waiters[oldest].cost) {
                     break;
                 }
-                let fresh = algorithm::peek(&self.quota, self.state.as_ref(), Cost::PEEK, self.now).unwrap();
-                self.waiters[oldest].state = ModelState::Unseen(self.now, self.now + fresh.reset_after);
+                self.waiters[oldest].state = ModelState::Unseen(self.now);
                 self.acquired += 1;
             }
             let now = self.now;
@@ -140,8 +127,7 @@ impl Model {
             };
             let mut expired = 0;
             for waiter in self.waiters.iter_mut().filter(late) {
-                let error = AcquireError::Deadline { ready_in: None };
-                waiter.state = ModelState::Over(Seen::Failed(error));
+                waiter.state = ModelState::Over(Seen::Failed(AcquireErrorKind::Deadline, None));
                 expired += 1;
             }
             self.rejected += expired;
@@ -184,7 +170,7 @@ impl Model {
     fn enter(&mut self, cost: u64, within: Option<u64>) {
         let state = self.admit(cost, within);
         match state {
-            ModelState::Over(Seen::Failed(_)) => self.rejected += 1,
+            ModelState::Over(Seen::Failed(..)) => self.rejected += 1,
             ModelState::Over(Seen::Granted) if cost > 0 => self.acquired += 1,
             _ => {}
         }
@@ -193,15 +179,15 @@ impl Model {
     }
 
     fn admit(&mut self, cost: u64, within: Option<u64>) -> ModelState {
-        let failed = |error| ModelState::Over(Seen::Failed(error));
+        let failed = |kind, retry| ModelState::Over(Seen::Failed(kind, retry));
         if self.closed {
-            return failed(AcquireError::Closed);
+            return failed(AcquireErrorKind::Closed, None);
         }
         if cost == 0 {
             return ModelState::Over(Seen::Granted);
         }
         if cost > self.quota.burst() {
-            return failed(AcquireError::NeverFits);
+            return failed(AcquireErrorKind::NeverFits, None);
         }
         if self.oldest().is_none() && self.take(cost) {
             return ModelState::Over(Seen::Granted);
@@ -209,7 +195,7 @@ impl Model {
         if let Some(within) = within.map(Nanos::from_millis) {
             let wait = self.foresee(cost);
             if within.is_zero() || wait > within {
-                return failed(AcquireError::Deadline { ready_in: Some(wait) });
+                return failed(AcquireErrorKind::Deadline, Some(wait));
             }
         }
         ModelState::Waiting
@@ -217,7 +203,7 @@ impl Model {
 
     fn look(&mut self) -> Vec<Seen> {
         let see = |waiter: &mut ModelWaiter| {
-            if let ModelState::Unseen(..) = waiter.state {
+            if let ModelState::Unseen(_) = waiter.state {
                 waiter.state = ModelState::Over(Seen::Granted);
             }
             match waiter.state {
@@ -232,8 +218,8 @@ impl Model {
         let ModelWaiter { cost, state, .. } = self.waiters[at].clone();
         match state {
             ModelState::Waiting => self.cancelled += 1,
-            ModelState::Unseen(charged, leaked) => {
-                self.give_back(cost, charged, leaked);
+            ModelState::Unseen(charged) => {
+                self.give_back(cost, charged);
                 self.acquired -= 1;
                 self.cancelled += 1;
             }
@@ -247,7 +233,7 @@ impl Model {
         self.closed = true;
         for waiter in &mut self.waiters {
             if waiter.state == ModelState::Waiting {
-                waiter.state = ModelState::Over(Seen::Failed(AcquireError::Closed));
+                waiter.state = ModelState::Over(Seen::Failed(AcquireErrorKind::Closed, None));
                 self.rejected += 1;
             }
         }
@@ -263,7 +249,8 @@ impl Model {
 /// The real thing, with its waiters held and looked at only when told.
 struct Real<'a> {
     limiter: &'a Limiter,
-    waiters: Vec<(Option<Acquire<'a>>, Seen)>,
+    /// The last is true until it was first polled.
+    waiters: Vec<(Option<Acquire<'a>>, Seen, bool)>,
 }
 
 impl<'a> Real<'a> {
@@ -273,18 +260,22 @@ impl<'a> Real<'a> {
             Some(within) => acquire.within(ms(within)),
             None => acquire,
         };
-        self.waiters.push((Some(acquire), Seen::Waiting));
+        self.waiters.push((Some(acquire), Seen::Waiting, true));
         let last = self.waiters.len() - 1;
         self.look_at(last);
+        self.waiters[last].2 = false;
     }
 
     fn look_at(&mut self, at: usize) -> Seen {
-        let (acquire, seen) = &mut self.waiters[at];
+        let (acquire, seen, is_first) = &mut self.waiters[at];
         if let Some(future) = acquire {
             match poll(future) {
                 Poll::Pending => return Seen::Waiting,
                 Poll::Ready(Ok(_)) => *seen = Seen::Granted,
-                Poll::Ready(Err(error)) => *seen = Seen::Failed(error),
+                Poll::Ready(Err(error)) => {
+                    let retry = error.retry_after().filter(|_| *is_first);
+                    *seen = Seen::Failed(error.kind(), retry);
+                }
             }
             *acquire = None;
         }
@@ -292,7 +283,7 @@ impl<'a> Real<'a> {
     }
 
     fn give_up(&mut self, at: usize) {
-        self.waiters[at] = (None, Seen::Gone);
+        self.waiters[at] = (None, Seen::Gone, false);
     }
 }
 
@@ -336,7 +327,7 @@ async fn compare(quota: &str, steps: Vec<Step>) {
             Step::Refund(cost) => {
                 limiter.refund(Cost::new(cost));
                 let now = model.now;
-                model.give_back(cost, now, Timestamp::MAX);
+                model.give_back(cost, now);
                 model.settle();
             }
             Step::Close => {

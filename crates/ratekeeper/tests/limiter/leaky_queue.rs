@@ -1,10 +1,10 @@
 //! A constant rate out.
 
-use ratekeeper::limiter::{AcquireError, LeakyQueue};
+use ratekeeper::limiter::{AcquireErrorKind, LeakyQueue};
 use ratekeeper::{Nanos, Reason};
 use tokio::time::Instant;
 
-use crate::support::{advance, ms, poll, since};
+use crate::support::{advance, failure, failure_and_retry, ms, poll, since};
 
 #[tokio::test(start_paused = true)]
 async fn they_leave_in_order_one_every_interval() {
@@ -30,7 +30,7 @@ async fn at_most_the_capacity_has_not_left() {
     queue.acquire().await.unwrap();
     let mut waiters = [queue.acquire(), queue.acquire()];
     assert!(waiters.iter_mut().all(|waiter| poll(waiter).is_pending()));
-    assert_eq!(queue.acquire().await, Err(AcquireError::QueueFull));
+    assert_eq!(failure_and_retry(queue.acquire().await), (AcquireErrorKind::QueueFull, Some(100)));
     assert_eq!(queue.try_acquire().reason, Reason::Queued, "they wait");
     let [first, mut second] = waiters;
     drop(first);
@@ -46,11 +46,11 @@ async fn who_does_not_wait_occupies_a_place_until_it_would_have_leaked() {
     }
     let refused = queue.try_acquire();
     assert_eq!((refused.allowed, refused.retry_after), (false, Some(Nanos::from_millis(100))));
-    assert_eq!(queue.acquire().await, Err(AcquireError::QueueFull));
+    assert_eq!(failure_and_retry(queue.acquire().await), (AcquireErrorKind::QueueFull, Some(100)));
     advance(ms(100)).await;
     let start = Instant::now();
     queue.acquire().await.unwrap();
     assert_eq!(since(start), 200, "behind the two that have not leaked yet");
     queue.close();
-    assert_eq!(queue.acquire().await, Err(AcquireError::Closed));
+    assert_eq!(failure(queue.acquire().await), AcquireErrorKind::Closed);
 }

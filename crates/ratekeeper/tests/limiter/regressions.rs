@@ -1,17 +1,16 @@
 //! Bugs that were found by reading; each test is named after what went wrong.
 
 use std::sync::{Arc, OnceLock};
-use std::task::Poll;
 use std::thread;
 
 use ratekeeper::limiter::{
-    AcquireError, Concurrency, Flood, Inherit, Keyed, LeakyQueue, Limiter, Part, SetQuotaError, Ticks,
+    AcquireErrorKind, Concurrency, Flood, Inherit, Keyed, LeakyQueue, Limiter, Part, SetQuotaError, Ticks,
 };
 use ratekeeper::testkit::FakeClock;
 use ratekeeper::{Cost, Nanos, Quota, Reason, Timestamp, all};
 use tokio::time::Instant;
 
-use crate::support::{ONE, advance, limiter, ms, poll, since};
+use crate::support::{ONE, advance, failure, failure_and_retry, limiter, ms, poll, since};
 
 fn clock() -> FakeClock {
     FakeClock::at(Timestamp::from_secs(1_000))
@@ -51,15 +50,14 @@ async fn more_permits_than_there_are_were_waited_for_for_ever() {
     let five = all![Part::from(&slots).cost(Cost::new(5))].unwrap();
     let refusal = five.try_acquire(ONE).unwrap_err();
     assert_eq!(refusal.refused().next().unwrap().1.reason, Reason::NeverFits);
-    let mut waiter = five.acquire(ONE);
-    assert!(matches!(poll(&mut waiter), Poll::Ready(Err(AcquireError::NeverFits))));
+    assert_eq!(failure(five.acquire(ONE).await), AcquireErrorKind::NeverFits);
 
     let two = all![Part::from(&slots).cost(Cost::new(2))].unwrap();
     let held = slots.try_acquire().unwrap();
     let mut waiter = two.acquire(ONE);
     assert!(poll(&mut waiter).is_pending());
     slots.set_limit(1).unwrap();
-    assert!(matches!(poll(&mut waiter), Poll::Ready(Err(AcquireError::NeverFits))));
+    assert_eq!(failure(waiter.await), AcquireErrorKind::NeverFits);
     drop(held);
 }
 
@@ -82,7 +80,7 @@ async fn a_failed_reservation_said_it_was_ready_and_was_settled_for_nothing() {
         (limiter.reserve(Cost::new(8)).unwrap(), limiter.reserve(Cost::new(8)).unwrap());
     limiter.set_quota("10/s burst 4".parse().unwrap(), Inherit::Keep).unwrap();
     for _ in 0..2 {
-        assert_eq!(polled.ready().await, Err(AcquireError::NeverFits));
+        assert_eq!(failure(polled.ready().await), AcquireErrorKind::NeverFits);
         assert_eq!(polled.ready_in(), None);
     }
     polled.settle(Cost::new(2));
@@ -166,8 +164,9 @@ fn a_key_without_room_changed_everybodys_quota() {
     let (keyed, _clock) = full(Flood::Share);
     let quota = "50/m".parse().unwrap();
     let refused = keyed.set_quota(&2, quota, Inherit::Reset);
-    assert_eq!(refused, Err(SetQuotaError::Key(AcquireError::TooManyKeys)));
-    assert_eq!(keyed.limiter(&2).unwrap_err(), AcquireError::TooManyKeys);
+    let Err(SetQuotaError::Key(refused)) = refused else { panic!("{refused:?}") };
+    assert_eq!(refused.kind(), AcquireErrorKind::TooManyKeys);
+    assert_eq!(failure(keyed.limiter(&2)), AcquireErrorKind::TooManyKeys);
     assert_eq!(keyed.try_acquire(&3, ONE).limit, 2);
     keyed.limiter(&1).unwrap().close();
     assert!(keyed.try_acquire(&3, ONE).allowed, "another key's handle is no business of this one");
@@ -276,7 +275,7 @@ fn a_debt_took_a_place_in_the_queue() {
     assert_eq!(limiter.statistics().queue_depth, 0);
     let waiting = limiter.reserve(ONE).unwrap();
     assert_eq!(limiter.statistics().queue_depth, 1);
-    assert_eq!(limiter.reserve(ONE).unwrap_err(), AcquireError::QueueFull);
+    assert_eq!(failure(limiter.reserve(ONE)), AcquireErrorKind::QueueFull);
     drop(waiting);
 }
 
@@ -311,8 +310,8 @@ async fn a_reservation_could_not_be_given_a_deadline() {
     assert!(limiter.try_acquire(ONE).allowed);
     let start = Instant::now();
     let (mut first, mut second) = (limiter.reserve(ONE).unwrap(), limiter.reserve(ONE).unwrap());
-    let too_late = AcquireError::Deadline { ready_in: Some(Nanos::from_millis(200)) };
-    assert_eq!(second.ready().within(ms(199)).await, Err(too_late));
+    let too_late = (AcquireErrorKind::Deadline, Some(200));
+    assert_eq!(failure_and_retry(second.ready().within(ms(199)).await), too_late);
     assert_eq!((since(start), second.ready_in()), (0, None));
     assert_eq!((limiter.statistics().queue_depth, limiter.statistics().rejected), (1, 1));
     // In time as far as could be foreseen; but then something is paid first that nobody knew of.
@@ -320,7 +319,8 @@ async fn a_reservation_could_not_be_given_a_deadline() {
     assert!(poll(&mut waiting).is_pending());
     second.settle(ONE);
     let waited = first.ready().await;
-    assert_eq!((waited, since(start)), (Err(AcquireError::Deadline { ready_in: None }), 150));
+    let too_late = (AcquireErrorKind::Deadline, Some(50));
+    assert_eq!((failure_and_retry(waited), since(start)), (too_late, 150));
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,10 +1,10 @@
 //! Estimates and what they turned out to be.
 
-use ratekeeper::limiter::AcquireError;
+use ratekeeper::limiter::AcquireErrorKind;
 use ratekeeper::{Cost, Nanos, Reason};
 use tokio::time::Instant;
 
-use crate::support::{ONE, advance, limiter, ms, settle, since};
+use crate::support::{ONE, advance, failure, limiter, ms, settle, since};
 
 #[tokio::test(start_paused = true)]
 async fn a_reservation_waits_its_turn_and_tells_when_that_is() {
@@ -62,7 +62,7 @@ async fn a_closed_limiter_reserves_nothing() {
     let mut waiting = limiter.reserve(ONE).unwrap();
     limiter.close();
     assert_eq!((kept.ready_in(), waiting.ready_in()), (Some(Nanos::ZERO), None));
-    assert_eq!(waiting.ready().await, Err(AcquireError::Closed));
-    assert!(matches!(limiter.reserve(ONE), Err(AcquireError::Closed)));
+    assert_eq!(failure(waiting.ready().await), AcquireErrorKind::Closed);
+    assert_eq!(failure(limiter.reserve(ONE)), AcquireErrorKind::Closed);
     assert_eq!(limiter.statistics().queue_depth, 0);
 }

@@ -5,7 +5,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use ratekeeper::{Cost, Limiter};
+use ratekeeper::limiter::{AcquireError, AcquireErrorKind};
+use ratekeeper::{Cost, Limiter, Nanos};
 use tokio::time::Instant;
 
 pub(crate) fn limiter(quota: &str) -> Limiter {
@@ -23,6 +24,17 @@ pub(crate) fn since(start: Instant) -> u128 {
     let elapsed = start.elapsed();
     assert_eq!(elapsed.subsec_nanos() % 1_000_000, 0, "paused time moves by whole milliseconds: {elapsed:?}");
     elapsed.as_millis()
+}
+
+/// How it failed.
+pub(crate) fn failure<T>(outcome: Result<T, AcquireError>) -> AcquireErrorKind {
+    outcome.err().expect("it was granted").kind()
+}
+
+/// How it failed, and when to try again, in milliseconds.
+pub(crate) fn failure_and_retry<T>(outcome: Result<T, AcquireError>) -> (AcquireErrorKind, Option<u64>) {
+    let error = outcome.err().expect("it was granted");
+    (error.kind(), error.retry_after().map(Nanos::ceil_millis))
 }
 
 /// Polls once, with nobody to be woken.

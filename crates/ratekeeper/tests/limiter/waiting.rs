@@ -3,11 +3,11 @@
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
-use ratekeeper::limiter::{AcquireError, Inherit, Limiter, Ticks};
+use ratekeeper::limiter::{AcquireErrorKind, Inherit, Limiter, Ticks};
 use ratekeeper::{Cost, Nanos, Reason};
 use tokio::time::Instant;
 
-use crate::support::{ONE, advance, limiter, ms, poll, settle, since};
+use crate::support::{ONE, advance, failure, failure_and_retry, limiter, ms, poll, settle, since};
 
 const EVERY_ALGORITHM: [&str; 8] = [
     "10/s burst 1",
@@ -102,10 +102,10 @@ async fn a_deadline_that_cannot_be_met_fails_at_once_and_takes_nothing() {
         assert!(poll(&mut first).is_pending());
         let start = Instant::now();
         // Due after 200 ms: one is ahead.
-        let ready_in = Some(Nanos::from_millis(200));
         for millis in [0, 1, 199] {
             let error = limiter.acquire(ONE).within(ms(millis)).await.unwrap_err();
-            assert_eq!(error, AcquireError::Deadline { ready_in }, "{quota}");
+            assert_eq!(error.kind(), AcquireErrorKind::Deadline, "{quota}");
+            assert_eq!(error.retry_after(), Some(Nanos::from_millis(200)), "{quota}");
         }
         assert_eq!(since(start), 0);
         assert_eq!(limiter.statistics().queue_depth, 1);
@@ -129,7 +129,8 @@ async fn a_deadline_that_passes_after_all_is_noticed_in_time() {
     settle().await;
     let start = Instant::now();
     limiter.set_quota("1/m burst 1".parse().unwrap(), Inherit::Proportional).unwrap();
-    assert_eq!(waiter.await.unwrap(), Err(AcquireError::Deadline { ready_in: None }));
+    let retry = Some(60_000 - 150);
+    assert_eq!(failure_and_retry(waiter.await.unwrap()), (AcquireErrorKind::Deadline, retry));
     assert_eq!(since(start), 150);
 }
 
@@ -137,14 +138,12 @@ async fn a_deadline_that_passes_after_all_is_noticed_in_time() {
 async fn no_time_at_all_never_enters_the_queue() {
     let limiter = Limiter::builder("10/s burst 1".parse().unwrap()).queue(1).build().unwrap();
     assert!(limiter.acquire(ONE).within(ms(0)).await.is_ok(), "a free limiter needs no time");
-    assert!(matches!(
-        limiter.acquire(ONE).within(ms(0)).await,
-        Err(AcquireError::Deadline { ready_in: Some(_) })
-    ));
+    let refused = limiter.acquire(ONE).within(ms(0)).await;
+    assert_eq!(failure_and_retry(refused), (AcquireErrorKind::Deadline, Some(100)));
     let mut waiter = limiter.acquire(ONE);
     assert!(poll(&mut waiter).is_pending());
-    assert_eq!(limiter.acquire(ONE).await, Err(AcquireError::QueueFull));
-    assert_eq!(limiter.acquire(Cost::new(2)).await, Err(AcquireError::NeverFits));
+    assert_eq!(failure_and_retry(limiter.acquire(ONE).await), (AcquireErrorKind::QueueFull, Some(100)));
+    assert_eq!(failure(limiter.acquire(Cost::new(2)).await), AcquireErrorKind::NeverFits);
 }
 
 #[tokio::test(start_paused = true)]
@@ -192,10 +191,10 @@ async fn close_fails_everybody_now() {
     limiter.close();
     limiter.close();
     for waiter in waiters {
-        assert_eq!(waiter.await.unwrap(), Err(AcquireError::Closed));
+        assert_eq!(failure(waiter.await.unwrap()), AcquireErrorKind::Closed);
     }
     assert_eq!(since(start), 0);
-    assert_eq!(limiter.acquire(ONE).await, Err(AcquireError::Closed));
+    assert_eq!(failure(limiter.acquire(ONE).await), AcquireErrorKind::Closed);
     assert_eq!(limiter.try_acquire(ONE).reason, Reason::Closed);
     let statistics = limiter.statistics();
     assert_eq!((statistics.acquired, statistics.rejected, statistics.queue_depth), (1, 5, 0));
@@ -233,7 +232,7 @@ async fn a_new_quota_keeps_scales_or_forgets() {
     let mut waiter = limiter.acquire(Cost::new(8));
     assert!(poll(&mut waiter).is_pending());
     limiter.set_quota("7/h".parse().unwrap(), Inherit::Keep).unwrap();
-    assert_eq!(poll(&mut waiter), Poll::Ready(Err(AcquireError::NeverFits)));
+    assert_eq!(failure(waiter.await), AcquireErrorKind::NeverFits);
     assert!(limiter.set_quota("7 concurrent".parse().unwrap(), Inherit::Keep).is_err());
 }
 

@@ -351,7 +351,7 @@ impl Store for MemoryStore {
         charged: Charged,
     ) -> Answer<'a, Decision> {
         let (hash, now) = (self.hasher.hash(key), self.time.now());
-        let cost = if charged.instant(now) <= self.restored_at { Cost::PEEK } else { cost };
+        let cost = if charged.instant(now) < self.restored_at { Cost::PEEK } else { cost };
         let refund = || self.shard(hash).lock().refund(hash, rules, cost, charged, now, &self.budget);
         Answer::ready(check(rules).map(|()| refund()))
     }

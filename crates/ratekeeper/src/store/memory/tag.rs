@@ -196,7 +196,8 @@ mod tests {
             let plan = crate::Plan::parse("gold", "1/s; 1/m fixed").unwrap();
             let ruled = plan.rules().iter().map(|rule| one.under(rule.id(), rule.quota()));
             assert!(tags.iter().all(|tag| one.brought(*tag)) && !ruled.clone().any(|tag| one.brought(tag)));
-            assert!(!tags.iter().any(|tag| other.brought(*tag)));
+            let neighbour = KeyHasher::with_seed(hashing, [1, 2]).hash(Key::new("user:43").unwrap());
+            assert!(!tags.iter().any(|tag| neighbour.brought(*tag)));
         }
     }
 

@@ -1,0 +1,60 @@
+//! What was forgotten: how many states there were that still counted.
+
+use ratekeeper::algorithm::Tenancy;
+use ratekeeper::state::{RuleStates, State, binary, is_live};
+use ratekeeper::{Name, Timestamp};
+use redis::Value;
+
+use crate::encoding::Encoding;
+use crate::place::Place;
+use crate::{heal, shared};
+
+/// Reads whatever was under a key that is forgotten: the states of the place's rules, and how many still counted of
+/// those that other quotas of requests left. What cannot be read is forgotten all the same, and counts for nothing.
+pub(crate) fn read(place: &Place<'_>, found: &Value, now: Timestamp, states: &mut Vec<Option<State>>) -> u64 {
+    let (own, others) = match (place.encoding, found) {
+        (Encoding::Ascii, Value::BulkString(text)) => texts(place, text),
+        (Encoding::Binary, Value::Array(fields)) => hashes(place, fields),
+        _ => None,
+    }
+    .unwrap_or_else(|| (vec![None; place.rules.len()], Vec::new()));
+    states.extend(own);
+    match place.tenancy() {
+        Tenancy::Own => 0,
+        Tenancy::Shared => others.iter().filter(|(name, state)| is_live(name, state, now)).count() as u64,
+    }
+}
+
+type Read = (Vec<Option<State>>, Vec<(Name, State)>);
+
+fn texts(place: &Place<'_>, text: &[u8]) -> Option<Read> {
+    let found = RuleStates::read(text, place.named(), place.tenancy()).ok()?;
+    let others = found.others.iter();
+    let others = others.filter_map(|(name, _)| Some((name.clone(), found.others.state(name)?.ok()?)));
+    Some((found.states, others.collect()))
+}
+
+fn hashes(place: &Place<'_>, fields: &[Value]) -> Option<Read> {
+    let rule = place.rules.first()?;
+    let fits = |state: &State| {
+        std::mem::discriminant(&state.algorithm()) == std::mem::discriminant(&rule.quota.algorithm())
+    };
+    if place.tenancy() == Tenancy::Own {
+        let binary::Decoded::State(state) = binary::decode(&heal::pairs(fields).ok()?).ok()? else {
+            return None;
+        };
+        return Some((vec![Some(state).filter(fits)], Vec::new()));
+    }
+    let (mut own, mut others) = (None, Vec::new());
+    for (name, fields) in shared::by_name(fields).ok()? {
+        let name = str::from_utf8(name).ok().and_then(|name| Name::new(name).ok());
+        let (Some(name), Ok(binary::Decoded::State(state))) = (name, binary::decode(&fields)) else {
+            continue;
+        };
+        match name == *rule.name {
+            true => own = Some(state).filter(fits),
+            false => others.push((name, state)),
+        }
+    }
+    Some((vec![own], others))
+}

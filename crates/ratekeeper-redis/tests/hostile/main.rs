@@ -1,0 +1,57 @@
+//! Many threads and several instances on one key, by real clocks, counted from outside: never more than the quota.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod crowd;
+
+use std::time::Duration;
+
+use ratekeeper_redis::Encoding;
+
+use crowd::{Crowd, HeldTo};
+use support::server::Server;
+
+/// Every algorithm, with a refill that is shorter than a run and one that is not.
+const QUOTAS: [&str; 8] = [
+    "400/s burst 20",
+    "30/m burst 30",
+    "400/s burst 20 bucket",
+    "400/s burst 20 leaky",
+    "40 per 250ms fixed",
+    "40 per 250ms fixed grid",
+    "40 per 250ms sliding",
+    "40 per 250ms log",
+];
+
+/// Threads, each with a runtime of its own.
+const THREADS: usize = 8;
+
+/// How long a crowd asks.
+const RUN: Duration = Duration::from_millis(500);
+
+#[test]
+fn no_crowd_gets_more_than_the_quota() {
+    let server = Server::redis();
+    for quota in QUOTAS {
+        for (encoding, held_to) in [(Encoding::Ascii, HeldTo::Plan), (Encoding::Binary, HeldTo::Quota)] {
+            let crowd = Crowd { quota, encoding, held_to, threads: THREADS, run: RUN, refunds: false };
+            crowd.storm(&server.url()).check();
+        }
+    }
+}
+
+/// Refunds of any age and in any order: what was admitted and not given back stays within the quota, and so does what
+/// was admitted, but for what had not come back by itself.
+#[test]
+fn no_crowd_mints_by_giving_back() {
+    let server = Server::redis();
+    for quota in QUOTAS {
+        for (encoding, held_to) in [(Encoding::Ascii, HeldTo::Quota), (Encoding::Binary, HeldTo::Plan)] {
+            let crowd = Crowd { quota, encoding, held_to, threads: THREADS, run: RUN, refunds: true };
+            crowd.storm(&server.url()).check();
+        }
+    }
+}

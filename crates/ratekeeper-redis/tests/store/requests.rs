@@ -1,0 +1,106 @@
+//! The quotas that requests bring: what they share, what they never harm, and what a reset forgets.
+
+use ratekeeper::port::{Request, Store};
+use ratekeeper::testkit::FakeClock;
+use ratekeeper::{CasStore, Cost, Key, Nanos, Quota, Rules, Timestamp};
+use ratekeeper_redis::{Encoding, RedisStore};
+
+use crate::patient;
+use crate::support::server::Server;
+
+const NOW: Timestamp = Timestamp::from_nanos(1_761_884_055_342_794_000);
+
+async fn store(server: &Server, encoding: Encoding, clock: &FakeClock) -> RedisStore {
+    let builder = patient(&server.url()).encoding(encoding).time_from(clock.clone());
+    builder.without_denial_cache().connect().await.unwrap()
+}
+
+fn ask<'a>(key: &'a str, quota: &'a Quota, cost: u64) -> Request<'a> {
+    Request { key: Key::new(key).unwrap(), rules: Rules::Quota(quota), cost: Cost::new(cost) }
+}
+
+/// One denied request wiped another quota of the same key: its repair was written back, and a second later the drained
+/// quota was whole.
+#[tokio::test]
+async fn a_denial_never_cuts_off_what_a_longer_quota_left() {
+    let server = Server::redis();
+    let pairs = [
+        (Quota::throttle(5, 5, 3600).unwrap(), Quota::throttle(100, 100, 1).unwrap()),
+        ("5/h bucket".parse().unwrap(), "100/s bucket".parse().unwrap()),
+        ("5/h leaky".parse().unwrap(), "4/h leaky".parse().unwrap()),
+    ];
+    for encoding in [Encoding::Ascii, Encoding::Binary] {
+        for (long, short) in &pairs {
+            let (key, clock) = (format!("{encoding:?} {long}"), FakeClock::at(NOW));
+            let store = store(&server, encoding, &clock).await;
+            assert!(store.acquire(ask(&key, long, 5)).await.unwrap().allowed);
+            let denied = store.acquire(ask(&key, short, 1)).await.unwrap();
+            assert!(!denied.allowed, "{key}: {denied:?}");
+            if long.algorithm() == ratekeeper::Algorithm::Gcra {
+                let wait = denied.retry_after.unwrap().as_nanos();
+                assert_eq!(wait, 3_600_000_000_000 + 10_000_000 - 1_000_000_000, "up to the hour");
+            }
+            clock.advance(Nanos::from_millis(1_100));
+            let still = store.acquire(ask(&key, long, 1)).await.unwrap();
+            assert!(!still.allowed, "{key}: {still:?}");
+        }
+    }
+}
+
+/// A caller who varies its numbers stays limited; another algorithm or length has its own, and is never an error.
+#[tokio::test]
+async fn states_are_shared_by_algorithm_and_length() {
+    let server = Server::redis();
+    let quotas =
+        ["9/h", "9/h bucket", "9/h leaky", "9/h fixed", "9/h sliding", "9/h log", "9/day fixed", "9/day log"];
+    let varied =
+        ["8/h", "8/h bucket", "8/h leaky", "8/h fixed", "8/h sliding", "8/h log", "8/day fixed", "8/day log"];
+    for encoding in [Encoding::Ascii, Encoding::Binary] {
+        let clock = FakeClock::at(NOW);
+        let scripted = store(&server, encoding, &clock).await;
+        let compared = CasStore::new(scripted.values()).clock(clock.clone());
+        // Compare-and-set keeps texts.
+        let stores: &[&dyn Store] = match encoding {
+            Encoding::Ascii => &[&scripted, &compared],
+            _ => &[&scripted],
+        };
+        for (number, store) in stores.iter().enumerate() {
+            let key = format!("{encoding:?} {number}");
+            for quota in quotas {
+                let quota: Quota = quota.parse().unwrap();
+                let decision = store.acquire(ask(&key, &quota, 9)).await.unwrap();
+                assert!(decision.allowed, "{key}, {quota}: {decision:?}");
+            }
+            for quota in varied {
+                let quota: Quota = quota.parse().unwrap();
+                let decision = store.acquire(ask(&key, &quota, 1)).await.unwrap();
+                assert!(!decision.allowed, "{key}, {quota}: {decision:?}");
+            }
+            let last: Quota = quotas[7].parse().unwrap();
+            assert_eq!(store.reset(ask(&key, &last, 1)).await.unwrap(), 8, "{key}: all of them");
+            for quota in quotas {
+                let quota: Quota = quota.parse().unwrap();
+                let decision = store.acquire(ask(&key, &quota, 9)).await.unwrap();
+                assert!(decision.allowed, "{key}, {quota}: {decision:?}");
+            }
+        }
+    }
+}
+
+/// However many lengths a caller thinks up, a key holds a bounded number of them.
+#[tokio::test]
+async fn a_key_holds_a_bounded_number_of_states() {
+    let server = Server::redis();
+    for encoding in [Encoding::Ascii, Encoding::Binary] {
+        let clock = FakeClock::at(NOW);
+        let store = store(&server, encoding, &clock).await;
+        let key = format!("{encoding:?}");
+        for seconds in 100..160 {
+            let quota: Quota = format!("5 per {seconds}s sliding").parse().unwrap();
+            assert!(store.acquire(ask(&key, &quota, 5)).await.unwrap().allowed);
+            assert!(!store.acquire(ask(&key, &quota, 1)).await.unwrap().allowed);
+        }
+        let quota: Quota = "5 per 159s sliding".parse().unwrap();
+        assert!((2..=17).contains(&store.reset(ask(&key, &quota, 1)).await.unwrap()), "{encoding:?}");
+    }
+}

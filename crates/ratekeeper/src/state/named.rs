@@ -1,0 +1,430 @@
+//! States by name: `81|rule=state$rule=state`.
+//!
+//! Plans are edited while states live, and two versions of a plan run side by side during a deploy. So a rule finds its
+//! state by its name, wherever it stands: a rule that the text does not name is fresh, one whose name has the state of
+//! another algorithm is fresh and that is told, and what belongs to rules of other versions is kept as it is.
+//!
+//! Quotas that requests bring share their key's states by algorithm, and those that count in windows by their length as
+//! well; that is what their states are called. One that needs no length and is alone is written without its name, as
+//! services in other languages write it.
+
+use std::fmt::Write;
+
+use super::ascii::{self, MAX_LEN};
+use super::record::{Part, Record, Windows};
+use super::rules::{fresh, is_fresh, part_of, single};
+use super::{State, StateError, StateErrorKind};
+use crate::algorithm::{Algorithm, Tenancy};
+use crate::{Name, Nanos, Quota, Timestamp};
+
+const HEADER: &str = "81|";
+
+/// States by the names of their rules, each as the text that was read: what is not asked for need not be understood.
+///
+/// ```
+/// use ratekeeper::state::NamedStates;
+/// let text = "81|per-s=42|1761884055342794596$daily=23|1|daily|3|1761884055342794596";
+/// let states = NamedStates::decode(text)?;
+/// let names: Vec<&str> = states.iter().map(|(name, _)| name.as_str()).collect();
+/// assert_eq!((names.as_slice(), states.encode().as_str()), (["per-s", "daily"].as_slice(), text));
+/// # Ok::<(), ratekeeper::state::StateError>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NamedStates(Vec<(Name, Box<str>)>);
+
+impl NamedStates {
+    /// The most names that one text may have: those of a plan's rules, and as many of others.
+    pub const MAX: usize = 32;
+
+    /// The most states of rules of other versions that are kept.
+    pub const MAX_OTHERS: usize = 16;
+
+    /// Reads a text that begins with `81|`. Names are checked, and that states are printable ASCII; a state itself is
+    /// read when it is asked for.
+    ///
+    /// # Errors
+    ///
+    /// Another header, a malformed or repeated name, an empty state, more than [32](NamedStates::MAX) of them, or more
+    /// than 16 MiB.
+    pub fn decode(text: impl AsRef<[u8]>) -> Result<Self, StateError> {
+        let text = as_ascii(text.as_ref())?;
+        let Some(rest) = text.strip_prefix(HEADER) else {
+            let remedy = "states by name begin with `81|`";
+            let found = super::error::quote(text.as_bytes());
+            return Err(StateError::new(StateErrorKind::UnknownStrategy, "strategy", found, remedy));
+        };
+        let mut states = NamedStates::default();
+        for piece in rest.split('$') {
+            let remedy = "a rule's name, a `=` and its state";
+            let (name, state) =
+                piece.split_once('=').ok_or_else(|| StateError::wrong("rule", piece.as_bytes(), remedy))?;
+            let name =
+                Name::new(name).map_err(|_| StateError::wrong("name", name.as_bytes(), Name::REMEDY))?;
+            if states.find(&name).is_some() {
+                return Err(StateError::wrong("name", name.as_str().as_bytes(), "each rule is named once"));
+            }
+            if states.0.len() == Self::MAX {
+                return Err(StateError::wrong("rule", piece.as_bytes(), "at most 32 rules are read"));
+            }
+            states.0.push((name, graphic(state)?.into()));
+        }
+        Ok(states)
+    }
+
+    /// The text.
+    pub fn encode(&self) -> String {
+        let mut out = HEADER.to_owned();
+        for (index, (name, state)) in self.0.iter().enumerate() {
+            let separator = if index > 0 { "$" } else { "" };
+            // Writing to a string cannot fail.
+            let _ = write!(out, "{separator}{name}={state}");
+        }
+        out
+    }
+
+    /// The names and the texts of their states, in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&Name, &str)> + Clone {
+        self.0.iter().map(|(name, state)| (name, &**state))
+    }
+
+    /// Reads the state of one name; none if there is none of it.
+    ///
+    /// # Errors
+    ///
+    /// If the text of that state cannot be read, or is that of a window with another name.
+    pub fn state(&self, name: &Name) -> Option<Result<State, StateError>> {
+        self.find(name).map(|at| read_state(name, &self.0[at].1))
+    }
+
+    /// Tells how many of these still count, if they are what requests' quotas left.
+    pub fn live(&self, now: Timestamp) -> u64 {
+        let states = self.iter().filter_map(|(name, text)| Some((name, read_state(name, text).ok()?)));
+        states.filter(|(name, state)| is_live(name, state, now)).count() as u64
+    }
+
+    /// Reads every state.
+    pub(super) fn into_record(self) -> Result<Record, StateError> {
+        let rules = self.0.into_iter().enumerate().map(|(index, (name, text))| {
+            let state = read_state(&name, &text).map_err(|error| error.in_part(index + 1))?;
+            Ok((name, state))
+        });
+        Record::by_name(rules.collect::<Result<_, _>>()?)
+    }
+
+    /// True if there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn find(&self, name: &Name) -> Option<usize> {
+        self.0.iter().position(|(known, _)| known == name)
+    }
+
+    /// The states of all quotas that requests have brought, whatever form the text has. `quota` says whose a state is
+    /// that does not tell its length.
+    fn decode_shared(text: &[u8], quota: &Quota) -> Result<(Self, Form, Vec<Replaced>), StateError> {
+        if text.starts_with(HEADER.as_bytes()) {
+            return Ok((Self::decode(text)?, Form::Named, Vec::new()));
+        }
+        let text = as_ascii(text)?;
+        let plain = text.split_once('|').and_then(|(header, _)| plain_name(header));
+        if let Some(name) = plain
+            && !text.contains('$')
+        {
+            return Ok((NamedStates(vec![(name, graphic(text)?.into())]), Form::Plain, Vec::new()));
+        }
+        let (mut states, mut lost) = (NamedStates::default(), Vec::new());
+        for part in ascii::decode(text)?.into_parts() {
+            let found = part.algorithm();
+            let is_same = std::mem::discriminant(&found) == std::mem::discriminant(&quota.algorithm());
+            let name = match (found.counts_in_windows(), is_same) {
+                (false, _) => brought_name(found, None),
+                (true, true) => shared_name(quota)?,
+                // Its length is not known, and nobody is going to ask for it.
+                (true, false) => {
+                    lost.push(Replaced { rule: shared_name(quota)?, found });
+                    continue;
+                }
+            };
+            let state =
+                single(part).ok_or_else(|| StateError::shape("windows", "several".into(), ONE_WINDOW))?;
+            if states.find(&name).is_some() {
+                return Err(StateError::shape("state", format!("`{name}` twice"), "reset the key"));
+            }
+            states.push(name, state)?;
+        }
+        Ok((states, Form::Positional, lost))
+    }
+
+    fn push(&mut self, name: Name, state: State) -> Result<(), StateError> {
+        let mut text = String::new();
+        ascii::write_part(&mut text, &part_of(&name, state)?);
+        self.0.push((name, text.into()));
+        Ok(())
+    }
+}
+
+const ONE_WINDOW: &str = "one window, of its rule's name";
+
+/// How states are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Named,
+    /// One that needs no name.
+    Plain,
+    /// By position: rewritten when it is next changed.
+    Positional,
+}
+
+/// A state that is given up, because the rule of its name is decided by another algorithm now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Replaced {
+    /// The rule, which starts fresh.
+    pub rule: Name,
+    /// The algorithm whose state it was.
+    pub found: Algorithm,
+}
+
+impl Replaced {
+    /// This rule's state was one of that algorithm.
+    pub fn new(rule: Name, found: Algorithm) -> Self {
+        Replaced { rule, found }
+    }
+}
+
+/// What one text says of some rules.
+///
+/// ```
+/// use ratekeeper::algorithm::Tenancy;
+/// use ratekeeper::state::RuleStates;
+/// use ratekeeper::{Name, Plan};
+///
+/// let plan = Plan::parse("free", "per-s=10/s; daily=1000/day fixed")?;
+/// let rules = || plan.rules().iter().map(|rule| (rule.name(), rule.quota()));
+/// // Another version of the plan has a rule `hourly`, and no `daily`.
+/// let text = "81|hourly=12|8.5|1761884055342794596$per-s=42|1761884055342794596";
+/// let found = RuleStates::read(text, rules(), Tenancy::Own)?;
+/// assert!(found.states[0].is_some() && found.states[1].is_none());
+///
+/// let states = rules().zip(found.states).map(|((name, quota), state)| (name, quota, state));
+/// let written = RuleStates::write(states, &found.others, Tenancy::Own)?;
+/// assert_eq!(written.unwrap(), "81|per-s=42|1761884055342794596$hourly=12|8.5|1761884055342794596");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct RuleStates {
+    /// The state of each rule, in the order of the rules; none where it equals a fresh key's.
+    pub states: Vec<Option<State>>,
+    /// What belongs to nobody here, to be [written](RuleStates::write) again as it was. While there is any, the time to
+    /// live must not be shortened.
+    pub others: NamedStates,
+    /// States of these rules by other algorithms: given up, to be counted and logged.
+    pub replaced: Vec<Replaced>,
+    /// True if the text is in an older form, by position.
+    pub is_old: bool,
+}
+
+impl RuleStates {
+    /// What no text says: every rule is fresh.
+    pub fn fresh(rules: usize) -> Self {
+        let (others, replaced) = (NamedStates::default(), Vec::new());
+        RuleStates { states: vec![None; rules], others, replaced, is_old: false }
+    }
+
+    /// Reads the states of these rules from a text in whichever form. Rules of [`Tenancy::Shared`] are one quota that a
+    /// request brings, under its [name](shared_name).
+    ///
+    /// # Errors
+    ///
+    /// If the text, or the state of one of these rules, cannot be read.
+    pub fn read<'a, I>(text: impl AsRef<[u8]>, rules: I, tenancy: Tenancy) -> Result<Self, StateError>
+    where
+        I: IntoIterator<Item = (&'a Name, &'a Quota)>,
+    {
+        let (text, rules) = (text.as_ref(), Vec::from_iter(rules));
+        let (mut others, form, mut replaced) = match (tenancy, rules.first()) {
+            (Tenancy::Shared, Some((_, quota))) => NamedStates::decode_shared(text, quota)?,
+            _ if text.starts_with(HEADER.as_bytes()) => (NamedStates::decode(text)?, Form::Named, Vec::new()),
+            _ => {
+                let states = ascii::decode(text)?.into_rules(rules)?;
+                let (others, replaced) = (NamedStates::default(), Vec::new());
+                return Ok(RuleStates { states, others, replaced, is_old: true });
+            }
+        };
+        let mut states = Vec::with_capacity(rules.len());
+        for (name, quota) in rules {
+            let found = others.find(name).map(|at| others.0.remove(at));
+            let state = found.map(|(name, text)| read_state(&name, &text)).transpose()?;
+            states.push(match state {
+                // What is full under this quota may not be under another that shares it.
+                Some(state) if is_of(quota, &state) => {
+                    Some(state).filter(|state| tenancy == Tenancy::Shared || !is_fresh(state, quota))
+                }
+                Some(other) => {
+                    replaced.push(Replaced { rule: name.clone(), found: other.algorithm() });
+                    None
+                }
+                None => None,
+            });
+        }
+        Ok(RuleStates { states, others, replaced, is_old: form == Form::Positional })
+    }
+
+    /// Writes the states of rules by name, and after them what belongs to others, of which the first
+    /// [16](NamedStates::MAX_OTHERS) are kept; those are who wrote last. None if there is nothing to be written: a key to
+    /// forget.
+    ///
+    /// # Errors
+    ///
+    /// If a state is not of its rule's algorithm, or the text would be longer than can be read.
+    pub fn write<'a, I>(
+        rules: I,
+        others: &NamedStates,
+        tenancy: Tenancy,
+    ) -> Result<Option<String>, StateError>
+    where
+        I: IntoIterator<Item = (&'a Name, &'a Quota, Option<State>)>,
+    {
+        let mut named = NamedStates::default();
+        for (name, quota, state) in rules {
+            match state {
+                Some(state) if is_of(quota, &state) => named.push(name.clone(), state)?,
+                Some(other) => {
+                    let found = format!("`{name}` written by `{}`", other.algorithm().word());
+                    let remedy = format!("the rule is decided by `{}`", quota.algorithm().word());
+                    return Err(StateError::shape("rule", found, remedy));
+                }
+                None => {}
+            }
+        }
+        named.0.extend(others.0.iter().take(NamedStates::MAX_OTHERS).cloned());
+        let text = match (named.0.as_slice(), tenancy) {
+            ([], _) => return Ok(None),
+            ([(name, state)], Tenancy::Shared) if is_plain(name, state) => state.to_string(),
+            _ => named.encode(),
+        };
+        if text.len() > MAX_LEN {
+            let found = format!("{} bytes", text.len());
+            return Err(StateError::new(StateErrorKind::TooLong, "state", found, "at most 16 MiB are read"));
+        }
+        Ok(Some(text))
+    }
+
+    /// The same, but if there is nothing to be written, a fresh rule spelled out: for stores that cannot forget a key
+    /// on condition.
+    pub(crate) fn write_out<'a, I>(
+        rules: I,
+        others: &NamedStates,
+        tenancy: Tenancy,
+        now: Timestamp,
+    ) -> Result<String, StateError>
+    where
+        I: IntoIterator<Item = (&'a Name, &'a Quota, Option<State>)>,
+    {
+        let rules = Vec::from_iter(rules);
+        if let Some(text) = Self::write(rules.iter().cloned(), others, tenancy)? {
+            return Ok(text);
+        }
+        let first = rules.first().map(|(name, quota, _)| Ok((*name, *quota, Some(fresh(name, quota, now)?))));
+        let text = Self::write(first.transpose()?, others, tenancy)?;
+        text.ok_or_else(|| StateError::shape("rules", "none".into(), "there is a rule to every state"))
+    }
+}
+
+/// What the state is called that a quota shares which a request brings: `gcra`, `bucket` and `leaky`, and for what counts
+/// in windows `fixed`, `sliding` and `log` with the length in nanoseconds, such as `fixed:60000000000`.
+///
+/// # Errors
+///
+/// For a concurrency limit, whose state is held by permits.
+pub fn shared_name(quota: &Quota) -> Result<Name, StateError> {
+    match quota.algorithm() {
+        Algorithm::Concurrency => {
+            let remedy = "a concurrency limit is held by permits, not by stored state";
+            Err(StateError::shape("quota", format!("`{quota}`"), remedy))
+        }
+        algorithm => {
+            let length = algorithm.counts_in_windows().then(|| quota.period().as_nanos());
+            Ok(brought_name(algorithm, length))
+        }
+    }
+}
+
+/// True if a state still counts that a quota left which a request brought, and of which only the
+/// [name](shared_name) is known: the algorithm, and the length of its windows. What a bucket is worth depends on the
+/// rest, so one that is there counts.
+pub fn is_live(name: &Name, state: &State, now: Timestamp) -> bool {
+    let length = name.as_str().rsplit_once(':').and_then(|(_, digits)| digits.parse().ok());
+    let length = Nanos::from_nanos(length.unwrap_or(0));
+    match state {
+        State::Gcra(state) => state.tat > now,
+        State::TokenBucket(_) | State::LeakyBucket(_) => true,
+        State::FixedWindow(state) => state.count > 0 && state.start + length > now,
+        State::SlidingWindow(state) => {
+            let end = state.start + length;
+            state.previous > 0 && end > now || state.current > 0 && end + length > now
+        }
+        State::SlidingLog(log) => log.entries().last().is_some_and(|(last, _)| last + length >= now),
+    }
+}
+
+fn brought_name(algorithm: Algorithm, length: Option<u64>) -> Name {
+    let name = match length {
+        Some(length) => Name::new(&format!("{}:{length}", algorithm.word())),
+        None => Name::new(algorithm.word()),
+    };
+    // A word, a colon and digits are a name.
+    name.unwrap_or_else(|_| Name::ad_hoc())
+}
+
+/// Whose state a text is that begins with this header and says everything.
+fn plain_name(header: &str) -> Option<Name> {
+    let algorithm = match header {
+        "12" => Algorithm::TokenBucket,
+        "32" => Algorithm::LeakyBucket,
+        "42" => Algorithm::Gcra,
+        _ => return None,
+    };
+    Some(brought_name(algorithm, None))
+}
+
+fn is_plain(name: &Name, state: &str) -> bool {
+    state.split_once('|').and_then(|(header, _)| plain_name(header)).is_some_and(|plain| plain == *name)
+}
+
+/// Where windows begin is the quota's business, not the state's.
+fn is_of(quota: &Quota, state: &State) -> bool {
+    std::mem::discriminant(&quota.algorithm()) == std::mem::discriminant(&state.algorithm())
+}
+
+fn read_state(name: &Name, text: &str) -> Result<State, StateError> {
+    let part = ascii::read_part(text)?;
+    if let Part::FixedWindows(windows) = &part
+        && !is_window_of(windows, name)
+    {
+        return Err(StateError::wrong("windows", text.as_bytes(), ONE_WINDOW));
+    }
+    single(part).ok_or_else(|| StateError::wrong("windows", text.as_bytes(), ONE_WINDOW))
+}
+
+fn is_window_of(windows: &Windows, name: &Name) -> bool {
+    matches!(windows.as_slice(), [window] if window.name == *name)
+}
+
+fn as_ascii(bytes: &[u8]) -> Result<&str, StateError> {
+    if bytes.len() > MAX_LEN {
+        let found = format!("{} bytes", bytes.len());
+        return Err(StateError::new(StateErrorKind::TooLong, "state", found, "at most 16 MiB are read"));
+    }
+    str::from_utf8(bytes).map_err(|_| StateError::wrong("state", bytes, "ASCII text"))
+}
+
+/// Every state is of characters that can be seen.
+fn graphic(state: &str) -> Result<&str, StateError> {
+    let is_state = !state.is_empty() && state.bytes().all(|byte| byte.is_ascii_graphic());
+    is_state.then_some(state).ok_or_else(|| {
+        StateError::wrong("state", state.as_bytes(), "a strategy, a version and fields, such as `42|0`")
+    })
+}

@@ -1,0 +1,172 @@
+//! Waiting for several limiters with a deadline: it never came back, and took others' places with it.
+
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use ratekeeper::limiter::{AcquireAll, AcquireErrorKind, Concurrency, OwnedPermit};
+use ratekeeper::{Cost, Limiter, Nanos, all};
+
+use crate::support::{at, clock, current_thread, in_time, limiter, ms, passes, paused, poll};
+
+const ONE: Cost = Cost::ONE;
+
+fn held() -> (Concurrency, Limiter) {
+    (Concurrency::new(1).unwrap(), limiter("1000/s"))
+}
+
+fn spin(time: Duration) {
+    let until = Instant::now() + time;
+    while Instant::now() < until {
+        std::hint::spin_loop();
+    }
+}
+
+#[test]
+fn a_deadline_for_all_was_never_noticed_on_a_thread() {
+    let took = in_time("within(200 ms).wait()", ms(5_000), || {
+        let (slots, rate) = held();
+        let _held = slots.try_acquire().unwrap();
+        let start = Instant::now();
+        let outcome = all![&slots, &rate].unwrap().acquire(ONE).within(ms(200)).wait();
+        assert_eq!(outcome.unwrap_err().kind(), AcquireErrorKind::Deadline);
+        start.elapsed()
+    });
+    assert!(took >= ms(200));
+}
+
+#[test]
+fn a_deadline_for_all_was_never_noticed_in_a_task() {
+    in_time("within(50 ms).await", ms(5_000), || {
+        current_thread().block_on(async {
+            let (slots, rate) = held();
+            let _held = slots.try_acquire().unwrap();
+            let both = all![&slots, &rate].unwrap();
+            // The runtime is busy: whoever keeps the time is late, and the waiter finds out by itself.
+            let busy = async {
+                for _ in 0..5 {
+                    tokio::task::yield_now().await;
+                    spin(ms(60));
+                }
+            };
+            let (outcome, ()) = tokio::join!(both.acquire(ONE).within(ms(50)), busy);
+            assert!(outcome.is_err());
+        });
+    });
+}
+
+#[test]
+fn a_deadline_for_all_was_never_noticed_in_a_select() {
+    in_time("select!", ms(5_000), || {
+        current_thread().block_on(async {
+            let (slots, rate) = held();
+            let _held = slots.try_acquire().unwrap();
+            let both = all![&slots, &rate].unwrap();
+            let mut waiting = both.acquire(ONE).within(ms(50));
+            let mut ticks = tokio::time::interval(ms(7));
+            loop {
+                tokio::select! {
+                    biased;
+                    _ = ticks.tick() => {}
+                    outcome = &mut waiting => return assert!(outcome.is_err()),
+                }
+                // The other branch takes its time.
+                spin(ms(20));
+            }
+        });
+    });
+}
+
+#[test]
+fn a_deadline_for_all_was_never_noticed_in_paused_time() {
+    in_time("paused", ms(5_000), || {
+        paused().block_on(async {
+            let (slots, rate) = held();
+            let _held = slots.try_acquire().unwrap();
+            let both = all![&slots, &rate].unwrap();
+            let start = tokio::time::Instant::now();
+            let mut waiting = both.acquire(ONE).within(ms(200));
+            // Something else is due at the same instant, and wakes it first.
+            let mut due = std::pin::pin!(passes(ms(200)));
+            let mut is_over = false;
+            let outcome = loop {
+                tokio::select! {
+                    biased;
+                    outcome = &mut waiting => break outcome,
+                    () = &mut due, if !is_over => is_over = true,
+                }
+            };
+            assert!(outcome.is_err());
+            assert_eq!((start.elapsed(), slots.statistics().queue_depth), (ms(200), 0));
+        });
+    });
+}
+
+/// One permit that is taken, and a waiter for it and for a rate whose deadline has passed while nobody looked: it finds
+/// out when it is polled.
+fn overdue(check: impl FnOnce(&Concurrency, OwnedPermit, AcquireAll<'_>)) {
+    let clock = clock();
+    let slots = Concurrency::builder("1 concurrent".parse().unwrap()).clock(clock.clone()).build().unwrap();
+    let rate = at(&clock, "1000/s");
+    let held = slots.try_acquire_owned().unwrap();
+    let both = all![&slots, &rate].unwrap();
+    let mut stale = both.acquire(ONE).within(Duration::from_secs(3_600));
+    assert!(poll(&mut stale).is_pending());
+    clock.advance(Nanos::from_secs(7_200));
+    // It is sent away while it looks at both.
+    let outcome = poll(&mut stale);
+    check(&slots, held, stale);
+    assert!(outcome.is_ready());
+}
+
+#[test]
+fn giving_up_after_the_deadline_removed_somebody_elses_place() {
+    overdue(|slots, held, stale| {
+        // Somebody else comes to the slot that it had.
+        let mut next = slots.acquire();
+        assert!(poll(&mut next).is_pending());
+        drop(stale);
+        assert_eq!(slots.statistics().queue_depth, 1, "the other one still waits");
+        drop(held);
+        let Poll::Ready(Ok(permit)) = poll(&mut next) else { panic!("it is next") };
+        assert_eq!(slots.in_flight(), 1);
+        drop(permit);
+    });
+}
+
+#[test]
+fn giving_up_after_the_deadline_took_back_somebody_elses_grant() {
+    overdue(|slots, held, stale| {
+        let mut next = slots.acquire();
+        assert!(poll(&mut next).is_pending());
+        drop(held);
+        assert_eq!(slots.in_flight(), 1, "granted, and not taken up");
+        drop(stale);
+        assert_eq!(slots.in_flight(), 1);
+        let Poll::Ready(Ok(permit)) = poll(&mut next) else { panic!("it was granted") };
+        drop(permit);
+        assert_eq!((slots.in_flight(), slots.statistics().acquired), (0, 2));
+    });
+}
+
+#[test]
+fn closing_a_combination_sends_away_who_waits_for_it_and_nobody_else() {
+    in_time("close", ms(10_000), || {
+        let (slots, rate) = held();
+        let held = slots.try_acquire_owned().unwrap();
+        let both = all![&slots, &rate].unwrap();
+        let waiting = std::thread::spawn({
+            let both = both.clone();
+            move || both.acquire(1).wait().map(drop)
+        });
+        while slots.statistics().queue_depth == 0 {
+            std::thread::yield_now();
+        }
+        both.close();
+        assert_eq!(waiting.join().unwrap().unwrap_err().kind(), AcquireErrorKind::Closed);
+        assert!(both.try_acquire(1).is_err() && both.is_closed());
+        drop(held);
+        assert!(slots.try_acquire().is_some() && rate.try_acquire(1).allowed, "its parts are open");
+        let statistics = both.statistics();
+        assert_eq!((statistics.acquired, statistics.rejected, statistics.queue_depth), (0, 2, 0));
+    });
+}

@@ -1,0 +1,166 @@
+//! What was used beyond what there was: paid before anybody gets anything, and found in one step whatever its size.
+
+use std::time::{Duration, Instant};
+
+use ratekeeper::limiter::{Inherit, Limiter, Ticks};
+use ratekeeper::{Cost, Nanos};
+
+use crate::support::{QUOTAS, at, clock, in_time, ms};
+
+const ONE: Cost = Cost::ONE;
+
+#[test]
+fn settling_for_a_huge_amount_stalled_every_caller() {
+    for quota in ["1/s", "1/s bucket", "1/s leaky", "1 per 1s fixed", "1 per 1s sliding", "1 per 1s log"] {
+        for actual in [100_000_000, u64::MAX] {
+            in_time(&format!("{quota}, settled for {actual}"), ms(20_000), move || {
+                let limiter = Limiter::new(quota.parse().unwrap()).unwrap();
+                let start = Instant::now();
+                limiter.reserve(ONE).unwrap().settle(Cost::new(actual));
+                for _ in 0..1_000 {
+                    let refused = limiter.try_acquire(ONE);
+                    assert!(!refused.allowed, "{quota}");
+                    if actual < u64::MAX {
+                        let seconds = refused.retry_after.unwrap().ceil_secs();
+                        assert!((99_999_990..=100_000_001).contains(&seconds), "{quota}: {seconds}");
+                    }
+                }
+                assert!(limiter.acquire(ONE).within(ms(1)).wait().is_err());
+                assert!(start.elapsed() < Duration::from_secs(5), "{quota}: {:?}", start.elapsed());
+                limiter.reset();
+                assert!(limiter.try_acquire(ONE).allowed, "{quota}: a reset forgets what is owed");
+            });
+        }
+    }
+}
+
+#[test]
+fn settling_for_a_huge_amount_of_ticks_stalled_too() {
+    in_time("ticks", ms(20_000), || {
+        for ticks in [Ticks::bucket(2, 1, ms(1_000)), Ticks::window(1, ms(1_000))] {
+            let limiter = Limiter::ticking(ticks).unwrap();
+            limiter.reserve(ONE).unwrap().settle(Cost::new(100_000_000));
+            let seconds = limiter.try_acquire(ONE).retry_after.unwrap().ceil_secs();
+            assert!((99_999_990..=100_000_001).contains(&seconds), "{seconds}");
+            limiter.reserve(Cost::PEEK).unwrap().settle(Cost::new(u64::MAX));
+            assert_eq!(limiter.try_acquire(ONE).retry_after, None);
+            limiter.reset();
+            assert!(limiter.try_acquire(ONE).allowed);
+        }
+    });
+}
+
+/// Waiting as long as was told succeeds, and a nanosecond less does not, whatever is owed and whoever asks how much.
+#[test]
+fn a_debt_is_paid_when_it_was_told() {
+    for quota in QUOTAS {
+        for used in [0, 3, 10] {
+            for owed in [1, 2, 9, 10, 11, 25, 57] {
+                for later in [0, 700, 4_000] {
+                    for cost in [1, 4, 10] {
+                        pays(quota, used, owed, later, Cost::new(cost));
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn pays(quota: &str, used: u64, owed: u64, later: u64, cost: Cost) {
+    let case = format!("{quota}: {used} used, {owed} owed {later} ms later, then {cost}");
+    let clock = clock();
+    let limiter = at(&clock, quota);
+    assert!(limiter.try_acquire(Cost::new(used)).allowed, "{case}");
+    clock.advance(Nanos::from_millis(later));
+    limiter.reserve(Cost::PEEK).unwrap().settle(Cost::new(owed));
+    let told = limiter.peek(cost);
+    if told.allowed {
+        assert!(used + owed < 20, "{case}");
+        return;
+    }
+    let wait = told.retry_after.expect("it will be paid");
+    // Ten in ten seconds: it takes at least as long as what is missing takes to come in.
+    let missing = (used + owed + cost.get()).saturating_sub(10 + 10 + later / 1_000);
+    assert!(wait >= Nanos::from_secs(missing), "{case}: {wait}");
+    // And never longer than whole windows would.
+    assert!(
+        wait <= Nanos::from_millis(20_001 + 10_000 * (used + owed + cost.get()).div_ceil(10)),
+        "{case}: {wait}"
+    );
+    clock.advance(wait.saturating_sub(Nanos::from_nanos(1)));
+    assert!(!limiter.try_acquire(cost).allowed, "{case}: a nanosecond early");
+    clock.advance(Nanos::from_nanos(1));
+    assert!(limiter.try_acquire(cost).allowed, "{case}: after {wait}");
+}
+
+#[test]
+fn who_waits_behind_a_debt_is_granted_when_it_was_told() {
+    for quota in QUOTAS {
+        let clock = clock();
+        let limiter = at(&clock, quota);
+        limiter.reserve(Cost::new(10)).unwrap().settle(Cost::new(33));
+        let waiting = [1, 10, 4, 7].map(|cost| (Cost::new(cost), limiter.reserve(Cost::new(cost)).unwrap()));
+        for (cost, reservation) in waiting {
+            let wait = reservation.ready_in().unwrap();
+            clock.advance(wait.saturating_sub(Nanos::from_nanos(1)));
+            assert_ne!(reservation.ready_in(), Some(Nanos::ZERO), "{quota}");
+            // A double may be a nanosecond off.
+            clock.advance(Nanos::from_nanos(2));
+            assert_eq!(reservation.ready_in(), Some(Nanos::ZERO), "{quota}");
+            reservation.settle(cost);
+        }
+        assert_eq!(limiter.statistics().queue_depth, 0, "{quota}");
+    }
+}
+
+#[test]
+fn what_is_given_back_shortens_a_debt() {
+    for quota in &QUOTAS[..3] {
+        let clock = clock();
+        let limiter = at(&clock, quota);
+        let cancelled = limiter.reserve(Cost::new(5)).unwrap();
+        limiter.reserve(Cost::new(5)).unwrap().settle(Cost::new(25));
+        assert_eq!(limiter.try_acquire(ONE).retry_after.unwrap().ceil_secs(), 21, "{quota}");
+        clock.advance(Nanos::from_secs(2));
+        drop(cancelled);
+        // Two of the five have come in again meanwhile.
+        assert_eq!(limiter.try_acquire(ONE).retry_after.unwrap().ceil_secs(), 16, "{quota}");
+    }
+}
+
+#[test]
+fn a_new_quota_takes_over_what_is_owed() {
+    for (old, new) in QUOTAS.into_iter().zip(["10/s", "10/s bucket", "10/s leaky", "10/s", "10/s", "10/s"]) {
+        let clock = clock();
+        let limiter = at(&clock, old);
+        limiter.reserve(Cost::new(10)).unwrap().settle(Cost::new(110));
+        limiter.set_quota(new.parse().unwrap(), Inherit::Keep).unwrap();
+        let wait = limiter.try_acquire(ONE).retry_after.unwrap();
+        // A hundred are owed; at ten a second they are paid in ten seconds.
+        assert!((9..=11).contains(&wait.ceil_secs()), "{old} to {new}: {wait}");
+    }
+}
+
+#[test]
+fn a_drained_limiter_was_refilled_by_a_slower_quota() {
+    let clock = clock();
+    let change = |from: &str, used: u64, to: &str| {
+        let limiter = at(&clock, from);
+        assert!(limiter.try_acquire(Cost::new(used)).allowed);
+        limiter.set_quota(to.parse().unwrap(), Inherit::Keep).unwrap();
+        (limiter.peek(ONE).remaining, limiter.peek(ONE).retry_after.unwrap().ceil_secs())
+    };
+    assert_eq!(change("10/s", 10, "10/h"), (0, 360));
+    assert_eq!(change("10/s", 4, "10/h"), (6, 0));
+    assert_eq!(change("10/h", 10, "10/s"), (0, 1));
+    assert_eq!(change("10/s", 10, "5/m"), (0, 12));
+    // A part of one counts: half of one is left over from the rate before, and that is half of one under the new.
+    let limiter = at(&clock, "10/s");
+    assert!(limiter.try_acquire(Cost::new(10)).allowed);
+    clock.advance(Nanos::from_millis(150));
+    limiter.set_quota("10/h".parse().unwrap(), Inherit::Keep).unwrap();
+    assert_eq!(
+        (limiter.peek(ONE).remaining, limiter.peek(Cost::new(2)).retry_after.unwrap().ceil_secs()),
+        (1, 180)
+    );
+}

@@ -1,0 +1,13 @@
+//! Limiters under fire: real threads, real clocks and several runtimes at once, with a watchdog. Nothing hangs,
+//! everything adds up, and nobody gets more than one caller would.
+#![cfg(not(loom))]
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod bounds;
+mod deadlines;
+mod debts;
+mod refunds;
+mod schedules;
+mod support;
+mod time;
+mod waiters;

@@ -1,0 +1,106 @@
+//! What the tests share.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::mpsc;
+use std::task::{Context, Poll, Waker};
+use std::thread;
+use std::time::Duration;
+
+use ratekeeper::testkit::FakeClock;
+use ratekeeper::{Limiter, Timestamp};
+
+/// Six algorithms, with a limit of ten each and a window or refill of ten seconds.
+pub(crate) const QUOTAS: [&str; 6] = [
+    "10 per 10s",
+    "10 per 10s bucket",
+    "10 per 10s leaky",
+    "10 per 10s fixed",
+    "10 per 10s sliding",
+    "10 per 10s log",
+];
+
+pub(crate) fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+pub(crate) fn limiter(quota: &str) -> Limiter {
+    Limiter::new(quota.parse().unwrap()).unwrap()
+}
+
+pub(crate) fn clock() -> FakeClock {
+    FakeClock::at(Timestamp::from_secs(1_000_000))
+}
+
+pub(crate) fn at(clock: &FakeClock, quota: &str) -> Limiter {
+    Limiter::builder(quota.parse().unwrap()).clock(clock.clone()).build().unwrap()
+}
+
+/// Does this on a thread of its own, and fails if it is not done in time: a hang is a failure, not a test that never
+/// ends.
+pub(crate) fn in_time<T: Send + 'static>(
+    what: &str,
+    time: Duration,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> T {
+    let (done, is_done) = mpsc::channel();
+    let worker = thread::spawn(move || {
+        let result = work();
+        let _ = done.send(());
+        result
+    });
+    match is_done.recv_timeout(time) {
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("{what}: not done after {time:?}"),
+        // Done, or it has panicked: joining tells.
+        _ => match worker.join() {
+            Ok(result) => result,
+            Err(panic) => std::panic::resume_unwind(panic),
+        },
+    }
+}
+
+/// A runtime of one thread, which has to be driven.
+pub(crate) fn current_thread() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap()
+}
+
+pub(crate) fn paused() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap()
+}
+
+pub(crate) fn multi_thread() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap()
+}
+
+/// Lets paused time pass, from one timer to the next.
+pub(crate) async fn passes(time: Duration) {
+    let _ = tokio::time::timeout(time, std::future::pending::<()>()).await;
+}
+
+/// Polls once, with nobody to be woken.
+pub(crate) fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+    Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// A generator that gives every run the same numbers.
+#[derive(Clone, Debug)]
+pub(crate) struct Dice(u64);
+
+impl Dice {
+    pub(crate) fn new(seed: u64) -> Self {
+        Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
+    }
+
+    /// A number below this one.
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % bound
+    }
+
+    /// A position in something of this length.
+    pub(crate) fn index(&mut self, len: usize) -> usize {
+        usize::try_from(self.below(len as u64)).unwrap()
+    }
+}

@@ -1,0 +1,208 @@
+//! Many who wait: what one of them does costs the others nothing.
+
+use std::time::{Duration, Instant};
+
+use ratekeeper::limiter::{AcquireErrorKind, AnyLimiter, Concurrency, Keyed, LeakyQueue, LimiterKind, Ticks};
+use ratekeeper::testkit::FakeClock;
+use ratekeeper::{Cost, Limiter, Nanos, Reason, all};
+
+use crate::support::{at, clock, poll};
+
+const ONE: Cost = Cost::ONE;
+const MANY: usize = 100_000;
+
+/// The least of many: what the machine does besides hits some, but not all.
+fn least(tries: usize, mut work: impl FnMut(usize)) -> Duration {
+    let time = |number| {
+        let start = Instant::now();
+        work(number);
+        start.elapsed()
+    };
+    (0..tries).map(time).min().unwrap()
+}
+
+#[test]
+fn one_that_left_made_the_next_refusal_look_at_everybody() {
+    for quota in [
+        "1/s burst 1",
+        "1/s burst 1 bucket",
+        "1/s leaky",
+        "1 per 1s fixed",
+        "1 per 1s sliding",
+        "1 per 1s log",
+    ] {
+        let limiter = at(&clock(), quota);
+        assert!(limiter.try_acquire(ONE).allowed);
+        let mut waiting: Vec<_> = (0..MANY).map(|_| Some(limiter.acquire(ONE))).collect();
+        assert!(waiting.iter_mut().flatten().all(|waiter| poll(waiter).is_pending()));
+        let took = least(100, |number| {
+            waiting[number * 997].take();
+            let refused = limiter.try_acquire(ONE);
+            assert_eq!(refused.reason, Reason::Queued);
+            let seconds = refused.retry_after.unwrap().ceil_secs();
+            let waiting = (MANY - number) as u64;
+            // Of windows it is an estimate, never too late: at most a slot too early.
+            assert!((waiting - 2..=waiting + 1).contains(&seconds), "{quota}: {seconds} s, {waiting} wait");
+        });
+        assert!(
+            took < Duration::from_micros(300),
+            "{quota}: {took:?} for one that leaves and one that is refused"
+        );
+        // The same for a deadline that must be foreseen, and for places that are nobody's to wake.
+        let took = least(100, |number| {
+            waiting[number * 991 + 1].take();
+            assert!(poll(&mut limiter.acquire(ONE).within(Duration::from_secs(5))).is_ready());
+        });
+        assert!(took < Duration::from_micros(300), "{quota}: {took:?} for a deadline");
+    }
+}
+
+#[test]
+fn reservations_that_nobody_awaits_cost_a_refusal_nothing() {
+    let limiter = at(&clock(), "1/s burst 1");
+    assert!(limiter.try_acquire(ONE).allowed);
+    let mut waiting: Vec<_> = (0..MANY).map(|_| Some(limiter.reserve(ONE).unwrap())).collect();
+    let took = least(100, |number| {
+        waiting[number * 997].take();
+        assert_eq!(limiter.try_acquire(ONE).reason, Reason::Queued);
+    });
+    assert!(took < Duration::from_micros(300), "{took:?}");
+}
+
+#[test]
+fn a_key_that_was_given_back_to_by_its_handle_was_not_forgotten_for_hours() {
+    let full = || {
+        let clock = clock();
+        let builder = Keyed::<u32>::builder("2/day".parse().unwrap()).max_keys(1).clock(clock.clone());
+        (builder.build().unwrap(), clock)
+    };
+    let goes = |keyed: Keyed<u32>, clock: FakeClock, how: &str| {
+        clock.advance(Nanos::from_millis(1));
+        assert!(keyed.try_acquire(&2, ONE).allowed, "{how}: the first key is as good as fresh");
+    };
+    for how in ["cancelled", "settled", "refunded", "reset", "not taken up", "many times"] {
+        let (keyed, clock) = full();
+        let handle = keyed.limiter(&1).unwrap();
+        let reservation = handle.reserve(ONE).unwrap();
+        // A new key makes it look, and it finds that the other lasts for half a day.
+        assert_eq!(keyed.try_acquire(&2, ONE).reason, Reason::StoreFull);
+        match how {
+            "cancelled" => drop(reservation),
+            "settled" => reservation.settle(Cost::PEEK),
+            "refunded" => {
+                reservation.settle(ONE);
+                handle.refund(ONE);
+            }
+            "reset" => {
+                reservation.settle(ONE);
+                handle.reset();
+            }
+            "not taken up" => {
+                reservation.settle(Cost::new(2));
+                let waiting = handle.reserve(ONE).unwrap();
+                clock.advance(Nanos::from_secs(86_400));
+                assert_eq!(waiting.ready_in(), Some(Nanos::ZERO));
+                assert_eq!(keyed.try_acquire(&2, ONE).reason, Reason::StoreFull);
+                drop(waiting);
+            }
+            _ => {
+                reservation.settle(Cost::PEEK);
+                for _ in 0..1_000 {
+                    assert_eq!(keyed.try_acquire(&2, ONE).reason, Reason::StoreFull, "it is held");
+                    assert!(handle.try_acquire(ONE).allowed);
+                    assert_eq!(keyed.try_acquire(&2, ONE).reason, Reason::StoreFull);
+                    handle.refund(ONE);
+                }
+            }
+        }
+        drop(handle);
+        goes(keyed, clock, how);
+    }
+}
+
+#[test]
+fn a_full_table_tells_when_a_key_may_go() {
+    let clock = clock();
+    let keyed =
+        Keyed::<u32>::builder("2/m".parse().unwrap()).max_keys(1).clock(clock.clone()).build().unwrap();
+    assert!(keyed.try_acquire(&1, 2).allowed);
+    assert!(!keyed.try_acquire(&2, 1).allowed);
+    let error = keyed.acquire(&2, 1).wait().unwrap_err();
+    assert_eq!((error.kind(), error.limiter()), (AcquireErrorKind::TooManyKeys, LimiterKind::Keyed));
+    let wait = error.retry_after().unwrap();
+    assert_eq!(wait, Nanos::from_secs(60));
+    clock.advance(wait);
+    assert!(keyed.try_acquire(&2, 1).allowed);
+}
+
+/// Every refusal says by which sort of limiter, and when to come back; then there is a place.
+#[test]
+fn every_refusal_says_who_and_when() {
+    let clock = clock();
+    let of_quota = |quota: &str| Limiter::builder(quota.parse().unwrap()).queue(1).clock(clock.clone());
+    let ticks =
+        Limiter::ticking_builder(Ticks::bucket(1, 1, Duration::from_secs(1))).queue(1).clock(clock.clone());
+    let line = LeakyQueue::with_clock("1/s".parse().unwrap(), 1, clock.clone()).unwrap();
+    let slots =
+        Concurrency::builder("1 concurrent".parse().unwrap()).queue(1).clock(clock.clone()).build().unwrap();
+    let (gcra, fixed) = (of_quota("1/s").build().unwrap(), of_quota("1 per 1s fixed").build().unwrap());
+    let ticks = ticks.build().unwrap();
+    let limiters: [(&dyn AnyLimiter, LimiterKind, Option<u64>); 5] = [
+        (&gcra, LimiterKind::Rate, Some(1)),
+        (&fixed, LimiterKind::Rate, Some(1)),
+        (&ticks, LimiterKind::Ticks, Some(1)),
+        (&line, LimiterKind::LeakyQueue, Some(1)),
+        (&slots, LimiterKind::Concurrency, None),
+    ];
+    for (limiter, kind, seconds) in limiters {
+        assert_eq!(limiter.kind(), kind);
+        let granted = limiter.try_acquire(ONE).unwrap();
+        let mut first = limiter.acquire(ONE);
+        assert!(poll(&mut first).is_pending(), "{kind}");
+        let full = limiter.acquire(ONE).wait().unwrap_err();
+        assert_eq!((full.kind(), full.limiter()), (AcquireErrorKind::QueueFull, kind));
+        assert_eq!(full.retry_after().map(Nanos::ceil_secs), seconds, "{kind}");
+        assert!(full.is_transient());
+        let refusal = limiter.try_acquire(ONE).unwrap_err();
+        assert_eq!(refusal.limiter(), kind);
+        match seconds {
+            Some(seconds) => clock.advance(Nanos::from_secs(seconds)),
+            None => drop(granted),
+        }
+        let mut second = limiter.acquire(ONE);
+        assert!(poll(&mut second).is_pending(), "{kind}: there is a place now");
+        drop((first, second));
+        limiter.close();
+        let closed = limiter.acquire(ONE).wait().unwrap_err();
+        assert_eq!(
+            (closed.kind(), closed.limiter(), closed.retry_after()),
+            (AcquireErrorKind::Closed, kind, None)
+        );
+        assert!(limiter.is_closed() && !closed.is_transient());
+        assert!(limiter.statistics().rejected >= 3, "{kind}");
+    }
+}
+
+#[test]
+fn code_that_does_not_care_takes_any_limiter() {
+    fn both_ways<L: AnyLimiter + ?Sized>(limiter: &L) -> u64 {
+        let granted = limiter.try_acquire(ONE).unwrap();
+        granted.finish(ratekeeper::limiter::Outcome::Success);
+        drop(limiter.acquire(ONE).within(Duration::from_secs(1)).wait().unwrap());
+        limiter.statistics().acquired
+    }
+    let (rate, slots) = (Limiter::new("10/s".parse().unwrap()).unwrap(), Concurrency::new(1).unwrap());
+    let keyed: Keyed<String> = Keyed::new("10/s".parse().unwrap()).unwrap();
+    let all = all![&rate, &slots].unwrap();
+    let boxed: std::sync::Arc<dyn AnyLimiter> = std::sync::Arc::new(all.clone());
+    assert_eq!((both_ways(&slots), both_ways(&all), both_ways(&*boxed), both_ways(&boxed)), (2, 2, 4, 6));
+    assert_eq!(both_ways(&keyed.limiter("ann").unwrap()), 2);
+    assert_eq!(both_ways(&LeakyQueue::new("100/s".parse().unwrap(), 5).unwrap()), 2);
+    assert_eq!(slots.in_flight(), 0);
+    // Asking takes nothing, not even a permit.
+    let asked = all.try_acquire(0).unwrap();
+    assert_eq!(slots.in_flight(), 0);
+    drop(asked);
+    drop(AnyLimiter::try_acquire(&slots, Cost::PEEK).unwrap());
+    assert_eq!((slots.in_flight(), rate.statistics().acquired), (0, 6));
+}
