@@ -8,8 +8,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
 use http::{Extensions, HeaderMap, Method, StatusCode, Uri};
-use ratekeeper::Cost;
-use ratekeeper::limiter::AcquireError;
+use ratekeeper::limiter::{AcquireError, AnyLimiter, Granted};
+use ratekeeper::{Charged, Cost};
 use tokio::time::Instant;
 
 use super::error::Rejected;
@@ -90,40 +90,24 @@ impl Pace {
     async fn acquire_by(&self, key: &str) -> Result<InFlight, Rejected> {
         let patience = Patience::new(self.timeout);
         let host = self.host(key).map_err(Rejected::Local)?;
-        let permit = match &host.limit {
-            HostLimit::Permits(permits) => {
-                let acquire = permits.acquire_owned();
-                let acquire = match patience.left() {
-                    Some(left) => acquire.within(left),
-                    None => acquire,
-                };
-                Some(acquire.await.map_err(Rejected::Local)?)
-            }
-            _ => None,
-        };
+        let of_permits = host.limit.is_of_permits();
+        let mut granted = if of_permits { take(&host.limit, patience).await? } else { None };
         loop {
             self.wait_for_server(&host, patience).await?;
-            let acquire = match &host.limit {
-                HostLimit::Rate(limiter) => Some(limiter.acquire(Cost::ONE)),
-                HostLimit::Queue(queue) => Some(queue.acquire()),
-                HostLimit::Permits(_) | HostLimit::None => None,
-            };
-            if let Some(acquire) = acquire {
-                let acquire = match patience.left() {
-                    Some(left) => acquire.within(left),
-                    None => acquire,
-                };
-                acquire.await.map_err(Rejected::Local)?;
+            if !of_permits {
+                granted = take(&host.limit, patience).await?;
             }
             let now = Instant::now();
             if let Ok(mut in_flight) = host.try_send(now, patience.is_hurried(now)) {
-                in_flight.permit = permit;
+                in_flight.granted = granted;
                 return Ok(in_flight);
             }
-            // The server has spoken meanwhile. What is not sent now is not counted now; a place in a leaky queue that
-            // was not used is gone.
-            if let HostLimit::Rate(limiter) = &host.limit {
-                limiter.refund(Cost::ONE);
+            // The server has spoken meanwhile. What is not sent now is not counted now, as far as the limiter takes it
+            // back; what has come in again since it was granted is not given back twice.
+            if let (HostLimit::Rate(limiter), Some(granted)) = (&host.limit, &granted)
+                && let Some(at) = granted.decision().charged_at()
+            {
+                limiter.refund_charged(Cost::ONE, Charged::at(at));
             }
         }
     }
@@ -204,6 +188,21 @@ impl Pace {
         let noise = noise.wrapping_mul(0x9E37_79B9) >> 16;
         self.jitter.mul_f64(f64::from(noise) / 65_536.0)
     }
+}
+
+/// Takes one of a limit, in turn and in time.
+async fn take(limit: &HostLimit, patience: Patience) -> Result<Option<Granted>, Rejected> {
+    let limiter: &dyn AnyLimiter = match limit {
+        HostLimit::None => return Ok(None),
+        HostLimit::Rate(limiter) => limiter,
+        HostLimit::Any(limiter) => &**limiter,
+    };
+    let acquire = limiter.acquire(Cost::ONE);
+    let acquire = match patience.left() {
+        Some(left) => acquire.within(left),
+        None => acquire,
+    };
+    acquire.await.map(Some).map_err(Rejected::Local)
 }
 
 /// Hosts that nobody is at and that have nothing to remember make room. If there are none, any do that nobody is at:

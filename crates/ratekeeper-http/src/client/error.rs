@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use ratekeeper::Nanos;
-use ratekeeper::limiter::AcquireError;
+use ratekeeper::limiter::{AcquireError, LimiterKind};
 
 /// A request that was not sent, or failed on its way.
 #[derive(Debug)]
@@ -37,9 +37,17 @@ impl Rejected {
     /// How long until a request like this could be sent, as far as that is known.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
-            Rejected::Local(AcquireError::Deadline { ready_in }) => ready_in.map(Nanos::as_duration),
-            Rejected::Local(_) | Rejected::Closed => None,
+            Rejected::Local(error) => error.retry_after().map(Nanos::as_duration),
             Rejected::Server { ready_in } => Some(*ready_in),
+            Rejected::Closed => None,
+        }
+    }
+
+    /// Which sort of limiter has no room; none if it was the server, or the pace is closed.
+    pub fn limiter(&self) -> Option<LimiterKind> {
+        match self {
+            Rejected::Local(error) => Some(error.limiter()),
+            Rejected::Server { .. } | Rejected::Closed => None,
         }
     }
 }

@@ -7,7 +7,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ratekeeper::limiter::OwnedPermit;
+use ratekeeper::limiter::Granted;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -110,7 +110,7 @@ impl Host {
         if is_scout {
             learnt.word = Word::Asked(now);
         }
-        Ok(InFlight { host: Arc::clone(self), permit: None, is_scout })
+        Ok(InFlight { host: Arc::clone(self), granted: None, is_scout })
     }
 
     /// What one response says. Only ever slows down: a pause is never shortened, and a budget never raised before its
@@ -183,8 +183,8 @@ impl Learnt {
 /// One request in flight. Dropping it, wherever and why ever that happens, makes room for the next.
 pub(super) struct InFlight {
     pub(super) host: Arc<Host>,
-    /// Of the local limit on how many are in flight.
-    pub(super) permit: Option<OwnedPermit>,
+    /// By the local limit: it may hold permits.
+    pub(super) granted: Option<Granted>,
     is_scout: bool,
 }
 

@@ -1,12 +1,16 @@
 //! The limit of a client's own.
 
-use ratekeeper::limiter::{AcquireError, Concurrency, Keyed, LeakyQueue, Limiter, Statistics};
+use std::sync::Arc;
+
+use ratekeeper::limiter::{
+    AcquireError, All, AnyLimiter, Concurrency, Keyed, LeakyQueue, Limiter, LimiterKind, Statistics,
+};
 use ratekeeper::{Algorithm, Quota, QuotaError};
 
 /// A limiter that a [`Pace`](super::Pace) keeps to: one for all hosts together, or one for each.
 ///
-/// Made from a [`Limiter`], a [`LeakyQueue`] or a [`Concurrency`], which all hosts then share, also with whoever else
-/// uses a clone of it; or from a [`Keyed`], which has a limit for each host.
+/// Made from a [`Limiter`], [`LeakyQueue`], [`Concurrency`] or [`All`], or from any `Arc<dyn AnyLimiter>`, which all
+/// hosts then share, also with whoever else uses a clone of it; or from a [`Keyed`], which has a limit for each host.
 #[derive(Clone, Debug)]
 pub struct PaceLimit(Kind);
 
@@ -38,7 +42,9 @@ impl PaceLimit {
             Kind::Shared(limit) => limit.clone(),
             Kind::Rates(keyed) => HostLimit::Rate(keyed.limiter(key)?),
             // The number came from a quota, which has none that cannot be.
-            Kind::Permits(limit) => Concurrency::new(*limit).map_or(HostLimit::None, HostLimit::Permits),
+            Kind::Permits(limit) => {
+                Concurrency::new(*limit).map_or(HostLimit::None, |permits| HostLimit::Any(Arc::new(permits)))
+            }
         })
     }
 }
@@ -49,15 +55,27 @@ impl From<Limiter> for PaceLimit {
     }
 }
 
+impl From<Arc<dyn AnyLimiter>> for PaceLimit {
+    fn from(limiter: Arc<dyn AnyLimiter>) -> Self {
+        PaceLimit(Kind::Shared(HostLimit::Any(limiter)))
+    }
+}
+
 impl From<LeakyQueue> for PaceLimit {
     fn from(queue: LeakyQueue) -> Self {
-        PaceLimit(Kind::Shared(HostLimit::Queue(queue)))
+        PaceLimit::from(Arc::new(queue) as Arc<dyn AnyLimiter>)
     }
 }
 
 impl From<Concurrency> for PaceLimit {
     fn from(permits: Concurrency) -> Self {
-        PaceLimit(Kind::Shared(HostLimit::Permits(permits)))
+        PaceLimit::from(Arc::new(permits) as Arc<dyn AnyLimiter>)
+    }
+}
+
+impl From<All> for PaceLimit {
+    fn from(all: All) -> Self {
+        PaceLimit::from(Arc::new(all) as Arc<dyn AnyLimiter>)
     }
 }
 
@@ -71,18 +89,22 @@ impl From<Keyed<String>> for PaceLimit {
 #[derive(Clone, Debug)]
 pub(super) enum HostLimit {
     None,
+    /// By itself, because it takes back what was not used after all.
     Rate(Limiter),
-    Queue(LeakyQueue),
-    Permits(Concurrency),
+    Any(Arc<dyn AnyLimiter>),
 }
 
 impl HostLimit {
+    /// Permits are held while a request waits for the server; a rate is charged when the request is sent.
+    pub(super) fn is_of_permits(&self) -> bool {
+        matches!(self, HostLimit::Any(limiter) if limiter.kind() == LimiterKind::Concurrency)
+    }
+
     pub(super) fn statistics(&self) -> Option<Statistics> {
         match self {
             HostLimit::None => None,
             HostLimit::Rate(limiter) => Some(limiter.statistics()),
-            HostLimit::Queue(queue) => Some(queue.statistics()),
-            HostLimit::Permits(permits) => Some(permits.statistics()),
+            HostLimit::Any(limiter) => Some(limiter.statistics()),
         }
     }
 }

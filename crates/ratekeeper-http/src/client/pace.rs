@@ -83,8 +83,9 @@ impl Pace {
     }
 
     /// Over a limiter that exists already, which others may use too: a [`Limiter`](ratekeeper::Limiter), a
-    /// [`LeakyQueue`](ratekeeper::limiter::LeakyQueue) or a [`Concurrency`](ratekeeper::limiter::Concurrency) that all
-    /// hosts share, or a [`Keyed`](ratekeeper::limiter::Keyed) with a limit for each.
+    /// [`LeakyQueue`](ratekeeper::limiter::LeakyQueue), a [`Concurrency`](ratekeeper::limiter::Concurrency) or an
+    /// [`All`](ratekeeper::limiter::All) of them that all hosts share, or a [`Keyed`](ratekeeper::limiter::Keyed) with a
+    /// limit for each.
     ///
     /// ```
     /// use ratekeeper::Limiter;

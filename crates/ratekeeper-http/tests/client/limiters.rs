@@ -1,11 +1,14 @@
 //! Limiters that others use too; statistics; closing.
 
 use std::convert::Infallible;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use http::{Request, Response};
-use ratekeeper::limiter::{Concurrency, Keyed, LeakyQueue};
-use ratekeeper::{Cost, Limiter};
+use ratekeeper::limiter::{AnyLimiter, Concurrency, Keyed, LeakyQueue, LimiterKind};
+use ratekeeper::{Cost, Limiter, all};
 use ratekeeper_http::client::{Pace, PaceError, Rejected};
 use tokio::time::Instant;
 use tower::{Service, ServiceExt};
@@ -39,7 +42,9 @@ async fn a_limiter_that_others_use_too() {
         assert!(client.clone().oneshot(get(host)).await.is_ok());
     }
     let refused = client.oneshot(get("c.example")).await.unwrap_err();
-    assert!(matches!(refused, PaceError::Rejected(Rejected::Local(_))), "all hosts share it: {refused}");
+    let PaceError::Rejected(rejected) = refused else { panic!("{refused}") };
+    assert_eq!(rejected.limiter(), Some(LimiterKind::Rate), "all hosts share it: {rejected}");
+    assert_eq!(rejected.retry_after(), Some(Duration::from_secs(1)));
     assert_eq!(limiter.statistics().acquired, 3);
 }
 
@@ -61,6 +66,64 @@ async fn permits_that_others_use_too() {
     drop(held);
     assert!(client.oneshot(get("a.example")).await.is_ok());
     assert_eq!(permits.in_flight(), 0, "it came back");
+}
+
+#[tokio::test(start_paused = true)]
+async fn several_limiters_at_once() {
+    let (rate, permits) = (Limiter::new("3/h".parse().unwrap()).unwrap(), Concurrency::new(1).unwrap());
+    let both = all![&rate, &permits].unwrap();
+    let client = client(&Pace::over(both).timeout(Duration::ZERO));
+    let silent = tokio::spawn(client.clone().oneshot(get("silent.example")));
+    tokio::task::yield_now().await;
+    assert_eq!(permits.in_flight(), 1, "held until it is answered");
+    let refused = client.clone().oneshot(get("a.example")).await.unwrap_err();
+    let PaceError::Rejected(rejected) = refused else { panic!("{refused}") };
+    assert_eq!(rejected.limiter(), Some(LimiterKind::Concurrency), "{rejected}");
+    silent.abort();
+    assert!(silent.await.unwrap_err().is_cancelled());
+    assert!(client.oneshot(get("a.example")).await.is_ok());
+    assert_eq!((permits.in_flight(), rate.statistics().acquired), (0, 2), "the refused one was not charged");
+    let any: Arc<dyn AnyLimiter> = Arc::new(rate);
+    assert!(self::client(&Pace::over(any)).oneshot(get("a.example")).await.is_ok());
+}
+
+/// A grant that nobody looked at for a while, and that cannot be used after all because the server has asked for a
+/// pause, has come in again since: given back in full, it was there twice.
+#[tokio::test(start_paused = true)]
+async fn a_grant_that_comes_too_late_buys_nothing() {
+    let limiter = Limiter::new("1/s burst 1".parse().unwrap()).unwrap();
+    let answer = Arc::new(tokio::sync::Notify::new());
+    let answered = Arc::clone(&answer);
+    let client =
+        Pace::over(limiter.clone()).retries(0).layer().layer(tower::service_fn(move |_: Request<()>| {
+            let answered = Arc::clone(&answered);
+            async move {
+                answered.notified().await;
+                let response = Response::builder().status(429).header("retry-after", "3600");
+                Ok::<_, Infallible>(response.body(()).unwrap())
+            }
+        }));
+    let millis = Duration::from_millis;
+    let first = tokio::spawn(client.clone().oneshot(get("a.example")));
+    tokio::task::yield_now().await;
+    // Another one waits, polled by hand: for the first one's answer, and after three seconds for the limit.
+    let mut late = Box::pin(client.oneshot(get("a.example")));
+    let mut poll = async || poll_fn(|context| Poll::Ready(late.as_mut().poll(context).is_pending())).await;
+    assert!(poll().await);
+    tokio::time::advance(millis(2_900)).await;
+    assert!(limiter.try_acquire(1).allowed);
+    tokio::time::advance(millis(101)).await;
+    assert!(poll().await);
+    assert_eq!(limiter.statistics().queue_depth, 1);
+    // The server asks for a pause; then the grant comes, and nobody takes it up.
+    answer.notify_one();
+    assert_eq!(first.await.unwrap().unwrap().status(), 429);
+    tokio::time::sleep(millis(1_000)).await;
+    assert_eq!(limiter.statistics().queue_depth, 0);
+    tokio::time::sleep(millis(5_000)).await;
+    assert!(limiter.try_acquire(1).allowed, "it has come in again");
+    assert!(poll().await, "it waits for the server now");
+    assert!(!limiter.try_acquire(1).allowed);
 }
 
 #[tokio::test(start_paused = true)]
