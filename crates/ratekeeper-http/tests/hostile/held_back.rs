@@ -17,11 +17,11 @@ const TIMES: usize = 4;
 fn hold_back(server: &Server, quota: &Quota) -> Vec<Connection> {
     let deadline = Instant::now() + PATIENCE;
     let mut held = Vec::new();
+    let mut connection = Connection::open(server.address);
     while held.len() < TIMES * usize::try_from(quota.count()).unwrap() {
         assert!(Instant::now() < deadline, "{quota}: {} were let in", held.len());
-        let mut connection = Connection::open(server.address);
         if connection.begin_slow(server) {
-            held.push(connection);
+            held.push(std::mem::replace(&mut connection, Connection::open(server.address)));
         }
     }
     held
