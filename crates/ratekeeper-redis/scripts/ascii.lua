@@ -63,17 +63,26 @@ local function ascii_state(rule, text)
   return state
 end
 
-local function ascii_rule(rules, name)
-  for index = 1, #rules do
-    if rules[index].name == name then return rules[index] end
-  end
-end
-
 -- What one quota of a request shares, alone, has no name if it needs no length: whose it is, by its header.
 local PLAIN = { ['12|'] = 'bucket', ['32|'] = 'leaky', ['42|'] = 'gcra' }
 
 -- The most names in one text, and the most of others that are kept.
 local MOST_NAMES, MOST_OTHERS = 32, 16
+
+-- Reads a text of just these rules in their order, which most are: true if it was one.
+local function ascii_read_ordered(rules, text)
+  local at, size = 4, #text
+  for index = 1, #rules do
+    local rule = rules[index]
+    local start = at + #rule.name + 1
+    if sub(text, at, start - 1) ~= rule.name .. '=' then return false end
+    local stop = find(text, '$', start, true) or size + 1
+    rule.found = ascii_state(rule, sub(text, start, stop - 1))
+    if not rule.found then return false end
+    at = stop + 1
+  end
+  return at == size + 2
+end
 
 -- Reads the states of rules: true if the text was understood. What others wrote is noted.
 local function ascii_read(rules, text)
@@ -87,6 +96,8 @@ local function ascii_read(rules, text)
     return find(text, '^[%p%w]+$')
   end
   if sub(text, 1, 3) ~= '81|' then return false end
+  if ascii_read_ordered(rules, text) then return true end
+  for index = 1, #rules do rules[index].found = false end
   local at, size, seen, count = 4, #text, {}, 0
   while at <= size + 1 do
     local stop = find(text, '$', at, true) or size + 1
@@ -96,7 +107,10 @@ local function ascii_read(rules, text)
     count = count + 1
     if seen[name] or count > MOST_NAMES or #name > 64 or not find(name, '^[%w_:.@+-]+$') then return false end
     seen[name] = true
-    local rule, state = ascii_rule(rules, name), sub(text, equals + 1, stop - 1)
+    local rule, state = nil, sub(text, equals + 1, stop - 1)
+    for index = 1, #rules do
+      if rules[index].name == name then rule = rules[index] end
+    end
     if rule then
       rule.found = ascii_state(rule, state)
       if not rule.found then return false end
@@ -139,6 +153,10 @@ end
 -- All rules that have a state, and what belongs to others, as one text; nil if there is nothing. `state_of` tells the
 -- state of each.
 local function ascii_join(rules, others, state_of)
+  if #rules == 1 and not others and not rules.shared then
+    local state = state_of(rules[1])
+    return state and '81|' .. rules[1].name .. '=' .. ascii_text(rules[1], state)
+  end
   local pieces, size, last = {}, 0, nil
   for index = 1, #rules do
     local state = state_of(rules[index])
@@ -184,9 +202,6 @@ ENCODINGS.a = {
     if rules.others or rules.shared and rules[1].algorithm.header ~= '42' then millis = no_shorter(key, millis) end
     redis.call('SET', key, text, 'PX', format('%d', millis))
   end,
-
-  -- Whatever is there.
-  all = function(_, text) return text end,
 
   -- Nothing is left of these rules.
   forget = function(key, rules)

@@ -40,7 +40,7 @@ local plans, rules = {}, {}
 for index = 1, COUNT do
   local letter = ARGV[at]
   local is_shared = letter == 'A' or letter == 'B'
-  local plan = { false, encoding = ENCODINGS[letter == 'A' and 'a' or letter], raw = false, shared = is_shared }
+  local plan = { false, encoding = ENCODINGS[letter == 'A' and 'a' or letter], raw = false, shared = is_shared, others = false }
   local count = 1
   if letter == 'a' then
     at = at + 1
@@ -72,7 +72,7 @@ for index = 1, COUNT do
   local raw, unread = plan.encoding.load(KEYS[index], plan)
   -- What is forgotten need not be understood.
   if unread and VERB ~= 'd' then return { 2, NOW, index, raw } end
-  plan.raw, plan.unread = raw, unread
+  plan.raw = raw
   for number = 1, #plan do plan[number].algorithm.view(plan[number], not unread and plan[number].found) end
 end
 
@@ -111,7 +111,7 @@ end
 for index = 1, COUNT do
   local plan = plans[index]
   if VERB == 'd' then
-    answer[index + 2] = plan.raw and plan.encoding.all(KEYS[index], plan.raw)
+    answer[index + 2] = plan.raw and plan.encoding.all and plan.encoding.all(KEYS[index]) or plan.raw
   else
     answer[index + 2] = plan.encoding.told(plan.raw, plan, brief_of)
   end

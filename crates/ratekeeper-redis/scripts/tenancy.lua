@@ -1,9 +1,4 @@
--- Whose a state is. `rule.own`: nobody but this rule wrote it. Otherwise all quotas that requests bring for the key
--- share it: it may belong to a longer one, and is honoured as it stands.
-
--- In seconds: how far a state of one's own may reach beyond a refill (or a window begin ahead of now) before it is cut
--- off.
-local SLACK = 1
+-- What windows and logs do about states that are the rule's own, and that are not.
 
 -- True if an instant lies so far ahead of now that the clock must have stepped back.
 local function is_too_far(rule, high, low)

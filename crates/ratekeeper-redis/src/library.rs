@@ -73,7 +73,7 @@ impl Kind {
         }
     }
 
-    const fn bit(self) -> u8 {
+    const fn bit(self) -> u16 {
         match self {
             Kind::Gcra => 1,
             Kind::TokenBucket => 2,
@@ -87,23 +87,25 @@ impl Kind {
 
 /// Which parts a script needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Parts(u8);
+pub(crate) struct Parts(u16);
 
 impl Parts {
-    const ASCII: u8 = 64;
-    const BINARY: u8 = 128;
-    const ALL: usize = 256;
+    const ASCII: u16 = 64;
+    const BINARY: u16 = 128;
+    const BINARY_SHARED: u16 = 256;
+    const ALL: usize = 512;
 
     /// Adds what a rule needs.
-    pub(crate) fn need(&mut self, kind: Kind, encoding: Encoding) {
+    pub(crate) fn need(&mut self, kind: Kind, encoding: Encoding, tenancy: Tenancy) {
         self.0 |= kind.bit();
-        self.0 |= match encoding {
-            Encoding::Ascii => Self::ASCII,
-            Encoding::Binary => Self::BINARY,
+        self.0 |= match (encoding, tenancy) {
+            (Encoding::Ascii, _) => Self::ASCII,
+            (Encoding::Binary, Tenancy::Own) => Self::BINARY,
+            (Encoding::Binary, Tenancy::Shared) => Self::BINARY | Self::BINARY_SHARED,
         };
     }
 
-    fn has(self, bits: u8) -> bool {
+    fn has(self, bits: u16) -> bool {
         self.0 & bits != 0
     }
 }
@@ -174,9 +176,10 @@ impl Library {
 }
 
 fn compose(time: TimePart, parts: Parts) -> Script {
-    let mut texts =
-        vec![part!("prelude"), part!("number"), time_part(time), part!("lifetime"), part!("tenancy")];
+    let mut texts = vec![part!("prelude"), part!("number"), time_part(time), part!("lifetime")];
+    let windows = Kind::Window.bit() | Kind::SlidingWindow.bit() | Kind::SlidingLog.bit();
     let needed = [
+        (windows, part!("tenancy")),
         (Kind::Gcra.bit() | Kind::SlidingWindow.bit(), part!("product")),
         (Kind::TokenBucket.bit() | Kind::LeakyBucket.bit(), part!("flow")),
         (Kind::Gcra.bit(), part!("gcra")),
@@ -187,6 +190,7 @@ fn compose(time: TimePart, parts: Parts) -> Script {
         (Kind::SlidingLog.bit(), part!("sliding_log")),
         (Parts::ASCII, part!("ascii")),
         (Parts::BINARY, part!("binary")),
+        (Parts::BINARY_SHARED, part!("binary_shared")),
     ];
     texts.extend(needed.iter().filter(|(bits, _)| parts.has(*bits)).map(|(_, text)| *text));
     texts.push(part!("decide"));

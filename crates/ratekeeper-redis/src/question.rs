@@ -79,7 +79,7 @@ pub(crate) fn call(
             (Encoding::Binary, Tenancy::Shared) => call.arg(b"B"),
         }
         for rule in &place.rules {
-            parts.need(rule.kind, place.encoding);
+            parts.need(rule.kind, place.encoding, place.tenancy());
             call.arg(&[rule.kind.letter()]);
             // A hash of its own is found by the key's name.
             if (place.encoding, place.tenancy()) != (Encoding::Binary, Tenancy::Own) {

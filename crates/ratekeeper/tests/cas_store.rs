@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use ratekeeper::port::{Answer, KeyValue, Request, Store};
 use ratekeeper::state::OnUnreadable;
 use ratekeeper::testkit::{FakeClock, MemoryValues};
-use ratekeeper::{CasStore, Cost, Key, Nanos, Plan, Quota, Rules, StoreErrorKind, Timestamp};
+use ratekeeper::{CasStore, Charged, Cost, Key, Nanos, Plan, Quota, Rules, StoreErrorKind, Timestamp};
 
 const NOW: i64 = 1_761_884_055_342_794_596;
 
@@ -203,4 +203,80 @@ async fn lost_races_are_bounded() {
     let quota: Quota = "5/h".parse().unwrap();
     let error = store.acquire(request("key", Rules::Quota(&quota), 1)).await.unwrap_err();
     assert_eq!((error.kind(), values.0.load(Ordering::Relaxed)), (StoreErrorKind::Contended, 6));
+}
+
+/// A second reset, of nothing or of what cannot be read, made the store forget the first: what was charged before was
+/// given back after.
+#[tokio::test]
+async fn what_was_reset_stays_reset() {
+    for unreadable in [false, true] {
+        let (clock, values, store) = lab();
+        let plan = Plan::parse("gold", "5/h").unwrap();
+        let ask = |cost| request("k", Rules::Plan(&plan), cost);
+        let charged = store.acquire(ask(5)).await.unwrap().charged_at().unwrap();
+        if unreadable {
+            values.set(b"rate_limiter:{k}:gold", "what is this", Nanos::from_secs(9));
+        } else {
+            store.reset(ask(0)).await.unwrap();
+        }
+        clock.advance(Nanos::from_secs(1));
+        store.reset(ask(0)).await.unwrap();
+        clock.advance(Nanos::from_secs(1));
+        assert!(store.acquire(ask(5)).await.unwrap().allowed);
+        let left = store.refund(ask(5), Charged::at(charged)).await.unwrap().remaining;
+        assert_eq!(left, 0, "unreadable: {unreadable}");
+    }
+}
+
+/// Values in which somebody takes four just before anything is deleted.
+#[derive(Clone, Debug)]
+struct Between {
+    values: MemoryValues,
+    clock: FakeClock,
+    charged: Arc<AtomicU64>,
+}
+
+impl KeyValue for Between {
+    fn get<'a>(&'a self, key: &'a [u8]) -> Answer<'a, Option<String>> {
+        self.values.get(key)
+    }
+
+    fn compare_and_set<'a>(
+        &'a self,
+        key: &'a [u8],
+        old: Option<&'a str>,
+        new: &'a str,
+        ttl: Nanos,
+    ) -> Answer<'a, bool> {
+        self.values.compare_and_set(key, old, new, ttl)
+    }
+
+    fn delete<'a>(&'a self, key: &'a [u8]) -> Answer<'a, bool> {
+        Answer::later(async move {
+            self.clock.advance(Nanos::from_millis(1));
+            let other = CasStore::new(self.values.clone()).clock(self.clock.clone());
+            let plan = Plan::parse("gold", "5/h").unwrap();
+            let taken = other.acquire(request("k", Rules::Plan(&plan), 4)).await?.charged_at().unwrap();
+            self.charged.store(taken.as_nanos().cast_unsigned(), Ordering::Relaxed);
+            self.clock.advance(Nanos::from_millis(1));
+            self.values.delete(key).await
+        })
+    }
+}
+
+/// What was charged between the marker of a reset and the deletion was forgotten, and could be given back all the same.
+#[tokio::test]
+async fn what_is_charged_during_a_reset_is_reset() {
+    let (clock, values, _) = lab();
+    let values = Between { values, clock: clock.clone(), charged: Arc::default() };
+    let store = CasStore::new(values.clone()).clock(clock.clone());
+    let plan = Plan::parse("gold", "5/h").unwrap();
+    let ask = |cost| request("k", Rules::Plan(&plan), cost);
+    assert!(store.acquire(ask(1)).await.unwrap().allowed);
+    clock.advance(Nanos::from_secs(1));
+    store.reset(ask(0)).await.unwrap();
+    clock.advance(Nanos::from_secs(1));
+    assert!(store.acquire(ask(5)).await.unwrap().allowed);
+    let charged = Timestamp::from_nanos(values.charged.load(Ordering::Relaxed).cast_signed());
+    assert_eq!(store.refund(ask(4), Charged::at(charged)).await.unwrap().remaining, 0);
 }

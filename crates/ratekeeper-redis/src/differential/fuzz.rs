@@ -8,8 +8,8 @@ use proptest::sample::Index;
 use proptest::test_runner::TestRunner;
 use ratekeeper::algorithm::Tenancy;
 use ratekeeper::port::{Request, Store};
-use ratekeeper::state::{RuleStates, State, binary};
-use ratekeeper::{Cost, Key, Quota, Rules, Timestamp};
+use ratekeeper::state::{Record, RuleStates, State, ascii, binary, shared_name};
+use ratekeeper::{Cost, Key, Name, Quota, Rules, Timestamp};
 
 use super::draw;
 use super::lua::{Engine, Keyspace, Stored};
@@ -99,7 +99,53 @@ fn stored_of(model: &Model) -> Option<Stored> {
     }
 }
 
-fn mutated_states_are_read_alike(encoding: Encoding) {
+/// How states are written before they are changed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Form {
+    Text,
+    /// As services in other languages write it, and this one did before.
+    ByPosition,
+    /// What several quotas of requests left under one key.
+    Shared,
+    Hash,
+}
+
+impl Form {
+    fn encoding(self) -> Encoding {
+        if self == Form::Hash { Encoding::Binary } else { Encoding::Ascii }
+    }
+
+    fn tenancy(self) -> Tenancy {
+        if self == Form::Shared { Tenancy::Shared } else { Tenancy::Own }
+    }
+}
+
+/// Some rules, what a key looks like from which each has taken the cost, and the first of them if they are shared.
+fn written(form: Form, rules: &[(Name, Quota)], cost: u64, now: Timestamp) -> (Model, Option<Stored>) {
+    let mut model = Model::new(form.encoding(), form.tenancy(), rules.to_vec());
+    if form == Form::Shared {
+        for (_, quota) in rules.iter().rev() {
+            model.rules = vec![(shared_name(quota).unwrap(), *quota)];
+            model.take(cost, now);
+        }
+    } else {
+        model.take(cost, now);
+    }
+    let stored = stored_of(&model);
+    if form != Form::ByPosition {
+        return (model, stored);
+    }
+    let record = model.text.as_ref().and_then(|text| {
+        let named = || model.rules.iter().map(|(name, quota)| (name, quota));
+        let states = RuleStates::read(text, named(), Tenancy::Own).unwrap().states;
+        let states = named().zip(states).map(|((name, quota), state)| (name, quota, state));
+        Record::from_rules(states, now).unwrap()
+    });
+    (model, record.map(|record| Stored::Text(ascii::encode(&record).into())))
+}
+
+fn mutated_states_are_read_alike(form: Form) {
+    let encoding = form.encoding();
     let engine = Arc::new(Engine::new());
     let runtime = runtime();
     let store = Scripted::new(Arc::clone(&engine), Library::new(TimePart::Server), settings(encoding));
@@ -114,9 +160,9 @@ fn mutated_states_are_read_alike(encoding: Encoding) {
         let count = if encoding == Encoding::Binary { 1 } else { rules.len() };
         let plan = plan(rules[..count].iter().map(|rule| rule.0));
         let named = plan.rules().iter().map(|rule| (rule.name().clone(), *rule.quota()));
-        let mut model = Model::new(encoding, Tenancy::Own, named.collect());
-        model.take(cost, now);
-        let Some(mut stored) = stored_of(&model) else { return Ok(()) };
+        let named: Vec<_> = named.collect();
+        let (mut model, stored) = written(form, &named, cost, now);
+        let Some(mut stored) = stored else { return Ok(()) };
         for (which, edit) in &edits {
             match &mut stored {
                 Stored::Text(text) => apply(text, edit),
@@ -128,8 +174,8 @@ fn mutated_states_are_read_alike(encoding: Encoding) {
                 }
             }
         }
-        let request =
-            Request { key: Key::new("k").unwrap(), rules: Rules::Plan(&plan), cost: Cost::new(then) };
+        let rules = if form == Form::Shared { Rules::Quota(&named[0].1) } else { Rules::Plan(&plan) };
+        let request = Request { key: Key::new("k").unwrap(), rules, cost: Cost::new(then) };
         let mut key = Vec::new();
         store.places(&request).unwrap()[0].write_key("rl", request.key, &mut key);
         *engine.keyspace.lock().unwrap() = Keyspace { now, ..Keyspace::default() };
@@ -165,7 +211,7 @@ fn mutated_states_are_read_alike(encoding: Encoding) {
         Ok(())
     };
     if let Err(error) = TestRunner::new(cases(STATES)).run(&strategy, check) {
-        panic!("{encoding:?}: {error}");
+        panic!("{form:?}: {error}");
     }
 }
 
@@ -173,10 +219,20 @@ type Drawn = (Vec<(Quota, Quota)>, Timestamp, u64, Vec<(Index, Edit)>, u64);
 
 #[test]
 fn mutated_texts_are_read_alike() {
-    mutated_states_are_read_alike(Encoding::Ascii);
+    mutated_states_are_read_alike(Form::Text);
+}
+
+#[test]
+fn mutated_texts_by_position_are_read_alike() {
+    mutated_states_are_read_alike(Form::ByPosition);
+}
+
+#[test]
+fn mutated_texts_that_quotas_share_are_read_alike() {
+    mutated_states_are_read_alike(Form::Shared);
 }
 
 #[test]
 fn mutated_hashes_are_read_alike() {
-    mutated_states_are_read_alike(Encoding::Binary);
+    mutated_states_are_read_alike(Form::Hash);
 }

@@ -389,7 +389,7 @@ fn usual_requests_take_the_express_script() {
     let quotas = |text: &str, count| plan(std::iter::repeat_n(text.parse::<Quota>().unwrap(), count));
     let decide = |kind| {
         let mut parts = Parts::default();
-        parts.need(kind, Encoding::Ascii);
+        parts.need(kind, Encoding::Ascii, Tenancy::Own);
         store.library.decide(parts)
     };
     let ask = |plan: &Plan, key: &str| {

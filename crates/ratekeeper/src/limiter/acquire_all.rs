@@ -208,7 +208,7 @@ impl Desk {
     fn fault_at(&self, place: Place) -> Option<Fault> {
         match self.queue.get(place)?.phase {
             Phase::Failed(fault) => Some(fault),
-            Phase::Waiting | Phase::Called | Phase::Granted(_) => None,
+            Phase::Waiting | Phase::Called | Phase::Granted { .. } => None,
         }
     }
 

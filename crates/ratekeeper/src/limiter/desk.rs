@@ -267,8 +267,8 @@ impl Desk {
                 }
                 return None;
             }
-            Phase::Granted(charge) => {
-                Collected::Granted(self.tank.look(Cost::PEEK, now).charged(charge.at), charge)
+            Phase::Granted { at, resets } => {
+                Collected::Granted(self.tank.look(Cost::PEEK, now).charged(at), Charge { at, resets })
             }
             Phase::Failed(fault) => Collected::Failed(self.failure(fault, cost, now)),
         };
@@ -297,9 +297,9 @@ impl Desk {
                 self.queue.unlink(place);
                 self.cancelled += 1;
             }
-            Phase::Granted(charge) => {
+            Phase::Granted { at, resets } => {
                 let cost = self.queue.get(place).map_or(0, |waiter| waiter.cost);
-                self.return_charge(Cost::new(cost), charge, now);
+                self.return_charge(Cost::new(cost), Charge { at, resets }, now);
                 self.acquired -= 1;
                 self.cancelled += 1;
             }
@@ -508,7 +508,7 @@ impl Desk {
             return false;
         }
         self.tank.charge(cost, now);
-        waiter.phase = Phase::Granted(charge);
+        waiter.phase = Phase::granted(charge);
         if let Some(waker) = waiter.waker.take() {
             wakes.push(waker);
         }

@@ -38,8 +38,8 @@ pub(crate) enum Phase {
     Waiting,
     /// In the queue, at its head, and told that its turn has come; it decides by itself whether it can use it.
     Called,
-    /// Out of the queue with a grant that it has not yet taken up.
-    Granted(Charge),
+    /// Out of the queue with a grant that it has not yet taken up: a [`Charge`], in its parts because that is smaller.
+    Granted { at: Timestamp, resets: u32 },
     /// Out of the queue without one.
     Failed(Fault),
 }
@@ -72,6 +72,20 @@ pub(crate) struct Waiter {
     pub(crate) waker: Option<Waker>,
     /// That of its place; given by the queue.
     generation: u32,
+}
+
+impl Phase {
+    pub(crate) fn granted(Charge { at, resets }: Charge) -> Self {
+        Phase::Granted { at, resets }
+    }
+
+    /// What was charged, if it was granted.
+    pub(crate) fn charge(self) -> Option<Charge> {
+        match self {
+            Phase::Granted { at, resets } => Some(Charge { at, resets }),
+            Phase::Waiting | Phase::Called | Phase::Failed(_) => None,
+        }
+    }
 }
 
 impl Waiter {

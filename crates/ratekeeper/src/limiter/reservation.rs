@@ -81,7 +81,7 @@ impl Reservation {
         self.core.with(|desk, now, wakes| {
             desk.pump(now, wakes);
             match desk.queue.get(place)?.phase {
-                Phase::Granted(_) => Some(Nanos::ZERO),
+                Phase::Granted { .. } => Some(Nanos::ZERO),
                 Phase::Failed(_) => None,
                 Phase::Waiting | Phase::Called => Some(desk.project_place(place, now)?.since(now)),
             }
@@ -107,11 +107,8 @@ impl Reservation {
                 Hold::Failed(_) => None,
                 Hold::Queued(place) => {
                     desk.pump(now, wakes);
-                    match desk.conclude(place, wakes) {
-                        Some(Phase::Granted(charge)) => Some(charge),
-                        // It was used before its turn, or although it was sent away: all of it is owed.
-                        _ => None,
-                    }
+                    // Used before its turn, or although it was sent away: all of it is owed.
+                    desk.conclude(place, wakes).and_then(Phase::charge)
                 }
             };
             let taken = charged.map_or(0, |_| estimate.get());

@@ -29,6 +29,12 @@ const OTHERS_TTL: Nanos = Nanos::from_secs(400 * 86_400);
 /// `PREFIX:{KEY}`.
 ///
 /// A request is held to one plan here: several plans are several values, and no comparison covers two of them.
+///
+/// A value lives until it is whole under the quota that was allowed last, for a [`KeyValue`] cannot tell how long it would
+/// have lived. So a bucket that quotas of very different rates share may be forgotten for the slow one when it is whole
+/// for the fast one; GCRA, whose state is an instant, never is.
+///
+/// A reset leaves its instant at the key of the state and `%reset`, so that what was charged before is not given back.
 pub struct CasStore<V> {
     values: V,
     prefix: String,
@@ -103,28 +109,23 @@ impl<V: KeyValue> CasStore<V> {
 
     /// When the state at this place was last forgotten, if anything that was charged before could still be given back.
     async fn last_reset(&self, place: &Place<'_>) -> Result<Option<Timestamp>, StoreError> {
-        let text = self.values.get(&place.reset_key()).await?;
-        // A marker that cannot be read says that there was a reset, and not when: nothing is given back then.
-        Ok(text.map(|text| match ascii::decode(&text) {
-            Ok(record) => match record.parts() {
-                [Part::Gcra(state)] => state.tat,
-                _ => Timestamp::MAX,
-            },
-            Err(_) => Timestamp::MAX,
-        }))
+        Ok(self.values.get(&place.reset_key()).await?.map(|marker| instant_of(&marker)))
     }
 
-    /// Remembers that the state at this place is forgotten now.
-    async fn mark_reset(&self, place: &Place<'_>, now: Timestamp, reach: Nanos) -> Result<(), StoreError> {
-        let key = place.reset_key();
+    /// Remembers that the state at this place is forgotten now, for as long as anything that was charged before could be
+    /// given back.
+    async fn mark_reset(&self, place: &Place<'_>) -> Result<(), StoreError> {
+        let (key, now) = (place.reset_key(), self.clock.now());
         let marker = ascii::encode(&Part::Gcra(gcra::State { tat: now }).into());
         let mut backoff = Backoff::default();
         loop {
             let old = self.values.get(&key).await?;
-            if self.values.compare_and_set(&key, old.as_deref(), &marker, reach.max(LEAST_TTL)).await? {
+            // Another reset of the same key may have come first, and a later one covers this.
+            if old.as_ref().is_some_and(|old| instant_of(old) > now)
+                || self.values.compare_and_set(&key, old.as_deref(), &marker, place.reach()).await?
+            {
                 return Ok(());
             }
-            // Another reset of the same key came first: that is as good, but for an instant.
             backoff.wait().await;
         }
     }
@@ -221,6 +222,14 @@ impl Place<'_> {
         [&self.key[..], b"%reset"].concat()
     }
 
+    /// How long after a charge something of it can be given back, at most: a refill, or the two slots of a sliding
+    /// window. What was left by quotas that are not here now may count for longer.
+    fn reach(&self) -> Nanos {
+        let own = self.rules.iter().map(|(_, quota)| quota.refill_time().saturating_add(quota.refill_time()));
+        let least = if self.tenancy == Tenancy::Shared { OTHERS_TTL } else { LEAST_TTL };
+        own.max().unwrap_or(least).max(least)
+    }
+
     fn named(&self) -> impl Iterator<Item = (&Name, &Quota)> {
         self.rules.iter().map(|(name, quota)| (&**name, *quota))
     }
@@ -239,6 +248,17 @@ impl Place<'_> {
         let named = self.named().zip(states).map(|((name, quota), state)| (name, quota, state));
         let text = RuleStates::write_out(named, others, self.tenancy, now).map_err(unwritable)?;
         Ok((text, whole.max(least_ttl(others))))
+    }
+}
+
+/// The instant of a reset. A marker that cannot be read says that there was one, and not when: nothing is given back.
+fn instant_of(marker: &str) -> Timestamp {
+    match ascii::decode(marker) {
+        Ok(record) => match record.parts() {
+            [Part::Gcra(state)] => state.tat,
+            _ => Timestamp::MAX,
+        },
+        Err(_) => Timestamp::MAX,
     }
 }
 
@@ -350,20 +370,20 @@ impl<V: KeyValue> Store for CasStore<V> {
             let RuleStates { states, others, .. } =
                 read.unwrap_or_else(|_| RuleStates::fresh(place.rules.len()));
             let now = self.clock.now();
-            let (mut live, mut reach) = (0, Nanos::ZERO);
+            let mut live = 0;
             for ((_, quota), state) in place.rules.iter().zip(states) {
                 let rule = [(**quota, state)];
                 let left = composite::peek(&rule, Cost::PEEK, now, place.tenancy).map_err(mismatch)?;
                 live += u64::from(left.reset_after > Nanos::ZERO);
-                reach = reach.max(left.reset_after);
             }
             if place.tenancy == Tenancy::Shared {
                 live += others.live(now);
             }
-            let reach = reach.max(least_ttl(&others));
-            // First the marker: a refund that finds none must not find a state that began after the reset.
-            self.mark_reset(&place, now, reach).await?;
+            // First the marker: a refund that finds none must not find a state that began after the reset. And once
+            // more: what was charged in between is forgotten, too.
+            self.mark_reset(&place).await?;
             self.values.delete(&place.key).await?;
+            self.mark_reset(&place).await?;
             Ok(live)
         })
     }
