@@ -4,20 +4,22 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::{HeaderMap, Uri};
 use ratekeeper::keeper::KeeperError;
-use ratekeeper::{Cost, Decision, Key, KeyError, Nanos};
+use ratekeeper::{Cost, Decision, Key, KeyError, Nanos, Reason};
 
 use crate::Limit;
+use crate::closing::Closing;
 use crate::key::{ExtractError, KeyBuf, RequestView};
 use crate::limit::{Asked, Failure, PlanOf, Seat, Settings, Verdict};
 
 impl Limit {
     /// The limit without any framework. It limits together with the layers of the same limit.
     pub fn gate(&self) -> Gate {
-        Gate { settings: Arc::new(self.settings.clone()), seats: Arc::default() }
+        Gate { settings: Arc::new(self.settings.clone()), shared: Arc::default() }
     }
 }
 
@@ -41,8 +43,17 @@ impl Limit {
 #[derive(Clone)]
 pub struct Gate {
     settings: Arc<Settings>,
+    shared: Arc<Shared>,
+}
+
+/// What clones share.
+#[derive(Default)]
+struct Shared {
     /// Who is in flight: here nobody else holds the seats.
-    seats: Arc<Mutex<Seats>>,
+    seats: Mutex<Seats>,
+    closing: Closing,
+    acquired: AtomicU64,
+    rejected: AtomicU64,
 }
 
 type Seats = HashMap<Box<[u8]>, Vec<Seat>>;
@@ -57,6 +68,18 @@ pub struct GateStatistics {
     pub in_flight: u64,
     /// How many wait.
     pub queue_depth: usize,
+}
+
+/// What a gate has done so far, for all keys together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct GateTotals {
+    /// How many were let in.
+    pub acquired: u64,
+    /// How many were refused.
+    pub rejected: u64,
+    /// How many are in flight: let in by a limit on that, and not [released](Gate::release) yet.
+    pub in_flight: u64,
 }
 
 /// Why a gate could not decide.
@@ -86,6 +109,12 @@ impl Gate {
         let mut key = KeyBuf::new();
         self.settings.by.extract(&RequestView::new(headers, uri, peer), &mut key)?;
         if key.as_bytes().is_empty() { Err(ExtractError::Empty) } else { Ok(key) }
+    }
+
+    /// True if such a request is [exempt](Limit::exempt) from the limit: it needs no key, and nobody need be asked.
+    pub fn is_exempt(&self, headers: &HeaderMap, uri: &Uri, peer: Option<IpAddr>) -> bool {
+        let request = RequestView::new(headers, uri, peer);
+        self.settings.exempt.as_ref().is_some_and(|is_exempt| is_exempt(&request))
     }
 
     /// Lets it in or not, now. Who was let in by a limit on what is in flight must be [released](Gate::release).
@@ -130,6 +159,27 @@ impl Gate {
         Ok(GateStatistics { rate, in_flight, queue_depth: waiting + first + behind })
     }
 
+    /// What this gate has done so far, for all keys together. Layers of the same limit count for themselves.
+    pub fn totals(&self) -> GateTotals {
+        GateTotals {
+            acquired: self.shared.acquired.load(Ordering::Relaxed),
+            rejected: self.shared.rejected.load(Ordering::Relaxed),
+            in_flight: self.seats().values().map(|of_key| of_key.len() as u64).sum(),
+        }
+    }
+
+    /// Closes this gate and its clones: everybody who waits is refused now, with [`Reason::Closed`], and so is
+    /// everybody who comes later. Who was let in stays in until [released](Gate::release), and statistics stay
+    /// readable. Layers of the same limit go on.
+    pub fn close(&self) {
+        self.shared.closing.close();
+    }
+
+    /// True once it was closed.
+    pub fn is_closed(&self) -> bool {
+        self.shared.closing.is_closed()
+    }
+
     fn asked(&self, key: &[u8]) -> Result<Asked<'_>, GateError> {
         Key::new(key).map_err(GateError::Key)?;
         let mut buffer = KeyBuf::new();
@@ -143,17 +193,30 @@ impl Gate {
     }
 
     async fn decide(&self, key: &[u8], wait: bool) -> Result<Decision, GateError> {
+        let decided = self.verdict(key, wait).await?;
+        let counter = if decided.allowed { &self.shared.acquired } else { &self.shared.rejected };
+        counter.fetch_add(1, Ordering::Relaxed);
+        Ok(decided)
+    }
+
+    async fn verdict(&self, key: &[u8], wait: bool) -> Result<Decision, GateError> {
         let asked = self.asked(key)?;
-        let now = self.settings.decide_now(&asked);
-        let verdict = match now {
-            Some(verdict) => verdict,
-            None => self.settings.decide_later(asked, wait).await,
+        // Nothing is polled once it is closed, so nothing is taken.
+        let deciding = self.shared.closing.unless_closed(async {
+            match self.settings.decide_now(&asked) {
+                Some(verdict) => verdict,
+                None => self.settings.decide_later(asked, wait).await,
+            }
+        });
+        let Some(verdict) = deciding.await else {
+            let limit = self.settings.in_flight.as_ref().map_or(0, |in_flight| in_flight.turnstiles.limit());
+            return Ok(Decision::uninformed(false, limit, Reason::Closed));
         };
         match verdict {
             Verdict::Pass(mut pass) => {
                 let (rate, in_flight) = (pass.standings.rate, pass.standings.in_flight);
                 if let Some(seat) = pass.seat.take() {
-                    self.seats().entry(key.into()).or_default().push(seat);
+                    self.seats().entry(key.into()).or_default().push(*seat);
                 }
                 if let Some(tab) = pass.tab.take() {
                     tab.keep();
@@ -171,7 +234,7 @@ impl Gate {
     }
 
     fn seats(&self) -> MutexGuard<'_, Seats> {
-        self.seats.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.seats.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,11 +1,57 @@
-//! Rate limiting over HTTP: the driving adapters that live in a web server's or a web client's own process.
+//! Rate limiting over HTTP, for servers and for clients: tower layers that work under axum, tonic, hyper and reqwest.
 //!
-//! [`Limit`] is the server side: a tower layer that limits axum, tonic, hyper or anything else that is a tower service.
-//! [`client::Pace`] is the client side: a tower layer, and a `reqwest-middleware`, that keeps within what servers
-//! allow. [`Gate`] is what the server side stands on, without any framework.
+//! A server that lets each client address through ten times a second, twenty at once, and tells the others when to
+//! come back (feature `axum`):
+//!
+//! ```no_run
+//! # #[cfg(feature = "axum")] mod example {
+//! use std::net::SocketAddr;
+//! use axum::{Router, routing::get};
+//! use ratekeeper_http::{Limit, key::ClientIp};
+//!
+//! # async fn hello() -> &'static str { "hello" }
+//! # async fn serve(listener: tokio::net::TcpListener) -> Result<(), Box<dyn std::error::Error>> {
+//! let limit = Limit::new("api", "10/s burst 20".parse()?).by(ClientIp::default());
+//! let app = Router::new().route("/", get(hello)).layer(limit.layer());
+//! axum::serve(listener, app.into_make_service_with_connect_info::<SocketAddr>()).await?;
+//! # Ok(()) }
+//! # }
+//! ```
+//!
+//! A client that sends at most fifty a second to each host, fewer where the server says so, and tries again what was
+//! refused (feature `reqwest`; [`Pace::layer`](client::Pace::layer) is for any other tower client):
+//!
+//! ```no_run
+//! # #[cfg(feature = "reqwest")]
+//! # async fn send() -> Result<(), Box<dyn std::error::Error>> {
+//! use ratekeeper_http::client::Pace;
+//!
+//! let client = reqwest_middleware::ClientBuilder::new(reqwest::Client::new())
+//!     .with(Pace::new("50/s".parse()?)?.retries(3))
+//!     .build();
+//! let response = client.get("https://api.example.com/").send().await?;
+//! # let _ = response;
+//! # Ok(()) }
+//! ```
+//!
+//! | to | take |
+//! |---|---|
+//! | limit a server: who, how much, what they are told | [`Limit`], and the extractors in [`key`] |
+//! | limit without tower: keys in, decisions out | [`Gate`] |
+//! | keep a client within what servers allow | [`client::Pace`] |
+//! | read what any server says of its limits, or write it | [`headers`] |
 //!
 //! It never opens a connection and never decides whether a request may pass: that is the engine's, in the crate
 //! `ratekeeper`, over any of its stores.
+//!
+//! # Features
+//!
+//! | feature | gives |
+//! |---|---|
+//! | `tracing` (default) | mistakes of set-up and failures of the store are logged |
+//! | `axum` | axum's peer address and matched path; the decision as an extractor |
+//! | `tonic` | tonic's peer address |
+//! | `reqwest` | [`client::Pace`] as a `reqwest-middleware` |
 //!
 //! # Layout
 //!
@@ -15,43 +61,13 @@
 //! - [`client`]: pacing, learning, sending again.
 //! - [`headers`]: the codec. [`headers::parse`] reads any dialect into [`headers::Limits`];
 //!   [`headers::emit`] writes the IETF fields, the legacy ones, or both.
-//!
-//! # Example
-//!
-//! A server tells where a caller stands, and a client understands it:
-//!
-//! ```
-//! use ratekeeper_http::headers::{self, Dialect, Policy, PolicyField, Standing, emit};
-//! use std::time::{Duration, SystemTime};
-//!
-//! // Once, at start-up:
-//! let policies = PolicyField::new(&[Policy::new("burst", 100).window(Duration::from_secs(60))])?;
-//!
-//! // Per response:
-//! let mut response = http::HeaderMap::new();
-//! let standing = Standing {
-//!     name: &policies.names()[0],
-//!     limit: 100,
-//!     remaining: 50,
-//!     reset: Some(Duration::from_secs(30)),
-//! };
-//! emit::write(&mut response, Dialect::Ietf, &policies, &[standing]);
-//! assert_eq!(response["ratelimit"], r#""burst";r=50;t=30"#);
-//!
-//! // On the other side:
-//! let understood = headers::parse(&response, SystemTime::now());
-//! assert_eq!(understood.limits[0].name.as_deref(), Some("burst"));
-//! assert_eq!(understood.limits[0].limit, Some(100));
-//! assert_eq!(understood.limits[0].remaining, Some(50));
-//! assert_eq!(understood.limits[0].reset, Some(Duration::from_secs(30)));
-//! # Ok::<(), headers::FieldError>(())
-//! ```
 
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "axum")]
 mod axum;
 pub mod client;
+mod closing;
 pub mod gate;
 pub mod headers;
 mod instant;
@@ -60,8 +76,8 @@ mod limit;
 mod log;
 pub mod server;
 
-pub use gate::{Gate, GateError, GateStatistics};
-pub use limit::{Charge, CostOf, Denied, Limit, LimitDecision, Told};
+pub use gate::{Gate, GateError, GateStatistics, GateTotals};
+pub use limit::{Charge, Denied, Limit, LimitDecision, Told};
 
 /// The README's examples are tests too; this crate sees all that they use.
 #[cfg(all(doctest, feature = "axum", feature = "reqwest"))]

@@ -4,7 +4,8 @@ use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
-use ratekeeper::limiter::AcquireError;
+use ratekeeper::Nanos;
+use ratekeeper::limiter::{AcquireError, LimiterKind};
 
 /// A request that was not sent, or failed on its way.
 #[derive(Debug)]
@@ -22,11 +23,33 @@ pub enum PaceError<E> {
 pub enum Rejected {
     /// The local limit has no room in time.
     Local(AcquireError),
-    /// The server has asked for a pause that is longer than the request may wait.
+    /// The server takes no more for longer than the request may wait: it has said so, or has just refused one without
+    /// saying for how long.
     Server {
         /// How long the pause will last.
         ready_in: Duration,
     },
+    /// The pace was [closed](super::Pace::close).
+    Closed,
+}
+
+impl Rejected {
+    /// How long until a request like this could be sent, as far as that is known.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Rejected::Local(error) => error.retry_after().map(Nanos::as_duration),
+            Rejected::Server { ready_in } => Some(*ready_in),
+            Rejected::Closed => None,
+        }
+    }
+
+    /// Which sort of limiter has no room; none if it was the server, or the pace is closed.
+    pub fn limiter(&self) -> Option<LimiterKind> {
+        match self {
+            Rejected::Local(error) => Some(error.limiter()),
+            Rejected::Server { .. } | Rejected::Closed => None,
+        }
+    }
 }
 
 impl fmt::Display for Rejected {
@@ -34,8 +57,9 @@ impl fmt::Display for Rejected {
         match self {
             Rejected::Local(error) => write!(f, "not sent: {error}"),
             Rejected::Server { ready_in } => {
-                write!(f, "not sent: the server asks to wait for another {ready_in:?}")
+                write!(f, "not sent: the server takes no more requests for another {ready_in:?}")
             }
+            Rejected::Closed => f.write_str("not sent: the pace was closed"),
         }
     }
 }

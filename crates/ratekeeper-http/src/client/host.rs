@@ -1,16 +1,19 @@
 //! One host, or whatever else shares a limit: the local limit, and what the server said.
 //!
 //! Where nothing is known yet, or what was known is out of date, one request goes ahead to find out what holds now, and
-//! the others wait for its answer: all at once they would be refused together.
+//! the others wait for its answer: all at once they would be refused together. That is a courtesy, which the server has
+//! not asked for: who has no time for it is sent without it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ratekeeper::limiter::{Concurrency, Limiter, OwnedPermit};
+use ratekeeper::limiter::Granted;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::learn::Lesson;
+use super::limit::HostLimit;
+use super::statistics::HostStatistics;
 use crate::instant::later;
 
 /// How long the others wait for the one that went ahead. Some servers take their time for an answer: a queue of
@@ -20,8 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// What is known of one host.
 #[derive(Debug)]
 pub(super) struct Host {
-    pub(super) limiter: Option<Limiter>,
-    pub(super) permits: Option<Concurrency>,
+    pub(super) limit: HostLimit,
     learnt: Mutex<Learnt>,
     /// Something was learnt, or a request has come back.
     pub(super) news: Notify,
@@ -59,10 +61,28 @@ pub(super) enum Wait {
 
 impl Host {
     /// A host that nothing is known of. `heeds`: whether it matters what it will say.
-    pub(super) fn new(limiter: Option<Limiter>, permits: Option<Concurrency>, heeds: bool) -> Self {
+    pub(super) fn new(limit: HostLimit, heeds: bool) -> Self {
         let word = if heeds { Word::Wanted } else { Word::Heard };
         let learnt = Learnt { paused_until: None, budget: None, word, in_flight: 0 };
-        Host { limiter, permits, learnt: Mutex::new(learnt), news: Notify::new() }
+        Host { limit, learnt: Mutex::new(learnt), news: Notify::new() }
+    }
+
+    /// How many are on their way.
+    pub(super) fn in_flight(&self) -> u64 {
+        self.lock().in_flight
+    }
+
+    /// Where it stands now.
+    pub(super) fn statistics(&self, now: Instant) -> HostStatistics {
+        let local = self.limit.statistics();
+        let learnt = self.lock();
+        let until = |until: Instant| until.checked_duration_since(now).filter(|left| !left.is_zero());
+        HostStatistics {
+            local,
+            in_flight: learnt.in_flight,
+            paused_for: learnt.paused_until.and_then(until),
+            budget: learnt.budget.and_then(|(left, ends)| Some((left, until(ends)?))),
+        }
     }
 
     /// Whether the server has said anything that still holds. If not, nothing is lost when the host is forgotten.
@@ -72,15 +92,16 @@ impl Host {
         learnt.paused_until.max(budget).is_some_and(|until| until > now)
     }
 
-    /// Whether one may be sent, as far as the server has said.
-    pub(super) fn may_send(&self, now: Instant) -> Result<(), Wait> {
-        self.lock().may_send(now)
+    /// Whether one may be sent, as far as the server has said. `hurried`: it has no time to wait for the one that has
+    /// gone ahead.
+    pub(super) fn may_send(&self, now: Instant, hurried: bool) -> Result<(), Wait> {
+        self.lock().may_send(now, hurried)
     }
 
     /// Sends one, if it may be sent.
-    pub(super) fn try_send(self: &Arc<Self>, now: Instant) -> Result<InFlight, Wait> {
+    pub(super) fn try_send(self: &Arc<Self>, now: Instant, hurried: bool) -> Result<InFlight, Wait> {
         let mut learnt = self.lock();
-        learnt.may_send(now)?;
+        learnt.may_send(now, hurried)?;
         if let Some((left, _)) = &mut learnt.budget {
             *left -= 1;
         }
@@ -89,7 +110,7 @@ impl Host {
         if is_scout {
             learnt.word = Word::Asked(now);
         }
-        Ok(InFlight { host: Arc::clone(self), permit: None, is_scout })
+        Ok(InFlight { host: Arc::clone(self), granted: None, is_scout })
     }
 
     /// What one response says. Only ever slows down: a pause is never shortened, and a budget never raised before its
@@ -135,7 +156,7 @@ impl Host {
 }
 
 impl Learnt {
-    fn may_send(&mut self, now: Instant) -> Result<(), Wait> {
+    fn may_send(&mut self, now: Instant, hurried: bool) -> Result<(), Wait> {
         if let Some(until) = self.paused_until {
             if until > now {
                 return Err(Wait::For(until - now));
@@ -147,7 +168,9 @@ impl Learnt {
             Some((0, until)) => return Err(Wait::For(until - now)),
             _ => {}
         }
-        if let Word::Asked(sent) = self.word {
+        if let Word::Asked(sent) = self.word
+            && !hurried
+        {
             if sent + PATIENCE > now {
                 return Err(Wait::ForNews(sent + PATIENCE - now));
             }
@@ -160,8 +183,8 @@ impl Learnt {
 /// One request in flight. Dropping it, wherever and why ever that happens, makes room for the next.
 pub(super) struct InFlight {
     pub(super) host: Arc<Host>,
-    /// Of the local limit on how many are in flight.
-    pub(super) permit: Option<OwnedPermit>,
+    /// By the local limit: it may hold permits.
+    pub(super) granted: Option<Granted>,
     is_scout: bool,
 }
 

@@ -59,10 +59,10 @@ where
         let mut inner = std::mem::replace(&mut self.inner, clone);
         let pace = self.pace.clone();
         Box::pin(async move {
+            let acquired = pace.acquire(request.uri(), request.headers()).await;
+            let mut in_flight = acquired.map_err(PaceError::Rejected)?;
             let mut attempt = 0;
             loop {
-                let in_flight =
-                    pace.acquire(request.uri(), request.headers()).await.map_err(PaceError::Rejected)?;
                 if attempt > 0 {
                     std::future::poll_fn(|context| inner.poll_ready(context))
                         .await
@@ -78,6 +78,10 @@ where
                 drop(in_flight);
                 if !pace.retries_it(attempt, request.method(), status) {
                     return Ok(response);
+                }
+                match pace.acquire_again(request.uri(), request.headers()).await {
+                    Some(again) => in_flight = again,
+                    None => return Ok(response),
                 }
                 attempt += 1;
             }

@@ -2,25 +2,20 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use http::{Extensions, HeaderMap, Method, StatusCode, Uri};
-use ratekeeper::limiter::{AcquireError, Concurrency, Keyed, Limiter};
-use ratekeeper::{Algorithm, Cost, Quota, QuotaError};
+use http::{HeaderMap, Uri};
+use ratekeeper::{Quota, QuotaError};
 use tokio::time::Instant;
 
 use super::error::Rejected;
-use super::host::{Host, InFlight, Wait};
-use super::learn::{is_refusal, learn};
-use crate::headers::{self, Limits};
-use crate::instant::later;
-use crate::log;
-
-/// How many hosts are remembered: a crawler visits more than memory should hold.
-const MAX_HOSTS: usize = 10_000;
+use super::host::Host;
+use super::limit::PaceLimit;
+use super::statistics::{Counters, HostStatistics, PaceStatistics};
+use crate::closing::Closing;
+use crate::headers::Limits;
 
 type KeyOf = Arc<dyn Fn(&Uri, &HeaderMap) -> String + Send + Sync>;
 type OnRejected = Arc<dyn Fn(&str, &Rejected) + Send + Sync>;
@@ -37,23 +32,24 @@ type OnRejected = Arc<dyn Fn(&str, &Rejected) + Send + Sync>;
 /// ```
 #[derive(Clone)]
 pub struct Pace {
-    limit: Local,
-    key_of: KeyOf,
-    timeout: Option<Duration>,
-    max_wait: Duration,
-    retries: u32,
-    retry_all: bool,
-    respect: bool,
-    jitter: Duration,
-    on_rejected: Option<OnRejected>,
-    hosts: Arc<Mutex<HashMap<String, Arc<Host>>>>,
+    pub(super) limit: PaceLimit,
+    pub(super) key_of: KeyOf,
+    pub(super) timeout: Option<Duration>,
+    pub(super) max_wait: Duration,
+    pub(super) retries: u32,
+    pub(super) retry_all: bool,
+    pub(super) respect: bool,
+    pub(super) jitter: Duration,
+    pub(super) on_rejected: Option<OnRejected>,
+    pub(super) shared: Arc<Shared>,
 }
 
-#[derive(Clone)]
-enum Local {
-    None,
-    Rate(Keyed<String>),
-    Permits(u64),
+/// What clones share.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    hosts: Mutex<HashMap<String, Arc<Host>>>,
+    pub(super) counters: Counters,
+    pub(super) closing: Closing,
 }
 
 /// What a server said about its limits, in the extensions of every response.
@@ -64,7 +60,7 @@ pub struct ServerLimits(pub Limits);
 impl Default for Pace {
     fn default() -> Self {
         Pace {
-            limit: Local::None,
+            limit: PaceLimit::NONE,
             key_of: Arc::new(|uri, _| {
                 uri.authority().map_or_else(String::new, |host| host.as_str().to_owned())
             }),
@@ -75,7 +71,7 @@ impl Default for Pace {
             respect: true,
             jitter: Duration::from_millis(100),
             on_rejected: None,
-            hosts: Arc::default(),
+            shared: Arc::default(),
         }
     }
 }
@@ -83,11 +79,24 @@ impl Default for Pace {
 impl Pace {
     /// At this quota, or below it where the server says so. `8 concurrent` limits how many are in flight.
     pub fn new(quota: Quota) -> Result<Self, QuotaError> {
-        let limit = match quota.algorithm() {
-            Algorithm::Concurrency => Local::Permits(quota.burst()),
-            _ => Local::Rate(Keyed::new(quota)?),
-        };
-        Ok(Pace { limit, ..Pace::default() })
+        Ok(Pace { limit: PaceLimit::of(quota)?, ..Pace::default() })
+    }
+
+    /// Over a limiter that exists already, which others may use too: a [`Limiter`](ratekeeper::Limiter), a
+    /// [`LeakyQueue`](ratekeeper::limiter::LeakyQueue), a [`Concurrency`](ratekeeper::limiter::Concurrency) or an
+    /// [`All`](ratekeeper::limiter::All) of them that all hosts share, or a [`Keyed`](ratekeeper::limiter::Keyed) with a
+    /// limit for each.
+    ///
+    /// ```
+    /// use ratekeeper::Limiter;
+    /// use ratekeeper_http::client::Pace;
+    /// let api = Limiter::new("50/s".parse()?)?;
+    /// let pace = Pace::over(api.clone());
+    /// # let _ = pace;
+    /// # Ok::<(), ratekeeper::QuotaError>(())
+    /// ```
+    pub fn over(limiter: impl Into<PaceLimit>) -> Self {
+        Pace { limit: limiter.into(), ..Pace::default() }
     }
 
     /// Who shares a limit; by host and port unless said otherwise.
@@ -97,7 +106,14 @@ impl Pace {
         self
     }
 
-    /// How long a request may wait before it is sent: as long as it takes unless said otherwise; zero means never.
+    /// How long a request may wait before it is sent: as long as it takes unless said otherwise; zero means never. One
+    /// that would have to wait longer fails at once, and says whose limit it is.
+    ///
+    /// At a host that nothing is known of, or not any more, one request goes ahead and the others wait for its answer
+    /// for some seconds. The server has not asked for that, so it fails nobody: a request gives it half of its timeout
+    /// at most, and is then sent without; with a timeout of zero it is sent at once.
+    ///
+    /// A request that was refused and cannot be sent again in time is answered with that refusal.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
@@ -149,149 +165,43 @@ impl Pace {
         self
     }
 
-    /// Waits until a request may be sent.
-    pub(super) async fn acquire(&self, uri: &Uri, request: &HeaderMap) -> Result<InFlight, Rejected> {
-        let key = (self.key_of)(uri, request);
-        let acquired = self.acquire_by(&key).await;
-        if let (Err(rejected), Some(hear)) = (&acquired, &self.on_rejected) {
-            // Whatever it does, a panic included, the caller gets the error.
-            if catch_unwind(AssertUnwindSafe(|| hear(&key, rejected))).is_err() {
-                log::error(&key, &"`on_rejected` panicked");
-            }
-        }
-        acquired
-    }
-
-    async fn acquire_by(&self, key: &str) -> Result<InFlight, Rejected> {
-        let deadline = self.timeout.map(|timeout| later(Instant::now(), timeout));
-        let left = || deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        let host = self.host(key).map_err(Rejected::Local)?;
-        let permit = match &host.permits {
-            Some(permits) => {
-                let acquire = permits.acquire_owned();
-                let acquire = match left() {
-                    Some(left) => acquire.within(left),
-                    None => acquire,
-                };
-                Some(acquire.await.map_err(Rejected::Local)?)
-            }
-            None => None,
-        };
-        loop {
-            self.wait_for_server(&host, deadline).await?;
-            if let Some(limiter) = &host.limiter {
-                let acquire = limiter.acquire(Cost::ONE);
-                let acquire = match left() {
-                    Some(left) => acquire.within(left),
-                    None => acquire,
-                };
-                acquire.await.map_err(Rejected::Local)?;
-            }
-            if let Ok(mut in_flight) = host.try_send(Instant::now()) {
-                in_flight.permit = permit;
-                return Ok(in_flight);
-            }
-            // The server has spoken meanwhile. What is not sent now is not counted now.
-            if let Some(limiter) = &host.limiter {
-                limiter.refund(Cost::ONE);
-            }
+    /// What was sent so far, and what was not, over all hosts.
+    pub fn statistics(&self) -> PaceStatistics {
+        let hosts: Vec<_> = self.shared.hosts().values().cloned().collect();
+        let counters = &self.shared.counters;
+        PaceStatistics {
+            sent: counters.sent.load(Ordering::Relaxed),
+            retried: counters.retried.load(Ordering::Relaxed),
+            rejected: counters.rejected.load(Ordering::Relaxed),
+            in_flight: hosts.iter().map(|host| host.in_flight()).sum(),
+            waiting: counters.waiting.load(Ordering::Relaxed),
+            hosts: hosts.len(),
         }
     }
 
-    /// Waits for as long as the server has asked for.
-    async fn wait_for_server(&self, host: &Host, deadline: Option<Instant>) -> Result<(), Rejected> {
-        loop {
-            // Listens before it looks, so that no news is missed in between.
-            let mut news = pin!(host.news.notified());
-            news.as_mut().enable();
-            let now = Instant::now();
-            match host.may_send(now) {
-                Ok(()) => return Ok(()),
-                Err(Wait::For(pause)) => {
-                    let until = later(now, pause.saturating_add(self.some_jitter()));
-                    if deadline.is_some_and(|deadline| until > deadline) {
-                        return Err(Rejected::Server { ready_in: pause });
-                    }
-                    tokio::time::sleep_until(until).await;
-                }
-                Err(Wait::ForNews(patience)) => {
-                    let until = now + patience;
-                    if let Some(deadline) = deadline.filter(|deadline| *deadline < until) {
-                        let heard = tokio::time::timeout_at(deadline, news).await;
-                        heard.map_err(|_| Rejected::Server { ready_in: until - deadline })?;
-                    } else {
-                        // Heard or not, it is looked at again.
-                        let _ = tokio::time::timeout_at(until, news).await;
-                    }
-                }
-            }
-        }
+    /// Where one host stands, or whatever else [`by`](Pace::by) tells apart; none if nothing was sent there yet. Makes
+    /// no entry.
+    pub fn host_statistics(&self, key: &str) -> Option<HostStatistics> {
+        let host = self.shared.hosts().get(key).cloned()?;
+        Some(host.statistics(Instant::now()))
     }
 
-    /// A request was answered by an error: nothing is learnt from it, and nobody waits for it any longer.
-    pub(super) fn heard_nothing(&self, sent: &InFlight) {
-        sent.host.learn_nothing();
+    /// Closes this pace, its clones and their layers: every request that waits fails now with [`Rejected::Closed`],
+    /// and so does every later one. What was sent is answered, and statistics stay readable. A limiter that it was put
+    /// [over](Pace::over) stays open for its other users.
+    pub fn close(&self) {
+        self.shared.closing.close();
     }
 
-    /// Reads a response's headers, learns from them, and leaves what was read in the extensions.
-    pub(super) fn heard(
-        &self,
-        sent: &InFlight,
-        status: StatusCode,
-        response: &HeaderMap,
-        extensions: &mut Extensions,
-    ) {
-        let limits = headers::parse(response, SystemTime::now());
-        if self.respect {
-            sent.host.learn(learn(status, &limits), Instant::now(), self.max_wait);
-        }
-        if !limits.is_empty() {
-            extensions.insert(ServerLimits(limits));
-        }
-    }
-
-    /// Whether a request that was answered like this is sent again.
-    pub(super) fn retries_it(&self, attempt: u32, method: &Method, status: StatusCode) -> bool {
-        self.respect
-            && attempt < self.retries
-            && is_refusal(status)
-            && (self.retry_all || method.is_idempotent())
-    }
-
-    fn host(&self, key: &str) -> Result<Arc<Host>, AcquireError> {
-        let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(host) = hosts.get(key) {
-            return Ok(Arc::clone(host));
-        }
-        if hosts.len() >= MAX_HOSTS {
-            make_room(&mut hosts);
-        }
-        let (limiter, permits): (Option<Limiter>, Option<Concurrency>) = match &self.limit {
-            Local::None => (None, None),
-            Local::Rate(keyed) => (Some(keyed.limiter(key)?), None),
-            Local::Permits(limit) => (None, Concurrency::new(*limit).ok()),
-        };
-        let host = Arc::new(Host::new(limiter, permits, self.respect));
-        hosts.insert(key.to_owned(), Arc::clone(&host));
-        Ok(host)
-    }
-
-    /// Not a secret: it spreads clients out. The clock's lowest digits are different enough.
-    fn some_jitter(&self) -> Duration {
-        let noise =
-            SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |now| now.subsec_nanos());
-        let noise = noise.wrapping_mul(0x9E37_79B9) >> 16;
-        self.jitter.mul_f64(f64::from(noise) / 65_536.0)
+    /// True once it was closed.
+    pub fn is_closed(&self) -> bool {
+        self.shared.closing.is_closed()
     }
 }
 
-/// Hosts that nobody is at and that have nothing to remember make room. If there are none, any do that nobody is at:
-/// their limiters live on in `Keyed`, and what they have learnt they learn again.
-fn make_room(hosts: &mut HashMap<String, Arc<Host>>) {
-    let now = Instant::now();
-    hosts.retain(|_, host| Arc::strong_count(host) > 1 || host.is_bound(now));
-    if hosts.len() >= MAX_HOSTS {
-        hosts.retain(|_, host| Arc::strong_count(host) > 1);
+impl Shared {
+    pub(super) fn hosts(&self) -> MutexGuard<'_, HashMap<String, Arc<Host>>> {
+        self.hosts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -26,9 +26,9 @@ impl Middleware for Pace {
     ) -> Result<Response> {
         let uri = request.url().as_str().parse().map_err(Error::middleware)?;
         let mut request = request;
+        let mut in_flight = self.acquire(&uri, request.headers()).await.map_err(Error::middleware)?;
         let mut attempt = 0;
         loop {
-            let in_flight = self.acquire(&uri, request.headers()).await.map_err(Error::middleware)?;
             // Kept to be sent again; none of a body that is a stream.
             let again = request.try_clone();
             let method = request.method().clone();
@@ -37,8 +37,11 @@ impl Middleware for Pace {
             let (status, headers) = (response.status(), response.headers().clone());
             self.heard(&in_flight, status, &headers, response.extensions_mut());
             drop(in_flight);
-            match again.filter(|_| self.retries_it(attempt, &method, status)) {
-                Some(again) => request = again,
+            let Some(again) = again.filter(|_| self.retries_it(attempt, &method, status)) else {
+                return Ok(response);
+            };
+            match self.acquire_again(&uri, again.headers()).await {
+                Some(acquired) => (in_flight, request) = (acquired, again),
                 None => return Ok(response),
             }
             attempt += 1;

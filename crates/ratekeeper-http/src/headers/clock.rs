@@ -6,7 +6,7 @@ use http::HeaderMap;
 use http::header::DATE;
 
 use super::Mode;
-use super::date::{http_date, rfc3339};
+use super::date::{http_date, iso8601};
 use super::moment::Moment;
 use super::number::{decimal, duration, integer, trim};
 
@@ -52,13 +52,13 @@ impl Clock {
         }
     }
 
-    /// A reset field in any spelling seen in the wild.
+    /// A reset field in any spelling seen in the wild. No standard governs these, so the mode does not matter.
     pub(crate) fn until_reset(self, text: &[u8]) -> Option<Duration> {
         decimal(text)
             .map(|number| self.until_number(number))
             .or_else(|| duration(text))
-            .or_else(|| rfc3339(text, self.mode).map(|moment| self.until(moment)))
-            .or_else(|| self.until_http_date(text))
+            .or_else(|| iso8601(text).map(|moment| self.until(moment)))
+            .or_else(|| Clock { mode: Mode::Lenient, ..self }.until_http_date(text))
     }
 
     /// A reset field as the drafts that had one define it: whole seconds from now. A number so large that it

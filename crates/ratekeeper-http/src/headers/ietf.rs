@@ -39,18 +39,21 @@ pub(crate) fn read(headers: &HeaderMap, clock: Clock) -> Family {
         standings.clear();
         unnamed = Limit::default();
     });
-    lines(headers, &RATELIMIT_POLICY, mode, |line| {
-        let items = structured::list(line)?;
-        items.iter().filter_map(|item| policy(item, mode)).for_each(|new| keep(&mut policies, new));
-        Some(())
-    })
-    .unwrap_or_else(|| policies.clear());
+    lines(headers, &RATELIMIT_POLICY, mode, |line| read_policies(line, mode, &mut policies))
+        .unwrap_or_else(|| policies.clear());
 
     let mut limits = join(&standings, &policies);
     if !unnamed.is_blank() {
         limits.push(unnamed);
     }
     Family { limits, policies }
+}
+
+/// The policies of one line; `None` if it is not a list.
+pub(crate) fn read_policies(line: &[u8], mode: Mode, policies: &mut Vec<Policy>) -> Option<()> {
+    let items = structured::list(line)?;
+    items.iter().filter_map(|item| policy(item, mode)).for_each(|new| keep(policies, new));
+    Some(())
 }
 
 /// Reads every line of a field. Leniently a line that does not parse is skipped; strictly it spoils the field,
@@ -99,6 +102,10 @@ fn policy(item: &Item<'_>, mode: Mode) -> Option<Policy> {
         None => Unit::Requests,
     };
     let window = optional(item, "w", mode, seconds)?;
+    if window == Some(Duration::ZERO) {
+        // So much in no time at all is no rule that anybody could keep.
+        return None;
+    }
     Some(Policy { name, quota, window, unit, partition_key: optional(item, "pk", mode, bytes)? })
 }
 

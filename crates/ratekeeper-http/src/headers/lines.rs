@@ -2,6 +2,8 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
+use super::retry_after::RETRY_AFTER_MS;
+
 /// Fields kept of one block. Only fields that can matter are counted.
 const MAX_FIELDS: usize = 1024;
 
@@ -48,6 +50,7 @@ fn field(line: &[u8]) -> Option<(HeaderName, HeaderValue)> {
 fn matters(name: &HeaderName) -> bool {
     let name = name.as_str();
     matches!(name, "date" | "age" | "retry-after" | "x-shopify-shop-api-call-limit")
+        || RETRY_AFTER_MS.contains(&name)
         || ["ratelimit", "x-ratelimit-", "x-rate-limit-", "anthropic-ratelimit-"]
             .iter()
             .any(|prefix| name.starts_with(prefix))

@@ -1,15 +1,47 @@
 //! Rate limits as header fields: [`parse`] reads whatever a server sends, [`emit`] writes what ours sends.
 //!
+//! A server tells where a caller stands, and a client understands it:
+//!
+//! ```
+//! use ratekeeper_http::headers::{self, Dialect, Policy, PolicyField, Standing, emit};
+//! use std::time::{Duration, SystemTime};
+//!
+//! // Once, at start-up:
+//! let policies = PolicyField::new(&[Policy::new("burst", 100).window(Duration::from_secs(60))])?;
+//!
+//! // Per response:
+//! let mut response = http::HeaderMap::new();
+//! let standing = Standing {
+//!     name: &policies.names()[0],
+//!     limit: 100,
+//!     remaining: 50,
+//!     reset: Some(Duration::from_secs(30)),
+//! };
+//! emit::write(&mut response, Dialect::Ietf, &policies, &[standing]);
+//! assert_eq!(response["ratelimit"], r#""burst";r=50;t=30"#);
+//!
+//! // On the other side:
+//! let understood = headers::parse(&response, SystemTime::now());
+//! assert_eq!(understood.limits[0].name.as_deref(), Some("burst"));
+//! assert_eq!(understood.limits[0].limit, Some(100));
+//! assert_eq!(understood.limits[0].remaining, Some(50));
+//! assert_eq!(understood.limits[0].reset, Some(Duration::from_secs(30)));
+//! # Ok::<(), headers::FieldError>(())
+//! ```
+//!
 //! # What is understood
 //!
 //! | family, in order of rank | fields |
 //! |---|---|
 //! | IETF structured | `RateLimit`, `RateLimit-Policy`: draft 11, its later dialect (`a`, `w`), draft 07 |
 //! | IETF older | `RateLimit-Limit`, `-Remaining`, `-Reset` |
-//! | `X-` | `X-RateLimit-*`, then `X-Rate-Limit-*`: the plain three, `-Reset-After`, a name in `-Resource` or `-Bucket`, and three per name (`-Limit-Tokens`; Kong's `-Limit-Minute` is a policy too) |
+//! | `X-` | `X-RateLimit-*`, then `X-Rate-Limit-*`: the plain three, `-Reset-After`, a name in `-Resource` or `-Bucket`, rules in `-Policy` (written as in `RateLimit-Policy`, of any draft), and three per name (`-Limit-Tokens`; Kong's `-Limit-Minute` is a policy too) |
 //! | vendors | `Anthropic-RateLimit-<name>-*`, `X-Shopify-Shop-Api-Call-Limit` |
 //!
-//! Besides these `Retry-After`, `Age`, and `Date`, which absolute times are taken against.
+//! Besides these `Retry-After`, `Age`, and `Date`, which absolute times are taken against. `Retry-After-Ms` (and
+//! Azure's `X-Ms-Retry-After-Ms`) is the same wait in milliseconds, and wins over whole seconds.
+//!
+//! A policy over a window of no time is none, and a quota of `-1` is how some servers write that there is no limit.
 //!
 //! # When a response speaks several dialects
 //!

@@ -66,6 +66,8 @@ pub enum FieldError {
     LongName,
     /// A name or unit with a character that is not printable ASCII.
     Unprintable,
+    /// A policy over a window of no time: nobody could keep it, and no reader takes it for one.
+    EmptyWindow,
     /// A field without policies; structured fields have no empty lists.
     NoPolicies,
     /// More than [`MAX_ENTRIES`](super::MAX_ENTRIES) policies.
@@ -79,6 +81,7 @@ impl fmt::Display for FieldError {
             FieldError::EmptyName => "a name in a header needs at least one character",
             FieldError::LongName => "a name in a header has at most 256 bytes",
             FieldError::Unprintable => "a name in a header is printable ASCII (space to tilde)",
+            FieldError::EmptyWindow => "a policy's window in a header is longer than no time",
             FieldError::NoPolicies => "a policy header needs at least one policy",
             FieldError::TooManyPolicies => "a policy header holds at most 64 policies",
         })

@@ -39,6 +39,9 @@ impl PolicyField {
         let mut field = Vec::new();
         for policy in policies {
             let name = LimitName::new(policy.name.as_deref().ok_or(FieldError::Unnamed)?)?;
+            if policy.window.is_some_and(|window| window.is_zero()) {
+                return Err(FieldError::EmptyWindow);
+            }
             if !field.is_empty() {
                 field.extend_from_slice(b", ");
             }
@@ -105,6 +108,7 @@ mod tests {
         assert_eq!(refused(&vec![fine.clone(); MAX_ENTRIES + 1]), FieldError::TooManyPolicies);
         assert_eq!(refused(&[Policy { name: None, ..fine.clone() }]), FieldError::Unnamed);
         assert_eq!(refused(&[fine.clone(), Policy::new("é", 1)]), FieldError::Unprintable);
+        assert_eq!(refused(&[fine.clone().window(Duration::ZERO)]), FieldError::EmptyWindow);
         assert_eq!(refused(&[fine.unit(Unit::Other("\t".to_owned()))]), FieldError::Unprintable);
     }
 }

@@ -1,4 +1,4 @@
-//! `Retry-After`, RFC 9110 §10.2.3.
+//! `Retry-After`, RFC 9110 §10.2.3, and the fields that tell the same wait in milliseconds.
 
 use std::time::Duration;
 
@@ -9,9 +9,18 @@ use super::Mode;
 use super::clock::Clock;
 use super::number::{decimal, integer, trim};
 
-/// The longest wait that any line asks for.
+/// Fields that tell the wait in milliseconds, beside a `Retry-After` in whole seconds: OpenAI's and Azure's.
+pub(crate) const RETRY_AFTER_MS: [&str; 2] = ["retry-after-ms", "x-ms-retry-after-ms"];
+
+/// The wait that is asked for; of several lines of one field, the longest. Milliseconds win over seconds: a server that
+/// sends both has rounded the latter. They have no standard, so both modes read them.
 pub(crate) fn read(headers: &HeaderMap, clock: Clock) -> Option<Duration> {
-    headers.get_all(RETRY_AFTER).iter().filter_map(|value| one(trim(value.as_bytes()), clock)).max()
+    let millis = RETRY_AFTER_MS.iter().flat_map(|field| headers.get_all(*field));
+    let exact = millis.filter_map(|value| decimal(trim(value.as_bytes()))).max();
+    // Divided, not scaled by a float: 1500 is 1.5 s to the nanosecond.
+    exact.map(|millis| millis / 1000).or_else(|| {
+        headers.get_all(RETRY_AFTER).iter().filter_map(|value| one(trim(value.as_bytes()), clock)).max()
+    })
 }
 
 fn one(text: &[u8], clock: Clock) -> Option<Duration> {

@@ -6,6 +6,7 @@ use http::{HeaderMap, HeaderValue};
 
 use super::clock::Clock;
 use super::family::Family;
+use super::ietf::read_policies;
 use super::number::{decimal, integer, trim};
 use super::{Limit, MAX_ENTRIES, MAX_NAME, Mode, Policy, Unit};
 
@@ -39,19 +40,24 @@ pub(crate) fn drafts(headers: &HeaderMap, clock: Clock) -> Family {
 }
 
 /// `X-RateLimit-*` or `X-Rate-Limit-*`, with `prefix` up to the last dash: the plain three, Discord's
-/// `-Reset-After`, a name in `-Resource` or `-Bucket`, and three fields for each name at the end
-/// (`-Limit-Tokens`, `-Limit-Minute`).
+/// `-Reset-After`, a name in `-Resource` or `-Bucket`, rules in `-Policy` written as in `RateLimit-Policy`, and three
+/// fields for each name at the end (`-Limit-Tokens`, `-Limit-Minute`).
 ///
 /// No standard governs these, so there is nothing for the strict mode to refuse.
 pub(crate) fn x(headers: &HeaderMap, prefix: &str, clock: Clock) -> Family {
     let mut plain = Trio::default();
     let mut named = Named::default();
     let (mut resource, mut bucket) = (None, None);
+    let mut policies = Vec::new();
     for (field, value) in headers {
         let Some(field) = field.as_str().strip_prefix(prefix) else { continue };
         match field {
             "resource" => resource = resource.or_else(|| name(value)),
             "bucket" => bucket = bucket.or_else(|| name(value)),
+            "policy" => {
+                // A line that is no list, a mere name for example, tells no numbers.
+                let _ = read_policies(trim(value.as_bytes()), Mode::Lenient, &mut policies);
+            }
             "reset-after" => {
                 plain.reset_after = plain.reset_after.max(decimal(trim(value.as_bytes())));
             }
@@ -61,7 +67,7 @@ pub(crate) fn x(headers: &HeaderMap, prefix: &str, clock: Clock) -> Family {
             },
         }
     }
-    let mut family = Family::default();
+    let mut family = Family { limits: Vec::new(), policies };
     plain.finish(resource.or(bucket), None, &mut family);
     for (name, trio) in named.trios {
         let window = window(&name);
@@ -143,6 +149,8 @@ struct Trio {
     reset_after: Option<Duration>,
     /// Quotas that came with a window, `100;w=60`.
     windows: Vec<(u64, Duration)>,
+    /// A quota below zero was told, which is how some servers write "none".
+    negative_limit: bool,
 }
 
 impl Trio {
@@ -160,12 +168,17 @@ impl Trio {
     fn limit(&mut self, value: &HeaderValue, mode: Mode) {
         for (index, member) in value.as_bytes().split(|&b| b == b',').enumerate() {
             let (number, parameters) = split_parameters(member);
-            let Some(quota) = count(number, mode) else { continue };
+            let Some(quota) = count(number, mode) else {
+                self.negative_limit |=
+                    number.strip_prefix(b"-").is_some_and(|digits| count(digits, mode).is_some());
+                continue;
+            };
             let window = window_parameter(parameters);
             if index == 0 || window.is_none() {
                 self.limit = least(self.limit, quota);
             }
-            if let Some(window) = window
+            // So much in no time at all is no rule.
+            if let Some(window) = window.filter(|window| !window.is_zero())
                 && self.windows.len() < MAX_ENTRIES
             {
                 self.windows.push((quota, window));
@@ -200,6 +213,10 @@ impl Trio {
             if !family.policies.contains(&new) {
                 family.policies.push(new);
             }
+        }
+        if self.negative_limit && self.limit.is_none() && self.remaining.is_none() {
+            // No quota and nothing left of it, `-1` and `-1`: there is no limit that a reset could be about.
+            return;
         }
         let reset = self.reset_after.or(self.reset);
         let limit = Limit { name, limit: self.limit, remaining: self.remaining, reset };

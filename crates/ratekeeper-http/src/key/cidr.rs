@@ -1,7 +1,7 @@
 //! Networks, to say which proxies are trusted.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 /// A network: `10.0.0.0/8`, `2001:db8::/32`, or one address.
@@ -24,6 +24,23 @@ impl fmt::Display for CidrError {
 impl std::error::Error for CidrError {}
 
 impl Cidr {
+    /// The networks that are not reached from the internet: private, loopback and link-local ones.
+    pub(super) const PRIVATE: [Cidr; 8] = [
+        Cidr::v4([10, 0, 0, 0], 8),
+        Cidr::v4([172, 16, 0, 0], 12),
+        Cidr::v4([192, 168, 0, 0], 16),
+        Cidr::v4([127, 0, 0, 0], 8),
+        Cidr::v4([169, 254, 0, 0], 16),
+        Cidr { network: 1, mask: u128::MAX },
+        Cidr { network: 0xfc << 120, mask: 0xfe << 120 },
+        Cidr { network: 0xfe80 << 112, mask: 0xffc0 << 112 },
+    ];
+
+    const fn v4([a, b, c, d]: [u8; 4], length: u32) -> Self {
+        let network = Ipv4Addr::new(a, b, c, d).to_ipv6_mapped().to_bits();
+        Cidr { network, mask: u128::MAX << (32 - length) }
+    }
+
     /// Whether the address is in the network. An IPv4 address that is written as an IPv6 one is an IPv4 address.
     pub fn contains(&self, address: IpAddr) -> bool {
         bits(address) & self.mask == self.network

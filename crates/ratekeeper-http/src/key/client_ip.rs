@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::forwarded::{self, X_REAL_IP};
+use super::forwarded::{self, X_FORWARDED_FOR};
 use super::{Cidr, ExtractError, KeyBuf, KeyExtractor, RequestView};
 
 /// The client's address: the peer's, unless it is told of proxies.
@@ -47,11 +47,22 @@ impl ClientIp {
         ClientIp { source: Source::NthFromRight(proxies), ..Self::default() }
     }
 
-    /// Behind proxies in these networks: the address is the first from the right in `X-Forwarded-For` that is in none
-    /// of them. The header counts only if the peer is in one; where it cannot be read, the last address that could
-    /// be is the one.
+    /// Behind proxies in these networks: `X-Forwarded-For`, then `X-Real-IP`, then the peer.
+    ///
+    /// Headers are believed only if the peer is in one of the networks; from anybody else the peer's address counts,
+    /// whatever the headers say. Of `X-Forwarded-For` the address is the first from the right that is in none of the
+    /// networks; where it cannot be read, the last one that could be. `X-Real-IP` counts only if there is no
+    /// `X-Forwarded-For` at all. So each proxy that is named here must append to `X-Forwarded-For`, or remove that and
+    /// set `X-Real-IP`: what it passes on unchanged is the client's word.
     pub fn trusting(networks: impl IntoIterator<Item = Cidr>) -> Self {
         ClientIp { source: Source::Trusted(networks.into_iter().collect()), ..Self::default() }
+    }
+
+    /// [`trusting`](ClientIp::trusting) the private networks, the loopback and the link-local ones: 10.0.0.0/8,
+    /// 172.16.0.0/12, 192.168.0.0/16, 127.0.0.0/8, 169.254.0.0/16, ::1, fc00::/7 and fe80::/10. For servers that only
+    /// proxies can reach from there: **every machine in these networks is believed**.
+    pub fn trusting_private_networks() -> Self {
+        Self::trusting(Cidr::PRIVATE)
     }
 
     /// What `X-Real-IP` says. Unless a proxy sets it on every request, **anybody can write any address there**.
@@ -79,9 +90,7 @@ impl ClientIp {
             Source::NthFromRight(0) => None,
             Source::NthFromRight(nth) => forwarded::from_the_right(headers).nth(nth - 1).flatten(),
             Source::Trusted(networks) => return trusted(networks, request),
-            Source::SpoofableRealIp => {
-                headers.get(X_REAL_IP).and_then(|value| forwarded::address(value.as_bytes()))
-            }
+            Source::SpoofableRealIp => forwarded::real_ip(headers),
             Source::SpoofableFirst => forwarded::first(headers),
         };
         told.or_else(|| request.peer())
@@ -91,7 +100,11 @@ impl ClientIp {
 fn trusted(networks: &[Cidr], request: &RequestView<'_>) -> Option<IpAddr> {
     let is_trusted = |address: &IpAddr| networks.iter().any(|network| network.contains(*address));
     let mut client = request.peer()?;
-    let mut hops = forwarded::from_the_right(request.headers());
+    let headers = request.headers();
+    if is_trusted(&client) && !headers.contains_key(X_FORWARDED_FOR) {
+        return forwarded::real_ip(headers).or(Some(client));
+    }
+    let mut hops = forwarded::from_the_right(headers);
     while is_trusted(&client) {
         match hops.next() {
             Some(Some(hop)) => client = hop,
@@ -178,6 +191,51 @@ mod tests {
         assert_eq!(of(&by, &["6.6.6.6, junk, 10.0.0.9"]), "10.0.0.9");
         assert_eq!(of(&by, &[]), "10.0.0.1");
         assert_eq!(key(&by, Some("192.0.2.1"), &["6.6.6.6"]).as_deref(), Ok("192.0.2.1"), "not our proxy");
+    }
+
+    /// The address that `X-Forwarded-For`, then `X-Real-IP`, then the peer tell.
+    fn chain(by: &ClientIp, peer: &str, forwarded: Option<&str>, real: &[&str]) -> String {
+        let mut request = http::Request::new(());
+        if let Some(forwarded) = forwarded {
+            request.headers_mut().insert("x-forwarded-for", forwarded.parse().unwrap());
+        }
+        for real in real {
+            request.headers_mut().append("x-real-ip", real.parse().unwrap());
+        }
+        request.extensions_mut().insert(Peer(peer.parse().unwrap()));
+        by.address(&RequestView::from(&request)).unwrap().to_string()
+    }
+
+    #[test]
+    fn the_chain_from_forwarded_to_real_to_peer() {
+        let by = ClientIp::trusting(["10.0.0.0/8".parse().unwrap()]);
+        let of = |peer, forwarded, real: &[&str]| chain(&by, peer, forwarded, real);
+        assert_eq!(of("10.0.0.1", Some("6.6.6.6, 203.0.113.7"), &["198.51.100.1"]), "203.0.113.7");
+        assert_eq!(of("10.0.0.1", None, &["198.51.100.1"]), "198.51.100.1");
+        assert_eq!(of("10.0.0.1", None, &["198.51.100.1:4711"]), "198.51.100.1");
+        assert_eq!(of("10.0.0.1", None, &["whoever"]), "10.0.0.1");
+        assert_eq!(of("10.0.0.1", None, &[]), "10.0.0.1");
+        // A second line was appended by nobody that we know of: who added which cannot be told.
+        assert_eq!(of("10.0.0.1", None, &["6.6.6.6", "198.51.100.1"]), "10.0.0.1");
+        // What is there but cannot be read is no reason to believe another header.
+        assert_eq!(of("10.0.0.1", Some("junk"), &["6.6.6.6"]), "10.0.0.1");
+        assert_eq!(of("10.0.0.1", Some(""), &["6.6.6.6"]), "10.0.0.1");
+        // From a stranger nothing is believed.
+        assert_eq!(of("192.0.2.1", Some("6.6.6.6"), &["6.6.6.6"]), "192.0.2.1");
+        assert_eq!(chain(&ClientIp::default(), "10.0.0.1", Some("6.6.6.6"), &["6.6.6.6"]), "10.0.0.1");
+    }
+
+    #[test]
+    fn private_networks() {
+        let by = ClientIp::trusting_private_networks();
+        for ours in
+            ["127.0.0.1", "10.1.2.3", "172.31.0.1", "192.168.1.1", "169.254.1.1", "::1", "fd00::1", "fe80::1"]
+        {
+            assert_eq!(chain(&by, ours, Some("203.0.113.7"), &[]), "203.0.113.7", "{ours}");
+        }
+        for stranger in ["172.32.0.1", "11.0.0.1", "2001:db8::1", "8.8.8.8"] {
+            assert_eq!(chain(&by, stranger, Some("203.0.113.7"), &["6.6.6.6"]), stranger);
+        }
     }
 
     #[test]

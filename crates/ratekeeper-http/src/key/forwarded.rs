@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use http::{HeaderMap, HeaderName};
 
 pub(super) const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
-pub(super) const X_REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
+const X_REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
 
 /// Hops that are looked at: a header of 64 KiB holds thousands, and no chain of proxies is that long.
 const MAX_HOPS: usize = 64;
@@ -19,6 +19,15 @@ pub(super) fn from_the_right(headers: &HeaderMap) -> impl Iterator<Item = Option
 /// The leftmost address: whatever the client wrote.
 pub(super) fn first(headers: &HeaderMap) -> Option<IpAddr> {
     address(headers.get(X_FORWARDED_FOR)?.as_bytes().split(|byte| *byte == b',').next()?)
+}
+
+/// What `X-Real-IP` says; nothing if it is there more than once, because then nobody knows who wrote which.
+pub(super) fn real_ip(headers: &HeaderMap) -> Option<IpAddr> {
+    let mut lines = headers.get_all(X_REAL_IP).iter();
+    match (lines.next(), lines.next()) {
+        (Some(sole), None) => address(sole.as_bytes()),
+        _ => None,
+    }
 }
 
 /// An address, with or without a port or brackets.

@@ -84,9 +84,14 @@ impl<'a> RequestView<'a> {
 
     /// True if it is a gRPC call.
     pub fn is_grpc(&self) -> bool {
-        let content_type = self.headers.get(http::header::CONTENT_TYPE);
-        content_type.is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"))
+        is_grpc(self.headers)
     }
+}
+
+/// True if these headers are a gRPC call's or its response's.
+pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
+    let content_type = headers.get(http::header::CONTENT_TYPE);
+    content_type.is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"))
 }
 
 impl<'a, B> From<&'a Request<B>> for RequestView<'a> {

@@ -1,17 +1,20 @@
 //! Which requests are charged in the end.
 
 /// Which requests are charged in the end. In every case the cost is taken before the request is served, so that no
-/// more than the quota are ever served at once; what is not charged is given back.
+/// more than the quota are ever served at once; what is not charged is given back, less what has refilled since it was
+/// taken: slow requests that succeed together buy nobody more than the quota.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Charge {
     /// All that were let in.
     #[default]
     OnArrival,
-    /// Those that failed: with a status of 400 or more, a gRPC status other than 0, or an error of the service. For
-    /// attempts at guessing.
+    /// Those that did not succeed: with a status of 400 or more, a gRPC status other than 0 (also one that comes after
+    /// the body), an error of the service, or no answer at all because the client hung up. For attempts at guessing:
+    /// only a success is given back, so hanging up on wrong guesses gains nothing.
     OnFailure,
     /// Those that were answered to the end. Who hung up before that, and whose request failed with an error of the
-    /// service, gets the cost back.
+    /// service, gets the cost back. A response without a body (to `HEAD`, 204, 304, an upgrade) has ended with its
+    /// headers, one with a `Content-Length` with its last byte.
     OnCompletion,
 }

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ratekeeper::keeper::KeeperError;
-use ratekeeper::{Algorithm, Cost, Decision, Name, Nanos, Reason, Ruling};
+use ratekeeper::{Cost, Decision, Name, Nanos, Reason, Ruling};
 use tokio::time::Instant;
 
 use super::{
     Charge, Failure, InFlight, Pass, PlanOf, Queue, Rate, Refusal, Seat, Settings, Standings, Tab, Verdict,
+    expected,
 };
 use crate::instant::later;
 use crate::key::{ExtractError, KeyBuf, RequestView};
@@ -99,10 +100,11 @@ impl Settings {
         let (ruling, decision) = match &self.queue {
             Some(queue) if wait => rate.queued(queue, asked, deadline).await?,
             // Who does not wait does not overtake those who do.
-            Some(queue) if queue.lines.wanted(asked.key.as_bytes()).is_some() => {
-                rate.turned_away(asked).await?
-            }
-            _ => rate.asked(asked).await?,
+            Some(queue) => match queue.lines.wanted(asked.key.as_bytes()) {
+                Some(ahead) => rate.turned_away(asked, ahead).await?,
+                None => rate.asked(asked).await?,
+            },
+            None => rate.asked(asked).await?,
         };
         Ok(self.rule(rate, pass, &ruling, decision, asked))
     }
@@ -125,15 +127,11 @@ impl Settings {
         if !decision.allowed {
             let rule = told.rule(decision.rule).cloned();
             pass.standings.rate = Some((told, decision));
-            return self.refuse(pass.standings, decision, rule, asked);
+            return self.refuse(pass.standings, decision, decision.retry_after, rule, asked);
         }
         pass.standings.rate = Some((told, decision));
-        if self.charge != Charge::OnArrival
-            && let Some(plan) = ruling.plan()
-        {
-            let plan = plan.name().clone();
-            let tab = Tab::new(rate.keeper.clone(), asked.key.clone(), plan, ruling.granted());
-            pass.tab = Some(Box::new(tab));
+        if self.charge != Charge::OnArrival {
+            pass.tab = Tab::of(ruling, &rate.keeper, &asked.key, self.charge).map(Box::new);
         }
         Verdict::Pass(pass)
     }
@@ -144,18 +142,21 @@ impl Settings {
         let mut decision = Decision::deny(limit, 0, None, Nanos::ZERO);
         decision.reason = Reason::AtCapacity;
         let standings = Standings { in_flight: Some((Arc::clone(&in_flight.told), decision)), rate: None };
-        self.refuse(standings, decision, in_flight.told.rule(0).cloned(), asked)
+        let expected = in_flight.turnstiles.expected_wait(asked.key.as_bytes());
+        self.refuse(standings, decision, expected, in_flight.told.rule(0).cloned(), asked)
     }
 
     fn refuse(
         &self,
         standings: Standings,
         decision: Decision,
+        expected: Option<Nanos>,
         rule: Option<Name>,
         asked: &Asked<'_>,
     ) -> Verdict {
         let rule = rule.unwrap_or_else(|| self.name.clone());
-        Verdict::Refuse(Box::new(Refusal { standings, decision, rule, key: asked.key.as_bytes().into() }))
+        let key = asked.key.as_bytes().into();
+        Verdict::Refuse(Box::new(Refusal { standings, decision, expected, rule, key }))
     }
 }
 
@@ -163,7 +164,7 @@ impl Pass {
     fn sit(&mut self, in_flight: &InFlight, seat: Seat) {
         let decision = Decision::allow(in_flight.turnstiles.limit(), seat.available(), Nanos::ZERO);
         self.standings.in_flight = Some((Arc::clone(&in_flight.told), decision));
-        self.seat = Some(seat);
+        self.seat = Some(Box::new(seat));
     }
 }
 
@@ -188,35 +189,37 @@ impl Rate {
         let ahead = queue.lines.wanted(key);
         if ahead.is_none() {
             let (ruling, decision) = self.asked(asked).await?;
-            if decision.allowed || is_in_vain(&ruling, 0, deadline) {
+            if decision.allowed || is_in_vain(decision.retry_after, deadline) {
                 return Ok((ruling, decision));
             }
         }
         let visit = queue.lines.visit(key, asked.cost.get());
         if let Some(ahead) = ahead {
-            let (ruling, refused) = self.turned_away(asked).await?;
-            if is_in_vain(&ruling, ahead, deadline) {
+            let (ruling, refused) = self.turned_away(asked, ahead).await?;
+            if is_in_vain(refused.retry_after, deadline) {
                 return Ok((ruling, refused));
             }
         }
         let Ok(_first) = visit.pass(deadline.saturating_duration_since(Instant::now())).await else {
-            return self.turned_away(asked).await;
+            // There was no place, or no time left: those who have one go before whoever comes back.
+            return self.turned_away(asked, queue.lines.wanted(key).unwrap_or(0)).await;
         };
         loop {
             let (ruling, decision) = self.asked(asked).await?;
-            if decision.allowed || is_in_vain(&ruling, 0, deadline) {
+            if decision.allowed || is_in_vain(decision.retry_after, deadline) {
                 return Ok((ruling, decision));
             }
             tokio::time::sleep(decision.retry_after.unwrap_or(Nanos::ZERO).as_duration()).await;
         }
     }
 
-    /// What to answer to somebody whom the line has no place or no time for. Nothing is taken, and it is a denial even
-    /// if there is room: that is for those in line.
-    async fn turned_away(&self, asked: &Asked<'_>) -> Result<(Ruling, Decision), KeeperError> {
+    /// What to answer to somebody whom the line has no place or no time for, behind others who want `ahead` together.
+    /// Nothing is taken, and it is a denial even if there is room: that is for those in line.
+    async fn turned_away(&self, asked: &Asked<'_>, ahead: u64) -> Result<(Ruling, Decision), KeeperError> {
         let key = asked.key.key().map_err(|_| KeeperError::NoPlan)?;
         let ruling = self.keeper.peek(key, &*asked.plan, asked.cost).await?;
         let mut decision = *ruling.decision();
+        decision.retry_after = expected::wait(&ruling, ahead, asked.cost);
         if decision.allowed {
             (decision.allowed, decision.reason) = (false, Reason::Queued);
         }
@@ -225,17 +228,7 @@ impl Rate {
 }
 
 /// Whether waiting cannot help: the deadline comes first.
-fn is_in_vain(ruling: &Ruling, ahead: u64, deadline: Instant) -> bool {
-    if ruling.allowed && ahead == 0 {
-        return false;
-    }
-    let Some(wait) = ruling.retry_after else { return true };
-    let before = ruling.rule().map_or(Nanos::ZERO, |rule| match rule.quota().algorithm() {
-        Algorithm::Gcra | Algorithm::TokenBucket | Algorithm::LeakyBucket => {
-            Nanos::from_nanos(rule.quota().emission_interval().as_nanos().saturating_mul(ahead))
-        }
-        _ => Nanos::ZERO,
-    });
-    let wait = wait.saturating_add(before).as_duration();
-    Instant::now().checked_add(wait).is_none_or(|then| then > deadline)
+fn is_in_vain(wait: Option<Nanos>, deadline: Instant) -> bool {
+    let ready = wait.and_then(|wait| Instant::now().checked_add(wait.as_duration()));
+    ready.is_none_or(|ready| ready > deadline)
 }

@@ -4,11 +4,13 @@
 //! mod         Limit: the settings          turnstiles   permits and queues, by key
 //! decide      one request decided          told         the header fields, rendered once
 //! verdict     what came out of it          tab          what may be given back
+//! expected    how long a queue takes
 //! ```
 
 mod charge;
 mod cost;
 mod decide;
+mod expected;
 mod plans;
 mod tab;
 mod told;
@@ -16,7 +18,6 @@ mod turnstiles;
 mod verdict;
 
 pub use charge::Charge;
-pub use cost::CostOf;
 pub use told::Told;
 pub use verdict::{Denied, LimitDecision};
 
@@ -24,7 +25,7 @@ pub(crate) use decide::{Asked, Deciding};
 pub(crate) use tab::Tab;
 pub(crate) use told::Standings;
 pub(crate) use turnstiles::{Seat, Turnstiles};
-pub(crate) use verdict::{Failure, Pass, Refusal, Verdict};
+pub(crate) use verdict::{Failure, MethodKind, Pass, Refusal, Verdict};
 
 use std::borrow::Cow;
 use std::fmt;
@@ -32,13 +33,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ratekeeper::port::Store;
-use ratekeeper::{Algorithm, Keeper, MemoryStore, Name, Plan, Quota};
+use ratekeeper::{Algorithm, Cost, Keeper, MemoryStore, Name, Plan, Quota, QuotaError};
 
 use crate::headers::Dialect;
 use crate::key::{Global, KeyExtractor, RequestView};
 use plans::Single;
 
 pub(crate) type PickPlan = Arc<dyn for<'a> Fn(&RequestView<'a>) -> Cow<'a, str> + Send + Sync>;
+pub(crate) type Exempt = Arc<dyn Fn(&RequestView<'_>) -> bool + Send + Sync>;
 pub(crate) type OnDenied = Arc<dyn Fn(&mut Denied<'_>) + Send + Sync>;
 
 /// A limit: how much, for whom, and what becomes of those who want more.
@@ -66,6 +68,7 @@ pub(crate) struct Settings {
     pub(crate) in_flight: Option<InFlight>,
     pub(crate) queue: Option<Queue>,
     pub(crate) by: Arc<dyn KeyExtractor>,
+    pub(crate) exempt: Option<Exempt>,
     pub(crate) cost: cost::CostRule,
     pub(crate) charge: Charge,
     pub(crate) shadow: bool,
@@ -106,20 +109,48 @@ pub(crate) struct Queue {
 
 impl Limit {
     /// A limit of this quota, decided in memory. A quota such as `32 concurrent` limits how many are in flight, each
-    /// until its response's body has ended.
+    /// until its response's body has ended. For several rules at once see [`parse`](Limit::parse).
     ///
     /// # Panics
     ///
     /// If the name is not a [`Name`]. It is the program's, and checked when the program starts.
-    #[expect(clippy::expect_used, reason = "documented; a plan of one valid rule cannot be refused")]
     pub fn new(name: &str, quota: Quota) -> Self {
         let name: Name = name.parse().unwrap_or_else(|error| panic!("{error}"));
-        if quota.algorithm() == Algorithm::Concurrency {
-            let limit = Limit::with(name, None);
-            return limit.in_flight(quota.burst());
+        match quota.algorithm() {
+            Algorithm::Concurrency => Limit::with(name, None).in_flight(quota.burst()),
+            _ => Limit::of(sole_rule(name, quota)),
         }
-        let plan = Plan::new(name.clone(), [(name, quota)]).expect("one rule, not of permits");
-        Limit::of(plan)
+    }
+
+    /// A limit from text, decided in memory: quotas separated by `;`, all of which must allow. A rule is named by what
+    /// stands before `=`, or else after its period, as in [`Plan::parse`]; a sole one after the limit. `8 concurrent`
+    /// among them limits how many are in flight, besides the rates.
+    ///
+    /// ```
+    /// use ratekeeper_http::Limit;
+    /// let limit = Limit::parse("api", "3/m; daily=500/day; 8 concurrent")?;
+    /// # let _ = limit;
+    /// # Ok::<(), ratekeeper::QuotaError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the name is not a [`Name`], or the text is no list of quotas.
+    pub fn parse(name: &str, text: &str) -> Result<Self, QuotaError> {
+        let parts = text.split(';').filter(|part| !part.trim().is_empty());
+        let (permits, rates): (Vec<_>, Vec<_>) =
+            parts.map(|part| (part, permits(part))).partition(|(_, permits)| permits.is_some());
+        // Of several the least binds: all must allow.
+        let permits = permits.into_iter().filter_map(|(_, permits)| permits).min();
+        let limit = match (&rates[..], permits) {
+            ([], Some(_)) => Limit::with(name.parse()?, None),
+            ([(sole, _)], _) if !sole.contains('=') => Limit::of(sole_rule(name.parse()?, sole.parse()?)),
+            _ => Limit::of(Plan::from_texts(name, rates.iter().map(|(part, _)| *part))?),
+        };
+        Ok(match permits {
+            Some(permits) => limit.in_flight(permits),
+            None => limit,
+        })
     }
 
     /// A limit of this plan, decided in memory.
@@ -149,6 +180,7 @@ impl Limit {
                 in_flight: None,
                 queue: None,
                 by: Arc::new(Global),
+                exempt: None,
                 cost: cost::CostRule::default(),
                 charge: Charge::default(),
                 shadow: false,
@@ -224,23 +256,51 @@ impl Limit {
         self
     }
 
-    /// What a request costs: a number, or a function of the [`RequestView`]. One unless said otherwise; zero asks
-    /// without taking.
+    /// Lets the requests of which this is true pass unlimited: health checks, static files. It is asked before
+    /// anything else: no key is extracted, nothing is counted, and the response says nothing of a limit.
     ///
     /// ```
     /// use ratekeeper_http::Limit;
-    /// use ratekeeper_http::key::RequestView;
-    /// let five = Limit::new("search", "100/m".parse()?).cost(5);
-    /// let by_size = Limit::new("upload", "1000000/m".parse()?).cost(|request: &RequestView<'_>| {
-    ///     let length = request.headers().get("content-length");
-    ///     length.and_then(|length| length.to_str().ok()?.parse().ok()).unwrap_or(1)
-    /// });
-    /// # let _ = (five, by_size);
+    /// let limit = Limit::new("api", "10/s".parse()?).exempt(|request| request.uri().path() == "/health");
+    /// # let _ = limit;
     /// # Ok::<(), ratekeeper::QuotaError>(())
     /// ```
     #[must_use]
-    pub fn cost(mut self, cost: impl CostOf) -> Self {
-        self.settings.cost = cost.rule();
+    pub fn exempt(mut self, is_exempt: impl Fn(&RequestView<'_>) -> bool + Send + Sync + 'static) -> Self {
+        self.settings.exempt = Some(Arc::new(is_exempt));
+        self
+    }
+
+    /// What each request costs, told by a function of the request. One unless said otherwise; zero asks without
+    /// taking. For a cost that is the same for all see [`fixed_cost`](Limit::fixed_cost).
+    ///
+    /// ```
+    /// use ratekeeper_http::Limit;
+    /// let by_size = Limit::new("upload", "1000000/m".parse()?).cost(|request| {
+    ///     let length = request.headers().get("content-length");
+    ///     length.and_then(|length| length.to_str().ok()?.parse().ok()).unwrap_or(1)
+    /// });
+    /// # let _ = by_size;
+    /// # Ok::<(), ratekeeper::QuotaError>(())
+    /// ```
+    #[must_use]
+    pub fn cost(mut self, cost: impl Fn(&RequestView<'_>) -> u64 + Send + Sync + 'static) -> Self {
+        self.settings.cost = cost::CostRule::Of(Arc::new(cost));
+        self
+    }
+
+    /// What every request costs; one unless said otherwise. A [`Gate`](crate::Gate), which sees no requests, takes this
+    /// too.
+    ///
+    /// ```
+    /// use ratekeeper_http::Limit;
+    /// let five = Limit::new("search", "100/m".parse()?).fixed_cost(5);
+    /// # let _ = five;
+    /// # Ok::<(), ratekeeper::QuotaError>(())
+    /// ```
+    #[must_use]
+    pub fn fixed_cost(mut self, cost: impl Into<Cost>) -> Self {
+        self.settings.cost = cost::CostRule::Fixed(cost.into());
         self
     }
 
@@ -255,7 +315,8 @@ impl Limit {
     }
 
     /// Whoever has to wait no longer than `wait` waits, first come, first served, instead of being refused; at most
-    /// `places` for each key. Who would have to wait longer is refused at once.
+    /// `places` for each key. Who would have to wait longer is refused at once, and so is whoever finds no place;
+    /// `Retry-After` then says when the queue is expected to have passed.
     #[must_use]
     pub fn queue(mut self, places: usize, wait: Duration) -> Self {
         // The first in line waits for the store, the others for the first.
@@ -312,6 +373,18 @@ impl Limit {
         self.settings.with_decision = true;
         self
     }
+}
+
+/// A plan of one rule, which has the plan's name.
+#[expect(clippy::expect_used, reason = "a plan of one valid rule cannot be refused")]
+fn sole_rule(name: Name, quota: Quota) -> Plan {
+    Plan::new(name.clone(), [(name, quota)]).expect("one rule, not of permits")
+}
+
+/// How many at once, if this is a rule of that kind; with or without a name.
+fn permits(rule: &str) -> Option<u64> {
+    let quota: Quota = rule.rsplit('=').next()?.parse().ok()?;
+    (quota.algorithm() == Algorithm::Concurrency).then(|| quota.burst())
 }
 
 impl fmt::Debug for Limit {

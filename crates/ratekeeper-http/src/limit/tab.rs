@@ -1,14 +1,16 @@
 //! What was taken and may have to be given back.
 
-use ratekeeper::{Cost, Keeper, Name, Ruling};
+use ratekeeper::{Charged, Cost, Keeper, Name, Ruling};
 
+use super::Charge;
 use crate::key::KeyBuf;
 use crate::log;
 
-/// What a request was charged. Dropped without having been [settled](Tab::keep), it is given back: a request that is
-/// abandoned anywhere pays nothing.
+/// What a request was charged. Dropped without having been settled, wherever its request is abandoned, it is given back
+/// or kept as the [`Charge`] says.
 pub(crate) struct Tab {
     open: Option<Open>,
+    charge: Charge,
 }
 
 struct Open {
@@ -16,11 +18,26 @@ struct Open {
     key: KeyBuf,
     plan: Name,
     cost: Cost,
+    /// When, and by which store: what has refilled since does not come back, and no store gets what it did not take.
+    charged: Charged,
 }
 
 impl Tab {
-    pub(crate) fn new(keeper: Keeper, key: KeyBuf, plan: Name, cost: Cost) -> Self {
-        Tab { open: Some(Open { keeper, key, plan, cost }) }
+    /// What a ruling took; `None` if nobody took anything, so that there is nothing to give back.
+    pub(crate) fn of(ruling: &Ruling, keeper: &Keeper, key: &KeyBuf, charge: Charge) -> Option<Self> {
+        let open = Open {
+            charged: ruling.charged()?,
+            plan: ruling.plan()?.name().clone(),
+            cost: ruling.granted(),
+            keeper: keeper.clone(),
+            key: key.clone(),
+        };
+        Some(Tab { open: Some(open), charge })
+    }
+
+    /// Which requests are charged in the end.
+    pub(crate) fn charge(&self) -> Charge {
+        self.charge
     }
 
     /// It stays charged.
@@ -36,7 +53,10 @@ impl Tab {
 
 impl Drop for Tab {
     fn drop(&mut self) {
-        if let Some(open) = self.open.take() {
+        // Nobody knows that it succeeded: what is charged on failure stays charged.
+        if self.charge == Charge::OnCompletion
+            && let Some(open) = self.open.take()
+        {
             open.give_back();
         }
     }
@@ -45,7 +65,7 @@ impl Drop for Tab {
 impl Open {
     fn give_back(self) -> Option<Ruling> {
         let key = self.key.key().ok()?;
-        match self.keeper.try_refund(key, self.plan.as_str(), self.cost, ratekeeper::Charged::NOW) {
+        match self.keeper.try_refund(key, self.plan.as_str(), self.cost, self.charged) {
             Some(Ok(ruling)) => return Some(ruling),
             Some(Err(error)) => log::error(self.plan.as_str(), &format_args!("cannot give back: {error}")),
             None => self.give_back_later(),
@@ -60,9 +80,7 @@ impl Open {
         };
         runtime.spawn(async move {
             let Ok(key) = self.key.key() else { return };
-            if let Err(error) =
-                self.keeper.refund(key, self.plan.as_str(), self.cost, ratekeeper::Charged::NOW).await
-            {
+            if let Err(error) = self.keeper.refund(key, self.plan.as_str(), self.cost, self.charged).await {
                 log::error(self.plan.as_str(), &format_args!("cannot give back: {error}"));
             }
         });

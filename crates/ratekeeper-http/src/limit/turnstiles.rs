@@ -2,11 +2,13 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ratekeeper::Quota;
 use ratekeeper::limiter::{AcquireError, Concurrency, OwnedPermit};
+use ratekeeper::{Nanos, Quota};
+use tokio::time::Instant;
 
 /// Turnstiles by key. A key's exists for as long as somebody is at it or past it: memory is bounded by how many
 /// requests the server has.
@@ -14,6 +16,8 @@ pub(crate) struct Turnstiles {
     table: Mutex<HashMap<Box<[u8]>, Turnstile>>,
     limit: u64,
     queue: usize,
+    /// How long a seat is kept, in nanoseconds, on average over the last few of any key; 0 if none was given back yet.
+    kept: AtomicU64,
 }
 
 struct Turnstile {
@@ -26,7 +30,7 @@ struct Turnstile {
 impl Turnstiles {
     /// At most `limit` past each, at most `queue` before it.
     pub(crate) fn new(limit: u64, queue: usize) -> Self {
-        Turnstiles { table: Mutex::default(), limit, queue }
+        Turnstiles { table: Mutex::default(), limit, queue, kept: AtomicU64::new(0) }
     }
 
     pub(crate) fn limit(&self) -> u64 {
@@ -47,6 +51,26 @@ impl Turnstiles {
     pub(crate) fn statistics(&self, key: &[u8]) -> (u64, usize) {
         let permits = self.lock().get(key).map(|turnstile| turnstile.permits.clone());
         permits.map_or((0, 0), |permits| (permits.in_flight(), permits.statistics().queue_depth))
+    }
+
+    /// How long somebody who comes now would wait, if seats are kept for as long as they were lately; `None` as long as
+    /// nobody knows.
+    pub(crate) fn expected_wait(&self, key: &[u8]) -> Option<Nanos> {
+        let kept = self.kept.load(Ordering::Relaxed);
+        let (_, waiting) = self.statistics(key);
+        // So many must leave before it is this one's turn, and all that are past leave one after another.
+        let leaves = u64::try_from(waiting).unwrap_or(u64::MAX).saturating_add(1);
+        let wait = u128::from(kept) * u128::from(leaves) / u128::from(self.limit.max(1));
+        (kept > 0).then(|| Nanos::from_nanos(u64::try_from(wait).unwrap_or(u64::MAX)))
+    }
+
+    /// A seat was kept for so long. An average in which the last eight or so count most; of two at once one may get
+    /// lost, which an estimate can bear.
+    fn learn(&self, kept: Duration) {
+        let new = u64::try_from(kept.as_nanos()).unwrap_or(u64::MAX).max(1);
+        let old = self.kept.load(Ordering::Relaxed);
+        let average = if old == 0 { new } else { (old - old / 8).saturating_add(new / 8).max(1) };
+        self.kept.store(average, Ordering::Relaxed);
     }
 
     /// Steps up to the key's turnstile. Everybody steps up in the order of these calls.
@@ -91,13 +115,13 @@ impl Visit {
     /// Passes, if that can be now.
     pub(crate) fn try_pass(self) -> Option<Seat> {
         let permit = self.permits.try_acquire_owned()?;
-        Some(Seat { _permit: permit, visit: self })
+        Some(Seat { _permit: permit, visit: self, since: Instant::now() })
     }
 
     /// Passes, in turn.
     pub(crate) async fn pass(self, within: Duration) -> Result<Seat, AcquireError> {
         let permit = self.permits.acquire_owned().within(within).await?;
-        Ok(Seat { _permit: permit, visit: self })
+        Ok(Seat { _permit: permit, visit: self, since: Instant::now() })
     }
 }
 
@@ -118,12 +142,19 @@ impl Drop for Visit {
 pub(crate) struct Seat {
     _permit: OwnedPermit,
     visit: Visit,
+    since: Instant,
 }
 
 impl Seat {
     /// How many more may pass.
     pub(crate) fn available(&self) -> u64 {
         self.visit.permits.statistics().available
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.visit.owner.learn(self.since.elapsed());
     }
 }
 

@@ -1,8 +1,8 @@
 //! What came out of a decision.
 
-use http::Response;
+use http::{Method, Response};
 use ratekeeper::keeper::KeeperError;
-use ratekeeper::{Decision, Name};
+use ratekeeper::{Decision, Name, Nanos};
 
 use super::{Seat, Standings, Tab};
 use crate::key::ExtractError;
@@ -18,15 +18,40 @@ pub(crate) enum Verdict {
 #[derive(Default)]
 pub(crate) struct Pass {
     pub(crate) standings: Standings,
-    pub(crate) seat: Option<Seat>,
-    /// In a box: most limits charge on arrival, and have none.
+    /// In a box, as what follows: most limits have no permits, and charge on arrival.
+    pub(crate) seat: Option<Box<Seat>>,
     pub(crate) tab: Option<Box<Tab>>,
+    pub(crate) method: MethodKind,
+}
+
+/// What a request's method says of the body of its response.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum MethodKind {
+    /// There is one, unless the status says otherwise.
+    #[default]
+    Ordinary,
+    /// `HEAD`: there is none, whatever the headers say.
+    Head,
+    /// `CONNECT`: a success opens a tunnel instead.
+    Connect,
+}
+
+impl From<&Method> for MethodKind {
+    fn from(method: &Method) -> Self {
+        match *method {
+            Method::HEAD => MethodKind::Head,
+            Method::CONNECT => MethodKind::Connect,
+            _ => MethodKind::Ordinary,
+        }
+    }
 }
 
 /// It is not, and this is why.
 pub(crate) struct Refusal {
     pub(crate) standings: Standings,
     pub(crate) decision: Decision,
+    /// When it is worth coming back, as far as that can be told.
+    pub(crate) expected: Option<Nanos>,
     pub(crate) rule: Name,
     pub(crate) key: Box<[u8]>,
 }

@@ -4,10 +4,13 @@ use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
+use bytes::Buf;
+use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
-use crate::limit::{Seat, Tab};
+use super::refusal::GRPC_STATUS;
+use crate::limit::{Charge, Seat, Tab};
 
 pin_project! {
     /// The service's body, or a refusal's. What is in flight is in flight until the body has ended, failed, or was
@@ -27,24 +30,67 @@ pin_project! {
 }
 
 /// What a body holds: a seat, which it gives back, and a tab, which it settles. Dropped before its body has ended, the
-/// tab is given back.
+/// tab is kept or given back as its charge says.
 #[derive(Default)]
 pub(super) struct Held(Option<Box<Holding>>);
 
-type Holding = (Option<Seat>, Option<Box<Tab>>);
+struct Holding {
+    _seat: Option<Box<Seat>>,
+    tab: Option<Box<Tab>>,
+    /// How many bytes are still to come, if that is known.
+    left: Option<u64>,
+}
 
 impl Held {
-    pub(super) fn new(seat: Option<Seat>, tab: Option<Box<Tab>>) -> Self {
+    pub(super) fn new(seat: Option<Box<Seat>>, tab: Option<Box<Tab>>) -> Self {
         // In a box, because most bodies hold nothing.
-        Held((seat.is_some() || tab.is_some()).then(|| Box::new((seat, tab))))
+        Held((seat.is_some() || tab.is_some()).then(|| Box::new(Holding { _seat: seat, tab, left: None })))
     }
 
-    /// The body has ended.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// So many bytes are to come, and nobody asks for more.
+    pub(super) fn expect(&mut self, length: Option<u64>) {
+        if let Some(held) = &mut self.0 {
+            held.left = length;
+            self.end_if_complete();
+        }
+    }
+
+    /// So many bytes were sent.
+    fn sent(&mut self, bytes: usize) {
+        if let Some(Holding { left: Some(left), .. }) = self.0.as_deref_mut() {
+            *left = left.saturating_sub(bytes as u64);
+            self.end_if_complete();
+        }
+    }
+
+    fn end_if_complete(&mut self) {
+        // A gRPC call that is charged on failure says after its body whether it failed.
+        let is_complete = |held: &Holding| held.left == Some(0) && !held.waits_for_trailers();
+        if self.0.as_deref().is_some_and(is_complete) {
+            self.end();
+        }
+    }
+
+    /// The body has ended. It has been answered to the end; what is charged on failure has not said that it succeeded.
     fn end(&mut self) {
-        if let Some(held) = self.0.take()
-            && let (_, Some(tab)) = *held
-        {
+        if let Some(tab) = self.0.take().and_then(|held| held.tab) {
             tab.keep();
+        }
+    }
+
+    /// The trailers tell how a gRPC call has ended.
+    fn trailers(&mut self, trailers: &HeaderMap) {
+        let succeeded = trailers.get(GRPC_STATUS).is_some_and(|status| status == "0");
+        if let Some(held) = self.0.as_deref_mut()
+            && succeeded
+            && held.waits_for_trailers()
+            && let Some(tab) = held.tab.take()
+        {
+            tab.give_back();
         }
     }
 
@@ -54,12 +100,14 @@ impl Held {
     }
 }
 
+impl Holding {
+    fn waits_for_trailers(&self) -> bool {
+        self.tab.as_ref().is_some_and(|tab| tab.charge() == Charge::OnFailure)
+    }
+}
+
 impl<B: Body> LimitBody<B> {
-    pub(super) fn new(body: B, mut held: Held) -> Self {
-        // Nobody polls a body that has ended before it began.
-        if held.0.is_some() && body.is_end_stream() {
-            held.end();
-        }
+    pub(super) fn new(body: B, held: Held) -> Self {
         LimitBody { state: State::Served { body, held } }
     }
 
@@ -84,11 +132,21 @@ where
             StateProjection::Served { mut body, held } => {
                 let frame = ready!(body.as_mut().poll_frame(context));
                 match &frame {
+                    // Most bodies hold nothing.
+                    _ if held.is_empty() => {}
                     None => held.end(),
                     Some(Err(_)) => held.fail(),
-                    // A body whose end is known is not polled again.
-                    Some(Ok(_)) if held.0.is_some() && body.is_end_stream() => held.end(),
-                    Some(Ok(_)) => {}
+                    Some(Ok(frame)) => {
+                        if let Some(trailers) = frame.trailers_ref() {
+                            held.trailers(trailers);
+                        }
+                        // A body whose end is known is not polled again.
+                        match frame.data_ref() {
+                            _ if body.is_end_stream() => held.end(),
+                            Some(data) => held.sent(data.remaining()),
+                            None => {}
+                        }
+                    }
                 }
                 Poll::Ready(frame)
             }

@@ -5,13 +5,17 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use http::{Request, Response};
+use http::header::CONTENT_LENGTH;
+use http::response::Parts;
+use http::{Request, Response, StatusCode};
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use super::LimitBody;
 use super::body::Held;
-use crate::limit::{Charge, Deciding, Pass, Settings};
+use super::refusal::GRPC_STATUS;
+use crate::key::is_grpc;
+use crate::limit::{Charge, Deciding, MethodKind, Pass, Settings};
 
 pin_project! {
     /// The response, sooner or later: the service's or a refusal.
@@ -87,10 +91,8 @@ where
                     let pass = pass.take().unwrap_or_default();
                     return Poll::Ready(match result {
                         Ok(response) => Ok(answered(settings, pass, response)),
-                        Err(error) => {
-                            failed(settings, pass);
-                            Err(error)
-                        }
+                        // The pass is dropped: what it was charged is kept or given back as if nobody had answered.
+                        Err(error) => Err(error),
                     });
                 }
                 StateProjection::Refused { response } => {
@@ -110,33 +112,68 @@ fn answered<R: http_body::Body>(
 ) -> Response<LimitBody<R>> {
     let mut tab = pass.tab.take();
     if settings.charge == Charge::OnFailure
-        && let Some(tab) = tab.take()
+        && let Some(owed) = tab.take()
     {
-        if is_failure(&response) {
-            tab.keep();
-        } else if let (Some(ruling), Some((_, decision))) = (tab.give_back(), &mut pass.standings.rate) {
-            *decision = *ruling.decision();
+        match outcome(&response) {
+            Outcome::Failed => owed.keep(),
+            Outcome::InTrailers => tab = Some(owed),
+            Outcome::Succeeded => {
+                if let (Some(ruling), Some((_, decision))) = (owed.give_back(), &mut pass.standings.rate) {
+                    *decision = *ruling.decision();
+                }
+            }
         }
     }
     let (mut parts, body) = response.into_parts();
     if !settings.shadow {
         pass.standings.write(&mut parts.headers, settings.dialect);
     }
-    Response::from_parts(parts, LimitBody::new(body, Held::new(pass.seat, tab)))
-}
-
-/// The service has failed without a response.
-fn failed(settings: &Settings, pass: Pass) {
-    match pass.tab {
-        Some(tab) if settings.charge == Charge::OnFailure => tab.keep(),
-        // Dropped, it is given back.
-        tab => drop(tab),
+    let mut held = Held::new(pass.seat, tab);
+    // Nobody polls a body that is not sent, and few servers poll one again after its last byte.
+    if !held.is_empty() {
+        held.expect(length(&parts, pass.method, &body));
     }
+    Response::from_parts(parts, LimitBody::new(body, held))
 }
 
-fn is_failure<R>(response: &Response<R>) -> bool {
-    let grpc = response.headers().get("grpc-status").is_some_and(|status| status != "0");
-    grpc || response.status().is_client_error() || response.status().is_server_error()
+/// How many bytes of the body the server will ask for, if that is known.
+fn length<R: http_body::Body>(parts: &Parts, method: MethodKind, body: &R) -> Option<u64> {
+    let status = parts.status;
+    let is_bodiless = match method {
+        MethodKind::Head => true,
+        MethodKind::Connect => status.is_success(),
+        MethodKind::Ordinary => false,
+    };
+    if is_bodiless
+        || status.is_informational()
+        || status == StatusCode::NO_CONTENT
+        || status == StatusCode::NOT_MODIFIED
+        || body.is_end_stream()
+    {
+        return Some(0);
+    }
+    let told = parts.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+    told.or_else(|| body.size_hint().exact())
+}
+
+/// What a response says about whether its request succeeded.
+enum Outcome {
+    Succeeded,
+    Failed,
+    /// A gRPC call says it after its body.
+    InTrailers,
+}
+
+fn outcome<R>(response: &Response<R>) -> Outcome {
+    if response.status().is_client_error() || response.status().is_server_error() {
+        return Outcome::Failed;
+    }
+    match response.headers().get(GRPC_STATUS) {
+        Some(status) if status == "0" => Outcome::Succeeded,
+        Some(_) => Outcome::Failed,
+        None if is_grpc(response.headers()) => Outcome::InTrailers,
+        None => Outcome::Succeeded,
+    }
 }
 
 impl<S: Service<Request<B>>, B> fmt::Debug for ResponseFuture<S, B> {

@@ -12,7 +12,7 @@ use super::future::ResponseFuture;
 use super::{LimitBody, refusal};
 use crate::Limit;
 use crate::key::RequestView;
-use crate::limit::{Failure, LimitDecision, Pass, Settings, Verdict};
+use crate::limit::{Failure, LimitDecision, MethodKind, Pass, Settings, Verdict};
 
 impl Limit {
     /// A layer of this limit. All layers of one limit, and all clones of them, limit together.
@@ -21,7 +21,7 @@ impl Limit {
     }
 }
 
-/// A limit is a layer itself: `route_layer(limit.plan("gold").cost(5))`.
+/// A limit is a layer itself: `route_layer(limit.plan("gold").fixed_cost(5))`.
 impl<S> Layer<S> for Limit {
     type Service = LimitService<S>;
 
@@ -73,6 +73,9 @@ where
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
         let settings = &self.settings;
         let view = RequestView::from(&request);
+        if settings.exempt.as_ref().is_some_and(|is_exempt| is_exempt(&view)) {
+            return ResponseFuture::serving(self.inner.call(request), Pass::default(), settings);
+        }
         let is_grpc = view.is_grpc();
         let asked = match settings.ask(&view) {
             Ok(asked) => asked,
@@ -106,7 +109,7 @@ impl Settings {
         is_grpc: bool,
         request: &mut Request<B>,
     ) -> Result<Pass, Box<Response<Vec<u8>>>> {
-        let (pass, decision) = match verdict {
+        let (mut pass, decision) = match verdict {
             Verdict::Pass(pass) => {
                 let rate = pass.standings.rate.as_ref().or(pass.standings.in_flight.as_ref());
                 let decision = rate.filter(|_| self.with_decision).map(|(told, decision)| {
@@ -136,6 +139,7 @@ impl Settings {
         if let Some(decision) = decision {
             request.extensions_mut().insert(decision);
         }
+        pass.method = MethodKind::from(request.method());
         Ok(pass)
     }
 }

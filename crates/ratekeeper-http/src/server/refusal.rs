@@ -15,7 +15,7 @@ use crate::log;
 /// The draft's type of problem for a quota that is used up.
 const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#quota-exceeded";
 
-const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
+pub(super) const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 
 /// The statuses of gRPC that are sent.
@@ -64,7 +64,7 @@ fn denial(settings: &Settings, refusal: &Refusal, is_grpc: bool) -> Response<Vec
     };
     let headers = response.headers_mut();
     refusal.standings.write(headers, settings.dialect);
-    let wait = decision.retry_after.unwrap_or(decision.reset_after);
+    let wait = refusal.expected.unwrap_or(decision.reset_after);
     emit::write_retry_after(headers, Nanos::as_duration(wait));
     response
 }

@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
+mod limiters;
 mod polite;
 mod rules;
 mod sockets;
 mod support;
+mod timeouts;

@@ -42,3 +42,16 @@ async fn reqwest_sends_a_post_once() {
     assert_eq!(response.status(), 429);
     assert_eq!(server.counts(), (0, 1));
 }
+
+/// The refusal was thrown away, and the caller got an error instead.
+#[tokio::test(start_paused = true)]
+async fn reqwest_answers_with_a_refusal_that_it_cannot_try_again_in_time() {
+    let server = Server::new(Dialect::Ietf, 5, Duration::from_secs(60), 5);
+    let address = serve(server.clone()).await;
+    let pace = Pace::default().timeout(Duration::from_secs(10));
+    let client = reqwest_middleware::ClientBuilder::new(reqwest::Client::new()).with(pace).build();
+    let response = client.get(format!("http://{address}/")).send().await.unwrap();
+    assert_eq!(response.status(), 429);
+    assert_eq!(server.counts(), (0, 1));
+    assert!(client.get(format!("http://{address}/")).send().await.is_err(), "the next one is not sent");
+}

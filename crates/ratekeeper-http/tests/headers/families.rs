@@ -315,3 +315,85 @@ fn a_header_map_reads_like_its_text() {
     assert_eq!(notation(&parse(&headers, wrong_clock())), "L(default - 1 -) L(tokens - - 1s) RA(2.5s)");
     assert_eq!(notation(&parse_with(&headers, wrong_clock(), Mode::Strict)), "L(tokens - - 1s)");
 }
+
+/// So much in no time at all was read as a policy.
+#[test]
+fn a_window_of_no_time_is_no_policy() {
+    understood_by_all(r#"RateLimit-Policy: "a";q=10;w=0"#, "");
+    understood_by_all(r#"RateLimit-Policy: "a";q=10;w=0, "b";q=5;w=1"#, "P(b 5 1s)");
+    understood_by_all("RateLimit-Policy: \"a\";q=10;w=0\nRateLimit: \"a\";r=3", "L(a - 3 -)");
+    understood_by_all("RateLimit-Policy: 10;w=0", "");
+    understood_by_all("RateLimit-Limit: 100, 10;w=0", "L(- 100 - -)");
+    understood_by_all("X-RateLimit-Policy: 10;w=0", "");
+    // In the later dialect `w` is the reset, and none is fine.
+    understood_by_all(r#"RateLimit: "a";a=5;w=0"#, "L(a - 5 0s)");
+}
+
+/// `-1` and `-1` is how some servers write that there is no limit: what is left of it, a reset, was read as one.
+#[test]
+fn a_negative_quota_is_no_limit_at_all() {
+    let unlimited = |name: &str| {
+        format!("x-ratelimit-limit{name}: -1\nx-ratelimit-remaining{name}: -1\nx-ratelimit-reset{name}: 0s")
+    };
+    understood_by_all(&unlimited("-tokens"), "");
+    understood_by_all(&unlimited(""), "");
+    understood_by_all("x-ratelimit-limit-tokens: -1\nx-ratelimit-reset-tokens: 6m0s", "");
+    understood_by_all("x-ratelimit-limit-tokens: -1.0\nx-ratelimit-reset-tokens: 6m0s", "");
+    understood_by_all("ratelimit-limit: -1\nratelimit-remaining: -1\nratelimit-reset: 5", "");
+    understood_by_all("anthropic-ratelimit-tokens-limit: -1\nanthropic-ratelimit-tokens-reset: 5", "");
+    // The others of the response stay.
+    understood_by_all(
+        &format!(
+            "{}\nx-ratelimit-limit-requests: 60\nx-ratelimit-remaining-requests: 59",
+            unlimited("-tokens")
+        ),
+        "L(requests 60 59 -)",
+    );
+    // Only one of them is negative: that one is unknown, and the others are not.
+    understood_by_all("x-ratelimit-limit: -1\nx-ratelimit-remaining: 5", "L(- - 5 -)");
+    understood_by_all("x-ratelimit-remaining: -1\nx-ratelimit-reset: 5", "L(- - - 5s)");
+}
+
+/// A date without seconds was no date.
+#[test]
+fn a_date_needs_no_seconds() {
+    understood_by_all("X-RateLimit-Reset: 2025-07-01T12:01Z", "L(- - - 60s)");
+    understood_by_all("X-RateLimit-Reset: 2025-07-01 14:01+02:00", "L(- - - 60s)");
+    understood_by_all("X-RateLimit-Reset: 2025-07-01T12:01", "");
+}
+
+/// Whole seconds won over the milliseconds that they were rounded from.
+#[test]
+fn a_wait_in_milliseconds() {
+    understood_by_all("Retry-After: 2\nretry-after-ms: 1500", "RA(1.5s)");
+    understood_by_all("retry-after-ms: 1500\nRetry-After: 2", "RA(1.5s)");
+    understood_by_all("Retry-After-Ms: 250", "RA(0.25s)");
+    understood_by_all("x-ms-retry-after-ms: 250.5\nRetry-After: 1", "RA(0.2505s)");
+    understood_by_all("retry-after-ms: 1500\nretry-after-ms: 1700", "RA(1.7s)");
+    for nonsense in ["-5", "soon", "", "1.5s"] {
+        understood_by_all(&format!("retry-after-ms: {nonsense}\nRetry-After: 2"), "RA(2s)");
+        understood_by_all(&format!("retry-after-ms: {nonsense}"), "");
+    }
+}
+
+#[test]
+fn policies_of_the_x_family() {
+    understood_by_all(
+        "X-RateLimit-Policy: \"burst\";q=100;w=60, \"daily\";q=1000;w=86400",
+        "P(burst 100 60s) P(daily 1000 86400s)",
+    );
+    understood_by_all("X-RateLimit-Policy: 100;w=60, 1000;w=3600", "P(- 100 60s) P(- 1000 3600s)");
+    understood_by_all("X-Rate-Limit-Policy: 100;w=60", "P(- 100 60s)");
+    understood_by_all(
+        "X-RateLimit-Policy: burst;q=100;w=60;qu=content-bytes",
+        "P(burst 100 60s content-bytes)",
+    );
+    understood_by_all(
+        "X-RateLimit-Limit: 100\nX-RateLimit-Remaining: 3\nX-RateLimit-Policy: 100;w=60",
+        "P(- 100 60s) L(- 100 3 -)",
+    );
+    // The same rule in two dialects is one; a name alone tells no numbers.
+    understood_by_all("RateLimit-Policy: \"a\";q=5;w=1\nX-RateLimit-Policy: 5;w=1", "P(a 5 1s)");
+    understood_by_all("X-RateLimit-Policy: gold", "");
+    understood_by_all("X-RateLimit-Policy: 100 per minute\nX-RateLimit-Limit: 100", "L(- 100 - -)");
+}

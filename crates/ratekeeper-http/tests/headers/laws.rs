@@ -88,7 +88,7 @@ prop_compose! {
     fn policy()(
         name in name(),
         quota in 0u64..=999_999_999_999_999,
-        window in proptest::option::of(0u64..=999_999_999_999_999),
+        window in proptest::option::of(1u64..=999_999_999_999_999),
         unit in prop_oneof![
             Just(Unit::Requests), Just(Unit::ContentBytes), Just(Unit::ConcurrentRequests),
             Just(Unit::Other("a\\\"b".to_owned())),
@@ -154,7 +154,7 @@ proptest! {
     #[test]
     fn splits_do_not_matter(
         members in proptest::collection::vec(("[ab]", 0u64..4, proptest::option::of(0u64..4)), 1..8),
-        policies in proptest::collection::vec(("[ab]", 0u64..4, proptest::option::of(0u64..4)), 1..8),
+        policies in proptest::collection::vec(("[ab]", 0u64..4, proptest::option::of(1u64..4)), 1..8),
         cuts in proptest::collection::vec(any::<bool>(), 16),
     ) {
         let render = |all: &[(String, u64, Option<u64>)], count: &str, time: &str| -> Vec<String> {

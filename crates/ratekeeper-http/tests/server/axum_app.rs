@@ -134,7 +134,7 @@ async fn routes_have_plans_and_costs_of_their_own() {
     }
     let app = Router::new()
         .route("/search", get(remaining))
-        .route_layer(limit.plan("gold").cost(5).with_decision())
+        .route_layer(limit.plan("gold").fixed_cost(5).with_decision())
         .merge(Router::new().route("/", get(hello)).route_layer(limit.clone()))
         .merge(Router::new().route("/none", get(hello)).route_layer(limit.plan("gone")))
         .route("/unlimited", get(remaining));

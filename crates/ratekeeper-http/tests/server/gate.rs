@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use http::{HeaderMap, Uri};
+use ratekeeper::Reason;
 use ratekeeper_http::key::{ClientIp, Composite, ExtractError, Route};
 use ratekeeper_http::{GateError, Limit};
 
@@ -48,4 +49,30 @@ async fn allow_waits_and_try_allow_does_not() {
     assert_eq!(gate.statistics(b"k").await.unwrap().queue_depth, 1);
     assert!(gate.release(b"k"));
     assert!(waiting.await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gate_that_is_closed_refuses_those_who_wait_and_those_who_come() {
+    let limit = Limit::parse("api", "10/h; 1 concurrent").unwrap().queue(1, Duration::from_secs(60));
+    let gate = limit.gate();
+    assert!(gate.try_allow(b"k").await.unwrap().allowed);
+    let waiting = tokio::spawn({
+        let gate = gate.clone();
+        async move { gate.allow(b"k").await.unwrap() }
+    });
+    tokio::task::yield_now().await;
+    gate.close();
+    gate.close();
+    assert!(gate.clone().is_closed());
+    let refused = waiting.await.unwrap();
+    assert_eq!((refused.allowed, refused.reason), (false, Reason::Closed));
+    assert_eq!(gate.try_allow(b"other").await.unwrap().reason, Reason::Closed);
+    let totals = gate.totals();
+    assert_eq!((totals.acquired, totals.rejected, totals.in_flight), (1, 2, 1));
+    let statistics = gate.statistics(b"k").await.unwrap();
+    assert_eq!((statistics.in_flight, statistics.queue_depth), (1, 0), "nobody waits any more");
+    assert_eq!(gate.statistics(b"other").await.unwrap().rate.unwrap().remaining, 10, "nothing was taken");
+    assert!(gate.release(b"k"));
+    assert_eq!(gate.totals().in_flight, 0);
+    assert!(limit.gate().try_allow(b"k").await.unwrap().allowed, "another gate of the same limit goes on");
 }

@@ -72,3 +72,51 @@ async fn who_gives_up_leaves_the_line() {
     assert_eq!((start.elapsed() + Duration::from_millis(5)).as_secs(), 1, "not behind one who is gone");
     assert_eq!(limit.gate().statistics(b"__global__").await.unwrap().queue_depth, 0);
 }
+
+/// Whatever the queue was, whoever found no place in it was told to come back after a second.
+#[tokio::test(start_paused = true)]
+async fn a_full_queue_says_how_long_it_takes() {
+    let told = async |quota: &str, places: usize| {
+        let limit = limit(quota).queue(places, Duration::from_secs(10_000));
+        let app = Router::new().route("/", get(|| async { "hello" })).layer(limit.layer());
+        let request = || http::Request::new(Body::empty());
+        let first = app.clone().oneshot(request()).await.unwrap();
+        assert_eq!(first.status(), 200);
+        let mut waiting = Vec::new();
+        for _ in 0..places {
+            waiting.push(tokio::spawn(app.clone().oneshot(request())));
+            tokio::task::yield_now().await;
+        }
+        let refused = app.clone().oneshot(request()).await.unwrap();
+        assert_eq!(refused.status(), 429);
+        assert_eq!(refused.headers()["ratelimit"].to_str().unwrap().rsplit('=').next().unwrap(), {
+            refused.headers()["retry-after"].to_str().unwrap()
+        });
+        waiting.iter().for_each(|waiting| waiting.abort());
+        refused.headers()["retry-after"].to_str().unwrap().parse::<u64>().unwrap()
+    };
+    assert_eq!(told("1/s burst 1", 9).await, 10, "nine wait for a second each");
+    assert_eq!(told("1 per 30s", 2).await, 90);
+    assert_eq!(told("1/m bucket", 4).await, 300);
+    assert_eq!(told("1/m fixed", 4).await, 300);
+}
+
+/// When a permit comes back cannot be foreseen, but how long they are kept is known.
+#[tokio::test(start_paused = true)]
+async fn a_full_queue_for_permits_says_how_long_it_takes() {
+    const WORK: Duration = Duration::from_secs(20);
+    let limit = Limit::new("api", "2 concurrent".parse().unwrap()).queue(5, Duration::from_secs(10_000));
+    let app = Router::new().route("/", get(|| async { tokio::time::sleep(WORK).await })).layer(limit.layer());
+    let request = || http::Request::new(Body::empty());
+    app.clone().oneshot(request()).await.unwrap();
+    let mut waiting = Vec::new();
+    for _ in 0..7 {
+        waiting.push(tokio::spawn(app.clone().oneshot(request())));
+        tokio::task::yield_now().await;
+    }
+    let refused = app.clone().oneshot(request()).await.unwrap();
+    assert_eq!(refused.status(), 429);
+    // Five wait, and two leave every twenty seconds.
+    assert_eq!(refused.headers()["retry-after"], "60");
+    waiting.iter().for_each(|waiting| waiting.abort());
+}

@@ -1,0 +1,216 @@
+//! One request waits until it may be sent, and what comes of it is learnt.
+
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, SystemTime};
+
+use http::{Extensions, HeaderMap, Method, StatusCode, Uri};
+use ratekeeper::limiter::{AcquireError, AnyLimiter, Granted};
+use ratekeeper::{Charged, Cost};
+use tokio::time::Instant;
+
+use super::error::Rejected;
+use super::host::{Host, InFlight, Wait};
+use super::learn::{is_refusal, learn};
+use super::limit::HostLimit;
+use super::pace::{Pace, ServerLimits};
+use crate::headers;
+use crate::instant::later;
+use crate::log;
+
+/// How many hosts are remembered: a crawler visits more than memory should hold.
+const MAX_HOSTS: usize = 10_000;
+
+/// Until when one request waits, and for what.
+#[derive(Clone, Copy)]
+struct Patience {
+    /// For its own limit, and for what the server has said.
+    deadline: Option<Instant>,
+    /// For another one that has gone ahead. Half of the time, so that there is some left for the limit.
+    courtesy: Option<Instant>,
+}
+
+impl Patience {
+    fn new(timeout: Option<Duration>) -> Self {
+        let now = Instant::now();
+        Patience {
+            deadline: timeout.map(|timeout| later(now, timeout)),
+            courtesy: timeout.map(|timeout| later(now, timeout / 2)),
+        }
+    }
+
+    /// How much is left; `None`: as much as it takes.
+    fn left(&self) -> Option<Duration> {
+        self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
+    }
+
+    fn is_hurried(&self, now: Instant) -> bool {
+        self.courtesy.is_some_and(|courtesy| courtesy <= now)
+    }
+}
+
+impl Pace {
+    /// Waits until a request may be sent. If it may not, whoever listens hears of it.
+    pub(super) async fn acquire(&self, uri: &Uri, request: &HeaderMap) -> Result<InFlight, Rejected> {
+        let key = (self.key_of)(uri, request);
+        let acquired = self.wait(&key).await;
+        let counters = &self.shared.counters;
+        let Err(rejected) = &acquired else {
+            counters.sent.fetch_add(1, Ordering::Relaxed);
+            return acquired;
+        };
+        counters.rejected.fetch_add(1, Ordering::Relaxed);
+        if let Some(hear) = &self.on_rejected {
+            // Whatever it does, a panic included, the caller gets the error.
+            if catch_unwind(AssertUnwindSafe(|| hear(&key, rejected))).is_err() {
+                log::error(&key, &"`on_rejected` panicked");
+            }
+        }
+        acquired
+    }
+
+    /// Waits until a request that was refused may be sent again. `None`: not in time, and so its refusal is the answer.
+    pub(super) async fn acquire_again(&self, uri: &Uri, request: &HeaderMap) -> Option<InFlight> {
+        let key = (self.key_of)(uri, request);
+        let in_flight = self.wait(&key).await.ok()?;
+        self.shared.counters.sent.fetch_add(1, Ordering::Relaxed);
+        self.shared.counters.retried.fetch_add(1, Ordering::Relaxed);
+        Some(in_flight)
+    }
+
+    async fn wait(&self, key: &str) -> Result<InFlight, Rejected> {
+        let _waiting = self.shared.counters.wait();
+        let acquired = self.shared.closing.unless_closed(self.acquire_by(key)).await;
+        acquired.unwrap_or(Err(Rejected::Closed))
+    }
+
+    async fn acquire_by(&self, key: &str) -> Result<InFlight, Rejected> {
+        let patience = Patience::new(self.timeout);
+        let host = self.host(key).map_err(Rejected::Local)?;
+        let of_permits = host.limit.is_of_permits();
+        let mut granted = if of_permits { take(&host.limit, patience).await? } else { None };
+        loop {
+            self.wait_for_server(&host, patience).await?;
+            if !of_permits {
+                granted = take(&host.limit, patience).await?;
+            }
+            let now = Instant::now();
+            if let Ok(mut in_flight) = host.try_send(now, patience.is_hurried(now)) {
+                in_flight.granted = granted;
+                return Ok(in_flight);
+            }
+            // The server has spoken meanwhile. What is not sent now is not counted now, as far as the limiter takes it
+            // back; what has come in again since it was granted is not given back twice.
+            if let (HostLimit::Rate(limiter), Some(granted)) = (&host.limit, &granted)
+                && let Some(at) = granted.decision().charged_at()
+            {
+                limiter.refund_charged(Cost::ONE, Charged::at(at));
+            }
+        }
+    }
+
+    /// Waits for as long as the server has asked for, and, as far as there is time, for what another one finds out.
+    async fn wait_for_server(&self, host: &Host, patience: Patience) -> Result<(), Rejected> {
+        loop {
+            // Listens before it looks, so that no news is missed in between.
+            let mut news = pin!(host.news.notified());
+            news.as_mut().enable();
+            let now = Instant::now();
+            match host.may_send(now, patience.is_hurried(now)) {
+                Ok(()) => return Ok(()),
+                Err(Wait::For(pause)) => {
+                    let until = later(now, pause.saturating_add(self.some_jitter()));
+                    if patience.deadline.is_some_and(|deadline| until > deadline) {
+                        return Err(Rejected::Server { ready_in: pause });
+                    }
+                    tokio::time::sleep_until(until).await;
+                }
+                Err(Wait::ForNews(longest)) => {
+                    let until = now + longest;
+                    let until = patience.courtesy.map_or(until, |courtesy| until.min(courtesy));
+                    // Heard or not, it is looked at again.
+                    let _ = tokio::time::timeout_at(until, news).await;
+                }
+            }
+        }
+    }
+
+    /// A request was answered by an error: nothing is learnt from it, and nobody waits for it any longer.
+    pub(super) fn heard_nothing(&self, sent: &InFlight) {
+        sent.host.learn_nothing();
+    }
+
+    /// Reads a response's headers, learns from them, and leaves what was read in the extensions.
+    pub(super) fn heard(
+        &self,
+        sent: &InFlight,
+        status: StatusCode,
+        response: &HeaderMap,
+        extensions: &mut Extensions,
+    ) {
+        let limits = headers::parse(response, SystemTime::now());
+        if self.respect {
+            sent.host.learn(learn(status, &limits), Instant::now(), self.max_wait);
+        }
+        if !limits.is_empty() {
+            extensions.insert(ServerLimits(limits));
+        }
+    }
+
+    /// Whether a request that was answered like this is sent again.
+    pub(super) fn retries_it(&self, attempt: u32, method: &Method, status: StatusCode) -> bool {
+        self.respect
+            && attempt < self.retries
+            && is_refusal(status)
+            && (self.retry_all || method.is_idempotent())
+    }
+
+    fn host(&self, key: &str) -> Result<Arc<Host>, AcquireError> {
+        let mut hosts = self.shared.hosts();
+        if let Some(host) = hosts.get(key) {
+            return Ok(Arc::clone(host));
+        }
+        if hosts.len() >= MAX_HOSTS {
+            make_room(&mut hosts);
+        }
+        let host = Arc::new(Host::new(self.limit.of_host(key)?, self.respect));
+        hosts.insert(key.to_owned(), Arc::clone(&host));
+        Ok(host)
+    }
+
+    /// Not a secret: it spreads clients out. The clock's lowest digits are different enough.
+    fn some_jitter(&self) -> Duration {
+        let noise =
+            SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |now| now.subsec_nanos());
+        let noise = noise.wrapping_mul(0x9E37_79B9) >> 16;
+        self.jitter.mul_f64(f64::from(noise) / 65_536.0)
+    }
+}
+
+/// Takes one of a limit, in turn and in time.
+async fn take(limit: &HostLimit, patience: Patience) -> Result<Option<Granted>, Rejected> {
+    let limiter: &dyn AnyLimiter = match limit {
+        HostLimit::None => return Ok(None),
+        HostLimit::Rate(limiter) => limiter,
+        HostLimit::Any(limiter) => &**limiter,
+    };
+    let acquire = limiter.acquire(Cost::ONE);
+    let acquire = match patience.left() {
+        Some(left) => acquire.within(left),
+        None => acquire,
+    };
+    acquire.await.map(Some).map_err(Rejected::Local)
+}
+
+/// Hosts that nobody is at and that have nothing to remember make room. If there are none, any do that nobody is at:
+/// their limiters live on in `Keyed`, and what they have learnt they learn again.
+fn make_room(hosts: &mut HashMap<String, Arc<Host>>) {
+    let now = Instant::now();
+    hosts.retain(|_, host| Arc::strong_count(host) > 1 || host.is_bound(now));
+    if hosts.len() >= MAX_HOSTS {
+        hosts.retain(|_, host| Arc::strong_count(host) > 1);
+    }
+}

@@ -1,0 +1,110 @@
+//! The limit of a client's own.
+
+use std::sync::Arc;
+
+use ratekeeper::limiter::{
+    AcquireError, All, AnyLimiter, Concurrency, Keyed, LeakyQueue, Limiter, LimiterKind, Statistics,
+};
+use ratekeeper::{Algorithm, Quota, QuotaError};
+
+/// A limiter that a [`Pace`](super::Pace) keeps to: one for all hosts together, or one for each.
+///
+/// Made from a [`Limiter`], [`LeakyQueue`], [`Concurrency`] or [`All`], or from any `Arc<dyn AnyLimiter>`, which all
+/// hosts then share, also with whoever else uses a clone of it; or from a [`Keyed`], which has a limit for each host.
+#[derive(Clone, Debug)]
+pub struct PaceLimit(Kind);
+
+#[derive(Clone, Debug)]
+enum Kind {
+    None,
+    Shared(HostLimit),
+    Rates(Keyed<String>),
+    /// So many at once for each host.
+    Permits(u64),
+}
+
+impl PaceLimit {
+    /// Whatever the servers say.
+    pub(super) const NONE: PaceLimit = PaceLimit(Kind::None);
+
+    /// This quota for each host.
+    pub(super) fn of(quota: Quota) -> Result<Self, QuotaError> {
+        Ok(PaceLimit(match quota.algorithm() {
+            Algorithm::Concurrency => Kind::Permits(quota.burst()),
+            _ => Kind::Rates(Keyed::new(quota)?),
+        }))
+    }
+
+    /// The limit of one host.
+    pub(super) fn of_host(&self, key: &str) -> Result<HostLimit, AcquireError> {
+        Ok(match &self.0 {
+            Kind::None => HostLimit::None,
+            Kind::Shared(limit) => limit.clone(),
+            Kind::Rates(keyed) => HostLimit::Rate(keyed.limiter(key)?),
+            // The number came from a quota, which has none that cannot be.
+            Kind::Permits(limit) => {
+                Concurrency::new(*limit).map_or(HostLimit::None, |permits| HostLimit::Any(Arc::new(permits)))
+            }
+        })
+    }
+}
+
+impl From<Limiter> for PaceLimit {
+    fn from(limiter: Limiter) -> Self {
+        PaceLimit(Kind::Shared(HostLimit::Rate(limiter)))
+    }
+}
+
+impl From<Arc<dyn AnyLimiter>> for PaceLimit {
+    fn from(limiter: Arc<dyn AnyLimiter>) -> Self {
+        PaceLimit(Kind::Shared(HostLimit::Any(limiter)))
+    }
+}
+
+impl From<LeakyQueue> for PaceLimit {
+    fn from(queue: LeakyQueue) -> Self {
+        PaceLimit::from(Arc::new(queue) as Arc<dyn AnyLimiter>)
+    }
+}
+
+impl From<Concurrency> for PaceLimit {
+    fn from(permits: Concurrency) -> Self {
+        PaceLimit::from(Arc::new(permits) as Arc<dyn AnyLimiter>)
+    }
+}
+
+impl From<All> for PaceLimit {
+    fn from(all: All) -> Self {
+        PaceLimit::from(Arc::new(all) as Arc<dyn AnyLimiter>)
+    }
+}
+
+impl From<Keyed<String>> for PaceLimit {
+    fn from(keyed: Keyed<String>) -> Self {
+        PaceLimit(Kind::Rates(keyed))
+    }
+}
+
+/// The limit that one host is held to.
+#[derive(Clone, Debug)]
+pub(super) enum HostLimit {
+    None,
+    /// By itself, because it takes back what was not used after all.
+    Rate(Limiter),
+    Any(Arc<dyn AnyLimiter>),
+}
+
+impl HostLimit {
+    /// Permits are held while a request waits for the server; a rate is charged when the request is sent.
+    pub(super) fn is_of_permits(&self) -> bool {
+        matches!(self, HostLimit::Any(limiter) if limiter.kind() == LimiterKind::Concurrency)
+    }
+
+    pub(super) fn statistics(&self) -> Option<Statistics> {
+        match self {
+            HostLimit::None => None,
+            HostLimit::Rate(limiter) => Some(limiter.statistics()),
+            HostLimit::Any(limiter) => Some(limiter.statistics()),
+        }
+    }
+}
