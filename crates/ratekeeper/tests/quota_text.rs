@@ -63,7 +63,7 @@ fn bad_texts_and_what_is_said_about_them() {
     let options = "after the period come `burst N` and one of gcra, bucket, leaky, fixed, sliding, log";
     let units = "units are ns, us, ms, s, m, h, day, week, month, year";
     let one = "one algorithm decides a quota";
-    let several = "this is one quota, without `;`: several are a plan, `Plan::parse(name, text)`";
+    let several = "a quota is one rule: several, separated by `;`, are a plan: `Plan::parse(name, text)`";
     for (text, message) in [
         ("", format!("quota: ``; {example}")),
         ("5", format!("quota: `5`; {example}")),
