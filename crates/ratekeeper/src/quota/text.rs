@@ -40,7 +40,8 @@ impl FromStr for Quota {
             return Err(QuotaError::syntax("quota", text, format!("at most {MAX_LEN} bytes; {EXAMPLE}")));
         }
         if text.contains(';') {
-            let remedy = "a quota is one rule: several, separated by `;`, are a plan: `Plan::parse(name, text)`";
+            let remedy =
+                "a quota is one rule: several, separated by `;`, are a plan: `Plan::parse(name, text)`";
             return Err(QuotaError::syntax("quota", text, remedy));
         }
         let wrong = || QuotaError::syntax("quota", text, EXAMPLE);
