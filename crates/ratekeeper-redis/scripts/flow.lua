@@ -47,9 +47,9 @@ local function flow_arguments(rule, at)
   return at + 3
 end
 
--- What is left of a cost that began to flow back when it was charged; nothing, or less, if all has.
+-- What is left of a cost that began to flow back when it was charged; nothing if all has.
 local function flow_left(rule, high, low)
-  return double(high, low) - double(AGE_HIGH, AGE_LOW) * rule.rate / 1e9
+  return math.max(0, double(high, low) - double(AGE_HIGH, AGE_LOW) * rule.rate / 1e9)
 end
 
 -- A cost within 1e-9 of what there is passes.

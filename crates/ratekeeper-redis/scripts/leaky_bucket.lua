@@ -27,9 +27,7 @@ ALGORITHMS.l = {
   end,
 
   refund = function(rule, high, low)
-    local left = flow_left(rule, high, low)
-    if left <= 0 then return end
-    rule.level = math.max(0, rule.level - left)
+    rule.level = math.max(0, rule.level - flow_left(rule, high, low))
     flow_restart(rule, rule.level)
   end,
 

@@ -26,9 +26,7 @@ ALGORITHMS.t = {
   end,
 
   refund = function(rule, high, low)
-    local left = flow_left(rule, high, low)
-    if left <= 0 then return end
-    rule.tokens = math.min(rule.capacity, rule.tokens + left)
+    rule.tokens = math.min(rule.capacity, rule.tokens + flow_left(rule, high, low))
     flow_restart(rule, rule.capacity - rule.tokens)
   end,
 

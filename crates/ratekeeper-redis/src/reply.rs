@@ -132,7 +132,8 @@ impl Decided {
         let (mut views, charged_at) = (self.views(places)?, charged.instant(self.now));
         let mut views_of = views.iter_mut();
         for (place, is_reset) in places.iter().zip(&self.resets) {
-            for view in views_of.by_ref().take(place.rules.len()).filter(|_| !is_reset) {
+            let gives_back = !is_reset && cost != Cost::PEEK;
+            for view in views_of.by_ref().take(place.rules.len()).filter(|_| gives_back) {
                 view.refund(cost, charged_at);
             }
         }
