@@ -165,8 +165,7 @@ impl<'a> AcquireAll<'a> {
     fn promise_keepers(&self, opens: &mut [Open<'_>]) -> Vec<usize> {
         let mut promised = Vec::new();
         for (part, (stand, open)) in self.stands.iter().zip(opens).enumerate() {
-            let now = open.now;
-            if stand.place.is_some() && !self.blocking && open.desk().promise_keeper(now) {
+            if stand.place.is_some() && !self.blocking && open.desk().promise_keeper() {
                 promised.push(part);
             }
         }

@@ -6,6 +6,7 @@ use std::task::Waker;
 use super::clock::Source;
 use super::desk::{Collected, Desk};
 use super::error::LimiterKind;
+use super::keeper::Turn;
 use super::queue::Place;
 use super::statistics::Statistics;
 use super::sync::{Arc, AtomicI64, AtomicU64, Mutex, MutexGuard, Ordering};
@@ -165,15 +166,15 @@ impl Core {
     pub(crate) fn poll(&self, place: Place, waker: &Waker, may_hire: bool) -> (Option<Collected>, bool) {
         self.with(|desk, now, wakes| {
             let outcome = desk.collect(place, waker, now, wakes);
-            let hire = outcome.is_none() && may_hire && desk.promise_keeper(now);
+            let hire = outcome.is_none() && may_hire && desk.promise_keeper();
             (outcome, hire)
         })
     }
 
-    /// A keeper's turn: how long to sleep, if there is anything to sleep for.
+    /// A keeper's turn: what it is to do next.
     #[cfg_attr(loom, expect(dead_code, reason = "nobody keeps the time in a model"))]
-    pub(crate) fn turn(&self, waker: &Waker) -> Option<Nanos> {
-        self.with(|desk, now, wakes| Some(desk.turn(waker, now, wakes)?.since(now)))
+    pub(crate) fn turn(&self, waker: &Waker) -> Turn {
+        self.with(|desk, now, wakes| desk.turn(waker, now, wakes))
     }
 
     /// The turn of a thread that waits at this place: how long it may sleep, if it is to keep the time.

@@ -6,7 +6,7 @@ use std::task::Waker;
 
 use super::Inherit;
 use super::error::{AcquireError, AcquireErrorKind, LimiterKind};
-use super::keeper::Keeper;
+use super::keeper::{Keeper, Told};
 use super::projection::{Foreseen, Projection};
 use super::queue::{Charge, Fault, Kind, Phase, Place, Queue, Waiter};
 use super::statistics::Statistics;
@@ -34,8 +34,7 @@ pub(crate) struct Desk {
     rejected: u64,
     cancelled: u64,
     pub(super) keeper: Keeper,
-    /// The last keeper has left before its time: whoever waits to be woken must be told to find another.
-    pub(super) orphaned: bool,
+    pub(super) told: Told,
     /// What the keeper of time sleeps until.
     pub(super) armed: Option<Timestamp>,
     pub(super) projection: Option<Projection>,
@@ -82,7 +81,7 @@ impl Desk {
             rejected: 0,
             cancelled: 0,
             keeper: Keeper::Nobody,
-            orphaned: false,
+            told: Told::Nobody,
             armed: None,
             projection: None,
             #[cfg(feature = "adaptive")]

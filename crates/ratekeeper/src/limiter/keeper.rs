@@ -4,9 +4,9 @@ use std::task::Waker;
 
 use super::desk::Desk;
 use super::queue::{Phase, Place};
-use super::tank::Outlook;
+use super::tank::{Contents, Outlook};
 use super::wakes::Wakes;
-use crate::{Cost, Timestamp};
+use crate::{Cost, Nanos, Timestamp};
 
 /// Who sleeps until the next thing is due: the head's grant, or the earliest deadline.
 ///
@@ -17,8 +17,31 @@ pub(crate) enum Keeper {
     Nobody,
     /// A task, or an entry with the process's timer thread. Its waker, once it sleeps.
     Task(Option<Waker>),
-    /// A thread that waits itself, at this place.
+    /// A thread that waits itself, at this place. Only while nobody else waits than threads: these come when they are
+    /// woken, and whoever of them is told that nobody keeps the time any more does so. A task may not be polled.
     Waiter(Place),
+}
+
+/// Who was told that nobody keeps the time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    Nobody,
+    /// The thread at this place, which has not come yet.
+    One(Place),
+    /// There was none to tell: whoever comes sees for itself before it sleeps.
+    NoneThere,
+}
+
+/// What a keeper is to do next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(loom, expect(dead_code, reason = "nobody keeps the time in a model"))]
+pub(crate) enum Turn {
+    /// To come back after this time, or when it is woken.
+    Sleep(Nanos),
+    /// To come back when it is woken: nothing will be due by itself, but somebody waits for what may be one day.
+    Idle,
+    /// To go home.
+    Over,
 }
 
 impl Desk {
@@ -36,14 +59,16 @@ impl Desk {
         [grant, deadline].into_iter().flatten().min()
     }
 
-    /// True if something will be due, and nobody will notice.
-    fn needs_keeper(&self, now: Timestamp) -> bool {
-        matches!(self.keeper, Keeper::Nobody) && self.next_event(now).is_some()
+    /// True if somebody waits for something that time brings, now or later. Permits come by themselves.
+    fn needs_time(&self) -> bool {
+        let comes_by_itself = matches!(self.tank.contents, Contents::Permits { .. });
+        !self.queue.is_empty() && (!comes_by_itself || self.queue.first_deadline().is_some())
     }
 
-    /// Promises a keeper, if one is needed: whoever did so has to [hire](super::timer::hire) it.
-    pub(crate) fn promise_keeper(&mut self, now: Timestamp) -> bool {
-        let needed = self.needs_keeper(now);
+    /// Promises a keeper, if one is needed: whoever did so has to [hire](super::timer::hire) it. A thread that waits
+    /// itself is none for others: when it leaves, it could tell only those who may not come.
+    pub(crate) fn promise_keeper(&mut self) -> bool {
+        let needed = !matches!(self.keeper, Keeper::Task(_)) && self.needs_time();
         if needed {
             self.keep_by(Keeper::Task(None));
         }
@@ -52,28 +77,28 @@ impl Desk {
 
     fn keep_by(&mut self, keeper: Keeper) {
         self.keeper = keeper;
-        self.orphaned = false;
+        self.told = Told::Nobody;
     }
 
     /// Nobody keeps the time any more.
     fn orphan(&mut self) {
-        self.keeper = Keeper::Nobody;
+        self.keep_by(Keeper::Nobody);
         self.armed = None;
-        self.orphaned = true;
     }
 
-    /// A keeper's turn: does what is due, and tells until when to sleep. None: there is nothing left to wait for,
-    /// and the keeper is dismissed.
-    pub(crate) fn turn(&mut self, waker: &Waker, now: Timestamp, wakes: &mut Wakes) -> Option<Timestamp> {
+    /// A keeper's turn: does what is due, and tells what to do next.
+    #[cfg_attr(loom, expect(dead_code, reason = "nobody keeps the time in a model"))]
+    pub(crate) fn turn(&mut self, waker: &Waker, now: Timestamp, wakes: &mut Wakes) -> Turn {
         // It is awake: nobody needs to wake it for what it is about to see itself.
-        self.keeper = Keeper::Task(None);
+        self.keep_by(Keeper::Task(None));
         self.pump(now, wakes);
+        if !self.needs_time() {
+            self.orphan();
+            return Turn::Over;
+        }
         self.armed = self.next_event(now);
-        self.keeper = match self.armed {
-            Some(_) => Keeper::Task(Some(waker.clone())),
-            None => Keeper::Nobody,
-        };
-        self.armed
+        self.keep_by(Keeper::Task(Some(waker.clone())));
+        self.armed.map_or(Turn::Idle, |next| Turn::Sleep(next.since(now)))
     }
 
     /// The turn of a thread that waits at this place. It keeps the time if nobody does. If a task does, it sees to
@@ -81,6 +106,10 @@ impl Desk {
     /// thread keeps the time it is told to sleep until it is woken.
     pub(crate) fn turn_of(&mut self, place: Place, now: Timestamp, wakes: &mut Wakes) -> Option<Timestamp> {
         self.pump(now, wakes);
+        // It has come: whatever it was told, it sees for itself.
+        if self.told == Told::One(place) {
+            self.told = Told::Nobody;
+        }
         let keeps = match self.keeper {
             Keeper::Nobody => true,
             Keeper::Waiter(keeper) => keeper == place,
@@ -91,6 +120,9 @@ impl Desk {
             self.keep_by(Keeper::Waiter(place));
             self.armed = next;
             return next;
+        }
+        if keeps {
+            self.orphan();
         }
         next.filter(|_| matches!(self.keeper, Keeper::Task(_)) || self.queue.head() == Some(place))
     }
@@ -106,9 +138,11 @@ impl Desk {
         not(all(feature = "tokio", not(loom))),
         expect(dead_code, reason = "the timer thread never ends")
     )]
-    pub(crate) fn abandon(&mut self, now: Timestamp, wakes: &mut Wakes) {
+    pub(crate) fn abandon(&mut self, wakes: &mut Wakes) {
         self.orphan();
-        self.poke(now, wakes);
+        // Everybody is told, because any of them may not come. Whoever comes first finds another keeper.
+        let places = std::iter::successors(self.queue.head(), |place| self.queue.next(*place));
+        places.filter_map(|place| self.queue.get(place)?.waker.clone()).for_each(|waker| wakes.push(waker));
     }
 
     /// Sees to it that whatever is due next will be noticed in time.
@@ -138,16 +172,23 @@ impl Desk {
                     wakes.push(waker);
                 }
             }
-            // Whoever is polled first becomes the keeper, or hires one. Who has no waker will do so when it is polled,
-            // and is passed over only once.
-            Keeper::Nobody if self.orphaned => {
-                let places = std::iter::successors(self.queue.head(), |place| self.queue.next(*place));
-                let waker = places.filter_map(|place| self.queue.get(place)?.waker.clone()).next();
-                self.orphaned = waker.is_some();
-                waker.into_iter().for_each(|waker| wakes.push(waker));
+            // Only threads wait to be woken: one of them is told, and the next one if that has left before it came.
+            Keeper::Nobody => {
+                match self.told {
+                    Told::One(place) if self.waits(place) => return,
+                    Told::NoneThere => return,
+                    Told::One(_) | Told::Nobody => {}
+                }
+                let mut places = std::iter::successors(self.queue.head(), |place| self.queue.next(*place));
+                let found = places.find_map(|place| Some((place, self.waker_of(place)?.clone())));
+                self.told = found.as_ref().map_or(Told::NoneThere, |(place, _)| Told::One(*place));
+                found.into_iter().for_each(|(_, waker)| wakes.push(waker));
             }
-            Keeper::Nobody => {}
         }
+    }
+
+    fn waker_of(&self, place: Place) -> Option<&Waker> {
+        self.queue.get(place)?.waker.as_ref()
     }
 
     /// Lets a sleeping keeper go home, rather than sleep for nothing.

@@ -236,7 +236,7 @@ impl Future for Ready<'_> {
             match desk.collect(place, cx.waker(), now, wakes) {
                 Some(Collected::Failed(error)) => (Hold::Failed(error), false),
                 Some(Collected::Granted(_, charge)) => (Hold::Charged(charge), false),
-                None => (Hold::Queued(place), may_hire && desk.promise_keeper(now)),
+                None => (Hold::Queued(place), may_hire && desk.promise_keeper()),
             }
         });
         reservation.hold = hold;

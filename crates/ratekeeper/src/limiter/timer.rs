@@ -5,6 +5,8 @@
 //! paused it, because that moves it from one of its timers to the next.
 
 use super::core::Core;
+#[cfg(not(loom))]
+use super::keeper::Turn;
 use super::sync::Arc;
 
 /// Hires a keeper for a limiter that was promised one.
@@ -17,6 +19,9 @@ pub(crate) fn hire(core: &Arc<Core>) {
         if tokio_keeper::hire(core) {
             return;
         }
+        // A runtime that is gone has broken the promise: it is renewed, or everybody who comes would hire another one.
+        #[cfg(feature = "tokio")]
+        core.with(|desk, _, _| desk.promise_keeper());
         let Err(error) = thread_keeper::hire(core) else { return };
         #[cfg(feature = "tokio")]
         if tokio_keeper::stand_in(core) {
@@ -41,7 +46,7 @@ mod tokio_keeper {
 
     use super::super::TokioClock;
     use super::super::clock::Source;
-    use super::{Arc, Core};
+    use super::{Arc, Core, Turn};
 
     /// Spawns a keeper, if the limiter's time is a runtime's; false if it is everybody's.
     pub(super) fn hire(core: &Arc<Core>) -> bool {
@@ -64,15 +69,16 @@ mod tokio_keeper {
     fn spawn(core: &Arc<Core>, runtime: &Handle) -> bool {
         let _entered = runtime.enter();
         let Some(sleep) = sleep() else { return false };
-        runtime.spawn(keep(Employment::new(core), sleep));
-        true
+        // A runtime that was shut down drops a task at once. One that is done so early has found nothing to do, and it
+        // does no harm if somebody else looks once more.
+        !runtime.spawn(keep(Employment::new(core), sleep)).is_finished()
     }
 
     /// The longest sleep at a time; what is due later is looked at again.
     const LONGEST: Duration = Duration::from_secs(30 * 86_400);
 
-    /// That there is a keeper. If its task ends before its work is done (the runtime was shut down), the oldest
-    /// waiter is told, and hires another in its own runtime.
+    /// That there is a keeper. If its task ends before its work is done (the runtime was shut down), those who wait are
+    /// told, and the first to come hires another in its own runtime.
     struct Employment {
         core: Arc<Core>,
         /// It has ended as it should: there may be a successor by now, which is not to be dismissed.
@@ -88,7 +94,7 @@ mod tokio_keeper {
     impl Drop for Employment {
         fn drop(&mut self) {
             if !self.is_over {
-                self.core.with(|desk, now, wakes| desk.abandon(now, wakes));
+                self.core.with(|desk, _, wakes| desk.abandon(wakes));
             }
         }
     }
@@ -103,7 +109,12 @@ mod tokio_keeper {
         let mut sleep = pin!(sleep);
         poll_fn(|cx| {
             loop {
-                let Some(wait) = core.turn(cx.waker()) else { return Poll::Ready(()) };
+                let wait = match core.turn(cx.waker()) {
+                    Turn::Sleep(wait) => wait,
+                    // Without a timer: a paused clock would be moved to it.
+                    Turn::Idle => return Poll::Pending,
+                    Turn::Over => return Poll::Ready(()),
+                };
                 sleep.as_mut().reset(tokio::time::Instant::now() + wait.as_duration().min(LONGEST));
                 if sleep.as_mut().poll(cx).is_pending() {
                     return Poll::Pending;
@@ -117,6 +128,7 @@ mod tokio_keeper {
 
 #[cfg(not(loom))]
 mod thread_keeper {
+    use std::any::Any;
     use std::collections::BTreeMap;
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::task::Wake;
@@ -124,10 +136,14 @@ mod thread_keeper {
 
     use parking_lot::{Condvar, Mutex, MutexGuard};
 
-    use super::{Arc, Core};
+    use super::{Arc, Core, Turn};
+    use crate::Timestamp;
 
     /// The longest sleep at a time; what is due later is looked at again.
     const LONGEST: Duration = Duration::from_secs(86_400);
+
+    /// How long to wait at least for a clock that has not moved: it is moved by hand, or its runtime is gone.
+    const STOPPED: Duration = Duration::from_millis(1);
 
     /// One thread for all limiters that are waited for.
     static ALARMS: Mutex<Alarms> = Mutex::new(Alarms { due: BTreeMap::new(), number: 0, has_thread: false });
@@ -149,6 +165,8 @@ mod thread_keeper {
         core: Arc<Core>,
         /// Changed only by who has locked the alarms.
         alarm: Mutex<Option<Alarm>>,
+        /// What the limiter's clock has shown at the last turn.
+        seen: Mutex<Option<Timestamp>>,
     }
 
     impl Wake for Clerk {
@@ -173,33 +191,63 @@ mod thread_keeper {
 
         fn turn(self: Arc<Self>) {
             let waker = Arc::clone(&self).into();
-            let turn = catch_unwind(AssertUnwindSafe(|| self.core.turn(&waker)));
-            match turn {
-                Ok(Some(wait)) => self.set(Instant::now() + wait.as_duration().min(LONGEST)),
-                Ok(None) => {}
+            match catch_unwind(AssertUnwindSafe(|| (self.core.turn(&waker), self.core.now()))) {
+                Ok((Turn::Sleep(wait), now)) => {
+                    let stands_still = self.seen.lock().replace(now) == Some(now);
+                    let least = if stands_still { STOPPED } else { Duration::ZERO };
+                    self.set(Instant::now() + wait.as_duration().clamp(least, LONGEST));
+                }
+                // Whoever waits knows how to wake it.
+                Ok((Turn::Idle | Turn::Over, _)) => {}
                 // Somebody's waker has panicked, which is no reason not to serve the others.
-                Err(_) => self.set(Instant::now()),
+                Err(panic) => {
+                    self.set(Instant::now());
+                    discard(panic);
+                }
             }
+        }
+    }
+
+    /// Drops what somebody has panicked with, which may panic too.
+    fn discard(panic: Box<dyn Any + Send>) {
+        if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+            std::mem::forget(another);
         }
     }
 
     /// Fails if the process can start no more threads.
     pub(super) fn hire(core: &Arc<Core>) -> std::io::Result<()> {
         start()?;
-        Arc::new(Clerk { core: Arc::clone(core), alarm: Mutex::new(None) }).set(Instant::now());
+        Arc::new(Clerk { core: Arc::clone(core), alarm: Mutex::new(None), seen: Mutex::new(None) })
+            .set(Instant::now());
         Ok(())
     }
 
     fn start() -> std::io::Result<()> {
         let mut alarms = ALARMS.lock();
         if !alarms.has_thread {
-            std::thread::Builder::new().name("ratekeeper-timer".into()).spawn(run)?;
+            spawn()?;
             alarms.has_thread = true;
         }
         Ok(())
     }
 
+    fn spawn() -> std::io::Result<()> {
+        std::thread::Builder::new().name("ratekeeper-timer".into()).spawn(run).map(drop)
+    }
+
+    /// That there is a thread. Nothing ends it; if something does all the same, there is another, or the next one who
+    /// waits starts one.
+    struct Running;
+
+    impl Drop for Running {
+        fn drop(&mut self) {
+            ALARMS.lock().has_thread = spawn().is_ok();
+        }
+    }
+
     fn run() {
+        let _running = Running;
         let mut alarms = ALARMS.lock();
         loop {
             match alarms.due.first_key_value().map(|((at, _), _)| *at) {
@@ -208,7 +256,11 @@ mod thread_keeper {
                 Some(_) => {
                     let Some((_, clerk)) = alarms.due.pop_first() else { continue };
                     *clerk.alarm.lock() = None;
-                    MutexGuard::unlocked(&mut alarms, || clerk.turn());
+                    MutexGuard::unlocked(&mut alarms, || {
+                        // It may be the last to know its limiter: what that is made of, a clock for one, is the
+                        // caller's, and may panic when it is dropped.
+                        catch_unwind(AssertUnwindSafe(|| clerk.turn())).unwrap_or_else(discard);
+                    });
                 }
             }
         }

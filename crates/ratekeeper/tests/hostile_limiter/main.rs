@@ -6,6 +6,7 @@
 mod bounds;
 mod deadlines;
 mod debts;
+mod handover;
 mod refunds;
 mod schedules;
 mod support;
