@@ -25,7 +25,7 @@ pub(crate) struct Desk {
     closed: bool,
     /// It has another quota than it was made with.
     changed: bool,
-    /// How often what was taken has been forgotten, and when it was last.
+    /// How often the charges so far have been forgotten (by a reset, or another quota), and when they were last.
     resets: u32,
     reset_at: Option<Timestamp>,
     /// Something was given back, and nobody has been told: it may be as good as fresh earlier than it was.
@@ -381,7 +381,7 @@ impl Desk {
         self.pump(now, wakes);
     }
 
-    /// Nothing that was charged so far is remembered.
+    /// Nothing that was charged so far can be given back any more.
     fn forget_charges(&mut self, now: Timestamp) {
         self.resets = self.resets.wrapping_add(1);
         self.reset_at = Some(now);
@@ -392,10 +392,8 @@ impl Desk {
     pub(crate) fn set_quota(&mut self, quota: Quota, inherit: Inherit, now: Timestamp, wakes: &mut Wakes) {
         self.tank.set_quota(quota, inherit, now);
         self.changed = true;
-        self.projection = None;
-        if inherit == Inherit::Reset {
-            self.forget_charges(now);
-        }
+        // What was charged under another quota has come in at another rate: what is left of it cannot be told.
+        self.forget_charges(now);
         self.turn_away(|waiter| waiter.cost > quota.burst(), Fault::NeverFits, wakes);
         self.pump(now, wakes);
     }

@@ -126,8 +126,8 @@ impl Limiter {
         self.core.with(|desk, now, wakes| desk.reset(now, wakes));
     }
 
-    /// Changes the quota; `inherit` says what becomes of what was taken. Whoever waits for more than the new
-    /// capacity fails now. A limiter of [`Ticks`] has no quota: that is an error.
+    /// Changes the quota; `inherit` says what becomes of what was taken. What was taken before cannot be given back any
+    /// more: it has come in again at another rate. Whoever waits for more than the new capacity fails now. A limiter of [`Ticks`] has no quota: that is an error.
     ///
     /// From then on the limiter decides under its lock, which takes a few nanoseconds longer.
     pub fn set_quota(&self, quota: Quota, inherit: Inherit) -> Result<(), QuotaError> {
@@ -161,7 +161,7 @@ impl fmt::Debug for Limiter {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Inherit {
     /// As much counts as used as was used, cut to the new capacity and rounded up: a drained `10/s` is a drained
-    /// `10/h`. Nothing is refilled.
+    /// `10/h`. Nothing is refilled. (A drained token bucket stays drained under a larger capacity too.)
     ///
     /// (Plans that are reloaded in a [`Keeper`](crate::Keeper) cannot do that: the quota that a stored state was written
     /// under is not known there. A GCRA keeps the time until it is whole, and so counts as less used under a slower

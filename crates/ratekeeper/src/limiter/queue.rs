@@ -23,11 +23,12 @@ pub(crate) struct Place {
     generation: u32,
 }
 
-/// A charge that may be given back: when it was made, and after how many resets.
+/// A charge that may be given back: when it was made, and after how many resets and changes of
+/// quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Charge {
     pub(crate) at: Timestamp,
-    /// A reset forgets every charge before it. Counted, because two things may happen at one instant.
+    /// Either forgets every charge before it. Counted, because two things may happen at one instant.
     pub(crate) resets: u32,
 }
 

@@ -4,6 +4,7 @@
 use super::Inherit;
 use super::line::Line;
 use super::ticks::TickBucket;
+use crate::algorithm::token_bucket::exact;
 use crate::algorithm::{Algorithm, Meter, Tenancy, View, Wait, gcra, look, take};
 use crate::state::State;
 use crate::{Cost, Decision, Nanos, Quota, Reason, Timestamp};
@@ -163,8 +164,7 @@ impl Tank {
         if inherit == Inherit::Keep && owed == 0 && keep_state(&old, &new, state, now) {
             return;
         }
-        let view = meter(&old, state, at);
-        let (limit, used) = (view.limit(), view.limit().saturating_sub(view.remaining()));
+        let (limit, used) = (old.burst(), used(&old, state, at));
         let used = match inherit {
             Inherit::Reset => 0,
             // What another algorithm remembers cannot be read; how much of it is used can.
@@ -336,21 +336,53 @@ fn edit<R>(
     result
 }
 
-/// Makes the state one of the new quota, if it can be read under that; false if it cannot.
+/// How much is used, rounded up.
+fn used(quota: &Quota, state: &Option<State>, at: Timestamp) -> u64 {
+    let view = meter(quota, state, at);
+    match view.to_state() {
+        // What is left is rounded up there: a part of one that has yet to fade counts as faded.
+        Some(State::SlidingWindow(state)) => {
+            let window = quota.period().saturating_sub(at.since(state.start)).as_nanos();
+            let whole = u128::from(quota.period().as_nanos().max(1));
+            let fading = (u128::from(state.previous) * u128::from(window)).div_ceil(whole);
+            let used = u128::from(state.current).saturating_add(fading);
+            u64::try_from(used).map_or(quota.burst(), |used| used.min(quota.burst()))
+        }
+        _ => view.limit().saturating_sub(view.remaining()),
+    }
+}
+
+/// Makes the state one of the new quota, if it can be read under that; false if only what is used can be.
 fn keep_state(old: &Quota, new: &Quota, state: &mut Option<State>, now: Timestamp) -> bool {
-    if std::mem::discriminant(&old.algorithm()) != std::mem::discriminant(&new.algorithm()) {
-        return false;
+    match (old.algorithm(), new.algorithm()) {
+        (Algorithm::Gcra, Algorithm::Gcra) => {
+            let Some(State::Gcra(state)) = state else { return true };
+            // An instant says how long the old rate takes to refill what was used. As much is used under the new one,
+            // and a part of a token counts for a whole part of the new one's: a change of quota mints nothing.
+            let used = u128::from(state.tat.since(now).min(old.refill_time()).as_nanos());
+            let (from, to) = (old.emission_interval().as_nanos(), new.emission_interval().as_nanos());
+            let used = (used * u128::from(to)).div_ceil(u128::from(from));
+            let used = u64::try_from(used).map_or(new.refill_time(), Nanos::from_nanos);
+            state.tat = now + used.min(new.refill_time());
+            true
+        }
+        (Algorithm::TokenBucket, Algorithm::TokenBucket) => {
+            // What has come in until now has come in at the old rate.
+            *state = meter(old, state, now).to_state();
+            if let Some(State::TokenBucket(state)) = state {
+                // A smaller bucket has the less in it: what is used is used of that too.
+                let lost = exact(old.burst().saturating_sub(new.burst()));
+                state.tokens = (state.tokens - lost).max(0.0);
+            }
+            true
+        }
+        (Algorithm::LeakyBucket, Algorithm::LeakyBucket) => {
+            *state = meter(old, state, now).to_state();
+            true
+        }
+        // What was counted in a window can be read only where the windows are the same.
+        (old_windows, new_windows) => old_windows == new_windows && old.period() == new.period(),
     }
-    if let Some(State::Gcra(state)) = state {
-        // An instant says how long the old rate takes to refill what was used. As much is used under the new one, and
-        // a part of a token counts for a whole part of the new one's: a change of quota mints nothing.
-        let used = u128::from(state.tat.since(now).min(old.refill_time()).as_nanos());
-        let (from, to) = (old.emission_interval().as_nanos(), new.emission_interval().as_nanos());
-        let used = (used * u128::from(to)).div_ceil(u128::from(from));
-        let used = u64::try_from(used).map_or(new.refill_time(), Nanos::from_nanos);
-        state.tat = now + used.min(new.refill_time());
-    }
-    true
 }
 
 /// The same share of another limit, rounded up: a change of quota mints nothing.

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod bounds;
+mod changes;
 mod deadlines;
 mod debts;
 mod handover;
