@@ -45,17 +45,25 @@ impl Tank {
 }
 
 impl Contents {
-    /// A log may hold more than passes: it says by itself when enough has left. But it forgets after a window, so no
-    /// more than a limit is entered at once.
+    /// A log forgets after a window, so it never holds more than passes: what is left over is entered when it would
+    /// pass.
     fn pay_by_log(&mut self, quota: &Quota, cost: u64, at: Timestamp) -> Timestamp {
-        let limit = quota.burst();
-        self.charge(Cost::new(cost.min(limit)), at);
-        if cost <= limit {
-            return at;
+        let Contents::Rate { state, .. } = self else { return at };
+        let (limit, left) = (quota.burst(), meter(quota, state, at).remaining());
+        let rest = cost.saturating_sub(left);
+        self.charge(Cost::new(cost - rest), at);
+        if rest <= limit {
+            let paid_at = match self.outlook(Cost::new(rest), at) {
+                Outlook::Ready => at,
+                Outlook::After(wait) => at + wait,
+                Outlook::OnRelease | Outlook::Never => Timestamp::MAX,
+            };
+            self.charge(Cost::new(rest), paid_at);
+            return paid_at;
         }
         let Contents::Rate { state, .. } = self else { return at };
         let forgotten = at + meter(quota, state, at).reset_after();
-        let (windows, count) = split(cost - limit, limit);
+        let (windows, count) = split(rest, limit);
         let paid_at = later(forgotten, times(quota.period().saturating_add(NANO), windows));
         *state = Some(State::SlidingLog([(paid_at, count)].into_iter().collect()));
         paid_at
@@ -131,7 +139,7 @@ fn pay(quota: &Quota, state: Option<State>, cost: u64, at: Timestamp) -> (Timest
             let rest = cost.saturating_sub(this.remaining());
             this.charge(Cost::new(cost - rest));
             let (windows, count) = split(rest, limit);
-            let start = later(at + this.reset_after(), times(longest(anchor, window), windows));
+            let start = after_windows(anchor, window, at + this.reset_after(), windows);
             (start, Some(State::FixedWindow(fixed_window::State { count, start })))
         }
         (Algorithm::SlidingWindow, state) => {
@@ -163,15 +171,20 @@ fn split(owed: u64, limit: u64) -> (u64, u64) {
     (whole, owed - whole * limit)
 }
 
-/// The longest that a window can be. Months and years differ, and days where clocks change: what is owed over several
-/// windows is paid by the longest of them, rather than by counting them one by one.
-fn longest(anchor: Anchor, window: Nanos) -> Nanos {
-    const DAY: Nanos = Nanos::from_secs(86_400);
-    match anchor {
-        Anchor::Calendar(calendar) if matches!(calendar.unit(), CalendarUnit::Month | CalendarUnit::Year) => {
-            window.saturating_add(DAY)
-        }
-        _ => window,
+/// The start of the window so many after the one that starts here.
+fn after_windows(anchor: Anchor, window: Nanos, start: Timestamp, windows: u64) -> Timestamp {
+    const DAY: u64 = 86_400 * 1_000_000_000;
+    let Anchor::Calendar(calendar) = anchor else { return later(start, times(window, windows)) };
+    // Months and years differ, and days where clocks change, but never by as much as half of one from the average: the
+    // window that is half of one later is it. Four hundred years have 146,097 days, always.
+    let (time, half) = match calendar.unit() {
+        CalendarUnit::Month => (u128::from(windows) * u128::from(DAY) * 146_097 / 4_800, DAY * 15),
+        CalendarUnit::Year => (u128::from(windows) * u128::from(DAY) * 146_097 / 400, DAY * 182),
+        _ => (times(window, windows), window.as_nanos() / 2),
+    };
+    match later(start, time.saturating_add(u128::from(half))) {
+        Timestamp::MAX => Timestamp::MAX,
+        within => calendar.window(within).0.max(start),
     }
 }
 

@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use ratekeeper::limiter::{Inherit, Limiter, Ticks};
-use ratekeeper::{Cost, Nanos};
+use ratekeeper::port::Clock;
+use ratekeeper::testkit::FakeClock;
+use ratekeeper::{Cost, Nanos, Timestamp};
 
 use crate::support::{QUOTAS, at, clock, in_time, ms};
 
@@ -163,4 +165,89 @@ fn a_drained_limiter_was_refilled_by_a_slower_quota() {
         (limiter.peek(ONE).remaining, limiter.peek(Cost::new(2)).retry_after.unwrap().ceil_secs()),
         (1, 180)
     );
+}
+
+#[test]
+fn many_small_debts_were_forgotten_by_a_log() {
+    for quota in QUOTAS {
+        let wait = |pieces: &[u64]| {
+            let limiter = at(&clock(), quota);
+            for piece in pieces {
+                limiter.reserve(Cost::PEEK).unwrap().settle(*piece);
+            }
+            limiter.peek(10).retry_after.unwrap()
+        };
+        let whole = wait(&[100]);
+        for pieces in [[10; 10].as_slice(), &[1; 100], &[7, 3, 20, 11, 9, 50]] {
+            assert!(wait(pieces) >= whole, "{quota}: {pieces:?}, {} after {whole}", wait(pieces));
+        }
+    }
+}
+
+#[test]
+fn a_log_grew_with_what_was_owed() {
+    let clock = clock();
+    let limiter = at(&clock, "10/h log");
+    for _ in 0..20_000 {
+        clock.advance(Nanos::from_nanos(1));
+        limiter.reserve(Cost::PEEK).unwrap().settle(ONE);
+    }
+    let wait = limiter.try_acquire(ONE).retry_after.unwrap();
+    assert!(wait > Nanos::from_secs(3_600 * 1_999), "20,000 of 10 an hour are paid in {wait}");
+    assert!(wait < Nanos::from_secs(3_600 * 2_001), "{wait}");
+}
+
+/// What a debt of so many whole windows is told to take, and what they take one after another.
+fn told_and_took(quota: &str, start: Timestamp, windows: u64) -> (Nanos, Nanos) {
+    let limiter = at(&FakeClock::at(start), quota);
+    limiter.reserve(Cost::PEEK).unwrap().settle(10 * windows);
+    let told = limiter.peek(ONE).retry_after.unwrap();
+    let clock = FakeClock::at(start);
+    let limiter = at(&clock, quota);
+    for _ in 0..windows {
+        assert!(limiter.try_acquire(10).allowed);
+        clock.advance(limiter.peek(ONE).retry_after.unwrap());
+    }
+    (told, clock.now().since(start))
+}
+
+const NEW_YEAR_2026: i64 = 1_767_225_600;
+
+#[test]
+fn a_debt_was_paid_too_early_where_clocks_change() {
+    for quota in [
+        "10/day fixed calendar",
+        "10/day fixed calendar Europe/Berlin",
+        "10/day fixed calendar Australia/Lord_Howe",
+        "10/week fixed calendar Europe/Berlin",
+        "10/month fixed calendar",
+        "10/month fixed calendar Europe/Berlin",
+        "10/year fixed calendar",
+        "10/year fixed calendar America/New_York",
+    ] {
+        for day in (0..365).step_by(3) {
+            let start = Timestamp::from_secs(NEW_YEAR_2026 + day * 86_400 + 43_000);
+            for windows in [2, 3, 5, 9, 40] {
+                let (told, took) = told_and_took(quota, start, windows);
+                assert_eq!(told, took, "{quota}, from day {day}, {windows} windows");
+            }
+        }
+    }
+}
+
+/// Where the clocks change by half an hour, an hour may take that much longer or less.
+#[test]
+fn a_debt_is_not_paid_too_early_where_hours_differ() {
+    for zone in ["Australia/Lord_Howe", "Europe/Berlin", "Asia/Kathmandu"] {
+        let quota = format!("10/hour fixed calendar {zone}");
+        for half_hour in 0..365 * 48 {
+            let start = Timestamp::from_secs(NEW_YEAR_2026 + half_hour * 1_800 + 600);
+            for windows in [2, 7] {
+                let (told, took) = told_and_took(&quota, start, windows);
+                let case = format!("{quota}, from half-hour {half_hour}: told {told}, took {took}");
+                assert!(told >= took, "{case}");
+                assert!(told <= took.saturating_add(Nanos::from_secs(5_400)), "{case}");
+            }
+        }
+    }
 }
