@@ -134,7 +134,7 @@ impl<'a> AcquireAll<'a> {
         let Stand { place, visited, deadline } = self.stands[at];
         let now = opens[at].now;
         if let Some(place) = place {
-            opens[at].desk().recall(place, now, wakes);
+            opens[at].desk().recall(place, deadline, now, wakes);
             return Ok(());
         }
         self.stays |= visited;
@@ -220,11 +220,13 @@ impl Desk {
     }
 
     /// One that was called could not use its turn, because this limiter has changed its mind: it waits again.
-    fn recall(&mut self, place: Place, now: Timestamp, wakes: &mut Wakes) {
+    fn recall(&mut self, place: Place, deadline: Option<Timestamp>, now: Timestamp, wakes: &mut Wakes) {
         if let Some(waiter) = self.queue.get_mut(place)
             && waiter.phase == Phase::Called
         {
             waiter.phase = Phase::Waiting;
+            // It has come, so it has no more time than it had before.
+            deadline.into_iter().for_each(|deadline| self.queue.set_deadline(place, deadline));
             // Nobody keeps the time of one that was called: whoever sleeps may sleep for too long now.
             self.poke(now, wakes);
         }

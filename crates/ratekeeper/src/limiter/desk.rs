@@ -15,6 +15,9 @@ use super::wakes::Wakes;
 use crate::charged::{Charged, When};
 use crate::{Cost, Decision, Nanos, Quota, Reason, Timestamp};
 
+/// How long one that waits for several limiters has to come when it is called, whatever its deadline.
+const TIME_TO_COME: Nanos = Nanos::from_millis(100);
+
 #[derive(Debug)]
 pub(crate) struct Desk {
     pub(super) kind: LimiterKind,
@@ -499,8 +502,13 @@ impl Desk {
         }
         if waiter.kind == Kind::Group {
             waiter.phase = Phase::Called;
+            let deadline = waiter.deadline;
             if let Some(waker) = waiter.waker.clone() {
                 wakes.push(waker);
+            }
+            // It was called in time, even if that is the instant of its deadline or the timer was late.
+            if let Some(deadline) = deadline {
+                self.queue.set_deadline(head, deadline.max(now + TIME_TO_COME));
             }
             return false;
         }

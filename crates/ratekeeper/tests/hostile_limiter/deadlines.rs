@@ -170,3 +170,57 @@ fn closing_a_combination_sends_away_who_waits_for_it_and_nobody_else() {
         assert_eq!((statistics.acquired, statistics.rejected, statistics.queue_depth), (0, 2, 0));
     });
 }
+
+#[test]
+fn who_waits_for_all_may_be_granted_at_its_deadline() {
+    in_time("paused", ms(5_000), || {
+        paused().block_on(async {
+            for polled_late in [ms(0), ms(30)] {
+                let (rate, slots) = (limiter("10/s burst 1"), Concurrency::new(1).unwrap());
+                assert!(rate.try_acquire(1).allowed);
+                let both = all![&rate, &slots].unwrap();
+                let mut waiting = both.acquire(1).within(ms(100));
+                let mut behind = rate.acquire(1);
+                assert!(poll(&mut waiting).is_pending() && poll(&mut behind).is_pending());
+                passes(ms(100) + polled_late).await;
+                assert!(waiting.await.is_ok(), "polled {polled_late:?} after it was called");
+                assert!(poll(&mut behind).is_pending());
+                let statistics = (rate.statistics(), both.statistics());
+                assert_eq!((statistics.0.rejected, statistics.1.rejected), (0, 0));
+            }
+        });
+    });
+}
+
+#[test]
+fn waiting_for_all_exactly_as_long_as_was_told_failed() {
+    in_time("real time", ms(10_000), || {
+        let (rate, slots) = (limiter("50/s burst 1"), Concurrency::new(1).unwrap());
+        let both = all![&rate, &slots].unwrap();
+        for round in 0..5 {
+            rate.acquire(1).wait().unwrap();
+            let Err(refused) = both.try_acquire(1) else { continue };
+            let told = refused.retry_after().unwrap();
+            let outcome = both.acquire(1).within(told.into()).wait();
+            assert!(outcome.is_ok(), "round {round}: {outcome:?}");
+        }
+    });
+}
+
+/// One that was called and does not come is sent away all the same, a moment after its deadline.
+#[test]
+fn one_that_does_not_come_when_called_holds_up_nobody_for_longer_than_its_deadline() {
+    in_time("paused", ms(5_000), || {
+        paused().block_on(async {
+            let (rate, slots) = (limiter("10/s burst 1"), Concurrency::new(1).unwrap());
+            assert!(rate.try_acquire(1).allowed);
+            let both = all![&rate, &slots].unwrap();
+            let mut waiting = both.acquire(1).within(ms(100));
+            assert!(poll(&mut waiting).is_pending());
+            let start = tokio::time::Instant::now();
+            rate.acquire(1).await.unwrap();
+            assert!(start.elapsed() <= ms(300), "{:?}", start.elapsed());
+            assert!(waiting.await.is_err());
+        });
+    });
+}
