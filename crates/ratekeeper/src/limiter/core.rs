@@ -62,6 +62,8 @@ impl Core {
             Contents::Rate { quota, .. } if quota.algorithm() == Algorithm::Gcra => Some(*quota),
             _ => None,
         };
+        let mut desk = Desk::new(kind, tank, bound);
+        origin.iter().for_each(|origin| desk.begin_at(origin.made_at));
         Arc::new(Core {
             word: AtomicI64::new(if fast.is_some() { i64::MIN } else { AT_DESK }),
             acquired: AtomicU64::new(0),
@@ -70,7 +72,7 @@ impl Core {
             clock,
             kind,
             origin,
-            desk: Mutex::new(Shared { desk: Desk::new(kind, tank, bound), fast: fast.is_some() }),
+            desk: Mutex::new(Shared { desk, fast: fast.is_some() }),
         })
     }
 

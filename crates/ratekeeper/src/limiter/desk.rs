@@ -104,6 +104,12 @@ impl Desk {
         if is_bound { Nanos::MAX } else { self.tank.reset_after(now) }
     }
 
+    /// Says when it was made, where there may have been another one before: of what that has charged nothing is left.
+    /// It has come in again, or was forgotten by a reset; else that one would still be there.
+    pub(crate) fn begin_at(&mut self, now: Timestamp) {
+        self.reset_at = Some(now.saturating_sub(Nanos::from_nanos(1)));
+    }
+
     /// True once after something was given back.
     pub(crate) fn take_gave_back(&mut self) -> bool {
         std::mem::take(&mut self.gave_back)

@@ -100,7 +100,7 @@ impl<K: Hash + Eq> Keyed<K> {
     {
         match self.core(key) {
             Ok(core) => core.try_acquire(cost.into()),
-            Err(error) => self.refusal(error.kind()),
+            Err(kind) => self.refusal(kind),
         }
     }
 
@@ -112,7 +112,7 @@ impl<K: Hash + Eq> Keyed<K> {
     {
         match self.core(key) {
             Ok(core) => Acquire::new(Held::Owned(core), cost.into()),
-            Err(error) => Acquire::failed(error, cost.into()),
+            Err(kind) => Acquire::failed(self.error(kind), cost.into()),
         }
     }
 
@@ -123,7 +123,7 @@ impl<K: Hash + Eq> Keyed<K> {
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
-        self.own(key).map(|core| Limiter { core })
+        self.own(key).map(|core| Limiter { core }).map_err(|kind| self.error(kind))
     }
 
     /// What is there, whoever waits for it: where it would be taken, or refused. Takes nothing, and makes no entry.
@@ -196,7 +196,7 @@ impl<K: Hash + Eq> Keyed<K> {
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
         super::direct::check(&quota).map_err(SetQuotaError::Quota)?;
-        let core = self.own(key).map_err(SetQuotaError::Key)?;
+        let core = self.own(key).map_err(|kind| SetQuotaError::Key(self.error(kind)))?;
         core.set_quota(quota, inherit).map_err(SetQuotaError::Quota)
     }
 
@@ -256,29 +256,31 @@ impl<K: Hash + Eq> Keyed<K> {
         }
     }
 
-    /// There is no room for another key; there may be when the first of them can be forgotten.
-    fn too_many_keys(&self, now: Timestamp) -> AcquireError {
-        let due = self.inner.shards.iter().filter_map(|shard| shard.lock().first_due()).min();
-        let error = AcquireError::new(AcquireErrorKind::TooManyKeys, LimiterKind::Keyed);
+    /// Why a key has no limiter. If there is no room for it: there is when the first of the others can be forgotten.
+    fn error(&self, kind: AcquireErrorKind) -> AcquireError {
+        let error = AcquireError::new(kind, LimiterKind::Keyed);
+        if kind != AcquireErrorKind::TooManyKeys {
+            return error;
+        }
+        let now = self.inner.clock.now();
+        let due = self.inner.shards.iter().filter_map(|shard| shard.lock().first_due(now)).min();
         error.retry_in(due.map(|due| due.since(now)))
     }
 
     /// Where this key is limited: by itself, or with all others that came too late.
-    fn core<Q>(&self, key: &Q) -> Result<Arc<Core>, AcquireError>
+    fn core<Q>(&self, key: &Q) -> Result<Arc<Core>, AcquireErrorKind>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
         match (self.own(key), &self.inner.overflow) {
-            (Err(error), Some(shared)) if error.kind() == AcquireErrorKind::TooManyKeys => {
-                Ok(Arc::clone(&shared.core))
-            }
+            (Err(AcquireErrorKind::TooManyKeys), Some(shared)) => Ok(Arc::clone(&shared.core)),
             (own, _) => own,
         }
     }
 
     /// The key's own limiter, made if there is none.
-    fn own<Q>(&self, key: &Q) -> Result<Arc<Core>, AcquireError>
+    fn own<Q>(&self, key: &Q) -> Result<Arc<Core>, AcquireErrorKind>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
@@ -287,26 +289,25 @@ impl<K: Hash + Eq> Keyed<K> {
         if let Some(core) = self.shard(hash).lock().get(hash, key) {
             return Ok(Arc::clone(core));
         }
-        const CLOSED: AcquireError = AcquireError::new(AcquireErrorKind::Closed, LimiterKind::Keyed);
         if self.is_closed() {
-            return Err(CLOSED);
+            return Err(AcquireErrorKind::Closed);
         }
         let now = self.inner.clock.now();
         let room = |len: usize| (len < self.inner.max_keys).then_some(len + 1);
         let len = &self.inner.len;
         let taken = || len.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room).is_ok();
         if !self.make_room(hash, now, taken) {
-            return Err(self.too_many_keys(now));
+            return Err(AcquireErrorKind::TooManyKeys);
         }
         let room = Room(len);
         // Made outside of the lock: it is the caller's code, which may panic, or ask for other keys.
         let owned = key.to_owned();
-        let made = self.inner.make(&owned, hash);
+        let made = self.inner.make(&owned, hash, now);
         let mut table = self.shard(hash).lock();
         // Asked under the lock: whoever closes comes for what is in here after having said so.
         match table.get(hash, key) {
             Some(core) => Ok(Arc::clone(core)),
-            None if self.is_closed() => Err(CLOSED),
+            None if self.is_closed() => Err(AcquireErrorKind::Closed),
             None => {
                 table.insert(hash, owned, Arc::clone(&made), now);
                 std::mem::forget(room);
@@ -355,11 +356,11 @@ impl Drop for Room<'_> {
 }
 
 impl<K> Inner<K> {
-    fn make(&self, key: &K, hash: u64) -> Arc<Core> {
+    fn make(&self, key: &K, hash: u64, now: Timestamp) -> Arc<Core> {
         let quota = self.quota_of.as_ref().map_or(self.quota, |quota_of| quota_of(key));
         // A quota of permits has no state: the common quota stands in for it, which was checked.
         let quota = super::direct::check(&quota).map_or(self.quota, |()| quota);
-        let origin = Origin::new(&self.returns, hash);
+        let origin = Origin::new(&self.returns, hash, now);
         let (tank, clock) = (Tank::of_quota(quota), self.clock.clone());
         Core::with_origin(LimiterKind::Keyed, tank, self.queue, clock, Some(origin))
     }

@@ -62,13 +62,15 @@ impl Returns {
 pub(crate) struct Origin {
     returns: Arc<Returns>,
     hash: u64,
+    /// When the limiter was made.
+    pub(crate) made_at: Timestamp,
     /// It is among the returns already.
     noted: AtomicBool,
 }
 
 impl Origin {
-    pub(crate) fn new(returns: &Arc<Returns>, hash: u64) -> Self {
-        Origin { returns: Arc::clone(returns), hash, noted: AtomicBool::new(false) }
+    pub(crate) fn new(returns: &Arc<Returns>, hash: u64, made_at: Timestamp) -> Self {
+        Origin { returns: Arc::clone(returns), hash, made_at, noted: AtomicBool::new(false) }
     }
 
     /// Something was given back.
@@ -135,18 +137,32 @@ impl<K: Hash + Eq> Table<K> {
                     self.remove_at(at);
                     forgotten += 1;
                 }
-                wait => {
-                    let wait = if wait == Nanos::MAX { BOUND } else { wait.max(HELD) };
-                    self.look_at(at, now + wait);
-                }
+                wait => self.look_at(at, now + planned(wait, is_held)),
             }
         }
         forgotten
     }
 
-    /// When the first key may be forgotten.
-    pub(crate) fn first_due(&self) -> Option<Timestamp> {
-        self.due.first().map(|(due, _)| *due)
+    /// When one of the first keys can be forgotten; none if no such key can be, as far as it can be foreseen. Those are
+    /// looked at again, because what was charged meanwhile lasts longer.
+    pub(crate) fn first_due(&mut self, now: Timestamp) -> Option<Timestamp> {
+        let first: Vec<_> = self.due.iter().copied().take(STEPS).collect();
+        let mut soonest: Option<Timestamp> = None;
+        for (due, at) in first {
+            // Nobody is due earlier than it says.
+            if soonest.is_some_and(|soonest| soonest <= due) {
+                break;
+            }
+            let Some(entry) = self.entry(at) else { continue };
+            let is_held = Arc::strong_count(&entry.core) > 1;
+            fence(Ordering::Acquire);
+            let wait = entry.core.fresh_in();
+            self.look_at(at, now + planned(wait, is_held));
+            if !is_held && wait < Nanos::MAX {
+                soonest = Some(soonest.map_or(now + wait, |soonest| soonest.min(now + wait)));
+            }
+        }
+        soonest
     }
 
     /// Looks at a key earlier than planned: something was given back to the one with this hash.
@@ -181,6 +197,15 @@ impl<K: Hash + Eq> Table<K> {
         }
         self.due.remove(&(entry.due, at));
         self.free.push(at);
+    }
+}
+
+/// When a key is to be looked at again that is as good as fresh after `wait`.
+fn planned(wait: Nanos, is_held: bool) -> Nanos {
+    match wait {
+        Nanos::MAX => BOUND,
+        wait if is_held => wait.max(HELD),
+        wait => wait,
     }
 }
 

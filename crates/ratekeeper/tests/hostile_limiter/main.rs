@@ -8,6 +8,7 @@ mod changes;
 mod deadlines;
 mod debts;
 mod handover;
+mod keys;
 mod refunds;
 mod schedules;
 mod support;
