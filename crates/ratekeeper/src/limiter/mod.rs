@@ -15,7 +15,8 @@
 //! They share one machine. A desk (`desk.rs`) is a tank and the queue before it, as data that knows nothing of locks,
 //! tasks or threads; a core (`core.rs`) puts a lock around it, and an atomic word past it for as long as nobody waits; a
 //! keeper (`keeper.rs`, `timer.rs`) sleeps until the next thing is due, one for each limiter that somebody waits for.
-//! No future owns a timer: one that its task does not poll holds up nobody.
+//! No future owns a timer: one that its task does not poll holds up nobody. Threads that wait keep the time themselves
+//! for as long as only threads do.
 //!
 //! One thread of the process keeps the time of all limiters that somebody waits for: no runtime that is shut down, or
 //! not driven, holds up those who wait in another. Where a test has paused tokio's time, a task of that runtime does.

@@ -3,7 +3,11 @@
 //! Where what was taken comes in continuously, only what all ahead want together counts, which the queue knows: the
 //! answer takes one step. Where it comes in at a stroke, window by window, it also counts who still fits into which:
 //! then a few who wait are let in one after another, in mind, and of many it is said when they will have passed at the
-//! earliest. Either way no question takes longer because more are waiting.
+//! earliest. Either way no question of one who comes takes longer because more are waiting. One who asks for its own
+//! place in the queue ([`Desk::project_place`]) has all ahead of it looked at, because only what all want is known.
+//!
+//! What comes in continuously and is counted in floating point (buckets) is foreseen to within some nanoseconds: what
+//! many want together is rounded once, and what they take one after another each time.
 
 use super::debt::whole_nanos;
 use super::desk::Desk;

@@ -71,7 +71,8 @@ enum Hold {
 
 impl Reservation {
     /// How long until its turn, given those ahead of it; zero once it has come. None if it never will: the limiter
-    /// was closed, or its capacity lowered below the estimate.
+    /// was closed, or its capacity lowered below the estimate. Looks at everybody ahead: do not ask in a loop while many
+    /// wait.
     pub fn ready_in(&self) -> Option<Nanos> {
         let place = match self.hold {
             Hold::Queued(place) => place,
@@ -145,7 +146,7 @@ pub struct Ready<'a> {
 
 impl Ready<'_> {
     /// Waits no longer than this, from when it is first polled: after that the reservation has failed, and its place
-    /// is lost. If it cannot be enough, that is so at once.
+    /// is lost. If it cannot be enough, that is so at once: to tell, the first poll looks at everybody ahead.
     pub fn within(mut self, time: Duration) -> Self {
         self.within = Some(time.into());
         self
