@@ -34,7 +34,6 @@ pub(crate) enum Told {
 
 /// What a keeper is to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(loom, expect(dead_code, reason = "nobody keeps the time in a model"))]
 pub(crate) enum Turn {
     /// To come back after this time, or when it is woken.
     Sleep(Nanos),
@@ -87,7 +86,6 @@ impl Desk {
     }
 
     /// A keeper's turn: does what is due, and tells what to do next.
-    #[cfg_attr(loom, expect(dead_code, reason = "nobody keeps the time in a model"))]
     pub(crate) fn turn(&mut self, waker: &Waker, now: Timestamp, wakes: &mut Wakes) -> Turn {
         // It is awake: nobody needs to wake it for what it is about to see itself.
         self.keep_by(Keeper::Task(None));
