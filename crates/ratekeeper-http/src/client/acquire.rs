@@ -102,12 +102,9 @@ impl Pace {
                 in_flight.granted = granted;
                 return Ok(in_flight);
             }
-            // The server has spoken meanwhile. What is not sent now is not counted now, as far as the limiter takes it
-            // back; what has come in again since it was granted is not given back twice.
-            if let (HostLimit::Rate(limiter), Some(granted)) = (&host.limit, &granted)
-                && let Some(at) = granted.decision().charged_at()
-            {
-                limiter.refund_charged(Cost::ONE, Charged::at(at));
+            // The server has spoken meanwhile. What is taken again is given back first: it may be the last there is.
+            if !of_permits && let Some(granted) = granted.take() {
+                give_back(&host.limit, granted);
             }
         }
     }
@@ -203,6 +200,18 @@ async fn take(limit: &HostLimit, patience: Patience) -> Result<Option<Granted>, 
         None => acquire,
     };
     acquire.await.map(Some).map_err(Rejected::Local)
+}
+
+/// Gives back what was granted and is not used: permits, and of a rate what has not come in again since, as far as the
+/// limiter takes it back.
+fn give_back(limit: &HostLimit, granted: Granted) {
+    if let HostLimit::Rate(limiter) = limit
+        && let Some(at) = granted.decision().charged_at()
+    {
+        limiter.refund_charged(Cost::ONE, Charged::at(at));
+    }
+    // The permits come back as it is dropped.
+    drop(granted);
 }
 
 /// Hosts that nobody is at and that have nothing to remember make room. If there are none, any do that nobody is at:
