@@ -90,11 +90,11 @@ impl Pace {
     async fn acquire_by(&self, key: &str) -> Result<InFlight, Rejected> {
         let patience = Patience::new(self.timeout);
         let host = self.host(key).map_err(Rejected::Local)?;
-        let of_permits = host.limit.is_of_permits();
-        let mut granted = if of_permits { take(&host.limit, patience).await? } else { None };
+        let is_held = host.limit.is_held_while_waiting();
+        let mut granted = if is_held { take(&host.limit, patience).await? } else { None };
         loop {
             self.wait_for_server(&host, patience).await?;
-            if !of_permits {
+            if !is_held {
                 granted = take(&host.limit, patience).await?;
             }
             let now = Instant::now();
@@ -103,7 +103,7 @@ impl Pace {
                 return Ok(in_flight);
             }
             // The server has spoken meanwhile. What is taken again is given back first: it may be the last there is.
-            if !of_permits && let Some(granted) = granted.take() {
+            if !is_held && let Some(granted) = granted.take() {
                 give_back(&host.limit, granted);
             }
         }
@@ -192,6 +192,7 @@ async fn take(limit: &HostLimit, patience: Patience) -> Result<Option<Granted>, 
     let limiter: &dyn AnyLimiter = match limit {
         HostLimit::None => return Ok(None),
         HostLimit::Rate(limiter) => limiter,
+        HostLimit::OwnPermits(permits) => permits,
         HostLimit::Any(limiter) => &**limiter,
     };
     let acquire = limiter.acquire(Cost::ONE);

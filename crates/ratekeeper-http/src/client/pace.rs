@@ -87,6 +87,10 @@ impl Pace {
     /// [`All`](ratekeeper::limiter::All) of them that all hosts share, or a [`Keyed`](ratekeeper::limiter::Keyed) with a
     /// limit for each.
     ///
+    /// What all hosts share is taken once the host's server may be asked, and given back if that has changed meanwhile:
+    /// a request that waits for its server holds no permit. The rates of an `All` and the places of a `LeakyQueue`
+    /// cannot be given back: they stay used.
+    ///
     /// ```
     /// use ratekeeper::Limiter;
     /// use ratekeeper_http::client::Pace;

@@ -66,3 +66,53 @@ async fn a_pause_while_one_waits_for_the_permit_does_not_lock_it_out() {
         assert_eq!((permits.in_flight(), pace.statistics().in_flight), (0, 0), "{name}");
     }
 }
+
+/// Two requests wait for a host that is paused for an hour; they held both permits, and every other host waited too.
+#[tokio::test(start_paused = true)]
+async fn a_paused_host_holds_no_other_host_up() {
+    let permits = Concurrency::new(2).unwrap();
+    for (name, pace) in over(&permits) {
+        let client =
+            pace.clone().retries(0).layer().layer(tower::service_fn(|request: Request<()>| async move {
+                let is_busy = request.uri().host() == Some("busy.example");
+                let response = Response::builder().status(if is_busy { 429 } else { 200 });
+                let response = if is_busy { response.header("retry-after", "3600") } else { response };
+                Ok::<_, Infallible>(response.body(()).unwrap())
+            }));
+        assert_eq!(client.clone().oneshot(get("busy.example")).await.unwrap().status(), 429, "{name}");
+        let send = || tokio::spawn(client.clone().oneshot(get("busy.example")));
+        let waiting = [send(), send()];
+        tokio::task::yield_now().await;
+        let statistics = pace.statistics();
+        assert_eq!((statistics.in_flight, statistics.waiting), (0, 2), "{name}");
+        assert_eq!(permits.in_flight(), 0, "{name}: as many as are on their way");
+        let other = tokio::time::timeout(HOUR / 2, client.clone().oneshot(get("fine.example"))).await;
+        let other = other.unwrap_or_else(|_| panic!("{name}: waited for another host"));
+        assert_eq!(other.unwrap().status(), 200, "{name}");
+        for waiting in waiting {
+            assert_eq!(waiting.await.unwrap().unwrap().status(), 429, "{name}: sent after the pause");
+        }
+        let statistics = pace.statistics();
+        assert_eq!((statistics.sent, statistics.in_flight, permits.in_flight()), (4, 0, 0), "{name}");
+    }
+}
+
+/// Those of one host are for nobody else: they are held while the server is waited for, so that only as many wait for
+/// it as it will be sent at once.
+#[tokio::test(start_paused = true)]
+async fn permits_of_one_host_are_held_while_it_is_paused() {
+    let pace = Pace::new("1 concurrent".parse().unwrap()).unwrap().retries(0);
+    let client = pace.layer().layer(tower::service_fn(|_: Request<()>| async {
+        let response = Response::builder().status(429).header("retry-after", "3600");
+        Ok::<_, Infallible>(response.body(()).unwrap())
+    }));
+    assert_eq!(client.clone().oneshot(get("a.example")).await.unwrap().status(), 429);
+    let waiting = [(); 2].map(|()| tokio::spawn(client.clone().oneshot(get("a.example"))));
+    tokio::task::yield_now().await;
+    let local = pace.host_statistics("a.example").unwrap().local.unwrap();
+    assert_eq!((local.available, local.queue_depth), (0, 1), "one waits for the server, one for the permit");
+    assert_eq!((pace.statistics().in_flight, pace.statistics().waiting), (0, 2));
+    for waiting in waiting {
+        assert_eq!(waiting.await.unwrap().unwrap().status(), 429, "sent after the pause");
+    }
+}
