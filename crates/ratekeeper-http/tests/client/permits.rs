@@ -109,7 +109,7 @@ async fn permits_of_one_host_are_held_while_it_is_paused() {
     assert_eq!(client.clone().oneshot(get("a.example")).await.unwrap().status(), 429);
     let waiting = [(); 2].map(|()| tokio::spawn(client.clone().oneshot(get("a.example"))));
     tokio::task::yield_now().await;
-    let local = pace.host_statistics("a.example").unwrap().local.unwrap();
+    let local = pace.host_statistics("a.example:80").unwrap().local.unwrap();
     assert_eq!((local.available, local.queue_depth), (0, 1), "one waits for the server, one for the permit");
     assert_eq!((pace.statistics().in_flight, pace.statistics().waiting), (0, 2));
     for waiting in waiting {
