@@ -119,11 +119,14 @@ impl Pace {
             match host.may_send(now, patience.is_hurried(now)) {
                 Ok(()) => return Ok(()),
                 Err(Wait::For(pause)) => {
-                    let until = later(now, pause.saturating_add(self.some_jitter()));
+                    let until = later(now, pause);
                     if patience.deadline.is_some_and(|deadline| until > deadline) {
                         return Err(Rejected::Server { ready_in: pause });
                     }
-                    tokio::time::sleep_until(until).await;
+                    // Nobody has asked for the jitter: it fails no request that can be sent in time, and leaves half
+                    // of what is left after the pause for the limit.
+                    let left = patience.deadline.map_or(Duration::MAX, |deadline| deadline - until);
+                    tokio::time::sleep_until(later(until, self.some_jitter(left / 2))).await;
                 }
                 Err(Wait::ForNews(longest)) => {
                     let until = now + longest;
@@ -178,12 +181,13 @@ impl Pace {
         Ok(host)
     }
 
-    /// Not a secret: it spreads clients out. The clock's lowest digits are different enough.
-    fn some_jitter(&self) -> Duration {
+    /// Up to the longest that is set, and that there is time for. Not a secret: it spreads clients out. The clock's
+    /// lowest digits are different enough.
+    fn some_jitter(&self, time: Duration) -> Duration {
         let noise =
             SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |now| now.subsec_nanos());
         let noise = noise.wrapping_mul(0x9E37_79B9) >> 16;
-        self.jitter.mul_f64(f64::from(noise) / 65_536.0)
+        self.jitter.min(time).mul_f64(f64::from(noise) / 65_536.0)
     }
 }
 

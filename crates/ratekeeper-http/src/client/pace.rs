@@ -154,7 +154,8 @@ impl Pace {
     }
 
     /// How much later than asked a client comes back, at most; clients that were refused together do not come back
-    /// together. A tenth of a second unless said otherwise.
+    /// together. A tenth of a second unless said otherwise, and never so much that a request fails for it: no more than
+    /// half of what its [timeout](Pace::timeout) leaves after the pause.
     #[must_use]
     pub fn jitter(mut self, longest: Duration) -> Self {
         self.jitter = longest;
