@@ -18,6 +18,9 @@ pub enum Charge {
     OnFailure,
     /// Those that were answered to the end. Who hung up before that, and whose request failed with an error of the
     /// service, gets the cost back. A response without a body (to `HEAD`, 204, 304, an upgrade) has ended with its
-    /// headers, one with a `Content-Length` with its last byte.
+    /// headers, one with a known length (a `Content-Length`, or a body that knows its own) with its last byte. A stream
+    /// without a length has ended only when its end is read: whoever hangs up after the last byte of data, but before
+    /// the server has read that nothing follows, gets the cost back. Give such responses a `Content-Length` if that
+    /// matters.
     OnCompletion,
 }

@@ -161,6 +161,24 @@ impl http_body::Body for Endless {
     }
 }
 
+/// Nobody knows that a stream without a length has ended before it says so.
+#[tokio::test]
+async fn on_completion_a_stream_without_a_length_is_complete_when_its_end_is_read() {
+    let limit = limit(Charge::OnCompletion);
+    let stream =
+        || async { Body::from_stream(futures_util::stream::iter([Ok::<_, Infallible>("all of it")])) };
+    let app = Router::new().route("/", get(stream)).layer(limit.layer());
+    let answer = async || app.clone().oneshot(request("/")).await.unwrap().into_body();
+    let mut body = answer().await;
+    assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "all of it");
+    drop(body);
+    assert_eq!(remaining(&limit).await, 5, "hung up before the end was read");
+    let mut body = answer().await;
+    assert!(body.frame().await.is_some());
+    assert!(body.frame().await.is_none());
+    assert_eq!(remaining(&limit).await, 4, "complete");
+}
+
 /// Servers do not poll the body of a response that has none, nor one whose last byte they have. `HEAD` was free: 20 of
 /// 20 passed `3/h`.
 #[tokio::test]
