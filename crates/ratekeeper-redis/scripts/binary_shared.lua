@@ -32,7 +32,8 @@ ENCODINGS.B = {
   save = function(key, rules, high, low)
     local prefix = rules[1].name .. '/'
     binary_write(key, prefix, rules[1].algorithm, rules[1].new)
-    redis.call('PEXPIRE', key, format('%d', no_shorter(key, lifetime(high, low))))
+    -- One that was just made has no time to live yet: that is not for ever.
+    redis.call('PEXPIRE', key, format('%d', math.max(lifetime(high, low), redis.call('PTTL', key))))
     if rules[1].found then return end
     local surplus = redis.call('HLEN', key) - MOST_FIELDS
     if surplus <= 0 then return end

@@ -69,9 +69,16 @@ if OTHER_WINDOW then return { 3, NOW } end
 
 for index = 1, COUNT do
   local plan = plans[index]
-  local raw, unread = plan.encoding.load(KEYS[index], plan)
-  -- What is forgotten need not be understood.
-  if unread and VERB ~= 'd' then return { 2, NOW, index, raw } end
+  local raw, unread
+  if VERB == 'd' then
+    -- What is forgotten need not be understood, nor be of the right kind.
+    local is_read
+    is_read, raw, unread = pcall(plan.encoding.load, KEYS[index], plan)
+    if not is_read then raw, unread = false, true end
+  else
+    raw, unread = plan.encoding.load(KEYS[index], plan)
+    if unread then return { 2, NOW, index, raw } end
+  end
   plan.raw = raw
   for number = 1, #plan do plan[number].algorithm.view(plan[number], not unread and plan[number].found) end
 end

@@ -117,13 +117,19 @@ fn what_is_refused() {
 }
 
 #[test]
-fn what_requests_bring_is_called_by_algorithm_and_length() {
+#[cfg(feature = "timezones")]
+fn what_requests_bring_is_called_by_algorithm_length_and_place() {
     let names = [
         ("9/m", "gcra"),
         ("9/m bucket", "bucket"),
         ("9/h leaky", "leaky"),
         ("9/m fixed", "fixed:60000000000"),
-        ("9/m fixed grid", "fixed:60000000000"),
+        ("9/m fixed grid", "fixed@grid:60000000000"),
+        ("9/day fixed calendar", "fixed@UTC:86400000000000"),
+        (
+            "9/day fixed calendar America/Argentina/Buenos_Aires",
+            "fixed@America.Argentina.Buenos_Aires:86400000000000",
+        ),
         ("9/h sliding", "sliding:3600000000000"),
         ("9 per 1ms log", "log:1000000"),
     ];

@@ -90,11 +90,11 @@ impl Pace {
     async fn acquire_by(&self, key: &str) -> Result<InFlight, Rejected> {
         let patience = Patience::new(self.timeout);
         let host = self.host(key).map_err(Rejected::Local)?;
-        let of_permits = host.limit.is_of_permits();
-        let mut granted = if of_permits { take(&host.limit, patience).await? } else { None };
+        let is_held = host.limit.is_held_while_waiting();
+        let mut granted = if is_held { take(&host.limit, patience).await? } else { None };
         loop {
             self.wait_for_server(&host, patience).await?;
-            if !of_permits {
+            if !is_held {
                 granted = take(&host.limit, patience).await?;
             }
             let now = Instant::now();
@@ -102,12 +102,9 @@ impl Pace {
                 in_flight.granted = granted;
                 return Ok(in_flight);
             }
-            // The server has spoken meanwhile. What is not sent now is not counted now, as far as the limiter takes it
-            // back; what has come in again since it was granted is not given back twice.
-            if let (HostLimit::Rate(limiter), Some(granted)) = (&host.limit, &granted)
-                && let Some(at) = granted.decision().charged_at()
-            {
-                limiter.refund_charged(Cost::ONE, Charged::at(at));
+            // The server has spoken meanwhile. What is taken again is given back first: it may be the last there is.
+            if !is_held && let Some(granted) = granted.take() {
+                give_back(&host.limit, granted);
             }
         }
     }
@@ -122,11 +119,14 @@ impl Pace {
             match host.may_send(now, patience.is_hurried(now)) {
                 Ok(()) => return Ok(()),
                 Err(Wait::For(pause)) => {
-                    let until = later(now, pause.saturating_add(self.some_jitter()));
+                    let until = later(now, pause);
                     if patience.deadline.is_some_and(|deadline| until > deadline) {
                         return Err(Rejected::Server { ready_in: pause });
                     }
-                    tokio::time::sleep_until(until).await;
+                    // Nobody has asked for the jitter: it fails no request that can be sent in time, and leaves half
+                    // of what is left after the pause for the limit.
+                    let left = patience.deadline.map_or(Duration::MAX, |deadline| deadline - until);
+                    tokio::time::sleep_until(later(until, self.some_jitter(left / 2))).await;
                 }
                 Err(Wait::ForNews(longest)) => {
                     let until = now + longest;
@@ -181,12 +181,13 @@ impl Pace {
         Ok(host)
     }
 
-    /// Not a secret: it spreads clients out. The clock's lowest digits are different enough.
-    fn some_jitter(&self) -> Duration {
+    /// Up to the longest that is set, and that there is time for. Not a secret: it spreads clients out. The clock's
+    /// lowest digits are different enough.
+    fn some_jitter(&self, time: Duration) -> Duration {
         let noise =
             SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |now| now.subsec_nanos());
         let noise = noise.wrapping_mul(0x9E37_79B9) >> 16;
-        self.jitter.mul_f64(f64::from(noise) / 65_536.0)
+        self.jitter.min(time).mul_f64(f64::from(noise) / 65_536.0)
     }
 }
 
@@ -195,6 +196,7 @@ async fn take(limit: &HostLimit, patience: Patience) -> Result<Option<Granted>, 
     let limiter: &dyn AnyLimiter = match limit {
         HostLimit::None => return Ok(None),
         HostLimit::Rate(limiter) => limiter,
+        HostLimit::OwnPermits(permits) => permits,
         HostLimit::Any(limiter) => &**limiter,
     };
     let acquire = limiter.acquire(Cost::ONE);
@@ -203,6 +205,18 @@ async fn take(limit: &HostLimit, patience: Patience) -> Result<Option<Granted>, 
         None => acquire,
     };
     acquire.await.map(Some).map_err(Rejected::Local)
+}
+
+/// Gives back what was granted and is not used: permits, and of a rate what has not come in again since, as far as the
+/// limiter takes it back.
+fn give_back(limit: &HostLimit, granted: Granted) {
+    if let HostLimit::Rate(limiter) = limit
+        && let Some(at) = granted.decision().charged_at()
+    {
+        limiter.refund_charged(Cost::ONE, Charged::at(at));
+    }
+    // The permits come back as it is dropped.
+    drop(granted);
 }
 
 /// Hosts that nobody is at and that have nothing to remember make room. If there are none, any do that nobody is at:

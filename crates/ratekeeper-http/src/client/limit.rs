@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ratekeeper::limiter::{
-    AcquireError, All, AnyLimiter, Concurrency, Keyed, LeakyQueue, Limiter, LimiterKind, Statistics,
+    AcquireError, All, AnyLimiter, Concurrency, Keyed, LeakyQueue, Limiter, Statistics,
 };
 use ratekeeper::{Algorithm, Quota, QuotaError};
 
@@ -42,9 +42,7 @@ impl PaceLimit {
             Kind::Shared(limit) => limit.clone(),
             Kind::Rates(keyed) => HostLimit::Rate(keyed.limiter(key)?),
             // The number came from a quota, which has none that cannot be.
-            Kind::Permits(limit) => {
-                Concurrency::new(*limit).map_or(HostLimit::None, |permits| HostLimit::Any(Arc::new(permits)))
-            }
+            Kind::Permits(limit) => Concurrency::new(*limit).map_or(HostLimit::None, HostLimit::OwnPermits),
         })
     }
 }
@@ -91,19 +89,25 @@ pub(super) enum HostLimit {
     None,
     /// By itself, because it takes back what was not used after all.
     Rate(Limiter),
+    /// Of this host alone.
+    OwnPermits(Concurrency),
+    /// Shared with other hosts, and may be or hold permits.
     Any(Arc<dyn AnyLimiter>),
 }
 
 impl HostLimit {
-    /// Permits are held while a request waits for the server; a rate is charged when the request is sent.
-    pub(super) fn is_of_permits(&self) -> bool {
-        matches!(self, HostLimit::Any(limiter) if limiter.kind() == LimiterKind::Concurrency)
+    /// Whether it is taken before the server is waited for, and held meanwhile. Only permits of the host's own are: a
+    /// rate is charged when the request is sent, and permits that others share would keep them waiting for a server
+    /// that is not theirs.
+    pub(super) fn is_held_while_waiting(&self) -> bool {
+        matches!(self, HostLimit::OwnPermits(_))
     }
 
     pub(super) fn statistics(&self) -> Option<Statistics> {
         match self {
             HostLimit::None => None,
             HostLimit::Rate(limiter) => Some(limiter.statistics()),
+            HostLimit::OwnPermits(permits) => Some(permits.statistics()),
             HostLimit::Any(limiter) => Some(limiter.statistics()),
         }
     }

@@ -61,9 +61,7 @@ impl Default for Pace {
     fn default() -> Self {
         Pace {
             limit: PaceLimit::NONE,
-            key_of: Arc::new(|uri, _| {
-                uri.authority().map_or_else(String::new, |host| host.as_str().to_owned())
-            }),
+            key_of: Arc::new(|uri, _| host_and_port(uri)),
             timeout: None,
             max_wait: Duration::from_secs(60 * 60),
             retries: 2,
@@ -85,7 +83,11 @@ impl Pace {
     /// Over a limiter that exists already, which others may use too: a [`Limiter`](ratekeeper::Limiter), a
     /// [`LeakyQueue`](ratekeeper::limiter::LeakyQueue), a [`Concurrency`](ratekeeper::limiter::Concurrency) or an
     /// [`All`](ratekeeper::limiter::All) of them that all hosts share, or a [`Keyed`](ratekeeper::limiter::Keyed) with a
-    /// limit for each.
+    /// limit for each, by [host and port](Pace::by).
+    ///
+    /// What all hosts share is taken once the host's server may be asked, and given back if that has changed meanwhile:
+    /// a request that waits for its server holds no permit. The rates of an `All` and the places of a `LeakyQueue`
+    /// cannot be given back: they stay used.
     ///
     /// ```
     /// use ratekeeper::Limiter;
@@ -99,7 +101,8 @@ impl Pace {
         Pace { limit: limiter.into(), ..Pace::default() }
     }
 
-    /// Who shares a limit; by host and port unless said otherwise.
+    /// Who shares a limit; by host and port unless said otherwise: `example.com:443`, in lower case, with the scheme's
+    /// port where the URI has none, and never with a user's name or password.
     #[must_use]
     pub fn by(mut self, key: impl Fn(&Uri, &HeaderMap) -> String + Send + Sync + 'static) -> Self {
         self.key_of = Arc::new(key);
@@ -151,7 +154,8 @@ impl Pace {
     }
 
     /// How much later than asked a client comes back, at most; clients that were refused together do not come back
-    /// together. A tenth of a second unless said otherwise.
+    /// together. A tenth of a second unless said otherwise, and never so much that a request fails for it: no more than
+    /// half of what its [timeout](Pace::timeout) leaves after the pause.
     #[must_use]
     pub fn jitter(mut self, longest: Duration) -> Self {
         self.jitter = longest;
@@ -179,8 +183,8 @@ impl Pace {
         }
     }
 
-    /// Where one host stands, or whatever else [`by`](Pace::by) tells apart; none if nothing was sent there yet. Makes
-    /// no entry.
+    /// Where one host stands (`example.com:443`), or whatever else [`by`](Pace::by) tells apart; none if nothing was
+    /// sent there yet. Makes no entry.
     pub fn host_statistics(&self, key: &str) -> Option<HostStatistics> {
         let host = self.shared.hosts().get(key).cloned()?;
         Some(host.statistics(Instant::now()))
@@ -196,6 +200,28 @@ impl Pace {
     /// True once it was closed.
     pub fn is_closed(&self) -> bool {
         self.shared.closing.is_closed()
+    }
+}
+
+/// The host in lower case, and the port: the URI's, or its scheme's. Who the user is makes no difference to the host,
+/// and a password must not become a key, which listeners and logs see.
+fn host_and_port(uri: &Uri) -> String {
+    let mut key = uri.host().unwrap_or_default().to_ascii_lowercase();
+    if let Some(port) = uri.port_u16().or_else(|| default_port(uri.scheme_str()?)) {
+        key.push(':');
+        key.push_str(&port.to_string());
+    }
+    key
+}
+
+fn default_port(scheme: &str) -> Option<u16> {
+    let is = |name: &str| scheme.eq_ignore_ascii_case(name);
+    if is("http") || is("ws") {
+        Some(80)
+    } else if is("https") || is("wss") {
+        Some(443)
+    } else {
+        None
     }
 }
 

@@ -34,7 +34,7 @@ pub use error::ExtractError;
 pub use header::Header;
 pub use principal::{Authenticated, Principal};
 pub use route::Route;
-pub(crate) use view::is_grpc;
+pub(crate) use view::has_grpc_trailers;
 pub use view::{Peer, RequestView};
 
 use std::fmt::Debug;

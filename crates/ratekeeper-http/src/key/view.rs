@@ -82,16 +82,21 @@ impl<'a> RequestView<'a> {
         self.uri.path()
     }
 
-    /// True if it is a gRPC call.
+    /// True if it is a gRPC call, also one of gRPC-web.
     pub fn is_grpc(&self) -> bool {
-        is_grpc(self.headers)
+        grpc_subtype(self.headers).is_some()
     }
 }
 
-/// True if these headers are a gRPC call's or its response's.
-pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
-    let content_type = headers.get(http::header::CONTENT_TYPE);
-    content_type.is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"))
+/// True if these headers are those of a gRPC response, whose status comes in trailers. That of gRPC-web does not: its
+/// trailers are the last bytes of its body.
+pub(crate) fn has_grpc_trailers(headers: &HeaderMap) -> bool {
+    grpc_subtype(headers).is_some_and(|subtype| !subtype.starts_with(b"-web"))
+}
+
+/// What follows `application/grpc`, if these headers are a gRPC call's or its response's.
+fn grpc_subtype(headers: &HeaderMap) -> Option<&[u8]> {
+    headers.get(http::header::CONTENT_TYPE)?.as_bytes().strip_prefix(b"application/grpc")
 }
 
 impl<'a, B> From<&'a Request<B>> for RequestView<'a> {

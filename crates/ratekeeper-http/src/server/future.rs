@@ -14,7 +14,7 @@ use tower_service::Service;
 use super::LimitBody;
 use super::body::Held;
 use super::refusal::GRPC_STATUS;
-use crate::key::is_grpc;
+use crate::key::has_grpc_trailers;
 use crate::limit::{Charge, Deciding, MethodKind, Pass, Settings};
 
 pin_project! {
@@ -171,7 +171,7 @@ fn outcome<R>(response: &Response<R>) -> Outcome {
     match response.headers().get(GRPC_STATUS) {
         Some(status) if status == "0" => Outcome::Succeeded,
         Some(_) => Outcome::Failed,
-        None if is_grpc(response.headers()) => Outcome::InTrailers,
+        None if has_grpc_trailers(response.headers()) => Outcome::InTrailers,
         None => Outcome::Succeeded,
     }
 }

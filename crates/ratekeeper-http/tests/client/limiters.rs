@@ -52,7 +52,7 @@ async fn a_limiter_that_others_use_too() {
 async fn a_limit_for_each_host_that_others_use_too() {
     let keyed: Keyed<String> = Keyed::new("1/s burst 1".parse().unwrap()).unwrap();
     let client = client(&Pace::over(keyed.clone()).timeout(Duration::ZERO));
-    assert!(keyed.try_acquire("a.example", Cost::ONE).allowed);
+    assert!(keyed.try_acquire("a.example:80", Cost::ONE).allowed);
     assert!(client.clone().oneshot(get("a.example")).await.is_err());
     assert!(client.oneshot(get("b.example")).await.is_ok());
 }
@@ -142,10 +142,10 @@ async fn what_was_sent_and_what_was_not() {
     let server = Server::new(Dialect::Ietf, 2, Duration::from_secs(60), 1);
     let pace = Pace::new("100/s".parse().unwrap()).unwrap().timeout(Duration::from_secs(70));
     let client = pace.layer().layer(server);
-    assert_eq!(pace.host_statistics("example.com"), None);
+    assert_eq!(pace.host_statistics("example.com:80"), None);
     assert_eq!(pace.statistics().hosts, 0, "a look makes no entry");
     assert_eq!(client.clone().oneshot(request()).await.unwrap().status(), 200);
-    let known = pace.host_statistics("example.com").unwrap();
+    let known = pace.host_statistics("example.com:80").unwrap();
     assert_eq!(known.local.unwrap().acquired, 1);
     assert_eq!((known.in_flight, known.paused_for), (0, None));
     assert_eq!(known.budget, Some((0, Duration::from_secs(60))));

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 mod limiters;
+mod permits;
 mod polite;
 mod rules;
 mod sockets;

@@ -49,7 +49,7 @@ async fn a_pause_longer_than_the_timeout_is_an_error_at_once() {
     let expected = Rejected::Server { ready_in: MINUTE };
     assert!(matches!(error, PaceError::Rejected(rejected) if rejected == expected), "{error}");
     assert_eq!(start.elapsed(), Duration::ZERO);
-    assert_eq!(*heard.lock().unwrap(), [("example.com".to_owned(), expected)]);
+    assert_eq!(*heard.lock().unwrap(), [("example.com:80".to_owned(), expected)]);
     let elsewhere = Request::get("http://other.example/").body(()).unwrap();
     assert_eq!(client.oneshot(elsewhere).await.unwrap().status(), 429, "another host is another matter");
 }
@@ -172,4 +172,44 @@ async fn a_crawler_forgets_no_pause() {
     }
     let error = client.oneshot(get("busy.example")).await.unwrap_err();
     assert!(matches!(error, PaceError::Rejected(Rejected::Server { .. })), "{error}");
+}
+
+/// Each spelling of a host was a host of its own, and a password was a part of the key that listeners and logs see.
+#[tokio::test(start_paused = true)]
+async fn a_host_is_known_by_its_name_and_port_however_they_are_written() {
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let hear = Arc::clone(&heard);
+    let pace = Pace::new("1/h".parse().unwrap()).unwrap().timeout(Duration::ZERO);
+    let pace = pace.on_rejected(move |host, _| hear.lock().unwrap().push(host.to_owned()));
+    let answer = |_: Request<()>| async { Ok::<_, Infallible>(Response::new(())) };
+    let client = pace.layer().layer(tower::service_fn(answer));
+    let hosts: [(&str, &[&str]); 6] = [
+        (
+            "example.com:80",
+            &[
+                "http://example.com/",
+                "http://EXAMPLE.com/",
+                "HTTP://example.com:80/",
+                "http://example.com:/",
+                "http://me:secret@example.com/",
+                "http://you@Example.com:80/",
+                "ws://example.com/",
+            ],
+        ),
+        ("example.com:443", &["https://example.com/", "https://example.com:443/", "wss://example.com/"]),
+        ("example.com:8080", &["http://example.com:8080/", "https://me@example.com:8080/"]),
+        ("[::1]:80", &["http://[::1]/", "http://me:secret@[::1]:80/"]),
+        ("[::ab]:443", &["https://[::AB]/", "https://[::ab]:443/"]),
+        // A scheme whose port is not known.
+        ("example.com", &["other://example.com/", "other://me:secret@EXAMPLE.com/"]),
+    ];
+    for (host, uris) in hosts {
+        for (number, uri) in uris.iter().enumerate() {
+            let sent = client.clone().oneshot(Request::get(*uri).body(()).unwrap()).await;
+            assert_eq!(sent.is_ok(), number == 0, "{uri}");
+        }
+        assert_eq!(std::mem::take(&mut *heard.lock().unwrap()), vec![host; uris.len() - 1]);
+        assert!(pace.host_statistics(host).is_some(), "{host}");
+    }
+    assert_eq!(pace.statistics().hosts, hosts.len());
 }

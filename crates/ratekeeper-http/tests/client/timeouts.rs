@@ -124,3 +124,46 @@ async fn the_last_refusal_is_the_answer() {
     assert_eq!(response.headers()["retry-after"], "50");
     assert_eq!(sent.load(Ordering::Relaxed), 2);
 }
+
+/// A request that could be sent in time was refused, because it might have come back later than asked. However much
+/// later that may be, it is no later than there is time.
+#[tokio::test(start_paused = true)]
+async fn jitter_refuses_nothing_that_can_be_met() {
+    let second = Duration::from_secs(1);
+    // The first one's refusal is tried again, or is the answer, and another one comes.
+    for retries in [0, 1] {
+        for timeout in [second, millis(1_001), 2 * second, MINUTE] {
+            let sent = Arc::new(AtomicUsize::new(0));
+            let pace = Pace::default().retries(retries).timeout(timeout).jitter(60 * MINUTE);
+            let client = pace.layer().layer(tower::service_fn(move |_: Request<()>| {
+                let is_first = sent.fetch_add(1, Ordering::Relaxed) == 0;
+                let response = Response::builder().status(if is_first { 429 } else { 200 });
+                let response = if is_first { response.header("retry-after", "1") } else { response };
+                async { Ok::<_, Infallible>(response.body(()).unwrap()) }
+            }));
+            let start = Instant::now();
+            if retries == 0 {
+                assert_eq!(client.clone().oneshot(request()).await.unwrap().status(), 429);
+            }
+            let answer = client.oneshot(request()).await;
+            assert_eq!(answer.unwrap().status(), 200, "{retries} retries, {timeout:?}");
+            // Timers go by the millisecond.
+            assert!((second..=timeout + millis(1)).contains(&start.elapsed()), "{:?}", start.elapsed());
+        }
+    }
+}
+
+/// Who comes back later than asked still has time for the limit of its own.
+#[tokio::test(start_paused = true)]
+async fn jitter_leaves_time_for_the_limit() {
+    let sent = Arc::new(AtomicUsize::new(0));
+    let pace = Pace::new("1 per 2s burst 1".parse().unwrap()).unwrap();
+    let pace = pace.timeout(Duration::from_secs(3)).jitter(60 * MINUTE);
+    let client = pace.layer().layer(tower::service_fn(move |_: Request<()>| {
+        let is_first = sent.fetch_add(1, Ordering::Relaxed) == 0;
+        let response = Response::builder().status(if is_first { 429 } else { 200 });
+        let response = if is_first { response.header("retry-after", "1") } else { response };
+        async { Ok::<_, Infallible>(response.body(()).unwrap()) }
+    }));
+    assert_eq!(client.oneshot(request()).await.unwrap().status(), 200);
+}

@@ -120,6 +120,32 @@ async fn on_failure_reads_the_trailers_of_grpc() {
     assert_eq!(remaining(&limit).await, 3, "hung up before it was told");
 }
 
+/// The trailers of gRPC-web are in its body, where nobody looks for them: it waited for others, which never come, and
+/// charged every success.
+#[tokio::test]
+async fn on_failure_expects_no_trailers_of_grpc_web() {
+    for content_type in ["application/grpc-web", "application/grpc-web+proto", "application/grpc-web-text"] {
+        let limit = limit(Charge::OnFailure);
+        let call = async |status: Option<&'static str>| {
+            let service = tower::service_fn(move |_: http::Request<Body>| async move {
+                let response = http::Response::builder().header("content-type", content_type);
+                let response =
+                    status.into_iter().fold(response, |it, status| it.header("grpc-status", status));
+                let body = Full::new(Bytes::from_static(b"\x80\0\0\0\x0fgrpc-status:0\r\n"));
+                Ok::<_, Infallible>(response.body(body).unwrap())
+            });
+            let response = limit.layer().layer(service).oneshot(request("/")).await.unwrap();
+            response.into_body().collect().await.unwrap();
+        };
+        call(None).await;
+        assert_eq!(remaining(&limit).await, 5, "{content_type}: a success");
+        call(Some("0")).await;
+        assert_eq!(remaining(&limit).await, 5, "{content_type}: a success that says so");
+        call(Some("16")).await;
+        assert_eq!(remaining(&limit).await, 4, "{content_type}: unauthenticated");
+    }
+}
+
 /// A body that never says that it has ended, as that of a file that is streamed.
 struct Endless(Option<Bytes>);
 
@@ -133,6 +159,24 @@ impl http_body::Body for Endless {
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         self.0.take().map_or(Poll::Pending, |chunk| Poll::Ready(Some(Ok(Frame::data(chunk)))))
     }
+}
+
+/// Nobody knows that a stream without a length has ended before it says so.
+#[tokio::test]
+async fn on_completion_a_stream_without_a_length_is_complete_when_its_end_is_read() {
+    let limit = limit(Charge::OnCompletion);
+    let stream =
+        || async { Body::from_stream(futures_util::stream::iter([Ok::<_, Infallible>("all of it")])) };
+    let app = Router::new().route("/", get(stream)).layer(limit.layer());
+    let answer = async || app.clone().oneshot(request("/")).await.unwrap().into_body();
+    let mut body = answer().await;
+    assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "all of it");
+    drop(body);
+    assert_eq!(remaining(&limit).await, 5, "hung up before the end was read");
+    let mut body = answer().await;
+    assert!(body.frame().await.is_some());
+    assert!(body.frame().await.is_none());
+    assert_eq!(remaining(&limit).await, 4, "complete");
 }
 
 /// Servers do not poll the body of a response that has none, nor one whose last byte they have. `HEAD` was free: 20 of

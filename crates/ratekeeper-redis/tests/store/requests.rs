@@ -104,3 +104,57 @@ async fn a_key_holds_a_bounded_number_of_states() {
         assert!((2..=17).contains(&store.reset(ask(&key, &quota, 1)).await.unwrap()), "{encoding:?}");
     }
 }
+
+/// The calendar's week begins on Monday, the grid's on Thursday: each found the other's count to be an old one, and
+/// whoever asked for both in turn was admitted without end.
+#[tokio::test]
+async fn windows_of_one_length_in_different_places_are_not_one_anothers() {
+    let server = Server::redis();
+    let (calendar, grid): (Quota, Quota) =
+        ("5/week fixed calendar".parse().unwrap(), "5 per 7days fixed grid".parse().unwrap());
+    let clock = FakeClock::at(NOW);
+    let memory = ratekeeper::MemoryStore::builder().clock(clock.clone()).build();
+    let ascii = store(&server, Encoding::Ascii, &clock).await;
+    let binary = store(&server, Encoding::Binary, &clock).await;
+    let stores: [&dyn Store; 3] = [&memory, &ascii, &binary];
+    for store in stores {
+        let mut admitted = 0;
+        for _ in 0..20 {
+            while store.acquire(ask("k", &calendar, 1)).await.unwrap().allowed {
+                admitted += 1;
+            }
+            store.acquire(ask("k", &grid, 1)).await.unwrap();
+        }
+        assert_eq!(admitted, 5, "{store:?}");
+    }
+}
+
+/// A key of another kind made a reset fail, which is there to forget whatever lies under the key; and a key that lives for
+/// ever was given a millisecond to live by a rule that is soon whole.
+#[tokio::test]
+async fn what_others_put_there_is_forgotten_and_not_cut_short() {
+    use ratekeeper::Plan;
+    use redis::Commands;
+    let server = Server::redis();
+    let mut connection = server.connection();
+    let clock = FakeClock::at(NOW);
+    let long = Plan::parse("p", "a=1/day").unwrap();
+    let short = Plan::parse("p", "b=1000/s").unwrap();
+    let held = |plan| Request { key: Key::new("k").unwrap(), rules: Rules::Plan(plan), cost: Cost::ONE };
+    for encoding in [Encoding::Ascii, Encoding::Binary] {
+        let store = store(&server, encoding, &clock).await;
+        let name = store.keys(&held(&long)).unwrap().remove(0);
+        match encoding {
+            Encoding::Ascii => connection.hset::<_, _, _, ()>(&name, "a", "b").unwrap(),
+            _ => connection.set::<_, _, ()>(&name, "b").unwrap(),
+        }
+        assert!(store.acquire(held(&long)).await.is_err(), "{encoding:?}");
+        store.reset(held(&long)).await.unwrap();
+        assert!(store.acquire(held(&long)).await.unwrap().allowed, "{encoding:?}");
+    }
+    let store = store(&server, Encoding::Ascii, &clock).await;
+    let name = store.keys(&held(&long)).unwrap().remove(0);
+    connection.persist::<_, ()>(&name).unwrap();
+    assert!(store.acquire(held(&short)).await.unwrap().allowed);
+    assert!(connection.pttl::<_, i64>(&name).unwrap() > 86_400_000);
+}

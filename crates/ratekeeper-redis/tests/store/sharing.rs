@@ -152,9 +152,13 @@ async fn the_text_is_the_documented_one() {
         (
             "1000/day fixed calendar",
             3,
-            "81|fixed:86400000000000=23|1|fixed:86400000000000|3|1761868800000000000",
+            "81|fixed@UTC:86400000000000=23|1|fixed@UTC:86400000000000|3|1761868800000000000",
         ),
-        ("100/m fixed grid", 3, "81|fixed:60000000000=23|1|fixed:60000000000|3|1761884040000000000"),
+        (
+            "100/m fixed grid",
+            3,
+            "81|fixed@grid:60000000000=23|1|fixed@grid:60000000000|3|1761884040000000000",
+        ),
     ];
     for (quota, cost, expected) in fixtures {
         let clock = FakeClock::at(NOW);

@@ -8,13 +8,14 @@
 //! well; that is what their states are called. One that needs no length and is alone is written without its name, as
 //! services in other languages write it.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
 use super::ascii::{self, MAX_LEN};
 use super::record::{Part, Record, Windows};
 use super::rules::{fresh, is_fresh, part_of, single};
 use super::{State, StateError, StateErrorKind};
-use crate::algorithm::{Algorithm, Tenancy};
+use crate::algorithm::{Algorithm, Anchor, Tenancy};
 use crate::{Name, Nanos, Quota, Timestamp};
 
 const HEADER: &str = "81|";
@@ -138,7 +139,7 @@ impl NamedStates {
             let found = part.algorithm();
             let is_same = std::mem::discriminant(&found) == std::mem::discriminant(&quota.algorithm());
             let name = match (found.counts_in_windows(), is_same) {
-                (false, _) => brought_name(found, None),
+                (false, _) => word_name(found),
                 (true, true) => shared_name(quota)?,
                 // Its length is not known, and nobody is going to ask for it.
                 (true, false) => {
@@ -334,7 +335,9 @@ impl RuleStates {
 }
 
 /// What the state is called that a quota shares which a request brings: `gcra`, `bucket` and `leaky`, and for what counts
-/// in windows `fixed`, `sliding` and `log` with the length in nanoseconds, such as `fixed:60000000000`.
+/// in windows `fixed`, `sliding` and `log` with the length in nanoseconds, such as `fixed:60000000000`. Windows that have
+/// their places are others than those that begin with the first request: `fixed@grid:60000000000`, and on a calendar
+/// `fixed@UTC:86400000000000` or `fixed@Europe.Berlin:86400000000000`.
 ///
 /// # Errors
 ///
@@ -345,10 +348,12 @@ pub fn shared_name(quota: &Quota) -> Result<Name, StateError> {
             let remedy = "a concurrency limit is held by permits, not by stored state";
             Err(StateError::shape("quota", format!("`{quota}`"), remedy))
         }
-        algorithm => {
-            let length = algorithm.counts_in_windows().then(|| quota.period().as_nanos());
-            Ok(brought_name(algorithm, length))
+        algorithm if algorithm.counts_in_windows() => {
+            let name = format!("{}:{}", placed(algorithm), quota.period().as_nanos());
+            // A word, the name of a zone, a colon and digits are a name.
+            Ok(Name::new(&name).unwrap_or_else(|_| Name::ad_hoc()))
         }
+        algorithm => Ok(word_name(algorithm)),
     }
 }
 
@@ -370,13 +375,19 @@ pub fn is_live(name: &Name, state: &State, now: Timestamp) -> bool {
     }
 }
 
-fn brought_name(algorithm: Algorithm, length: Option<u64>) -> Name {
-    let name = match length {
-        Some(length) => Name::new(&format!("{}:{length}", algorithm.word())),
-        None => Name::new(algorithm.word()),
-    };
-    // A word, a colon and digits are a name.
-    name.unwrap_or_else(|_| Name::ad_hoc())
+/// The algorithm's word, and where its windows lie.
+fn placed(algorithm: Algorithm) -> Cow<'static, str> {
+    match algorithm {
+        Algorithm::FixedWindow(Anchor::Grid) => "fixed@grid".into(),
+        Algorithm::FixedWindow(Anchor::Calendar(calendar)) => {
+            format!("fixed@{}", calendar.zone().name().replace('/', ".")).into()
+        }
+        other => other.word().into(),
+    }
+}
+
+fn word_name(algorithm: Algorithm) -> Name {
+    Name::new(algorithm.word()).unwrap_or_else(|_| Name::ad_hoc())
 }
 
 /// Whose state a text is that begins with this header and says everything.
@@ -387,7 +398,7 @@ fn plain_name(header: &str) -> Option<Name> {
         "42" => Algorithm::Gcra,
         _ => return None,
     };
-    Some(brought_name(algorithm, None))
+    Some(word_name(algorithm))
 }
 
 fn is_plain(name: &Name, state: &str) -> bool {

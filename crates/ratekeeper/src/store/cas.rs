@@ -114,7 +114,7 @@ impl<V: KeyValue> CasStore<V> {
 
     /// Remembers that the state at this place is forgotten now, for as long as anything that was charged before could be
     /// given back.
-    async fn mark_reset(&self, place: &Place<'_>) -> Result<(), StoreError> {
+    async fn mark_reset(&self, place: &Place<'_>, reach: Nanos) -> Result<(), StoreError> {
         let (key, now) = (place.reset_key(), self.clock.now());
         let marker = ascii::encode(&Part::Gcra(gcra::State { tat: now }).into());
         let mut backoff = Backoff::default();
@@ -122,7 +122,7 @@ impl<V: KeyValue> CasStore<V> {
             let old = self.values.get(&key).await?;
             // Another reset of the same key may have come first, and a later one covers this.
             if old.as_ref().is_some_and(|old| instant_of(old) > now)
-                || self.values.compare_and_set(&key, old.as_deref(), &marker, place.reach()).await?
+                || self.values.compare_and_set(&key, old.as_deref(), &marker, reach).await?
             {
                 return Ok(());
             }
@@ -367,6 +367,7 @@ impl<V: KeyValue> Store for CasStore<V> {
             let place = self.place(&request)?;
             // What cannot be read is forgotten all the same: that is what resetting it is for.
             let read = self.read(&place).await.map(|(_, states)| states);
+            let read_all = read.is_ok();
             let RuleStates { states, others, .. } =
                 read.unwrap_or_else(|_| RuleStates::fresh(place.rules.len()));
             let now = self.clock.now();
@@ -381,9 +382,10 @@ impl<V: KeyValue> Store for CasStore<V> {
             }
             // First the marker: a refund that finds none must not find a state that began after the reset. And once
             // more: what was charged in between is forgotten, too.
-            self.mark_reset(&place).await?;
+            let reach = if read_all { place.reach().max(least_ttl(&others)) } else { OTHERS_TTL };
+            self.mark_reset(&place, reach).await?;
             self.values.delete(&place.key).await?;
-            self.mark_reset(&place).await?;
+            self.mark_reset(&place, reach).await?;
             Ok(live)
         })
     }

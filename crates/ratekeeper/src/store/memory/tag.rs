@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use foldhash::quality::FixedState;
 use siphasher::sip128::{Hasher128, SipHasher13};
 
-use crate::algorithm::Algorithm;
+use crate::algorithm::{Algorithm, Anchor};
 use crate::{Key, Quota, RuleId};
 
 /// How keys are hashed. Both are seeded at random for every store, and the seed is secret: whoever chooses keys
@@ -137,7 +137,8 @@ impl KeyHash {
         } else if quota.algorithm().counts_in_windows() {
             // Whoever brings a quota chooses its length. The key's secret bits see to it that no choice comes to
             // mean the state of another algorithm.
-            mix(quota.period().as_nanos() ^ kind ^ self.place.rotate_left(32)) | OF_REQUEST
+            let window = quota.period().as_nanos() ^ kind ^ anchored(quota.algorithm());
+            mix(window ^ self.place.rotate_left(32)) | OF_REQUEST
         } else {
             kind | OF_REQUEST
         };
@@ -153,6 +154,19 @@ impl KeyHash {
 /// In a tag's salt: the state belongs to the quotas that requests bring, not to a plan's rule. The lowest bit: the
 /// highest decide where in its table a state lies, and all of one key's would lie together.
 const OF_REQUEST: u64 = 1;
+
+/// Where a fixed window lies: windows of one length in different places are not one another's, and whoever asked for both
+/// in turn would find each of them fresh.
+fn anchored(algorithm: Algorithm) -> u64 {
+    match algorithm {
+        Algorithm::FixedWindow(Anchor::Grid) => mix(1),
+        Algorithm::FixedWindow(Anchor::Calendar(calendar)) => {
+            let zone = calendar.zone();
+            zone.name().bytes().fold(mix(2), |hash, byte| mix(hash ^ u64::from(byte)))
+        }
+        _ => 0,
+    }
+}
 
 /// A permutation of 64 bits that leaves no pattern (the finaliser of SplitMix64).
 const fn mix(mut word: u64) -> u64 {
@@ -187,8 +201,17 @@ mod tests {
             let under = |hash: KeyHash, quota: &str| hash.under(RuleId::AD_HOC, &quota.parse().unwrap());
             assert_eq!(under(one, "1/s"), under(again, "1/s"));
             assert_ne!(under(one, "1/s"), under(other, "1/s"));
-            let texts =
-                ["1/s", "1/s bucket", "1/s leaky", "1/s fixed", "1/m fixed", "1/s sliding", "1/s log"];
+            let texts = [
+                "1/s",
+                "1/s bucket",
+                "1/s leaky",
+                "1/s fixed",
+                "1/m fixed",
+                "1/m fixed grid",
+                "1/m fixed calendar",
+                "1/s sliding",
+                "1/s log",
+            ];
             let tags = texts.map(|text| under(one, text));
             assert!((1..tags.len()).all(|index| !tags[..index].contains(&tags[index])));
             assert_eq!(under(one, "7/h burst 2"), under(one, "1/s"), "one algorithm, one state");
