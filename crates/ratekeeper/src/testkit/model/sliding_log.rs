@@ -61,10 +61,8 @@ impl Law for SlidingLog {
     /// The entry of that instant: what was charged from it on, the oldest first; if there is too little, what was
     /// charged before, the newest first. What has left the window is gone.
     fn refund(&mut self, quota: &Quota, cost: u64, charged_at: i128, _: i128) {
-        if self.latest - charged_at > i128::from(quota.period().as_nanos()) {
-            return;
-        }
-        let mut left = cost;
+        let has_left = self.latest - charged_at > i128::from(quota.period().as_nanos());
+        let mut left = if has_left { 0 } else { cost };
         let mut give = |entry: &mut (i128, u64)| {
             let back = left.min(entry.1);
             entry.1 -= back;
