@@ -151,6 +151,12 @@ async fn a_grant_that_nobody_takes_up_is_handed_on() {
     for quota in EVERY_ALGORITHM {
         let limiter = limiter(quota);
         assert!(limiter.try_acquire(ONE).allowed);
+        if quota.ends_with("grid") {
+            // From the beginning of a window: shortly before its end, two would begin in the time that is waited.
+            advance(limiter.try_acquire(ONE).retry_after.unwrap().into()).await;
+            assert!(limiter.try_acquire(ONE).allowed);
+        }
+        let acquired = limiter.statistics().acquired;
         let (mut first, mut second) = (limiter.acquire(ONE), limiter.acquire(ONE));
         assert!(poll(&mut first).is_pending() && poll(&mut second).is_pending());
         // Within the window of the grant, but for the windows whose next one has begun.
@@ -159,7 +165,7 @@ async fn a_grant_that_nobody_takes_up_is_handed_on() {
         drop(first);
         assert!(poll(&mut second).is_ready(), "{quota}");
         let statistics = limiter.statistics();
-        assert_eq!((statistics.acquired, statistics.cancelled), (2, 1), "{quota}");
+        assert_eq!((statistics.acquired, statistics.cancelled), (acquired + 1, 1), "{quota}");
         assert!(!limiter.try_acquire(ONE).allowed, "{quota}: nothing was minted");
     }
 }
