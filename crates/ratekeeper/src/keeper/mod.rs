@@ -189,16 +189,8 @@ impl Keeper {
         };
         let cost = cost.into();
         let request = Request { key, rules: resolved.rules(), cost };
-        let answered = if request.rules.is_empty() {
-            Ok(Answered::by_store(Decision::unlimited(request)))
-        } else {
-            match self.store.acquire(request).now().ok()? {
-                Ok(decision) => Ok(Answered::by_store(decision)),
-                Err(error) => self
-                    .instead(request, &error, || self.local.acquire(request))
-                    .ok_or(KeeperError::Store(error)),
-            }
-        };
+        let answer = asked(&*self.store, request, |store, request| store.acquire(request)).now().ok()?;
+        let answered = self.or_instead(request, answer, || self.local.acquire(request));
         Some(answered.map(|answered| self.acquired(resolved, key, cost, answered)))
     }
 
@@ -258,11 +250,7 @@ impl Keeper {
     ) -> Result<Ruling, KeeperError> {
         let ((key, resolved), cost) = (self.understand(key, held_to.into())?, cost.into());
         let request = Request { key, rules: resolved.rules(), cost };
-        let refunded = if request.rules.is_empty() {
-            Ok(Decision::unlimited(request))
-        } else {
-            self.store_of(charged).refund(request, charged).await
-        };
+        let refunded = self.give_back(request, charged).await;
         self.refunded(refunded, resolved, charged)
     }
 
@@ -280,11 +268,7 @@ impl Keeper {
         };
         let cost = cost.into();
         let request = Request { key, rules: resolved.rules(), cost };
-        let refunded = if request.rules.is_empty() {
-            Ok(Decision::unlimited(request))
-        } else {
-            self.store_of(charged).refund(request, charged).now().ok()?
-        };
+        let refunded = self.give_back(request, charged).now().ok()?;
         Some(self.refunded(refunded, resolved, charged))
     }
 
@@ -314,9 +298,10 @@ impl Keeper {
         Some(answered.outcome.charged(crate::Timestamp::MIN))
     }
 
-    /// The store that took what was charged.
-    fn store_of(&self, charged: Charged) -> &dyn Store {
-        if charged.was_local() { &*self.local } else { &*self.store }
+    /// Gives back to the store that took it.
+    fn give_back<'q>(&'q self, request: Request<'q>, charged: Charged) -> Answer<'q, Decision> {
+        let taker: &dyn Store = if charged.was_local() { &*self.local } else { &*self.store };
+        asked(taker, request, |store, request| store.refund(request, charged))
     }
 
     fn refunded(
@@ -386,14 +371,20 @@ impl Keeper {
         question: impl Fn(&'r dyn Store, Request<'r>) -> Answer<'r, T>,
     ) -> Result<Answered<T>, KeeperError> {
         let request = Request { key, rules: resolved.rules(), cost };
-        if request.rules.is_empty() {
-            return Ok(Answered::by_store(T::unlimited(request)));
-        }
-        match question(&*self.store, request).await {
-            Ok(outcome) => Ok(Answered::by_store(outcome)),
-            Err(error) => self
-                .instead(request, &error, || question(&*self.local, request))
-                .ok_or(KeeperError::Store(error)),
+        let answer = asked(&*self.store, request, &question).await;
+        self.or_instead(request, answer, || question(&*self.local, request))
+    }
+
+    /// The store's answer, or what is answered instead.
+    fn or_instead<'q, T: Outcome + 'q>(
+        &self,
+        request: Request<'_>,
+        answer: Result<T, StoreError>,
+        local: impl FnOnce() -> Answer<'q, T>,
+    ) -> Result<Answered<T>, KeeperError> {
+        match answer {
+            Ok(outcome) => Ok(Answered { outcome, locally: false }),
+            Err(error) => self.instead(request, &error, local).ok_or(KeeperError::Store(error)),
         }
     }
 
@@ -461,14 +452,20 @@ impl Keeper {
     }
 }
 
+/// Asks a store, unless the request is held to nothing: then there is nothing to ask.
+fn asked<'q, T: Outcome>(
+    store: &'q dyn Store,
+    request: Request<'q>,
+    question: impl FnOnce(&'q dyn Store, Request<'q>) -> Answer<'q, T>,
+) -> Answer<'q, T> {
+    if request.rules.is_empty() {
+        return Answer::ready(Ok(T::unlimited(request)));
+    }
+    question(store, request)
+}
+
 /// An answer, and whether it is the local store's.
 struct Answered<T> {
     outcome: T,
     locally: bool,
-}
-
-impl<T> Answered<T> {
-    fn by_store(outcome: T) -> Self {
-        Answered { outcome, locally: false }
-    }
 }
