@@ -63,7 +63,7 @@ pub(crate) fn block_on<F: Blockable>(mut future: F) -> F::Output {
         }
         let sleep = match (future.turn(), &mut watch) {
             (Some(wait), Some(watch)) => {
-                let Some(patience) = future.paused_clock().and_then(|now| watch.patience(now)) else {
+                let Some(patience) = watch.patience(future.paused_clock()) else {
                     return Err(AcquireError::new(AcquireErrorKind::ClockStopped, future.limiter()));
                 };
                 Some(patience.min(wait.into()))
@@ -83,7 +83,8 @@ pub(crate) fn block_on<F: Blockable>(mut future: F) -> F::Output {
 
 /// Watches whether a paused clock moves.
 struct Watch {
-    clock: Timestamp,
+    /// What it showed; none for a clock that ran when it was looked at.
+    clock: Option<Timestamp>,
     since: std::time::Instant,
     patience: Duration,
 }
@@ -91,12 +92,12 @@ struct Watch {
 impl Watch {
     fn new(clock: Timestamp) -> Self {
         let patience = if super::clock::is_in_runtime() { PATIENCE } else { PATIENCE_OUTSIDE };
-        Watch { clock, since: std::time::Instant::now(), patience }
+        Watch { clock: Some(clock), since: std::time::Instant::now(), patience }
     }
 
     /// How much longer to wait for the clock to move; none if that was long enough.
-    fn patience(&mut self, clock: Timestamp) -> Option<Duration> {
-        if clock != self.clock {
+    fn patience(&mut self, clock: Option<Timestamp>) -> Option<Duration> {
+        if clock.is_none() || clock != self.clock {
             (self.clock, self.since) = (clock, std::time::Instant::now());
         }
         self.patience.checked_sub(self.since.elapsed()).filter(|left| !left.is_zero())
