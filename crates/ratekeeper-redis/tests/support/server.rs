@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::wait::until_stopped;
+
 /// A running server.
 #[derive(Debug)]
 pub(crate) struct Server {
@@ -83,6 +85,7 @@ impl Server {
     /// Stops it in its tracks, as a machine that hangs would: what is connected stays so, and nothing is answered.
     pub(crate) fn freeze(&self) {
         self.signal("-STOP");
+        until_stopped(self.pid());
     }
 
     /// Lets it go on after [`freeze`](Server::freeze).

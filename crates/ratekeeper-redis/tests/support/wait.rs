@@ -27,3 +27,15 @@ pub(crate) async fn until_async(what: &str, patience: Duration, mut is_true: imp
         tick.tick().await;
     }
 }
+
+/// Waits until every thread of a process that was sent `STOP` has heard of it: until then some go on. Where there is no
+/// `/proc`, nobody can tell.
+pub(crate) fn until_stopped(pid: u32) {
+    until("every thread is stopped", || {
+        let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return true };
+        threads.flatten().all(|thread| {
+            let status = std::fs::read_to_string(thread.path().join("status")).unwrap_or_default();
+            status.contains("State:\tT")
+        })
+    });
+}

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use ratekeeper_client::{Client, Error};
 
+use crate::redis_support::wait::until_stopped;
 use crate::support::{DEADLINE, Server};
 
 fn block<T>(work: impl Future<Output = T>) -> T {
@@ -138,6 +139,7 @@ fn a_frozen_server_is_given_up_on_in_time_and_asked_again_later() {
             .unwrap();
         let (_, first) = insist(&client, (100, 1, 3600)).await;
         server.signal("STOP");
+        until_stopped(server.pid());
         let error = client.throttle("k", 100, 1, 3600, 1).await.unwrap_err();
         assert!(error.may_have_been_executed() && error.is_transient(), "{error}");
         server.signal("CONT");
