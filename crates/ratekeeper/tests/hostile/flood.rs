@@ -1,7 +1,7 @@
 //! A store that is full of live keys: what is known keeps its answers, whatever floods in.
 
 use ratekeeper::port::{Request, Store};
-use ratekeeper::store::OnFull;
+use ratekeeper::store::{OnFull, SnapshotError};
 use ratekeeper::testkit::FakeClock;
 use ratekeeper::{Cost, Decision, Key, MemoryStore, Nanos, Plan, Quota, Reason, Rules, Timestamp};
 
@@ -174,7 +174,10 @@ fn a_partial_grant_of_nothing_wipes_no_other_quota_of_the_key() {
     let store = MemoryStore::builder().clock(clock.clone()).build();
     assert!((0..5).all(|_| acquire(&store, "ip:1", Rules::Quota(&hourly)).allowed));
     let request = Request { key: Key::new("ip:1").unwrap(), rules: Rules::Quota(&other), cost: Cost::new(3) };
-    assert_eq!(store.acquire_up_to(request).now().unwrap().unwrap().granted, Cost::PEEK);
+    let grant = store.acquire_up_to(request).now().unwrap().unwrap();
+    assert_eq!(grant.granted, Cost::PEEK);
+    let wait = grant.decision.retry_after;
+    assert!(wait > Some(Nanos::from_secs(3_598)), "up to the hour: {:?}", grant.decision);
     clock.advance(Nanos::from_millis(1_100));
     let denied = acquire(&store, "ip:1", Rules::Quota(&hourly));
     assert_eq!(denied.retry_after, Some(Nanos::from_millis(720_000 - 1_100)));
@@ -203,7 +206,11 @@ fn a_full_store_is_restored_from_its_own_snapshot() {
         for key in 0..50 {
             acquire(&store, &format!("known:{key}"), Rules::Plan(&plan));
         }
-        let restored = builder().restore(&store.snapshot());
+        let snapshot = store.snapshot();
+        let smaller = MemoryStore::builder().max_keys(50).clock(clock.clone()).restore(&snapshot);
+        let too_many = SnapshotError::TooManyKeys { found: store.len() as u64, max_keys: 50 };
+        assert_eq!(smaller.unwrap_err(), too_many, "{policy:?}: what overflowed counts");
+        let restored = builder().restore(&snapshot);
         let restored = restored.unwrap_or_else(|error| panic!("{policy:?}: {error}"));
         assert_eq!(restored.len(), store.len(), "{policy:?}");
         for key in 0..301 {
