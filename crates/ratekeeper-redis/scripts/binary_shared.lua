@@ -31,9 +31,10 @@ ENCODINGS.B = {
 
   save = function(key, rules, high, low)
     local prefix = rules[1].name .. '/'
+    -- Before the write: a hash that it makes has no time to live yet, which is not for ever.
+    local millis = no_shorter(key, lifetime(high, low))
     binary_write(key, prefix, rules[1].algorithm, rules[1].new)
-    -- One that was just made has no time to live yet: that is not for ever.
-    redis.call('PEXPIRE', key, format('%d', math.max(lifetime(high, low), redis.call('PTTL', key))))
+    redis.call('PEXPIRE', key, format('%d', millis))
     if rules[1].found then return end
     local surplus = redis.call('HLEN', key) - MOST_FIELDS
     if surplus <= 0 then return end
