@@ -66,9 +66,6 @@ end
 -- What one quota of a request shares, alone, has no name if it needs no length: whose it is, by its header.
 local PLAIN = { ['12|'] = 'bucket', ['32|'] = 'leaky', ['42|'] = 'gcra' }
 
--- The most names in one text, and the most of others that are kept.
-local MOST_NAMES, MOST_OTHERS = 32, 16
-
 -- Reads a text of just these rules in their order, which most are: true if it was one.
 local function ascii_read_ordered(rules, text)
   local at, size = 4, #text
@@ -209,3 +206,4 @@ ENCODINGS.a = {
     end
   end,
 }
+ENCODINGS.A = ENCODINGS.a
