@@ -10,6 +10,7 @@
 
 use std::borrow::Cow;
 use std::fmt::Write;
+use std::sync::LazyLock;
 
 use super::ascii::{self, MAX_LEN};
 use super::record::{Part, Record, Windows};
@@ -387,7 +388,14 @@ fn placed(algorithm: Algorithm) -> Cow<'static, str> {
 }
 
 fn word_name(algorithm: Algorithm) -> Name {
-    Name::new(algorithm.word()).unwrap_or_else(|_| Name::ad_hoc())
+    // Those that say everything are made once: each decision on a quota that a request brings has one of them.
+    static PLAIN: LazyLock<[Name; 3]> =
+        LazyLock::new(|| [Algorithm::Gcra, Algorithm::TokenBucket, Algorithm::LeakyBucket].map(made));
+    fn made(algorithm: Algorithm) -> Name {
+        Name::new(algorithm.word()).unwrap_or_else(|_| Name::ad_hoc())
+    }
+    let plain = PLAIN.iter().find(|name| name.as_str() == algorithm.word());
+    plain.cloned().unwrap_or_else(|| made(algorithm))
 }
 
 /// Whose state a text is that begins with this header and says everything.
