@@ -202,7 +202,7 @@ fn compose(time: TimePart, parts: Parts) -> Script {
 /// The engine's numbers that the scripts go by as well.
 fn engine_numbers() -> String {
     const SECOND: Nanos = Nanos::from_secs(1);
-    const { assert!(SLACK.as_nanos() % SECOND.as_nanos() == 0, "the scripts add whole seconds") };
+    const { assert!(SLACK.as_nanos().is_multiple_of(SECOND.as_nanos()), "the scripts add whole seconds") };
     let slack = SLACK.as_nanos() / SECOND.as_nanos();
     let (names, others) = (NamedStates::MAX, NamedStates::MAX_OTHERS);
     format!("local SLACK, MOST_NAMES, MOST_OTHERS = {slack}, {names}, {others}\n")
