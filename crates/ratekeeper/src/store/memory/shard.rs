@@ -133,13 +133,10 @@ impl Shard {
         let (Room::Within(budget) | Room::Beyond(budget)) = room;
         let mut taken = 0;
         if passes && cost != Cost::PEEK {
-            let missing = self.missing(key, rules);
-            if missing > 0 && rules.tenancy() == Tenancy::Shared && self.len() >= CROWDED {
-                return Err(Full { missing });
-            }
+            self.thin_out(key, rules, now, budget)?;
             taken = match room {
                 Room::Within(budget) => self.make_room(key, rules, now, budget)?,
-                Room::Beyond(budget) => budget.take_anyway(missing),
+                Room::Beyond(budget) => budget.take_anyway(self.missing(key, rules)),
             };
         }
         let before = self.len();
@@ -315,6 +312,27 @@ impl Shard {
             (_, Some(rest)) => rest.packed.find(tag).is_some(),
             (_, None) => false,
         }
+    }
+
+    /// Sees to it that a quota of a request that has no state yet may get one here: if there are [too many](CROWDED),
+    /// an expired one makes way.
+    pub(super) fn thin_out(
+        &mut self,
+        key: KeyHash,
+        rules: Rules<'_>,
+        now: Timestamp,
+        budget: &Budget,
+    ) -> Result<(), Full> {
+        // Nearly always it is the cheap questions that end this.
+        if rules.tenancy() == Tenancy::Own || self.len() < CROWDED || self.missing(key, rules) == 0 {
+            return Ok(());
+        }
+        if !self.evict_one(now) {
+            // A request brings one quota.
+            return Err(Full { missing: 1 });
+        }
+        budget.give_back(1);
+        Ok(())
     }
 
     /// Takes a place for every rule that has no state yet, so that the writes that follow cannot fail half-way. Tells
