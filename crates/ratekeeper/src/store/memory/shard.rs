@@ -392,27 +392,31 @@ impl Shard {
     ///
     /// What several quotas share counts for the longest of them: none of them shortens its life.
     fn write(&mut self, tag: Tag, change: Change, now: Timestamp, tenancy: Tenancy) {
-        let change = match (change, &self.rest) {
-            (Change::Packed(Some(packed)), Some(rest)) if tenancy == Tenancy::Shared => {
-                let known = rest.packed.find(tag).map(|index| rest.packed.get(index).expires);
-                let expires = known.map_or(packed.expires, |known| known.max(packed.expires));
-                Change::Packed(Some(Packed { expires, ..packed }))
-            }
-            (change, _) => change,
-        };
         let made_way = match change {
-            Change::Instant(tat) => put(&mut self.instants, tag, tat, now),
-            Change::Packed(packed) => put(&mut self.rest.get_or_insert_default().packed, tag, packed, now),
+            Change::Instant(tat) => {
+                let known = self.instants.find(tag);
+                put(&mut self.instants, tag, known, tat, now)
+            }
+            Change::Packed(mut packed) => {
+                let table = &mut self.rest.get_or_insert_default().packed;
+                let known = table.find(tag);
+                if tenancy == Tenancy::Shared
+                    && let (Some(packed), Some(index)) = (&mut packed, known)
+                {
+                    packed.expires = packed.expires.max(table.get(index).expires);
+                }
+                put(table, tag, known, packed, now)
+            }
             Change::Log(edit) => {
                 let logs = &mut self.rest.get_or_insert_default().logs;
+                let known = logs.find(tag);
                 let logged = edit.map(|(edit, expires)| {
-                    let known = logs.find(tag);
                     let mut log =
                         known.map(|index| std::mem::take(&mut logs.get_mut(index).log)).unwrap_or_default();
                     edit.apply(&mut log);
                     Logged { expires, log }
                 });
-                put(logs, tag, logged, now)
+                put(logs, tag, known, logged, now)
             }
         };
         self.expired += made_way as u64;
@@ -452,9 +456,15 @@ impl Shard {
     }
 }
 
-/// Sets the tag's state, or drops it. Tells how many expired states made way for it.
-fn put<V: Expires>(table: &mut Table<V>, tag: Tag, value: Option<V>, now: Timestamp) -> usize {
-    match (table.find(tag), value) {
+/// Sets the tag's state, which is at `known` if there is one, or drops it. Tells how many expired states made way for it.
+fn put<V: Expires>(
+    table: &mut Table<V>,
+    tag: Tag,
+    known: Option<usize>,
+    value: Option<V>,
+    now: Timestamp,
+) -> usize {
+    match (known, value) {
         (Some(index), Some(value)) => table.set(index, value),
         (None, Some(value)) => return table.insert(tag, value, now),
         (Some(index), None) => drop(table.remove(index)),
