@@ -72,7 +72,7 @@ impl Shard {
         cost: Cost,
         now: Timestamp,
     ) -> Option<(GcraView<'q>, Wait)> {
-        // Only what is decided here moves the time on: what is not, will be by a later look.
+        // Only what is decided here moves the time on: if the key is unknown, the slower path does.
         let index = self.instants.find(tag)?;
         let now = self.advance(now);
         let tat = self.instants.get_mut(index);
@@ -265,9 +265,14 @@ impl Shard {
         take_brought(&mut self.instants, key, &mut forgotten);
         take_brought(&mut rest.packed, key, &mut forgotten);
         take_brought(&mut rest.logs, key, &mut forgotten);
-        let live = forgotten.iter().filter(|(_, expires)| *expires > now);
-        let noted = live.map(|(tag, expires)| rest.resets.note(*tag, now, expires.since(now)));
-        noted.count() as u64
+        let mut live = 0;
+        for (tag, expires) in forgotten {
+            if expires > now {
+                rest.resets.note(tag, now, expires.since(now));
+                live += 1;
+            }
+        }
+        live
     }
 
     /// The rule's state as it stands now.
