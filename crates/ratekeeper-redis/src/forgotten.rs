@@ -36,9 +36,7 @@ fn texts(place: &Place<'_>, text: &[u8]) -> Option<Read> {
 
 fn hashes(place: &Place<'_>, fields: &[Value]) -> Option<Read> {
     let rule = place.rules.first()?;
-    let fits = |state: &State| {
-        std::mem::discriminant(&state.algorithm()) == std::mem::discriminant(&rule.quota.algorithm())
-    };
+    let fits = |state: &State| rule.quota.algorithm().has_states_of(state.algorithm());
     if place.tenancy() == Tenancy::Own {
         let binary::Decoded::State(state) = binary::decode(&heal::pairs(fields).ok()?).ok()? else {
             return None;

@@ -66,11 +66,9 @@ impl Model {
                 (found.states, found.others)
             }
             (Encoding::Binary, _) => {
-                let fits = |state: &State, quota: &Quota| {
-                    std::mem::discriminant(&state.algorithm()) == std::mem::discriminant(&quota.algorithm())
-                };
                 for (name, quota) in &self.rules {
-                    if self.hashes.get(name).is_some_and(|state| !fits(state, quota)) {
+                    let fits = |state: &State| quota.algorithm().has_states_of(state.algorithm());
+                    if self.hashes.get(name).is_some_and(|state| !fits(state)) {
                         self.hashes.remove(name);
                     }
                 }

@@ -63,6 +63,13 @@ impl Algorithm {
         matches!(self, Algorithm::FixedWindow(_) | Algorithm::SlidingWindow | Algorithm::SlidingLog)
     }
 
+    /// True if the states of the other algorithm are of the same kind as this one's: it is the same, wherever its windows
+    /// begin. That is the quota's business, and no state tells.
+    #[inline]
+    pub fn has_states_of(self, other: Algorithm) -> bool {
+        std::mem::discriminant(&self) == std::mem::discriminant(&other)
+    }
+
     /// The word for it in the text form of a quota.
     pub const fn word(self) -> &'static str {
         match self {

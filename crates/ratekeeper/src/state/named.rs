@@ -13,7 +13,7 @@ use std::fmt::Write;
 
 use super::ascii::{self, MAX_LEN};
 use super::record::{Part, Record, Windows};
-use super::rules::{fresh, is_fresh, part_of, single};
+use super::rules::{checked, fresh, is_fresh, part_of, single};
 use super::{State, StateError, StateErrorKind};
 use crate::algorithm::{Algorithm, Anchor, Tenancy};
 use crate::{Name, Nanos, Quota, Timestamp};
@@ -137,8 +137,7 @@ impl NamedStates {
         let (mut states, mut lost) = (NamedStates::default(), Vec::new());
         for part in ascii::decode(text)?.into_parts() {
             let found = part.algorithm();
-            let is_same = std::mem::discriminant(&found) == std::mem::discriminant(&quota.algorithm());
-            let name = match (found.counts_in_windows(), is_same) {
+            let name = match (found.counts_in_windows(), quota.algorithm().has_states_of(found)) {
                 (false, _) => word_name(found),
                 (true, true) => shared_name(quota)?,
                 // Its length is not known, and nobody is going to ask for it.
@@ -260,7 +259,7 @@ impl RuleStates {
             let state = found.map(|(name, text)| read_state(&name, &text)).transpose()?;
             states.push(match state {
                 // What is full under this quota may not be under another that shares it.
-                Some(state) if is_of(quota, &state) => {
+                Some(state) if quota.algorithm().has_states_of(state.algorithm()) => {
                     Some(state).filter(|state| tenancy == Tenancy::Shared || !is_fresh(state, quota))
                 }
                 Some(other) => {
@@ -290,14 +289,8 @@ impl RuleStates {
     {
         let mut named = NamedStates::default();
         for (name, quota, state) in rules {
-            match state {
-                Some(state) if is_of(quota, &state) => named.push(name.clone(), state)?,
-                Some(other) => {
-                    let found = format!("`{name}` written by `{}`", other.algorithm().word());
-                    let remedy = format!("the rule is decided by `{}`", quota.algorithm().word());
-                    return Err(StateError::shape("rule", found, remedy));
-                }
-                None => {}
+            if let Some(state) = state {
+                named.push(name.clone(), checked(name, quota, state)?)?;
             }
         }
         named.0.extend(others.0.iter().take(NamedStates::MAX_OTHERS).cloned());
@@ -403,11 +396,6 @@ fn plain_name(header: &str) -> Option<Name> {
 
 fn is_plain(name: &Name, state: &str) -> bool {
     state.split_once('|').and_then(|(header, _)| plain_name(header)).is_some_and(|plain| plain == *name)
-}
-
-/// Where windows begin is the quota's business, not the state's.
-fn is_of(quota: &Quota, state: &State) -> bool {
-    std::mem::discriminant(&quota.algorithm()) == std::mem::discriminant(&state.algorithm())
 }
 
 fn read_state(name: &Name, text: &str) -> Result<State, StateError> {
