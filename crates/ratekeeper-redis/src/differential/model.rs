@@ -107,12 +107,13 @@ impl Model {
 
     pub(crate) fn take(&mut self, cost: u64, now: Timestamp) -> Decision {
         let (held, others) = self.read();
-        let (decision, changed) = composite::try_acquire(&held, Cost::new(cost), now, self.tenancy).unwrap();
+        let cost = Cost::new(cost);
+        let (decision, changed) = composite::try_acquire(&held, cost, now, self.tenancy).unwrap();
         if changed.iter().any(Option::is_some) {
             let states = changed.into_iter().zip(held).map(|(new, (_, old))| new.or(old));
             self.write(states.collect(), &others);
         }
-        if decision.allowed && cost > 0 { decision.charged(now) } else { decision }
+        decision.taken(cost, now)
     }
 
     /// How much was granted, and the decision.

@@ -301,8 +301,7 @@ fn take(
 ) -> Result<(Decision, Change), StoreError> {
     let (decision, changed) = composite::try_acquire(rules, cost, now, tenancy).map_err(mismatch)?;
     let change = if changed.iter().any(Option::is_some) { Change::Some(changed) } else { Change::None };
-    let taken = decision.allowed && cost != Cost::PEEK;
-    Ok((if taken { decision.charged(now) } else { decision }, change))
+    Ok((decision.taken(cost, now), change))
 }
 
 impl<V: KeyValue> Store for CasStore<V> {

@@ -301,8 +301,7 @@ impl MemoryStore {
 /// The decision on a cost that was asked of one GCRA, and taken if it was ready.
 #[inline(always)]
 fn taken(view: &GcraView<'_>, wait: Wait, cost: Cost) -> Decision {
-    let decision = describe(view, wait);
-    if wait == Wait::Ready && cost != Cost::PEEK { decision.charged(view.now()) } else { decision }
+    describe(view, wait).taken(cost, view.now())
 }
 
 /// What a new key is told when there is no place for it.

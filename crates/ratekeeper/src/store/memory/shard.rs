@@ -145,8 +145,8 @@ impl Shard {
         budget.give_back((before + taken).saturating_sub(self.len()));
         // What is taken beyond the bound is taken from a state that many share: nobody gets it back.
         let decision = match room {
-            Room::Within(_) if decision.allowed && cost != Cost::PEEK => decision.charged(now),
-            _ => decision,
+            Room::Within(_) => decision.taken(cost, now),
+            Room::Beyond(_) => decision,
         };
         Ok(Grant { granted: if decision.allowed { cost } else { Cost::PEEK }, decision })
     }
