@@ -280,3 +280,47 @@ async fn what_is_charged_during_a_reset_is_reset() {
     let charged = Timestamp::from_nanos(values.charged.load(Ordering::Relaxed).cast_signed());
     assert_eq!(store.refund(ask(4), Charged::at(charged)).await.unwrap().remaining, 0);
 }
+
+/// Values that count how often they are read.
+#[derive(Clone, Debug)]
+struct Counted(MemoryValues, Arc<AtomicU64>);
+
+impl KeyValue for Counted {
+    fn get<'a>(&'a self, key: &'a [u8]) -> Answer<'a, Option<String>> {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        self.0.get(key)
+    }
+
+    fn compare_and_set<'a>(
+        &'a self,
+        key: &'a [u8],
+        old: Option<&'a str>,
+        new: &'a str,
+        ttl: Nanos,
+    ) -> Answer<'a, bool> {
+        self.0.compare_and_set(key, old, new, ttl)
+    }
+
+    fn delete<'a>(&'a self, key: &'a [u8]) -> Answer<'a, bool> {
+        self.0.delete(key)
+    }
+}
+
+/// Where there is nothing to give back to, or nothing to give back, nobody asks whether it was reset.
+#[tokio::test]
+async fn a_refund_of_nothing_asks_once() {
+    let (clock, values, _) = lab();
+    let values = Counted(values, Arc::default());
+    let store = CasStore::new(values.clone()).clock(clock);
+    let plan = Plan::parse("gold", "5/h").unwrap();
+    let ask = |cost| request("k", Rules::Plan(&plan), cost);
+    let asked = || values.1.swap(0, Ordering::Relaxed);
+    store.refund(ask(1), Charged::at(Timestamp::from_nanos(NOW))).await.unwrap();
+    assert_eq!(asked(), 1, "an unknown key");
+    let charged = store.acquire(ask(2)).await.unwrap().charged_at().unwrap();
+    asked();
+    store.refund(ask(0), Charged::at(charged)).await.unwrap();
+    assert_eq!(asked(), 1, "nothing");
+    assert_eq!(store.refund(ask(2), Charged::at(charged)).await.unwrap().remaining, 5);
+    assert_eq!(asked(), 2, "the state, and whether it was reset");
+}

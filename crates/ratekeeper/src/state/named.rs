@@ -317,11 +317,12 @@ impl RuleStates {
     where
         I: IntoIterator<Item = (&'a Name, &'a Quota, Option<State>)>,
     {
-        let rules = Vec::from_iter(rules);
-        if let Some(text) = Self::write(rules.iter().cloned(), others, tenancy)? {
+        let mut rules = rules.into_iter().peekable();
+        let first = rules.peek().map(|(name, quota, _)| (*name, *quota));
+        if let Some(text) = Self::write(rules, others, tenancy)? {
             return Ok(text);
         }
-        let first = rules.first().map(|(name, quota, _)| Ok((*name, *quota, Some(fresh(name, quota, now)?))));
+        let first = first.map(|(name, quota)| Ok((name, quota, Some(fresh(name, quota, now)?))));
         let text = Self::write(first.transpose()?, others, tenancy)?;
         text.ok_or_else(|| StateError::shape("rules", "none".into(), "there is a rule to every state"))
     }
