@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use ratekeeper::port::{Answer, KeyValue, Request, Store};
 use ratekeeper::state::OnUnreadable;
 use ratekeeper::testkit::{FakeClock, MemoryValues};
-use ratekeeper::{CasStore, Charged, Cost, Key, Nanos, Plan, Quota, Rules, StoreErrorKind, Timestamp};
+use ratekeeper::{
+    CasStore, Charged, Cost, Key, MemoryStore, Nanos, Plan, Quota, Rules, StoreErrorKind, Timestamp,
+};
 
 const NOW: i64 = 1_761_884_055_342_794_596;
 
@@ -279,6 +281,35 @@ async fn what_is_charged_during_a_reset_is_reset() {
     assert!(store.acquire(ask(5)).await.unwrap().allowed);
     let charged = Timestamp::from_nanos(values.charged.load(Ordering::Relaxed).cast_signed());
     assert_eq!(store.refund(ask(4), Charged::at(charged)).await.unwrap().remaining, 0);
+}
+
+/// A window of the calendar may be longer than the length in its name: on the 31st, on the 366th day of a year and in
+/// the 25th hour of a day it still counts. A reset used to leave it out of its count then.
+#[tokio::test]
+async fn a_reset_counts_a_window_until_its_calendar_ends() {
+    let rows = [
+        ("5/month fixed calendar", 1_735_689_600, 30 * 86_400 + 43_200),
+        ("5/year fixed calendar", 1_704_067_200, 365 * 86_400 + 43_200),
+        #[cfg(feature = "timezones")]
+        ("5/day fixed calendar Europe/Berlin", 1_761_429_600, 86_400 + 1_800),
+        #[cfg(feature = "timezones")]
+        ("5/month fixed calendar America/Argentina/Buenos_Aires", 1_735_700_400, 30 * 86_400 + 43_200),
+    ];
+    for (text, start, later) in rows {
+        let clock = FakeClock::at(Timestamp::from_secs(start));
+        let in_memory = MemoryStore::builder().clock(clock.clone()).build();
+        let by_text = CasStore::new(MemoryValues::new(clock.clone())).clock(clock.clone());
+        let (quota, other): (Quota, Quota) = (text.parse().unwrap(), "1/s".parse().unwrap());
+        for store in [&in_memory as &dyn Store, &by_text] {
+            for asked in [&other, &quota] {
+                store.acquire(request("k", Rules::Quota(asked), 1)).await.unwrap();
+            }
+        }
+        clock.advance(Nanos::from_secs(later));
+        for store in [&in_memory as &dyn Store, &by_text] {
+            assert_eq!(store.reset(request("k", Rules::Quota(&other), 0)).await.unwrap(), 1, "{text}");
+        }
+    }
 }
 
 /// Values that count how often they are read.

@@ -15,7 +15,7 @@ use super::ascii::{self, MAX_LEN};
 use super::record::{Part, Record, Windows};
 use super::rules::{checked, fresh, is_fresh, part_of, single};
 use super::{State, StateError, StateErrorKind};
-use crate::algorithm::{Algorithm, Anchor, Tenancy};
+use crate::algorithm::{Algorithm, Anchor, Calendar, CalendarUnit, Tenancy, Zone};
 use crate::{Name, Nanos, Quota, Timestamp};
 
 const HEADER: &str = "81|";
@@ -351,16 +351,22 @@ pub fn shared_name(quota: &Quota) -> Result<Name, StateError> {
     }
 }
 
-/// True if a state still counts that a quota left which a request brought, and of which only the
-/// [name](shared_name) is known: the algorithm, and the length of its windows. What a bucket is worth depends on the
-/// rest, so one that is there counts.
+/// True if a request-brought quota's state of this [name](shared_name) still counts.
+///
+/// The name tells the algorithm, and where its windows lie and how long they are. What a bucket is worth depends on the
+/// rest of the quota, so one that is there counts.
 pub fn is_live(name: &Name, state: &State, now: Timestamp) -> bool {
-    let length = name.as_str().rsplit_once(':').and_then(|(_, digits)| digits.parse().ok());
-    let length = Nanos::from_nanos(length.unwrap_or(0));
+    let (place, digits) = name.as_str().rsplit_once(':').unwrap_or((name.as_str(), ""));
+    let length = Nanos::from_nanos(digits.parse().unwrap_or(0));
     match state {
         State::Gcra(state) => state.tat > now,
         State::TokenBucket(_) | State::LeakyBucket(_) => true,
-        State::FixedWindow(state) => state.count > 0 && state.start + length > now,
+        State::FixedWindow(state) => {
+            // A month, a year and the day on which clocks change are not as long as their names say.
+            let calendar = calendar_of(place, length);
+            let end = calendar.map_or(state.start + length, |calendar| calendar.window(state.start).1);
+            state.count > 0 && end > now
+        }
         State::SlidingWindow(state) => {
             let end = state.start + length;
             state.previous > 0 && end > now || state.current > 0 && end + length > now
@@ -378,6 +384,14 @@ fn placed(algorithm: Algorithm) -> Cow<'static, str> {
         }
         other => other.word().into(),
     }
+}
+
+/// The calendar that is written as such a [place](placed); none if its windows lie elsewhere, or in a zone that is not known
+/// here.
+fn calendar_of(place: &str, length: Nanos) -> Option<Calendar> {
+    let zone = place.strip_prefix("fixed@").filter(|zone| *zone != "grid")?;
+    let unit = CalendarUnit::of_nominal(length)?;
+    Some(Calendar::new(unit, Zone::named(&zone.replace('.', "/")).ok()?))
 }
 
 fn word_name(algorithm: Algorithm) -> Name {
