@@ -11,14 +11,15 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-use super::ascii::{self, MAX_LEN};
+use super::ascii::{self, MAX_LEN, name_of, text_of, too_long};
 use super::record::{Part, Record, Windows};
 use super::rules::{checked, fresh, is_fresh, part_of, single};
 use super::{State, StateError, StateErrorKind};
 use crate::algorithm::{Algorithm, Anchor, Calendar, CalendarUnit, Tenancy, Zone};
 use crate::{Name, Nanos, Quota, Timestamp};
 
-const HEADER: &str = "81|";
+/// What a text of states by name begins with.
+pub(super) const HEADER: &str = "81|";
 
 /// States by the names of their rules, each as the text that was read: what is not asked for need not be understood.
 ///
@@ -48,7 +49,7 @@ impl NamedStates {
     /// Another header, a malformed or repeated name, an empty state, more than [32](NamedStates::MAX) of them, or more
     /// than 16 MiB.
     pub fn decode(text: impl AsRef<[u8]>) -> Result<Self, StateError> {
-        let text = as_ascii(text.as_ref())?;
+        let text = text_of(text.as_ref())?;
         let Some(rest) = text.strip_prefix(HEADER) else {
             let remedy = "states by name begin with `81|`";
             let found = super::error::quote(text.as_bytes());
@@ -59,8 +60,7 @@ impl NamedStates {
             let remedy = "a rule's name, a `=` and its state";
             let (name, state) =
                 piece.split_once('=').ok_or_else(|| StateError::wrong("rule", piece.as_bytes(), remedy))?;
-            let name =
-                Name::new(name).map_err(|_| StateError::wrong("name", name.as_bytes(), Name::REMEDY))?;
+            let name = name_of(name)?;
             if states.find(&name).is_some() {
                 return Err(StateError::wrong("name", name.as_str().as_bytes(), "each rule is named once"));
             }
@@ -121,24 +121,21 @@ impl NamedStates {
         self.0.iter().position(|(known, _)| known == name)
     }
 
-    /// The states of all quotas that requests have brought, whatever form the text has. `quota` says whose a state is
-    /// that does not tell its length.
-    fn decode_shared(text: &[u8], quota: &Quota) -> Result<(Self, Form, Vec<Replaced>), StateError> {
-        if text.starts_with(HEADER.as_bytes()) {
-            return Ok((Self::decode(text)?, Form::Named, Vec::new()));
-        }
-        let text = as_ascii(text)?;
+    /// The states of all quotas that requests have brought, from a text that names none: what they are, whether they stand
+    /// by position, and what is given up. `quota` says whose a state is that does not tell its length.
+    fn decode_shared(text: &[u8], quota: &Quota) -> Result<(Self, bool, Vec<Replaced>), StateError> {
+        let text = text_of(text)?;
         let plain = text.split_once('|').and_then(|(header, _)| plain_name(header));
         if let Some(name) = plain
             && !text.contains('$')
         {
-            return Ok((NamedStates(vec![(name, graphic(text)?.into())]), Form::Plain, Vec::new()));
+            return Ok((NamedStates(vec![(name, graphic(text)?.into())]), false, Vec::new()));
         }
         let (mut states, mut lost) = (NamedStates::default(), Vec::new());
         for part in ascii::decode(text)?.into_parts() {
             let found = part.algorithm();
             let name = match (found.counts_in_windows(), quota.algorithm().has_states_of(found)) {
-                (false, _) => word_name(found),
+                (false, _) => name_of(found.word())?,
                 (true, true) => shared_name(quota)?,
                 // Its length is not known, and nobody is going to ask for it.
                 (true, false) => {
@@ -153,7 +150,7 @@ impl NamedStates {
             }
             states.push(name, state)?;
         }
-        Ok((states, Form::Positional, lost))
+        Ok((states, true, lost))
     }
 
     fn push(&mut self, name: Name, state: State) -> Result<(), StateError> {
@@ -165,16 +162,6 @@ impl NamedStates {
 }
 
 const ONE_WINDOW: &str = "one window, of its rule's name";
-
-/// How states are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
-    Named,
-    /// One that needs no name.
-    Plain,
-    /// By position: rewritten when it is next changed.
-    Positional,
-}
 
 /// A state that is given up, because the rule of its name is decided by another algorithm now.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -222,7 +209,7 @@ pub struct RuleStates {
     pub others: NamedStates,
     /// States of these rules by other algorithms: given up, to be counted and logged.
     pub replaced: Vec<Replaced>,
-    /// True if the text is in an older form, by position.
+    /// True if the text is in an older form, by position: it is rewritten when it is next changed.
     pub is_old: bool,
 }
 
@@ -244,9 +231,9 @@ impl RuleStates {
         I: IntoIterator<Item = (&'a Name, &'a Quota)>,
     {
         let (text, rules) = (text.as_ref(), Vec::from_iter(rules));
-        let (mut others, form, mut replaced) = match (tenancy, rules.first()) {
+        let (mut others, is_old, mut replaced) = match (tenancy, rules.first()) {
+            _ if text.starts_with(HEADER.as_bytes()) => (NamedStates::decode(text)?, false, Vec::new()),
             (Tenancy::Shared, Some((_, quota))) => NamedStates::decode_shared(text, quota)?,
-            _ if text.starts_with(HEADER.as_bytes()) => (NamedStates::decode(text)?, Form::Named, Vec::new()),
             _ => {
                 let states = ascii::decode(text)?.into_rules(rules)?;
                 let (others, replaced) = (NamedStates::default(), Vec::new());
@@ -269,11 +256,11 @@ impl RuleStates {
                 None => None,
             });
         }
-        Ok(RuleStates { states, others, replaced, is_old: form == Form::Positional })
+        Ok(RuleStates { states, others, replaced, is_old })
     }
 
     /// Writes the states of rules by name, and after them what belongs to others, of which the first
-    /// [16](NamedStates::MAX_OTHERS) are kept; those are who wrote last. None if there is nothing to be written: a key to
+    /// [16](NamedStates::MAX_OTHERS) are kept: the most recently written. None if there is nothing to be written: a key to
     /// forget.
     ///
     /// # Errors
@@ -300,8 +287,7 @@ impl RuleStates {
             _ => named.encode(),
         };
         if text.len() > MAX_LEN {
-            let found = format!("{} bytes", text.len());
-            return Err(StateError::new(StateErrorKind::TooLong, "state", found, "at most 16 MiB are read"));
+            return Err(too_long(text.len()));
         }
         Ok(Some(text))
     }
@@ -328,7 +314,7 @@ impl RuleStates {
     }
 }
 
-/// What the state is called that a quota shares which a request brings: `gcra`, `bucket` and `leaky`, and for what counts
+/// The name of the state that all request-brought quotas like this one share: `gcra`, `bucket` and `leaky`, and for what counts
 /// in windows `fixed`, `sliding` and `log` with the length in nanoseconds, such as `fixed:60000000000`. Windows that have
 /// their places are others than those that begin with the first request: `fixed@grid:60000000000`, and on a calendar
 /// `fixed@UTC:86400000000000` or `fixed@Europe.Berlin:86400000000000`.
@@ -343,11 +329,9 @@ pub fn shared_name(quota: &Quota) -> Result<Name, StateError> {
             Err(StateError::shape("quota", format!("`{quota}`"), remedy))
         }
         algorithm if algorithm.counts_in_windows() => {
-            let name = format!("{}:{}", placed(algorithm), quota.period().as_nanos());
-            // A word, the name of a zone, a colon and digits are a name.
-            Ok(Name::new(&name).unwrap_or_else(|_| Name::ad_hoc()))
+            name_of(&format!("{}:{}", placed(algorithm), quota.period().as_nanos()))
         }
-        algorithm => Ok(word_name(algorithm)),
+        algorithm => name_of(algorithm.word()),
     }
 }
 
@@ -394,10 +378,6 @@ fn calendar_of(place: &str, length: Nanos) -> Option<Calendar> {
     Some(Calendar::new(unit, Zone::named(&zone.replace('.', "/")).ok()?))
 }
 
-fn word_name(algorithm: Algorithm) -> Name {
-    Name::new(algorithm.word()).unwrap_or_else(|_| Name::ad_hoc())
-}
-
 /// Whose state a text is that begins with this header and says everything.
 fn plain_name(header: &str) -> Option<Name> {
     let algorithm = match header {
@@ -406,7 +386,7 @@ fn plain_name(header: &str) -> Option<Name> {
         "42" => Algorithm::Gcra,
         _ => return None,
     };
-    Some(word_name(algorithm))
+    name_of(algorithm.word()).ok()
 }
 
 fn is_plain(name: &Name, state: &str) -> bool {
@@ -415,24 +395,13 @@ fn is_plain(name: &Name, state: &str) -> bool {
 
 fn read_state(name: &Name, text: &str) -> Result<State, StateError> {
     let part = ascii::read_part(text)?;
-    if let Part::FixedWindows(windows) = &part
-        && !is_window_of(windows, name)
-    {
-        return Err(StateError::wrong("windows", text.as_bytes(), ONE_WINDOW));
-    }
-    single(part).ok_or_else(|| StateError::wrong("windows", text.as_bytes(), ONE_WINDOW))
+    let is_anothers = matches!(&part, Part::FixedWindows(windows) if !is_window_of(windows, name));
+    let state = if is_anothers { None } else { single(part) };
+    state.ok_or_else(|| StateError::wrong("windows", text.as_bytes(), ONE_WINDOW))
 }
 
 fn is_window_of(windows: &Windows, name: &Name) -> bool {
     matches!(windows.as_slice(), [window] if window.name == *name)
-}
-
-fn as_ascii(bytes: &[u8]) -> Result<&str, StateError> {
-    if bytes.len() > MAX_LEN {
-        let found = format!("{} bytes", bytes.len());
-        return Err(StateError::new(StateErrorKind::TooLong, "state", found, "at most 16 MiB are read"));
-    }
-    str::from_utf8(bytes).map_err(|_| StateError::wrong("state", bytes, "ASCII text"))
 }
 
 /// Every state is of characters that can be seen.
