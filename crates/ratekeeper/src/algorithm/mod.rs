@@ -127,6 +127,14 @@ pub enum Tenancy {
     Shared,
 }
 
+impl Tenancy {
+    /// True if what is noted for this instant is cut off: it lies further ahead of now than a caller who came late
+    /// explains, and nobody else may have noted it.
+    fn cuts_off(self, noted: Timestamp, now: Timestamp) -> bool {
+        noted > now + SLACK && self == Tenancy::Own
+    }
+}
+
 /// How far a state of one's own may reach beyond a whole refill before it is cut off. Callers that read the clock and
 /// then wait for their turn come with instants of the past: those must not look like a clock that stepped back.
 pub const SLACK: Nanos = Nanos::from_secs(1);
