@@ -534,7 +534,11 @@ fn a_peek_at_a_crowded_shard_is_honest() {
         let same = |quota, cost| {
             let foreseen = store.peek(request(quota, cost)).now().unwrap().unwrap();
             let decision = store.try_acquire(request(quota, cost)).unwrap();
-            assert_eq!((foreseen.allowed, foreseen.reason), (decision.allowed, decision.reason), "{policy:?}");
+            assert_eq!(
+                (foreseen.allowed, foreseen.reason),
+                (decision.allowed, decision.reason),
+                "{policy:?}"
+            );
             decision
         };
         assert_eq!(same(&new, 1).allowed, policy == OnFull::Share);

@@ -92,8 +92,8 @@ impl Search {
 mod tests {
     use super::*;
     use crate::port::Request;
-    use crate::testkit::FakeClock;
     use crate::store::memory::{Hashing, KeyHasher};
+    use crate::testkit::FakeClock;
     use crate::{Cost, Key, MemoryStore, Quota, Rules};
 
     /// All keys live, and every shard's noted expiry out of date: one request used to look at all of them.
