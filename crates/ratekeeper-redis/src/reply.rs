@@ -105,7 +105,7 @@ impl Decided {
         if decision.allowed != self.passed {
             return Err(odd("script and engine disagree"));
         }
-        Ok(if decision.allowed { decision.charged(self.now) } else { decision })
+        Ok(decision.taken(cost, self.now))
     }
 
     /// How much was granted, and the decision for it.
