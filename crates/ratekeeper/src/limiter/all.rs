@@ -10,7 +10,6 @@ use super::group::Group;
 use super::permit::{Outcome, OwnedPermit, Permit};
 use super::statistics::Statistics;
 use super::sync::Arc;
-use super::tank::Contents;
 use super::wakes::Wakes;
 use super::{Concurrency, Limiter};
 use crate::quota::QuotaError;
@@ -216,12 +215,10 @@ impl All {
 
     /// What was taken, to be held. Not made under the locks: a permit reads the clock, and gives itself back.
     pub(super) fn granted(&self, decision: Decision, cost: Cost) -> Granted {
-        let is_permit =
-            |part: &Part| part.core.with(|desk, _, _| matches!(desk.tank.contents, Contents::Permits { .. }));
         let permit = |(number, part): (usize, &Part)| {
             let cost = self.cost_of(number, cost);
             // Where nothing was taken there is nothing to give back.
-            let holds = cost != Cost::PEEK && is_permit(part);
+            let holds = cost != Cost::PEEK && part.core.kind == LimiterKind::Concurrency;
             holds.then(|| Permit::new(Held::Owned(Arc::clone(&part.core)), cost))
         };
         let mut permits = self.parts.iter().enumerate().filter_map(permit);
