@@ -7,7 +7,7 @@ use std::task::Waker;
 use super::Inherit;
 use super::error::{AcquireError, AcquireErrorKind, LimiterKind};
 use super::keeper::{Keeper, Told};
-use super::projection::{Foreseen, Projection};
+use super::projection::Projection;
 use super::queue::{Charge, Fault, Kind, Phase, Place, Queue, Waiter};
 use super::statistics::Statistics;
 use super::tank::{Contents, Outlook, Tank};
@@ -146,7 +146,7 @@ impl Desk {
         if self.tank.outlook(cost, now) == Outlook::Never {
             return self.tank.look(cost, now);
         }
-        let wait = self.project(cost, now).map(|ready| ready.instant().since(now));
+        let wait = self.project(cost, now).map(|ready| ready.since(now));
         self.deny(wait, Reason::Queued, now)
     }
 
@@ -212,7 +212,7 @@ impl Desk {
             return Err(self.queue_full(cost, now));
         }
         if let Some(deadline) = deadline {
-            let ready = self.project(cost, now).map(Foreseen::instant);
+            let ready = self.project(cost, now);
             if deadline <= now || ready.is_some_and(|ready| ready > deadline) {
                 let error = self.error(AcquireErrorKind::Deadline);
                 return Err(error.retry_in(ready.map(|ready| ready.since(now))));
@@ -291,7 +291,7 @@ impl Desk {
             Fault::NeverFits => self.error(AcquireErrorKind::NeverFits),
             Fault::Deadline => {
                 let ready = if self.closed { None } else { self.project(cost, now) };
-                let wait = ready.map(|ready| ready.instant().since(now));
+                let wait = ready.map(|ready| ready.since(now));
                 self.error(AcquireErrorKind::Deadline).retry_in(wait)
             }
         }

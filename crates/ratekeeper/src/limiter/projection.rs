@@ -33,23 +33,6 @@ pub(crate) struct Projection {
     last: Option<Place>,
 }
 
-/// When something will be granted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Foreseen {
-    /// At this instant, if nobody gives up or gives back.
-    At(Timestamp),
-    /// Not before this instant.
-    NotBefore(Timestamp),
-}
-
-impl Foreseen {
-    pub(crate) fn instant(self) -> Timestamp {
-        match self {
-            Foreseen::At(instant) | Foreseen::NotBefore(instant) => instant,
-        }
-    }
-}
-
 impl Projection {
     fn new(tank: &Tank, now: Timestamp) -> Self {
         Projection { tank: tank.clone(), at: now, last: None }
@@ -75,19 +58,17 @@ impl Projection {
 
 impl Desk {
     /// The instant at which this cost would be granted if it entered now; none if that cannot be foreseen. Others who
-    /// give up or give back can only make it earlier.
-    pub(crate) fn project(&mut self, cost: Cost, now: Timestamp) -> Option<Foreseen> {
+    /// give up or give back can only make it earlier. Where many wait for what comes in at a stroke, it is an instant
+    /// before which it cannot be.
+    pub(crate) fn project(&mut self, cost: Cost, now: Timestamp) -> Option<Timestamp> {
         if let Contents::Permits { .. } = self.tank.contents {
             return None;
         }
         let together = self.queue.wanted() + u128::from(cost.get());
         if let Some(ready) = self.tank.ready_for(together, self.queue.len(), now) {
-            return (ready < Timestamp::MAX).then_some(Foreseen::At(ready));
+            return (ready < Timestamp::MAX).then_some(ready);
         }
-        match self.project_in_steps(cost, now) {
-            Some(ready) => ready.map(Foreseen::At),
-            None => self.not_before(together, now).map(Foreseen::NotBefore),
-        }
+        self.project_in_steps(cost, now).unwrap_or_else(|| self.not_before(together, now))
     }
 
     /// Lets in everybody one after another; none if those are too many for one question.
@@ -204,21 +185,15 @@ impl Tank {
 /// nothing is lost meanwhile, however it is divided.
 fn flows(quota: &Quota, state: &Option<State>, together: u128, at: Timestamp) -> Option<u128> {
     let view = meter(quota, state, at);
-    let (in_one, limit) = (u64::try_from(together).ok(), quota.burst());
     match view {
         Meter::Gcra(_) | Meter::TokenBucket(_) | Meter::LeakyBucket(_) => {}
         _ => return None,
     }
-    if let Some(cost) = in_one.filter(|cost| *cost <= limit) {
-        return Some(match view.wait_for(Cost::new(cost)) {
-            Wait::Ready => 0,
-            Wait::After(wait) => wait.as_nanos().into(),
-            Wait::Never => u128::MAX,
-        });
-    }
-    // More than fits at once: what fits must have come in, and the rest after it.
-    let rest = together - u128::from(limit);
-    let first = match view.wait_for(Cost::new(limit)) {
+    // What fits at once must have come in, and the rest, if there is more, after it.
+    let limit = quota.burst();
+    let at_once = u64::try_from(together).map_or(limit, |together| together.min(limit));
+    let rest = together - u128::from(at_once);
+    let first = match view.wait_for(Cost::new(at_once)) {
         Wait::Ready => 0,
         Wait::After(wait) => u128::from(wait.as_nanos()),
         Wait::Never => return Some(u128::MAX),
