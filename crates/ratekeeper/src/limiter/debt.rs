@@ -53,11 +53,8 @@ impl Contents {
         let rest = cost.saturating_sub(left);
         self.charge(Cost::new(cost - rest), at);
         if rest <= limit {
-            let paid_at = match self.outlook(Cost::new(rest), at) {
-                Outlook::Ready => at,
-                Outlook::After(wait) => at + wait,
-                Outlook::OnRelease | Outlook::Never => Timestamp::MAX,
-            };
+            let wait = self.outlook(Cost::new(rest), at).wait();
+            let paid_at = wait.map_or(Timestamp::MAX, |wait| at + wait);
             self.charge(Cost::new(rest), paid_at);
             return paid_at;
         }

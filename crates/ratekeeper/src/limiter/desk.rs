@@ -234,12 +234,10 @@ impl Desk {
     /// cost would pass without.
     fn queue_full(&mut self, cost: Cost, now: Timestamp) -> AcquireError {
         let head = self.queue.head().and_then(|head| self.queue.get(head)).map(|head| Cost::new(head.cost));
-        let wait = match (self.tank.outlook(head.unwrap_or(cost), now), &self.tank.contents) {
+        let wait = match &self.tank.contents {
             // A line has a place when the next one leaks, whoever that is.
-            (_, Contents::Line(line)) if head.is_none() => Some(line.wait_for_place(now)),
-            (Outlook::Ready, _) => Some(Nanos::ZERO),
-            (Outlook::After(wait), _) => Some(wait),
-            (Outlook::OnRelease | Outlook::Never, _) => None,
+            Contents::Line(line) if head.is_none() => Some(line.wait_for_place(now)),
+            _ => self.tank.outlook(head.unwrap_or(cost), now).wait(),
         };
         self.error(AcquireErrorKind::QueueFull).retry_in(wait)
     }

@@ -4,7 +4,7 @@ use std::task::Waker;
 
 use super::desk::Desk;
 use super::queue::{Phase, Place};
-use super::tank::{Contents, Outlook};
+use super::tank::Contents;
 use super::wakes::Wakes;
 use crate::{Cost, Nanos, Timestamp};
 
@@ -47,13 +47,9 @@ impl Desk {
     /// The next instant at which something is due without anybody doing anything.
     pub(crate) fn next_event(&self, now: Timestamp) -> Option<Timestamp> {
         let head = self.queue.head().and_then(|head| self.queue.get(head));
-        let grant = head.filter(|head| head.phase == Phase::Waiting).and_then(|head| {
-            match self.tank.outlook(Cost::new(head.cost), now) {
-                Outlook::Ready => Some(now),
-                Outlook::After(wait) => Some(now + wait),
-                Outlook::OnRelease | Outlook::Never => None,
-            }
-        });
+        let waiting = head.filter(|head| head.phase == Phase::Waiting);
+        let wait = waiting.and_then(|head| self.tank.outlook(Cost::new(head.cost), now).wait());
+        let grant = wait.map(|wait| now + wait);
         let deadline = self.queue.first_deadline().map(|(deadline, _)| deadline);
         [grant, deadline].into_iter().flatten().min()
     }

@@ -12,7 +12,7 @@
 use super::debt::whole_nanos;
 use super::desk::Desk;
 use super::queue::Place;
-use super::tank::{Contents, Outlook, Tank, meter};
+use super::tank::{Contents, Tank, meter};
 use crate::algorithm::{Algorithm, Anchor, Meter, View, Wait};
 use crate::state::State;
 use crate::{Cost, Nanos, Quota, Timestamp};
@@ -40,11 +40,7 @@ impl Projection {
 
     /// The instant at which this cost would pass.
     fn ready(&self, cost: Cost) -> Option<Timestamp> {
-        match self.tank.outlook(cost, self.at) {
-            Outlook::Ready => Some(self.at),
-            Outlook::After(wait) => Some(self.at + wait),
-            Outlook::OnRelease | Outlook::Never => None,
-        }
+        Some(self.at + self.tank.outlook(cost, self.at).wait()?)
     }
 
     /// Lets this cost pass when it can.
@@ -108,11 +104,7 @@ impl Desk {
         let missing = together.saturating_sub(u128::from(left)).saturating_sub(1);
         let whole = missing / u128::from(limit);
         let part = u64::try_from(missing % u128::from(limit)).unwrap_or(u64::MAX).saturating_add(1);
-        let first = match self.tank.outlook(Cost::new(left.saturating_add(part).min(limit)), now) {
-            Outlook::Ready => now,
-            Outlook::After(wait) => now + wait,
-            Outlook::OnRelease | Outlook::Never => return None,
-        };
+        let first = now + self.tank.outlook(Cost::new(left.saturating_add(part).min(limit)), now).wait()?;
         let windows = whole.saturating_sub(self.tank.slips().into());
         let after = u128::from(self.tank.window().as_nanos()).saturating_mul(windows);
         let instant = first + Nanos::from_nanos(u64::try_from(after).unwrap_or(u64::MAX));

@@ -19,6 +19,17 @@ pub(crate) enum Outlook {
     Never,
 }
 
+impl Outlook {
+    /// How long, if that can be foreseen.
+    pub(crate) fn wait(self) -> Option<Nanos> {
+        match self {
+            Outlook::Ready => Some(Nanos::ZERO),
+            Outlook::After(wait) => Some(wait),
+            Outlook::OnRelease | Outlook::Never => None,
+        }
+    }
+}
+
 impl From<Wait> for Outlook {
     fn from(wait: Wait) -> Self {
         match wait {
@@ -70,11 +81,8 @@ impl Tank {
         if ahead.is_zero() {
             return outlook;
         }
-        let after = match outlook {
-            Outlook::Ready => ahead,
-            Outlook::After(wait) => ahead.saturating_add(wait),
-            Outlook::OnRelease | Outlook::Never => return outlook,
-        };
+        let Some(wait) = outlook.wait() else { return outlook };
+        let after = ahead.saturating_add(wait);
         // No clock will tell the end of time.
         if now + after < Timestamp::MAX { Outlook::After(after) } else { Outlook::Never }
     }
@@ -91,11 +99,7 @@ impl Tank {
         if cost == Cost::PEEK {
             return Decision { remaining: 0, reset_after, ..decision };
         }
-        let wait = match self.outlook(cost, now) {
-            Outlook::After(wait) => Some(wait),
-            _ => None,
-        };
-        Decision::deny(decision.limit, 0, wait, reset_after)
+        Decision::deny(decision.limit, 0, self.outlook(cost, now).wait(), reset_after)
     }
 
     /// Takes, if one who will not wait may.
