@@ -85,11 +85,6 @@ impl<'a> AcquireAll<'a> {
         waker: &Waker,
         wakes: &mut Wakes,
     ) -> Poll<Result<Decision, AcquireError>> {
-        // First whatever is due: after this no place can be lost before the end of the try.
-        for open in &mut *opens {
-            let now = open.now;
-            open.desk().pump(now, wakes);
-        }
         if let Some(error) = self.failure(opens) {
             self.withdraw(opens, wakes);
             return Poll::Ready(Err(error));
@@ -211,14 +206,6 @@ impl Desk {
         }
     }
 
-    /// Tells `waker` when the turn of the waiter at this place has come, or it was sent away.
-    fn listen(&mut self, place: Place, waker: &Waker, wakes: &mut Wakes) {
-        let Some(waiter) = self.queue.get_mut(place) else { return };
-        if !waiter.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
-            wakes.bury(waiter.waker.replace(waker.clone()));
-        }
-    }
-
     /// One that was called could not use its turn, because this limiter has changed its mind: it waits again.
     fn recall(&mut self, place: Place, deadline: Option<Timestamp>, now: Timestamp, wakes: &mut Wakes) {
         if let Some(waiter) = self.queue.get_mut(place)
@@ -247,7 +234,7 @@ impl Future for AcquireAll<'_> {
             return this.close(ticket);
         }
         let mut wakes = Wakes::default();
-        let mut opens = this.all.open();
+        let mut opens = this.all.open(&mut wakes);
         if this.stage == Stage::Start {
             this.stage = Stage::Waiting(ticket);
             let within = this.within;

@@ -126,11 +126,7 @@ impl All {
             return refuse(vec![closed; self.parts.len()]);
         }
         let mut wakes = Wakes::default();
-        let mut opens = self.open();
-        for open in &mut opens {
-            let now = open.now;
-            open.desk().pump(now, &mut wakes);
-        }
+        let mut opens = self.open(&mut wakes);
         let decisions = self.judge(&mut opens, cost, u64::MAX);
         let passes = decisions.iter().all(|decision| decision.allowed);
         let taken = passes.then(|| self.take(&mut opens, cost));
@@ -179,11 +175,16 @@ impl All {
         self.group.is_closed()
     }
 
-    /// Locks all, and gives them out in the order of the parts.
-    pub(super) fn open(&self) -> Vec<Open<'_>> {
+    /// Locks all, lets each do what is due, and gives them out in the order of the parts. After that no place can be
+    /// lost for as long as they are locked.
+    pub(super) fn open(&self, wakes: &mut Wakes) -> Vec<Open<'_>> {
         let mut opens: Vec<(usize, Open<'_>)> =
             self.order.iter().map(|part| (*part, self.parts[*part].core.open())).collect();
         opens.sort_by_key(|(part, _)| *part);
+        for (_, open) in &mut opens {
+            let now = open.now;
+            open.desk().pump(now, wakes);
+        }
         opens.into_iter().map(|(_, open)| open).collect()
     }
 

@@ -214,8 +214,7 @@ impl Desk {
         if let Some(deadline) = deadline {
             let ready = self.project(cost, now);
             if deadline <= now || ready.is_some_and(|ready| ready > deadline) {
-                let error = self.error(AcquireErrorKind::Deadline);
-                return Err(error.retry_in(ready.map(|ready| ready.since(now))));
+                return Err(self.too_late(ready, now));
             }
         }
         let waiter = Waiter::new(ticket, cost.get(), deadline, kind);
@@ -228,6 +227,11 @@ impl Desk {
 
     pub(crate) fn error(&self, kind: AcquireErrorKind) -> AcquireError {
         AcquireError::new(kind, self.kind)
+    }
+
+    /// The deadline cannot be met, or was not; it would have been granted at that instant, if it can be foreseen.
+    pub(crate) fn too_late(&self, ready: Option<Timestamp>, now: Timestamp) -> AcquireError {
+        self.error(AcquireErrorKind::Deadline).retry_in(ready.map(|ready| ready.since(now)))
     }
 
     /// There is no place to wait in. There is one as soon as the head is granted, or, where nobody may wait, when this
@@ -263,14 +267,11 @@ impl Desk {
     ) -> Option<Collected> {
         // Nobody is at a place that was given back: whoever kept it has been told already.
         let gone = Collected::Failed(self.error(AcquireErrorKind::Closed));
-        let Some(waiter) = self.queue.get_mut(place) else { return Some(gone) };
+        let Some(waiter) = self.queue.get(place) else { return Some(gone) };
         let (phase, cost) = (waiter.phase, Cost::new(waiter.cost));
         let outcome = match phase {
             Phase::Waiting | Phase::Called => {
-                let known = waiter.waker.as_ref();
-                if !known.is_some_and(|known| known.will_wake(waker)) {
-                    wakes.bury(waiter.waker.replace(waker.clone()));
-                }
+                self.listen(place, waker, wakes);
                 return None;
             }
             Phase::Granted { at, resets } => {
@@ -282,6 +283,14 @@ impl Desk {
         Some(outcome)
     }
 
+    /// Tells `waker` when the turn of the waiter at this place has come, or it was sent away.
+    pub(crate) fn listen(&mut self, place: Place, waker: &Waker, wakes: &mut Wakes) {
+        let Some(waiter) = self.queue.get_mut(place) else { return };
+        if !waiter.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            wakes.bury(waiter.waker.replace(waker.clone()));
+        }
+    }
+
     /// Why one of this cost was sent away, as it is told now.
     pub(crate) fn failure(&mut self, fault: Fault, cost: Cost, now: Timestamp) -> AcquireError {
         match fault {
@@ -289,8 +298,7 @@ impl Desk {
             Fault::NeverFits => self.error(AcquireErrorKind::NeverFits),
             Fault::Deadline => {
                 let ready = if self.closed { None } else { self.project(cost, now) };
-                let wait = ready.map(|ready| ready.since(now));
-                self.error(AcquireErrorKind::Deadline).retry_in(wait)
+                self.too_late(ready, now)
             }
         }
     }

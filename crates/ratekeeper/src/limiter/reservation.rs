@@ -9,7 +9,7 @@ use super::Limiter;
 use super::acquire::ticket;
 use super::core::Core;
 use super::desk::{Collected, Desk, Entry, Request};
-use super::error::{AcquireError, AcquireErrorKind, LimiterKind};
+use super::error::{AcquireError, LimiterKind};
 use super::park::{Blockable, block_on};
 use super::queue::{Charge, Kind, Phase, Place};
 use super::sync::Arc;
@@ -210,7 +210,7 @@ impl Desk {
             self.step_aside(place, wakes);
             self.count_rejection();
             self.pump(now, wakes);
-            return Err(self.error(AcquireErrorKind::Deadline).retry_in(ready.map(|ready| ready.since(now))));
+            return Err(self.too_late(ready, now));
         }
         self.queue.set_deadline(place, deadline);
         self.poke(now, wakes);
