@@ -264,9 +264,8 @@ impl Future for AcquireAll<'_> {
 impl Blockable for AcquireAll<'_> {
     type Grant = Granted;
 
-    fn block(&mut self) {
-        // Who waits for paused time needs a timer of the runtime that moves it.
-        self.blocking = self.all.parts.iter().all(|part| !part.core.clock.is_paused());
+    fn block(&mut self, keeps_time: bool) {
+        self.blocking = keeps_time;
     }
 
     fn turn(&mut self) -> Option<Nanos> {
@@ -275,8 +274,7 @@ impl Blockable for AcquireAll<'_> {
     }
 
     fn paused_clock(&self) -> Option<Timestamp> {
-        let paused = self.all.parts.iter().find(|part| part.core.clock.is_paused());
-        paused.map(|part| part.core.now())
+        self.all.parts.iter().find_map(|part| part.core.paused_now())
     }
 
     fn limiter(&self) -> LimiterKind {

@@ -210,8 +210,8 @@ impl<'a> Future for AcquirePermit<'a> {
 impl<'a> Blockable for AcquirePermit<'a> {
     type Grant = Permit<'a>;
 
-    fn block(&mut self) {
-        self.acquire.block();
+    fn block(&mut self, keeps_time: bool) {
+        self.acquire.block(keeps_time);
     }
 
     fn turn(&mut self) -> Option<Nanos> {

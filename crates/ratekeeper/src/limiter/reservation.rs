@@ -171,9 +171,8 @@ impl Ready<'_> {
 impl Blockable for Ready<'_> {
     type Grant = ();
 
-    fn block(&mut self) {
-        // Who waits for paused time needs a timer of the runtime that moves it.
-        self.blocking = !self.reservation.core.clock.is_paused();
+    fn block(&mut self, keeps_time: bool) {
+        self.blocking = keeps_time;
     }
 
     fn turn(&mut self) -> Option<Nanos> {
@@ -182,8 +181,7 @@ impl Blockable for Ready<'_> {
     }
 
     fn paused_clock(&self) -> Option<Timestamp> {
-        let core = &self.reservation.core;
-        core.clock.is_paused().then(|| core.now())
+        self.reservation.core.paused_now()
     }
 
     fn limiter(&self) -> LimiterKind {
