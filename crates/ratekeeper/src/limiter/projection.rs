@@ -9,7 +9,7 @@
 //! What comes in continuously and is counted in floating point (buckets) is foreseen to within some nanoseconds: what
 //! many want together is rounded once, and what they take one after another each time.
 
-use super::debt::whole_nanos;
+use super::debt::{later, nanos_for};
 use super::desk::Desk;
 use super::queue::Place;
 use super::tank::{Contents, Tank, meter};
@@ -107,7 +107,7 @@ impl Desk {
         let first = now + self.tank.outlook(Cost::new(left.saturating_add(part).min(limit)), now).wait()?;
         let windows = whole.saturating_sub(self.tank.slips().into());
         let after = u128::from(self.tank.window().as_nanos()).saturating_mul(windows);
-        let instant = first + Nanos::from_nanos(u64::try_from(after).unwrap_or(u64::MAX));
+        let instant = later(first, after);
         (instant < Timestamp::MAX).then_some(instant)
     }
 
@@ -146,7 +146,7 @@ impl Tank {
             }
             Contents::Ticks(_) | Contents::Permits { .. } => return None,
         };
-        Some(u64::try_from(wait).map_or(Timestamp::MAX, |wait| at + Nanos::from_nanos(wait)))
+        Some(later(at, wait))
     }
 
     /// How long it takes until all that was taken may be taken again.
@@ -192,7 +192,7 @@ fn flows(quota: &Quota, state: &Option<State>, together: u128, at: Timestamp) ->
     };
     let after = match view {
         Meter::Gcra(_) => u128::from(quota.emission_interval().as_nanos()).saturating_mul(rest),
-        _ => whole_nanos((float(rest) * 1e9 / quota.rate()).ceil()).into(),
+        _ => nanos_for(quota, float(rest)).into(),
     };
     Some(first.saturating_add(after))
 }

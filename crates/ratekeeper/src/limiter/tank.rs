@@ -342,17 +342,9 @@ fn edit<R>(
 
 /// How much is used, rounded up.
 fn used(quota: &Quota, state: &Option<State>, at: Timestamp) -> u64 {
-    let view = meter(quota, state, at);
-    match view.to_state() {
-        // What is left is rounded up there: a part of one that has yet to fade counts as faded.
-        Some(State::SlidingWindow(state)) => {
-            let window = quota.period().saturating_sub(at.since(state.start)).as_nanos();
-            let whole = u128::from(quota.period().as_nanos().max(1));
-            let fading = (u128::from(state.previous) * u128::from(window)).div_ceil(whole);
-            let used = u128::from(state.current).saturating_add(fading);
-            u64::try_from(used).map_or(quota.burst(), |used| used.min(quota.burst()))
-        }
-        _ => view.limit().saturating_sub(view.remaining()),
+    match meter(quota, state, at) {
+        Meter::SlidingWindow(view) => view.used(),
+        view => view.limit().saturating_sub(view.remaining()),
     }
 }
 
