@@ -139,7 +139,7 @@ impl Desk {
             return self.deny(None, Reason::Closed, now);
         }
         let waits = |waiter: &Waiter| waiter.ticket < ticket;
-        let overtakes = self.queue.head().and_then(|head| self.queue.get(head)).is_some_and(waits);
+        let overtakes = self.queue.first().is_some_and(waits);
         if !overtakes || cost == Cost::PEEK {
             return self.tank.look(cost, now);
         }
@@ -237,7 +237,7 @@ impl Desk {
     /// There is no place to wait in. There is one as soon as the head is granted, or, where nobody may wait, when this
     /// cost would pass without.
     fn queue_full(&mut self, cost: Cost, now: Timestamp) -> AcquireError {
-        let head = self.queue.head().and_then(|head| self.queue.get(head)).map(|head| Cost::new(head.cost));
+        let head = self.queue.first().map(|head| Cost::new(head.cost));
         let wait = match &self.tank.contents {
             // A line has a place when the next one leaks, whoever that is.
             Contents::Line(line) if head.is_none() => Some(line.wait_for_place(now)),

@@ -114,20 +114,16 @@ impl Desk {
     /// The instant at which the waiter at this place will be granted; takes as long as there are others ahead.
     pub(crate) fn project_place(&self, place: Place, now: Timestamp) -> Option<Timestamp> {
         let cost = self.queue.get(place)?.cost;
-        let (mut ahead, mut count, mut next) = (0, 0, self.queue.head());
-        while let Some(other) = next.filter(|other| *other != place) {
-            ahead += u128::from(self.queue.get(other)?.cost);
-            count += 1;
-            next = self.queue.next(other);
-        }
-        if let Some(ready) = self.tank.ready_for(ahead + u128::from(cost), count, now) {
+        let ahead =
+            || self.queue.waiters().take_while(|(other, _)| *other != place).map(|(_, other)| other.cost);
+        let (wanted, count) =
+            ahead().fold((0, 0), |(wanted, count), cost| (wanted + u128::from(cost), count + 1));
+        if let Some(ready) = self.tank.ready_for(wanted + u128::from(cost), count, now) {
             return (ready < Timestamp::MAX).then_some(ready);
         }
         let mut projection = Projection::new(&self.tank, now);
-        let mut next = self.queue.head();
-        while let Some(other) = next.filter(|other| *other != place) {
-            projection.grant(self.queue.get(other)?.cost)?;
-            next = self.queue.next(other);
+        for cost in ahead() {
+            projection.grant(cost)?;
         }
         projection.ready(Cost::new(cost))
     }
