@@ -117,9 +117,9 @@ impl All {
     }
 
     fn try_take(&self, cost: Cost) -> Result<Granted, Refusal> {
-        let refuse = |decisions| {
+        let refuse = |decisions: Vec<Decision>| {
             self.group.count_rejection();
-            Err(Refusal { decisions, kinds: self.parts.iter().map(|part| part.core.kind).collect() })
+            Err(Refusal { answers: self.parts.iter().map(|part| part.core.kind).zip(decisions).collect() })
         };
         if self.is_closed() {
             let closed = Decision::uninformed(false, self.statistics().max, Reason::Closed);
@@ -268,24 +268,26 @@ impl Granted {
 /// Some have refused, and nothing was taken from any.
 #[derive(Clone, Debug)]
 pub struct Refusal {
-    decisions: Vec<Decision>,
-    kinds: Vec<LimiterKind>,
+    /// What each said, also those that would have granted.
+    answers: Vec<(LimiterKind, Decision)>,
 }
 
 impl Refusal {
     pub(super) fn new(decision: Decision, kind: LimiterKind) -> Self {
-        Refusal { decisions: vec![decision], kinds: vec![kind] }
+        Refusal { answers: vec![(kind, decision)] }
     }
 
     /// Returns who refused, by number, and what it said.
     pub fn refused(&self) -> impl Iterator<Item = (usize, &Decision)> {
-        self.decisions.iter().enumerate().filter(|(_, decision)| !decision.allowed)
+        let refused = self.answers.iter().map(|(_, decision)| decision).enumerate();
+        refused.filter(|(_, decision)| !decision.allowed)
     }
 
     /// Returns the sort of limiter that must be waited for longest, of those that refused.
     pub fn limiter(&self) -> LimiterKind {
         let binding = usize::from(self.decision().rule);
-        self.kinds.get(binding).copied().unwrap_or(LimiterKind::All)
+        // Only one without parts, which was closed, has no answer.
+        self.answers.get(binding).map_or(LimiterKind::All, |(kind, _)| *kind)
     }
 
     /// Returns the longest of their waits; none if one of them is never, or cannot be foreseen.
@@ -295,16 +297,20 @@ impl Refusal {
 
     /// Returns the answers of all, joined.
     pub fn decision(&self) -> Decision {
-        crate::algorithm::composite::join(self.decisions.iter().copied())
+        crate::algorithm::composite::join(self.answers.iter().map(|(_, decision)| *decision))
     }
 }
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let [(kind, decision)] = &*self.answers {
+            return write!(f, "refused by the {kind} limiter: {}", decision.reason.as_str());
+        }
         f.write_str("refused by")?;
-        for (part, decision) in self.refused() {
-            let kind = self.kinds.get(part).map_or("unknown", |kind| kind.as_str());
-            write!(f, " part {part} ({kind}: {})", decision.reason.as_str())?;
+        for (part, (kind, decision)) in self.answers.iter().enumerate() {
+            if !decision.allowed {
+                write!(f, " part {part} ({kind}: {})", decision.reason.as_str())?;
+            }
         }
         Ok(())
     }

@@ -166,6 +166,7 @@ fn every_refusal_says_who_and_when() {
         assert!(full.is_transient());
         let refusal = limiter.try_acquire(ONE).unwrap_err();
         assert_eq!(refusal.limiter(), kind);
+        assert_eq!(refusal.to_string(), format!("refused by the {kind} limiter: queued"));
         match seconds {
             Some(seconds) => clock.advance(Nanos::from_secs(seconds)),
             None => drop(granted),
