@@ -86,6 +86,13 @@ impl SlidingWindowView {
         u128::from(self.previous) * u128::from(overlap) + u128::from(self.current) * u128::from(self.window)
     }
 
+    /// How much of the limit is used, rounded up, where [`remaining`](View::remaining) rounds what is left up: a part
+    /// of one that has yet to fade counts as used.
+    pub(crate) fn used(&self) -> u64 {
+        let used = self.scaled_estimate().div_ceil(u128::from(self.window));
+        u64::try_from(used).map_or(self.limit, |used| used.min(self.limit))
+    }
+
     /// The time from now until `elapsed` nanoseconds after the start of the slot `slots` ahead; none if that is more
     /// than a span can hold.
     fn until(&self, slots: u64, elapsed: u64) -> Option<Nanos> {

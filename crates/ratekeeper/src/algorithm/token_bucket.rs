@@ -217,14 +217,14 @@ pub(crate) fn exact(whole: u64) -> f64 {
     whole as f64
 }
 
-/// The whole part of a number of tokens; nothing for less than nothing.
+/// The whole part of a number, of tokens or of nanoseconds; nothing for less than nothing.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     reason = "the cast saturates at both ends"
 )]
-pub(super) fn floor(tokens: f64) -> u64 {
-    tokens.floor() as u64
+pub(crate) fn floor(number: f64) -> u64 {
+    number.floor() as u64
 }
 
 #[cfg(test)]
