@@ -4,7 +4,7 @@
 //! slot, and of the previous one the part that the window still overlaps. It is never evaluated as a fraction:
 //! everything is multiplied by the window, in 128 bits.
 
-use super::{SLACK, Tenancy, View, Wait};
+use super::{Tenancy, View, Wait};
 use crate::{Cost, Nanos, Quota, Timestamp};
 
 /// The counts of two neighbouring slots.
@@ -50,7 +50,7 @@ impl SlidingWindowView {
         let Some(state) = state else { return fresh };
         // A slot that has yet to begin: a caller came late, and it stays; or the clock stepped far back, and it
         // begins now.
-        let repaired = state.start > now + SLACK && tenancy == Tenancy::Own;
+        let repaired = tenancy.cuts_off(state.start, now);
         let start = if repaired { now } else { state.start };
         // What all quotas of a key share may have counted further than this one's limit.
         let most = if tenancy == Tenancy::Own { limit } else { u64::MAX };
@@ -84,6 +84,13 @@ impl SlidingWindowView {
     fn scaled_estimate(&self) -> u128 {
         let overlap = self.window - self.elapsed;
         u128::from(self.previous) * u128::from(overlap) + u128::from(self.current) * u128::from(self.window)
+    }
+
+    /// How much of the limit is used, rounded up, where [`remaining`](View::remaining) rounds what is left up: a part
+    /// of one that has yet to fade counts as used.
+    pub(crate) fn used(&self) -> u64 {
+        let used = self.scaled_estimate().div_ceil(u128::from(self.window));
+        u64::try_from(used).map_or(self.limit, |used| used.min(self.limit))
     }
 
     /// The time from now until `elapsed` nanoseconds after the start of the slot `slots` ahead; none if that is more

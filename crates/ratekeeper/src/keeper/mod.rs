@@ -170,9 +170,9 @@ impl Keeper {
         held_to: impl Into<HeldTo<'a>>,
         cost: impl Into<Cost>,
     ) -> Result<Ruling, KeeperError> {
-        let ((key, resolved), cost) = (self.understand(key, held_to.into())?, cost.into());
-        let answered = self.ask(&resolved, key, cost, |store, request| store.acquire(request)).await?;
-        Ok(self.acquired(resolved, key, cost, answered))
+        let understood = self.understand(key, held_to.into(), cost.into())?;
+        let answered = self.ask(understood.request(), |store, request| store.acquire(request)).await?;
+        Ok(self.acquired(understood, answered))
     }
 
     /// [`acquire`](Keeper::acquire) from a store that answers at once. `None` from one that has to be awaited: it was
@@ -183,15 +183,14 @@ impl Keeper {
         held_to: impl Into<HeldTo<'a>>,
         cost: impl Into<Cost>,
     ) -> Option<Result<Ruling, KeeperError>> {
-        let (key, resolved) = match self.understand(key, held_to.into()) {
+        let understood = match self.understand(key, held_to.into(), cost.into()) {
             Ok(understood) => understood,
             Err(error) => return Some(Err(error)),
         };
-        let cost = cost.into();
-        let request = Request { key, rules: resolved.rules(), cost };
+        let request = understood.request();
         let answer = asked(&*self.store, request, |store, request| store.acquire(request)).now().ok()?;
         let answered = self.or_instead(request, answer, || self.local.acquire(request));
-        Some(answered.map(|answered| self.acquired(resolved, key, cost, answered)))
+        Some(answered.map(|answered| self.acquired(understood, answered)))
     }
 
     /// Takes as much of the cost as every rule allows: see [`Ruling::granted`].
@@ -201,11 +200,11 @@ impl Keeper {
         held_to: impl Into<HeldTo<'a>>,
         cost: impl Into<Cost>,
     ) -> Result<Ruling, KeeperError> {
-        let ((key, resolved), cost) = (self.understand(key, held_to.into())?, cost.into());
+        let understood = self.understand(key, held_to.into(), cost.into())?;
         let Answered { outcome: grant, locally } =
-            self.ask(&resolved, key, cost, |store, request| store.acquire_up_to(request)).await?;
-        self.announce(&resolved, key, cost, &grant.decision);
-        Ok(Ruling::new(grant.decision, grant.granted, resolved, locally))
+            self.ask(understood.request(), |store, request| store.acquire_up_to(request)).await?;
+        self.announce(understood.request(), &grant.decision);
+        Ok(Ruling::new(grant.decision, grant.granted, understood.resolved, locally))
     }
 
     /// What [`acquire`](Keeper::acquire) would decide. Writes nothing.
@@ -215,10 +214,10 @@ impl Keeper {
         held_to: impl Into<HeldTo<'a>>,
         cost: impl Into<Cost>,
     ) -> Result<Ruling, KeeperError> {
-        let ((key, resolved), cost) = (self.understand(key, held_to.into())?, cost.into());
+        let understood = self.understand(key, held_to.into(), cost.into())?;
         let Answered { outcome, locally } =
-            self.ask(&resolved, key, cost, |store, request| store.peek(request)).await?;
-        Ok(Ruling::new(outcome, Cost::PEEK, resolved, locally))
+            self.ask(understood.request(), |store, request| store.peek(request)).await?;
+        Ok(Ruling::new(outcome, Cost::PEEK, understood.resolved, locally))
     }
 
     /// Gives back to every rule what is left of a cost that was charged then: see [`Store::refund`]. A ruling knows
@@ -248,10 +247,9 @@ impl Keeper {
         cost: impl Into<Cost>,
         charged: Charged,
     ) -> Result<Ruling, KeeperError> {
-        let ((key, resolved), cost) = (self.understand(key, held_to.into())?, cost.into());
-        let request = Request { key, rules: resolved.rules(), cost };
-        let refunded = self.give_back(request, charged).await;
-        self.refunded(refunded, resolved, charged)
+        let understood = self.understand(key, held_to.into(), cost.into())?;
+        let refunded = self.give_back(understood.request(), charged).await;
+        self.refunded(refunded, understood, charged)
     }
 
     /// [`refund`](Keeper::refund) to a store that answers at once, as [`try_acquire`](Keeper::try_acquire).
@@ -262,14 +260,12 @@ impl Keeper {
         cost: impl Into<Cost>,
         charged: Charged,
     ) -> Option<Result<Ruling, KeeperError>> {
-        let (key, resolved) = match self.understand(key, held_to.into()) {
+        let understood = match self.understand(key, held_to.into(), cost.into()) {
             Ok(understood) => understood,
             Err(error) => return Some(Err(error)),
         };
-        let cost = cost.into();
-        let request = Request { key, rules: resolved.rules(), cost };
-        let refunded = self.give_back(request, charged).now().ok()?;
-        Some(self.refunded(refunded, resolved, charged))
+        let refunded = self.give_back(understood.request(), charged).now().ok()?;
+        Some(self.refunded(refunded, understood, charged))
     }
 
     /// Forgets the key under these rules. Tells how many states were forgotten. A quota stands for all quotas that
@@ -283,8 +279,8 @@ impl Keeper {
         key: K,
         held_to: impl Into<HeldTo<'a>>,
     ) -> Result<u64, KeeperError> {
-        let (key, resolved) = self.understand(key, held_to.into())?;
-        let request = Request { key, rules: resolved.rules(), cost: Cost::PEEK };
+        let understood = self.understand(key, held_to.into(), Cost::PEEK)?;
+        let request = understood.request();
         let forgotten = self.store.reset(request).await.map_err(|error| self.failed(error))?;
         self.local.reset(request).await.map_err(KeeperError::Store)?;
         Ok(forgotten)
@@ -307,11 +303,11 @@ impl Keeper {
     fn refunded(
         &self,
         refunded: Result<Decision, StoreError>,
-        resolved: Resolved,
+        understood: Understood<'_>,
         charged: Charged,
     ) -> Result<Ruling, KeeperError> {
         let decision = refunded.map_err(|error| self.failed(error))?;
-        Ok(Ruling::new(decision, Cost::PEEK, resolved, charged.was_local()))
+        Ok(Ruling::new(decision, Cost::PEEK, understood.resolved, charged.was_local()))
     }
 
     /// The store failed, and nothing stands in for it; the observers are told.
@@ -325,8 +321,9 @@ impl Keeper {
         &self,
         key: K,
         held_to: HeldTo<'a>,
-    ) -> Result<(Key<'a>, Resolved), KeeperError> {
-        Ok((key.into_key()?, self.resolve(held_to)?))
+        cost: Cost,
+    ) -> Result<Understood<'a>, KeeperError> {
+        Ok(Understood { key: key.into_key()?, resolved: self.resolve(held_to)?, cost })
     }
 
     fn resolve<'a>(&self, held_to: HeldTo<'a>) -> Result<Resolved, KeeperError> {
@@ -365,12 +362,9 @@ impl Keeper {
 
     async fn ask<'r, T: Outcome>(
         &'r self,
-        resolved: &'r Resolved,
-        key: Key<'r>,
-        cost: Cost,
+        request: Request<'r>,
         question: impl Fn(&'r dyn Store, Request<'r>) -> Answer<'r, T>,
     ) -> Result<Answered<T>, KeeperError> {
-        let request = Request { key, rules: resolved.rules(), cost };
         let answer = asked(&*self.store, request, &question).await;
         self.or_instead(request, answer, || question(&*self.local, request))
     }
@@ -410,21 +404,17 @@ impl Keeper {
     /// The ruling on a cost that was asked for; the observers are told.
     fn acquired(
         &self,
-        resolved: Resolved,
-        key: Key<'_>,
-        cost: Cost,
+        understood: Understood<'_>,
         Answered { outcome: decision, locally }: Answered<Decision>,
     ) -> Ruling {
-        self.announce(&resolved, key, cost, &decision);
-        Ruling::new(decision, if decision.allowed { cost } else { Cost::PEEK }, resolved, locally)
+        self.announce(understood.request(), &decision);
+        let granted = if decision.allowed { understood.cost } else { Cost::PEEK };
+        Ruling::new(decision, granted, understood.resolved, locally)
     }
 
     /// Tells the observers of a decision to take. Peeks and refunds decide nothing.
-    fn announce(&self, resolved: &Resolved, key: Key<'_>, cost: Cost, decision: &Decision) {
-        if !self.observers.is_empty() {
-            let request = Request { key, rules: resolved.rules(), cost };
-            self.tell(|observer| observer.decided(&request, decision));
-        }
+    fn announce(&self, request: Request<'_>, decision: &Decision) {
+        self.tell(|observer| observer.decided(&request, decision));
     }
 
     /// The strictest of the plans' modes, but for what is not a failure of the store.
@@ -462,6 +452,20 @@ fn asked<'q, T: Outcome>(
         return Answer::ready(Ok(T::unlimited(request)));
     }
     question(store, request)
+}
+
+/// A request whose words have been understood.
+struct Understood<'a> {
+    key: Key<'a>,
+    resolved: Resolved,
+    cost: Cost,
+}
+
+impl Understood<'_> {
+    /// As a store is asked.
+    fn request(&self) -> Request<'_> {
+        Request { key: self.key, rules: self.resolved.rules(), cost: self.cost }
+    }
 }
 
 /// An answer, and whether it is the local store's.

@@ -141,9 +141,8 @@ impl Future for Acquire<'_> {
 impl Blockable for Acquire<'_> {
     type Grant = Decision;
 
-    fn block(&mut self) {
-        // Who waits for paused time needs a timer of the runtime that moves it.
-        self.blocking = self.core.as_ref().is_ok_and(|core| !core.clock.is_paused());
+    fn block(&mut self, keeps_time: bool) {
+        self.blocking = keeps_time;
     }
 
     fn turn(&mut self) -> Option<Nanos> {
@@ -152,7 +151,7 @@ impl Blockable for Acquire<'_> {
     }
 
     fn paused_clock(&self) -> Option<Timestamp> {
-        self.core.as_ref().ok().filter(|core| core.clock.is_paused()).map(|core| core.now())
+        self.core.as_ref().ok()?.paused_now()
     }
 
     fn limiter(&self) -> LimiterKind {

@@ -85,11 +85,6 @@ impl<'a> AcquireAll<'a> {
         waker: &Waker,
         wakes: &mut Wakes,
     ) -> Poll<Result<Decision, AcquireError>> {
-        // First whatever is due: after this no place can be lost before the end of the try.
-        for open in &mut *opens {
-            let now = open.now;
-            open.desk().pump(now, wakes);
-        }
         if let Some(error) = self.failure(opens) {
             self.withdraw(opens, wakes);
             return Poll::Ready(Err(error));
@@ -211,14 +206,6 @@ impl Desk {
         }
     }
 
-    /// Tells `waker` when the turn of the waiter at this place has come, or it was sent away.
-    fn listen(&mut self, place: Place, waker: &Waker, wakes: &mut Wakes) {
-        let Some(waiter) = self.queue.get_mut(place) else { return };
-        if !waiter.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
-            wakes.bury(waiter.waker.replace(waker.clone()));
-        }
-    }
-
     /// One that was called could not use its turn, because this limiter has changed its mind: it waits again.
     fn recall(&mut self, place: Place, deadline: Option<Timestamp>, now: Timestamp, wakes: &mut Wakes) {
         if let Some(waiter) = self.queue.get_mut(place)
@@ -247,7 +234,7 @@ impl Future for AcquireAll<'_> {
             return this.close(ticket);
         }
         let mut wakes = Wakes::default();
-        let mut opens = this.all.open();
+        let mut opens = this.all.open(&mut wakes);
         if this.stage == Stage::Start {
             this.stage = Stage::Waiting(ticket);
             let within = this.within;
@@ -277,9 +264,8 @@ impl Future for AcquireAll<'_> {
 impl Blockable for AcquireAll<'_> {
     type Grant = Granted;
 
-    fn block(&mut self) {
-        // Who waits for paused time needs a timer of the runtime that moves it.
-        self.blocking = self.all.parts.iter().all(|part| !part.core.clock.is_paused());
+    fn block(&mut self, keeps_time: bool) {
+        self.blocking = keeps_time;
     }
 
     fn turn(&mut self) -> Option<Nanos> {
@@ -288,8 +274,7 @@ impl Blockable for AcquireAll<'_> {
     }
 
     fn paused_clock(&self) -> Option<Timestamp> {
-        let paused = self.all.parts.iter().find(|part| part.core.clock.is_paused());
-        paused.map(|part| part.core.now())
+        self.all.parts.iter().find_map(|part| part.core.paused_now())
     }
 
     fn limiter(&self) -> LimiterKind {

@@ -10,7 +10,6 @@ use super::group::Group;
 use super::permit::{Outcome, OwnedPermit, Permit};
 use super::statistics::Statistics;
 use super::sync::Arc;
-use super::tank::Contents;
 use super::wakes::Wakes;
 use super::{Concurrency, Limiter};
 use crate::quota::QuotaError;
@@ -118,20 +117,16 @@ impl All {
     }
 
     fn try_take(&self, cost: Cost) -> Result<Granted, Refusal> {
-        let refuse = |decisions| {
+        let refuse = |decisions: Vec<Decision>| {
             self.group.count_rejection();
-            Err(Refusal { decisions, kinds: self.parts.iter().map(|part| part.core.kind).collect() })
+            Err(Refusal { answers: self.parts.iter().map(|part| part.core.kind).zip(decisions).collect() })
         };
         if self.is_closed() {
             let closed = Decision::uninformed(false, self.statistics().max, Reason::Closed);
             return refuse(vec![closed; self.parts.len()]);
         }
         let mut wakes = Wakes::default();
-        let mut opens = self.open();
-        for open in &mut opens {
-            let now = open.now;
-            open.desk().pump(now, &mut wakes);
-        }
+        let mut opens = self.open(&mut wakes);
         let decisions = self.judge(&mut opens, cost, u64::MAX);
         let passes = decisions.iter().all(|decision| decision.allowed);
         let taken = passes.then(|| self.take(&mut opens, cost));
@@ -180,11 +175,16 @@ impl All {
         self.group.is_closed()
     }
 
-    /// Locks all, and gives them out in the order of the parts.
-    pub(super) fn open(&self) -> Vec<Open<'_>> {
+    /// Locks all, lets each do what is due, and gives them out in the order of the parts. After that no place can be
+    /// lost for as long as they are locked.
+    pub(super) fn open(&self, wakes: &mut Wakes) -> Vec<Open<'_>> {
         let mut opens: Vec<(usize, Open<'_>)> =
             self.order.iter().map(|part| (*part, self.parts[*part].core.open())).collect();
         opens.sort_by_key(|(part, _)| *part);
+        for (_, open) in &mut opens {
+            let now = open.now;
+            open.desk().pump(now, wakes);
+        }
         opens.into_iter().map(|(_, open)| open).collect()
     }
 
@@ -216,12 +216,10 @@ impl All {
 
     /// What was taken, to be held. Not made under the locks: a permit reads the clock, and gives itself back.
     pub(super) fn granted(&self, decision: Decision, cost: Cost) -> Granted {
-        let is_permit =
-            |part: &Part| part.core.with(|desk, _, _| matches!(desk.tank.contents, Contents::Permits { .. }));
         let permit = |(number, part): (usize, &Part)| {
             let cost = self.cost_of(number, cost);
             // Where nothing was taken there is nothing to give back.
-            let holds = cost != Cost::PEEK && is_permit(part);
+            let holds = cost != Cost::PEEK && part.core.kind == LimiterKind::Concurrency;
             holds.then(|| Permit::new(Held::Owned(Arc::clone(&part.core)), cost))
         };
         let mut permits = self.parts.iter().enumerate().filter_map(permit);
@@ -270,24 +268,26 @@ impl Granted {
 /// Some have refused, and nothing was taken from any.
 #[derive(Clone, Debug)]
 pub struct Refusal {
-    decisions: Vec<Decision>,
-    kinds: Vec<LimiterKind>,
+    /// What each said, also those that would have granted.
+    answers: Vec<(LimiterKind, Decision)>,
 }
 
 impl Refusal {
     pub(super) fn new(decision: Decision, kind: LimiterKind) -> Self {
-        Refusal { decisions: vec![decision], kinds: vec![kind] }
+        Refusal { answers: vec![(kind, decision)] }
     }
 
     /// Returns who refused, by number, and what it said.
     pub fn refused(&self) -> impl Iterator<Item = (usize, &Decision)> {
-        self.decisions.iter().enumerate().filter(|(_, decision)| !decision.allowed)
+        let refused = self.answers.iter().map(|(_, decision)| decision).enumerate();
+        refused.filter(|(_, decision)| !decision.allowed)
     }
 
     /// Returns the sort of limiter that must be waited for longest, of those that refused.
     pub fn limiter(&self) -> LimiterKind {
         let binding = usize::from(self.decision().rule);
-        self.kinds.get(binding).copied().unwrap_or(LimiterKind::All)
+        // Only one without parts, which was closed, has no answer.
+        self.answers.get(binding).map_or(LimiterKind::All, |(kind, _)| *kind)
     }
 
     /// Returns the longest of their waits; none if one of them is never, or cannot be foreseen.
@@ -297,16 +297,20 @@ impl Refusal {
 
     /// Returns the answers of all, joined.
     pub fn decision(&self) -> Decision {
-        crate::algorithm::composite::join(self.decisions.iter().copied())
+        crate::algorithm::composite::join(self.answers.iter().map(|(_, decision)| *decision))
     }
 }
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let [(kind, decision)] = &*self.answers {
+            return write!(f, "refused by the {kind} limiter: {}", decision.reason.as_str());
+        }
         f.write_str("refused by")?;
-        for (part, decision) in self.refused() {
-            let kind = self.kinds.get(part).map_or("unknown", |kind| kind.as_str());
-            write!(f, " part {part} ({kind}: {})", decision.reason.as_str())?;
+        for (part, (kind, decision)) in self.answers.iter().enumerate() {
+            if !decision.allowed {
+                write!(f, " part {part} ({kind}: {})", decision.reason.as_str())?;
+            }
         }
         Ok(())
     }

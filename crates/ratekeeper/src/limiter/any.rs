@@ -6,15 +6,18 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use super::acquire::Acquire;
+use super::acquire::{Acquire, Held};
 use super::acquire_all::AcquireAll;
 use super::all::{All, Granted, Refusal};
-use super::concurrency::{AcquirePermit, Concurrency};
+use super::concurrency::Concurrency;
+use super::core::Core;
 use super::direct::Limiter;
 use super::error::{AcquireError, LimiterKind};
 use super::leaky_queue::LeakyQueue;
+use super::permit::Permit;
 use super::repository::Close;
 use super::statistics::Statistics;
+use super::sync::Arc;
 use crate::{Cost, Decision};
 
 /// What every limiter can do, for code that does not care which one it is given: generic over it, or with a
@@ -70,8 +73,8 @@ pub struct AcquireAny<'a>(Which<'a>);
 
 #[derive(Debug)]
 enum Which<'a> {
-    Rate(Acquire<'a>),
-    Permit(AcquirePermit<'static>, &'a Concurrency),
+    /// With the limiter whose permit is to be held, if there is one.
+    One(Acquire<'a>, Option<&'a Arc<Core>>),
     All(AcquireAll<'a>),
 }
 
@@ -79,8 +82,7 @@ impl AcquireAny<'_> {
     /// Waits no longer than this. If that cannot be enough, it fails at once; nothing at all means: now or never.
     pub fn within(self, time: Duration) -> Self {
         AcquireAny(match self.0 {
-            Which::Rate(acquire) => Which::Rate(acquire.within(time)),
-            Which::Permit(acquire, limit) => Which::Permit(acquire.within(time), limit),
+            Which::One(acquire, permit_of) => Which::One(acquire.within(time), permit_of),
             Which::All(acquire) => Which::All(acquire.within(time)),
         })
     }
@@ -88,10 +90,7 @@ impl AcquireAny<'_> {
     /// Waits on this thread instead of in a task; see [`Acquire::wait`].
     pub fn wait(self) -> Result<Granted, AcquireError> {
         match self.0 {
-            Which::Rate(acquire) => acquire.wait().map(|decision| Granted::new(decision, None)),
-            Which::Permit(acquire, limit) => {
-                acquire.wait().map(|permit| Granted::new(limit.look(), Some(permit)))
-            }
+            Which::One(acquire, permit_of) => acquire.wait().map(|decision| hold(decision, permit_of)),
             Which::All(acquire) => acquire.wait(),
         }
     }
@@ -102,20 +101,28 @@ impl Future for AcquireAny<'_> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match &mut self.0 {
-            Which::Rate(acquire) => {
-                Pin::new(acquire).poll(cx).map_ok(|decision| Granted::new(decision, None))
-            }
-            Which::Permit(acquire, limit) => {
-                Pin::new(acquire).poll(cx).map_ok(|permit| Granted::new(limit.look(), Some(permit)))
+            Which::One(acquire, permit_of) => {
+                Pin::new(acquire).poll(cx).map_ok(|decision| hold(decision, *permit_of))
             }
             Which::All(acquire) => Pin::new(acquire).poll(cx),
         }
     }
 }
 
-/// What a decision amounts to that nothing has to be held for.
-fn granted(decision: Decision, kind: LimiterKind) -> Result<Granted, Refusal> {
-    if decision.allowed { Ok(Granted::new(decision, None)) } else { Err(Refusal::new(decision, kind)) }
+/// What was granted, with the permit that was taken, if one was. What is told is what was decided then.
+fn hold(decision: Decision, permit_of: Option<&Arc<Core>>) -> Granted {
+    let permit = permit_of.map(|core| Permit::new(Held::Owned(Arc::clone(core)), Cost::ONE));
+    Granted::new(decision, permit)
+}
+
+/// What the decision of a limiter that nobody waits for amounts to.
+fn answer(decision: Decision, kind: LimiterKind, permit_of: Option<&Arc<Core>>) -> Result<Granted, Refusal> {
+    if decision.allowed { Ok(hold(decision, permit_of)) } else { Err(Refusal::new(decision, kind)) }
+}
+
+/// Whose permit is to be held: nobody's where nothing is taken.
+fn taken_of(core: &Arc<Core>, permits: Cost) -> Option<&Arc<Core>> {
+    (permits != Cost::PEEK).then_some(core)
 }
 
 impl AnyLimiter for Limiter {
@@ -124,11 +131,11 @@ impl AnyLimiter for Limiter {
     }
 
     fn try_acquire(&self, cost: Cost) -> Result<Granted, Refusal> {
-        granted(Limiter::try_acquire(self, cost), self.core.kind)
+        answer(Limiter::try_acquire(self, cost), self.core.kind, None)
     }
 
     fn acquire(&self, cost: Cost) -> AcquireAny<'_> {
-        AcquireAny(Which::Rate(Limiter::acquire(self, cost)))
+        AcquireAny(Which::One(Limiter::acquire(self, cost), None))
     }
 
     fn statistics(&self) -> Statistics {
@@ -146,12 +153,12 @@ impl AnyLimiter for LeakyQueue {
     }
 
     fn try_acquire(&self, cost: Cost) -> Result<Granted, Refusal> {
-        let decision = self.core.try_acquire(cost.min(Cost::ONE));
-        granted(decision, LimiterKind::LeakyQueue)
+        answer(self.core.try_acquire(cost.min(Cost::ONE)), LimiterKind::LeakyQueue, None)
     }
 
     fn acquire(&self, cost: Cost) -> AcquireAny<'_> {
-        AcquireAny(Which::Rate(self.acquire_of(cost.min(Cost::ONE))))
+        let place = cost.min(Cost::ONE);
+        AcquireAny(Which::One(Acquire::new(Held::Borrowed(&self.core), place), None))
     }
 
     fn statistics(&self) -> Statistics {
@@ -169,20 +176,14 @@ impl AnyLimiter for Concurrency {
     }
 
     fn try_acquire(&self, cost: Cost) -> Result<Granted, Refusal> {
-        if cost == Cost::PEEK {
-            return granted(self.core.try_acquire(cost), LimiterKind::Concurrency);
-        }
-        match self.try_acquire_or_refusal() {
-            Ok((decision, permit)) => Ok(Granted::new(decision, Some(permit))),
-            Err(decision) => Err(Refusal::new(decision, LimiterKind::Concurrency)),
-        }
+        let permits = cost.min(Cost::ONE);
+        answer(self.core.try_acquire(permits), LimiterKind::Concurrency, taken_of(&self.core, permits))
     }
 
     fn acquire(&self, cost: Cost) -> AcquireAny<'_> {
-        match cost {
-            Cost::PEEK => AcquireAny(Which::Rate(self.ask())),
-            _ => AcquireAny(Which::Permit(self.acquire_owned(), self)),
-        }
+        let permits = cost.min(Cost::ONE);
+        let acquire = Acquire::new(Held::Borrowed(&self.core), permits);
+        AcquireAny(Which::One(acquire, taken_of(&self.core, permits)))
     }
 
     fn statistics(&self) -> Statistics {

@@ -17,7 +17,7 @@ use super::sync::Arc;
 use super::tank::Contents;
 use crate::port::Clock;
 use crate::quota::QuotaError;
-use crate::{Algorithm, Cost, Decision, Nanos, Quota, Timestamp};
+use crate::{Algorithm, Cost, Nanos, Quota, Timestamp};
 
 /// At most so many at once, however long each takes; in the order in which they came. Clones are handles of the
 /// same limit.
@@ -77,25 +77,6 @@ impl Concurrency {
 
     fn try_take(&self) -> bool {
         self.core.try_acquire(Cost::ONE).allowed
-    }
-
-    /// Takes a permit, or tells why there is none.
-    pub(super) fn try_acquire_or_refusal(&self) -> Result<(Decision, OwnedPermit), Decision> {
-        let decision = self.core.try_acquire(Cost::ONE);
-        match decision.allowed {
-            true => Ok((decision, Permit::new(Held::Owned(Arc::clone(&self.core)), Cost::ONE))),
-            false => Err(decision),
-        }
-    }
-
-    /// What is there, whoever waits for it.
-    pub(super) fn look(&self) -> Decision {
-        self.core.peek(Cost::PEEK)
-    }
-
-    /// Asks in turn, and takes nothing.
-    pub(super) fn ask(&self) -> Acquire<'_> {
-        Acquire::new(Held::Borrowed(&self.core), Cost::PEEK)
     }
 
     /// Changes the limit. If more are in flight than may be now, nobody is let in until they are not. An adaptive
@@ -229,8 +210,8 @@ impl<'a> Future for AcquirePermit<'a> {
 impl<'a> Blockable for AcquirePermit<'a> {
     type Grant = Permit<'a>;
 
-    fn block(&mut self) {
-        self.acquire.block();
+    fn block(&mut self, keeps_time: bool) {
+        self.acquire.block(keeps_time);
     }
 
     fn turn(&mut self) -> Option<Nanos> {

@@ -81,6 +81,11 @@ impl Core {
         self.clock.now()
     }
 
+    /// What the clock shows, if it moves only when somebody moves it.
+    pub(crate) fn paused_now(&self) -> Option<Timestamp> {
+        self.clock.is_paused().then(|| self.now())
+    }
+
     #[inline]
     pub(crate) fn try_acquire(&self, cost: Cost) -> Decision {
         match self.try_fast(cost) {

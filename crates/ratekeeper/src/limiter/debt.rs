@@ -2,7 +2,7 @@
 //! by arithmetic when it will have been paid, and what is there then.
 
 use super::tank::{Contents, Outlook, Tank, meter};
-use crate::algorithm::token_bucket::{self, exact};
+use crate::algorithm::token_bucket::{self, exact, floor};
 use crate::algorithm::{
     Algorithm, Anchor, CalendarUnit, View, fixed_window, gcra, leaky_bucket, sliding_window,
 };
@@ -53,11 +53,8 @@ impl Contents {
         let rest = cost.saturating_sub(left);
         self.charge(Cost::new(cost - rest), at);
         if rest <= limit {
-            let paid_at = match self.outlook(Cost::new(rest), at) {
-                Outlook::Ready => at,
-                Outlook::After(wait) => at + wait,
-                Outlook::OnRelease | Outlook::Never => Timestamp::MAX,
-            };
+            let wait = self.outlook(Cost::new(rest), at).wait();
+            let paid_at = wait.map_or(Timestamp::MAX, |wait| at + wait);
             self.charge(Cost::new(rest), paid_at);
             return paid_at;
         }
@@ -76,7 +73,7 @@ impl Contents {
             Algorithm::Gcra => quota.emission_interval().as_nanos().saturating_mul(cost.get()),
             Algorithm::TokenBucket | Algorithm::LeakyBucket => {
                 // Rounded down: less is given back rather than more.
-                whole_nanos((exact(cost.get()) * 1e9 / quota.rate()).floor())
+                floor(exact(cost.get()) * 1e9 / quota.rate())
             }
             _ => return None,
         };
@@ -120,8 +117,8 @@ fn pay(quota: &Quota, state: Option<State>, cost: u64, at: Timestamp) -> (Timest
                 Some(State::TokenBucket(state)) => (state.tokens, state.last),
                 _ => (exact(limit), at),
             };
-            let missing = ((exact(cost) - tokens) * 1e9 / quota.rate()).ceil();
-            let last = later(last.max(at), u128::from(whole_nanos(missing)));
+            let missing = nanos_for(quota, exact(cost) - tokens);
+            let last = later(last.max(at), u128::from(missing));
             (last, Some(State::TokenBucket(token_bucket::State { tokens: 0.0, last })))
         }
         (Algorithm::LeakyBucket, state) => {
@@ -129,8 +126,8 @@ fn pay(quota: &Quota, state: Option<State>, cost: u64, at: Timestamp) -> (Timest
                 Some(State::LeakyBucket(state)) => (state.level, state.last),
                 _ => (0.0, at),
             };
-            let surplus = ((level + exact(cost) - exact(limit)) * 1e9 / quota.rate()).ceil();
-            let last = later(last.max(at), u128::from(whole_nanos(surplus)));
+            let surplus = nanos_for(quota, level + exact(cost) - exact(limit));
+            let last = later(last.max(at), u128::from(surplus));
             (last, Some(State::LeakyBucket(leaky_bucket::State { level: exact(limit), last })))
         }
         (Algorithm::FixedWindow(anchor), state) => {
@@ -193,15 +190,11 @@ fn times(span: Nanos, count: u64) -> u128 {
 }
 
 /// So long after, or the end of time.
-fn later(at: Timestamp, nanos: u128) -> Timestamp {
+pub(super) fn later(at: Timestamp, nanos: u128) -> Timestamp {
     u64::try_from(nanos).map_or(Timestamp::MAX, |nanos| at + Nanos::from_nanos(nanos))
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "the cast saturates at both ends"
-)]
-pub(super) fn whole_nanos(nanos: f64) -> u64 {
-    nanos as u64
+/// How long so much takes to come in, rounded up.
+pub(super) fn nanos_for(quota: &Quota, amount: f64) -> u64 {
+    floor((amount * 1e9 / quota.rate()).ceil())
 }

@@ -7,7 +7,7 @@ use std::task::Waker;
 use super::Inherit;
 use super::error::{AcquireError, AcquireErrorKind, LimiterKind};
 use super::keeper::{Keeper, Told};
-use super::projection::{Foreseen, Projection};
+use super::projection::Projection;
 use super::queue::{Charge, Fault, Kind, Phase, Place, Queue, Waiter};
 use super::statistics::Statistics;
 use super::tank::{Contents, Outlook, Tank};
@@ -123,14 +123,10 @@ impl Desk {
             false => self.judge(cost, u64::MAX, now),
         };
         match decision.allowed {
-            true if cost != Cost::PEEK => self.acquired += 1,
-            true => return decision,
-            false => {
-                self.rejected += 1;
-                return decision;
-            }
+            true => self.acquired += u64::from(cost != Cost::PEEK),
+            false => self.rejected += 1,
         }
-        decision.charged(now)
+        decision.taken(cost, now)
     }
 
     /// What one with this ticket would be told now. Only those with an earlier ticket count as waiting.
@@ -139,14 +135,14 @@ impl Desk {
             return self.deny(None, Reason::Closed, now);
         }
         let waits = |waiter: &Waiter| waiter.ticket < ticket;
-        let overtakes = self.queue.head().and_then(|head| self.queue.get(head)).is_some_and(waits);
+        let overtakes = self.queue.first().is_some_and(waits);
         if !overtakes || cost == Cost::PEEK {
             return self.tank.look(cost, now);
         }
         if self.tank.outlook(cost, now) == Outlook::Never {
             return self.tank.look(cost, now);
         }
-        let wait = self.project(cost, now).map(|ready| ready.instant().since(now));
+        let wait = self.project(cost, now).map(|ready| ready.since(now));
         self.deny(wait, Reason::Queued, now)
     }
 
@@ -212,10 +208,9 @@ impl Desk {
             return Err(self.queue_full(cost, now));
         }
         if let Some(deadline) = deadline {
-            let ready = self.project(cost, now).map(Foreseen::instant);
+            let ready = self.project(cost, now);
             if deadline <= now || ready.is_some_and(|ready| ready > deadline) {
-                let error = self.error(AcquireErrorKind::Deadline);
-                return Err(error.retry_in(ready.map(|ready| ready.since(now))));
+                return Err(self.too_late(ready, now));
             }
         }
         let waiter = Waiter::new(ticket, cost.get(), deadline, kind);
@@ -230,16 +225,19 @@ impl Desk {
         AcquireError::new(kind, self.kind)
     }
 
+    /// The deadline cannot be met, or was not; it would have been granted at that instant, if it can be foreseen.
+    pub(crate) fn too_late(&self, ready: Option<Timestamp>, now: Timestamp) -> AcquireError {
+        self.error(AcquireErrorKind::Deadline).retry_in(ready.map(|ready| ready.since(now)))
+    }
+
     /// There is no place to wait in. There is one as soon as the head is granted, or, where nobody may wait, when this
     /// cost would pass without.
     fn queue_full(&mut self, cost: Cost, now: Timestamp) -> AcquireError {
-        let head = self.queue.head().and_then(|head| self.queue.get(head)).map(|head| Cost::new(head.cost));
-        let wait = match (self.tank.outlook(head.unwrap_or(cost), now), &self.tank.contents) {
+        let head = self.queue.first().map(|head| Cost::new(head.cost));
+        let wait = match &self.tank.contents {
             // A line has a place when the next one leaks, whoever that is.
-            (_, Contents::Line(line)) if head.is_none() => Some(line.wait_for_place(now)),
-            (Outlook::Ready, _) => Some(Nanos::ZERO),
-            (Outlook::After(wait), _) => Some(wait),
-            (Outlook::OnRelease | Outlook::Never, _) => None,
+            Contents::Line(line) if head.is_none() => Some(line.wait_for_place(now)),
+            _ => self.tank.outlook(head.unwrap_or(cost), now).wait(),
         };
         self.error(AcquireErrorKind::QueueFull).retry_in(wait)
     }
@@ -265,14 +263,11 @@ impl Desk {
     ) -> Option<Collected> {
         // Nobody is at a place that was given back: whoever kept it has been told already.
         let gone = Collected::Failed(self.error(AcquireErrorKind::Closed));
-        let Some(waiter) = self.queue.get_mut(place) else { return Some(gone) };
+        let Some(waiter) = self.queue.get(place) else { return Some(gone) };
         let (phase, cost) = (waiter.phase, Cost::new(waiter.cost));
         let outcome = match phase {
             Phase::Waiting | Phase::Called => {
-                let known = waiter.waker.as_ref();
-                if !known.is_some_and(|known| known.will_wake(waker)) {
-                    wakes.bury(waiter.waker.replace(waker.clone()));
-                }
+                self.listen(place, waker, wakes);
                 return None;
             }
             Phase::Granted { at, resets } => {
@@ -284,6 +279,14 @@ impl Desk {
         Some(outcome)
     }
 
+    /// Tells `waker` when the turn of the waiter at this place has come, or it was sent away.
+    pub(crate) fn listen(&mut self, place: Place, waker: &Waker, wakes: &mut Wakes) {
+        let Some(waiter) = self.queue.get_mut(place) else { return };
+        if !waiter.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            wakes.bury(waiter.waker.replace(waker.clone()));
+        }
+    }
+
     /// Why one of this cost was sent away, as it is told now.
     pub(crate) fn failure(&mut self, fault: Fault, cost: Cost, now: Timestamp) -> AcquireError {
         match fault {
@@ -291,8 +294,7 @@ impl Desk {
             Fault::NeverFits => self.error(AcquireErrorKind::NeverFits),
             Fault::Deadline => {
                 let ready = if self.closed { None } else { self.project(cost, now) };
-                let wait = ready.map(|ready| ready.instant().since(now));
-                self.error(AcquireErrorKind::Deadline).retry_in(wait)
+                self.too_late(ready, now)
             }
         }
     }

@@ -4,7 +4,7 @@ use std::task::Waker;
 
 use super::desk::Desk;
 use super::queue::{Phase, Place};
-use super::tank::{Contents, Outlook};
+use super::tank::Contents;
 use super::wakes::Wakes;
 use crate::{Cost, Nanos, Timestamp};
 
@@ -46,14 +46,9 @@ pub(crate) enum Turn {
 impl Desk {
     /// The next instant at which something is due without anybody doing anything.
     pub(crate) fn next_event(&self, now: Timestamp) -> Option<Timestamp> {
-        let head = self.queue.head().and_then(|head| self.queue.get(head));
-        let grant = head.filter(|head| head.phase == Phase::Waiting).and_then(|head| {
-            match self.tank.outlook(Cost::new(head.cost), now) {
-                Outlook::Ready => Some(now),
-                Outlook::After(wait) => Some(now + wait),
-                Outlook::OnRelease | Outlook::Never => None,
-            }
-        });
+        let waiting = self.queue.first().filter(|head| head.phase == Phase::Waiting);
+        let wait = waiting.and_then(|head| self.tank.outlook(Cost::new(head.cost), now).wait());
+        let grant = wait.map(|wait| now + wait);
         let deadline = self.queue.first_deadline().map(|(deadline, _)| deadline);
         [grant, deadline].into_iter().flatten().min()
     }
@@ -139,8 +134,10 @@ impl Desk {
     pub(crate) fn abandon(&mut self, wakes: &mut Wakes) {
         self.orphan();
         // Everybody is told, because any of them may not come. Whoever comes first finds another keeper.
-        let places = std::iter::successors(self.queue.head(), |place| self.queue.next(*place));
-        places.filter_map(|place| self.queue.get(place)?.waker.clone()).for_each(|waker| wakes.push(waker));
+        self.queue
+            .waiters()
+            .filter_map(|(_, waiter)| waiter.waker.clone())
+            .for_each(|waker| wakes.push(waker));
     }
 
     /// Sees to it that whatever is due next will be noticed in time.
@@ -177,16 +174,12 @@ impl Desk {
                     Told::NoneThere => return,
                     Told::One(_) | Told::Nobody => {}
                 }
-                let mut places = std::iter::successors(self.queue.head(), |place| self.queue.next(*place));
-                let found = places.find_map(|place| Some((place, self.waker_of(place)?.clone())));
+                let mut waiters = self.queue.waiters();
+                let found = waiters.find_map(|(place, waiter)| Some((place, waiter.waker.clone()?)));
                 self.told = found.as_ref().map_or(Told::NoneThere, |(place, _)| Told::One(*place));
                 found.into_iter().for_each(|(_, waker)| wakes.push(waker));
             }
         }
-    }
-
-    fn waker_of(&self, place: Place) -> Option<&Waker> {
-        self.queue.get(place)?.waker.as_ref()
     }
 
     /// Lets a sleeping keeper go home, rather than sleep for nothing.

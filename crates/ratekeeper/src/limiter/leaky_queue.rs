@@ -70,11 +70,6 @@ impl LeakyQueue {
         Acquire::new(Held::Borrowed(&self.core), Cost::ONE)
     }
 
-    /// The same for this cost, which is at most one place.
-    pub(super) fn acquire_of(&self, cost: Cost) -> Acquire<'_> {
-        Acquire::new(Held::Borrowed(&self.core), cost)
-    }
-
     /// What it has done so far; `available` are the places.
     pub fn statistics(&self) -> Statistics {
         self.core.statistics()

@@ -26,8 +26,8 @@ pub(crate) trait Blockable: Future<Output = Result<Self::Grant, AcquireError>> +
     /// What it waits for.
     type Grant;
 
-    /// Says that a thread polls from now on: nobody is hired to keep the time, unless it is paused.
-    fn block(&mut self);
+    /// Says that a thread polls from now on, and whether it keeps the time itself: then nobody is hired to.
+    fn block(&mut self, keeps_time: bool);
 
     /// Does what is due, and tells how long to sleep at most; none for until woken.
     fn turn(&mut self) -> Option<Nanos>;
@@ -49,14 +49,16 @@ impl Wake for Unpark {
 
 /// Waits on this thread.
 pub(crate) fn block_on<F: Blockable>(mut future: F) -> F::Output {
-    future.block();
+    let paused = future.paused_clock();
+    // Who waits for paused time needs a timer of the runtime that moves it.
+    future.block(paused.is_none());
     // A free limiter answers at once, and nothing is allocated for it.
     if let Poll::Ready(output) = pin!(&mut future).poll(&mut Context::from_waker(Waker::noop())) {
         return output;
     }
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut context = Context::from_waker(&waker);
-    let mut watch = future.paused_clock().map(Watch::new);
+    let mut watch = paused.map(Watch::new);
     loop {
         if let Poll::Ready(output) = pin!(&mut future).poll(&mut context) {
             return output;

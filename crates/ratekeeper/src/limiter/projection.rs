@@ -9,10 +9,10 @@
 //! What comes in continuously and is counted in floating point (buckets) is foreseen to within some nanoseconds: what
 //! many want together is rounded once, and what they take one after another each time.
 
-use super::debt::whole_nanos;
+use super::debt::{later, nanos_for};
 use super::desk::Desk;
 use super::queue::Place;
-use super::tank::{Contents, Outlook, Tank, meter};
+use super::tank::{Contents, Tank, meter};
 use crate::algorithm::{Algorithm, Anchor, Meter, View, Wait};
 use crate::state::State;
 use crate::{Cost, Nanos, Quota, Timestamp};
@@ -33,23 +33,6 @@ pub(crate) struct Projection {
     last: Option<Place>,
 }
 
-/// When something will be granted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Foreseen {
-    /// At this instant, if nobody gives up or gives back.
-    At(Timestamp),
-    /// Not before this instant.
-    NotBefore(Timestamp),
-}
-
-impl Foreseen {
-    pub(crate) fn instant(self) -> Timestamp {
-        match self {
-            Foreseen::At(instant) | Foreseen::NotBefore(instant) => instant,
-        }
-    }
-}
-
 impl Projection {
     fn new(tank: &Tank, now: Timestamp) -> Self {
         Projection { tank: tank.clone(), at: now, last: None }
@@ -57,11 +40,7 @@ impl Projection {
 
     /// The instant at which this cost would pass.
     fn ready(&self, cost: Cost) -> Option<Timestamp> {
-        match self.tank.outlook(cost, self.at) {
-            Outlook::Ready => Some(self.at),
-            Outlook::After(wait) => Some(self.at + wait),
-            Outlook::OnRelease | Outlook::Never => None,
-        }
+        Some(self.at + self.tank.outlook(cost, self.at).wait()?)
     }
 
     /// Lets this cost pass when it can.
@@ -75,19 +54,17 @@ impl Projection {
 
 impl Desk {
     /// The instant at which this cost would be granted if it entered now; none if that cannot be foreseen. Others who
-    /// give up or give back can only make it earlier.
-    pub(crate) fn project(&mut self, cost: Cost, now: Timestamp) -> Option<Foreseen> {
+    /// give up or give back can only make it earlier. Where many wait for what comes in at a stroke, it is an instant
+    /// before which it cannot be.
+    pub(crate) fn project(&mut self, cost: Cost, now: Timestamp) -> Option<Timestamp> {
         if let Contents::Permits { .. } = self.tank.contents {
             return None;
         }
         let together = self.queue.wanted() + u128::from(cost.get());
         if let Some(ready) = self.tank.ready_for(together, self.queue.len(), now) {
-            return (ready < Timestamp::MAX).then_some(Foreseen::At(ready));
+            return (ready < Timestamp::MAX).then_some(ready);
         }
-        match self.project_in_steps(cost, now) {
-            Some(ready) => ready.map(Foreseen::At),
-            None => self.not_before(together, now).map(Foreseen::NotBefore),
-        }
+        self.project_in_steps(cost, now).unwrap_or_else(|| self.not_before(together, now))
     }
 
     /// Lets in everybody one after another; none if those are too many for one question.
@@ -127,34 +104,26 @@ impl Desk {
         let missing = together.saturating_sub(u128::from(left)).saturating_sub(1);
         let whole = missing / u128::from(limit);
         let part = u64::try_from(missing % u128::from(limit)).unwrap_or(u64::MAX).saturating_add(1);
-        let first = match self.tank.outlook(Cost::new(left.saturating_add(part).min(limit)), now) {
-            Outlook::Ready => now,
-            Outlook::After(wait) => now + wait,
-            Outlook::OnRelease | Outlook::Never => return None,
-        };
+        let first = now + self.tank.outlook(Cost::new(left.saturating_add(part).min(limit)), now).wait()?;
         let windows = whole.saturating_sub(self.tank.slips().into());
         let after = u128::from(self.tank.window().as_nanos()).saturating_mul(windows);
-        let instant = first + Nanos::from_nanos(u64::try_from(after).unwrap_or(u64::MAX));
+        let instant = later(first, after);
         (instant < Timestamp::MAX).then_some(instant)
     }
 
     /// The instant at which the waiter at this place will be granted; takes as long as there are others ahead.
     pub(crate) fn project_place(&self, place: Place, now: Timestamp) -> Option<Timestamp> {
         let cost = self.queue.get(place)?.cost;
-        let (mut ahead, mut count, mut next) = (0, 0, self.queue.head());
-        while let Some(other) = next.filter(|other| *other != place) {
-            ahead += u128::from(self.queue.get(other)?.cost);
-            count += 1;
-            next = self.queue.next(other);
-        }
-        if let Some(ready) = self.tank.ready_for(ahead + u128::from(cost), count, now) {
+        let ahead =
+            || self.queue.waiters().take_while(|(other, _)| *other != place).map(|(_, other)| other.cost);
+        let (wanted, count) =
+            ahead().fold((0, 0), |(wanted, count), cost| (wanted + u128::from(cost), count + 1));
+        if let Some(ready) = self.tank.ready_for(wanted + u128::from(cost), count, now) {
             return (ready < Timestamp::MAX).then_some(ready);
         }
         let mut projection = Projection::new(&self.tank, now);
-        let mut next = self.queue.head();
-        while let Some(other) = next.filter(|other| *other != place) {
-            projection.grant(self.queue.get(other)?.cost)?;
-            next = self.queue.next(other);
+        for cost in ahead() {
+            projection.grant(cost)?;
         }
         projection.ready(Cost::new(cost))
     }
@@ -173,7 +142,7 @@ impl Tank {
             }
             Contents::Ticks(_) | Contents::Permits { .. } => return None,
         };
-        Some(u64::try_from(wait).map_or(Timestamp::MAX, |wait| at + Nanos::from_nanos(wait)))
+        Some(later(at, wait))
     }
 
     /// How long it takes until all that was taken may be taken again.
@@ -204,28 +173,22 @@ impl Tank {
 /// nothing is lost meanwhile, however it is divided.
 fn flows(quota: &Quota, state: &Option<State>, together: u128, at: Timestamp) -> Option<u128> {
     let view = meter(quota, state, at);
-    let (in_one, limit) = (u64::try_from(together).ok(), quota.burst());
     match view {
         Meter::Gcra(_) | Meter::TokenBucket(_) | Meter::LeakyBucket(_) => {}
         _ => return None,
     }
-    if let Some(cost) = in_one.filter(|cost| *cost <= limit) {
-        return Some(match view.wait_for(Cost::new(cost)) {
-            Wait::Ready => 0,
-            Wait::After(wait) => wait.as_nanos().into(),
-            Wait::Never => u128::MAX,
-        });
-    }
-    // More than fits at once: what fits must have come in, and the rest after it.
-    let rest = together - u128::from(limit);
-    let first = match view.wait_for(Cost::new(limit)) {
+    // What fits at once must have come in, and the rest, if there is more, after it.
+    let limit = quota.burst();
+    let at_once = u64::try_from(together).map_or(limit, |together| together.min(limit));
+    let rest = together - u128::from(at_once);
+    let first = match view.wait_for(Cost::new(at_once)) {
         Wait::Ready => 0,
         Wait::After(wait) => u128::from(wait.as_nanos()),
         Wait::Never => return Some(u128::MAX),
     };
     let after = match view {
         Meter::Gcra(_) => u128::from(quota.emission_interval().as_nanos()).saturating_mul(rest),
-        _ => whole_nanos((float(rest) * 1e9 / quota.rate()).ceil()).into(),
+        _ => nanos_for(quota, float(rest)).into(),
     };
     Some(first.saturating_add(after))
 }

@@ -161,6 +161,17 @@ impl Queue {
         self.place(self.head)
     }
 
+    /// The one that everybody else is behind.
+    pub(crate) fn first(&self) -> Option<&Waiter> {
+        self.get(self.head()?)
+    }
+
+    /// Everybody in the queue, in order.
+    pub(crate) fn waiters(&self) -> impl Iterator<Item = (Place, &Waiter)> {
+        let places = std::iter::successors(self.head(), |place| self.next(*place));
+        places.filter_map(|place| Some((place, self.get(place)?)))
+    }
+
     /// The one behind.
     pub(crate) fn next(&self, place: Place) -> Option<Place> {
         self.place(self.slot(place)?.next)
@@ -316,8 +327,7 @@ mod tests {
     }
 
     fn order(queue: &Queue) -> Vec<u64> {
-        let places = std::iter::successors(queue.head(), |place| queue.next(*place));
-        places.filter_map(|place| queue.get(place)).map(|waiter| waiter.ticket).collect()
+        queue.waiters().map(|(_, waiter)| waiter.ticket).collect()
     }
 
     #[test]

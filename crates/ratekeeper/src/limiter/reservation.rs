@@ -9,7 +9,7 @@ use super::Limiter;
 use super::acquire::ticket;
 use super::core::Core;
 use super::desk::{Collected, Desk, Entry, Request};
-use super::error::{AcquireError, AcquireErrorKind, LimiterKind};
+use super::error::{AcquireError, LimiterKind};
 use super::park::{Blockable, block_on};
 use super::queue::{Charge, Kind, Phase, Place};
 use super::sync::Arc;
@@ -171,9 +171,8 @@ impl Ready<'_> {
 impl Blockable for Ready<'_> {
     type Grant = ();
 
-    fn block(&mut self) {
-        // Who waits for paused time needs a timer of the runtime that moves it.
-        self.blocking = !self.reservation.core.clock.is_paused();
+    fn block(&mut self, keeps_time: bool) {
+        self.blocking = keeps_time;
     }
 
     fn turn(&mut self) -> Option<Nanos> {
@@ -182,8 +181,7 @@ impl Blockable for Ready<'_> {
     }
 
     fn paused_clock(&self) -> Option<Timestamp> {
-        let core = &self.reservation.core;
-        core.clock.is_paused().then(|| core.now())
+        self.reservation.core.paused_now()
     }
 
     fn limiter(&self) -> LimiterKind {
@@ -210,7 +208,7 @@ impl Desk {
             self.step_aside(place, wakes);
             self.count_rejection();
             self.pump(now, wakes);
-            return Err(self.error(AcquireErrorKind::Deadline).retry_in(ready.map(|ready| ready.since(now))));
+            return Err(self.too_late(ready, now));
         }
         self.queue.set_deadline(place, deadline);
         self.poke(now, wakes);

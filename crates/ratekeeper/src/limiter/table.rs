@@ -41,6 +41,17 @@ struct Entry<K> {
     core: Arc<Core>,
 }
 
+impl<K> Entry<K> {
+    /// Whether somebody has it in hand, and how long until it is as good as fresh. If nobody has, nobody can get hold of
+    /// it meanwhile: that would need the lock which this is called under.
+    fn look(&self) -> (bool, Nanos) {
+        let is_held = Arc::strong_count(&self.core) > 1;
+        // Whoever let go of it has done so after what it took: that must be seen here too.
+        fence(Ordering::Acquire);
+        (is_held, self.core.fresh_in())
+    }
+}
+
 /// Keys that something was given back to, by whatever handle, since they were last looked at: they may be as good as
 /// fresh earlier than it seemed.
 #[derive(Debug, Default)]
@@ -128,16 +139,12 @@ impl<K: Hash + Eq> Table<K> {
         for _ in 0..STEPS {
             let Some((_, at)) = self.due.first().copied().filter(|(due, _)| *due <= now) else { break };
             let Some(entry) = self.entry(at) else { break };
-            // Nobody can get hold of it meanwhile: that would need the lock which this is called under.
-            let is_held = Arc::strong_count(&entry.core) > 1;
-            // Whoever let go of it has done so after what it took: that must be seen here too.
-            fence(Ordering::Acquire);
-            match entry.core.fresh_in() {
-                Nanos::ZERO if !is_held => {
+            match entry.look() {
+                (false, Nanos::ZERO) => {
                     self.remove_at(at);
                     forgotten += 1;
                 }
-                wait => self.look_at(at, now + planned(wait, is_held)),
+                (is_held, wait) => self.look_at(at, now + planned(wait, is_held)),
             }
         }
         forgotten
@@ -154,9 +161,7 @@ impl<K: Hash + Eq> Table<K> {
                 break;
             }
             let Some(entry) = self.entry(at) else { continue };
-            let is_held = Arc::strong_count(&entry.core) > 1;
-            fence(Ordering::Acquire);
-            let wait = entry.core.fresh_in();
+            let (is_held, wait) = entry.look();
             self.look_at(at, now + planned(wait, is_held));
             if !is_held && wait < Nanos::MAX {
                 soonest = Some(soonest.map_or(now + wait, |soonest| soonest.min(now + wait)));

@@ -19,6 +19,17 @@ pub(crate) enum Outlook {
     Never,
 }
 
+impl Outlook {
+    /// How long, if that can be foreseen.
+    pub(crate) fn wait(self) -> Option<Nanos> {
+        match self {
+            Outlook::Ready => Some(Nanos::ZERO),
+            Outlook::After(wait) => Some(wait),
+            Outlook::OnRelease | Outlook::Never => None,
+        }
+    }
+}
+
 impl From<Wait> for Outlook {
     fn from(wait: Wait) -> Self {
         match wait {
@@ -70,11 +81,8 @@ impl Tank {
         if ahead.is_zero() {
             return outlook;
         }
-        let after = match outlook {
-            Outlook::Ready => ahead,
-            Outlook::After(wait) => ahead.saturating_add(wait),
-            Outlook::OnRelease | Outlook::Never => return outlook,
-        };
+        let Some(wait) = outlook.wait() else { return outlook };
+        let after = ahead.saturating_add(wait);
         // No clock will tell the end of time.
         if now + after < Timestamp::MAX { Outlook::After(after) } else { Outlook::Never }
     }
@@ -91,11 +99,7 @@ impl Tank {
         if cost == Cost::PEEK {
             return Decision { remaining: 0, reset_after, ..decision };
         }
-        let wait = match self.outlook(cost, now) {
-            Outlook::After(wait) => Some(wait),
-            _ => None,
-        };
-        Decision::deny(decision.limit, 0, wait, reset_after)
+        Decision::deny(decision.limit, 0, self.outlook(cost, now).wait(), reset_after)
     }
 
     /// Takes, if one who will not wait may.
@@ -338,17 +342,9 @@ fn edit<R>(
 
 /// How much is used, rounded up.
 fn used(quota: &Quota, state: &Option<State>, at: Timestamp) -> u64 {
-    let view = meter(quota, state, at);
-    match view.to_state() {
-        // What is left is rounded up there: a part of one that has yet to fade counts as faded.
-        Some(State::SlidingWindow(state)) => {
-            let window = quota.period().saturating_sub(at.since(state.start)).as_nanos();
-            let whole = u128::from(quota.period().as_nanos().max(1));
-            let fading = (u128::from(state.previous) * u128::from(window)).div_ceil(whole);
-            let used = u128::from(state.current).saturating_add(fading);
-            u64::try_from(used).map_or(quota.burst(), |used| used.min(quota.burst()))
-        }
-        _ => view.limit().saturating_sub(view.remaining()),
+    match meter(quota, state, at) {
+        Meter::SlidingWindow(view) => view.used(),
+        view => view.limit().saturating_sub(view.remaining()),
     }
 }
 

@@ -19,9 +19,6 @@ pub(crate) fn hire(core: &Arc<Core>) {
         if tokio_keeper::hire(core) {
             return;
         }
-        // A runtime that is gone has broken the promise: it is renewed, or everybody who comes would hire another one.
-        #[cfg(feature = "tokio")]
-        core.with(|desk, _, _| desk.promise_keeper());
         let Err(error) = thread_keeper::hire(core) else { return };
         #[cfg(feature = "tokio")]
         if tokio_keeper::stand_in(core) {
@@ -71,7 +68,12 @@ mod tokio_keeper {
         let Some(sleep) = sleep() else { return false };
         // A runtime that was shut down drops a task at once. One that is done so early has found nothing to do, and it
         // does no harm if somebody else looks once more.
-        !runtime.spawn(keep(Employment::new(core), sleep)).is_finished()
+        let is_gone = runtime.spawn(keep(Employment::new(core), sleep)).is_finished();
+        if is_gone {
+            // It has broken the promise, which is renewed, or everybody who comes would hire another one.
+            core.with(|desk, _, _| desk.promise_keeper());
+        }
+        !is_gone
     }
 
     /// The longest sleep at a time; what is due later is looked at again.

@@ -1,6 +1,7 @@
 //! What every limiter says and takes alike: costs, refusals, and code that does not care which it is.
 
 use ratekeeper::limiter::{AcquireErrorKind, AnyLimiter, Concurrency, Keyed, LeakyQueue, LimiterKind, Ticks};
+use ratekeeper::port::Clock;
 use ratekeeper::testkit::FakeClock;
 use ratekeeper::{Cost, Limiter, Nanos, Timestamp, all};
 
@@ -47,6 +48,7 @@ fn every_refusal_says_who_and_when() {
         assert!(full.is_transient());
         let refusal = limiter.try_acquire(ONE).unwrap_err();
         assert_eq!(refusal.limiter(), kind);
+        assert_eq!(refusal.to_string(), format!("refused by the {kind} limiter: queued"));
         match seconds {
             Some(seconds) => clock.advance(Nanos::from_secs(seconds)),
             None => drop(granted),
@@ -87,4 +89,28 @@ fn code_that_does_not_care_takes_any_limiter() {
     drop(asked);
     drop(AnyLimiter::try_acquire(&slots, Cost::PEEK).unwrap());
     assert_eq!((slots.in_flight(), rate.statistics().acquired), (0, 6));
+}
+
+#[test]
+fn who_waited_for_any_limiter_is_told_what_was_decided_and_not_what_is_so_later() {
+    let clock = FakeClock::at(Timestamp::from_secs(1_000_000));
+    let rate = Limiter::builder("10/s".parse().unwrap()).clock(clock.clone()).build().unwrap();
+    let line = LeakyQueue::with_clock("1/s".parse().unwrap(), 1, clock.clone()).unwrap();
+    let slots = Concurrency::builder("2 concurrent".parse().unwrap()).clock(clock.clone()).build().unwrap();
+    let all = all![&rate, &slots].unwrap();
+    for limiter in [&rate as &dyn AnyLimiter, &line, &slots, &all] {
+        let granted = limiter.acquire(ONE).wait().unwrap();
+        let decision = granted.decision();
+        assert_eq!((decision.allowed, decision.charged_at()), (true, Some(clock.now())), "{limiter:?}");
+    }
+    let (first, second) = (slots.try_acquire().unwrap(), slots.try_acquire().unwrap());
+    let mut third = AnyLimiter::acquire(&slots, ONE);
+    assert!(poll(&mut third).is_pending());
+    drop(first);
+    let called_at = clock.now();
+    clock.advance(Nanos::from_secs(1));
+    let std::task::Poll::Ready(Ok(granted)) = poll(&mut third) else { panic!("there was a permit") };
+    assert_eq!((granted.decision().charged_at(), granted.decision().remaining), (Some(called_at), 0));
+    drop((second, granted));
+    assert_eq!(slots.in_flight(), 0);
 }
