@@ -30,37 +30,17 @@ pub(crate) struct Crowd {
     pub(crate) refunds: bool,
 }
 
-/// What a crowd got, or one of its threads.
-#[derive(Debug, Default)]
-struct Outcome {
+/// What a crowd got.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    crowd: Crowd,
+    quota: Quota,
     admitted: Vec<Admission>,
     denied: u64,
-    /// The longest that a refund took, in nanoseconds.
-    slowest_refund: u64,
 }
 
-/// How long a refund may be under way, for who says how long ago something was charged: an age that is too short is that
-/// of a later slot, or of a later entry of a log, which is somebody else's.
-const UNDER_WAY: Nanos = Nanos::from_millis(100);
-
-/// How often a crowd is gathered until no refund took longer than that.
-const TRIES: usize = 10;
-
 impl Crowd {
-    /// In no span does the crowd get more than one caller alone could. What was charged before a span and is given back
-    /// in it makes no room there.
-    pub(crate) fn storm(self, url: &str) {
-        let mut tries = (0..TRIES).map(|number| self.attempt(url, number));
-        let outcome = tries.find(|outcome| outcome.slowest_refund < UNDER_WAY.as_nanos());
-        let outcome = outcome.unwrap_or_else(|| panic!("{self:?}: no refund is in time on this machine"));
-        assert!(outcome.denied > 0 && !outcome.admitted.is_empty(), "{self:?}: no crowd at all");
-        let bound = Bound::of(&self.quota.parse().unwrap());
-        if let Some(breach) = breach(&outcome.admitted, |span| bound.within(span)) {
-            panic!("{self:?}: {breach}");
-        }
-    }
-
-    fn attempt(self, url: &str, number: usize) -> Outcome {
+    pub(crate) fn storm(self, url: &str) -> Outcome {
         let quota: Quota = self.quota.parse().unwrap();
         let plan = Plan::parse("crowd", &format!("rule={}", self.quota)).unwrap();
         let stores = [false, true].map(|remembers| {
@@ -68,7 +48,7 @@ impl Crowd {
                 RedisStore::builder(url).encoding(self.encoding).command_timeout(Duration::from_secs(10));
             if remembers { builder.build().unwrap() } else { builder.without_denial_cache().build().unwrap() }
         });
-        let key = format!("{self:?}, {number}");
+        let key = format!("{self:?}");
         let barrier = Barrier::new(self.threads);
         let start = Instant::now();
         let answers = thread::scope(|scope| {
@@ -90,12 +70,9 @@ impl Crowd {
             let threads: Vec<_> = threads.collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
         });
-        answers.into_iter().fold(Outcome::default(), |mut all, one| {
-            all.admitted.extend(one.admitted);
-            all.denied += one.denied;
-            all.slowest_refund = all.slowest_refund.max(one.slowest_refund);
-            all
-        })
+        let denied = answers.iter().map(|answer| answer.1).sum();
+        let admitted = answers.into_iter().flat_map(|answer| answer.0).collect();
+        Outcome { crowd: self, quota, admitted, denied }
     }
 
     async fn ask(
@@ -104,13 +81,9 @@ impl Crowd {
         request: Request<'_>,
         start: Instant,
         mut random: Random,
-    ) -> Outcome {
+    ) -> (Vec<Admission>, u64) {
         let now = || u64::try_from(start.elapsed().as_nanos()).unwrap();
-        let Outcome { mut admitted, mut denied, mut slowest_refund } = Outcome::default();
-        let rounding = match request.rules.iter().any(|(_, quota)| quota.algorithm().counts_in_windows()) {
-            true => UNDER_WAY,
-            false => Nanos::ZERO,
-        };
+        let (mut admitted, mut denied) = (Vec::<Admission>::new(), 0);
         let mut held: Vec<(usize, Timestamp)> = Vec::new();
         let deadline = Instant::now() + self.run;
         while Instant::now() < deadline {
@@ -130,15 +103,24 @@ impl Crowd {
                 // Who does not know the instant says how long ago it was, rounded up.
                 let charged = match random.once_in(2) {
                     true => Charged::at(charged),
-                    false => {
-                        let age = Nanos::from_nanos(returned - admitted[which].before);
-                        Charged::ago(age.saturating_add(rounding))
-                    }
+                    false => Charged::ago(Nanos::from_nanos(returned - admitted[which].before)),
                 };
                 store.refund(request, charged).await.unwrap();
-                slowest_refund = slowest_refund.max(now() - returned);
             }
         }
-        Outcome { admitted, denied, slowest_refund }
+        (admitted, denied)
+    }
+}
+
+impl Outcome {
+    /// In no span was more admitted than one caller alone could get. What was charged before a span and is given back
+    /// in it makes no room there.
+    pub(crate) fn check(&self) {
+        let crowd = self.crowd;
+        assert!(self.denied > 0 && !self.admitted.is_empty(), "{crowd:?}: no crowd at all");
+        let bound = Bound::of(&self.quota);
+        if let Some(breach) = breach(&self.admitted, |span| bound.within(span)) {
+            panic!("{crowd:?}: {breach}");
+        }
     }
 }

@@ -44,7 +44,7 @@ fn no_crowd_gets_more_than_the_quota() {
     for quota in QUOTAS {
         for (encoding, held_to) in [(Encoding::Ascii, HeldTo::Plan), (Encoding::Binary, HeldTo::Quota)] {
             let crowd = Crowd { quota, encoding, held_to, threads: THREADS, run: RUN, refunds: false };
-            crowd.storm(&server.url());
+            crowd.storm(&server.url()).check();
         }
     }
 }
@@ -57,7 +57,7 @@ fn no_crowd_mints_by_giving_back() {
     for quota in QUOTAS {
         for (encoding, held_to) in [(Encoding::Ascii, HeldTo::Quota), (Encoding::Binary, HeldTo::Plan)] {
             let crowd = Crowd { quota, encoding, held_to, threads: THREADS, run: RUN, refunds: true };
-            crowd.storm(&server.url());
+            crowd.storm(&server.url()).check();
         }
     }
 }
