@@ -113,8 +113,7 @@ impl Gate {
 
     /// True if such a request is [exempt](Limit::exempt) from the limit: it needs no key, and nobody need be asked.
     pub fn is_exempt(&self, headers: &HeaderMap, uri: &Uri, peer: Option<IpAddr>) -> bool {
-        let request = RequestView::new(headers, uri, peer);
-        self.settings.exempt.as_ref().is_some_and(|is_exempt| is_exempt(&request))
+        self.settings.is_exempt(&RequestView::new(headers, uri, peer))
     }
 
     /// Lets it in or not, now. Who was let in by a limit on what is in flight must be [released](Gate::release).

@@ -66,9 +66,6 @@ end
 -- What one quota of a request shares, alone, has no name if it needs no length: whose it is, by its header.
 local PLAIN = { ['12|'] = 'bucket', ['32|'] = 'leaky', ['42|'] = 'gcra' }
 
--- The most names in one text, and the most of others that are kept.
-local MOST_NAMES, MOST_OTHERS = 32, 16
-
 -- Reads a text of just these rules in their order, which most are: true if it was one.
 local function ascii_read_ordered(rules, text)
   local at, size = 4, #text
@@ -157,22 +154,19 @@ local function ascii_join(rules, others, state_of)
     local state = state_of(rules[1])
     return state and '81|' .. rules[1].name .. '=' .. ascii_text(rules[1], state)
   end
-  local pieces, size, last = {}, 0, nil
+  local pieces = {}
   for index = 1, #rules do
     local state = state_of(rules[index])
-    if state then
-      last = ascii_text(rules[index], state)
-      size = size + 1
-      pieces[size] = rules[index].name .. '=' .. last
+    if state then pieces[#pieces + 1] = rules[index].name .. '=' .. ascii_text(rules[index], state) end
+  end
+  for index = 1, others and #others or 0 do pieces[#pieces + 1] = others[index] end
+  if #pieces == 0 then return nil end
+  if rules.shared and #pieces == 1 then
+    local equals = find(pieces[1], '=', 1, true)
+    if PLAIN[sub(pieces[1], equals + 1, equals + 3)] == sub(pieces[1], 1, equals - 1) then
+      return sub(pieces[1], equals + 1)
     end
   end
-  if rules.shared and size == 1 and not others and PLAIN[sub(last, 1, 3)] then return last end
-  for index = 1, others and #others or 0 do pieces[size + index] = others[index] end
-  if rules.shared and size == 0 and #pieces == 1 then
-    local name, text = match(pieces[1], '^([^=]*)=(.*)$')
-    if PLAIN[sub(text, 1, 3)] == name then return text end
-  end
-  if #pieces == 0 then return nil end
   return '81|' .. table.concat(pieces, '$')
 end
 
@@ -189,9 +183,9 @@ ENCODINGS.a = {
   -- that says the same.
   told = function(text, rules, brief_of)
     if not text then return false end
-    local is_long = rules.others
-    for index = 1, #rules do is_long = is_long or rules[index].algorithm.brief end
-    if is_long then return ascii_join(rules, nil, brief_of) or false end
+    local is_rewritten = rules.others
+    for index = 1, #rules do is_rewritten = is_rewritten or rules[index].algorithm.brief end
+    if is_rewritten then return ascii_join(rules, nil, brief_of) or false end
     return text
   end,
 
@@ -212,3 +206,4 @@ ENCODINGS.a = {
     end
   end,
 }
+ENCODINGS.A = ENCODINGS.a

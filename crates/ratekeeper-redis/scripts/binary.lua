@@ -38,7 +38,7 @@ local function unpack_micros(bytes)
   high = high * 1000 + floor(low / 1000000)
   -- The last instant, rounded up, lies beyond itself.
   if high == LAST_HIGH and nanos == 854776000 then return LAST_HIGH, LAST_LOW end
-  if less(LAST_HIGH, LAST_LOW, high, nanos) or less(high, nanos, -9223372037, 145224192) then return nil end
+  if less(LAST_HIGH, LAST_LOW, high, nanos) or less(high, nanos, FIRST_HIGH, FIRST_LOW) then return nil end
   return high, nanos
 end
 

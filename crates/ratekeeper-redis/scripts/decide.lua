@@ -5,9 +5,9 @@
 -- ARGV[1]  a: acquire, u: acquire up to, p: peek, r: refund, d: forget
 -- ARGV[2]  the cost
 -- to refund, when it was charged: nanoseconds ago, or `@` and an instant
--- then for each key the letter of its encoding (a: ASCII, b: binary; A, B: what the quotas of requests share); for ASCII,
---      how many rules are in it; for each rule the letter of its algorithm, but in a hash of its own its name, and the
---      algorithm's arguments
+-- then for each key the letter of its encoding (a: ASCII, b: binary; A, B: what the quotas of requests share); `a` only:
+--      how many rules; for each rule its algorithm's letter, its name (not for `b`: the key has it), then the algorithm's
+--      arguments
 --
 -- Returns { outcome, now, … }; now as the time part tells it: microseconds as a number, or nanoseconds as text.
 --   outcome 1 it passes, 0 it does not; then for each key its state as it was before (false: none; for `d` whatever was
@@ -39,8 +39,9 @@ local plans, rules = {}, {}
 
 for index = 1, COUNT do
   local letter = ARGV[at]
+  -- A state of a rule's own nobody else wrote. What quotas share may belong to a longer one, and is honoured as it stands.
   local is_shared = letter == 'A' or letter == 'B'
-  local plan = { false, encoding = ENCODINGS[letter == 'A' and 'a' or letter], raw = false, shared = is_shared, others = false }
+  local plan = { false, encoding = ENCODINGS[letter], raw = false, shared = is_shared, others = false }
   local count = 1
   if letter == 'a' then
     at = at + 1
@@ -67,20 +68,35 @@ for index = 1, COUNT do
 end
 if OTHER_WINDOW then return { 3, NOW } end
 
+if VERB == 'd' then
+  answer[1] = 1
+  for index = 1, COUNT do
+    local plan, key, marker = plans[index], KEYS[index], KEYS[COUNT + index]
+    -- What is forgotten need not be understood, nor be of the right kind.
+    local is_read, raw, unread = pcall(plan.encoding.load, key, plan)
+    -- So long something that was charged before could be given back: while what is forgotten would have counted.
+    local millis = lifetime(0, 0)
+    for number = 1, #plan do
+      local rule = plan[number]
+      rule.algorithm.view(rule, is_read and not unread and rule.found)
+      local state, high, low = rule.algorithm.state(rule)
+      if state then millis = math.max(millis, lifetime(high, low)) end
+    end
+    millis = no_shorter(marker, no_shorter(key, millis))
+    raw = is_read and raw
+    answer[index + 2] = raw and plan.encoding.all and plan.encoding.all(key) or raw
+    redis.call('DEL', key)
+    redis.call('SET', marker, '42|' .. decimal(NOW_HIGH, NOW_LOW), 'PX', format('%d', millis))
+  end
+  return answer
+end
+
 for index = 1, COUNT do
   local plan = plans[index]
-  local raw, unread
-  if VERB == 'd' then
-    -- What is forgotten need not be understood, nor be of the right kind.
-    local is_read
-    is_read, raw, unread = pcall(plan.encoding.load, KEYS[index], plan)
-    if not is_read then raw, unread = false, true end
-  else
-    raw, unread = plan.encoding.load(KEYS[index], plan)
-    if unread then return { 2, NOW, index, raw } end
-  end
+  local raw, unread = plan.encoding.load(KEYS[index], plan)
+  if unread then return { 2, NOW, index, raw } end
   plan.raw = raw
-  for number = 1, #plan do plan[number].algorithm.view(plan[number], not unread and plan[number].found) end
+  for number = 1, #plan do plan[number].algorithm.view(plan[number], plan[number].found) end
 end
 
 local function all_pass(high, low)
@@ -116,30 +132,9 @@ local function brief_of(rule)
   return rule.algorithm.brief(rule, COST_HIGH, COST_LOW, VERB == 'r')
 end
 for index = 1, COUNT do
-  local plan = plans[index]
-  if VERB == 'd' then
-    answer[index + 2] = plan.raw and plan.encoding.all and plan.encoding.all(KEYS[index]) or plan.raw
-  else
-    answer[index + 2] = plan.encoding.told(plan.raw, plan, brief_of)
-  end
+  answer[index + 2] = plans[index].encoding.told(plans[index].raw, plans[index], brief_of)
 end
 if VERB == 'u' then answer[#answer + 1] = decimal(COST_HIGH, COST_LOW) end
-
-if VERB == 'd' then
-  for index = 1, COUNT do
-    local plan, marker = plans[index], KEYS[COUNT + index]
-    -- So long something that was charged before could be given back: while what is forgotten would have counted.
-    local millis = lifetime(0, 0)
-    for number = 1, #plan do
-      local state, high, low = plan[number].algorithm.state(plan[number])
-      if state then millis = math.max(millis, lifetime(high, low)) end
-    end
-    millis = no_shorter(marker, no_shorter(KEYS[index], millis))
-    redis.call('DEL', KEYS[index])
-    redis.call('SET', marker, '42|' .. decimal(NOW_HIGH, NOW_LOW), 'PX', format('%d', millis))
-  end
-  return answer
-end
 
 if VERB == 'r' then
   local since = ''

@@ -1,12 +1,12 @@
 -- The sliding window log. State: entries { instant, cost }, four numbers each, in one list. Arguments: limit, window.
 --
--- The answer does not carry the log, which may be long, but one of two entries that stands for it: whoever reads it
--- sees the same sum, the same end, and the same time at which the cost in question passes.
+-- The answer does not carry the log, which may be long, but one of up to three entries that stands for it: whoever
+-- reads it sees the same sum, the same end, and the same time at which the cost in question passes.
 
--- Entries from `first` on, instants no later than now if the clock stepped far back, equal instants joined.
-local function log_cut(rule, log, first)
-  local cut = {}
-  for at = first, #log, 4 do
+-- Entries that still count, instants no later than now if the clock stepped far back, equal instants joined.
+local function log_cut(rule)
+  local log, cut = rule.log, {}
+  for at = rule.first, #log, 4 do
     local high, low = log[at], log[at + 1]
     if rule.repaired then high, low = least(high, low, NOW_HIGH, NOW_LOW) end
     local size = #cut
@@ -21,8 +21,10 @@ end
 
 -- What a cost is given back of, in units counted from the oldest entry that still counts: from the instant of the
 -- charge on, the oldest first, and if that is too little (who asks does not know the instant), before it, the newest
--- first. Returns where that begins, where entries from the instant on begin, and where it ends.
+-- first. Tells where that begins (`start`), where entries from the instant on begin (`from`), and where it ends
+-- (`stop`). Kept in the rule: a request gives back one cost.
 local function log_gap(rule, high, low)
+  if rule.gap then return rule.gap end
   local log, size = rule.log, #rule.log
   local from_high, from_low = 0, 0
   for at = rule.first, size, 4 do
@@ -39,19 +41,23 @@ local function log_gap(rule, high, low)
   before_high, before_low = least(before_high, before_low, from_high, from_low)
   local start_high, start_low = minus(from_high, from_low, before_high, before_low)
   local stop_high, stop_low = plus(from_high, from_low, after_high, after_low)
-  return start_high, start_low, from_high, from_low, stop_high, stop_low
+  rule.gap = {
+    start_high = start_high, start_low = start_low, from_high = from_high, from_low = from_low,
+    stop_high = stop_high, stop_low = stop_low,
+  }
+  return rule.gap
 end
 
--- Takes the units from one position up to another out of a log.
-local function log_without(log, start_high, start_low, stop_high, stop_low)
+-- Takes the units of a gap out of a log.
+local function log_without(log, gap)
   local left, sum_high, sum_low = {}, 0, 0
   for at = 1, #log, 4 do
     local cost_high, cost_low = log[at + 2], log[at + 3]
     local next_high, next_low = plus(sum_high, sum_low, cost_high, cost_low)
     -- What of this entry lies before the gap, and after it.
-    local before_high, before_low = above(start_high, start_low, sum_high, sum_low)
+    local before_high, before_low = above(gap.start_high, gap.start_low, sum_high, sum_low)
     before_high, before_low = least(before_high, before_low, cost_high, cost_low)
-    local after_high, after_low = above(next_high, next_low, stop_high, stop_low)
+    local after_high, after_low = above(next_high, next_low, gap.stop_high, gap.stop_low)
     after_high, after_low = least(after_high, after_low, cost_high, cost_low)
     cost_high, cost_low = plus(before_high, before_low, after_high, after_low)
     if cost_high > 0 or cost_low > 0 then
@@ -63,16 +69,16 @@ local function log_without(log, start_high, start_low, stop_high, stop_low)
   return left
 end
 
--- The instant of the entry in which so many units are reached.
+-- The instant of the entry in which so many units are reached, the last one if they are not; and how many units there
+-- are up to its end.
 local function log_reaches(rule, high, low)
-  local log, size, sum_high, sum_low = rule.log, #rule.log, 0, 0
-  local at = rule.first
-  while at + 4 < size do
+  local log, last, sum_high, sum_low = rule.log, #rule.log - 3, 0, 0
+  for at = rule.first, last, 4 do
     sum_high, sum_low = plus(sum_high, sum_low, log[at + 2], log[at + 3])
-    if not less(sum_high, sum_low, high, low) then break end
-    at = at + 4
+    if at == last or not less(sum_high, sum_low, high, low) then
+      return log[at], log[at + 1], sum_high, sum_low
+    end
   end
-  return log[at], log[at + 1]
 end
 
 -- A log of a few entries, those of nothing left out.
@@ -121,7 +127,7 @@ ALGORITHMS.o = {
   end,
 
   charge = function(rule, high, low)
-    local log = log_cut(rule, rule.log, rule.first)
+    local log = log_cut(rule)
     local size = #log
     if size > 0 and log[size - 3] == rule.now_high and log[size - 2] == rule.now_low then
       log[size - 1], log[size] = plus(log[size - 1], log[size], high, low)
@@ -132,12 +138,11 @@ ALGORITHMS.o = {
   end,
 
   refund = function(rule, high, low)
-    local start_high, start_low, _, _, stop_high, stop_low = log_gap(rule, high, low)
-    rule.cut = log_without(log_cut(rule, rule.log, rule.first), start_high, start_low, stop_high, stop_low)
+    rule.cut = log_without(log_cut(rule), log_gap(rule, high, low))
   end,
 
   state = function(rule)
-    local log = rule.cut or log_cut(rule, rule.log, rule.first)
+    local log = rule.cut or log_cut(rule)
     local size = #log
     if size == 0 then return nil end
     local high, low = plus(log[size - 3], log[size - 2], rule.window_high, rule.window_low)
@@ -153,7 +158,8 @@ ALGORITHMS.o = {
     if is_refund then
       -- What stays before the instant of the charge, what goes of it, and what lies from that instant on: if none of
       -- that is left, the last of what stays before tells until when the log counts.
-      local start_high, start_low, from_high, from_low = log_gap(rule, high, low)
+      local gap = log_gap(rule, high, low)
+      local start_high, start_low, from_high, from_low = gap.start_high, gap.start_low, gap.from_high, gap.from_low
       local stays_high, stays_low = log_reaches(rule, start_high, start_low)
       local goes_high, goes_low = log_reaches(rule, from_high, from_low)
       local amount_high, amount_low = minus(from_high, from_low, start_high, start_low)
@@ -163,15 +169,9 @@ ALGORITHMS.o = {
     end
     local amount_high, amount_low = plus(rule.used_high, rule.used_low, high, low)
     amount_high, amount_low = above(amount_high, amount_low, rule.limit_high, rule.limit_low)
-    local sum_high, sum_low, at = 0, 0, rule.first
-    while at < size do
-      sum_high, sum_low = plus(sum_high, sum_low, log[at + 2], log[at + 3])
-      if not less(sum_high, sum_low, amount_high, amount_low) then break end
-      at = at + 4
-    end
-    if at > size then at = size - 3 end
+    local at_high, at_low, sum_high, sum_low = log_reaches(rule, amount_high, amount_low)
     local rest_high, rest_low = minus(rule.used_high, rule.used_low, sum_high, sum_low)
-    return log_of(log[at], log[at + 1], sum_high, sum_low, last_high, last_low, rest_high, rest_low)
+    return log_of(at_high, at_low, sum_high, sum_low, last_high, last_low, rest_high, rest_low)
   end,
 }
 

@@ -101,8 +101,8 @@ fn discard_hash(
     match binary::decode(&pairs) {
         Ok(binary::Decoded::OtherVersion { found }) => Ok(Some(Loss::OtherVersion(found))),
         Ok(binary::Decoded::State(state)) => {
-            let (wanted, found) = (rule.quota.algorithm(), state.algorithm());
-            if std::mem::discriminant(&wanted) == std::mem::discriminant(&found) {
+            let found = state.algorithm();
+            if rule.quota.algorithm().has_states_of(found) {
                 return Err(odd("it does not read what the engine writes"));
             }
             Ok(Some(Loss::OtherAlgorithm(vec![Replaced::new(rule.name.as_ref().clone(), found)])))

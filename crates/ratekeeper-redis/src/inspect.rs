@@ -121,8 +121,7 @@ fn explain_shared(states: shared::Fields<'_>) -> (Found, Option<Record>) {
     for (name, fields) in states {
         match binary::decode(&fields) {
             Ok(binary::Decoded::State(state)) => {
-                let name = str::from_utf8(name).ok().and_then(|name| Name::new(name).ok());
-                named.extend(name.zip(Some(state)));
+                named.extend(shared::name(name).zip(Some(state)));
             }
             Ok(binary::Decoded::OtherVersion { found }) => return (Found::OtherVersion(found), None),
             Err(error) => return (Found::Unreadable(error), None),

@@ -3,6 +3,7 @@
 use std::sync::OnceLock;
 
 use ratekeeper::algorithm::{SLACK, Tenancy};
+use ratekeeper::state::NamedStates;
 use ratekeeper::{Algorithm, Anchor, Nanos, Plan, Quota};
 
 use crate::encoding::Encoding;
@@ -176,7 +177,8 @@ impl Library {
 }
 
 fn compose(time: TimePart, parts: Parts) -> Script {
-    let mut texts = vec![part!("prelude"), part!("number"), time_part(time), part!("lifetime")];
+    let numbers = engine_numbers();
+    let mut texts = vec![&*numbers, part!("prelude"), part!("number"), time_part(time), part!("lifetime")];
     let windows = Kind::Window.bit() | Kind::SlidingWindow.bit() | Kind::SlidingLog.bit();
     let needed = [
         (windows, part!("tenancy")),
@@ -195,6 +197,15 @@ fn compose(time: TimePart, parts: Parts) -> Script {
     texts.extend(needed.iter().filter(|(bits, _)| parts.has(*bits)).map(|(_, text)| *text));
     texts.push(part!("decide"));
     Script::composed(&texts)
+}
+
+/// The engine's numbers that the scripts go by as well.
+fn engine_numbers() -> String {
+    const SECOND: Nanos = Nanos::from_secs(1);
+    const { assert!(SLACK.as_nanos().is_multiple_of(SECOND.as_nanos()), "the scripts add whole seconds") };
+    let slack = SLACK.as_nanos() / SECOND.as_nanos();
+    let (names, others) = (NamedStates::MAX, NamedStates::MAX_OTHERS);
+    format!("local SLACK, MOST_NAMES, MOST_OTHERS = {slack}, {names}, {others}\n")
 }
 
 fn time_part(time: TimePart) -> &'static str {

@@ -1,5 +1,7 @@
 //! What the script answers.
 
+use std::iter::repeat_n;
+
 use ratekeeper::algorithm::{Meter, View, composite};
 use ratekeeper::state::{RuleStates, State, binary};
 use ratekeeper::{Charged, Cost, Decision, Nanos, StoreError, StoreErrorKind, Timestamp};
@@ -103,7 +105,7 @@ impl Decided {
         if decision.allowed != self.passed {
             return Err(odd("script and engine disagree"));
         }
-        Ok(if decision.allowed { decision.charged(self.now) } else { decision })
+        Ok(decision.taken(cost, self.now))
     }
 
     /// How much was granted, and the decision for it.
@@ -130,10 +132,10 @@ impl Decided {
         charged: Charged,
     ) -> Result<Decision, StoreError> {
         let (mut views, charged_at) = (self.views(places)?, charged.instant(self.now));
-        let mut views_of = views.iter_mut();
-        for (place, is_reset) in places.iter().zip(&self.resets) {
-            let gives_back = !is_reset && cost != Cost::PEEK;
-            for view in views_of.by_ref().take(place.rules.len()).filter(|_| gives_back) {
+        let of_place = |(place, is_reset): (&Place<'_>, &bool)| repeat_n(*is_reset, place.rules.len());
+        let resets = places.iter().zip(&self.resets).flat_map(of_place);
+        for (view, is_reset) in views.iter_mut().zip(resets) {
+            if !is_reset && cost != Cost::PEEK {
                 view.refund(cost, charged_at);
             }
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ratekeeper::StoreError;
+use ratekeeper::{Name, StoreError};
 use redis::Value;
 
 use crate::heal;
@@ -23,4 +23,9 @@ pub(crate) fn by_name(fields: &[Value]) -> Result<Fields<'_>, StoreError> {
         }
     }
     Ok(by_name)
+}
+
+/// The name of a state, if what is before the slash can be one.
+pub(crate) fn name(bytes: &[u8]) -> Option<Name> {
+    Name::new(str::from_utf8(bytes).ok()?).ok()
 }

@@ -8,8 +8,7 @@ use std::time::SystemTime;
 use crate::port::Clock;
 use crate::{Nanos, Timestamp};
 
-/// The clock to use in process. It never steps: it was set by the wall clock when the process first asked, and has
-/// counted by itself since.
+/// The clock to use in process. It is set by the wall clock when the process first asks, and never steps after that.
 ///
 /// The processor's counter runs a few parts in a million too fast or too slow, which would be seconds a day at the
 /// edge of a calendar window. So once a second the clock is compared with the wall clock, and runs a little faster or
@@ -101,6 +100,12 @@ impl Line {
         let correction = i64::try_from(i128::from(self.scale) * ppm / 1_000_000).unwrap_or(0);
         Line { ticks, wall: now, scale: self.scale, correction }
     }
+
+    /// The line that goes on from here as it was calibrated. It does not take the correction along: that is for so long
+    /// after a comparison, and would begin again.
+    fn straight(&self, ticks: u64) -> Line {
+        Line::new(ticks, self.at(ticks), self.scale)
+    }
 }
 
 #[inline]
@@ -133,21 +138,21 @@ impl Bending {
     }
 
     /// Puts another line in force, unless somebody else is about to.
-    fn write(&self, bend: impl FnOnce(Line) -> Option<Line>) {
-        if self.busy.swap(true, Ordering::Acquire) {
+    fn write(&self, bend: impl FnOnce(Line) -> Line) {
+        // A look first: all who find the line due at once need not take the cache line from the one that writes.
+        if self.busy.load(Ordering::Relaxed) || self.busy.swap(true, Ordering::Acquire) {
             return;
         }
         let version = self.version.load(Ordering::Relaxed);
-        if let Some(Line { ticks, wall, scale, correction }) = bend(self.read(|| ()).0) {
-            // The fence keeps the writes below after the version that made their place the other one: who still reads
-            // there finds that version, and reads again.
-            fence(Ordering::Release);
-            let words = [ticks, wall.as_nanos().cast_unsigned(), scale, correction.cast_unsigned()];
-            for (place, word) in self.places[usize::from(version & 1 == 0)].iter().zip(words) {
-                place.store(word, Ordering::Relaxed);
-            }
-            self.version.store(version + 1, Ordering::Release);
+        let Line { ticks, wall, scale, correction } = bend(self.read(|| ()).0);
+        // The fence keeps the writes below after the version that made their place the other one: who still reads
+        // there finds that version, and reads again.
+        fence(Ordering::Release);
+        let words = [ticks, wall.as_nanos().cast_unsigned(), scale, correction.cast_unsigned()];
+        for (place, word) in self.places[usize::from(version & 1 == 0)].iter().zip(words) {
+            place.store(word, Ordering::Relaxed);
         }
+        self.version.store(version + 1, Ordering::Release);
         self.busy.store(false, Ordering::Release);
     }
 }
@@ -158,7 +163,7 @@ impl ProcessClock {
         let scale = counter.delta_as_nanos(0, TICKS);
         let every = u128::from(EVERY.as_nanos()) * u128::from(TICKS) / u128::from(scale.max(1));
         let line = Bending::default();
-        line.write(|_| Some(Line::new(counter.raw(), SystemTime::now().into(), scale)));
+        line.write(|_| Line::new(counter.raw(), SystemTime::now().into(), scale));
         ProcessClock { every: u64::try_from(every).unwrap_or(u64::MAX), line, counter }
     }
 
@@ -173,7 +178,8 @@ impl ProcessClock {
         line.at(ticks)
     }
 
-    /// Compares with the wall clock, and bends the line.
+    /// Compares with the wall clock, and bends the line. If the comparison is no good, the next is a second later, and not
+    /// at every look at the clock until then.
     #[cold]
     #[inline(never)]
     fn compare(&self) {
@@ -182,7 +188,7 @@ impl ProcessClock {
             let wall = Timestamp::from(SystemTime::now());
             let after = self.counter.raw();
             let gap = Nanos::from_nanos(self.counter.delta_as_nanos(before, after));
-            (gap <= MOST_GAP).then(|| line.bent(after, wall))
+            if gap <= MOST_GAP { line.bent(after, wall) } else { line.straight(after) }
         });
     }
 }
@@ -279,6 +285,20 @@ mod tests {
         }
     }
 
+    /// A comparison that was no good is not tried again at once, and time goes on as it was calibrated.
+    #[test]
+    fn a_line_goes_straight_on_without_a_step() {
+        let start = Timestamp::from_secs(1_761_884_055);
+        for wall in [start, start + Nanos::from_secs(3_600)] {
+            let bent = Line::new(0, start, TICKS).bent(1_000_000_000, wall);
+            for ticks in [2_000_000_001, 40_000_000_000] {
+                let straight = bent.straight(ticks);
+                assert_eq!((straight.ticks, straight.at(ticks)), (ticks, bent.at(ticks)));
+                assert_eq!(straight.at(ticks + 1_000_000_000), bent.at(ticks) + Nanos::from_secs(1));
+            }
+        }
+    }
+
     /// Many read while others bend: nobody reads half a line.
     #[test]
     fn a_line_is_read_whole() {
@@ -290,10 +310,7 @@ mod tests {
                         line.write(|Line { ticks, .. }| {
                             let next = ticks + 1;
                             let correction = next.cast_signed();
-                            Some(Line {
-                                correction,
-                                ..Line::new(next, Timestamp::from_nanos(correction), next)
-                            })
+                            Line { correction, ..Line::new(next, Timestamp::from_nanos(correction), next) }
                         });
                     }
                 });

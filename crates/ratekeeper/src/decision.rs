@@ -1,6 +1,6 @@
 //! The answer.
 
-use crate::{Nanos, Timestamp};
+use crate::{Cost, Nanos, Timestamp};
 
 /// The answer to one request: data, not an error.
 ///
@@ -76,6 +76,13 @@ impl Decision {
     pub const fn charged(mut self, at: Timestamp) -> Self {
         self.charged_at = at;
         self
+    }
+
+    /// Returns the same answer as whoever took this cost at this instant gives it: [charged](Decision::charged), unless the
+    /// request was denied or only asked.
+    #[inline(always)]
+    pub fn taken(self, cost: Cost, at: Timestamp) -> Self {
+        if self.allowed && cost != Cost::PEEK { self.charged(at) } else { self }
     }
 
     /// Returns when the cost was taken, by the clock of the store that took it: what a

@@ -40,11 +40,6 @@ impl Name {
         Ok(Name(text.into()))
     }
 
-    /// What the rule of a quota is called that belongs to no plan.
-    pub(crate) fn ad_hoc() -> Self {
-        Name("default".into())
-    }
-
     fn is_valid(text: &str) -> bool {
         let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_-:.@+".contains(&byte);
         (1..=Self::MAX_LEN).contains(&text.len()) && text.bytes().all(allowed)

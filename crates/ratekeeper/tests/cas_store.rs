@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use ratekeeper::port::{Answer, KeyValue, Request, Store};
 use ratekeeper::state::OnUnreadable;
 use ratekeeper::testkit::{FakeClock, MemoryValues};
-use ratekeeper::{CasStore, Charged, Cost, Key, Nanos, Plan, Quota, Rules, StoreErrorKind, Timestamp};
+use ratekeeper::{
+    CasStore, Charged, Cost, Key, MemoryStore, Nanos, Plan, Quota, Rules, StoreErrorKind, Timestamp,
+};
 
 const NOW: i64 = 1_761_884_055_342_794_596;
 
@@ -279,4 +281,77 @@ async fn what_is_charged_during_a_reset_is_reset() {
     assert!(store.acquire(ask(5)).await.unwrap().allowed);
     let charged = Timestamp::from_nanos(values.charged.load(Ordering::Relaxed).cast_signed());
     assert_eq!(store.refund(ask(4), Charged::at(charged)).await.unwrap().remaining, 0);
+}
+
+/// A window of the calendar may be longer than the length in its name: on the 31st, on the 366th day of a year and in
+/// the 25th hour of a day it still counts. A reset used to leave it out of its count then.
+#[tokio::test]
+async fn a_reset_counts_a_window_until_its_calendar_ends() {
+    let rows = [
+        ("5/month fixed calendar", 1_735_689_600, 30 * 86_400 + 43_200),
+        ("5/year fixed calendar", 1_704_067_200, 365 * 86_400 + 43_200),
+        #[cfg(feature = "timezones")]
+        ("5/day fixed calendar Europe/Berlin", 1_761_429_600, 86_400 + 1_800),
+        #[cfg(feature = "timezones")]
+        ("5/month fixed calendar America/Argentina/Buenos_Aires", 1_735_700_400, 30 * 86_400 + 43_200),
+    ];
+    for (text, start, later) in rows {
+        let clock = FakeClock::at(Timestamp::from_secs(start));
+        let in_memory = MemoryStore::builder().clock(clock.clone()).build();
+        let by_text = CasStore::new(MemoryValues::new(clock.clone())).clock(clock.clone());
+        let (quota, other): (Quota, Quota) = (text.parse().unwrap(), "1/s".parse().unwrap());
+        for store in [&in_memory as &dyn Store, &by_text] {
+            for asked in [&other, &quota] {
+                store.acquire(request("k", Rules::Quota(asked), 1)).await.unwrap();
+            }
+        }
+        clock.advance(Nanos::from_secs(later));
+        for store in [&in_memory as &dyn Store, &by_text] {
+            assert_eq!(store.reset(request("k", Rules::Quota(&other), 0)).await.unwrap(), 1, "{text}");
+        }
+    }
+}
+
+/// Values that count how often they are read.
+#[derive(Clone, Debug)]
+struct Counted(MemoryValues, Arc<AtomicU64>);
+
+impl KeyValue for Counted {
+    fn get<'a>(&'a self, key: &'a [u8]) -> Answer<'a, Option<String>> {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        self.0.get(key)
+    }
+
+    fn compare_and_set<'a>(
+        &'a self,
+        key: &'a [u8],
+        old: Option<&'a str>,
+        new: &'a str,
+        ttl: Nanos,
+    ) -> Answer<'a, bool> {
+        self.0.compare_and_set(key, old, new, ttl)
+    }
+
+    fn delete<'a>(&'a self, key: &'a [u8]) -> Answer<'a, bool> {
+        self.0.delete(key)
+    }
+}
+
+/// Where there is nothing to give back to, or nothing to give back, nobody asks whether it was reset.
+#[tokio::test]
+async fn a_refund_of_nothing_asks_once() {
+    let (clock, values, _) = lab();
+    let values = Counted(values, Arc::default());
+    let store = CasStore::new(values.clone()).clock(clock);
+    let plan = Plan::parse("gold", "5/h").unwrap();
+    let ask = |cost| request("k", Rules::Plan(&plan), cost);
+    let asked = || values.1.swap(0, Ordering::Relaxed);
+    store.refund(ask(1), Charged::at(Timestamp::from_nanos(NOW))).await.unwrap();
+    assert_eq!(asked(), 1, "an unknown key");
+    let charged = store.acquire(ask(2)).await.unwrap().charged_at().unwrap();
+    asked();
+    store.refund(ask(0), Charged::at(charged)).await.unwrap();
+    assert_eq!(asked(), 1, "nothing");
+    assert_eq!(store.refund(ask(2), Charged::at(charged)).await.unwrap().remaining, 5);
+    assert_eq!(asked(), 2, "the state, and whether it was reset");
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
 use http::{Extensions, HeaderMap, Method, StatusCode, Uri};
-use ratekeeper::limiter::{AcquireError, AnyLimiter, Granted};
+use ratekeeper::limiter::{AcquireError, Granted};
 use ratekeeper::{Charged, Cost};
 use tokio::time::Instant;
 
@@ -193,12 +193,7 @@ impl Pace {
 
 /// Takes one of a limit, in turn and in time.
 async fn take(limit: &HostLimit, patience: Patience) -> Result<Option<Granted>, Rejected> {
-    let limiter: &dyn AnyLimiter = match limit {
-        HostLimit::None => return Ok(None),
-        HostLimit::Rate(limiter) => limiter,
-        HostLimit::OwnPermits(permits) => permits,
-        HostLimit::Any(limiter) => &**limiter,
-    };
+    let Some(limiter) = limit.limiter() else { return Ok(None) };
     let acquire = limiter.acquire(Cost::ONE);
     let acquire = match patience.left() {
         Some(left) => acquire.within(left),

@@ -16,7 +16,7 @@ pub struct PaceLimit(Kind);
 
 #[derive(Clone, Debug)]
 enum Kind {
-    None,
+    /// One for all hosts, or none.
     Shared(HostLimit),
     Rates(Keyed<String>),
     /// So many at once for each host.
@@ -25,7 +25,7 @@ enum Kind {
 
 impl PaceLimit {
     /// Whatever the servers say.
-    pub(super) const NONE: PaceLimit = PaceLimit(Kind::None);
+    pub(super) const NONE: PaceLimit = PaceLimit(Kind::Shared(HostLimit::None));
 
     /// This quota for each host.
     pub(super) fn of(quota: Quota) -> Result<Self, QuotaError> {
@@ -38,7 +38,6 @@ impl PaceLimit {
     /// The limit of one host.
     pub(super) fn of_host(&self, key: &str) -> Result<HostLimit, AcquireError> {
         Ok(match &self.0 {
-            Kind::None => HostLimit::None,
             Kind::Shared(limit) => limit.clone(),
             Kind::Rates(keyed) => HostLimit::Rate(keyed.limiter(key)?),
             // The number came from a quota, which has none that cannot be.
@@ -103,12 +102,17 @@ impl HostLimit {
         matches!(self, HostLimit::OwnPermits(_))
     }
 
-    pub(super) fn statistics(&self) -> Option<Statistics> {
+    /// What is asked, if there is a limit.
+    pub(super) fn limiter(&self) -> Option<&dyn AnyLimiter> {
         match self {
             HostLimit::None => None,
-            HostLimit::Rate(limiter) => Some(limiter.statistics()),
-            HostLimit::OwnPermits(permits) => Some(permits.statistics()),
-            HostLimit::Any(limiter) => Some(limiter.statistics()),
+            HostLimit::Rate(limiter) => Some(limiter),
+            HostLimit::OwnPermits(permits) => Some(permits),
+            HostLimit::Any(limiter) => Some(&**limiter),
         }
+    }
+
+    pub(super) fn statistics(&self) -> Option<Statistics> {
+        self.limiter().map(AnyLimiter::statistics)
     }
 }

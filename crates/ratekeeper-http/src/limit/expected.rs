@@ -1,6 +1,6 @@
 //! How long somebody has to wait when others wait already.
 
-use ratekeeper::{Algorithm, Cost, Nanos, Ruling};
+use ratekeeper::{Cost, Nanos, Ruling};
 
 /// How long until `cost` passes behind others who want `ahead` together; `None`: never.
 ///
@@ -23,16 +23,12 @@ pub(super) fn wait(ruling: &Ruling, ahead: u64, cost: Cost) -> Option<Nanos> {
         return Some(Nanos::ZERO);
     }
     let times = |span: Nanos, count: u64| Nanos::from_nanos(span.as_nanos().saturating_mul(count));
-    Some(match quota.algorithm() {
-        Algorithm::Gcra | Algorithm::TokenBucket | Algorithm::LeakyBucket => {
-            alone.saturating_add(times(quota.emission_interval(), missing))
-        }
-        _ => {
-            let wanted = if ruling.allowed { missing } else { ahead.saturating_add(cost.get()) };
-            let whole_windows = wanted.saturating_sub(1) / quota.burst().max(1);
-            first.saturating_add(times(quota.period(), whole_windows))
-        }
-    })
+    if !quota.algorithm().counts_in_windows() {
+        return Some(alone.saturating_add(times(quota.emission_interval(), missing)));
+    }
+    let wanted = if ruling.allowed { missing } else { ahead.saturating_add(cost.get()) };
+    let whole_windows = wanted.saturating_sub(1) / quota.burst().max(1);
+    Some(first.saturating_add(times(quota.period(), whole_windows)))
 }
 
 #[cfg(test)]

@@ -77,6 +77,13 @@ pub(crate) struct Settings {
     pub(crate) on_denied: Option<OnDenied>,
 }
 
+impl Settings {
+    /// True if the limit is not for this request.
+    pub(crate) fn is_exempt(&self, request: &RequestView<'_>) -> bool {
+        self.exempt.as_ref().is_some_and(|is_exempt| is_exempt(request))
+    }
+}
+
 /// How many per time.
 #[derive(Clone)]
 pub(crate) struct Rate {

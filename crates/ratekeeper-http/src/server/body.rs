@@ -32,10 +32,8 @@ pin_project! {
 /// What a body holds: a seat, which it gives back, and a tab, which it settles. Dropped before its body has ended, the
 /// tab is kept or given back as its charge says.
 #[derive(Default)]
-pub(super) struct Held(Option<Box<Holding>>);
-
-struct Holding {
-    _seat: Option<Box<Seat>>,
+pub(super) struct Held {
+    seat: Option<Box<Seat>>,
     tab: Option<Box<Tab>>,
     /// How many bytes are still to come, if that is known.
     left: Option<u64>,
@@ -43,25 +41,22 @@ struct Holding {
 
 impl Held {
     pub(super) fn new(seat: Option<Box<Seat>>, tab: Option<Box<Tab>>) -> Self {
-        // In a box, because most bodies hold nothing.
-        Held((seat.is_some() || tab.is_some()).then(|| Box::new(Holding { _seat: seat, tab, left: None })))
+        Held { seat, tab, left: None }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_none()
+        self.seat.is_none() && self.tab.is_none()
     }
 
     /// So many bytes are to come, and nobody asks for more.
     pub(super) fn expect(&mut self, length: Option<u64>) {
-        if let Some(held) = &mut self.0 {
-            held.left = length;
-            self.end_if_complete();
-        }
+        self.left = length;
+        self.end_if_complete();
     }
 
     /// So many bytes were sent.
     fn sent(&mut self, bytes: usize) {
-        if let Some(Holding { left: Some(left), .. }) = self.0.as_deref_mut() {
+        if let Some(left) = &mut self.left {
             *left = left.saturating_sub(bytes as u64);
             self.end_if_complete();
         }
@@ -69,15 +64,15 @@ impl Held {
 
     fn end_if_complete(&mut self) {
         // A gRPC call that is charged on failure says after its body whether it failed.
-        let is_complete = |held: &Holding| held.left == Some(0) && !held.waits_for_trailers();
-        if self.0.as_deref().is_some_and(is_complete) {
+        if self.left == Some(0) && !self.waits_for_trailers() {
             self.end();
         }
     }
 
     /// The body has ended. It has been answered to the end; what is charged on failure has not said that it succeeded.
     fn end(&mut self) {
-        if let Some(tab) = self.0.take().and_then(|held| held.tab) {
+        self.seat = None;
+        if let Some(tab) = self.tab.take() {
             tab.keep();
         }
     }
@@ -85,10 +80,9 @@ impl Held {
     /// The trailers tell how a gRPC call has ended.
     fn trailers(&mut self, trailers: &HeaderMap) {
         let succeeded = trailers.get(GRPC_STATUS).is_some_and(|status| status == "0");
-        if let Some(held) = self.0.as_deref_mut()
-            && succeeded
-            && held.waits_for_trailers()
-            && let Some(tab) = held.tab.take()
+        if succeeded
+            && self.waits_for_trailers()
+            && let Some(tab) = self.tab.take()
         {
             tab.give_back();
         }
@@ -96,11 +90,9 @@ impl Held {
 
     /// The body has failed.
     fn fail(&mut self) {
-        self.0 = None;
+        *self = Held::default();
     }
-}
 
-impl Holding {
     fn waits_for_trailers(&self) -> bool {
         self.tab.as_ref().is_some_and(|tab| tab.charge() == Charge::OnFailure)
     }

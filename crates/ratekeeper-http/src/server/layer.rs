@@ -73,7 +73,7 @@ where
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
         let settings = &self.settings;
         let view = RequestView::from(&request);
-        if settings.exempt.as_ref().is_some_and(|is_exempt| is_exempt(&view)) {
+        if settings.is_exempt(&view) {
             return ResponseFuture::serving(self.inner.call(request), Pass::default(), settings);
         }
         let is_grpc = view.is_grpc();

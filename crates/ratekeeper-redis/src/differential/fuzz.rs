@@ -76,8 +76,7 @@ fn read(model: &Model, stored: &Stored) -> Option<Vec<Option<State>>> {
                 // Another algorithm's likewise.
                 binary::Decoded::State(state) => {
                     let wanted = model.rules[0].1.algorithm();
-                    let fits = std::mem::discriminant(&wanted) == std::mem::discriminant(&state.algorithm());
-                    Some(vec![Some(state).filter(|_| fits)])
+                    Some(vec![Some(state).filter(|state| wanted.has_states_of(state.algorithm()))])
                 }
             }
         }

@@ -181,16 +181,16 @@ impl Keyspace {
                 Some(Stored::Hash(hash)) => Ok(LuaValue::Integer(i64::try_from(hash.len()).unwrap())),
                 _ => Ok(LuaValue::Integer(0)),
             },
-            ("HDEL", [key, field]) => {
+            ("HDEL", [key, fields @ ..]) => {
                 let Some(Stored::Hash(hash)) = self.keys.get_mut(key) else {
                     return Ok(LuaValue::Integer(0));
                 };
-                let removed = hash.remove(field).is_some();
+                let removed = fields.iter().filter(|field| hash.remove(*field).is_some()).count();
                 if hash.is_empty() {
                     self.keys.remove(key);
                     self.ends.remove(key);
                 }
-                Ok(LuaValue::Integer(removed.into()))
+                Ok(LuaValue::Integer(i64::try_from(removed).unwrap()))
             }
             ("HSET", [key, fields @ ..]) => {
                 let hash = self.keys.entry(key.clone()).or_insert_with(|| Stored::Hash(BTreeMap::new()));

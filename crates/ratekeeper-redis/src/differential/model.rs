@@ -66,11 +66,9 @@ impl Model {
                 (found.states, found.others)
             }
             (Encoding::Binary, _) => {
-                let fits = |state: &State, quota: &Quota| {
-                    std::mem::discriminant(&state.algorithm()) == std::mem::discriminant(&quota.algorithm())
-                };
                 for (name, quota) in &self.rules {
-                    if self.hashes.get(name).is_some_and(|state| !fits(state, quota)) {
+                    let fits = |state: &State| quota.algorithm().has_states_of(state.algorithm());
+                    if self.hashes.get(name).is_some_and(|state| !fits(state)) {
                         self.hashes.remove(name);
                     }
                 }
@@ -109,12 +107,13 @@ impl Model {
 
     pub(crate) fn take(&mut self, cost: u64, now: Timestamp) -> Decision {
         let (held, others) = self.read();
-        let (decision, changed) = composite::try_acquire(&held, Cost::new(cost), now, self.tenancy).unwrap();
+        let cost = Cost::new(cost);
+        let (decision, changed) = composite::try_acquire(&held, cost, now, self.tenancy).unwrap();
         if changed.iter().any(Option::is_some) {
             let states = changed.into_iter().zip(held).map(|(new, (_, old))| new.or(old));
             self.write(states.collect(), &others);
         }
-        if decision.allowed && cost > 0 { decision.charged(now) } else { decision }
+        decision.taken(cost, now)
     }
 
     /// How much was granted, and the decision.

@@ -130,7 +130,7 @@ async fn windows_of_one_length_in_different_places_are_not_one_anothers() {
 }
 
 /// A key of another kind made a reset fail, which is there to forget whatever lies under the key; and a key that lives for
-/// ever was given a millisecond to live by a rule that is soon whole.
+/// ever was given a millisecond to live by a rule or a quota that is soon whole.
 #[tokio::test]
 async fn what_others_put_there_is_forgotten_and_not_cut_short() {
     use ratekeeper::Plan;
@@ -152,9 +152,18 @@ async fn what_others_put_there_is_forgotten_and_not_cut_short() {
         store.reset(held(&long)).await.unwrap();
         assert!(store.acquire(held(&long)).await.unwrap().allowed, "{encoding:?}");
     }
-    let store = store(&server, Encoding::Ascii, &clock).await;
-    let name = store.keys(&held(&long)).unwrap().remove(0);
-    connection.persist::<_, ()>(&name).unwrap();
-    assert!(store.acquire(held(&short)).await.unwrap().allowed);
-    assert!(connection.pttl::<_, i64>(&name).unwrap() > 86_400_000);
+    let (day, second): (Quota, Quota) = ("1/day".parse().unwrap(), "1000/s bucket".parse().unwrap());
+    for encoding in [Encoding::Ascii, Encoding::Binary] {
+        let store = store(&server, encoding, &clock).await;
+        let mut pairs = vec![(ask("ad hoc", &day, 1), ask("ad hoc", &second, 1))];
+        // In binary each rule of a plan has a key of its own.
+        pairs.extend((encoding == Encoding::Ascii).then(|| (held(&long), held(&short))));
+        for (before, after) in pairs {
+            let name = store.keys(&before).unwrap().remove(0);
+            store.acquire(before).await.unwrap();
+            connection.persist::<_, ()>(&name).unwrap();
+            assert!(store.acquire(after).await.unwrap().allowed, "{encoding:?}");
+            assert!(connection.pttl::<_, i64>(&name).unwrap() > 86_400_000, "{encoding:?}");
+        }
+    }
 }

@@ -101,9 +101,8 @@ impl Policy {
     /// Decides one request, and remembers.
     #[inline]
     pub(super) fn decide(&mut self, key: u32, cost: Cost, now: Timestamp) -> Decision {
-        let decision = self.take(key as usize, cost, now);
         // As a store tells it.
-        let decision = if decision.allowed && cost != Cost::PEEK { decision.charged(now) } else { decision };
+        let decision = self.take(key as usize, cost, now).taken(cost, now);
         self.timeline.count(now, decision.allowed);
         if decision.allowed {
             self.admitted += 1;

@@ -73,7 +73,12 @@ impl CalendarUnit {
 
     /// The unit that is just so long.
     pub(crate) fn of_length(length: Nanos) -> Option<Self> {
-        Self::ALL.into_iter().find(|unit| !unit.varies() && unit.nominal() == length)
+        Self::of_nominal(length).filter(|unit| !unit.varies())
+    }
+
+    /// The unit that is [taken](CalendarUnit::nominal) for so long.
+    pub(crate) fn of_nominal(length: Nanos) -> Option<Self> {
+        Self::ALL.into_iter().find(|unit| unit.nominal() == length)
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The simplest to explain and the easiest to outwit: twice the limit passes around an edge.
 
-use super::{Algorithm, Anchor, SLACK, Tenancy, View, Wait};
+use super::{Algorithm, Anchor, Tenancy, View, Wait};
 use crate::{Cost, Nanos, Quota, Timestamp};
 
 /// How many passed in the window that began at `start`.
@@ -37,21 +37,20 @@ impl FixedWindowView {
         let fresh = FixedWindowView { limit, now, count: 0, start, end, ends, repaired: false };
         // A window that has let nothing pass is a fresh key's, wherever it was.
         let Some(state) = state.filter(|state| state.count > 0) else { return fresh };
-        let (mut start, mut end) = windows.around(state.start);
+        let (start, end) = windows.around(state.start);
         if windows.has_passed(start, now) {
             return fresh;
         }
         // What all quotas of a key share may have counted further than this one's limit.
-        let mut count = if tenancy == Tenancy::Own { state.count.min(limit) } else { state.count };
+        let count = if tenancy == Tenancy::Own { state.count.min(limit) } else { state.count };
         // A window that has yet to begin: a caller came late, and it stays; or the clock stepped far back. Then it
         // begins now. Where windows have their places, nobody knows what the one of now had let pass: all of it.
-        let repaired = start > now + SLACK && tenancy == Tenancy::Own;
-        if repaired {
-            (start, end) = windows.around(now);
-            count = if windows.begin_anywhere() { count } else { limit };
+        if tenancy.cuts_off(start, now) {
+            let count = if windows.begin_anywhere() { count } else { limit };
+            return FixedWindowView { count, repaired: true, ..fresh };
         }
         let ends = windows.ends(start, end);
-        FixedWindowView { count, start, end, ends, repaired, ..fresh }
+        FixedWindowView { count, start, end, ends, ..fresh }
     }
 
     /// The state to store; none when nothing has passed.

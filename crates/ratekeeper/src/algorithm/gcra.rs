@@ -30,7 +30,6 @@ impl<'q> GcraView<'q> {
     pub fn at(quota: &'q Quota, state: Option<State>, now: Timestamp, tenancy: Tenancy) -> Self {
         let tolerance = quota.refill_time();
         let ahead = state.map_or(Nanos::ZERO, |state| state.tat.since(now));
-        // A quota's refill is far below 2^63, so the sum fits.
         let repaired = ahead > tolerance.saturating_add(SLACK) && tenancy == Tenancy::Own;
         let ahead = if repaired { tolerance } else { ahead }.as_nanos();
         GcraView { quota, now, ahead, repaired }
@@ -73,11 +72,11 @@ impl View for GcraView<'_> {
         }
         // The product is at most a refill. The sum may be more than there is time: then it is never.
         let needed = self.ahead.saturating_add(cost.get() * self.quota.emission_interval().as_nanos());
-        if needed > self.horizon() && cost != Cost::PEEK {
+        if needed <= self.tolerance().min(self.horizon()) || cost == Cost::PEEK {
+            Wait::Ready
+        } else if needed > self.horizon() {
             // A TAT beyond the year 2262 could not be stored; saturating it would turn the limit off.
             Wait::Never
-        } else if needed <= self.tolerance() || cost == Cost::PEEK {
-            Wait::Ready
         } else {
             Wait::After(Nanos::from_nanos(needed - self.tolerance()))
         }

@@ -63,6 +63,13 @@ impl Algorithm {
         matches!(self, Algorithm::FixedWindow(_) | Algorithm::SlidingWindow | Algorithm::SlidingLog)
     }
 
+    /// True if the states of the other algorithm are of the same kind as this one's: it is the same, wherever its windows
+    /// begin. That is the quota's business, and no state tells.
+    #[inline]
+    pub fn has_states_of(self, other: Algorithm) -> bool {
+        std::mem::discriminant(&self) == std::mem::discriminant(&other)
+    }
+
     /// The word for it in the text form of a quota.
     pub const fn word(self) -> &'static str {
         match self {
@@ -118,6 +125,14 @@ pub enum Tenancy {
     /// The state is shared by all quotas that requests bring for this key, and may belong to a longer one: it is
     /// honoured as it stands, never cut off.
     Shared,
+}
+
+impl Tenancy {
+    /// True if what is noted for this instant is cut off: it lies further ahead of now than a caller who came late
+    /// explains, and nobody else may have noted it.
+    fn cuts_off(self, noted: Timestamp, now: Timestamp) -> bool {
+        noted > now + SLACK && self == Tenancy::Own
+    }
 }
 
 /// How far a state of one's own may reach beyond a whole refill before it is cut off. Callers that read the clock and

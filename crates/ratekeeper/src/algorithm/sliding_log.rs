@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use super::{SLACK, Tenancy, View, Wait};
+use super::{Tenancy, View, Wait};
 use crate::{Cost, Nanos, Quota, Timestamp};
 
 /// Everything that passed, oldest first, instants ascending.
@@ -104,9 +104,8 @@ pub struct SlidingLogView<'a> {
 /// Positions count cost units from the oldest entry that has not left the window.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Edit {
-    /// No instant is believed that lies further ahead than this: now, if the clock stepped far back.
-    furthest: Timestamp,
-    /// The later of now and the last entry.
+    /// The later of now and the last entry; now, if the clock stepped far back. No instant is believed that lies further
+    /// ahead.
     effective_now: Timestamp,
     /// How many of the oldest entries have left the window.
     expired: usize,
@@ -126,9 +125,8 @@ impl<'a> SlidingLogView<'a> {
     pub fn at(quota: &Quota, log: Option<&'a State>, now: Timestamp, tenancy: Tenancy) -> Self {
         let (limit, window) = (quota.burst(), quota.period());
         let last = log.and_then(|log| log.entries.back()).copied();
-        let repaired = tenancy == Tenancy::Own && last.is_some_and(|last| last.at > now + SLACK);
-        let furthest = if repaired { now } else { Timestamp::MAX };
-        let effective_now = last.map_or(now, |last| last.at.min(furthest).max(now));
+        let repaired = last.is_some_and(|last| tenancy.cuts_off(last.at, now));
+        let effective_now = last.filter(|_| !repaired).map_or(now, |last| last.at.max(now));
         let (mut expired, mut base) = (0, 0);
         if let Some(log) = log {
             // An entry exactly one window old still counts.
@@ -136,7 +134,7 @@ impl<'a> SlidingLogView<'a> {
             base = log.total_before(expired);
         }
         let counted = last.map_or(0, |last| last.total.wrapping_sub(base));
-        let edit = Edit { furthest, effective_now, expired, base, counted, gap: (0, 0), added: 0, repaired };
+        let edit = Edit { effective_now, expired, base, counted, gap: (0, 0), added: 0, repaired };
         SlidingLogView { limit, window, now, log, edit }
     }
 
@@ -164,13 +162,13 @@ impl<'a> SlidingLogView<'a> {
     /// The position at which the entries that are not before `instant` begin.
     fn position_of(&self, instant: Timestamp) -> u64 {
         let Some(log) = self.log else { return 0 };
-        let before = log.entries.partition_point(|entry| entry.at.min(self.edit.furthest) < instant);
+        let before = log.entries.partition_point(|entry| entry.at.min(self.edit.effective_now) < instant);
         log.total_before(before.max(self.edit.expired)).wrapping_sub(self.edit.base)
     }
 
     /// The time until the entry at which the costs that stay sum up to `amount` or more leaves the window.
     fn leaves(&self, amount: u64) -> Nanos {
-        let Edit { furthest, effective_now, expired, base, gap, .. } = self.edit;
+        let Edit { effective_now, expired, base, gap, .. } = self.edit;
         let entries = self.log.map(|log| &log.entries).filter(|_| amount <= self.edit.kept());
         let amount = if amount <= gap.0 { amount } else { amount.saturating_add(gap.1 - gap.0) };
         let at = entries.and_then(|entries| {
@@ -178,7 +176,7 @@ impl<'a> SlidingLogView<'a> {
             let first = entries.range(expired..).position_by_bisection(sums_up);
             entries.get(expired + first)
         });
-        let at = at.map_or(effective_now, |entry| entry.at.min(furthest));
+        let at = at.map_or(effective_now, |entry| entry.at.min(effective_now));
         // Not the difference of two instants: the later one may lie beyond the last that there is.
         let left = self.window.saturating_add(Nanos::from_nanos(1)).saturating_add(at.since(self.now));
         left.saturating_sub(self.now.since(at))
@@ -194,7 +192,7 @@ impl Edit {
             let entries = std::mem::take(&mut log.entries);
             let mut before = log.base;
             for Entry { at, total } in entries {
-                log.push(at.min(self.furthest), total.wrapping_sub(before));
+                log.push(at.min(self.effective_now), total.wrapping_sub(before));
                 before = total;
             }
         }

@@ -4,7 +4,7 @@
 //! slot, and of the previous one the part that the window still overlaps. It is never evaluated as a fraction:
 //! everything is multiplied by the window, in 128 bits.
 
-use super::{SLACK, Tenancy, View, Wait};
+use super::{Tenancy, View, Wait};
 use crate::{Cost, Nanos, Quota, Timestamp};
 
 /// The counts of two neighbouring slots.
@@ -50,7 +50,7 @@ impl SlidingWindowView {
         let Some(state) = state else { return fresh };
         // A slot that has yet to begin: a caller came late, and it stays; or the clock stepped far back, and it
         // begins now.
-        let repaired = state.start > now + SLACK && tenancy == Tenancy::Own;
+        let repaired = tenancy.cuts_off(state.start, now);
         let start = if repaired { now } else { state.start };
         // What all quotas of a key share may have counted further than this one's limit.
         let most = if tenancy == Tenancy::Own { limit } else { u64::MAX };

@@ -58,7 +58,7 @@ impl TokenBucketView {
     }
 
     fn tokens(&self) -> f64 {
-        self.tokens_after(self.flow.elapsed)
+        self.tokens_after(self.flow.elapsed())
     }
 
     fn tokens_after(&self, elapsed: u64) -> f64 {
@@ -133,8 +133,6 @@ pub(super) struct Flow {
     now: Timestamp,
     /// The stored instant; now, if the state was cut off.
     last: Timestamp,
-    /// Nanoseconds from `last` to the effective now; zero while the clock is behind `last`.
-    elapsed: u64,
     /// How many nanoseconds from now the state may be whole again, at the latest.
     furthest: f64,
     pub(super) repaired: bool,
@@ -150,16 +148,19 @@ impl Flow {
             Tenancy::Own => exact(quota.refill_time().as_nanos()) + exact(SLACK.as_nanos()),
             Tenancy::Shared => f64::INFINITY,
         };
-        let flow = Flow { rate: quota.rate(), now, last, elapsed: 0, furthest, repaired: false };
-        if flow.is_too_far_ahead(missing) {
-            return Flow { last: now, repaired: true, ..flow };
-        }
-        Flow { elapsed: now.since(last).as_nanos(), ..flow }
+        let mut flow = Flow { rate: quota.rate(), now, last, furthest, repaired: false };
+        flow.repaired = flow.cut_off(missing);
+        flow
     }
 
-    fn is_too_far_ahead(&self, missing: f64) -> bool {
+    /// Lets what is missing flow from now on if it would be whole too late. Tells whether it would.
+    fn cut_off(&mut self, missing: f64) -> bool {
         let ahead = self.last.since(self.now).as_nanos();
-        ahead > 0 && exact(ahead) + missing * 1e9 / self.rate > self.furthest
+        let is_too_late = ahead > 0 && exact(ahead) + missing * 1e9 / self.rate > self.furthest;
+        if is_too_late {
+            self.last = self.now;
+        }
+        is_too_late
     }
 
     /// What is left of a cost that began to flow back when it was charged; nothing if all has.
@@ -167,8 +168,9 @@ impl Flow {
         (exact(cost.get()) - self.moved(self.now.since(charged_at).as_nanos())).max(0.0)
     }
 
+    /// Nanoseconds from `last` to the effective now; zero while the clock is behind `last`.
     pub(super) fn elapsed(&self) -> u64 {
-        self.elapsed
+        self.now.since(self.last).as_nanos()
     }
 
     /// `max(now, last)`.
@@ -186,10 +188,7 @@ impl Flow {
     /// clock that stepped back is that far behind that the state would be cut off the next time, it is now.
     pub(super) fn restart(&mut self, missing: f64) {
         self.last = self.effective_now();
-        self.elapsed = 0;
-        if self.is_too_far_ahead(missing) {
-            self.last = self.now;
-        }
+        self.cut_off(missing);
     }
 
     /// What a cost waits for that must wait so long.
@@ -208,7 +207,7 @@ impl Flow {
         let guess = (amount * 1e9 / self.rate).ceil() as u64;
         let instant = first_instant(guess, u64::MAX, reached)?;
         let behind = self.last.since(self.now).as_nanos();
-        behind.checked_add(instant.saturating_sub(self.elapsed)).map(Nanos::from_nanos)
+        behind.checked_add(instant.saturating_sub(self.elapsed())).map(Nanos::from_nanos)
     }
 }
 

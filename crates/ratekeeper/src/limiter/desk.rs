@@ -123,14 +123,10 @@ impl Desk {
             false => self.judge(cost, u64::MAX, now),
         };
         match decision.allowed {
-            true if cost != Cost::PEEK => self.acquired += 1,
-            true => return decision,
-            false => {
-                self.rejected += 1;
-                return decision;
-            }
+            true => self.acquired += u64::from(cost != Cost::PEEK),
+            false => self.rejected += 1,
         }
-        decision.charged(now)
+        decision.taken(cost, now)
     }
 
     /// What one with this ticket would be told now. Only those with an earlier ticket count as waiting.

@@ -21,7 +21,7 @@ use std::fmt::Write;
 
 use super::error::{StateError, StateErrorKind, quote};
 use super::float;
-use super::named::NamedStates;
+use super::named::{HEADER, NamedStates};
 use super::record::{Part, Record, Window, Windows};
 use super::storable::{self, BadEntry, LogReader};
 use crate::algorithm::{gcra, leaky_bucket, sliding_log, sliding_window, token_bucket};
@@ -48,7 +48,7 @@ pub fn encode(record: &Record) -> String {
 /// Appends the record as text.
 pub fn encode_into(record: &Record, out: &mut String) {
     for (index, (name, part)) in record.names().iter().zip(record.parts()).enumerate() {
-        out.push_str(if index == 0 { "81|" } else { "$" });
+        out.push_str(if index == 0 { HEADER } else { "$" });
         out.push_str(name.as_str());
         out.push('=');
         write_part(out, part);
@@ -99,14 +99,8 @@ fn write_level(out: &mut String, header: &str, level: f64, last: Timestamp) -> s
 /// assert_eq!(error.to_string(), "tokens: `lots`; a finite number in decimal notation");
 /// ```
 pub fn decode(text: impl AsRef<[u8]>) -> Result<Record, StateError> {
-    let bytes = text.as_ref();
-    if bytes.len() > MAX_LEN {
-        let found = format!("{} bytes", bytes.len());
-        return Err(StateError::new(StateErrorKind::TooLong, "state", found, "at most 16 MiB are read"));
-    }
-    // Only names and numbers follow a header, so whatever is not ASCII would be refused in its field.
-    let text = str::from_utf8(bytes).map_err(|_| StateError::wrong("state", bytes, "ASCII text"))?;
-    if text.starts_with("81|") {
+    let text = text_of(text.as_ref())?;
+    if text.starts_with(HEADER) {
         return NamedStates::decode(text)?.into_record();
     }
     let Some(mut rest) = text.strip_prefix("51|") else { return Ok(read_part(text)?.into()) };
@@ -129,6 +123,26 @@ pub fn decode(text: impl AsRef<[u8]>) -> Result<Record, StateError> {
             }
         }
     }
+}
+
+/// The bytes as text, if they are not too many. Only names and numbers follow a header, so whatever is not ASCII is
+/// refused in its field.
+pub(super) fn text_of(bytes: &[u8]) -> Result<&str, StateError> {
+    if bytes.len() > MAX_LEN {
+        return Err(too_long(bytes.len()));
+    }
+    str::from_utf8(bytes).map_err(|_| StateError::wrong("state", bytes, "ASCII text"))
+}
+
+/// There are more bytes than are read.
+pub(super) fn too_long(bytes: usize) -> StateError {
+    let found = format!("{bytes} bytes");
+    StateError::new(StateErrorKind::TooLong, "state", found, "at most 16 MiB are read")
+}
+
+/// A text as a name.
+pub(super) fn name_of(text: &str) -> Result<Name, StateError> {
+    Name::new(text).map_err(|_| StateError::wrong("name", text.as_bytes(), Name::REMEDY))
 }
 
 pub(super) fn read_part(text: &str) -> Result<Part, StateError> {
@@ -243,9 +257,7 @@ impl<'a> Fields<'a> {
             other => return Err(StateError::wrong("windows", other, remedy)),
         };
         let windows = (0..windows).map(|_| {
-            let name = self.next("name", Name::REMEDY)?;
-            let name =
-                Name::new(name).map_err(|_| StateError::wrong("name", name.as_bytes(), Name::REMEDY))?;
+            let name = name_of(self.next("name", Name::REMEDY)?)?;
             Ok(Window { name, count: self.count("count")?, start: self.instant("start")? })
         });
         let windows = Windows::new(windows.collect::<Result<_, StateError>>()?);

@@ -10,15 +10,17 @@
 
 use std::borrow::Cow;
 use std::fmt::Write;
+use std::sync::LazyLock;
 
-use super::ascii::{self, MAX_LEN};
+use super::ascii::{self, MAX_LEN, name_of, text_of, too_long};
 use super::record::{Part, Record, Windows};
-use super::rules::{fresh, is_fresh, part_of, single};
+use super::rules::{checked, fresh, is_fresh, part_of, single};
 use super::{State, StateError, StateErrorKind};
-use crate::algorithm::{Algorithm, Anchor, Tenancy};
+use crate::algorithm::{Algorithm, Anchor, Calendar, CalendarUnit, Tenancy, Zone};
 use crate::{Name, Nanos, Quota, Timestamp};
 
-const HEADER: &str = "81|";
+/// What a text of states by name begins with.
+pub(super) const HEADER: &str = "81|";
 
 /// States by the names of their rules, each as the text that was read: what is not asked for need not be understood.
 ///
@@ -48,7 +50,7 @@ impl NamedStates {
     /// Another header, a malformed or repeated name, an empty state, more than [32](NamedStates::MAX) of them, or more
     /// than 16 MiB.
     pub fn decode(text: impl AsRef<[u8]>) -> Result<Self, StateError> {
-        let text = as_ascii(text.as_ref())?;
+        let text = text_of(text.as_ref())?;
         let Some(rest) = text.strip_prefix(HEADER) else {
             let remedy = "states by name begin with `81|`";
             let found = super::error::quote(text.as_bytes());
@@ -59,8 +61,7 @@ impl NamedStates {
             let remedy = "a rule's name, a `=` and its state";
             let (name, state) =
                 piece.split_once('=').ok_or_else(|| StateError::wrong("rule", piece.as_bytes(), remedy))?;
-            let name =
-                Name::new(name).map_err(|_| StateError::wrong("name", name.as_bytes(), Name::REMEDY))?;
+            let name = name_of(name)?;
             if states.find(&name).is_some() {
                 return Err(StateError::wrong("name", name.as_str().as_bytes(), "each rule is named once"));
             }
@@ -121,25 +122,21 @@ impl NamedStates {
         self.0.iter().position(|(known, _)| known == name)
     }
 
-    /// The states of all quotas that requests have brought, whatever form the text has. `quota` says whose a state is
-    /// that does not tell its length.
-    fn decode_shared(text: &[u8], quota: &Quota) -> Result<(Self, Form, Vec<Replaced>), StateError> {
-        if text.starts_with(HEADER.as_bytes()) {
-            return Ok((Self::decode(text)?, Form::Named, Vec::new()));
-        }
-        let text = as_ascii(text)?;
+    /// The states of all quotas that requests have brought, from a text that names none: what they are, whether they stand
+    /// by position, and what is given up. `quota` says whose a state is that does not tell its length.
+    fn decode_shared(text: &[u8], quota: &Quota) -> Result<(Self, bool, Vec<Replaced>), StateError> {
+        let text = text_of(text)?;
         let plain = text.split_once('|').and_then(|(header, _)| plain_name(header));
         if let Some(name) = plain
             && !text.contains('$')
         {
-            return Ok((NamedStates(vec![(name, graphic(text)?.into())]), Form::Plain, Vec::new()));
+            return Ok((NamedStates(vec![(name, graphic(text)?.into())]), false, Vec::new()));
         }
         let (mut states, mut lost) = (NamedStates::default(), Vec::new());
         for part in ascii::decode(text)?.into_parts() {
             let found = part.algorithm();
-            let is_same = std::mem::discriminant(&found) == std::mem::discriminant(&quota.algorithm());
-            let name = match (found.counts_in_windows(), is_same) {
-                (false, _) => word_name(found),
+            let name = match (found.counts_in_windows(), quota.algorithm().has_states_of(found)) {
+                (false, _) => word_name(found)?,
                 (true, true) => shared_name(quota)?,
                 // Its length is not known, and nobody is going to ask for it.
                 (true, false) => {
@@ -154,7 +151,7 @@ impl NamedStates {
             }
             states.push(name, state)?;
         }
-        Ok((states, Form::Positional, lost))
+        Ok((states, true, lost))
     }
 
     fn push(&mut self, name: Name, state: State) -> Result<(), StateError> {
@@ -166,16 +163,6 @@ impl NamedStates {
 }
 
 const ONE_WINDOW: &str = "one window, of its rule's name";
-
-/// How states are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
-    Named,
-    /// One that needs no name.
-    Plain,
-    /// By position: rewritten when it is next changed.
-    Positional,
-}
 
 /// A state that is given up, because the rule of its name is decided by another algorithm now.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -223,7 +210,7 @@ pub struct RuleStates {
     pub others: NamedStates,
     /// States of these rules by other algorithms: given up, to be counted and logged.
     pub replaced: Vec<Replaced>,
-    /// True if the text is in an older form, by position.
+    /// True if the text is in an older form, by position: it is rewritten when it is next changed.
     pub is_old: bool,
 }
 
@@ -245,9 +232,9 @@ impl RuleStates {
         I: IntoIterator<Item = (&'a Name, &'a Quota)>,
     {
         let (text, rules) = (text.as_ref(), Vec::from_iter(rules));
-        let (mut others, form, mut replaced) = match (tenancy, rules.first()) {
+        let (mut others, is_old, mut replaced) = match (tenancy, rules.first()) {
+            _ if text.starts_with(HEADER.as_bytes()) => (NamedStates::decode(text)?, false, Vec::new()),
             (Tenancy::Shared, Some((_, quota))) => NamedStates::decode_shared(text, quota)?,
-            _ if text.starts_with(HEADER.as_bytes()) => (NamedStates::decode(text)?, Form::Named, Vec::new()),
             _ => {
                 let states = ascii::decode(text)?.into_rules(rules)?;
                 let (others, replaced) = (NamedStates::default(), Vec::new());
@@ -260,7 +247,7 @@ impl RuleStates {
             let state = found.map(|(name, text)| read_state(&name, &text)).transpose()?;
             states.push(match state {
                 // What is full under this quota may not be under another that shares it.
-                Some(state) if is_of(quota, &state) => {
+                Some(state) if quota.algorithm().has_states_of(state.algorithm()) => {
                     Some(state).filter(|state| tenancy == Tenancy::Shared || !is_fresh(state, quota))
                 }
                 Some(other) => {
@@ -270,11 +257,11 @@ impl RuleStates {
                 None => None,
             });
         }
-        Ok(RuleStates { states, others, replaced, is_old: form == Form::Positional })
+        Ok(RuleStates { states, others, replaced, is_old })
     }
 
     /// Writes the states of rules by name, and after them what belongs to others, of which the first
-    /// [16](NamedStates::MAX_OTHERS) are kept; those are who wrote last. None if there is nothing to be written: a key to
+    /// [16](NamedStates::MAX_OTHERS) are kept: the most recently written. None if there is nothing to be written: a key to
     /// forget.
     ///
     /// # Errors
@@ -290,14 +277,8 @@ impl RuleStates {
     {
         let mut named = NamedStates::default();
         for (name, quota, state) in rules {
-            match state {
-                Some(state) if is_of(quota, &state) => named.push(name.clone(), state)?,
-                Some(other) => {
-                    let found = format!("`{name}` written by `{}`", other.algorithm().word());
-                    let remedy = format!("the rule is decided by `{}`", quota.algorithm().word());
-                    return Err(StateError::shape("rule", found, remedy));
-                }
-                None => {}
+            if let Some(state) = state {
+                named.push(name.clone(), checked(name, quota, state)?)?;
             }
         }
         named.0.extend(others.0.iter().take(NamedStates::MAX_OTHERS).cloned());
@@ -307,8 +288,7 @@ impl RuleStates {
             _ => named.encode(),
         };
         if text.len() > MAX_LEN {
-            let found = format!("{} bytes", text.len());
-            return Err(StateError::new(StateErrorKind::TooLong, "state", found, "at most 16 MiB are read"));
+            return Err(too_long(text.len()));
         }
         Ok(Some(text))
     }
@@ -324,17 +304,18 @@ impl RuleStates {
     where
         I: IntoIterator<Item = (&'a Name, &'a Quota, Option<State>)>,
     {
-        let rules = Vec::from_iter(rules);
-        if let Some(text) = Self::write(rules.iter().cloned(), others, tenancy)? {
+        let mut rules = rules.into_iter().peekable();
+        let first = rules.peek().map(|(name, quota, _)| (*name, *quota));
+        if let Some(text) = Self::write(rules, others, tenancy)? {
             return Ok(text);
         }
-        let first = rules.first().map(|(name, quota, _)| Ok((*name, *quota, Some(fresh(name, quota, now)?))));
+        let first = first.map(|(name, quota)| Ok((name, quota, Some(fresh(name, quota, now)?))));
         let text = Self::write(first.transpose()?, others, tenancy)?;
         text.ok_or_else(|| StateError::shape("rules", "none".into(), "there is a rule to every state"))
     }
 }
 
-/// What the state is called that a quota shares which a request brings: `gcra`, `bucket` and `leaky`, and for what counts
+/// The name of the state that all request-brought quotas like this one share: `gcra`, `bucket` and `leaky`, and for what counts
 /// in windows `fixed`, `sliding` and `log` with the length in nanoseconds, such as `fixed:60000000000`. Windows that have
 /// their places are others than those that begin with the first request: `fixed@grid:60000000000`, and on a calendar
 /// `fixed@UTC:86400000000000` or `fixed@Europe.Berlin:86400000000000`.
@@ -349,24 +330,28 @@ pub fn shared_name(quota: &Quota) -> Result<Name, StateError> {
             Err(StateError::shape("quota", format!("`{quota}`"), remedy))
         }
         algorithm if algorithm.counts_in_windows() => {
-            let name = format!("{}:{}", placed(algorithm), quota.period().as_nanos());
-            // A word, the name of a zone, a colon and digits are a name.
-            Ok(Name::new(&name).unwrap_or_else(|_| Name::ad_hoc()))
+            name_of(&format!("{}:{}", placed(algorithm), quota.period().as_nanos()))
         }
-        algorithm => Ok(word_name(algorithm)),
+        algorithm => word_name(algorithm),
     }
 }
 
-/// True if a state still counts that a quota left which a request brought, and of which only the
-/// [name](shared_name) is known: the algorithm, and the length of its windows. What a bucket is worth depends on the
-/// rest, so one that is there counts.
+/// True if a request-brought quota's state of this [name](shared_name) still counts.
+///
+/// The name tells the algorithm, and where its windows lie and how long they are. What a bucket is worth depends on the
+/// rest of the quota, so one that is there counts.
 pub fn is_live(name: &Name, state: &State, now: Timestamp) -> bool {
-    let length = name.as_str().rsplit_once(':').and_then(|(_, digits)| digits.parse().ok());
-    let length = Nanos::from_nanos(length.unwrap_or(0));
+    let (place, digits) = name.as_str().rsplit_once(':').unwrap_or((name.as_str(), ""));
+    let length = Nanos::from_nanos(digits.parse().unwrap_or(0));
     match state {
         State::Gcra(state) => state.tat > now,
         State::TokenBucket(_) | State::LeakyBucket(_) => true,
-        State::FixedWindow(state) => state.count > 0 && state.start + length > now,
+        State::FixedWindow(state) => {
+            // A month, a year and the day on which clocks change are not as long as their names say.
+            let calendar = calendar_of(place, length);
+            let end = calendar.map_or(state.start + length, |calendar| calendar.window(state.start).1);
+            state.count > 0 && end > now
+        }
         State::SlidingWindow(state) => {
             let end = state.start + length;
             state.previous > 0 && end > now || state.current > 0 && end + length > now
@@ -386,8 +371,23 @@ fn placed(algorithm: Algorithm) -> Cow<'static, str> {
     }
 }
 
-fn word_name(algorithm: Algorithm) -> Name {
-    Name::new(algorithm.word()).unwrap_or_else(|_| Name::ad_hoc())
+/// What the states of an algorithm that has no windows are called.
+fn word_name(algorithm: Algorithm) -> Result<Name, StateError> {
+    // Made once: each decision on a quota that a request brings has one of them.
+    static PLAIN: LazyLock<Vec<Name>> = LazyLock::new(|| {
+        let plain = [Algorithm::Gcra, Algorithm::TokenBucket, Algorithm::LeakyBucket];
+        plain.into_iter().filter_map(|algorithm| name_of(algorithm.word()).ok()).collect()
+    });
+    let word = algorithm.word();
+    PLAIN.iter().find(|name| name.as_str() == word).map_or_else(|| name_of(word), |name| Ok(name.clone()))
+}
+
+/// The calendar that is written as such a [place](placed); none if its windows lie elsewhere, or in a zone that is not known
+/// here.
+fn calendar_of(place: &str, length: Nanos) -> Option<Calendar> {
+    let zone = place.strip_prefix("fixed@").filter(|zone| *zone != "grid")?;
+    let unit = CalendarUnit::of_nominal(length)?;
+    Some(Calendar::new(unit, Zone::named(&zone.replace('.', "/")).ok()?))
 }
 
 /// Whose state a text is that begins with this header and says everything.
@@ -398,38 +398,22 @@ fn plain_name(header: &str) -> Option<Name> {
         "42" => Algorithm::Gcra,
         _ => return None,
     };
-    Some(word_name(algorithm))
+    word_name(algorithm).ok()
 }
 
 fn is_plain(name: &Name, state: &str) -> bool {
     state.split_once('|').and_then(|(header, _)| plain_name(header)).is_some_and(|plain| plain == *name)
 }
 
-/// Where windows begin is the quota's business, not the state's.
-fn is_of(quota: &Quota, state: &State) -> bool {
-    std::mem::discriminant(&quota.algorithm()) == std::mem::discriminant(&state.algorithm())
-}
-
 fn read_state(name: &Name, text: &str) -> Result<State, StateError> {
     let part = ascii::read_part(text)?;
-    if let Part::FixedWindows(windows) = &part
-        && !is_window_of(windows, name)
-    {
-        return Err(StateError::wrong("windows", text.as_bytes(), ONE_WINDOW));
-    }
-    single(part).ok_or_else(|| StateError::wrong("windows", text.as_bytes(), ONE_WINDOW))
+    let is_anothers = matches!(&part, Part::FixedWindows(windows) if !is_window_of(windows, name));
+    let state = if is_anothers { None } else { single(part) };
+    state.ok_or_else(|| StateError::wrong("windows", text.as_bytes(), ONE_WINDOW))
 }
 
 fn is_window_of(windows: &Windows, name: &Name) -> bool {
     matches!(windows.as_slice(), [window] if window.name == *name)
-}
-
-fn as_ascii(bytes: &[u8]) -> Result<&str, StateError> {
-    if bytes.len() > MAX_LEN {
-        let found = format!("{} bytes", bytes.len());
-        return Err(StateError::new(StateErrorKind::TooLong, "state", found, "at most 16 MiB are read"));
-    }
-    str::from_utf8(bytes).map_err(|_| StateError::wrong("state", bytes, "ASCII text"))
 }
 
 /// Every state is of characters that can be seen.

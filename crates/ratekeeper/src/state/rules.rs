@@ -172,14 +172,10 @@ pub(super) fn is_fresh(state: &State, quota: &Quota) -> bool {
     }
 }
 
-fn checked(name: &Name, quota: &Quota, state: State) -> Result<State, StateError> {
-    let (wanted, found) = (quota.algorithm(), state.algorithm());
-    // Where windows begin is the quota's business, not the state's.
-    if std::mem::discriminant(&wanted) == std::mem::discriminant(&found) {
-        Ok(state)
-    } else {
-        Err(mismatch(name, quota, found))
-    }
+/// The state, if it is of the rule's algorithm.
+pub(super) fn checked(name: &Name, quota: &Quota, state: State) -> Result<State, StateError> {
+    let found = state.algorithm();
+    if quota.algorithm().has_states_of(found) { Ok(state) } else { Err(mismatch(name, quota, found)) }
 }
 
 impl Record {

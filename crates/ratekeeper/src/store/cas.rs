@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::backoff::Backoff;
 use crate::algorithm::{Tenancy, composite, gcra, partial_grant};
 use crate::port::{Answer, Clock, Grant, KeyValue, Request, Store};
-use crate::state::{NamedStates, OnUnreadable, Part, RuleStates, State, ascii, shared_name};
+use crate::state::{NamedStates, OnUnreadable, Part, RuleStates, State, StateError, ascii, shared_name};
 use crate::{
     Charged, Cost, Decision, MonotonicClock, Name, Nanos, Quota, Rules, StoreError, StoreErrorKind, Timestamp,
 };
@@ -85,7 +85,6 @@ impl<V: KeyValue> CasStore<V> {
     fn place<'a>(&'a self, request: &Request<'a>) -> Result<Place<'a>, StoreError> {
         let (plan, rules): (Option<&Name>, Vec<(Cow<'_, Name>, &Quota)>) = match request.rules {
             Rules::Quota(quota) => {
-                let unsupported = |error| StoreError::new(StoreErrorKind::Unsupported, format!("{error}"));
                 (None, vec![(Cow::Owned(shared_name(quota).map_err(unsupported)?), quota)])
             }
             Rules::Plan(plan) => (Some(plan.name()), named(plan)),
@@ -159,17 +158,16 @@ impl<V: KeyValue> CasStore<V> {
             // Asked after the state was read: a reset leaves its marker before it takes the state away, so whatever was
             // written after it is not mistaken for what was charged before.
             let last_reset = match verb {
-                Verb::Decide => None,
-                Verb::GiveBack => self.last_reset(place).await?,
+                Verb::GiveBack if old.is_some() => self.last_reset(place).await?,
+                _ => None,
             };
             let now = self.clock.now();
-            let rules: Vec<_> =
-                place.rules.iter().zip(&states).map(|((_, quota), state)| (**quota, state.clone())).collect();
+            let rules = place.with_quotas(states);
             let (outcome, change) = decide(&rules, Moment { now, last_reset })?;
             let states = match change {
                 Change::None => return Ok(outcome),
                 Change::Some(changed) => {
-                    changed.into_iter().zip(states).map(|(new, old)| new.or(old)).collect()
+                    changed.into_iter().zip(rules).map(|(new, (_, old))| new.or(old)).collect()
                 }
                 Change::All(changed) => changed,
             };
@@ -189,7 +187,7 @@ impl<V: KeyValue> CasStore<V> {
 #[derive(Clone, Copy)]
 enum Verb {
     Decide,
-    /// This one must know of the last reset, too.
+    /// This one must know of the last reset, too, if there is anything to give back to.
     GiveBack,
 }
 
@@ -234,19 +232,21 @@ impl Place<'_> {
         self.rules.iter().map(|(name, quota)| (&**name, *quota))
     }
 
+    /// The rules' states with their quotas, as the algorithms take them.
+    fn with_quotas(&self, states: Vec<Option<State>>) -> Vec<(Quota, Option<State>)> {
+        self.rules.iter().zip(states).map(|((_, quota), state)| (**quota, state)).collect()
+    }
+
     fn write(
         &self,
         states: Vec<Option<State>>,
         others: &NamedStates,
         now: Timestamp,
     ) -> Result<(String, Nanos), StoreError> {
-        let unwritable =
-            |error| StoreError::new(StoreErrorKind::Unsupported, format!("{error}")).caused_by(error);
-        let rules: Vec<_> =
-            self.rules.iter().zip(&states).map(|((_, quota), state)| (**quota, state.clone())).collect();
+        let rules = self.with_quotas(states);
         let whole = composite::peek(&rules, Cost::PEEK, now, self.tenancy).map_err(mismatch)?.reset_after;
-        let named = self.named().zip(states).map(|((name, quota), state)| (name, quota, state));
-        let text = RuleStates::write_out(named, others, self.tenancy, now).map_err(unwritable)?;
+        let named = self.named().zip(rules).map(|((name, quota), (_, state))| (name, quota, state));
+        let text = RuleStates::write_out(named, others, self.tenancy, now).map_err(unsupported)?;
         Ok((text, whole.max(least_ttl(others))))
     }
 }
@@ -283,6 +283,11 @@ fn escape(bytes: &[u8], special: &[u8], into: &mut Vec<u8>) {
     }
 }
 
+/// The rules, or their states, cannot be written as text.
+fn unsupported(error: StateError) -> StoreError {
+    StoreError::new(StoreErrorKind::Unsupported, error.to_string()).caused_by(error)
+}
+
 fn mismatch(error: crate::algorithm::Mismatch) -> StoreError {
     let kind = if error.wanted == crate::Algorithm::Concurrency {
         StoreErrorKind::Unsupported
@@ -301,8 +306,7 @@ fn take(
 ) -> Result<(Decision, Change), StoreError> {
     let (decision, changed) = composite::try_acquire(rules, cost, now, tenancy).map_err(mismatch)?;
     let change = if changed.iter().any(Option::is_some) { Change::Some(changed) } else { Change::None };
-    let taken = decision.allowed && cost != Cost::PEEK;
-    Ok((if taken { decision.charged(now) } else { decision }, change))
+    Ok((decision.taken(cost, now), change))
 }
 
 impl<V: KeyValue> Store for CasStore<V> {
@@ -358,7 +362,8 @@ impl<V: KeyValue> Store for CasStore<V> {
                         .map_err(mismatch)?;
                 Ok((decision, Change::All(states)))
             };
-            self.change(&place, Verb::GiveBack, give_back).await
+            let verb = if request.cost == Cost::PEEK { Verb::Decide } else { Verb::GiveBack };
+            self.change(&place, verb, give_back).await
         })
     }
 

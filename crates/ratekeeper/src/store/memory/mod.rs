@@ -233,19 +233,31 @@ impl MemoryStore {
 
     /// What [`take`](MemoryStore::take) would decide, also if it would find no room.
     fn look(&self, hash: KeyHash, rules: Rules<'_>, cost: Cost, now: Timestamp) -> Decision {
-        let shard = self.shard(hash).lock();
-        if cost == Cost::PEEK || !self.budget.is_full() || shard.knows(hash, rules, now) {
-            return shard.look(hash, rules, cost, now);
+        let mut shard = self.shard(hash).lock();
+        let decision = shard.look(hash, rules, cost, now);
+        // What takes nothing needs no room.
+        if !decision.allowed || cost == Cost::PEEK {
+            return decision;
+        }
+        // Evicting is not writing: what has expired is there or not, and nobody can tell.
+        let is_crowded = shard.thin_out(hash, rules, now, &self.budget).is_err();
+        if !is_crowded && (!self.budget.is_full() || shard.knows(hash, rules, now)) {
+            return decision;
         }
         drop(shard);
-        // Evicting is not writing: what has expired is there or not, and nobody can tell.
-        let missing = rules.len();
-        if self.search.evict(&self.shards, missing, now, &self.budget) {
+        // What has expired elsewhere is of no use to a crowded shard.
+        if !is_crowded && self.search.evict(&self.shards, rules.len(), now, &self.budget) {
             return self.shard(hash).lock().look(hash, rules, cost, now);
         }
         match self.on_full {
             OnFull::Refuse => refusal(rules),
-            OnFull::Share => self.shard(KeyHash::OVERFLOW).lock().look(KeyHash::OVERFLOW, rules, cost, now),
+            OnFull::Share => {
+                let hash = KeyHash::OVERFLOW;
+                let mut shard = self.shard(hash).lock();
+                let decision = shard.look(hash, rules, cost, now);
+                let needs_room = decision.allowed && shard.thin_out(hash, rules, now, &self.budget).is_err();
+                if needs_room { refusal(rules) } else { decision }
+            }
         }
     }
 
@@ -289,8 +301,7 @@ impl MemoryStore {
 /// The decision on a cost that was asked of one GCRA, and taken if it was ready.
 #[inline(always)]
 fn taken(view: &GcraView<'_>, wait: Wait, cost: Cost) -> Decision {
-    let decision = describe(view, wait);
-    if wait == Wait::Ready && cost != Cost::PEEK { decision.charged(view.now()) } else { decision }
+    describe(view, wait).taken(cost, view.now())
 }
 
 /// What a new key is told when there is no place for it.

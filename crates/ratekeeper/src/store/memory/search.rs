@@ -56,32 +56,31 @@ impl Search {
         let count = shards.len().min(MOST_SHARDS);
         let start = self.next_shard.fetch_add(count, Ordering::Relaxed);
         let (mut found, mut looked_at, mut earliest) = (0, 0, Timestamp::MAX);
-        let mut everywhere = count == shards.len();
-        for offset in 0..count {
-            if looked_at >= MOST_STATES {
-                // Back to the first that was not asked.
-                self.next_shard.fetch_sub(count - offset, Ordering::Relaxed);
-                everywhere = false;
-                break;
-            }
-            let shard = &shards[start.wrapping_add(offset) % shards.len()].0;
-            let Some(mut shard) = shard.try_lock() else {
-                earliest = now;
-                continue;
-            };
-            if shard.earliest() <= now {
-                looked_at += shard.len();
-                while found < wanted && shard.evict_one(now) {
-                    found += 1;
+        // Shards that are known to hold nothing more, or are busy.
+        let mut asked = 0;
+        while asked < count && looked_at < MOST_STATES {
+            let shard = &shards[start.wrapping_add(asked) % shards.len()].0;
+            if let Some(mut shard) = shard.try_lock() {
+                if shard.earliest() <= now {
+                    looked_at += shard.len();
+                    while found < wanted && shard.evict_one(now) {
+                        found += 1;
+                    }
                 }
+                if found == wanted {
+                    break;
+                }
+                earliest = earliest.min(shard.earliest());
+            } else {
+                earliest = now;
             }
-            if found == wanted {
-                break;
-            }
-            earliest = earliest.min(shard.earliest());
+            asked += 1;
         }
+        // Back to the first that may hold more: the next search goes on there.
+        self.next_shard.fetch_sub(count - asked, Ordering::Relaxed);
         budget.give_back(found);
         if found == 0 {
+            let everywhere = asked == shards.len();
             let rest = if everywhere { earliest.min(now + REST) } else { now + SHORT_REST };
             self.not_before.store(rest.as_nanos(), Ordering::Relaxed);
         }
@@ -93,6 +92,7 @@ impl Search {
 mod tests {
     use super::*;
     use crate::port::Request;
+    use crate::store::memory::{Hashing, KeyHasher};
     use crate::testkit::FakeClock;
     use crate::{Cost, Key, MemoryStore, Quota, Rules};
 
@@ -146,5 +146,27 @@ mod tests {
             assert_eq!(store.try_acquire(request).unwrap().allowed, key == "old");
         }
         assert_eq!(store.search.not_before.load(Ordering::Relaxed), (now + REST).as_nanos());
+    }
+    /// A search that found what it wanted used to forget its place: the next one asked the same empty shards again.
+    #[test]
+    fn a_search_goes_on_where_the_last_one_stopped() {
+        let quota: Quota = "1/s".parse().unwrap();
+        for seed in 0..8 {
+            let clock = FakeClock::at(Timestamp::from_secs(1_000));
+            let hasher = KeyHasher::with_seed(Hashing::Fold, [seed, 1]);
+            let store = MemoryStore::builder().max_keys(1).clock(clock.clone()).build_with(hasher);
+            let mut places = ["old", "new"].map(|key| {
+                let request =
+                    Request { key: Key::new(key).unwrap(), rules: Rules::Quota(&quota), cost: Cost::ONE };
+                assert!(store.try_acquire(request).unwrap().allowed);
+                clock.advance(Nanos::from_secs(2));
+                store.shards.iter().position(|shard| shard.0.lock().len() > 0).unwrap()
+            });
+            // If both fall to one shard, that has made room itself.
+            if places[0] == places[1] {
+                places[0] = 0;
+            }
+            assert_eq!(store.search.next_shard.load(Ordering::Relaxed) % store.shards.len(), places[0]);
+        }
     }
 }

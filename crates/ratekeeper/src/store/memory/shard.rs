@@ -72,7 +72,7 @@ impl Shard {
         cost: Cost,
         now: Timestamp,
     ) -> Option<(GcraView<'q>, Wait)> {
-        // Only what is decided here moves the time on: what is not, will be by a later look.
+        // Only what is decided here moves the time on: if the key is unknown, the slower path does.
         let index = self.instants.find(tag)?;
         let now = self.advance(now);
         let tat = self.instants.get_mut(index);
@@ -133,13 +133,10 @@ impl Shard {
         let (Room::Within(budget) | Room::Beyond(budget)) = room;
         let mut taken = 0;
         if passes && cost != Cost::PEEK {
-            let missing = self.missing(key, rules);
-            if missing > 0 && rules.tenancy() == Tenancy::Shared && self.len() >= CROWDED {
-                return Err(Full { missing });
-            }
+            self.thin_out(key, rules, now, budget)?;
             taken = match room {
                 Room::Within(budget) => self.make_room(key, rules, now, budget)?,
-                Room::Beyond(budget) => budget.take_anyway(missing),
+                Room::Beyond(budget) => budget.take_anyway(self.missing(key, rules)),
             };
         }
         let before = self.len();
@@ -148,8 +145,8 @@ impl Shard {
         budget.give_back((before + taken).saturating_sub(self.len()));
         // What is taken beyond the bound is taken from a state that many share: nobody gets it back.
         let decision = match room {
-            Room::Within(_) if decision.allowed && cost != Cost::PEEK => decision.charged(now),
-            _ => decision,
+            Room::Within(_) => decision.taken(cost, now),
+            Room::Beyond(_) => decision,
         };
         Ok(Grant { granted: if decision.allowed { cost } else { Cost::PEEK }, decision })
     }
@@ -268,9 +265,14 @@ impl Shard {
         take_brought(&mut self.instants, key, &mut forgotten);
         take_brought(&mut rest.packed, key, &mut forgotten);
         take_brought(&mut rest.logs, key, &mut forgotten);
-        let live = forgotten.iter().filter(|(_, expires)| *expires > now);
-        let noted = live.map(|(tag, expires)| rest.resets.note(*tag, now, expires.since(now)));
-        noted.count() as u64
+        let mut live = 0;
+        for (tag, expires) in forgotten {
+            if expires > now {
+                rest.resets.note(tag, now, expires.since(now));
+                live += 1;
+            }
+        }
+        live
     }
 
     /// The rule's state as it stands now.
@@ -315,6 +317,27 @@ impl Shard {
             (_, Some(rest)) => rest.packed.find(tag).is_some(),
             (_, None) => false,
         }
+    }
+
+    /// Sees to it that a quota of a request that has no state yet may get one here: if there are [too many](CROWDED),
+    /// an expired one makes way.
+    pub(super) fn thin_out(
+        &mut self,
+        key: KeyHash,
+        rules: Rules<'_>,
+        now: Timestamp,
+        budget: &Budget,
+    ) -> Result<(), Full> {
+        // Nearly always it is the cheap questions that end this.
+        if rules.tenancy() == Tenancy::Own || self.len() < CROWDED || self.missing(key, rules) == 0 {
+            return Ok(());
+        }
+        if !self.evict_one(now) {
+            // A request brings one quota.
+            return Err(Full { missing: 1 });
+        }
+        budget.give_back(1);
+        Ok(())
     }
 
     /// Takes a place for every rule that has no state yet, so that the writes that follow cannot fail half-way. Tells
@@ -374,27 +397,31 @@ impl Shard {
     ///
     /// What several quotas share counts for the longest of them: none of them shortens its life.
     fn write(&mut self, tag: Tag, change: Change, now: Timestamp, tenancy: Tenancy) {
-        let change = match (change, &self.rest) {
-            (Change::Packed(Some(packed)), Some(rest)) if tenancy == Tenancy::Shared => {
-                let known = rest.packed.find(tag).map(|index| rest.packed.get(index).expires);
-                let expires = known.map_or(packed.expires, |known| known.max(packed.expires));
-                Change::Packed(Some(Packed { expires, ..packed }))
-            }
-            (change, _) => change,
-        };
         let made_way = match change {
-            Change::Instant(tat) => put(&mut self.instants, tag, tat, now),
-            Change::Packed(packed) => put(&mut self.rest.get_or_insert_default().packed, tag, packed, now),
+            Change::Instant(tat) => {
+                let known = self.instants.find(tag);
+                put(&mut self.instants, tag, known, tat, now)
+            }
+            Change::Packed(mut packed) => {
+                let table = &mut self.rest.get_or_insert_default().packed;
+                let known = table.find(tag);
+                if tenancy == Tenancy::Shared
+                    && let (Some(packed), Some(index)) = (&mut packed, known)
+                {
+                    packed.expires = packed.expires.max(table.get(index).expires);
+                }
+                put(table, tag, known, packed, now)
+            }
             Change::Log(edit) => {
                 let logs = &mut self.rest.get_or_insert_default().logs;
+                let known = logs.find(tag);
                 let logged = edit.map(|(edit, expires)| {
-                    let known = logs.find(tag);
                     let mut log =
                         known.map(|index| std::mem::take(&mut logs.get_mut(index).log)).unwrap_or_default();
                     edit.apply(&mut log);
                     Logged { expires, log }
                 });
-                put(logs, tag, logged, now)
+                put(logs, tag, known, logged, now)
             }
         };
         self.expired += made_way as u64;
@@ -434,9 +461,15 @@ impl Shard {
     }
 }
 
-/// Sets the tag's state, or drops it. Tells how many expired states made way for it.
-fn put<V: Expires>(table: &mut Table<V>, tag: Tag, value: Option<V>, now: Timestamp) -> usize {
-    match (table.find(tag), value) {
+/// Sets the tag's state, which is at `known` if there is one, or drops it. Tells how many expired states made way for it.
+fn put<V: Expires>(
+    table: &mut Table<V>,
+    tag: Tag,
+    known: Option<usize>,
+    value: Option<V>,
+    now: Timestamp,
+) -> usize {
+    match (known, value) {
         (Some(index), Some(value)) => table.set(index, value),
         (None, Some(value)) => return table.insert(tag, value, now),
         (Some(index), None) => drop(table.remove(index)),
