@@ -352,27 +352,6 @@ proptest! {
     }
 }
 
-/// A thread that reads the clock, sleeps, and takes the lock later comes with an instant of the past. It found the state
-/// further ahead than a refill, took that for a clock that had stepped back, and its denial wrote down a lower one.
-#[test]
-fn a_late_caller_mints_nothing() {
-    let now = Timestamp::from_secs(1_761_884_055);
-    let late = Timestamp::from_nanos(now.as_nanos() - 50_000_000);
-    for text in
-        ["1000/s burst 100", "1000/s burst 100 bucket", "1000/s burst 100 leaky", "100 per 10ms fixed"]
-    {
-        let (store, quota) = (MemoryStore::default(), quota(text));
-        let plan = Plan::parse("gold", text).unwrap();
-        for rules in [Rules::Quota(&quota), Rules::Plan(&plan)] {
-            let key = Key::new("hot").unwrap();
-            let ask = |at| store.acquire_at(Request { key, rules, cost: Cost::ONE }, at).unwrap().allowed;
-            assert_eq!((0..1_000).filter(|_| ask(now)).count(), 100, "{text}");
-            assert!(!ask(late), "{text}");
-            assert_eq!((0..1_000).filter(|_| ask(now)).count(), 0, "{text}");
-        }
-    }
-}
-
 /// The state of the short rule had expired and made room for others: then the key counted as new although its daily state
 /// lived, and was refused, or sent to the state that all new keys share, which admitted it once more.
 #[test]
@@ -400,19 +379,6 @@ fn a_key_is_known_as_long_as_any_of_its_states_lives() {
         }
         assert_eq!(admitted, 10 * 12, "{policy:?}: as if nobody else had come");
     }
-}
-
-/// Quotas of requests share their key's state: the denial of a short one used to cut off what a longer one had drained.
-#[test]
-fn a_denied_quota_wipes_no_other() {
-    let clock = clock();
-    let store = MemoryStore::builder().clock(clock.clone()).build();
-    let (hour, second) = (quota("5/h"), quota("100/s"));
-    assert!((0..5).all(|_| acquire(&store, "ip:1", &hour, 1).allowed));
-    let denied = acquire(&store, "ip:1", &second, 1);
-    assert!(!denied.allowed && denied.retry_after > Some(Nanos::from_secs(3_598)), "{denied:?}");
-    clock.advance(Nanos::from_millis(1_100));
-    assert!((0..5).all(|_| !acquire(&store, "ip:1", &hour, 1).allowed));
 }
 
 /// Another algorithm, and another length of window, has a state of its own; no numbers make a fresh start.
@@ -448,44 +414,6 @@ fn quotas_of_requests_share_by_algorithm_and_length() {
     for text in ["5/h", "5/h bucket", "5/h leaky", "5/h fixed", "5/h sliding", "5/h log"] {
         assert!(acquire(&store, "alice", &quota(text), 5).allowed, "{text}");
     }
-}
-
-/// What was charged before a reset is not given back after it.
-#[test]
-fn a_refund_after_a_reset_gives_nothing() {
-    for text in ["1000/h", "1000/h bucket", "1000/h leaky", "1000/h fixed", "1000/h sliding", "1000/h log"] {
-        let clock = clock();
-        let store = MemoryStore::builder().clock(clock.clone()).build();
-        let plan = Plan::parse("gold", text).unwrap();
-        let quota = quota(text);
-        for rules in [Rules::Plan(&plan), Rules::Quota(&quota)] {
-            let request = |cost| Request { key: Key::new("alice").unwrap(), rules, cost: Cost::new(cost) };
-            let charged = store.try_acquire(request(800)).unwrap().charged_at().unwrap();
-            clock.advance(SECOND);
-            assert_eq!(store.reset(request(0)).now().unwrap().unwrap(), 1, "{text}");
-            clock.advance(SECOND);
-            assert!(store.try_acquire(request(1_000)).unwrap().allowed, "{text}");
-            let refunded = store.refund(request(800), Charged::at(charged)).now().unwrap().unwrap();
-            assert_eq!(refunded.remaining, 0, "{text}: somebody else's");
-        }
-    }
-}
-
-/// The state that all share who found no place was one too many for the store's own snapshot.
-#[test]
-fn a_full_store_can_be_restored_from_its_own_snapshot() {
-    let clock = clock();
-    let builder = || MemoryStore::builder().max_keys(100).on_full(OnFull::Share).clock(clock.clone());
-    let (store, quota) = (builder().build(), quota("5/h"));
-    for key in 0..150 {
-        acquire(&store, &format!("key:{key}"), &quota, 1);
-    }
-    let snapshot = store.snapshot();
-    let restored = builder().restore(&snapshot).unwrap();
-    assert_eq!(restored.len(), store.len());
-    assert_eq!(acquire(&restored, "key:7", &quota, 1).remaining, 3);
-    let smaller = MemoryStore::builder().max_keys(50).clock(clock.clone()).restore(&snapshot);
-    assert_eq!(smaller.unwrap_err(), SnapshotError::TooManyKeys { found: 101, max_keys: 50 });
 }
 
 /// A quota that counts in windows of this length.

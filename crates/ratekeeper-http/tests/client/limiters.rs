@@ -14,11 +14,7 @@ use tokio::time::Instant;
 use tower::{Service, ServiceExt};
 use tower_layer::Layer;
 
-use crate::support::{Dialect, Server, request};
-
-fn get(host: &str) -> Request<()> {
-    Request::get(format!("http://{host}/")).body(()).unwrap()
-}
+use crate::support::{Dialect, Server, get, request};
 
 /// A server that answers at once, or never.
 fn client(

@@ -13,11 +13,9 @@ use tokio::sync::Notify;
 use tower::ServiceExt;
 use tower_layer::Layer;
 
-const HOUR: Duration = Duration::from_secs(3600);
+use crate::support::get;
 
-fn get(host: &str) -> Request<()> {
-    Request::get(format!("http://{host}/")).body(()).unwrap()
-}
+const HOUR: Duration = Duration::from_secs(3600);
 
 /// Over one permit, in every way in which a pace can be put over one that all hosts share.
 fn over(permits: &Concurrency) -> [(&'static str, Pace); 4] {

@@ -115,3 +115,8 @@ impl Service<Request<()>> for Server {
 pub(crate) fn request() -> Request<()> {
     Request::get("http://example.com/").body(()).unwrap()
 }
+
+/// A request to this host.
+pub(crate) fn get(host: &str) -> Request<()> {
+    Request::get(format!("http://{host}/")).body(()).unwrap()
+}

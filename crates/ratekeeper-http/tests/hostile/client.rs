@@ -2,16 +2,13 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::Barrier;
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use crate::server::Server;
 
 /// Nothing here takes longer: a test that hangs fails instead.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
-
-/// When a request was sent, and when its answer had come: it was decided in between.
-pub(crate) type Served = (Instant, Instant);
 
 pub(crate) struct Connection {
     stream: TcpStream,
@@ -116,26 +113,13 @@ fn find(text: &[u8], what: &[u8]) -> Option<usize> {
     text.windows(what.len()).position(|window| window == what)
 }
 
-/// So many threads that do the same for so long, each with a number and a connection; what all of them saw served.
-pub(crate) fn attack(
-    server: &Server,
-    threads: usize,
-    time: Duration,
-    attacker: impl Fn(usize, Connection, Instant) -> Vec<Served> + Sync,
-) -> Vec<Served> {
-    let ready = Barrier::new(threads);
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..threads)
-            .map(|number| {
-                let (ready, attacker) = (&ready, &attacker);
-                scope.spawn(move || {
-                    // Before the others keep the server busy with connections of theirs.
-                    let connection = Connection::open(server.address);
-                    ready.wait();
-                    attacker(number, connection, Instant::now() + time)
-                })
-            })
-            .collect();
-        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
-    })
+/// So many connections, each for a thread of its own: opened before any of them keeps the server busy.
+pub(crate) fn connect(server: &Server, count: usize) -> Vec<Mutex<Connection>> {
+    (0..count).map(|_| Mutex::new(Connection::open(server.address))).collect()
+}
+
+/// 1 if this status says that a request was served: a refusal is the only other answer.
+pub(crate) fn is_served(status: u16) -> u64 {
+    assert!(matches!(status, 200 | 429), "{status}");
+    u64::from(status == 200)
 }

@@ -5,85 +5,66 @@ use std::time::{Duration, Instant};
 use ratekeeper::Quota;
 use ratekeeper_http::Limit;
 
-use crate::bound::{assert_used, assert_within};
-use crate::client::{Connection, Served, attack};
+use crate::bound::{ALGORITHMS, Admission, Bound};
+use crate::client::{Connection, connect, is_served};
+use crate::crowd::{Findings, SIZES, crowd};
 use crate::server::Server;
+use crate::verdict::{assert_used, assert_within};
+
+/// What each algorithm is attacked at: refills that are short beside the pauses of a busy machine, and long ones. A
+/// thread that is late by more than a refill finds the state far ahead.
+const REFILLS: [&str; 4] = ["20 per 20ms", "100 per 100ms", "300/s", "600/m"];
+
+/// Refills of a tenth of a second and of a millisecond, of those that have a burst of their own.
+const BURSTS: [&str; 5] = [
+    "1000/s burst 100",
+    "1000/s burst 1",
+    "1000/s burst 100 bucket",
+    "1000/s burst 1 bucket",
+    "1000/s burst 20 leaky",
+];
 
 /// Many more than cores: threads are put to sleep wherever it hurts.
 const THREADS: usize = 16;
 
 const TIME: Duration = Duration::from_millis(900);
 
-fn flood(quota: &str, limited: impl Fn(Limit) -> Limit) -> (Quota, Vec<Served>) {
-    let quota: Quota = quota.parse().unwrap();
-    let server = Server::start(&limited(Limit::new("api", quota)));
-    let served = attack(&server, THREADS, TIME, |_, mut connection, until| {
-        let mut served = Vec::new();
-        while Instant::now() < until {
-            let sent = Instant::now();
-            match connection.ask("GET", "/") {
-                200 => served.push((sent, Instant::now())),
-                status => assert_eq!(status, 429),
-            }
-        }
-        served
-    });
-    (quota, served)
-}
+/// How long each quota of a table is attacked.
+const TURN: Duration = Duration::from_millis(250);
 
-#[track_caller]
-fn stays_within(quota: &str) {
-    let (quota, served) = flood(quota, |limit| limit);
-    assert_used(&quota, &served, TIME, "a flood");
-    assert_within(&quota, served, "a flood");
+/// More than any of the quotas admits at once.
+const LEAST_CALLS: usize = 1_000;
+
+/// Asks a server with this limit from so many threads.
+fn flood(limit: &Limit, threads: usize, time: Duration, least: usize) -> Vec<Admission> {
+    let server = Server::start(limit);
+    let connections = connect(&server, threads);
+    crowd(threads, time, least, |number, _| is_served(connections[number].lock().unwrap().ask("GET", "/")))
 }
 
 #[test]
-fn gcra() {
-    // Refills of a tenth of a second and of a millisecond: a thread that is late by more finds the state far ahead.
-    stays_within("1000/s burst 100");
-    stays_within("1000/s burst 1");
-}
-
-#[test]
-fn token_bucket() {
-    stays_within("1000/s burst 100 bucket");
-    stays_within("1000/s burst 1 bucket");
-}
-
-#[test]
-fn leaky_bucket() {
-    stays_within("1000/s burst 20 leaky");
-}
-
-#[test]
-fn fixed_window() {
-    stays_within("50 per 100ms fixed");
-    stays_within("5 per 10ms fixed");
-}
-
-#[test]
-fn sliding_window() {
-    stays_within("50 per 100ms sliding");
-}
-
-#[test]
-fn sliding_log() {
-    stays_within("50 per 100ms log");
-}
-
-#[test]
-fn a_minute() {
-    let (quota, served) = flood("200/m", |limit| limit);
-    assert_within(&quota, served, "a flood");
+fn every_algorithm_at_every_refill() {
+    let refills = REFILLS.iter();
+    let table = refills.flat_map(|refill| ALGORITHMS.map(|algorithm| format!("{refill} {algorithm}")));
+    let table = table.chain(BURSTS.map(str::to_owned)).chain(["5 per 10ms fixed".to_owned()]);
+    let mut findings = Findings::default();
+    for (text, threads) in table.zip(SIZES.into_iter().cycle()) {
+        let quota: Quota = text.parse().unwrap();
+        let served = flood(&Limit::new("api", quota), threads, TURN, LEAST_CALLS);
+        assert_used(&quota, &served, TURN, "a flood");
+        findings.check(&format!("{quota}, {threads} connections"), &[Bound::of(&quota)], &served);
+    }
+    findings.none();
 }
 
 /// Who waits in turn is let in by the same rule.
 #[test]
 fn with_a_queue() {
-    let (quota, served) = flood("500/s burst 10", |limit| limit.queue(8, Duration::from_millis(200)));
+    let quota: Quota = "500/s burst 10".parse().unwrap();
+    let limit = Limit::new("api", quota).queue(8, Duration::from_millis(200));
+    let served = flood(&limit, THREADS, TIME, 1);
     assert_used(&quota, &served, TIME, "a queue");
-    assert_within(&quota, served, "a queue");
+    assert_within(&quota, &served, "a queue");
 }
 
 /// At no instant are more in flight than may be; a permit comes back with the last byte.
@@ -91,19 +72,14 @@ fn with_a_queue() {
 fn permits_come_back() {
     let limit = Limit::new("api", "3 concurrent".parse().unwrap());
     let server = Server::start(&limit);
-    let served = attack(&server, THREADS, TIME, |number, mut connection, until| {
-        let mut served = Vec::new();
-        while Instant::now() < until {
-            let sent = Instant::now();
-            match connection.ask("GET", "/chunks") {
-                200 => served.push((sent, Instant::now())),
-                status => assert_eq!(status, 429),
-            }
-            // Some hang up in the middle of it.
-            if number % 4 == 0 {
-                connection.send("GET", "/chunks");
-                connection = Connection::open(server.address);
-            }
+    let connections = connect(&server, THREADS);
+    let served = crowd(THREADS, TIME, 1, |number, _| {
+        let mut connection = connections[number].lock().unwrap();
+        let served = is_served(connection.ask("GET", "/chunks"));
+        // Some hang up in the middle of it.
+        if number % 4 == 0 {
+            connection.send("GET", "/chunks");
+            *connection = Connection::open(server.address);
         }
         served
     });

@@ -6,9 +6,10 @@ use std::time::Instant;
 use ratekeeper::Quota;
 use ratekeeper_http::{Charge, Limit};
 
-use crate::bound::assert_within;
-use crate::client::{Connection, PATIENCE, Served};
+use crate::bound::{ALGORITHMS, Admission};
+use crate::client::{Connection, PATIENCE};
 use crate::server::Server;
+use crate::verdict::assert_within;
 
 /// How many quotas' worth is held back.
 const TIMES: usize = 4;
@@ -27,54 +28,69 @@ fn hold_back(server: &Server, quota: &Quota) -> Vec<Connection> {
     held
 }
 
-/// Asks until it is refused; each that is let in counts as served.
-fn ask_until_refused(connection: &mut Connection, path: &str, served: &mut Vec<Served>) {
-    loop {
-        let sent = Instant::now();
-        match connection.ask("GET", path) {
-            429 => return,
-            _ => served.push((sent, Instant::now())),
+/// Somebody who asks for the same, over and over, and what came of it.
+struct Asker {
+    connection: Connection,
+    path: &'static str,
+    began: Instant,
+    served: Vec<Admission>,
+}
+
+impl Asker {
+    fn new(server: &Server, path: &'static str) -> Self {
+        let connection = Connection::open(server.address);
+        Asker { connection, path, began: Instant::now(), served: Vec::new() }
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_nanos()).unwrap()
+    }
+
+    /// Asks until it is refused; each that is let in counts as served.
+    fn ask_until_refused(&mut self) {
+        loop {
+            let before = self.now();
+            match self.connection.ask("GET", self.path) {
+                429 => return,
+                _ => self.served.push(Admission { before, after: self.now(), cost: 1, refunded: None }),
+            }
         }
     }
 }
 
 #[test]
 fn successes_buy_no_guesses() {
-    for quota in
-        ["5 per 200ms", "5 per 200ms bucket", "5 per 200ms fixed", "5 per 200ms sliding", "5 per 200ms log"]
-    {
-        let limit = Limit::new("login", quota.parse().unwrap()).charge(Charge::OnFailure);
+    for algorithm in ALGORITHMS {
+        let quota: Quota = format!("5 per 200ms {algorithm}").parse().unwrap();
+        let limit = Limit::new("login", quota).charge(Charge::OnFailure);
         let server = Server::start(&limit);
-        let quota: Quota = quota.parse().unwrap();
         let held = hold_back(&server, &quota);
-        let (mut guesser, mut guesses) = (Connection::open(server.address), Vec::new());
+        let mut guesser = Asker::new(&server, "/wrong");
         for mut slow in held {
-            ask_until_refused(&mut guesser, "/wrong", &mut guesses);
+            guesser.ask_until_refused();
             server.release();
             // Whichever it was that was released, the oldest has been waiting for longest.
             assert_eq!(slow.status("GET"), 200);
         }
-        ask_until_refused(&mut guesser, "/wrong", &mut guesses);
-        assert_within(&quota, guesses, "wrong guesses");
+        guesser.ask_until_refused();
+        assert_within(&quota, &guesser.served, "wrong guesses");
     }
 }
 
 #[test]
 fn hanging_up_buys_nothing() {
-    for quota in
-        ["5 per 200ms", "5 per 200ms bucket", "5 per 200ms fixed", "5 per 200ms sliding", "5 per 200ms log"]
-    {
-        let limit = Limit::new("api", quota.parse().unwrap()).charge(Charge::OnCompletion);
+    for algorithm in ALGORITHMS {
+        let quota: Quota = format!("5 per 200ms {algorithm}").parse().unwrap();
+        let limit = Limit::new("api", quota).charge(Charge::OnCompletion);
         let server = Server::start(&limit);
-        let quota: Quota = quota.parse().unwrap();
         let mut held = hold_back(&server, &quota);
-        let (mut reader, mut served) = (Connection::open(server.address), Vec::new());
+        let mut reader = Asker::new(&server, "/");
         // As the server finds out one after another that they are gone.
         let deadline = Instant::now() + quota.period().as_duration() / 2;
         while Instant::now() < deadline {
             held.pop();
-            ask_until_refused(&mut reader, "/", &mut served);
+            reader.ask_until_refused();
         }
-        assert_within(&quota, served, "answers that were read");
+        assert_within(&quota, &reader.served, "answers that were read");
     }
 }

@@ -3,15 +3,24 @@
 //!
 //! ```text
 //! server      the server, on a runtime of its own     client   raw sockets, one request after another
-//! bound       what a span of time may hold            flood    every algorithm, as fast as it goes
+//! verdict     whether as many were served as may be   flood    every algorithm, as fast as it goes
 //! held_back   slow requests, released or hung up on   bodies   what nobody polls, who hangs up
 //! ```
+//!
+//! What a span of time may hold, and the crowd that asks, are those of the store's own tests.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 mod bodies;
+#[path = "../../../ratekeeper/tests/hostile/bound.rs"]
 mod bound;
 mod client;
+#[path = "../../../ratekeeper/tests/hostile/crowd.rs"]
+mod crowd;
 mod flood;
 mod held_back;
+#[path = "../../../ratekeeper/tests/hostile/random.rs"]
+#[allow(dead_code, reason = "shared with the tests of the store, which use more of it")]
+mod random;
 mod server;
+mod verdict;

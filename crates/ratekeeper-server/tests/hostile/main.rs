@@ -22,6 +22,7 @@ mod grpc;
 #[allow(dead_code, missing_docs, unreachable_pub, reason = "nobody wrote it by hand")]
 mod proto;
 #[path = "../../../ratekeeper/tests/hostile/random.rs"]
+#[allow(dead_code, reason = "shared with the tests of the store, which use more of it")]
 mod random;
 #[path = "../wire/support.rs"]
 #[allow(dead_code, reason = "shared with the tests of the wires, which use more of it")]

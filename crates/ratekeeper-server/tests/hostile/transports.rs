@@ -6,17 +6,14 @@ use std::time::Duration;
 
 use ratekeeper::{Plan, Quota};
 
-use crate::bound::Bound;
+use crate::bound::{ALGORITHMS, Bound};
 use crate::client::{Ask, Client, Pipeline};
-use crate::crowd::{Findings, crowd};
+use crate::crowd::{Findings, SIZES, crowd};
 use crate::grpc::Grpc;
 use crate::support::Folder;
 use crate::support::Server;
 
 const LOOPS: [&str; 3] = ["1", "2", "16"];
-
-/// Connections that ask at once.
-const CONNECTIONS: usize = 16;
 
 /// Requests in one write, at most: mostly a few, and now and then so many that they are decided in several batches.
 const SHORT: u64 = 16;
@@ -25,9 +22,8 @@ const LONG: u64 = 300;
 /// Writes in all, at least: together more requests than any of the quotas admits at once.
 const LEAST_CALLS: usize = 64;
 
-/// Under every algorithm, at refills that are short beside the pauses of a busy machine, and at one that is long.
-const ALGORITHMS: [&str; 7] = ["gcra", "bucket", "leaky", "fixed", "fixed grid", "sliding", "log"];
-const REFILLS: [&str; 3] = ["5 per 1ms", "50 per 50ms", "200/s"];
+/// Every algorithm is attacked at refills that are short beside the pauses of a busy machine, and at long ones.
+const REFILLS: [&str; 4] = ["5 per 1ms", "50 per 50ms", "200/s", "600/m"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Transport {
@@ -61,22 +57,36 @@ fn attack(findings: &mut Findings, name: &str, length: Duration, quota: &Quota, 
 
 type Clients = Vec<Box<dyn Client + Send>>;
 
-/// `1000/s burst 100`, as clients of throttlecrab and redis-cell say it, on one key.
-fn throttle(transport: Transport) {
+/// So many connections over these transports, in turn.
+fn connect(transports: &[Transport], count: usize, server: &Server, ask: Ask<'_>) -> Clients {
+    let transports = transports.iter().cycle().take(count);
+    transports.map(|transport| transport.connect(server, ask)).collect()
+}
+
+/// `1000/s burst 100`, as clients of throttlecrab and redis-cell say it, on one key: over each transport, and over all
+/// at once, for one engine decides whoever carries the question.
+#[test]
+fn throttle_over_each_transport_and_over_all() {
+    use Transport::{Grpc, Http, Msgpack, Resp};
     let quota: Quota = "1000/s burst 100".parse().unwrap();
     let ask = Ask::Throttle { key: "everybody's", burst: 100, count: 1_000, period: 1 };
     let mut findings = Findings::default();
-    for loops in LOOPS {
-        let server = Server::with(&["--loops", loops]);
-        let clients = (0..CONNECTIONS).map(|_| transport.connect(&server, ask)).collect();
-        let name = format!("{transport:?}, {loops} loops, {quota}");
-        attack(&mut findings, &name, Duration::from_millis(700), &quota, clients);
+    let mut sizes = SIZES.into_iter().cycle();
+    for transports in [&[Resp][..], &[Http], &[Grpc], &[Msgpack], &[Resp, Http, Grpc, Msgpack]] {
+        for loops in LOOPS {
+            let server = Server::with(&["--loops", loops]);
+            let connections = sizes.next().unwrap();
+            let clients = connect(transports, connections, &server, ask);
+            let name = format!("{transports:?}, {connections} connections, {loops} loops, {quota}");
+            attack(&mut findings, &name, Duration::from_millis(700), &quota, clients);
+        }
     }
     findings.none();
 }
 
-/// Every algorithm, by plans.
-fn plans(transport: Transport) {
+/// Every algorithm, by plans: over all transports but MessagePack, whose protocol is another's and knows quotas alone.
+#[test]
+fn plans_over_each_transport() {
     let folder = Folder::new("hostile");
     let mut file = String::new();
     let mut plans = Vec::new();
@@ -89,67 +99,19 @@ fn plans(transport: Transport) {
     }
     let config = folder.write("ratekeeper.toml", file);
     let mut findings = Findings::default();
-    for loops in LOOPS {
-        let server = Server::with(&["--loops", loops, "--config", &config]);
-        for plan in &plans {
-            let ask = Ask::Plan { key: "everybody's", plan: plan.name().as_str() };
-            let clients = (0..CONNECTIONS).map(|_| transport.connect(&server, ask)).collect();
-            let name = format!("{transport:?}, {loops} loops, {plan}");
-            let quota = plan.rules()[0].quota();
-            attack(&mut findings, &name, Duration::from_millis(60), quota, clients);
+    let mut sizes = SIZES.into_iter().cycle();
+    for transport in [Transport::Resp, Transport::Http, Transport::Grpc] {
+        for loops in LOOPS {
+            let server = Server::with(&["--loops", loops, "--config", &config]);
+            for plan in &plans {
+                let ask = Ask::Plan { key: "everybody's", plan: plan.name().as_str() };
+                let connections = sizes.next().unwrap();
+                let clients = connect(&[transport], connections, &server, ask);
+                let name = format!("{transport:?}, {connections} connections, {loops} loops, {plan}");
+                let quota = plan.rules()[0].quota();
+                attack(&mut findings, &name, Duration::from_millis(60), quota, clients);
+            }
         }
-    }
-    findings.none();
-}
-
-#[test]
-fn throttle_over_resp() {
-    throttle(Transport::Resp);
-}
-
-#[test]
-fn throttle_over_http() {
-    throttle(Transport::Http);
-}
-
-#[test]
-fn throttle_over_grpc() {
-    throttle(Transport::Grpc);
-}
-
-#[test]
-fn throttle_over_msgpack() {
-    throttle(Transport::Msgpack);
-}
-
-#[test]
-fn plans_over_resp() {
-    plans(Transport::Resp);
-}
-
-#[test]
-fn plans_over_http() {
-    plans(Transport::Http);
-}
-
-#[test]
-fn plans_over_grpc() {
-    plans(Transport::Grpc);
-}
-
-/// All transports at once: one engine decides, whoever carries the question.
-#[test]
-fn all_transports_together() {
-    let quota: Quota = "1000/s burst 100".parse().unwrap();
-    let ask = Ask::Throttle { key: "everybody's", burst: 100, count: 1_000, period: 1 };
-    let mut findings = Findings::default();
-    let transports = [Transport::Resp, Transport::Http, Transport::Grpc, Transport::Msgpack];
-    for loops in LOOPS {
-        let server = Server::with(&["--loops", loops]);
-        let clients = transports.iter().cycle().take(CONNECTIONS);
-        let clients = clients.map(|transport| transport.connect(&server, ask)).collect();
-        let name = format!("all transports, {loops} loops, {quota}");
-        attack(&mut findings, &name, Duration::from_millis(700), &quota, clients);
     }
     findings.none();
 }

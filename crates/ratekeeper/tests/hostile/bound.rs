@@ -20,6 +20,9 @@ const DRIFT: u64 = 1_000;
 /// Reading two clocks takes some time too, in nanoseconds.
 const READING: u64 = 20_000;
 
+/// Every algorithm that stored state decides, by its word in a quota's text.
+pub(crate) const ALGORITHMS: [&str; 7] = ["gcra", "bucket", "leaky", "fixed", "fixed grid", "sliding", "log"];
+
 /// One admission as seen from outside. Instants are nanoseconds since the crowd set out.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Admission {
@@ -63,12 +66,17 @@ impl Bound {
 
     /// The most in so many nanoseconds of wall time.
     pub(crate) fn within(&self, span: u64) -> u64 {
-        let span = span + span / DRIFT + READING;
+        self.exactly(at_most(span))
+    }
+
+    /// The most in so many nanoseconds of the clock that decides: both ends belong to the span, and an entry of a log
+    /// that is as old as its window still counts.
+    pub(crate) fn exactly(&self, span: u64) -> u64 {
         match *self {
             Bound::Refill { burst, count, period } => burst + share(count, span, period),
             Bound::Windows { limit, period } => limit * (span / period + 2),
             Bound::Fading { limit, period } => limit + share(limit, span, period) + 1,
-            Bound::Log { limit, period } => limit * (span / period + 1),
+            Bound::Log { limit, period } => limit * (span / (period + 1) + 1),
         }
     }
 
@@ -81,6 +89,11 @@ impl Bound {
             | Bound::Log { limit, .. } => limit,
         }
     }
+}
+
+/// How much time may pass by the clock that decides while so much passes on the wall.
+pub(crate) fn at_most(span: u64) -> u64 {
+    span + span / DRIFT + READING
 }
 
 /// `count` in every period, over a span, rounded down: what refills in parts is there when it is whole.
@@ -110,21 +123,21 @@ impl fmt::Display for Breach {
     }
 }
 
-/// The worst span of all, if any is beyond the bound.
+/// The worst span of all, if any holds more than `most` allows in a span of its length.
 ///
 /// A span that begins between two calls and ends between two others holds the same calls as one that begins with a
 /// call and ends with one: so those are all that need to be looked at. Every pair is, in the order of their stamps.
-pub(crate) fn breach(admissions: &[Admission], bound: &Bound) -> Option<Breach> {
+pub(crate) fn breach(admissions: &[Admission], most: impl Fn(u64) -> u64) -> Option<Breach> {
     let first = admissions.iter().map(|admission| admission.before).min()?;
     let length = admissions.iter().map(|admission| admission.after).max()? - first;
     let total = admissions.iter().filter(|admission| admission.refunded.is_none());
-    let (total, allowed_in_total) = (total.map(|admission| admission.cost).sum(), bound.within(length));
+    let (total, allowed_in_total) = (total.map(|admission| admission.cost).sum(), most(length));
     let mut begins: Vec<u64> = admissions.iter().map(|admission| admission.before).collect();
     begins.sort_unstable();
     begins.dedup();
     let events = events(admissions);
     let mut worst = None;
-    let mut most = 0;
+    let mut beyond = 0;
     for begin in begins {
         let (mut admitted, mut refunded) = (0, 0);
         for event in &events {
@@ -137,10 +150,10 @@ pub(crate) fn breach(admissions: &[Admission], bound: &Bound) -> Option<Breach> 
                     admitted += admission.cost;
                     let kept = admitted.saturating_sub(refunded);
                     // What is beyond the bound is less than what was admitted: most spans need no bound at all.
-                    if kept > most {
-                        let allowed = bound.within(at - begin);
-                        if kept.saturating_sub(allowed) > most {
-                            most = kept - allowed;
+                    if kept > beyond {
+                        let allowed = most(at - begin);
+                        if kept.saturating_sub(allowed) > beyond {
+                            beyond = kept - allowed;
                             let span = Duration::from_nanos(at - begin);
                             worst = Some(Breach { admitted: kept, allowed, span, total, allowed_in_total });
                         }
@@ -188,6 +201,10 @@ mod tests {
         Bound::of(&text.parse().unwrap())
     }
 
+    fn worst(admissions: &[Admission], bound: &Bound) -> Option<Breach> {
+        breach(admissions, |span| bound.within(span))
+    }
+
     fn call(before: u64, after: u64) -> Admission {
         Admission { before: before * MS, after: after * MS, cost: 1, refunded: None }
     }
@@ -204,15 +221,17 @@ mod tests {
         assert_eq!(bound("10/s sliding").within(500 * MS), 16);
         assert_eq!(bound("10/s log").within(990 * MS), 10);
         assert_eq!(bound("10/s log").within(1_010 * MS), 20);
+        assert_eq!(bound("10/s log").exactly(1_000 * MS), 10);
+        assert_eq!(bound("10/s log").exactly(1_000 * MS + 1), 20);
     }
 
     #[test]
     fn the_worst_span_is_found() {
         let bound = bound("10/s burst 2");
         let calm = [call(0, 1), call(0, 1), call(100, 101), call(200, 202)];
-        assert!(breach(&calm, &bound).is_none());
+        assert!(worst(&calm, &bound).is_none());
         let burst = [calm.as_slice(), &[call(201, 202), call(201, 202), call(201, 202)]].concat();
-        let breach = breach(&burst, &bound).unwrap();
+        let breach = worst(&burst, &bound).unwrap();
         assert_eq!((breach.admitted, breach.allowed, breach.span), (7, 4, Duration::from_millis(202)));
         assert_eq!((breach.total, breach.allowed_in_total), (7, 4));
     }
@@ -221,7 +240,7 @@ mod tests {
     fn a_call_that_only_overlaps_a_span_is_not_counted() {
         // Each of them may have been decided at the very end of its call.
         let late = [call(0, 400), call(0, 400), call(100, 101), call(200, 201)];
-        assert!(breach(&late, &bound("10/s burst 2")).is_none());
+        assert!(worst(&late, &bound("10/s burst 2")).is_none());
     }
 
     #[test]
@@ -229,10 +248,10 @@ mod tests {
         let bound = bound("10/s burst 2");
         let refunded = |before, after, at| Admission { refunded: Some(at * MS), ..call(before, after) };
         let at_once = [refunded(0, 1, 2), refunded(0, 1, 2), call(3, 4), call(3, 4)];
-        assert!(breach(&at_once, &bound).is_none());
+        assert!(worst(&at_once, &bound).is_none());
         let late = [refunded(0, 1, 202), call(0, 1), call(200, 201), call(200, 201), call(203, 204)];
         assert_eq!(
-            breach(&late, &bound).unwrap().admitted,
+            worst(&late, &bound).unwrap().admitted,
             3,
             "the first has refilled, and is given back again"
         );

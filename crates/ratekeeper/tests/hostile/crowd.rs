@@ -7,6 +7,9 @@ use std::time::{Duration, Instant};
 use crate::bound::{Admission, Bound, breach};
 use crate::random::Random;
 
+/// How many ask at once, on what are often two cores. Each attack of a row takes the next of them.
+pub(crate) const SIZES: [usize; 6] = [2, 16, 64, 4, 32, 8];
+
 /// Asks from so many threads at once until the time is up. `ask` is told which thread it is and tells how much it was
 /// admitted.
 ///
@@ -54,7 +57,7 @@ impl Findings {
     /// Holds what was admitted to what every one of these bounds allows.
     pub(crate) fn check(&mut self, attack: &str, bounds: &[Bound], admitted: &[Admission]) {
         for bound in bounds {
-            if let Some(breach) = breach(admitted, bound) {
+            if let Some(breach) = breach(admitted, |span| bound.within(span)) {
                 self.0.push(format!("{attack}: {breach}"));
             }
         }

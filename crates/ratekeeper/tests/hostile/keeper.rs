@@ -6,9 +6,9 @@ use std::task::{Context, Poll, Waker};
 use ratekeeper::keeper::HeldTo;
 use ratekeeper::{Cost, Keeper, Key, MemoryStore, Plan, Quota, Registry};
 
-use crate::bound::Bound;
-use crate::crowd::{Findings, crowd};
-use crate::threads::{ALGORITHMS, LEAST_CALLS, LENGTH, REFILLS, THREADS};
+use crate::bound::{ALGORITHMS, Bound};
+use crate::crowd::{Findings, SIZES, crowd};
+use crate::threads::{LEAST_CALLS, LENGTH, REFILLS};
 
 /// What a store in memory answers is there at once: nothing to wait for.
 fn ready<T>(answer: impl Future<Output = T>) -> T {
@@ -26,7 +26,7 @@ fn bounds(plans: &[&Plan]) -> Vec<Bound> {
 fn attack(findings: &mut Findings, name: &str, keeper: &Keeper, held_to: HeldTo<'_>, bounds: &[Bound]) {
     static CROWDS: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
     let turn = CROWDS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-    let threads = THREADS[turn % THREADS.len()];
+    let threads = SIZES[turn % SIZES.len()];
     let key = Key::new("everybody's").unwrap();
     let admitted = crowd(threads, LENGTH, LEAST_CALLS, |_, random| {
         let ruling = if random.once_in(2) {

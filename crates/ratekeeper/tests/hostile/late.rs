@@ -7,6 +7,7 @@ use ratekeeper::store::OnFull;
 use ratekeeper::testkit::FakeClock;
 use ratekeeper::{Algorithm, Charged, Cost, Key, MemoryStore, Nanos, Plan, Quota, Rules, Timestamp};
 
+use crate::bound::{ALGORITHMS, Admission, Bound, breach};
 use crate::random::Random;
 
 const START: Timestamp = Timestamp::from_secs(1_761_884_055);
@@ -19,8 +20,8 @@ fn at(millis: u64) -> Timestamp {
     START + Nanos::from_millis(millis)
 }
 
-/// What was taken and never given back, by instant.
-fn history(random: &mut Random, rules: Rules<'_>) -> Vec<(Timestamp, u64)> {
+/// What was taken and never given back, at the instants at which it was charged.
+fn history(random: &mut Random, rules: Rules<'_>) -> Vec<Admission> {
     let clock = FakeClock::at(START);
     let store = MemoryStore::builder().max_keys(1_000).clock(clock.clone()).build();
     let (mut wall, mut held) = (0, Vec::new());
@@ -37,8 +38,7 @@ fn history(random: &mut Random, rules: Rules<'_>) -> Vec<(Timestamp, u64)> {
                 held.extend(decision.charged_at().map(|at| (at, cost)));
             }
             9 | 10 if !held.is_empty() => {
-                let index = usize::try_from(random.below(held.len() as u64)).unwrap();
-                let (charged, cost) = held.remove(index);
+                let (charged, cost) = held.swap_remove(random.index(held.len()));
                 let refund = store.refund(request("k", rules, cost), Charged::at(charged));
                 refund.now().unwrap().unwrap();
             }
@@ -46,8 +46,11 @@ fn history(random: &mut Random, rules: Rules<'_>) -> Vec<(Timestamp, u64)> {
             _ => {}
         }
     }
-    held.sort_unstable();
-    held
+    let kept = held.into_iter().map(|(charged, cost): (Timestamp, u64)| {
+        let at = charged.since(START).as_nanos();
+        Admission { before: at, after: at, cost, refunded: None }
+    });
+    kept.collect()
 }
 
 /// Callers of the past, refunds of any age and order, and somebody who sweeps: in every span no more was taken, and not
@@ -55,29 +58,15 @@ fn history(random: &mut Random, rules: Rules<'_>) -> Vec<(Timestamp, u64)> {
 #[test]
 fn no_order_of_late_calls_mints() {
     let mut random = Random::new(0x1a7e);
-    for text in
-        ["10/s", "10/s burst 4", "10/s bucket", "10/s leaky", "10/s log", "10/s fixed", "10/s sliding"]
-    {
-        let (quota, plan) = (text.parse::<Quota>().unwrap(), Plan::parse("p", text).unwrap());
+    let quotas = ALGORITHMS.iter().map(|algorithm| format!("10/s {algorithm}"));
+    for text in quotas.chain(["10/s burst 4".to_owned()]) {
+        let (quota, plan) = (text.parse::<Quota>().unwrap(), Plan::parse("p", &text).unwrap());
+        let bound = Bound::of(&quota);
         for rules in [Rules::Plan(&plan), Rules::Quota(&quota)] {
             for _ in 0..300 {
-                let held = history(&mut random, rules);
-                for (index, (from, _)) in held.iter().enumerate() {
-                    let mut sum = 0;
-                    for (to, cost) in &held[index..] {
-                        sum += cost;
-                        let span = to.since(*from).as_nanos();
-                        let most = match quota.algorithm() {
-                            Algorithm::SlidingLog => quota.burst() * (1 + span / 1_000_000_001),
-                            // An edge lies anywhere: twice the limit around it.
-                            Algorithm::FixedWindow(_) | Algorithm::SlidingWindow => {
-                                quota.burst() * (2 + span / 1_000_000_000)
-                            }
-                            // A bucket forgives a billionth of a token.
-                            _ => quota.burst() + (span + 100) / 100_000_000,
-                        };
-                        assert!(sum <= most, "{text}, {rules:?}: {sum} of {most} in {span} ns");
-                    }
+                let kept = history(&mut random, rules);
+                if let Some(breach) = breach(&kept, |span| bound.exactly(span)) {
+                    panic!("{text}, {rules:?}: {breach}");
                 }
             }
         }
@@ -87,8 +76,9 @@ fn no_order_of_late_calls_mints() {
 /// A key's states were swept, or made way for a flood, at a later instant than a caller had read: it found a fresh key.
 #[test]
 fn who_comes_late_finds_what_was_there() {
-    for text in ["1/s", "1/s bucket", "1/s leaky", "1/s fixed", "1/s log"] {
-        let plan = Plan::parse("p", text).unwrap();
+    for algorithm in ALGORITHMS {
+        let text = format!("1/s {algorithm}");
+        let plan = Plan::parse("p", &text).unwrap();
         let rules = Rules::Plan(&plan);
         let clock = FakeClock::at(START);
         let store = MemoryStore::builder().clock(clock.clone()).build();

@@ -10,10 +10,11 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use ratekeeper::algorithm::{self, Meter, Tenancy, View};
+use ratekeeper::algorithm::{Meter, Tenancy, View, composite};
 use ratekeeper::port::{Clock, Request, Store};
 use ratekeeper::{Charged, Cost, Decision, Key, MemoryStore, Nanos, Plan, Quota, Rules, State, Timestamp};
 
+use crate::bound::ALGORITHMS;
 use crate::history::{Call, Sequential, Verdict, explain};
 use crate::random::Random;
 
@@ -34,10 +35,18 @@ impl Clock for OwnClock {
 /// Few keys, so that calls meet.
 const KEYS: [&str; 2] = ["one", "other"];
 
-const QUOTAS: [&str; 7] =
-    ["4/s", "4/s bucket", "4/s leaky", "4/s fixed", "4/s fixed grid", "4/s sliding", "4/s log"];
+/// What every algorithm is tried at.
+const RATE: &str = "4/s";
 
-/// Histories of every quota.
+/// Plans of several rules: one may deny what the others have room for, or be whole and swept while another lives.
+const SEVERAL: [&str; 4] = [
+    "4/s; 7 per 3s bucket",
+    "5 per 2s fixed; 4/s leaky",
+    "4/s sliding; 9 per 5s log",
+    "3/s log; 5 per 2s fixed grid; 8/m",
+];
+
+/// Histories under every quota and plan.
 const HISTORIES: u64 = 250;
 
 #[derive(Clone, Copy, Debug)]
@@ -51,6 +60,8 @@ enum Verb {
     Peek,
     Refund(Charged),
     Reset,
+    /// Of all shards, one after another: for each key a call of its own.
+    Sweep,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -66,9 +77,10 @@ enum Answer {
     Decided(Decision),
     Granted(Cost, Decision),
     Forgotten(u64),
+    Swept,
 }
 
-/// One key as the pure algorithms see it.
+/// A rule's state of one key, as the pure algorithms see it.
 #[derive(Clone, Debug, Default)]
 struct Known {
     state: Option<State>,
@@ -79,8 +91,9 @@ struct Known {
 /// A store that is asked one after another.
 #[derive(Clone, Debug)]
 struct Model<'q> {
-    quota: &'q Quota,
-    keys: [Known; 2],
+    quotas: &'q [Quota],
+    /// For each key, in the order of the rules.
+    keys: [Vec<Known>; 2],
     /// The latest instant that each key's shard has seen.
     latest: [Timestamp; 2],
     /// Both keys lie in the same shard.
@@ -89,55 +102,76 @@ struct Model<'q> {
 }
 
 impl<'q> Model<'q> {
-    fn new(quota: &'q Quota, tenancy: Tenancy, together: bool) -> Self {
-        Model { quota, keys: Default::default(), latest: [Timestamp::MIN; 2], together, tenancy }
+    fn new(quotas: &'q [Quota], tenancy: Tenancy, together: bool) -> Self {
+        let fresh = || vec![Known::default(); quotas.len()];
+        let (keys, latest) = ([fresh(), fresh()], [Timestamp::MIN; 2]);
+        Model { quotas, keys, latest, together, tenancy }
     }
 
+    fn meters(&self, key: usize, now: Timestamp) -> Vec<Meter<'_>> {
+        let rules = self.quotas.iter().zip(&self.keys[key]);
+        rules.map(|(quota, known)| meter(quota, known.state.as_ref(), now, self.tenancy)).collect()
+    }
+
+    /// All of it from every rule, or nothing from any.
     fn acquire(&mut self, key: usize, cost: Cost, now: Timestamp) -> Decision {
-        let known = &mut self.keys[key];
-        let mut view = meter(self.quota, known.state.as_ref(), now, self.tenancy);
-        let decision = algorithm::take(&mut view, cost);
+        let mut meters = self.meters(key, now);
+        let decision = composite::take_all(&mut meters, cost);
         if !decision.allowed || cost == Cost::PEEK {
             return decision;
         }
-        known.state = view.to_state();
+        let states: Vec<_> = meters.iter().map(Meter::to_state).collect();
+        for (known, state) in self.keys[key].iter_mut().zip(states) {
+            known.state = state;
+        }
         decision.charged(now)
     }
 
     /// As much as there is; if there is nothing, the answer to a cost of 1.
     fn acquire_up_to(&mut self, key: usize, cost: Cost, now: Timestamp) -> (Cost, Decision) {
-        let left = meter(self.quota, self.keys[key].state.as_ref(), now, self.tenancy).remaining();
+        let left = self.meters(key, now).iter().map(View::remaining).min().unwrap();
         let cost = if cost == Cost::PEEK { cost } else { Cost::new(cost.get().min(left.max(1))) };
         let decision = self.acquire(key, cost, now);
         (if decision.allowed { cost } else { Cost::PEEK }, decision)
     }
 
     fn refund(&mut self, key: usize, cost: Cost, charged: Charged, now: Timestamp) -> Decision {
-        let known = &mut self.keys[key];
-        let mut view = meter(self.quota, known.state.as_ref(), now, self.tenancy);
         let charged_at = charged.instant(now);
-        let forgotten = known.reset_at.is_some_and(|reset_at| charged_at <= reset_at);
-        if known.state.is_none() || cost == Cost::PEEK || forgotten {
-            return algorithm::look(&view, Cost::PEEK);
+        let is_known = |known: &Known| {
+            let forgotten = known.reset_at.is_some_and(|reset_at| charged_at <= reset_at);
+            known.state.is_some() && cost != Cost::PEEK && !forgotten
+        };
+        let mut meters = self.meters(key, now);
+        for (view, known) in meters.iter_mut().zip(&self.keys[key]) {
+            if is_known(known) {
+                view.refund(cost, charged_at);
+            }
         }
-        view.refund(cost, charged_at);
-        let decision = algorithm::look(&view, Cost::PEEK);
-        known.state = view.to_state();
+        let decision = composite::look_all(&meters, Cost::PEEK);
+        let states: Vec<_> = meters.iter().map(Meter::to_state).collect();
+        for (known, state) in self.keys[key].iter_mut().zip(states) {
+            if is_known(known) {
+                known.state = state;
+            }
+        }
         decision
     }
 
     fn reset(&mut self, key: usize, now: Timestamp, observed: &Answer) -> u64 {
-        let known = &mut self.keys[key];
-        let mut is_live = !meter(self.quota, known.state.as_ref(), now, self.tenancy).reset_after().is_zero();
-        // What is whole under this quota may not be under a larger one that shares the state: the store may keep it
-        // for a while, and count it.
-        is_live |=
-            self.tenancy == Tenancy::Shared && known.state.is_some() && *observed == Answer::Forgotten(1);
-        known.state = None;
-        if is_live {
-            known.reset_at = Some(now);
+        let mut forgotten = 0;
+        for (quota, known) in self.quotas.iter().zip(&mut self.keys[key]) {
+            let mut is_live = !meter(quota, known.state.as_ref(), now, self.tenancy).reset_after().is_zero();
+            // What is whole under this quota may not be under a larger one that shares the state: the store may keep
+            // it for a while, and count it.
+            is_live |=
+                self.tenancy == Tenancy::Shared && known.state.is_some() && *observed == Answer::Forgotten(1);
+            known.state = None;
+            if is_live {
+                known.reset_at = Some(now);
+            }
+            forgotten += u64::from(is_live);
         }
-        u64::from(is_live)
+        forgotten
     }
 }
 
@@ -164,12 +198,11 @@ impl Sequential for Model<'_> {
                 let (granted, decision) = self.acquire_up_to(key, cost, now);
                 Answer::Granted(granted, decision)
             }
-            Verb::Peek => {
-                let view = meter(self.quota, self.keys[key].state.as_ref(), now, self.tenancy);
-                Answer::Decided(algorithm::look(&view, cost))
-            }
+            Verb::Peek => Answer::Decided(composite::look_all(&self.meters(key, now), cost)),
             Verb::Refund(charged) => Answer::Decided(self.refund(key, cost, charged, now)),
             Verb::Reset => Answer::Forgotten(self.reset(key, now, observed)),
+            // What is dropped equals a fresh key's: nobody can tell, but that the shard's time has gone on.
+            Verb::Sweep => Answer::Swept,
         }
     }
 }
@@ -199,6 +232,10 @@ fn ask(store: &MemoryStore, rules: Rules<'_>, &Question { key, verb, cost, now }
         Verb::Peek => Answer::Decided(store.peek(request).now().unwrap().unwrap()),
         Verb::Refund(charged) => Answer::Decided(store.refund(request, charged).now().unwrap().unwrap()),
         Verb::Reset => Answer::Forgotten(store.reset(request).now().unwrap().unwrap()),
+        Verb::Sweep => {
+            store.sweep();
+            return vec![Answer::Swept; KEYS.len()];
+        }
     }]
 }
 
@@ -210,7 +247,7 @@ fn draw(random: &mut Random, calls: u64) -> Vec<Question> {
         elapsed += random.below(300_000_000);
         let late = if random.once_in(3) { random.below(3_000_000_000) } else { random.below(1_000) };
         let now = (start + Nanos::from_nanos(elapsed)).saturating_sub(Nanos::from_nanos(late));
-        let verb = match random.below(12) {
+        let verb = match random.below(13) {
             0..=2 => Verb::Acquire,
             3..=4 => Verb::AcquireAt,
             5 => Verb::AcquireMany,
@@ -221,7 +258,8 @@ fn draw(random: &mut Random, calls: u64) -> Vec<Question> {
                 1 => Charged::ago(Nanos::from_nanos(random.below(1_500_000_000))),
                 _ => Charged::at(start + Nanos::from_nanos(random.below(1_500_000_000))),
             }),
-            _ => Verb::Reset,
+            11 => Verb::Reset,
+            _ => Verb::Sweep,
         };
         let key = usize::from(random.once_in(3));
         Question { key, verb, cost: Cost::new(random.below(4)), now }
@@ -242,8 +280,13 @@ fn run(rules: Rules<'_>, questions: &[Vec<Question>], gap: u64) -> Vec<Call<Ques
             }
             let began = tick();
             let (answers, returned) = (ask(&store, rules, &question), tick());
-            let call = move |answer| Call { question, answer, began, returned };
-            answers.into_iter().map(call)
+            // The answers to a sweep are those of the keys' shards, all others are of the key that was asked for.
+            let key = move |number| if matches!(question.verb, Verb::Sweep) { number } else { question.key };
+            let call = move |(number, answer)| {
+                let question = Question { key: key(number), ..question };
+                Call { question, answer, began, returned }
+            };
+            answers.into_iter().enumerate().map(call)
         };
         questions.iter().flat_map(call).collect::<Vec<_>>()
     };
@@ -257,51 +300,57 @@ fn run(rules: Rules<'_>, questions: &[Vec<Question>], gap: u64) -> Vec<Call<Ques
 
 /// Whether an order explains the history: keys of different shards know nothing of each other's instants, and which
 /// keys share a shard is the store's secret.
-fn verdict(quota: &Quota, tenancy: Tenancy, calls: &[Call<Question, Answer>]) -> Verdict {
-    match explain(&Model::new(quota, tenancy, false), calls) {
-        Verdict::Impossible => explain(&Model::new(quota, tenancy, true), calls),
+fn verdict(quotas: &[Quota], tenancy: Tenancy, calls: &[Call<Question, Answer>]) -> Verdict {
+    match explain(&Model::new(quotas, tenancy, false), calls) {
+        Verdict::Impossible => explain(&Model::new(quotas, tenancy, true), calls),
         verdict => verdict,
     }
 }
 
-/// Runs histories under every quota, which `rules` makes the rules of.
-fn check(what: &str, rules: impl for<'a> Fn(&'a Quota, &'a Plan) -> Rules<'a>) {
-    let mut wrong = Vec::new();
-    for text in QUOTAS {
-        let (quota, plan) = (text.parse().unwrap(), Plan::parse("plan", text).unwrap());
-        let rules = rules(&quota, &plan);
-        let mut random = Random::new(11);
-        let (mut impossible, mut shortest) = (0, None::<Vec<_>>);
-        for _ in 0..HISTORIES {
-            let threads = 3 + random.below(4);
-            let questions: Vec<_> = (0..threads).map(|_| draw(&mut random, 4)).collect();
-            let mut calls = run(rules, &questions, random.below(50));
-            match verdict(&quota, rules.tenancy(), &calls) {
-                Verdict::Explained => {}
-                Verdict::Open => panic!("{what} {text}: no end of the search: {calls:#?}"),
-                Verdict::Impossible => {
-                    impossible += 1;
-                    calls.sort_by_key(|call| call.began);
-                    if shortest.as_ref().is_none_or(|shortest| calls.len() < shortest.len()) {
-                        shortest = Some(calls);
-                    }
+/// Runs histories under these rules, and tells of those that nothing explains.
+fn check(rules: Rules<'_>) -> Option<String> {
+    let quotas: Vec<Quota> = rules.iter().map(|(_, quota)| *quota).collect();
+    let mut random = Random::new(11);
+    let (mut impossible, mut shortest) = (0, None::<Vec<_>>);
+    for _ in 0..HISTORIES {
+        let threads = 3 + random.below(4);
+        let questions: Vec<_> = (0..threads).map(|_| draw(&mut random, 4)).collect();
+        let mut calls = run(rules, &questions, random.below(50));
+        match verdict(&quotas, rules.tenancy(), &calls) {
+            Verdict::Explained => {}
+            Verdict::Open => panic!("{rules:?}: no end of the search: {calls:#?}"),
+            Verdict::Impossible => {
+                impossible += 1;
+                calls.sort_by_key(|call| call.began);
+                if shortest.as_ref().is_none_or(|shortest| calls.len() < shortest.len()) {
+                    shortest = Some(calls);
                 }
             }
         }
-        if let Some(calls) = shortest {
-            let count = format!("{impossible} of {HISTORIES}");
-            wrong.push(format!("{what} {text}: no order explains {count} histories: {calls:#?}"));
-        }
     }
+    let calls = shortest?;
+    Some(format!("{rules:?}: no order explains {impossible} of {HISTORIES} histories: {calls:#?}"))
+}
+
+fn none(wrong: impl Iterator<Item = String>) {
+    let wrong: Vec<String> = wrong.collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]
 fn every_history_of_a_plan_is_one_after_another() {
-    check("plan", |_, plan| Rules::Plan(plan));
+    let plan = |text: &str| Plan::parse("plan", text).unwrap();
+    let plans = ALGORITHMS.iter().map(|algorithm| plan(&format!("{RATE} {algorithm}")));
+    none(plans.filter_map(|plan| check(Rules::Plan(&plan))));
+}
+
+#[test]
+fn every_history_of_several_rules_is_one_after_another() {
+    none(SEVERAL.iter().filter_map(|text| check(Rules::Plan(&Plan::parse("plan", text).unwrap()))));
 }
 
 #[test]
 fn every_history_of_a_quota_is_one_after_another() {
-    check("quota", |quota, _| Rules::Quota(quota));
+    let quotas = ALGORITHMS.iter().map(|algorithm| format!("{RATE} {algorithm}").parse().unwrap());
+    none(quotas.filter_map(|quota: Quota| check(Rules::Quota(&quota))));
 }

@@ -8,7 +8,7 @@
 //! keeper     the bound through the keeper: plans, several plans, quotas of requests
 //! refunds    charges that are held back and given back late, all at once, after a reset
 //! history    concurrent histories, and the search for an order that explains them
-//! linear     random histories on the store, every algorithm and verb
+//! linear     random histories on the store, every algorithm and verb, one rule and several
 //! flood      a store that is full of live keys
 //! late       callers and refunds of the past, in every order, by chosen clocks
 //! breaker    observers of a breaker that many threads ask

@@ -22,6 +22,11 @@ impl Random {
         (self.next() >> 16) % end
     }
 
+    /// A position in something of this length, which is not empty.
+    pub(crate) fn index(&mut self, len: usize) -> usize {
+        usize::try_from(self.below(len as u64)).unwrap()
+    }
+
     /// True once in `times`.
     pub(crate) fn once_in(&mut self, times: u64) -> bool {
         self.below(times) == 0

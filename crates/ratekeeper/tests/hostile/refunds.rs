@@ -12,10 +12,9 @@ use ratekeeper::port::{Request, Store};
 use ratekeeper::testkit::FakeClock;
 use ratekeeper::{Charged, Cost, Key, MemoryStore, Nanos, Plan, Quota, Rules, Timestamp};
 
-use crate::bound::{Admission, Bound};
+use crate::bound::{ALGORITHMS, Admission, Bound};
 use crate::crowd::Findings;
 use crate::random::Random;
-use crate::threads::ALGORITHMS;
 
 const REFILLS: [&str; 4] = ["5 per 1ms", "20 per 10ms", "100 per 100ms", "100/s"];
 
@@ -49,8 +48,7 @@ fn attack(store: &MemoryStore, rules: Rules<'_>, threads: usize) -> Vec<Admissio
             }
             let release = if held.len() >= HELD { held.len() } else { usize::from(random.once_in(50)) };
             for _ in 0..release.min(held.len()) {
-                let index = usize::try_from(random.below(held.len() as u64)).unwrap();
-                let (mut admission, charged) = held.swap_remove(index);
+                let (mut admission, charged) = held.swap_remove(random.index(held.len()));
                 admission.refunded = Some(now());
                 let request = Request { cost: Cost::new(admission.cost), ..request };
                 store.refund(request, charged).now().unwrap().unwrap();

@@ -4,7 +4,9 @@ use ratekeeper::limiter::{Inherit, Keyed, LeakyQueue, Limiter, Reservation, Tick
 use ratekeeper::testkit::FakeClock;
 use ratekeeper::{Charged, Cost, Nanos};
 
-use crate::support::{Dice, QUOTAS, at, clock, ms};
+use crate::bound::{Admission, Bound, breach};
+use crate::random::Random;
+use crate::support::{QUOTAS, at, clock, ms};
 
 const ONE: Cost = Cost::ONE;
 
@@ -104,6 +106,7 @@ fn a_refund_that_is_told_when_gives_back_what_is_left() {
         ("10 per 10s bucket", 4),
         ("10 per 10s leaky", 4),
         ("10 per 10s fixed", 10),
+        ("10 per 10s sliding", 10),
         ("10 per 10s log", 10),
     ];
     for (quota, expected) in left {
@@ -147,48 +150,27 @@ fn every_decision_says_when_it_was_charged() {
     assert!(line.try_acquire().charged_at().is_some());
 }
 
-/// What was charged at an instant, less what was given back of it.
-struct Used {
-    at: Nanos,
-    cost: u64,
-}
-
 /// Reservations of any age, cancelled or settled in any order, among others who take what they can: what was used in
 /// the end, in any span, is no more than one caller would have got.
 #[test]
 fn with_refunds_of_any_age_no_span_has_more_than_the_quota() {
     for seed in 0..120 {
         for quota in QUOTAS {
-            let clock = clock();
-            let used = random_life(quota, &clock, &mut Dice::new(seed + 1));
-            for (first, from) in used.iter().enumerate() {
-                let mut sum = 0;
-                for to in &used[first..] {
-                    sum += to.cost;
-                    let span = to.at.as_nanos() - from.at.as_nanos();
-                    let most = most_in(quota, span);
-                    assert!(sum <= most, "{quota}, seed {seed}: {sum} in {span} ns, at most {most}");
-                }
+            let used = random_life(quota, &clock(), &mut Random::new(seed));
+            let bound = Bound::of(&quota.parse().unwrap());
+            if let Some(breach) = breach(&used, |span| bound.exactly(span)) {
+                panic!("{quota}, seed {seed}: {breach}");
             }
         }
     }
 }
 
-/// The most that a quota of ten in ten seconds admits to one caller within a span.
-fn most_in(quota: &str, span: u64) -> u64 {
-    const WINDOW: u64 = 10_000_000_000;
-    match quota.split_whitespace().nth(3) {
-        None | Some("bucket" | "leaky") => 10 + span / 1_000_000_000,
-        // Within a window exactly; over several, one more than there are whole ones.
-        Some("log") => 10 * (span / (WINDOW + 1) + 1),
-        // One more, for it may begin just before an edge.
-        _ => 10 * (span / WINDOW + 2),
-    }
-}
-
-fn random_life(quota: &str, clock: &FakeClock, dice: &mut Dice) -> Vec<Used> {
+/// What was used in the end, at the instants at which it was charged.
+fn random_life(quota: &str, clock: &FakeClock, dice: &mut Random) -> Vec<Admission> {
     let limiter = at(clock, quota);
-    let mut used: Vec<Used> = Vec::new();
+    let charge =
+        |at: Nanos, cost| Admission { before: at.as_nanos(), after: at.as_nanos(), cost, refunded: None };
+    let mut used: Vec<Admission> = Vec::new();
     let mut held: Vec<(usize, Reservation, u64)> = Vec::new();
     let mut now = Nanos::ZERO;
     for _ in 0..80 {
@@ -202,7 +184,7 @@ fn random_life(quota: &str, clock: &FakeClock, dice: &mut Dice) -> Vec<Used> {
                 let cost = 1 + dice.below(10);
                 if limiter.peek(Cost::new(cost)).allowed {
                     held.push((used.len(), limiter.reserve(Cost::new(cost)).unwrap(), cost));
-                    used.push(Used { at: now, cost });
+                    used.push(charge(now, cost));
                 }
             }
             2 if !held.is_empty() => {
@@ -222,7 +204,7 @@ fn random_life(quota: &str, clock: &FakeClock, dice: &mut Dice) -> Vec<Used> {
             _ => {
                 let cost = 1 + dice.below(3);
                 if limiter.try_acquire(Cost::new(cost)).allowed {
-                    used.push(Used { at: now, cost });
+                    used.push(charge(now, cost));
                 }
             }
         }

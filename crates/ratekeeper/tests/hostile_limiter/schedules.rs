@@ -6,9 +6,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use ratekeeper::limiter::{All, Concurrency, LeakyQueue};
-use ratekeeper::{Cost, Limiter, all};
+use ratekeeper::{Limiter, all};
 
-use crate::support::{Dice, current_thread, in_time, limiter, ms, multi_thread, passes, paused, poll};
+use crate::random::Random;
+use crate::support::{current_thread, in_time, limiter, ms, multi_thread, passes, paused, poll};
+
+/// How many may hold a slot at once.
+const SLOTS: u64 = 2;
 
 /// Limiters that everybody shares, and what everybody was granted.
 struct World {
@@ -27,6 +31,7 @@ struct World {
 #[derive(Default)]
 struct Granted {
     rate: AtomicU64,
+    /// What was taken of the rate, by whichever way.
     cost: AtomicU64,
     estimates: AtomicU64,
     windows: AtomicU64,
@@ -44,7 +49,7 @@ fn count(counter: &AtomicU64, by: u64) {
 impl World {
     fn new() -> Arc<Self> {
         let (rate, windows) = (limiter("4000/s burst 8"), limiter("20 per 5ms fixed"));
-        let slots = Concurrency::new(2).unwrap();
+        let slots = Concurrency::new(SLOTS).unwrap();
         let both = all![&slots, &rate].unwrap();
         // In another order, and with one that is shared with nobody else.
         let three = all![&windows, &rate, &slots].unwrap();
@@ -61,9 +66,10 @@ impl World {
     }
 
     /// One thing that a task may do.
-    async fn act(&self, dice: &mut Dice) {
+    async fn act(&self, dice: &mut Random) {
         let cost = 1 + dice.below(3);
         let patience = Duration::from_micros(dice.below(6_000));
+        self.keeps_to_its_slots();
         match dice.below(14) {
             0 => self.count_rate(self.rate.try_acquire(cost).allowed, cost),
             1 => self.count_rate(self.rate.acquire(cost).await.is_ok(), cost),
@@ -87,6 +93,7 @@ impl World {
             7 => {
                 if let Ok(permit) = self.slots.acquire().within(patience).await {
                     count(&self.granted.slots, 1);
+                    self.keeps_to_its_slots();
                     tokio::task::yield_now().await;
                     drop(permit);
                 }
@@ -100,14 +107,15 @@ impl World {
             9 => {
                 count(&self.granted.asked_both, 1);
                 let granted = self.both.acquire(cost).within(patience).await;
-                self.count_both(granted.is_ok());
+                self.count_both(granted.is_ok(), cost);
+                self.keeps_to_its_slots();
                 drop(granted);
             }
             10 => {
                 count(&self.granted.asked_both, 1);
                 let granted = tokio::time::timeout(patience / 4, self.both.acquire(cost)).await;
                 let granted = granted.is_ok_and(|granted| granted.is_ok());
-                self.count_both(granted);
+                self.count_both(granted, cost);
             }
             11 => self.count_three(self.three.acquire(1).within(patience).await.is_ok()),
             12 => self.count_three(self.three.try_acquire(1).is_ok()),
@@ -120,22 +128,24 @@ impl World {
     }
 
     /// One thing that a thread may do.
-    fn act_on_a_thread(&self, dice: &mut Dice) {
+    fn act_on_a_thread(&self, dice: &mut Random) {
         let cost = 1 + dice.below(3);
         let patience = Duration::from_micros(dice.below(6_000));
+        self.keeps_to_its_slots();
         match dice.below(7) {
             0 => self.count_rate(self.rate.acquire(cost).wait().is_ok(), cost),
             1 => self.count_rate(self.rate.acquire(cost).within(patience).wait().is_ok(), cost),
             2 => {
                 if let Ok(permit) = self.slots.acquire().within(patience).wait() {
                     count(&self.granted.slots, 1);
+                    self.keeps_to_its_slots();
                     thread::yield_now();
                     drop(permit);
                 }
             }
             3 => {
                 count(&self.granted.asked_both, 1);
-                self.count_both(self.both.acquire(cost).within(patience).wait().is_ok());
+                self.count_both(self.both.acquire(cost).within(patience).wait().is_ok(), cost);
             }
             4 => self.count_three(self.three.acquire(1).within(patience).wait().is_ok()),
             5 => {
@@ -151,7 +161,7 @@ impl World {
         }
     }
 
-    async fn estimate(&self, dice: &mut Dice, patience: Duration) {
+    async fn estimate(&self, dice: &mut Random, patience: Duration) {
         let mut reservation = self.estimates.reserve(1 + dice.below(6)).unwrap();
         match dice.below(4) {
             0 => drop(reservation),
@@ -179,12 +189,20 @@ impl World {
         count(&self.granted.cost, if granted { cost } else { 0 });
     }
 
-    fn count_both(&self, granted: bool) {
+    fn count_both(&self, granted: bool, cost: u64) {
         count(&self.granted.both, granted.into());
+        count(&self.granted.cost, if granted { cost } else { 0 });
     }
 
     fn count_three(&self, granted: bool) {
         count(&self.granted.three, granted.into());
+        count(&self.granted.cost, granted.into());
+    }
+
+    /// At no moment are more in flight than may be.
+    fn keeps_to_its_slots(&self) {
+        let in_flight = self.slots.in_flight();
+        assert!(in_flight <= SLOTS, "{in_flight} in flight");
     }
 
     /// Nobody waits, nothing is held, and what was granted is what those who asked were granted.
@@ -247,7 +265,7 @@ fn one_schedule(world: &Arc<World>, seed: u64) {
     thread::scope(|scope| {
         for number in 0..2 {
             scope.spawn(move || {
-                let mut dice = Dice::new(seed * 100 + number);
+                let mut dice = Random::new(seed * 100 + number);
                 (0..150).for_each(|_| world.act_on_a_thread(&mut dice));
             });
         }
@@ -267,7 +285,7 @@ fn drive(world: &Arc<World>, runtime: tokio::runtime::Runtime, seed: u64) {
     runtime.block_on(async {
         let tasks: Vec<_> = (0..6)
             .map(|number| {
-                let (world, mut dice) = (Arc::clone(world), Dice::new(seed + number));
+                let (world, mut dice) = (Arc::clone(world), Random::new(seed + number));
                 tokio::spawn(async move {
                     for _ in 0..120 {
                         world.act(&mut dice).await;
@@ -277,7 +295,7 @@ fn drive(world: &Arc<World>, runtime: tokio::runtime::Runtime, seed: u64) {
             .collect();
         let aborted: Vec<_> = (0..10)
             .map(|number| {
-                let (world, mut dice) = (Arc::clone(world), Dice::new(seed * 7 + number));
+                let (world, mut dice) = (Arc::clone(world), Random::new(seed * 7 + number));
                 tokio::spawn(async move {
                     loop {
                         world.act(&mut dice).await;
@@ -298,11 +316,11 @@ fn drive(world: &Arc<World>, runtime: tokio::runtime::Runtime, seed: u64) {
 
 /// Runtimes that are shut down while their tasks wait.
 fn abandon_runtimes(world: &Arc<World>, seed: u64) {
-    let mut dice = Dice::new(seed * 31);
+    let mut dice = Random::new(seed * 31);
     for number in 0..10 {
         let runtime = current_thread();
         for task in 0..4 {
-            let (world, mut dice) = (Arc::clone(world), Dice::new(seed * 77 + number * 10 + task));
+            let (world, mut dice) = (Arc::clone(world), Random::new(seed * 77 + number * 10 + task));
             runtime.spawn(async move {
                 loop {
                     world.act(&mut dice).await;
@@ -329,7 +347,7 @@ fn in_paused_time_too() {
                 let (world, start) = (World::new(), tokio::time::Instant::now());
                 let tasks: Vec<_> = (0..8)
                     .map(|number| {
-                        let (world, mut dice) = (Arc::clone(&world), Dice::new(seed * 1_000 + number));
+                        let (world, mut dice) = (Arc::clone(&world), Random::new(seed * 1_000 + number));
                         tokio::spawn(async move {
                             for _ in 0..150 {
                                 world.act(&mut dice).await;
@@ -341,7 +359,7 @@ fn in_paused_time_too() {
                 let outside = thread::spawn({
                     let world = Arc::clone(&world);
                     move || {
-                        let mut dice = Dice::new(seed);
+                        let mut dice = Random::new(seed);
                         (0..40).for_each(|_| world.act_on_a_thread(&mut dice));
                     }
                 });
@@ -356,16 +374,4 @@ fn in_paused_time_too() {
             });
         });
     }
-}
-
-/// Costs that are numbers are as good as costs.
-#[test]
-fn a_number_is_a_cost() {
-    let limiter = limiter("10/h");
-    assert!(limiter.try_acquire(1).allowed && limiter.try_acquire(Cost::new(2)).allowed);
-    let cost = 3;
-    limiter.acquire(cost).wait().unwrap();
-    limiter.refund(1_u64);
-    limiter.reserve(2).unwrap().settle(1);
-    assert_eq!(limiter.peek(1).remaining, 4);
 }

@@ -36,7 +36,7 @@ fn bound(quota: &Quota, forward: u128, backs: u128, charges: u128) -> u128 {
             burst * (1 + forward / period) * WHOLE
         }
         // The first window may be nearly over, and a February is shorter than a month. The edge of a window lets all of
-        // a limit pass, and a clock that steps back over it comes by again.
+        // a limit pass, and a clock that steps back over it by more than a second comes by again.
         _ => burst * (2 + backs + forward * 30 / (period * 28)) * WHOLE,
     }
 }
@@ -63,10 +63,14 @@ proptest! {
     ) {
         let mut walk = Walk::new(quota, start);
         let (mut taken, mut charges, mut forward, mut backs) = (0_u128, 0, 0_u128, 0);
+        // The latest instant since the last step that counts: a stored one is no later, or was cut off by that step.
+        let mut latest = start;
         for step in steps {
             let then = walk.now;
-            backs += u128::from(matches!(step, Step::Back(_)));
             let cost = walk.step(step);
+            let far_back = latest.since(walk.now) > SLACK;
+            backs += u128::from(far_back);
+            latest = if far_back { walk.now } else { latest.max(walk.now) };
             taken += u128::from(cost);
             charges += u128::from(cost > 0);
             forward += u128::from(walk.now.since(then).as_nanos());

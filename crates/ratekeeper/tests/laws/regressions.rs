@@ -163,3 +163,28 @@ fn acquiring_nothing_is_a_peek_to_the_nanosecond() {
         }
     }
 }
+
+/// After a step back of a day a drained quota waited for as long as its algorithm happened to say, a window for a whole
+/// one more. What is cut off is cut off to one refill, or to one window: it begins now, or where the grid has it. The
+/// slot of a sliding counter fades in the next one.
+#[test]
+fn a_drained_quota_waits_no_longer_after_a_step_back() {
+    let waits = [
+        ("10/s", 100_000_000),
+        ("10/s bucket", 100_000_000),
+        ("10/s leaky", 100_000_000),
+        ("10/s fixed", 1_000_000_000),
+        ("10/s fixed grid", 876_543_211),
+        ("10/s sliding", 1_000_000_001),
+        ("10/s log", 1_000_000_001),
+    ];
+    for (quota, nanos) in waits {
+        let mut key = key(quota);
+        assert!(key.take(10, NOON).allowed, "{quota}");
+        let earlier = before(NOON, Nanos::from_secs(86_400));
+        let denied = key.take(1, earlier);
+        assert_eq!((denied.allowed, denied.remaining), (false, 0), "{quota}");
+        assert_eq!(denied.retry_after, Some(Nanos::from_nanos(nanos)), "{quota}");
+        assert!(key.take(1, earlier + Nanos::from_nanos(nanos)).allowed, "{quota}");
+    }
+}

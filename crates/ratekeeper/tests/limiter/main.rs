@@ -3,11 +3,15 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod all;
+mod any;
 mod concurrency;
 mod keyed;
 mod laws;
 mod leaky_queue;
 mod many;
+#[path = "../hostile/random.rs"]
+#[allow(dead_code, reason = "shared with the tests under fire, which use more of it")]
+mod random;
 mod regressions;
 mod reservation;
 mod support;

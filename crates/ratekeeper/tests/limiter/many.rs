@@ -5,21 +5,10 @@ use std::task::Poll;
 use ratekeeper::limiter::AcquireErrorKind;
 use tokio::time::Instant;
 
+use crate::random::Random;
 use crate::support::{ONE, advance, failure, limiter, ms, poll, settle, since};
 
 const MANY: usize = 100_000;
-
-/// A generator that gives every run the same numbers.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-}
 
 #[tokio::test(start_paused = true)]
 async fn a_random_half_gives_up_and_nobody_is_delayed() {
@@ -34,8 +23,8 @@ async fn a_random_half_gives_up_and_nobody_is_delayed() {
     let tasks = tokio::runtime::Handle::current().metrics().num_alive_tasks();
     assert_eq!(tasks, 1, "one keeper of time for all of them");
 
-    let mut dice = Dice(0x9E37_79B9_7F4A_7C15);
-    waiters.retain(|_| dice.roll().is_multiple_of(2));
+    let mut random = Random::new(1);
+    waiters.retain(|_| random.once_in(2));
     let stayed = waiters.len();
     assert_eq!(limiter.statistics().queue_depth, stayed);
 
