@@ -36,7 +36,7 @@ impl<'a> Key<'a> {
     }
 }
 
-/// What can be a key: a [`Key`], or any bytes that may turn out to be none.
+/// What can be a key: a [`Key`], or any bytes, which may be empty or too long for one.
 ///
 /// ```
 /// use ratekeeper::{IntoKey, Key};

@@ -170,8 +170,7 @@ impl Pass {
 
 impl Rate {
     async fn asked(&self, asked: &Asked<'_>) -> Result<(Ruling, Decision), KeeperError> {
-        // The key was checked to be one.
-        let key = asked.key.key().map_err(|_| KeeperError::NoPlan)?;
+        let key = asked.key.key()?;
         let ruling = self.keeper.acquire(key, &*asked.plan, asked.cost).await?;
         let decision = *ruling.decision();
         Ok((ruling, decision))
@@ -216,7 +215,7 @@ impl Rate {
     /// What to answer to somebody whom the line has no place or no time for, behind others who want `ahead` together.
     /// Nothing is taken, and it is a denial even if there is room: that is for those in line.
     async fn turned_away(&self, asked: &Asked<'_>, ahead: u64) -> Result<(Ruling, Decision), KeeperError> {
-        let key = asked.key.key().map_err(|_| KeeperError::NoPlan)?;
+        let key = asked.key.key()?;
         let ruling = self.keeper.peek(key, &*asked.plan, asked.cost).await?;
         let mut decision = *ruling.decision();
         decision.retry_after = expected::wait(&ruling, ahead, asked.cost);

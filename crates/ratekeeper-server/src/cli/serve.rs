@@ -101,8 +101,8 @@ pub(super) fn run(flags: &Flags) -> Result<()> {
         StorePlace::Redis(url) => {
             // Nothing is sent yet: a Redis that is down is found when it is up, and until then the plans say what to
             // answer.
-            // A connection for each loop: none waits for another, and what is in flight when the server stops does not
-            // depend on which loop ends first.
+            // Every loop is a runtime, and so has a connection of its own. A way to it of its own besides, so that no
+            // loop waits for another to find its connection.
             let connections = NonZeroUsize::new(settings.loops).unwrap_or(NonZeroUsize::MIN);
             let store = RedisStore::builder(url).connections(connections).build().context("--store")?;
             let breaker = store.breaker();

@@ -83,13 +83,8 @@ impl Body for Throttle {
 }
 
 impl Body for Ask {
-    const FIELDS: &'static [(&'static str, Kind)] = &[
-        ("key", Kind::Text),
-        ("plan", Kind::Text),
-        ("plans", Kind::Texts),
-        ("quota", Kind::Text),
-        ("cost", Kind::Whole),
-    ];
+    /// All of a refund's but its age, which is the last.
+    const FIELDS: &'static [(&'static str, Kind)] = Refund::FIELDS.split_last().unwrap().1;
 }
 
 impl Body for Refund {

@@ -9,7 +9,7 @@ impl fmt::Display for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (parts, rules) = (self.record.parts(), self.record.names());
         if !rules.is_empty() {
-            writeln!(f, "{}, version 1: {}", self.strategy().words, rules.len())?;
+            writeln!(f, "{}, version 1, of {} rules", self.strategy().words, rules.len())?;
         } else if parts.len() > 1 {
             writeln!(f, "composite, version 1, of {} parts: all must allow", parts.len())?;
         }

@@ -56,7 +56,13 @@ async fn decide(resp: &Resp, verb: Verb, ask: &Ask<'_>) -> Result<Ruling, String
         Verb::Refund => keeper.refund(ask.key, held_to, ask.cost, ask.charged).await,
         Verb::Acquire | Verb::Reset => keeper.acquire(ask.key, held_to, ask.cost).await,
     };
-    let ruling = ruling.map_err(message)?;
+    let ruling = ruling.map_err(|error| match (&error, ask.plans.last()) {
+        // The last may be no plan, but a word whose number is missing.
+        (KeeperError::UnknownPlan { .. }, Some(last)) if keeper.plans().find(last).is_none() => {
+            no_number(verb, last).unwrap_or_else(|| message(error))
+        }
+        _ => message(error),
+    })?;
     match verb {
         Verb::Acquire => resp.meter.took(ask.key, &ruling, began.elapsed()),
         _ => resp.meter.looked(&ruling, began.elapsed()),
@@ -87,8 +93,8 @@ fn write(ruling: &Ruling, reply: &mut Reply<'_>) {
 }
 
 impl<'a> Ask<'a> {
-    /// `key [plan …] [COST n]`, and `[AGE ms]` of a refund, in whatever order. A plan cannot be called `COST` and be
-    /// followed by a number, which nobody will miss.
+    /// `key [plan …] [COST n]`, and `[AGE ms]` of a refund, in whatever order. No plan called `COST` (or `AGE`, of a
+    /// refund) can be the last but one, which nobody will miss.
     fn parse(verb: Verb, args: &[&'a [u8]]) -> Result<Self, String> {
         let [key, names @ ..] = args else { return Err("no key".to_owned()) };
         let key = Key::new(*key).map_err(|error| format!("invalid {error}"))?;
@@ -96,9 +102,9 @@ impl<'a> Ask<'a> {
         while let [before @ .., word, value] = names {
             let is = |name: &[u8]| word.eq_ignore_ascii_case(name);
             if is(b"cost") && verb != Verb::Reset && cost.is_none() {
-                cost = Some(whole("cost", value, "a whole number")?);
+                cost = Some(whole("cost", value, COST)?);
             } else if is(b"age") && verb == Verb::Refund && age.is_none() {
-                age = Some(whole("age", value, "a whole number of milliseconds")?);
+                age = Some(whole("age", value, AGE)?);
             } else {
                 break;
             }
@@ -112,6 +118,22 @@ impl<'a> Ask<'a> {
         }
         Ok(Ask { key, plans, cost, charged })
     }
+}
+
+/// What a cost and an age must be.
+const COST: &str = "a whole number";
+const AGE: &str = "a whole number of milliseconds";
+
+/// What to say of a request that ends with this word, if a number should follow it.
+fn no_number(verb: Verb, word: &str) -> Option<String> {
+    let (name, what) = if word.eq_ignore_ascii_case("cost") && verb != Verb::Reset {
+        ("cost", COST)
+    } else if word.eq_ignore_ascii_case("age") && verb == Verb::Refund {
+        ("age", AGE)
+    } else {
+        return None;
+    };
+    Some(format!("invalid {name}: none; must be {what}, at least 0"))
 }
 
 fn whole(name: &str, text: &[u8], what: &str) -> Result<u64, String> {

@@ -70,7 +70,7 @@ fn states_by_name_have_rules() {
     let told: Vec<_> = parts.iter().map(|part| (&part["rule"], &part["strategy"])).collect();
     assert_eq!(told, [(&"per-s".into(), &"gcra".into()), (&"daily".into(), &"fixed_window".into())]);
     let said = run(&["inspect", "--at", AT, text]).ok();
-    assert!(said.starts_with("states by rule, version 1: 2\nper-s: GCRA, version 2\n"), "{said}");
+    assert!(said.starts_with("states by rule, version 1, of 2 rules\nper-s: GCRA, version 2\n"), "{said}");
     let next = run(&["inspect", "--json", "--at", AT, "--quota", "10/s; 9/day fixed", text]).json();
     assert_eq!((&next["next"]["allowed"], &next["next"]["rule"]), (&false.into(), &"per-s".into()));
     let alone =

@@ -125,6 +125,35 @@ fn an_age_that_is_none_is_refused_by_its_name() {
     }
 }
 
+/// The number that a word asks for may be forgotten: it was said that there is no plan of some other word's name.
+#[test]
+fn a_number_that_is_missing_is_asked_for() {
+    let folder = Folder::new("refund-missing");
+    let server = Server::with(&["--config", &folder.write("a.toml", "[plans.free]\nlimits = [\"5/h\"]\n")]);
+    let mut raw = server.connect();
+    let age = "-ERR invalid age: none; must be a whole number of milliseconds, at least 0";
+    let cost = "-ERR invalid cost: none; must be a whole number, at least 0";
+    for (request, expected) in [
+        ("REFUND k free COST 2 AGE", age),
+        ("REFUND k free age", age),
+        ("REFUND k free AGE 2 COST", cost),
+        ("ACQUIRE k free COST", cost),
+        ("PEEK k cost", cost),
+        ("ACQUIRE k free AGE", "-ERR unknown plan 'AGE'"),
+        ("RESET k free COST", "-ERR unknown plan 'COST'"),
+        ("REFUND k gold", "-ERR unknown plan 'gold'"),
+    ] {
+        assert_eq!(raw.ask(request), expected, "{request}");
+    }
+    // Plans may have these names all the same.
+    let file = "[plans.cost]\nlimits = [\"5/h\"]\n[plans.age]\nlimits = [\"5/h\"]\n";
+    let server = Server::with(&["--config", &folder.write("b.toml", file)]);
+    let mut raw = server.connect();
+    assert!(raw.ask("ACQUIRE k age cost").starts_with("1 5 4 "));
+    assert!(raw.ask("REFUND k age").starts_with("1 5 5 "));
+    assert_eq!(raw.ask("REFUND k gold age"), "-ERR unknown plan 'gold'");
+}
+
 /// Without plans, a reset forgets every quota that requests brought, of whatever algorithm and period.
 #[test]
 fn a_reset_without_plans_forgets_all_quotas_of_requests() {

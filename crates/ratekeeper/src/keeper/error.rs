@@ -27,7 +27,7 @@ pub enum KeeperError {
         /// How many it names.
         named: usize,
     },
-    /// The key is none.
+    /// The key is empty or too long.
     Key(KeyError),
     /// The store failed, and the plan leaves that to the caller.
     Store(StoreError),

@@ -147,6 +147,7 @@ mod tests {
         }
         assert_eq!(store.search.not_before.load(Ordering::Relaxed), (now + REST).as_nanos());
     }
+
     /// A search that found what it wanted used to forget its place: the next one asked the same empty shards again.
     #[test]
     fn a_search_goes_on_where_the_last_one_stopped() {
