@@ -19,10 +19,10 @@ local function log_cut(rule)
   return cut
 end
 
--- What a cost is given back of, in units counted from the oldest entry that still counts: from the instant of the
--- charge on, the oldest first, and if that is too little (who asks does not know the instant), before it, the newest
--- first. Tells where that begins (`start`), where entries from the instant on begin (`from`), and where it ends
--- (`stop`). Kept in the rule: a request gives back one cost.
+-- What a cost is given back of, in units counted from the oldest entry that still counts: up to the instant of the
+-- charge, the newest first, and if that is too little, after it, the oldest first. Tells where that begins (`start`),
+-- where entries after the instant begin (`from`), and where it ends (`stop`). Kept in the rule: a request gives back one
+-- cost.
 local function log_gap(rule, high, low)
   if rule.gap then return rule.gap end
   local log, size = rule.log, #rule.log
@@ -30,15 +30,15 @@ local function log_gap(rule, high, low)
   for at = rule.first, size, 4 do
     local at_high, at_low = log[at], log[at + 1]
     if rule.repaired then at_high, at_low = least(at_high, at_low, NOW_HIGH, NOW_LOW) end
-    if not less(at_high, at_low, CHARGED_HIGH, CHARGED_LOW) then break end
+    if less(CHARGED_HIGH, CHARGED_LOW, at_high, at_low) then break end
     from_high, from_low = plus(from_high, from_low, log[at + 2], log[at + 3])
   end
   -- An entry that has left the window takes nothing with it.
   if less(CHARGED_HIGH, CHARGED_LOW, rule.edge_high, rule.edge_low) then high, low = 0, 0 end
-  local after_high, after_low = minus(rule.used_high, rule.used_low, from_high, from_low)
-  after_high, after_low = least(after_high, after_low, high, low)
-  local before_high, before_low = minus(high, low, after_high, after_low)
-  before_high, before_low = least(before_high, before_low, from_high, from_low)
+  local before_high, before_low = least(from_high, from_low, high, low)
+  local after_high, after_low = minus(high, low, before_high, before_low)
+  local rest_high, rest_low = minus(rule.used_high, rule.used_low, from_high, from_low)
+  after_high, after_low = least(after_high, after_low, rest_high, rest_low)
   local start_high, start_low = minus(from_high, from_low, before_high, before_low)
   local stop_high, stop_low = plus(from_high, from_low, after_high, after_low)
   rule.gap = {
@@ -156,8 +156,8 @@ ALGORITHMS.o = {
     if rule.first > size then return nil end
     local last_high, last_low = log[size - 3], log[size - 2]
     if is_refund then
-      -- What stays before the instant of the charge, what goes of it, and what lies from that instant on: if none of
-      -- that is left, the last of what stays before tells until when the log counts.
+      -- What stays up to the instant of the charge, what goes of it, and what lies after that instant: if none of that
+      -- is left, the last of what stays tells until when the log counts.
       local gap = log_gap(rule, high, low)
       local start_high, start_low, from_high, from_low = gap.start_high, gap.start_low, gap.from_high, gap.from_low
       local stays_high, stays_low = log_reaches(rule, start_high, start_low)

@@ -159,10 +159,10 @@ impl<'a> SlidingLogView<'a> {
         self.edit.kept().saturating_add(self.edit.added)
     }
 
-    /// The position at which the entries that are not before `instant` begin.
-    fn position_of(&self, instant: Timestamp) -> u64 {
+    /// The position at which the entries that are later than `instant` begin.
+    fn position_after(&self, instant: Timestamp) -> u64 {
         let Some(log) = self.log else { return 0 };
-        let before = log.entries.partition_point(|entry| entry.at.min(self.edit.effective_now) < instant);
+        let before = log.entries.partition_point(|entry| entry.at.min(self.edit.effective_now) <= instant);
         log.total_before(before.max(self.edit.expired)).wrapping_sub(self.edit.base)
     }
 
@@ -239,16 +239,17 @@ impl View for SlidingLogView<'_> {
         self.edit.added = self.edit.added.saturating_add(cost.get());
     }
 
-    /// Takes out the entry of that instant: units from it on, the oldest first. If there are too few (the caller does
-    /// not know the instant and says now), those before it, the newest first: what is given back is one piece. An
-    /// entry that has left the window is gone already. A view gives back once, and nothing that it charged itself.
+    /// Takes out the entry of that instant: units up to it, the newest first, so that an instant that is told a little
+    /// too late (an age is short by the time that it was under way) takes no entry that is later still. If there are
+    /// too few, those after it, the oldest first: what is given back is one piece. An entry that has left the window is
+    /// gone already. A view gives back once, and nothing that it charged itself.
     fn refund(&mut self, cost: Cost, charged_at: Timestamp) {
         if self.edit.effective_now.since(charged_at) > self.window {
             return;
         }
-        let position = self.position_of(charged_at);
-        let after = cost.get().min(self.edit.counted - position);
-        let before = (cost.get() - after).min(position);
+        let position = self.position_after(charged_at);
+        let before = cost.get().min(position);
+        let after = (cost.get() - before).min(self.edit.counted - position);
         self.edit.gap = (position - before, position + after);
     }
 

@@ -188,3 +188,16 @@ fn a_drained_quota_waits_no_longer_after_a_step_back() {
         assert!(key.take(1, earlier + Nanos::from_nanos(nanos)).allowed, "{quota}");
     }
 }
+
+/// An age that was short by a millisecond took a neighbour's entry of nearly a second later out of a log, and one's own
+/// left the window soon after: 15 of 10 passed within a tenth of a second.
+#[test]
+fn an_age_that_is_a_little_short_takes_no_later_entry_out_of_a_log() {
+    let millis = |millis| NOON + Nanos::from_millis(millis);
+    for told in [0, 1, 899] {
+        let mut key = key("10/s log");
+        assert!(key.take(5, NOON).allowed && key.take(5, millis(900)).allowed);
+        key.refund_of(5, millis(told), millis(950));
+        assert_eq!(key.peek(0, millis(1_001)).remaining, 5, "told {told} ms");
+    }
+}

@@ -58,8 +58,8 @@ impl Law for SlidingLog {
         self.entries.push((self.latest, cost));
     }
 
-    /// The entry of that instant: what was charged from it on, the oldest first; if there is too little, what was
-    /// charged before, the newest first. What has left the window is gone.
+    /// The entry of that instant: what was charged up to it, the newest first; if there is too little, what was charged
+    /// later, the oldest first. What has left the window is gone.
     fn refund(&mut self, quota: &Quota, cost: u64, charged_at: i128, _: i128) {
         let has_left = self.latest - charged_at > i128::from(quota.period().as_nanos());
         let mut left = if has_left { 0 } else { cost };
@@ -68,8 +68,8 @@ impl Law for SlidingLog {
             entry.1 -= back;
             left -= back;
         };
-        self.entries.iter_mut().filter(|(at, _)| *at >= charged_at).for_each(&mut give);
-        self.entries.iter_mut().rev().filter(|(at, _)| *at < charged_at).for_each(&mut give);
+        self.entries.iter_mut().rev().filter(|(at, _)| *at <= charged_at).for_each(&mut give);
+        self.entries.iter_mut().filter(|(at, _)| *at > charged_at).for_each(&mut give);
         self.entries.retain(|(_, cost)| *cost > 0);
         // The instant that the engine knows of is its last entry's.
         if let Some((at, _)) = self.entries.last() {
