@@ -421,18 +421,14 @@ fn window(millis: u64) -> Quota {
     quota(&format!("1 per {millis}ms fixed"))
 }
 
-/// As many windows of one key, between one second and eighteen, as a shard takes of those that requests bring.
-fn crowd(store: &MemoryStore) {
-    assert!((1_001..=17_384).all(|millis| acquire(store, "alice", &window(millis), 1).allowed));
-}
-
 /// When the windows that one client has brought are over, their shard takes new ones again; it used to refuse them for as
 /// long as something expired was found in other shards first.
 #[test]
 fn windows_that_are_over_crowd_nobody_out() {
     let clock = clock();
     let store = MemoryStore::builder().clock(clock.clone()).build();
-    crowd(&store);
+    // As many, between one second and eighteen, as a shard takes of those that requests bring.
+    assert!((1_001..=17_384).all(|millis| acquire(&store, "alice", &window(millis), 1).allowed));
     for key in 0..10_000 {
         acquire(&store, &format!("other:{key}"), &quota("1/s"), 1);
     }
@@ -445,35 +441,4 @@ fn windows_that_are_over_crowd_nobody_out() {
     }
     store.sweep();
     assert_eq!(store.len(), 10, "every place that was left was given back");
-}
-
-/// A peek tells what an acquire would, also when only the key's shard has no room.
-#[test]
-fn a_peek_at_a_crowded_shard_is_honest() {
-    for policy in [OnFull::Refuse, OnFull::Share] {
-        let clock = clock();
-        let store = MemoryStore::builder().on_full(policy).clock(clock.clone()).build();
-        crowd(&store);
-        let (new, known) = (window(20_000), window(17_384));
-        let request = |quota, cost| {
-            let (key, rules) = (Key::new("alice").unwrap(), Rules::Quota(quota));
-            Request { key, rules, cost: Cost::new(cost) }
-        };
-        let same = |quota, cost| {
-            let foreseen = store.peek(request(quota, cost)).now().unwrap().unwrap();
-            let decision = store.try_acquire(request(quota, cost)).unwrap();
-            assert_eq!(
-                (foreseen.allowed, foreseen.reason),
-                (decision.allowed, decision.reason),
-                "{policy:?}"
-            );
-            decision
-        };
-        assert_eq!(same(&new, 1).allowed, policy == OnFull::Share);
-        assert!(!same(&new, 1).allowed, "{policy:?}");
-        assert_eq!(same(&known, 1).reason, Reason::QuotaExceeded);
-        assert_eq!(same(&new, 2).reason, Reason::NeverFits, "{policy:?}: there is no room that would help");
-        clock.advance(Nanos::from_secs(30));
-        assert!(same(&new, 1).allowed, "{policy:?}");
-    }
 }

@@ -394,3 +394,55 @@ impl fmt::Debug for MemoryStore {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testkit::FakeClock;
+    use crate::{Key, Nanos, Reason};
+
+    /// A peek tells what an acquire would, also when only the key's shard has no room.
+    #[test]
+    fn a_peek_at_a_crowded_shard_is_honest() {
+        let window = |millis| format!("1 per {millis}ms fixed").parse::<Quota>().unwrap();
+        for policy in [OnFull::Refuse, OnFull::Share] {
+            let clock = FakeClock::at(Timestamp::from_secs(1_761_884_055));
+            let store = MemoryStore::builder().on_full(policy).clock(clock.clone()).build();
+            // A key whose shard is not that of the state which all share who find no room.
+            let overflow = store.shard(KeyHash::OVERFLOW);
+            let names = (0_u8..=255).map(|number| [number]);
+            let is_elsewhere = |name: &[u8; 1]| {
+                !std::ptr::eq(store.shard(store.hasher.hash(Key::new(name).unwrap())), overflow)
+            };
+            let name = names.into_iter().find(is_elsewhere).unwrap();
+            let key = Key::new(&name).unwrap();
+            let last = 1_000 + shard::CROWDED;
+            for millis in 1_001..=last {
+                let request = Request { key, rules: Rules::Quota(&window(millis)), cost: Cost::ONE };
+                assert!(store.try_acquire(request).unwrap().allowed);
+            }
+            let request = |quota, cost| Request { key, rules: Rules::Quota(quota), cost: Cost::new(cost) };
+            let same = |quota, cost| {
+                let foreseen = store.peek(request(quota, cost)).now().unwrap().unwrap();
+                let decision = store.try_acquire(request(quota, cost)).unwrap();
+                assert_eq!(
+                    (foreseen.allowed, foreseen.reason),
+                    (decision.allowed, decision.reason),
+                    "{policy:?}"
+                );
+                decision
+            };
+            let (new, known) = (window(20_000), window(last));
+            assert_eq!(same(&new, 1).allowed, policy == OnFull::Share);
+            assert!(!same(&new, 1).allowed, "{policy:?}");
+            assert_eq!(same(&known, 1).reason, Reason::QuotaExceeded);
+            assert_eq!(
+                same(&new, 2).reason,
+                Reason::NeverFits,
+                "{policy:?}: there is no room that would help"
+            );
+            clock.advance(Nanos::from_secs(30));
+            assert!(same(&new, 1).allowed, "{policy:?}");
+        }
+    }
+}

@@ -17,7 +17,7 @@ use crate::{Charged, Cost, Decision, Nanos, Quota, Rules, Timestamp};
 
 /// States of one shard beyond which quotas of requests get no new one: eight times what chance gives it at most. Only one
 /// key with very many quotas, which all lie here, fills a shard like that, and looking at it must not take long.
-const CROWDED: usize = 16_384;
+pub(super) const CROWDED: usize = 16_384;
 
 /// A shard fits a cache line with its lock, so that a decision touches two lines: this one and the slot's.
 #[derive(Debug)]
