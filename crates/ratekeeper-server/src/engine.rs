@@ -8,6 +8,7 @@ use ratekeeper::port::{FailureMode, Observer, Request, Store};
 use ratekeeper::store::Breaker;
 use ratekeeper::{Charged, Cost, Decision, Keeper, Key, MemoryStore, Quota, Registry, Rules, StoreError};
 
+pub use crate::limits::Limits;
 use crate::meter::Metrics;
 use crate::tally::Tally;
 
@@ -27,17 +28,6 @@ pub struct Engine {
     metrics: Metrics,
     tally: Tally,
     started: Instant,
-}
-
-/// `[limits]`: what a request without them is held to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Limits {
-    /// For `max_burst`.
-    pub burst: Option<i64>,
-    /// For `count_per_period`.
-    pub rate: Option<i64>,
-    /// For `period`, in seconds.
-    pub period: Option<i64>,
 }
 
 impl Engine {
@@ -126,7 +116,7 @@ impl Engine {
         self.memory.as_deref()
     }
 
-    /// What a request without limits is held to.
+    /// What a request without limits is held to, and what quotas requests may bring.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }

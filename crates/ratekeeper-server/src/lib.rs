@@ -7,6 +7,7 @@
 //!
 //! - [`cli`]: the command line; [`config`]: the file; [`settings`]: what both amount to; [`log`]: what is said
 //! - [`reload`]: plans that change; [`snapshot`]: state across a restart
+//! - [`limits`]: what quotas of requests may be; [`units`]: spans, sizes and percentages in words
 //! - [`engine`]: what every transport asks; [`meter`], [`tally`], [`sketch`]: what is counted
 //! - [`server`]: event loops, listeners, bounds, stopping: once, for all transports
 //! - [`resp`]: the Redis protocol; [`http`]: HTTP and JSON; [`grpc`]: gRPC; [`msgpack`]: MessagePack
@@ -24,6 +25,7 @@ pub mod grpc;
 pub mod headers;
 pub mod http;
 pub mod inspect;
+pub mod limits;
 pub mod load;
 pub mod log;
 pub mod meter;
@@ -38,4 +40,5 @@ pub mod sketch;
 pub mod snapshot;
 mod stream;
 pub mod tally;
+pub mod units;
 pub mod when;

@@ -30,7 +30,7 @@ pub struct Settings {
     pub store: StorePlace,
     /// States that the store in memory may hold.
     pub max_keys: usize,
-    /// What a request without limits is held to.
+    /// What a request without limits is held to, and what quotas requests may bring.
     pub limits: Limits,
     /// What clients must know, if anything.
     pub secret: Option<Secret>,

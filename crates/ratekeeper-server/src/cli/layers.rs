@@ -2,17 +2,18 @@
 
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::thread::available_parallelism;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use ratekeeper::Quota;
 use ratekeeper::store::MemoryStoreBuilder;
 
 use super::serve::Flags;
 use crate::config::{Config, File, OnStoreError, TransportSection};
-use crate::engine::Limits;
+use crate::limits::{Limits, QuotaBounds};
 use crate::meter::Metrics;
 use crate::secret::Secret;
 use crate::settings::{Bind, Endpoint, Settings, StorePlace, TlsFiles};
+use crate::units::Span;
 
 /// Loopback, unless somebody decides otherwise.
 const DEFAULT_HOST: &str = "127.0.0.1";
@@ -36,7 +37,7 @@ pub(super) fn settings(flags: &Flags, config: Option<&Config>) -> Result<Setting
     if [&resp, &http, &grpc, &msgpack].into_iter().all(Option::is_none) {
         bail!("every transport is off; leave one on, for instance --resp 127.0.0.1:{RESP_PORT}");
     }
-    let limits = limits(config, file)?;
+    let limits = limits(flags, config, file)?;
     let top_denied = flags.top_denied.or(file.server.top_denied).unwrap_or(0);
     if top_denied > Metrics::MOST_TOP_DENIED {
         bail!("--top-denied {top_denied}: must be at most {}", Metrics::MOST_TOP_DENIED);
@@ -74,19 +75,46 @@ pub(super) fn settings(flags: &Flags, config: Option<&Config>) -> Result<Setting
 }
 
 /// What a request without limits is held to: checked now, and not when the first one comes.
-fn limits(config: Option<&Config>, file: &File) -> Result<Limits> {
+fn limits(flags: &Flags, config: Option<&Config>, file: &File) -> Result<Limits> {
     let section = &file.limits;
-    let limits =
-        Limits { burst: section.default_burst, rate: section.default_rate, period: section.default_period };
-    // What the file leaves to requests is assumed to be harmless.
+    let bounds = quota_bounds(flags, file)?;
+    let limits = Limits {
+        burst: section.default_burst,
+        rate: section.default_rate,
+        period: section.default_period,
+        bounds,
+    };
+    // What the file leaves to requests is assumed to be harmless. Where no quota is taken, these are not used either;
+    // but once they are, they must be good ones.
     let one = |given: Option<i64>| given.unwrap_or(1);
-    if let Err(error) = Quota::throttle(one(limits.burst), one(limits.rate), one(limits.period)) {
-        let message = format!("[limits] {}", error.to_string().replace("max_burst", "default_burst"));
+    let used = Limits { bounds: QuotaBounds { plans_only: false, ..bounds }, ..limits };
+    if let Err(refusal) = used.throttle(one(limits.burst), one(limits.rate), one(limits.period)) {
+        let message = format!("[limits] {}", refusal.to_string().replace("max_burst", "default_burst"));
         let message =
             message.replace("count_per_period", "default_rate").replace(" period:", " default_period:");
         return Err(config.map_or_else(|| anyhow::anyhow!("{message}"), |c| c.mistake(&message).into()));
     }
     Ok(limits)
+}
+
+/// What quotas requests may bring.
+fn quota_bounds(flags: &Flags, file: &File) -> Result<QuotaBounds> {
+    let default = QuotaBounds::default();
+    let section = &file.limits;
+    let max_period = match flags.max_period.or(section.max_period) {
+        Some(Span(span)) if span < Duration::from_secs(1) => {
+            bail!("--max-period {span:?}: must be at least 1s, the shortest period of THROTTLE")
+        }
+        Some(Span(span)) => span.into(),
+        None => default.max_period,
+    };
+    let max_log_entries = flags.max_log_entries.or(section.max_log_entries);
+    Ok(QuotaBounds {
+        max_period,
+        allow_log: flags.allow_log.or(section.allow_log).unwrap_or(default.allow_log),
+        max_log_entries: max_log_entries.map_or(default.max_log_entries, NonZeroU32::get),
+        plans_only: flags.plans_only.or(section.plans_only).unwrap_or(default.plans_only),
+    })
 }
 
 /// Both files, or none: one alone is a mistake.

@@ -14,6 +14,7 @@ use crate::engine::Engine;
 use crate::log::{self, Format, Level};
 use crate::reload::Reload;
 use crate::settings::{Bind, StorePlace};
+use crate::units::Span;
 use crate::{server, snapshot};
 
 /// The flags of `serve`; each has a twin in the environment, and both come before the file.
@@ -61,6 +62,21 @@ pub(super) struct Flags {
     /// What to answer when the store fails a request that names no plan [default: error].
     #[arg(long, value_name = "MODE", env = "RATEKEEPER_ON_STORE_ERROR", hide_short_help = true)]
     pub(super) on_store_error: Option<OnStoreError>,
+    /// The longest period of a quota that comes with a request, and the longest time in which it may refill [default:
+    /// 31d].
+    #[arg(long, value_name = "TIME", env = "RATEKEEPER_MAX_PERIOD", hide_short_help = true)]
+    pub(super) max_period: Option<Span>,
+    /// Let quotas that come with requests be a `log`, which remembers every request.
+    #[arg(long, value_name = "BOOL", env = "RATEKEEPER_ALLOW_LOG", hide_short_help = true,
+          num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub(super) allow_log: Option<bool>,
+    /// The most requests that such a log may remember [default: 1000].
+    #[arg(long, value_name = "N", env = "RATEKEEPER_MAX_LOG_ENTRIES", hide_short_help = true)]
+    pub(super) max_log_entries: Option<NonZeroU32>,
+    /// Take no quotas from requests: every request must name a plan.
+    #[arg(long, value_name = "BOOL", env = "RATEKEEPER_PLANS_ONLY", hide_short_help = true,
+          num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub(super) plans_only: Option<bool>,
     /// Tell in the metrics which keys are denied most, up to so many. Keys are personal data [default: 0].
     #[arg(long, value_name = "N", env = "RATEKEEPER_TOP_DENIED", hide_short_help = true)]
     pub(super) top_denied: Option<usize>,
@@ -89,6 +105,12 @@ pub(super) fn run(flags: &Flags) -> Result<()> {
     let settings = super::layers::settings(flags, config.as_ref())?;
     let registry = Registry::new(config.as_ref().map(Config::plans).transpose()?.unwrap_or_default());
     log::start(settings.log_level, settings.log_format);
+    let limits = &settings.limits;
+    if limits.bounds.plans_only && (limits.burst.or(limits.rate).or(limits.period)).is_some() {
+        tracing::warn!(
+            "[limits] default_burst, default_rate and default_period are not used: plans_only is set"
+        );
+    }
     let engine = match &settings.store {
         StorePlace::Memory => {
             let builder = MemoryStore::builder().max_keys(settings.max_keys);

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use crate::log::{Format, Level};
+use crate::units::Span;
 
 /// The whole file; every part of it may be missing.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -106,6 +107,14 @@ pub struct LimitsSection {
     pub default_period: Option<i64>,
     /// What to answer when the store fails a request that names no plan.
     pub on_store_error: Option<OnStoreError>,
+    /// The longest period, and the longest refill, of a quota that comes with a request.
+    pub max_period: Option<Span>,
+    /// Whether a quota that comes with a request may be a `log`.
+    pub allow_log: Option<bool>,
+    /// The most requests that such a log may remember.
+    pub max_log_entries: Option<NonZeroU32>,
+    /// Whether requests must name plans: no quotas of their own.
+    pub plans_only: Option<bool>,
 }
 
 /// One plan.

@@ -150,6 +150,10 @@ mod tests {
             default_rate = 100
             default_period = 60
             on_store_error = "open"
+            max_period = "7d"
+            allow_log = true
+            max_log_entries = 100
+            plans_only = false
             [plans.gold]
             limits = ["10/s burst 20", "daily = 1000/day"]
             on_store_error = "closed"

@@ -16,6 +16,7 @@ use super::ask::{self, Ask, Refund, Throttle};
 use super::problem::Problem;
 use super::reply::{self, Reply, reply};
 use super::{Http, MAX_BODY, metrics};
+use crate::limits::Limits;
 
 /// Answers one request. Every mistake is a problem, and none is the server's unless it is.
 pub(super) async fn answer(http: &Http, request: Request<Incoming>) -> Reply {
@@ -109,6 +110,7 @@ async fn throttle(http: &Http, body: &[u8]) -> Result<Reply, Problem> {
     let ask: Throttle = ask::read(body)?;
     let key = ask::key(&ask.key)?;
     let limits = http.engine.limits();
+    limits.admits_quotas()?;
     let number = |name: &'static str, given: Option<i64>, default: Option<i64>, setting: &'static str| {
         let missing = || format!("{name}: missing, and no {setting} is configured");
         given.or(default).ok_or_else(|| Problem::field(name, missing()))
@@ -119,8 +121,7 @@ async fn throttle(http: &Http, body: &[u8]) -> Result<Reply, Problem> {
     let quantity = ask.quantity.unwrap_or(1);
     let cost = u64::try_from(quantity)
         .map_err(|_| Problem::field("quantity", format!("quantity: {quantity}; must be at least 0")))?;
-    let quota = Quota::throttle(burst, count, period)
-        .map_err(|error| Problem::field(error.field(), error.to_string()))?;
+    let quota = limits.throttle(burst, count, period)?;
     let question = Question { key, rules: Rules::Quota(&quota), cost: Cost::new(cost) };
     let decision = http.engine.acquire(question).await.map_err(|error| Problem::store(&error))?;
     http.meter.took(key, &decision, began.elapsed());
@@ -141,7 +142,7 @@ async fn plans(http: &Http, verb: Verb, body: &[u8]) -> Result<Reply, Problem> {
         Verb::Acquire | Verb::Peek => (ask::read(body)?, Charged::NOW),
     };
     let (key, cost) = (ask::key(&ask.key)?, Cost::new(ask.cost.unwrap_or(1)));
-    let quota = quota(&ask)?;
+    let quota = quota(&ask, http.engine.limits())?;
     let names = names(&ask)?;
     let held_to = match (&quota, names.as_slice()) {
         (Some(quota), []) => HeldTo::Quota(quota),
@@ -164,9 +165,8 @@ async fn plans(http: &Http, verb: Verb, body: &[u8]) -> Result<Reply, Problem> {
     Ok(reply::ruled(&ruling, verb == Verb::Acquire))
 }
 
-fn quota(ask: &Ask) -> Result<Option<Quota>, Problem> {
-    let parsed = ask.quota.as_deref().map(str::parse::<Quota>).transpose();
-    parsed.map_err(|error| Problem::field("quota", error.to_string()))
+fn quota(ask: &Ask, limits: &Limits) -> Result<Option<Quota>, Problem> {
+    Ok(ask.quota.as_deref().map(|text| limits.parse(text)).transpose()?)
 }
 
 fn names(ask: &Ask) -> Result<Vec<&str>, Problem> {
@@ -185,7 +185,8 @@ async fn reset(http: &Http, body: &[u8]) -> Result<Reply, Problem> {
     let ask: Ask = ask::read(body)?;
     let key = ask::key(&ask.key)?;
     let names = names(&ask)?;
-    let forgotten = match quota(&ask)? {
+    // Whatever was admitted once must be forgotten when it is asked to be.
+    let forgotten = match quota(&ask, &Limits::NONE)? {
         Some(quota) if names.is_empty() => http.engine.keeper().reset(key, &quota).await?,
         Some(_) => return Err(Problem::field("quota", "quota: together with plans; say one of them")),
         None => http.engine.reset(key, &names).await?,

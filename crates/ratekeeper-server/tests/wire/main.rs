@@ -16,6 +16,7 @@ mod crowd;
 mod folder;
 mod grpc;
 mod http;
+mod limits;
 mod msgpack;
 mod observe;
 mod openapi;
