@@ -29,6 +29,9 @@ pub enum OnFull {
 #[must_use = "a builder is not a store yet: call `build`"]
 pub struct MemoryStoreBuilder {
     max_keys: usize,
+    max_bytes: Option<usize>,
+    kept_for_plans: Option<u8>,
+    keep_keys: bool,
     on_full: OnFull,
     hashing: Hashing,
     time: Time,
@@ -38,6 +41,9 @@ impl Default for MemoryStoreBuilder {
     fn default() -> Self {
         MemoryStoreBuilder {
             max_keys: Self::DEFAULT_MAX_KEYS,
+            max_bytes: None,
+            kept_for_plans: None,
+            keep_keys: false,
             on_full: OnFull::default(),
             hashing: Hashing::default(),
             time: Time::Process,
@@ -56,6 +62,25 @@ impl MemoryStoreBuilder {
     /// rules, and only for as long as those states count.
     pub fn max_keys(mut self, max_keys: usize) -> Self {
         self.max_keys = max_keys.max(1);
+        self
+    }
+
+    /// The most bytes that the store may allocate.
+    pub fn max_bytes(mut self, max_bytes: usize) -> Self {
+        self.max_bytes = Some(max_bytes);
+        self
+    }
+
+    /// The percentage of states and of bytes that quotas of requests cannot take: it is kept for plans, which may take
+    /// everything.
+    pub fn kept_for_plans(mut self, percent: u8) -> Self {
+        self.kept_for_plans = Some(percent.min(100));
+        self
+    }
+
+    /// Whether the store remembers the bytes of its keys, so that [`forget`](crate::port::Store::forget) can find them.
+    pub fn keep_keys(mut self, keep: bool) -> Self {
+        self.keep_keys = keep;
         self
     }
 

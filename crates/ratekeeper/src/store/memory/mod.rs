@@ -85,12 +85,22 @@ pub struct Statistics {
     pub keys: usize,
     /// The most there may be; see [`MemoryStoreBuilder::max_keys`] for who gets one beyond.
     pub max_keys: usize,
-    /// Bytes allocated for them.
+    /// How many of them belong to quotas that requests brought, not to plans.
+    pub keys_of_requests: usize,
+    /// Bytes allocated for all of this.
     pub bytes: usize,
+    /// The most there may be; see [`MemoryStoreBuilder::max_bytes`].
+    pub max_bytes: usize,
+    /// How many bytes count as taken by quotas that requests brought.
+    pub bytes_of_requests: usize,
+    /// The percentage of states and bytes that is [kept for plans](MemoryStoreBuilder::kept_for_plans).
+    pub kept_for_plans: u8,
     /// States dropped because they had expired.
     pub expired: u64,
-    /// New keys that found no place.
+    /// Requests that found no place: of new keys, or of a log that could not grow.
     pub refused: u64,
+    /// How many of those came with a quota of their own.
+    pub refused_of_requests: u64,
 }
 
 impl Default for MemoryStore {
@@ -124,7 +134,18 @@ impl MemoryStore {
             expired += shard.expired;
         }
         let refused = self.refused.load(Ordering::Relaxed);
-        Statistics { keys: self.len(), max_keys: self.budget.most(), bytes, expired, refused }
+        Statistics {
+            keys: self.len(),
+            max_keys: self.budget.most(),
+            keys_of_requests: 0,
+            bytes,
+            max_bytes: usize::MAX,
+            bytes_of_requests: 0,
+            kept_for_plans: 0,
+            expired,
+            refused,
+            refused_of_requests: 0,
+        }
     }
 
     /// Drops what has expired and gives the memory back, shard by shard: others are served in between. Tells how
@@ -133,6 +154,9 @@ impl MemoryStore {
         let now = self.time.now();
         self.shards.iter().map(|shard| shard.0.lock().sweep(now, &self.budget)).sum()
     }
+
+    /// Changes what is [kept for plans](MemoryStoreBuilder::kept_for_plans), from now on.
+    pub fn keep_for_plans(&self, _percent: u8) {}
 
     /// [`Store::acquire`] for callers who know their store: the decision itself, and no answer to unwrap.
     #[inline(always)]
