@@ -46,8 +46,7 @@ fn grpc_quota(server: &Server, method: &str, quota: &str) -> String {
     crate::grpc::asked(server, method, &request).err().unwrap_or_else(|| "0".to_owned())
 }
 
-/// `THROTTLE k 1 1 1000000000` held its place for 31 years, and `THROTTLE k 1000000 1 86400 1000000` for longer than
-/// there have been towns.
+/// `THROTTLE k 1 1 1000000000` held its place for 31 years, and `THROTTLE k 10000 1 86400 10000` for 27.
 #[test]
 fn a_quota_of_a_request_may_not_take_longer_than_a_month() {
     let folder = Folder::new("limits-period");
@@ -57,7 +56,7 @@ fn a_quota_of_a_request_may_not_take_longer_than_a_month() {
     for (line, field) in [
         ("THROTTLE k 1 1 1000000000", "period"),
         ("CL.THROTTLE k 0 1 1000000000", "period"),
-        ("THROTTLE k 1000000 1 86400 1000000", "max_burst"),
+        ("THROTTLE k 10000 1 86400 10000", "max_burst"),
         ("CL.THROTTLE k 31 1 86400", "max_burst"),
     ] {
         let said = raw.ask(line);
@@ -66,7 +65,7 @@ fn a_quota_of_a_request_may_not_take_longer_than_a_month() {
     }
     let code = |field: &str| (422, "quota_out_of_bounds".to_owned(), json!(field));
     assert_eq!(post(&server, "/throttle", &throttle(1, 1, 1_000_000_000)).problem(), code("period"));
-    assert_eq!(post(&server, "/throttle", &throttle(1_000_000, 1, 86_400)).problem(), code("max_burst"));
+    assert_eq!(post(&server, "/throttle", &throttle(10_000, 1, 86_400)).problem(), code("max_burst"));
     for path in ["/v1/acquire", "/v1/peek", "/v1/refund"] {
         for quota in ["1 per 365d", "1/day burst 32", "5 per 9000h fixed"] {
             let received = post(&server, path, &json!({ "key": "k", "quota": quota }));
@@ -74,14 +73,14 @@ fn a_quota_of_a_request_may_not_take_longer_than_a_month() {
         }
     }
     assert_eq!(grpc_throttle(&server, 1, 1, 1_000_000_000), "3");
-    assert_eq!(grpc_throttle(&server, 1_000_000, 1, 86_400), "3");
+    assert_eq!(grpc_throttle(&server, 10_000, 1, 86_400), "3");
     for method in ["Acquire", "Peek", "Refund"] {
         assert_eq!(grpc_quota(&server, method, "1 per 365d"), "3", "{method}");
     }
     let said = packed_refusal(&server, 1, 1, 1_000_000_000);
     assert!(said.starts_with("period: ") && said.contains("--max-period"), "{said}");
-    let said = packed_refusal(&server, 1_000_000, 1, 86_400);
-    assert!(said.starts_with("burst: 1000000 take "), "{said}");
+    let said = packed_refusal(&server, 10_000, 1, 86_400);
+    assert!(said.starts_with("burst: 10000 take "), "{said}");
     // The operator's own plans are nobody's business.
     assert!(raw.ask("ACQUIRE k free").starts_with("1 "));
     let server = Server::with(&["--max-period", "400d"]);
