@@ -12,7 +12,7 @@
 //! - [`server`]: event loops, listeners, bounds, stopping: once, for all transports
 //! - [`resp`]: the Redis protocol; [`http`]: HTTP and JSON; [`grpc`]: gRPC; [`msgpack`]: MessagePack
 //! - `stream`: sockets, buffers and batches, once for the transports that are streams
-//! - [`secret`]: what clients must know
+//! - [`secret`]: what clients must know; [`duration`]: how durations are written
 //! - [`simulate`]: what a limit would have done; [`load`]: how fast it is; [`inspect`], [`headers`]: what states and
 //!   headers say; [`when`]: instants for people
 
@@ -20,6 +20,7 @@
 
 pub mod cli;
 pub mod config;
+pub mod duration;
 pub mod engine;
 pub mod grpc;
 pub mod headers;

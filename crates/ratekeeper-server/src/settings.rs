@@ -2,9 +2,9 @@
 
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::str::FromStr;
-
 use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
 
 use ratekeeper::port::FailureMode;
 use ratekeeper::store::MemoryStoreBuilder;
@@ -36,6 +36,8 @@ pub struct Settings {
     pub secret: Option<Secret>,
     /// What to encrypt all transports with, if they are to be.
     pub tls: Option<TlsFiles>,
+    /// How long the server goes on serving after it was told to stop, while it says that it is not ready.
+    pub drain: Duration,
     /// Where state is written on stop, and read from on start.
     pub snapshot: Option<PathBuf>,
     /// What to answer when the store fails a request that is held to no plan.
@@ -62,6 +64,7 @@ impl Default for Settings {
             limits: Limits::default(),
             secret: None,
             tls: None,
+            drain: Duration::ZERO,
             snapshot: None,
             on_store_error: FailureMode::Error,
             top_denied: 0,

@@ -66,6 +66,7 @@ pub(super) fn settings(flags: &Flags, config: Option<&Config>) -> Result<Setting
         limits,
         secret,
         tls: tls(flags, file)?,
+        drain: flags.drain.or(file.server.drain).unwrap_or_default().0,
         snapshot,
         on_store_error: on_store_error.into(),
         top_denied,

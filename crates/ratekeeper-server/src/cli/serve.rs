@@ -10,6 +10,7 @@ use ratekeeper::{MemoryStore, Registry};
 use ratekeeper_redis::RedisStore;
 
 use crate::config::{Config, OnStoreError};
+use crate::duration::DurationText;
 use crate::engine::Engine;
 use crate::log::{self, Format, Level};
 use crate::reload::Reload;
@@ -50,6 +51,9 @@ pub(super) struct Flags {
     /// Write state to this file on stop, and read it on start.
     #[arg(long, value_name = "FILE", env = "RATEKEEPER_SNAPSHOT")]
     pub(super) snapshot: Option<PathBuf>,
+    /// After SIGTERM, go on serving for so long while `/ready` says 503, and then close [default: 0s].
+    #[arg(long, value_name = "DURATION", env = "RATEKEEPER_DRAIN", hide_short_help = true)]
+    pub(super) drain: Option<DurationText>,
     /// Connections at once, for each transport [default: 20000].
     #[arg(long, value_name = "N", env = "RATEKEEPER_MAX_CONNECTIONS", hide_short_help = true)]
     pub(super) max_connections: Option<NonZeroUsize>,

@@ -9,6 +9,7 @@ use ratekeeper::port::FailureMode;
 use serde::Deserialize;
 use toml::Spanned;
 
+use crate::duration::DurationText;
 use crate::log::{Format, Level};
 use crate::units::Span;
 
@@ -42,6 +43,8 @@ pub struct ServerSection {
     pub auth_token: Option<String>,
     /// How many of the keys that are denied most the metrics tell.
     pub top_denied: Option<usize>,
+    /// How long to go on serving after being told to stop.
+    pub drain: Option<DurationText>,
     /// A certificate in PEM form.
     pub tls_cert: Option<PathBuf>,
     /// Its private key.

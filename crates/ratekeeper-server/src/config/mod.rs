@@ -118,6 +118,7 @@ mod tests {
                 "a.toml:2: unknown variant `opne`",
             ),
             ("[plans.gold]\n", "a.toml:1: missing field `limits`"),
+            ("[server]\ndrain = \"10\"\n", "a.toml:2: not a duration; write a whole number with its unit"),
         ] {
             let said = error(text);
             assert!(said.starts_with(expected), "{text}: {said}");
@@ -134,6 +135,7 @@ mod tests {
             loops = 2
             auth_token = "sesame"
             top_denied = 10
+            drain = "10s"
             [transports.resp]
             enabled = true
             host = "127.0.0.1"

@@ -31,6 +31,7 @@ mod redis;
 mod redis_support;
 mod refund;
 mod resp;
+mod stop;
 mod support;
 #[cfg(feature = "tls")]
 mod tls;
