@@ -33,3 +33,4 @@ mod resp;
 mod support;
 #[cfg(feature = "tls")]
 mod tls;
+mod transaction;
