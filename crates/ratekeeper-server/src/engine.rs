@@ -1,12 +1,15 @@
 //! What every transport asks: the keeper of plans, and what to assume when a request leaves something out.
 
+use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use ratekeeper::keeper::KeeperError;
 use ratekeeper::port::{FailureMode, Observer, Request, Store};
 use ratekeeper::store::Breaker;
 use ratekeeper::{Charged, Cost, Decision, Keeper, Key, MemoryStore, Quota, Registry, Rules, StoreError};
+use tokio::sync::Notify;
 
 use crate::meter::Metrics;
 use crate::tally::Tally;
@@ -27,6 +30,8 @@ pub struct Engine {
     metrics: Metrics,
     tally: Tally,
     started: Instant,
+    draining: AtomicBool,
+    drain_began: Notify,
 }
 
 /// `[limits]`: what a request without them is held to.
@@ -60,6 +65,8 @@ impl Engine {
             metrics: Metrics::default(),
             tally,
             started: Instant::now(),
+            draining: AtomicBool::new(false),
+            drain_began: Notify::new(),
         }
     }
 
@@ -168,6 +175,31 @@ impl Engine {
         let (Ok(key), Ok(quota)) = (Key::new(PROBE_KEY), Quota::throttle(1, 1, 1)) else { return Ok(false) };
         let request = Request { key, rules: Rules::Quota(&quota), cost: Cost::ONE };
         self.store().peek(request).await.map(|decision| decision.allowed)
+    }
+
+    /// Declares this instance not ready, for good: load balancers send no more clients. Requests are decided as before.
+    pub fn drain(&self) {
+        self.draining.store(true, Ordering::Release);
+        self.drain_began.notify_waiters();
+    }
+
+    /// Returns true once [`drain`](Engine::drain) was called: the server is about to stop.
+    pub fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Acquire)
+    }
+
+    /// Waits until [`drain`](Engine::drain) is called; returns at once if it was.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it loses nothing.
+    pub async fn drain_begun(&self) {
+        let mut began = pin!(self.drain_began.notified());
+        // Registered before the flag is read: a call between the two is not missed.
+        began.as_mut().enable();
+        if !self.is_draining() {
+            began.await;
+        }
     }
 
     /// Seconds since the start.

@@ -82,6 +82,11 @@ impl Problem {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", title, error.to_string())
     }
 
+    pub(super) fn draining() -> Self {
+        let detail = "ask another instance; requests on open connections are still decided";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "draining", "The server is about to stop", detail)
+    }
+
     /// The answer that tells of it.
     pub(super) fn into_reply(self) -> Reply {
         let body = Body {

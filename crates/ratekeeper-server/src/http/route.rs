@@ -214,8 +214,11 @@ async fn health(http: &Http) -> Result<Reply, Problem> {
     Ok(reply(StatusCode::OK, json!({ "status": "ok", "store": store }).to_string()))
 }
 
-/// Whether requests can be decided: the store is reachable.
+/// Whether requests can be decided, and will be: the store is reachable, and the server is not about to stop.
 async fn ready(http: &Http) -> Result<Reply, Problem> {
+    if http.engine.is_draining() {
+        return Err(Problem::draining());
+    }
     http.engine.probe().await.map_err(|error| Problem::store(&error))?;
     Ok(reply(StatusCode::OK, json!({ "status": "ready" }).to_string()))
 }

@@ -77,6 +77,7 @@ pub fn serve(settings: &Settings, engine: &Arc<Engine>, reload: Option<Reload>) 
 #[derive(Debug)]
 pub struct Server {
     bound: Vec<(&'static str, SocketAddr)>,
+    engine: Arc<Engine>,
     stop: Arc<Stop>,
     threads: Vec<thread::JoinHandle<()>>,
 }
@@ -112,7 +113,7 @@ impl Server {
         })?;
         let stop = Arc::new(Stop::default());
         let threads = start(loops, &stop)?;
-        Ok(Server { bound, stop, threads })
+        Ok(Server { bound, engine: Arc::clone(engine), stop, threads })
     }
 
     /// Where each transport listens.
@@ -122,6 +123,7 @@ impl Server {
 
     /// Stops accepting, answers what is in flight, and ends.
     pub fn stop(self) {
+        self.engine.drain();
         self.stop.raise();
         for thread in self.threads {
             // A loop that panicked has said so already; the others end as they should.
