@@ -4,7 +4,7 @@
 //! conversation   commands to replies                  frame, inline, number   bytes to commands
 //! throttle       THROTTLE and CL.THROTTLE             reply                   replies to bytes
 //! plans          ACQUIRE, PEEK, REFUND, RESET         catalogue               the commands there are
-//! session, info  what stock clients ask first
+//! transaction    MULTI, EXEC, DISCARD                 session, info           what stock clients ask first
 //! ```
 
 mod catalogue;
@@ -17,8 +17,10 @@ mod plans;
 pub mod reply;
 mod session;
 mod throttle;
+mod transaction;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use crate::engine::Engine;
 use crate::meter::Meter;
@@ -37,12 +39,14 @@ pub(crate) struct Resp {
     meter: Arc<Meter>,
     places: Arc<Places>,
     secret: Option<Secret>,
+    /// Bytes that the transactions of this loop hold.
+    queued: Arc<AtomicUsize>,
 }
 
 impl Resp {
     pub(crate) fn new(engine: Arc<Engine>, places: Arc<Places>, secret: Option<Secret>) -> Self {
         let meter = engine.metrics().meter(NAME);
-        Resp { engine, meter, places, secret }
+        Resp { engine, meter, places, secret, queued: Arc::default() }
     }
 }
 

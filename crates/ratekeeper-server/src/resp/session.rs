@@ -1,6 +1,7 @@
 //! What a client says about its connection before it asks for anything: the part of Redis that stock clients need.
 
 use super::reply::{Reply, Version, escaped};
+use super::transaction::Transaction;
 use crate::secret::Secret;
 
 /// The longest name that a client may give its connection.
@@ -13,11 +14,31 @@ pub(super) struct Session {
     pub(super) version: Version,
     pub(super) authenticated: bool,
     name: Box<[u8]>,
+    /// What was queued since `MULTI`. In a box, because few connections ever have one.
+    pub(super) transaction: Option<Box<Transaction>>,
 }
 
 impl Session {
     pub(super) fn new(id: u64, needs_auth: bool) -> Self {
-        Session { id, version: Version::Two, authenticated: !needs_auth, name: Box::default() }
+        Session {
+            id,
+            version: Version::Two,
+            authenticated: !needs_auth,
+            name: Box::default(),
+            transaction: None,
+        }
+    }
+
+    /// Whether a request is decided when it comes: neither refused nor queued.
+    #[inline]
+    pub(super) fn takes_requests(&self) -> bool {
+        self.authenticated && self.transaction.is_none()
+    }
+
+    /// `RESET` without a key: everything is as it was when the connection was opened.
+    pub(super) fn reset(&mut self, needs_auth: bool, out: &mut Vec<u8>) {
+        *self = Session::new(self.id, needs_auth);
+        Reply::new(out, self.version).simple("RESET");
     }
 
     /// `AUTH [user] token`. There are no users: any name will do. Without a secret, Redis lets its default user in with

@@ -35,7 +35,7 @@ impl Dialect {
     pub(super) fn parse<'a>(self, args: &[&'a [u8]], limits: &Limits) -> Result<(Key<'a>, Ask), String> {
         let (key, numbers) = match args {
             [key, numbers @ ..] if numbers.len() <= 4 => (*key, numbers),
-            _ => return Err(format!("wrong number of arguments for '{}' command", self.name())),
+            _ => return Err(self.wrong_number()),
         };
         limits.admits_quotas().map_err(|refusal| refused(&refusal))?;
         let key = Key::new(key).map_err(|error| format!("invalid {error}"))?;
@@ -45,10 +45,7 @@ impl Dialect {
         ) {
             (Some(text), _) => integer(text).ok_or_else(|| not_an_integer(name, text)),
             (None, Some(default)) => Ok(default),
-            (None, None) => Err(format!(
-                "wrong number of arguments for '{}' command: no {name}, and no {setting} is configured",
-                self.name()
-            )),
+            (None, None) => Err(self.missing(name, setting)),
         };
         let max_burst = number(0, "max_burst", limits.burst, "default_burst")?;
         let count = number(1, "count_per_period", limits.rate, "default_rate")?;
@@ -61,6 +58,32 @@ impl Dialect {
             Err(_) => return Err(format!("invalid quantity: {quantity}; must be at least 0")),
         };
         Ok((key, Ask { quota, amount }))
+    }
+
+    /// Why a command of so many arguments after its name cannot be meant, whatever they are.
+    pub(super) fn arity_error(self, args: usize, limits: &Limits) -> Option<String> {
+        if !(1..=5).contains(&args) {
+            return Some(self.wrong_number());
+        }
+        let numbers = [
+            ("max_burst", limits.burst, "default_burst"),
+            ("count_per_period", limits.rate, "default_rate"),
+            ("period", limits.period, "default_period"),
+        ];
+        let absent = |(name, default, setting): &(&str, Option<i64>, &str)| {
+            default.is_none().then(|| self.missing(name, setting))
+        };
+        numbers.iter().skip(args - 1).find_map(absent)
+    }
+
+    #[cold]
+    fn wrong_number(self) -> String {
+        format!("wrong number of arguments for '{}' command", self.name())
+    }
+
+    #[cold]
+    fn missing(self, name: &str, setting: &str) -> String {
+        format!("{}: no {name}, and no {setting} is configured", self.wrong_number())
     }
 
     #[inline]

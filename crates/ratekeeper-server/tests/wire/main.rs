@@ -35,3 +35,4 @@ mod stop;
 mod support;
 #[cfg(feature = "tls")]
 mod tls;
+mod transaction;
