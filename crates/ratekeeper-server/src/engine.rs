@@ -9,6 +9,7 @@ use ratekeeper::store::Breaker;
 use ratekeeper::{Charged, Cost, Decision, Keeper, Key, MemoryStore, Quota, Registry, Rules, StoreError};
 
 use crate::meter::Metrics;
+use crate::reload::ReloadCounts;
 use crate::tally::Tally;
 
 /// What health is asked about; nobody takes from it.
@@ -26,6 +27,7 @@ pub struct Engine {
     limits: Limits,
     metrics: Metrics,
     tally: Tally,
+    reloads: ReloadCounts,
     started: Instant,
 }
 
@@ -59,6 +61,7 @@ impl Engine {
             limits,
             metrics: Metrics::default(),
             tally,
+            reloads: ReloadCounts::default(),
             started: Instant::now(),
         }
     }
@@ -139,6 +142,11 @@ impl Engine {
     /// What the keeper's decisions were about.
     pub fn tally(&self) -> &Tally {
         &self.tally
+    }
+
+    /// How reloads of the configuration file went.
+    pub fn reloads(&self) -> &ReloadCounts {
+        &self.reloads
     }
 
     /// Forgets a key under these plans; without any, under all of them and under every quota that came with a

@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use ratekeeper::{MemoryStore, Registry};
+use ratekeeper::{MemoryStore, Plan, Registry};
 use ratekeeper_redis::RedisStore;
 
 use crate::config::{Config, OnStoreError};
 use crate::engine::Engine;
 use crate::log::{self, Format, Level};
 use crate::reload::Reload;
-use crate::settings::{Bind, StorePlace};
+use crate::settings::{Bind, Settings, StorePlace};
 use crate::{server, snapshot};
 
 /// The flags of `serve`; each has a twin in the environment, and both come before the file.
@@ -24,7 +24,8 @@ use crate::{server, snapshot};
                   Every flag can be set by RATEKEEPER_<FLAG> too. More of them: ratekeeper serve --help"
 )]
 pub(super) struct Flags {
-    /// A file of settings and plans. Plans are read again when it changes, and on SIGHUP.
+    /// A file of settings and plans. Plans are read again when it changes, and on SIGHUP; a file with a mistake changes
+    /// nothing.
     #[arg(long, value_name = "FILE", env = "RATEKEEPER_CONFIG")]
     pub(super) config: Option<PathBuf>,
     /// Where to speak the Redis protocol [default: 127.0.0.1:6380].
@@ -84,10 +85,10 @@ pub(super) struct Flags {
     pub(super) log_format: Option<Format>,
 }
 
-pub(super) fn run(flags: &Flags) -> Result<()> {
+pub(super) fn run(flags: Flags) -> Result<()> {
     let config = flags.config.as_deref().map(Config::read).transpose()?;
-    let settings = super::layers::settings(flags, config.as_ref())?;
-    let registry = Registry::new(config.as_ref().map(Config::plans).transpose()?.unwrap_or_default());
+    let (settings, plans) = understand(&flags, config.as_ref())?;
+    let registry = Registry::new(plans);
     log::start(settings.log_level, settings.log_format);
     let engine = match &settings.store {
         StorePlace::Memory => {
@@ -111,11 +112,22 @@ pub(super) fn run(flags: &Flags) -> Result<()> {
         }
     };
     let engine = engine.on_store_error(settings.on_store_error).top_denied(settings.top_denied);
-    let reload = config.map(|config| Reload::new(config.path(), registry));
     let engine = Arc::new(engine);
+    let reload = config.map(|config| {
+        let understand = Box::new(move |config: &Config| Ok(understand(&flags, Some(config))?.1));
+        Reload::new(&config, registry, engine.reloads().clone(), understand)
+    });
+    let reload = reload.transpose().context("cannot watch --config")?;
     server::serve(&settings, &engine, reload)?;
     if let (Some(path), Some(store)) = (&settings.snapshot, engine.memory()) {
         snapshot::write(store, path)?;
     }
     Ok(())
+}
+
+/// Everything that flags and file say, checked: the same at a start and at a reload.
+fn understand(flags: &Flags, config: Option<&Config>) -> Result<(Settings, Vec<Plan>)> {
+    let settings = super::layers::settings(flags, config)?;
+    let plans = config.map(Config::plans).transpose()?.unwrap_or_default();
+    Ok((settings, plans))
 }

@@ -29,6 +29,7 @@ mod redis;
 #[path = "../../../ratekeeper-redis/tests/support/mod.rs"]
 mod redis_support;
 mod refund;
+mod reload;
 mod resp;
 mod support;
 #[cfg(feature = "tls")]
