@@ -13,6 +13,7 @@ use tokio::sync::Notify;
 
 pub use crate::limits::Limits;
 use crate::meter::Metrics;
+use crate::reload::ReloadCounts;
 use crate::tally::Tally;
 
 /// What health is asked about; nobody takes from it.
@@ -30,6 +31,7 @@ pub struct Engine {
     limits: Limits,
     metrics: Metrics,
     tally: Tally,
+    reloads: ReloadCounts,
     started: Instant,
     draining: AtomicBool,
     drain_began: Notify,
@@ -54,6 +56,7 @@ impl Engine {
             limits,
             metrics: Metrics::default(),
             tally,
+            reloads: ReloadCounts::default(),
             started: Instant::now(),
             draining: AtomicBool::new(false),
             drain_began: Notify::new(),
@@ -136,6 +139,11 @@ impl Engine {
     /// What the keeper's decisions were about.
     pub fn tally(&self) -> &Tally {
         &self.tally
+    }
+
+    /// How reloads of the configuration file went.
+    pub fn reloads(&self) -> &ReloadCounts {
+        &self.reloads
     }
 
     /// Forgets a key under these plans; without any, under all of them and under every quota that came with a

@@ -1,15 +1,9 @@
-//! Spans, sizes and percentages, as flags and files spell them.
+//! Sizes and percentages, as flags and files spell them.
 
 use std::fmt;
 use std::str::FromStr;
-use std::time::Duration;
 
 use serde::Deserialize;
-
-/// A span of time: `100ms`, `30s`, `5m`, `12h`, `31d`; a number alone is seconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(try_from = "Spelling")]
-pub struct Span(pub Duration);
 
 /// A number of bytes: `64KB`, `256MB`, `2GB`, in steps of 1000, or of 1024 as `256MiB`; a number alone is bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
@@ -25,25 +19,6 @@ impl Percent {
     /// From 0 to 100.
     pub fn get(self) -> u8 {
         self.0
-    }
-}
-
-impl FromStr for Span {
-    type Err = UnitError;
-
-    fn from_str(text: &str) -> Result<Self, UnitError> {
-        let (number, unit) = split(text);
-        let nanos: u64 = match unit {
-            "ms" => 1_000_000,
-            "" | "s" | "sec" | "second" | "seconds" => 1_000_000_000,
-            "m" | "min" | "minute" | "minutes" => 60_000_000_000,
-            "h" | "hour" | "hours" => 3_600_000_000_000,
-            "d" | "day" | "days" => 86_400_000_000_000,
-            "w" | "week" | "weeks" => 604_800_000_000_000,
-            _ => return Err(UnitError::SPAN),
-        };
-        let number: u64 = number.parse().map_err(|_| UnitError::SPAN)?;
-        number.checked_mul(nanos).map(|nanos| Span(Duration::from_nanos(nanos))).ok_or(UnitError::SPAN)
     }
 }
 
@@ -114,14 +89,13 @@ macro_rules! from_spelling {
     )*};
 }
 
-from_spelling!(Span, ByteSize, Percent);
+from_spelling!(ByteSize, Percent);
 
-/// The text is no span, size or percentage.
+/// The text is no size or percentage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnitError(&'static str);
 
 impl UnitError {
-    const SPAN: Self = UnitError("no span of time; write `100ms`, `30s`, `5m`, `12h` or `31d`");
     const BYTES: Self = UnitError("no number of bytes; write `64KB`, `256MB` or `2GiB`");
     const PERCENT: Self = UnitError("no percentage; write `50%`, from 0% to 100%");
 }
@@ -137,18 +111,6 @@ impl std::error::Error for UnitError {}
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn spans() {
-        for (text, millis) in
-            [("0s", 0), ("100ms", 100), ("30", 30_000), ("5 m", 300_000), ("31d", 2_678_400_000)]
-        {
-            assert_eq!(text.parse(), Ok(Span(Duration::from_millis(millis))), "{text}");
-        }
-        for wrong in ["", "d", "-1s", "1.5s", "1 fortnight", "99999999999999d"] {
-            assert_eq!(wrong.parse::<Span>(), Err(UnitError::SPAN), "{wrong}");
-        }
-    }
 
     #[test]
     fn sizes() {
@@ -180,14 +142,14 @@ mod tests {
     fn a_file_may_write_a_number_or_a_text() {
         #[derive(Deserialize)]
         struct Section {
-            span: Span,
             size: ByteSize,
             share: Percent,
         }
-        let section: Section = toml::from_str("span = \"31d\"\nsize = 4096\nshare = 50\n").unwrap();
-        assert_eq!((section.span.0.as_secs(), section.size.0), (2_678_400, 4_096));
-        assert_eq!(section.share.get(), 50);
-        let wrong = toml::from_str::<Section>("span = \"soon\"\nsize = 1\nshare = 1\n").err().unwrap();
-        assert!(wrong.message().contains("write `100ms`"), "{wrong}");
+        let section: Section = toml::from_str("size = 4096\nshare = \"50%\"\n").unwrap();
+        assert_eq!((section.size.0, section.share.get()), (4_096, 50));
+        let section: Section = toml::from_str("size = \"1KB\"\nshare = 10\n").unwrap();
+        assert_eq!((section.size.0, section.share.get()), (1_000, 10));
+        let wrong = toml::from_str::<Section>("size = \"big\"\nshare = 1\n").err().unwrap();
+        assert!(wrong.message().contains("write `64KB`"), "{wrong}");
     }
 }

@@ -4,16 +4,17 @@ use std::num::{NonZeroU32, NonZeroUsize};
 use std::thread::available_parallelism;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, anyhow, bail};
 use ratekeeper::store::MemoryStoreBuilder;
+use ratekeeper_redis::RedisStore;
 
 use super::serve::Flags;
 use crate::config::{Config, File, OnStoreError, TransportSection};
+use crate::duration::DurationText;
 use crate::limits::{Limits, QuotaBounds};
 use crate::meter::Metrics;
 use crate::secret::Secret;
-use crate::settings::{Bind, Endpoint, Settings, StorePlace, TlsFiles};
-use crate::units::Span;
+use crate::settings::{Bind, BindError, Endpoint, Settings, StorePlace, TlsFiles};
 
 /// Loopback, unless somebody decides otherwise.
 const DEFAULT_HOST: &str = "127.0.0.1";
@@ -39,18 +40,20 @@ pub(super) fn settings(flags: &Flags, config: Option<&Config>) -> Result<Setting
     }
     let limits = limits(flags, config, file)?;
     let top_denied = flags.top_denied.or(file.server.top_denied).unwrap_or(0);
+    let wrong = |is_flag, flag, setting, message: &str| mistake(config, is_flag, flag, setting, message);
     if top_denied > Metrics::MOST_TOP_DENIED {
-        bail!("--top-denied {top_denied}: must be at most {}", Metrics::MOST_TOP_DENIED);
+        let message = format!("{top_denied}; must be at most {}", Metrics::MOST_TOP_DENIED);
+        return Err(wrong(flags.top_denied.is_some(), "--top-denied", "server.top_denied", &message));
     }
     let on_store_error = flags.on_store_error.or(file.limits.on_store_error).unwrap_or(OnStoreError::Error);
     let token = flags.auth_token.as_ref().or(file.server.auth_token.as_ref());
-    let secret = match token {
-        Some(token) => Some(Secret::new(token).context("--auth-token: empty; give a token or leave it out")?),
-        None => None,
-    };
+    let is_flag = flags.auth_token.is_some();
+    let empty = || wrong(is_flag, "--auth-token", "server.auth_token", "empty; give a token or leave it out");
+    let secret = token.map(|token| Secret::new(token).ok_or_else(empty)).transpose()?;
     let snapshot = flags.snapshot.clone().or_else(|| file.store.snapshot.clone());
     if snapshot.is_some() && store != StorePlace::Memory {
-        bail!("--snapshot: a Redis keeps its own state; leave it out, or use `--store memory`");
+        let message = "a Redis keeps its own state; leave it out, or use `--store memory`";
+        return Err(wrong(flags.snapshot.is_some(), "--snapshot", "store.snapshot", message));
     }
     Ok(Settings {
         store,
@@ -75,10 +78,26 @@ pub(super) fn settings(flags: &Flags, config: Option<&Config>) -> Result<Setting
     })
 }
 
+/// A mistake in what a flag says, or else the file: named by flag, or by file, line and setting.
+fn mistake(
+    config: Option<&Config>,
+    is_flag: bool,
+    flag: &str,
+    setting: &str,
+    message: &str,
+) -> anyhow::Error {
+    match (config, setting.rsplit_once('.')) {
+        (Some(config), Some((table, name))) if !is_flag => {
+            config.mistake(setting, format!("[{table}] {name}: {message}")).into()
+        }
+        _ => anyhow!("{flag}: {message}"),
+    }
+}
+
 /// What a request without limits is held to: checked now, and not when the first one comes.
 fn limits(flags: &Flags, config: Option<&Config>, file: &File) -> Result<Limits> {
     let section = &file.limits;
-    let bounds = quota_bounds(flags, file)?;
+    let bounds = quota_bounds(flags, config, file)?;
     let limits = Limits {
         burst: section.default_burst,
         rate: section.default_rate,
@@ -90,23 +109,31 @@ fn limits(flags: &Flags, config: Option<&Config>, file: &File) -> Result<Limits>
     let one = |given: Option<i64>| given.unwrap_or(1);
     let used = Limits { bounds: QuotaBounds { plans_only: false, ..bounds }, ..limits };
     if let Err(refusal) = used.throttle(one(limits.burst), one(limits.rate), one(limits.period)) {
-        let message = format!("[limits] {}", refusal.to_string().replace("max_burst", "default_burst"));
-        let message =
-            message.replace("count_per_period", "default_rate").replace(" period:", " default_period:");
-        return Err(config.map_or_else(|| anyhow::anyhow!("{message}"), |c| c.mistake(&message).into()));
+        let message = refusal.to_string().replace("max_burst", "default_burst");
+        let message = message.replace("count_per_period", "default_rate");
+        let message = match message.strip_prefix("period:") {
+            Some(rest) => format!("default_period:{rest}"),
+            None => message,
+        };
+        let name = message.split_once(':').map_or("", |(name, _)| name);
+        let told =
+            config.map(|config| config.mistake(&format!("limits.{name}"), format!("[limits] {message}")));
+        return Err(told.map_or_else(|| anyhow!("[limits] {message}"), Into::into));
     }
     Ok(limits)
 }
 
 /// What quotas requests may bring.
-fn quota_bounds(flags: &Flags, file: &File) -> Result<QuotaBounds> {
+fn quota_bounds(flags: &Flags, config: Option<&Config>, file: &File) -> Result<QuotaBounds> {
     let default = QuotaBounds::default();
     let section = &file.limits;
     let max_period = match flags.max_period.or(section.max_period) {
-        Some(Span(span)) if span < Duration::from_secs(1) => {
-            bail!("--max-period {span:?}: must be at least 1s, the shortest period of THROTTLE")
+        Some(DurationText(span)) if span < Duration::from_secs(1) => {
+            let message = format!("{span:?}; must be at least 1s, the shortest period of THROTTLE");
+            let is_flag = flags.max_period.is_some();
+            return Err(mistake(config, is_flag, "--max-period", "limits.max_period", &message));
         }
-        Some(Span(span)) => span.into(),
+        Some(DurationText(span)) => span.into(),
         None => default.max_period,
     };
     let max_log_entries = flags.max_log_entries.or(section.max_log_entries);
@@ -130,28 +157,30 @@ fn tls(flags: &Flags, file: &File) -> Result<Option<TlsFiles>> {
     }
 }
 
-/// Where state lives. Whether a URL is a good one is found out when the store is built.
+/// Where state lives. A URL is taken apart now, though nobody is asked yet.
 fn store(flags: &Flags, config: Option<&Config>, file: &File) -> Result<StorePlace> {
+    let wrong = |is_flag, setting, message: &str| mistake(config, is_flag, "--store", setting, message);
+    let redis = |url: &str, is_flag| {
+        RedisStore::builder(url).build().map_err(|error| wrong(is_flag, "store.url", &error.to_string()))?;
+        Ok(StorePlace::Redis(url.to_owned()))
+    };
     if let Some(store) = &flags.store {
         return match store.as_str() {
             "memory" => Ok(StorePlace::Memory),
-            url if url.contains("://") => Ok(StorePlace::Redis(url.to_owned())),
-            other => bail!("--store {other}: not a store; write {STORES}"),
+            url if url.contains("://") => redis(url, true),
+            other => Err(wrong(true, "", &format!("{other}: not a store; write {STORES}"))),
         };
     }
-    let mistake = |message: &str| match config {
-        Some(config) => config.mistake(message).into(),
-        None => anyhow::anyhow!("{message}"),
-    };
     match (file.store.kind.as_deref(), &file.store.url) {
         (None | Some("memory"), None) => Ok(StorePlace::Memory),
-        (Some("memory"), Some(_)) => Err(mistake("[store] url: the store in memory has none; leave it out")),
-        (None | Some("redis"), Some(url)) => Ok(StorePlace::Redis(url.clone())),
-        (Some("redis"), None) => Err(mistake("[store] url: missing; say where the Redis is")),
+        (Some("memory"), Some(_)) => {
+            Err(wrong(false, "store.url", "the store in memory has none; leave it out"))
+        }
+        (None | Some("redis"), Some(url)) => redis(url, false),
+        (Some("redis"), None) => Err(wrong(false, "store.url", "missing; say where the Redis is")),
         (Some(kind), _) => {
-            let message =
-                format!("[store] type = {kind:?}: not a store; write \"memory\", or \"redis\" with a url");
-            Err(mistake(&message))
+            let message = format!("{kind}: not a store; write \"memory\", or \"redis\" with a url");
+            Err(wrong(false, "store.type", &message))
         }
     }
 }
@@ -173,9 +202,9 @@ fn endpoint(
             let port = section.port.unwrap_or(default_port);
             // An IPv6 address stands in brackets before its port.
             let text = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
-            text.parse().map_err(|error| {
-                let message = format!("[transports.{name}] host = {host:?}: {error}");
-                config.map_or_else(|| anyhow::anyhow!("{message}"), |config| config.mistake(&message).into())
+            text.parse().map_err(|error: BindError| {
+                let setting = format!("transports.{name}.host");
+                mistake(config, false, &format!("--{name}"), &setting, &format!("{host}: {error}"))
             })?
         }
     };
@@ -222,26 +251,32 @@ mod tests {
         let error = |flags: &Flags, text: &str| settings(flags, Some(&config(text))).unwrap_err().to_string();
         let none = Flags::default();
         for (text, expected) in [
-            ("type = \"tape\"", "a.toml: [store] type = \"tape\": not a store"),
-            ("type = \"redis\"", "a.toml: [store] url: missing"),
-            ("type = \"memory\"\nurl = \"redis://h\"", "a.toml: [store] url: the store in memory has none"),
-            ("url = \"redis://h\"\nsnapshot = \"f\"", "--snapshot: a Redis keeps its own state"),
+            ("type = \"tape\"", "a.toml:2: [store] type: tape: not a store"),
+            ("type = \"redis\"", "a.toml:1: [store] url: missing"),
+            ("type = \"memory\"\nurl = \"redis://h\"", "a.toml:3: [store] url: the store in memory has none"),
+            (
+                "url = \"redis://h\"\nsnapshot = \"f\"",
+                "a.toml:3: [store] snapshot: a Redis keeps its own state",
+            ),
+            ("url = \"redsi://h\"", "a.toml:2: [store] url: scheme: redsi; use redis://"),
         ] {
             let said = error(&none, &format!("[store]\n{text}\n"));
             assert!(said.starts_with(expected), "{said}");
         }
         let flags = Flags { store: Some("tape".into()), ..Flags::default() };
-        assert!(error(&flags, "").starts_with("--store tape: not a store; write `memory`, redis://"));
-        assert!(
-            error(&none, "[transports.resp]\nhost = \"no host\"\n")
-                .contains("a.toml: [transports.resp] host")
-        );
-        assert!(error(&none, "[server]\nauth_token = \"\"\n").starts_with("--auth-token: empty"));
-        assert!(error(&none, "[server]\ntop_denied = 1001\n").contains("must be at most 1000"));
+        assert!(error(&flags, "").starts_with("--store: tape: not a store; write `memory`, redis://"));
+        let said = error(&none, "[transports.resp]\nhost = \"no host\"\n");
+        assert!(said.starts_with("a.toml:2: [transports.resp] host: no host: no address"), "{said}");
+        let said = error(&none, "[server]\nauth_token = \"\"\n");
+        assert!(said.starts_with("a.toml:2: [server] auth_token: empty"), "{said}");
+        let said = error(&none, "[server]\ntop_denied = 1001\n");
+        assert_eq!(said, "a.toml:2: [server] top_denied: 1001; must be at most 1000");
+        let flags = Flags { top_denied: Some(1001), ..Flags::default() };
+        assert_eq!(error(&flags, ""), "--top-denied: 1001; must be at most 1000");
         for (line, expected) in [
-            ("default_burst = 0", "a.toml: [limits] default_burst: 0; must be at least 1"),
-            ("default_rate = -1", "a.toml: [limits] default_rate: -1; must be at least 1"),
-            ("default_period = 0", "a.toml: [limits] default_period: 0; must be at least 1"),
+            ("default_burst = 0", "a.toml:2: [limits] default_burst: 0; must be at least 1"),
+            ("default_rate = -1", "a.toml:2: [limits] default_rate: -1; must be at least 1"),
+            ("default_period = 0", "a.toml:2: [limits] default_period: 0; must be at least 1"),
         ] {
             assert_eq!(error(&none, &format!("[limits]\n{line}\n")), expected);
         }

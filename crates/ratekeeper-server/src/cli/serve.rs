@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use ratekeeper::{MemoryStore, Registry};
+use ratekeeper::{MemoryStore, Plan, Registry};
 use ratekeeper_redis::RedisStore;
 
 use crate::config::{Config, OnStoreError};
@@ -14,8 +14,7 @@ use crate::duration::DurationText;
 use crate::engine::Engine;
 use crate::log::{self, Format, Level};
 use crate::reload::Reload;
-use crate::settings::{Bind, StorePlace};
-use crate::units::Span;
+use crate::settings::{Bind, Settings, StorePlace};
 use crate::{server, snapshot};
 
 /// The flags of `serve`; each has a twin in the environment, and both come before the file.
@@ -26,7 +25,8 @@ use crate::{server, snapshot};
                   Every flag can be set by RATEKEEPER_<FLAG> too. More of them: ratekeeper serve --help"
 )]
 pub(super) struct Flags {
-    /// A file of settings and plans. Plans are read again when it changes, and on SIGHUP.
+    /// A file of settings and plans. Plans are read again when it changes, and on SIGHUP; a file with a mistake changes
+    /// nothing.
     #[arg(long, value_name = "FILE", env = "RATEKEEPER_CONFIG")]
     pub(super) config: Option<PathBuf>,
     /// Where to speak the Redis protocol [default: 127.0.0.1:6380].
@@ -69,7 +69,7 @@ pub(super) struct Flags {
     /// The longest period of a quota that comes with a request, and the longest time in which it may refill [default:
     /// 31d].
     #[arg(long, value_name = "TIME", env = "RATEKEEPER_MAX_PERIOD", hide_short_help = true)]
-    pub(super) max_period: Option<Span>,
+    pub(super) max_period: Option<DurationText>,
     /// Let quotas that come with requests be a `log`, which remembers every request.
     #[arg(long, value_name = "BOOL", env = "RATEKEEPER_ALLOW_LOG", hide_short_help = true,
           num_args = 0..=1, require_equals = true, default_missing_value = "true")]
@@ -104,10 +104,10 @@ pub(super) struct Flags {
     pub(super) log_format: Option<Format>,
 }
 
-pub(super) fn run(flags: &Flags) -> Result<()> {
+pub(super) fn run(flags: Flags) -> Result<()> {
     let config = flags.config.as_deref().map(Config::read).transpose()?;
-    let settings = super::layers::settings(flags, config.as_ref())?;
-    let registry = Registry::new(config.as_ref().map(Config::plans).transpose()?.unwrap_or_default());
+    let (settings, plans) = understand(&flags, config.as_ref())?;
+    let registry = Registry::new(plans);
     log::start(settings.log_level, settings.log_format);
     let limits = &settings.limits;
     if limits.bounds.plans_only && (limits.burst.or(limits.rate).or(limits.period)).is_some() {
@@ -137,11 +137,22 @@ pub(super) fn run(flags: &Flags) -> Result<()> {
         }
     };
     let engine = engine.on_store_error(settings.on_store_error).top_denied(settings.top_denied);
-    let reload = config.map(|config| Reload::new(config.path(), registry));
     let engine = Arc::new(engine);
+    let reload = config.map(|config| {
+        let understand = Box::new(move |config: &Config| Ok(understand(&flags, Some(config))?.1));
+        Reload::new(&config, registry, engine.reloads().clone(), understand)
+    });
+    let reload = reload.transpose().context("cannot watch --config")?;
     server::serve(&settings, &engine, reload)?;
     if let (Some(path), Some(store)) = (&settings.snapshot, engine.memory()) {
         snapshot::write(store, path)?;
     }
     Ok(())
+}
+
+/// Everything that flags and file say, checked: the same at a start and at a reload.
+fn understand(flags: &Flags, config: Option<&Config>) -> Result<(Settings, Vec<Plan>)> {
+    let settings = super::layers::settings(flags, config)?;
+    let plans = config.map(Config::plans).transpose()?.unwrap_or_default();
+    Ok((settings, plans))
 }

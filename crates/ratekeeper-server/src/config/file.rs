@@ -11,7 +11,6 @@ use toml::Spanned;
 
 use crate::duration::DurationText;
 use crate::log::{Format, Level};
-use crate::units::Span;
 
 /// The whole file; every part of it may be missing.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -111,7 +110,7 @@ pub struct LimitsSection {
     /// What to answer when the store fails a request that names no plan.
     pub on_store_error: Option<OnStoreError>,
     /// The longest period, and the longest refill, of a quota that comes with a request.
-    pub max_period: Option<Span>,
+    pub max_period: Option<DurationText>,
     /// Whether a quota that comes with a request may be a `log`.
     pub allow_log: Option<bool>,
     /// The most requests that such a log may remember.

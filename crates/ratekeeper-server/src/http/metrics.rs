@@ -53,6 +53,26 @@ pub(super) fn render(engine: &Engine) -> String {
             "ratekeeper_plan_decisions_total{{plan=\"{plan}\",rule=\"{rule}\",result=\"{result}\"}} {count}"
         ));
     }
+    if let Some(reloads) = engine.reloads().read() {
+        page.head(
+            "ratekeeper_reloads_total",
+            "counter",
+            "Reloads of the configuration file by their result.",
+        );
+        for (result, count) in [("success", reloads.succeeded), ("error", reloads.failed)] {
+            page.line(&format!("ratekeeper_reloads_total{{result=\"{result}\"}} {count}"));
+        }
+        let name = "ratekeeper_reload_last_successful";
+        page.head(
+            name,
+            "gauge",
+            "1 if the configuration in force is the file's, 0 if the last reload failed.",
+        );
+        page.line(&format!("{name} {}", u8::from(!reloads.last_failed)));
+        let name = "ratekeeper_reload_last_success_timestamp_seconds";
+        page.head(name, "gauge", "When the configuration in force was read.");
+        page.line(&format!("{name} {}", reloads.last_success));
+    }
     let top = engine.metrics().top_denied();
     if !top.is_empty() {
         page.head("ratekeeper_top_denied", "gauge", "Denials of the keys with most of them, about.");

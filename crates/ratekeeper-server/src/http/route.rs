@@ -212,7 +212,11 @@ async fn health(http: &Http) -> Result<Reply, Problem> {
         Err(error) if http.engine.memory().is_none() => error.kind().as_str(),
         Err(error) => return Err(Problem::store(&error)),
     };
-    Ok(reply(StatusCode::OK, json!({ "status": "ok", "store": store }).to_string()))
+    let mut body = json!({ "status": "ok", "store": store });
+    if let Some(reloads) = http.engine.reloads().read() {
+        body["config"] = if reloads.last_failed { "reload_failed" } else { "ok" }.into();
+    }
+    Ok(reply(StatusCode::OK, body.to_string()))
 }
 
 /// Whether requests can be decided, and will be: the store is reachable, and the server is not about to stop.

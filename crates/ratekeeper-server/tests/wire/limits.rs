@@ -149,7 +149,7 @@ fn defaults_of_a_file_are_held_to_the_bounds_at_start() {
     assert!(said.contains("[limits] default_period: a period of 3000000 s"), "{said}");
     for (text, expected) in [
         ("[limits]\nmax_period = \"soon\"\n", ":2: "),
-        ("[limits]\nmax_period = 0\n", "--max-period"),
+        ("[limits]\nmax_period = \"0s\"\n", ":2: [limits] max_period: "),
         ("[limits]\nmax_log_entries = 0\n", ":2: "),
     ] {
         let path = folder.write("b.toml", text);
@@ -161,5 +161,5 @@ fn defaults_of_a_file_are_held_to_the_bounds_at_start() {
     let output = ratekeeper(&["serve", "--max-period", "a while"]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2));
-    assert!(said.contains("write `100ms`, `30s`, `5m`, `12h` or `31d`"), "{said}");
+    assert!(said.contains("`31d`"), "{said}");
 }

@@ -30,6 +30,7 @@ mod redis;
 #[path = "../../../ratekeeper-redis/tests/support/mod.rs"]
 mod redis_support;
 mod refund;
+mod reload;
 mod resp;
 mod stop;
 mod support;
