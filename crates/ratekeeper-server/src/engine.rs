@@ -13,6 +13,7 @@ use tokio::sync::Notify;
 
 pub use crate::limits::Limits;
 use crate::meter::Metrics;
+use crate::pressure::Pressure;
 use crate::reload::ReloadCounts;
 use crate::tally::Tally;
 
@@ -31,6 +32,7 @@ pub struct Engine {
     limits: Limits,
     metrics: Metrics,
     tally: Tally,
+    pressure: Pressure,
     reloads: ReloadCounts,
     started: Instant,
     draining: AtomicBool,
@@ -56,6 +58,7 @@ impl Engine {
             limits,
             metrics: Metrics::default(),
             tally,
+            pressure: Pressure::default(),
             reloads: ReloadCounts::default(),
             started: Instant::now(),
             draining: AtomicBool::new(false),
@@ -168,6 +171,15 @@ impl Engine {
         Ok(forgotten)
     }
 
+    /// Forgets every key that starts with these bytes, under all plans and quotas; no bytes stand for all keys. Tells how
+    /// many states were forgotten.
+    pub async fn forget(&self, prefix: &[u8]) -> Result<u64, KeeperError> {
+        let forgotten = self.keeper.forget(prefix).await?;
+        // Not which: keys are personal data.
+        tracing::warn!(forgotten, everything = prefix.is_empty(), "keys were forgotten by prefix");
+        Ok(forgotten)
+    }
+
     /// Has the store decide something that is never charged: an engine that answers is healthy.
     pub async fn probe(&self) -> Result<bool, StoreError> {
         let (Ok(key), Ok(quota)) = (Key::new(PROBE_KEY), Quota::throttle(1, 1, 1)) else { return Ok(false) };
@@ -198,6 +210,19 @@ impl Engine {
         if !self.is_draining() {
             began.await;
         }
+    }
+
+    /// Whether the store in memory refuses new keys.
+    pub fn pressure(&self) -> &Pressure {
+        &self.pressure
+    }
+
+    /// Keeps this percentage of the store in memory for plans, while there are any.
+    #[must_use]
+    pub fn kept_for_plans(self, percent: u8) -> Self {
+        self.pressure.keep_for_plans(percent);
+        self.pressure.look(&self);
+        self
     }
 
     /// Seconds since the start.

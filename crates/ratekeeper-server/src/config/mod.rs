@@ -175,6 +175,8 @@ mod tests {
             log_format = "json"
             loops = 2
             auth_token = "sesame"
+            admin_token_file = "admin.token"
+            metrics_token = "scrape"
             top_denied = 10
             drain = "10s"
             [transports.resp]
@@ -187,6 +189,9 @@ mod tests {
             [store]
             type = "memory"
             max_keys = 1000
+            max_bytes = "64MB"
+            kept_for_plans = "25%"
+            keep_keys = false
             snapshot = "state.bin"
             [limits]
             default_burst = 10

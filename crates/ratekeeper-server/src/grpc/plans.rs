@@ -7,9 +7,12 @@ use ratekeeper::keeper::HeldTo;
 use ratekeeper::{Charged, Cost, Key, Nanos, Quota, Ruling};
 
 use super::Grpc;
-use super::generated::ratekeeper_v1::{AcquireRequest, Decision, RefundRequest, ResetRequest, ResetResponse};
-use super::status::Status;
+use super::generated::ratekeeper_v1::{
+    AcquireRequest, Decision, ForgetRequest, ForgetResponse, RefundRequest, ResetRequest, ResetResponse,
+};
+use super::status::{Code, Status};
 use crate::limits::Limits;
+use crate::secret::{NotAdmin, Role};
 
 /// What is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +63,31 @@ pub(super) async fn reset(grpc: &Grpc, ask: ResetRequest) -> Result<ResetRespons
         None => grpc.engine.reset(key, &names).await?,
     };
     Ok(ResetResponse { forgotten })
+}
+
+pub(super) async fn forget(
+    grpc: &Grpc,
+    role: Option<Role>,
+    ask: ForgetRequest,
+) -> Result<ForgetResponse, Status> {
+    NotAdmin::check(&grpc.tokens, role).map_err(|refusal| {
+        let code = match refusal {
+            NotAdmin::Unknown => Code::Unauthenticated,
+            NotAdmin::TurnedOff | NotAdmin::Forbidden => Code::PermissionDenied,
+        };
+        Status::new(code, format!("Forget: {refusal}"))
+    })?;
+    match (ask.prefix.is_empty(), ask.all) {
+        (true, false) => {
+            return Err(Status::invalid(
+                "prefix: empty; every key starts with it: set `all` if that is meant",
+            ));
+        }
+        (false, true) => return Err(Status::invalid("prefix: together with `all`; say one of them")),
+        (true, true) | (false, false) => {}
+    }
+    let forgotten = grpc.engine.forget(&ask.prefix).await?;
+    Ok(ForgetResponse { forgotten })
 }
 
 fn key(text: &str) -> Result<Key<'_>, Status> {

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::reply::{Reply, reply};
 use crate::limits::{QuotaRefusal, RefusalCode};
+use crate::secret::NotAdmin;
 
 /// What went wrong, and whose fault it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -136,6 +137,17 @@ impl From<QuotaRefusal> for Problem {
         };
         let problem = Self::new(status, code, title, refusal.to_string());
         Problem { field: Some(refusal.field().to_owned()), ..problem }
+    }
+}
+
+impl From<NotAdmin> for Problem {
+    fn from(refusal: NotAdmin) -> Self {
+        let (status, code) = match refusal {
+            NotAdmin::Unknown => (StatusCode::UNAUTHORIZED, "unauthorized"),
+            NotAdmin::TurnedOff => (StatusCode::FORBIDDEN, "admin_disabled"),
+            NotAdmin::Forbidden => (StatusCode::FORBIDDEN, "admin_required"),
+        };
+        Self::new(status, code, "Only an administrator may do this", refusal.to_string())
     }
 }
 

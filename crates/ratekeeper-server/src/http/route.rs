@@ -12,11 +12,12 @@ use ratekeeper::port::Request as Question;
 use ratekeeper::{Charged, Cost, Quota, Rules, Ruling};
 use serde_json::json;
 
-use super::ask::{self, Ask, Refund, Throttle};
+use super::ask::{self, Ask, Forget, Refund, Throttle};
 use super::problem::Problem;
 use super::reply::{self, Reply, reply};
 use super::{Http, MAX_BODY, metrics};
 use crate::limits::Limits;
+use crate::secret::NotAdmin;
 
 /// Answers one request. Every mistake is a problem, and none is the server's unless it is.
 pub(super) async fn answer(http: &Http, request: Request<Incoming>) -> Reply {
@@ -30,8 +31,13 @@ pub(super) async fn answer(http: &Http, request: Request<Incoming>) -> Reply {
 }
 
 async fn dispatch(http: &Http, request: Request<Incoming>) -> Result<Reply, Problem> {
-    let is_open = matches!(request.uri().path(), "/health" | "/ready");
-    if !is_open && !is_authorized(http, request.headers()) {
+    // The probes need no token, and the metrics may have one of their own.
+    let is_welcome = match request.uri().path() {
+        "/health" | "/ready" => true,
+        "/metrics" => http.tokens.may_read_metrics(request.headers().get(AUTHORIZATION)),
+        _ => is_authorized(http, request.headers()),
+    };
+    if !is_welcome {
         return Err(Problem::unauthorized());
     }
     let is_post = request.method() == Method::POST;
@@ -42,7 +48,14 @@ async fn dispatch(http: &Http, request: Request<Incoming>) -> Result<Reply, Prob
         "/v1/peek" if is_post => plans(http, Verb::Peek, &body(request).await?).await,
         "/v1/refund" if is_post => plans(http, Verb::Refund, &body(request).await?).await,
         "/v1/reset" if is_post => reset(http, &body(request).await?).await,
-        "/throttle" | "/v1/acquire" | "/v1/peek" | "/v1/refund" | "/v1/reset" => Err(Problem::method("POST")),
+        "/v1/forget" if is_post => {
+            let role = http.tokens.role_of(request.headers().get(AUTHORIZATION));
+            NotAdmin::check(&http.tokens, role)?;
+            forget(http, &body(request).await?).await
+        }
+        "/throttle" | "/v1/acquire" | "/v1/peek" | "/v1/refund" | "/v1/reset" | "/v1/forget" => {
+            Err(Problem::method("POST"))
+        }
         "/v1/plans" if is_get => Ok(list(http)),
         "/health" if is_get => health(http).await,
         "/ready" if is_get => ready(http).await,
@@ -58,8 +71,7 @@ async fn dispatch(http: &Http, request: Request<Incoming>) -> Result<Reply, Prob
 }
 
 fn is_authorized(http: &Http, headers: &HeaderMap) -> bool {
-    let Some(secret) = &http.secret else { return true };
-    secret.is_borne_by(headers.get(AUTHORIZATION))
+    !http.tokens.are_needed() || http.tokens.role_of(headers.get(AUTHORIZATION)).is_some()
 }
 
 /// The whole body, if it is JSON by its own account and not too large.
@@ -194,6 +206,24 @@ async fn reset(http: &Http, body: &[u8]) -> Result<Reply, Problem> {
     Ok(reply(StatusCode::OK, format!("{{\"forgotten\":{forgotten}}}")))
 }
 
+/// Forgets every key that starts with some text.
+async fn forget(http: &Http, body: &[u8]) -> Result<Reply, Problem> {
+    let ask: Forget = ask::read(body)?;
+    let prefix = match (ask.prefix.as_deref(), ask.all.unwrap_or(false)) {
+        (None, true) => "",
+        (Some(_), true) => {
+            return Err(Problem::field("prefix", "prefix: together with `all`; say one of them"));
+        }
+        (None | Some(""), false) => {
+            let detail = "prefix: missing or empty; every key starts with nothing: say `\"all\": true` if that is meant";
+            return Err(Problem::field("prefix", detail));
+        }
+        (Some(prefix), false) => prefix,
+    };
+    let forgotten = http.engine.forget(prefix.as_bytes()).await?;
+    Ok(reply(StatusCode::OK, format!("{{\"forgotten\":{forgotten}}}")))
+}
+
 fn list(http: &Http) -> Reply {
     let plans: Vec<_> = http.engine.registry().all().iter().map(|plan| {
         let rules: Vec<_> = plan.rules().iter().map(|rule| {
@@ -215,6 +245,11 @@ async fn health(http: &Http) -> Result<Reply, Problem> {
     let mut body = json!({ "status": "ok", "store": store });
     if let Some(reloads) = http.engine.reloads().read() {
         body["config"] = if reloads.last_failed { "reload_failed" } else { "ok" }.into();
+    }
+    if http.engine.memory().is_some() {
+        let refusing = http.engine.pressure().refusing();
+        body["full"] = (!refusing.is_empty()).into();
+        body["refusing_new_keys"] = refusing.into();
     }
     Ok(reply(StatusCode::OK, body.to_string()))
 }

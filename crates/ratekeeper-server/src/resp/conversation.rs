@@ -12,7 +12,7 @@ use super::reply::{Reply, escaped};
 use super::session::Session;
 use super::throttle::Amount;
 use super::transaction::{Transaction, WATCH_REFUSED};
-use super::{Resp, info, plans, session};
+use super::{Resp, forget, info, plans, session};
 use crate::stream::{self, Buffers, Dialect, HIGH_WATER, MAX_BATCH, Progress, Waiting};
 
 /// One client's side of the server, without its socket.
@@ -32,7 +32,7 @@ enum Asked {
 
 impl Conversation {
     pub(super) fn new(resp: Arc<Resp>, id: u64) -> Self {
-        let session = Session::new(id, resp.secret.is_some());
+        let session = Session::new(id, resp.tokens.are_needed());
         Conversation { resp, parser: Parser::default(), session, answered: false }
     }
 
@@ -83,6 +83,14 @@ impl Conversation {
             Box::pin(self.plans(verb, buffers)).await;
             return false;
         }
+        if let Some(entry) = entry
+            && entry.command() == Command::Forget
+            && entry.takes(args.len())
+            && self.session.authenticated
+        {
+            Box::pin(self.forget(buffers)).await;
+            return false;
+        }
         self.other(entry, buffers)
     }
 
@@ -107,6 +115,15 @@ impl Conversation {
         let mut words = [&[][..]; MAX_ARGS];
         let words = spread(self.parser.args(), buffers.input(), buffers.start(), &mut words);
         plans::answer(&self.resp, verb, &words[1..], &mut self.reply(&mut out)).await;
+        buffers.output = out;
+    }
+
+    /// Many keys are to be forgotten.
+    async fn forget(&self, buffers: &mut Buffers) {
+        let mut out = std::mem::take(&mut buffers.output);
+        let mut words = [&[][..]; MAX_ARGS];
+        let words = spread(self.parser.args(), buffers.input(), buffers.start(), &mut words);
+        forget::answer(&self.resp, self.session.role, &words[1..], &mut self.reply(&mut out)).await;
         buffers.output = out;
     }
 
@@ -269,8 +286,8 @@ fn respond(
             reply.ok();
             return true;
         }
-        (Command::Auth, _) => session.auth(args, resp.secret.as_ref(), out),
-        (Command::Hello, _) => session.hello(args, resp.secret.as_ref(), out),
+        (Command::Auth, _) => session.auth(args, &resp.tokens, out),
+        (Command::Hello, _) => session.hello(args, &resp.tokens, out),
         (Command::Select, [index]) => session::select(index, &mut reply),
         (Command::Client, _) => session.client(args, out),
         (Command::Catalogue, _) => catalogue::answer(args, &mut reply),
@@ -284,7 +301,7 @@ fn respond(
         (Command::Discard, _) => reply.error("ERR DISCARD without MULTI"),
         (Command::Watch, _) => reply.error(WATCH_REFUSED),
         (Command::Unwatch, _) => reply.ok(),
-        (Command::Plans(Verb::Reset), []) => session.reset(resp.secret.is_some(), out),
+        (Command::Plans(Verb::Reset), []) => session.reset(resp.tokens.are_needed(), out),
         _ => reply.error(&format!("ERR wrong number of arguments for '{}' command", entry.name())),
     }
     false
