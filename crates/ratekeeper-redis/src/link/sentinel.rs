@@ -26,6 +26,11 @@ impl Sentinels {
         Sentinels { addresses, master, template, first: AtomicUsize::new(0) }
     }
 
+    /// The name of the master.
+    pub(super) fn master(&self) -> &str {
+        &self.master
+    }
+
     /// Connects to the master. One that says that it is none was just demoted: the next sentinel may know better,
     /// or all of them a moment later.
     pub(super) async fn connect(&self, options: &Options) -> Result<MultiplexedConnection, RedisError> {
