@@ -8,7 +8,7 @@ use ratekeeper::store::BreakerState;
 use ratekeeper::{Cost, Keeper, Key, Nanos, Plan, Quota, Reason, Registry, Rules, Timestamp};
 use ratekeeper_redis::{RedisErrorKind, RedisStore};
 
-use crate::load::{Load, Tally};
+use crate::load::{Load, Tally, only_breaker};
 use crate::support::server::{Server, free_port, redis_binary};
 use crate::support::wait;
 
@@ -63,7 +63,7 @@ async fn the_server_may_be_down_at_first() {
 async fn the_local_store_takes_over_and_hands_back() {
     let mut server = Server::redis();
     let store = RedisStore::builder(&server.url()).without_denial_cache().build().unwrap();
-    let breaker = store.breaker().unwrap();
+    let breaker = only_breaker(&store);
     let plan = Plan::parse("plan", "3/day").unwrap().on_store_error(FailureMode::Local);
     let keeper = Keeper::new(store, Registry::new([plan]));
     let ask = async || keeper.acquire(Key::new("caller").unwrap(), "plan", Cost::ONE).await.unwrap();

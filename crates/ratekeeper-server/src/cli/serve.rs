@@ -105,9 +105,12 @@ pub(super) fn run(flags: &Flags) -> Result<()> {
             // loop waits for another to find its connection.
             let connections = NonZeroUsize::new(settings.loops).unwrap_or(NonZeroUsize::MIN);
             let store = RedisStore::builder(url).connections(connections).build().context("--store")?;
-            let breaker = store.breaker();
+            let breakers = {
+                let store = store.clone();
+                move || store.breakers()
+            };
             let local = MemoryStore::builder().max_keys(settings.max_keys).build();
-            Engine::over(Arc::new(store), registry.clone(), settings.limits).guarded_by(breaker, local)
+            Engine::over(Arc::new(store), registry.clone(), settings.limits).guarded_by(breakers, local)
         }
     };
     let engine = engine.on_store_error(settings.on_store_error).top_denied(settings.top_denied);

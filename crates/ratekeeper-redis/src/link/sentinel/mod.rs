@@ -73,6 +73,11 @@ impl Sentinels {
         Sentinels { addresses, master, template, known, followers }
     }
 
+    /// The name of the master.
+    pub(super) fn master(&self) -> &str {
+        &self.master
+    }
+
     /// Connects to the master: the one that is just being promoted if there is such news, or else the one of the latest
     /// epoch that a sentinel tells. One that says that it is none was just demoted, or is not promoted yet.
     pub(super) async fn connect(&self, options: &Options) -> Result<MultiplexedConnection, RedisError> {
