@@ -97,6 +97,6 @@ fn decide(store: &MemoryStore, work: &Work, keys: &[[u8; 20]], decisions: &mut V
         return;
     }
     let requests: Vec<Request<'_>> = asked.map(request).collect();
-    // In memory the answer is there at once, and a quota is no concurrency limit.
-    let _ = store.acquire_many(&requests, decisions).now();
+    // A quota is no concurrency limit.
+    let _ = store.try_acquire_many(&requests, decisions);
 }

@@ -108,7 +108,8 @@ fn share(folder: &Folder, url: &str, key: &str) {
         (200, json!("ok"))
     );
     let metrics = get(&one, "/metrics").body;
-    assert!(metrics.contains("\nratekeeper_breaker_state 0\n"), "{metrics}");
+    let line = format!("\nratekeeper_breaker_state{{node=\"127.0.0.1:{}\"}} 0\n", redis.port());
+    assert!(metrics.contains(&line), "{metrics}");
 }
 
 #[test]
@@ -183,7 +184,8 @@ fn a_start_without_redis_works_and_it_is_found_when_it_is_there() {
     assert_ne!(health.json()["store"], "ok");
     eventually("the breaker opens", || {
         server.ask("THROTTLE k 3 1 3600");
-        get(&server, "/metrics").body.contains("\nratekeeper_breaker_state 1\n")
+        let line = format!("\nratekeeper_breaker_state{{node=\"127.0.0.1:{port}\"}} 1\n");
+        get(&server, "/metrics").body.contains(&line)
     });
     let metrics = get(&server, "/metrics").body;
     for kind in ["unreachable", "breaker_open"] {
