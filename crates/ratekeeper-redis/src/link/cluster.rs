@@ -101,6 +101,14 @@ impl Cluster {
         self.owner(0).await.map(|_| ())
     }
 
+    /// Every node that has a slot, by the map.
+    pub(super) fn masters(&self) -> Vec<Arc<Node>> {
+        let map = self.map.read();
+        let has_slots = |at: usize| map.owners.iter().any(|owner| usize::from(*owner) == at);
+        let masters = map.nodes.iter().enumerate().filter(|(at, _)| has_slots(*at));
+        masters.map(|(_, member)| Arc::clone(&member.node)).collect()
+    }
+
     async fn owner(self: &Arc<Self>, slot: usize) -> Result<Member, RedisError> {
         loop {
             {

@@ -4,7 +4,7 @@
 //! address    what a URL says                   node          one server, connecting and reconnecting
 //! sentinel   where the master is               cluster       which node has a slot, following redirects
 //! slot       which slot a key lies in          topology      the reply to CLUSTER SLOTS
-//!                                              per_runtime   what each runtime has for itself
+//! servers    all of them, each by itself       per_runtime   what each runtime has for itself
 //! ```
 //!
 //! Opening a link does nothing yet: the first command connects. Concurrent callers on one runtime share one connection
@@ -17,10 +17,12 @@ mod cluster;
 mod node;
 mod per_runtime;
 mod sentinel;
+mod servers;
 mod slot;
 mod topology;
 
 pub(crate) use address::Address;
+pub(crate) use servers::Server;
 
 use std::future::Future;
 use std::num::NonZeroUsize;
