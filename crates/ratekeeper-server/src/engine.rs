@@ -8,7 +8,9 @@ use std::time::Instant;
 use ratekeeper::keeper::KeeperError;
 use ratekeeper::port::{FailureMode, Observer, Request, Store};
 use ratekeeper::store::Breaker;
-use ratekeeper::{Charged, Cost, Decision, Keeper, Key, MemoryStore, Quota, Registry, Rules, StoreError};
+use ratekeeper::{
+    Charged, Cost, Decision, Keeper, Key, MemoryStore, Quota, Registry, Rules, StoreError, StoreErrorKind,
+};
 use tokio::sync::Notify;
 
 pub use crate::limits::Limits;
@@ -174,7 +176,15 @@ impl Engine {
     /// Forgets every key that starts with these bytes, under all plans and quotas; no bytes stand for all keys. Tells how
     /// many states were forgotten.
     pub async fn forget(&self, prefix: &[u8]) -> Result<u64, KeeperError> {
-        let forgotten = self.keeper.forget(prefix).await?;
+        let forgotten = self.keeper.forget(prefix).await.map_err(|error| match error {
+            KeeperError::Store(error)
+                if error.kind() == StoreErrorKind::Unsupported && self.memory.is_some() =>
+            {
+                let message = "keys are not kept (keep_keys = false), so they cannot be found by prefix";
+                KeeperError::Store(StoreError::new(StoreErrorKind::Unsupported, message))
+            }
+            error => error,
+        })?;
         // Not which: keys are personal data.
         tracing::warn!(forgotten, everything = prefix.is_empty(), "keys were forgotten by prefix");
         Ok(forgotten)

@@ -220,7 +220,7 @@ async fn forget(http: &Http, body: &[u8]) -> Result<Reply, Problem> {
         }
         (Some(prefix), false) => prefix,
     };
-    let forgotten = http.engine.forget(prefix.as_bytes()).await?;
+    let forgotten = http.engine.forget(prefix.as_bytes()).await.map_err(Problem::not_forgotten)?;
     Ok(reply(StatusCode::OK, format!("{{\"forgotten\":{forgotten}}}")))
 }
 

@@ -14,6 +14,7 @@ mod config;
 mod crowd;
 #[path = "../common/folder.rs"]
 mod folder;
+mod full;
 mod grpc;
 mod http;
 mod limits;
@@ -36,4 +37,5 @@ mod stop;
 mod support;
 #[cfg(feature = "tls")]
 mod tls;
+mod tokens;
 mod transaction;
