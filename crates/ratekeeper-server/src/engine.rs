@@ -222,9 +222,15 @@ impl Engine {
         }
     }
 
-    /// Whether the store in memory refuses new keys.
-    pub fn pressure(&self) -> &Pressure {
-        &self.pressure
+    /// Whose new keys the store in memory refuses at present: `plan`, `request`, both, or nobody's.
+    pub fn refusing_new_keys(&self) -> Vec<&'static str> {
+        self.pressure.look(self);
+        self.pressure.refusing()
+    }
+
+    /// Looks whether the store in memory refuses new keys, and tells the log; keeps room for plans, if there are any.
+    pub(crate) fn watch_store(&self) {
+        self.pressure.look(self);
     }
 
     /// Keeps this percentage of the store in memory for plans, while there are any.

@@ -247,7 +247,7 @@ async fn health(http: &Http) -> Result<Reply, Problem> {
         body["config"] = if reloads.last_failed { "reload_failed" } else { "ok" }.into();
     }
     if http.engine.memory().is_some() {
-        let refusing = http.engine.pressure().refusing();
+        let refusing = http.engine.refusing_new_keys();
         body["full"] = (!refusing.is_empty()).into();
         body["refusing_new_keys"] = refusing.into();
     }

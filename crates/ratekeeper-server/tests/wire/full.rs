@@ -44,7 +44,7 @@ fn keys_of_foreign_quotas_leave_room_for_plans_and_it_is_told_when_they_find_non
         let said = raw.ask(&format!("ACQUIRE customer:{customer} gold"));
         assert!(said.starts_with("1 5 4 "), "a customer of a plan was refused: {said}");
     }
-    assert!(raw.ask("THROTTLE j0 1 1 2000000").starts_with("0 1 0 1"), "who is limited stays limited");
+    assert!(raw.ask("THROTTLE j0 1 1 2000000").starts_with("0 1 0 "), "who is limited stays limited");
     // It is told of.
     let told = server.await_log("store full: new keys are refused");
     assert!(told.contains("WARN") && told.contains("of_plans=0"), "{told}");
