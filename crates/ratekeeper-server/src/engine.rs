@@ -1,5 +1,6 @@
 //! What every transport asks: the keeper of plans, and what to assume when a request leaves something out.
 
+use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,8 +30,8 @@ pub struct Engine {
     registry: Registry,
     /// The keeper's store, if it lives in this process: only such a one can be counted and written to a file.
     memory: Option<Arc<MemoryStore>>,
-    /// What leaves a store elsewhere alone while it fails.
-    breaker: Option<Arc<Breaker>>,
+    /// What leaves the servers of a store elsewhere alone while they fail.
+    breakers: Option<Breakers>,
     limits: Limits,
     metrics: Metrics,
     tally: Tally,
@@ -39,6 +40,15 @@ pub struct Engine {
     started: Instant,
     draining: AtomicBool,
     drain_began: Notify,
+}
+
+/// Lists the breakers that there are now: servers come and go.
+struct Breakers(Box<dyn Fn() -> Vec<Arc<Breaker>> + Send + Sync>);
+
+impl fmt::Debug for Breakers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.0()).finish()
+    }
 }
 
 impl Engine {
@@ -56,7 +66,7 @@ impl Engine {
             keeper: Keeper::from_arcs(store, Arc::new(registry.clone())).observer(tally.clone()),
             registry,
             memory: None,
-            breaker: None,
+            breakers: None,
             limits,
             metrics: Metrics::default(),
             tally,
@@ -68,17 +78,22 @@ impl Engine {
         }
     }
 
-    /// Has the breaker before the store looked at, and this store decide for plans that say `local` while it fails.
+    /// Has this store decide for plans that say `local` while the other one fails, and the breakers before that one
+    /// looked at, as they are at the time.
     #[must_use]
-    pub fn guarded_by(mut self, breaker: Option<Arc<Breaker>>, local: MemoryStore) -> Self {
+    pub fn guarded_by(
+        mut self,
+        breakers: impl Fn() -> Vec<Arc<Breaker>> + Send + Sync + 'static,
+        local: MemoryStore,
+    ) -> Self {
         self.keeper = self.keeper.local_store(local);
-        self.breaker = breaker;
+        self.breakers = Some(Breakers(Box::new(breakers)));
         self
     }
 
-    /// The breaker before a store elsewhere, if there is one.
-    pub fn breaker(&self) -> Option<&Breaker> {
-        self.breaker.as_deref()
+    /// Returns the breakers before a store elsewhere, one for each of its servers; none before a store in memory.
+    pub fn breakers(&self) -> Vec<Arc<Breaker>> {
+        self.breakers.as_ref().map_or_else(Vec::new, |Breakers(list)| list())
     }
 
     /// What to answer when the store fails a request that is held to no plan.

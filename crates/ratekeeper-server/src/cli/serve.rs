@@ -170,9 +170,12 @@ pub(super) fn run(flags: Flags) -> Result<()> {
             // loop waits for another to find its connection.
             let connections = NonZeroUsize::new(settings.loops).unwrap_or(NonZeroUsize::MIN);
             let store = RedisStore::builder(url).connections(connections).build().context("--store")?;
-            let breaker = store.breaker();
+            let breakers = {
+                let store = store.clone();
+                move || store.breakers()
+            };
             let local = memory(&settings).kept_for_plans(settings.kept_for_plans).build();
-            Engine::over(Arc::new(store), registry.clone(), settings.limits).guarded_by(breaker, local)
+            Engine::over(Arc::new(store), registry.clone(), settings.limits).guarded_by(breakers, local)
         }
     };
     let engine = engine

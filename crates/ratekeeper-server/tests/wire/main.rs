@@ -12,6 +12,7 @@ mod client;
 mod clients;
 mod config;
 mod crowd;
+mod edits;
 #[path = "../common/folder.rs"]
 mod folder;
 mod full;
