@@ -199,6 +199,32 @@ impl Node {
         Next::Wait(over, Some(attempt))
     }
 
+    /// The sentinels that tell where it is, if it is a master that they watch.
+    pub(super) fn sentinels(&self) -> Option<&Sentinels> {
+        match &self.target {
+            Target::Fixed(_) | Target::Pinned(..) => None,
+            Target::Master(sentinels) => Some(sentinels),
+        }
+    }
+
+    pub(super) fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Leaves the server that a runtime is connected to: the next command connects anew. What is under way there is
+    /// still answered.
+    pub(super) fn leave(&self, runtime: Id) {
+        let mut left = State::Idle;
+        self.states.change(runtime, |state| {
+            if matches!(state, State::Connected(_)) {
+                left = std::mem::take(state);
+            }
+        });
+        if matches!(left, State::Connected(_)) {
+            tracing::info!("the master has changed: connecting to the new one");
+        }
+    }
+
     async fn connect(&self) -> Result<MultiplexedConnection, RedisError> {
         match &self.target {
             Target::Fixed(info) => open(info.clone(), &self.options).await,
@@ -259,6 +285,9 @@ struct Attempt {
 impl Attempt {
     async fn run(mut self) {
         self.outcome = Some(self.node.connect().await);
+        if let (Some(Ok(_)), Some(sentinels)) = (&self.outcome, self.node.sentinels()) {
+            sentinels.watch(&self.node);
+        }
     }
 }
 
@@ -284,6 +313,10 @@ impl Drop for Attempt {
             tracing::info!(attempts = self.attempts + 1, "connected again");
         }
         self.node.states.change(self.runtime, |now| *now = state);
+        // News of another master may have come since it was asked for, when there was nothing to leave yet.
+        if self.node.sentinels().is_some_and(|sentinels| !sentinels.is_at_master(self.runtime)) {
+            self.node.leave(self.runtime);
+        }
         if has_ended {
             self.ends.send_replace(());
         }

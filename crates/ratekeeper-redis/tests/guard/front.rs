@@ -17,7 +17,7 @@ fn patient(url: &str) -> ratekeeper_redis::RedisStoreBuilder {
 }
 
 /// How many scripts a server has run.
-fn scripts_run(server: &Server) -> u64 {
+pub(crate) fn scripts_run(server: &Server) -> u64 {
     let stats: String = redis::cmd("INFO").arg("commandstats").query(&mut server.connection()).unwrap();
     let calls = stats.lines().filter(|line| line.starts_with("cmdstat_eval"));
     calls.filter_map(|line| line.split_once("calls=")?.1.split(',').next()?.parse::<u64>().ok()).sum()
