@@ -9,7 +9,7 @@
 
 use std::time::{Duration, Instant};
 
-use ratekeeper::port::{Request, Store};
+use ratekeeper::port::Request;
 use ratekeeper::{Cost, Decision, Key, MemoryStore, Quota, Rules};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, oneshot};

@@ -152,7 +152,7 @@ async fn a_batch_fails_only_for_the_node_that_is_frozen() {
     let quota: Quota = "100/day".parse().unwrap();
     let keys: Vec<String> = (0..120).map(|number| format!("caller{number}")).collect();
     let ask = |key| Request { key: Key::new(key).unwrap(), rules: Rules::Quota(&quota), cost: Cost::ONE };
-    let requests: Vec<Request<'_>> = keys.iter().map(|key| ask(key)).collect();
+    let requests: Vec<Request<'_>> = keys.iter().map(ask).collect();
     let owners: Vec<usize> = keys.iter().map(|key| cluster.owner_of(key)).collect();
     let mut answers = Vec::new();
     store.acquire_many(&requests, &mut answers).await.unwrap();

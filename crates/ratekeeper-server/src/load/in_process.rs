@@ -4,7 +4,7 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ratekeeper::port::{Request, Store};
+use ratekeeper::port::Request;
 use ratekeeper::{Cost, Decision, Key, MemoryStore, Rules};
 
 use super::run::{Pace, Run};

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::time::Instant;
 
 use futures_util::future::join_all;
-use ratekeeper::port::{Request, Store};
+use ratekeeper::port::Request;
 use ratekeeper::{Cost, Decision, Key, MemoryStore, Quota, Rules, StoreError};
 
 use super::buffers::{Buffers, Waiting};
