@@ -17,7 +17,7 @@ use crate::error::RedisError;
 use crate::forget::forget;
 use crate::heal::{self, Loss};
 use crate::library::Library;
-use crate::link::{Link, Server};
+use crate::link::{Link, OneServer};
 use crate::many::acquire_many;
 use crate::place::{Place, places};
 use crate::question::{self, Verb};
@@ -34,7 +34,7 @@ pub(crate) trait Run: Send + Sync {
     fn run(&self, script: &Script, call: &Call) -> impl Future<Output = Result<Value, RedisError>> + Send;
 
     /// Every server that has keys; none if nobody can be asked for them.
-    fn servers(&self) -> impl Future<Output = Result<Vec<Server>, RedisError>> + Send {
+    fn servers(&self) -> impl Future<Output = Result<Vec<OneServer>, RedisError>> + Send {
         std::future::ready(Ok(Vec::new()))
     }
 }
@@ -44,7 +44,7 @@ impl Run for Link {
         self.run(script, call)
     }
 
-    fn servers(&self) -> impl Future<Output = Result<Vec<Server>, RedisError>> + Send {
+    fn servers(&self) -> impl Future<Output = Result<Vec<OneServer>, RedisError>> + Send {
         self.servers()
     }
 }
@@ -221,7 +221,7 @@ impl<R: Run> Store for Scripted<R> {
     fn acquire_many<'a>(
         &'a self,
         requests: &'a [Request<'a>],
-        into: &'a mut Vec<Decision>,
+        into: &'a mut Vec<Result<Decision, StoreError>>,
     ) -> Answer<'a, ()> {
         Answer::later(acquire_many(self, requests, into))
     }
