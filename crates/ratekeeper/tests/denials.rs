@@ -311,3 +311,18 @@ fn waits_count_down_and_memory_stays_bounded() {
     assert_eq!((statistics.capacity, statistics.answered), (16, 1_000));
     assert!(statistics.held <= 16, "{statistics:?}");
 }
+
+/// Whose keys these are is not known to a memory of refusals: it forgets all, and asks again.
+#[tokio::test]
+async fn nothing_is_refused_from_before_keys_were_forgotten() {
+    let clock = clock();
+    let store = DenialCache::new(MemoryStore::builder().keep_keys(true).clock(clock.clone()).build());
+    let store = store.clock(clock);
+    let quota: Quota = "1/h".parse().unwrap();
+    let request = Request { key: Key::new("user:42").unwrap(), rules: Rules::Quota(&quota), cost: Cost::ONE };
+    assert!(store.acquire(request).await.unwrap().allowed && !store.acquire(request).await.unwrap().allowed);
+    assert!(store.statistics().held > 0);
+    assert_eq!(store.forget(b"user").await.unwrap(), 1);
+    assert_eq!(store.statistics().held, 0);
+    assert!(store.acquire(request).await.unwrap().allowed);
+}

@@ -9,7 +9,7 @@ use ratekeeper::keeper::{HeldTo, KeeperError, OnMissingPlan};
 use ratekeeper::port::{Answer, FailureMode, Grant, Observer, Request, Store};
 use ratekeeper::testkit::FakeClock;
 use ratekeeper::{
-    Charged, Cost, Decision, Keeper, Key, MemoryStore, Plan, Quota, Reason, Registry, StoreError,
+    Charged, Cost, Decision, Keeper, Key, MemoryStore, Plan, Quota, Reason, Registry, Rules, StoreError,
     StoreErrorKind, Timestamp,
 };
 
@@ -260,4 +260,32 @@ async fn what_the_store_never_took_is_not_given_back_to_it() {
     assert!(keeper.acquire("user", "local", 5).await.unwrap().allowed, "the local store has it back");
     assert!(keeper.refund("user", "local", 5, real.charged().unwrap()).await.unwrap_err().is_transient());
     assert!(!keeper.acquire("user", "local", 1).await.unwrap().allowed);
+}
+
+/// All keys that start alike, in the store and in the one that stands in for it, are fresh again.
+#[tokio::test]
+async fn keys_are_forgotten_by_how_they_start() {
+    let plans = Registry::new([plan("free", "1/h").on_store_error(FailureMode::Local)]);
+    let store = Arc::new(MemoryStore::builder().keep_keys(true).build());
+    let keeper = Keeper::from_arcs(Arc::<MemoryStore>::clone(&store), Arc::new(plans));
+    for key in ["user:1", "user:2", "other"] {
+        assert!(keeper.acquire(key, "free", 1).await.unwrap().allowed);
+        // What the keeper's own store decided while the other one was away.
+        let error = StoreError::new(StoreErrorKind::Unreachable, "away");
+        let free = keeper.plans().find("free").unwrap();
+        let request = Request { key: self::key(key), rules: Rules::Plan(&free), cost: Cost::ONE };
+        assert!(keeper.fall_back(request, &error).unwrap().allowed);
+        assert!(!keeper.fall_back(request, &error).unwrap().allowed);
+    }
+    assert_eq!(keeper.forget(b"user:").await.unwrap(), 2);
+    for (key, is_fresh) in [("user:1", true), ("user:2", true), ("other", false)] {
+        assert_eq!(keeper.acquire(key, "free", 1).await.unwrap().allowed, is_fresh, "{key}");
+        let error = StoreError::new(StoreErrorKind::Unreachable, "away");
+        let free = keeper.plans().find("free").unwrap();
+        let request = Request { key: self::key(key), rules: Rules::Plan(&free), cost: Cost::ONE };
+        assert_eq!(keeper.fall_back(request, &error).unwrap().allowed, is_fresh, "{key}");
+    }
+    let keeper = Keeper::new(MemoryStore::default(), Registry::default());
+    let error = keeper.forget(b"user:").await.unwrap_err().to_string();
+    assert!(error.contains("keep_keys(true)"), "{error}");
 }

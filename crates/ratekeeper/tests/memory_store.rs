@@ -320,9 +320,90 @@ fn a_snapshot_remembers() {
     assert_eq!(restored.try_acquire(request).unwrap(), store.try_acquire(request).unwrap());
 }
 
+/// What was kept of the keys is in the snapshot, and who brought which state.
+#[tokio::test]
+async fn a_restored_store_knows_its_keys() {
+    let clock = clock();
+    let builder = |keep| MemoryStore::builder().keep_keys(keep).clock(clock.clone());
+    let store = builder(true).build();
+    let plan = Plan::parse("gold", "a=5/h; b=7/h log").unwrap();
+    for key in 0..100 {
+        let name = format!("user:{key}");
+        acquire(&store, &name, &quota("5/h"), 1);
+        acquire(&store, &name, &quota("5/h log"), 1);
+        let request = Request { key: Key::new(&name).unwrap(), rules: Rules::Plan(&plan), cost: Cost::ONE };
+        assert!(store.try_acquire(request).unwrap().allowed);
+    }
+    let restored = builder(true).restore(&store.snapshot()).unwrap();
+    let (before, after) = (store.statistics(), restored.statistics());
+    assert_eq!((after.keys, after.keys_of_requests), (400, 200));
+    // Keys that were there twice are there once.
+    assert!((1..=before.bytes_of_requests).contains(&after.bytes_of_requests), "{before:?}, {after:?}");
+    let again = builder(true).restore(&restored.snapshot()).unwrap();
+    assert_eq!(again.statistics().bytes_of_requests, after.bytes_of_requests);
+    assert_eq!(again.forget(b"user:1").await.unwrap(), 11 * 4, "1, and 10 to 19");
+    assert_eq!(again.forget(b"user:").await.unwrap(), 89 * 4);
+    assert_eq!((again.len(), again.statistics().bytes_of_requests), (0, 0));
+    // Whoever does not keep keys reads past them; and what was not kept is found by the empty prefix alone.
+    let keyless = builder(false).restore(&store.snapshot()).unwrap();
+    assert_eq!(keyless.len(), 400);
+    let unknown = builder(true).restore(&keyless.snapshot()).unwrap();
+    assert_eq!(unknown.forget(b"user:").await.unwrap(), 0);
+    assert_eq!((unknown.forget(b"").await.unwrap(), unknown.len()), (400, 0));
+}
+
+/// A snapshot of logs that a smaller store cannot hold.
+#[test]
+fn a_snapshot_of_too_many_bytes_is_refused() {
+    let clock = clock();
+    let builder = |max_bytes| MemoryStore::builder().max_bytes(max_bytes).clock(clock.clone());
+    let store = builder(8 << 20).build();
+    let log = quota("20000/day log");
+    for key in 0..8 {
+        for _ in 0..20_000 {
+            clock.advance(Nanos::from_nanos(1));
+            acquire(&store, &format!("log:{key}"), &log, 1);
+        }
+    }
+    let snapshot = store.snapshot();
+    assert_eq!(builder(8 << 20).restore(&snapshot).unwrap().len(), 8);
+    let error = builder(1 << 20).restore(&snapshot).unwrap_err();
+    assert!(matches!(error, SnapshotError::TooManyBytes { found, max_bytes: 1_048_576 } if found > 2 << 20));
+    let message = error.to_string();
+    assert!(
+        message.ends_with("bytes of live states; the store may take 1048576: raise max_bytes"),
+        "{message}"
+    );
+}
+
+/// Keys come and go, under rules of every length: what is kept of them is what lives, or will soon be looked through.
+#[tokio::test]
+async fn kept_keys_are_no_burden() {
+    let clock = clock();
+    let store = MemoryStore::builder().keep_keys(true).clock(clock.clone()).build();
+    let (short, long) = (quota("1/s"), quota("1/h"));
+    for key in 0..1_000 {
+        assert!(acquire(&store, &format!("long:{key}"), &long, 1).allowed);
+    }
+    let settled = store.statistics().bytes;
+    for round in 0..200 {
+        for key in 0..1_000 {
+            acquire(&store, &format!("short:{round}:{key}"), &short, 1);
+        }
+        clock.advance(SECOND);
+    }
+    let after = store.statistics().bytes;
+    assert!(after < 4 * settled, "{settled} bytes became {after}");
+    store.sweep();
+    let swept = store.statistics();
+    assert!(swept.bytes < settled * 3 / 2 && swept.keys == 1_000, "{settled} bytes became {swept:?}");
+    assert_eq!(store.forget(b"long:").await.unwrap(), 1_000);
+    assert_eq!(store.forget(b"").await.unwrap(), 0);
+}
+
 #[test]
 fn a_snapshot_that_is_not_whole_is_refused() {
-    let store = MemoryStore::builder().clock(clock()).build();
+    let store = MemoryStore::builder().keep_keys(true).clock(clock()).build();
     for key in 0..20 {
         acquire(&store, &format!("key:{key}"), &quota("5/h"), 1);
         acquire(&store, &format!("key:{key}"), &quota("5/h log"), 1);

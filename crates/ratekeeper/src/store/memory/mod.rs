@@ -93,6 +93,9 @@ pub struct MemoryStore {
 #[derive(Debug, Default)]
 struct Line<T>(T);
 
+// A decision touches two cache lines: the shard's and the slot's.
+const _: () = assert!(size_of::<Line<SpinLock<Shard>>>() == 64, "a shard and its lock fit a cache line");
+
 /// What the store holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
