@@ -22,26 +22,22 @@ fn constant(
     status: u16,
     says: &'static str,
     takes: Duration,
-) -> (
-    impl Service<
-        Request<()>,
-        Response = Response<()>,
-        Error = Infallible,
-        Future = impl Future<Output = Result<Response<()>, Infallible>> + Send,
-    > + Clone
-    + Send,
-    Arrivals,
-) {
-    let arrivals = Arrivals::default();
-    let seen = Arc::clone(&arrivals);
-    let service = tower::service_fn(move |_: Request<()>| {
+    arrivals: &Arrivals,
+) -> impl Service<
+    Request<()>,
+    Response = Response<()>,
+    Error = Infallible,
+    Future = impl Future<Output = Result<Response<()>, Infallible>> + Send,
+> + Clone
++ Send {
+    let seen = Arc::clone(arrivals);
+    tower::service_fn(move |_: Request<()>| {
         seen.lock().unwrap().push(Instant::now());
         async move {
             tokio::time::sleep(takes).await;
             Ok(Response::builder().status(status).header("ratelimit", says).body(()).unwrap())
         }
-    });
-    (service, arrivals)
+    })
 }
 
 fn seconds(arrivals: &Arrivals, since: Instant) -> Vec<u64> {
@@ -52,7 +48,8 @@ fn seconds(arrivals: &Arrivals, since: Instant) -> Vec<u64> {
 /// became three in 90 seconds, and with more of them left, ever fewer.
 #[tokio::test(start_paused = true)]
 async fn answers_within_a_window_do_not_put_its_end_off() {
-    let (server, arrivals) = constant(200, r#""a";r=3;t=60"#, Duration::ZERO);
+    let arrivals = Arrivals::default();
+    let server = constant(200, r#""a";r=3;t=60"#, Duration::ZERO, &arrivals);
     let client = Pace::default().jitter(Duration::ZERO).layer().layer(server);
     let start = Instant::now();
     for _ in 0..9 {
@@ -67,7 +64,8 @@ async fn answers_within_a_window_do_not_put_its_end_off() {
 #[tokio::test(start_paused = true)]
 async fn a_server_that_never_has_anything_left_is_sent_one_in_each_window() {
     for status in [200, 429] {
-        let (server, arrivals) = constant(status, r#""a";r=0;t=60"#, Duration::ZERO);
+        let arrivals = Arrivals::default();
+        let server = constant(status, r#""a";r=0;t=60"#, Duration::ZERO, &arrivals);
         let client = Pace::default().jitter(Duration::ZERO).retries(0).layer().layer(server);
         let start = Instant::now();
         let tasks: Vec<_> = (0..5).map(|_| tokio::spawn(client.clone().oneshot(request()))).collect();
@@ -81,7 +79,8 @@ async fn a_server_that_never_has_anything_left_is_sent_one_in_each_window() {
 /// Of those that are on their way when the last one is used up, each answer may tell of a later end.
 #[tokio::test(start_paused = true)]
 async fn answers_that_tell_of_nothing_left_do_put_the_end_off() {
-    let (server, arrivals) = constant(200, r#""a";r=0;t=60"#, 20 * SECOND);
+    let arrivals = Arrivals::default();
+    let server = constant(200, r#""a";r=0;t=60"#, 20 * SECOND, &arrivals);
     // All of them have no time to wait for the first.
     let pace = Pace::default().jitter(Duration::ZERO);
     let hurried = pace.clone().timeout(Duration::ZERO).layer().layer(server.clone());

@@ -15,6 +15,7 @@ mod crowd;
 mod edits;
 #[path = "../common/folder.rs"]
 mod folder;
+mod full;
 mod grpc;
 mod http;
 mod limits;
@@ -37,4 +38,5 @@ mod stop;
 mod support;
 #[cfg(feature = "tls")]
 mod tls;
+mod tokens;
 mod transaction;
