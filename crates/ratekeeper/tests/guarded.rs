@@ -249,3 +249,56 @@ async fn the_local_store_takes_over_and_hands_back() {
     assert_eq!(breaker.state(), BreakerState::Closed);
     assert!(!ask().await, "which has its own state");
 }
+
+/// Whom it stands before and why it opened is told wherever it is told of: in its errors, in its changes, and by itself.
+#[test]
+fn a_breaker_says_who_failed_and_why() {
+    #[derive(Debug, Default)]
+    struct Last(Mutex<Option<BreakerChange>>);
+    impl Observer for Last {
+        fn breaker_changed(&self, change: &BreakerChange) {
+            *self.0.lock().unwrap() = Some(change.clone());
+        }
+    }
+    let last = Arc::new(Last::default());
+    let clock = ratekeeper::testkit::FakeClock::at(ratekeeper::Timestamp::from_secs(1_000));
+    let breaker = Breaker::new(settings().failures_in_a_row(1)).named("10.0.0.7:6379");
+    let breaker = breaker.clock(clock.clone()).observer(last.clone());
+    assert!(breaker.cause().is_none());
+    let full =
+        StoreError::new(StoreErrorKind::Unavailable, "OOM command not allowed").because("out_of_memory");
+    breaker.admit().unwrap().failed(&full);
+    let refused = breaker.admit().unwrap_err().to_string();
+    assert!(refused.starts_with("10.0.0.7:6379 has failed too often"), "{refused}");
+    assert!(refused.ends_with("OOM command not allowed"), "{refused}");
+    let change = last.0.lock().unwrap().take().unwrap();
+    assert_eq!((&*change.name, change.cause.unwrap().reason()), ("10.0.0.7:6379", "out_of_memory"));
+    clock.advance(ratekeeper::Nanos::from_secs(1));
+    breaker.admit().unwrap().answered();
+    assert!(breaker.cause().is_none(), "it is closed");
+}
+
+/// Of a batch, one frozen key keeps the whole from being answered in time: what was answered before stands, and it
+/// counts as one failure.
+#[tokio::test(start_paused = true)]
+async fn a_batch_counts_once() {
+    let (patient, quota) = (Patient::default(), quota());
+    let store = Guarded::new(patient.clone(), Breaker::new(settings()));
+    let requests = [request(&quota); 3];
+    let mut answers = Vec::new();
+    store.acquire_many(&requests, &mut answers).await.unwrap();
+    let allowed: Vec<bool> = answers.drain(..).map(|answer| answer.unwrap().allowed).collect();
+    assert_eq!(allowed, [true, true, false]);
+    patient.is(UNREADABLE);
+    store.acquire_many(&requests, &mut answers).await.unwrap();
+    assert!(answers.drain(..).all(|answer| answer.is_err_and(|error| !error.is_transient())));
+    patient.is(FROZEN);
+    for _ in 0..3 {
+        assert_eq!(store.breaker().state(), BreakerState::Closed, "three batches, not three requests");
+        let whole = store.acquire_many(&requests, &mut answers).await;
+        assert_eq!((whole.unwrap_err().kind(), answers.len()), (StoreErrorKind::Timeout, 0));
+    }
+    assert_eq!(store.breaker().state(), BreakerState::Open);
+    let whole = store.acquire_many(&requests, &mut answers).await;
+    assert_eq!(whole.unwrap_err().kind(), StoreErrorKind::BreakerOpen);
+}

@@ -310,7 +310,7 @@ impl Drop for Attempt {
             None => State::Idle,
         };
         if self.attempts > 0 && matches!(state, State::Connected(_)) {
-            tracing::info!(attempts = self.attempts + 1, "connected again");
+            tracing::info!(node = %self.node.target, attempts = self.attempts + 1, "connected again");
         }
         self.node.states.change(self.runtime, |now| *now = state);
         // News of another master may have come since it was asked for, when there was nothing to leave yet.
