@@ -40,6 +40,8 @@ pub enum RedisErrorKind {
     OutOfMemory,
     /// It cannot save, and takes no writes until it can.
     CannotSave,
+    /// It has fewer replicas than it must have to take writes.
+    NoReplicas,
     /// The keys of one request lie in different slots of a cluster.
     CrossSlot,
     /// A cluster that cannot serve the slot now, or a node of a cluster where one server was expected.
@@ -71,6 +73,7 @@ impl RedisErrorKind {
             RedisErrorKind::Loading => "loading",
             RedisErrorKind::OutOfMemory => "out_of_memory",
             RedisErrorKind::CannotSave => "cannot_save",
+            RedisErrorKind::NoReplicas => "no_replicas",
             RedisErrorKind::CrossSlot => "cross_slot",
             RedisErrorKind::Cluster => "cluster",
             RedisErrorKind::Busy => "busy",
@@ -191,6 +194,10 @@ fn by_code(code: &str, text: &str) -> Option<(RedisErrorKind, &'static str)> {
             RedisErrorKind::OutOfMemory,
             "its memory is full: raise maxmemory, or let it evict volatile keys",
         ),
+        "NOREPLICAS" => (
+            RedisErrorKind::NoReplicas,
+            "it has too few replicas to take writes: see min-replicas-to-write and INFO replication",
+        ),
         "MISCONF" => (RedisErrorKind::CannotSave, "it cannot save to disk and takes no writes: see its log"),
         "CROSSSLOT" => (
             RedisErrorKind::CrossSlot,
@@ -251,6 +258,7 @@ impl From<RedisError> for StoreError {
             | RedisErrorKind::Loading
             | RedisErrorKind::OutOfMemory
             | RedisErrorKind::CannotSave
+            | RedisErrorKind::NoReplicas
             | RedisErrorKind::Cluster
             | RedisErrorKind::Busy => StoreErrorKind::Unavailable,
             RedisErrorKind::Protocol | RedisErrorKind::Other => StoreErrorKind::Other,
@@ -294,6 +302,7 @@ mod tests {
             ("MASTERDOWN Link with MASTER is down", Kind::MasterDown, Store::Unavailable, "name the primary"),
             ("LOADING Redis is loading", Kind::Loading, Store::Unavailable, "reading its data"),
             ("OOM command not allowed", Kind::OutOfMemory, Store::Unavailable, "raise maxmemory"),
+            ("NOREPLICAS Not enough good", Kind::NoReplicas, Store::Unavailable, "INFO replication"),
             ("MISCONF Redis is configured to save", Kind::CannotSave, Store::Unavailable, "see its log"),
             ("CROSSSLOT Keys in request", Kind::CrossSlot, Store::Unsupported, "must share a slot"),
             ("CLUSTERDOWN Hash slot not served", Kind::Cluster, Store::Unavailable, "CLUSTER INFO"),

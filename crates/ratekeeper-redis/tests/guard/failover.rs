@@ -71,6 +71,34 @@ async fn nobody_asks_a_master_that_was_replaced_by_plan() {
     }
 }
 
+/// Whoever does not hear the sentinel that leads the failover hears it from another, as soon as that one knows.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn any_sentinel_tells_of_the_new_master() {
+    let trio = started(&redis_binary(), Trio::start).await;
+    let stores = [RedisStore::builder(&trio.url_by_one()).without_denial_cache().build().unwrap()];
+    let load = Load::start(&stores, "1000000/day", 4);
+    load.more("answers", 100, Tally::informed).await;
+    let trio = tokio::task::spawn_blocking(move || {
+        trio.fail_over();
+        trio.wait_for_promotion();
+        trio
+    })
+    .await
+    .unwrap();
+    // The third may be told after the other two; and it is asked every second.
+    let mut asked = scripts_run(&trio.master);
+    let deadline = std::time::Instant::now() + wait::BACK_WITHIN;
+    loop {
+        load.more("answers", 100, Tally::informed).await;
+        let now = scripts_run(&trio.master);
+        if std::mem::replace(&mut asked, now) == now {
+            break;
+        }
+        assert!(std::time::Instant::now() < deadline, "the old master is still asked");
+    }
+    load.stop().await;
+}
+
 /// A master that froze is replaced; when it wakes up, it still believes to be the master until it is told.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_frozen_master_is_left() {

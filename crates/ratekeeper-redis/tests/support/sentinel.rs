@@ -45,6 +45,11 @@ impl Trio {
         format!("redis-sentinel://{}/{MASTER}", hosts.join(","))
     }
 
+    /// Its address, by a sentinel that does not lead a failover by plan.
+    pub(crate) fn url_by_one(&self) -> String {
+        format!("redis-sentinel://127.0.0.1:{}/{MASTER}", self.sentinels[2].port)
+    }
+
     /// Has the replica made the master by plan, as an operator does before work on the machine of the master.
     pub(crate) fn fail_over(&self) {
         wait::until("a sentinel begins the failover", || {

@@ -44,6 +44,8 @@ pub(crate) enum Fault {
     CutOff,
     /// Its memory is full.
     OutOfMemory,
+    /// It has fewer replicas than it must have to take writes.
+    TooFewReplicas,
     /// It was made a replica.
     ReadOnly,
     /// It has another password.
@@ -90,7 +92,7 @@ const fn row(fault: Fault, on: &'static [Topology], answers: Answers, lives: u64
 const EVERYWHERE: &[Topology] = &[Single, Cluster, Sentinel];
 
 /// One row for each fault; where a topology is left out, it cannot have it.
-const TABLE: [Row; 14] = [
+const TABLE: [Row; 15] = [
     row(Fault::ScriptsFlushed, EVERYWHERE, Answers::ByTheStore, 1),
     row(Fault::DataFlushed, EVERYWHERE, Answers::ByTheStore, 2),
     row(Fault::RuleAdded, EVERYWHERE, Answers::ByTheStore, 1),
@@ -100,6 +102,7 @@ const TABLE: [Row; 14] = [
     row(Fault::SlotMoved, &[Cluster], Answers::ByTheStore, 1),
     row(Fault::CutOff, EVERYWHERE, Answers::Either, 1),
     row(Fault::OutOfMemory, EVERYWHERE, Answers::InItsStead, 1),
+    row(Fault::TooFewReplicas, EVERYWHERE, Answers::InItsStead, 1),
     // A master of a cluster that has data cannot be made a replica.
     row(Fault::ReadOnly, &[Single, Sentinel], Answers::InItsStead, 1),
     row(Fault::PasswordChanged, EVERYWHERE, Answers::InItsStead, 1),

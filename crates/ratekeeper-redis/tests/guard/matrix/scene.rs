@@ -79,6 +79,7 @@ impl Scene {
                 order(self.victim(), &["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
                 order(self.victim(), &["CONFIG", "SET", "maxmemory", "1"]);
             }
+            Fault::TooFewReplicas => order(self.victim(), &["CONFIG", "SET", "min-replicas-to-write", "9"]),
             // Of a master that nobody has seen, so that it keeps what it has.
             Fault::ReadOnly => order(self.victim(), &["REPLICAOF", "127.0.0.1", "1"]),
             Fault::PasswordChanged => {
@@ -117,6 +118,9 @@ impl Scene {
             (Fault::Killed, _) => self.victim().restart(&[]),
             (Fault::Frozen, _) => self.victim().thaw(),
             (Fault::OutOfMemory, _) => order(self.victim(), &["CONFIG", "SET", "maxmemory", "0"]),
+            (Fault::TooFewReplicas, _) => {
+                order(self.victim(), &["CONFIG", "SET", "min-replicas-to-write", "0"]);
+            }
             (Fault::ReadOnly, _) => order(self.victim(), &["REPLICAOF", "NO", "ONE"]),
             (Fault::PasswordChanged, _) => {
                 let mut connection = self.victim().connection_with(PASSWORD);
