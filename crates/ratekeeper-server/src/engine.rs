@@ -1,6 +1,6 @@
 //! What every transport asks: the keeper of plans, and what to assume when a request leaves something out.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
 use ratekeeper::keeper::KeeperError;
@@ -14,6 +14,13 @@ use crate::tally::Tally;
 
 /// What health is asked about; nobody takes from it.
 const PROBE_KEY: &[u8] = b"ratekeeper:health";
+
+/// A question about nobody's key, to be looked at and never charged.
+pub(crate) fn probe_question() -> Option<Request<'static>> {
+    static QUOTA: LazyLock<Option<Quota>> = LazyLock::new(|| Quota::throttle(1, 1, 1).ok());
+    let (key, quota) = (Key::new(PROBE_KEY).ok()?, QUOTA.as_ref()?);
+    Some(Request { key, rules: Rules::Quota(quota), cost: Cost::ONE })
+}
 
 /// The one engine behind all transports and all event loops.
 #[derive(Debug)]
@@ -173,9 +180,8 @@ impl Engine {
 
     /// Has the store decide something that is never charged: an engine that answers is healthy.
     pub async fn probe(&self) -> Result<bool, StoreError> {
-        let (Ok(key), Ok(quota)) = (Key::new(PROBE_KEY), Quota::throttle(1, 1, 1)) else { return Ok(false) };
-        let request = Request { key, rules: Rules::Quota(&quota), cost: Cost::ONE };
-        self.store().peek(request).await.map(|decision| decision.allowed)
+        let Some(question) = probe_question() else { return Ok(false) };
+        self.store().peek(question).await.map(|decision| decision.allowed)
     }
 
     /// Seconds since the start.

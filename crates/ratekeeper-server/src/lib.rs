@@ -6,12 +6,13 @@
 //! # Layout
 //!
 //! - [`cli`]: the command line; [`config`]: the file; [`settings`]: what both amount to; [`log`]: what is said
-//! - [`reload`]: plans that change; [`snapshot`]: state across a restart
-//! - [`engine`]: what every transport asks; [`meter`], [`tally`], [`sketch`]: what is counted
+//! - [`reload`]: plans that change; [`snapshot`]: state across a restart; [`store_check`]: the store, asked at the start
+//! - [`engine`]: what every transport asks; [`meter`], [`tally`], [`sketch`]: what is counted; `failure_log`: why a store
+//!   fails
 //! - [`server`]: event loops, listeners, bounds, stopping: once, for all transports
 //! - [`resp`]: the Redis protocol; [`http`]: HTTP and JSON; [`grpc`]: gRPC; [`msgpack`]: MessagePack
 //! - `stream`: sockets, buffers and batches, once for the transports that are streams
-//! - [`secret`]: what clients must know
+//! - [`secret`]: what clients must know; [`duration`]: how durations are written
 //! - [`simulate`]: what a limit would have done; [`load`]: how fast it is; [`inspect`], [`headers`]: what states and
 //!   headers say; [`when`]: instants for people
 
@@ -19,7 +20,9 @@
 
 pub mod cli;
 pub mod config;
+pub mod duration;
 pub mod engine;
+mod failure_log;
 pub mod grpc;
 pub mod headers;
 pub mod http;
@@ -36,6 +39,7 @@ pub mod settings;
 pub mod simulate;
 pub mod sketch;
 pub mod snapshot;
+pub mod store_check;
 mod stream;
 pub mod tally;
 pub mod when;

@@ -7,14 +7,16 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use clap::Args;
 use ratekeeper::{MemoryStore, Plan, Registry};
-use ratekeeper_redis::RedisStore;
 
+use super::breaker::BreakerFlag;
 use crate::config::{Config, OnStoreError};
+use crate::duration::DurationText;
 use crate::engine::Engine;
 use crate::log::{self, Format, Level};
 use crate::reload::Reload;
+use crate::secret::SecretText;
 use crate::settings::{Bind, Settings, StorePlace};
-use crate::{server, snapshot};
+use crate::{server, snapshot, store_check};
 
 /// The flags of `serve`; each has a twin in the environment, and both come before the file.
 #[derive(Debug, Default, Args)]
@@ -43,7 +45,20 @@ pub(super) struct Flags {
     /// Where state lives: `memory`, redis://host:port/0, rediss://…, redis-cluster://h1,h2 or
     /// redis-sentinel://h1,h2/name [default: memory].
     #[arg(long, value_name = "STORE", env = "RATEKEEPER_STORE", hide_env_values = true)]
-    pub(super) store: Option<String>,
+    pub(super) store: Option<SecretText>,
+    /// How long to wait for an answer of a Redis, before its failure is answered for [default: 100ms].
+    #[arg(long, value_name = "DURATION", env = "RATEKEEPER_REDIS_TIMEOUT", hide_short_help = true)]
+    pub(super) redis_timeout: Option<DurationText>,
+    /// How long to wait for a connection to a Redis [default: 500ms].
+    #[arg(long, value_name = "DURATION", env = "RATEKEEPER_REDIS_CONNECT_TIMEOUT", hide_short_help = true)]
+    pub(super) redis_connect_timeout: Option<DurationText>,
+    /// What keys in a Redis begin with [default: rate_limiter].
+    #[arg(long, value_name = "PREFIX", env = "RATEKEEPER_REDIS_PREFIX", hide_short_help = true)]
+    pub(super) redis_prefix: Option<String>,
+    /// When a Redis that fails is left alone: `off`, or any of
+    /// failures=5,percent=50,least=20,window=10s,rest=1s, which are the defaults.
+    #[arg(long, value_name = "BREAKER", env = "RATEKEEPER_REDIS_BREAKER", hide_short_help = true)]
+    pub(super) redis_breaker: Option<BreakerFlag>,
     /// States that the store in memory may hold [default: 1000000].
     #[arg(long, value_name = "N", env = "RATEKEEPER_MAX_KEYS")]
     pub(super) max_keys: Option<NonZeroUsize>,
@@ -70,7 +85,7 @@ pub(super) struct Flags {
     pub(super) loops: Option<NonZeroUsize>,
     /// What clients must send (AUTH, or a bearer token) before anything else.
     #[arg(long, value_name = "TOKEN", env = "RATEKEEPER_AUTH_TOKEN", hide_env_values = true)]
-    pub(super) auth_token: Option<String>,
+    pub(super) auth_token: Option<SecretText>,
     /// Encrypt all transports: a certificate in PEM form, with its chain.
     #[arg(long, value_name = "FILE", env = "RATEKEEPER_TLS_CERT")]
     pub(super) tls_cert: Option<PathBuf>,
@@ -100,12 +115,12 @@ pub(super) fn run(flags: Flags) -> Result<()> {
             Engine::in_memory(store, registry.clone(), settings.limits)
         }
         StorePlace::Redis(url) => {
-            // Nothing is sent yet: a Redis that is down is found when it is up, and until then the plans say what to
-            // answer.
+            // A Redis that is down is found when it is up, and until then the plans say what to answer.
             // Every loop is a runtime, and so has a connection of its own. A way to it of its own besides, so that no
             // loop waits for another to find its connection.
             let connections = NonZeroUsize::new(settings.loops).unwrap_or(NonZeroUsize::MIN);
-            let store = RedisStore::builder(url).connections(connections).build().context("--store")?;
+            let store = settings.redis.builder(url).connections(connections).build().context("--store")?;
+            store_check::start(store.clone(), settings.redis.timeout)?;
             let breaker = store.breaker();
             let local = MemoryStore::builder().max_keys(settings.max_keys).build();
             Engine::over(Arc::new(store), registry.clone(), settings.limits).guarded_by(breaker, local)

@@ -42,7 +42,7 @@ pub(super) fn render(engine: &Engine) -> String {
         };
         page.line(&format!("ratekeeper_breaker_state {state}"));
     }
-    page.head("ratekeeper_store_errors_total", "counter", "Failures of the store by kind.");
+    page.head("ratekeeper_store_errors_total", "counter", "Failures of the store by their reason.");
     for (kind, count) in engine.tally().store_errors() {
         page.line(&format!("ratekeeper_store_errors_total{{kind=\"{kind}\"}} {count}"));
     }

@@ -31,6 +31,7 @@ mod redis_support;
 mod refund;
 mod reload;
 mod resp;
+mod store;
 mod support;
 #[cfg(feature = "tls")]
 mod tls;
