@@ -31,7 +31,7 @@ Commands:
   test    Set the machine up, then format, lint, test, document, run the examples, tidy
   codegen Write the Rust side of proto/, which is committed
   tidy    Check architecture, versions, banned words, file lengths and Markdown links
-  bench-server [--ratekeeper SERVER] [--yardstick CEILING] [--throttlecrab SERVER] [--rounds N] [--seconds S]
+  bench-server [--ratekeeper SERVER] [--yardstick CEILING] [--throttlecrab SERVER] [--rounds N] [--seconds S] [--only idle]
           Print how the server does against a bare loop, throttlecrab-server and itself
 ";
 
