@@ -1,5 +1,8 @@
 //! What every transport asks: the keeper of plans, and what to assume when a request leaves something out.
 
+use std::fmt;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
@@ -7,8 +10,11 @@ use ratekeeper::keeper::KeeperError;
 use ratekeeper::port::{FailureMode, Observer, Request, Store};
 use ratekeeper::store::Breaker;
 use ratekeeper::{Charged, Cost, Decision, Keeper, Key, MemoryStore, Quota, Registry, Rules, StoreError};
+use tokio::sync::Notify;
 
+pub use crate::limits::Limits;
 use crate::meter::Metrics;
+use crate::pressure::Pressure;
 use crate::reload::ReloadCounts;
 use crate::tally::Tally;
 
@@ -29,24 +35,25 @@ pub struct Engine {
     registry: Registry,
     /// The keeper's store, if it lives in this process: only such a one can be counted and written to a file.
     memory: Option<Arc<MemoryStore>>,
-    /// What leaves a store elsewhere alone while it fails.
-    breaker: Option<Arc<Breaker>>,
+    /// What leaves the servers of a store elsewhere alone while they fail.
+    breakers: Option<Breakers>,
     limits: Limits,
     metrics: Metrics,
     tally: Tally,
+    pressure: Pressure,
     reloads: ReloadCounts,
     started: Instant,
+    draining: AtomicBool,
+    drain_began: Notify,
 }
 
-/// `[limits]`: what a request without them is held to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Limits {
-    /// For `max_burst`.
-    pub burst: Option<i64>,
-    /// For `count_per_period`.
-    pub rate: Option<i64>,
-    /// For `period`, in seconds.
-    pub period: Option<i64>,
+/// Lists the breakers that there are now: servers come and go.
+struct Breakers(Box<dyn Fn() -> Vec<Arc<Breaker>> + Send + Sync>);
+
+impl fmt::Debug for Breakers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.0()).finish()
+    }
 }
 
 impl Engine {
@@ -64,26 +71,34 @@ impl Engine {
             keeper: Keeper::from_arcs(store, Arc::new(registry.clone())).observer(tally.clone()),
             registry,
             memory: None,
-            breaker: None,
+            breakers: None,
             limits,
             metrics: Metrics::default(),
             tally,
+            pressure: Pressure::default(),
             reloads: ReloadCounts::default(),
             started: Instant::now(),
+            draining: AtomicBool::new(false),
+            drain_began: Notify::new(),
         }
     }
 
-    /// Has the breaker before the store looked at, and this store decide for plans that say `local` while it fails.
+    /// Has this store decide for plans that say `local` while the other one fails, and the breakers before that one
+    /// looked at, as they are at the time.
     #[must_use]
-    pub fn guarded_by(mut self, breaker: Option<Arc<Breaker>>, local: MemoryStore) -> Self {
+    pub fn guarded_by(
+        mut self,
+        breakers: impl Fn() -> Vec<Arc<Breaker>> + Send + Sync + 'static,
+        local: MemoryStore,
+    ) -> Self {
         self.keeper = self.keeper.local_store(local);
-        self.breaker = breaker;
+        self.breakers = Some(Breakers(Box::new(breakers)));
         self
     }
 
-    /// The breaker before a store elsewhere, if there is one.
-    pub fn breaker(&self) -> Option<&Breaker> {
-        self.breaker.as_deref()
+    /// Returns the breakers before a store elsewhere, one for each of its servers; none before a store in memory.
+    pub fn breakers(&self) -> Vec<Arc<Breaker>> {
+        self.breakers.as_ref().map_or_else(Vec::new, |Breakers(list)| list())
     }
 
     /// What to answer when the store fails a request that is held to no plan.
@@ -136,7 +151,7 @@ impl Engine {
         self.memory.as_deref()
     }
 
-    /// What a request without limits is held to.
+    /// What a request without limits is held to, and what quotas requests may bring.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
@@ -178,10 +193,57 @@ impl Engine {
         Ok(forgotten)
     }
 
+    /// Forgets every key that starts with these bytes, under all plans and quotas; no bytes stand for all keys. Tells how
+    /// many states were forgotten.
+    pub async fn forget(&self, prefix: &[u8]) -> Result<u64, KeeperError> {
+        let forgotten = self.keeper.forget(prefix).await?;
+        // Not which: keys are personal data.
+        tracing::warn!(forgotten, everything = prefix.is_empty(), "keys were forgotten by prefix");
+        Ok(forgotten)
+    }
+
     /// Has the store decide something that is never charged: an engine that answers is healthy.
     pub async fn probe(&self) -> Result<bool, StoreError> {
         let Some(question) = probe_question() else { return Ok(false) };
         self.store().peek(question).await.map(|decision| decision.allowed)
+    }
+
+    /// Declares this instance not ready, for good: load balancers send no more clients. Requests are decided as before.
+    pub fn drain(&self) {
+        self.draining.store(true, Ordering::Release);
+        self.drain_began.notify_waiters();
+    }
+
+    /// Returns true once [`drain`](Engine::drain) was called: the server is about to stop.
+    pub fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Acquire)
+    }
+
+    /// Waits until [`drain`](Engine::drain) is called; returns at once if it was.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it loses nothing.
+    pub async fn drain_begun(&self) {
+        let mut began = pin!(self.drain_began.notified());
+        // Registered before the flag is read: a call between the two is not missed.
+        began.as_mut().enable();
+        if !self.is_draining() {
+            began.await;
+        }
+    }
+
+    /// Whether the store in memory refuses new keys.
+    pub fn pressure(&self) -> &Pressure {
+        &self.pressure
+    }
+
+    /// Keeps this percentage of the store in memory for plans, while there are any.
+    #[must_use]
+    pub fn kept_for_plans(self, percent: u8) -> Self {
+        self.pressure.keep_for_plans(percent);
+        self.pressure.look(&self);
+        self
     }
 
     /// Seconds since the start.

@@ -7,8 +7,9 @@
 //!
 //! - [`cli`]: the command line; [`config`]: the file; [`settings`]: what both amount to; [`log`]: what is said
 //! - [`reload`]: plans that change; [`snapshot`]: state across a restart; [`store_check`]: the store, asked at the start
-//! - [`engine`]: what every transport asks; [`meter`], [`tally`], [`sketch`]: what is counted; `failure_log`: why a store
-//!   fails
+//! - [`limits`]: what quotas of requests may be; [`units`]: sizes and percentages in words
+//! - [`pressure`]: a store that is full; `failure_log`: why a store fails
+//! - [`engine`]: what every transport asks; [`meter`], [`tally`], [`sketch`]: what is counted
 //! - [`server`]: event loops, listeners, bounds, stopping: once, for all transports
 //! - [`resp`]: the Redis protocol; [`http`]: HTTP and JSON; [`grpc`]: gRPC; [`msgpack`]: MessagePack
 //! - `stream`: sockets, buffers and batches, once for the transports that are streams
@@ -27,10 +28,12 @@ pub mod grpc;
 pub mod headers;
 pub mod http;
 pub mod inspect;
+pub mod limits;
 pub mod load;
 pub mod log;
 pub mod meter;
 pub mod msgpack;
+pub mod pressure;
 pub mod reload;
 pub mod resp;
 pub mod secret;
@@ -42,4 +45,5 @@ pub mod snapshot;
 pub mod store_check;
 mod stream;
 pub mod tally;
+pub mod units;
 pub mod when;

@@ -160,6 +160,7 @@ mod tests {
                 "a.toml:2: unknown variant `opne`",
             ),
             ("[plans.gold]\n", "a.toml:1: missing field `limits`"),
+            ("[server]\ndrain = \"10\"\n", "a.toml:2: not a duration; write a whole number with its unit"),
         ] {
             let said = error(text);
             assert!(said.starts_with(expected), "{text}: {said}");
@@ -175,7 +176,10 @@ mod tests {
             log_format = "json"
             loops = 2
             auth_token = "sesame"
+            admin_token_file = "admin.token"
+            metrics_token = "scrape"
             top_denied = 10
+            drain = "10s"
             [transports.resp]
             enabled = true
             host = "127.0.0.1"
@@ -186,6 +190,9 @@ mod tests {
             [store]
             type = "memory"
             max_keys = 1000
+            max_bytes = "64MB"
+            kept_for_plans = "25%"
+            keep_keys = false
             snapshot = "state.bin"
             timeout = "250ms"
             connect_timeout = "2s"
@@ -202,6 +209,10 @@ mod tests {
             default_rate = 100
             default_period = 60
             on_store_error = "open"
+            max_period = "7d"
+            allow_log = true
+            max_log_entries = 100
+            plans_only = false
             [plans.gold]
             limits = ["10/s burst 20", "daily = 1000/day"]
             on_store_error = "closed"

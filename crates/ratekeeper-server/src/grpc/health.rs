@@ -35,9 +35,8 @@ pub(super) async fn watch(
     let mut answers = Answers::begin(reply)?;
     let mut told = None;
     loop {
-        let now = match connection.stop().is_raised() {
-            true => ServingStatus::NotServing,
-            false if is_known(&asked) => status(grpc).await,
+        let now = match is_known(&asked) {
+            true => status(grpc).await,
             false => ServingStatus::ServiceUnknown,
         };
         if told != Some(now) {
@@ -50,6 +49,7 @@ pub(super) async fn watch(
         tokio::select! {
             () = answers.abandoned() => return Ok(()),
             () = connection.stop().wait() => {}
+            () = grpc.engine.drain_begun(), if !grpc.engine.is_draining() => {}
             () = sleep(GLANCE) => {}
         }
     }
@@ -60,6 +60,9 @@ fn is_known(asked: &HealthCheckRequest) -> bool {
 }
 
 async fn status(grpc: &Grpc) -> ServingStatus {
+    if grpc.engine.is_draining() {
+        return ServingStatus::NotServing;
+    }
     match grpc.engine.probe().await {
         Ok(_) => ServingStatus::Serving,
         Err(_) => ServingStatus::NotServing,

@@ -41,6 +41,7 @@ pub(super) async fn serve(grpc: Arc<Grpc>, socket: Socket, connection: Arc<Conne
         .max_header_list_size(MAX_HEADERS);
     let wire = Wire::new(socket, Arc::clone(&connection));
     let h2 = tokio::select! {
+        biased;
         shaken = builder.handshake::<_, Bytes>(wire) => shaken,
         () = connection.stop().wait() => return,
     };

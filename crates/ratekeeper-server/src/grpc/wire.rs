@@ -3,12 +3,12 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::framing::Framing;
-use crate::server::{Connection, Socket};
+use crate::server::{Connection, Farewell, Socket};
 
 /// The socket of one client.
 #[derive(Debug)]
@@ -16,6 +16,7 @@ pub(super) struct Wire {
     socket: Socket,
     connection: Arc<Connection>,
     turn: Turn,
+    farewell: Option<Farewell>,
 }
 
 /// Whose turn it is: what a client has left unfinished, in either direction.
@@ -52,7 +53,7 @@ impl Turn {
 impl Wire {
     pub(super) fn new(socket: Socket, connection: Arc<Connection>) -> Self {
         connection.owes();
-        Wire { socket, connection, turn: Turn::new() }
+        Wire { socket, connection, turn: Turn::new(), farewell: None }
     }
 
     fn report_write<T>(&mut self, polled: &Poll<T>) {
@@ -107,8 +108,14 @@ impl AsyncWrite for Wire {
         polled
     }
 
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.socket).poll_shutdown(context)
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        ready!(Pin::new(&mut this.socket).poll_shutdown(context))?;
+        if !this.connection.stop().is_raised() {
+            return Poll::Ready(Ok(()));
+        }
+        let farewell = this.farewell.get_or_insert_with(Farewell::stopping);
+        farewell.poll(&mut this.socket, context).map(Ok)
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -6,6 +6,7 @@ use ratekeeper::store::BreakerState;
 
 use crate::engine::Engine;
 use crate::meter::{BUCKETS, Reading};
+use crate::pressure::Refused;
 
 /// The page, in the text format.
 pub(super) fn render(engine: &Engine) -> String {
@@ -31,16 +32,43 @@ pub(super) fn render(engine: &Engine) -> String {
     }
     if let Some(store) = engine.memory() {
         page.head("ratekeeper_keys", "gauge", "States held by the store in memory.");
-        page.line(&format!("ratekeeper_keys {}", store.len()));
+        let statistics = store.statistics();
+        page.line(&format!("ratekeeper_keys {}", statistics.keys));
+        page.head("ratekeeper_keys_of_requests", "gauge", "Those of quotas that requests brought.");
+        page.line(&format!("ratekeeper_keys_of_requests {}", statistics.keys_of_requests));
+        page.head("ratekeeper_max_keys", "gauge", "States that the store may hold (--max-keys).");
+        page.line(&format!("ratekeeper_max_keys {}", statistics.max_keys));
+        page.head("ratekeeper_store_bytes", "gauge", "Bytes allocated by the store in memory.");
+        page.line(&format!("ratekeeper_store_bytes {}", statistics.bytes));
+        page.head("ratekeeper_store_bytes_of_requests", "gauge", "Those of quotas that requests brought.");
+        page.line(&format!("ratekeeper_store_bytes_of_requests {}", statistics.bytes_of_requests));
+        page.head("ratekeeper_store_max_bytes", "gauge", "Bytes that the store may allocate (--max-bytes).");
+        page.line(&format!("ratekeeper_store_max_bytes {}", statistics.max_bytes));
+        page.head(
+            "ratekeeper_kept_for_plans_percent",
+            "gauge",
+            "What quotas of requests cannot take of both.",
+        );
+        page.line(&format!("ratekeeper_kept_for_plans_percent {}", statistics.kept_for_plans));
+        page.head("ratekeeper_keys_refused_total", "counter", "New keys that found the store full.");
+        let refused = Refused::of(&statistics);
+        for (of, count) in [("plan", refused.plan), ("request", refused.request)] {
+            page.line(&format!("ratekeeper_keys_refused_total{{of=\"{of}\"}} {count}"));
+        }
     }
-    if let Some(breaker) = engine.breaker() {
-        page.head("ratekeeper_breaker_state", "gauge", "Before the store: 0 closed, 1 open, 2 half-open.");
+    let breakers = engine.breakers();
+    if !breakers.is_empty() {
+        let help = "Before each server of the store: 0 closed, 1 open, 2 half-open.";
+        page.head("ratekeeper_breaker_state", "gauge", help);
+    }
+    for breaker in breakers {
         let state = match breaker.state() {
             BreakerState::Closed => 0,
             BreakerState::Open => 1,
             BreakerState::HalfOpen => 2,
         };
-        page.line(&format!("ratekeeper_breaker_state {state}"));
+        let node = label(breaker.name().as_bytes());
+        page.line(&format!("ratekeeper_breaker_state{{node=\"{node}\"}} {state}"));
     }
     page.head("ratekeeper_store_errors_total", "counter", "Failures of the store by their reason.");
     for (kind, count) in engine.tally().store_errors() {

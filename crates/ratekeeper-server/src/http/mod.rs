@@ -18,20 +18,25 @@ use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
 
+use ::http::HeaderValue;
+use ::http::header::CONNECTION;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use tokio::time::timeout;
 
 use crate::engine::Engine;
 use crate::meter::Meter;
-use crate::secret::Secret;
-use crate::server::{Connection, IN_FLIGHT, Serving, Socket, Transport};
+use crate::secret::Tokens;
+use crate::server::{Connection, Serving, Socket, Transport};
 use wire::Wire;
 
 /// The transport's name.
 pub const NAME: &str = "http";
 
+/// How long after a stop an idle client is still listened to: a request that it sent before may be on its way.
+const IN_FLIGHT: Duration = Duration::from_millis(100);
 /// The most bytes of a body.
 const MAX_BODY: usize = 64 * 1024;
 
@@ -40,13 +45,13 @@ const MAX_BODY: usize = 64 * 1024;
 pub(crate) struct Http {
     engine: Arc<Engine>,
     meter: Arc<Meter>,
-    secret: Option<Secret>,
+    tokens: Tokens,
 }
 
 impl Http {
-    pub(crate) fn new(engine: Arc<Engine>, secret: Option<Secret>) -> Self {
+    pub(crate) fn new(engine: Arc<Engine>, tokens: Tokens) -> Self {
         let meter = engine.metrics().meter(NAME);
-        Http { engine, meter, secret }
+        Http { engine, meter, tokens }
     }
 }
 
@@ -73,8 +78,12 @@ async fn serve(http: Arc<Http>, socket: Socket, connection: Arc<Connection>) {
     let service = service_fn(|request| {
         let (http, connection) = (Arc::clone(&http), Arc::clone(&connection));
         async move {
-            let reply = route::answer(&http, request).await;
+            let mut reply = route::answer(&http, request).await;
             connection.settled();
+            if connection.stop().is_raised() {
+                // The client learns with its answer that it must connect elsewhere for the next request.
+                reply.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
             Ok::<_, Infallible>(reply)
         }
     });

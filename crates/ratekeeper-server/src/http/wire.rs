@@ -3,23 +3,24 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::rt::TokioIo;
 
-use crate::server::{Connection, Socket};
+use crate::server::{Connection, Farewell, Socket};
 
 /// The socket of one client.
 #[derive(Debug)]
 pub(super) struct Wire {
     socket: TokioIo<Socket>,
     connection: Arc<Connection>,
+    farewell: Option<Farewell>,
 }
 
 impl Wire {
     pub(super) fn new(socket: Socket, connection: Arc<Connection>) -> Self {
-        Wire { socket: TokioIo::new(socket), connection }
+        Wire { socket: TokioIo::new(socket), connection, farewell: None }
     }
 }
 
@@ -56,8 +57,14 @@ impl Write for Wire {
         Pin::new(&mut self.socket).poll_flush(context)
     }
 
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.socket).poll_shutdown(context)
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        ready!(Pin::new(&mut this.socket).poll_shutdown(context))?;
+        if !this.connection.stop().is_raised() {
+            return Poll::Ready(Ok(()));
+        }
+        let farewell = this.farewell.get_or_insert_with(Farewell::stopping);
+        farewell.poll(this.socket.inner_mut(), context).map(Ok)
     }
 
     fn is_write_vectored(&self) -> bool {

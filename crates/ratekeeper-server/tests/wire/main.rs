@@ -12,10 +12,12 @@ mod client;
 mod clients;
 mod config;
 mod crowd;
+mod edits;
 #[path = "../common/folder.rs"]
 mod folder;
 mod grpc;
 mod http;
+mod limits;
 mod msgpack;
 mod observe;
 mod openapi;
@@ -31,7 +33,9 @@ mod redis_support;
 mod refund;
 mod reload;
 mod resp;
+mod stop;
 mod store;
 mod support;
 #[cfg(feature = "tls")]
 mod tls;
+mod transaction;
