@@ -28,8 +28,7 @@ use crate::{server, snapshot, store_check};
                   Every flag can be set by RATEKEEPER_<FLAG> too. More of them: ratekeeper serve --help"
 )]
 pub(super) struct Flags {
-    /// A file of settings and plans. Plans are read again when it changes, and on SIGHUP; a file with a mistake changes
-    /// nothing.
+    /// Settings and plans; plans are read again when it changes, and on SIGHUP.
     #[arg(long, value_name = "FILE", env = "RATEKEEPER_CONFIG")]
     pub(super) config: Option<PathBuf>,
     /// Where to speak the Redis protocol [default: 127.0.0.1:6380].
