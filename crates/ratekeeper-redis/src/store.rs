@@ -165,6 +165,14 @@ impl Store for RedisStore {
         self.front.store().reset(request)
     }
 
+    /// Asks the server, or every master of a cluster, for the names of the keys, a thousand at a time, and forgets each
+    /// by itself: hundreds of thousands take some ten seconds. No command is long, each has its own time limit, and
+    /// dropping the future stops it; what was forgotten by then stays so. Counts names, under which the rules of a plan
+    /// lie together. [`Permits`] stay. A key whose slot moves at this moment may be missed.
+    fn forget<'a>(&'a self, prefix: &'a [u8]) -> Answer<'a, u64> {
+        self.front.store().forget(prefix)
+    }
+
     fn acquire_many<'a>(
         &'a self,
         requests: &'a [Request<'a>],

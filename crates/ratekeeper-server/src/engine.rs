@@ -9,7 +9,9 @@ use std::time::Instant;
 use ratekeeper::keeper::KeeperError;
 use ratekeeper::port::{FailureMode, Observer, Request, Store};
 use ratekeeper::store::Breaker;
-use ratekeeper::{Charged, Cost, Decision, Keeper, Key, MemoryStore, Quota, Registry, Rules, StoreError};
+use ratekeeper::{
+    Charged, Cost, Decision, Keeper, Key, MemoryStore, Quota, Registry, Rules, StoreError, StoreErrorKind,
+};
 use tokio::sync::Notify;
 
 pub use crate::limits::Limits;
@@ -196,7 +198,15 @@ impl Engine {
     /// Forgets every key that starts with these bytes, under all plans and quotas; no bytes stand for all keys. Tells how
     /// many states were forgotten.
     pub async fn forget(&self, prefix: &[u8]) -> Result<u64, KeeperError> {
-        let forgotten = self.keeper.forget(prefix).await?;
+        let forgotten = self.keeper.forget(prefix).await.map_err(|error| match error {
+            KeeperError::Store(error)
+                if error.kind() == StoreErrorKind::Unsupported && self.memory.is_some() =>
+            {
+                let message = "keys are not kept (keep_keys = false), so they cannot be found by prefix";
+                KeeperError::Store(StoreError::new(StoreErrorKind::Unsupported, message))
+            }
+            error => error,
+        })?;
         // Not which: keys are personal data.
         tracing::warn!(forgotten, everything = prefix.is_empty(), "keys were forgotten by prefix");
         Ok(forgotten)
@@ -233,9 +243,15 @@ impl Engine {
         }
     }
 
-    /// Whether the store in memory refuses new keys.
-    pub fn pressure(&self) -> &Pressure {
-        &self.pressure
+    /// Whose new keys the store in memory refuses at present: `plan`, `request`, both, or nobody's.
+    pub fn refusing_new_keys(&self) -> Vec<&'static str> {
+        self.pressure.look(self);
+        self.pressure.refusing()
+    }
+
+    /// Looks whether the store in memory refuses new keys, and tells the log; keeps room for plans, if there are any.
+    pub(crate) fn watch_store(&self) {
+        self.pressure.look(self);
     }
 
     /// Keeps this percentage of the store in memory for plans, while there are any.

@@ -128,6 +128,14 @@ impl Cluster {
         self.find(0).await.map(|_| ())
     }
 
+    /// Every node that has a slot, by the map.
+    pub(super) fn masters(&self) -> Vec<Arc<Server>> {
+        let map = self.map.read();
+        let has_slots = |at: usize| map.owners.iter().any(|owner| usize::from(*owner) == at);
+        let masters = map.nodes.iter().enumerate().filter(|(at, _)| has_slots(*at));
+        masters.map(|(_, member)| Arc::clone(&member.server)).collect()
+    }
+
     fn known_owner(&self, slot: usize) -> Option<Member> {
         let map = self.map.read();
         map.owners.get(slot).and_then(|owner| map.nodes.get(usize::from(*owner))).cloned()

@@ -7,7 +7,7 @@
 //! survey     asking nodes for the map           breakers      what leaves a server alone that fails
 //! topology   the reply to CLUSTER SLOTS         deadline      until when an answer is waited for
 //! slot       which slot a key lies in           per_runtime   what each runtime has for itself
-//! resolve    the addresses behind a name
+//! resolve    the addresses behind a name        holders       all servers that have keys, each by itself
 //! ```
 //!
 //! Opening a link does nothing yet: the first command connects. Concurrent callers on one runtime share one connection
@@ -20,6 +20,7 @@ mod address;
 mod breakers;
 mod cluster;
 mod deadline;
+mod holders;
 mod node;
 mod per_runtime;
 mod resolve;
@@ -32,6 +33,7 @@ mod topology;
 
 pub(crate) use address::Address;
 pub(crate) use breakers::Breakers;
+pub(crate) use holders::Holder;
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;

@@ -11,6 +11,7 @@ mod faults;
 mod front;
 mod giving_up;
 mod load;
+mod matrix;
 mod runtimes;
 mod seeds;
 mod shards;

@@ -187,7 +187,7 @@ pub(super) fn run(flags: Flags) -> Result<()> {
                 let store = store.clone();
                 move || store.breakers()
             };
-            let local = memory(&settings).build();
+            let local = memory(&settings).kept_for_plans(settings.kept_for_plans).build();
             Engine::over(Arc::new(store), registry.clone(), settings.limits).guarded_by(breakers, local)
         }
     };
@@ -218,6 +218,8 @@ fn understand(flags: &Flags, config: Option<&Config>) -> Result<(Settings, Vec<P
 /// A store in memory, within its bounds.
 fn memory(settings: &Settings) -> MemoryStoreBuilder {
     let builder = MemoryStore::builder().max_keys(settings.max_keys).keep_keys(settings.keep_keys);
+    // The engine keeps room for plans as soon as there are any, and not by the store's own rule.
+    let builder = builder.kept_for_plans(0);
     match settings.max_bytes {
         Some(max_bytes) => builder.max_bytes(max_bytes),
         None => builder,

@@ -15,6 +15,7 @@ mod crowd;
 mod edits;
 #[path = "../common/folder.rs"]
 mod folder;
+mod full;
 mod grpc;
 mod http;
 mod limits;
@@ -38,4 +39,5 @@ mod store;
 mod support;
 #[cfg(feature = "tls")]
 mod tls;
+mod tokens;
 mod transaction;

@@ -149,7 +149,7 @@ fn a_pipeline_is_answered_in_order() {
     let mut raw = server.connect();
     let mut sent = Vec::new();
     for index in 0..300 {
-        sent.extend(command(&[b"THROTTLE", b"hot", b"1000", b"1", b"3600"]));
+        sent.extend(command(&[b"THROTTLE", b"hot", b"1000", b"1", b"360"]));
         sent.extend(command(&[b"THROTTLE", format!("own{index}").as_bytes(), b"2", b"1", b"3600"]));
         if index % 50 == 0 {
             sent.extend(command(&[b"ECHO", index.to_string().as_bytes()]));

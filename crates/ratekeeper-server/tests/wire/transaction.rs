@@ -261,7 +261,7 @@ fn a_transaction_is_decided_by_a_store_elsewhere() {
     let mut sent = b"MULTI\r\n".to_vec();
     for index in 0..600 {
         sent.extend(command(&[b"ACQUIRE", format!("own{index}").as_bytes(), b"api", b"COST", b"2"]));
-        sent.extend(command(&[b"THROTTLE", b"hot", b"1000", b"1", b"3600"]));
+        sent.extend(command(&[b"THROTTLE", b"hot", b"1000", b"1", b"360"]));
     }
     for _ in 0..4 {
         sent.extend(command(&[b"ACQUIRE", b"hot", b"api"]));

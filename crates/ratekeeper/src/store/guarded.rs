@@ -62,15 +62,6 @@ impl<S: Store> Guarded<S> {
     }
 
     fn guard<'a, T: Send + 'a>(&'a self, question: impl FnOnce(&'a S) -> Answer<'a, T>) -> Answer<'a, T> {
-        self.guard_for(self.timeout, question)
-    }
-
-    /// The same with another timeout.
-    fn guard_for<'a, T: Send + 'a>(
-        &'a self,
-        timeout: Option<Duration>,
-        question: impl FnOnce(&'a S) -> Answer<'a, T>,
-    ) -> Answer<'a, T> {
         let permit = match self.breaker.admit() {
             Ok(permit) => permit,
             Err(error) => return Answer::ready(Err(error)),
@@ -78,23 +69,19 @@ impl<S: Store> Guarded<S> {
         match question(&self.store).now() {
             Ok(answer) => Answer::ready(permit.settle(answer)),
             // Dropped before it is polled, this future drops the permit: nothing was asked, nothing is counted.
-            Err(pending) => Answer::later(wait(permit, timeout, pending)),
+            Err(pending) => Answer::later(self.wait(permit, pending)),
         }
     }
-}
 
-async fn wait<T>(
-    permit: BreakerPermit<'_>,
-    timeout: Option<Duration>,
-    answer: Answer<'_, T>,
-) -> Result<T, StoreError> {
-    permit.settle(in_time(timeout, answer).await)
-}
+    async fn wait<T>(&self, permit: BreakerPermit<'_>, answer: Answer<'_, T>) -> Result<T, StoreError> {
+        permit.settle(self.in_time(answer).await)
+    }
 
-async fn in_time<T>(timeout: Option<Duration>, answer: Answer<'_, T>) -> Result<T, StoreError> {
-    match timeout.and_then(|timeout| Some((timeout, alarm(timeout)?))) {
-        Some((timeout, alarm)) => within(timeout, alarm, answer).await,
-        None => answer.await,
+    async fn in_time<T>(&self, answer: Answer<'_, T>) -> Result<T, StoreError> {
+        match self.timeout.and_then(|timeout| Some((timeout, alarm(timeout)?))) {
+            Some((timeout, alarm)) => within(timeout, alarm, answer).await,
+            None => answer.await,
+        }
     }
 }
 
@@ -141,9 +128,10 @@ impl<S: Store> Store for Guarded<S> {
         self.guard(|store| store.reset(request))
     }
 
-    /// Without the timeout: it looks at all keys, and may take long.
+    /// Passed on as it is: it looks at all keys, and may take longer than any timeout. Whether it succeeds says little
+    /// about whether requests do, and while it is the one question that finds out, nobody else would be asked.
     fn forget<'a>(&'a self, prefix: &'a [u8]) -> Answer<'a, u64> {
-        self.guard_for(None, |store| store.forget(prefix))
+        self.store.forget(prefix)
     }
 
     /// One question to the breaker for all of them: it counts as failed if any of them did.
@@ -158,7 +146,7 @@ impl<S: Store> Store for Guarded<S> {
         };
         Answer::later(async move {
             let before = into.len();
-            let whole = in_time(self.timeout, self.store.acquire_many(requests, into)).await;
+            let whole = self.in_time(self.store.acquire_many(requests, into)).await;
             let each = into.iter().skip(before).filter_map(|answer| answer.as_ref().err());
             match whole.as_ref().err().into_iter().chain(each).find(|error| is_outage(error)) {
                 Some(error) => permit.failed(error),
