@@ -3,6 +3,7 @@
 //! Every server is pinned to the first core and the load to the second; contenders take turns, and only ratios are
 //! told. By processor time is what a disturbed machine can still tell; by answers is what counts on a quiet one.
 
+mod idle;
 mod process;
 
 use std::ffi::{OsStr, OsString};
@@ -23,7 +24,7 @@ const BOTH: &str = "0,1";
 const IDLE: usize = 10_000;
 
 const USAGE: &str = "cargo xtask bench-server [--ratekeeper SERVER] [--yardstick CEILING] \
-                                [--throttlecrab SERVER] [--rounds N] [--seconds S]";
+                                [--throttlecrab SERVER] [--rounds N] [--seconds S] [--only idle]";
 
 struct Bench {
     ratekeeper: OsString,
@@ -42,6 +43,7 @@ struct Seen {
 /// Builds the server unless it is named, starts the others that are, and prints a line for each bar.
 pub(crate) fn run(workspace: &Workspace, args: &[&str]) -> Result<()> {
     let (mut yardstick, mut throttlecrab) = (None, None);
+    let mut only_idle = false;
     let mut bench = Bench { ratekeeper: OsString::new(), rounds: 5, seconds: "1".to_owned() };
     for pair in args.chunks(2) {
         match *pair {
@@ -50,11 +52,15 @@ pub(crate) fn run(workspace: &Workspace, args: &[&str]) -> Result<()> {
             ["--ratekeeper", path] => bench.ratekeeper = path.into(),
             ["--rounds", rounds] => bench.rounds = rounds.parse().context("--rounds: a whole number")?,
             ["--seconds", seconds] => seconds.clone_into(&mut bench.seconds),
+            ["--only", "idle"] => only_idle = true,
             _ => bail!("{}: not understood; {USAGE}", pair.join(" ")),
         }
     }
     if bench.ratekeeper.is_empty() {
         bench.ratekeeper = build(workspace)?;
+    }
+    if only_idle {
+        return idle::measure(&bench.ratekeeper);
     }
     say(
         "| | bar | by processor time | by answers a second | ns for one answer, ours and theirs |\n|---|---|---|---|---|",

@@ -34,7 +34,7 @@ Commands:
   faults  Put the Redis store through every fault on every topology in every failure mode, on Redis and on Valkey
   codegen Write the Rust side of proto/, which is committed
   tidy    Check architecture, versions, banned words, file lengths and Markdown links
-  bench-server [--ratekeeper SERVER] [--yardstick CEILING] [--throttlecrab SERVER] [--rounds N] [--seconds S]
+  bench-server [--ratekeeper SERVER] [--yardstick CEILING] [--throttlecrab SERVER] [--rounds N] [--seconds S] [--only idle]
           Print how the server does against a bare loop, throttlecrab-server and itself
 ";
 

@@ -2,8 +2,8 @@
 
 use std::fmt;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
 use ratekeeper::keeper::KeeperError;
@@ -22,6 +22,13 @@ use crate::tally::Tally;
 
 /// What health is asked about; nobody takes from it.
 const PROBE_KEY: &[u8] = b"ratekeeper:health";
+
+/// A question about nobody's key, to be looked at and never charged.
+pub(crate) fn probe_question() -> Option<Request<'static>> {
+    static QUOTA: LazyLock<Option<Quota>> = LazyLock::new(|| Quota::throttle(1, 1, 1).ok());
+    let (key, quota) = (Key::new(PROBE_KEY).ok()?, QUOTA.as_ref()?);
+    Some(Request { key, rules: Rules::Quota(quota), cost: Cost::ONE })
+}
 
 /// The one engine behind all transports and all event loops.
 #[derive(Debug)]
@@ -207,9 +214,8 @@ impl Engine {
 
     /// Has the store decide something that is never charged: an engine that answers is healthy.
     pub async fn probe(&self) -> Result<bool, StoreError> {
-        let (Ok(key), Ok(quota)) = (Key::new(PROBE_KEY), Quota::throttle(1, 1, 1)) else { return Ok(false) };
-        let request = Request { key, rules: Rules::Quota(&quota), cost: Cost::ONE };
-        self.store().peek(request).await.map(|decision| decision.allowed)
+        let Some(question) = probe_question() else { return Ok(false) };
+        self.store().peek(question).await.map(|decision| decision.allowed)
     }
 
     /// Declares this instance not ready, for good: load balancers send no more clients. Requests are decided as before.

@@ -6,9 +6,9 @@
 //! # Layout
 //!
 //! - [`cli`]: the command line; [`config`]: the file; [`settings`]: what both amount to; [`log`]: what is said
-//! - [`reload`]: plans that change; [`snapshot`]: state across a restart
+//! - [`reload`]: plans that change; [`snapshot`]: state across a restart; [`store_check`]: the store, asked at the start
 //! - [`limits`]: what quotas of requests may be; [`units`]: sizes and percentages in words
-//! - [`pressure`]: a store that is full
+//! - [`pressure`]: a store that is full; `failure_log`: why a store fails
 //! - [`engine`]: what every transport asks; [`meter`], [`tally`], [`sketch`]: what is counted
 //! - [`server`]: event loops, listeners, bounds, stopping: once, for all transports
 //! - [`resp`]: the Redis protocol; [`http`]: HTTP and JSON; [`grpc`]: gRPC; [`msgpack`]: MessagePack
@@ -23,6 +23,7 @@ pub mod cli;
 pub mod config;
 pub mod duration;
 pub mod engine;
+mod failure_log;
 pub mod grpc;
 pub mod headers;
 pub mod http;
@@ -41,6 +42,7 @@ pub mod settings;
 pub mod simulate;
 pub mod sketch;
 pub mod snapshot;
+pub mod store_check;
 mod stream;
 pub mod tally;
 pub mod units;

@@ -1,5 +1,6 @@
 //! Logs, to standard error: standard output belongs to whoever waits for the readiness line.
 
+use std::fmt::Display;
 use std::io::IsTerminal;
 
 use clap::ValueEnum;
@@ -44,6 +45,13 @@ impl From<Level> for LevelFilter {
             Level::Trace => LevelFilter::TRACE,
         }
     }
+}
+
+/// Text in one line: what a server far away says may hold anything, and a line of the log is one event.
+pub(crate) fn one_line(text: &dyn Display) -> String {
+    let text = text.to_string();
+    let lines = text.split(|char: char| char.is_control()).map(str::trim).filter(|line| !line.is_empty());
+    lines.collect::<Vec<_>>().join(" ")
 }
 
 /// Starts logging. A second start changes nothing.

@@ -7,7 +7,8 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use ratekeeper::port::FailureMode;
-use ratekeeper::store::MemoryStoreBuilder;
+use ratekeeper::store::{BreakerSettings, MemoryStoreBuilder};
+use ratekeeper_redis::{RedisStore, RedisStoreBuilder};
 
 use crate::engine::Limits;
 use crate::log::{Format, Level};
@@ -28,6 +29,8 @@ pub struct Settings {
     pub loops: usize,
     /// Where state lives.
     pub store: StorePlace,
+    /// How a Redis is asked, if state lives in one.
+    pub redis: RedisSettings,
     /// States that the store in memory may hold.
     pub max_keys: usize,
     /// Bytes that the store in memory may allocate; as many as the engine finds right, if none.
@@ -71,6 +74,7 @@ impl Default for Settings {
             msgpack: None,
             loops: 1,
             store: StorePlace::Memory,
+            redis: RedisSettings::default(),
             max_keys: MemoryStoreBuilder::DEFAULT_MAX_KEYS,
             max_bytes: None,
             kept_for_plans: Settings::DEFAULT_KEPT_FOR_PLANS,
@@ -114,6 +118,44 @@ impl fmt::Debug for StorePlace {
             StorePlace::Memory => "Memory",
             StorePlace::Redis(_) => "Redis(…)",
         })
+    }
+}
+
+/// How a Redis is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RedisSettings {
+    /// How long to wait for an answer.
+    pub timeout: Duration,
+    /// How long to wait for a connection.
+    pub connect_timeout: Duration,
+    /// What keys begin with.
+    pub prefix: String,
+    /// When a server that fails is left alone; none for never.
+    pub breaker: Option<BreakerSettings>,
+}
+
+impl Default for RedisSettings {
+    fn default() -> Self {
+        RedisSettings {
+            timeout: Duration::from_millis(100),
+            connect_timeout: Duration::from_millis(500),
+            prefix: "rate_limiter".to_owned(),
+            breaker: Some(BreakerSettings::default()),
+        }
+    }
+}
+
+impl RedisSettings {
+    /// Returns a builder of the store at this URL, with these settings.
+    pub fn builder(&self, url: &str) -> RedisStoreBuilder {
+        let builder = RedisStore::builder(url)
+            .command_timeout(self.timeout)
+            .connect_timeout(self.connect_timeout)
+            .prefix(&self.prefix);
+        match self.breaker {
+            Some(breaker) => builder.breaker(breaker),
+            None => builder.without_breaker(),
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the keeper's decisions were about: counted by plan and rule, and the store's failures by kind.
+//! What the keeper's decisions were about: counted by plan and rule, and the store's failures by reason.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use ratekeeper::port::{Observer, Request};
 use ratekeeper::{Decision, Name, RuleId, StoreError};
+
+use crate::failure_log::FailureLog;
 
 /// Told by the keeper.
 #[derive(Clone, Debug, Default)]
@@ -15,6 +17,7 @@ pub struct Tally(Arc<Counts>);
 struct Counts {
     rules: RwLock<HashMap<RuleId, Count>>,
     errors: Mutex<Vec<(&'static str, u64)>>,
+    failures: Mutex<FailureLog>,
 }
 
 #[derive(Debug)]
@@ -48,7 +51,7 @@ impl Tally {
         all
     }
 
-    /// Kind of failure, and how often.
+    /// Reason of failure, and how often.
     pub fn store_errors(&self) -> Vec<(&'static str, u64)> {
         self.0.errors.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -72,11 +75,15 @@ impl Observer for Tally {
     }
 
     fn store_failed(&self, error: &StoreError, _: Option<&Decision>) {
-        let kind = error.kind().as_str();
-        let mut errors = self.0.errors.lock().unwrap_or_else(PoisonError::into_inner);
-        match errors.iter_mut().find(|(known, _)| *known == kind) {
-            Some((_, count)) => *count += 1,
-            None => errors.push((kind, 1)),
+        // The finest word there is: a server that is out of memory and one that is a replica are both unavailable.
+        let reason = error.reason();
+        {
+            let mut errors = self.0.errors.lock().unwrap_or_else(PoisonError::into_inner);
+            match errors.iter_mut().find(|(known, _)| *known == reason) {
+                Some((_, count)) => *count += 1,
+                None => errors.push((reason, 1)),
+            }
         }
+        self.0.failures.lock().unwrap_or_else(PoisonError::into_inner).note(error);
     }
 }

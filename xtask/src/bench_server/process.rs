@@ -18,14 +18,15 @@ pub(super) struct Process {
     pub(super) resp: SocketAddr,
     pub(super) http: SocketAddr,
     pub(super) msgpack: SocketAddr,
+    pub(super) grpc: SocketAddr,
 }
 
 impl Process {
     /// `ratekeeper serve`, on these cores.
     pub(super) fn ratekeeper(program: &OsStr, cores: &str, loops: usize) -> Result<Self> {
-        Self::start(program, cores, |command, [resp, http, msgpack]| {
+        Self::start(program, cores, |command, [resp, http, msgpack, grpc]| {
             let loops = loops.to_string();
-            command.args(["serve", "--grpc", "off", "--loops", &loops]);
+            command.args(["serve", "--loops", &loops, "--grpc", &grpc.to_string()]);
             command.args(["--resp", &resp.to_string(), "--http", &http.to_string()]);
             command.args(["--msgpack", &msgpack.to_string()]);
         })
@@ -40,7 +41,7 @@ impl Process {
 
     /// throttlecrab-server.
     pub(super) fn throttlecrab(program: &OsStr, cores: &str) -> Result<Self> {
-        Self::start(program, cores, |command, [resp, http, _]| {
+        Self::start(program, cores, |command, [resp, http, ..]| {
             command.args(["--redis", "--redis-port", &resp.port().to_string()]);
             command.args(["--http", "--http-port", &http.port().to_string(), "--log-level", "error"]);
         })
@@ -49,10 +50,10 @@ impl Process {
     fn start(
         program: &OsStr,
         cores: &str,
-        describe: impl FnOnce(&mut Command, [SocketAddr; 3]),
+        describe: impl FnOnce(&mut Command, [SocketAddr; 4]),
     ) -> Result<Self> {
         // Bound together, so that they differ; the server binds them again.
-        let held = [(); 3].map(|()| TcpListener::bind(("127.0.0.1", 0)));
+        let held = [(); 4].map(|()| TcpListener::bind(("127.0.0.1", 0)));
         let mut places = Vec::new();
         for listener in &held {
             places.push(
@@ -60,13 +61,13 @@ impl Process {
             );
         }
         drop(held);
-        let [resp, http, msgpack] = places[..] else { bail!("no free ports") };
+        let [resp, http, msgpack, grpc] = places[..] else { bail!("no free ports") };
         let mut command = Command::new("taskset");
         command.args(["--cpu-list", cores]).arg(program);
-        describe(&mut command, [resp, http, msgpack]);
+        describe(&mut command, [resp, http, msgpack, grpc]);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let child = command.spawn().with_context(|| format!("cannot start {}", program.display()))?;
-        let mut process = Process { child, resp, http, msgpack };
+        let mut process = Process { child, resp, http, msgpack, grpc };
         let began = Instant::now();
         while TcpStream::connect(resp).is_err() {
             if let Some(status) = process.child.try_wait()? {

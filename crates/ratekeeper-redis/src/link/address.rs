@@ -56,7 +56,7 @@ impl Address {
             "rediss-cluster" => (true, Kind::Cluster),
             "redis-sentinel" => (false, Kind::Sentinel),
             "rediss-sentinel" => (true, Kind::Sentinel),
-            _ => return Err(wrong("scheme", scheme, format!("use {SCHEMES}"))),
+            _ => return Err(wrong("scheme", shown(scheme), format!("use {SCHEMES}"))),
         };
         if is_tls && !cfg!(feature = "tls") {
             return Err(wrong("scheme", scheme, "build with the feature `tls`"));
@@ -154,7 +154,7 @@ fn tcp(host: &str, port: u16, is_tls: bool) -> ConnectionAddr {
 fn socket(path: &str, query: &str) -> Result<ConnectionInfo, RedisError> {
     let path = unescape(path, "path")?;
     if !path.starts_with('/') {
-        return Err(wrong("path", &path, "a socket has an absolute path: unix:///run/redis.sock"));
+        return Err(wrong("path", shown(&path), "a socket has an absolute path: unix:///run/redis.sock"));
     }
     let mut settings = RedisConnectionInfo::default();
     for (name, value) in pairs(query) {
@@ -163,7 +163,7 @@ fn socket(path: &str, query: &str) -> Result<ConnectionInfo, RedisError> {
             "db" => database(settings, &value)?,
             "user" => settings.set_username(value),
             "password" => settings.set_password(value),
-            _ => return Err(wrong("parameter", name, "a socket takes db, user and password")),
+            _ => return Err(wrong("parameter", shown(name), "a socket takes db, user and password")),
         };
     }
     info(ConnectionAddr::Unix(path.into()), settings)
@@ -176,7 +176,7 @@ fn sentinel_settings(query: &str) -> Result<RedisConnectionInfo, RedisError> {
         settings = match name {
             "sentinel_user" => settings.set_username(value),
             "sentinel_password" => settings.set_password(value),
-            _ => return Err(wrong("parameter", name, "it takes sentinel_user and sentinel_password")),
+            _ => return Err(wrong("parameter", shown(name), "it takes sentinel_user and sentinel_password")),
         };
     }
     Ok(settings)
@@ -185,7 +185,10 @@ fn sentinel_settings(query: &str) -> Result<RedisConnectionInfo, RedisError> {
 fn no_query(query: &str) -> Result<(), RedisError> {
     match query {
         "" => Ok(()),
-        query => Err(wrong("parameter", query, "it takes none")),
+        query => {
+            let names: Vec<_> = pairs(query).map(|(name, _)| shown(name)).collect();
+            Err(wrong("parameter", names.join(", "), "it takes none; a `?` in a password is written %3F"))
+        }
     }
 }
 
@@ -211,7 +214,7 @@ fn database(settings: RedisConnectionInfo, text: &str) -> Result<RedisConnection
         return Ok(settings);
     }
     let number: u32 =
-        text.parse().map_err(|_| wrong("database", text, "a database is a number, 0 unless given"))?;
+        text.parse().map_err(|_| wrong("database", shown(text), "a database is a number, 0 unless given"))?;
     Ok(settings.set_db(number.into()))
 }
 
@@ -235,7 +238,14 @@ fn host_and_port(text: &str, default: u16, is_tls: bool) -> Result<ConnectionAdd
         None => default,
         Some(port) => match port.parse() {
             Ok(port) if port > 0 => port,
-            _ => return Err(wrong("port", port, "a port is a number from 1 to 65535")),
+            _ if port.bytes().all(|byte| byte.is_ascii_digit()) => {
+                return Err(wrong("port", port, "a port is a number from 1 to 65535"));
+            }
+            // It may be a password, with a user before it and no host after it.
+            _ => {
+                let remedy = "a port is a number from 1 to 65535; a password has `@` and the host after it";
+                return Err(wrong("port", "not a number", remedy));
+            }
         },
     };
     Ok(tcp(host, port, is_tls))
@@ -268,6 +278,12 @@ fn unescape(text: &str, part: &str) -> Result<String, RedisError> {
 
 fn bad_escape(part: &str) -> RedisError {
     wrong(part, "a bad escape", "write `%` as %25 and others as % and two hexadecimal digits, in UTF-8")
+}
+
+/// A part of a URL as an error shows it: only what is plainly no secret.
+fn shown(part: &str) -> &str {
+    let is_plain = part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-._/".contains(&byte));
+    if is_plain && part.len() <= 32 { part } else { "(not shown: it may hold a password)" }
 }
 
 fn wrong(part: &str, value: impl fmt::Display, remedy: impl fmt::Display) -> RedisError {
@@ -336,7 +352,7 @@ mod tests {
         assert_eq!(refused("redis://[::1"), "host: [::1; close the bracket");
         assert_eq!(refused("redis://h/x"), "database: x; a database is a number, 0 unless given");
         assert_eq!(refused("redis://a,b"), "host: a:6379,b:6379; name one host, or use redis-cluster://");
-        assert_eq!(refused("redis://h?db=1"), "parameter: db=1; it takes none");
+        assert!(refused("redis://h?db=1").starts_with("parameter: db; it takes none"));
         assert_eq!(refused("redis-cluster://a,b/1"), "database: 1; a cluster has database 0 alone");
         assert!(refused("redis-sentinel://a,b").starts_with("master: none; name the master"));
         assert!(refused("redis-sentinel://a/m?x=1").starts_with("parameter: x; it takes sentinel_user"));
@@ -345,6 +361,32 @@ mod tests {
         );
         let secret = refused("redis://user:se%cret@h");
         assert!(secret.starts_with("password: a bad escape") && !secret.contains("cret@"), "{secret}");
+    }
+
+    #[test]
+    fn no_password_is_shown_however_the_url_is_written() {
+        for url in [
+            "redsi://:se:same@host",
+            "redis:se:same@host://",
+            "redis://user:se:same",
+            "redis://user:se:same/0",
+            "redis://:se:same@host:notaport",
+            "redis://:se:same@host:99999",
+            "redis://:se:same@host/x",
+            "redis://:se:same@host?db=1",
+            "redis://user:12?se:same@host",
+            "redis://host?password=se:same",
+            "redis://:se:same@[::1",
+            "redis://:se:same@a,b",
+            "redis-cluster://:se:same@a/3",
+            "redis-sentinel://:se:same@a",
+            "redis-sentinel://a/m?se:same",
+            "unix://:se:same@run/redis.sock",
+            "unix:///run/redis.sock?pasword=se:same",
+        ] {
+            let said = refused(url);
+            assert!(!said.contains("se:same") && !said.contains("same@"), "{url}: {said}");
+        }
     }
 
     #[cfg(not(feature = "tls"))]

@@ -10,7 +10,7 @@ use ratekeeper::Plan;
 use serde_json::{Value, json};
 
 use super::{EXIT_NO, print};
-use crate::config::{Config, Findings};
+use crate::config::{Config, ConfigError, Findings};
 
 /// Every mistake with its line, then what was understood.
 #[derive(Debug, Args)]
@@ -32,9 +32,10 @@ pub(super) fn run(flags: &Flags) -> Result<ExitCode> {
     if mistakes.is_empty()
         && let Err(error) = super::layers::settings(&super::serve::Flags::default(), Some(&config))
     {
-        let told = error.to_string();
-        let prefix = format!("{}: ", flags.file.display());
-        mistakes.push((None, told.strip_prefix(&prefix).unwrap_or(&told).to_owned()));
+        mistakes.push(match error.downcast_ref::<ConfigError>() {
+            Some(mistake) => (mistake.line(), mistake.message().to_owned()),
+            None => (None, error.to_string()),
+        });
     }
     if flags.json {
         print(format_args!("{}\n", to_json(flags, &mistakes, &plans)))?;

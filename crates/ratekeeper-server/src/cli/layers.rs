@@ -6,22 +6,31 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
-use ratekeeper::store::MemoryStoreBuilder;
-use ratekeeper_redis::RedisStore;
+use ratekeeper::store::{BreakerSettings, MemoryStoreBuilder};
 
 use super::serve::Flags;
 use crate::config::{Config, File, OnStoreError, TransportSection};
 use crate::duration::DurationText;
 use crate::limits::{Limits, QuotaBounds};
 use crate::meter::Metrics;
-use crate::secret::{Secret, Tokens};
-use crate::settings::{Bind, BindError, Endpoint, Settings, StorePlace, TlsFiles};
+use crate::secret::{Secret, SecretText, Tokens};
+use crate::settings::{Bind, BindError, Endpoint, RedisSettings, Settings, StorePlace, TlsFiles};
 use crate::units::{ByteSize, Percent};
 
 /// Loopback, unless somebody decides otherwise.
 const DEFAULT_HOST: &str = "127.0.0.1";
 const STORES: &str =
     "`memory`, redis://host:port/0, rediss://…, redis-cluster://h1,h2 or redis-sentinel://h1,h2/name";
+/// The bounds of what a Redis may take to answer, or to be connected to.
+const SHORTEST_WAIT: Duration = Duration::from_millis(1);
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// The longest that a Redis that fails is left alone.
+const LONGEST_REST: Duration = Duration::from_secs(3_600);
+/// Keys in a Redis begin with it, each of them.
+const MAX_PREFIX: usize = 128;
+/// The defaults of [`BreakerSettings::failed_percent`], which sets both.
+const BREAKER_PERCENT: u8 = 50;
+const BREAKER_LEAST: u32 = 20;
 /// Less would not even hold the tables of an empty store.
 const LEAST_BYTES: u64 = MemoryStoreBuilder::LEAST_BYTES as u64;
 const RESP_PORT: u16 = 6380;
@@ -33,7 +42,8 @@ const MSGPACK_PORT: u16 = 9090;
 pub(super) fn settings(flags: &Flags, config: Option<&Config>) -> Result<Settings> {
     let nothing = File::default();
     let file = config.map_or(&nothing, |config| &config.file);
-    let store = store(flags, config, file)?;
+    let redis = redis(flags, config, file)?;
+    let store = store(flags, config, file, &redis)?;
     let cores = || available_parallelism().unwrap_or(NonZeroUsize::MIN);
     let resp = endpoint(flags, flags.resp, config, "resp", &file.transports.resp, RESP_PORT)?;
     let http = endpoint(flags, flags.http, config, "http", &file.transports.http, HTTP_PORT)?;
@@ -57,6 +67,7 @@ pub(super) fn settings(flags: &Flags, config: Option<&Config>) -> Result<Setting
     }
     Ok(Settings {
         store,
+        redis,
         resp,
         http,
         grpc,
@@ -172,11 +183,11 @@ fn tokens(flags: &Flags, config: Option<&Config>, file: &File) -> Result<Tokens>
 /// A token as it was given.
 struct Given<'a> {
     is_flag: bool,
-    text: Option<&'a String>,
+    text: Option<&'a SecretText>,
     path: Option<&'a PathBuf>,
 }
 
-type TokenOrFile<'a> = (&'a Option<String>, &'a Option<PathBuf>);
+type TokenOrFile<'a> = (&'a Option<SecretText>, &'a Option<PathBuf>);
 
 impl<'a> Given<'a> {
     /// Flags come before the file: if they say anything of this token, the file says nothing of it.
@@ -254,17 +265,23 @@ fn tls(flags: &Flags, file: &File) -> Result<Option<TlsFiles>> {
 }
 
 /// Where state lives. A URL is taken apart now, though nobody is asked yet.
-fn store(flags: &Flags, config: Option<&Config>, file: &File) -> Result<StorePlace> {
+fn store(
+    flags: &Flags,
+    config: Option<&Config>,
+    file: &File,
+    settings: &RedisSettings,
+) -> Result<StorePlace> {
     let wrong = |is_flag, setting, message: &str| mistake(config, is_flag, "--store", setting, message);
     let redis = |url: &str, is_flag| {
-        RedisStore::builder(url).build().map_err(|error| wrong(is_flag, "store.url", &error.to_string()))?;
+        let built = settings.builder(url).build();
+        built.map_err(|error| wrong(is_flag, "store.url", &error.to_string()))?;
         Ok(StorePlace::Redis(url.to_owned()))
     };
     if let Some(store) = &flags.store {
-        return match store.as_str() {
+        return match &**store {
             "memory" => Ok(StorePlace::Memory),
             url if url.contains("://") => redis(url, true),
-            other => Err(wrong(true, "", &format!("{other}: not a store; write {STORES}"))),
+            other => Err(wrong(true, "", &format!("{}not a store; write {STORES}", word(other)))),
         };
     }
     match (file.store.kind.as_deref(), &file.store.url) {
@@ -275,10 +292,90 @@ fn store(flags: &Flags, config: Option<&Config>, file: &File) -> Result<StorePla
         (None | Some("redis"), Some(url)) => redis(url, false),
         (Some("redis"), None) => Err(wrong(false, "store.url", "missing; say where the Redis is")),
         (Some(kind), _) => {
-            let message = format!("{kind}: not a store; write \"memory\", or \"redis\" with a url");
+            let message = format!("{}not a store; write \"memory\", or \"redis\" with a url", word(kind));
             Err(wrong(false, "store.type", &message))
         }
     }
+}
+
+/// What was given, if it is a mere word: a URL that is written wrongly may hold a password.
+fn word(given: &str) -> String {
+    let is_word = given.len() <= 20 && given.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    if is_word { format!("{given}: ") } else { String::new() }
+}
+
+/// How a Redis is asked. Checked even if there is none: a mistake is one.
+fn redis(flags: &Flags, config: Option<&Config>, file: &File) -> Result<RedisSettings> {
+    let section = &file.store;
+    let usual = RedisSettings::default();
+    let time = |flag: Option<DurationText>, given: Option<DurationText>, name: &str, setting: &str| {
+        let Some(DurationText(time)) = flag.or(given) else { return Ok(None) };
+        if (SHORTEST_WAIT..=LONGEST_WAIT).contains(&time) {
+            return Ok(Some(time));
+        }
+        let message = format!("{time:?}; must be from {SHORTEST_WAIT:?} to {LONGEST_WAIT:?}");
+        Err(mistake(config, flag.is_some(), name, setting, &message))
+    };
+    let timeout = time(flags.redis_timeout, section.timeout, "--redis-timeout", "store.timeout")?;
+    let connect_timeout = time(
+        flags.redis_connect_timeout,
+        section.connect_timeout,
+        "--redis-connect-timeout",
+        "store.connect_timeout",
+    )?;
+    let prefix = flags.redis_prefix.as_ref().or(section.prefix.as_ref()).cloned().unwrap_or(usual.prefix);
+    // Braces would decide the slot in a cluster instead of the key.
+    if prefix.is_empty() || prefix.len() > MAX_PREFIX || prefix.contains(['{', '}']) {
+        let message = format!("{prefix:?}; must be 1 to {MAX_PREFIX} bytes without braces");
+        return Err(mistake(
+            config,
+            flags.redis_prefix.is_some(),
+            "--redis-prefix",
+            "store.prefix",
+            &message,
+        ));
+    }
+    Ok(RedisSettings {
+        timeout: timeout.unwrap_or(usual.timeout),
+        connect_timeout: connect_timeout.unwrap_or(usual.connect_timeout),
+        prefix,
+        breaker: breaker(flags, config, file)?,
+    })
+}
+
+/// When a Redis that fails is left alone; each part from the flag, the file or the default.
+fn breaker(flags: &Flags, config: Option<&Config>, file: &File) -> Result<Option<BreakerSettings>> {
+    let flag = flags.redis_breaker.map(|breaker| breaker.0).unwrap_or_default();
+    let section = &file.store.breaker;
+    let wrong = |is_flag, name: &str, message: &str| {
+        let setting = format!("store.breaker.{name}");
+        mistake(config, is_flag, &format!("--redis-breaker {name}"), &setting, message)
+    };
+    let mut settings = BreakerSettings::default();
+    if let Some(failures) = flag.failures.or(section.failures) {
+        settings = settings.failures_in_a_row(failures.get());
+    }
+    let percent = flag.percent.or(section.percent).unwrap_or(BREAKER_PERCENT);
+    if !(1..=100).contains(&percent) {
+        return Err(wrong(flag.percent.is_some(), "percent", &format!("{percent}; must be from 1 to 100")));
+    }
+    let least = flag.least.or(section.least).map_or(BREAKER_LEAST, NonZeroU32::get);
+    settings = settings.failed_percent(percent, least);
+    let time = |flag: Option<DurationText>, given: Option<DurationText>, name: &str| {
+        let Some(DurationText(time)) = flag.or(given) else { return Ok(None) };
+        if (SHORTEST_WAIT..=LONGEST_REST).contains(&time) {
+            return Ok(Some(time));
+        }
+        let message = format!("{time:?}; must be from {SHORTEST_WAIT:?} to {LONGEST_REST:?}");
+        Err(wrong(flag.is_some(), name, &message))
+    };
+    if let Some(window) = time(flag.window, section.window, "window")? {
+        settings = settings.window(window);
+    }
+    if let Some(rest) = time(flag.rest, section.rest, "rest")? {
+        settings = settings.rest(rest);
+    }
+    Ok(flag.enabled.or(section.enabled).unwrap_or(true).then_some(settings))
 }
 
 /// Where one transport listens, if it does.
@@ -359,6 +456,22 @@ mod tests {
             let said = error(&none, &format!("[store]\n{text}\n"));
             assert!(said.starts_with(expected), "{said}");
         }
+        for (line, expected) in [
+            ("timeout = \"0s\"", "a.toml:2: [store] timeout: 0ns; must be from 1ms to 60s"),
+            ("connect_timeout = \"2m\"", "a.toml:2: [store] connect_timeout: 120s; must be from 1ms to 60s"),
+            (
+                "prefix = \"a{b}\"",
+                "a.toml:2: [store] prefix: \"a{b}\"; must be 1 to 128 bytes without braces",
+            ),
+            ("[store.breaker]\npercent = 0", "a.toml:3: [store.breaker] percent: 0; must be from 1 to 100"),
+            ("breaker.rest = \"2h\"", "a.toml:2: [store.breaker] rest: 7200s; must be from 1ms to 3600s"),
+        ] {
+            assert_eq!(error(&none, &format!("[store]\n{line}\n")), expected);
+        }
+        let flags = Flags { redis_timeout: Some("61s".parse().unwrap()), ..Flags::default() };
+        assert_eq!(error(&flags, ""), "--redis-timeout: 61s; must be from 1ms to 60s");
+        let flags = Flags { redis_breaker: Some("percent=101".parse().unwrap()), ..Flags::default() };
+        assert_eq!(error(&flags, ""), "--redis-breaker percent: 101; must be from 1 to 100");
         let flags = Flags { store: Some("tape".into()), ..Flags::default() };
         assert!(error(&flags, "").starts_with("--store: tape: not a store; write `memory`, redis://"));
         let said = error(&none, "[transports.resp]\nhost = \"no host\"\n");
@@ -382,6 +495,27 @@ mod tests {
         let off = Some(Bind::Off);
         let flags = Flags { resp: off, http: off, grpc: off, msgpack: off, ..Flags::default() };
         assert!(error(&flags, "").starts_with("every transport is off"));
+    }
+
+    #[test]
+    fn a_redis_is_asked_as_flag_file_and_defaults_say() {
+        let usual = settings(&Flags::default(), None).unwrap().redis;
+        assert_eq!(usual, RedisSettings::default());
+        let config = config(
+            "[store]\ntimeout = \"250ms\"\nprefix = \"shop\"\nbreaker = { failures = 3, rest = \"5s\" }\n",
+        );
+        let flags = Flags {
+            redis_prefix: Some("till".to_owned()),
+            redis_breaker: Some("rest=7s,percent=20".parse().unwrap()),
+            ..Flags::default()
+        };
+        let redis = settings(&flags, Some(&config)).unwrap().redis;
+        let breaker = BreakerSettings::default().failures_in_a_row(3).failed_percent(20, 20);
+        assert_eq!(redis.breaker, Some(breaker.rest(Duration::from_secs(7))));
+        assert_eq!((redis.timeout, redis.prefix.as_str()), (Duration::from_millis(250), "till"));
+        assert_eq!(redis.connect_timeout, Duration::from_millis(500));
+        let off = Flags { redis_breaker: Some("off".parse().unwrap()), ..Flags::default() };
+        assert_eq!(settings(&off, Some(&config)).unwrap().redis.breaker, None);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The command line: each command is a file that says what it takes, and calls what does it.
 
 mod bench;
+mod breaker;
 mod check;
 mod completions;
 mod headers;
@@ -15,7 +16,10 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anyhow::Result;
+use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use crate::secret::{may_hold_password, without_passwords};
 
 /// The exit code when what was asked about is not so.
 const EXIT_NO: u8 = 1;
@@ -54,8 +58,8 @@ enum Command {
 
 /// Does what the command line says.
 pub fn run() -> ExitCode {
-    // Ends the process by itself, with usage and code 2, if the command line cannot be understood.
-    let cli = Cli::from_arg_matches(&command().get_matches()).unwrap_or_else(|error| error.exit());
+    let understood = command().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
+    let cli = understood.unwrap_or_else(|error| refuse(&error));
     let outcome = match cli.command {
         Command::Serve(flags) => serve::run(*flags).map(|()| ExitCode::SUCCESS),
         Command::Health(flags) => health::run(&flags),
@@ -73,10 +77,29 @@ pub fn run() -> ExitCode {
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             // With nowhere to complain to, the exit code still tells.
-            let _ = writeln!(io::stderr(), "ratekeeper: {error:#}");
+            let said = without_passwords(&format!("{error:#}"));
+            let _ = writeln!(io::stderr(), "ratekeeper: {said}");
             ExitCode::from(EXIT_USAGE)
         }
     }
+}
+
+/// Ends the process because the command line cannot be understood, or asks for help: with usage and code 2, or 0.
+fn refuse(error: &clap::Error) -> ! {
+    let told = error.to_string();
+    // A URL that stands where none may is shown, and with it a password.
+    let shown =
+        [ContextKind::InvalidArg, ContextKind::InvalidValue].into_iter().fold(told.clone(), |told, kind| {
+            match error.get(kind) {
+                Some(ContextValue::String(given)) if may_hold_password(given) => told.replace(given, "…"),
+                _ => told,
+            }
+        });
+    if told != shown {
+        let _ = write!(io::stderr(), "{shown}");
+        std::process::exit(error.exit_code());
+    }
+    error.exit()
 }
 
 /// The command line as data: for completions and for the manual.

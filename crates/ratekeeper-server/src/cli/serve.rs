@@ -8,16 +8,17 @@ use anyhow::{Context, Result};
 use clap::Args;
 use ratekeeper::store::MemoryStoreBuilder;
 use ratekeeper::{MemoryStore, Plan, Registry};
-use ratekeeper_redis::RedisStore;
 
+use super::breaker::BreakerFlag;
 use crate::config::{Config, OnStoreError};
 use crate::duration::DurationText;
 use crate::engine::Engine;
 use crate::log::{self, Format, Level};
 use crate::reload::Reload;
+use crate::secret::SecretText;
 use crate::settings::{Bind, Settings, StorePlace};
 use crate::units::{ByteSize, Percent};
-use crate::{server, snapshot};
+use crate::{server, snapshot, store_check};
 
 /// The flags of `serve`; each has a twin in the environment, and both come before the file.
 #[derive(Debug, Default, Args)]
@@ -27,8 +28,7 @@ use crate::{server, snapshot};
                   Every flag can be set by RATEKEEPER_<FLAG> too. More of them: ratekeeper serve --help"
 )]
 pub(super) struct Flags {
-    /// A file of settings and plans. Plans are read again when it changes, and on SIGHUP; a file with a mistake changes
-    /// nothing.
+    /// Settings and plans; plans are read again when it changes, and on SIGHUP.
     #[arg(long, value_name = "FILE", env = "RATEKEEPER_CONFIG")]
     pub(super) config: Option<PathBuf>,
     /// Where to speak the Redis protocol [default: 127.0.0.1:6380].
@@ -46,7 +46,20 @@ pub(super) struct Flags {
     /// Where state lives: `memory`, redis://host:port/0, rediss://…, redis-cluster://h1,h2 or
     /// redis-sentinel://h1,h2/name [default: memory].
     #[arg(long, value_name = "STORE", env = "RATEKEEPER_STORE", hide_env_values = true)]
-    pub(super) store: Option<String>,
+    pub(super) store: Option<SecretText>,
+    /// How long to wait for an answer of a Redis, before its failure is answered for [default: 100ms].
+    #[arg(long, value_name = "DURATION", env = "RATEKEEPER_REDIS_TIMEOUT", hide_short_help = true)]
+    pub(super) redis_timeout: Option<DurationText>,
+    /// How long to wait for a connection to a Redis [default: 500ms].
+    #[arg(long, value_name = "DURATION", env = "RATEKEEPER_REDIS_CONNECT_TIMEOUT", hide_short_help = true)]
+    pub(super) redis_connect_timeout: Option<DurationText>,
+    /// What keys in a Redis begin with [default: rate_limiter].
+    #[arg(long, value_name = "PREFIX", env = "RATEKEEPER_REDIS_PREFIX", hide_short_help = true)]
+    pub(super) redis_prefix: Option<String>,
+    /// When a Redis that fails is left alone: `off`, or any of
+    /// failures=5,percent=50,least=20,window=10s,rest=1s, which are the defaults.
+    #[arg(long, value_name = "BREAKER", env = "RATEKEEPER_REDIS_BREAKER", hide_short_help = true)]
+    pub(super) redis_breaker: Option<BreakerFlag>,
     /// States that the store in memory may hold [default: 1000000].
     #[arg(long, value_name = "N", env = "RATEKEEPER_MAX_KEYS")]
     pub(super) max_keys: Option<NonZeroUsize>,
@@ -101,7 +114,7 @@ pub(super) struct Flags {
     pub(super) loops: Option<NonZeroUsize>,
     /// What clients must send (AUTH, or a bearer token) before anything else.
     #[arg(long, value_name = "TOKEN", env = "RATEKEEPER_AUTH_TOKEN", hide_env_values = true)]
-    pub(super) auth_token: Option<String>,
+    pub(super) auth_token: Option<SecretText>,
     /// A file that holds the token of --auth-token.
     #[arg(long, value_name = "FILE", env = "RATEKEEPER_AUTH_TOKEN_FILE", hide_short_help = true)]
     pub(super) auth_token_file: Option<PathBuf>,
@@ -113,7 +126,7 @@ pub(super) struct Flags {
         hide_env_values = true,
         hide_short_help = true
     )]
-    pub(super) admin_token: Option<String>,
+    pub(super) admin_token: Option<SecretText>,
     /// A file that holds the token of --admin-token.
     #[arg(long, value_name = "FILE", env = "RATEKEEPER_ADMIN_TOKEN_FILE", hide_short_help = true)]
     pub(super) admin_token_file: Option<PathBuf>,
@@ -125,7 +138,7 @@ pub(super) struct Flags {
         hide_env_values = true,
         hide_short_help = true
     )]
-    pub(super) metrics_token: Option<String>,
+    pub(super) metrics_token: Option<SecretText>,
     /// A file that holds the token of --metrics-token.
     #[arg(long, value_name = "FILE", env = "RATEKEEPER_METRICS_TOKEN_FILE", hide_short_help = true)]
     pub(super) metrics_token_file: Option<PathBuf>,
@@ -164,12 +177,12 @@ pub(super) fn run(flags: Flags) -> Result<()> {
             Engine::in_memory(store, registry.clone(), settings.limits)
         }
         StorePlace::Redis(url) => {
-            // Nothing is sent yet: a Redis that is down is found when it is up, and until then the plans say what to
-            // answer.
+            // A Redis that is down is found when it is up, and until then the plans say what to answer.
             // Every loop is a runtime, and so has a connection of its own. A way to it of its own besides, so that no
             // loop waits for another to find its connection.
             let connections = NonZeroUsize::new(settings.loops).unwrap_or(NonZeroUsize::MIN);
-            let store = RedisStore::builder(url).connections(connections).build().context("--store")?;
+            let store = settings.redis.builder(url).connections(connections).build().context("--store")?;
+            store_check::start(store.clone(), settings.redis.timeout)?;
             let breakers = {
                 let store = store.clone();
                 move || store.breakers()

@@ -11,6 +11,7 @@ use toml::Spanned;
 
 use crate::duration::DurationText;
 use crate::log::{Format, Level};
+use crate::secret::SecretText;
 use crate::units::{ByteSize, Percent};
 
 /// The whole file; every part of it may be missing.
@@ -40,15 +41,15 @@ pub struct ServerSection {
     /// Event loops.
     pub loops: Option<NonZeroUsize>,
     /// What clients must know.
-    pub auth_token: Option<String>,
+    pub auth_token: Option<SecretText>,
     /// The same, in a file of its own.
     pub auth_token_file: Option<PathBuf>,
     /// What an administrator must know.
-    pub admin_token: Option<String>,
+    pub admin_token: Option<SecretText>,
     /// The same, in a file of its own.
     pub admin_token_file: Option<PathBuf>,
     /// What whoever reads the metrics must know.
-    pub metrics_token: Option<String>,
+    pub metrics_token: Option<SecretText>,
     /// The same, in a file of its own.
     pub metrics_token_file: Option<PathBuf>,
     /// How many of the keys that are denied most the metrics tell.
@@ -101,7 +102,7 @@ pub struct StoreSection {
     #[serde(rename = "type")]
     pub kind: Option<String>,
     /// Where a Redis is, whatever its topology.
-    pub url: Option<String>,
+    pub url: Option<SecretText>,
     /// States that the store in memory may hold.
     pub max_keys: Option<NonZeroUsize>,
     /// Bytes that the store in memory may allocate.
@@ -112,6 +113,32 @@ pub struct StoreSection {
     pub keep_keys: Option<bool>,
     /// Where state is written on stop, and read from on start.
     pub snapshot: Option<PathBuf>,
+    /// How long to wait for an answer of a Redis.
+    pub timeout: Option<DurationText>,
+    /// How long to wait for a connection to a Redis.
+    pub connect_timeout: Option<DurationText>,
+    /// What keys in a Redis begin with.
+    pub prefix: Option<String>,
+    /// `[store.breaker]`.
+    pub breaker: BreakerSection,
+}
+
+/// When a Redis that fails is left alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct BreakerSection {
+    /// Whether it ever is.
+    pub enabled: Option<bool>,
+    /// After so many failures in a row.
+    pub failures: Option<NonZeroU32>,
+    /// Or when so many of a hundred requests within the window fail.
+    pub percent: Option<u8>,
+    /// If there were at least so many of them.
+    pub least: Option<NonZeroU32>,
+    /// What failures are counted over.
+    pub window: Option<DurationText>,
+    /// For how long.
+    pub rest: Option<DurationText>,
 }
 
 /// What a request without limits is held to.

@@ -11,6 +11,8 @@ use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Deserializer};
 
+use crate::secret::{may_hold_password, without_passwords};
+
 use super::{Config, ConfigError, File, line_at};
 
 /// What a file was understood to say, and what is wrong with it.
@@ -98,12 +100,24 @@ fn is_within_table(value: &Spanned<DeValue<'_>>, span: &Range<usize>) -> bool {
     table.iter().any(|(key, value)| holds(key.span()) || holds(value.span()) || is_within_table(value, span))
 }
 
+/// A message that quotes no address with a user or a password, as a URL that stands in the wrong place is.
+fn without_addresses(message: &str) -> String {
+    let mask = |message: String, quote: char| {
+        let parts = message.split(quote).enumerate();
+        let masked =
+            parts.map(|(index, part)| if index % 2 == 1 && may_hold_password(part) { "…" } else { part });
+        masked.collect::<Vec<_>>().join(quote.encode_utf8(&mut [0; 4]))
+    };
+    without_passwords(&['`', '"'].into_iter().fold(message.to_owned(), mask))
+}
+
 impl ConfigError {
     pub(super) fn of_toml(path: &Path, text: &str, error: &toml::de::Error) -> Self {
         ConfigError {
             path: path.to_owned(),
             line: error.span().map(|span| line_at(text, span.start)),
-            message: error.message().replace('\n', "; "),
+            // Without the excerpt that the error has too: there may be a password in it.
+            message: without_addresses(&error.message().replace('\n', "; ")),
         }
     }
 }

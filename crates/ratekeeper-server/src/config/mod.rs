@@ -5,7 +5,8 @@ mod findings;
 mod plans;
 
 pub use file::{
-    File, LimitsSection, OnStoreError, ServerSection, StoreSection, TransportSection, Transports,
+    BreakerSection, File, LimitsSection, OnStoreError, ServerSection, StoreSection, TransportSection,
+    Transports,
 };
 pub use findings::Findings;
 
@@ -193,6 +194,16 @@ mod tests {
             kept_for_plans = "25%"
             keep_keys = false
             snapshot = "state.bin"
+            timeout = "250ms"
+            connect_timeout = "2s"
+            prefix = "shop"
+            [store.breaker]
+            enabled = true
+            failures = 3
+            percent = 20
+            least = 10
+            window = "30s"
+            rest = "5s"
             [limits]
             default_burst = 10
             default_rate = 100

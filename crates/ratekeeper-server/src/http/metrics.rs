@@ -70,7 +70,7 @@ pub(super) fn render(engine: &Engine) -> String {
         let node = label(breaker.name().as_bytes());
         page.line(&format!("ratekeeper_breaker_state{{node=\"{node}\"}} {state}"));
     }
-    page.head("ratekeeper_store_errors_total", "counter", "Failures of the store by kind.");
+    page.head("ratekeeper_store_errors_total", "counter", "Failures of the store by their reason.");
     for (kind, count) in engine.tally().store_errors() {
         page.line(&format!("ratekeeper_store_errors_total{{kind=\"{kind}\"}} {count}"));
     }

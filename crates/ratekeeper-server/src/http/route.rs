@@ -239,7 +239,7 @@ fn list(http: &Http) -> Reply {
 async fn health(http: &Http) -> Result<Reply, Problem> {
     let store = match http.engine.probe().await {
         Ok(_) => "ok",
-        Err(error) if http.engine.memory().is_none() => error.kind().as_str(),
+        Err(error) if http.engine.memory().is_none() => error.reason(),
         Err(error) => return Err(Problem::store(&error)),
     };
     let mut body = json!({ "status": "ok", "store": store });

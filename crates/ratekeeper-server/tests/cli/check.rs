@@ -60,10 +60,49 @@ fn what_each_line_says_may_be_right_and_together_wrong() {
     let path = folder.write("a.toml", "[store]\ntype = \"tape\"\n");
     let ran = run(&["check", &path]);
     assert_eq!(ran.code, 1);
-    assert!(ran.out.starts_with(&format!("{path}: [store] type = \"tape\"")), "{}", ran.out);
+    assert!(ran.out.starts_with(&format!("{path}:2: [store] type: tape")), "{}", ran.out);
 }
 
 #[test]
 fn a_file_that_is_not_there_is_bad_input() {
     assert!(run(&["check", "no/such/file"]).refused().contains("no/such/file: cannot be read"));
+}
+
+#[test]
+fn what_the_parts_mean_together_is_told_with_its_line_too() {
+    let folder = Folder::new("cli");
+    for (text, expected) in [
+        ("[limits]\ndefault_burst = 0\n", ":2: [limits] default_burst: 0; must be at least 1"),
+        ("[store]\nurl = \"redsi://h\"\n", ":2: [store] url: scheme: redsi; use redis://"),
+        ("[store]\ntimeout = \"0s\"\n", ":2: [store] timeout: 0ns; must be from 1ms to 60s"),
+    ] {
+        let path = folder.write("a.toml", text);
+        let ran = run(&["check", &path]);
+        assert!(ran.code == 1 && ran.out.starts_with(&format!("{path}{expected}")), "{}", ran.out);
+    }
+}
+
+/// The README promises that every text of its table can be written into a file.
+#[test]
+fn every_quota_of_the_readme_is_understood() {
+    let readme = include_str!("../../../../README.md");
+    let (_, table) = readme.split_once("## What a quota looks like").unwrap();
+    let rows = table.split("\n## ").next().unwrap().lines().filter_map(|line| line.strip_prefix("| `"));
+    let texts: Vec<&str> = rows.filter_map(|row| row.split('`').next()).collect();
+    assert!(texts.len() > 6 && texts.iter().any(|text| text.contains("Europe/Berlin")), "{texts:?}");
+    let folder = Folder::new("cli");
+    // What is in flight is held by a permit, and no plan.
+    for text in texts.iter().filter(|text| !text.contains("concurrent")) {
+        let limits: Vec<String> = text.split(';').map(|rule| format!("\"{}\"", rule.trim())).collect();
+        let path = folder.write("a.toml", format!("[plans.p]\nlimits = [{}]\n", limits.join(", ")));
+        run(&["check", &path]).ok();
+    }
+}
+
+/// Tests are built with all features of all crates, so no test of behaviour can tell.
+#[test]
+fn time_zones_are_in_every_build() {
+    let manifest: toml::Table = include_str!("../../Cargo.toml").parse().unwrap();
+    let features = manifest["dependencies"]["ratekeeper"].get("features").and_then(toml::Value::as_array);
+    assert!(features.is_some_and(|features| features.iter().any(|name| name.as_str() == Some("timezones"))));
 }

@@ -35,6 +35,7 @@ mod refund;
 mod reload;
 mod resp;
 mod stop;
+mod store;
 mod support;
 #[cfg(feature = "tls")]
 mod tls;

@@ -1,0 +1,65 @@
+//! Asks a store elsewhere at the start, so that a wrong password is known before the first request.
+//!
+//! Nobody waits for the outcome: a store that is down must not keep the server from starting, because plans say what to
+//! answer meanwhile.
+
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use ratekeeper::StoreError;
+use ratekeeper::port::Store;
+use ratekeeper_redis::RedisStore;
+use tokio::runtime::Builder;
+
+use crate::engine::probe_question;
+use crate::log::one_line;
+
+/// Asks the store on a thread of its own, and logs what it answers.
+pub fn start(store: RedisStore, timeout: Duration) -> Result<()> {
+    let runtime = Builder::new_current_thread().enable_all().build().context("cannot start an event loop")?;
+    let check = move || {
+        let outcome = runtime.block_on(ask(&store));
+        // The connection ends with its runtime. Whoever reads of the outcome finds it gone.
+        drop(runtime);
+        tell(&outcome, timeout);
+    };
+    thread::Builder::new().name("store-check".into()).spawn(check).context("cannot start a thread")?;
+    Ok(())
+}
+
+async fn ask(store: &RedisStore) -> Result<(), StoreError> {
+    store.check().await?;
+    // That it answers is not enough: it must let this user run scripts, and have the keys.
+    match probe_question() {
+        Some(question) => store.peek(question).await.map(drop),
+        None => Ok(()),
+    }
+}
+
+fn tell(outcome: &Result<(), StoreError>, timeout: Duration) {
+    let Err(error) = outcome else { return tracing::info!("store: it answers") };
+    let (reason, error) = (error.reason(), one_line(error));
+    if may_pass(reason) {
+        tracing::warn!(reason, error, "store: not there yet; failure modes answer until it is");
+    } else {
+        tracing::error!(
+            reason,
+            error,
+            "store: cannot be used as configured; failure modes answer until it can"
+        );
+    }
+    if let Some(hint) = hint(reason) {
+        tracing::warn!(redis_timeout = ?timeout, "{hint}");
+    }
+}
+
+/// True if waiting may help: it starts, or is overloaded. Everything else is for the operator to put right.
+fn may_pass(reason: &str) -> bool {
+    matches!(reason, "unreachable" | "timeout" | "loading" | "busy" | "master_down" | "breaker_open")
+}
+
+/// What an operator can do about it here, if anything.
+pub(crate) fn hint(reason: &str) -> Option<&'static str> {
+    (reason == "timeout").then_some("store: if it is well but far away or slow, raise --redis-timeout")
+}
