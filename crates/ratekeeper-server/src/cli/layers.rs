@@ -51,6 +51,10 @@ pub(super) fn settings(flags: &Flags, config: Option<&Config>) -> Result<Setting
     if snapshot.is_some() && store != StorePlace::Memory {
         bail!("--snapshot: a Redis keeps its own state; leave it out, or use `--store memory`");
     }
+    let snapshot_every = flags.snapshot_every.or(file.store.snapshot_every).unwrap_or_default().0;
+    if !snapshot_every.is_zero() && snapshot.is_none() {
+        bail!("--snapshot-every: there is no file to write; name one by --snapshot");
+    }
     Ok(Settings {
         store,
         resp,
@@ -67,6 +71,7 @@ pub(super) fn settings(flags: &Flags, config: Option<&Config>) -> Result<Setting
         tls: tls(flags, file)?,
         drain: flags.drain.or(file.server.drain).unwrap_or_default().0,
         snapshot,
+        snapshot_every,
         on_store_error: on_store_error.into(),
         top_denied,
         log_level: flags.log_level.or(file.server.log_level).unwrap_or_default(),
@@ -207,6 +212,9 @@ mod tests {
         assert!(
             error(&none, "[transports.resp]\nhost = \"no host\"\n")
                 .contains("a.toml: [transports.resp] host")
+        );
+        assert!(
+            error(&none, "[store]\nsnapshot_every = \"30s\"\n").starts_with("--snapshot-every: there is no")
         );
         assert!(error(&none, "[server]\nauth_token = \"\"\n").starts_with("--auth-token: empty"));
         assert!(error(&none, "[server]\ntop_denied = 1001\n").contains("must be at most 1000"));

@@ -2,6 +2,7 @@
 
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
@@ -9,13 +10,15 @@ use clap::Args;
 use ratekeeper::{MemoryStore, Registry};
 use ratekeeper_redis::RedisStore;
 
+use super::EXIT_NO;
 use crate::config::{Config, OnStoreError};
 use crate::duration::DurationText;
 use crate::engine::Engine;
 use crate::log::{self, Format, Level};
 use crate::reload::Reload;
+use crate::server;
 use crate::settings::{Bind, StorePlace};
-use crate::{server, snapshot};
+use crate::snapshot::Snapshot;
 
 /// The flags of `serve`; each has a twin in the environment, and both come before the file.
 #[derive(Debug, Default, Args)]
@@ -50,6 +53,9 @@ pub(super) struct Flags {
     /// Write state to this file on stop, and read it on start.
     #[arg(long, value_name = "FILE", env = "RATEKEEPER_SNAPSHOT")]
     pub(super) snapshot: Option<PathBuf>,
+    /// Write --snapshot so often as well, so that a crash forgets no more than that; 0s for never [default: 0s].
+    #[arg(long, value_name = "DURATION", env = "RATEKEEPER_SNAPSHOT_EVERY", hide_short_help = true)]
+    pub(super) snapshot_every: Option<DurationText>,
     /// After SIGTERM, go on serving for so long while `/ready` says 503, and then close [default: 0s].
     #[arg(long, value_name = "DURATION", env = "RATEKEEPER_DRAIN", hide_short_help = true)]
     pub(super) drain: Option<DurationText>,
@@ -88,17 +94,18 @@ pub(super) struct Flags {
     pub(super) log_format: Option<Format>,
 }
 
-pub(super) fn run(flags: &Flags) -> Result<()> {
+pub(super) fn run(flags: &Flags) -> Result<ExitCode> {
     let config = flags.config.as_deref().map(Config::read).transpose()?;
     let settings = super::layers::settings(flags, config.as_ref())?;
     let registry = Registry::new(config.as_ref().map(Config::plans).transpose()?.unwrap_or_default());
     log::start(settings.log_level, settings.log_format);
+    let snapshot = settings.snapshot.as_deref().map(Snapshot::open).transpose()?.map(Arc::new);
     let engine = match &settings.store {
         StorePlace::Memory => {
-            let builder = MemoryStore::builder().max_keys(settings.max_keys);
-            let store = match &settings.snapshot {
-                Some(path) => snapshot::restore(builder, path)?,
-                None => builder.build(),
+            let builder = || MemoryStore::builder().max_keys(settings.max_keys);
+            let store = match &snapshot {
+                Some(snapshot) => snapshot.restore(builder)?,
+                None => builder().build(),
             };
             Engine::in_memory(store, registry.clone(), settings.limits)
         }
@@ -117,9 +124,25 @@ pub(super) fn run(flags: &Flags) -> Result<()> {
     let engine = engine.on_store_error(settings.on_store_error).top_denied(settings.top_denied);
     let reload = config.map(|config| Reload::new(config.path(), registry));
     let engine = Arc::new(engine);
+    let periodic = match &snapshot {
+        Some(snapshot) if !settings.snapshot_every.is_zero() => {
+            Some(snapshot.write_every(settings.snapshot_every, &engine)?)
+        }
+        _ => None,
+    };
     server::serve(&settings, &engine, reload)?;
-    if let (Some(path), Some(store)) = (&settings.snapshot, engine.memory()) {
-        snapshot::write(store, path)?;
+    if let Some(periodic) = periodic {
+        periodic.stop();
     }
-    Ok(())
+    let (Some(snapshot), Some(store)) = (&snapshot, engine.memory()) else { return Ok(ExitCode::SUCCESS) };
+    match snapshot.write(store) {
+        Ok(()) => {
+            tracing::info!(keys = store.len(), "state written");
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(error) => {
+            tracing::error!(error = format!("{error:#}"), "state not written: the next start forgets it");
+            Ok(ExitCode::from(EXIT_NO))
+        }
+    }
 }

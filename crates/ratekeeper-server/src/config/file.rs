@@ -95,6 +95,8 @@ pub struct StoreSection {
     pub max_keys: Option<NonZeroUsize>,
     /// Where state is written on stop, and read from on start.
     pub snapshot: Option<PathBuf>,
+    /// How often it is written besides.
+    pub snapshot_every: Option<DurationText>,
 }
 
 /// What a request without limits is held to.

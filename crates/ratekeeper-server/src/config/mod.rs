@@ -147,6 +147,7 @@ mod tests {
             type = "memory"
             max_keys = 1000
             snapshot = "state.bin"
+            snapshot_every = "30s"
             [limits]
             default_burst = 10
             default_rate = 100

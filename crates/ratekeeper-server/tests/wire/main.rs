@@ -30,6 +30,7 @@ mod redis;
 mod redis_support;
 mod refund;
 mod resp;
+mod snapshot;
 mod stop;
 mod support;
 #[cfg(feature = "tls")]
