@@ -33,7 +33,7 @@
 //! shared           the hash that requests' quotas share  forgotten      how much a reset forgot
 //! values           compare-and-set on strings           permits        what is in flight, over all instances
 //! inspect          a key explained                      clock          about what time it is on the server
-//! many             many requests at once                front          breaker and memory of refusals
+//! many             many requests at once                front          a memory of refusals
 //! error            what a server may answer             differential/  scripts against the engine (tests)
 //! ```
 //!

@@ -207,7 +207,7 @@ impl<R: Run> Store for Scripted<R> {
     fn acquire_many<'a>(
         &'a self,
         requests: &'a [Request<'a>],
-        into: &'a mut Vec<Decision>,
+        into: &'a mut Vec<Result<Decision, StoreError>>,
     ) -> Answer<'a, ()> {
         Answer::later(acquire_many(self, requests, into))
     }

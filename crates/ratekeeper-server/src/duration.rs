@@ -1,4 +1,4 @@
-//! Durations as people write them in flags and files: `500ms`, `10s`, `2m`, `1h`.
+//! Durations as people write them in flags and files: `500ms`, `10s`, `2m`, `1h`, `31d`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -23,6 +23,7 @@ impl FromStr for DurationText {
             "s" => number.checked_mul(1_000),
             "m" => number.checked_mul(60_000),
             "h" => number.checked_mul(3_600_000),
+            "d" => number.checked_mul(86_400_000),
             "" if number == 0 => Some(0),
             _ => None,
         };
@@ -44,7 +45,7 @@ pub struct DurationError;
 
 impl fmt::Display for DurationError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("not a duration; write a whole number with its unit: `500ms`, `10s`, `2m`, `1h`")
+        f.write_str("not a duration; write a whole number with its unit: `500ms`, `10s`, `2m`, `1h`, `31d`")
     }
 }
 
@@ -56,13 +57,19 @@ mod tests {
 
     #[test]
     fn a_number_and_its_unit() {
-        for (text, millis) in
-            [("0", 0), ("0s", 0), ("500ms", 500), ("10s", 10_000), ("2m", 120_000), ("1h", 3_600_000)]
-        {
+        for (text, millis) in [
+            ("0", 0),
+            ("0s", 0),
+            ("500ms", 500),
+            ("10s", 10_000),
+            ("2m", 120_000),
+            ("1h", 3_600_000),
+            ("1d", 86_400_000),
+        ] {
             assert_eq!(text.parse(), Ok(DurationText(Duration::from_millis(millis))), "{text}");
         }
         let too_long = format!("{}h", u64::MAX);
-        for text in ["", "10", "s", "-1s", "1.5s", "10 s", "1d", "1s2", &too_long] {
+        for text in ["", "10", "s", "-1s", "1.5s", "10 s", "1w", "1s2", &too_long] {
             assert_eq!(text.parse::<DurationText>(), Err(DurationError), "{text}");
         }
     }

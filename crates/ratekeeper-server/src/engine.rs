@@ -1,5 +1,6 @@
 //! What every transport asks: the keeper of plans, and what to assume when a request leaves something out.
 
+use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +12,10 @@ use ratekeeper::store::Breaker;
 use ratekeeper::{Charged, Cost, Decision, Keeper, Key, MemoryStore, Quota, Registry, Rules, StoreError};
 use tokio::sync::Notify;
 
+pub use crate::limits::Limits;
 use crate::meter::Metrics;
+use crate::pressure::Pressure;
+use crate::reload::ReloadCounts;
 use crate::tally::Tally;
 
 /// What health is asked about; nobody takes from it.
@@ -24,25 +28,25 @@ pub struct Engine {
     registry: Registry,
     /// The keeper's store, if it lives in this process: only such a one can be counted and written to a file.
     memory: Option<Arc<MemoryStore>>,
-    /// What leaves a store elsewhere alone while it fails.
-    breaker: Option<Arc<Breaker>>,
+    /// What leaves the servers of a store elsewhere alone while they fail.
+    breakers: Option<Breakers>,
     limits: Limits,
     metrics: Metrics,
     tally: Tally,
+    pressure: Pressure,
+    reloads: ReloadCounts,
     started: Instant,
     draining: AtomicBool,
     drain_began: Notify,
 }
 
-/// `[limits]`: what a request without them is held to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Limits {
-    /// For `max_burst`.
-    pub burst: Option<i64>,
-    /// For `count_per_period`.
-    pub rate: Option<i64>,
-    /// For `period`, in seconds.
-    pub period: Option<i64>,
+/// Lists the breakers that there are now: servers come and go.
+struct Breakers(Box<dyn Fn() -> Vec<Arc<Breaker>> + Send + Sync>);
+
+impl fmt::Debug for Breakers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.0()).finish()
+    }
 }
 
 impl Engine {
@@ -60,27 +64,34 @@ impl Engine {
             keeper: Keeper::from_arcs(store, Arc::new(registry.clone())).observer(tally.clone()),
             registry,
             memory: None,
-            breaker: None,
+            breakers: None,
             limits,
             metrics: Metrics::default(),
             tally,
+            pressure: Pressure::default(),
+            reloads: ReloadCounts::default(),
             started: Instant::now(),
             draining: AtomicBool::new(false),
             drain_began: Notify::new(),
         }
     }
 
-    /// Has the breaker before the store looked at, and this store decide for plans that say `local` while it fails.
+    /// Has this store decide for plans that say `local` while the other one fails, and the breakers before that one
+    /// looked at, as they are at the time.
     #[must_use]
-    pub fn guarded_by(mut self, breaker: Option<Arc<Breaker>>, local: MemoryStore) -> Self {
+    pub fn guarded_by(
+        mut self,
+        breakers: impl Fn() -> Vec<Arc<Breaker>> + Send + Sync + 'static,
+        local: MemoryStore,
+    ) -> Self {
         self.keeper = self.keeper.local_store(local);
-        self.breaker = breaker;
+        self.breakers = Some(Breakers(Box::new(breakers)));
         self
     }
 
-    /// The breaker before a store elsewhere, if there is one.
-    pub fn breaker(&self) -> Option<&Breaker> {
-        self.breaker.as_deref()
+    /// Returns the breakers before a store elsewhere, one for each of its servers; none before a store in memory.
+    pub fn breakers(&self) -> Vec<Arc<Breaker>> {
+        self.breakers.as_ref().map_or_else(Vec::new, |Breakers(list)| list())
     }
 
     /// What to answer when the store fails a request that is held to no plan.
@@ -133,7 +144,7 @@ impl Engine {
         self.memory.as_deref()
     }
 
-    /// What a request without limits is held to.
+    /// What a request without limits is held to, and what quotas requests may bring.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
@@ -146,6 +157,11 @@ impl Engine {
     /// What the keeper's decisions were about.
     pub fn tally(&self) -> &Tally {
         &self.tally
+    }
+
+    /// How reloads of the configuration file went.
+    pub fn reloads(&self) -> &ReloadCounts {
+        &self.reloads
     }
 
     /// Forgets a key under these plans; without any, under all of them and under every quota that came with a
@@ -167,6 +183,15 @@ impl Engine {
                 Err(error) => return Err(error),
             }
         }
+        Ok(forgotten)
+    }
+
+    /// Forgets every key that starts with these bytes, under all plans and quotas; no bytes stand for all keys. Tells how
+    /// many states were forgotten.
+    pub async fn forget(&self, prefix: &[u8]) -> Result<u64, KeeperError> {
+        let forgotten = self.keeper.forget(prefix).await?;
+        // Not which: keys are personal data.
+        tracing::warn!(forgotten, everything = prefix.is_empty(), "keys were forgotten by prefix");
         Ok(forgotten)
     }
 
@@ -200,6 +225,19 @@ impl Engine {
         if !self.is_draining() {
             began.await;
         }
+    }
+
+    /// Whether the store in memory refuses new keys.
+    pub fn pressure(&self) -> &Pressure {
+        &self.pressure
+    }
+
+    /// Keeps this percentage of the store in memory for plans, while there are any.
+    #[must_use]
+    pub fn kept_for_plans(self, percent: u8) -> Self {
+        self.pressure.keep_for_plans(percent);
+        self.pressure.look(&self);
+        self
     }
 
     /// Seconds since the start.

@@ -7,6 +7,8 @@
 //!
 //! - [`cli`]: the command line; [`config`]: the file; [`settings`]: what both amount to; [`log`]: what is said
 //! - [`reload`]: plans that change; [`snapshot`]: state across a restart
+//! - [`limits`]: what quotas of requests may be; [`units`]: sizes and percentages in words
+//! - [`pressure`]: a store that is full
 //! - [`engine`]: what every transport asks; [`meter`], [`tally`], [`sketch`]: what is counted
 //! - [`server`]: event loops, listeners, bounds, stopping: once, for all transports
 //! - [`resp`]: the Redis protocol; [`http`]: HTTP and JSON; [`grpc`]: gRPC; [`msgpack`]: MessagePack
@@ -25,10 +27,12 @@ pub mod grpc;
 pub mod headers;
 pub mod http;
 pub mod inspect;
+pub mod limits;
 pub mod load;
 pub mod log;
 pub mod meter;
 pub mod msgpack;
+pub mod pressure;
 pub mod reload;
 pub mod resp;
 pub mod secret;
@@ -39,4 +43,5 @@ pub mod sketch;
 pub mod snapshot;
 mod stream;
 pub mod tally;
+pub mod units;
 pub mod when;

@@ -1,4 +1,4 @@
-//! A secret that clients must know.
+//! Tokens that clients must know, and what each of them is good for.
 
 use std::fmt;
 
@@ -26,6 +26,12 @@ impl Secret {
         difference == 0
     }
 
+    /// Whether it is the same text as another.
+    #[must_use]
+    pub fn is_same_as(&self, other: &Secret) -> bool {
+        self.matches(&other.0)
+    }
+
     /// Whether a field `authorization` bears it: `Bearer`, and the token.
     #[must_use]
     pub fn is_borne_by(&self, authorization: Option<&HeaderValue>) -> bool {
@@ -34,6 +40,95 @@ impl Secret {
             Some((scheme, token)) => scheme.eq_ignore_ascii_case(b"Bearer ") && self.matches(token),
             None => false,
         }
+    }
+}
+
+/// The tokens of a server.
+#[derive(Clone, Debug, Default)]
+pub struct Tokens {
+    /// Needed for everything but the probes, if there is one.
+    pub auth: Option<Secret>,
+    /// Needed for what only an administrator may do; also passes wherever the first does.
+    pub admin: Option<Secret>,
+    /// Needed for the metrics, if there is one; passes nowhere else.
+    pub metrics: Option<Secret>,
+}
+
+/// What the bearer of a token may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    /// Ask for decisions.
+    Client,
+    /// The same, and forget many keys at once.
+    Admin,
+}
+
+impl Tokens {
+    /// Whether a client must show a token before it is answered.
+    pub fn are_needed(&self) -> bool {
+        self.auth.is_some()
+    }
+
+    /// Returns what this token is good for, if anything.
+    pub fn role(&self, token: &[u8]) -> Option<Role> {
+        self.find(|secret| secret.matches(token))
+    }
+
+    /// Returns what the token in a field `authorization` is good for, if anything.
+    pub fn role_of(&self, authorization: Option<&HeaderValue>) -> Option<Role> {
+        self.find(|secret| secret.is_borne_by(authorization))
+    }
+
+    /// Whether a request with this field `authorization` may read the metrics.
+    pub fn may_read_metrics(&self, authorization: Option<&HeaderValue>) -> bool {
+        let is_open = self.auth.is_none() && self.metrics.is_none();
+        let bears = |secret: &Secret| secret.is_borne_by(authorization);
+        is_open || self.metrics.as_ref().is_some_and(bears) || self.role_of(authorization).is_some()
+    }
+
+    fn find(&self, is_it: impl Fn(&Secret) -> bool) -> Option<Role> {
+        // Both are always compared, so that the time does not tell which one a guess comes close to.
+        let is_client = self.auth.as_ref().is_some_and(&is_it);
+        let is_admin = self.admin.as_ref().is_some_and(&is_it);
+        match (is_admin, is_client) {
+            (true, _) => Some(Role::Admin),
+            (false, true) => Some(Role::Client),
+            (false, false) => None,
+        }
+    }
+}
+
+/// Why somebody may not do what only an administrator may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotAdmin {
+    /// The server has no admin token, so nobody may.
+    TurnedOff,
+    /// The client has shown no token that is good for anything.
+    Unknown,
+    /// The client's token is good for other things only.
+    Forbidden,
+}
+
+impl NotAdmin {
+    /// Checks that somebody in this role may do what only an administrator may.
+    pub fn check(tokens: &Tokens, role: Option<Role>) -> Result<(), NotAdmin> {
+        match role {
+            _ if tokens.admin.is_none() => Err(NotAdmin::TurnedOff),
+            Some(Role::Admin) => Ok(()),
+            Some(Role::Client) => Err(NotAdmin::Forbidden),
+            None => Err(NotAdmin::Unknown),
+        }
+    }
+}
+
+impl fmt::Display for NotAdmin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            NotAdmin::TurnedOff => {
+                "turned off: start the server with --admin-token-file (or --admin-token) to let its bearer do this"
+            }
+            NotAdmin::Unknown | NotAdmin::Forbidden => "needs the admin token (--admin-token of the server)",
+        })
     }
 }
 
@@ -56,5 +151,33 @@ mod tests {
         }
         assert!(Secret::new("").is_none());
         assert_eq!(format!("{secret:?}"), "Secret(…)");
+    }
+
+    #[test]
+    fn each_token_is_good_for_its_own() {
+        let (auth, admin, metrics) = (Secret::new("a"), Secret::new("b"), Secret::new("c"));
+        let bearer = |token: &str| HeaderValue::try_from(format!("Bearer {token}")).unwrap();
+        let all = Tokens { auth: auth.clone(), admin: admin.clone(), metrics: metrics.clone() };
+        for (token, role, reads) in [
+            ("a", Some(Role::Client), true),
+            ("b", Some(Role::Admin), true),
+            ("c", None, true),
+            ("d", None, false),
+        ] {
+            assert_eq!(all.role(token.as_bytes()), role, "{token}");
+            assert_eq!(all.role_of(Some(&bearer(token))), role, "{token}");
+            assert_eq!(all.may_read_metrics(Some(&bearer(token))), reads, "{token}");
+        }
+        assert!(!all.may_read_metrics(None));
+        let open = Tokens { admin, ..Tokens::default() };
+        assert!(!open.are_needed() && open.may_read_metrics(None));
+        assert!(!Tokens { metrics, ..Tokens::default() }.may_read_metrics(None));
+        assert_eq!(
+            NotAdmin::check(&Tokens { auth, ..Tokens::default() }, Some(Role::Client)),
+            Err(NotAdmin::TurnedOff)
+        );
+        assert_eq!(NotAdmin::check(&open, None), Err(NotAdmin::Unknown));
+        assert_eq!(NotAdmin::check(&all, Some(Role::Client)), Err(NotAdmin::Forbidden));
+        assert_eq!(NotAdmin::check(&all, Some(Role::Admin)), Ok(()));
     }
 }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use crate::store::BreakerChange;
-use crate::{Charged, Cost, Decision, Key, Nanos, Plan, Rules, StoreError, Timestamp};
+use crate::{Charged, Cost, Decision, Key, Nanos, Plan, Rules, StoreError, StoreErrorKind, Timestamp};
 
 /// One question to a store: may `key` take `cost` under all of these rules?
 #[derive(Clone, Copy, Debug)]
@@ -61,15 +61,32 @@ pub trait Store: Send + Sync + Debug {
     /// left is forgotten, whatever its algorithm and period.
     fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, u64>;
 
-    /// Takes many costs, one after another in order, as fast as the store can: the answers are appended to `into`.
+    /// Forgets every state of every key that starts with these bytes, of plans and of requests' own quotas; no bytes are
+    /// the start of every key. Tells how many states were forgotten. For an administrator: it looks at all keys, and what
+    /// is asked meanwhile may fall before it or after it.
+    ///
+    /// What was charged before gets nothing back, as after a [reset](Store::reset).
+    ///
+    /// # Errors
+    ///
+    /// A store that does not know its keys, or cannot list them, says so: [`StoreErrorKind::Unsupported`].
+    fn forget<'a>(&'a self, _prefix: &'a [u8]) -> Answer<'a, u64> {
+        let message = "this store cannot list its keys: reset them one by one";
+        Answer::ready(Err(StoreError::new(StoreErrorKind::Unsupported, message)))
+    }
+
+    /// Takes many costs as fast as the store can, those of one key in order: each request gets its own answer, which
+    /// is appended to `into` in the order of the requests. One that fails does not fail the others.
+    ///
+    /// An error of the whole says that the store failed all that have no answer yet; what was appended stands.
     fn acquire_many<'a>(
         &'a self,
         requests: &'a [Request<'a>],
-        into: &'a mut Vec<Decision>,
+        into: &'a mut Vec<Result<Decision, StoreError>>,
     ) -> Answer<'a, ()> {
         Answer::later(async move {
             for request in requests {
-                into.push(self.acquire(*request).await?);
+                into.push(self.acquire(*request).await);
             }
             Ok(())
         })
@@ -97,10 +114,14 @@ impl<S: Store + ?Sized> Store for Arc<S> {
         (**self).reset(request)
     }
 
+    fn forget<'a>(&'a self, prefix: &'a [u8]) -> Answer<'a, u64> {
+        (**self).forget(prefix)
+    }
+
     fn acquire_many<'a>(
         &'a self,
         requests: &'a [Request<'a>],
-        into: &'a mut Vec<Decision>,
+        into: &'a mut Vec<Result<Decision, StoreError>>,
     ) -> Answer<'a, ()> {
         (**self).acquire_many(requests, into)
     }
@@ -243,8 +264,9 @@ pub trait Observer: Send + Sync + Debug {
     /// A request named a plan that does not exist, and went on without it.
     fn plan_missing(&self, _name: &str) {}
 
-    /// Called once per state change, in the order of the changes, by the breaker this observer was registered with.
-    fn breaker_changed(&self, _change: BreakerChange) {}
+    /// Called once per state change, in the order of the changes, by the breaker this observer was registered with. A
+    /// store on many servers has a breaker for each: the change [tells](BreakerChange::name) which.
+    fn breaker_changed(&self, _change: &BreakerChange) {}
 }
 
 /// What to answer when the store fails.

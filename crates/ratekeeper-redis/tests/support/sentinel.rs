@@ -45,6 +45,33 @@ impl Trio {
         format!("redis-sentinel://{}/{MASTER}", hosts.join(","))
     }
 
+    /// Has the replica made the master by plan, as an operator does before work on the machine of the master.
+    pub(crate) fn fail_over(&self) {
+        wait::until("a sentinel begins the failover", || {
+            let Some(mut connection) = self.sentinels[0].connection() else { return false };
+            redis::cmd("SENTINEL").arg("FAILOVER").arg(MASTER).exec(&mut connection).is_ok()
+        });
+    }
+
+    /// How many connections listen to what the sentinels publish.
+    pub(crate) fn listeners(&self) -> usize {
+        let of = |sentinel: &Sentinel| {
+            let mut connection = sentinel.connection().expect("a sentinel answers");
+            let list: String = redis::cmd("CLIENT").arg("LIST").query(&mut connection).expect("a list");
+            list.lines().filter(|line| !line.contains(" sub=0 ") && line.contains(" sub=")).count()
+        };
+        self.sentinels.iter().map(of).sum()
+    }
+
+    /// Tells the old master to be a replica, as the sentinels do some ten seconds after a failover by plan.
+    pub(crate) fn demote_old_master(&self) {
+        let mut connection = self.master.connection();
+        let mut commands = redis::pipe();
+        commands.cmd("REPLICAOF").arg("127.0.0.1").arg(self.replica.port());
+        commands.cmd("CLIENT").arg("KILL").arg("TYPE").arg("normal").arg("SKIPME").arg("yes");
+        commands.exec(&mut connection).expect("it is demoted");
+    }
+
     /// Which server takes writes, by what most sentinels and the server itself say.
     pub(crate) fn wait_for_promotion(&self) {
         let port = self.replica.port();

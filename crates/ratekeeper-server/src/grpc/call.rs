@@ -14,6 +14,7 @@ use super::message::{self, Messages};
 use super::plans::{self, What};
 use super::status::{Code, Status};
 use super::{Grpc, health, reflection, throttle};
+use crate::secret::Role;
 use crate::server::Connection;
 
 /// What there is to be called.
@@ -23,6 +24,7 @@ enum Method {
     Plans(What),
     Refund,
     Reset,
+    Forget,
     Check,
     Watch,
     Reflection,
@@ -36,6 +38,7 @@ impl Method {
             "/ratekeeper.v1.RateLimiter/Peek" => Method::Plans(What::Peek),
             "/ratekeeper.v1.RateLimiter/Refund" => Method::Refund,
             "/ratekeeper.v1.RateLimiter/Reset" => Method::Reset,
+            "/ratekeeper.v1.RateLimiter/Forget" => Method::Forget,
             "/grpc.health.v1.Health/Check" => Method::Check,
             "/grpc.health.v1.Health/Watch" => Method::Watch,
             "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
@@ -80,6 +83,11 @@ pub(super) async fn answer(
         }
         Ok(Method::Reset) => {
             let answer = async { plans::reset(&grpc, messages.only().await?).await };
+            respond(&grpc, &mut reply, answer.await)
+        }
+        Ok(Method::Forget) => {
+            let role = role(&grpc, &head);
+            let answer = async { plans::forget(&grpc, role, messages.only().await?).await };
             respond(&grpc, &mut reply, answer.await)
         }
         Ok(Method::Check) => {
@@ -128,8 +136,10 @@ fn find(grpc: &Grpc, head: &Parts) -> Result<Method, Status> {
 }
 
 fn is_authorized(grpc: &Grpc, head: &Parts) -> bool {
-    match &grpc.secret {
-        Some(secret) => secret.is_borne_by(head.headers.get(AUTHORIZATION)),
-        None => true,
-    }
+    !grpc.tokens.are_needed() || role(grpc, head).is_some()
+}
+
+/// What the caller's token is good for.
+fn role(grpc: &Grpc, head: &Parts) -> Option<Role> {
+    grpc.tokens.role_of(head.headers.get(AUTHORIZATION))
 }

@@ -28,7 +28,7 @@ use tokio::time::timeout;
 
 use crate::engine::Engine;
 use crate::meter::Meter;
-use crate::secret::Secret;
+use crate::secret::Tokens;
 use crate::server::{Connection, Serving, Socket, Transport};
 use wire::Wire;
 
@@ -45,13 +45,13 @@ const MAX_BODY: usize = 64 * 1024;
 pub(crate) struct Http {
     engine: Arc<Engine>,
     meter: Arc<Meter>,
-    secret: Option<Secret>,
+    tokens: Tokens,
 }
 
 impl Http {
-    pub(crate) fn new(engine: Arc<Engine>, secret: Option<Secret>) -> Self {
+    pub(crate) fn new(engine: Arc<Engine>, tokens: Tokens) -> Self {
         let meter = engine.metrics().meter(NAME);
-        Http { engine, meter, secret }
+        Http { engine, meter, tokens }
     }
 }
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use crate::engine::Engine;
 use crate::meter::Meter;
-use crate::secret::Secret;
+use crate::secret::Tokens;
 use crate::server::{Connection, Serving, Socket, Transport};
 use crate::stream::{
     self, Buffers, Conversation, Dialect, HIGH_WATER, MAX_BATCH, MAX_REQUEST, Progress, Waiting,
@@ -31,13 +31,13 @@ const PREFIX: usize = 4;
 pub(crate) struct MsgPack {
     engine: Arc<Engine>,
     meter: Arc<Meter>,
-    secret: Option<Secret>,
+    tokens: Tokens,
 }
 
 impl MsgPack {
-    pub(crate) fn new(engine: Arc<Engine>, secret: Option<Secret>) -> Self {
+    pub(crate) fn new(engine: Arc<Engine>, tokens: Tokens) -> Self {
         let meter = engine.metrics().meter(NAME);
-        MsgPack { engine, meter, secret }
+        MsgPack { engine, meter, tokens }
     }
 }
 
@@ -51,7 +51,7 @@ impl Transport for MsgPack {
     }
 
     fn serve(self: Arc<Self>, socket: Socket, connection: Arc<Connection>) -> Serving {
-        let authenticated = self.secret.is_none();
+        let authenticated = !self.tokens.are_needed();
         let talk = Talk { msgpack: self, authenticated, midway: false, answered: false };
         Box::pin(stream::serve(talk, socket, connection))
     }
@@ -125,12 +125,12 @@ impl Talk {
                 Ok(Some(Waiting { key, quota, cost, dialect: Dialect::Packed }))
             }
             Request::Throttle { .. } => Err(Mistake("authentication required: send [2, token]".to_owned())),
-            Request::Auth(token) => match &self.msgpack.secret {
-                Some(secret) if secret.matches(token) => {
+            Request::Auth(token) => match self.msgpack.tokens.role(token) {
+                Some(_) => {
                     self.authenticated = true;
                     Ok(None)
                 }
-                Some(_) => Err(Mistake("wrong token".to_owned())),
+                None if self.msgpack.tokens.are_needed() => Err(Mistake("wrong token".to_owned())),
                 None => Err(Mistake("no token is asked for here".to_owned())),
             },
         }

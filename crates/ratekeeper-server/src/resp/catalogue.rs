@@ -9,6 +9,7 @@ pub(super) enum Command {
     Throttle,
     ClThrottle,
     Plans(Verb),
+    Forget,
     Ping,
     Echo,
     Quit,
@@ -19,6 +20,11 @@ pub(super) enum Command {
     Catalogue,
     Config,
     Info,
+    Multi,
+    Exec,
+    Discard,
+    Watch,
+    Unwatch,
 }
 
 /// A command as it describes itself.
@@ -75,9 +81,17 @@ pub(super) const COMMANDS: &[Entry] = &[
     entry(
         "reset",
         Command::Plans(Verb::Reset),
-        -2,
+        -1,
         true,
-        "Forgets a key: key [plan ...], without plans under all of them and all quotas of requests",
+        "Forgets a key: key [plan ...], without plans under all of them and all quotas of requests; without a key, \
+         resets the connection as Redis does",
+    ),
+    entry(
+        "forget",
+        Command::Forget,
+        -2,
+        false,
+        "Forgets every key that starts with these bytes (no pattern): prefix, or ALL KEYS; needs the admin token",
     ),
     entry("ping", Command::Ping, -1, false, "Answers PONG, or the message"),
     entry("echo", Command::Echo, 2, false, "Answers the message"),
@@ -89,6 +103,17 @@ pub(super) const COMMANDS: &[Entry] = &[
     entry("command", Command::Catalogue, -1, false, "Tells of the commands"),
     entry("config", Command::Config, -2, false, "Answers what benchmarks ask for"),
     entry("info", Command::Info, -1, false, "Tells of the server"),
+    entry("multi", Command::Multi, 1, false, "Queues the commands that follow, until EXEC or DISCARD"),
+    entry(
+        "exec",
+        Command::Exec,
+        1,
+        false,
+        "Decides the queued commands as one batch, and answers all of them",
+    ),
+    entry("discard", Command::Discard, 1, false, "Drops the queued commands"),
+    entry("watch", Command::Watch, -2, false, "Refused: a decision reads and writes in one step"),
+    entry("unwatch", Command::Unwatch, 1, false, "Answers OK: nothing is ever watched"),
 ];
 
 /// The command of this name, in whatever case.

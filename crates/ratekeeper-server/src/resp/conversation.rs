@@ -11,15 +11,16 @@ use super::plans::Verb;
 use super::reply::{Reply, escaped};
 use super::session::Session;
 use super::throttle::Amount;
-use super::{Resp, info, plans, session};
+use super::transaction::{Transaction, WATCH_REFUSED};
+use super::{Resp, forget, info, plans, session};
 use crate::stream::{self, Buffers, Dialect, HIGH_WATER, MAX_BATCH, Progress, Waiting};
 
 /// One client's side of the server, without its socket.
 #[derive(Debug)]
 pub(super) struct Conversation {
-    resp: Arc<Resp>,
-    parser: Parser,
-    session: Session,
+    pub(super) resp: Arc<Resp>,
+    pub(super) parser: Parser,
+    pub(super) session: Session,
     answered: bool,
 }
 
@@ -31,13 +32,13 @@ enum Asked {
 
 impl Conversation {
     pub(super) fn new(resp: Arc<Resp>, id: u64) -> Self {
-        let session = Session::new(id, resp.secret.is_some());
+        let session = Session::new(id, resp.tokens.are_needed());
         Conversation { resp, parser: Parser::default(), session, answered: false }
     }
 
     /// Answers one command, or has it wait for its batch. True if it is the last.
     #[inline]
-    async fn command(&mut self, buffers: &mut Buffers, len: usize) -> bool {
+    pub(super) async fn command(&mut self, buffers: &mut Buffers, len: usize) -> bool {
         let args = self.parser.args();
         if args.is_empty() {
             return false;
@@ -75,10 +76,19 @@ impl Conversation {
         if let Some(entry) = entry
             && let Command::Plans(verb) = entry.command()
             && entry.takes(args.len())
+            && !is_connection_reset(verb, args.len())
             && self.session.authenticated
         {
             // In a box: what is kept across this wait would otherwise be room in every idle connection.
             Box::pin(self.plans(verb, buffers)).await;
+            return false;
+        }
+        if let Some(entry) = entry
+            && entry.command() == Command::Forget
+            && entry.takes(args.len())
+            && self.session.authenticated
+        {
+            Box::pin(self.forget(buffers)).await;
             return false;
         }
         self.other(entry, buffers)
@@ -108,9 +118,18 @@ impl Conversation {
         buffers.output = out;
     }
 
+    /// Many keys are to be forgotten.
+    async fn forget(&self, buffers: &mut Buffers) {
+        let mut out = std::mem::take(&mut buffers.output);
+        let mut words = [&[][..]; MAX_ARGS];
+        let words = spread(self.parser.args(), buffers.input(), buffers.start(), &mut words);
+        forget::answer(&self.resp, self.session.role, &words[1..], &mut self.reply(&mut out)).await;
+        buffers.output = out;
+    }
+
     /// Everything that is not about a quota.
     #[cold]
-    fn other(&mut self, entry: Option<&'static Entry>, buffers: &mut Buffers) -> bool {
+    pub(super) fn other(&mut self, entry: Option<&'static Entry>, buffers: &mut Buffers) -> bool {
         // The output is taken out for the moment, because the words are borrowed from the same buffers.
         let mut out = std::mem::take(&mut buffers.output);
         let mut words = [&[][..]; MAX_ARGS];
@@ -122,7 +141,7 @@ impl Conversation {
 
     /// Decides what waits, and answers it.
     #[inline]
-    async fn decide(&self, buffers: &mut Buffers) {
+    pub(super) async fn decide(&self, buffers: &mut Buffers) {
         let version = self.session.version;
         stream::decide(&self.resp.engine, &self.resp.meter, buffers, |out, waiting, decided| {
             let mut reply = Reply::new(out, version);
@@ -162,7 +181,7 @@ impl Conversation {
         self.reply(&mut buffers.output).error(&format!("ERR {message}"));
     }
 
-    fn reply<'a>(&self, out: &'a mut Vec<u8>) -> Reply<'a> {
+    pub(super) fn reply<'a>(&self, out: &'a mut Vec<u8>) -> Reply<'a> {
         Reply::new(out, self.session.version)
     }
 }
@@ -184,7 +203,7 @@ impl stream::Conversation for Conversation {
             if buffers.output.len() >= HIGH_WATER {
                 break Progress::Full;
             }
-            if !self.parser.is_midway() && self.session.authenticated && buffers.take_repeated() {
+            if !self.parser.is_midway() && self.session.takes_requests() && buffers.take_repeated() {
                 self.answered = true;
                 if buffers.waiting.len() >= MAX_BATCH {
                     self.decide(buffers).await;
@@ -194,7 +213,11 @@ impl stream::Conversation for Conversation {
             match self.parser.step(buffers.unread()) {
                 Step::Command(len) => {
                     self.answered = true;
-                    let quits = self.command(buffers, len).await;
+                    let quits = match self.session.transaction {
+                        None => self.command(buffers, len).await,
+                        // In a box: what is kept across this wait would otherwise be room in every idle connection.
+                        Some(_) => Box::pin(self.queue(buffers, len)).await,
+                    };
                     buffers.consume(len);
                     if quits {
                         break Progress::Quit;
@@ -238,10 +261,19 @@ fn respond(
         return false;
     };
     if !entry.takes(words.len()) {
-        reply.error(&format!("ERR wrong number of arguments for '{}' command", entry.name()));
+        // Redis says so also where there is nothing to abort.
+        let kind = match entry.command() {
+            Command::Exec => "EXECABORT Transaction discarded because of:",
+            _ => "ERR",
+        };
+        reply.error(&format!("{kind} wrong number of arguments for '{}' command", entry.name()));
         return false;
     }
-    let open = matches!(entry.command(), Command::Auth | Command::Hello | Command::Quit);
+    let open = match entry.command() {
+        Command::Auth | Command::Hello | Command::Quit => true,
+        Command::Plans(verb) => is_connection_reset(verb, words.len()),
+        _ => false,
+    };
     if !session.authenticated && !open {
         reply.error("NOAUTH Authentication required.");
         return false;
@@ -254,14 +286,28 @@ fn respond(
             reply.ok();
             return true;
         }
-        (Command::Auth, _) => session.auth(args, resp.secret.as_ref(), out),
-        (Command::Hello, _) => session.hello(args, resp.secret.as_ref(), out),
+        (Command::Auth, _) => session.auth(args, &resp.tokens, out),
+        (Command::Hello, _) => session.hello(args, &resp.tokens, out),
         (Command::Select, [index]) => session::select(index, &mut reply),
         (Command::Client, _) => session.client(args, out),
         (Command::Catalogue, _) => catalogue::answer(args, &mut reply),
         (Command::Config, _) => session::config(args, &mut reply),
         (Command::Info, _) => reply.bulk(info::render(&resp.engine, &resp.places, args).as_bytes()),
+        (Command::Multi, _) => {
+            session.transaction = Some(Box::new(Transaction::new(&resp.queued)));
+            reply.ok();
+        }
+        (Command::Exec, _) => reply.error("ERR EXEC without MULTI"),
+        (Command::Discard, _) => reply.error("ERR DISCARD without MULTI"),
+        (Command::Watch, _) => reply.error(WATCH_REFUSED),
+        (Command::Unwatch, _) => reply.ok(),
+        (Command::Plans(Verb::Reset), []) => session.reset(resp.tokens.are_needed(), out),
         _ => reply.error(&format!("ERR wrong number of arguments for '{}' command", entry.name())),
     }
     false
+}
+
+/// `RESET` means the connection if it names no key.
+pub(super) fn is_connection_reset(verb: Verb, words: usize) -> bool {
+    verb == Verb::Reset && words == 1
 }

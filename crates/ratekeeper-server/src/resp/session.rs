@@ -1,7 +1,8 @@
 //! What a client says about its connection before it asks for anything: the part of Redis that stock clients need.
 
 use super::reply::{Reply, Version, escaped};
-use crate::secret::Secret;
+use super::transaction::Transaction;
+use crate::secret::{Role, Tokens};
 
 /// The longest name that a client may give its connection.
 const MAX_NAME: usize = 64;
@@ -12,38 +13,63 @@ pub(super) struct Session {
     id: u64,
     pub(super) version: Version,
     pub(super) authenticated: bool,
+    /// What the token that it has shown is good for.
+    pub(super) role: Option<Role>,
     name: Box<[u8]>,
+    /// What was queued since `MULTI`. In a box, because few connections ever have one.
+    pub(super) transaction: Option<Box<Transaction>>,
 }
 
 impl Session {
     pub(super) fn new(id: u64, needs_auth: bool) -> Self {
-        Session { id, version: Version::Two, authenticated: !needs_auth, name: Box::default() }
+        Session {
+            id,
+            version: Version::Two,
+            authenticated: !needs_auth,
+            role: None,
+            name: Box::default(),
+            transaction: None,
+        }
+    }
+
+    /// Whether a request is decided when it comes: neither refused nor queued.
+    #[inline]
+    pub(super) fn takes_requests(&self) -> bool {
+        self.authenticated && self.transaction.is_none()
+    }
+
+    /// `RESET` without a key: everything is as it was when the connection was opened.
+    pub(super) fn reset(&mut self, needs_auth: bool, out: &mut Vec<u8>) {
+        *self = Session::new(self.id, needs_auth);
+        Reply::new(out, self.version).simple("RESET");
     }
 
     /// `AUTH [user] token`. There are no users: any name will do. Without a secret, Redis lets its default user in with
     /// any password, and so clients that are configured with one connect here too.
-    pub(super) fn auth(&mut self, args: &[&[u8]], secret: Option<&Secret>, out: &mut Vec<u8>) {
+    pub(super) fn auth(&mut self, args: &[&[u8]], tokens: &Tokens, out: &mut Vec<u8>) {
         let mut reply = Reply::new(out, self.version);
         let ([token] | [_, token]) = args else {
             return reply.error("ERR wrong number of arguments for 'auth' command");
         };
-        match secret {
+        match tokens.role(token) {
+            Some(role) => {
+                (self.authenticated, self.role) = (true, Some(role));
+                reply.ok();
+            }
+            None if tokens.are_needed() || tokens.admin.is_some() => {
+                reply.error("WRONGPASS invalid username-password pair or user is disabled.");
+            }
             None if matches!(args, [user, _] if is_default(user)) => reply.ok(),
             None => reply.error(
                 "ERR AUTH <password> called without any password configured for the default user. \
                  Are you sure your configuration is correct?",
             ),
-            Some(secret) if secret.matches(token) => {
-                self.authenticated = true;
-                reply.ok();
-            }
-            Some(_) => reply.error("WRONGPASS invalid username-password pair or user is disabled."),
         }
     }
 
     /// `HELLO [2|3 [AUTH user token] [SETNAME name]]`.
-    pub(super) fn hello(&mut self, args: &[&[u8]], secret: Option<&Secret>, out: &mut Vec<u8>) {
-        if let Err(error) = self.negotiate(args, secret) {
+    pub(super) fn hello(&mut self, args: &[&[u8]], tokens: &Tokens, out: &mut Vec<u8>) {
+        if let Err(error) = self.negotiate(args, tokens) {
             return Reply::new(out, self.version).error(error);
         }
         let mut reply = Reply::new(out, self.version);
@@ -66,7 +92,7 @@ impl Session {
     }
 
     /// Nothing changes unless everything is right.
-    fn negotiate(&mut self, args: &[&[u8]], secret: Option<&Secret>) -> Result<(), &'static str> {
+    fn negotiate(&mut self, args: &[&[u8]], tokens: &Tokens) -> Result<(), &'static str> {
         let (version, mut options) = match args {
             [] => (self.version, args),
             [version, options @ ..] => match *version {
@@ -75,15 +101,18 @@ impl Session {
                 _ => return Err("NOPROTO unsupported protocol version"),
             },
         };
-        let (mut authenticated, mut name) = (self.authenticated, None);
+        let (mut authenticated, mut role, mut name) = (self.authenticated, self.role, None);
         loop {
             options = match options {
                 [] => break,
                 [word, user, token, rest @ ..] if word.eq_ignore_ascii_case(b"auth") => {
-                    if !secret.map_or_else(|| is_default(user), |secret| secret.matches(token)) {
+                    let shown = tokens.role(token);
+                    // Without a token to know, Redis lets its default user in with any password.
+                    let is_open = !tokens.are_needed() && tokens.admin.is_none();
+                    if shown.is_none() && !(is_open && is_default(user)) {
                         return Err("WRONGPASS invalid username-password pair or user is disabled.");
                     }
-                    authenticated = true;
+                    (authenticated, role) = (true, shown.or(role));
                     rest
                 }
                 [word, given, rest @ ..] if word.eq_ignore_ascii_case(b"setname") => {
@@ -100,7 +129,7 @@ impl Session {
                         RESP protocol version at the same time",
             );
         }
-        (self.version, self.authenticated) = (version, true);
+        (self.version, self.authenticated, self.role) = (version, true, role);
         if let Some(name) = name {
             self.name = name;
         }

@@ -49,6 +49,7 @@ use crate::engine::Engine;
 use crate::grpc::{self, Grpc};
 use crate::http::{self, Http};
 use crate::msgpack::{self, MsgPack};
+use crate::pressure;
 use crate::reload::Reload;
 use crate::resp::{self, Resp};
 use crate::settings::{Endpoint, Settings};
@@ -73,8 +74,9 @@ pub fn serve(settings: &Settings, engine: &Arc<Engine>, reload: Option<Reload>) 
     };
     descriptors::raise();
     let mut server = Server::start(settings, engine)?;
-    announce(server.addresses(), settings.secret.is_some() || settings.tls.is_some());
+    announce(server.addresses(), settings.tokens.are_needed() || settings.tls.is_some());
     notify::tell("READY=1");
+    runtime.spawn(pressure::watch(Arc::clone(engine)));
     runtime.block_on(signals.wait(reload, server.rotation.take()));
     tracing::info!(drain = ?settings.drain, "stopping");
     notify::tell("STOPPING=1");
@@ -108,7 +110,7 @@ impl Server {
     pub fn start(settings: &Settings, engine: &Arc<Engine>) -> Result<Self> {
         let mut loops: Vec<Vec<Post>> = (0..settings.loops).map(|_| Vec::new()).collect();
         let mut bound = Vec::new();
-        let secret = &settings.secret;
+        let tokens = &settings.tokens;
         let tls = settings.tls.as_ref().map(|files| Tls::read(files, engine)).transpose()?;
         let (tls, rotation) = tls.unzip();
         let mut listen = |name,
@@ -121,17 +123,17 @@ impl Server {
             anyhow::Ok(())
         };
         listen(http::NAME, settings.http.as_ref(), &|_| {
-            Arc::new(Http::new(Arc::clone(engine), secret.clone()))
+            Arc::new(Http::new(Arc::clone(engine), tokens.clone()))
         })?;
         listen(resp::NAME, settings.resp.as_ref(), &|places| {
-            Arc::new(Resp::new(Arc::clone(engine), Arc::clone(places), secret.clone()))
+            Arc::new(Resp::new(Arc::clone(engine), Arc::clone(places), tokens.clone()))
         })?;
         let patience = settings.grpc.map_or(0, |endpoint| endpoint.request_timeout).into();
         listen(grpc::NAME, settings.grpc.as_ref(), &|_| {
-            Arc::new(Grpc::new(Arc::clone(engine), secret.clone(), Duration::from_secs(patience)))
+            Arc::new(Grpc::new(Arc::clone(engine), tokens.clone(), Duration::from_secs(patience)))
         })?;
         listen(msgpack::NAME, settings.msgpack.as_ref(), &|_| {
-            Arc::new(MsgPack::new(Arc::clone(engine), secret.clone()))
+            Arc::new(MsgPack::new(Arc::clone(engine), tokens.clone()))
         })?;
         let (stop, cut) = (Arc::new(Stop::default()), Arc::new(Stop::default()));
         let ended = start(loops, &stop, &cut)?;

@@ -67,6 +67,20 @@ impl Buffers {
         }
     }
 
+    /// A set for requests that were kept elsewhere and are all there. It is never lent.
+    pub(crate) fn over(requests: Vec<u8>) -> Self {
+        let end = requests.len();
+        Buffers {
+            input: requests.into_boxed_slice(),
+            start: 0,
+            end,
+            output: Vec::new(),
+            waiting: Vec::new(),
+            decisions: Vec::new(),
+            template: None,
+        }
+    }
+
     /// A set with these bytes in it, which another one was parked with.
     pub(super) fn lend(parked: &mut Vec<u8>) -> Lent {
         let mut buffers = POOL.with_borrow_mut(Vec::pop).unwrap_or_else(|| Box::new(Buffers::new()));

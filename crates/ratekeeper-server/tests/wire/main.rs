@@ -12,10 +12,12 @@ mod client;
 mod clients;
 mod config;
 mod crowd;
+mod edits;
 #[path = "../common/folder.rs"]
 mod folder;
 mod grpc;
 mod http;
+mod limits;
 mod msgpack;
 mod observe;
 mod openapi;
@@ -29,9 +31,11 @@ mod redis;
 #[path = "../../../ratekeeper-redis/tests/support/mod.rs"]
 mod redis_support;
 mod refund;
+mod reload;
 mod resp;
 mod snapshot;
 mod stop;
 mod support;
 #[cfg(feature = "tls")]
 mod tls;
+mod transaction;

@@ -20,6 +20,33 @@ for protocol in (2, 3):
         for _ in range(3):
             pipe.execute_command("THROTTLE", key + ":many", 2, 1, 60)
         assert [five[0] for five in pipe.execute()] == [1, 1, 0]
+    # By default a pipeline is a transaction.
+    with client.pipeline() as pipe:
+        for _ in range(3):
+            pipe.execute_command("THROTTLE", key + ":multi", 2, 1, 60)
+        pipe.execute_command("ACQUIRE", key + ":multi", "gold")
+        pipe.ping()
+        *five, ruled, pong = pipe.execute()
+        assert [one[0] for one in five] == [1, 1, 0] and ruled[5] == b"burst" and pong, (five, ruled, pong)
+        # The pipeline can be used again; what fails when it is executed does not take the others with it.
+        pipe.execute_command("THROTTLE", key + ":multi", 2, 1, "x")
+        pipe.execute_command("THROTTLE", key + ":multi", 5, 1, 60)
+        wrong, right = pipe.execute(raise_on_error=False)
+        assert isinstance(wrong, redis.ResponseError) and right[0] == 1, (wrong, right)
+        pipe.execute_command("NOPE")
+        pipe.execute_command("THROTTLE", key + ":multi", 5, 1, 60)
+        try:
+            pipe.execute()
+        except redis.ResponseError as error:
+            assert "unknown command 'NOPE'" in str(error), error
+        else:
+            raise AssertionError("a command that is unknown aborts the transaction")
+        try:
+            pipe.watch(key)
+        except redis.ResponseError as error:
+            assert "WATCH is not supported" in str(error), error
+        else:
+            raise AssertionError("WATCH is refused")
     assert client.info("server")["redis_mode"] == "standalone"
     told = client.execute_command("ACQUIRE", key, "gold")
     assert told[:3] == [1, 2, 1] and told[5] == b"burst", told
