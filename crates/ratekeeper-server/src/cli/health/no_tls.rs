@@ -6,6 +6,10 @@ use anyhow::{Result, bail};
 
 use super::Trust;
 
-pub(super) fn connect(_: TcpStream, _: &str, _: &Trust) -> Result<TcpStream> {
-    bail!("this build has no TLS; build it with `--features tls`")
+pub(super) fn connect(_: TcpStream, _: &str, trust: &Trust) -> Result<TcpStream> {
+    const NONE: &str = "this build has no TLS; build it with `--features tls`";
+    match trust {
+        Trust::Vouched(file) => bail!("{}: {NONE}", file.display()),
+        Trust::System | Trust::Anybody => bail!(NONE),
+    }
 }
