@@ -126,6 +126,7 @@ pub struct Metrics {
     top_denied: usize,
     meters: Mutex<Vec<(&'static str, Arc<Meter>)>>,
     places: Mutex<Vec<(&'static str, Arc<Places>)>>,
+    certificate_expiry: Mutex<Option<i64>>,
 }
 
 impl Metrics {
@@ -156,6 +157,16 @@ impl Metrics {
     /// The connections of each transport.
     pub fn places(&self) -> Vec<(&'static str, Arc<Places>)> {
         lock(&self.places).clone()
+    }
+
+    /// Notes when the TLS certificate in use expires, in seconds since the epoch.
+    pub fn certificate_expires(&self, at: Option<i64>) {
+        *lock(&self.certificate_expiry) = at;
+    }
+
+    /// Returns when the TLS certificate in use expires, in seconds since the epoch, if there is one.
+    pub fn certificate_expiry(&self) -> Option<i64> {
+        *lock(&self.certificate_expiry)
     }
 
     /// The keys that are denied most, over all event loops and transports, and how often about. Empty unless asked

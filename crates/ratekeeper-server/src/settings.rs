@@ -49,6 +49,8 @@ pub struct Settings {
     pub drain: Duration,
     /// Where state is written on stop, and read from on start.
     pub snapshot: Option<PathBuf>,
+    /// How often state is written besides; zero for never.
+    pub snapshot_every: Duration,
     /// What to answer when the store fails a request that is held to no plan.
     pub on_store_error: FailureMode,
     /// How many of the keys that are denied most the metrics tell; 0 for none.
@@ -84,6 +86,7 @@ impl Default for Settings {
             tls: None,
             drain: Duration::ZERO,
             snapshot: None,
+            snapshot_every: Duration::ZERO,
             on_store_error: FailureMode::Error,
             top_denied: 0,
             log_level: Level::default(),

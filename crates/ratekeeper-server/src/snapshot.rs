@@ -1,39 +1,254 @@
-//! State across a restart: a file that is written on stop and read on start.
+//! State across a restart: a file that is written on stop, and now and then before, and read on start.
+//!
+//! Beside the file there may be `FILE.part`, which is being written; `FILE.lock`, which shows that a server uses it; and
+//! `FILE.damaged-<time>` or `FILE.version-<time>`, which could not be read.
 
-use std::fs::{self, OpenOptions};
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use ratekeeper::MemoryStore;
-use ratekeeper::store::MemoryStoreBuilder;
+use ratekeeper::store::{MemoryStoreBuilder, SnapshotError};
 
-/// The store that a snapshot holds, or an empty one if there is no such file yet.
-pub fn restore(builder: MemoryStoreBuilder, path: &Path) -> Result<MemoryStore> {
-    match fs::read(path) {
-        Ok(bytes) => {
-            let store = builder.restore(&bytes).with_context(|| format!("--snapshot {}", path.display()))?;
-            tracing::info!(keys = store.len(), path = %path.display(), "restored");
-            Ok(store)
+use crate::engine::Engine;
+
+/// How a snapshot begins, of whatever version.
+const MAGIC: &[u8] = b"RKMEM\0";
+/// How many files that could not be read are kept, of each kind.
+const KEPT: usize = 5;
+
+/// A file of state, which is this process's alone.
+#[derive(Debug)]
+pub struct Snapshot {
+    path: PathBuf,
+    /// Locked as long as it is open; nobody ever removes it, because another might have locked it meanwhile.
+    _lock: Option<File>,
+}
+
+impl Snapshot {
+    /// Locks the file for this process, and makes sure that it can be written.
+    ///
+    /// # Errors
+    ///
+    /// Another server uses the file, or it cannot be written.
+    pub fn open(path: &Path) -> Result<Self> {
+        let failed = || format!("--snapshot {}: cannot be written", path.display());
+        if path.is_dir() {
+            bail!("{}: it is a folder; name a file in it", failed());
         }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(builder.build()),
-        Err(error) => Err(error).with_context(|| format!("--snapshot {}: cannot be read", path.display())),
+        let lock = lock(path)?;
+        let snapshot = Snapshot { path: path.to_owned(), _lock: lock };
+        // A new file, because to write into an old one shows nothing about the folder.
+        let part = snapshot.beside(".part");
+        match fs::remove_file(&part) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error).with_context(failed),
+            _ => {}
+        }
+        private().create_new(true).open(&part).with_context(failed)?;
+        fs::remove_file(&part).with_context(failed)?;
+        Ok(snapshot)
+    }
+
+    /// Builds the store that the file holds, or an empty one if there is no file yet. A file that cannot be understood is
+    /// moved aside: limits start afresh, and the service starts.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read or moved, or holds more than the store may.
+    pub fn restore(&self, builder: impl Fn() -> MemoryStoreBuilder) -> Result<MemoryStore> {
+        let path = self.path.display();
+        let bytes = match fs::read(&self.path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(builder().build()),
+            Err(error) => return Err(error).with_context(|| format!("--snapshot {path}: cannot be read")),
+        };
+        match builder().restore(&bytes) {
+            Ok(store) => {
+                tracing::info!(keys = store.len(), %path, "restored");
+                Ok(store)
+            }
+            Err(error @ (SnapshotError::Foreign | SnapshotError::Truncated | SnapshotError::Damaged)) => {
+                let is_whole = error == SnapshotError::Foreign && bytes.starts_with(MAGIC);
+                let aside = self.set_aside(if is_whole { ".version-" } else { ".damaged-" })?;
+                let aside = aside.display();
+                tracing::error!(%error, %path, %aside, "snapshot cannot be read: moved aside, limits start afresh");
+                Ok(builder().build())
+            }
+            // Nothing is wrong with the file: a setting is.
+            Err(error) => Err(error).with_context(|| format!("--snapshot {path}")),
+        }
+    }
+
+    /// Writes the store to the file: whole or not at all, and for nobody else's eyes, because the seed of the hashes is in
+    /// it. Shards are locked one after the other, and none while anything is written.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be written; the old one is still there.
+    pub fn write(&self, store: &MemoryStore) -> Result<()> {
+        let failed = || format!("--snapshot {}: cannot be written", self.path.display());
+        let part = self.beside(".part");
+        let mut file = private().create(true).truncate(true).open(&part).with_context(failed)?;
+        file.write_all(&store.snapshot()).and_then(|()| file.sync_all()).with_context(failed)?;
+        fs::rename(&part, &self.path).with_context(failed)?;
+        // The name must outlive a loss of power as well. Not every system can say so of a folder.
+        #[cfg(unix)]
+        let _ = File::open(folder(&self.path)).and_then(|folder| folder.sync_all());
+        Ok(())
+    }
+
+    /// Writes the store of an engine every so often, on a thread of its own, until what is returned is stopped.
+    ///
+    /// # Errors
+    ///
+    /// There is no room for another thread.
+    pub fn write_every(self: &Arc<Self>, interval: Duration, engine: &Arc<Engine>) -> Result<Periodic> {
+        let (stop, told) = mpsc::channel();
+        let (snapshot, engine) = (Arc::clone(self), Arc::clone(engine));
+        let work = move || {
+            while told.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
+                let Some(store) = engine.memory() else { return };
+                match snapshot.write(store) {
+                    Ok(()) => tracing::debug!(keys = store.len(), "state written"),
+                    Err(error) => tracing::error!(error = format!("{error:#}"), "state not written"),
+                }
+            }
+        };
+        let thread = thread::Builder::new().name("snapshot".into()).spawn(work);
+        Ok(Periodic { stop, thread: thread.context("cannot start a thread")? })
+    }
+
+    /// Moves the file to a name of its own, and forgets the oldest of such files if there are many.
+    fn set_aside(&self, kind: &str) -> Result<PathBuf> {
+        // As many digits for centuries to come: names are in the order of time.
+        let aside = self.beside(&format!("{kind}{:014}", millis()));
+        let failed = || format!("--snapshot {}: cannot be read, nor moved aside", self.path.display());
+        fs::rename(&self.path, &aside).with_context(failed)?;
+        let prefix = self.beside(kind);
+        let entries = fs::read_dir(folder(&self.path)).with_context(failed)?;
+        let mut found: Vec<PathBuf> = entries
+            .filter_map(|entry| Some(self.path.with_file_name(entry.ok()?.file_name())))
+            .filter(|path| {
+                path.as_os_str().as_encoded_bytes().starts_with(prefix.as_os_str().as_encoded_bytes())
+            })
+            .collect();
+        found.sort();
+        for oldest in found.iter().rev().skip(KEPT) {
+            // One too many does no harm.
+            let _ = fs::remove_file(oldest);
+        }
+        Ok(aside)
+    }
+
+    fn beside(&self, suffix: &str) -> PathBuf {
+        beside(&self.path, suffix)
     }
 }
 
-/// Writes the store to a file: whole or not at all, and for nobody else's eyes, because the seed of the hashes is
-/// in it.
-pub fn write(store: &MemoryStore, path: &Path) -> Result<()> {
+/// What writes the state now and then.
+#[derive(Debug)]
+pub struct Periodic {
+    stop: mpsc::Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Periodic {
+    /// Writes no more. Waits for what is being written.
+    pub fn stop(self) {
+        drop(self.stop);
+        // A panic has been told of already.
+        let _ = self.thread.join();
+    }
+}
+
+/// Shows other servers that the file is taken.
+fn lock(path: &Path) -> Result<Option<File>> {
     let failed = || format!("--snapshot {}: cannot be written", path.display());
-    let mut part = path.as_os_str().to_owned();
-    part.push(".part");
+    let name = beside(path, ".lock");
+    let file = private().create(true).open(&name).with_context(failed)?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => bail!(
+            "--snapshot {}: another server uses it ({} is locked); give each server a file of its own",
+            path.display(),
+            name.display()
+        ),
+        Err(TryLockError::Error(error)) => {
+            // Some network file systems have no locks.
+            tracing::warn!(%error, path = %name.display(), "cannot lock the snapshot: let no other server use it");
+            Ok(None)
+        }
+    }
+}
+
+/// Milliseconds since the epoch.
+fn millis() -> u128 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_millis()
+}
+
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name: OsString = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+fn folder(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
+        Some(parent) => parent,
+        None => path,
+    }
+}
+
+/// To be written, for this user alone.
+fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true);
+    options.write(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(&part).with_context(failed)?;
-    file.write_all(&store.snapshot()).and_then(|()| file.sync_all()).with_context(failed)?;
-    fs::rename(&part, path).with_context(failed)?;
-    tracing::info!(keys = store.len(), path = %path.display(), "state written");
-    Ok(())
+    options
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn files(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn of_the_files_that_cannot_be_read_the_newest_are_kept() {
+        let folder = std::env::temp_dir().join(format!("ratekeeper-aside-{}", std::process::id()));
+        fs::create_dir(&folder).unwrap();
+        let path = folder.join("state");
+        // Not a name of ours, though it begins like one.
+        fs::write(folder.join("state.damages"), "").unwrap();
+        let snapshot = Snapshot::open(&path).unwrap();
+        let mut last = PathBuf::new();
+        for round in 0..KEPT + 3 {
+            fs::write(&path, format!("damaged {round}")).unwrap();
+            last = snapshot.set_aside(".damaged-").unwrap();
+            // Two in one millisecond have one name.
+            while beside(&path, &format!(".damaged-{:014}", millis())) == last {
+                thread::yield_now();
+            }
+        }
+        let names = files(&folder);
+        let aside: Vec<&String> = names.iter().filter(|name| name.starts_with("state.damaged-")).collect();
+        assert_eq!(aside.len(), KEPT, "{names:?}");
+        assert_eq!(fs::read_to_string(&last).unwrap(), format!("damaged {}", KEPT + 2));
+        assert!(names.contains(&"state.damages".to_owned()) && names.contains(&"state.lock".to_owned()));
+        fs::remove_dir_all(&folder).unwrap();
+    }
 }

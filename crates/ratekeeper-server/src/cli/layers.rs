@@ -65,6 +65,16 @@ pub(super) fn settings(flags: &Flags, config: Option<&Config>) -> Result<Setting
         let message = "a Redis keeps its own state; leave it out, or use `--store memory`";
         return Err(wrong(flags.snapshot.is_some(), "--snapshot", "store.snapshot", message));
     }
+    let snapshot_every = flags.snapshot_every.or(file.store.snapshot_every).unwrap_or_default().0;
+    if !snapshot_every.is_zero() && snapshot.is_none() {
+        let message = "there is no file to write; name one by --snapshot";
+        return Err(wrong(
+            flags.snapshot_every.is_some(),
+            "--snapshot-every",
+            "store.snapshot_every",
+            message,
+        ));
+    }
     Ok(Settings {
         store,
         redis,
@@ -86,6 +96,7 @@ pub(super) fn settings(flags: &Flags, config: Option<&Config>) -> Result<Setting
         tls: tls(flags, file)?,
         drain: flags.drain.or(file.server.drain).unwrap_or_default().0,
         snapshot,
+        snapshot_every,
         on_store_error: on_store_error.into(),
         top_denied,
         log_level: flags.log_level.or(file.server.log_level).unwrap_or_default(),
@@ -482,6 +493,8 @@ mod tests {
         assert_eq!(said, "a.toml:2: [server] top_denied: 1001; must be at most 1000");
         let flags = Flags { top_denied: Some(1001), ..Flags::default() };
         assert_eq!(error(&flags, ""), "--top-denied: 1001; must be at most 1000");
+        let said = error(&none, "[store]\nsnapshot_every = \"30s\"\n");
+        assert!(said.starts_with("a.toml:2: [store] snapshot_every: there is no file to write"), "{said}");
         for (line, expected) in [
             ("default_burst = 0", "a.toml:2: [limits] default_burst: 0; must be at least 1"),
             ("default_rate = -1", "a.toml:2: [limits] default_rate: -1; must be at least 1"),

@@ -61,7 +61,7 @@ pub fn run() -> ExitCode {
     let understood = command().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
     let cli = understood.unwrap_or_else(|error| refuse(&error));
     let outcome = match cli.command {
-        Command::Serve(flags) => serve::run(*flags).map(|()| ExitCode::SUCCESS),
+        Command::Serve(flags) => serve::run(*flags),
         Command::Health(flags) => health::run(&flags),
         Command::Check(flags) => check::run(&flags),
         Command::Inspect(flags) => inspect::run(&flags),

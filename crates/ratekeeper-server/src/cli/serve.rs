@@ -2,6 +2,7 @@
 
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
@@ -9,6 +10,7 @@ use clap::Args;
 use ratekeeper::store::MemoryStoreBuilder;
 use ratekeeper::{MemoryStore, Plan, Registry};
 
+use super::EXIT_NO;
 use super::breaker::BreakerFlag;
 use crate::config::{Config, OnStoreError};
 use crate::duration::DurationText;
@@ -17,8 +19,9 @@ use crate::log::{self, Format, Level};
 use crate::reload::Reload;
 use crate::secret::SecretText;
 use crate::settings::{Bind, Settings, StorePlace};
+use crate::snapshot::Snapshot;
 use crate::units::{ByteSize, Percent};
-use crate::{server, snapshot, store_check};
+use crate::{server, store_check};
 
 /// The flags of `serve`; each has a twin in the environment, and both come before the file.
 #[derive(Debug, Default, Args)]
@@ -76,6 +79,9 @@ pub(super) struct Flags {
     /// Write state to this file on stop, and read it on start.
     #[arg(long, value_name = "FILE", env = "RATEKEEPER_SNAPSHOT")]
     pub(super) snapshot: Option<PathBuf>,
+    /// Write --snapshot so often as well, so that a crash forgets no more than that; 0s for never [default: 0s].
+    #[arg(long, value_name = "DURATION", env = "RATEKEEPER_SNAPSHOT_EVERY", hide_short_help = true)]
+    pub(super) snapshot_every: Option<DurationText>,
     /// After SIGTERM, go on serving for so long while `/ready` says 503, and then close [default: 0s].
     #[arg(long, value_name = "DURATION", env = "RATEKEEPER_DRAIN", hide_short_help = true)]
     pub(super) drain: Option<DurationText>,
@@ -156,7 +162,7 @@ pub(super) struct Flags {
     pub(super) log_format: Option<Format>,
 }
 
-pub(super) fn run(flags: Flags) -> Result<()> {
+pub(super) fn run(flags: Flags) -> Result<ExitCode> {
     let config = flags.config.as_deref().map(Config::read).transpose()?;
     let (settings, plans) = understand(&flags, config.as_ref())?;
     let registry = Registry::new(plans);
@@ -167,12 +173,12 @@ pub(super) fn run(flags: Flags) -> Result<()> {
             "[limits] default_burst, default_rate and default_period are not used: plans_only is set"
         );
     }
+    let snapshot = settings.snapshot.as_deref().map(Snapshot::open).transpose()?.map(Arc::new);
     let engine = match &settings.store {
         StorePlace::Memory => {
-            let builder = memory(&settings);
-            let store = match &settings.snapshot {
-                Some(path) => snapshot::restore(builder, path)?,
-                None => builder.build(),
+            let store = match &snapshot {
+                Some(snapshot) => snapshot.restore(|| memory(&settings))?,
+                None => memory(&settings).build(),
             };
             Engine::in_memory(store, registry.clone(), settings.limits)
         }
@@ -201,11 +207,27 @@ pub(super) fn run(flags: Flags) -> Result<()> {
         Reload::new(&config, registry, engine.reloads().clone(), understand)
     });
     let reload = reload.transpose().context("cannot watch --config")?;
+    let periodic = match &snapshot {
+        Some(snapshot) if !settings.snapshot_every.is_zero() => {
+            Some(snapshot.write_every(settings.snapshot_every, &engine)?)
+        }
+        _ => None,
+    };
     server::serve(&settings, &engine, reload)?;
-    if let (Some(path), Some(store)) = (&settings.snapshot, engine.memory()) {
-        snapshot::write(store, path)?;
+    if let Some(periodic) = periodic {
+        periodic.stop();
     }
-    Ok(())
+    let (Some(snapshot), Some(store)) = (&snapshot, engine.memory()) else { return Ok(ExitCode::SUCCESS) };
+    match snapshot.write(store) {
+        Ok(()) => {
+            tracing::info!(keys = store.len(), "state written");
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(error) => {
+            tracing::error!(error = format!("{error:#}"), "state not written: the next start forgets it");
+            Ok(ExitCode::from(EXIT_NO))
+        }
+    }
 }
 
 /// Everything that flags and file say, checked: the same at a start and at a reload.

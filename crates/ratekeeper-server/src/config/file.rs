@@ -113,6 +113,8 @@ pub struct StoreSection {
     pub keep_keys: Option<bool>,
     /// Where state is written on stop, and read from on start.
     pub snapshot: Option<PathBuf>,
+    /// How often it is written besides.
+    pub snapshot_every: Option<DurationText>,
     /// How long to wait for an answer of a Redis.
     pub timeout: Option<DurationText>,
     /// How long to wait for a connection to a Redis.

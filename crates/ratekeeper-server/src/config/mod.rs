@@ -194,6 +194,7 @@ mod tests {
             kept_for_plans = "25%"
             keep_keys = false
             snapshot = "state.bin"
+            snapshot_every = "30s"
             timeout = "250ms"
             connect_timeout = "2s"
             prefix = "shop"

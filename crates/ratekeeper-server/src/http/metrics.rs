@@ -30,6 +30,11 @@ pub(super) fn render(engine: &Engine) -> String {
     for (transport, places) in engine.metrics().places() {
         page.line(&format!("ratekeeper_connections{{transport=\"{transport}\"}} {}", places.taken()));
     }
+    if let Some(expiry) = engine.metrics().certificate_expiry() {
+        let name = "ratekeeper_tls_certificate_expiry_timestamp_seconds";
+        page.head(name, "gauge", "When the TLS certificate in use expires, as a Unix time.");
+        page.line(&format!("{name} {expiry}"));
+    }
     if let Some(store) = engine.memory() {
         page.head("ratekeeper_keys", "gauge", "States held by the store in memory.");
         let statistics = store.statistics();

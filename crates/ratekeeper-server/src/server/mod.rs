@@ -6,7 +6,7 @@
 //! connection   what is known of each client      stop        the signal that it is over
 //! signals      what the process is told          notify      what the service manager is told
 //! descriptors  as many as the process may have   socket, tls encrypted or not
-//! farewell     the last replies can be read
+//! farewell     the last replies can be read      validity    when a certificate ends
 //! ```
 //!
 //! There is no channel and no other task between a socket and its decision: a connection lives on the loop that
@@ -24,6 +24,8 @@ mod stop;
 #[cfg_attr(not(feature = "tls"), path = "no_tls.rs")]
 mod tls;
 mod transport;
+#[cfg(feature = "tls")]
+mod validity;
 
 use std::convert::Infallible;
 use std::io::{self, Write};
@@ -54,7 +56,7 @@ use crate::settings::{Endpoint, Settings};
 use event_loop::{Bounds, Post};
 use signals::Signals;
 use stop::Stop;
-use tls::Tls;
+use tls::{Rotation, Tls};
 
 /// How long a stop waits for what was begun: for clients that take their replies slowly, or never. The contract is
 /// three seconds for all of it, and state must be written afterwards.
@@ -71,11 +73,11 @@ pub fn serve(settings: &Settings, engine: &Arc<Engine>, reload: Option<Reload>) 
         Signals::new().context("cannot listen for signals")?
     };
     descriptors::raise();
-    let server = Server::start(settings, engine)?;
+    let mut server = Server::start(settings, engine)?;
     announce(server.addresses(), settings.tokens.are_needed() || settings.tls.is_some());
     notify::tell("READY=1");
     runtime.spawn(pressure::watch(Arc::clone(engine)));
-    runtime.block_on(signals.wait(reload));
+    runtime.block_on(signals.wait(reload, server.rotation.take()));
     tracing::info!(drain = ?settings.drain, "stopping");
     notify::tell("STOPPING=1");
     runtime.block_on(server.leave(settings.drain, &mut signals));
@@ -94,6 +96,8 @@ pub fn serve(settings: &Settings, engine: &Arc<Engine>, reload: Option<Reload>) 
 pub struct Server {
     bound: Vec<(&'static str, SocketAddr)>,
     engine: Arc<Engine>,
+    /// What exchanges the certificate, if there is one.
+    rotation: Option<Rotation>,
     stop: Arc<Stop>,
     /// Raised when what is in flight is no longer waited for.
     cut: Arc<Stop>,
@@ -107,7 +111,8 @@ impl Server {
         let mut loops: Vec<Vec<Post>> = (0..settings.loops).map(|_| Vec::new()).collect();
         let mut bound = Vec::new();
         let tokens = &settings.tokens;
-        let tls = settings.tls.as_ref().map(Tls::read).transpose()?;
+        let tls = settings.tls.as_ref().map(|files| Tls::read(files, engine)).transpose()?;
+        let (tls, rotation) = tls.unzip();
         let mut listen = |name,
                           endpoint: Option<&Endpoint>,
                           make: &dyn Fn(&Arc<Places>) -> Arc<dyn Transport>| {
@@ -132,7 +137,7 @@ impl Server {
         })?;
         let (stop, cut) = (Arc::new(Stop::default()), Arc::new(Stop::default()));
         let ended = start(loops, &stop, &cut)?;
-        Ok(Server { bound, engine: Arc::clone(engine), stop, cut, ended })
+        Ok(Server { bound, engine: Arc::clone(engine), rotation, stop, cut, ended })
     }
 
     /// Where each transport listens.

@@ -2,10 +2,12 @@
 
 use std::convert::Infallible;
 use std::io;
+use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use tokio::net::TcpStream;
 
+use crate::engine::Engine;
 use crate::settings::TlsFiles;
 
 /// Never made.
@@ -21,11 +23,25 @@ pub(super) fn inner(stream: &Stream) -> &TcpStream {
 pub(super) struct Tls(Infallible);
 
 impl Tls {
-    pub(super) fn read(files: &TlsFiles) -> Result<Self> {
+    pub(super) fn read(files: &TlsFiles, _: &Arc<Engine>) -> Result<(Self, Rotation)> {
         bail!("--tls-cert {}: this build has no TLS; build it with `--features tls`", files.cert.display())
     }
 
     pub(super) fn acceptor(&self, _: &[&[u8]]) -> Acceptor {
+        match self.0 {}
+    }
+}
+
+/// There is none.
+#[derive(Debug)]
+pub(super) struct Rotation(Infallible);
+
+impl Rotation {
+    pub(super) fn look(&mut self) {
+        match self.0 {}
+    }
+
+    pub(super) fn now(&mut self) {
         match self.0 {}
     }
 }

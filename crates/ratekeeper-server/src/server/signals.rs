@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{MissedTickBehavior, interval};
 
+use super::tls::Rotation;
 use crate::reload::Reload;
 
 /// How often a watched file is looked at.
@@ -40,23 +41,26 @@ impl Signals {
         }
     }
 
-    /// Reloads when asked to, or when the file was written to; returns when it is time to stop.
-    pub(super) async fn wait(&mut self, mut reload: Option<Reload>) {
+    /// Reloads when asked to, or when a file was written to; returns when it is time to stop.
+    pub(super) async fn wait(&mut self, mut reload: Option<Reload>, mut rotation: Option<Rotation>) {
         let mut glances = interval(GLANCE);
         glances.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 _ = self.terminate.recv() => return,
                 _ = self.interrupt.recv() => return,
-                _ = self.hang_up.recv() => match &mut reload {
-                    Some(reload) => reload.now(),
-                    None => tracing::warn!("there is no --config to reload"),
-                },
-                _ = glances.tick(), if reload.is_some() => {
+                _ = self.hang_up.recv() => {
+                    if reload.is_none() && rotation.is_none() {
+                        tracing::warn!("nothing to reload: there is no --config, and no --tls-cert");
+                    }
                     if let Some(reload) = &mut reload {
-                        reload.if_changed();
+                        reload.now();
+                    }
+                    if let Some(rotation) = &mut rotation {
+                        rotation.now();
                     }
                 }
+                _ = glances.tick() => look(&mut reload, &mut rotation),
             }
         }
     }
@@ -76,17 +80,23 @@ impl Signals {
         2
     }
 
-    pub(super) async fn wait(&mut self, mut reload: Option<Reload>) {
+    pub(super) async fn wait(&mut self, mut reload: Option<Reload>, mut rotation: Option<Rotation>) {
         let mut glances = interval(GLANCE);
         loop {
             tokio::select! {
                 _ = tokio::signal::ctrl_c() => return,
-                _ = glances.tick() => {
-                    if let Some(reload) = &mut reload {
-                        reload.if_changed();
-                    }
-                }
+                _ = glances.tick() => look(&mut reload, &mut rotation),
             }
         }
+    }
+}
+
+/// Reads what was written to since the last look.
+fn look(reload: &mut Option<Reload>, rotation: &mut Option<Rotation>) {
+    if let Some(reload) = reload {
+        reload.if_changed();
+    }
+    if let Some(rotation) = rotation {
+        rotation.look();
     }
 }

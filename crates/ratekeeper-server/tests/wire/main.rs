@@ -34,6 +34,7 @@ mod redis_support;
 mod refund;
 mod reload;
 mod resp;
+mod snapshot;
 mod stop;
 mod store;
 mod support;

@@ -1,10 +1,14 @@
 //! Encrypted connections, on every transport.
 
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 
 use crate::python::script;
-use crate::support::{Folder, Raw, Server, ratekeeper, run};
+use crate::support::{Folder, Raw, Server, eventually, ratekeeper, run};
 
 /// A certificate for this machine's own name and address, made for the test: where it is, and its key.
 fn certificate(folder: &Folder) -> (String, String) {
@@ -17,7 +21,8 @@ fn curl_redis_cli_and_grpc_over_tls() {
     let folder = Folder::new("tls");
     let (cert, key) = certificate(&folder);
     let plans = folder.write("a.toml", crate::python::PLANS);
-    let mut flags = vec!["--tls-cert", &cert, "--tls-key", &key, "--auth-token", "sesame", "--config", &plans];
+    let mut flags =
+        vec!["--tls-cert", &cert, "--tls-key", &key, "--auth-token", "sesame", "--config", &plans];
     flags.extend(["--max-period", "73000d"]);
     let server = Server::with(&flags);
     // Clients that never say a word are in nobody's way.
@@ -95,4 +100,162 @@ fn bad_files_are_told_by_their_flag() {
         assert!(said.starts_with(&format!("ratekeeper: {expected}")), "{said}");
         assert_eq!(said.lines().count(), 1, "{said}");
     }
+}
+
+/// Whether curl trusts the server's certificate if it trusts this one.
+fn is_served(server: &Server, cert: &str) -> bool {
+    let url = format!("https://{}/health", server.address("http"));
+    let args = ["-s", "-o", "/dev/null", "--max-time", "30", "--cacert", cert, &url];
+    Command::new("curl").args(args).status().unwrap().success()
+}
+
+#[test]
+fn a_rotated_certificate_is_used_for_new_connections() {
+    let folder = Folder::new("tls-rotate");
+    let pairs: Vec<(String, String)> = (0..3)
+        .map(|_| {
+            let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+            (made.cert.pem(), made.signing_key.serialize_pem())
+        })
+        .collect();
+    let trusted: Vec<String> = pairs
+        .iter()
+        .enumerate()
+        .map(|(index, (cert, _))| folder.write(&format!("{index}.pem"), cert))
+        .collect();
+    let (cert, key) = (folder.write("cert.pem", &pairs[0].0), folder.write("key.pem", &pairs[0].1));
+    let server = Server::with(&["--tls-cert", &cert, "--tls-key", &key]);
+    assert!(is_served(&server, &trusted[0]) && !is_served(&server, &trusted[1]));
+    let port = server.address("resp").port().to_string();
+    let mut open = Command::new("redis-cli")
+        .args(["-h", "127.0.0.1", "-p", &port, "--tls", "--cacert", &trusted[0]])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (mut to, mut from) = (open.stdin.take().unwrap(), BufReader::new(open.stdout.take().unwrap()));
+    let mut ping = || {
+        writeln!(to, "PING").unwrap();
+        let mut line = String::new();
+        from.read_line(&mut line).unwrap();
+        line
+    };
+    assert_eq!(ping(), "PONG\n");
+    // The files are replaced one after the other: in between they do not go together, and nothing changes.
+    folder.write("cert.pem", &pairs[1].0);
+    server.signal("HUP");
+    let said = server.await_log("the old one stays");
+    assert!(
+        said.contains("ERROR") && said.contains(&format!("does not go with --tls-cert {cert}")),
+        "{said}"
+    );
+    assert!(is_served(&server, &trusted[0]));
+    // Nobody tells that the other file has come.
+    folder.write("key.pem", &pairs[1].1);
+    eventually("the new certificate is used", || is_served(&server, &trusted[1]));
+    assert!(!is_served(&server, &trusted[0]));
+    assert_eq!(ping(), "PONG\n", "an open connection keeps its certificate");
+    // Told, it looks at once.
+    server.await_log("certificate reloaded");
+    folder.write("key.pem", &pairs[2].1);
+    folder.write("cert.pem", &pairs[2].0);
+    server.signal("HUP");
+    server.await_log("certificate reloaded");
+    assert!(is_served(&server, &trusted[2]));
+    drop(to);
+    assert!(open.wait().unwrap().success());
+}
+
+/// A certificate for this machine that is valid between these days, counted from today; and its key.
+fn valid(folder: &Folder, from: i64, until: i64) -> (String, String) {
+    let today = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() / 86_400;
+    let day = |offset: i64| {
+        let days = today.checked_add_signed(offset).unwrap();
+        rcgen::date_time_ymd(1970, 1, 1) + Duration::from_secs(days * 86_400)
+    };
+    let mut params = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
+    (params.not_before, params.not_after) = (day(from), day(until));
+    let key = KeyPair::generate().unwrap();
+    let cert = params.self_signed(&key).unwrap();
+    (folder.write("cert.pem", cert.pem()), folder.write("key.pem", key.serialize_pem()))
+}
+
+#[test]
+fn a_certificate_that_clients_refuse_is_warned_about_at_the_start_and_when_it_is_reloaded() {
+    let folder = Folder::new("tls-expired");
+    let (cert, key) = valid(&folder, -30, -1);
+    let server = Server::with(&["--tls-cert", &cert, "--tls-key", &key]);
+    let said = server.await_log("certificate has expired");
+    assert!(said.contains("WARN") && said.contains(&cert), "{said}");
+    let metric = "ratekeeper_tls_certificate_expiry_timestamp_seconds ";
+    let expiry = || -> u64 {
+        let page = run("curl", &["-skS", &format!("https://{}/metrics", server.address("http"))]);
+        page.lines().find_map(|line| line.strip_prefix(metric)).unwrap().parse().unwrap()
+    };
+    let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    assert!(expiry() < now());
+    for (from, until, expected) in
+        [(1, 100, "certificate is not valid yet"), (-1, 10, "certificate expires soon")]
+    {
+        valid(&folder, from, until);
+        server.signal("HUP");
+        server.await_log(expected);
+        assert!(expiry() > now());
+    }
+    // A good one is not warned about.
+    valid(&folder, -1, 100);
+    server.signal("HUP");
+    server.signal("TERM");
+    let said = server.log_to_the_end();
+    assert!(!said.iter().any(|line| line.contains("WARN")), "{said:?}");
+}
+
+#[test]
+fn health_can_be_asked_over_tls() {
+    let folder = Folder::new("tls-health");
+    let authority = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let ca = folder.write("ca.pem", params.self_signed(&authority).unwrap().pem());
+    let issuer = Issuer::new(params, authority);
+    let signed = |name: &str| {
+        let key = KeyPair::generate().unwrap();
+        let cert = CertificateParams::new([name.to_owned()]).unwrap().signed_by(&key, &issuer).unwrap();
+        (folder.write(&format!("{name}.pem"), cert.pem()), folder.write("key.pem", key.serialize_pem()))
+    };
+    let (cert, key) = signed("127.0.0.1");
+    let server = Server::with(&["--tls-cert", &cert, "--tls-key", &key, "--auth-token", "sesame"]);
+    let address = server.address("http").to_string();
+    let url = format!("https://{address}");
+    let elsewhere = Folder::new("tls-health-other");
+    let (other, _) = certificate(&elsewhere);
+    let ask = |args: &[&str], environment: &[(&str, &str)]| {
+        let mut command = ratekeeper(&["health"]);
+        let output = command.args(args).envs(environment.iter().copied()).output().unwrap();
+        let said = [&output.stdout[..], &output.stderr].concat();
+        (output.status.code(), String::from_utf8_lossy(&said).into_owned())
+    };
+    let well = (Some(0), "ok\n".to_owned());
+    assert_eq!(ask(&["--http", &address, "--tls-ca", &ca], &[]), well);
+    assert_eq!(ask(&["--http", &url, "--tls-ca", &ca], &[]), well);
+    assert_eq!(ask(&["--http", &address, "--tls-cert", &cert], &[]), well, "the very certificate");
+    assert_eq!(ask(&["--http", &url, "--insecure"], &[]), well);
+    let server_environment = [("RATEKEEPER_HTTP", address.as_str()), ("RATEKEEPER_TLS_CERT", &cert)];
+    assert_eq!(ask(&[], &server_environment), well, "in the environment of the server");
+    for (args, expected) in [
+        (&["--http", &url, "--tls-ca", &other][..], "invalid peer certificate"),
+        (&["--http", &url], ""),
+        (&["--http", &address], "must be asked with --tls-ca"),
+        (&["--http", &url, "--tls-ca", &key], "no certificate in PEM form"),
+    ] {
+        let (code, said) = ask(args, &[]);
+        assert!(code == Some(1) && said.contains(expected) && said.lines().count() == 1, "{args:?}: {said}");
+    }
+    drop(server);
+    // A name that is not the server's.
+    let (cert, key) = signed("limits.example");
+    let server = Server::with(&["--tls-cert", &cert, "--tls-key", &key]);
+    let address = server.address("http").to_string();
+    let (code, said) = ask(&["--http", &address, "--tls-ca", &ca], &[]);
+    assert!(code == Some(1) && said.contains("not valid for name"), "{said}");
 }
