@@ -1,21 +1,26 @@
 //! What every transport asks: the keeper of plans, and what to assume when a request leaves something out.
 
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use ratekeeper::keeper::KeeperError;
 use ratekeeper::port::{FailureMode, Observer, Request, Store};
-use ratekeeper::store::Breaker;
+use ratekeeper::store::{Breaker, Statistics};
 use ratekeeper::{Charged, Cost, Decision, Keeper, Key, MemoryStore, Quota, Registry, Rules, StoreError};
 use tokio::sync::Notify;
 
+use crate::guesses::Guesses;
 use crate::meter::Metrics;
+use crate::readiness::Readiness;
 use crate::tally::Tally;
 
 /// What health is asked about; nobody takes from it.
 const PROBE_KEY: &[u8] = b"ratekeeper:health";
+
+/// How old the statistics of a store may be that are told.
+pub const STATISTICS_AGE: Duration = Duration::from_secs(1);
 
 /// The one engine behind all transports and all event loops.
 #[derive(Debug)]
@@ -32,6 +37,9 @@ pub struct Engine {
     started: Instant,
     draining: AtomicBool,
     drain_began: Notify,
+    readiness: Readiness,
+    guesses: Guesses,
+    statistics: Mutex<Option<(Instant, Statistics)>>,
 }
 
 /// `[limits]`: what a request without them is held to.
@@ -67,6 +75,9 @@ impl Engine {
             started: Instant::now(),
             draining: AtomicBool::new(false),
             drain_began: Notify::new(),
+            readiness: Readiness::default(),
+            guesses: Guesses::default(),
+            statistics: Mutex::new(None),
         }
     }
 
@@ -133,6 +144,26 @@ impl Engine {
         self.memory.as_deref()
     }
 
+    /// What the store in this process holds, if it is there; at most [`STATISTICS_AGE`] old, because every shard has to
+    /// be looked at for it.
+    pub fn statistics(&self) -> Option<Statistics> {
+        let store = self.memory()?;
+        let mut last = self.statistics.lock().unwrap_or_else(PoisonError::into_inner);
+        match *last {
+            Some((at, statistics)) if at.elapsed() < STATISTICS_AGE => Some(statistics),
+            _ => {
+                let statistics = store.statistics();
+                *last = Some((Instant::now(), statistics));
+                Some(statistics)
+            }
+        }
+    }
+
+    /// Who guesses tokens, over all transports.
+    pub(crate) fn guesses(&self) -> &Guesses {
+        &self.guesses
+    }
+
     /// What a request without limits is held to.
     pub fn limits(&self) -> &Limits {
         &self.limits
@@ -170,8 +201,21 @@ impl Engine {
         Ok(forgotten)
     }
 
-    /// Has the store decide something that is never charged: an engine that answers is healthy.
-    pub async fn probe(&self) -> Result<bool, StoreError> {
+    /// Tells whether the store decides. One elsewhere is asked once a second at most, whoever wants to know how often:
+    /// callers in between are told the last answer, and callers at the same time share one.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it loses nothing.
+    pub async fn probe(&self) -> Result<(), Arc<StoreError>> {
+        match self.memory {
+            Some(_) => self.ask_store().await.map(|_| ()).map_err(Arc::new),
+            None => self.readiness.check(|| self.ask_store()).await,
+        }
+    }
+
+    /// Has the store decide something that is never charged.
+    async fn ask_store(&self) -> Result<bool, StoreError> {
         let (Ok(key), Ok(quota)) = (Key::new(PROBE_KEY), Quota::throttle(1, 1, 1)) else { return Ok(false) };
         let request = Request { key, rules: Rules::Quota(&quota), cost: Cost::ONE };
         self.store().peek(request).await.map(|decision| decision.allowed)

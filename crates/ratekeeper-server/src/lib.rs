@@ -11,7 +11,8 @@
 //! - [`server`]: event loops, listeners, bounds, stopping: once, for all transports
 //! - [`resp`]: the Redis protocol; [`http`]: HTTP and JSON; [`grpc`]: gRPC; [`msgpack`]: MessagePack
 //! - `stream`: sockets, buffers and batches, once for the transports that are streams
-//! - [`secret`]: what clients must know
+//! - [`secret`]: what clients must know; `guesses`: how fast it may be guessed; `readiness`: whether the store answers;
+//!   `turn`: how much is done for one client before it is another's turn
 //! - [`simulate`]: what a limit would have done; [`load`]: how fast it is; [`inspect`], [`headers`]: what states and
 //!   headers say; [`when`]: instants for people
 
@@ -21,6 +22,7 @@ pub mod cli;
 pub mod config;
 pub mod engine;
 pub mod grpc;
+mod guesses;
 pub mod headers;
 pub mod http;
 pub mod inspect;
@@ -28,6 +30,7 @@ pub mod load;
 pub mod log;
 pub mod meter;
 pub mod msgpack;
+mod readiness;
 pub mod reload;
 pub mod resp;
 pub mod secret;
@@ -38,4 +41,5 @@ pub mod sketch;
 pub mod snapshot;
 mod stream;
 pub mod tally;
+mod turn;
 pub mod when;

@@ -25,16 +25,12 @@ impl Secret {
         }
         difference == 0
     }
+}
 
-    /// Whether a field `authorization` bears it: `Bearer`, and the token.
-    #[must_use]
-    pub fn is_borne_by(&self, authorization: Option<&HeaderValue>) -> bool {
-        let given = authorization.map(HeaderValue::as_bytes).unwrap_or_default();
-        match given.split_at_checked("Bearer ".len()) {
-            Some((scheme, token)) => scheme.eq_ignore_ascii_case(b"Bearer ") && self.matches(token),
-            None => false,
-        }
-    }
+/// The token in a field `authorization`: what comes after `Bearer`.
+pub(crate) fn bearer(authorization: Option<&HeaderValue>) -> Option<&[u8]> {
+    let (scheme, token) = authorization?.as_bytes().split_at_checked("Bearer ".len())?;
+    scheme.eq_ignore_ascii_case(b"Bearer ").then_some(token)
 }
 
 impl fmt::Debug for Secret {

@@ -13,7 +13,9 @@ use prost::Message;
 use super::message::{self, Messages};
 use super::plans::{self, What};
 use super::status::{Code, Status};
-use super::{Grpc, health, reflection, throttle};
+use super::{Grpc, NAME, health, reflection, throttle};
+use crate::guesses::Check;
+use crate::secret::bearer;
 use crate::server::Connection;
 
 /// What there is to be called.
@@ -65,7 +67,7 @@ pub(super) async fn answer(
         return;
     }
     let mut messages = Messages::new(body, grpc.patience);
-    let _ = match find(&grpc, &head) {
+    let _ = match find(&grpc, &connection, &head).await {
         Ok(Method::Throttle) => {
             let answer = async { throttle::answer(&grpc, messages.only().await?).await };
             respond(&grpc, &mut reply, answer.await)
@@ -117,9 +119,9 @@ fn is_grpc(head: &Parts) -> bool {
     head.method == Verb::POST && (is_ours(b"application/grpc") || is_ours(b"application/grpc+proto"))
 }
 
-fn find(grpc: &Grpc, head: &Parts) -> Result<Method, Status> {
+async fn find(grpc: &Grpc, connection: &Connection, head: &Parts) -> Result<Method, Status> {
     let method = Method::find(head.uri.path());
-    if !method.is_some_and(Method::is_open) && !is_authorized(grpc, head) {
+    if !method.is_some_and(Method::is_open) && !is_authorized(grpc, connection, head).await {
         return Err(Status::new(Code::Unauthenticated, "send `authorization: Bearer TOKEN`"));
     }
     let unknown =
@@ -127,9 +129,9 @@ fn find(grpc: &Grpc, head: &Parts) -> Result<Method, Status> {
     method.ok_or_else(unknown)
 }
 
-fn is_authorized(grpc: &Grpc, head: &Parts) -> bool {
-    match &grpc.secret {
-        Some(secret) => secret.is_borne_by(head.headers.get(AUTHORIZATION)),
-        None => true,
-    }
+async fn is_authorized(grpc: &Grpc, connection: &Connection, head: &Parts) -> bool {
+    let Some(secret) = &grpc.secret else { return true };
+    let Some(token) = bearer(head.headers.get(AUTHORIZATION)) else { return false };
+    let guesses = grpc.engine.guesses();
+    Check { secret, guesses, meter: &grpc.meter, transport: NAME, connection }.admits(token).await
 }

@@ -15,11 +15,14 @@ use serde_json::json;
 use super::ask::{self, Ask, Refund, Throttle};
 use super::problem::Problem;
 use super::reply::{self, Reply, reply};
-use super::{Http, MAX_BODY, metrics};
+use super::{Http, MAX_BODY, NAME, metrics};
+use crate::guesses::Check;
+use crate::secret::bearer;
+use crate::server::Connection;
 
 /// Answers one request. Every mistake is a problem, and none is the server's unless it is.
-pub(super) async fn answer(http: &Http, request: Request<Incoming>) -> Reply {
-    match dispatch(http, request).await {
+pub(super) async fn answer(http: &Http, connection: &Connection, request: Request<Incoming>) -> Reply {
+    match dispatch(http, connection, request).await {
         Ok(reply) => reply,
         Err(problem) => {
             http.meter.failed();
@@ -28,9 +31,13 @@ pub(super) async fn answer(http: &Http, request: Request<Incoming>) -> Reply {
     }
 }
 
-async fn dispatch(http: &Http, request: Request<Incoming>) -> Result<Reply, Problem> {
+async fn dispatch(
+    http: &Http,
+    connection: &Connection,
+    request: Request<Incoming>,
+) -> Result<Reply, Problem> {
     let is_open = matches!(request.uri().path(), "/health" | "/ready");
-    if !is_open && !is_authorized(http, request.headers()) {
+    if !is_open && !is_authorized(http, connection, request.headers()).await {
         return Err(Problem::unauthorized());
     }
     let is_post = request.method() == Method::POST;
@@ -56,9 +63,11 @@ async fn dispatch(http: &Http, request: Request<Incoming>) -> Result<Reply, Prob
     }
 }
 
-fn is_authorized(http: &Http, headers: &HeaderMap) -> bool {
+async fn is_authorized(http: &Http, connection: &Connection, headers: &HeaderMap) -> bool {
     let Some(secret) = &http.secret else { return true };
-    secret.is_borne_by(headers.get(AUTHORIZATION))
+    let Some(token) = bearer(headers.get(AUTHORIZATION)) else { return false };
+    let guesses = http.engine.guesses();
+    Check { secret, guesses, meter: &http.meter, transport: NAME, connection }.admits(token).await
 }
 
 /// The whole body, if it is JSON by its own account and not too large.

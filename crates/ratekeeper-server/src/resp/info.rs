@@ -60,8 +60,7 @@ fn stats(engine: &Engine, places: &Places) -> String {
 }
 
 fn keyspace(engine: &Engine) -> String {
-    let Some(store) = engine.memory() else { return "# Keyspace\r\n".to_owned() };
-    let statistics = store.statistics();
+    let Some(statistics) = engine.statistics() else { return "# Keyspace\r\n".to_owned() };
     format!(
         "# Keyspace\r\nkeys:{}\r\nmax_keys:{}\r\nbytes:{}\r\nexpired_keys:{}\r\nrefused_keys:{}\r\n",
         statistics.keys, statistics.max_keys, statistics.bytes, statistics.expired, statistics.refused

@@ -2,7 +2,7 @@
 
 use super::reply::{Reply, Version, escaped};
 use super::transaction::Transaction;
-use crate::secret::Secret;
+use crate::guesses::Check;
 
 /// The longest name that a client may give its connection.
 const MAX_NAME: usize = 64;
@@ -43,18 +43,18 @@ impl Session {
 
     /// `AUTH [user] token`. There are no users: any name will do. Without a secret, Redis lets its default user in with
     /// any password, and so clients that are configured with one connect here too.
-    pub(super) fn auth(&mut self, args: &[&[u8]], secret: Option<&Secret>, out: &mut Vec<u8>) {
+    pub(super) fn auth(&mut self, args: &[&[u8]], check: Option<Check<'_>>, out: &mut Vec<u8>) {
         let mut reply = Reply::new(out, self.version);
         let ([token] | [_, token]) = args else {
             return reply.error("ERR wrong number of arguments for 'auth' command");
         };
-        match secret {
+        match check {
             None if matches!(args, [user, _] if is_default(user)) => reply.ok(),
             None => reply.error(
                 "ERR AUTH <password> called without any password configured for the default user. \
                  Are you sure your configuration is correct?",
             ),
-            Some(secret) if secret.matches(token) => {
+            Some(check) if check.compare(token) => {
                 self.authenticated = true;
                 reply.ok();
             }
@@ -63,8 +63,8 @@ impl Session {
     }
 
     /// `HELLO [2|3 [AUTH user token] [SETNAME name]]`.
-    pub(super) fn hello(&mut self, args: &[&[u8]], secret: Option<&Secret>, out: &mut Vec<u8>) {
-        if let Err(error) = self.negotiate(args, secret) {
+    pub(super) fn hello(&mut self, args: &[&[u8]], check: Option<Check<'_>>, out: &mut Vec<u8>) {
+        if let Err(error) = self.negotiate(args, check) {
             return Reply::new(out, self.version).error(error);
         }
         let mut reply = Reply::new(out, self.version);
@@ -87,7 +87,7 @@ impl Session {
     }
 
     /// Nothing changes unless everything is right.
-    fn negotiate(&mut self, args: &[&[u8]], secret: Option<&Secret>) -> Result<(), &'static str> {
+    fn negotiate(&mut self, args: &[&[u8]], check: Option<Check<'_>>) -> Result<(), &'static str> {
         let (version, mut options) = match args {
             [] => (self.version, args),
             [version, options @ ..] => match *version {
@@ -101,7 +101,7 @@ impl Session {
             options = match options {
                 [] => break,
                 [word, user, token, rest @ ..] if word.eq_ignore_ascii_case(b"auth") => {
-                    if !secret.map_or_else(|| is_default(user), |secret| secret.matches(token)) {
+                    if !check.map_or_else(|| is_default(user), |check| check.compare(token)) {
                         return Err("WRONGPASS invalid username-password pair or user is disabled.");
                     }
                     authenticated = true;

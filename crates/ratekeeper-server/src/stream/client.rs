@@ -12,6 +12,7 @@ use tokio::time::timeout;
 use super::buffers::{Buffers, Lent};
 use super::{Conversation, Progress};
 use crate::server::{Connection, IN_FLIGHT, Socket};
+use crate::turn::Turn;
 
 /// How long, and for how many bytes, a client is listened to after the last reply, so that it has read that before
 /// unread bytes of its own reset the connection.
@@ -27,7 +28,8 @@ pub(crate) fn serve<C: Conversation>(
     connection: Arc<Connection>,
 ) -> impl Future<Output = ()> + Send {
     // Put together out here: an `async fn` would keep its arguments and the client made of them.
-    let mut client = Client { socket, connection, conversation, parked: Vec::new(), lent: None };
+    let mut client =
+        Client { socket, connection, conversation, parked: Vec::new(), lent: None, turn: Turn::default() };
     async move {
         // Whatever went wrong, the client has gone: there is nobody to tell.
         let _ = client.run().await;
@@ -41,6 +43,7 @@ struct Client<C> {
     /// The unfinished request of a client without buffers.
     parked: Vec<u8>,
     lent: Option<Lent>,
+    turn: Turn,
 }
 
 impl<C: Conversation> Client<C> {
@@ -77,11 +80,22 @@ impl<C: Conversation> Client<C> {
             while let Some(mut buffers) = self.lent.take() {
                 let progress = self.conversation.answer(&mut buffers).await;
                 self.report();
+                self.turn.spend(buffers.output.len());
                 self.lent = Some(buffers);
                 self.flush().await?;
                 match progress {
-                    Progress::Full => self.unpark(),
-                    Progress::Starved => break,
+                    Progress::Full | Progress::Paused => {
+                        if progress == Progress::Paused || self.turn.is_over() {
+                            self.give_way().await;
+                        }
+                        self.unpark();
+                    }
+                    Progress::Starved => {
+                        if self.turn.is_over() {
+                            self.give_way().await;
+                        }
+                        break;
+                    }
                     Progress::Quit => return self.close().await,
                     Progress::Broken => {
                         self.close().await?;
@@ -90,6 +104,12 @@ impl<C: Conversation> Client<C> {
                 }
             }
         }
+    }
+
+    /// Lets the others of this loop have their turn, and holds no buffers meanwhile.
+    async fn give_way(&mut self) {
+        self.park();
+        tokio::task::yield_now().await;
     }
 
     /// Reads what was sent before the stop and has not arrived yet. In a box, because few ever need it.
@@ -108,10 +128,12 @@ impl<C: Conversation> Client<C> {
         match polled {
             Poll::Ready(Ok(())) => {
                 buffers.filled(len);
+                self.turn.spend(len);
                 Poll::Ready(Ok(len))
             }
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
             Poll::Pending => {
+                self.turn.waited();
                 self.park();
                 Poll::Pending
             }

@@ -18,7 +18,7 @@ use crate::support::{DEADLINE, Raw, Server, eventually, run};
 const THROTTLE: &str = "/throttlecrab.RateLimiter/Throttle";
 /// key "k", burst 2, one in 60 seconds.
 const TWO: &[u8] = b"\0\0\0\0\x09\x0a\x01k\x10\x02\x18\x01\x20\x3c";
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
 /// `ratekeeper.v1`: the decision on a plan, or the status of a call that has none.
 pub(crate) fn ruled(server: &Server, method: &str, key: &str, plan: &str) -> Result<Decision, String> {
@@ -53,25 +53,29 @@ pub(crate) fn throttle_status(server: &Server, message: &[u8]) -> String {
     block(async { call(&mut connect(server).await, THROTTLE, message).await.1 })
 }
 
-fn block<T>(work: impl Future<Output = T>) -> T {
+pub(crate) fn block<T>(work: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async { tokio::time::timeout(DEADLINE, work).await.unwrap() })
 }
 
-async fn connect(server: &Server) -> SendRequest<Bytes> {
+pub(crate) async fn connect(server: &Server) -> SendRequest<Bytes> {
     let socket = tokio::net::TcpStream::connect(server.address("grpc")).await.unwrap();
     let (send, connection) = h2::client::handshake(socket).await.unwrap();
     tokio::spawn(connection);
     send.ready().await.unwrap()
 }
 
-fn request(path: &str, kind: &str) -> Request<()> {
+pub(crate) fn request(path: &str, kind: &str) -> Request<()> {
     let uri = format!("http://localhost{path}");
     Request::post(uri).header("content-type", kind).header("te", "trailers").body(()).unwrap()
 }
 
 /// HTTP status, gRPC status, and the message without its prefix.
-async fn call(client: &mut SendRequest<Bytes>, path: &str, message: &[u8]) -> (StatusCode, String, Bytes) {
+pub(crate) async fn call(
+    client: &mut SendRequest<Bytes>,
+    path: &str,
+    message: &[u8],
+) -> (StatusCode, String, Bytes) {
     let (response, mut stream) = client.send_request(request(path, "application/grpc"), false).unwrap();
     stream.send_data(Bytes::copy_from_slice(message), true).unwrap();
     answer(response).await

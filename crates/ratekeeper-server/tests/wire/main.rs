@@ -12,6 +12,7 @@ mod client;
 mod clients;
 mod config;
 mod crowd;
+mod floods;
 #[path = "../common/folder.rs"]
 mod folder;
 mod grpc;
