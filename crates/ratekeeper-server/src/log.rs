@@ -94,3 +94,18 @@ impl Seldom {
         Some(self.unsaid.swap(0, Ordering::Relaxed))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_caused_over_and_over_is_said_once_a_second() {
+        let seldom = Seldom::new();
+        assert_eq!(seldom.is_due(), Some(0));
+        let said: Vec<u64> = (0..1_000).filter_map(|_| seldom.is_due()).collect();
+        // The second may have ended in between.
+        assert!(said.len() <= 1, "{said:?}");
+        assert_eq!(said.iter().sum::<u64>() + seldom.unsaid.into_inner() + said.len() as u64, 1_000);
+    }
+}
