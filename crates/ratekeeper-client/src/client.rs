@@ -1,11 +1,12 @@
 //! The pool, and what callers see.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 use std::time::Duration;
 
 use tokio::net::{TcpStream, ToSocketAddrs};
+use tokio::runtime::{Handle, Id};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
@@ -30,16 +31,23 @@ pub struct Decision {
 }
 
 /// A client of one server. Cheap to clone; clones share their connections.
+///
+/// A program may have several tokio runtimes: each has connections of its own, made when it first asks. So nobody waits
+/// for a runtime that has ended, or that nobody drives.
 #[derive(Clone, Debug)]
 pub struct Client(Arc<Pool>);
 
 #[derive(Debug)]
 struct Pool {
     settings: Builder,
-    /// Each place is locked while a connection is made for it, so that a server that comes back is not stormed.
-    places: Vec<Mutex<Option<Link>>>,
+    /// Few: most programs have one runtime, and others one for each core.
+    runtimes: StdMutex<Vec<(Id, Arc<Places>)>>,
     next: AtomicUsize,
 }
+
+/// The connections of one runtime. Each place is locked while a connection is made for it, so that a server that comes
+/// back is not stormed.
+type Places = [Mutex<Option<Link>>];
 
 impl Client {
     /// Connects with default settings.
@@ -53,8 +61,7 @@ impl Client {
     }
 
     pub(crate) fn new(settings: Builder) -> Self {
-        let places = (0..settings.connections).map(|_| Mutex::new(None)).collect();
-        Client(Arc::new(Pool { settings, places, next: AtomicUsize::new(0) }))
+        Client(Arc::new(Pool { settings, runtimes: StdMutex::default(), next: AtomicUsize::new(0) }))
     }
 
     pub(crate) async fn warm_up(&self) -> Result<(), Error> {
@@ -94,7 +101,7 @@ impl Pool {
     async fn ask(&self, mut frame: Vec<u8>) -> Result<Decision, Error> {
         let turn = self.next.fetch_add(1, Ordering::Relaxed);
         loop {
-            let link = self.link(turn % self.places.len()).await?;
+            let link = self.link(turn).await?;
             // A request that was never sent can be sent on the link that replaces this one. How often is bounded by
             // the time that the caller has.
             match link.ask(frame).await {
@@ -104,9 +111,24 @@ impl Pool {
         }
     }
 
-    /// The link at a place; a new one if it is lost.
-    async fn link(&self, index: usize) -> Result<Link, Error> {
-        let mut place = self.places[index].lock().await;
+    /// The places of the current runtime: a connection is driven by a task, which runs only while its runtime does.
+    fn places(&self) -> Arc<Places> {
+        let id = Handle::current().id();
+        let mut runtimes = self.runtimes.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, places)) = runtimes.iter().find(|(of, _)| *of == id) {
+            return Arc::clone(places);
+        }
+        // A runtime that has ended has dropped its connections, and nobody asks for them any longer.
+        runtimes.retain(|(_, places)| Arc::strong_count(places) > 1 || places.iter().any(is_in_use));
+        let places: Arc<Places> = (0..self.settings.connections).map(|_| Mutex::new(None)).collect();
+        runtimes.push((id, Arc::clone(&places)));
+        places
+    }
+
+    /// The link whose turn it is; a new one if it is lost.
+    async fn link(&self, turn: usize) -> Result<Link, Error> {
+        let places = self.places();
+        let mut place = places[turn % places.len()].lock().await;
         if let Some(link) = &*place
             && !link.is_lost()
         {
@@ -128,3 +150,11 @@ impl Pool {
         Ok(link)
     }
 }
+
+/// Whether there is a connection at a place, or one is being made.
+fn is_in_use(place: &Mutex<Option<Link>>) -> bool {
+    place.try_lock().map_or(true, |link| link.as_ref().is_some_and(|link| !link.is_lost()))
+}
+
+#[cfg(test)]
+mod tests;

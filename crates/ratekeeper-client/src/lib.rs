@@ -1,6 +1,6 @@
 //! A client of `ratekeeper serve`, over its MessagePack transport.
 //!
-//! A few connections are shared by all callers; requests of many callers are in flight on one connection at the same
+//! A few connections are shared by all callers of a runtime; requests of many callers are in flight on one connection at the same
 //! time. A lost connection is replaced when somebody next asks. A request that may have been executed is never sent
 //! again: its caller is told, and decides.
 //!

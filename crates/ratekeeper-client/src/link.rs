@@ -30,6 +30,27 @@ struct Call {
 #[derive(Clone, Debug)]
 pub(crate) struct Link(mpsc::Sender<Call>);
 
+/// Somebody whose request was sent, or may have been: it gets an answer in every case. If the task that drives the
+/// connection is dropped, because its runtime ends, nobody knows what became of the request, and it is told that.
+struct Caller(Option<oneshot::Sender<Reply>>);
+
+impl Caller {
+    /// Whoever gave up does not listen.
+    fn answer(mut self, reply: Reply) {
+        if let Some(caller) = self.0.take() {
+            let _ = caller.send(reply);
+        }
+    }
+}
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        if let Some(caller) = self.0.take() {
+            let _ = caller.send(Err(Error::Lost(io::ErrorKind::ConnectionAborted)));
+        }
+    }
+}
+
 /// The link ended before the request was sent.
 pub(crate) struct Unsent(pub(crate) Vec<u8>);
 
@@ -61,7 +82,7 @@ impl Link {
         if self.0.send(call).await.is_err() {
             return Err(Unsent(frame));
         }
-        // Whatever was sent is answered, if only with an error; what was not is dropped.
+        // Whatever may have been sent is answered, if only with an error; what was not is dropped in the queue.
         answer.await.map_err(|_| Unsent(frame))
     }
 }
@@ -71,16 +92,16 @@ struct Driver {
     output: Vec<u8>,
     sent: usize,
     /// Since when, and who.
-    waiting: VecDeque<(Instant, oneshot::Sender<Reply>)>,
+    waiting: VecDeque<(Instant, Caller)>,
     patience: Duration,
 }
 
 impl Driver {
     async fn run(mut self, socket: TcpStream, mut calls: mpsc::Receiver<Call>) {
         let error = self.drive(socket, &mut calls).await;
-        for (_, reply) in self.waiting {
-            // Each gets an error of its own; whoever gave up does not listen.
-            let _ = reply.send(Err(match error {
+        for (_, caller) in self.waiting {
+            // Each gets an error of its own.
+            caller.answer(Err(match error {
                 Error::Timeout(after) => Error::Timeout(after),
                 Error::Lost(kind) => Error::Lost(kind),
                 _ => Error::Malformed,
@@ -137,7 +158,7 @@ impl Driver {
         let mut next = Some(first);
         while let Some(call) = next {
             self.output.extend_from_slice(&call.frame);
-            self.waiting.push_back((now, call.reply));
+            self.waiting.push_back((now, Caller(Some(call.reply))));
             let has_room = self.waiting.len() < IN_FLIGHT && self.output.len() < BATCH_BYTES;
             next = if has_room { calls.try_recv().ok() } else { None };
         }
@@ -147,8 +168,41 @@ impl Driver {
         while let Some(reply) = frame::reply(&mut self.input)? {
             // A reply that nobody asked for: the server says goodbye.
             let Some((_, caller)) = self.waiting.pop_front() else { return Err(Error::Malformed) };
-            let _ = caller.send(reply);
+            caller.answer(reply);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::net::TcpListener;
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    /// It was handed back as if it had not been sent, and was sent again.
+    #[test]
+    fn a_request_whose_runtime_ended_is_not_handed_back() {
+        let runtime =
+            || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let connects = runtime();
+        let link = connects.block_on(async {
+            Link::start(TcpStream::connect(address).await.unwrap(), Duration::from_secs(60))
+        });
+        let (mut server, _) = listener.accept().unwrap();
+        let (answered, answer) = channel();
+        let asks = runtime();
+        asks.spawn(async move { answered.send(link.ask(frame::throttle(b"k", [1, 1, 1, 1])).await) });
+        server.read_exact(&mut [0; 12]).unwrap();
+        connects.shutdown_timeout(Duration::from_secs(10));
+        match answer.recv_timeout(Duration::from_secs(60)).unwrap() {
+            Ok(Err(error)) => assert!(error.may_have_been_executed(), "{error}"),
+            Ok(Ok(decision)) => panic!("nobody has decided: {decision:?}"),
+            Err(Unsent(_)) => panic!("it was sent"),
+        }
     }
 }

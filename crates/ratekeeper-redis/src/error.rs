@@ -52,6 +52,30 @@ pub enum RedisErrorKind {
     Other,
 }
 
+impl RedisErrorKind {
+    /// Returns the kind as metrics and logs spell it; the [reason](StoreError::reason) of a store's error.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            RedisErrorKind::Address => "address",
+            RedisErrorKind::Unreachable => "unreachable",
+            RedisErrorKind::Timeout => "timeout",
+            RedisErrorKind::Auth => "auth",
+            RedisErrorKind::NotRedis => "not_redis",
+            RedisErrorKind::WrongType => "wrong_type",
+            RedisErrorKind::ReadOnly => "read_only",
+            RedisErrorKind::MasterDown => "master_down",
+            RedisErrorKind::Loading => "loading",
+            RedisErrorKind::OutOfMemory => "out_of_memory",
+            RedisErrorKind::CannotSave => "cannot_save",
+            RedisErrorKind::CrossSlot => "cross_slot",
+            RedisErrorKind::Cluster => "cluster",
+            RedisErrorKind::Busy => "busy",
+            RedisErrorKind::Protocol => "protocol",
+            RedisErrorKind::Other => "other",
+        }
+    }
+}
+
 /// Where a cluster's node says that a slot is. An empty host is the host that was asked.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Redirect<'a> {
@@ -201,7 +225,7 @@ impl From<RedisError> for StoreError {
             | RedisErrorKind::Busy => StoreErrorKind::Unavailable,
             RedisErrorKind::Protocol | RedisErrorKind::Other => StoreErrorKind::Other,
         };
-        StoreError::new(kind, error.to_string()).caused_by(error)
+        StoreError::new(kind, error.to_string()).because(error.kind.as_str()).caused_by(error)
     }
 }
 
@@ -252,7 +276,8 @@ mod tests {
             let error = reply(line);
             assert_eq!(error.kind(), kind, "{error}");
             assert!(error.to_string().contains(says), "{error}");
-            assert_eq!(StoreError::from(error).kind(), store_kind, "{line}");
+            let error = StoreError::from(error);
+            assert_eq!((error.kind(), error.reason()), (store_kind, kind.as_str()), "{line}");
         }
     }
 

@@ -1,26 +1,26 @@
 //! What every transport asks: the keeper of plans, and what to assume when a request leaves something out.
 
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use ratekeeper::keeper::KeeperError;
 use ratekeeper::port::{FailureMode, Observer, Request, Store};
-use ratekeeper::store::{Breaker, Statistics};
+use ratekeeper::store::Breaker;
 use ratekeeper::{Charged, Cost, Decision, Keeper, Key, MemoryStore, Quota, Registry, Rules, StoreError};
 use tokio::sync::Notify;
 
 use crate::guesses::Guesses;
+pub use crate::limits::Limits;
 use crate::meter::Metrics;
+use crate::pressure::Pressure;
 use crate::readiness::Readiness;
+use crate::reload::ReloadCounts;
 use crate::tally::Tally;
 
 /// What health is asked about; nobody takes from it.
 const PROBE_KEY: &[u8] = b"ratekeeper:health";
-
-/// How old the statistics of a store may be that are told.
-pub const STATISTICS_AGE: Duration = Duration::from_secs(1);
 
 /// The one engine behind all transports and all event loops.
 #[derive(Debug)]
@@ -34,23 +34,13 @@ pub struct Engine {
     limits: Limits,
     metrics: Metrics,
     tally: Tally,
+    pressure: Pressure,
+    reloads: ReloadCounts,
     started: Instant,
     draining: AtomicBool,
     drain_began: Notify,
     readiness: Readiness,
     guesses: Guesses,
-    statistics: Mutex<Option<(Instant, Statistics)>>,
-}
-
-/// `[limits]`: what a request without them is held to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Limits {
-    /// For `max_burst`.
-    pub burst: Option<i64>,
-    /// For `count_per_period`.
-    pub rate: Option<i64>,
-    /// For `period`, in seconds.
-    pub period: Option<i64>,
 }
 
 impl Engine {
@@ -72,12 +62,13 @@ impl Engine {
             limits,
             metrics: Metrics::default(),
             tally,
+            pressure: Pressure::default(),
+            reloads: ReloadCounts::default(),
             started: Instant::now(),
             draining: AtomicBool::new(false),
             drain_began: Notify::new(),
             readiness: Readiness::default(),
             guesses: Guesses::default(),
-            statistics: Mutex::new(None),
         }
     }
 
@@ -144,27 +135,12 @@ impl Engine {
         self.memory.as_deref()
     }
 
-    /// What the store in this process holds, if it is there; at most [`STATISTICS_AGE`] old, because every shard has to
-    /// be looked at for it.
-    pub fn statistics(&self) -> Option<Statistics> {
-        let store = self.memory()?;
-        let mut last = self.statistics.lock().unwrap_or_else(PoisonError::into_inner);
-        match *last {
-            Some((at, statistics)) if at.elapsed() < STATISTICS_AGE => Some(statistics),
-            _ => {
-                let statistics = store.statistics();
-                *last = Some((Instant::now(), statistics));
-                Some(statistics)
-            }
-        }
-    }
-
     /// Who guesses tokens, over all transports.
     pub(crate) fn guesses(&self) -> &Guesses {
         &self.guesses
     }
 
-    /// What a request without limits is held to.
+    /// What a request without limits is held to, and what quotas requests may bring.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
@@ -177,6 +153,11 @@ impl Engine {
     /// What the keeper's decisions were about.
     pub fn tally(&self) -> &Tally {
         &self.tally
+    }
+
+    /// How reloads of the configuration file went.
+    pub fn reloads(&self) -> &ReloadCounts {
+        &self.reloads
     }
 
     /// Forgets a key under these plans; without any, under all of them and under every quota that came with a
@@ -198,6 +179,15 @@ impl Engine {
                 Err(error) => return Err(error),
             }
         }
+        Ok(forgotten)
+    }
+
+    /// Forgets every key that starts with these bytes, under all plans and quotas; no bytes stand for all keys. Tells how
+    /// many states were forgotten.
+    pub async fn forget(&self, prefix: &[u8]) -> Result<u64, KeeperError> {
+        let forgotten = self.keeper.forget(prefix).await?;
+        // Not which: keys are personal data.
+        tracing::warn!(forgotten, everything = prefix.is_empty(), "keys were forgotten by prefix");
         Ok(forgotten)
     }
 
@@ -244,6 +234,19 @@ impl Engine {
         if !self.is_draining() {
             began.await;
         }
+    }
+
+    /// Whether the store in memory refuses new keys.
+    pub fn pressure(&self) -> &Pressure {
+        &self.pressure
+    }
+
+    /// Keeps this percentage of the store in memory for plans, while there are any.
+    #[must_use]
+    pub fn kept_for_plans(self, percent: u8) -> Self {
+        self.pressure.keep_for_plans(percent);
+        self.pressure.look(&self);
+        self
     }
 
     /// Seconds since the start.

@@ -14,11 +14,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use foldhash::quality::RandomState;
+use http::HeaderValue;
 use tokio::time::sleep;
 
 use crate::log::Seldom;
 use crate::meter::Meter;
-use crate::secret::Secret;
+use crate::secret::{Role, Tokens, bearer};
 use crate::server::Connection;
 
 /// Addresses share this many counters. A shared counter slows a stranger, so there are many; and so few that counting
@@ -98,10 +99,10 @@ impl Visitor {
     }
 }
 
-/// The token that one connection must know, and what happens to a wrong one.
+/// The tokens that a connection may show, and what happens to a wrong one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Check<'a> {
-    pub(crate) secret: &'a Secret,
+    pub(crate) tokens: &'a Tokens,
     pub(crate) guesses: &'a Guesses,
     pub(crate) meter: &'a Meter,
     pub(crate) transport: &'static str,
@@ -109,20 +110,36 @@ pub(crate) struct Check<'a> {
 }
 
 impl Check<'_> {
-    /// Compares, after a wait if need be: for tokens that come with every request.
-    pub(crate) async fn admits(self, token: &[u8]) -> bool {
+    /// Returns what the token in a field `authorization` is good for, if anything; after a wait if need be.
+    pub(crate) async fn role_of(self, authorization: Option<&HeaderValue>) -> Option<Role> {
+        self.ask(bearer(authorization)?, Check::role).await
+    }
+
+    /// Whether a request with this field `authorization` may read the metrics; after a wait if need be.
+    pub(crate) async fn may_read_metrics(self, authorization: Option<&HeaderValue>) -> bool {
+        if self.tokens.are_metrics_open() {
+            return true;
+        }
+        let Some(token) = bearer(authorization) else { return false };
+        let compare =
+            |check: Self, token: &[u8]| check.counted(check.tokens.opens_metrics(token).then_some(()));
+        self.ask(token, compare).await.is_some()
+    }
+
+    /// Compares a token that comes with a request: those may share their connection with somebody who guesses.
+    async fn ask<T>(self, token: &[u8], compare: impl Fn(Self, &[u8]) -> Option<T>) -> Option<T> {
         let is_trusted = self.connection.visitor().is_trusted.load(Ordering::Relaxed);
         if !is_trusted {
             self.pause().await;
         }
-        let is_right = self.compare(token);
-        if is_trusted && !is_right {
+        let found = compare(self, token);
+        if is_trusted && found.is_none() {
             self.pause().await;
         }
-        is_right
+        found
     }
 
-    /// Waits if need be. To be called before [`compare`](Check::compare).
+    /// Waits if need be. To be called before [`role`](Check::role).
     pub(crate) async fn pause(self) {
         let guesses = self.guesses;
         let wait = guesses.wait(self.connection.visitor().peer, guesses.now());
@@ -135,12 +152,16 @@ impl Check<'_> {
         }
     }
 
-    /// Compares, and counts a failure.
-    pub(crate) fn compare(self, token: &[u8]) -> bool {
-        let Check { secret, guesses, meter, transport, connection } = self;
+    /// Returns what this token is good for, if anything, and counts a failure.
+    pub(crate) fn role(self, token: &[u8]) -> Option<Role> {
+        // Where there is no token to know, nothing is guessed.
+        if self.tokens.can_be_shown() { self.counted(self.tokens.role(token)) } else { None }
+    }
+
+    fn counted<T>(self, found: Option<T>) -> Option<T> {
+        let Check { guesses, meter, transport, connection, .. } = self;
         let visitor = connection.visitor();
-        let is_right = secret.matches(token);
-        if is_right {
+        if found.is_some() {
             visitor.is_trusted.store(true, Ordering::Relaxed);
         } else {
             guesses.failed(visitor.peer, guesses.now());
@@ -149,7 +170,7 @@ impl Check<'_> {
                 tracing::warn!(transport, peer = %visitor.peer, unsaid, "auth: wrong token");
             }
         }
-        is_right
+        found
     }
 }
 

@@ -7,12 +7,14 @@
 //!
 //! - [`cli`]: the command line; [`config`]: the file; [`settings`]: what both amount to; [`log`]: what is said
 //! - [`reload`]: plans that change; [`snapshot`]: state across a restart
+//! - [`limits`]: what quotas of requests may be; [`units`]: sizes and percentages in words
+//! - [`pressure`]: a store that is full
 //! - [`engine`]: what every transport asks; [`meter`], [`tally`], [`sketch`]: what is counted
 //! - [`server`]: event loops, listeners, bounds, stopping: once, for all transports
 //! - [`resp`]: the Redis protocol; [`http`]: HTTP and JSON; [`grpc`]: gRPC; [`msgpack`]: MessagePack
 //! - `stream`: sockets, buffers and batches, once for the transports that are streams
 //! - [`secret`]: what clients must know; `guesses`: how fast it may be guessed; `readiness`: whether the store answers;
-//!   `turn`: how much is done for one client before it is another's turn
+//!   `turn`: how much is done for one client before it is another's turn; [`duration`]: how durations are written
 //! - [`simulate`]: what a limit would have done; [`load`]: how fast it is; [`inspect`], [`headers`]: what states and
 //!   headers say; [`when`]: instants for people
 
@@ -20,16 +22,19 @@
 
 pub mod cli;
 pub mod config;
+pub mod duration;
 pub mod engine;
 pub mod grpc;
 mod guesses;
 pub mod headers;
 pub mod http;
 pub mod inspect;
+pub mod limits;
 pub mod load;
 pub mod log;
 pub mod meter;
 pub mod msgpack;
+pub mod pressure;
 mod readiness;
 pub mod reload;
 pub mod resp;
@@ -42,4 +47,5 @@ pub mod snapshot;
 mod stream;
 pub mod tally;
 mod turn;
+pub mod units;
 pub mod when;

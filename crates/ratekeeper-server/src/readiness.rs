@@ -69,6 +69,7 @@ impl Readiness {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
+    use std::task::Poll;
 
     use futures_util::future::join_all;
     use ratekeeper::StoreErrorKind;
@@ -114,7 +115,9 @@ mod tests {
         block(async {
             let mut first = Box::pin(readiness.check(|| asked(&count, Ok(true))));
             let second = readiness.check(|| asked(&count, Ok(true)));
-            assert!(futures_util::poll!(first.as_mut()).is_pending());
+            let is_pending =
+                std::future::poll_fn(|context| Poll::Ready(first.as_mut().poll(context).is_pending()));
+            assert!(is_pending.await);
             drop(first);
             second.await.unwrap();
         });

@@ -1,4 +1,4 @@
-//! A secret that clients must know.
+//! Tokens that clients must know, and what each of them is good for.
 
 use std::fmt;
 
@@ -25,12 +25,107 @@ impl Secret {
         }
         difference == 0
     }
+
+    /// Whether it is the same text as another.
+    #[must_use]
+    pub fn is_same_as(&self, other: &Secret) -> bool {
+        self.matches(&other.0)
+    }
 }
 
 /// The token in a field `authorization`: what comes after `Bearer`.
 pub(crate) fn bearer(authorization: Option<&HeaderValue>) -> Option<&[u8]> {
     let (scheme, token) = authorization?.as_bytes().split_at_checked("Bearer ".len())?;
     scheme.eq_ignore_ascii_case(b"Bearer ").then_some(token)
+}
+
+/// The tokens of a server.
+#[derive(Clone, Debug, Default)]
+pub struct Tokens {
+    /// Needed for everything but the probes, if there is one.
+    pub auth: Option<Secret>,
+    /// Needed for what only an administrator may do; also passes wherever the first does.
+    pub admin: Option<Secret>,
+    /// Needed for the metrics, if there is one; passes nowhere else.
+    pub metrics: Option<Secret>,
+}
+
+/// What the bearer of a token may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    /// Ask for decisions.
+    Client,
+    /// The same, and forget many keys at once.
+    Admin,
+}
+
+impl Tokens {
+    /// Whether a client must show a token before it is answered.
+    pub fn are_needed(&self) -> bool {
+        self.auth.is_some()
+    }
+
+    /// Whether there is a token that a client can show, needed or not.
+    pub fn can_be_shown(&self) -> bool {
+        self.auth.is_some() || self.admin.is_some()
+    }
+
+    /// Returns what this token is good for, if anything.
+    pub fn role(&self, token: &[u8]) -> Option<Role> {
+        // Both are always compared, so that the time does not tell which one a guess comes close to.
+        let is_client = self.auth.as_ref().is_some_and(|secret| secret.matches(token));
+        let is_admin = self.admin.as_ref().is_some_and(|secret| secret.matches(token));
+        match (is_admin, is_client) {
+            (true, _) => Some(Role::Admin),
+            (false, true) => Some(Role::Client),
+            (false, false) => None,
+        }
+    }
+
+    /// Whether anybody may read the metrics.
+    pub fn are_metrics_open(&self) -> bool {
+        self.auth.is_none() && self.metrics.is_none()
+    }
+
+    /// Whether the bearer of this token may read the metrics.
+    pub fn opens_metrics(&self, token: &[u8]) -> bool {
+        let is_theirs = self.metrics.as_ref().is_some_and(|secret| secret.matches(token));
+        is_theirs | self.role(token).is_some()
+    }
+}
+
+/// Why somebody may not do what only an administrator may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotAdmin {
+    /// The server has no admin token, so nobody may.
+    TurnedOff,
+    /// The client has shown no token that is good for anything.
+    Unknown,
+    /// The client's token is good for other things only.
+    Forbidden,
+}
+
+impl NotAdmin {
+    /// Checks that somebody in this role may do what only an administrator may.
+    pub fn check(tokens: &Tokens, role: Option<Role>) -> Result<(), NotAdmin> {
+        match role {
+            _ if tokens.admin.is_none() => Err(NotAdmin::TurnedOff),
+            Some(Role::Admin) => Ok(()),
+            Some(Role::Client) => Err(NotAdmin::Forbidden),
+            None => Err(NotAdmin::Unknown),
+        }
+    }
+}
+
+impl fmt::Display for NotAdmin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            NotAdmin::TurnedOff => {
+                "turned off: start the server with --admin-token-file (or --admin-token) to let its bearer do this"
+            }
+            NotAdmin::Unknown | NotAdmin::Forbidden => "needs the admin token (--admin-token of the server)",
+        })
+    }
 }
 
 impl fmt::Debug for Secret {
@@ -52,5 +147,46 @@ mod tests {
         }
         assert!(Secret::new("").is_none());
         assert_eq!(format!("{secret:?}"), "Secret(…)");
+    }
+
+    #[test]
+    fn a_token_is_borne_by_its_field() {
+        for (field, expected) in [
+            ("Bearer sesame", Some(&b"sesame"[..])),
+            ("bearer sesame", Some(b"sesame")),
+            ("Bearer ", Some(b"")),
+            ("Bearer", None),
+            ("Basic sesame", None),
+            ("sesame", None),
+        ] {
+            assert_eq!(bearer(Some(&HeaderValue::from_static(field))), expected, "{field}");
+        }
+        assert_eq!(bearer(None), None);
+    }
+
+    #[test]
+    fn each_token_is_good_for_its_own() {
+        let (auth, admin, metrics) = (Secret::new("a"), Secret::new("b"), Secret::new("c"));
+        let all = Tokens { auth: auth.clone(), admin: admin.clone(), metrics: metrics.clone() };
+        for (token, role, reads) in [
+            ("a", Some(Role::Client), true),
+            ("b", Some(Role::Admin), true),
+            ("c", None, true),
+            ("d", None, false),
+        ] {
+            assert_eq!(all.role(token.as_bytes()), role, "{token}");
+            assert_eq!(all.opens_metrics(token.as_bytes()), reads, "{token}");
+        }
+        assert!(!all.are_metrics_open());
+        let open = Tokens { admin, ..Tokens::default() };
+        assert!(!open.are_needed() && open.are_metrics_open());
+        assert!(!Tokens { metrics, ..Tokens::default() }.are_metrics_open());
+        assert_eq!(
+            NotAdmin::check(&Tokens { auth, ..Tokens::default() }, Some(Role::Client)),
+            Err(NotAdmin::TurnedOff)
+        );
+        assert_eq!(NotAdmin::check(&open, None), Err(NotAdmin::Unknown));
+        assert_eq!(NotAdmin::check(&all, Some(Role::Client)), Err(NotAdmin::Forbidden));
+        assert_eq!(NotAdmin::check(&all, Some(Role::Admin)), Ok(()));
     }
 }

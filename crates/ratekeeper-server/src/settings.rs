@@ -2,16 +2,16 @@
 
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::str::FromStr;
-
 use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
 
 use ratekeeper::port::FailureMode;
 use ratekeeper::store::MemoryStoreBuilder;
 
 use crate::engine::Limits;
 use crate::log::{Format, Level};
-use crate::secret::Secret;
+use crate::secret::Tokens;
 
 /// Everything that `serve` needs to know.
 #[derive(Clone, Debug)]
@@ -30,12 +30,20 @@ pub struct Settings {
     pub store: StorePlace,
     /// States that the store in memory may hold.
     pub max_keys: usize,
-    /// What a request without limits is held to.
+    /// Bytes that the store in memory may allocate; as many as the engine finds right, if none.
+    pub max_bytes: Option<usize>,
+    /// The percentage of both that quotas of requests cannot take, while there are plans.
+    pub kept_for_plans: u8,
+    /// Whether the store in memory remembers keys, so that they can be forgotten by prefix.
+    pub keep_keys: bool,
+    /// What a request without limits is held to, and what quotas requests may bring.
     pub limits: Limits,
     /// What clients must know, if anything.
-    pub secret: Option<Secret>,
+    pub tokens: Tokens,
     /// What to encrypt all transports with, if they are to be.
     pub tls: Option<TlsFiles>,
+    /// How long the server goes on serving after it was told to stop, while it says that it is not ready.
+    pub drain: Duration,
     /// Where state is written on stop, and read from on start.
     pub snapshot: Option<PathBuf>,
     /// What to answer when the store fails a request that is held to no plan.
@@ -46,6 +54,11 @@ pub struct Settings {
     pub log_level: Level,
     /// In which form.
     pub log_format: Format,
+}
+
+impl Settings {
+    /// Half: whoever sends requests cannot take more than that from those whom the operator gave a plan.
+    pub const DEFAULT_KEPT_FOR_PLANS: u8 = 50;
 }
 
 impl Default for Settings {
@@ -59,9 +72,13 @@ impl Default for Settings {
             loops: 1,
             store: StorePlace::Memory,
             max_keys: MemoryStoreBuilder::DEFAULT_MAX_KEYS,
+            max_bytes: None,
+            kept_for_plans: Settings::DEFAULT_KEPT_FOR_PLANS,
+            keep_keys: true,
             limits: Limits::default(),
-            secret: None,
+            tokens: Tokens::default(),
             tls: None,
+            drain: Duration::ZERO,
             snapshot: None,
             on_store_error: FailureMode::Error,
             top_denied: 0,

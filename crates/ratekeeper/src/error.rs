@@ -7,6 +7,7 @@ use std::fmt;
 #[derive(Debug)]
 pub struct StoreError {
     kind: StoreErrorKind,
+    reason: &'static str,
     message: String,
     source: Option<Box<dyn Error + Send + Sync>>,
 }
@@ -52,7 +53,15 @@ impl StoreErrorKind {
 impl StoreError {
     /// A failure of this kind; the message says what happened and what to do.
     pub fn new(kind: StoreErrorKind, message: impl Into<String>) -> Self {
-        StoreError { kind, message: message.into(), source: None }
+        StoreError { kind, reason: kind.as_str(), message: message.into(), source: None }
+    }
+
+    /// The same failure, with the store's own word for its reason: one of a small, fixed set in `snake_case`, such as
+    /// `out_of_memory`.
+    #[must_use]
+    pub fn because(mut self, reason: &'static str) -> Self {
+        self.reason = reason;
+        self
     }
 
     /// The same failure, with what caused it.
@@ -65,6 +74,23 @@ impl StoreError {
     /// The kind of failure.
     pub fn kind(&self) -> StoreErrorKind {
         self.kind
+    }
+
+    /// Returns why it failed, in one word that stays the same from release to release: what metrics count by.
+    ///
+    /// It is finer than the [kind](StoreError::kind) where the store knows more: a server that is `out_of_memory`,
+    /// `read_only` or `loading` is [`Unavailable`](StoreErrorKind::Unavailable) each time. A store that gives no word
+    /// has that of the kind.
+    ///
+    /// ```
+    /// use ratekeeper::{StoreError, StoreErrorKind};
+    ///
+    /// let error = StoreError::new(StoreErrorKind::Unavailable, "OOM command not allowed");
+    /// assert_eq!(error.reason(), "unavailable");
+    /// assert_eq!(error.because("out_of_memory").reason(), "out_of_memory");
+    /// ```
+    pub fn reason(&self) -> &'static str {
+        self.reason
     }
 
     /// True if the same question may well be answered later.

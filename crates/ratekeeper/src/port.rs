@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use crate::store::BreakerChange;
-use crate::{Charged, Cost, Decision, Key, Nanos, Plan, Rules, StoreError, Timestamp};
+use crate::{Charged, Cost, Decision, Key, Nanos, Plan, Rules, StoreError, StoreErrorKind, Timestamp};
 
 /// One question to a store: may `key` take `cost` under all of these rules?
 #[derive(Clone, Copy, Debug)]
@@ -61,6 +61,20 @@ pub trait Store: Send + Sync + Debug {
     /// left is forgotten, whatever its algorithm and period.
     fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, u64>;
 
+    /// Forgets every state of every key that starts with these bytes, of plans and of requests' own quotas; no bytes are
+    /// the start of every key. Tells how many states were forgotten. For an administrator: it looks at all keys, and what
+    /// is asked meanwhile may fall before it or after it.
+    ///
+    /// What was charged before gets nothing back, as after a [reset](Store::reset).
+    ///
+    /// # Errors
+    ///
+    /// A store that does not know its keys, or cannot list them, says so: [`StoreErrorKind::Unsupported`].
+    fn forget<'a>(&'a self, _prefix: &'a [u8]) -> Answer<'a, u64> {
+        let message = "this store cannot list its keys: reset them one by one";
+        Answer::ready(Err(StoreError::new(StoreErrorKind::Unsupported, message)))
+    }
+
     /// Takes many costs, one after another in order, as fast as the store can: the answers are appended to `into`.
     fn acquire_many<'a>(
         &'a self,
@@ -95,6 +109,10 @@ impl<S: Store + ?Sized> Store for Arc<S> {
 
     fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, u64> {
         (**self).reset(request)
+    }
+
+    fn forget<'a>(&'a self, prefix: &'a [u8]) -> Answer<'a, u64> {
+        (**self).forget(prefix)
     }
 
     fn acquire_many<'a>(

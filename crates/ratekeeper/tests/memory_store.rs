@@ -183,7 +183,10 @@ fn a_plan_gets_all_of_its_states_or_none() {
     assert_eq!(store.len(), 2);
     let full = store.try_acquire(request("second")).unwrap();
     assert_eq!((full.reason, store.len()), (Reason::StoreFull, 2));
-    assert_eq!(store.peek(request("second")).now().unwrap().unwrap().remaining, 10);
+    let peek =
+        |cost| store.peek(Request { cost: Cost::new(cost), ..request("second") }).now().unwrap().unwrap();
+    assert_eq!(peek(0).remaining, 10, "nothing was charged");
+    assert_eq!(peek(1).reason, Reason::StoreFull, "one place is not enough");
 }
 
 /// Peeking, refunding and resetting what is unknown creates nothing.

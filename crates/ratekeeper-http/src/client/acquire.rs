@@ -24,6 +24,17 @@ use crate::log;
 /// How many hosts are remembered: a crawler visits more than memory should hold.
 const MAX_HOSTS: usize = 10_000;
 
+/// A response, as far as something can be learnt from it.
+pub(super) struct Answer<'a> {
+    /// Whom it is from; `None`: from whom the request was sent to.
+    pub(super) uri: Option<&'a Uri>,
+    /// The headers of the request.
+    pub(super) request: &'a HeaderMap,
+    pub(super) status: StatusCode,
+    pub(super) headers: &'a HeaderMap,
+    pub(super) extensions: &'a mut Extensions,
+}
+
 /// Until when one request waits, and for what.
 #[derive(Clone, Copy)]
 struct Patience {
@@ -56,7 +67,7 @@ impl Pace {
     /// Waits until a request may be sent. If it may not, whoever listens hears of it.
     pub(super) async fn acquire(&self, uri: &Uri, request: &HeaderMap) -> Result<InFlight, Rejected> {
         let key = (self.key_of)(uri, request);
-        let acquired = self.wait(&key).await;
+        let acquired = self.wait(&key, None).await;
         let counters = &self.shared.counters;
         let Err(rejected) = &acquired else {
             counters.sent.fetch_add(1, Ordering::Relaxed);
@@ -73,32 +84,43 @@ impl Pace {
     }
 
     /// Waits until a request that was refused may be sent again. `None`: not in time, and so its refusal is the answer.
-    pub(super) async fn acquire_again(&self, uri: &Uri, request: &HeaderMap) -> Option<InFlight> {
+    ///
+    /// `onward`: the host that it was redirected to, and that refused it. It will arrive there again, so that one is
+    /// waited for too.
+    pub(super) async fn acquire_again(
+        &self,
+        uri: &Uri,
+        request: &HeaderMap,
+        onward: Option<&Arc<Host>>,
+    ) -> Option<InFlight> {
         let key = (self.key_of)(uri, request);
-        let in_flight = self.wait(&key).await.ok()?;
+        let in_flight = self.wait(&key, onward).await.ok()?;
         self.shared.counters.sent.fetch_add(1, Ordering::Relaxed);
         self.shared.counters.retried.fetch_add(1, Ordering::Relaxed);
         Some(in_flight)
     }
 
-    async fn wait(&self, key: &str) -> Result<InFlight, Rejected> {
+    async fn wait(&self, key: &str, onward: Option<&Arc<Host>>) -> Result<InFlight, Rejected> {
         let _waiting = self.shared.counters.wait();
-        let acquired = self.shared.closing.unless_closed(self.acquire_by(key)).await;
+        let acquired = self.shared.closing.unless_closed(self.acquire_by(key, onward)).await;
         acquired.unwrap_or(Err(Rejected::Closed))
     }
 
-    async fn acquire_by(&self, key: &str) -> Result<InFlight, Rejected> {
+    async fn acquire_by(&self, key: &str, onward: Option<&Arc<Host>>) -> Result<InFlight, Rejected> {
         let patience = Patience::new(self.timeout);
         let host = self.host(key).map_err(Rejected::Local)?;
         let is_held = host.limit.is_held_while_waiting();
         let mut granted = if is_held { take(&host.limit, patience).await? } else { None };
         loop {
+            if let Some(onward) = onward {
+                self.wait_for_server(onward, patience).await?;
+            }
             self.wait_for_server(&host, patience).await?;
             if !is_held {
                 granted = take(&host.limit, patience).await?;
             }
             let now = Instant::now();
-            if let Ok(mut in_flight) = host.try_send(now, patience.is_hurried(now)) {
+            if let Ok(mut in_flight) = send(&host, onward, now, patience.is_hurried(now)) {
                 in_flight.granted = granted;
                 return Ok(in_flight);
             }
@@ -140,24 +162,33 @@ impl Pace {
 
     /// A request was answered by an error: nothing is learnt from it, and nobody waits for it any longer.
     pub(super) fn heard_nothing(&self, sent: &InFlight) {
-        sent.host.learn_nothing();
+        sent.learn_nothing_but_of(None);
     }
 
     /// Reads a response's headers, learns from them, and leaves what was read in the extensions.
-    pub(super) fn heard(
-        &self,
-        sent: &InFlight,
-        status: StatusCode,
-        response: &HeaderMap,
-        extensions: &mut Extensions,
-    ) {
-        let limits = headers::parse(response, SystemTime::now());
+    ///
+    /// What it says is the word of whoever answered. Returns that host if it is another than the request was sent to,
+    /// because that one has redirected it.
+    pub(super) fn heard(&self, sent: &InFlight, answer: Answer<'_>) -> Option<Arc<Host>> {
+        let limits = headers::parse(answer.headers, SystemTime::now());
+        let elsewhere = self.answered_elsewhere(sent, &answer);
         if self.respect {
-            sent.host.learn(learn(status, &limits), Instant::now(), self.max_wait);
+            let host = elsewhere.as_ref().unwrap_or(&sent.host);
+            let lesson = learn(answer.status, &limits);
+            host.learn(lesson, sent.is_at(host), Instant::now(), self.max_wait);
+            sent.learn_nothing_but_of(Some(host));
         }
         if !limits.is_empty() {
-            extensions.insert(ServerLimits(limits));
+            answer.extensions.insert(ServerLimits(limits));
         }
+        elsewhere
+    }
+
+    /// The host that answered, if it is another than the request was sent to.
+    fn answered_elsewhere(&self, sent: &InFlight, answer: &Answer<'_>) -> Option<Arc<Host>> {
+        let key = (self.key_of)(answer.uri?, answer.request);
+        // A limiter that has no room for another key can hold nobody to it.
+        self.host(&key).ok().filter(|host| !Arc::ptr_eq(host, &sent.host))
     }
 
     /// Whether a request that was answered like this is sent again.
@@ -189,6 +220,14 @@ impl Pace {
         let noise = noise.wrapping_mul(0x9E37_79B9) >> 16;
         self.jitter.min(time).mul_f64(f64::from(noise) / 65_536.0)
     }
+}
+
+/// Sends one to a host, and onward to another.
+fn send(host: &Arc<Host>, onward: Option<&Arc<Host>>, now: Instant, hurried: bool) -> Result<InFlight, Wait> {
+    let onward = onward.map(|onward| onward.try_send(now, hurried)).transpose()?;
+    let mut in_flight = host.try_send(now, hurried)?;
+    in_flight.onward = onward.map(Box::new);
+    Ok(in_flight)
 }
 
 /// Takes one of a limit, in turn and in time.

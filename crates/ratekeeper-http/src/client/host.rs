@@ -31,12 +31,40 @@ pub(super) struct Host {
 
 #[derive(Debug)]
 struct Learnt {
-    /// Nothing is sent before.
-    paused_until: Option<Instant>,
-    /// How many more may be sent until then.
-    budget: Option<(u64, Instant)>,
+    /// Nothing is sent before its end. One that is over stays until a request is sent.
+    pause: Option<Spell>,
+    /// How many more may be sent until its end. One that is over stays until a request is sent.
+    budget: Option<(u64, Spell)>,
     word: Word,
     in_flight: u64,
+}
+
+/// A time that the server has set. Answers may prolong it, but not for ever: a server that asks for another minute with
+/// every answer would never be sent anything again.
+#[derive(Clone, Copy, Debug)]
+struct Spell {
+    began: Instant,
+    until: Instant,
+}
+
+impl Spell {
+    fn new(now: Instant, until: Instant) -> Self {
+        Spell { began: now, until }
+    }
+
+    fn is_over(&self, now: Instant) -> bool {
+        self.until <= now
+    }
+
+    /// Lasts until then, but no longer than `longest` in all.
+    fn prolong(&mut self, until: Instant, longest: Duration) {
+        self.until = self.until.max(until.min(later(self.began, longest)));
+    }
+
+    /// How much is left; none if it is over.
+    fn left(&self, now: Instant) -> Option<Duration> {
+        self.until.checked_duration_since(now).filter(|left| !left.is_zero())
+    }
 }
 
 /// The server's word on what holds now.
@@ -63,7 +91,7 @@ impl Host {
     /// A host that nothing is known of. `heeds`: whether it matters what it will say.
     pub(super) fn new(limit: HostLimit, heeds: bool) -> Self {
         let word = if heeds { Word::Wanted } else { Word::Heard };
-        let learnt = Learnt { paused_until: None, budget: None, word, in_flight: 0 };
+        let learnt = Learnt { pause: None, budget: None, word, in_flight: 0 };
         Host { limit, learnt: Mutex::new(learnt), news: Notify::new() }
     }
 
@@ -76,20 +104,19 @@ impl Host {
     pub(super) fn statistics(&self, now: Instant) -> HostStatistics {
         let local = self.limit.statistics();
         let learnt = self.lock();
-        let until = |until: Instant| until.checked_duration_since(now).filter(|left| !left.is_zero());
         HostStatistics {
             local,
             in_flight: learnt.in_flight,
-            paused_for: learnt.paused_until.and_then(until),
-            budget: learnt.budget.and_then(|(left, ends)| Some((left, until(ends)?))),
+            paused_for: learnt.pause.and_then(|pause| pause.left(now)),
+            budget: learnt.budget.and_then(|(left, spell)| Some((left, spell.left(now)?))),
         }
     }
 
     /// Whether the server has said anything that still holds. If not, nothing is lost when the host is forgotten.
     pub(super) fn is_bound(&self, now: Instant) -> bool {
         let learnt = self.lock();
-        let budget = learnt.budget.map(|(_, until)| until);
-        learnt.paused_until.max(budget).is_some_and(|until| until > now)
+        let budget = learnt.budget.map(|(_, spell)| spell);
+        [learnt.pause, budget].iter().flatten().any(|spell| !spell.is_over(now))
     }
 
     /// Whether one may be sent, as far as the server has said. `hurried`: it has no time to wait for the one that has
@@ -102,6 +129,9 @@ impl Host {
     pub(super) fn try_send(self: &Arc<Self>, now: Instant, hurried: bool) -> Result<InFlight, Wait> {
         let mut learnt = self.lock();
         learnt.may_send(now, hurried)?;
+        // Only now is it over what was over: whatever is learnt before one is sent prolongs the same spell.
+        learnt.pause = None;
+        learnt.budget = learnt.budget.filter(|(_, spell)| !spell.is_over(now));
         if let Some((left, _)) = &mut learnt.budget {
             *left -= 1;
         }
@@ -110,31 +140,45 @@ impl Host {
         if is_scout {
             learnt.word = Word::Asked(now);
         }
-        Ok(InFlight { host: Arc::clone(self), granted: None, is_scout })
+        Ok(InFlight { host: Arc::clone(self), granted: None, onward: None, is_scout })
     }
 
     /// What one response says. Only ever slows down: a pause is never shortened, and a budget never raised before its
-    /// time is over.
-    pub(super) fn learn(&self, lesson: Lesson, now: Instant, longest: Duration) {
+    /// time is over. That time is not put off by answers that still allow something: a server that counts the last
+    /// minute always says that the minute ends in a minute.
+    ///
+    /// `counted`: whether the request that was answered is one of those in flight here.
+    pub(super) fn learn(&self, lesson: Lesson, counted: bool, now: Instant, longest: Duration) {
         let mut learnt = self.lock();
         if let Some(pause) = lesson.pause {
             let until = later(now, pause.min(longest));
-            learnt.paused_until = Some(learnt.paused_until.map_or(until, |already| already.max(until)));
+            learnt.pause.get_or_insert(Spell::new(now, until)).prolong(until, longest);
         }
         if let Some((remaining, reset)) = lesson.budget {
             // Others are on their way, and the server may not have counted them yet; this one it has.
-            let left = remaining.saturating_sub(learnt.in_flight.saturating_sub(1));
+            let left = remaining.saturating_sub(learnt.in_flight.saturating_sub(counted.into()));
             let until = later(now, reset.min(longest));
-            learnt.budget = match learnt.budget {
-                Some((already, same)) if same > now => Some((already.min(left), same.max(until))),
-                _ => Some((left, until)),
-            };
+            match &mut learnt.budget {
+                Some((0, spell)) if remaining == 0 => spell.prolong(until, longest),
+                Some((already, spell)) if !spell.is_over(now) => {
+                    *already = left.min(*already);
+                    if remaining == 0 {
+                        *spell = Spell::new(now, until.max(spell.until));
+                    }
+                }
+                other => *other = Some((left, Spell::new(now, until))),
+            }
         }
         learnt.word = Word::Heard;
+        drop(learnt);
+        if !counted {
+            // Of those that are in flight here it is told as they return.
+            self.news.notify_waiters();
+        }
     }
 
     /// A request has failed without a response: there is nothing to wait for, and the others find out for themselves.
-    pub(super) fn learn_nothing(&self) {
+    fn learn_nothing(&self) {
         self.lock().word = Word::Heard;
     }
 
@@ -157,15 +201,15 @@ impl Host {
 
 impl Learnt {
     fn may_send(&mut self, now: Instant, hurried: bool) -> Result<(), Wait> {
-        if let Some(until) = self.paused_until {
-            if until > now {
-                return Err(Wait::For(until - now));
+        if let Some(pause) = self.pause {
+            if let Some(left) = pause.left(now) {
+                return Err(Wait::For(left));
             }
-            (self.paused_until, self.word) = (None, Word::Wanted);
+            self.word = Word::Wanted;
         }
         match self.budget {
-            Some((_, until)) if until <= now => (self.budget, self.word) = (None, Word::Wanted),
-            Some((0, until)) => return Err(Wait::For(until - now)),
+            Some((_, spell)) if spell.is_over(now) => self.word = Word::Wanted,
+            Some((0, spell)) => return Err(Wait::For(spell.until - now)),
             _ => {}
         }
         if let Word::Asked(sent) = self.word
@@ -185,7 +229,26 @@ pub(super) struct InFlight {
     pub(super) host: Arc<Host>,
     /// By the local limit: it may hold permits.
     pub(super) granted: Option<Granted>,
+    /// On its way to another host too, which the first one has redirected it to before.
+    pub(super) onward: Option<Box<InFlight>>,
     is_scout: bool,
+}
+
+impl InFlight {
+    /// Nobody on its way has said anything, other than `host`: nobody waits for their answers any longer.
+    pub(super) fn learn_nothing_but_of(&self, host: Option<&Arc<Host>>) {
+        if !host.is_some_and(|host| Arc::ptr_eq(host, &self.host)) {
+            self.host.learn_nothing();
+        }
+        if let Some(onward) = &self.onward {
+            onward.learn_nothing_but_of(host);
+        }
+    }
+
+    /// Whether it counts as in flight at this host.
+    pub(super) fn is_at(&self, host: &Arc<Host>) -> bool {
+        Arc::ptr_eq(&self.host, host) || self.onward.as_ref().is_some_and(|onward| onward.is_at(host))
+    }
 }
 
 impl Drop for InFlight {

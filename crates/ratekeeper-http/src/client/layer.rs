@@ -3,11 +3,40 @@
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use http::{Request, Response};
+use http::{Extensions, Request, Response, Uri};
 use tower_layer::Layer;
 use tower_service::Service;
 
+use super::acquire::Answer;
 use super::{Pace, PaceError};
+
+/// The extension in which a client that follows redirects tells whom a response is from: what a response says of its
+/// limits is booked on that host, and not on the one that redirected.
+///
+/// For clients that have no extension of their own for it: that of tower-http is understood with the feature
+/// `tower-http`. A client that tells nothing is taken not to follow redirects; put what follows them *around* the pace,
+/// so that each hop is a request of its own, which waits its turn and is learnt from.
+///
+/// ```
+/// use ratekeeper_http::client::AnsweredBy;
+/// // In a client that was redirected:
+/// let mut response = http::Response::new(());
+/// response.extensions_mut().insert(AnsweredBy("https://elsewhere.example/".parse()?));
+/// # Ok::<(), http::uri::InvalidUri>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AnsweredBy(pub Uri);
+
+impl AnsweredBy {
+    /// Whom a response is from, as far as it tells.
+    fn of(extensions: &Extensions) -> Option<Uri> {
+        #[cfg(feature = "tower-http")]
+        if let Some(told) = extensions.get::<tower_http::follow_redirect::RequestUri>() {
+            return Some(told.0.clone());
+        }
+        extensions.get::<AnsweredBy>().map(|told| told.0.clone())
+    }
+}
 
 impl Pace {
     /// A layer that paces like this. All layers of one pace, and all clones of them, pace together.
@@ -74,12 +103,16 @@ where
                     PaceError::Client(error)
                 })?;
                 let (status, headers) = (response.status(), response.headers().clone());
-                pace.heard(&in_flight, status, &headers, response.extensions_mut());
+                let answered_by = AnsweredBy::of(response.extensions()).filter(|by| by != request.uri());
+                let extensions = response.extensions_mut();
+                let (uri, sent) = (answered_by.as_ref(), request.headers());
+                let answer = Answer { uri, request: sent, status, headers: &headers, extensions };
+                let elsewhere = pace.heard(&in_flight, answer);
                 drop(in_flight);
                 if !pace.retries_it(attempt, request.method(), status) {
                     return Ok(response);
                 }
-                match pace.acquire_again(request.uri(), request.headers()).await {
+                match pace.acquire_again(request.uri(), request.headers(), elsewhere.as_ref()).await {
                     Some(again) => in_flight = again,
                     None => return Ok(response),
                 }

@@ -22,7 +22,7 @@ mod reqwest;
 mod statistics;
 
 pub use error::{PaceError, Rejected};
-pub use layer::{PaceLayer, PaceService};
+pub use layer::{AnsweredBy, PaceLayer, PaceService};
 pub use limit::PaceLimit;
 pub use pace::{Pace, ServerLimits};
 pub use statistics::{HostStatistics, PaceStatistics};

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::net::Ipv6Addr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -103,6 +104,10 @@ impl Pace {
 
     /// Who shares a limit; by host and port unless said otherwise: `example.com:443`, in lower case, with the scheme's
     /// port where the URI has none, and never with a user's name or password.
+    ///
+    /// Asked twice: with the URI that a request is sent to, and, where the client tells (see
+    /// [`AnsweredBy`](super::AnsweredBy)), with the one that answered it after redirects. What the response says of its
+    /// limits is booked on the latter.
     #[must_use]
     pub fn by(mut self, key: impl Fn(&Uri, &HeaderMap) -> String + Send + Sync + 'static) -> Self {
         self.key_of = Arc::new(key);
@@ -124,7 +129,8 @@ impl Pace {
     }
 
     /// The longest pause that a server can impose: an hour unless said otherwise. A longer one is cut to this, and
-    /// told whole in [`ServerLimits`].
+    /// told whole in [`ServerLimits`]. Answers that come in during a pause may prolong it, but not beyond this in all:
+    /// then one request is sent.
     #[must_use]
     pub fn max_wait(mut self, longest: Duration) -> Self {
         self.max_wait = longest;
@@ -206,12 +212,22 @@ impl Pace {
 /// The host in lower case, and the port: the URI's, or its scheme's. Who the user is makes no difference to the host,
 /// and a password must not become a key, which listeners and logs see.
 fn host_and_port(uri: &Uri) -> String {
-    let mut key = uri.host().unwrap_or_default().to_ascii_lowercase();
+    let mut key = host(uri.host().unwrap_or_default());
     if let Some(port) = uri.port_u16().or_else(|| default_port(uri.scheme_str()?)) {
         key.push(':');
         key.push_str(&port.to_string());
     }
     key
+}
+
+/// One spelling of the many that a host has: a name may end in the dot of the root, and zeros of an IPv6 address may be
+/// left out. Names of other scripts are ASCII by the time that they are a URI.
+fn host(written: &str) -> String {
+    let address = written.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    match address.and_then(|address| address.parse::<Ipv6Addr>().ok()) {
+        Some(address) => format!("[{address}]"),
+        None => written.strip_suffix('.').unwrap_or(written).to_ascii_lowercase(),
+    }
 }
 
 fn default_port(scheme: &str) -> Option<u16> {

@@ -4,7 +4,7 @@
 //! mod         Limit: the settings          turnstiles   permits and queues, by key
 //! decide      one request decided          told         the header fields, rendered once
 //! verdict     what came out of it          tab          what may be given back
-//! expected    how long a queue takes
+//! expected    how long a queue takes       upgrade      connections that leave HTTP
 //! ```
 
 mod charge;
@@ -15,6 +15,8 @@ mod plans;
 mod tab;
 mod told;
 mod turnstiles;
+#[cfg(feature = "upgrades")]
+mod upgrade;
 mod verdict;
 
 pub use charge::Charge;
@@ -25,6 +27,8 @@ pub(crate) use decide::{Asked, Deciding};
 pub(crate) use tab::Tab;
 pub(crate) use told::Standings;
 pub(crate) use turnstiles::{Seat, Turnstiles};
+#[cfg(feature = "upgrades")]
+pub(crate) use upgrade::Upgrade;
 pub(crate) use verdict::{Failure, MethodKind, Pass, Refusal, Verdict};
 
 use std::borrow::Cow;
@@ -38,6 +42,21 @@ use ratekeeper::{Algorithm, Cost, Keeper, MemoryStore, Name, Plan, Quota, QuotaE
 use crate::headers::Dialect;
 use crate::key::{Global, KeyExtractor, RequestView};
 use plans::Single;
+
+/// There are none: nothing can be known of upgrades without hyper.
+#[cfg(not(feature = "upgrades"))]
+pub(crate) enum Upgrade {}
+
+#[cfg(not(feature = "upgrades"))]
+impl Upgrade {
+    pub(crate) fn intercept<B>(_: &mut http::Request<B>) -> Option<Self> {
+        None
+    }
+
+    pub(crate) fn hold(self, _: Box<Seat>) {
+        match self {}
+    }
+}
 
 pub(crate) type PickPlan = Arc<dyn for<'a> Fn(&RequestView<'a>) -> Cow<'a, str> + Send + Sync>;
 pub(crate) type Exempt = Arc<dyn Fn(&RequestView<'_>) -> bool + Send + Sync>;
@@ -312,6 +331,11 @@ impl Limit {
     }
 
     /// At most so many in flight at once for each key, each until its response's body has ended. Besides the rate.
+    ///
+    /// A connection that is upgraded (a websocket, a tunnel) is in flight until it is closed, by either side. That is
+    /// known of every upgrade by hyper, under axum or without; the connection that the handler gets is then not
+    /// [downcast](https://docs.rs/hyper/1/hyper/upgrade/struct.Upgraded.html#method.downcast) to the socket. Of upgrades
+    /// by other servers, and without the feature `upgrades`, nothing is known once the body of the answer was dropped.
     #[must_use]
     pub fn in_flight(mut self, limit: u64) -> Self {
         let queue = self.settings.queue.as_ref().map_or(0, |queue| queue.lines.bound() + 1);

@@ -4,7 +4,7 @@ use http::{Method, Response};
 use ratekeeper::keeper::KeeperError;
 use ratekeeper::{Decision, Name, Nanos};
 
-use super::{Seat, Standings, Tab};
+use super::{Seat, Standings, Tab, Upgrade};
 use crate::key::ExtractError;
 
 /// What is to become of a request.
@@ -21,6 +21,8 @@ pub(crate) struct Pass {
     /// In a box, as what follows: most limits have no permits, and charge on arrival.
     pub(crate) seat: Option<Box<Seat>>,
     pub(crate) tab: Option<Box<Tab>>,
+    /// Of a request with a seat that asks for an upgrade.
+    pub(crate) upgrade: Option<Upgrade>,
     pub(crate) method: MethodKind,
 }
 

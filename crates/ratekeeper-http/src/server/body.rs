@@ -88,6 +88,14 @@ impl Held {
         }
     }
 
+    /// The connection leaves HTTP: all of the answer is there. The seat is kept until the body is dropped, because
+    /// nobody knows for how long the connection lasts, but that it lasts longer than its body.
+    pub(super) fn answered(&mut self) {
+        if let Some(tab) = self.tab.take() {
+            tab.keep();
+        }
+    }
+
     /// The body has failed.
     fn fail(&mut self) {
         *self = Held::default();

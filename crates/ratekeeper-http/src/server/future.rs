@@ -128,23 +128,32 @@ fn answered<R: http_body::Body>(
     if !settings.shadow {
         pass.standings.write(&mut parts.headers, settings.dialect);
     }
+    let is_upgraded = is_upgraded(parts.status, pass.method);
+    if is_upgraded
+        && let Some(upgrade) = pass.upgrade.take()
+        && let Some(seat) = pass.seat.take()
+    {
+        upgrade.hold(seat);
+    }
     let mut held = Held::new(pass.seat, tab);
-    // Nobody polls a body that is not sent, and few servers poll one again after its last byte.
-    if !held.is_empty() {
+    if is_upgraded {
+        held.answered();
+    } else if !held.is_empty() {
+        // Nobody polls a body that is not sent, and few servers poll one again after its last byte.
         held.expect(length(&parts, pass.method, &body));
     }
     Response::from_parts(parts, LimitBody::new(body, held))
 }
 
+/// Whether the connection leaves HTTP with this answer.
+fn is_upgraded(status: StatusCode, method: MethodKind) -> bool {
+    status == StatusCode::SWITCHING_PROTOCOLS || (method == MethodKind::Connect && status.is_success())
+}
+
 /// How many bytes of the body the server will ask for, if that is known.
 fn length<R: http_body::Body>(parts: &Parts, method: MethodKind, body: &R) -> Option<u64> {
     let status = parts.status;
-    let is_bodiless = match method {
-        MethodKind::Head => true,
-        MethodKind::Connect => status.is_success(),
-        MethodKind::Ordinary => false,
-    };
-    if is_bodiless
+    if method == MethodKind::Head
         || status.is_informational()
         || status == StatusCode::NO_CONTENT
         || status == StatusCode::NOT_MODIFIED

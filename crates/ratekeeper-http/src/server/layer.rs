@@ -12,7 +12,7 @@ use super::future::ResponseFuture;
 use super::{LimitBody, refusal};
 use crate::Limit;
 use crate::key::RequestView;
-use crate::limit::{Failure, LimitDecision, MethodKind, Pass, Settings, Verdict};
+use crate::limit::{Failure, LimitDecision, MethodKind, Pass, Settings, Upgrade, Verdict};
 
 impl Limit {
     /// A layer of this limit. All layers of one limit, and all clones of them, limit together.
@@ -140,6 +140,9 @@ impl Settings {
             request.extensions_mut().insert(decision);
         }
         pass.method = MethodKind::from(request.method());
+        if pass.seat.is_some() {
+            pass.upgrade = Upgrade::intercept(request);
+        }
         Ok(pass)
     }
 }

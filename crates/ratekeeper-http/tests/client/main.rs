@@ -5,7 +5,9 @@
 mod limiters;
 mod permits;
 mod polite;
+mod redirects;
 mod rules;
 mod sockets;
 mod support;
 mod timeouts;
+mod windows;

@@ -183,7 +183,7 @@ async fn a_host_is_known_by_its_name_and_port_however_they_are_written() {
     let pace = pace.on_rejected(move |host, _| hear.lock().unwrap().push(host.to_owned()));
     let answer = |_: Request<()>| async { Ok::<_, Infallible>(Response::new(())) };
     let client = pace.layer().layer(tower::service_fn(answer));
-    let hosts: [(&str, &[&str]); 6] = [
+    let hosts: [(&str, &[&str]); 8] = [
         (
             "example.com:80",
             &[
@@ -194,11 +194,15 @@ async fn a_host_is_known_by_its_name_and_port_however_they_are_written() {
                 "http://me:secret@example.com/",
                 "http://you@Example.com:80/",
                 "ws://example.com/",
+                "http://example.com./",
+                "http://me:secret@EXAMPLE.COM.:80/",
             ],
         ),
         ("example.com:443", &["https://example.com/", "https://example.com:443/", "wss://example.com/"]),
         ("example.com:8080", &["http://example.com:8080/", "https://me@example.com:8080/"]),
-        ("[::1]:80", &["http://[::1]/", "http://me:secret@[::1]:80/"]),
+        ("[::1]:80", &["http://[::1]/", "http://me:secret@[::1]:80/", "http://[0:0:0:0:0:0:0:1]/"]),
+        ("xn--bcher-kva.example:80", &["http://xn--bcher-kva.example/", "http://XN--BCHER-KVA.example/"]),
+        ("127.0.0.1:80", &["http://127.0.0.1/", "http://127.0.0.1:80/"]),
         ("[::ab]:443", &["https://[::AB]/", "https://[::ab]:443/"]),
         // A scheme whose port is not known.
         ("example.com", &["other://example.com/", "other://me:secret@EXAMPLE.com/"]),
@@ -212,4 +216,8 @@ async fn a_host_is_known_by_its_name_and_port_however_they_are_written() {
         assert!(pace.host_statistics(host).is_some(), "{host}");
     }
     assert_eq!(pace.statistics().hosts, hosts.len());
+    assert!(
+        "http://b\u{fc}cher.example/".parse::<http::Uri>().is_err(),
+        "a URI is ASCII: others never get here"
+    );
 }

@@ -13,3 +13,4 @@ mod refusals;
 mod remote;
 mod settings;
 mod support;
+mod upgrades;

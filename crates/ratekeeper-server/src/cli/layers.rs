@@ -1,23 +1,29 @@
 //! Flags and environment over file over defaults.
 
 use std::num::{NonZeroU32, NonZeroUsize};
+use std::path::PathBuf;
 use std::thread::available_parallelism;
+use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
-use ratekeeper::Quota;
+use anyhow::{Result, anyhow, bail};
 use ratekeeper::store::MemoryStoreBuilder;
+use ratekeeper_redis::RedisStore;
 
 use super::serve::Flags;
 use crate::config::{Config, File, OnStoreError, TransportSection};
-use crate::engine::Limits;
+use crate::duration::DurationText;
+use crate::limits::{Limits, QuotaBounds};
 use crate::meter::Metrics;
-use crate::secret::Secret;
-use crate::settings::{Bind, Endpoint, Settings, StorePlace, TlsFiles};
+use crate::secret::{Secret, Tokens};
+use crate::settings::{Bind, BindError, Endpoint, Settings, StorePlace, TlsFiles};
+use crate::units::{ByteSize, Percent};
 
 /// Loopback, unless somebody decides otherwise.
 const DEFAULT_HOST: &str = "127.0.0.1";
 const STORES: &str =
     "`memory`, redis://host:port/0, rediss://…, redis-cluster://h1,h2 or redis-sentinel://h1,h2/name";
+/// Less would not even hold the tables of an empty store.
+const LEAST_BYTES: u64 = 1_000_000;
 const RESP_PORT: u16 = 6380;
 const HTTP_PORT: u16 = 8080;
 const GRPC_PORT: u16 = 8070;
@@ -36,20 +42,18 @@ pub(super) fn settings(flags: &Flags, config: Option<&Config>) -> Result<Setting
     if [&resp, &http, &grpc, &msgpack].into_iter().all(Option::is_none) {
         bail!("every transport is off; leave one on, for instance --resp 127.0.0.1:{RESP_PORT}");
     }
-    let limits = limits(config, file)?;
+    let limits = limits(flags, config, file)?;
     let top_denied = flags.top_denied.or(file.server.top_denied).unwrap_or(0);
+    let wrong = |is_flag, flag, setting, message: &str| mistake(config, is_flag, flag, setting, message);
     if top_denied > Metrics::MOST_TOP_DENIED {
-        bail!("--top-denied {top_denied}: must be at most {}", Metrics::MOST_TOP_DENIED);
+        let message = format!("{top_denied}; must be at most {}", Metrics::MOST_TOP_DENIED);
+        return Err(wrong(flags.top_denied.is_some(), "--top-denied", "server.top_denied", &message));
     }
     let on_store_error = flags.on_store_error.or(file.limits.on_store_error).unwrap_or(OnStoreError::Error);
-    let token = flags.auth_token.as_ref().or(file.server.auth_token.as_ref());
-    let secret = match token {
-        Some(token) => Some(Secret::new(token).context("--auth-token: empty; give a token or leave it out")?),
-        None => None,
-    };
     let snapshot = flags.snapshot.clone().or_else(|| file.store.snapshot.clone());
     if snapshot.is_some() && store != StorePlace::Memory {
-        bail!("--snapshot: a Redis keeps its own state; leave it out, or use `--store memory`");
+        let message = "a Redis keeps its own state; leave it out, or use `--store memory`";
+        return Err(wrong(flags.snapshot.is_some(), "--snapshot", "store.snapshot", message));
     }
     Ok(Settings {
         store,
@@ -62,9 +66,14 @@ pub(super) fn settings(flags: &Flags, config: Option<&Config>) -> Result<Setting
             .max_keys
             .or(file.store.max_keys)
             .map_or(MemoryStoreBuilder::DEFAULT_MAX_KEYS, NonZeroUsize::get),
+        max_bytes: max_bytes(flags, config, file)?,
+        kept_for_plans: (flags.kept_for_plans.or(file.store.kept_for_plans))
+            .map_or(Settings::DEFAULT_KEPT_FOR_PLANS, Percent::get),
+        keep_keys: flags.keep_keys.or(file.store.keep_keys).unwrap_or(true),
         limits,
-        secret,
+        tokens: tokens(flags, config, file)?,
         tls: tls(flags, file)?,
+        drain: flags.drain.or(file.server.drain).unwrap_or_default().0,
         snapshot,
         on_store_error: on_store_error.into(),
         top_denied,
@@ -73,20 +82,163 @@ pub(super) fn settings(flags: &Flags, config: Option<&Config>) -> Result<Setting
     })
 }
 
+/// A mistake in what a flag says, or else the file: named by flag, or by file, line and setting.
+fn mistake(
+    config: Option<&Config>,
+    is_flag: bool,
+    flag: &str,
+    setting: &str,
+    message: &str,
+) -> anyhow::Error {
+    match (config, setting.rsplit_once('.')) {
+        (Some(config), Some((table, name))) if !is_flag => {
+            config.mistake(setting, format!("[{table}] {name}: {message}")).into()
+        }
+        _ => anyhow!("{flag}: {message}"),
+    }
+}
+
 /// What a request without limits is held to: checked now, and not when the first one comes.
-fn limits(config: Option<&Config>, file: &File) -> Result<Limits> {
+fn limits(flags: &Flags, config: Option<&Config>, file: &File) -> Result<Limits> {
     let section = &file.limits;
-    let limits =
-        Limits { burst: section.default_burst, rate: section.default_rate, period: section.default_period };
-    // What the file leaves to requests is assumed to be harmless.
+    let bounds = quota_bounds(flags, config, file)?;
+    let limits = Limits {
+        burst: section.default_burst,
+        rate: section.default_rate,
+        period: section.default_period,
+        bounds,
+    };
+    // What the file leaves to requests is assumed to be harmless. Where no quota is taken, these are not used either;
+    // but once they are, they must be good ones.
     let one = |given: Option<i64>| given.unwrap_or(1);
-    if let Err(error) = Quota::throttle(one(limits.burst), one(limits.rate), one(limits.period)) {
-        let message = format!("[limits] {}", error.to_string().replace("max_burst", "default_burst"));
-        let message =
-            message.replace("count_per_period", "default_rate").replace(" period:", " default_period:");
-        return Err(config.map_or_else(|| anyhow::anyhow!("{message}"), |c| c.mistake(&message).into()));
+    let used = Limits { bounds: QuotaBounds { plans_only: false, ..bounds }, ..limits };
+    if let Err(refusal) = used.throttle(one(limits.burst), one(limits.rate), one(limits.period)) {
+        let message = refusal.to_string().replace("max_burst", "default_burst");
+        let message = message.replace("count_per_period", "default_rate");
+        let message = match message.strip_prefix("period:") {
+            Some(rest) => format!("default_period:{rest}"),
+            None => message,
+        };
+        let name = message.split_once(':').map_or("", |(name, _)| name);
+        let told =
+            config.map(|config| config.mistake(&format!("limits.{name}"), format!("[limits] {message}")));
+        return Err(told.map_or_else(|| anyhow!("[limits] {message}"), Into::into));
     }
     Ok(limits)
+}
+
+/// Bytes that the store in memory may allocate, if they were given.
+fn max_bytes(flags: &Flags, config: Option<&Config>, file: &File) -> Result<Option<usize>> {
+    match flags.max_bytes.or(file.store.max_bytes) {
+        None => Ok(None),
+        Some(ByteSize(bytes)) if bytes < LEAST_BYTES => {
+            let message = format!("{bytes} bytes; must be at least {LEAST_BYTES}, to hold anything at all");
+            Err(mistake(config, flags.max_bytes.is_some(), "--max-bytes", "store.max_bytes", &message))
+        }
+        // What this machine cannot address is no bound.
+        Some(ByteSize(bytes)) => Ok(Some(usize::try_from(bytes).unwrap_or(usize::MAX))),
+    }
+}
+
+/// The tokens, each from where it was given: itself, or a file that holds it.
+fn tokens(flags: &Flags, config: Option<&Config>, file: &File) -> Result<Tokens> {
+    let server = &file.server;
+    let auth = Given::new(
+        (&flags.auth_token, &flags.auth_token_file),
+        (&server.auth_token, &server.auth_token_file),
+    );
+    let admin = Given::new(
+        (&flags.admin_token, &flags.admin_token_file),
+        (&server.admin_token, &server.admin_token_file),
+    );
+    let metrics = Given::new(
+        (&flags.metrics_token, &flags.metrics_token_file),
+        (&server.metrics_token, &server.metrics_token_file),
+    );
+    let tokens = Tokens {
+        auth: auth.read("auth", config)?,
+        admin: admin.read("admin", config)?,
+        metrics: metrics.read("metrics", config)?,
+    };
+    if let (Some(auth), Some(given)) = (&tokens.auth, &tokens.admin)
+        && auth.is_same_as(given)
+    {
+        let message = "the same as the auth token, so every client could forget every key; choose another";
+        return Err(mistake(config, admin.is_flag, "--admin-token", "server.admin_token", message));
+    }
+    Ok(tokens)
+}
+
+/// A token as it was given.
+struct Given<'a> {
+    is_flag: bool,
+    text: Option<&'a String>,
+    path: Option<&'a PathBuf>,
+}
+
+type TokenOrFile<'a> = (&'a Option<String>, &'a Option<PathBuf>);
+
+impl<'a> Given<'a> {
+    /// Flags come before the file: if they say anything of this token, the file says nothing of it.
+    fn new(flag: TokenOrFile<'a>, setting: TokenOrFile<'a>) -> Self {
+        let is_flag = flag.0.is_some() || flag.1.is_some();
+        let (text, path) = if is_flag { flag } else { setting };
+        Given { is_flag, text: text.as_ref(), path: path.as_ref() }
+    }
+
+    /// Messages never show a token, nor what else is in its file.
+    fn read(&self, name: &str, config: Option<&Config>) -> Result<Option<Secret>> {
+        let wrong = |suffix: &str, message: &str| {
+            let (flag, setting) = (format!("--{name}-token{suffix}"), format!("server.{name}_token{suffix}"));
+            mistake(config, self.is_flag, &flag, &setting.replace('-', "_"), message)
+        };
+        match (self.text, self.path) {
+            (None, None) => Ok(None),
+            (Some(_), Some(_)) => {
+                Err(wrong("-file", &format!("given together with the {name} token itself; give one of them")))
+            }
+            (Some(token), None) => match Secret::new(token) {
+                Some(secret) => Ok(Some(secret)),
+                None => Err(wrong("", "empty; give a token or leave it out")),
+            },
+            (None, Some(path)) => {
+                let shown = path.display();
+                let text = std::fs::read_to_string(path)
+                    .map_err(|error| wrong("-file", &format!("{shown}: cannot be read: {error}")))?;
+                let token = text.strip_suffix('\n').unwrap_or(&text);
+                let token = token.strip_suffix('\r').unwrap_or(token);
+                if token.contains('\n') {
+                    return Err(wrong("-file", &format!("{shown}: has several lines; a token is one line")));
+                }
+                match Secret::new(token) {
+                    Some(secret) => Ok(Some(secret)),
+                    None => Err(wrong("-file", &format!("{shown}: is empty; write the token into it"))),
+                }
+            }
+        }
+    }
+}
+
+/// What quotas requests may bring.
+fn quota_bounds(flags: &Flags, config: Option<&Config>, file: &File) -> Result<QuotaBounds> {
+    let default = QuotaBounds::default();
+    let section = &file.limits;
+    let max_period = match flags.max_period.or(section.max_period) {
+        Some(DurationText(span)) if span < Duration::from_secs(1) => {
+            let message = format!("{span:?}; must be at least 1s, the shortest period of THROTTLE");
+            let is_flag = flags.max_period.is_some();
+            return Err(mistake(config, is_flag, "--max-period", "limits.max_period", &message));
+        }
+        Some(DurationText(span)) => span.into(),
+        None => default.max_period,
+    };
+    let max_log_entries = flags.max_log_entries.or(section.max_log_entries);
+    Ok(QuotaBounds {
+        max_period,
+        allow_log: flags.allow_log.or(section.allow_log).unwrap_or(default.allow_log),
+        max_log_entries: max_log_entries.map_or(default.max_log_entries, NonZeroU32::get),
+        plans_only: flags.plans_only.or(section.plans_only).unwrap_or(default.plans_only),
+    })
 }
 
 /// Both files, or none: one alone is a mistake.
@@ -101,28 +253,30 @@ fn tls(flags: &Flags, file: &File) -> Result<Option<TlsFiles>> {
     }
 }
 
-/// Where state lives. Whether a URL is a good one is found out when the store is built.
+/// Where state lives. A URL is taken apart now, though nobody is asked yet.
 fn store(flags: &Flags, config: Option<&Config>, file: &File) -> Result<StorePlace> {
+    let wrong = |is_flag, setting, message: &str| mistake(config, is_flag, "--store", setting, message);
+    let redis = |url: &str, is_flag| {
+        RedisStore::builder(url).build().map_err(|error| wrong(is_flag, "store.url", &error.to_string()))?;
+        Ok(StorePlace::Redis(url.to_owned()))
+    };
     if let Some(store) = &flags.store {
         return match store.as_str() {
             "memory" => Ok(StorePlace::Memory),
-            url if url.contains("://") => Ok(StorePlace::Redis(url.to_owned())),
-            other => bail!("--store {other}: not a store; write {STORES}"),
+            url if url.contains("://") => redis(url, true),
+            other => Err(wrong(true, "", &format!("{other}: not a store; write {STORES}"))),
         };
     }
-    let mistake = |message: &str| match config {
-        Some(config) => config.mistake(message).into(),
-        None => anyhow::anyhow!("{message}"),
-    };
     match (file.store.kind.as_deref(), &file.store.url) {
         (None | Some("memory"), None) => Ok(StorePlace::Memory),
-        (Some("memory"), Some(_)) => Err(mistake("[store] url: the store in memory has none; leave it out")),
-        (None | Some("redis"), Some(url)) => Ok(StorePlace::Redis(url.clone())),
-        (Some("redis"), None) => Err(mistake("[store] url: missing; say where the Redis is")),
+        (Some("memory"), Some(_)) => {
+            Err(wrong(false, "store.url", "the store in memory has none; leave it out"))
+        }
+        (None | Some("redis"), Some(url)) => redis(url, false),
+        (Some("redis"), None) => Err(wrong(false, "store.url", "missing; say where the Redis is")),
         (Some(kind), _) => {
-            let message =
-                format!("[store] type = {kind:?}: not a store; write \"memory\", or \"redis\" with a url");
-            Err(mistake(&message))
+            let message = format!("{kind}: not a store; write \"memory\", or \"redis\" with a url");
+            Err(wrong(false, "store.type", &message))
         }
     }
 }
@@ -144,9 +298,9 @@ fn endpoint(
             let port = section.port.unwrap_or(default_port);
             // An IPv6 address stands in brackets before its port.
             let text = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
-            text.parse().map_err(|error| {
-                let message = format!("[transports.{name}] host = {host:?}: {error}");
-                config.map_or_else(|| anyhow::anyhow!("{message}"), |config| config.mistake(&message).into())
+            text.parse().map_err(|error: BindError| {
+                let setting = format!("transports.{name}.host");
+                mistake(config, false, &format!("--{name}"), &setting, &format!("{host}: {error}"))
             })?
         }
     };
@@ -193,26 +347,32 @@ mod tests {
         let error = |flags: &Flags, text: &str| settings(flags, Some(&config(text))).unwrap_err().to_string();
         let none = Flags::default();
         for (text, expected) in [
-            ("type = \"tape\"", "a.toml: [store] type = \"tape\": not a store"),
-            ("type = \"redis\"", "a.toml: [store] url: missing"),
-            ("type = \"memory\"\nurl = \"redis://h\"", "a.toml: [store] url: the store in memory has none"),
-            ("url = \"redis://h\"\nsnapshot = \"f\"", "--snapshot: a Redis keeps its own state"),
+            ("type = \"tape\"", "a.toml:2: [store] type: tape: not a store"),
+            ("type = \"redis\"", "a.toml:1: [store] url: missing"),
+            ("type = \"memory\"\nurl = \"redis://h\"", "a.toml:3: [store] url: the store in memory has none"),
+            (
+                "url = \"redis://h\"\nsnapshot = \"f\"",
+                "a.toml:3: [store] snapshot: a Redis keeps its own state",
+            ),
+            ("url = \"redsi://h\"", "a.toml:2: [store] url: scheme: redsi; use redis://"),
         ] {
             let said = error(&none, &format!("[store]\n{text}\n"));
             assert!(said.starts_with(expected), "{said}");
         }
         let flags = Flags { store: Some("tape".into()), ..Flags::default() };
-        assert!(error(&flags, "").starts_with("--store tape: not a store; write `memory`, redis://"));
-        assert!(
-            error(&none, "[transports.resp]\nhost = \"no host\"\n")
-                .contains("a.toml: [transports.resp] host")
-        );
-        assert!(error(&none, "[server]\nauth_token = \"\"\n").starts_with("--auth-token: empty"));
-        assert!(error(&none, "[server]\ntop_denied = 1001\n").contains("must be at most 1000"));
+        assert!(error(&flags, "").starts_with("--store: tape: not a store; write `memory`, redis://"));
+        let said = error(&none, "[transports.resp]\nhost = \"no host\"\n");
+        assert!(said.starts_with("a.toml:2: [transports.resp] host: no host: no address"), "{said}");
+        let said = error(&none, "[server]\nauth_token = \"\"\n");
+        assert!(said.starts_with("a.toml:2: [server] auth_token: empty"), "{said}");
+        let said = error(&none, "[server]\ntop_denied = 1001\n");
+        assert_eq!(said, "a.toml:2: [server] top_denied: 1001; must be at most 1000");
+        let flags = Flags { top_denied: Some(1001), ..Flags::default() };
+        assert_eq!(error(&flags, ""), "--top-denied: 1001; must be at most 1000");
         for (line, expected) in [
-            ("default_burst = 0", "a.toml: [limits] default_burst: 0; must be at least 1"),
-            ("default_rate = -1", "a.toml: [limits] default_rate: -1; must be at least 1"),
-            ("default_period = 0", "a.toml: [limits] default_period: 0; must be at least 1"),
+            ("default_burst = 0", "a.toml:2: [limits] default_burst: 0; must be at least 1"),
+            ("default_rate = -1", "a.toml:2: [limits] default_rate: -1; must be at least 1"),
+            ("default_period = 0", "a.toml:2: [limits] default_period: 0; must be at least 1"),
         ] {
             assert_eq!(error(&none, &format!("[limits]\n{line}\n")), expected);
         }

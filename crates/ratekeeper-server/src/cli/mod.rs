@@ -57,7 +57,7 @@ pub fn run() -> ExitCode {
     // Ends the process by itself, with usage and code 2, if the command line cannot be understood.
     let cli = Cli::from_arg_matches(&command().get_matches()).unwrap_or_else(|error| error.exit());
     let outcome = match cli.command {
-        Command::Serve(flags) => serve::run(&flags).map(|()| ExitCode::SUCCESS),
+        Command::Serve(flags) => serve::run(*flags).map(|()| ExitCode::SUCCESS),
         Command::Health(flags) => health::run(&flags),
         Command::Check(flags) => check::run(&flags),
         Command::Inspect(flags) => inspect::run(&flags),

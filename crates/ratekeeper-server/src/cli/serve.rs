@@ -6,14 +6,17 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use ratekeeper::{MemoryStore, Registry};
+use ratekeeper::store::MemoryStoreBuilder;
+use ratekeeper::{MemoryStore, Plan, Registry};
 use ratekeeper_redis::RedisStore;
 
 use crate::config::{Config, OnStoreError};
+use crate::duration::DurationText;
 use crate::engine::Engine;
 use crate::log::{self, Format, Level};
 use crate::reload::Reload;
-use crate::settings::{Bind, StorePlace};
+use crate::settings::{Bind, Settings, StorePlace};
+use crate::units::{ByteSize, Percent};
 use crate::{server, snapshot};
 
 /// The flags of `serve`; each has a twin in the environment, and both come before the file.
@@ -24,7 +27,8 @@ use crate::{server, snapshot};
                   Every flag can be set by RATEKEEPER_<FLAG> too. More of them: ratekeeper serve --help"
 )]
 pub(super) struct Flags {
-    /// A file of settings and plans. Plans are read again when it changes, and on SIGHUP.
+    /// A file of settings and plans. Plans are read again when it changes, and on SIGHUP; a file with a mistake changes
+    /// nothing.
     #[arg(long, value_name = "FILE", env = "RATEKEEPER_CONFIG")]
     pub(super) config: Option<PathBuf>,
     /// Where to speak the Redis protocol [default: 127.0.0.1:6380].
@@ -46,9 +50,22 @@ pub(super) struct Flags {
     /// States that the store in memory may hold [default: 1000000].
     #[arg(long, value_name = "N", env = "RATEKEEPER_MAX_KEYS")]
     pub(super) max_keys: Option<NonZeroUsize>,
+    /// Bytes that the store in memory may allocate, such as 256MB or 2GiB.
+    #[arg(long, value_name = "BYTES", env = "RATEKEEPER_MAX_BYTES")]
+    pub(super) max_bytes: Option<ByteSize>,
+    /// How much of both quotas of requests cannot take, while there are plans [default: 50%].
+    #[arg(long, value_name = "PERCENT", env = "RATEKEEPER_KEPT_FOR_PLANS", hide_short_help = true)]
+    pub(super) kept_for_plans: Option<Percent>,
+    /// Remember keys in memory, so that they can be forgotten by prefix; costs their bytes [default: true].
+    #[arg(long, value_name = "BOOL", env = "RATEKEEPER_KEEP_KEYS", hide_short_help = true,
+          num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub(super) keep_keys: Option<bool>,
     /// Write state to this file on stop, and read it on start.
     #[arg(long, value_name = "FILE", env = "RATEKEEPER_SNAPSHOT")]
     pub(super) snapshot: Option<PathBuf>,
+    /// After SIGTERM, go on serving for so long while `/ready` says 503, and then close [default: 0s].
+    #[arg(long, value_name = "DURATION", env = "RATEKEEPER_DRAIN", hide_short_help = true)]
+    pub(super) drain: Option<DurationText>,
     /// Connections at once, for each transport [default: 20000].
     #[arg(long, value_name = "N", env = "RATEKEEPER_MAX_CONNECTIONS", hide_short_help = true)]
     pub(super) max_connections: Option<NonZeroUsize>,
@@ -61,6 +78,21 @@ pub(super) struct Flags {
     /// What to answer when the store fails a request that names no plan [default: error].
     #[arg(long, value_name = "MODE", env = "RATEKEEPER_ON_STORE_ERROR", hide_short_help = true)]
     pub(super) on_store_error: Option<OnStoreError>,
+    /// The longest period of a quota that comes with a request, and the longest time in which it may refill [default:
+    /// 31d].
+    #[arg(long, value_name = "TIME", env = "RATEKEEPER_MAX_PERIOD", hide_short_help = true)]
+    pub(super) max_period: Option<DurationText>,
+    /// Let quotas that come with requests be a `log`, which remembers every request.
+    #[arg(long, value_name = "BOOL", env = "RATEKEEPER_ALLOW_LOG", hide_short_help = true,
+          num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub(super) allow_log: Option<bool>,
+    /// The most requests that such a log may remember [default: 1000].
+    #[arg(long, value_name = "N", env = "RATEKEEPER_MAX_LOG_ENTRIES", hide_short_help = true)]
+    pub(super) max_log_entries: Option<NonZeroU32>,
+    /// Take no quotas from requests: every request must name a plan.
+    #[arg(long, value_name = "BOOL", env = "RATEKEEPER_PLANS_ONLY", hide_short_help = true,
+          num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub(super) plans_only: Option<bool>,
     /// Tell in the metrics which keys are denied most, up to so many. Keys are personal data [default: 0].
     #[arg(long, value_name = "N", env = "RATEKEEPER_TOP_DENIED", hide_short_help = true)]
     pub(super) top_denied: Option<usize>,
@@ -70,6 +102,33 @@ pub(super) struct Flags {
     /// What clients must send (AUTH, or a bearer token) before anything else.
     #[arg(long, value_name = "TOKEN", env = "RATEKEEPER_AUTH_TOKEN", hide_env_values = true)]
     pub(super) auth_token: Option<String>,
+    /// A file that holds the token of --auth-token.
+    #[arg(long, value_name = "FILE", env = "RATEKEEPER_AUTH_TOKEN_FILE", hide_short_help = true)]
+    pub(super) auth_token_file: Option<PathBuf>,
+    /// What an administrator must send to forget keys by prefix; passes for --auth-token too.
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        env = "RATEKEEPER_ADMIN_TOKEN",
+        hide_env_values = true,
+        hide_short_help = true
+    )]
+    pub(super) admin_token: Option<String>,
+    /// A file that holds the token of --admin-token.
+    #[arg(long, value_name = "FILE", env = "RATEKEEPER_ADMIN_TOKEN_FILE", hide_short_help = true)]
+    pub(super) admin_token_file: Option<PathBuf>,
+    /// What must be sent to read /metrics; the two other tokens pass as well.
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        env = "RATEKEEPER_METRICS_TOKEN",
+        hide_env_values = true,
+        hide_short_help = true
+    )]
+    pub(super) metrics_token: Option<String>,
+    /// A file that holds the token of --metrics-token.
+    #[arg(long, value_name = "FILE", env = "RATEKEEPER_METRICS_TOKEN_FILE", hide_short_help = true)]
+    pub(super) metrics_token_file: Option<PathBuf>,
     /// Encrypt all transports: a certificate in PEM form, with its chain.
     #[arg(long, value_name = "FILE", env = "RATEKEEPER_TLS_CERT")]
     pub(super) tls_cert: Option<PathBuf>,
@@ -84,14 +143,20 @@ pub(super) struct Flags {
     pub(super) log_format: Option<Format>,
 }
 
-pub(super) fn run(flags: &Flags) -> Result<()> {
+pub(super) fn run(flags: Flags) -> Result<()> {
     let config = flags.config.as_deref().map(Config::read).transpose()?;
-    let settings = super::layers::settings(flags, config.as_ref())?;
-    let registry = Registry::new(config.as_ref().map(Config::plans).transpose()?.unwrap_or_default());
+    let (settings, plans) = understand(&flags, config.as_ref())?;
+    let registry = Registry::new(plans);
     log::start(settings.log_level, settings.log_format);
+    let limits = &settings.limits;
+    if limits.bounds.plans_only && (limits.burst.or(limits.rate).or(limits.period)).is_some() {
+        tracing::warn!(
+            "[limits] default_burst, default_rate and default_period are not used: plans_only is set"
+        );
+    }
     let engine = match &settings.store {
         StorePlace::Memory => {
-            let builder = MemoryStore::builder().max_keys(settings.max_keys);
+            let builder = memory(&settings);
             let store = match &settings.snapshot {
                 Some(path) => snapshot::restore(builder, path)?,
                 None => builder.build(),
@@ -106,16 +171,39 @@ pub(super) fn run(flags: &Flags) -> Result<()> {
             let connections = NonZeroUsize::new(settings.loops).unwrap_or(NonZeroUsize::MIN);
             let store = RedisStore::builder(url).connections(connections).build().context("--store")?;
             let breaker = store.breaker();
-            let local = MemoryStore::builder().max_keys(settings.max_keys).build();
+            let local = memory(&settings).build();
             Engine::over(Arc::new(store), registry.clone(), settings.limits).guarded_by(breaker, local)
         }
     };
-    let engine = engine.on_store_error(settings.on_store_error).top_denied(settings.top_denied);
-    let reload = config.map(|config| Reload::new(config.path(), registry));
+    let engine = engine
+        .kept_for_plans(settings.kept_for_plans)
+        .on_store_error(settings.on_store_error)
+        .top_denied(settings.top_denied);
     let engine = Arc::new(engine);
+    let reload = config.map(|config| {
+        let understand = Box::new(move |config: &Config| Ok(understand(&flags, Some(config))?.1));
+        Reload::new(&config, registry, engine.reloads().clone(), understand)
+    });
+    let reload = reload.transpose().context("cannot watch --config")?;
     server::serve(&settings, &engine, reload)?;
     if let (Some(path), Some(store)) = (&settings.snapshot, engine.memory()) {
         snapshot::write(store, path)?;
     }
     Ok(())
+}
+
+/// Everything that flags and file say, checked: the same at a start and at a reload.
+fn understand(flags: &Flags, config: Option<&Config>) -> Result<(Settings, Vec<Plan>)> {
+    let settings = super::layers::settings(flags, config)?;
+    let plans = config.map(Config::plans).transpose()?.unwrap_or_default();
+    Ok((settings, plans))
+}
+
+/// A store in memory, within its bounds.
+fn memory(settings: &Settings) -> MemoryStoreBuilder {
+    let builder = MemoryStore::builder().max_keys(settings.max_keys).keep_keys(settings.keep_keys);
+    match settings.max_bytes {
+        Some(max_bytes) => builder.max_bytes(max_bytes),
+        None => builder,
+    }
 }

@@ -9,7 +9,9 @@ use ratekeeper::port::FailureMode;
 use serde::Deserialize;
 use toml::Spanned;
 
+use crate::duration::DurationText;
 use crate::log::{Format, Level};
+use crate::units::{ByteSize, Percent};
 
 /// The whole file; every part of it may be missing.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -39,8 +41,20 @@ pub struct ServerSection {
     pub loops: Option<NonZeroUsize>,
     /// What clients must know.
     pub auth_token: Option<String>,
+    /// The same, in a file of its own.
+    pub auth_token_file: Option<PathBuf>,
+    /// What an administrator must know.
+    pub admin_token: Option<String>,
+    /// The same, in a file of its own.
+    pub admin_token_file: Option<PathBuf>,
+    /// What whoever reads the metrics must know.
+    pub metrics_token: Option<String>,
+    /// The same, in a file of its own.
+    pub metrics_token_file: Option<PathBuf>,
     /// How many of the keys that are denied most the metrics tell.
     pub top_denied: Option<usize>,
+    /// How long to go on serving after being told to stop.
+    pub drain: Option<DurationText>,
     /// A certificate in PEM form.
     pub tls_cert: Option<PathBuf>,
     /// Its private key.
@@ -90,6 +104,12 @@ pub struct StoreSection {
     pub url: Option<String>,
     /// States that the store in memory may hold.
     pub max_keys: Option<NonZeroUsize>,
+    /// Bytes that the store in memory may allocate.
+    pub max_bytes: Option<ByteSize>,
+    /// The percentage of both that quotas of requests cannot take, while there are plans.
+    pub kept_for_plans: Option<Percent>,
+    /// Whether the store in memory remembers keys, so that they can be forgotten by prefix.
+    pub keep_keys: Option<bool>,
     /// Where state is written on stop, and read from on start.
     pub snapshot: Option<PathBuf>,
 }
@@ -106,6 +126,14 @@ pub struct LimitsSection {
     pub default_period: Option<i64>,
     /// What to answer when the store fails a request that names no plan.
     pub on_store_error: Option<OnStoreError>,
+    /// The longest period, and the longest refill, of a quota that comes with a request.
+    pub max_period: Option<DurationText>,
+    /// Whether a quota that comes with a request may be a `log`.
+    pub allow_log: Option<bool>,
+    /// The most requests that such a log may remember.
+    pub max_log_entries: Option<NonZeroU32>,
+    /// Whether requests must name plans: no quotas of their own.
+    pub plans_only: Option<bool>,
 }
 
 /// One plan.

@@ -10,10 +10,14 @@ pub use file::{
 pub use findings::Findings;
 
 use std::fmt;
+use std::fs::File as Opened;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use toml::de::{DeTable, DeValue};
+
 /// A file that was read, and where it is.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Config {
     path: PathBuf,
     text: String,
@@ -22,17 +26,28 @@ pub struct Config {
 }
 
 impl Config {
+    /// The largest file that is read, in bytes: a file that changes is read once a second.
+    pub const MAX_BYTES: u64 = 4 * 1024 * 1024;
+
     /// Reads a file.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         Self::parse(path, Self::read_text(path)?)
     }
 
-    fn read_text(path: &Path) -> Result<String, ConfigError> {
-        std::fs::read_to_string(path).map_err(|error| ConfigError {
-            path: path.to_owned(),
-            line: None,
-            message: format!("cannot be read: {error}"),
-        })
+    /// Reads what a file contains, whatever it means.
+    pub(crate) fn read_text(path: &Path) -> Result<String, ConfigError> {
+        let wrong = |message| ConfigError { path: path.to_owned(), line: None, message };
+        let mut text = String::new();
+        Opened::open(path)
+            .and_then(|file| file.take(Self::MAX_BYTES + 1).read_to_string(&mut text))
+            .map_err(|error| wrong(format!("cannot be read: {error}")))?;
+        if text.len() as u64 > Self::MAX_BYTES {
+            return Err(wrong(format!(
+                "too large: a configuration file has at most {} bytes",
+                Self::MAX_BYTES
+            )));
+        }
+        Ok(text)
     }
 
     /// Understands what a file contains.
@@ -51,9 +66,35 @@ impl Config {
         ConfigError { path: self.path.clone(), line: Some(line_at(&self.text, at)), message: message.into() }
     }
 
-    /// A mistake in the file as a whole.
-    pub fn mistake(&self, message: impl Into<String>) -> ConfigError {
-        ConfigError { path: self.path.clone(), line: None, message: message.into() }
+    /// What the file contains, as it was read.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// A mistake in a setting, named as in `store.url`: told with the line of the setting, or of the table that it
+    /// should be in.
+    pub fn mistake(&self, setting: &str, message: impl Into<String>) -> ConfigError {
+        ConfigError { path: self.path.clone(), line: self.line_of(setting), message: message.into() }
+    }
+
+    fn line_of(&self, setting: &str) -> Option<usize> {
+        let document = DeTable::parse(&self.text).ok()?;
+        let mut table = document.get_ref();
+        let mut at = None;
+        for part in setting.split('.') {
+            let Some((key, value)) = table.iter().find(|(key, _)| key.get_ref() == part) else { break };
+            at = Some(key.span().start);
+            let DeValue::Table(inner) = value.get_ref() else { break };
+            table = inner;
+        }
+        at.map(|at| line_at(&self.text, at))
+    }
+}
+
+impl fmt::Debug for Config {
+    /// Without the text: there may be a password in it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Config").field("path", &self.path).field("file", &self.file).finish_non_exhaustive()
     }
 }
 
@@ -118,6 +159,7 @@ mod tests {
                 "a.toml:2: unknown variant `opne`",
             ),
             ("[plans.gold]\n", "a.toml:1: missing field `limits`"),
+            ("[server]\ndrain = \"10\"\n", "a.toml:2: not a duration; write a whole number with its unit"),
         ] {
             let said = error(text);
             assert!(said.starts_with(expected), "{text}: {said}");
@@ -133,7 +175,10 @@ mod tests {
             log_format = "json"
             loops = 2
             auth_token = "sesame"
+            admin_token_file = "admin.token"
+            metrics_token = "scrape"
             top_denied = 10
+            drain = "10s"
             [transports.resp]
             enabled = true
             host = "127.0.0.1"
@@ -144,12 +189,19 @@ mod tests {
             [store]
             type = "memory"
             max_keys = 1000
+            max_bytes = "64MB"
+            kept_for_plans = "25%"
+            keep_keys = false
             snapshot = "state.bin"
             [limits]
             default_burst = 10
             default_rate = 100
             default_period = 60
             on_store_error = "open"
+            max_period = "7d"
+            allow_log = true
+            max_log_entries = 100
+            plans_only = false
             [plans.gold]
             limits = ["10/s burst 20", "daily = 1000/day"]
             on_store_error = "closed"

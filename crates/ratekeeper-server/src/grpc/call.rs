@@ -15,7 +15,7 @@ use super::plans::{self, What};
 use super::status::{Code, Status};
 use super::{Grpc, NAME, health, reflection, throttle};
 use crate::guesses::Check;
-use crate::secret::bearer;
+use crate::secret::Role;
 use crate::server::Connection;
 
 /// What there is to be called.
@@ -25,6 +25,7 @@ enum Method {
     Plans(What),
     Refund,
     Reset,
+    Forget,
     Check,
     Watch,
     Reflection,
@@ -38,6 +39,7 @@ impl Method {
             "/ratekeeper.v1.RateLimiter/Peek" => Method::Plans(What::Peek),
             "/ratekeeper.v1.RateLimiter/Refund" => Method::Refund,
             "/ratekeeper.v1.RateLimiter/Reset" => Method::Reset,
+            "/ratekeeper.v1.RateLimiter/Forget" => Method::Forget,
             "/grpc.health.v1.Health/Check" => Method::Check,
             "/grpc.health.v1.Health/Watch" => Method::Watch,
             "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
@@ -82,6 +84,11 @@ pub(super) async fn answer(
         }
         Ok(Method::Reset) => {
             let answer = async { plans::reset(&grpc, messages.only().await?).await };
+            respond(&grpc, &mut reply, answer.await)
+        }
+        Ok(Method::Forget) => {
+            let role = role(&grpc, &connection, &head).await;
+            let answer = async { plans::forget(&grpc, role, messages.only().await?).await };
             respond(&grpc, &mut reply, answer.await)
         }
         Ok(Method::Check) => {
@@ -130,8 +137,12 @@ async fn find(grpc: &Grpc, connection: &Connection, head: &Parts) -> Result<Meth
 }
 
 async fn is_authorized(grpc: &Grpc, connection: &Connection, head: &Parts) -> bool {
-    let Some(secret) = &grpc.secret else { return true };
-    let Some(token) = bearer(head.headers.get(AUTHORIZATION)) else { return false };
-    let guesses = grpc.engine.guesses();
-    Check { secret, guesses, meter: &grpc.meter, transport: NAME, connection }.admits(token).await
+    !grpc.tokens.are_needed() || role(grpc, connection, head).await.is_some()
+}
+
+/// What the caller's token is good for.
+async fn role(grpc: &Grpc, connection: &Connection, head: &Parts) -> Option<Role> {
+    let (tokens, guesses, meter) = (&grpc.tokens, grpc.engine.guesses(), &*grpc.meter);
+    let check = Check { tokens, guesses, meter, transport: NAME, connection };
+    check.role_of(head.headers.get(AUTHORIZATION)).await
 }

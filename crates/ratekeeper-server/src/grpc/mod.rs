@@ -32,7 +32,7 @@ use std::time::Duration;
 
 use crate::engine::Engine;
 use crate::meter::Meter;
-use crate::secret::Secret;
+use crate::secret::Tokens;
 use crate::server::{Connection, Serving, Socket, Transport};
 
 /// The transport's name.
@@ -46,15 +46,15 @@ const MAX_MESSAGE: usize = 64 * 1024;
 pub(crate) struct Grpc {
     engine: Arc<Engine>,
     meter: Arc<Meter>,
-    secret: Option<Secret>,
+    tokens: Tokens,
     /// How long a client may take to finish a call's request, while its connection is busy with others.
     patience: Duration,
 }
 
 impl Grpc {
-    pub(crate) fn new(engine: Arc<Engine>, secret: Option<Secret>, patience: Duration) -> Self {
+    pub(crate) fn new(engine: Arc<Engine>, tokens: Tokens, patience: Duration) -> Self {
         let meter = engine.metrics().meter(NAME);
-        Grpc { engine, meter, secret, patience }
+        Grpc { engine, meter, tokens, patience }
     }
 }
 

@@ -7,8 +7,12 @@ use ratekeeper::keeper::HeldTo;
 use ratekeeper::{Charged, Cost, Key, Nanos, Quota, Ruling};
 
 use super::Grpc;
-use super::generated::ratekeeper_v1::{AcquireRequest, Decision, RefundRequest, ResetRequest, ResetResponse};
-use super::status::Status;
+use super::generated::ratekeeper_v1::{
+    AcquireRequest, Decision, ForgetRequest, ForgetResponse, RefundRequest, ResetRequest, ResetResponse,
+};
+use super::status::{Code, Status};
+use crate::limits::Limits;
+use crate::secret::{NotAdmin, Role};
 
 /// What is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +33,7 @@ pub(super) async fn answer(grpc: &Grpc, what: What, ask: AcquireRequest) -> Resu
     let began = Instant::now();
     let key = key(&ask.key)?;
     let cost = Cost::new(ask.cost.unwrap_or(1));
-    let quota = quota(&ask.quota, &ask.plans)?;
+    let quota = quota(&ask.quota, &ask.plans, grpc.engine.limits())?;
     let names: Vec<&str> = ask.plans.iter().map(String::as_str).collect();
     let held_to = match (&quota, names.as_slice()) {
         (Some(quota), _) => HeldTo::Quota(quota),
@@ -53,25 +57,51 @@ pub(super) async fn answer(grpc: &Grpc, what: What, ask: AcquireRequest) -> Resu
 pub(super) async fn reset(grpc: &Grpc, ask: ResetRequest) -> Result<ResetResponse, Status> {
     let key = key(&ask.key)?;
     let names: Vec<&str> = ask.plans.iter().map(String::as_str).collect();
-    let forgotten = match quota(&ask.quota, &ask.plans)? {
+    // Whatever was admitted once must be forgotten when it is asked to be.
+    let forgotten = match quota(&ask.quota, &ask.plans, &Limits::NONE)? {
         Some(quota) => grpc.engine.keeper().reset(key, &quota).await?,
         None => grpc.engine.reset(key, &names).await?,
     };
     Ok(ResetResponse { forgotten })
 }
 
+pub(super) async fn forget(
+    grpc: &Grpc,
+    role: Option<Role>,
+    ask: ForgetRequest,
+) -> Result<ForgetResponse, Status> {
+    NotAdmin::check(&grpc.tokens, role).map_err(|refusal| {
+        let code = match refusal {
+            NotAdmin::Unknown => Code::Unauthenticated,
+            NotAdmin::TurnedOff | NotAdmin::Forbidden => Code::PermissionDenied,
+        };
+        Status::new(code, format!("Forget: {refusal}"))
+    })?;
+    match (ask.prefix.is_empty(), ask.all) {
+        (true, false) => {
+            return Err(Status::invalid(
+                "prefix: empty; every key starts with it: set `all` if that is meant",
+            ));
+        }
+        (false, true) => return Err(Status::invalid("prefix: together with `all`; say one of them")),
+        (true, true) | (false, false) => {}
+    }
+    let forgotten = grpc.engine.forget(&ask.prefix).await?;
+    Ok(ForgetResponse { forgotten })
+}
+
 fn key(text: &str) -> Result<Key<'_>, Status> {
     Key::new(text).map_err(|error| Status::invalid(error.to_string()))
 }
 
-fn quota(text: &str, plans: &[String]) -> Result<Option<Quota>, Status> {
+fn quota(text: &str, plans: &[String], limits: &Limits) -> Result<Option<Quota>, Status> {
     if text.is_empty() {
         return Ok(None);
     }
     if !plans.is_empty() {
         return Err(Status::invalid("quota: together with plans; say one of them"));
     }
-    text.parse().map(Some).map_err(|error| Status::invalid(format!("quota: {error}")))
+    Ok(Some(limits.parse(text)?))
 }
 
 fn decision(ruling: &Ruling) -> Decision {

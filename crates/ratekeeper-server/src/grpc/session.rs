@@ -46,6 +46,7 @@ pub(super) async fn serve(grpc: Arc<Grpc>, socket: Socket, connection: Arc<Conne
     let wire = Wire::new(socket, Arc::clone(&connection));
     let flood = wire.flood();
     let h2 = tokio::select! {
+        biased;
         shaken = builder.handshake::<_, Bytes>(wire) => shaken,
         () = connection.stop().wait() => return,
     };

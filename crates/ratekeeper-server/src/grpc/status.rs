@@ -4,6 +4,8 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use ratekeeper::keeper::KeeperError;
 use ratekeeper::{StoreError, StoreErrorKind};
 
+use crate::limits::{QuotaRefusal, RefusalCode};
+
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 
@@ -13,6 +15,7 @@ pub(super) enum Code {
     InvalidArgument = 3,
     DeadlineExceeded = 4,
     NotFound = 5,
+    PermissionDenied = 7,
     ResourceExhausted = 8,
     Unimplemented = 12,
     Unavailable = 14,
@@ -68,6 +71,15 @@ fn printable(message: &str) -> String {
         }
     }
     out
+}
+
+impl From<QuotaRefusal> for Status {
+    fn from(refusal: QuotaRefusal) -> Self {
+        match refusal.code() {
+            RefusalCode::PlansOnly => Self::new(Code::PermissionDenied, refusal.to_string()),
+            _ => Self::invalid(refusal.to_string()),
+        }
+    }
 }
 
 impl From<StoreError> for Status {

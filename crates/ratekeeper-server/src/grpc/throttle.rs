@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use ratekeeper::port::Request;
-use ratekeeper::{Cost, Decision, Key, Quota, Rules};
+use ratekeeper::{Cost, Decision, Key, Rules};
 
 use super::Grpc;
 use super::generated::throttlecrab::{ThrottleRequest, ThrottleResponse};
@@ -12,8 +12,8 @@ use super::status::Status;
 pub(super) async fn answer(grpc: &Grpc, ask: ThrottleRequest) -> Result<ThrottleResponse, Status> {
     let began = Instant::now();
     let key = Key::new(&ask.key).map_err(|error| Status::invalid(error.to_string()))?;
-    let quota = Quota::throttle(ask.max_burst.into(), ask.count_per_period.into(), ask.period.into())
-        .map_err(|error| Status::invalid(error.to_string()))?;
+    let limits = grpc.engine.limits();
+    let quota = limits.throttle(ask.max_burst.into(), ask.count_per_period.into(), ask.period.into())?;
     let quantity = ask.quantity.unwrap_or(1);
     let cost = u64::try_from(quantity)
         .map_err(|_| Status::invalid(format!("quantity: {quantity}; must be at least 0")))?;

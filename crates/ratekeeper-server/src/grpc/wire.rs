@@ -9,7 +9,7 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::framing::Framing;
-use crate::server::{Connection, Socket};
+use crate::server::{Connection, Farewell, Socket};
 use crate::turn::Turn;
 
 /// The socket of one client.
@@ -19,6 +19,7 @@ pub(super) struct Wire {
     connection: Arc<Connection>,
     debts: Debts,
     turn: Turn,
+    farewell: Option<Farewell>,
     /// Raised when the client has sent more control frames than there can be a reason for: nothing more is read.
     flood: Arc<AtomicBool>,
 }
@@ -58,7 +59,7 @@ impl Wire {
     pub(super) fn new(socket: Socket, connection: Arc<Connection>) -> Self {
         connection.owes();
         let (debts, turn, flood) = (Debts::new(), Turn::default(), Arc::default());
-        Wire { socket, connection, debts, turn, flood }
+        Wire { socket, connection, debts, turn, farewell: None, flood }
     }
 
     /// Tells whether the client is to be cut off, also when the socket itself is out of reach.
@@ -131,8 +132,14 @@ impl AsyncWrite for Wire {
         polled
     }
 
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.socket).poll_shutdown(context)
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        ready!(Pin::new(&mut this.socket).poll_shutdown(context))?;
+        if !this.connection.stop().is_raised() {
+            return Poll::Ready(Ok(()));
+        }
+        let farewell = this.farewell.get_or_insert_with(Farewell::stopping);
+        farewell.poll(&mut this.socket, context).map(Ok)
     }
 
     fn is_write_vectored(&self) -> bool {

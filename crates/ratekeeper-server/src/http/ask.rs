@@ -58,6 +58,14 @@ impl Refund {
     }
 }
 
+/// `POST /v1/forget`: a prefix, or everything.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Forget {
+    pub(super) prefix: Option<String>,
+    pub(super) all: Option<bool>,
+}
+
 /// A body that names its fields and says of what kind each is.
 pub(super) trait Body: DeserializeOwned {
     const FIELDS: &'static [(&'static str, Kind)];
@@ -70,6 +78,7 @@ pub(super) enum Kind {
     Texts,
     Integer,
     Whole,
+    Flag,
 }
 
 impl Body for Throttle {
@@ -98,6 +107,10 @@ impl Body for Refund {
     ];
 }
 
+impl Body for Forget {
+    const FIELDS: &'static [(&'static str, Kind)] = &[("prefix", Kind::Text), ("all", Kind::Flag)];
+}
+
 impl Kind {
     fn fits(self, value: &Value) -> bool {
         match self {
@@ -105,6 +118,7 @@ impl Kind {
             Kind::Texts => value.as_array().is_some_and(|items| items.iter().all(Value::is_string)),
             Kind::Integer => integer::<_, i64>(value).is_ok(),
             Kind::Whole => integer::<_, u64>(value).is_ok(),
+            Kind::Flag => value.is_boolean(),
         }
     }
 
@@ -114,6 +128,7 @@ impl Kind {
             Kind::Texts => "a list of strings",
             Kind::Integer => "an integer of 64 bits",
             Kind::Whole => "a whole number from 0 to 18446744073709551615",
+            Kind::Flag => "true or false",
         }
     }
 }

@@ -6,6 +6,7 @@ use ratekeeper::store::BreakerState;
 
 use crate::engine::Engine;
 use crate::meter::{BUCKETS, Reading};
+use crate::pressure::Refused;
 
 /// The page, in the text format.
 pub(super) fn render(engine: &Engine) -> String {
@@ -40,7 +41,29 @@ pub(super) fn render(engine: &Engine) -> String {
     }
     if let Some(store) = engine.memory() {
         page.head("ratekeeper_keys", "gauge", "States held by the store in memory.");
-        page.line(&format!("ratekeeper_keys {}", store.len()));
+        let statistics = store.statistics();
+        page.line(&format!("ratekeeper_keys {}", statistics.keys));
+        page.head("ratekeeper_keys_of_requests", "gauge", "Those of quotas that requests brought.");
+        page.line(&format!("ratekeeper_keys_of_requests {}", statistics.keys_of_requests));
+        page.head("ratekeeper_max_keys", "gauge", "States that the store may hold (--max-keys).");
+        page.line(&format!("ratekeeper_max_keys {}", statistics.max_keys));
+        page.head("ratekeeper_store_bytes", "gauge", "Bytes allocated by the store in memory.");
+        page.line(&format!("ratekeeper_store_bytes {}", statistics.bytes));
+        page.head("ratekeeper_store_bytes_of_requests", "gauge", "Those of quotas that requests brought.");
+        page.line(&format!("ratekeeper_store_bytes_of_requests {}", statistics.bytes_of_requests));
+        page.head("ratekeeper_store_max_bytes", "gauge", "Bytes that the store may allocate (--max-bytes).");
+        page.line(&format!("ratekeeper_store_max_bytes {}", statistics.max_bytes));
+        page.head(
+            "ratekeeper_kept_for_plans_percent",
+            "gauge",
+            "What quotas of requests cannot take of both.",
+        );
+        page.line(&format!("ratekeeper_kept_for_plans_percent {}", statistics.kept_for_plans));
+        page.head("ratekeeper_keys_refused_total", "counter", "New keys that found the store full.");
+        let refused = Refused::of(&statistics);
+        for (of, count) in [("plan", refused.plan), ("request", refused.request)] {
+            page.line(&format!("ratekeeper_keys_refused_total{{of=\"{of}\"}} {count}"));
+        }
     }
     if let Some(breaker) = engine.breaker() {
         page.head("ratekeeper_breaker_state", "gauge", "Before the store: 0 closed, 1 open, 2 half-open.");
@@ -61,6 +84,26 @@ pub(super) fn render(engine: &Engine) -> String {
         page.line(&format!(
             "ratekeeper_plan_decisions_total{{plan=\"{plan}\",rule=\"{rule}\",result=\"{result}\"}} {count}"
         ));
+    }
+    if let Some(reloads) = engine.reloads().read() {
+        page.head(
+            "ratekeeper_reloads_total",
+            "counter",
+            "Reloads of the configuration file by their result.",
+        );
+        for (result, count) in [("success", reloads.succeeded), ("error", reloads.failed)] {
+            page.line(&format!("ratekeeper_reloads_total{{result=\"{result}\"}} {count}"));
+        }
+        let name = "ratekeeper_reload_last_successful";
+        page.head(
+            name,
+            "gauge",
+            "1 if the configuration in force is the file's, 0 if the last reload failed.",
+        );
+        page.line(&format!("{name} {}", u8::from(!reloads.last_failed)));
+        let name = "ratekeeper_reload_last_success_timestamp_seconds";
+        page.head(name, "gauge", "When the configuration in force was read.");
+        page.line(&format!("{name} {}", reloads.last_success));
     }
     let top = engine.metrics().top_denied();
     if !top.is_empty() {

@@ -18,7 +18,10 @@ use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::{Arc, PoisonError};
 use std::task::Poll;
+use std::time::Duration;
 
+use ::http::HeaderValue;
+use ::http::header::CONNECTION;
 use hyper::body::Body;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -26,13 +29,15 @@ use tokio::time::timeout;
 
 use crate::engine::Engine;
 use crate::meter::Meter;
-use crate::secret::Secret;
-use crate::server::{Connection, IN_FLIGHT, Serving, Socket, Transport};
+use crate::secret::Tokens;
+use crate::server::{Connection, Serving, Socket, Transport};
 use wire::{SharedTurn, Wire};
 
 /// The transport's name.
 pub const NAME: &str = "http";
 
+/// How long after a stop an idle client is still listened to: a request that it sent before may be on its way.
+const IN_FLIGHT: Duration = Duration::from_millis(100);
 /// The most bytes of a body.
 const MAX_BODY: usize = 64 * 1024;
 
@@ -44,13 +49,13 @@ const REQUEST_WORTH: usize = 2 * 1024;
 pub(crate) struct Http {
     engine: Arc<Engine>,
     meter: Arc<Meter>,
-    secret: Option<Secret>,
+    tokens: Tokens,
 }
 
 impl Http {
-    pub(crate) fn new(engine: Arc<Engine>, secret: Option<Secret>) -> Self {
+    pub(crate) fn new(engine: Arc<Engine>, tokens: Tokens) -> Self {
         let meter = engine.metrics().meter(NAME);
-        Http { engine, meter, secret }
+        Http { engine, meter, tokens }
     }
 }
 
@@ -78,18 +83,16 @@ async fn serve(http: Arc<Http>, socket: Socket, connection: Arc<Connection>) {
     let service = service_fn(|request| {
         let (http, connection, turn) = (Arc::clone(&http), Arc::clone(&connection), Arc::clone(&turn));
         async move {
-            let reply = route::answer(&http, &connection, request).await;
+            let mut reply = route::answer(&http, &connection, request).await;
             connection.settled();
+            if connection.stop().is_raised() {
+                // The client learns with its answer that it must connect elsewhere for the next request.
+                reply.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            let len = reply.body().size_hint().exact().and_then(|len| usize::try_from(len).ok());
             let is_over = {
                 let mut turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
-                turn.spend(
-                    REQUEST_WORTH
-                        + reply
-                            .body()
-                            .size_hint()
-                            .exact()
-                            .map_or(0, |len| usize::try_from(len).unwrap_or(MAX_BODY)),
-                );
+                turn.spend(REQUEST_WORTH + len.unwrap_or(0));
                 turn.is_over()
             };
             // Only for requests that were there already when the one before was answered: hyper goes on with those, and

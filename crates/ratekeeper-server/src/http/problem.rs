@@ -7,6 +7,8 @@ use ratekeeper::keeper::KeeperError;
 use serde::Serialize;
 
 use super::reply::{Reply, reply};
+use crate::limits::{QuotaRefusal, RefusalCode};
+use crate::secret::NotAdmin;
 
 /// What went wrong, and whose fault it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,6 +116,38 @@ impl Problem {
             _ => {}
         }
         reply
+    }
+}
+
+impl From<QuotaRefusal> for Problem {
+    fn from(refusal: QuotaRefusal) -> Self {
+        let (status, code, title) = match refusal.code() {
+            RefusalCode::Invalid => return Self::field(refusal.field(), refusal.to_string()),
+            RefusalCode::OutOfBounds => (
+                StatusCode::UNPROCESSABLE_ENTITY,
+                "quota_out_of_bounds",
+                "The quota is beyond what this server takes from requests",
+            ),
+            RefusalCode::LogNotAllowed => {
+                (StatusCode::UNPROCESSABLE_ENTITY, "log_not_allowed", "A request may not bring a `log`")
+            }
+            RefusalCode::PlansOnly => {
+                (StatusCode::FORBIDDEN, "plans_only", "This server takes no quotas from requests")
+            }
+        };
+        let problem = Self::new(status, code, title, refusal.to_string());
+        Problem { field: Some(refusal.field().to_owned()), ..problem }
+    }
+}
+
+impl From<NotAdmin> for Problem {
+    fn from(refusal: NotAdmin) -> Self {
+        let (status, code) = match refusal {
+            NotAdmin::Unknown => (StatusCode::UNAUTHORIZED, "unauthorized"),
+            NotAdmin::TurnedOff => (StatusCode::FORBIDDEN, "admin_disabled"),
+            NotAdmin::Forbidden => (StatusCode::FORBIDDEN, "admin_required"),
+        };
+        Self::new(status, code, "Only an administrator may do this", refusal.to_string())
     }
 }
 

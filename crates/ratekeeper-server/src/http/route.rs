@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
-use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
+use http::{HeaderValue, Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use ratekeeper::keeper::HeldTo;
@@ -12,12 +12,13 @@ use ratekeeper::port::Request as Question;
 use ratekeeper::{Charged, Cost, Quota, Rules, Ruling};
 use serde_json::json;
 
-use super::ask::{self, Ask, Refund, Throttle};
+use super::ask::{self, Ask, Forget, Refund, Throttle};
 use super::problem::Problem;
 use super::reply::{self, Reply, reply};
 use super::{Http, MAX_BODY, NAME, metrics};
 use crate::guesses::Check;
-use crate::secret::bearer;
+use crate::limits::Limits;
+use crate::secret::NotAdmin;
 use crate::server::Connection;
 
 /// Answers one request. Every mistake is a problem, and none is the server's unless it is.
@@ -36,8 +37,16 @@ async fn dispatch(
     connection: &Connection,
     request: Request<Incoming>,
 ) -> Result<Reply, Problem> {
-    let is_open = matches!(request.uri().path(), "/health" | "/ready");
-    if !is_open && !is_authorized(http, connection, request.headers()).await {
+    let (tokens, guesses, meter) = (&http.tokens, http.engine.guesses(), &*http.meter);
+    let check = Check { tokens, guesses, meter, transport: NAME, connection };
+    let authorization = request.headers().get(AUTHORIZATION);
+    // The probes need no token, and the metrics may have one of their own.
+    let is_welcome = match request.uri().path() {
+        "/health" | "/ready" => true,
+        "/metrics" => check.may_read_metrics(authorization).await,
+        _ => !tokens.are_needed() || check.role_of(authorization).await.is_some(),
+    };
+    if !is_welcome {
         return Err(Problem::unauthorized());
     }
     let is_post = request.method() == Method::POST;
@@ -48,7 +57,14 @@ async fn dispatch(
         "/v1/peek" if is_post => plans(http, Verb::Peek, &body(request).await?).await,
         "/v1/refund" if is_post => plans(http, Verb::Refund, &body(request).await?).await,
         "/v1/reset" if is_post => reset(http, &body(request).await?).await,
-        "/throttle" | "/v1/acquire" | "/v1/peek" | "/v1/refund" | "/v1/reset" => Err(Problem::method("POST")),
+        "/v1/forget" if is_post => {
+            let role = check.role_of(request.headers().get(AUTHORIZATION)).await;
+            NotAdmin::check(&http.tokens, role)?;
+            forget(http, &body(request).await?).await
+        }
+        "/throttle" | "/v1/acquire" | "/v1/peek" | "/v1/refund" | "/v1/reset" | "/v1/forget" => {
+            Err(Problem::method("POST"))
+        }
         "/v1/plans" if is_get => Ok(list(http)),
         "/health" if is_get => health(http).await,
         "/ready" if is_get => ready(http).await,
@@ -61,13 +77,6 @@ async fn dispatch(
         }
         _ => Err(Problem::not_found()),
     }
-}
-
-async fn is_authorized(http: &Http, connection: &Connection, headers: &HeaderMap) -> bool {
-    let Some(secret) = &http.secret else { return true };
-    let Some(token) = bearer(headers.get(AUTHORIZATION)) else { return false };
-    let guesses = http.engine.guesses();
-    Check { secret, guesses, meter: &http.meter, transport: NAME, connection }.admits(token).await
 }
 
 /// The whole body, if it is JSON by its own account and not too large.
@@ -118,6 +127,7 @@ async fn throttle(http: &Http, body: &[u8]) -> Result<Reply, Problem> {
     let ask: Throttle = ask::read(body)?;
     let key = ask::key(&ask.key)?;
     let limits = http.engine.limits();
+    limits.admits_quotas()?;
     let number = |name: &'static str, given: Option<i64>, default: Option<i64>, setting: &'static str| {
         let missing = || format!("{name}: missing, and no {setting} is configured");
         given.or(default).ok_or_else(|| Problem::field(name, missing()))
@@ -128,8 +138,7 @@ async fn throttle(http: &Http, body: &[u8]) -> Result<Reply, Problem> {
     let quantity = ask.quantity.unwrap_or(1);
     let cost = u64::try_from(quantity)
         .map_err(|_| Problem::field("quantity", format!("quantity: {quantity}; must be at least 0")))?;
-    let quota = Quota::throttle(burst, count, period)
-        .map_err(|error| Problem::field(error.field(), error.to_string()))?;
+    let quota = limits.throttle(burst, count, period)?;
     let question = Question { key, rules: Rules::Quota(&quota), cost: Cost::new(cost) };
     let decision = http.engine.acquire(question).await.map_err(|error| Problem::store(&error))?;
     http.meter.took(key, &decision, began.elapsed());
@@ -150,7 +159,7 @@ async fn plans(http: &Http, verb: Verb, body: &[u8]) -> Result<Reply, Problem> {
         Verb::Acquire | Verb::Peek => (ask::read(body)?, Charged::NOW),
     };
     let (key, cost) = (ask::key(&ask.key)?, Cost::new(ask.cost.unwrap_or(1)));
-    let quota = quota(&ask)?;
+    let quota = quota(&ask, http.engine.limits())?;
     let names = names(&ask)?;
     let held_to = match (&quota, names.as_slice()) {
         (Some(quota), []) => HeldTo::Quota(quota),
@@ -173,9 +182,8 @@ async fn plans(http: &Http, verb: Verb, body: &[u8]) -> Result<Reply, Problem> {
     Ok(reply::ruled(&ruling, verb == Verb::Acquire))
 }
 
-fn quota(ask: &Ask) -> Result<Option<Quota>, Problem> {
-    let parsed = ask.quota.as_deref().map(str::parse::<Quota>).transpose();
-    parsed.map_err(|error| Problem::field("quota", error.to_string()))
+fn quota(ask: &Ask, limits: &Limits) -> Result<Option<Quota>, Problem> {
+    Ok(ask.quota.as_deref().map(|text| limits.parse(text)).transpose()?)
 }
 
 fn names(ask: &Ask) -> Result<Vec<&str>, Problem> {
@@ -194,11 +202,30 @@ async fn reset(http: &Http, body: &[u8]) -> Result<Reply, Problem> {
     let ask: Ask = ask::read(body)?;
     let key = ask::key(&ask.key)?;
     let names = names(&ask)?;
-    let forgotten = match quota(&ask)? {
+    // Whatever was admitted once must be forgotten when it is asked to be.
+    let forgotten = match quota(&ask, &Limits::NONE)? {
         Some(quota) if names.is_empty() => http.engine.keeper().reset(key, &quota).await?,
         Some(_) => return Err(Problem::field("quota", "quota: together with plans; say one of them")),
         None => http.engine.reset(key, &names).await?,
     };
+    Ok(reply(StatusCode::OK, format!("{{\"forgotten\":{forgotten}}}")))
+}
+
+/// Forgets every key that starts with some text.
+async fn forget(http: &Http, body: &[u8]) -> Result<Reply, Problem> {
+    let ask: Forget = ask::read(body)?;
+    let prefix = match (ask.prefix.as_deref(), ask.all.unwrap_or(false)) {
+        (None, true) => "",
+        (Some(_), true) => {
+            return Err(Problem::field("prefix", "prefix: together with `all`; say one of them"));
+        }
+        (None | Some(""), false) => {
+            let detail = "prefix: missing or empty; every key starts with nothing: say `\"all\": true` if that is meant";
+            return Err(Problem::field("prefix", detail));
+        }
+        (Some(prefix), false) => prefix,
+    };
+    let forgotten = http.engine.forget(prefix.as_bytes()).await?;
     Ok(reply(StatusCode::OK, format!("{{\"forgotten\":{forgotten}}}")))
 }
 
@@ -220,7 +247,16 @@ async fn health(http: &Http) -> Result<Reply, Problem> {
         Err(error) if http.engine.memory().is_none() => error.kind().as_str(),
         Err(error) => return Err(Problem::store(&error)),
     };
-    Ok(reply(StatusCode::OK, json!({ "status": "ok", "store": store }).to_string()))
+    let mut body = json!({ "status": "ok", "store": store });
+    if let Some(reloads) = http.engine.reloads().read() {
+        body["config"] = if reloads.last_failed { "reload_failed" } else { "ok" }.into();
+    }
+    if http.engine.memory().is_some() {
+        let refusing = http.engine.pressure().refusing();
+        body["full"] = (!refusing.is_empty()).into();
+        body["refusing_new_keys"] = refusing.into();
+    }
+    Ok(reply(StatusCode::OK, body.to_string()))
 }
 
 /// Whether requests can be decided, and will be: the store is reachable, and the server is not about to stop.

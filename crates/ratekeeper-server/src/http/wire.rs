@@ -3,12 +3,12 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::rt::TokioIo;
 
-use crate::server::{Connection, Socket};
+use crate::server::{Connection, Farewell, Socket};
 use crate::turn::Turn;
 
 /// The socket of one client.
@@ -16,6 +16,7 @@ use crate::turn::Turn;
 pub(super) struct Wire {
     socket: TokioIo<Socket>,
     connection: Arc<Connection>,
+    farewell: Option<Farewell>,
     turn: SharedTurn,
 }
 
@@ -24,7 +25,7 @@ pub(super) type SharedTurn = Arc<Mutex<Turn>>;
 
 impl Wire {
     pub(super) fn new(socket: Socket, connection: Arc<Connection>, turn: SharedTurn) -> Self {
-        Wire { socket: TokioIo::new(socket), connection, turn }
+        Wire { socket: TokioIo::new(socket), connection, farewell: None, turn }
     }
 }
 
@@ -62,8 +63,14 @@ impl Write for Wire {
         Pin::new(&mut self.socket).poll_flush(context)
     }
 
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.socket).poll_shutdown(context)
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        ready!(Pin::new(&mut this.socket).poll_shutdown(context))?;
+        if !this.connection.stop().is_raised() {
+            return Poll::Ready(Ok(()));
+        }
+        let farewell = this.farewell.get_or_insert_with(Farewell::stopping);
+        farewell.poll(this.socket.inner_mut(), context).map(Ok)
     }
 
     fn is_write_vectored(&self) -> bool {

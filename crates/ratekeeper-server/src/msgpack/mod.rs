@@ -15,7 +15,7 @@ use std::sync::Arc;
 use crate::engine::Engine;
 use crate::guesses::Check;
 use crate::meter::Meter;
-use crate::secret::Secret;
+use crate::secret::Tokens;
 use crate::server::{Connection, Serving, Socket, Transport};
 use crate::stream::{
     self, Buffers, Conversation, Dialect, HIGH_WATER, MAX_BATCH, MAX_REQUEST, Progress, Waiting,
@@ -33,13 +33,13 @@ const PREFIX: usize = 4;
 pub(crate) struct MsgPack {
     engine: Arc<Engine>,
     meter: Arc<Meter>,
-    secret: Option<Secret>,
+    tokens: Tokens,
 }
 
 impl MsgPack {
-    pub(crate) fn new(engine: Arc<Engine>, secret: Option<Secret>) -> Self {
+    pub(crate) fn new(engine: Arc<Engine>, tokens: Tokens) -> Self {
         let meter = engine.metrics().meter(NAME);
-        MsgPack { engine, meter, secret }
+        MsgPack { engine, meter, tokens }
     }
 }
 
@@ -53,7 +53,7 @@ impl Transport for MsgPack {
     }
 
     fn serve(self: Arc<Self>, socket: Socket, connection: Arc<Connection>) -> Serving {
-        let authenticated = self.secret.is_none();
+        let authenticated = !self.tokens.are_needed();
         let visit = Arc::clone(&connection);
         let talk = Talk { msgpack: self, connection: visit, authenticated, midway: false, answered: false };
         Box::pin(stream::serve(talk, socket, connection))
@@ -106,7 +106,7 @@ impl Conversation for Talk {
                 Ok(Asked::Welcome(token)) => {
                     self.decide(buffers).await;
                     // In a box: what is kept across this wait would otherwise be room in every idle connection.
-                    Box::pin(self.pause()).await;
+                    Box::pin(self.check().pause()).await;
                     self.welcome(base + token.start..base + token.end, buffers);
                 }
                 Err(Mistake(message)) => {
@@ -142,32 +142,23 @@ impl Talk {
         }
     }
 
-    /// Waits, if the next token is not to be compared yet.
-    async fn pause(&self) {
-        if let Some(check) = self.check() {
-            check.pause().await;
-        }
-    }
-
     /// Answers a client that has sent a token.
     fn welcome(&mut self, token: Range<usize>, buffers: &mut Buffers) {
-        let is_right = self.check().map(|check| check.compare(&buffers.input()[token]));
-        match is_right {
-            Some(true) => {
-                self.authenticated = true;
-                return answer::welcome(&mut buffers.output);
-            }
-            Some(false) => answer::refuse(&mut buffers.output, "wrong token"),
-            None => answer::refuse(&mut buffers.output, "no token is asked for here"),
+        let role = self.check().role(&buffers.input()[token]);
+        if role.is_some() {
+            self.authenticated = true;
+            return answer::welcome(&mut buffers.output);
         }
         self.msgpack.meter.failed();
+        let is_needed = self.msgpack.tokens.are_needed();
+        let why = if is_needed { "wrong token" } else { "no token is asked for here" };
+        answer::refuse(&mut buffers.output, why);
     }
 
-    /// What a token is held against, if one is asked for.
-    fn check(&self) -> Option<Check<'_>> {
-        let MsgPack { engine, meter, secret } = &*self.msgpack;
-        let (secret, guesses, connection) = (secret.as_ref()?, engine.guesses(), &*self.connection);
-        Some(Check { secret, guesses, meter, transport: NAME, connection })
+    /// What a token is held against.
+    fn check(&self) -> Check<'_> {
+        let MsgPack { engine, meter, tokens } = &*self.msgpack;
+        Check { tokens, guesses: engine.guesses(), meter, transport: NAME, connection: &self.connection }
     }
 
     async fn decide(&self, buffers: &mut Buffers) {

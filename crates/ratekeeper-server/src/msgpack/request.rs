@@ -3,10 +3,10 @@
 use std::fmt;
 use std::ops::Range;
 
-use ratekeeper::{Cost, Key, Quota, QuotaError};
+use ratekeeper::{Cost, Key, Quota};
 
 use super::reader::{Malformed, Reader, Value};
-use crate::engine::Limits;
+use crate::limits::{Limits, QuotaRefusal};
 
 const FIELDS: [&str; 6] = ["cmd", "key", "burst", "rate", "period", "quantity"];
 const THROTTLE: i64 = 1;
@@ -54,6 +54,7 @@ impl Request {
             Value::Integer(other) => return mistake(format!("cmd: {other}; 1 is throttle")),
             _ => return mistake("cmd: missing, or no integer; 1 is throttle"),
         }
+        limits.admits_quotas().or_else(mistake)?;
         Key::new(bytes).or_else(mistake)?;
         let burst = number("burst", burst, limits.burst)?;
         let rate = number("rate", rate, limits.rate)?;
@@ -62,14 +63,15 @@ impl Request {
         let Ok(cost) = u64::try_from(quantity) else {
             return mistake(format!("quantity: {quantity}; must be at least 0"));
         };
-        let quota = Quota::throttle(burst, rate, period).or_else(|error| mistake(in_our_words(&error)))?;
+        let quota =
+            limits.throttle(burst, rate, period).or_else(|refusal| mistake(in_our_words(&refusal)))?;
         Ok(Request::Throttle { key, quota, cost: Cost::new(cost) })
     }
 }
 
 /// What is wrong with a quota, by the names that its fields have here.
-fn in_our_words(error: &QuotaError) -> String {
-    let text = error.to_string();
+fn in_our_words(refusal: &QuotaRefusal) -> String {
+    let text = refusal.to_string();
     [("max_burst:", "burst:"), ("count_per_period:", "rate:")]
         .iter()
         .find_map(|(theirs, ours)| Some(format!("{ours}{}", text.strip_prefix(theirs)?)))

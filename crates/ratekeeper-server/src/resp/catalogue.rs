@@ -9,6 +9,7 @@ pub(super) enum Command {
     Throttle,
     ClThrottle,
     Plans(Verb),
+    Forget,
     Ping,
     Echo,
     Quit,
@@ -84,6 +85,13 @@ pub(super) const COMMANDS: &[Entry] = &[
         true,
         "Forgets a key: key [plan ...], without plans under all of them and all quotas of requests; without a key, \
          resets the connection as Redis does",
+    ),
+    entry(
+        "forget",
+        Command::Forget,
+        -2,
+        false,
+        "Forgets every key that starts with these bytes (no pattern): prefix, or ALL KEYS; needs the admin token",
     ),
     entry("ping", Command::Ping, -1, false, "Answers PONG, or the message"),
     entry("echo", Command::Echo, 2, false, "Answers the message"),

@@ -12,7 +12,7 @@ use super::reply::{Reply, escaped};
 use super::session::Session;
 use super::throttle::Amount;
 use super::transaction::{Transaction, WATCH_REFUSED};
-use super::{NAME, Resp, info, plans, session};
+use super::{NAME, Resp, forget, info, plans, session};
 use crate::guesses::Check;
 use crate::server::Connection;
 use crate::stream::{self, Buffers, Dialect, HIGH_WATER, MAX_BATCH, Progress, Waiting};
@@ -40,7 +40,7 @@ enum Asked {
 
 impl Conversation {
     pub(super) fn new(resp: Arc<Resp>, connection: Arc<Connection>) -> Self {
-        let session = Session::new(connection.id(), resp.secret.is_some());
+        let session = Session::new(connection.id(), resp.tokens.are_needed());
         Conversation { resp, parser: Parser::default(), session, connection, answered: false, costly: 0 }
     }
 
@@ -94,15 +94,24 @@ impl Conversation {
             Box::pin(self.plans(verb, buffers)).await;
             return false;
         }
+        if let Some(entry) = entry
+            && entry.command() == Command::Forget
+            && entry.takes(args.len())
+            && self.session.authenticated
+        {
+            self.costly = MAX_COSTLY;
+            Box::pin(self.forget(buffers)).await;
+            return false;
+        }
         let is_guess = match entry.map(Entry::command) {
             Some(Command::Auth) => true,
             // Its version, `AUTH`, a user and a token.
             Some(Command::Hello) => args.len() >= 5,
             _ => false,
         };
-        if is_guess && let Some(check) = check(&self.resp, &self.connection) {
+        if is_guess {
             // In a box, as above; and before the token is compared.
-            Box::pin(check.pause()).await;
+            Box::pin(check(&self.resp, &self.connection).pause()).await;
         }
         self.other(entry, buffers)
     }
@@ -128,6 +137,15 @@ impl Conversation {
         let mut words = [&[][..]; MAX_ARGS];
         let words = spread(self.parser.args(), buffers.input(), buffers.start(), &mut words);
         plans::answer(&self.resp, verb, &words[1..], &mut self.reply(&mut out)).await;
+        buffers.output = out;
+    }
+
+    /// Many keys are to be forgotten.
+    async fn forget(&self, buffers: &mut Buffers) {
+        let mut out = std::mem::take(&mut buffers.output);
+        let mut words = [&[][..]; MAX_ARGS];
+        let words = spread(self.parser.args(), buffers.input(), buffers.start(), &mut words);
+        forget::answer(&self.resp, self.session.role, &words[1..], &mut self.reply(&mut out)).await;
         buffers.output = out;
     }
 
@@ -313,17 +331,16 @@ fn respond(
         (Command::Discard, _) => reply.error("ERR DISCARD without MULTI"),
         (Command::Watch, _) => reply.error(WATCH_REFUSED),
         (Command::Unwatch, _) => reply.ok(),
-        (Command::Plans(Verb::Reset), []) => session.reset(resp.secret.is_some(), out),
+        (Command::Plans(Verb::Reset), []) => session.reset(resp.tokens.are_needed(), out),
         _ => reply.error(&format!("ERR wrong number of arguments for '{}' command", entry.name())),
     }
     false
 }
 
-/// What a token is held against, if one is asked for.
-fn check<'a>(resp: &'a Resp, connection: &'a Connection) -> Option<Check<'a>> {
-    let secret = resp.secret.as_ref()?;
-    let guesses = resp.engine.guesses();
-    Some(Check { secret, guesses, meter: &resp.meter, transport: NAME, connection })
+/// What a token is held against.
+fn check<'a>(resp: &'a Resp, connection: &'a Connection) -> Check<'a> {
+    let (tokens, guesses, meter) = (&resp.tokens, resp.engine.guesses(), &*resp.meter);
+    Check { tokens, guesses, meter, transport: NAME, connection }
 }
 
 /// `RESET` means the connection if it names no key.

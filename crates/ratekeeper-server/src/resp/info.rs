@@ -60,9 +60,22 @@ fn stats(engine: &Engine, places: &Places) -> String {
 }
 
 fn keyspace(engine: &Engine) -> String {
-    let Some(statistics) = engine.statistics() else { return "# Keyspace\r\n".to_owned() };
+    let Some(store) = engine.memory() else { return "# Keyspace\r\n".to_owned() };
+    let statistics = store.statistics();
     format!(
-        "# Keyspace\r\nkeys:{}\r\nmax_keys:{}\r\nbytes:{}\r\nexpired_keys:{}\r\nrefused_keys:{}\r\n",
-        statistics.keys, statistics.max_keys, statistics.bytes, statistics.expired, statistics.refused
+        "# Keyspace\r\nkeys:{}\r\nkeys_of_requests:{}\r\nmax_keys:{}\r\nbytes:{}\r\nbytes_of_requests:{}\r\n\
+         max_bytes:{}\r\nkept_for_plans_percent:{}\r\nexpired_keys:{}\r\nrefused_keys:{}\r\n\
+         refused_keys_of_requests:{}\r\nrefusing_new_keys:{}\r\n",
+        statistics.keys,
+        statistics.keys_of_requests,
+        statistics.max_keys,
+        statistics.bytes,
+        statistics.bytes_of_requests,
+        statistics.max_bytes,
+        statistics.kept_for_plans,
+        statistics.expired,
+        statistics.refused,
+        statistics.refused_of_requests,
+        engine.pressure().refusing().join(","),
     )
 }

@@ -5,10 +5,12 @@
 //! throttle       THROTTLE and CL.THROTTLE             reply                   replies to bytes
 //! plans          ACQUIRE, PEEK, REFUND, RESET         catalogue               the commands there are
 //! transaction    MULTI, EXEC, DISCARD                 session, info           what stock clients ask first
+//! forget         FORGET, for the administrator
 //! ```
 
 mod catalogue;
 mod conversation;
+mod forget;
 pub mod frame;
 mod info;
 mod inline;
@@ -24,7 +26,7 @@ use std::sync::atomic::AtomicUsize;
 
 use crate::engine::Engine;
 use crate::meter::Meter;
-use crate::secret::Secret;
+use crate::secret::Tokens;
 use crate::server::{Connection, Places, Serving, Socket, Transport};
 use crate::stream;
 use conversation::Conversation;
@@ -38,15 +40,15 @@ pub(crate) struct Resp {
     engine: Arc<Engine>,
     meter: Arc<Meter>,
     places: Arc<Places>,
-    secret: Option<Secret>,
+    tokens: Tokens,
     /// Bytes that the transactions of this loop hold.
     queued: Arc<AtomicUsize>,
 }
 
 impl Resp {
-    pub(crate) fn new(engine: Arc<Engine>, places: Arc<Places>, secret: Option<Secret>) -> Self {
+    pub(crate) fn new(engine: Arc<Engine>, places: Arc<Places>, tokens: Tokens) -> Self {
         let meter = engine.metrics().meter(NAME);
-        Resp { engine, meter, places, secret, queued: Arc::default() }
+        Resp { engine, meter, places, tokens, queued: Arc::default() }
     }
 }
 

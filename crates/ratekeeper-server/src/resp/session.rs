@@ -3,6 +3,7 @@
 use super::reply::{Reply, Version, escaped};
 use super::transaction::Transaction;
 use crate::guesses::Check;
+use crate::secret::Role;
 
 /// The longest name that a client may give its connection.
 const MAX_NAME: usize = 64;
@@ -13,6 +14,8 @@ pub(super) struct Session {
     id: u64,
     pub(super) version: Version,
     pub(super) authenticated: bool,
+    /// What the token that it has shown is good for.
+    pub(super) role: Option<Role>,
     name: Box<[u8]>,
     /// What was queued since `MULTI`. In a box, because few connections ever have one.
     pub(super) transaction: Option<Box<Transaction>>,
@@ -24,6 +27,7 @@ impl Session {
             id,
             version: Version::Two,
             authenticated: !needs_auth,
+            role: None,
             name: Box::default(),
             transaction: None,
         }
@@ -43,27 +47,29 @@ impl Session {
 
     /// `AUTH [user] token`. There are no users: any name will do. Without a secret, Redis lets its default user in with
     /// any password, and so clients that are configured with one connect here too.
-    pub(super) fn auth(&mut self, args: &[&[u8]], check: Option<Check<'_>>, out: &mut Vec<u8>) {
+    pub(super) fn auth(&mut self, args: &[&[u8]], check: Check<'_>, out: &mut Vec<u8>) {
         let mut reply = Reply::new(out, self.version);
         let ([token] | [_, token]) = args else {
             return reply.error("ERR wrong number of arguments for 'auth' command");
         };
-        match check {
+        match check.role(token) {
+            Some(role) => {
+                (self.authenticated, self.role) = (true, Some(role));
+                reply.ok();
+            }
+            None if check.tokens.can_be_shown() => {
+                reply.error("WRONGPASS invalid username-password pair or user is disabled.");
+            }
             None if matches!(args, [user, _] if is_default(user)) => reply.ok(),
             None => reply.error(
                 "ERR AUTH <password> called without any password configured for the default user. \
                  Are you sure your configuration is correct?",
             ),
-            Some(check) if check.compare(token) => {
-                self.authenticated = true;
-                reply.ok();
-            }
-            Some(_) => reply.error("WRONGPASS invalid username-password pair or user is disabled."),
         }
     }
 
     /// `HELLO [2|3 [AUTH user token] [SETNAME name]]`.
-    pub(super) fn hello(&mut self, args: &[&[u8]], check: Option<Check<'_>>, out: &mut Vec<u8>) {
+    pub(super) fn hello(&mut self, args: &[&[u8]], check: Check<'_>, out: &mut Vec<u8>) {
         if let Err(error) = self.negotiate(args, check) {
             return Reply::new(out, self.version).error(error);
         }
@@ -87,7 +93,7 @@ impl Session {
     }
 
     /// Nothing changes unless everything is right.
-    fn negotiate(&mut self, args: &[&[u8]], check: Option<Check<'_>>) -> Result<(), &'static str> {
+    fn negotiate(&mut self, args: &[&[u8]], check: Check<'_>) -> Result<(), &'static str> {
         let (version, mut options) = match args {
             [] => (self.version, args),
             [version, options @ ..] => match *version {
@@ -96,15 +102,18 @@ impl Session {
                 _ => return Err("NOPROTO unsupported protocol version"),
             },
         };
-        let (mut authenticated, mut name) = (self.authenticated, None);
+        let (mut authenticated, mut role, mut name) = (self.authenticated, self.role, None);
         loop {
             options = match options {
                 [] => break,
                 [word, user, token, rest @ ..] if word.eq_ignore_ascii_case(b"auth") => {
-                    if !check.map_or_else(|| is_default(user), |check| check.compare(token)) {
+                    let shown = check.role(token);
+                    // Without a token to know, Redis lets its default user in with any password.
+                    let is_open = !check.tokens.can_be_shown();
+                    if shown.is_none() && !(is_open && is_default(user)) {
                         return Err("WRONGPASS invalid username-password pair or user is disabled.");
                     }
-                    authenticated = true;
+                    (authenticated, role) = (true, shown.or(role));
                     rest
                 }
                 [word, given, rest @ ..] if word.eq_ignore_ascii_case(b"setname") => {
@@ -121,7 +130,7 @@ impl Session {
                         RESP protocol version at the same time",
             );
         }
-        (self.version, self.authenticated) = (version, true);
+        (self.version, self.authenticated, self.role) = (version, true, role);
         if let Some(name) = name {
             self.name = name;
         }

@@ -1,10 +1,10 @@
 //! `THROTTLE` and `CL.THROTTLE`: a quota in three integers, an answer in five.
 
-use ratekeeper::{Cost, Decision, Key, Quota, QuotaError};
+use ratekeeper::{Cost, Decision, Key, Quota};
 
 use super::number::integer;
 use super::reply::escaped;
-use crate::engine::Limits;
+use crate::limits::{Limits, QuotaRefusal, RefusalCode};
 use crate::stream::Dialect;
 
 /// What one command asks for.
@@ -37,6 +37,7 @@ impl Dialect {
             [key, numbers @ ..] if numbers.len() <= 4 => (*key, numbers),
             _ => return Err(self.wrong_number()),
         };
+        limits.admits_quotas().map_err(|refusal| refused(&refusal))?;
         let key = Key::new(key).map_err(|error| format!("invalid {error}"))?;
         let number = |index: usize, name: &'static str, default: Option<i64>, setting: &'static str| match (
             numbers.get(index),
@@ -50,7 +51,7 @@ impl Dialect {
         let count = number(1, "count_per_period", limits.rate, "default_rate")?;
         let period = number(2, "period", limits.period, "default_period")?;
         let quantity = number(3, "quantity", Some(1), "")?;
-        let quota = self.quota(max_burst, count, period)?;
+        let quota = self.quota(max_burst, count, period, limits)?;
         let amount = match u64::try_from(quantity) {
             Ok(cost) => Amount::Take(Cost::new(cost)),
             Err(_) if self == Dialect::Cell => Amount::Refund(Cost::new(quantity.unsigned_abs())),
@@ -86,7 +87,7 @@ impl Dialect {
     }
 
     #[inline]
-    fn quota(self, max_burst: i64, count: i64, period: i64) -> Result<Quota, String> {
+    fn quota(self, max_burst: i64, count: i64, period: i64, limits: &Limits) -> Result<Quota, String> {
         let capacity = match self {
             Dialect::Throttle | Dialect::Packed => max_burst,
             Dialect::Cell if max_burst < 0 => {
@@ -94,7 +95,7 @@ impl Dialect {
             }
             Dialect::Cell => max_burst.saturating_add(1),
         };
-        Quota::throttle(capacity, count, period).map_err(|error: QuotaError| format!("invalid {error}"))
+        limits.throttle(capacity, count, period).map_err(|refusal| refused(&refusal))
     }
 
     /// The five integers of the answer.
@@ -118,6 +119,14 @@ impl Dialect {
 }
 
 #[cold]
+fn refused(refusal: &QuotaRefusal) -> String {
+    match refusal.code() {
+        RefusalCode::PlansOnly => refusal.to_string(),
+        _ => format!("invalid {refusal}"),
+    }
+}
+
+#[cold]
 fn not_an_integer(name: &str, text: &[u8]) -> String {
     format!("invalid {name}: '{}'; must be an integer of 64 bits", escaped(text))
 }
@@ -135,7 +144,7 @@ mod tests {
 
     fn parse(dialect: Dialect, line: &str) -> Result<Ask, String> {
         let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-        dialect.parse(&args, &Limits::default()).map(|(_, ask)| ask)
+        dialect.parse(&args, &Limits::NONE).map(|(_, ask)| ask)
     }
 
     fn error(dialect: Dialect, line: &str) -> String {
@@ -195,7 +204,7 @@ mod tests {
 
     #[test]
     fn limits_fill_in_what_is_left_out() {
-        let limits = Limits { burst: Some(10), rate: Some(100), period: Some(60) };
+        let limits = Limits { burst: Some(10), rate: Some(100), period: Some(60), ..Limits::default() };
         let (_, ask) = Dialect::Throttle.parse(&[b"k"], &limits).unwrap();
         assert_eq!(ask.quota, Quota::throttle(10, 100, 60).unwrap());
         let (_, ask) = Dialect::Throttle.parse(&[b"k", b"7"], &limits).unwrap();

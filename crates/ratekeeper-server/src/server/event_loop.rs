@@ -14,6 +14,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout, timeout
 use tracing::{Instrument, Level};
 
 use super::connection::{Connection, Place, Places, Tick};
+use super::listener;
 use super::socket::Socket;
 use super::stop::Stop;
 use super::tls::Acceptor;
@@ -78,8 +79,13 @@ impl Roll {
     }
 }
 
-/// Runs until the stop is raised, and then at most until `grace` has passed.
-pub(super) async fn run(posts: Vec<Post>, stop: Arc<Stop>, grace: Duration) -> io::Result<()> {
+/// Runs until the stop is raised, and then at most until `grace` has passed or `cut` is raised.
+pub(super) async fn run(
+    posts: Vec<Post>,
+    stop: Arc<Stop>,
+    cut: Arc<Stop>,
+    grace: Duration,
+) -> io::Result<()> {
     let roll = Arc::new(Roll::default());
     let tick = Arc::new(Tick::default());
     let mut acceptors = Vec::with_capacity(posts.len());
@@ -111,7 +117,11 @@ pub(super) async fn run(posts: Vec<Post>, stop: Arc<Stop>, grace: Duration) -> i
             sleep(Duration::from_millis(2)).await;
         }
     };
-    if timeout_at(deadline, last).await.is_err() {
+    let is_over = tokio::select! {
+        ended = timeout_at(deadline, last) => ended.is_ok(),
+        () = cut.wait() => roll.lock().is_empty(),
+    };
+    if !is_over {
         tracing::warn!(connections = roll.lock().len(), "closed connections that did not end in time");
     }
     Ok(())
@@ -141,7 +151,12 @@ struct Doorkeeper {
 impl Doorkeeper {
     async fn run(self, listener: TcpListener) {
         let mut troubled = false;
-        loop {
+        // After a stop the backlog is emptied, once: clients that connect all the time must not keep it open.
+        let mut last = listener::BACKLOG;
+        while last > 0 {
+            if self.stop.is_raised() {
+                last -= 1;
+            }
             let accepted = tokio::select! {
                 biased;
                 accepted = listener.accept() => accepted,

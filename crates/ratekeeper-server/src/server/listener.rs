@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpListener};
 use socket2::{Domain, Protocol, Socket, Type};
 
 /// Connections that may wait to be accepted, on each loop.
-const BACKLOG: i32 = 4096;
+pub(super) const BACKLOG: i32 = 4096;
 
 /// Binds `count` listeners to one address; port 0 becomes the same free port for all.
 pub(super) fn bind(address: SocketAddr, count: usize) -> io::Result<Vec<TcpListener>> {

@@ -6,6 +6,7 @@
 //! connection   what is known of each client      stop        the signal that it is over
 //! signals      what the process is told          notify      what the service manager is told
 //! descriptors  as many as the process may have   socket, tls encrypted or not
+//! farewell     the last replies can be read
 //! ```
 //!
 //! There is no channel and no other task between a socket and its decision: a connection lives on the loop that
@@ -14,6 +15,7 @@
 mod connection;
 mod descriptors;
 mod event_loop;
+mod farewell;
 mod listener;
 mod notify;
 mod signals;
@@ -23,6 +25,7 @@ mod stop;
 mod tls;
 mod transport;
 
+use std::convert::Infallible;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -31,9 +34,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use tokio::runtime::{Builder, Runtime};
+use tokio::sync::mpsc;
+use tokio::time::{sleep, timeout};
 
 pub(crate) use connection::Connection;
 pub use connection::Places;
+pub(crate) use farewell::Farewell;
 pub(crate) use socket::Socket;
 pub(crate) use transport::{Serving, Transport};
 
@@ -41,6 +47,7 @@ use crate::engine::Engine;
 use crate::grpc::{self, Grpc};
 use crate::http::{self, Http};
 use crate::msgpack::{self, MsgPack};
+use crate::pressure;
 use crate::reload::Reload;
 use crate::resp::{self, Resp};
 use crate::settings::{Endpoint, Settings};
@@ -49,27 +56,36 @@ use signals::Signals;
 use stop::Stop;
 use tls::Tls;
 
-/// How long after a stop a silent client is still listened to: what it sent before may be on its way.
-pub(crate) const IN_FLIGHT: Duration = Duration::from_millis(100);
-/// How long a stop waits for everything that was begun.
-const GRACE: Duration = Duration::from_secs(5);
+/// How long a stop waits for what was begun: for clients that take their replies slowly, or never. The contract is
+/// three seconds for all of it, and state must be written afterwards.
+const GRACE: Duration = Duration::from_secs(2);
+/// How much longer a stop waits for an event loop that hangs.
+const STUCK: Duration = Duration::from_millis(500);
 
 /// Serves until the process is told to stop.
 pub fn serve(settings: &Settings, engine: &Arc<Engine>, reload: Option<Reload>) -> Result<()> {
     // Ready for signals before anyone can have read that the server is.
     let runtime = runtime()?;
-    let signals = {
+    let mut signals = {
         let _entered = runtime.enter();
         Signals::new().context("cannot listen for signals")?
     };
     descriptors::raise();
     let server = Server::start(settings, engine)?;
-    announce(server.addresses(), settings.secret.is_some() || settings.tls.is_some());
+    announce(server.addresses(), settings.tokens.are_needed() || settings.tls.is_some());
     notify::tell("READY=1");
+    runtime.spawn(pressure::watch(Arc::clone(engine)));
     runtime.block_on(signals.wait(reload));
-    tracing::info!("stopping");
+    tracing::info!(drain = ?settings.drain, "stopping");
     notify::tell("STOPPING=1");
-    server.stop();
+    runtime.block_on(server.leave(settings.drain, &mut signals));
+    // State is still to be written. Whoever does not want to wait for that says so once more.
+    let impatient = move || {
+        let signal = runtime.block_on(signals.told_to_stop());
+        tracing::error!("ended before everything was done: told to stop again");
+        std::process::exit(128 + i32::from(signal));
+    };
+    thread::Builder::new().name("signals".into()).spawn(impatient).context("cannot start a thread")?;
     Ok(())
 }
 
@@ -79,7 +95,10 @@ pub struct Server {
     bound: Vec<(&'static str, SocketAddr)>,
     engine: Arc<Engine>,
     stop: Arc<Stop>,
-    threads: Vec<thread::JoinHandle<()>>,
+    /// Raised when what is in flight is no longer waited for.
+    cut: Arc<Stop>,
+    /// Closed when the last event loop has ended.
+    ended: mpsc::Receiver<Infallible>,
 }
 
 impl Server {
@@ -87,7 +106,7 @@ impl Server {
     pub fn start(settings: &Settings, engine: &Arc<Engine>) -> Result<Self> {
         let mut loops: Vec<Vec<Post>> = (0..settings.loops).map(|_| Vec::new()).collect();
         let mut bound = Vec::new();
-        let secret = &settings.secret;
+        let tokens = &settings.tokens;
         let tls = settings.tls.as_ref().map(Tls::read).transpose()?;
         let mut listen = |name,
                           endpoint: Option<&Endpoint>,
@@ -99,21 +118,21 @@ impl Server {
             anyhow::Ok(())
         };
         listen(http::NAME, settings.http.as_ref(), &|_| {
-            Arc::new(Http::new(Arc::clone(engine), secret.clone()))
+            Arc::new(Http::new(Arc::clone(engine), tokens.clone()))
         })?;
         listen(resp::NAME, settings.resp.as_ref(), &|places| {
-            Arc::new(Resp::new(Arc::clone(engine), Arc::clone(places), secret.clone()))
+            Arc::new(Resp::new(Arc::clone(engine), Arc::clone(places), tokens.clone()))
         })?;
         let patience = settings.grpc.map_or(0, |endpoint| endpoint.request_timeout).into();
         listen(grpc::NAME, settings.grpc.as_ref(), &|_| {
-            Arc::new(Grpc::new(Arc::clone(engine), secret.clone(), Duration::from_secs(patience)))
+            Arc::new(Grpc::new(Arc::clone(engine), tokens.clone(), Duration::from_secs(patience)))
         })?;
         listen(msgpack::NAME, settings.msgpack.as_ref(), &|_| {
-            Arc::new(MsgPack::new(Arc::clone(engine), secret.clone()))
+            Arc::new(MsgPack::new(Arc::clone(engine), tokens.clone()))
         })?;
-        let stop = Arc::new(Stop::default());
-        let threads = start(loops, &stop)?;
-        Ok(Server { bound, engine: Arc::clone(engine), stop, threads })
+        let (stop, cut) = (Arc::new(Stop::default()), Arc::new(Stop::default()));
+        let ended = start(loops, &stop, &cut)?;
+        Ok(Server { bound, engine: Arc::clone(engine), stop, cut, ended })
     }
 
     /// Where each transport listens.
@@ -122,13 +141,36 @@ impl Server {
     }
 
     /// Stops accepting, answers what is in flight, and ends.
-    pub fn stop(self) {
+    pub fn stop(mut self) {
         self.engine.drain();
         self.stop.raise();
-        for thread in self.threads {
-            // A loop that panicked has said so already; the others end as they should.
-            let _ = thread.join();
+        // Nothing is ever sent: it is closed when the last loop has ended.
+        let _ = self.ended.blocking_recv();
+    }
+
+    /// Declares itself not ready, serves for `drain` as before, and then stops; at once if told to stop again.
+    async fn leave(mut self, drain: Duration, signals: &mut Signals) {
+        self.engine.drain();
+        let is_hurried = tokio::select! {
+            () = sleep(drain) => false,
+            _ = signals.told_to_stop() => true,
+        };
+        self.stop.raise();
+        if !is_hurried {
+            let ended = tokio::select! {
+                ended = timeout(GRACE + STUCK, self.ended.recv()) => Some(ended),
+                _ = signals.told_to_stop() => None,
+            };
+            match ended {
+                Some(Ok(_)) => return,
+                Some(Err(_)) => return tracing::error!("an event loop hangs: its connections are cut"),
+                None => {}
+            }
         }
+        tracing::warn!("told to stop again: open connections are cut");
+        self.cut.raise();
+        // A loop that hangs ends with the process.
+        let _ = timeout(STUCK, self.ended.recv()).await;
     }
 }
 
@@ -158,19 +200,23 @@ fn post(
     Ok(bound)
 }
 
-fn start(loops: Vec<Vec<Post>>, stop: &Arc<Stop>) -> Result<Vec<thread::JoinHandle<()>>> {
-    let mut threads = Vec::with_capacity(loops.len());
+/// Starts the loops; what is returned is closed when all of them have ended, whether well or by a panic.
+fn start(loops: Vec<Vec<Post>>, stop: &Arc<Stop>, cut: &Arc<Stop>) -> Result<mpsc::Receiver<Infallible>> {
+    let (running, ended) = mpsc::channel(1);
     for (index, posts) in loops.into_iter().enumerate() {
         let runtime = runtime()?;
-        let stop = Arc::clone(stop);
+        let (stop, cut, running) = (Arc::clone(stop), Arc::clone(cut), running.clone());
         let thread = thread::Builder::new().name(format!("loop-{index}")).spawn(move || {
-            if let Err(error) = runtime.block_on(event_loop::run(posts, stop, GRACE)) {
+            let _running = running;
+            if let Err(error) = runtime.block_on(event_loop::run(posts, stop, cut, GRACE)) {
                 tracing::error!(%error, "an event loop ended");
             }
+            // Before it is said to have ended: connections are closed here.
+            drop(runtime);
         });
-        threads.push(thread.context("cannot start a thread")?);
+        thread.context("cannot start a thread")?;
     }
-    Ok(threads)
+    Ok(ended)
 }
 
 /// The lines that whoever started the server waits for.

@@ -11,6 +11,11 @@ use crate::settings::TlsFiles;
 /// Never made.
 pub(crate) type Stream = TcpStream;
 
+/// Never called.
+pub(super) fn inner(stream: &Stream) -> &TcpStream {
+    stream
+}
+
 /// There is none.
 #[derive(Clone, Debug)]
 pub(super) struct Tls(Infallible);

@@ -32,8 +32,16 @@ impl Signals {
         })
     }
 
+    /// Waits until the process is told to stop, and returns the number of the signal. Nothing else is listened to.
+    pub(super) async fn told_to_stop(&mut self) -> u8 {
+        tokio::select! {
+            _ = self.terminate.recv() => 15,
+            _ = self.interrupt.recv() => 2,
+        }
+    }
+
     /// Reloads when asked to, or when the file was written to; returns when it is time to stop.
-    pub(super) async fn wait(mut self, mut reload: Option<Reload>) {
+    pub(super) async fn wait(&mut self, mut reload: Option<Reload>) {
         let mut glances = interval(GLANCE);
         glances.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -60,7 +68,15 @@ impl Signals {
         Ok(Signals {})
     }
 
-    pub(super) async fn wait(self, mut reload: Option<Reload>) {
+    pub(super) async fn told_to_stop(&mut self) -> u8 {
+        // An error says that nobody will ever tell.
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+        2
+    }
+
+    pub(super) async fn wait(&mut self, mut reload: Option<Reload>) {
         let mut glances = interval(GLANCE);
         loop {
             tokio::select! {

@@ -18,6 +18,38 @@ pub(crate) enum Socket {
     Tls(Box<tls::Stream>),
 }
 
+/// Bytes that TLS may have decrypted and not handed out yet: more than it ever keeps.
+const DECRYPTED: usize = 64 * 1024;
+
+impl Socket {
+    /// At least as many bytes as can be read without waiting for the client to send more.
+    pub(crate) fn arrived(&self) -> usize {
+        match self {
+            Socket::Plain(_) => self.queued(),
+            Socket::Tls(_) => self.queued() + DECRYPTED,
+        }
+    }
+
+    /// Bytes that the kernel holds for us.
+    pub(crate) fn queued(&self) -> usize {
+        match self {
+            Socket::Plain(socket) => queued(socket),
+            Socket::Tls(socket) => queued(tls::inner(socket)),
+        }
+    }
+}
+
+#[cfg(unix)]
+fn queued(socket: &TcpStream) -> usize {
+    rustix::io::ioctl_fionread(socket).map_or(0, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
+}
+
+/// Cannot be asked for here: what has arrived and was not read is not answered.
+#[cfg(not(unix))]
+fn queued(_: &TcpStream) -> usize {
+    0
+}
+
 macro_rules! each {
     ($socket:expr, $inner:ident => $call:expr) => {
         match $socket.get_mut() {

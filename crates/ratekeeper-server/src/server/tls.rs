@@ -17,6 +17,11 @@ use crate::settings::TlsFiles;
 /// An encrypted connection.
 pub(crate) type Stream = tokio_rustls::server::TlsStream<TcpStream>;
 
+/// The socket below an encrypted connection.
+pub(super) fn inner(stream: &Stream) -> &TcpStream {
+    stream.get_ref().0
+}
+
 /// A certificate and its key, ready for use.
 #[derive(Clone)]
 pub(super) struct Tls(ServerConfig);

@@ -146,11 +146,6 @@ impl Buffers {
         self.template = text.and_then(|text| Template::new(text, self.start, head, locate, waiting));
     }
 
-    /// Nobody is interested in what was read.
-    pub(super) fn discard(&mut self) {
-        self.start = self.end;
-    }
-
     /// Where to read to. Never empty, because an unfinished request is shorter than the input.
     #[inline]
     pub(super) fn room(&mut self) -> &mut [u8] {

@@ -4,22 +4,13 @@ use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::timeout;
 
 use super::buffers::{Buffers, Lent};
 use super::{Conversation, Progress};
-use crate::server::{Connection, IN_FLIGHT, Socket};
+use crate::server::{Connection, Farewell, Socket};
 use crate::turn::Turn;
-
-/// How long, and for how many bytes, a client is listened to after the last reply, so that it has read that before
-/// unread bytes of its own reset the connection.
-const FAREWELL: Duration = Duration::from_secs(1);
-/// The same, when it is the server who leaves.
-const STOPPING_FAREWELL: Duration = Duration::from_millis(200);
-const FAREWELL_BYTES: usize = 1024 * 1024;
 
 /// Serves one client until it leaves, breaks the protocol, or the server stops.
 pub(crate) fn serve<C: Conversation>(
@@ -52,7 +43,12 @@ impl<C: Conversation> Client<C> {
         let stop = connection.stop();
         let mut bell = pin!(stop.bell());
         let mut is_armed = false;
+        // How much of what had arrived when the server stopped is still to be read.
+        let mut arrived = None;
         loop {
+            if stop.is_raised() && *arrived.get_or_insert_with(|| self.socket.arrived()) == 0 {
+                return Box::pin(self.leave(Farewell::stopping())).await;
+            }
             let read = std::future::poll_fn(|context| {
                 // Once is enough: the task that must be woken stays the same.
                 if !is_armed {
@@ -60,23 +56,20 @@ impl<C: Conversation> Client<C> {
                     let _ = bell.as_mut().poll(context);
                 }
                 match self.poll_read(context) {
-                    Poll::Pending if stop.is_raised() => Poll::Ready(None),
+                    // Otherwise it is only another task's turn.
+                    Poll::Pending if stop.is_raised() && self.socket.queued() == 0 => Poll::Ready(None),
                     polled => polled.map(Some),
                 }
             });
-            let read = match read.await {
-                Some(read) => read?,
-                None => match self.last_read().await {
-                    Some(read) => read?,
-                    None => {
-                        self.close().await?;
-                        return Box::pin(self.farewell(STOPPING_FAREWELL)).await;
-                    }
-                },
+            // A request that has arrived in part is not waited for: whoever sent it sees that it was not answered.
+            let Some(read) = read.await else {
+                return Box::pin(self.leave(Farewell::stopping())).await;
             };
+            let read = read?;
             if read == 0 {
                 return Ok(());
             }
+            arrived = arrived.map(|left: usize| left.saturating_sub(read));
             while let Some(mut buffers) = self.lent.take() {
                 let progress = self.conversation.answer(&mut buffers).await;
                 self.report();
@@ -97,10 +90,7 @@ impl<C: Conversation> Client<C> {
                         break;
                     }
                     Progress::Quit => return self.close().await,
-                    Progress::Broken => {
-                        self.close().await?;
-                        return Box::pin(self.farewell(FAREWELL)).await;
-                    }
+                    Progress::Broken => return Box::pin(self.leave(Farewell::after_mistake())).await,
                 }
             }
         }
@@ -110,12 +100,6 @@ impl<C: Conversation> Client<C> {
     async fn give_way(&mut self) {
         self.park();
         tokio::task::yield_now().await;
-    }
-
-    /// Reads what was sent before the stop and has not arrived yet. In a box, because few ever need it.
-    async fn last_read(&mut self) -> Option<io::Result<usize>> {
-        let read = std::future::poll_fn(|context| self.poll_read(context));
-        Box::pin(timeout(IN_FLIGHT, read)).await.ok()
     }
 
     /// Reads some bytes, into buffers that are given back if there are none.
@@ -195,23 +179,13 @@ impl<C: Conversation> Client<C> {
         std::future::poll_fn(|context| Pin::new(&mut self.socket).poll_shutdown(context)).await
     }
 
-    /// Lets the client read the last reply, before unread bytes make the kernel reset the connection. In a box wherever it
-    /// is called, because its timer would be room in every connection.
-    async fn farewell(&mut self, patience: Duration) -> io::Result<()> {
-        let mut heard = 0;
-        let listen = std::future::poll_fn(|context| {
-            while heard < FAREWELL_BYTES {
-                if let Some(buffers) = &mut self.lent {
-                    buffers.discard();
-                }
-                match ready!(self.poll_read(context))? {
-                    0 => break,
-                    len => heard += len,
-                }
-            }
-            Poll::Ready(Ok(()))
-        });
-        timeout(patience, listen).await.unwrap_or(Ok(()))
+    /// Closes, and lets the client read the last reply. In a box wherever it is called, because it would be room in every
+    /// connection.
+    async fn leave(&mut self, mut farewell: Farewell) -> io::Result<()> {
+        self.park();
+        self.close().await?;
+        std::future::poll_fn(|context| farewell.poll(&mut self.socket, context)).await;
+        Ok(())
     }
 }
 

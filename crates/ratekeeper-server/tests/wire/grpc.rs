@@ -1,7 +1,7 @@
 //! gRPC: the health client of tonic, and an HTTP/2 client that can also misbehave. What a stock client makes of the
 //! contract is tested in Python.
 
-use std::net::Shutdown;
+use std::net::{Shutdown, SocketAddr};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -15,7 +15,7 @@ use tonic_health::pb::health_client::HealthClient;
 use crate::proto::{AcquireRequest, Decision};
 use crate::support::{DEADLINE, Raw, Server, eventually, run};
 
-const THROTTLE: &str = "/throttlecrab.RateLimiter/Throttle";
+pub(crate) const THROTTLE: &str = "/throttlecrab.RateLimiter/Throttle";
 /// key "k", burst 2, one in 60 seconds.
 const TWO: &[u8] = b"\0\0\0\0\x09\x0a\x01k\x10\x02\x18\x01\x20\x3c";
 pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
@@ -59,7 +59,11 @@ pub(crate) fn block<T>(work: impl Future<Output = T>) -> T {
 }
 
 pub(crate) async fn connect(server: &Server) -> SendRequest<Bytes> {
-    let socket = tokio::net::TcpStream::connect(server.address("grpc")).await.unwrap();
+    connect_to(server.address("grpc")).await
+}
+
+pub(crate) async fn connect_to(address: SocketAddr) -> SendRequest<Bytes> {
+    let socket = tokio::net::TcpStream::connect(address).await.unwrap();
     let (send, connection) = h2::client::handshake(socket).await.unwrap();
     tokio::spawn(connection);
     send.ready().await.unwrap()

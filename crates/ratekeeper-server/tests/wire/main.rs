@@ -17,6 +17,7 @@ mod floods;
 mod folder;
 mod grpc;
 mod http;
+mod limits;
 mod msgpack;
 mod observe;
 mod openapi;
@@ -30,7 +31,9 @@ mod redis;
 #[path = "../../../ratekeeper-redis/tests/support/mod.rs"]
 mod redis_support;
 mod refund;
+mod reload;
 mod resp;
+mod stop;
 mod support;
 #[cfg(feature = "tls")]
 mod tls;

@@ -23,7 +23,8 @@ pub(crate) fn script(name: &str, args: &[&str]) {
 }
 
 fn server(folder: &Folder) -> Server {
-    Server::with(&["--auth-token", "sesame", "--config", &folder.write("a.toml", PLANS)])
+    let config = folder.write("a.toml", PLANS);
+    Server::with(&["--auth-token", "sesame", "--max-period", "73000d", "--config", &config])
 }
 
 #[test]

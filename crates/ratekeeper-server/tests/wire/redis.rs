@@ -210,13 +210,13 @@ fn every_loop_has_a_connection_of_its_own() {
     // The kernel deals connections out to both loops, in no order.
     eventually("both loops have asked", || {
         let mut raw = server.connect();
-        assert!(raw.ask("THROTTLE k 1000 1 3600").starts_with("1 1000 "));
+        assert!(raw.ask("THROTTLE k 1000 1 360").starts_with("1 1000 "));
         held.push(raw);
         let now: String = redis::cmd("CLIENT").arg("LIST").query(&mut own).unwrap();
         now.lines().count() - before.lines().count() == 2
     });
     for raw in &mut held {
-        assert!(raw.ask("THROTTLE k 1000 1 3600").starts_with("1 1000 "));
+        assert!(raw.ask("THROTTLE k 1000 1 360").starts_with("1 1000 "));
     }
     let after: String = redis::cmd("CLIENT").arg("LIST").query(&mut own).unwrap();
     assert_eq!(after.lines().count() - before.lines().count(), 2, "and no more: {after}");

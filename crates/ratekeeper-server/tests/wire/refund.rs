@@ -159,7 +159,7 @@ fn a_number_that_is_missing_is_asked_for() {
 #[test]
 fn a_reset_without_plans_forgets_all_quotas_of_requests() {
     let folder = Folder::new("reset-all");
-    let server = start(&folder);
+    let server = Server::with(&["--allow-log", "--config", &folder.write("a.toml", FILE)]);
     // The first two share their state, as redis-cell's do.
     let quotas =
         ["5/h", "9/h", "5/h bucket", "5/h leaky", "5/h fixed", "5/m fixed", "5/h sliding", "5/h log"];
@@ -205,7 +205,7 @@ fn cl_throttle_gives_back_as_of_now() {
 /// for ever.)
 #[test]
 fn what_cannot_be_honoured_is_refused_on_every_wire() {
-    let server = Server::start();
+    let server = Server::with(&["--max-period", "73000d"]);
     let mut raw = server.connect();
     for (line, field) in [
         ("THROTTLE k 1 1 9000000000", "period"),

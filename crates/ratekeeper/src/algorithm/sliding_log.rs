@@ -65,6 +65,23 @@ impl State {
         self.entries.capacity() * size_of::<Entry>()
     }
 
+    /// Bytes on the heap after this edit has made the log longer than it can be now; none if it does not. A deque that
+    /// is full doubles.
+    pub(crate) fn grows_to(&self, edit: &Edit) -> Option<usize> {
+        let len = self.entries.len() - edit.expired.min(self.entries.len()) + 1;
+        (len > self.entries.capacity()).then(|| self.heap_size().max(Self::FIRST_HEAP / 2) * 2)
+    }
+
+    /// Bytes on the heap of a log with one entry: a deque begins with four places.
+    pub(crate) const FIRST_HEAP: usize = 4 * size_of::<Entry>();
+
+    /// Gives memory back if most of it is unused.
+    pub(crate) fn shrink(&mut self) {
+        if self.entries.capacity() > 16 && self.entries.len() * 4 <= self.entries.capacity() {
+            self.entries.shrink_to(self.entries.len() * 2);
+        }
+    }
+
     fn total_before(&self, index: usize) -> u64 {
         match index.checked_sub(1) {
             Some(previous) => self.entries[previous].total,
@@ -189,11 +206,11 @@ impl Edit {
         log.base = self.base;
         self.close_gap(log);
         if self.repaired {
-            let entries = std::mem::take(&mut log.entries);
-            let mut before = log.base;
-            for Entry { at, total } in entries {
-                log.push(at.min(self.effective_now), total.wrapping_sub(before));
-                before = total;
+            // What lies ahead becomes one entry at the effective now, the last of them, which carries the total.
+            let ahead = log.entries.partition_point(|entry| entry.at < self.effective_now);
+            if let Some(last) = log.entries.back().copied().filter(|_| ahead < log.entries.len()) {
+                log.entries.truncate(ahead);
+                log.entries.push_back(Entry { at: self.effective_now, ..last });
             }
         }
         if self.added > 0 {

@@ -108,7 +108,7 @@ impl Keeper {
         Keeper {
             store,
             plans,
-            local: Arc::new(MemoryStore::default()),
+            local: Arc::new(MemoryStore::builder().keep_keys(true).build()),
             observers: Arc::new([]),
             on_missing_plan: OnMissingPlan::default(),
             on_store_error: FailureMode::Error,
@@ -284,6 +284,21 @@ impl Keeper {
         let forgotten = self.store.reset(request).await.map_err(|error| self.failed(error))?;
         self.local.reset(request).await.map_err(KeeperError::Store)?;
         Ok(forgotten)
+    }
+
+    /// Forgets every key that starts with these bytes, under all plans and quotas: see [`Store::forget`]. Tells how many
+    /// states the store has forgotten.
+    ///
+    /// # Errors
+    ///
+    /// A store that fails, or that does not know its keys, is an error here, whatever the plans say.
+    pub async fn forget(&self, prefix: &[u8]) -> Result<u64, KeeperError> {
+        let forgotten = self.store.forget(prefix).await.map_err(|error| self.failed(error))?;
+        // One that was set without kept keys has nothing to go by, and what it decided ends with the outage.
+        match self.local.forget(prefix).await {
+            Err(error) if error.kind() != StoreErrorKind::Unsupported => Err(KeeperError::Store(error)),
+            _ => Ok(forgotten),
+        }
     }
 
     /// What is answered instead of a store that failed a request to take, for callers who asked it by themselves;

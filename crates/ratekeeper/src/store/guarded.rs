@@ -62,6 +62,15 @@ impl<S: Store> Guarded<S> {
     }
 
     fn guard<'a, T: Send + 'a>(&'a self, question: impl FnOnce(&'a S) -> Answer<'a, T>) -> Answer<'a, T> {
+        self.guard_for(self.timeout, question)
+    }
+
+    /// The same with another timeout.
+    fn guard_for<'a, T: Send + 'a>(
+        &'a self,
+        timeout: Option<Duration>,
+        question: impl FnOnce(&'a S) -> Answer<'a, T>,
+    ) -> Answer<'a, T> {
         let permit = match self.breaker.admit() {
             Ok(permit) => permit,
             Err(error) => return Answer::ready(Err(error)),
@@ -69,17 +78,21 @@ impl<S: Store> Guarded<S> {
         match question(&self.store).now() {
             Ok(answer) => Answer::ready(permit.settle(answer)),
             // Dropped before it is polled, this future drops the permit: nothing was asked, nothing is counted.
-            Err(pending) => Answer::later(self.wait(permit, pending)),
+            Err(pending) => Answer::later(wait(permit, timeout, pending)),
         }
     }
+}
 
-    async fn wait<T>(&self, permit: BreakerPermit<'_>, answer: Answer<'_, T>) -> Result<T, StoreError> {
-        let answer = match self.timeout.and_then(|timeout| Some((timeout, alarm(timeout)?))) {
-            Some((timeout, alarm)) => within(timeout, alarm, answer).await,
-            None => answer.await,
-        };
-        permit.settle(answer)
-    }
+async fn wait<T>(
+    permit: BreakerPermit<'_>,
+    timeout: Option<Duration>,
+    answer: Answer<'_, T>,
+) -> Result<T, StoreError> {
+    let answer = match timeout.and_then(|timeout| Some((timeout, alarm(timeout)?))) {
+        Some((timeout, alarm)) => within(timeout, alarm, answer).await,
+        None => answer.await,
+    };
+    permit.settle(answer)
 }
 
 /// A timer of the runtime that this runs in; none outside of one, and in one that was built without.
@@ -123,6 +136,11 @@ impl<S: Store> Store for Guarded<S> {
 
     fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, u64> {
         self.guard(|store| store.reset(request))
+    }
+
+    /// Without the timeout: it looks at all keys, and may take long.
+    fn forget<'a>(&'a self, prefix: &'a [u8]) -> Answer<'a, u64> {
+        self.guard_for(None, |store| store.forget(prefix))
     }
 
     fn acquire_many<'a>(

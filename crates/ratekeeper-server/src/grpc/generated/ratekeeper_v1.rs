@@ -85,3 +85,18 @@ pub struct ResetResponse {
     #[prost(uint64, tag = "1")]
     pub forgotten: u64,
 }
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ForgetRequest {
+    /// The bytes that the keys start with; no pattern.
+    #[prost(bytes = "vec", tag = "1")]
+    pub prefix: ::prost::alloc::vec::Vec<u8>,
+    /// Instead of a prefix: every key there is.
+    #[prost(bool, tag = "2")]
+    pub all: bool,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ForgetResponse {
+    /// How many states were forgotten.
+    #[prost(uint64, tag = "1")]
+    pub forgotten: u64,
+}

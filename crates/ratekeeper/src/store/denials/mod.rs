@@ -175,14 +175,13 @@ impl<S: Store> DenialCache<S> {
         }
     }
 
-    /// Asks something after which the key's refusals hold no more, whatever is answered, and even if nobody waits
-    /// for the answer.
+    /// Asks something after which refusals hold no more, whatever is answered, and even if nobody waits for the answer:
+    /// `forget` is dropped then.
     fn forgetting<'a, T: Send + 'a>(
         &'a self,
-        request: Request<'a>,
+        forget: impl Send + 'a,
         question: impl FnOnce(&'a S) -> Answer<'a, T>,
     ) -> Answer<'a, T> {
-        let forget = Forget(self.inquire(request, request.cost));
         match question(&self.store).now() {
             Ok(answer) => {
                 drop(forget);
@@ -247,6 +246,15 @@ impl Drop for Forget<'_> {
     }
 }
 
+/// Forgets all refusals when dropped.
+struct ForgetAll<'a>(&'a [Mutex<Set>]);
+
+impl Drop for ForgetAll<'_> {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|set| set.lock().forget_all());
+    }
+}
+
 impl<S: Store> Store for DenialCache<S> {
     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
         let inquiry = self.inquire(request, request.cost);
@@ -285,11 +293,18 @@ impl<S: Store> Store for DenialCache<S> {
     }
 
     fn refund<'a>(&'a self, request: Request<'a>, charged: Charged) -> Answer<'a, Decision> {
-        self.forgetting(request, |store| store.refund(request, charged))
+        let forget = Forget(self.inquire(request, request.cost));
+        self.forgetting(forget, |store| store.refund(request, charged))
     }
 
     fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, u64> {
-        self.forgetting(request, |store| store.reset(request))
+        let forget = Forget(self.inquire(request, request.cost));
+        self.forgetting(forget, |store| store.reset(request))
+    }
+
+    /// Which keys these are is not known here: all refusals are forgotten.
+    fn forget<'a>(&'a self, prefix: &'a [u8]) -> Answer<'a, u64> {
+        self.forgetting(ForgetAll(&self.sets), |store| store.forget(prefix))
     }
 
     fn acquire_many<'a>(

@@ -69,6 +69,12 @@ impl Set {
         self.taken(key);
     }
 
+    /// The same of all keys.
+    pub(super) fn forget_all(&mut self) {
+        self.version = self.version.wrapping_add(1);
+        self.ways = [None; WAYS];
+    }
+
     pub(super) fn held(&self) -> usize {
         self.ways.iter().flatten().count()
     }

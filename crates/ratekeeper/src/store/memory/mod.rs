@@ -5,16 +5,23 @@
 //! to evict) takes microseconds, however many keys there are.
 //!
 //! ```text
-//! mod       the store and its settings       slot      what the slots hold
-//! shard     decisions behind one lock        budget    how many states there may be
-//! table     open addressing                  snapshot  to bytes and back
-//! tag       seeded hashing of keys           search    for room when there is none
-//! sync      the lock, and prefetching        resets    what was forgotten lately
+//! mod       the store                        builder     its settings
+//! shard     decisions behind one lock        room        what they need, before they are made
+//! table     open addressing                  budget      how much there may be
+//! slot      what the slots hold              search      for room when there is none
+//! logs      states with memory of their own  forgetting  on request
+//! tag       seeded hashing of keys           keys        their bytes, for who wants them
+//! sync      the lock, and prefetching        resets      what was forgotten lately
+//! snapshot  to bytes and back
 //! ```
 
 mod budget;
 mod builder;
+mod forgetting;
+mod keys;
+mod logs;
 mod resets;
+mod room;
 mod search;
 mod shard;
 mod slot;
@@ -29,22 +36,29 @@ pub use tag::Hashing;
 pub(super) use tag::{KeyHash, KeyHasher};
 
 use std::fmt;
+use std::future::poll_fn;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
 
 use crate::algorithm::gcra::GcraView;
 use crate::algorithm::{Algorithm, Wait, describe};
 use crate::port::{Answer, Grant, Request, Store};
-use crate::{Charged, Cost, Decision, Quota, Reason, RuleId, Rules, StoreError, StoreErrorKind, Timestamp};
+use crate::{
+    Charged, Cost, Decision, Key, Quota, Reason, RuleId, Rules, StoreError, StoreErrorKind, Timestamp,
+};
 use budget::{Budget, Full, Room};
 use builder::Time;
 use search::Search;
-use shard::{Shard, Wanted};
+use shard::{Caller, Shard, Wanted};
 use sync::{SpinLock, prefetch};
 use tag::Tag;
 
 /// Requests of a batch that are prefetched together: enough to hide memory's latency, few enough that the first
 /// line is still there when its turn comes.
 const BATCH: usize = 16;
+
+/// Shards in which keys are forgotten before others may run: about a millisecond.
+const SHARDS_AT_ONCE: usize = 16;
 
 /// The store in memory. Bounded to a million keys unless said otherwise.
 ///
@@ -64,10 +78,12 @@ pub struct MemoryStore {
     shards: Box<[Line<SpinLock<Shard>>]>,
     hasher: KeyHasher,
     budget: Budget,
+    keeps_keys: bool,
     on_full: OnFull,
     time: Time,
     search: Search,
     refused: AtomicU64,
+    refused_of_requests: AtomicU64,
     /// What was charged before this instant is not given back: which keys were reset is not in a snapshot.
     restored_at: Timestamp,
 }
@@ -85,12 +101,22 @@ pub struct Statistics {
     pub keys: usize,
     /// The most there may be; see [`MemoryStoreBuilder::max_keys`] for who gets one beyond.
     pub max_keys: usize,
-    /// Bytes allocated for them.
+    /// How many of them belong to quotas that requests brought, not to plans.
+    pub keys_of_requests: usize,
+    /// Bytes allocated for all of this.
     pub bytes: usize,
+    /// The most there may be; see [`MemoryStoreBuilder::max_bytes`].
+    pub max_bytes: usize,
+    /// Bytes that count as taken by quotas that requests brought. Tables are shared, so this is a sum over states.
+    pub bytes_of_requests: usize,
+    /// The percentage of states and bytes that is [kept for plans](MemoryStoreBuilder::kept_for_plans).
+    pub kept_for_plans: u8,
     /// States dropped because they had expired.
     pub expired: u64,
-    /// New keys that found no place.
+    /// Requests that found no place: of new keys, or of a log that could not grow.
     pub refused: u64,
+    /// How many of those came with a quota of their own.
+    pub refused_of_requests: u64,
 }
 
 impl Default for MemoryStore {
@@ -107,7 +133,7 @@ impl MemoryStore {
 
     /// States held; see [`Statistics::keys`].
     pub fn len(&self) -> usize {
-        self.budget.taken()
+        self.budget.taken().states
     }
 
     /// True if nothing is held.
@@ -115,23 +141,34 @@ impl MemoryStore {
         self.len() == 0
     }
 
-    /// What the store holds. Looks at every shard, so not for every request.
+    /// What the store holds.
     pub fn statistics(&self) -> Statistics {
-        let (mut bytes, mut expired) = (size_of_val(&*self.shards), 0);
-        for shard in &self.shards {
-            let shard = shard.0.lock();
-            bytes += shard.heap_size();
-            expired += shard.expired;
+        let taken = self.budget.taken();
+        Statistics {
+            keys: taken.states,
+            max_keys: self.budget.most(),
+            keys_of_requests: taken.brought,
+            bytes: taken.bytes,
+            max_bytes: self.budget.most_bytes(),
+            bytes_of_requests: taken.brought_bytes,
+            kept_for_plans: self.budget.kept(),
+            expired: self.budget.expired(),
+            refused: self.refused.load(Ordering::Relaxed),
+            refused_of_requests: self.refused_of_requests.load(Ordering::Relaxed),
         }
-        let refused = self.refused.load(Ordering::Relaxed);
-        Statistics { keys: self.len(), max_keys: self.budget.most(), bytes, expired, refused }
     }
 
     /// Drops what has expired and gives the memory back, shard by shard: others are served in between. Tells how
     /// many states were dropped. Never needed; good for an idle process.
     pub fn sweep(&self) -> usize {
         let now = self.time.now();
-        self.shards.iter().map(|shard| shard.0.lock().sweep(now, &self.budget)).sum()
+        self.shards.iter().map(|shard| shard.0.lock().tidy(now, &self.budget)).sum()
+    }
+
+    /// Changes the percentage that is [kept for plans](MemoryStoreBuilder::kept_for_plans), from now on: what quotas of
+    /// requests have taken already, they keep until it expires.
+    pub fn keep_for_plans(&self, percent: u8) {
+        self.budget.keep(percent);
     }
 
     /// [`Store::acquire`] for callers who know their store: the decision itself, and no answer to unwrap.
@@ -180,7 +217,8 @@ impl MemoryStore {
     ) -> Result<Decision, StoreError> {
         let mut shard = self.shard(hash).lock();
         let known = shard.take_known(tag, quota, request.rules.tenancy(), request.cost, now);
-        let decided = known.or_else(|| shard.take_new(tag, quota, request.cost, now, &self.budget));
+        let caller = self.caller(hash, request.key, request.rules);
+        let decided = known.or_else(|| shard.take_new(caller, tag, quota, request.cost, now, &self.budget));
         drop(shard);
         match decided {
             Some((view, wait)) => Ok(taken(&view, wait, request.cost)),
@@ -196,69 +234,96 @@ impl MemoryStore {
         request: Request<'_>,
         now: Timestamp,
     ) -> Result<Decision, StoreError> {
-        self.take(hash, request.rules, Wanted::Exactly(request.cost), now).map(|grant| grant.decision)
+        let caller = self.caller(hash, request.key, request.rules);
+        self.take(caller, Wanted::Exactly(request.cost), now).map(|grant| grant.decision)
     }
 
-    fn take(
-        &self,
-        hash: KeyHash,
-        rules: Rules<'_>,
-        wanted: Wanted,
-        now: Timestamp,
-    ) -> Result<Grant, StoreError> {
-        check(rules)?;
+    fn caller<'a>(&self, hash: KeyHash, key: Key<'a>, rules: Rules<'a>) -> Caller<'a> {
+        Caller { hash, rules, kept: self.keeps_keys.then_some(key) }
+    }
+
+    fn take(&self, caller: Caller<'_>, wanted: Wanted, now: Timestamp) -> Result<Grant, StoreError> {
+        check(caller.rules)?;
         // A place that was made free may be taken by another before this one returns for it: try as often as
         // there are rules, and once more.
-        for _ in 0..=rules.len() {
+        let mut full = Full::Crowded;
+        for _ in 0..=caller.rules.len() {
             // Bound first: in a `match` the lock would be held while other shards are searched, and its own could
             // not be looked at.
-            let taken = self.shard(hash).lock().take(hash, rules, wanted, now, Room::Within(&self.budget));
-            match taken {
+            let taken = self.shard(caller.hash).lock().take(caller, wanted, now, Room::Within, &self.budget);
+            full = match taken {
                 Ok(grant) => return Ok(grant),
-                Err(Full { missing }) if self.search.evict(&self.shards, missing, now, &self.budget) => {}
-                Err(Full { .. }) => break,
+                Err(full) => full,
+            };
+            if !self.search_for(full, now) {
+                break;
             }
         }
         self.refused.fetch_add(1, Ordering::Relaxed);
-        Ok(match self.on_full {
-            OnFull::Refuse => Grant { granted: Cost::PEEK, decision: refusal(rules) },
-            OnFull::Share => {
-                let (hash, room) = (KeyHash::OVERFLOW, Room::Beyond(&self.budget));
-                let taken = self.shard(hash).lock().take(hash, rules, wanted, now, room);
-                // Beyond the bound there is room, but for a crowd of quotas.
-                taken.unwrap_or(Grant { granted: Cost::PEEK, decision: refusal(rules) })
+        if let Rules::Quota(_) = caller.rules {
+            self.refused_of_requests.fetch_add(1, Ordering::Relaxed);
+        }
+        let refused = Grant { granted: Cost::PEEK, decision: refusal(caller.rules) };
+        if self.on_full == OnFull::Refuse || matches!(full, Full::Known(_)) {
+            return Ok(refused);
+        }
+        let caller = Caller { hash: KeyHash::OVERFLOW, kept: None, ..caller };
+        let taken = self.shard(caller.hash).lock().take(caller, wanted, now, Room::Beyond, &self.budget);
+        // Beyond the bound there is room, but for a crowd of quotas and for very long logs.
+        Ok(taken.unwrap_or(refused))
+    }
+
+    /// Looks elsewhere for what was missing. True if it is there now.
+    fn search_for(&self, full: Full, now: Timestamp) -> bool {
+        match full {
+            Full::Store(needs) | Full::Known(needs) => {
+                self.search.make_room(&self.shards, needs, now, &self.budget)
             }
-        })
+            // What has expired elsewhere is of no use to a crowded shard.
+            Full::Crowded => false,
+        }
     }
 
     /// What [`take`](MemoryStore::take) would decide, also if it would find no room.
-    fn look(&self, hash: KeyHash, rules: Rules<'_>, cost: Cost, now: Timestamp) -> Decision {
-        let mut shard = self.shard(hash).lock();
-        let decision = shard.look(hash, rules, cost, now);
-        // What takes nothing needs no room.
-        if !decision.allowed || cost == Cost::PEEK {
-            return decision;
-        }
-        // Evicting is not writing: what has expired is there or not, and nobody can tell.
-        let is_crowded = shard.thin_out(hash, rules, now, &self.budget).is_err();
-        if !is_crowded && (!self.budget.is_full() || shard.knows(hash, rules, now)) {
-            return decision;
-        }
-        drop(shard);
-        // What has expired elsewhere is of no use to a crowded shard.
-        if !is_crowded && self.search.evict(&self.shards, rules.len(), now, &self.budget) {
-            return self.shard(hash).lock().look(hash, rules, cost, now);
-        }
-        match self.on_full {
-            OnFull::Refuse => refusal(rules),
-            OnFull::Share => {
-                let hash = KeyHash::OVERFLOW;
-                let mut shard = self.shard(hash).lock();
-                let decision = shard.look(hash, rules, cost, now);
-                let needs_room = decision.allowed && shard.thin_out(hash, rules, now, &self.budget).is_err();
-                if needs_room { refusal(rules) } else { decision }
+    fn look(&self, caller: Caller<'_>, cost: Cost, now: Timestamp) -> Decision {
+        let look = |caller: Caller<'_>, room| {
+            let mut shard = self.shard(caller.hash).lock();
+            let decision = shard.look(caller, cost, now);
+            // What takes nothing needs no room.
+            if !decision.allowed || cost == Cost::PEEK {
+                return Ok(decision);
             }
+            shard.has_room(caller, room, now, &self.budget).map(|()| decision)
+        };
+        let full = match look(caller, Room::Within) {
+            Ok(decision) => return decision,
+            Err(full) => full,
+        };
+        if self.search_for(full, now) {
+            return self.shard(caller.hash).lock().look(caller, cost, now);
         }
+        if self.on_full == OnFull::Refuse || matches!(full, Full::Known(_)) {
+            return refusal(caller.rules);
+        }
+        let caller = Caller { hash: KeyHash::OVERFLOW, kept: None, ..caller };
+        look(caller, Room::Beyond).unwrap_or_else(|_| refusal(caller.rules))
+    }
+
+    /// Forgets every key that starts like this, some shards at a time.
+    async fn forget_keys(&self, prefix: &[u8]) -> Result<u64, StoreError> {
+        if !self.keeps_keys {
+            let message =
+                "the store in memory does not keep its keys, only hashes: build it with `keep_keys(true)`";
+            return Err(StoreError::new(StoreErrorKind::Unsupported, message));
+        }
+        let mut forgotten = 0;
+        for shards in self.shards.chunks(SHARDS_AT_ONCE) {
+            let now = self.time.now();
+            forgotten +=
+                shards.iter().map(|shard| shard.0.lock().forget(prefix, now, &self.budget)).sum::<u64>();
+            let_others_run().await;
+        }
+        Ok(forgotten)
     }
 
     #[inline]
@@ -296,6 +361,19 @@ impl MemoryStore {
         }
         Ok(())
     }
+}
+
+/// Lets the thread's other tasks run, whatever runtime this is in.
+async fn let_others_run() {
+    let mut has_run = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut has_run, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 /// The decision on a cost that was asked of one GCRA, and taken if it was ready.
@@ -347,13 +425,13 @@ impl Store for MemoryStore {
     }
 
     fn acquire_up_to<'a>(&'a self, Request { key, rules, cost }: Request<'a>) -> Answer<'a, Grant> {
-        let (hash, now) = (self.hasher.hash(key), self.time.now());
-        Answer::ready(self.take(hash, rules, Wanted::UpTo(cost), now))
+        let caller = self.caller(self.hasher.hash(key), key, rules);
+        Answer::ready(self.take(caller, Wanted::UpTo(cost), self.time.now()))
     }
 
     fn peek<'a>(&'a self, Request { key, rules, cost }: Request<'a>) -> Answer<'a, Decision> {
-        let (hash, now) = (self.hasher.hash(key), self.time.now());
-        Answer::ready(check(rules).map(|()| self.look(hash, rules, cost, now)))
+        let caller = self.caller(self.hasher.hash(key), key, rules);
+        Answer::ready(check(rules).map(|()| self.look(caller, cost, self.time.now())))
     }
 
     fn refund<'a>(
@@ -361,16 +439,22 @@ impl Store for MemoryStore {
         Request { key, rules, cost }: Request<'a>,
         charged: Charged,
     ) -> Answer<'a, Decision> {
-        let (hash, now) = (self.hasher.hash(key), self.time.now());
+        let (caller, now) = (self.caller(self.hasher.hash(key), key, rules), self.time.now());
         let cost = if charged.instant(now) < self.restored_at { Cost::PEEK } else { cost };
-        let refund = || self.shard(hash).lock().refund(hash, rules, cost, charged, now, &self.budget);
+        let refund = || self.shard(caller.hash).lock().refund(caller, cost, charged, now, &self.budget);
         Answer::ready(check(rules).map(|()| refund()))
     }
 
     fn reset<'a>(&'a self, Request { key, rules, .. }: Request<'a>) -> Answer<'a, u64> {
-        let (hash, now) = (self.hasher.hash(key), self.time.now());
-        let forget = || self.shard(hash).lock().forget(hash, rules, now, &self.budget);
-        Answer::ready(check(rules).map(|()| forget()))
+        let (caller, now) = (self.caller(self.hasher.hash(key), key, rules), self.time.now());
+        let reset = || self.shard(caller.hash).lock().reset(caller, now, &self.budget);
+        Answer::ready(check(rules).map(|()| reset()))
+    }
+
+    /// Needs [kept keys](MemoryStoreBuilder::keep_keys). Keys of a snapshot that was taken without them are found by the
+    /// empty prefix alone, which stands for all. Lets others run every millisecond or so.
+    fn forget<'a>(&'a self, prefix: &'a [u8]) -> Answer<'a, u64> {
+        Answer::later(self.forget_keys(prefix))
     }
 
     fn acquire_many<'a>(
@@ -416,7 +500,7 @@ mod tests {
             };
             let name = names.into_iter().find(is_elsewhere).unwrap();
             let key = Key::new(&name).unwrap();
-            let last = 1_000 + shard::CROWDED;
+            let last = 1_000 + room::CROWDED;
             for millis in 1_001..=last {
                 let request = Request { key, rules: Rules::Quota(&window(millis)), cost: Cost::ONE };
                 assert!(store.try_acquire(request).unwrap().allowed);

@@ -30,6 +30,14 @@ impl Default for Resets {
 }
 
 impl Resets {
+    /// The most bytes on the heap.
+    pub(super) const MOST_BYTES: usize = MOST * size_of::<Note>();
+
+    /// Bytes on the heap.
+    pub(super) fn heap_size(&self) -> usize {
+        self.noted.capacity() * size_of::<Note>()
+    }
+
     /// The tag's state was forgotten now. `reach` is how long it would still have counted: so long, and no longer, some
     /// of what was charged to it could have been given back.
     pub(super) fn note(&mut self, tag: Tag, now: Timestamp, reach: Nanos) {
@@ -42,6 +50,15 @@ impl Resets {
             self.floor = self.noted.remove(0).at;
         }
         self.noted.push(Note { tag, at: now, until });
+    }
+
+    /// Many states were forgotten now, each with its reach.
+    pub(super) fn note_all(&mut self, forgotten: &[(Tag, Nanos)], now: Timestamp) {
+        if forgotten.len() <= MOST {
+            return forgotten.iter().for_each(|(tag, reach)| self.note(*tag, now, *reach));
+        }
+        self.noted.clear();
+        self.floor = now;
     }
 
     /// True if the tag's state was forgotten at that instant or later.

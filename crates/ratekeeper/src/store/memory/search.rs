@@ -1,9 +1,9 @@
-//! Finding something to evict when the store is full and the key's own shard has nothing.
+//! Looking for room when the store is full and the key's own shard has nothing to drop.
 
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 use super::Line;
-use super::budget::Budget;
+use super::budget::{Budget, Held, Room};
 use super::shard::Shard;
 use super::sync::SpinLock;
 use crate::{Nanos, Timestamp};
@@ -38,13 +38,14 @@ impl Default for Search {
 }
 
 impl Search {
-    /// Drops up to `wanted` expired states, wherever they lie. True if it found any.
+    /// Drops expired states, wherever they lie, and gives memory back until there is room for what is needed. True if
+    /// there is.
     ///
     /// Never waits for a lock: whoever holds it is busy deciding, or making room itself.
-    pub(super) fn evict(
+    pub(super) fn make_room(
         &self,
         shards: &[Line<SpinLock<Shard>>],
-        wanted: usize,
+        needs: Held,
         now: Timestamp,
         budget: &Budget,
     ) -> bool {
@@ -55,19 +56,18 @@ impl Search {
         }
         let count = shards.len().min(MOST_SHARDS);
         let start = self.next_shard.fetch_add(count, Ordering::Relaxed);
-        let (mut found, mut looked_at, mut earliest) = (0, 0, Timestamp::MAX);
+        let (mut found, mut looked_at, mut earliest) = (false, 0, Timestamp::MAX);
         // Shards that are known to hold nothing more, or are busy.
         let mut asked = 0;
         while asked < count && looked_at < MOST_STATES {
             let shard = &shards[start.wrapping_add(asked) % shards.len()].0;
             if let Some(mut shard) = shard.try_lock() {
-                if shard.earliest() <= now {
+                if shard.earliest() <= now || (needs.bytes > 0 && shard.is_sparse()) {
                     looked_at += shard.len();
-                    while found < wanted && shard.evict_one(now) {
-                        found += 1;
-                    }
+                    shard.tidy(now, budget);
+                    found = budget.fits(needs, Room::Within);
                 }
-                if found == wanted {
+                if found {
                     break;
                 }
                 earliest = earliest.min(shard.earliest());
@@ -78,13 +78,12 @@ impl Search {
         }
         // Back to the first that may hold more: the next search goes on there.
         self.next_shard.fetch_sub(count - asked, Ordering::Relaxed);
-        budget.give_back(found);
-        if found == 0 {
+        if !found {
             let everywhere = asked == shards.len();
             let rest = if everywhere { earliest.min(now + REST) } else { now + SHORT_REST };
             self.not_before.store(rest.as_nanos(), Ordering::Relaxed);
         }
-        found > 0
+        found
     }
 }
 

@@ -1,30 +1,36 @@
 //! A store as bytes, so that a restart need not forget.
 //!
 //! ```text
-//! magic      8 bytes   "RKMEM" 0 0 2
+//! magic      8 bytes   "RKMEM" 0 0 3
 //! hashing    1 byte    0 foldhash, 1 SipHash
 //! seed      16 bytes   what the tags were made with
 //! max keys   8 bytes   how many the store was made for
+//! max bytes  8 bytes   and how much memory
 //! states     8 bytes   how many follow
 //! each:      1 byte    0 instant, 1 packed, 2 log
 //!           16 bytes   tag
 //!            8 bytes   expiry, nanoseconds since the epoch
 //!                      instant: nothing more · packed: 3 × 8 bytes · log: count, then instant and cost of each
+//! keys       8 bytes   how many follow; none if the store does not keep them
+//! each:      1 byte    1 if a request's own quota brought it, else 0
+//!            2 bytes   length, then the key
 //! checksum   8 bytes   over all that is before it
 //! ```
 //! Integers are big-endian. The seed is in it: keep a snapshot as secret as the keys are worth.
+//!
+//! Tags of version 2 did not tell which states requests had brought: it cannot be read any more.
 
 use std::fmt;
 
 use super::builder::MemoryStoreBuilder;
 use super::slot::{Logged, Packed, Tat};
-use super::table::Table;
+use super::table::{Expires, Table};
 use super::tag::{Hashing, KeyHasher, Tag};
 use super::{MemoryStore, Shard};
-use crate::Timestamp;
 use crate::algorithm::sliding_log;
+use crate::{Key, Timestamp};
 
-const MAGIC: &[u8; 8] = b"RKMEM\0\0\x02";
+const MAGIC: &[u8; 8] = b"RKMEM\0\0\x03";
 
 /// The bytes are not a snapshot that can be restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +49,13 @@ pub enum SnapshotError {
         /// In the store, at most.
         max_keys: usize,
     },
+    /// They hold states that take more memory than the store may.
+    TooManyBytes {
+        /// What they would take.
+        found: usize,
+        /// In the store, at most.
+        max_bytes: usize,
+    },
 }
 
 impl fmt::Display for SnapshotError {
@@ -55,6 +68,12 @@ impl fmt::Display for SnapshotError {
             SnapshotError::Damaged => f.write_str("snapshot: damaged; start without it"),
             SnapshotError::TooManyKeys { found, max_keys } => {
                 write!(f, "snapshot: {found} live states; the store may hold {max_keys}: raise max_keys")
+            }
+            SnapshotError::TooManyBytes { found, max_bytes } => {
+                write!(
+                    f,
+                    "snapshot: {found} bytes of live states; the store may take {max_bytes}: raise max_bytes"
+                )
             }
         }
     }
@@ -74,16 +93,20 @@ impl MemoryStore {
         });
         self.hasher.seed().iter().for_each(|word| out.extend_from_slice(&word.to_be_bytes()));
         out.extend_from_slice(&(self.budget.most() as u64).to_be_bytes());
-        let count_at = out.len();
-        out.extend_from_slice(&[0; 8]);
-        let mut count = 0u64;
-        for shard in &self.shards {
-            count += write_shard(&shard.0.lock(), now, &mut out);
-        }
-        out[count_at..count_at + 8].copy_from_slice(&count.to_be_bytes());
+        out.extend_from_slice(&(self.budget.most_bytes() as u64).to_be_bytes());
+        self.write_counted(&mut out, |shard, out| write_states(shard, now, out));
+        self.write_counted(&mut out, write_keys);
         let sum = checksum(&out);
         out.extend_from_slice(&sum.to_be_bytes());
         out
+    }
+
+    /// Writes something of every shard, and before it how many there are.
+    fn write_counted(&self, out: &mut Vec<u8>, write: impl Fn(&Shard, &mut Vec<u8>) -> u64) {
+        let count_at = out.len();
+        out.extend_from_slice(&[0; 8]);
+        let count: u64 = self.shards.iter().map(|shard| write(&shard.0.lock(), out)).sum();
+        out[count_at..count_at + 8].copy_from_slice(&count.to_be_bytes());
     }
 }
 
@@ -107,25 +130,50 @@ impl MemoryStoreBuilder {
         let mut store = self.build_with(KeyHasher::with_seed(hashing, seed));
         let now = store.time.now();
         store.restored_at = now;
-        let (made_for, count) = (bytes.word()?, bytes.word()?);
-        let mut live = 0;
-        for _ in 0..count {
-            live += u64::from(read_state(&store, now, &mut bytes)?);
+        let (made_for, made_for_bytes) = (bytes.word()?, bytes.word()?);
+        for _ in 0..bytes.word()? {
+            read_state(&store, now, &mut bytes)?;
+        }
+        for _ in 0..bytes.word()? {
+            read_key(&store, &mut bytes)?;
         }
         if !bytes.0.is_empty() {
             return Err(SnapshotError::Damaged);
         }
-        let max_keys = store.budget.most();
+        store.shards.iter().for_each(|shard| {
+            let mut shard = shard.0.lock();
+            let found = shard.held();
+            store.budget.take_anyway(found);
+            shard.tidy_keys(&store.budget);
+        });
+        let (found, max_keys, max_bytes) =
+            (store.budget.taken(), store.budget.most(), store.budget.most_bytes());
         // A full store holds a few states beyond its bound: what those share who found no place, and what known keys
-        // needed. It can be restored to one of the same size.
-        if live.min(made_for) <= max_keys as u64 {
-            return Ok(store);
+        // needed. It can be restored to one of the same size; and so can its bytes, which need not lie as densely as
+        // they did.
+        if (found.states as u64).min(made_for) > max_keys as u64 {
+            return Err(SnapshotError::TooManyKeys { found: found.states as u64, max_keys });
         }
-        Err(SnapshotError::TooManyKeys { found: live, max_keys })
+        if (found.bytes as u64).min(made_for_bytes) > max_bytes as u64 {
+            return Err(SnapshotError::TooManyBytes { found: found.bytes, max_bytes });
+        }
+        Ok(store)
     }
 }
 
-fn write_shard(shard: &Shard, now: Timestamp, out: &mut Vec<u8>) -> u64 {
+fn write_keys(shard: &Shard, out: &mut Vec<u8>) -> u64 {
+    let mut count = 0;
+    for entry in shard.rest.iter().flat_map(|rest| rest.keys.iter()) {
+        out.push(entry.brought.into());
+        // A key has at most 1024 bytes.
+        out.extend_from_slice(&u16::try_from(entry.key.len()).unwrap_or(0).to_be_bytes());
+        out.extend_from_slice(entry.key);
+        count += 1;
+    }
+    count
+}
+
+fn write_states(shard: &Shard, now: Timestamp, out: &mut Vec<u8>) -> u64 {
     let mut count = 0;
     let mut head = |out: &mut Vec<u8>, kind: u8, tag: Tag, expires: Timestamp| {
         count += 1;
@@ -142,7 +190,7 @@ fn write_shard(shard: &Shard, now: Timestamp, out: &mut Vec<u8>) -> u64 {
         head(out, 1, tag, packed.expires);
         packed.words.iter().for_each(|word| out.extend_from_slice(&word.to_be_bytes()));
     }
-    for (tag, logged) in rest.logs.iter().filter(|(_, logged)| logged.expires > now) {
+    for (tag, logged) in rest.logs.table().iter().filter(|(_, logged)| logged.expires > now) {
         head(out, 2, tag, logged.expires);
         out.extend_from_slice(&(logged.log.len() as u64).to_be_bytes());
         for (at, cost) in logged.log.entries() {
@@ -153,44 +201,70 @@ fn write_shard(shard: &Shard, now: Timestamp, out: &mut Vec<u8>) -> u64 {
     count
 }
 
-/// Reads one state into its shard; false if it has expired since it was written.
-fn read_state(store: &MemoryStore, now: Timestamp, bytes: &mut Bytes<'_>) -> Result<bool, SnapshotError> {
+/// Reads one state into its shard, unless it has expired since it was written.
+fn read_state(store: &MemoryStore, now: Timestamp, bytes: &mut Bytes<'_>) -> Result<(), SnapshotError> {
     let kind = bytes.byte()?;
     let tag = Tag { place: bytes.word()?, rest: bytes.word()? };
     if tag.rest == 0 {
         return Err(SnapshotError::Damaged);
     }
     let expires = bytes.instant()?;
-    let live = expires > now;
+    let is_live = expires > now;
     let mut shard = store.shard_at(tag.place).lock();
-    let added = match kind {
-        0 => add(&mut shard.instants, tag, Tat(expires), live),
+    match kind {
+        0 => {
+            if is_live && has_room(&mut shard.instants, tag) {
+                // At the beginning of time nothing has expired: nothing that was just read makes way.
+                shard.instants.insert(tag, Tat(expires), Timestamp::MIN);
+            }
+        }
         1 => {
             let words = [bytes.word()?, bytes.word()?, bytes.word()?];
-            add(&mut shard.rest.get_or_insert_default().packed, tag, Packed { expires, words }, live)
+            let table = &mut shard.rest.get_or_insert_default().packed;
+            if is_live && has_room(table, tag) {
+                table.insert(tag, Packed { expires, words }, Timestamp::MIN);
+            }
         }
         2 => {
             let mut log = sliding_log::State::default();
             for _ in 0..bytes.word()? {
                 log.push(bytes.instant()?, bytes.word()?);
             }
-            add(&mut shard.rest.get_or_insert_default().logs, tag, Logged { expires, log }, live)
+            if is_live {
+                shard.rest.get_or_insert_default().logs.restore(tag, Logged { expires, log });
+            }
         }
         _ => return Err(SnapshotError::Damaged),
-    };
-    if added {
-        store.budget.take_anyway(1);
     }
-    Ok(added)
+    Ok(())
 }
 
-fn add<V: super::table::Expires>(table: &mut Table<V>, tag: Tag, value: V, live: bool) -> bool {
-    let adds = live && table.find(tag).is_none();
-    if adds {
-        // At the beginning of time nothing has expired: nothing that was just read makes way.
-        table.insert(tag, value, Timestamp::MIN);
+/// Sees to it that the state can be added, unless it is there.
+pub(super) fn has_room<V: Expires>(table: &mut Table<V>, tag: Tag) -> bool {
+    let is_new = table.find(tag).is_none();
+    if let Some(size) = table.bigger(1, false).filter(|_| is_new) {
+        table.resize(size);
     }
-    adds
+    is_new
+}
+
+/// Reads one key into its shard, if keys are kept.
+fn read_key(store: &MemoryStore, bytes: &mut Bytes<'_>) -> Result<(), SnapshotError> {
+    let is_brought = bytes.byte()? != 0;
+    let len = u16::from_be_bytes(bytes.take()?);
+    let (key, rest) = bytes.0.split_at_checked(usize::from(len)).ok_or(SnapshotError::Truncated)?;
+    bytes.0 = rest;
+    let key = Key::new(key).map_err(|_| SnapshotError::Damaged)?;
+    if store.keeps_keys {
+        let hash = store.hasher.hash(key);
+        let mut shard = store.shard(hash).lock();
+        let keys = &mut shard.rest.get_or_insert_default().keys;
+        if let Some(size) = keys.bigger(key) {
+            keys.reserve(size);
+        }
+        keys.add(hash, key, is_brought);
+    }
+    Ok(())
 }
 
 /// FNV-1a over words: finds what a disk or a full file system did, not what a forger does.

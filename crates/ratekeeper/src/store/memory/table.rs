@@ -1,5 +1,6 @@
 //! Open addressing over fixed-size slots: a look-up touches one cache line, or two neighbouring ones.
 
+use super::budget::Held;
 use super::sync::prefetch;
 use super::tag::Tag;
 use crate::Timestamp;
@@ -13,13 +14,14 @@ pub(super) trait Expires: Default {
 }
 
 /// A hash table from tags to states, linear probing, at most four fifths full. It grows by a quarter: with a power
-/// of two, the table would be half empty for half of its life.
+/// of two, the table would be half empty for half of its life. It never grows by itself: whoever adds states has
+/// [asked for the bytes](Table::bigger) and [resized](Table::resize) it before.
 #[derive(Debug)]
 pub(super) struct Table<V> {
     slots: Box<[Slot<V>]>,
     len: u32,
-    /// Where the next sweep begins.
-    hand: u32,
+    /// How many of the states belong to quotas that requests brought.
+    brought: u32,
     /// No state in here expires before this.
     earliest: Timestamp,
 }
@@ -32,7 +34,7 @@ struct Slot<V> {
 
 impl<V> Default for Table<V> {
     fn default() -> Self {
-        Table { slots: Box::new([]), len: 0, hand: 0, earliest: Timestamp::MAX }
+        Table { slots: Box::new([]), len: 0, brought: 0, earliest: Timestamp::MAX }
     }
 }
 
@@ -46,9 +48,46 @@ impl<V: Expires> Table<V> {
         self.earliest
     }
 
-    /// Bytes on the heap, without what the values own themselves.
-    pub(super) fn heap_size(&self) -> usize {
-        size_of_val(&*self.slots)
+    /// What the table takes, without what the values own themselves.
+    pub(super) fn held(&self) -> Held {
+        let brought = self.brought as usize;
+        Held {
+            states: self.len(),
+            brought,
+            bytes: size_of_val(&*self.slots),
+            brought_bytes: brought * Self::WEIGHT,
+        }
+    }
+
+    /// Bytes that one state counts for: two slots, for a table that was just swept is at least half full.
+    pub(super) const WEIGHT: usize = 2 * size_of::<Slot<V>>();
+
+    /// Bytes that so many slots take.
+    pub(super) const fn bytes(slots: usize) -> usize {
+        slots * size_of::<Slot<V>>()
+    }
+
+    /// True if so many more states can be added.
+    #[inline]
+    pub(super) fn has_room(&self, more: usize) -> bool {
+        (self.len() + more) * 5 <= self.slots.len() * 4
+    }
+
+    /// How many slots the table should have for so many more states, if it should have more than now.
+    ///
+    /// If it was `swept` because there was no room, it must have got more than just enough: a sweep that frees little
+    /// would soon be followed by the next.
+    pub(super) fn bigger(&self, more: usize, swept: bool) -> Option<usize> {
+        let is_good =
+            if swept { (self.len() + more) * 3 <= self.slots.len() * 2 } else { self.has_room(more) };
+        let enough = ((self.len() + more) * 5).div_ceil(4);
+        (more > 0 && !is_good).then(|| (self.slots.len() + self.slots.len() / 4).max(LEAST).max(enough))
+    }
+
+    /// How many slots would do, if there are far too many.
+    pub(super) fn smaller(&self) -> Option<usize> {
+        let is_sparse = self.slots.len() > LEAST && self.len() * 2 < self.slots.len();
+        is_sparse.then(|| if self.len == 0 { 0 } else { (self.len() * 3 / 2 + 1).max(LEAST) })
     }
 
     /// Where probing for a tag begins: the hash as a fraction of the table, so that any size will do.
@@ -106,27 +145,19 @@ impl<V: Expires> Table<V> {
         self.slots[index].value = value;
     }
 
-    /// Adds a state whose tag is not in the table. Tells how many states that had expired it took the place of.
-    ///
-    /// Keys that come and go cost no more than those that stay: the first dead state on the way is overwritten, and
-    /// the table is swept only when it would have to grow.
-    pub(super) fn insert(&mut self, tag: Tag, value: V, now: Timestamp) -> usize {
+    /// Adds a state whose tag is not in the table, which [has room](Table::has_room) for it. The first state on the way
+    /// that has expired makes way for it and is handed out: keys that come and go cost no more than those that stay.
+    pub(super) fn insert(&mut self, tag: Tag, value: V, now: Timestamp) -> Option<(Tag, V)> {
         self.earliest = self.earliest.min(value.expires_at());
+        self.brought += u32::from(tag.is_brought());
         if let Some(dead) = self.first_dead(tag, now) {
-            self.slots[dead] = Slot { tag, value };
-            return 1;
-        }
-        let mut swept = 0;
-        if (self.len() + 1) * 5 > self.slots.len() * 4 {
-            swept = self.sweep_slots(now, usize::MAX);
-            // A sweep that frees little would soon be followed by the next: then it is time to grow.
-            if (self.len() + 1) * 5 > self.slots.len() * 3 {
-                self.resize((self.slots.len() + self.slots.len() / 4).max(LEAST));
-            }
+            let Slot { tag, value } = std::mem::replace(&mut self.slots[dead], Slot { tag, value });
+            self.brought -= u32::from(tag.is_brought());
+            return Some((tag, value));
         }
         self.len += 1;
         place(&mut self.slots, tag, value);
-        swept
+        None
     }
 
     /// The first slot from the tag's home on whose state has expired, if there is one before an empty slot.
@@ -146,8 +177,9 @@ impl<V: Expires> Table<V> {
 
     /// Takes a state out. Those that were pushed past it move back: there are no tombstones to wade through.
     pub(super) fn remove(&mut self, index: usize) -> V {
-        let removed = std::mem::take(&mut self.slots[index]).value;
+        let Slot { tag, value: removed } = std::mem::take(&mut self.slots[index]);
         self.len -= 1;
+        self.brought -= u32::from(tag.is_brought());
         let mut hole = index;
         let mut next = self.after(hole);
         while self.slots[next].tag != Tag::NONE {
@@ -164,50 +196,28 @@ impl<V: Expires> Table<V> {
         removed
     }
 
-    /// Looks at up to `budget` slots, at most all of them, and drops what has expired.
-    pub(super) fn sweep_slots(&mut self, now: Timestamp, budget: usize) -> usize {
+    /// Takes every state out that has expired. Afterwards the table knows when the next one will.
+    pub(super) fn sweep(&mut self, now: Timestamp, dropped: impl FnMut(Tag, V)) {
         if self.earliest > now {
-            return 0;
+            return;
         }
-        let before = self.len;
-        let mut passed = 0;
-        while passed < budget.min(self.slots.len()) {
-            // A state that is dropped may be followed into its slot by another: the hand has not passed it yet.
-            passed += usize::from(!self.step(now));
-        }
-        if self.slots.len() > LEAST && self.len() * 4 < self.slots.len() {
-            self.resize((self.len() * 2).max(LEAST));
-        }
-        (before - self.len) as usize
+        self.take_out(|_, value| value.expires_at() <= now, dropped);
+        self.earliest = self.iter().map(|(_, value)| value.expires_at()).min().unwrap_or(Timestamp::MAX);
     }
 
-    /// Drops one state that has expired, if there is any. A search that finds none remembers when the next one
-    /// will be, and until then the answer costs nothing.
-    pub(super) fn evict_one(&mut self, now: Timestamp) -> bool {
-        if self.earliest > now {
-            return false;
-        }
-        for _ in 0..self.slots.len() {
-            if self.step(now) {
-                return true;
+    /// Takes every state out of which this is true.
+    pub(super) fn take_out(&mut self, which: impl Fn(Tag, &V) -> bool, mut out: impl FnMut(Tag, V)) {
+        let mut index = 0;
+        while index < self.slots.len() {
+            let Slot { tag, value } = &self.slots[index];
+            let tag = *tag;
+            if tag != Tag::NONE && which(tag, value) {
+                // Another state may move back to here: look again.
+                out(tag, self.remove(index));
+            } else {
+                index += 1;
             }
         }
-        let live = self.slots.iter().filter(|slot| slot.tag != Tag::NONE);
-        self.earliest = live.map(|slot| slot.value.expires_at()).min().unwrap_or(Timestamp::MAX);
-        false
-    }
-
-    /// Looks at the slot under the hand: drops its state if it has expired, else moves on.
-    fn step(&mut self, now: Timestamp) -> bool {
-        let index = self.hand as usize;
-        let expired = |slot: &Slot<V>| slot.tag != Tag::NONE && slot.value.expires_at() <= now;
-        if index < self.slots.len() && expired(&self.slots[index]) {
-            // The hand stays: another state may have moved back to here.
-            self.remove(index);
-            return true;
-        }
-        self.hand = if index + 1 >= self.slots.len() { 0 } else { self.hand + 1 };
-        false
     }
 
     /// All states and their tags.
@@ -215,7 +225,8 @@ impl<V: Expires> Table<V> {
         self.slots.iter().filter(|slot| slot.tag != Tag::NONE).map(|slot| (slot.tag, &slot.value))
     }
 
-    fn resize(&mut self, size: usize) {
+    /// Gives the table so many slots, which are enough.
+    pub(super) fn resize(&mut self, size: usize) {
         let mut slots: Box<[Slot<V>]> = std::iter::repeat_with(Slot::default).take(size).collect();
         for slot in std::mem::take(&mut self.slots) {
             if slot.tag != Tag::NONE {
@@ -223,7 +234,6 @@ impl<V: Expires> Table<V> {
             }
         }
         self.slots = slots;
-        self.hand = 0;
     }
 }
 
@@ -261,7 +271,7 @@ mod tests {
         Put(u64, i64),
         Remove(u64),
         Sweep(i64),
-        Evict(i64),
+        Shrink,
     }
 
     fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -271,14 +281,14 @@ mod tests {
             4 => (rest.clone(), 0..100i64).prop_map(|(rest, at)| Step::Put(rest, at)),
             1 => rest.prop_map(Step::Remove),
             1 => (0..100i64).prop_map(Step::Sweep),
-            1 => (0..100i64).prop_map(Step::Evict),
+            1 => Just(Step::Shrink),
         ];
         proptest::collection::vec(step, 0..200)
     }
 
     proptest! {
         /// Whatever is done to the table, it holds what a `HashMap` would: nothing live is lost, nothing dead
-        /// comes back, and an eviction succeeds exactly when something has expired.
+        /// comes back, and what is counted is what is there.
         #[test]
         fn behaves_as_a_map(steps in steps()) {
             let mut table = Table::<i64>::default();
@@ -291,10 +301,20 @@ mod tests {
                         match table.find(tag(rest)) {
                             Some(index) => table.set(index, at),
                             None => {
-                                let dropped = table.insert(tag(rest), at, Timestamp::from_nanos(now));
-                                prop_assert_eq!(table.len(), before + 1 - dropped);
+                                let now = Timestamp::from_nanos(now);
+                                if !table.has_room(1) {
+                                    table.sweep(now, |_, _| ());
+                                }
+                                if let Some(size) = table.bigger(1, true) {
+                                    table.resize(size);
+                                }
+                                let swept = table.len();
+                                let made_way = table.insert(tag(rest), at, now);
+                                prop_assert!(made_way.is_none_or(|(_, at)| at <= now.as_nanos()));
+                                prop_assert_eq!(table.len(), swept + usize::from(made_way.is_none()));
+                                prop_assert!(table.len() <= before + 1);
                                 let held: HashMap<u64, i64> = table.iter().map(|(tag, at)| (tag.rest, *at)).collect();
-                                map.retain(|rest, at| *at > now || held.contains_key(rest));
+                                map.retain(|rest, at| *at > now.as_nanos() || held.contains_key(rest));
                             }
                         }
                         map.insert(rest, at);
@@ -304,21 +324,25 @@ mod tests {
                         prop_assert_eq!(removed, map.remove(&rest));
                     }
                     Step::Sweep(now) => {
-                        let before = table.len();
-                        let swept = table.sweep_slots(Timestamp::from_nanos(now), usize::MAX);
+                        let (before, mut swept) = (table.len(), 0);
+                        table.sweep(Timestamp::from_nanos(now), |_, at| {
+                            assert!(at <= now, "nothing live");
+                            swept += 1;
+                        });
                         prop_assert_eq!(swept, before - table.len());
                         let held: HashMap<u64, i64> = table.iter().map(|(tag, at)| (tag.rest, *at)).collect();
                         map.retain(|_, at| *at > now);
                         prop_assert_eq!(&held, &map, "a whole sweep leaves nothing dead");
+                        prop_assert!(table.earliest() > Timestamp::from_nanos(now));
                     }
-                    Step::Evict(now) => {
-                        let any = map.values().any(|at| *at <= now);
-                        prop_assert_eq!(table.evict_one(Timestamp::from_nanos(now)), any);
-                        let held: HashMap<u64, i64> = table.iter().map(|(tag, at)| (tag.rest, *at)).collect();
-                        prop_assert_eq!(map.len() - held.len(), usize::from(any));
-                        map.retain(|rest, at| *at > now || held.contains_key(rest));
+                    Step::Shrink => {
+                        if let Some(size) = table.smaller() {
+                            table.resize(size);
+                        }
                     }
                 }
+                let brought = map.keys().filter(|rest| *rest % 2 == 1).count();
+                prop_assert_eq!((table.held().states, table.held().brought), (map.len(), brought));
                 prop_assert_eq!(table.len(), map.len());
                 for (rest, at) in &map {
                     let index = table.find(tag(*rest));

@@ -1,4 +1,4 @@
-//! What a key is known by inside the store: 128 seeded bits instead of its bytes.
+//! What a key is known by inside the store: 127 seeded bits instead of its bytes, and one that tells whose state it is.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
@@ -142,17 +142,18 @@ impl KeyHash {
         } else {
             kind | OF_REQUEST
         };
-        Tag { place: self.place, rest: (self.rest ^ salt).max(1) }
+        let rest = (self.rest & !OF_REQUEST) ^ salt;
+        Tag { place: self.place, rest: if rest == 0 { !OF_REQUEST } else { rest } }
     }
 
     /// True if the state of this tag is this key's, and was left by a quota that a request brought.
     pub(super) fn brought(self, tag: Tag) -> bool {
-        tag.place == self.place && (tag.rest ^ self.rest) & OF_REQUEST != 0
+        tag.place == self.place && tag.is_brought()
     }
 }
 
-/// In a tag's salt: the state belongs to the quotas that requests bring, not to a plan's rule. The lowest bit: the
-/// highest decide where in its table a state lies, and all of one key's would lie together.
+/// In a tag: the state belongs to the quotas that requests bring, not to a plan's rule. The lowest bit: the highest
+/// decide where in its table a state lies, and all of one key's would lie together.
 const OF_REQUEST: u64 = 1;
 
 /// Where a fixed window lies: windows of one length in different places are not one another's, and whoever asked for both
@@ -185,6 +186,12 @@ pub(super) struct Tag {
 impl Tag {
     /// No tag: the slot is empty.
     pub(super) const NONE: Tag = Tag { place: 0, rest: 0 };
+
+    /// True if the state belongs to a quota that a request brought.
+    #[inline]
+    pub(super) fn is_brought(self) -> bool {
+        self.rest & OF_REQUEST != 0
+    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,236 @@
+//! What a reload changes: plans, rules, and settings that only a restart changes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ratekeeper::{Plan, Quota, Rule};
+use toml::{Table, Value};
+
+/// Lines about single rules that one reload logs at the most.
+const MOST_LINES: usize = 50;
+
+/// What is different between two lists of plans.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Changes {
+    pub(super) added: Vec<String>,
+    pub(super) removed: Vec<String>,
+    pub(super) changed: Vec<String>,
+    pub(super) details: Vec<Detail>,
+}
+
+/// One line about a plan that changed.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Detail {
+    pub(super) plan: String,
+    pub(super) rule: String,
+    pub(super) was: String,
+    pub(super) now: String,
+    /// What becomes of the states.
+    pub(super) effect: &'static str,
+    /// True if callers may get more than either limit allows.
+    pub(super) refills: bool,
+}
+
+const KEPT: &str = "rule changed: its states are kept";
+const ALGORITHM: &str = "rule changed to another algorithm: its states start fresh, in memory and over Redis; \
+                         every key has its whole limit once more";
+const LENGTH: &str = "rule changed the length of its windows: a key's count is kept while the shorter of both \
+                      windows lasts, and then starts fresh";
+const ANCHOR: &str = "rule changed where its windows begin: a key's count is kept only if it began in the window \
+                      that is now the current one, and otherwise starts fresh";
+const ADDED: &str = "rule added: it starts fresh for every key";
+const REMOVED: &str = "rule removed";
+const RENAMED: &str = "rule added while others of its plan went: states are found by name, so it starts fresh for \
+                       every key; keep the old name to keep its states";
+const MODE: &str = "plan changed what it answers when the store fails";
+
+impl Changes {
+    /// What must be done to `old` to get `new`.
+    pub(super) fn between(old: &[Plan], new: &[Plan]) -> Self {
+        let by_name = |plans: &[Plan]| -> BTreeMap<String, Plan> {
+            plans.iter().map(|plan| (plan.name().to_string(), plan.clone())).collect()
+        };
+        let (old, new) = (by_name(old), by_name(new));
+        let mut changes = Changes {
+            added: new.keys().filter(|name| !old.contains_key(*name)).cloned().collect(),
+            ..Changes::default()
+        };
+        for (name, was) in old {
+            match new.get(&name) {
+                None => changes.removed.push(name),
+                Some(now) if *now != was => {
+                    changes.rules(&was, now);
+                    changes.changed.push(name);
+                }
+                Some(_) => {}
+            }
+        }
+        changes
+    }
+
+    fn rules(&mut self, was: &Plan, now: &Plan) {
+        let find = |plan: &Plan, rule: &Rule| {
+            plan.rules().iter().find(|other| other.name() == rule.name()).map(|rule| *rule.quota())
+        };
+        let gone: Vec<_> = was.rules().iter().filter(|rule| find(now, rule).is_none()).collect();
+        let mut tell = |rule: &str, was: String, now_is: String, effect| {
+            let refills = matches!(effect, ALGORITHM | LENGTH | ANCHOR | RENAMED);
+            let plan = now.name().to_string();
+            self.details.push(Detail { plan, rule: rule.to_owned(), was, now: now_is, effect, refills });
+        };
+        if was.failure_mode() != now.failure_mode() {
+            tell("", was.failure_mode().word().to_owned(), now.failure_mode().word().to_owned(), MODE);
+        }
+        for rule in &gone {
+            tell(rule.name().as_str(), rule.quota().to_string(), String::new(), REMOVED);
+        }
+        for rule in now.rules() {
+            let (name, quota) = (rule.name().as_str(), rule.quota());
+            match find(was, rule) {
+                None if gone.is_empty() => tell(name, String::new(), quota.to_string(), ADDED),
+                None => tell(name, String::new(), quota.to_string(), RENAMED),
+                Some(old) if old != *quota => {
+                    tell(name, old.to_string(), quota.to_string(), effect(&old, quota))
+                }
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// Logs what changes: one line for all plans, and one for each rule that changed.
+    pub(super) fn log(&self) {
+        if !self.removed.is_empty() {
+            let plans = shown(&self.removed);
+            tracing::warn!(plans, "plans removed: requests that name them are refused");
+        }
+        if !self.added.is_empty() {
+            tracing::info!(plans = shown(&self.added), "plans added");
+        }
+        if !self.changed.is_empty() {
+            tracing::info!(plans = shown(&self.changed), "plans changed");
+        }
+        // What refills comes first: it must not be among what is left out.
+        let (refills, kept): (Vec<_>, Vec<_>) = self.details.iter().partition(|detail| detail.refills);
+        for Detail { plan, rule, was, now, effect, refills } in refills.iter().chain(&kept).take(MOST_LINES) {
+            if *refills {
+                tracing::warn!(plan, rule, was, now, "{effect}");
+            } else {
+                tracing::info!(plan, rule, was, now, "{effect}");
+            }
+        }
+        if let Some(more) = self.details.len().checked_sub(MOST_LINES).filter(|more| *more > 0) {
+            tracing::info!(more, "more rules changed than are told");
+        }
+    }
+}
+
+/// What becomes of a rule's states when its quota changes.
+fn effect(was: &Quota, now: &Quota) -> &'static str {
+    let (old, new) = (was.algorithm(), now.algorithm());
+    if !new.has_states_of(old) {
+        ALGORITHM
+    } else if old != new {
+        ANCHOR
+    } else if old.counts_in_windows() && was.period() != now.period() {
+        LENGTH
+    } else {
+        KEPT
+    }
+}
+
+/// Names side by side, the first of them if there are many.
+fn shown(names: &[String]) -> String {
+    let first = names.iter().take(MOST_LINES).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match names.len().checked_sub(MOST_LINES).filter(|more| *more > 0) {
+        Some(more) => format!("{first} and {more} more"),
+        None => first,
+    }
+}
+
+/// The tables of a file that a reload changes. Everything else needs a restart.
+const RELOADED: [&str; 1] = ["plans"];
+
+/// The settings of a file that need a restart, by their names, as in `transports.http.port`. Values are only compared,
+/// and never shown: some are secrets.
+pub(super) fn fixed_settings(text: &str) -> BTreeMap<String, Value> {
+    let mut found = BTreeMap::new();
+    for (name, value) in text.parse::<Table>().unwrap_or_default() {
+        if !RELOADED.contains(&name.as_str()) {
+            flatten(name, value, &mut found);
+        }
+    }
+    found
+}
+
+fn flatten(name: String, value: Value, found: &mut BTreeMap<String, Value>) {
+    match value {
+        Value::Table(table) => {
+            table.into_iter().for_each(|(key, value)| flatten(format!("{name}.{key}"), value, found));
+        }
+        value => drop(found.insert(name, value)),
+    }
+}
+
+/// The names of the settings that are different, side by side; nothing if there are none.
+pub(super) fn differing(running: &BTreeMap<String, Value>, file: &BTreeMap<String, Value>) -> Option<String> {
+    let differs = |name: &&String| running.get(*name) != file.get(*name);
+    let names: BTreeSet<&String> = running.keys().chain(file.keys()).filter(differs).collect();
+    let names: Vec<String> = names.into_iter().cloned().collect();
+    (!names.is_empty()).then(|| shown(&names))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(name: &str, text: &str) -> Plan {
+        Plan::parse(name, text).unwrap()
+    }
+
+    #[test]
+    fn every_way_to_change_a_rule_says_what_becomes_of_its_states() {
+        for (was, now, effect, refills) in [
+            ("a=10/s", "a=20/s burst 5", KEPT, false),
+            ("a=10/s", "a=10/m", KEPT, false),
+            ("a=10/s", "a=10/s fixed", ALGORITHM, true),
+            ("a=10/s bucket", "a=10/s leaky", ALGORITHM, true),
+            ("a=10/h fixed", "a=10/h fixed grid", ANCHOR, true),
+            ("a=10/day fixed grid", "a=10/day fixed calendar UTC", ANCHOR, true),
+            ("a=10/h fixed", "a=10/m fixed", LENGTH, true),
+            ("a=10/h sliding", "a=10/m sliding", LENGTH, true),
+            ("a=10/h log", "a=20/h log", KEPT, false),
+            ("a=10/s", "a=10/s; b=5/s", ADDED, false),
+            ("a=10/s; b=5/s", "a=10/s", REMOVED, false),
+        ] {
+            let changes = Changes::between(&[plan("p", was)], &[plan("p", now)]);
+            let told: Vec<_> = changes.details.iter().map(|detail| (detail.effect, detail.refills)).collect();
+            assert_eq!(told, [(effect, refills)], "{was} to {now}");
+            assert_eq!(changes.changed, ["p"]);
+        }
+        // A rule without a name is called after its period: another period is another rule.
+        let changes = Changes::between(&[plan("p", "100/m")], &[plan("p", "100/h")]);
+        let told: Vec<_> = changes.details.iter().map(|detail| (&*detail.rule, detail.effect)).collect();
+        assert_eq!(told, [("per-m", REMOVED), ("per-h", RENAMED)]);
+    }
+
+    #[test]
+    fn plans_come_go_and_change() {
+        let old = [plan("a", "1/s"), plan("b", "1/s"), plan("c", "1/s")];
+        let closed = plan("c", "1/s").on_store_error(ratekeeper::port::FailureMode::Closed);
+        let changes = Changes::between(&old, &[plan("b", "1/s"), closed, plan("d", "1/s")]);
+        assert_eq!((changes.added, changes.removed), (vec!["d".to_owned()], vec!["a".to_owned()]));
+        assert_eq!(changes.changed, ["c"]);
+        assert_eq!((&*changes.details[0].was, &*changes.details[0].now), ("open", "closed"));
+        assert_eq!(Changes::between(&old, &old), Changes::default());
+    }
+
+    #[test]
+    fn settings_are_compared_by_name_wherever_they_stand() {
+        let running = fixed_settings("[transports.http]\nport = 1\n[store]\nurl = \"redis://:pw@h\"\n");
+        let moved =
+            "store = { url = \"redis://:pw@h\" }\n[plans.a]\nlimits = []\n[transports.http]\nport = 1\n";
+        assert_eq!(differing(&running, &fixed_settings(moved)), None);
+        let changed = fixed_settings("[transports]\nhttp.port = 2\n[server]\nloops = 1\n");
+        let told = differing(&running, &changed).unwrap();
+        assert_eq!(told, "server.loops, store.url, transports.http.port");
+    }
+}

@@ -1,0 +1,331 @@
+//! Plans that change while the server runs.
+//!
+//! ```text
+//! mod       a file under watch       changes   what a reload changes, and what becomes of states
+//!                                    counts    how reloads went
+//! ```
+
+mod changes;
+mod counts;
+
+pub use counts::{ReloadCounts, ReloadReading};
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread;
+
+use ratekeeper::{Plan, Registry};
+use toml::Value;
+
+use crate::config::{Config, ConfigError};
+use changes::Changes;
+
+/// Reads everything that a file says, as a start would, and returns its plans.
+pub type Understand = Box<dyn Fn(&Config) -> anyhow::Result<Vec<Plan>> + Send>;
+
+/// Has a configuration file watched by a thread of its own: to read a file, or to look up a name in it, may take long,
+/// and whoever is told to stop must not wait for it.
+#[derive(Debug)]
+pub struct Reload(SyncSender<Look>);
+
+/// What to look at a file for.
+#[derive(Debug)]
+enum Look {
+    /// It may have changed.
+    IfChanged,
+    /// Somebody says so.
+    Now,
+}
+
+impl Reload {
+    /// Watches a file that was read, and whose plans are in the registry.
+    pub fn new(
+        config: &Config,
+        registry: Registry,
+        counts: ReloadCounts,
+        understand: Understand,
+    ) -> std::io::Result<Self> {
+        let mut watched = Watched::new(config, registry, counts, understand);
+        // One look may wait while another goes on: more would find nothing else.
+        let (sender, looks) = sync_channel(1);
+        thread::Builder::new().name("reload".into()).spawn(move || {
+            for look in looks {
+                match look {
+                    Look::IfChanged => watched.if_changed(),
+                    Look::Now => watched.now(),
+                }
+            }
+        })?;
+        Ok(Reload(sender))
+    }
+
+    /// Has the file read again if it has changed, and not since the last look: one that is still being written may
+    /// end anywhere.
+    pub fn if_changed(&mut self) {
+        // If one is waiting already, that will do.
+        let _ = self.0.try_send(Look::IfChanged);
+    }
+
+    /// Has the file read again. A file with a mistake changes nothing and is complained about.
+    pub fn now(&mut self) {
+        // Waits for a look that is under way, so that nobody who asked is forgotten.
+        let _ = self.0.send(Look::Now);
+    }
+}
+
+/// A configuration file under watch.
+struct Watched {
+    path: PathBuf,
+    /// What was found when the file was last acted upon. The contents themselves, because a file may be replaced by
+    /// another of the same length and time.
+    settled: Found,
+    /// A change that was seen once.
+    fresh: Option<Found>,
+    /// The settings that this process runs with and that only a restart changes.
+    running: BTreeMap<String, Value>,
+    registry: Registry,
+    counts: ReloadCounts,
+    understand: Understand,
+}
+
+/// The text of a file, or why it cannot be read.
+type Found = Result<String, ConfigError>;
+
+impl fmt::Debug for Watched {
+    /// Without texts: there may be passwords in them.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watched").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl Watched {
+    fn new(config: &Config, registry: Registry, counts: ReloadCounts, understand: Understand) -> Self {
+        counts.started();
+        Watched {
+            path: config.path().to_owned(),
+            settled: Ok(config.text().to_owned()),
+            fresh: None,
+            running: changes::fixed_settings(config.text()),
+            registry,
+            counts,
+            understand,
+        }
+    }
+
+    fn if_changed(&mut self) {
+        // What is no file, such as a pipe, was read once and cannot be watched; to read it again might take for ever.
+        if self.path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
+            return;
+        }
+        let found = Config::read_text(&self.path);
+        if found == self.settled {
+            self.fresh = None;
+        } else if Some(&found) == self.fresh.as_ref() {
+            self.act_upon(found);
+        } else {
+            self.fresh = Some(found);
+        }
+    }
+
+    fn now(&mut self) {
+        let found = Config::read_text(&self.path);
+        self.act_upon(found);
+    }
+
+    fn act_upon(&mut self, found: Found) {
+        self.fresh = None;
+        let understood = found.clone().map_err(Into::into).and_then(|text| self.understand(text));
+        self.settled = found;
+        match understood {
+            Ok((plans, fixed)) => self.adopt(plans, &fixed),
+            Err(error) => {
+                self.counts.failed();
+                // Every cause in one line.
+                let error = format!("{error:#}");
+                tracing::error!(error, "reload failed: the old plans stay");
+            }
+        }
+    }
+
+    /// Everything that the file says, and whether it may be meant.
+    fn understand(&self, text: String) -> anyhow::Result<(Vec<Plan>, BTreeMap<String, Value>)> {
+        let has_plans = !self.registry.all().is_empty();
+        if text.trim().is_empty() {
+            return Err(self.refused("the file is empty"));
+        }
+        let fixed = changes::fixed_settings(&text);
+        let config = Config::parse(&self.path, text)?;
+        let plans = (self.understand)(&config)?;
+        if plans.is_empty() && has_plans {
+            return Err(self.refused("no plan is left in the file; to serve without plans, restart"));
+        }
+        Ok((plans, fixed))
+    }
+
+    fn refused(&self, why: &str) -> anyhow::Error {
+        anyhow::anyhow!("{}: {why}", self.path.display())
+    }
+
+    fn adopt(&self, plans: Vec<Plan>, fixed: &BTreeMap<String, Value>) {
+        let old: Vec<Plan> = self.registry.all().iter().map(|plan| Plan::clone(plan)).collect();
+        let changes = Changes::between(&old, &plans);
+        let count = plans.len();
+        self.registry.replace(plans);
+        self.counts.succeeded();
+        changes.log();
+        if let Some(settings) = changes::differing(&self.running, fixed) {
+            tracing::warn!(settings, "changed in the file, needs a restart");
+        }
+        let (added, removed, changed) = (changes.added.len(), changes.removed.len(), changes.changed.len());
+        // Said only when it is true: somebody may wait for this line.
+        tracing::info!(plans = count, added, removed, changed, path = %self.path.display(), "plans reloaded");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+    use std::time::SystemTime;
+
+    use ratekeeper::port::Plans;
+
+    use super::*;
+
+    const GOLD: &str = "[plans.gold]\nlimits = [\"1/s\"]\n";
+    const LEAD: &str = "[plans.lead]\nlimits = [\"1/s\"]\n";
+
+    /// A file under watch, gone when the test ends.
+    struct Case {
+        path: PathBuf,
+        registry: Registry,
+        counts: ReloadCounts,
+        watched: Watched,
+    }
+
+    impl Case {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("ratekeeper-{name}-{}.toml", std::process::id()));
+            fs::write(&path, GOLD).unwrap();
+            let config = Config::read(&path).unwrap();
+            let registry = Registry::new(config.plans().unwrap());
+            let counts = ReloadCounts::default();
+            let understand = Box::new(|config: &Config| Ok(config.plans()?));
+            let watched = Watched::new(&config, registry.clone(), counts.clone(), understand);
+            Case { path, registry, counts, watched }
+        }
+
+        /// As often as it takes to be sure that nobody writes.
+        fn look(&mut self) {
+            self.watched.if_changed();
+            self.watched.if_changed();
+        }
+
+        fn plans(&self) -> Vec<String> {
+            self.registry.all().iter().map(|plan| plan.name().to_string()).collect()
+        }
+
+        fn counted(&self) -> (u64, u64, bool) {
+            let reading = self.counts.read().unwrap();
+            (reading.succeeded, reading.failed, reading.last_failed)
+        }
+    }
+
+    impl Drop for Case {
+        fn drop(&mut self) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_still_being_written_is_left_alone() {
+        let mut case = Case::new("written");
+        fs::write(&case.path, "[plans.silv").unwrap();
+        case.watched.if_changed();
+        fs::write(&case.path, "[plans.silver]\nlimits = [\"1/s\"]\n").unwrap();
+        case.watched.if_changed();
+        assert_eq!((case.plans(), case.counted()), (vec!["gold".to_owned()], (0, 0, false)));
+        case.watched.if_changed();
+        assert!(case.registry.find("gold").is_none() && case.registry.find("silver").is_some());
+        assert_eq!(case.counted(), (1, 0, false));
+    }
+
+    #[test]
+    fn what_says_nothing_changes_nothing() {
+        let mut case = Case::new("nothing");
+        for (index, text) in ["", " \n\n", "# a comment\n", "[server]\nloops = 1\n", "[plans.go", "\u{feff}"]
+            .into_iter()
+            .enumerate()
+        {
+            fs::write(&case.path, text).unwrap();
+            case.look();
+            let failed = index as u64 + 1;
+            assert_eq!(
+                (case.plans(), case.counted()),
+                (vec!["gold".to_owned()], (0, failed, true)),
+                "{text:?}"
+            );
+            case.look();
+            assert_eq!(case.counted().1, failed, "told once: {text:?}");
+        }
+        fs::remove_file(&case.path).unwrap();
+        case.look();
+        fs::write(&case.path, [0xff, 0xfe]).unwrap();
+        case.look();
+        fs::write(&case.path, "#".repeat(Config::MAX_BYTES as usize + 1)).unwrap();
+        case.look();
+        assert_eq!((case.plans(), case.counted()), (vec!["gold".to_owned()], (0, 9, true)));
+        // The file that is in force comes back, and all is well.
+        fs::write(&case.path, GOLD).unwrap();
+        case.look();
+        assert_eq!(case.counted(), (1, 9, false));
+    }
+
+    #[test]
+    fn a_replacement_of_the_same_length_and_time_is_noticed() {
+        let mut case = Case::new("same");
+        let time = SystemTime::UNIX_EPOCH;
+        let stamped = |path: &Path, text| {
+            fs::write(path, text).unwrap();
+            fs::File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
+        };
+        stamped(&case.path, GOLD);
+        case.look();
+        assert_eq!(GOLD.len(), LEAD.len());
+        stamped(&case.path, LEAD);
+        case.look();
+        assert_eq!(case.plans(), ["lead"]);
+        // Another file takes its place, as a deployment does it.
+        let other = case.path.with_extension("new");
+        stamped(&other, GOLD);
+        fs::rename(&other, &case.path).unwrap();
+        case.look();
+        assert_eq!(case.plans(), ["gold"]);
+    }
+
+    /// How Kubernetes exchanges a mounted file: the link's link points elsewhere.
+    #[cfg(unix)]
+    #[test]
+    fn a_link_that_points_elsewhere_is_noticed() {
+        use std::os::unix::fs::symlink;
+        let folder = std::env::temp_dir().join(format!("ratekeeper-link-{}", std::process::id()));
+        for (version, text) in [("1", GOLD), ("2", LEAD)] {
+            fs::create_dir_all(folder.join(version)).unwrap();
+            fs::write(folder.join(version).join("a.toml"), text).unwrap();
+        }
+        symlink("1", folder.join("data")).unwrap();
+        symlink("data/a.toml", folder.join("a.toml")).unwrap();
+        let config = Config::read(&folder.join("a.toml")).unwrap();
+        let registry = Registry::new(config.plans().unwrap());
+        let understand = Box::new(|config: &Config| Ok(config.plans()?));
+        let mut watched = Watched::new(&config, registry.clone(), ReloadCounts::default(), understand);
+        symlink("2", folder.join("next")).unwrap();
+        fs::rename(folder.join("next"), folder.join("data")).unwrap();
+        watched.if_changed();
+        watched.if_changed();
+        assert!(registry.find("lead").is_some() && registry.find("gold").is_none());
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}

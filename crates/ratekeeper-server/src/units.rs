@@ -1,0 +1,155 @@
+//! Sizes and percentages, as flags and files spell them.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::Deserialize;
+
+/// A number of bytes: `64KB`, `256MB`, `2GB`, in steps of 1000, or of 1024 as `256MiB`; a number alone is bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(try_from = "Spelling")]
+pub struct ByteSize(pub u64);
+
+/// A percentage of a whole: `50%`, or `50`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(try_from = "Spelling")]
+pub struct Percent(u8);
+
+impl Percent {
+    /// From 0 to 100.
+    pub fn get(self) -> u8 {
+        self.0
+    }
+}
+
+impl FromStr for ByteSize {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let (number, unit) = split(text);
+        let bytes = match unit.to_ascii_lowercase().as_str() {
+            "" | "b" => 1,
+            "k" | "kb" => 1_000,
+            "m" | "mb" => 1_000_000,
+            "g" | "gb" => 1_000_000_000,
+            "t" | "tb" => 1_000_000_000_000,
+            "kib" => 1 << 10,
+            "mib" => 1 << 20,
+            "gib" => 1 << 30,
+            "tib" => 1 << 40,
+            _ => return Err(UnitError::BYTES),
+        };
+        let number: u64 = number.parse().map_err(|_| UnitError::BYTES)?;
+        number.checked_mul(bytes).map(ByteSize).ok_or(UnitError::BYTES)
+    }
+}
+
+impl FromStr for Percent {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let number = match split(text) {
+            (number, "" | "%") => number.parse::<u8>(),
+            _ => return Err(UnitError::PERCENT),
+        };
+        number.ok().filter(|percent| *percent <= 100).map(Percent).ok_or(UnitError::PERCENT)
+    }
+}
+
+/// Digits, and what follows them.
+fn split(text: &str) -> (&str, &str) {
+    let text = text.trim();
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    (number, unit.trim_start())
+}
+
+/// What a file may write: a text, or a number alone.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Spelling {
+    Whole(u64),
+    Real(f64),
+    Text(String),
+}
+
+macro_rules! from_spelling {
+    ($($kind:ty),*) => {$(
+        impl TryFrom<Spelling> for $kind {
+            type Error = UnitError;
+
+            fn try_from(spelling: Spelling) -> Result<Self, UnitError> {
+                match spelling {
+                    Spelling::Whole(number) => number.to_string().parse(),
+                    Spelling::Real(number) => number.to_string().parse(),
+                    Spelling::Text(text) => text.parse(),
+                }
+            }
+        }
+    )*};
+}
+
+from_spelling!(ByteSize, Percent);
+
+/// The text is no size or percentage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnitError(&'static str);
+
+impl UnitError {
+    const BYTES: Self = UnitError("no number of bytes; write `64KB`, `256MB` or `2GiB`");
+    const PERCENT: Self = UnitError("no percentage; write `50%`, from 0% to 100%");
+}
+
+impl fmt::Display for UnitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl std::error::Error for UnitError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        for (text, bytes) in [
+            ("7", 7),
+            ("64KB", 64_000),
+            ("256MiB", 256 << 20),
+            ("2 gb", 2_000_000_000),
+            ("1t", 1_000_000_000_000),
+        ] {
+            assert_eq!(text.parse(), Ok(ByteSize(bytes)), "{text}");
+        }
+        for wrong in ["", "MB", "-1", "1.5GB", "1 XB", "99999999999999TB"] {
+            assert_eq!(wrong.parse::<ByteSize>(), Err(UnitError::BYTES), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn percentages() {
+        for (text, percent) in [("50%", 50), ("0", 0), ("100 %", 100)] {
+            assert_eq!(text.parse::<Percent>().map(Percent::get), Ok(percent), "{text}");
+        }
+        for wrong in ["", "%", "101%", "-1", "0.5", "half", "300"] {
+            assert_eq!(wrong.parse::<Percent>(), Err(UnitError::PERCENT), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_file_may_write_a_number_or_a_text() {
+        #[derive(Deserialize)]
+        struct Section {
+            size: ByteSize,
+            share: Percent,
+        }
+        let section: Section = toml::from_str("size = 4096\nshare = \"50%\"\n").unwrap();
+        assert_eq!((section.size.0, section.share.get()), (4_096, 50));
+        let section: Section = toml::from_str("size = \"1KB\"\nshare = 10\n").unwrap();
+        assert_eq!((section.size.0, section.share.get()), (1_000, 10));
+        let wrong = toml::from_str::<Section>("size = \"big\"\nshare = 1\n").err().unwrap();
+        assert!(wrong.message().contains("write `64KB`"), "{wrong}");
+    }
+}

@@ -1,0 +1,353 @@
+//! How a server leaves its clients: what was read is answered, and nobody can hold it up.
+
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_client::HealthClient;
+
+use crate::grpc::{PREFACE, THROTTLE, block, connect_to, request};
+use crate::http::get;
+use crate::support::{Folder, Raw, Server, command, eventually};
+
+/// The contract: done within so long, whatever clients do.
+const CONTRACT: Duration = Duration::from_secs(3);
+/// A quota that no flood uses up, and that gives nothing back while a test runs.
+const BURST: u64 = 100_000_000;
+const QUOTA: [&str; 3] = ["100000000", "1", "60"];
+/// Requests that are sent at once.
+const PIPELINE: usize = 200;
+/// Answers that each client must have before the server is told to stop.
+const ENOUGH: u64 = 1_000;
+
+/// One client that asks as fast as it can, until the server closes the connection.
+#[derive(Default)]
+struct Flood {
+    sent: AtomicU64,
+    answered: AtomicU64,
+    is_over: AtomicBool,
+}
+
+impl Flood {
+    /// Counts one answer, which must be the next one: none is missing, and none comes twice.
+    fn answer(&self, remaining: u64) {
+        let answered = self.answered.fetch_add(1, Ordering::Relaxed) + 1;
+        assert_eq!(remaining, BURST - answered, "out of order, missing or twice");
+    }
+
+    fn answered(&self) -> u64 {
+        self.answered.load(Ordering::Relaxed)
+    }
+
+    /// Sends copies of a request until there is nobody to read them; `read` reads one answer's number, or the end.
+    fn pipelined(
+        &self,
+        stream: &TcpStream,
+        request: &[u8],
+        mut read: impl FnMut(&mut BufReader<&TcpStream>) -> Option<u64>,
+    ) {
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let many = request.repeat(PIPELINE);
+                let room = BURST - PIPELINE as u64;
+                while !self.is_over.load(Ordering::Relaxed) && self.sent.load(Ordering::Relaxed) < room {
+                    self.sent.fetch_add(PIPELINE as u64, Ordering::Relaxed);
+                    let mut stream = stream;
+                    if stream.write_all(&many).is_err() {
+                        break;
+                    }
+                }
+            });
+            let mut reader = BufReader::new(stream);
+            while let Some(remaining) = read(&mut reader) {
+                self.answer(remaining);
+            }
+            self.is_over.store(true, Ordering::Relaxed);
+        });
+    }
+
+    fn resp(&self, address: SocketAddr) {
+        let raw = Raw::connect(address);
+        let words = ["THROTTLE", "resp", QUOTA[0], QUOTA[1], QUOTA[2]];
+        self.pipelined(&raw.0, &command(&words.map(str::as_bytes)), |reader| {
+            let mut lines = [const { String::new() }; 6];
+            for (index, line) in lines.iter_mut().enumerate() {
+                // An error would be a reset, which destroys answers.
+                if reader.read_line(line).unwrap() == 0 {
+                    assert_eq!(index, 0, "the last answer is not whole");
+                    return None;
+                }
+            }
+            assert_eq!((lines[0].as_str(), lines[1].as_str()), ("*5\r\n", ":1\r\n"));
+            Some(lines[3].trim_end()[1..].parse().unwrap())
+        });
+    }
+
+    fn msgpack(&self, address: SocketAddr) {
+        let raw = Raw::connect(address);
+        let body = rmp_serde::to_vec(&(1u8, "msgpack", BURST, 1, 60, 1)).unwrap();
+        let request = [&u32::try_from(body.len()).unwrap().to_be_bytes()[..], &body].concat();
+        self.pipelined(&raw.0, &request, |reader| {
+            if reader.fill_buf().unwrap().is_empty() {
+                return None;
+            }
+            let mut len = [0; 4];
+            reader.read_exact(&mut len).unwrap();
+            let mut body = vec![0; u32::from_be_bytes(len) as usize];
+            reader.read_exact(&mut body).unwrap();
+            let answer: (bool, u8, u64, u64, i64, i64) = rmp_serde::from_slice(&body).unwrap();
+            assert_eq!((answer.0, answer.1), (true, 1));
+            Some(answer.3)
+        });
+    }
+
+    /// One request after the other, as HTTP clients do; the last answer says that it is the last.
+    fn http(&self, address: SocketAddr) {
+        let mut raw = Raw::connect(address);
+        let [burst, count, period] = QUOTA;
+        let body =
+            format!(r#"{{"key":"http","max_burst":{burst},"count_per_period":{count},"period":{period}}}"#);
+        let request =
+            format!("POST /throttle HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+        let mut reader = BufReader::new(raw.0.try_clone().unwrap());
+        loop {
+            self.sent.fetch_add(1, Ordering::Relaxed);
+            raw.send(&request);
+            let (mut len, mut is_last) = (0, false);
+            loop {
+                let mut line = String::new();
+                if reader.read_line(&mut line).unwrap() == 0 {
+                    // Closed between requests: this one was not read.
+                    assert_eq!(len, 0);
+                    return;
+                }
+                if let Some(value) = line.strip_prefix("content-length: ") {
+                    len = value.trim_end().parse().unwrap();
+                }
+                is_last |= line == "connection: close\r\n";
+                if line == "\r\n" {
+                    break;
+                }
+            }
+            let mut body = vec![0; len];
+            reader.read_exact(&mut body).unwrap();
+            let answer: serde_json::Value = serde_json::from_slice(&body).unwrap();
+            self.answer(answer["remaining"].as_u64().unwrap());
+            if is_last {
+                assert_eq!(reader.read(&mut [0]).unwrap(), 0);
+                return;
+            }
+        }
+    }
+
+    /// One call after the other on one connection, until the server says goodbye.
+    fn grpc(&self, address: SocketAddr) {
+        // key "grpc", burst 100000000, one in 60 seconds.
+        let message = b"\0\0\0\0\x0f\x0a\x04grpc\x10\x80\xc2\xd7\x2f\x18\x01\x20\x3c";
+        block(async {
+            let mut client = connect_to(address).await;
+            loop {
+                client = match client.ready().await {
+                    Ok(client) => client,
+                    Err(error) => return assert!(error.is_go_away() || error.is_io(), "{error}"),
+                };
+                self.sent.fetch_add(1, Ordering::Relaxed);
+                let Ok((response, mut stream)) =
+                    client.send_request(request(THROTTLE, "application/grpc"), false)
+                else {
+                    return;
+                };
+                let _ = stream.send_data(Bytes::from_static(message), true);
+                let Ok(response) = response.await else { return };
+                let answer = response.into_body().data().await.unwrap().unwrap();
+                // allowed, limit, remaining
+                assert!(answer[5..].starts_with(b"\x08\x01\x10\x80\xc2\xd7\x2f\x18"), "{answer:?}");
+                let digits = answer[13..].iter().scan(true, |goes_on, byte| {
+                    let digit = goes_on.then_some(u64::from(byte & 0x7f));
+                    *goes_on = byte & 0x80 != 0;
+                    digit
+                });
+                self.answer(digits.zip((0..).step_by(7)).map(|(digit, shift)| digit << shift).sum());
+            }
+        });
+    }
+}
+
+/// Tells it to stop, and returns how long that took, from the first moment on.
+fn stop(server: Server) -> Duration {
+    let told = Instant::now();
+    server.signal("TERM");
+    assert_eq!(server.wait().code(), Some(0));
+    told.elapsed()
+}
+
+#[test]
+fn what_was_read_is_answered_and_what_was_answered_is_counted() {
+    let folder = Folder::new("stop-flood");
+    let state = folder.path("state.bin");
+    let flags = ["--snapshot", &state];
+    let server = Server::with(&flags);
+    let floods: [(&str, fn(&Flood, SocketAddr)); 4] =
+        [("resp", Flood::resp), ("msgpack", Flood::msgpack), ("http", Flood::http), ("grpc", Flood::grpc)];
+    let clients: [Flood; 4] = std::array::from_fn(|_| Flood::default());
+    let took = thread::scope(|scope| {
+        for ((name, flood), client) in floods.iter().zip(&clients) {
+            let address = server.address(name);
+            scope.spawn(move || flood(client, address));
+        }
+        eventually("all are being served", || clients.iter().all(|client| client.answered() >= ENOUGH));
+        stop(server)
+    });
+    assert!(took <= CONTRACT, "{took:?}");
+    // The state that was written knows exactly those requests that were answered: a request that was decided and not
+    // answered would be missing here, and so would an answer that was never charged.
+    let server = Server::with(&flags);
+    for ((name, _), client) in floods.iter().zip(&clients) {
+        let left = server.ask(&format!("THROTTLE {name} {} 0", QUOTA.join(" ")));
+        let charged = BURST - left.split(' ').nth(2).unwrap().parse::<u64>().unwrap();
+        assert_eq!(charged, client.answered(), "{name}: {left}");
+        assert!(client.sent.load(Ordering::Relaxed) >= charged, "{name}");
+    }
+}
+
+#[test]
+fn no_client_can_hold_up_a_stop() {
+    let server = Server::start();
+    let mut held = Vec::new();
+    let half = "POST /throttle HTTP/1.1\r\nhost: x\r\ncontent-length: 60\r\n\r\n{";
+    let call = [PREFACE, b"\0\0\0\x01\x04\0\0\0\x01"].concat();
+    let requests: [(&str, &[u8], &[u8]); 4] = [
+        ("resp", b"PING\r\n", b"*2\r\n$4\r\nPI"),
+        ("msgpack", b"\0\0\0\x01\xc0", b"\0\0\0\x20\x96"),
+        ("http", b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n", half.as_bytes()),
+        ("grpc", PREFACE, &call),
+    ];
+    for (transport, whole, part) in requests {
+        let address = server.address(transport);
+        // Silent from the start; with something answered; in the middle of a request.
+        held.push(Raw::connect(address));
+        for bytes in [whole, part] {
+            let mut raw = Raw::connect(address);
+            raw.send(bytes);
+            held.push(raw);
+        }
+        // Asks for ever, and reads nothing.
+        let raw = Raw::connect(address);
+        raw.0.set_nonblocking(true).unwrap();
+        let many = if transport == "grpc" { PREFACE.to_vec() } else { whole.repeat(1000) };
+        let mut sent = 0;
+        let refused = loop {
+            match (&raw.0).write(&many) {
+                Ok(len) => sent += len,
+                Err(error) => break error,
+            }
+            if transport == "grpc" || sent > 64 * 1024 * 1024 {
+                break ErrorKind::WouldBlock.into();
+            }
+        };
+        assert!(
+            matches!(
+                refused.kind(),
+                ErrorKind::WouldBlock | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe
+            ),
+            "{refused}"
+        );
+        held.push(raw);
+    }
+    block(async {
+        let endpoint = tonic::transport::Endpoint::from_shared(format!("http://{}", server.address("grpc")));
+        let mut health = HealthClient::new(endpoint.unwrap().connect().await.unwrap());
+        let mut watch = health.watch(HealthCheckRequest::default()).await.unwrap().into_inner();
+        assert_eq!(watch.message().await.unwrap().unwrap().status(), ServingStatus::Serving);
+    });
+    let took = stop(server);
+    assert!(took <= CONTRACT, "{took:?}");
+    drop(held);
+}
+
+#[test]
+fn a_request_that_is_finished_after_the_stop_is_the_last_of_its_connection() {
+    let server = Server::start();
+    let mut raw = Raw::connect(server.address("http"));
+    raw.send("GET /health HTTP/1.1\r\nhost: x\r\n");
+    // Answered by the same loop or another: either way the server runs, and has read what was sent before.
+    assert_eq!(get(&server, "/health").status, 200);
+    server.signal("TERM");
+    let address = server.address("http");
+    eventually("it accepts no more clients", || TcpStream::connect(address).is_err());
+    raw.send("\r\n");
+    let said = raw.rest();
+    assert!(said.starts_with("HTTP/1.1 200 OK\r\n") && said.contains("connection: close\r\n"), "{said}");
+    assert_eq!(server.wait().code(), Some(0));
+}
+
+#[test]
+fn while_it_drains_it_is_not_ready_and_serves_everybody() {
+    let server = Server::with(&["--drain", "1h"]);
+    let mut old = server.connect();
+    assert_eq!(old.ask("PING"), "+PONG");
+    assert_eq!(get(&server, "/ready").status, 200);
+    block(async {
+        let endpoint = tonic::transport::Endpoint::from_shared(format!("http://{}", server.address("grpc")));
+        let mut health = HealthClient::new(endpoint.unwrap().connect().await.unwrap());
+        let whole = HealthCheckRequest::default();
+        let mut watch = health.watch(whole.clone()).await.unwrap().into_inner();
+        assert_eq!(watch.message().await.unwrap().unwrap().status(), ServingStatus::Serving);
+        server.signal("TERM");
+        server.await_log("stopping");
+        assert_eq!(watch.message().await.unwrap().unwrap().status(), ServingStatus::NotServing);
+        let told = health.check(whole).await.unwrap().into_inner();
+        assert_eq!(told.status(), ServingStatus::NotServing);
+    });
+    let ready = get(&server, "/ready");
+    assert_eq!(ready.problem(), (503, "draining".to_owned(), serde_json::Value::Null));
+    assert_eq!(get(&server, "/health").status, 200, "it is well, and need not be killed");
+    assert_eq!(old.ask("PING"), "+PONG");
+    assert_eq!(server.ask("THROTTLE k 10 100 60"), "1 10 9 1 0", "a new connection");
+    // Told again, it does not wait for the rest of the hour.
+    server.signal("TERM");
+    assert_eq!(old.rest(), "");
+    assert_eq!(server.wait().code(), Some(0));
+}
+
+#[test]
+fn a_drain_comes_to_its_end() {
+    let drain = Duration::from_secs(1);
+    let server = Server::with(&["--drain", "1s"]);
+    let mut raw = server.connect();
+    assert_eq!(raw.ask("PING"), "+PONG");
+    let took = {
+        let told = Instant::now();
+        server.signal("INT");
+        while told.elapsed() < drain / 2 {
+            assert_eq!(raw.ask("PING"), "+PONG", "still served");
+        }
+        assert_eq!(raw.rest(), "");
+        assert_eq!(server.wait().code(), Some(0));
+        told.elapsed()
+    };
+    assert!(took >= drain && took <= drain + CONTRACT, "{took:?}");
+}
+
+#[test]
+fn a_second_signal_ends_a_stop_and_state_is_still_written() {
+    let folder = Folder::new("stop-twice");
+    let state = folder.path("state.bin");
+    let server = Server::with(&["--snapshot", &state]);
+    assert_eq!(server.ask("THROTTLE k 1 1 3600"), "1 1 0 3600 0");
+    // Would be waited for.
+    let mut raw = Raw::connect(server.address("http"));
+    raw.send("GET /health HTTP/1.1\r\nhost: x\r\n");
+    server.signal("TERM");
+    server.await_log("stopping");
+    server.signal("INT");
+    server.await_log("told to stop again");
+    assert_eq!(server.wait().code(), Some(0));
+    let server = Server::with(&["--snapshot", &state]);
+    assert!(server.ask("THROTTLE k 1 1 3600").starts_with("0 1 0 "));
+}

@@ -1,0 +1,75 @@
+//! Forgetting on request: a key under its rules, or all keys that start alike.
+
+use super::budget::Budget;
+use super::keys::Places;
+use super::shard::{Caller, Shard};
+use super::slot::Change;
+use super::tag::Tag;
+use crate::algorithm::{Tenancy, View};
+use crate::{Nanos, Rules, Timestamp};
+
+impl Shard {
+    /// Forgets the key under these rules; under a quota of a request, under all of them. Tells how many states that
+    /// were worth something are gone.
+    pub(super) fn reset(&mut self, caller: Caller<'_>, now: Timestamp, budget: &Budget) -> u64 {
+        let (before, now) = (self.held(), self.advance(now));
+        let live = match caller.rules {
+            // States of one key lie apart, and nobody knows which quotas were brought: look at every state.
+            Rules::Quota(_) => self.forget_all(now, |tag| caller.hash.brought(tag)),
+            _ => self.forget_ruled(caller, now),
+        };
+        budget.settle(before, self.held());
+        live
+    }
+
+    /// Forgets every key that starts like this. Tells how many states that were worth something are gone.
+    pub(super) fn forget(&mut self, prefix: &[u8], now: Timestamp, budget: &Budget) -> u64 {
+        let (before, now) = (self.held(), self.advance(now));
+        let starting = self.rest.iter().flat_map(|rest| rest.keys.iter());
+        let starting = starting.filter(|entry| entry.key.starts_with(prefix));
+        let places: Places = starting.map(|entry| entry.place).collect();
+        let live = match (prefix.is_empty(), places.is_empty()) {
+            // Also those whose keys are not known: restored without them, or shared by all who found no room.
+            (true, _) => self.forget_all(now, |_| true),
+            (false, false) => self.forget_all(now, |tag| places.contains(&tag.place)),
+            (false, true) => 0,
+        };
+        budget.settle(before, self.held());
+        if !places.is_empty() {
+            self.tidy_keys(budget);
+        }
+        self.shrink(budget);
+        live
+    }
+
+    fn forget_ruled(&mut self, caller: Caller<'_>, now: Timestamp) -> u64 {
+        let live = caller.tags().map(|(tag, quota)| {
+            let reset_after = self.meter(tag, quota, now, Tenancy::Own).reset_after();
+            self.write(tag, Change::forget(quota.algorithm()), now, Tenancy::Own);
+            if reset_after > Nanos::ZERO {
+                self.rest.get_or_insert_default().resets.note(tag, now, reset_after);
+            }
+            u64::from(reset_after > Nanos::ZERO)
+        });
+        live.sum()
+    }
+
+    /// Forgets every state of which this is true. Tells how many of them were worth something.
+    fn forget_all(&mut self, now: Timestamp, which: impl Fn(Tag) -> bool) -> u64 {
+        let mut forgotten = Vec::new();
+        let mut out = |tag, expires: Timestamp| {
+            if expires > now {
+                forgotten.push((tag, expires.since(now)));
+            }
+        };
+        self.instants.take_out(|tag, _| which(tag), |tag, tat| out(tag, tat.0));
+        if let Some(rest) = &mut self.rest {
+            rest.packed.take_out(|tag, _| which(tag), |tag, packed| out(tag, packed.expires));
+            rest.logs.take_out(&which, &mut out);
+        }
+        if !forgotten.is_empty() {
+            self.rest.get_or_insert_default().resets.note_all(&forgotten, now);
+        }
+        forgotten.len() as u64
+    }
+}

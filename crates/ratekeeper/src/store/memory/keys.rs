@@ -1,0 +1,177 @@
+//! The bytes of the keys in a shard, for those who want to find them by how they start.
+//!
+//! Slots hold hashes. Whoever [asks for it](super::MemoryStoreBuilder::keep_keys) gets the keys beside them: one run of
+//! bytes for each shard, to which a key is added whenever it gets a state, and from which nothing is taken but all at
+//! once, when it has doubled or the shard is tidied up. A decision on a state that is there never looks here.
+//!
+//! ```text
+//! place   8 bytes   the half of the key's hash that all its states have
+//! length  2 bytes   with the highest bit set if a request's own quota brought the key
+//! key     1 to 1024 bytes
+//! ```
+
+use std::collections::HashSet;
+
+use foldhash::fast::RandomState;
+
+use super::budget::Held;
+use super::tag::{KeyHash, Tag};
+use crate::Key;
+
+/// Places of keys: already hashes, so that any hasher will do.
+pub(super) type Places = HashSet<u64, RandomState>;
+
+/// Bytes before the key of an entry.
+const HEAD: usize = 10;
+
+/// In an entry's length: a request's own quota brought the key.
+const BROUGHT: u16 = 1 << 15;
+
+/// The fewest bytes that are allocated, and the fewest after which duplicates are looked for.
+const LEAST: usize = 512;
+
+/// The keys of a shard, one after another. Some are there twice, and some have lost their states.
+#[derive(Debug, Default)]
+pub(super) struct Keys {
+    entries: Vec<u8>,
+    /// Bytes of those that requests brought.
+    brought: usize,
+    /// How many bytes there were when duplicates were last looked for.
+    tidied: usize,
+}
+
+impl Keys {
+    /// What the key will take.
+    pub(super) fn size_of(key: Key<'_>) -> usize {
+        HEAD + key.as_bytes().len()
+    }
+
+    pub(super) fn held(&self) -> Held {
+        Held { bytes: self.entries.capacity(), brought_bytes: self.brought, ..Held::default() }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// How many bytes should be [reserved](Keys::reserve) for this key, if there is no room for it.
+    pub(super) fn bigger(&self, key: Key<'_>) -> Option<usize> {
+        let (len, capacity) = (self.entries.len() + Self::size_of(key), self.entries.capacity());
+        (len > capacity).then(|| len.max(capacity + capacity / 4).max(LEAST))
+    }
+
+    pub(super) fn reserve(&mut self, size: usize) {
+        self.entries.reserve_exact(size.saturating_sub(self.entries.len()));
+    }
+
+    /// Adds a key; there is room for it.
+    pub(super) fn add(&mut self, hash: KeyHash, key: Key<'_>, brought: bool) {
+        let bytes = key.as_bytes();
+        // A key has at most 1024 bytes.
+        let len = u16::try_from(bytes.len()).unwrap_or(0);
+        self.entries.extend_from_slice(&hash.place.to_ne_bytes());
+        self.entries.extend_from_slice(&(if brought { len | BROUGHT } else { len }).to_ne_bytes());
+        self.entries.extend_from_slice(bytes);
+        self.brought += if brought { Self::size_of(key) } else { 0 };
+    }
+
+    /// True if it has doubled since duplicates were last looked for.
+    pub(super) fn is_due(&self) -> bool {
+        self.entries.len() >= LEAST.max(2 * self.tidied)
+    }
+
+    /// Keeps of the keys in these places one each, and no others.
+    pub(super) fn tidy(&mut self, mut live: Places) {
+        let (mut kept, mut at) = (0, 0);
+        self.brought = 0;
+        while let Some(entry) = Entry::at(&self.entries, at) {
+            let end = at + entry.size();
+            if live.remove(&entry.place) {
+                self.brought += if entry.brought { entry.size() } else { 0 };
+                self.entries.copy_within(at..end, kept);
+                kept += end - at;
+            }
+            at = end;
+        }
+        self.entries.truncate(kept);
+        self.tidied = kept;
+    }
+
+    /// How many bytes would do, if there are far too many.
+    pub(super) fn smaller(&self) -> Option<usize> {
+        let is_sparse = self.entries.capacity() > LEAST && self.entries.len() * 2 < self.entries.capacity();
+        is_sparse.then(|| self.entries.len() + self.entries.len() / 4)
+    }
+
+    pub(super) fn shrink(&mut self, size: usize) {
+        self.entries.shrink_to(size);
+    }
+
+    /// All of them.
+    pub(super) fn iter(&self) -> impl Iterator<Item = Entry<'_>> {
+        let first = Entry::at(&self.entries, 0).map(|entry| (0, entry));
+        let entries = std::iter::successors(first, |(at, entry)| {
+            let next = at + entry.size();
+            Entry::at(&self.entries, next).map(|entry| (next, entry))
+        });
+        entries.map(|(_, entry)| entry)
+    }
+}
+
+/// A key.
+pub(super) struct Entry<'a> {
+    pub(super) place: u64,
+    pub(super) key: &'a [u8],
+    /// A request's own quota brought it.
+    pub(super) brought: bool,
+}
+
+impl<'a> Entry<'a> {
+    fn at(entries: &'a [u8], at: usize) -> Option<Self> {
+        let (place, rest) = entries.get(at..)?.split_first_chunk()?;
+        let (len, rest) = rest.split_first_chunk()?;
+        let len = u16::from_ne_bytes(*len);
+        let key = rest.get(..usize::from(len & !BROUGHT))?;
+        Some(Entry { place: u64::from_ne_bytes(*place), key, brought: len & BROUGHT != 0 })
+    }
+
+    fn size(&self) -> usize {
+        HEAD + self.key.len()
+    }
+}
+
+/// The places of these tags.
+pub(super) fn places(tags: impl Iterator<Item = Tag>) -> Places {
+    tags.map(|tag| tag.place).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::memory::{Hashing, KeyHasher};
+
+    #[test]
+    fn keeps_one_of_each_key_that_has_a_state() {
+        let hasher = KeyHasher::with_seed(Hashing::Fold, [1, 2]);
+        let mut keys = Keys::default();
+        let names = ["a", "bb", "a", "ccc", "bb", "a"];
+        for (index, name) in names.iter().enumerate() {
+            let key = Key::new(name).unwrap();
+            if let Some(size) = keys.bigger(key) {
+                keys.reserve(size);
+            }
+            keys.add(hasher.hash(key), key, index % 2 == 0);
+        }
+        assert_eq!(keys.iter().map(|entry| entry.key).collect::<Vec<_>>(), names.map(str::as_bytes));
+        assert_eq!(keys.held(), Held { bytes: LEAST, brought_bytes: 34, ..Held::default() });
+        let live = ["a", "bb"].map(|name| hasher.hash(Key::new(name).unwrap()).place);
+        keys.tidy(live.into_iter().collect());
+        assert_eq!(
+            keys.iter().map(|entry| (entry.place, entry.key)).collect::<Vec<_>>(),
+            [(live[0], &b"a"[..]), (live[1], b"bb")]
+        );
+        assert_eq!(keys.held().brought_bytes, 11);
+        keys.tidy(Places::default());
+        assert_eq!((keys.iter().count(), keys.held().brought_bytes), (0, 0));
+    }
+}

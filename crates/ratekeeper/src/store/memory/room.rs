@@ -1,0 +1,352 @@
+//! Room in a shard: what a request needs before its states are written, and making it.
+
+use super::budget::{Budget, Full, Held, Room};
+use super::keys::{Keys, places};
+use super::shard::{Caller, Rest, Shard};
+use super::slot::{Packed, Tat};
+use super::table::Table;
+use super::tag::Tag;
+use crate::Timestamp;
+use crate::algorithm::{Algorithm, Meter, Tenancy, sliding_log};
+use crate::store::memory::slot::Logged;
+
+/// States of one shard beyond which quotas of requests get no new one: eight times what chance gives it at most. Only one
+/// key with very many quotas, which all lie here, fills a shard like that, and looking at it must not take long.
+pub(super) const CROWDED: usize = 16_384;
+
+/// What has no place yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Missing {
+    instants: usize,
+    packed: usize,
+    logs: usize,
+    /// Bytes of the logs that must grow: of the bigger ones, and how many more that is.
+    bigger_logs: usize,
+    more: usize,
+}
+
+impl Missing {
+    fn states(&self) -> usize {
+        self.instants + self.packed + self.logs
+    }
+}
+
+/// What is to be taken, and the new sizes of what must grow.
+#[derive(Clone, Copy, Debug, Default)]
+struct Needs {
+    held: Held,
+    instants: Option<usize>,
+    packed: Option<usize>,
+    logs: Option<usize>,
+    keys: Option<usize>,
+}
+
+impl Shard {
+    /// How many states there are.
+    pub(super) fn len(&self) -> usize {
+        let rest = self.rest.as_ref().map_or(0, |rest| rest.packed.len() + rest.logs.table().len());
+        self.instants.len() + rest
+    }
+
+    /// What the shard takes.
+    pub(super) fn held(&self) -> Held {
+        let mut held = self.instants.held();
+        if let Some(rest) = &self.rest {
+            let own = size_of::<Rest>() + rest.resets.heap_size();
+            held += rest.packed.held() + rest.logs.held() + rest.keys.held();
+            held.bytes += own;
+        }
+        held
+    }
+
+    /// No state in here expires before this.
+    pub(super) fn earliest(&self) -> Timestamp {
+        let rest = self.rest.as_ref();
+        let rest =
+            rest.map_or(Timestamp::MAX, |rest| rest.packed.earliest().min(rest.logs.table().earliest()));
+        self.instants.earliest().min(rest)
+    }
+
+    /// [`make_room`](Shard::make_room) for one instant that is known to be missing: most new keys find it at once.
+    pub(super) fn make_room_for_instant(
+        &mut self,
+        caller: Caller<'_>,
+        now: Timestamp,
+        budget: &Budget,
+    ) -> Result<Held, Full> {
+        if self.instants.has_room(1) && !self.is_due(caller) {
+            let needs = self.needs(caller, Missing { instants: 1, ..Missing::default() }, false);
+            if caller.tenancy() == Tenancy::Own {
+                budget.expect_plans();
+            }
+            if budget.take(needs.held, Room::Within) {
+                let expected = self.held() + needs.held;
+                self.grow(needs, caller);
+                return Ok(expected);
+            }
+        }
+        self.make_room(caller, Room::Within, now, budget)
+    }
+
+    /// True if keys that are there twice, or have no states any more, should be looked for before one is added.
+    fn is_due(&self, caller: Caller<'_>) -> bool {
+        caller.kept.is_some() && self.rest.as_ref().is_some_and(|rest| rest.keys.is_due())
+    }
+
+    /// Takes a place for every rule that has no state yet, and the bytes for that and for logs that must grow, so that the
+    /// writes that follow cannot fail half-way. Tells what the shard will hold at most. On failure nothing has changed
+    /// but that expired states are gone.
+    pub(super) fn make_room(
+        &mut self,
+        caller: Caller<'_>,
+        room: Room,
+        now: Timestamp,
+        budget: &Budget,
+    ) -> Result<Held, Full> {
+        let needs = self.find_room(caller, room, now, budget, |needs, room| budget.take(needs, room))?;
+        let expected = self.held() + needs.held;
+        self.grow(needs, caller);
+        Ok(expected)
+    }
+
+    /// Tells whether [`make_room`](Shard::make_room) would succeed. Dropping what has expired is not writing: it is there
+    /// or not, and nobody can tell.
+    pub(super) fn has_room(
+        &mut self,
+        caller: Caller<'_>,
+        room: Room,
+        now: Timestamp,
+        budget: &Budget,
+    ) -> Result<(), Full> {
+        self.find_room(caller, room, now, budget, |needs, room| budget.fits(needs, room)).map(drop)
+    }
+
+    fn find_room(
+        &mut self,
+        caller: Caller<'_>,
+        room: Room,
+        now: Timestamp,
+        budget: &Budget,
+        claim: impl Fn(Held, Room) -> bool,
+    ) -> Result<Needs, Full> {
+        let mut missing = self.missing(caller, now);
+        if missing == Missing::default() {
+            return Ok(Needs::default());
+        }
+        let is_brought = caller.tenancy() == Tenancy::Shared;
+        if !is_brought {
+            budget.expect_plans();
+        }
+        let is_crowded =
+            |shard: &Shard, missing: Missing| is_brought && missing.states() > 0 && shard.len() >= CROWDED;
+        let is_tight = !self.has_slots(missing);
+        if is_tight || is_crowded(self, missing) {
+            self.sweep(now, budget);
+            // What is gone may be a state of this very key.
+            missing = self.missing(caller, now);
+            if is_crowded(self, missing) {
+                return Err(Full::Crowded);
+            }
+        }
+        if self.is_due(caller) {
+            self.tidy_keys(budget);
+        }
+        let needs = self.needs(caller, missing, is_tight);
+        if claim(needs.held, room) {
+            return Ok(needs);
+        }
+        self.sweep(now, budget);
+        let needs = self.needs(caller, self.missing(caller, now), false);
+        if claim(needs.held, room) {
+            return Ok(needs);
+        }
+        match self.knows(caller, now) {
+            false => Err(Full::Store(needs.held)),
+            true if room == Room::Within && claim(needs.held, Room::Known) => Ok(needs),
+            true => Err(Full::Known(needs.held)),
+        }
+    }
+
+    fn missing(&self, caller: Caller<'_>, now: Timestamp) -> Missing {
+        let mut missing = Missing::default();
+        let rest = self.rest.as_ref();
+        for (tag, quota) in caller.tags() {
+            match quota.algorithm() {
+                Algorithm::Gcra | Algorithm::Concurrency => {
+                    missing.instants += usize::from(self.instants.find(tag).is_none());
+                }
+                Algorithm::SlidingLog => {
+                    let Some(log) = rest.and_then(|rest| rest.logs.find(tag)) else {
+                        missing.logs += 1;
+                        continue;
+                    };
+                    if let Meter::SlidingLog(view) = self.meter(tag, quota, now, caller.tenancy())
+                        && let Some(bytes) = log.grows_to(&view.edit())
+                    {
+                        missing.bigger_logs += bytes;
+                        missing.more += bytes - log.heap_size();
+                    }
+                }
+                _ => missing.packed += usize::from(!rest.is_some_and(|rest| rest.packed.find(tag).is_some())),
+            }
+        }
+        missing
+    }
+
+    /// True if no table must grow.
+    fn has_slots(&self, missing: Missing) -> bool {
+        let Missing { instants, packed, logs, .. } = missing;
+        let rest = self.rest.as_ref();
+        (instants == 0 || self.instants.has_room(instants))
+            && (packed == 0 || rest.is_some_and(|rest| rest.packed.has_room(packed)))
+            && (logs == 0 || rest.is_some_and(|rest| rest.logs.table().has_room(logs)))
+    }
+
+    fn needs(&self, caller: Caller<'_>, missing: Missing, swept: bool) -> Needs {
+        const FIRST_LOG: usize = sliding_log::State::FIRST_HEAP;
+        let states = missing.states();
+        let instants = self.instants.bigger(missing.instants, swept);
+        let mut bytes = Table::<Tat>::bytes(instants.unwrap_or(0));
+        let mut brought_bytes = missing.instants * Table::<Tat>::WEIGHT;
+        let mut needs = Needs { instants, ..Needs::default() };
+        let kept = caller.kept.filter(|_| states > 0);
+        if kept.is_some() || states > missing.instants || missing.bigger_logs > 0 {
+            let none;
+            let rest = match self.rest.as_deref() {
+                Some(rest) => rest,
+                None => {
+                    bytes += size_of::<Rest>();
+                    none = Rest::default();
+                    &none
+                }
+            };
+            needs.packed = rest.packed.bigger(missing.packed, swept);
+            needs.logs = rest.logs.table().bigger(missing.logs, swept);
+            needs.keys = kept.and_then(|key| rest.keys.bigger(key));
+            bytes += Table::<Packed>::bytes(needs.packed.unwrap_or(0))
+                + Table::<Logged>::bytes(needs.logs.unwrap_or(0))
+                + needs.keys.unwrap_or(0)
+                + missing.logs * FIRST_LOG
+                + missing.bigger_logs;
+            brought_bytes += missing.packed * Table::<Packed>::WEIGHT
+                + missing.logs * (Table::<Logged>::WEIGHT + FIRST_LOG)
+                + missing.more
+                + kept.map_or(0, Keys::size_of);
+        }
+        needs.held = match caller.tenancy() {
+            Tenancy::Own => Held { states, bytes, ..Held::default() },
+            Tenancy::Shared => Held { states, brought: states, bytes, brought_bytes },
+        };
+        needs
+    }
+
+    fn grow(&mut self, needs: Needs, caller: Caller<'_>) {
+        if let Some(size) = needs.instants {
+            self.instants.resize(size);
+        }
+        if let Some(size) = needs.packed {
+            self.rest.get_or_insert_default().packed.resize(size);
+        }
+        if let Some(size) = needs.logs {
+            self.rest.get_or_insert_default().logs.resize(size);
+        }
+        if let Some(key) = caller.kept.filter(|_| needs.held.states > 0) {
+            let keys = &mut self.rest.get_or_insert_default().keys;
+            if let Some(size) = needs.keys {
+                keys.reserve(size);
+            }
+            keys.add(caller.hash, key, caller.tenancy() == Tenancy::Shared);
+        }
+    }
+
+    /// Drops everything that has expired. Tells how many states that were.
+    ///
+    /// A caller who comes late must not find a fresh key where there was a live state at its instant: so the shard's
+    /// time moves on.
+    pub(super) fn sweep(&mut self, now: Timestamp, budget: &Budget) -> usize {
+        if self.earliest() > now {
+            return 0;
+        }
+        let (before, now) = (self.held(), self.advance(now));
+        self.instants.sweep(now, |_, _| ());
+        if let Some(rest) = &mut self.rest {
+            rest.packed.sweep(now, |_, _| ());
+            rest.logs.sweep(now);
+        }
+        let held = self.held();
+        let swept = before.states - held.states;
+        budget.note_expired(swept);
+        budget.settle(before, held);
+        swept
+    }
+
+    /// True if there is memory to be given back.
+    pub(super) fn is_sparse(&self) -> bool {
+        let rest = self.rest.as_ref();
+        self.instants.smaller().is_some()
+            || rest.is_some_and(|rest| {
+                rest.packed.smaller().or(rest.logs.table().smaller()).or(rest.keys.smaller()).is_some()
+            })
+    }
+
+    /// Drops everything that has expired, and gives back what nobody needs. Tells how many states were dropped.
+    pub(super) fn tidy(&mut self, now: Timestamp, budget: &Budget) -> usize {
+        let now = self.advance(now);
+        let swept = self.sweep(now, budget);
+        if swept > 0 {
+            self.tidy_keys(budget);
+        }
+        self.shrink(budget);
+        swept
+    }
+
+    /// Gives back what nobody needs. While a table is copied there are two of it: without the bytes for that, it stays.
+    pub(super) fn shrink(&mut self, budget: &Budget) {
+        let claim = |size: Option<usize>, bytes: fn(usize) -> usize| {
+            let spare =
+                |size: &usize| budget.take(Held { bytes: bytes(*size), ..Held::default() }, Room::Beyond);
+            size.filter(spare).map(|size| (size, bytes(size)))
+        };
+        let (mut expected, mut taken) = (self.held(), 0);
+        if let Some((size, bytes)) = claim(self.instants.smaller(), Table::<Tat>::bytes) {
+            self.instants.resize(size);
+            taken += bytes;
+        }
+        if let Some(rest) = &mut self.rest {
+            if let Some((size, bytes)) = claim(rest.packed.smaller(), Table::<Packed>::bytes) {
+                rest.packed.resize(size);
+                taken += bytes;
+            }
+            if let Some((size, bytes)) = claim(rest.logs.table().smaller(), Table::<Logged>::bytes) {
+                rest.logs.resize(size);
+                taken += bytes;
+            }
+            if let Some((size, bytes)) = claim(rest.keys.smaller(), |size| size) {
+                rest.keys.shrink(size);
+                taken += bytes;
+            }
+        }
+        expected.bytes += taken;
+        budget.settle(expected, self.held());
+    }
+
+    /// Forgets the keys that have no state any more, and those that are there twice.
+    pub(super) fn tidy_keys(&mut self, budget: &Budget) {
+        let before = self.held();
+        if self.rest.as_ref().is_some_and(|rest| !rest.keys.is_empty()) {
+            let live = places(self.tags());
+            self.rest.get_or_insert_default().keys.tidy(live);
+        }
+        budget.settle(before, self.held());
+    }
+
+    /// The tags of all states.
+    pub(super) fn tags(&self) -> impl Iterator<Item = Tag> {
+        let rest = self.rest.iter();
+        let rest = rest.flat_map(|rest| {
+            let packed = rest.packed.iter().map(|(tag, _)| tag);
+            packed.chain(rest.logs.table().iter().map(|(tag, _)| tag))
+        });
+        self.instants.iter().map(|(tag, _)| tag).chain(rest)
+    }
+}
