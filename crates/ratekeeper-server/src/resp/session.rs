@@ -185,7 +185,7 @@ pub(super) fn select(index: &[u8], reply: &mut Reply<'_>) {
     match super::number::integer(index) {
         Some(0) => reply.ok(),
         Some(_) => reply.error("ERR DB index is out of range"),
-        None => reply.error("ERR invalid DB index"),
+        None => reply.error("ERR value is not an integer or out of range"),
     }
 }
 
