@@ -4,12 +4,14 @@
 //! - `test`: the steps of `cargo xtask test`, in order
 //! - `setup`: what the steps need from the machine, found or installed
 //! - `bench_server`: the server against its yardsticks, as one table
+//! - `faults`: the whole fault matrix of the Redis store
 //! - `examples`, `loom`: the two steps that are more than one command
 //! - `tidy`: what no compiler checks: architecture, versions, banned words, links
 //! - `workspace`: what `cargo metadata` says; `run`: headings, commands, deadlines
 
 mod bench_server;
 mod examples;
+mod faults;
 mod loom;
 mod run;
 mod setup;
@@ -29,6 +31,7 @@ Usage: cargo xtask <command>
 
 Commands:
   test    Set the machine up, then format, lint, test, document, run the examples, tidy
+  faults  Put the Redis store through every fault on every topology in every failure mode, on Redis and on Valkey
   codegen Write the Rust side of proto/, which is committed
   tidy    Check architecture, versions, banned words, file lengths and Markdown links
   bench-server [--ratekeeper SERVER] [--yardstick CEILING] [--throttlecrab SERVER] [--rounds N] [--seconds S]
@@ -53,6 +56,7 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         ["test"] => Workspace::load().and_then(|workspace| test::run(&workspace)),
+        ["faults"] => Workspace::load().and_then(|workspace| faults::run(&workspace)),
         ["codegen"] => Workspace::load().and_then(|workspace| codegen(&workspace)),
         ["tidy"] => Workspace::load().and_then(|workspace| tidy::run(&workspace)),
         ["bench-server", options @ ..] => {

@@ -49,9 +49,11 @@
 //! | feature | gives |
 //! |---|---|
 //! | `tracing` (default) | mistakes of set-up and failures of the store are logged |
+//! | `upgrades` (default, and with `axum`) | connections that hyper upgrades are in flight until they end |
 //! | `axum` | axum's peer address and matched path; the decision as an extractor |
 //! | `tonic` | tonic's peer address |
 //! | `reqwest` | [`client::Pace`] as a `reqwest-middleware` |
+//! | `tower-http` | [`client::Pace`] understands whom tower-http's `FollowRedirect` was answered by |
 //!
 //! # Layout
 //!

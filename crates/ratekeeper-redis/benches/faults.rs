@@ -57,7 +57,7 @@ async fn flood(server: &Server, name: &str, store: &RedisStore) {
 
 async fn frozen(server: &Server) {
     let store = RedisStore::builder(&server.url()).without_denial_cache().build().unwrap();
-    let breaker = store.breaker().unwrap();
+    let breaker = store.breakers().remove(0);
     let quota: Quota = "1000000/s".parse().unwrap();
     let request = Request { key: Key::new("frozen").unwrap(), rules: Rules::Quota(&quota), cost: Cost::ONE };
     store.acquire(request).await.unwrap();

@@ -13,9 +13,9 @@ use ratekeeper::{Name, Nanos, Timestamp};
 use crate::clock::ServerClock;
 use crate::encoding::{Encoding, Encodings};
 use crate::error::{RedisError, RedisErrorKind};
-use crate::front::{Front, FrontSettings};
+use crate::front::{DenialSettings, Front};
 use crate::library::{Library, TimePart};
-use crate::link::{Address, Link, Options};
+use crate::link::{Address, Breakers, Link, Options};
 use crate::scripted::{Scripted, Settings};
 use crate::store::RedisStore;
 
@@ -29,7 +29,8 @@ pub struct RedisStoreBuilder {
     encodings: Encodings,
     on_unreadable: OnUnreadable,
     options: Options,
-    front: FrontSettings,
+    breakers: Breakers,
+    denials: Option<DenialSettings>,
     given: Option<Arc<dyn Clock>>,
     wall_clock: Option<Timestamp>,
 }
@@ -42,7 +43,8 @@ impl RedisStoreBuilder {
             encodings: Encodings::default(),
             on_unreadable: OnUnreadable::default(),
             options: Options::default(),
-            front: FrontSettings::default(),
+            breakers: Breakers::default(),
+            denials: Some(DenialSettings::default()),
             given: None,
             wall_clock: None,
         }
@@ -103,24 +105,24 @@ impl RedisStoreBuilder {
         self
     }
 
-    /// When the breaker opens, and for how long it rests.
+    /// When the breaker of a server opens, and for how long it rests. Each node of a cluster has one of its own.
     #[must_use]
     pub fn breaker(mut self, settings: BreakerSettings) -> Self {
-        self.front.breaker = Some(settings);
+        self.breakers.settings = Some(settings);
         self
     }
 
-    /// No breaker: a server that fails is asked all the same.
+    /// No breakers: a server that fails is asked all the same.
     #[must_use]
     pub fn without_breaker(mut self) -> Self {
-        self.front.breaker = None;
+        self.breakers.settings = None;
         self
     }
 
-    /// Somebody to be told when the breaker changes.
+    /// Somebody to be told when a breaker changes, and [which](ratekeeper::store::BreakerChange::name).
     #[must_use]
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
-        self.front.observers.push(observer);
+        self.breakers.observers.push(observer);
         self
     }
 
@@ -128,21 +130,21 @@ impl RedisStoreBuilder {
     /// unnoticed; a second unless said otherwise.
     #[must_use]
     pub fn denial_trust(mut self, trust: impl Into<Nanos>) -> Self {
-        self.front.denials.get_or_insert_default().trust = trust.into();
+        self.denials.get_or_insert_default().trust = trust.into();
         self
     }
 
     /// How many refusals are remembered; 8192 unless said otherwise.
     #[must_use]
     pub fn denial_capacity(mut self, refusals: usize) -> Self {
-        self.front.denials.get_or_insert_default().capacity = refusals;
+        self.denials.get_or_insert_default().capacity = refusals;
         self
     }
 
     /// No memory of refusals: the server is asked every time.
     #[must_use]
     pub fn without_denial_cache(mut self) -> Self {
-        self.front.denials = None;
+        self.denials = None;
         self
     }
 
@@ -152,7 +154,7 @@ impl RedisStoreBuilder {
     #[must_use]
     pub fn time_from(mut self, clock: impl Clock + 'static) -> Self {
         self.given = Some(Arc::new(clock));
-        self.front.denials = None;
+        self.denials = None;
         self
     }
 
@@ -177,7 +179,7 @@ impl RedisStoreBuilder {
             let message = format!("prefix: `{}`; a prefix has no braces", self.prefix);
             return Err(RedisError::new(RedisErrorKind::Address, message));
         }
-        let link = Link::open(&Address::parse(&self.url)?, &self.options);
+        let link = Link::open(&Address::parse(&self.url)?, &self.options, self.breakers);
         let time = if self.given.is_some() { TimePart::Given } else { TimePart::Server };
         let settings = Settings {
             prefix: self.prefix,
@@ -190,7 +192,7 @@ impl RedisStoreBuilder {
             scripted.clock = ServerClock::starting_at(now);
         }
         let scripted = Arc::new(scripted);
-        Ok(RedisStore::new(Arc::clone(&scripted), Front::new(scripted, self.front)))
+        Ok(RedisStore::new(Arc::clone(&scripted), Front::new(scripted, self.denials)))
     }
 }
 

@@ -46,6 +46,10 @@ pub enum RedisErrorKind {
     Cluster,
     /// It is busy with somebody's script.
     Busy,
+    /// It was not asked, because it has failed too often lately.
+    BreakerOpen,
+    /// There is no tokio runtime to ask from, or it is shutting down.
+    NoRuntime,
     /// The answer is none that the script gives.
     Protocol,
     /// Anything else.
@@ -70,6 +74,8 @@ impl RedisErrorKind {
             RedisErrorKind::CrossSlot => "cross_slot",
             RedisErrorKind::Cluster => "cluster",
             RedisErrorKind::Busy => "busy",
+            RedisErrorKind::BreakerOpen => "breaker_open",
+            RedisErrorKind::NoRuntime => "no_runtime",
             RedisErrorKind::Protocol => "protocol",
             RedisErrorKind::Other => "other",
         }
@@ -105,15 +111,38 @@ impl RedisError {
         RedisError::new(RedisErrorKind::Protocol, what)
     }
 
-    /// The same, with where it happened.
+    pub(crate) fn no_runtime() -> Self {
+        let message =
+            "there is no tokio runtime here with timers and I/O, or it is shutting down: ask within one";
+        RedisError::new(RedisErrorKind::NoRuntime, message)
+    }
+
+    /// What an open breaker says.
+    pub(crate) fn refused(error: StoreError) -> Self {
+        RedisError::new(RedisErrorKind::BreakerOpen, error.to_string())
+    }
+
+    /// The same, with where it happened, unless it says so.
     pub(crate) fn at(mut self, place: &str) -> Self {
-        self.message = format!("{place}: {}", self.message);
+        if !self.message.starts_with(place) {
+            self.message = format!("{place}: {}", self.message);
+        }
         self
     }
 
     /// True if the server does not know the script by its name.
     pub(crate) fn is_no_script(&self) -> bool {
         self.code() == Some("NOSCRIPT")
+    }
+
+    /// True if the server is well and says something about this slot or this script alone.
+    pub(crate) fn is_of_the_slot(&self) -> bool {
+        match self.code() {
+            Some("MOVED" | "ASK" | "TRYAGAIN" | "NOSCRIPT") => true,
+            // Not the same as `The cluster is down`.
+            Some("CLUSTERDOWN") => self.message.contains("slot not served"),
+            _ => false,
+        }
     }
 
     /// True if the connection is of no more use.
@@ -210,7 +239,8 @@ impl From<redis::RedisError> for RedisError {
 impl From<RedisError> for StoreError {
     fn from(error: RedisError) -> Self {
         let kind = match error.kind {
-            RedisErrorKind::CrossSlot => StoreErrorKind::Unsupported,
+            RedisErrorKind::CrossSlot | RedisErrorKind::NoRuntime => StoreErrorKind::Unsupported,
+            RedisErrorKind::BreakerOpen => StoreErrorKind::BreakerOpen,
             RedisErrorKind::Unreachable | RedisErrorKind::NotRedis => StoreErrorKind::Unreachable,
             RedisErrorKind::Timeout => StoreErrorKind::Timeout,
             RedisErrorKind::WrongType => StoreErrorKind::Unreadable,
@@ -291,6 +321,18 @@ mod tests {
         assert_eq!(reply("MOVED 3999 10.0.0.7:70000").redirect(), None);
         assert_eq!(reply("MOVED").redirect(), None);
         assert_eq!(reply("OOM 1 a:1").redirect(), None);
+    }
+
+    #[test]
+    fn what_concerns_one_slot_is_no_outage_of_the_node() {
+        for line in
+            ["MOVED 1 h:1", "ASK 1 h:1", "TRYAGAIN later", "NOSCRIPT No", "CLUSTERDOWN Hash slot not served"]
+        {
+            assert!(reply(line).is_of_the_slot(), "{line}");
+        }
+        for line in ["CLUSTERDOWN The cluster is down", "OOM command not allowed", "ERR slot not served"] {
+            assert!(!reply(line).is_of_the_slot(), "{line}");
+        }
     }
 
     #[test]

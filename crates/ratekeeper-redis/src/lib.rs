@@ -33,8 +33,9 @@
 //! shared           the hash that requests' quotas share  forgotten      how much a reset forgot
 //! values           compare-and-set on strings           permits        what is in flight, over all instances
 //! inspect          a key explained                      clock          about what time it is on the server
-//! many             many requests at once                front          breaker and memory of refusals
-//! error            what a server may answer             differential/  scripts against the engine (tests)
+//! many             many requests at once                front          a memory of refusals
+//! error            what a server may answer             forget         all keys that start alike
+//! differential/    scripts against the engine (tests)
 //! ```
 //!
 //! The scripts are in `scripts/`: `prelude`, `number` and `product` (64 bits in a language of doubles), a time part,
@@ -54,6 +55,7 @@ mod call;
 mod clock;
 mod encoding;
 mod error;
+mod forget;
 mod forgotten;
 mod front;
 mod heal;

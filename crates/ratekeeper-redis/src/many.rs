@@ -11,14 +11,14 @@ use ratekeeper::{Decision, StoreError};
 /// in time.
 const AT_ONCE: usize = 64;
 
-/// Takes many costs; the decisions are appended in the order of the requests, up to the first that was not decided.
+/// Takes many costs; each request's answer is appended, in the order of the requests.
 ///
-/// After a failure nothing more is sent, and what is on its way is waited for: a server that is gone costs one
-/// timeout, however many there are to ask.
+/// One that fails does not fail the others, which may live on another node. A node that is gone costs one timeout or
+/// two, however many there are to ask: its breaker answers the rest.
 pub(crate) async fn acquire_many<S: Store>(
     store: &S,
     requests: &[Request<'_>],
-    into: &mut Vec<Decision>,
+    into: &mut Vec<Result<Decision, StoreError>>,
 ) -> Result<(), StoreError> {
     let mut next_of_key: Vec<Option<usize>> = vec![None; requests.len()];
     let mut last_of_key = HashMap::with_capacity(requests.len());
@@ -32,22 +32,13 @@ pub(crate) async fn acquire_many<S: Store>(
     let ask = |index: usize| async move { (index, store.acquire(requests[index]).await) };
     let mut waiting = first_of_key.into_iter();
     let mut on_their_way: FuturesUnordered<_> = waiting.by_ref().take(AT_ONCE).map(ask).collect();
-    let mut decisions = vec![None; requests.len()];
-    let mut failure: Option<(usize, StoreError)> = None;
+    let mut answers: Vec<_> = requests.iter().map(|_| None).collect();
     while let Some((index, answer)) = on_their_way.next().await {
-        match answer {
-            Ok(decision) => decisions[index] = Some(decision),
-            Err(error) if failure.as_ref().is_none_or(|(first, _)| index < *first) => {
-                failure = Some((index, error));
-            }
-            Err(_) => {}
-        }
-        if failure.is_none() {
-            on_their_way.extend(next_of_key[index].or_else(|| waiting.next()).map(ask));
-        }
+        answers[index] = Some(answer);
+        on_their_way.extend(next_of_key[index].or_else(|| waiting.next()).map(ask));
     }
-    into.extend(decisions.into_iter().map_while(|decision| decision));
-    failure.map_or(Ok(()), |(_, error)| Err(error))
+    into.extend(answers.into_iter().flatten());
+    Ok(())
 }
 
 #[cfg(test)]
@@ -112,33 +103,36 @@ mod tests {
         }
     }
 
-    async fn asked(store: &Together, keys: &[&str]) -> (Vec<bool>, Result<(), StoreError>) {
+    async fn asked(store: &Together, keys: &[&str]) -> Vec<Result<bool, StoreErrorKind>> {
         let quota: Quota = "2/h".parse().unwrap();
         let requests: Vec<_> = keys
             .iter()
             .map(|key| Request { key: Key::new(*key).unwrap(), rules: Rules::Quota(&quota), cost: Cost::ONE })
             .collect();
-        let mut decisions = Vec::new();
+        let mut answers = Vec::new();
         let patience = Duration::from_secs(60);
-        let outcome = tokio::time::timeout(patience, acquire_many(store, &requests, &mut decisions)).await;
-        let outcome = outcome.expect("so many were never on their way at once");
-        (decisions.iter().map(|decision| decision.allowed).collect(), outcome)
+        let outcome = tokio::time::timeout(patience, acquire_many(store, &requests, &mut answers)).await;
+        outcome.expect("so many were never on their way at once").unwrap();
+        let told = answers.into_iter().map(|answer| answer.map(|decision| decision.allowed));
+        told.map(|answer| answer.map_err(|error| error.kind())).collect()
     }
 
     #[tokio::test(start_paused = true)]
     async fn different_keys_are_asked_together_and_one_key_in_order() {
         let keys = ["a", "b", "c", "a", "b", "c", "c", "b", "a"];
-        let (allowed, outcome) = asked(&Together::new(3, None), &keys).await;
-        outcome.unwrap();
-        assert_eq!(allowed, [true, true, true, true, true, true, false, false, false]);
+        let allowed = asked(&Together::new(3, None), &keys).await;
+        assert_eq!(allowed, [true, true, true, true, true, true, false, false, false].map(Ok));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn after_a_failure_nothing_more_is_asked() {
-        let keys = ["a", "b", "a", "b"];
-        let (allowed, outcome) = asked(&Together::new(2, Some(b"b")), &keys).await;
-        assert_eq!(outcome.unwrap_err().kind(), StoreErrorKind::Timeout);
-        assert_eq!(allowed.first(), Some(&true), "what was decided before it is told");
-        assert!(allowed.len() == 1, "{allowed:?}");
+    async fn one_that_fails_does_not_fail_the_others() {
+        let keys = ["a", "b", "a", "b", "a", "b"];
+        let told = asked(&Together::new(2, Some(b"b")), &keys).await;
+        let failed = Err(StoreErrorKind::Timeout);
+        assert_eq!(
+            told,
+            [Ok(true), failed, Ok(true), failed, Ok(false), failed],
+            "charged once each, and told"
+        );
     }
 }

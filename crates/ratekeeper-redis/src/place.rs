@@ -11,7 +11,7 @@ use crate::encoding::{Encoding, Encodings};
 use crate::library::Kind;
 
 /// What the key ends with at which the last reset of a place is noted. No name has a `%`.
-const RESET: &[u8] = b"%reset";
+pub(crate) const RESET: &[u8] = b"%reset";
 
 /// A key on the server, and the rules whose states are under it.
 #[derive(Debug)]
@@ -123,10 +123,21 @@ impl Place<'_> {
 
 /// Writes what the keys of everything about a key begin with: `PREFIX:{KEY}`.
 pub(crate) fn write_tagged(prefix: &str, key: Key<'_>, into: &mut Vec<u8>) {
+    write_start(prefix, key.as_bytes(), into);
+    into.push(b'}');
+}
+
+/// Writes what the names begin with of all keys that start like this.
+pub(crate) fn write_start(prefix: &str, start: &[u8], into: &mut Vec<u8>) {
     into.extend_from_slice(prefix.as_bytes());
     into.extend_from_slice(b":{");
-    escape(key.as_bytes(), b"{}%", into);
-    into.push(b'}');
+    escape(start, b"{}%", into);
+}
+
+/// True if states are under this name, which is one of the store's: not permits, and not when a place was last reset.
+pub(crate) fn is_state(name: &[u8]) -> bool {
+    let after = name.iter().rposition(|byte| *byte == b'}').map(|close| &name[close + 1..]);
+    after.is_some_and(|after| !after.starts_with(b":!") && !after.ends_with(RESET))
 }
 
 /// Percent-encodes some bytes.

@@ -14,9 +14,10 @@ use crate::call::Call;
 use crate::clock::ServerClock;
 use crate::encoding::Encodings;
 use crate::error::RedisError;
+use crate::forget::forget;
 use crate::heal::{self, Loss};
 use crate::library::Library;
-use crate::link::Link;
+use crate::link::{Holder, Link};
 use crate::many::acquire_many;
 use crate::place::{Place, places};
 use crate::question::{self, Verb};
@@ -31,11 +32,20 @@ const MOST_ROUNDS: usize = 8;
 pub(crate) trait Run: Send + Sync {
     /// Runs a script where its keys are.
     fn run(&self, script: &Script, call: &Call) -> impl Future<Output = Result<Value, RedisError>> + Send;
+
+    /// Every server that has keys; none if nobody can be asked for them.
+    fn holders(&self) -> impl Future<Output = Result<Vec<Holder>, RedisError>> + Send {
+        std::future::ready(Ok(Vec::new()))
+    }
 }
 
 impl Run for Link {
     fn run(&self, script: &Script, call: &Call) -> impl Future<Output = Result<Value, RedisError>> + Send {
         self.run(script, call)
+    }
+
+    fn holders(&self) -> impl Future<Output = Result<Vec<Holder>, RedisError>> + Send {
+        self.holders()
     }
 }
 
@@ -204,10 +214,14 @@ impl<R: Run> Store for Scripted<R> {
         })
     }
 
+    fn forget<'a>(&'a self, prefix: &'a [u8]) -> Answer<'a, u64> {
+        Answer::later(forget(self, prefix))
+    }
+
     fn acquire_many<'a>(
         &'a self,
         requests: &'a [Request<'a>],
-        into: &'a mut Vec<Decision>,
+        into: &'a mut Vec<Result<Decision, StoreError>>,
     ) -> Answer<'a, ()> {
         Answer::later(acquire_many(self, requests, into))
     }

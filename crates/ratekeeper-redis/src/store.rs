@@ -1,4 +1,4 @@
-//! The store as a program uses it: scripts behind a breaker, behind a memory of refusals.
+//! The store as a program uses it: scripts behind a memory of refusals, servers behind their breakers.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,10 +20,11 @@ use crate::permits::Permits;
 use crate::scripted::Scripted;
 use crate::values::RedisValues;
 
-/// A [`Store`] on Redis or Valkey. Clones share the connection, the breaker and the memory of refusals.
+/// A [`Store`] on Redis or Valkey. Clones share the connections, the breakers and the memory of refusals.
 ///
-/// One script call decides a request, all rules of all its plans, by the server's clock. While the server fails, a
-/// [breaker](Breaker) leaves it alone, and the plan's failure mode answers. What the server has refused is refused
+/// One script call decides a request, all rules of all its plans, by the server's clock. While a server fails, its
+/// [breaker](Breaker) leaves it alone, and the plan's failure mode answers; other nodes of a cluster go on. What the
+/// server has refused is refused
 /// for up to a second [without asking](ratekeeper::store::DenialCache). Must be used within a tokio runtime.
 ///
 /// ```
@@ -128,9 +129,13 @@ impl RedisStore {
         }
     }
 
-    /// The breaker, unless there is none.
-    pub fn breaker(&self) -> Option<Arc<Breaker>> {
-        self.front.breaker()
+    /// Returns the breaker of each server, in the order of their names; none if the store was built
+    /// [without](RedisStoreBuilder::without_breaker).
+    ///
+    /// A server is named by its address, a master that sentinels watch by its name there. A cluster has one breaker for
+    /// each node that is part of it now, and one called `topology` before the question who they are.
+    pub fn breakers(&self) -> Vec<Arc<Breaker>> {
+        self.link().breakers()
     }
 
     /// What was refused without asking, unless every request is asked.
@@ -160,10 +165,18 @@ impl Store for RedisStore {
         self.front.store().reset(request)
     }
 
+    /// Asks the server, or every master of a cluster, for the names of the keys, a thousand at a time, and forgets each
+    /// by itself: hundreds of thousands take some ten seconds. No command is long, each has its own time limit, and
+    /// dropping the future stops it; what was forgotten by then stays so. Counts names, under which the rules of a plan
+    /// lie together. [`Permits`] stay. A key whose slot moves at this moment may be missed.
+    fn forget<'a>(&'a self, prefix: &'a [u8]) -> Answer<'a, u64> {
+        self.front.store().forget(prefix)
+    }
+
     fn acquire_many<'a>(
         &'a self,
         requests: &'a [Request<'a>],
-        into: &'a mut Vec<Decision>,
+        into: &'a mut Vec<Result<Decision, StoreError>>,
     ) -> Answer<'a, ()> {
         self.front.store().acquire_many(requests, into)
     }

@@ -9,7 +9,7 @@
 
 use std::time::{Duration, Instant};
 
-use ratekeeper::port::{Request, Store};
+use ratekeeper::port::Request;
 use ratekeeper::{Cost, Decision, Key, MemoryStore, Quota, Rules};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, oneshot};
@@ -79,7 +79,7 @@ impl Direct {
             let ask =
                 |key| Request { key: Key::new(key).unwrap(), rules: Rules::Quota(quota), cost: Cost::ONE };
             let requests: Vec<Request<'_>> = batch.iter().map(|key| ask(*key)).collect();
-            self.store.acquire_many(&requests, &mut self.decisions).now().unwrap().unwrap();
+            self.store.try_acquire_many(&requests, &mut self.decisions).unwrap();
             assert_eq!(self.decisions.len(), batch.len());
             self.decisions.clear();
         }

@@ -1,5 +1,6 @@
 //! What every transport asks: the keeper of plans, and what to assume when a request leaves something out.
 
+use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +9,9 @@ use std::time::Instant;
 use ratekeeper::keeper::KeeperError;
 use ratekeeper::port::{FailureMode, Observer, Request, Store};
 use ratekeeper::store::Breaker;
-use ratekeeper::{Charged, Cost, Decision, Keeper, Key, MemoryStore, Quota, Registry, Rules, StoreError};
+use ratekeeper::{
+    Charged, Cost, Decision, Keeper, Key, MemoryStore, Quota, Registry, Rules, StoreError, StoreErrorKind,
+};
 use tokio::sync::Notify;
 
 use crate::guesses::Guesses;
@@ -29,8 +32,8 @@ pub struct Engine {
     registry: Registry,
     /// The keeper's store, if it lives in this process: only such a one can be counted and written to a file.
     memory: Option<Arc<MemoryStore>>,
-    /// What leaves a store elsewhere alone while it fails.
-    breaker: Option<Arc<Breaker>>,
+    /// What leaves the servers of a store elsewhere alone while they fail.
+    breakers: Option<Breakers>,
     limits: Limits,
     metrics: Metrics,
     tally: Tally,
@@ -41,6 +44,15 @@ pub struct Engine {
     drain_began: Notify,
     readiness: Readiness,
     guesses: Guesses,
+}
+
+/// Lists the breakers that there are now: servers come and go.
+struct Breakers(Box<dyn Fn() -> Vec<Arc<Breaker>> + Send + Sync>);
+
+impl fmt::Debug for Breakers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.0()).finish()
+    }
 }
 
 impl Engine {
@@ -58,7 +70,7 @@ impl Engine {
             keeper: Keeper::from_arcs(store, Arc::new(registry.clone())).observer(tally.clone()),
             registry,
             memory: None,
-            breaker: None,
+            breakers: None,
             limits,
             metrics: Metrics::default(),
             tally,
@@ -72,17 +84,22 @@ impl Engine {
         }
     }
 
-    /// Has the breaker before the store looked at, and this store decide for plans that say `local` while it fails.
+    /// Has this store decide for plans that say `local` while the other one fails, and the breakers before that one
+    /// looked at, as they are at the time.
     #[must_use]
-    pub fn guarded_by(mut self, breaker: Option<Arc<Breaker>>, local: MemoryStore) -> Self {
+    pub fn guarded_by(
+        mut self,
+        breakers: impl Fn() -> Vec<Arc<Breaker>> + Send + Sync + 'static,
+        local: MemoryStore,
+    ) -> Self {
         self.keeper = self.keeper.local_store(local);
-        self.breaker = breaker;
+        self.breakers = Some(Breakers(Box::new(breakers)));
         self
     }
 
-    /// The breaker before a store elsewhere, if there is one.
-    pub fn breaker(&self) -> Option<&Breaker> {
-        self.breaker.as_deref()
+    /// Returns the breakers before a store elsewhere, one for each of its servers; none before a store in memory.
+    pub fn breakers(&self) -> Vec<Arc<Breaker>> {
+        self.breakers.as_ref().map_or_else(Vec::new, |Breakers(list)| list())
     }
 
     /// What to answer when the store fails a request that is held to no plan.
@@ -185,7 +202,15 @@ impl Engine {
     /// Forgets every key that starts with these bytes, under all plans and quotas; no bytes stand for all keys. Tells how
     /// many states were forgotten.
     pub async fn forget(&self, prefix: &[u8]) -> Result<u64, KeeperError> {
-        let forgotten = self.keeper.forget(prefix).await?;
+        let forgotten = self.keeper.forget(prefix).await.map_err(|error| match error {
+            KeeperError::Store(error)
+                if error.kind() == StoreErrorKind::Unsupported && self.memory.is_some() =>
+            {
+                let message = "keys are not kept (keep_keys = false), so they cannot be found by prefix";
+                KeeperError::Store(StoreError::new(StoreErrorKind::Unsupported, message))
+            }
+            error => error,
+        })?;
         // Not which: keys are personal data.
         tracing::warn!(forgotten, everything = prefix.is_empty(), "keys were forgotten by prefix");
         Ok(forgotten)
@@ -236,9 +261,15 @@ impl Engine {
         }
     }
 
-    /// Whether the store in memory refuses new keys.
-    pub fn pressure(&self) -> &Pressure {
-        &self.pressure
+    /// Whose new keys the store in memory refuses at present: `plan`, `request`, both, or nobody's.
+    pub fn refusing_new_keys(&self) -> Vec<&'static str> {
+        self.pressure.look(self);
+        self.pressure.refusing()
+    }
+
+    /// Looks whether the store in memory refuses new keys, and tells the log; keeps room for plans, if there are any.
+    pub(crate) fn watch_store(&self) {
+        self.pressure.look(self);
     }
 
     /// Keeps this percentage of the store in memory for plans, while there are any.

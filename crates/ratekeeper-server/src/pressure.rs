@@ -58,8 +58,8 @@ impl Pressure {
         self.kept.store(percent, Ordering::Relaxed);
     }
 
-    /// Whose new keys are refused at present: `plan`, `request`, both, or nobody's.
-    pub fn refusing(&self) -> Vec<&'static str> {
+    /// Whose new keys were refused by the last look, or a moment before.
+    pub(crate) fn refusing(&self) -> Vec<&'static str> {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let is_recent = |at: Option<Instant>| at.is_some_and(|at| at.elapsed() < LINGER);
         let all = [("plan", seen.plan_at), ("request", seen.request_at)];
@@ -128,6 +128,6 @@ pub(crate) async fn watch(engine: Arc<Engine>) {
     glances.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         glances.tick().await;
-        engine.pressure().look(&engine);
+        engine.watch_store();
     }
 }

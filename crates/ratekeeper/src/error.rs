@@ -93,6 +93,15 @@ impl StoreError {
         self.reason
     }
 
+    /// The same failure without what caused it, which cannot be copied.
+    pub(crate) fn without_source(&self) -> Self {
+        StoreError { message: self.message.clone(), source: None, ..*self }
+    }
+
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
     /// True if the same question may well be answered later.
     pub fn is_transient(&self) -> bool {
         !matches!(self.kind, StoreErrorKind::Unreadable | StoreErrorKind::Unsupported)

@@ -75,15 +75,18 @@ pub trait Store: Send + Sync + Debug {
         Answer::ready(Err(StoreError::new(StoreErrorKind::Unsupported, message)))
     }
 
-    /// Takes many costs, one after another in order, as fast as the store can: the answers are appended to `into`.
+    /// Takes many costs as fast as the store can, those of one key in order: each request gets its own answer, which
+    /// is appended to `into` in the order of the requests. One that fails does not fail the others.
+    ///
+    /// An error of the whole says that the store failed all that have no answer yet; what was appended stands.
     fn acquire_many<'a>(
         &'a self,
         requests: &'a [Request<'a>],
-        into: &'a mut Vec<Decision>,
+        into: &'a mut Vec<Result<Decision, StoreError>>,
     ) -> Answer<'a, ()> {
         Answer::later(async move {
             for request in requests {
-                into.push(self.acquire(*request).await?);
+                into.push(self.acquire(*request).await);
             }
             Ok(())
         })
@@ -118,7 +121,7 @@ impl<S: Store + ?Sized> Store for Arc<S> {
     fn acquire_many<'a>(
         &'a self,
         requests: &'a [Request<'a>],
-        into: &'a mut Vec<Decision>,
+        into: &'a mut Vec<Result<Decision, StoreError>>,
     ) -> Answer<'a, ()> {
         (**self).acquire_many(requests, into)
     }
@@ -261,8 +264,9 @@ pub trait Observer: Send + Sync + Debug {
     /// A request named a plan that does not exist, and went on without it.
     fn plan_missing(&self, _name: &str) {}
 
-    /// Called once per state change, in the order of the changes, by the breaker this observer was registered with.
-    fn breaker_changed(&self, _change: BreakerChange) {}
+    /// Called once per state change, in the order of the changes, by the breaker this observer was registered with. A
+    /// store on many servers has a breaker for each: the change [tells](BreakerChange::name) which.
+    fn breaker_changed(&self, _change: &BreakerChange) {}
 }
 
 /// What to answer when the store fails.

@@ -1,7 +1,9 @@
 //! A key that is known is decided without an allocation.
 
 use ratekeeper::port::{Request, Store};
-use ratekeeper::{Cost, Keeper, Key, MemoryStore, Plan, Quota, Registry, Rules};
+use ratekeeper::store::OnFull;
+use ratekeeper::testkit::FakeClock;
+use ratekeeper::{Charged, Cost, Keeper, Key, MemoryStore, Nanos, Plan, Quota, Registry, Rules, Timestamp};
 
 #[test]
 fn a_known_key_is_decided_without_an_allocation() {
@@ -37,4 +39,52 @@ fn a_keeper_rules_on_a_known_key_without_an_allocation() {
     };
     rule();
     assert_eq!(allocation_counter::measure(rule).count_total, 0);
+}
+
+/// What the store says it takes is what it takes, whatever it holds, and never more than it may: counted by the allocator.
+#[test]
+fn the_store_allocates_what_it_says_and_no_more_than_it_may() {
+    let quotas: Vec<Quota> = ["9/h", "1 per 1s", "9/h bucket", "50/h log", "3 per 1s log"]
+        .map(|text| text.parse().unwrap())
+        .into();
+    let plan = Plan::parse("gold", "a=1 per 1s; b=9/h fixed; c=20/m log").unwrap();
+    let names: Vec<String> = (0..30_000).map(|name| format!("customer:{}:{name}", name % 7)).collect();
+    for (keep_keys, on_full) in [(false, OnFull::Refuse), (true, OnFull::Share)] {
+        let max_bytes = 3 << 20;
+        let clock = FakeClock::at(Timestamp::from_secs(1_761_884_055));
+        let mut store = None;
+        let built = allocation_counter::measure(|| {
+            let builder = MemoryStore::builder().max_bytes(max_bytes).keep_keys(keep_keys).on_full(on_full);
+            store = Some(builder.clock(clock.clone()).build());
+        });
+        let store = store.unwrap();
+        // The clock is no part of it.
+        assert!(built.bytes_current.abs_diff(store.statistics().bytes as i64) < 64);
+        let mut held = store.statistics().bytes as i64;
+        let mut random = 7u64;
+        let mut draw = |below: usize| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (random >> 33) as usize % below
+        };
+        for step in 0..150_000 {
+            let (name, number, rest) = (draw(names.len()), draw(quotas.len() + 1), draw(20_000));
+            let rules = quotas.get(number).map_or(Rules::Plan(&plan), Rules::Quota);
+            let request = Request { key: Key::new(&names[name]).unwrap(), rules, cost: Cost::ONE };
+            let counted = allocation_counter::measure(|| match rest {
+                0 => drop(store.sweep()),
+                1..=40 => drop(store.reset(request).now()),
+                41..=80 => drop(store.refund(request, Charged::NOW).now()),
+                _ => drop(store.try_acquire(request)),
+            });
+            if rest < 20 {
+                clock.advance(Nanos::from_secs(60));
+            }
+            // Whoever tidies up needs some room to write down what lives.
+            let most = if keep_keys { max_bytes + (64 << 10) } else { max_bytes };
+            assert!(held + counted.bytes_max as i64 <= most as i64, "at most, step {step}");
+            held += counted.bytes_current;
+            assert_eq!(held, store.statistics().bytes as i64, "step {step}: {rest}, {rules:?}");
+        }
+        assert!(store.statistics().refused > 0, "it was full");
+    }
 }

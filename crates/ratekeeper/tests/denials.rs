@@ -160,7 +160,7 @@ proptest! {
                     now(without.acquire_many(&requests, &mut other));
                     prop_assert_eq!(one.len(), other.len());
                     for ((one, other), cost) in one.into_iter().zip(other).zip(costs) {
-                        alike_in_a_batch(one, other, cost)?;
+                        alike_in_a_batch(one.unwrap(), other.unwrap(), cost)?;
                     }
                 }
                 Step::Peek(cost) => {

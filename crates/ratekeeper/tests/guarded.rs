@@ -77,7 +77,7 @@ impl Store for Patient {
 struct Diary(Mutex<Vec<String>>);
 
 impl Observer for Diary {
-    fn breaker_changed(&self, change: BreakerChange) {
+    fn breaker_changed(&self, change: &BreakerChange) {
         let entry = format!("{} → {}", change.from.as_str(), change.to.as_str());
         self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(entry);
         std::panic::resume_unwind(Box::new("an observer must not matter"));

@@ -30,10 +30,10 @@ struct Diary {
 }
 
 impl Observer for Diary {
-    fn breaker_changed(&self, change: BreakerChange) {
+    fn breaker_changed(&self, change: &BreakerChange) {
         // Somebody else may get between the change and what is written down.
         self.calls.fetch_add(1, Ordering::SeqCst);
-        self.told.lock().unwrap().push(change);
+        self.told.lock().unwrap().push(change.clone());
     }
 }
 

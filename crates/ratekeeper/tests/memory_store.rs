@@ -279,7 +279,7 @@ fn a_batch_decides_as_one_after_another() {
         .collect();
     let expected: Vec<Decision> = requests.iter().map(|request| one.try_acquire(*request).unwrap()).collect();
     let mut found = Vec::new();
-    many.acquire_many(&requests, &mut found).now().unwrap().unwrap();
+    many.try_acquire_many(&requests, &mut found).unwrap();
     assert_eq!(found, expected);
 }
 

@@ -1,5 +1,6 @@
 //! Every store passes the same suite.
 
+use ratekeeper::port::Store;
 use ratekeeper::store::Hashing;
 use ratekeeper::testkit::conformance::{Bench, check};
 use ratekeeper::testkit::{FakeClock, MemoryValues};
@@ -13,8 +14,13 @@ fn clock() -> FakeClock {
 async fn the_store_in_memory_conforms() {
     for hashing in [Hashing::Fold, Hashing::Sip] {
         let clock = clock();
-        let store = MemoryStore::builder().clock(clock.clone()).hashing(hashing).build();
-        check(&Bench::new(&store, &clock)).await;
+        for keep_keys in [false, true] {
+            let builder = MemoryStore::builder().clock(clock.clone()).hashing(hashing).keep_keys(keep_keys);
+            let store = builder.build();
+            check(&Bench::new(&store, &clock)).await;
+            let forgotten = store.forget(b"").await.map_err(|error| error.kind());
+            assert_eq!(forgotten.is_ok(), keep_keys, "{forgotten:?}");
+        }
     }
 }
 
@@ -22,7 +28,8 @@ async fn the_store_in_memory_conforms() {
 async fn a_restored_store_conforms() {
     let clock = clock();
     let empty = MemoryStore::builder().clock(clock.clone()).build();
-    let store = MemoryStore::builder().clock(clock.clone()).restore(&empty.snapshot()).unwrap();
+    let builder = MemoryStore::builder().clock(clock.clone()).keep_keys(true);
+    let store = builder.restore(&empty.snapshot()).unwrap();
     check(&Bench::new(&store, &clock)).await;
 }
 

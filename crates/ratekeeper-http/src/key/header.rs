@@ -1,6 +1,6 @@
 //! By a header: an API key, a tenant.
 
-use http::HeaderName;
+use http::header::{HeaderMap, HeaderName};
 
 use super::{ANONYMOUS, ExtractError, KeyBuf, KeyExtractor, RequestView};
 
@@ -8,8 +8,32 @@ use super::{ANONYMOUS, ExtractError, KeyBuf, KeyExtractor, RequestView};
 /// number of keys.
 ///
 /// A header that is missing, empty, or longer than [`MAX_LEN`](Header::MAX_LEN) counts as `anonymous`.
+///
+/// A header that is there more than once, with different values, is refused with 400: what is behind the limit may take
+/// another one than the limit does, and then its sender chooses whose limit counts. If you know which one is true, say
+/// so: [`first`](Header::first) or [`last`](Header::last).
+///
+/// ```
+/// use ratekeeper_http::key::Header;
+/// let by_api_key = Header::new("x-api-key");
+/// // A proxy appends a line of its own.
+/// let by_tenant = Header::new("x-tenant").last();
+/// # let _ = (by_api_key, by_tenant);
+/// ```
 #[derive(Clone, Debug)]
-pub struct Header(HeaderName);
+pub struct Header {
+    name: HeaderName,
+    of_several: OfSeveral,
+}
+
+/// Which one counts of several lines with different values.
+#[derive(Clone, Copy, Debug)]
+enum OfSeveral {
+    /// Nobody knows.
+    None,
+    First,
+    Last,
+}
 
 impl Header {
     /// The longest value that is a key, in bytes.
@@ -22,23 +46,96 @@ impl Header {
     /// If the name is not one that a header can have: it is the program's, not the request's.
     pub fn new(name: &str) -> Self {
         match HeaderName::try_from(name) {
-            Ok(name) => Header(name),
+            Ok(name) => Header::from(name),
             Err(_) => panic!("header: `{}`; not a name that a header can have", name.escape_debug()),
         }
+    }
+
+    /// Takes the first of several lines, instead of refusing the request: for servers that take the first themselves.
+    #[must_use]
+    pub fn first(mut self) -> Self {
+        self.of_several = OfSeveral::First;
+        self
+    }
+
+    /// Takes the last of several lines, instead of refusing the request: for proxies that append a line of their own,
+    /// and pass on what the client wrote.
+    #[must_use]
+    pub fn last(mut self) -> Self {
+        self.of_several = OfSeveral::Last;
+        self
     }
 }
 
 impl From<HeaderName> for Header {
     fn from(name: HeaderName) -> Self {
-        Header(name)
+        Header { name, of_several: OfSeveral::None }
     }
 }
 
 impl KeyExtractor for Header {
     fn extract(&self, request: &RequestView<'_>, key: &mut KeyBuf) -> Result<(), ExtractError> {
-        let value = request.headers().get(&self.0).map(|value| value.as_bytes().trim_ascii());
+        let mut lines = lines(request.headers(), &self.name);
+        let value = match self.of_several {
+            OfSeveral::First => lines.next(),
+            OfSeveral::Last => lines.next_back(),
+            OfSeveral::None => sole(lines).map_err(|Ambiguous| ExtractError::Ambiguous(self.name.clone()))?,
+        };
         let value = value.filter(|value| (1..=Self::MAX_LEN).contains(&value.len()));
         key.push(value.unwrap_or(ANONYMOUS.as_bytes()));
         Ok(())
+    }
+}
+
+/// Several lines of one header, with different values.
+pub(super) struct Ambiguous;
+
+/// The values of a header's lines, in order, without the space around them.
+pub(super) fn lines<'a>(
+    headers: &'a HeaderMap,
+    name: &HeaderName,
+) -> impl DoubleEndedIterator<Item = &'a [u8]> + use<'a> {
+    headers.get_all(name).iter().map(|value| value.as_bytes().trim_ascii())
+}
+
+/// The only value that there is. Lines that repeat it are no other value.
+pub(super) fn sole<'a>(mut lines: impl Iterator<Item = &'a [u8]>) -> Result<Option<&'a [u8]>, Ambiguous> {
+    let Some(first) = lines.next() else { return Ok(None) };
+    if lines.all(|other| other == first) { Ok(Some(first)) } else { Err(Ambiguous) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ratekeeper::port::RequestSource;
+
+    /// The first of several was taken, whatever the others said.
+    #[test]
+    fn of_several_lines_none_is_taken_unless_it_is_said_which() {
+        let key = |by: &Header, lines: &[&str]| {
+            let mut request = http::Request::new(());
+            for line in lines {
+                request.headers_mut().append("x-api-key", line.parse().unwrap());
+            }
+            let mut key = KeyBuf::new();
+            by.extract(&RequestView::from(&request), &mut key)?;
+            Ok(String::from_utf8(key.as_bytes().to_vec()).unwrap())
+        };
+        let header = Header::new("X-Api-Key");
+        let ambiguous = Err(ExtractError::Ambiguous(HeaderName::from_static("x-api-key")));
+        assert_eq!(key(&header, &[]).as_deref(), Ok("anonymous"));
+        assert_eq!(key(&header, &["a"]).as_deref(), Ok("a"));
+        assert_eq!(key(&header, &["a", " a "]).as_deref(), Ok("a"), "they say the same");
+        assert_eq!(key(&header, &["a", "b"]), ambiguous);
+        assert_eq!(key(&header, &["", "b"]), ambiguous);
+        assert_eq!(key(&header, &["a", "a", "b"]), ambiguous);
+        assert_eq!(key(&header.clone().first(), &["a", "b"]).as_deref(), Ok("a"));
+        assert_eq!(key(&header.clone().last(), &["a", "b", "c"]).as_deref(), Ok("c"));
+        assert_eq!(key(&header.last(), &[]).as_deref(), Ok("anonymous"));
+        let mut request = http::Request::new(());
+        request.headers_mut().append("x-api-key", "a".parse().unwrap());
+        assert_eq!(RequestView::from(&request).header("x-api-key"), Some(&b"a"[..]));
+        request.headers_mut().append("x-api-key", "b".parse().unwrap());
+        assert_eq!(RequestView::from(&request).header("x-api-key"), None, "resolvers are told nothing");
     }
 }

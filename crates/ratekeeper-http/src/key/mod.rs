@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | [`Global`] | `__global__` | – |
 //! | [`ClientIp`] | the peer's address, or one that trusted proxies tell | the peer's address; without that, an error |
-//! | [`Header`] | a header's value | `anonymous` |
+//! | [`Header`] | a header's value | `anonymous`; if it tells several, an error |
 //! | [`Principal`] | who was authenticated | `anonymous` |
 //! | [`Route`] | the matched path, or the path | – |
 //! | [`Custom`] | whatever a function says | `anonymous` |

@@ -2,10 +2,11 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use http::{Extensions, HeaderMap, Method, Request, Uri};
+use http::{Extensions, HeaderMap, HeaderName, Method, Request, Uri};
 use ratekeeper::port::RequestSource;
 
 use super::Authenticated;
+use super::header::{lines, sole};
 
 /// The address at the other end of the connection, for servers that have no extension of their own for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,8 +114,10 @@ impl<'a, B> From<&'a Request<B>> for RequestView<'a> {
 
 /// The engine's port, so that a [`KeyResolver`](ratekeeper::port::KeyResolver) serves here too.
 impl RequestSource for RequestView<'_> {
+    /// None too if it is there more than once, with different values: which of them is true nobody knows.
     fn header(&self, name: &str) -> Option<&[u8]> {
-        self.headers.get(name).map(|value| value.as_bytes())
+        let name = HeaderName::try_from(name).ok()?;
+        sole(lines(self.headers, &name)).ok().flatten()
     }
 
     fn peer(&self) -> Option<IpAddr> {

@@ -7,7 +7,7 @@
 //!
 //! Only hyper can make an [`OnUpgrade`], and only for a connection that it serves. So it is given one to serve: a
 //! handshake in memory, whose answer is held back until the real connection was upgraded. From then on bytes go
-//! straight to the real one, at the cost of one more dynamic call for each read and write.
+//! straight to the real one, at the cost of one more dynamic call for each read and write (ADR 10).
 
 use std::convert::Infallible;
 use std::io;

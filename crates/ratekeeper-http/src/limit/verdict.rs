@@ -65,6 +65,13 @@ pub(crate) enum Failure {
     Keeper(KeeperError),
 }
 
+impl Failure {
+    /// True if the request is at fault: neither the limit's set-up nor its store.
+    pub(crate) fn is_of_request(&self) -> bool {
+        matches!(self, Failure::Key(error) if error.is_of_request())
+    }
+}
+
 /// A request that is refused, as [`Limit::on_denied`](super::Limit::on_denied) hears of it.
 #[derive(Debug)]
 #[non_exhaustive]

@@ -79,6 +79,10 @@ where
         let is_grpc = view.is_grpc();
         let asked = match settings.ask(&view) {
             Ok(asked) => asked,
+            // What is only tried out refuses nobody.
+            Err(failure) if settings.shadow && failure.is_of_request() => {
+                return ResponseFuture::serving(self.inner.call(request), Pass::default(), settings);
+            }
             Err(failure) => {
                 let response = refusal::failed(settings, &failure, is_grpc);
                 return ResponseFuture::refused(Box::new(response));

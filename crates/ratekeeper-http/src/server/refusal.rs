@@ -19,6 +19,7 @@ pub(super) const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status"
 const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 
 /// The statuses of gRPC that are sent.
+const INVALID_ARGUMENT: HeaderValue = HeaderValue::from_static("3");
 const INTERNAL: HeaderValue = HeaderValue::from_static("13");
 const RESOURCE_EXHAUSTED: HeaderValue = HeaderValue::from_static("8");
 const UNAVAILABLE: HeaderValue = HeaderValue::from_static("14");
@@ -69,16 +70,23 @@ fn denial(settings: &Settings, refusal: &Refusal, is_grpc: bool) -> Response<Vec
     response
 }
 
-/// The response to a request that could not be decided. It is logged too: nobody should have to guess.
+/// The response to a request that could not be decided. It is logged too, unless the request is at fault, of which
+/// anybody can send any number: nobody should have to guess.
 pub(super) fn failed(settings: &Settings, failure: &Failure, is_grpc: bool) -> Response<Vec<u8>> {
     let (is_transient, text) = match failure {
         Failure::Key(error) => (false, error.to_string()),
         Failure::Keeper(error) => (error.is_transient(), error.to_string()),
     };
-    log::error(settings.name.as_str(), &text);
-    let (status, grpc_status, title) = match is_transient {
-        true => (StatusCode::SERVICE_UNAVAILABLE, UNAVAILABLE, "The rate limiter's store does not answer"),
-        false => (StatusCode::INTERNAL_SERVER_ERROR, INTERNAL, "The rate limit is not set up"),
+    let (status, grpc_status, title) = if failure.is_of_request() {
+        (StatusCode::BAD_REQUEST, INVALID_ARGUMENT, "The request does not tell whose it is")
+    } else {
+        log::error(settings.name.as_str(), &text);
+        match is_transient {
+            true => {
+                (StatusCode::SERVICE_UNAVAILABLE, UNAVAILABLE, "The rate limiter's store does not answer")
+            }
+            false => (StatusCode::INTERNAL_SERVER_ERROR, INTERNAL, "The rate limit is not set up"),
+        }
     };
     let mut response = match is_grpc {
         true => grpc(grpc_status, &text),

@@ -148,3 +148,35 @@ async fn on_denied_may_change_the_response_and_may_panic() {
     assert_eq!(answer.status, 429, "the same limit, and the usual response");
     assert_eq!(answer.json()["status"], 429);
 }
+
+/// The first of several was taken: who is behind the limit may have taken another one.
+#[tokio::test]
+async fn a_header_with_two_values_is_refused_unless_it_is_said_which_counts() {
+    let limit = |by: Header| Limit::new("api", "2/h".parse().unwrap()).by(by);
+    let two = [("x-user", "alice"), ("x-user", "bob")];
+    let address = serve(app(&limit(Header::new("x-user")))).await;
+    for _ in 0..5 {
+        let refused = support::get(address, "/", &two).await;
+        assert_eq!((refused.status, refused.header("content-type")), (400, "application/problem+json"));
+        let why = refused.json()["detail"].as_str().unwrap().to_owned();
+        assert_eq!(why, "header `x-user` is there more than once; send it once");
+        let grpc = [two[0], two[1], ("content-type", "application/grpc")];
+        assert_eq!(support::get(address, "/", &grpc).await.header("grpc-status"), "3");
+    }
+    for user in ["alice", "bob"] {
+        let answer = support::get(address, "/", &[("x-user", user), ("x-user", user)]).await;
+        assert_eq!((answer.status, answer.header("ratelimit")), (200, r#""api";r=1;t=1800"#), "{user}");
+    }
+    // Who says which one counts, counts that one; in shadow mode nobody is refused.
+    for (by, counted) in [(Header::new("x-user").first(), "alice"), (Header::new("x-user").last(), "bob")] {
+        let limit = limit(by);
+        let address = serve(app(&limit)).await;
+        assert_eq!(support::get(address, "/", &two).await.status, 200);
+        for user in ["alice", "bob"] {
+            let left = limit.gate().statistics(user.as_bytes()).await.unwrap().rate.unwrap().remaining;
+            assert_eq!(left, if user == counted { 1 } else { 2 }, "{counted}: {user}");
+        }
+    }
+    let address = serve(app(&limit(Header::new("x-user")).shadow())).await;
+    assert_eq!(support::get(address, "/", &two).await.status, 200);
+}

@@ -19,7 +19,7 @@ use super::model::Model;
 use super::support::server::Server;
 use crate::encoding::{Encoding, Encodings};
 use crate::library::{Kind, Library, Parts, TimePart};
-use crate::link::{Address, Link, Options};
+use crate::link::{Address, Breakers, Link, Options};
 use crate::scripted::{Scripted, Settings};
 
 /// How many walks, for each encoding.
@@ -327,7 +327,7 @@ fn servers_decide_as_the_engine_does() {
                     Settings { given, prefix: format!("{encoding:?}{case}"), ..settings(encoding) };
                 let options = Options { command_timeout: Duration::from_secs(10), ..Options::default() };
                 let address = Address::parse(&server.url()).unwrap();
-                let link = Link::open(&address, &options);
+                let link = Link::open(&address, &options, Breakers::default());
                 let store = Scripted::new(link, Library::new(TimePart::Given), settings);
                 let set_time = |now| clock.set(now);
                 let tenancy = if case % 3 == 0 { Tenancy::Shared } else { Tenancy::Own };
@@ -384,7 +384,7 @@ fn usual_requests_take_the_express_script() {
         known == [true]
     };
     let options = Options { command_timeout: Duration::from_secs(10), ..Options::default() };
-    let link = || Link::open(&Address::parse(&server.url()).unwrap(), &options);
+    let link = || Link::open(&Address::parse(&server.url()).unwrap(), &options, Breakers::default());
     let store = Scripted::new(link(), Library::new(TimePart::Server), settings(Encoding::Ascii));
     let quotas = |text: &str, count| plan(std::iter::repeat_n(text.parse::<Quota>().unwrap(), count));
     let decide = |kind| {

@@ -1,23 +1,32 @@
 //! A cluster: which node has a slot, and following the slots when they move.
 //!
-//! Every node is reached by itself: one that is frozen or gone harms only the keys that live on it. What was
-//! answered by a redirect was not executed, so it is followed; nothing else is sent twice.
+//! Every node is reached by itself, behind a breaker of its own: one that is frozen or gone harms only the keys that
+//! live on it. What was answered by a redirect was not executed, so it is followed; nothing else is sent twice.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
 use parking_lot::RwLock;
-use redis::{Cmd, ConnectionAddr, ConnectionInfo, Value};
+use ratekeeper::StoreError;
+use ratekeeper::store::{Breaker, BreakerState};
+use redis::{Cmd, ConnectionInfo, Value};
 use tokio::runtime::Id;
 use tokio::sync::watch;
 
 use super::Options;
 use super::address::moved;
+use super::breakers::Breakers;
+use super::deadline::Deadline;
 use super::node::{Node, Target};
 use super::per_runtime::PerRuntime;
+use super::resolve::{self, Contact};
+use super::server::Server;
 use super::slot::SLOTS;
-use super::topology::{self, Range};
+use super::survey::{Candidate, Survey};
+use super::topology::Range;
 use crate::error::{Redirect, RedisError, RedisErrorKind};
 
 /// A look at the map is not worth repeating sooner.
@@ -26,6 +35,9 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 /// An outdated map leads to one that knows better, and that one to who is just getting the slot; then it moves again.
 const MOST_REDIRECTS: usize = 3;
 
+/// The name of the breaker before the map.
+const TOPOLOGY: &str = "topology";
+
 /// No node.
 const NOBODY: u16 = u16::MAX;
 
@@ -33,8 +45,11 @@ const NOBODY: u16 = u16::MAX;
 pub(super) struct Cluster {
     seeds: Vec<ConnectionInfo>,
     options: Options,
+    breakers: Breakers,
     map: RwLock<Map>,
     looks: PerRuntime<Look>,
+    /// Before waiting for a map: nobody waits for seeds that are gone.
+    topology: Option<Arc<Breaker>>,
 }
 
 /// Who has what.
@@ -48,7 +63,7 @@ struct Map {
 struct Member {
     host: String,
     port: u16,
-    node: Arc<Node>,
+    server: Arc<Server>,
 }
 
 /// Looking at the map of the cluster: one at a time on each runtime, since a look is a task of its runtime.
@@ -56,6 +71,7 @@ struct Member {
 enum Look {
     #[default]
     Never,
+    /// The channel tells when the look is over, and closes if its runtime is.
     Underway(watch::Receiver<()>),
     Done {
         at: Instant,
@@ -64,15 +80,29 @@ enum Look {
 }
 
 impl Cluster {
-    pub(super) fn new(seeds: Vec<ConnectionInfo>, options: Options) -> Arc<Self> {
+    pub(super) fn new(seeds: Vec<ConnectionInfo>, options: Options, breakers: Breakers) -> Arc<Self> {
         let map = Map { nodes: Vec::new(), owners: vec![NOBODY; SLOTS].into() };
-        Arc::new(Cluster { seeds, options, map: RwLock::new(map), looks: PerRuntime::new() })
+        let topology = breakers.before(TOPOLOGY);
+        let (map, looks) = (RwLock::new(map), PerRuntime::new());
+        Arc::new(Cluster { seeds, options, breakers, map, looks, topology })
+    }
+
+    /// The breakers: of the map, and of the nodes that are part of the cluster now.
+    pub(super) fn breakers(&self) -> Vec<Arc<Breaker>> {
+        let map = self.map.read();
+        let nodes = map.nodes.iter().filter_map(|member| member.server.breaker());
+        self.topology.iter().chain(nodes).cloned().collect()
     }
 
     /// Sends a command to the node that has the slot, and after it if it has moved.
-    pub(super) async fn send(self: &Arc<Self>, command: &Cmd, slot: usize) -> Result<Value, RedisError> {
-        let mut member = self.owner(slot).await?;
-        let mut reply = member.node.send(command).await;
+    pub(super) async fn send(
+        self: &Arc<Self>,
+        command: &Cmd,
+        slot: usize,
+        deadline: Deadline,
+    ) -> Result<Value, RedisError> {
+        let mut member = self.owner(slot, deadline).await?;
+        let mut reply = member.server.send(command, deadline).await;
         for _ in 0..MOST_REDIRECTS {
             let redirect = reply.as_ref().err().and_then(RedisError::redirect);
             let Some(Redirect { host, port, is_for_good }) = redirect else { break };
@@ -81,16 +111,13 @@ impl Cluster {
                 member = self.learn(slot, &host, port)?;
                 // One slot has moved: others may have.
                 self.look();
-                reply = member.node.send(command).await;
+                reply = member.server.send(command, deadline).await;
             } else {
                 member = self.member(&mut self.map.write(), &host, port)?;
-                reply = ask(&member.node, command).await;
+                reply = member.server.ask(command, deadline).await;
             }
         }
-        if let Err(error) = &reply
-            && (error.is_of_the_connection()
-                || matches!(error.kind(), RedisErrorKind::Cluster | RedisErrorKind::ReadOnly))
-        {
+        if reply.as_ref().is_err_and(is_reason_to_look) {
             self.look();
         }
         reply
@@ -98,22 +125,47 @@ impl Cluster {
 
     /// Looks at the map, if nobody has yet.
     pub(super) async fn check(self: &Arc<Self>) -> Result<(), RedisError> {
-        self.owner(0).await.map(|_| ())
+        self.find(0).await.map(|_| ())
     }
 
-    async fn owner(self: &Arc<Self>, slot: usize) -> Result<Member, RedisError> {
+    /// Every node that has a slot, by the map.
+    pub(super) fn masters(&self) -> Vec<Arc<Server>> {
+        let map = self.map.read();
+        let has_slots = |at: usize| map.owners.iter().any(|owner| usize::from(*owner) == at);
+        let masters = map.nodes.iter().enumerate().filter(|(at, _)| has_slots(*at));
+        masters.map(|(_, member)| Arc::clone(&member.server)).collect()
+    }
+
+    fn known_owner(&self, slot: usize) -> Option<Member> {
+        let map = self.map.read();
+        map.owners.get(slot).and_then(|owner| map.nodes.get(usize::from(*owner))).cloned()
+    }
+
+    async fn owner(self: &Arc<Self>, slot: usize, deadline: Deadline) -> Result<Member, RedisError> {
+        if let Some(owner) = self.known_owner(slot) {
+            return Ok(owner);
+        }
+        let Some(breaker) = &self.topology else { return deadline.bound(self.find(slot)).await };
+        let permit = breaker.admit().map_err(RedisError::refused)?;
+        let found = deadline.bound(self.find(slot)).await;
+        match &found {
+            Ok(_) => permit.answered(),
+            Err(error) => permit.failed(&StoreError::from(error.clone())),
+        }
+        found
+    }
+
+    /// The owner of a slot, after a look at the map if that is what it takes.
+    async fn find(self: &Arc<Self>, slot: usize) -> Result<Member, RedisError> {
         loop {
-            {
-                let map = self.map.read();
-                let owner = map.owners.get(slot).and_then(|owner| map.nodes.get(usize::from(*owner)));
-                if let Some(owner) = owner {
-                    return Ok(owner.clone());
-                }
+            if let Some(owner) = self.known_owner(slot) {
+                return Ok(owner);
             }
             match self.look() {
                 Some(mut over) => {
-                    // Nothing is ever sent: it closes.
-                    let _ = over.changed().await;
+                    if over.changed().await.is_err() {
+                        return Err(RedisError::no_runtime());
+                    }
                 }
                 None => {
                     return Err(self.looks.with(|_, look| match look {
@@ -132,7 +184,7 @@ impl Cluster {
     fn learn(&self, slot: usize, host: &str, port: u16) -> Result<Member, RedisError> {
         let mut map = self.map.write();
         let member = self.member(&mut map, host, port)?;
-        let at = map.nodes.iter().position(|known| Arc::ptr_eq(&known.node, &member.node));
+        let at = map.nodes.iter().position(|known| Arc::ptr_eq(&known.server, &member.server));
         if let (Some(at), Some(owner)) = (at, map.owners.get_mut(slot)) {
             *owner = u16::try_from(at).unwrap_or(NOBODY);
         }
@@ -145,8 +197,11 @@ impl Cluster {
             return Ok(known.clone());
         }
         let like = self.seeds.first().ok_or_else(|| RedisError::protocol("a cluster without seeds"))?;
-        let node = Node::new(Target::Fixed(moved(like, host, port)?), self.options);
-        let member = Member { host: host.into(), port, node };
+        let info = moved(like, host, port)?;
+        let name = info.addr().to_string();
+        let target = || Target::Fixed(info.clone());
+        let server = Server::new(name, &self.options, &self.breakers, target);
+        let member = Member { host: host.into(), port, server };
         map.nodes.push(member.clone());
         Ok(member)
     }
@@ -161,7 +216,7 @@ impl Cluster {
             }
             let (ends, over) = watch::channel(());
             *look = Look::Underway(over.clone());
-            let expedition = Expedition { cluster: Arc::clone(self), runtime, outcome: None, _ends: ends };
+            let expedition = Expedition { cluster: Arc::clone(self), runtime, outcome: None, ends };
             Some((over, Some(expedition)))
         })?;
         if let Some(expedition) = expedition {
@@ -170,36 +225,32 @@ impl Cluster {
         Some(over)
     }
 
-    /// Asks one node after another until one tells. Those that are known first, then the seeds.
+    /// Asks the nodes that are known, those first that do not fail, and then the seeds.
     async fn explore(self: &Arc<Self>) -> Result<(), RedisError> {
-        let known = self.map.read().nodes.clone();
-        let mut last_error = None;
-        for member in &known {
-            match self.inquire(&member.node, &member.host).await {
-                Ok(ranges) => return self.redraw(&ranges),
-                Err(error) => last_error = Some(error),
-            }
+        let mut known = self.map.read().nodes.clone();
+        let is_failing =
+            |breaker: Option<&Arc<Breaker>>| breaker.is_some_and(|one| one.state() != BreakerState::Closed);
+        known.sort_by_key(|member| is_failing(member.server.breaker()));
+        let known = known.into_iter().map(|Member { host, server, .. }| {
+            let place = server.name().to_owned();
+            Candidate { node: Arc::clone(server.lane()), host, place }
+        });
+        let known: Vec<Candidate> = known.collect();
+        let mut places: HashSet<String> = known.iter().map(|candidate| candidate.place.clone()).collect();
+        let mut survey = Survey::new(self.options.connect_timeout);
+        if !survey.ask(known).await {
+            let patience = self.options.connect_timeout;
+            let contacts = self.seeds.iter().map(|seed| resolve::contacts(seed, patience));
+            let contacts = join_all(contacts).await.into_iter().flatten();
+            // Nobody is asked twice.
+            let seeds = contacts.filter_map(|Contact { target, host }| {
+                let place = target.to_string();
+                let is_new = places.insert(place.clone());
+                is_new.then(|| Candidate { node: Node::new(target, self.options), host, place })
+            });
+            survey.ask(seeds.collect()).await;
         }
-        for seed in &self.seeds {
-            let host = match seed.addr() {
-                ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } => host.clone(),
-                _ => String::new(),
-            };
-            let node = Node::new(Target::Fixed(seed.clone()), self.options);
-            match self.inquire(&node, &host).await {
-                Ok(ranges) => return self.redraw(&ranges),
-                Err(error) => last_error = Some(error),
-            }
-        }
-        Err(last_error.unwrap_or_else(|| RedisError::protocol("a cluster without seeds")))
-    }
-
-    async fn inquire(&self, node: &Arc<Node>, host: &str) -> Result<Vec<Range>, RedisError> {
-        let within = self.options.connect_timeout;
-        let mut question = redis::cmd("CLUSTER");
-        question.arg("SLOTS");
-        let reply = tokio::time::timeout(within, node.send(&question)).await;
-        topology::read(reply.map_err(|_| RedisError::timeout(within))??, host)
+        self.redraw(&survey.ranges()?)
     }
 
     fn redraw(&self, ranges: &[Range]) -> Result<(), RedisError> {
@@ -207,7 +258,7 @@ impl Cluster {
         let mut owners: Box<[u16]> = vec![NOBODY; SLOTS].into();
         for range in ranges {
             let member = self.member(&mut map, &range.host, range.port)?;
-            let at = map.nodes.iter().position(|known| Arc::ptr_eq(&known.node, &member.node));
+            let at = map.nodes.iter().position(|known| Arc::ptr_eq(&known.server, &member.server));
             let at = at.and_then(|at| u16::try_from(at).ok()).unwrap_or(NOBODY);
             if let Some(owners) = owners.get_mut(range.first..=range.last) {
                 owners.fill(at);
@@ -230,12 +281,13 @@ impl Cluster {
     }
 }
 
-/// Sends a command to a node that is just getting the slot.
-async fn ask(node: &Arc<Node>, command: &Cmd) -> Result<Value, RedisError> {
-    let mut pipeline = redis::pipe();
-    pipeline.cmd("ASKING").add_command(command.clone());
-    let mut replies = node.send_all(&pipeline, 2).await?;
-    replies.pop().unwrap_or_else(|| Err(RedisError::protocol("no reply to a command after ASKING")))
+/// True if the slot may have another owner now.
+fn is_reason_to_look(error: &RedisError) -> bool {
+    error.is_of_the_connection()
+        || matches!(
+            error.kind(),
+            RedisErrorKind::Timeout | RedisErrorKind::Cluster | RedisErrorKind::ReadOnly
+        )
 }
 
 /// A look at the map. However it ends, its end is noticed: also when its runtime is shut down under it.
@@ -243,7 +295,7 @@ struct Expedition {
     cluster: Arc<Cluster>,
     runtime: Id,
     outcome: Option<Result<(), RedisError>>,
-    _ends: watch::Sender<()>,
+    ends: watch::Sender<()>,
 }
 
 impl Expedition {
@@ -254,11 +306,13 @@ impl Expedition {
 
 impl Drop for Expedition {
     fn drop(&mut self) {
-        let done = match self.outcome.take() {
-            Some(outcome) => Look::Done { at: Instant::now(), outcome },
-            None => Look::Never,
-        };
+        let outcome = self.outcome.take();
+        let has_ended = outcome.is_some();
+        let done = outcome.map_or(Look::Never, |outcome| Look::Done { at: Instant::now(), outcome });
         self.cluster.looks.change(self.runtime, |look| *look = done);
+        if has_ended {
+            self.ends.send_replace(());
+        }
     }
 }
 

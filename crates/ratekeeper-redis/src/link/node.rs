@@ -5,8 +5,9 @@
 //! are driven by the runtime of whoever asked, so callers on another runtime, which must not depend on that, have an
 //! attempt and a connection of their own.
 
+use std::fmt;
+use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use redis::aio::MultiplexedConnection;
@@ -16,24 +17,35 @@ use tokio::sync::watch;
 
 use super::Options;
 use super::per_runtime::PerRuntime;
+use super::resolve::Pinned;
 use super::sentinel::Sentinels;
+use super::silence::Silence;
 use crate::error::{RedisError, RedisErrorKind};
 
 /// The pause after the first attempt in vain; each later one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 /// No pause is longer, so that service is back soon after the server.
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
-/// So many commands in a row without an answer, and the connection is given up: its other end may be gone without a
-/// word.
-const MOST_UNANSWERED: u32 = 5;
 
 /// Where a node is.
 #[derive(Debug)]
 pub(super) enum Target {
     /// At an address.
     Fixed(ConnectionInfo),
+    /// At one of the addresses that a name stands for.
+    Pinned(ConnectionInfo, SocketAddr),
     /// Wherever the sentinels say that the master is.
     Master(Sentinels),
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Target::Fixed(info) => info.addr().fmt(f),
+            Target::Pinned(_, address) => address.fmt(f),
+            Target::Master(sentinels) => f.write_str(sentinels.master()),
+        }
+    }
 }
 
 /// One server.
@@ -50,7 +62,7 @@ enum State {
     /// Nobody has tried, or the connection was lost.
     #[default]
     Idle,
-    /// Somebody is trying. The channel closes when the attempt is over.
+    /// Somebody is trying. The channel tells when the attempt is over, and closes if its runtime is.
     Connecting(watch::Receiver<()>),
     Connected(Live),
     /// The last attempt was in vain.
@@ -75,7 +87,7 @@ struct Live {
     /// Which runtime drives it.
     runtime: Id,
     connection: MultiplexedConnection,
-    unanswered: Arc<AtomicU32>,
+    silence: Arc<Silence>,
 }
 
 impl Node {
@@ -86,9 +98,9 @@ impl Node {
     /// Sends a command, once. Must be called within a tokio runtime.
     pub(super) async fn send(self: &Arc<Self>, command: &Cmd) -> Result<Value, RedisError> {
         let mut live = self.connection().await?;
-        let waiting = Unanswered(&live.unanswered);
+        live.silence.sent();
         let reply = live.connection.send_packed_command(command).await;
-        waiting.answered();
+        live.silence.heard();
         // An error reply is a value to this client.
         self.examine(&live, reply.and_then(Value::extract_error))
     }
@@ -100,9 +112,9 @@ impl Node {
         count: usize,
     ) -> Result<Vec<Result<Value, RedisError>>, RedisError> {
         let mut live = self.connection().await?;
-        let waiting = Unanswered(&live.unanswered);
+        live.silence.sent();
         let replies = live.connection.send_packed_commands(commands, 0, count).await;
-        waiting.answered();
+        live.silence.heard();
         match replies {
             Ok(replies) => {
                 Ok(replies.into_iter().map(|reply| self.examine(&live, reply.extract_error())).collect())
@@ -127,7 +139,7 @@ impl Node {
     /// Forgets a connection, if it is still the one.
     fn give_up(&self, live: &Live) {
         self.states.change(live.runtime, |state| {
-            if matches!(state, State::Connected(now) if Arc::ptr_eq(&now.unanswered, &live.unanswered)) {
+            if matches!(state, State::Connected(now) if Arc::ptr_eq(&now.silence, &live.silence)) {
                 *state = State::Idle;
             }
         });
@@ -136,30 +148,46 @@ impl Node {
     async fn connection(self: &Arc<Self>) -> Result<Live, RedisError> {
         loop {
             let next = self.states.with(|runtime, state| match state {
-                State::Connected(live) if live.unanswered.load(Ordering::Relaxed) < MOST_UNANSWERED => {
-                    Next::Known(Ok(live.clone()))
-                }
+                State::Connected(live) => Next::Known(Ok(live.clone())),
                 State::Pausing { until, error, .. } if Instant::now() < *until => {
                     Next::Known(Err(error.clone()))
                 }
                 State::Connecting(over) => Next::Wait(over.clone(), None),
-                State::Idle | State::Connected(_) => self.start(runtime, state, 0),
+                State::Idle => self.start(runtime, state, 0),
                 State::Pausing { attempts, .. } => {
                     let attempts = *attempts;
                     self.start(runtime, state, attempts)
                 }
             });
             match next {
-                Next::Known(outcome) => return outcome,
+                Next::Known(Ok(live)) => {
+                    if live.silence.is_to_be_checked(self.options.command_timeout) {
+                        tokio::spawn(Arc::clone(self).check(live.clone()));
+                    }
+                    return Ok(live);
+                }
+                Next::Known(Err(error)) => return Err(error),
                 Next::Wait(mut over, attempt) => {
                     // In a task of its own: a caller that gives up takes nobody's connection with it.
                     if let Some(attempt) = attempt {
                         tokio::spawn(attempt.run());
                     }
-                    // Nothing is ever sent: it closes.
-                    let _ = over.changed().await;
+                    if over.changed().await.is_err() {
+                        return Err(RedisError::no_runtime());
+                    }
                 }
             }
+        }
+    }
+
+    /// Asks a connection that has been silent for long whether its other end is there, and gives it up if not: the other
+    /// end may be gone without a word, and nobody else may be waiting long enough to notice.
+    async fn check(self: Arc<Self>, mut live: Live) {
+        let ping = redis::cmd("PING");
+        let asked = live.connection.send_packed_command(&ping);
+        match tokio::time::timeout(self.options.connect_timeout, asked).await {
+            Ok(Ok(_)) => live.silence.checked(),
+            _ => self.give_up(&live),
         }
     }
 
@@ -167,13 +195,40 @@ impl Node {
     fn start(self: &Arc<Self>, runtime: Id, state: &mut State, attempts: u32) -> Next {
         let (ends, over) = watch::channel(());
         *state = State::Connecting(over.clone());
-        let attempt = Attempt { node: Arc::clone(self), runtime, outcome: None, attempts, _ends: ends };
+        let attempt = Attempt { node: Arc::clone(self), runtime, outcome: None, attempts, ends };
         Next::Wait(over, Some(attempt))
+    }
+
+    /// The sentinels that tell where it is, if it is a master that they watch.
+    pub(super) fn sentinels(&self) -> Option<&Sentinels> {
+        match &self.target {
+            Target::Fixed(_) | Target::Pinned(..) => None,
+            Target::Master(sentinels) => Some(sentinels),
+        }
+    }
+
+    pub(super) fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Leaves the server that a runtime is connected to: the next command connects anew. What is under way there is
+    /// still answered.
+    pub(super) fn leave(&self, runtime: Id) {
+        let mut left = State::Idle;
+        self.states.change(runtime, |state| {
+            if matches!(state, State::Connected(_)) {
+                left = std::mem::take(state);
+            }
+        });
+        if matches!(left, State::Connected(_)) {
+            tracing::info!("the master has changed: connecting to the new one");
+        }
     }
 
     async fn connect(&self) -> Result<MultiplexedConnection, RedisError> {
         match &self.target {
             Target::Fixed(info) => open(info.clone(), &self.options).await,
+            Target::Pinned(info, address) => open_at(info.clone(), Some(*address), &self.options).await,
             Target::Master(sentinels) => sentinels.connect(&self.options).await,
         }
     }
@@ -184,11 +239,24 @@ pub(super) async fn open(
     info: ConnectionInfo,
     options: &Options,
 ) -> Result<MultiplexedConnection, RedisError> {
-    let place = info.addr().to_string();
+    open_at(info, None, options).await
+}
+
+/// The same at this one of the addresses that the host's name stands for.
+async fn open_at(
+    info: ConnectionInfo,
+    address: Option<SocketAddr>,
+    options: &Options,
+) -> Result<MultiplexedConnection, RedisError> {
+    let place = address.map_or_else(|| info.addr().to_string(), |address| address.to_string());
     let within = options.connect_timeout;
     let attempt = async {
         // The time limits are ours: one timer for a command, however many parts it has.
         let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
+        let config = match address {
+            Some(address) => config.set_dns_resolver(Pinned(address)),
+            None => config,
+        };
         let client = Client::open(info)?;
         let mut connection = client.get_multiplexed_async_connection_with_config(&config).await?;
         let reply = connection.send_packed_command(&redis::cmd("PING")).await?.extract_error()?;
@@ -204,23 +272,6 @@ pub(super) async fn open(
     outcome.map_err(|error| error.at(&place))
 }
 
-/// Counts a command as unanswered until it is.
-struct Unanswered<'a>(&'a AtomicU32);
-
-impl Unanswered<'_> {
-    /// Any reply will do: the connection works.
-    fn answered(self) {
-        self.0.store(0, Ordering::Relaxed);
-        std::mem::forget(self);
-    }
-}
-
-impl Drop for Unanswered<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
 /// An attempt to connect. However it ends, its end is noticed: also when its runtime is shut down under it.
 struct Attempt {
     node: Arc<Node>,
@@ -228,21 +279,27 @@ struct Attempt {
     outcome: Option<Result<MultiplexedConnection, RedisError>>,
     /// How many were in vain before.
     attempts: u32,
-    _ends: watch::Sender<()>,
+    ends: watch::Sender<()>,
 }
 
 impl Attempt {
     async fn run(mut self) {
         self.outcome = Some(self.node.connect().await);
+        if let (Some(Ok(_)), Some(sentinels)) = (&self.outcome, self.node.sentinels()) {
+            sentinels.watch(&self.node);
+        }
     }
 }
 
 impl Drop for Attempt {
     fn drop(&mut self) {
+        let has_ended = self.outcome.is_some();
         let state = match self.outcome.take() {
-            Some(Ok(connection)) => {
-                State::Connected(Live { runtime: self.runtime, connection, unanswered: Arc::default() })
-            }
+            Some(Ok(connection)) => State::Connected(Live {
+                runtime: self.runtime,
+                connection,
+                silence: Arc::new(Silence::new()),
+            }),
             Some(Err(error)) => {
                 let pause = FIRST_PAUSE.saturating_mul(1 << self.attempts.min(10)).min(LONGEST_PAUSE);
                 if self.attempts == 0 {
@@ -256,5 +313,12 @@ impl Drop for Attempt {
             tracing::info!(attempts = self.attempts + 1, "connected again");
         }
         self.node.states.change(self.runtime, |now| *now = state);
+        // News of another master may have come since it was asked for, when there was nothing to leave yet.
+        if self.node.sentinels().is_some_and(|sentinels| !sentinels.is_at_master(self.runtime)) {
+            self.node.leave(self.runtime);
+        }
+        if has_ended {
+            self.ends.send_replace(());
+        }
     }
 }

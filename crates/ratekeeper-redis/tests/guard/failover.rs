@@ -4,10 +4,12 @@ use std::sync::atomic::Ordering;
 
 use ratekeeper_redis::RedisStore;
 
-use super::shared_limit::started;
+use super::shared_limit::{binaries, started};
+use crate::front::scripts_run;
 use crate::load::{Load, Tally};
 use crate::support::sentinel::Trio;
 use crate::support::server::redis_binary;
+use crate::support::wait;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_store_follows_the_master() {
@@ -32,6 +34,43 @@ async fn the_store_follows_the_master() {
     drop(trio);
 }
 
+/// The replica is made the master by plan, and the old master goes on to take writes until it is told. Whoever asks it then
+/// is admitted by both: nobody asks it any more once the sentinels have named the new one, so that no more is admitted
+/// twice than was under way.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_asks_a_master_that_was_replaced_by_plan() {
+    const QUOTA: u64 = 2_000;
+    for binary in binaries() {
+        let trio = started(&binary, Trio::start).await;
+        // Four instances with two clients each; a client asks 250 times a second at the most.
+        let stores: Vec<RedisStore> = (0..4)
+            .map(|_| RedisStore::builder(&trio.url()).without_denial_cache().build().unwrap())
+            .collect();
+        let load = Load::start(&stores, "2000/day", 8);
+        let most_in_a_second = 8 * 250;
+        load.more("answers", 400, Tally::informed).await;
+        let (trio, asked) = tokio::task::spawn_blocking(move || {
+            trio.fail_over();
+            trio.wait_for_promotion();
+            let asked = scripts_run(&trio.master);
+            (trio, asked)
+        })
+        .await
+        .unwrap();
+        let is_used_up = |tally: &Tally| tally.denied.load(Ordering::SeqCst);
+        load.more("denials by both plans", 4_000, is_used_up).await;
+        let asked_since = scripts_run(&trio.master) - asked;
+        // If anybody were still there, the new master would admit them all again.
+        trio.demote_old_master();
+        load.more("answers", 500, Tally::informed).await;
+        let tally = load.stop().await;
+        let admitted = tally.admitted.load(Ordering::SeqCst);
+        assert!(asked_since <= 100, "{asked_since} after the sentinels agreed, {tally:?}");
+        let too_many = admitted.saturating_sub(2 * QUOTA);
+        assert!(too_many <= most_in_a_second, "{too_many} too many, {tally:?}");
+    }
+}
+
 /// A master that froze is replaced; when it wakes up, it still believes to be the master until it is told.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_frozen_master_is_left() {
@@ -51,4 +90,26 @@ async fn a_frozen_master_is_left() {
     load.more("answers", 100, Tally::informed).await;
     let tally = load.stop().await;
     assert!(tally.admitted.load(Ordering::SeqCst) <= 2 * 2 * 100, "{tally:?}");
+}
+
+/// Each runtime listens to the sentinels for itself, and nothing of it is left when the runtime or the store has ended.
+#[test]
+fn what_listens_to_the_sentinels_ends_with_the_runtime_and_the_store() {
+    let trio = Trio::start(&redis_binary());
+    let before = trio.listeners();
+    let store = RedisStore::builder(&trio.url()).command_timeout(wait::PATIENCE).build().unwrap();
+    let runtimes: Vec<_> = (0..2)
+        .map(|_| tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap())
+        .collect();
+    for runtime in &runtimes {
+        runtime.block_on(store.check()).unwrap();
+    }
+    wait::until("each runtime listens to each sentinel", || trio.listeners() == before + 2 * 3);
+    let mut runtimes = runtimes.into_iter();
+    drop(runtimes.next());
+    wait::until("one has ended", || trio.listeners() == before + 3);
+    let other = runtimes.next().unwrap();
+    drop(store);
+    wait::until("no task is left", || other.metrics().num_alive_tasks() == 0);
+    wait::until("nobody listens", || trio.listeners() == before);
 }

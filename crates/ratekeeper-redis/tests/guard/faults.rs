@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use ratekeeper::store::BreakerState;
 use ratekeeper_redis::RedisStore;
 
-use crate::load::{Load, Tally};
+use crate::load::{Load, Tally, only_breaker};
 use crate::support::cluster::command;
 use crate::support::server::Server;
 use crate::support::wait;
@@ -35,7 +35,7 @@ async fn it_is_killed_and_started_again() {
     load.more("answers", 300, Tally::informed).await;
     server.kill();
     load.more("answers in its stead", 200, Tally::failed).await;
-    let breakers: Vec<_> = stores.iter().map(|store| store.breaker().unwrap()).collect();
+    let breakers: Vec<_> = stores.iter().map(only_breaker).collect();
     wait::until_async("the breakers open", wait::PATIENCE, || {
         breakers.iter().all(|breaker| breaker.state() != BreakerState::Closed)
     })

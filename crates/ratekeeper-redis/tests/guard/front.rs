@@ -8,7 +8,7 @@ use ratekeeper::store::BreakerState;
 use ratekeeper::{Cost, Keeper, Key, Nanos, Plan, Quota, Reason, Registry, Rules, Timestamp};
 use ratekeeper_redis::{RedisErrorKind, RedisStore};
 
-use crate::load::{Load, Tally};
+use crate::load::{Load, Tally, only_breaker};
 use crate::support::server::{Server, free_port, redis_binary};
 use crate::support::wait;
 
@@ -17,7 +17,7 @@ fn patient(url: &str) -> ratekeeper_redis::RedisStoreBuilder {
 }
 
 /// How many scripts a server has run.
-fn scripts_run(server: &Server) -> u64 {
+pub(crate) fn scripts_run(server: &Server) -> u64 {
     let stats: String = redis::cmd("INFO").arg("commandstats").query(&mut server.connection()).unwrap();
     let calls = stats.lines().filter(|line| line.starts_with("cmdstat_eval"));
     calls.filter_map(|line| line.split_once("calls=")?.1.split(',').next()?.parse::<u64>().ok()).sum()
@@ -63,7 +63,7 @@ async fn the_server_may_be_down_at_first() {
 async fn the_local_store_takes_over_and_hands_back() {
     let mut server = Server::redis();
     let store = RedisStore::builder(&server.url()).without_denial_cache().build().unwrap();
-    let breaker = store.breaker().unwrap();
+    let breaker = only_breaker(&store);
     let plan = Plan::parse("plan", "3/day").unwrap().on_store_error(FailureMode::Local);
     let keeper = Keeper::new(store, Registry::new([plan]));
     let ask = async || keeper.acquire(Key::new("caller").unwrap(), "plan", Cost::ONE).await.unwrap();

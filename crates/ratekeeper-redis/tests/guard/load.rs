@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use ratekeeper::keeper::KeeperError;
 use ratekeeper::port::FailureMode;
+use ratekeeper::store::Breaker;
 use ratekeeper::{Cost, Keeper, Key, Plan, Reason, Registry};
 use ratekeeper_redis::RedisStore;
 use tokio::task::JoinHandle;
@@ -35,6 +36,13 @@ impl Tally {
     pub(crate) fn failed(&self) -> u64 {
         self.failed_open.load(Ordering::SeqCst) + self.errors.load(Ordering::SeqCst)
     }
+}
+
+/// The breaker of a store on one server.
+pub(crate) fn only_breaker(store: &RedisStore) -> Arc<Breaker> {
+    let mut breakers = store.breakers();
+    assert_eq!(breakers.len(), 1, "{breakers:?}");
+    breakers.remove(0)
 }
 
 /// Clients at work: half of them under a plan that fails open, half under one that hands over the error.

@@ -9,8 +9,12 @@ mod bad_input;
 mod failover;
 mod faults;
 mod front;
+mod giving_up;
 mod load;
+mod matrix;
 mod runtimes;
+mod seeds;
+mod shards;
 mod shared_limit;
 mod slots;
 #[cfg(feature = "tls")]

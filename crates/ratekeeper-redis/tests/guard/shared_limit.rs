@@ -57,7 +57,7 @@ async fn share(url: &str) {
     assert_eq!(admitted, [QUOTA; KEYS], "{url}");
 }
 
-fn binaries() -> Vec<std::path::PathBuf> {
+pub(crate) fn binaries() -> Vec<std::path::PathBuf> {
     std::iter::once(redis_binary()).chain(valkey_binary()).collect()
 }
 

@@ -27,7 +27,7 @@ async fn a_batch_is_decided_as_if_one_after_another() {
         let mut decisions = Vec::new();
         store.acquire_many(&requests, &mut decisions).await.unwrap();
         assert_eq!(decisions.len(), requests.len());
-        for (number, decision) in decisions.iter().enumerate() {
+        for (number, decision) in decisions.into_iter().map(Result::unwrap).enumerate() {
             let before = number as u64 / 150;
             assert_eq!(decision.allowed, before < 3, "request {number}");
             assert_eq!(decision.remaining, 2_u64.saturating_sub(before), "request {number}");

@@ -7,6 +7,7 @@ mod support;
 
 mod batches;
 mod conformance;
+mod forgetting;
 mod inspecting;
 mod keys;
 mod permits;

@@ -56,11 +56,56 @@ impl Cluster {
     }
 }
 
+impl Cluster {
+    /// The index of the node that has a key.
+    pub(crate) fn owner_of(&self, key: &str) -> usize {
+        let owner = self.slot_of(&format!("{{{key}}}")).1.port();
+        self.nodes.iter().position(|node| node.port() == owner).expect("one of them")
+    }
+
+    /// Starts a node again that was killed: it finds its slots in its own file.
+    pub(crate) fn restart(&mut self, index: usize) {
+        let bus = free_port().to_string();
+        self.nodes[index].restart(&node_arguments(&bus));
+    }
+
+    /// A node that was part of it once: the others have forgotten it, and it was reset.
+    pub(crate) fn decommissioned(&self, binary: &Path) -> Server {
+        let node = start_node(binary);
+        let mut connection = node.connection();
+        let first = &self.nodes[0];
+        let bus: Vec<String> = query(&mut first.connection(), &["CONFIG", "GET", "cluster-port"]);
+        command(&mut connection, &["CLUSTER", "MEET", "127.0.0.1", &first.port().to_string(), &bus[1]]);
+        let id: String = query(&mut connection, &["CLUSTER", "MYID"]);
+        for known in &self.nodes {
+            let mut connection = known.connection();
+            wait::until("it is known", || {
+                let nodes: String = query(&mut connection, &["CLUSTER", "NODES"]);
+                nodes.lines().any(|line| line.starts_with(&id) && !line.contains("handshake"))
+            });
+        }
+        for known in &self.nodes {
+            command(&mut known.connection(), &["CLUSTER", "FORGET", &id]);
+        }
+        command(&mut connection, &["CLUSTER", "RESET", "HARD"]);
+        node
+    }
+
+    /// A node that knows no other, and has the first hundred slots.
+    pub(crate) fn loner(binary: &Path) -> Server {
+        let node = start_node(binary);
+        command(&mut node.connection(), &["CLUSTER", "ADDSLOTSRANGE", "0", "99"]);
+        node
+    }
+}
+
 fn start_node(binary: &Path) -> Server {
-    let bus = free_port().to_string();
+    Server::with(binary, &node_arguments(&free_port().to_string()))
+}
+
+fn node_arguments(bus: &str) -> [&str; 6] {
     // Nodes of a busy machine are not to be taken for dead.
-    let arguments = ["--cluster-enabled", "yes", "--cluster-port", &bus, "--cluster-node-timeout", "30000"];
-    Server::with(binary, &arguments)
+    ["--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-node-timeout", "30000"]
 }
 
 /// Moves a slot with its keys from one node to another, as an operator does.

@@ -45,6 +45,61 @@ impl Trio {
         format!("redis-sentinel://{}/{MASTER}", hosts.join(","))
     }
 
+    /// Has the replica made the master by plan, as an operator does before work on the machine of the master.
+    pub(crate) fn fail_over(&self) {
+        wait::until("a sentinel begins the failover", || {
+            let Some(mut connection) = self.sentinels[0].connection() else { return false };
+            redis::cmd("SENTINEL").arg("FAILOVER").arg(MASTER).exec(&mut connection).is_ok()
+        });
+    }
+
+    /// After a failover: the replica is the master, and the old master its replica, started again if it is dead. Waits until
+    /// the sentinels find it fit for the next failover.
+    pub(crate) fn swap(&mut self, is_dead: bool) {
+        std::mem::swap(&mut self.master, &mut self.replica);
+        if is_dead {
+            let port = self.master.port().to_string();
+            self.replica.restart(&["--replicaof", "127.0.0.1", &port, "--repl-diskless-sync-delay", "0"]);
+        }
+        let mut connection = self.replica.connection();
+        wait::until("the replica has its data", || {
+            info(&mut connection, "replication").contains("master_link_status:up")
+        });
+        for sentinel in &self.sentinels {
+            wait::until("the sentinels know the replica", || {
+                let Some(mut connection) = sentinel.connection() else { return false };
+                let mut question = redis::cmd("SENTINEL");
+                question.arg("REPLICAS").arg(MASTER);
+                let replicas: Vec<Vec<String>> = question.query(&mut connection).unwrap_or_default();
+                let is_fit = |replica: &Vec<String>| {
+                    let of = |name: &str| replica.chunks(2).find(|pair| pair[0] == name).map(|pair| &pair[1]);
+                    of("flags").is_some_and(|flags| flags == "slave")
+                        && of("master-link-status").is_some_and(|status| status == "ok")
+                };
+                replicas.iter().any(is_fit)
+            });
+        }
+    }
+
+    /// How many connections listen to what the sentinels publish.
+    pub(crate) fn listeners(&self) -> usize {
+        let of = |sentinel: &Sentinel| {
+            let mut connection = sentinel.connection().expect("a sentinel answers");
+            let list: String = redis::cmd("CLIENT").arg("LIST").query(&mut connection).expect("a list");
+            list.lines().filter(|line| !line.contains(" sub=0 ") && line.contains(" sub=")).count()
+        };
+        self.sentinels.iter().map(of).sum()
+    }
+
+    /// Tells the old master to be a replica, as the sentinels do some ten seconds after a failover by plan.
+    pub(crate) fn demote_old_master(&self) {
+        let mut connection = self.master.connection();
+        let mut commands = redis::pipe();
+        commands.cmd("REPLICAOF").arg("127.0.0.1").arg(self.replica.port());
+        commands.cmd("CLIENT").arg("KILL").arg("TYPE").arg("normal").arg("SKIPME").arg("yes");
+        commands.exec(&mut connection).expect("it is demoted");
+    }
+
     /// Which server takes writes, by what most sentinels and the server itself say.
     pub(crate) fn wait_for_promotion(&self) {
         let port = self.replica.port();

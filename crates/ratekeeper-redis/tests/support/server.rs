@@ -13,6 +13,7 @@ use super::wait::until_stopped;
 pub(crate) struct Server {
     process: Child,
     port: u16,
+    binary: PathBuf,
     directory: Directory,
 }
 
@@ -47,7 +48,7 @@ impl Server {
     pub(crate) fn on(port: u16, binary: &Path, arguments: &[&str]) -> Option<Self> {
         let directory = Directory::new();
         let process = start(port, binary, &directory, arguments)?;
-        Some(Server { process, port, directory })
+        Some(Server { process, port, binary: binary.to_owned(), directory })
     }
 
     /// Its port on loopback.
@@ -76,6 +77,16 @@ impl Server {
         client.get_connection().expect("the server answers")
     }
 
+    /// The same to one that may have this password; without it if it has none.
+    pub(crate) fn connection_with(&self, password: &str) -> redis::Connection {
+        let mut connection = self.connection();
+        let is_wanted = redis::cmd("PING").exec(&mut connection).is_err();
+        if is_wanted {
+            redis::cmd("AUTH").arg(password).exec(&mut connection).expect("its password");
+        }
+        connection
+    }
+
     /// Kills it at once, as a crash would.
     pub(crate) fn kill(&mut self) {
         let _ = self.process.kill();
@@ -100,7 +111,7 @@ impl Server {
 
     /// Starts it again on the same port, after [`kill`](Server::kill).
     pub(crate) fn restart(&mut self, arguments: &[&str]) {
-        let process = start(self.port, &redis_binary(), &self.directory, arguments);
+        let process = start(self.port, &self.binary, &self.directory, arguments);
         self.process = process.expect("its port is free again");
     }
 }

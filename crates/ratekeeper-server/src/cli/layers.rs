@@ -23,7 +23,7 @@ const DEFAULT_HOST: &str = "127.0.0.1";
 const STORES: &str =
     "`memory`, redis://host:port/0, rediss://…, redis-cluster://h1,h2 or redis-sentinel://h1,h2/name";
 /// Less would not even hold the tables of an empty store.
-const LEAST_BYTES: u64 = 1_000_000;
+const LEAST_BYTES: u64 = MemoryStoreBuilder::LEAST_BYTES as u64;
 const RESP_PORT: u16 = 6380;
 const HTTP_PORT: u16 = 8080;
 const GRPC_PORT: u16 = 8070;
@@ -132,7 +132,7 @@ fn max_bytes(flags: &Flags, config: Option<&Config>, file: &File) -> Result<Opti
     match flags.max_bytes.or(file.store.max_bytes) {
         None => Ok(None),
         Some(ByteSize(bytes)) if bytes < LEAST_BYTES => {
-            let message = format!("{bytes} bytes; must be at least {LEAST_BYTES}, to hold anything at all");
+            let message = format!("{bytes} bytes; must be at least {LEAST_BYTES} (1MiB)");
             Err(mistake(config, flags.max_bytes.is_some(), "--max-bytes", "store.max_bytes", &message))
         }
         // What this machine cannot address is no bound.

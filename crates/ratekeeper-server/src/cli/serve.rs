@@ -170,9 +170,12 @@ pub(super) fn run(flags: Flags) -> Result<()> {
             // loop waits for another to find its connection.
             let connections = NonZeroUsize::new(settings.loops).unwrap_or(NonZeroUsize::MIN);
             let store = RedisStore::builder(url).connections(connections).build().context("--store")?;
-            let breaker = store.breaker();
-            let local = memory(&settings).build();
-            Engine::over(Arc::new(store), registry.clone(), settings.limits).guarded_by(breaker, local)
+            let breakers = {
+                let store = store.clone();
+                move || store.breakers()
+            };
+            let local = memory(&settings).kept_for_plans(settings.kept_for_plans).build();
+            Engine::over(Arc::new(store), registry.clone(), settings.limits).guarded_by(breakers, local)
         }
     };
     let engine = engine
@@ -202,6 +205,8 @@ fn understand(flags: &Flags, config: Option<&Config>) -> Result<(Settings, Vec<P
 /// A store in memory, within its bounds.
 fn memory(settings: &Settings) -> MemoryStoreBuilder {
     let builder = MemoryStore::builder().max_keys(settings.max_keys).keep_keys(settings.keep_keys);
+    // The engine keeps room for plans as soon as there are any, and not by the store's own rule.
+    let builder = builder.kept_for_plans(0);
     match settings.max_bytes {
         Some(max_bytes) => builder.max_bytes(max_bytes),
         None => builder,

@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use prost_types::Duration;
-use ratekeeper::keeper::HeldTo;
-use ratekeeper::{Charged, Cost, Key, Nanos, Quota, Ruling};
+use ratekeeper::keeper::{HeldTo, KeeperError};
+use ratekeeper::{Charged, Cost, Key, Nanos, Quota, Ruling, StoreErrorKind};
 
 use super::Grpc;
 use super::generated::ratekeeper_v1::{
@@ -86,7 +86,12 @@ pub(super) async fn forget(
         (false, true) => return Err(Status::invalid("prefix: together with `all`; say one of them")),
         (true, true) | (false, false) => {}
     }
-    let forgotten = grpc.engine.forget(&ask.prefix).await?;
+    let forgotten = grpc.engine.forget(&ask.prefix).await.map_err(|error| match error {
+        KeeperError::Store(error) if error.kind() == StoreErrorKind::Unsupported => {
+            Status::new(Code::Unimplemented, error.to_string())
+        }
+        error => error.into(),
+    })?;
     Ok(ForgetResponse { forgotten })
 }
 

@@ -65,14 +65,19 @@ pub(super) fn render(engine: &Engine) -> String {
             page.line(&format!("ratekeeper_keys_refused_total{{of=\"{of}\"}} {count}"));
         }
     }
-    if let Some(breaker) = engine.breaker() {
-        page.head("ratekeeper_breaker_state", "gauge", "Before the store: 0 closed, 1 open, 2 half-open.");
+    let breakers = engine.breakers();
+    if !breakers.is_empty() {
+        let help = "Before each server of the store: 0 closed, 1 open, 2 half-open.";
+        page.head("ratekeeper_breaker_state", "gauge", help);
+    }
+    for breaker in breakers {
         let state = match breaker.state() {
             BreakerState::Closed => 0,
             BreakerState::Open => 1,
             BreakerState::HalfOpen => 2,
         };
-        page.line(&format!("ratekeeper_breaker_state {state}"));
+        let node = label(breaker.name().as_bytes());
+        page.line(&format!("ratekeeper_breaker_state{{node=\"{node}\"}} {state}"));
     }
     page.head("ratekeeper_store_errors_total", "counter", "Failures of the store by kind.");
     for (kind, count) in engine.tally().store_errors() {

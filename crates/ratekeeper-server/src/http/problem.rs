@@ -89,6 +89,17 @@ impl Problem {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "draining", "The server is about to stop", detail)
     }
 
+    /// Keys could not be forgotten by prefix.
+    pub(super) fn not_forgotten(error: KeeperError) -> Self {
+        match error {
+            KeeperError::Store(error) if error.kind() == StoreErrorKind::Unsupported => {
+                let title = "The store cannot find keys by prefix";
+                Self::new(StatusCode::NOT_IMPLEMENTED, "unsupported", title, error.to_string())
+            }
+            error => error.into(),
+        }
+    }
+
     /// The answer that tells of it.
     pub(super) fn into_reply(self) -> Reply {
         let body = Body {

@@ -225,7 +225,7 @@ async fn forget(http: &Http, body: &[u8]) -> Result<Reply, Problem> {
         }
         (Some(prefix), false) => prefix,
     };
-    let forgotten = http.engine.forget(prefix.as_bytes()).await?;
+    let forgotten = http.engine.forget(prefix.as_bytes()).await.map_err(Problem::not_forgotten)?;
     Ok(reply(StatusCode::OK, format!("{{\"forgotten\":{forgotten}}}")))
 }
 
@@ -252,7 +252,7 @@ async fn health(http: &Http) -> Result<Reply, Problem> {
         body["config"] = if reloads.last_failed { "reload_failed" } else { "ok" }.into();
     }
     if http.engine.memory().is_some() {
-        let refusing = http.engine.pressure().refusing();
+        let refusing = http.engine.refusing_new_keys();
         body["full"] = (!refusing.is_empty()).into();
         body["refusing_new_keys"] = refusing.into();
     }

@@ -76,6 +76,6 @@ fn keyspace(engine: &Engine) -> String {
         statistics.expired,
         statistics.refused,
         statistics.refused_of_requests,
-        engine.pressure().refusing().join(","),
+        engine.refusing_new_keys().join(","),
     )
 }

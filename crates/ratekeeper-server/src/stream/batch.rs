@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::time::Instant;
 
 use futures_util::future::join_all;
-use ratekeeper::port::{Request, Store};
+use ratekeeper::port::Request;
 use ratekeeper::{Cost, Decision, Key, MemoryStore, Quota, Rules, StoreError};
 
 use super::buffers::{Buffers, Waiting};
@@ -80,8 +80,7 @@ fn ask(
         return Ok(());
     }
     let requests: Vec<Request<'_>> = waiting.iter().filter_map(|waiting| waiting.request(input)).collect();
-    // This store answers at once.
-    store.acquire_many(&requests, into).now().unwrap_or(Ok(()))
+    store.try_acquire_many(&requests, into)
 }
 
 /// Asks for as many at once as there are different keys in a row, and waits for them: one that fails does not fail the

@@ -41,7 +41,7 @@ fn many_callers_share_few_connections() {
         let mut callers = tokio::task::JoinSet::new();
         for _ in 0..3000 {
             let client = client.clone();
-            callers.spawn(async move { client.throttle("k", 1000, 1, 3600, 1).await.unwrap().allowed });
+            callers.spawn(async move { client.throttle("k", 1000, 1, 360, 1).await.unwrap().allowed });
         }
         let allowed = callers.join_all().await.into_iter().filter(|allowed| *allowed).count();
         assert_eq!(allowed, 1000);

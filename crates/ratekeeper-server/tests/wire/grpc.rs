@@ -29,11 +29,28 @@ pub(crate) fn ruled(server: &Server, method: &str, key: &str, plan: &str) -> Res
 
 /// `ratekeeper.v1`: the answer to any request, or the status of a call that has none.
 pub(crate) fn asked(server: &Server, method: &str, request: &impl Message) -> Result<Bytes, String> {
-    let request = request.encode_to_vec();
-    let prefix = u32::try_from(request.len()).unwrap().to_be_bytes();
-    let message = [&[0], &prefix[..], &request].concat();
-    let path = format!("/ratekeeper.v1.RateLimiter/{method}");
-    let (_, status, answer) = block(async { call(&mut connect(server).await, &path, &message).await });
+    asked_with(server, method, request, None)
+}
+
+/// The same, by the bearer of a token.
+pub(crate) fn asked_with(
+    server: &Server,
+    method: &str,
+    message: &impl Message,
+    token: Option<&str>,
+) -> Result<Bytes, String> {
+    let message = message.encode_to_vec();
+    let prefix = u32::try_from(message.len()).unwrap().to_be_bytes();
+    let message = Bytes::from([&[0], &prefix[..], &message].concat());
+    let mut request = request(&format!("/ratekeeper.v1.RateLimiter/{method}"), "application/grpc");
+    if let Some(token) = token {
+        request.headers_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
+    }
+    let (_, status, answer) = block(async {
+        let (response, mut stream) = connect(server).await.send_request(request, false).unwrap();
+        stream.send_data(message, true).unwrap();
+        answer(response).await
+    });
     if status == "0" { Ok(answer) } else { Err(status) }
 }
 

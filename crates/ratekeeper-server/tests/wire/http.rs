@@ -34,7 +34,7 @@ impl Received {
     }
 }
 
-fn curl(server: &Server, path: &str, args: &[&str], body: Option<&str>) -> Received {
+pub(crate) fn curl(server: &Server, path: &str, args: &[&str], body: Option<&str>) -> Received {
     let mut command = Command::new("curl");
     command.args(["--silent", "--show-error", "--include", "--max-time"]);
     command.arg(DEADLINE.as_secs().to_string()).args(args);

@@ -12,9 +12,11 @@ mod client;
 mod clients;
 mod config;
 mod crowd;
+mod edits;
 mod floods;
 #[path = "../common/folder.rs"]
 mod folder;
+mod full;
 mod grpc;
 mod http;
 mod limits;
@@ -37,4 +39,5 @@ mod stop;
 mod support;
 #[cfg(feature = "tls")]
 mod tls;
+mod tokens;
 mod transaction;

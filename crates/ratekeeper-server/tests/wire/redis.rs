@@ -28,6 +28,9 @@ limits = ["3/h"]
 on_store_error = "error"
 "#;
 
+/// What a line of the metrics begins with that tells the state of a breaker.
+const BREAKER: &str = "ratekeeper_breaker_state{node=\"";
+
 fn start(folder: &Folder, url: &str, flags: &[&str]) -> Server {
     let file = folder.write("a.toml", PLANS);
     Server::with(&[&["--config", &file, "--store", url], flags].concat())
@@ -62,6 +65,32 @@ fn two_servers_share_one_limit_through_a_cluster() {
     for key in ["a", "b", "c", "d"] {
         share(&folder, &cluster.url(), key);
     }
+}
+
+/// A dead master is seen by its name, and the others are well.
+#[test]
+fn every_node_of_a_cluster_has_a_breaker_of_its_own() {
+    let mut cluster = Cluster::start(&redis_binary());
+    let folder = Folder::new("redis-shards");
+    let server = start(&folder, &cluster.url(), &[]);
+    let mut keys = (0..).map(|number| format!("k{number}"));
+    let mut key_of = |node: usize| keys.find(|key| cluster.owner_of(key) == node).unwrap();
+    let (well, dead) = (key_of(0), key_of(2));
+    for key in [&well, &dead] {
+        assert!(server.ask(&format!("ACQUIRE {key} error")).starts_with("1 3 2 "));
+    }
+    cluster.nodes[2].kill();
+    let state = |node: usize| {
+        let line = format!("{BREAKER}127.0.0.1:{}\"}} ", cluster.nodes[node].port());
+        let metrics = get(&server, "/metrics").body;
+        metrics.lines().find_map(|found| found.strip_prefix(&line)).map(str::to_owned)
+    };
+    eventually("its breaker opens", || {
+        assert!(server.ask(&format!("ACQUIRE {dead} error")).starts_with("-ERR"));
+        state(2).as_deref() == Some("1")
+    });
+    assert!(server.ask(&format!("ACQUIRE {well} error")).starts_with("1 3 1 "), "nothing was charged twice");
+    assert_eq!((state(0).as_deref(), state(1).as_deref()), (Some("0"), Some("0")));
 }
 
 #[test]
@@ -108,7 +137,8 @@ fn share(folder: &Folder, url: &str, key: &str) {
         (200, json!("ok"))
     );
     let metrics = get(&one, "/metrics").body;
-    assert!(metrics.contains("\nratekeeper_breaker_state 0\n"), "{metrics}");
+    let breakers: Vec<_> = metrics.lines().filter(|line| line.starts_with(BREAKER)).collect();
+    assert!(!breakers.is_empty() && breakers.iter().all(|line| line.ends_with("\"} 0")), "{metrics}");
 }
 
 #[test]
@@ -119,7 +149,7 @@ fn a_pipeline_is_answered_in_order() {
     let mut raw = server.connect();
     let mut sent = Vec::new();
     for index in 0..300 {
-        sent.extend(command(&[b"THROTTLE", b"hot", b"1000", b"1", b"3600"]));
+        sent.extend(command(&[b"THROTTLE", b"hot", b"1000", b"1", b"360"]));
         sent.extend(command(&[b"THROTTLE", format!("own{index}").as_bytes(), b"2", b"1", b"3600"]));
         if index % 50 == 0 {
             sent.extend(command(&[b"ECHO", index.to_string().as_bytes()]));
@@ -183,7 +213,8 @@ fn a_start_without_redis_works_and_it_is_found_when_it_is_there() {
     assert_ne!(health.json()["store"], "ok");
     eventually("the breaker opens", || {
         server.ask("THROTTLE k 3 1 3600");
-        get(&server, "/metrics").body.contains("\nratekeeper_breaker_state 1\n")
+        let line = format!("\n{BREAKER}127.0.0.1:{port}\"}} 1\n");
+        get(&server, "/metrics").body.contains(&line)
     });
     let metrics = get(&server, "/metrics").body;
     for kind in ["unreachable", "breaker_open"] {

@@ -236,8 +236,12 @@ impl RuleStates {
             _ if text.starts_with(HEADER.as_bytes()) => (NamedStates::decode(text)?, false, Vec::new()),
             (Tenancy::Shared, Some((_, quota))) => NamedStates::decode_shared(text, quota)?,
             _ => {
-                let states = ascii::decode(text)?.into_rules(rules)?;
-                let (others, replaced) = (NamedStates::default(), Vec::new());
+                let found = ascii::decode(text)?.into_fitting_rules(&rules)?;
+                let mut others = NamedStates::default();
+                for window in found.others {
+                    others.push(window.name.clone(), State::FixedWindow(window.state()))?;
+                }
+                let (states, replaced) = (found.states, found.replaced);
                 return Ok(RuleStates { states, others, replaced, is_old: true });
             }
         };

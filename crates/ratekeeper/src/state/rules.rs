@@ -6,8 +6,10 @@
 //! written out as what a fresh key is, so that the shape of a record depends on the plan alone, and a record of
 //! another shape is known to be another plan's.
 
+use std::collections::VecDeque;
+
 use super::record::{Part, Record, Window, Windows};
-use super::{State, StateError};
+use super::{Replaced, State, StateError};
 use crate::algorithm::{
     Algorithm, fixed_window, gcra, leaky_bucket, sliding_log, sliding_window, token_bucket,
 };
@@ -178,7 +180,64 @@ pub(super) fn checked(name: &Name, quota: &Quota, state: State) -> Result<State,
     if quota.algorithm().has_states_of(found) { Ok(state) } else { Err(mismatch(name, quota, found)) }
 }
 
+/// What a record by position says of rules that it may not have been made of.
+pub(super) struct Fitting {
+    /// The state of each rule, in the order of the rules.
+    pub(super) states: Vec<Option<State>>,
+    /// Windows of rules that are not there.
+    pub(super) others: Vec<Window>,
+    /// What is of another algorithm than the rule in its place.
+    pub(super) replaced: Vec<Replaced>,
+}
+
 impl Record {
+    /// The state of each rule, as far as it can be told whose it is: windows by name, everything else in the order of the
+    /// rules, each with the next state of its algorithm. The plan may have been edited since the record was written, so a
+    /// rule for which nothing is left is fresh. What a dropped rule left has no name to be kept under.
+    pub(super) fn into_fitting_rules(self, rules: &[(&Name, &Quota)]) -> Result<Fitting, StateError> {
+        let (mut parts, mut others) = (VecDeque::new(), Vec::new());
+        for part in self.into_parts() {
+            match part {
+                Part::FixedWindows(windows) => others.extend(windows.into_vec()),
+                part => parts.extend(single(part)),
+            }
+        }
+        let (mut states, mut unmet) = (Vec::with_capacity(rules.len()), Vec::new());
+        let mut passed_over = VecDeque::new();
+        for (name, quota) in rules {
+            let fits = |state: &State| quota.algorithm().has_states_of(state.algorithm());
+            let state = match quota.algorithm() {
+                Algorithm::Concurrency => return Err(not_stored(name)),
+                Algorithm::FixedWindow(_) => {
+                    let found = others.iter().position(|window| window.name == **name);
+                    found.map(|at| State::FixedWindow(others.remove(at).state()))
+                }
+                _ => parts.iter().position(fits).and_then(|at| {
+                    passed_over.extend(parts.drain(..at));
+                    parts.pop_front()
+                }),
+            };
+            if state.is_none() {
+                unmet.push((*name).clone());
+            }
+            states.push(state.filter(|state| !is_fresh(state, quota)));
+        }
+        passed_over.extend(parts);
+        let mut replaced = Vec::new();
+        // A window has a name: if a rule of another algorithm has it now, it is that rule's.
+        others.retain(|window| {
+            let is_of_a_rule = rules.iter().any(|(name, _)| window.name == **name);
+            if is_of_a_rule {
+                unmet.retain(|name| *name != window.name);
+                replaced.push(Replaced::new(window.name.clone(), Algorithm::FIXED));
+            }
+            !is_of_a_rule
+        });
+        let found = passed_over.iter().map(State::algorithm);
+        replaced.extend(unmet.into_iter().zip(found).map(|(rule, found)| Replaced::new(rule, found)));
+        Ok(Fitting { states, others, replaced })
+    }
+
     fn into_named_rules<'a, I>(self, rules: I) -> Result<Vec<Option<State>>, StateError>
     where
         I: IntoIterator<Item = (&'a Name, &'a Quota)>,

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::time::Sleep;
 
-use super::breaker::{Breaker, BreakerPermit};
+use super::breaker::{Breaker, BreakerPermit, is_outage};
 use crate::port::{Answer, Grant, Request, Store};
 use crate::{Charged, Decision, StoreError, StoreErrorKind};
 
@@ -62,15 +62,6 @@ impl<S: Store> Guarded<S> {
     }
 
     fn guard<'a, T: Send + 'a>(&'a self, question: impl FnOnce(&'a S) -> Answer<'a, T>) -> Answer<'a, T> {
-        self.guard_for(self.timeout, question)
-    }
-
-    /// The same with another timeout.
-    fn guard_for<'a, T: Send + 'a>(
-        &'a self,
-        timeout: Option<Duration>,
-        question: impl FnOnce(&'a S) -> Answer<'a, T>,
-    ) -> Answer<'a, T> {
         let permit = match self.breaker.admit() {
             Ok(permit) => permit,
             Err(error) => return Answer::ready(Err(error)),
@@ -78,21 +69,20 @@ impl<S: Store> Guarded<S> {
         match question(&self.store).now() {
             Ok(answer) => Answer::ready(permit.settle(answer)),
             // Dropped before it is polled, this future drops the permit: nothing was asked, nothing is counted.
-            Err(pending) => Answer::later(wait(permit, timeout, pending)),
+            Err(pending) => Answer::later(self.wait(permit, pending)),
         }
     }
-}
 
-async fn wait<T>(
-    permit: BreakerPermit<'_>,
-    timeout: Option<Duration>,
-    answer: Answer<'_, T>,
-) -> Result<T, StoreError> {
-    let answer = match timeout.and_then(|timeout| Some((timeout, alarm(timeout)?))) {
-        Some((timeout, alarm)) => within(timeout, alarm, answer).await,
-        None => answer.await,
-    };
-    permit.settle(answer)
+    async fn wait<T>(&self, permit: BreakerPermit<'_>, answer: Answer<'_, T>) -> Result<T, StoreError> {
+        permit.settle(self.in_time(answer).await)
+    }
+
+    async fn in_time<T>(&self, answer: Answer<'_, T>) -> Result<T, StoreError> {
+        match self.timeout.and_then(|timeout| Some((timeout, alarm(timeout)?))) {
+            Some((timeout, alarm)) => within(timeout, alarm, answer).await,
+            None => answer.await,
+        }
+    }
 }
 
 /// A timer of the runtime that this runs in; none outside of one, and in one that was built without.
@@ -138,16 +128,31 @@ impl<S: Store> Store for Guarded<S> {
         self.guard(|store| store.reset(request))
     }
 
-    /// Without the timeout: it looks at all keys, and may take long.
+    /// Passed on as it is: it looks at all keys, and may take longer than any timeout. Whether it succeeds says little
+    /// about whether requests do, and while it is the one question that finds out, nobody else would be asked.
     fn forget<'a>(&'a self, prefix: &'a [u8]) -> Answer<'a, u64> {
-        self.guard_for(None, |store| store.forget(prefix))
+        self.store.forget(prefix)
     }
 
+    /// One question to the breaker for all of them: it counts as failed if any of them did.
     fn acquire_many<'a>(
         &'a self,
         requests: &'a [Request<'a>],
-        into: &'a mut Vec<Decision>,
+        into: &'a mut Vec<Result<Decision, StoreError>>,
     ) -> Answer<'a, ()> {
-        self.guard(|store| store.acquire_many(requests, into))
+        let permit = match self.breaker.admit() {
+            Ok(permit) => permit,
+            Err(error) => return Answer::ready(Err(error)),
+        };
+        Answer::later(async move {
+            let before = into.len();
+            let whole = self.in_time(self.store.acquire_many(requests, into)).await;
+            let each = into.iter().skip(before).filter_map(|answer| answer.as_ref().err());
+            match whole.as_ref().err().into_iter().chain(each).find(|error| is_outage(error)) {
+                Some(error) => permit.failed(error),
+                None => permit.answered(),
+            }
+            whole
+        })
     }
 }

@@ -17,7 +17,7 @@ use super::FakeClock;
 use crate::algorithm::{Tenancy, composite};
 use crate::port::{Request, Store};
 use crate::state::State;
-use crate::{Charged, Cost, Decision, Key, Nanos, Plan, Quota, Rules, Timestamp};
+use crate::{Charged, Cost, Decision, Key, Nanos, Plan, Quota, Rules, StoreErrorKind, Timestamp};
 
 /// A store to be examined, and a way to move its clock.
 pub struct Bench<'a> {
@@ -111,6 +111,7 @@ pub async fn check(bench: &Bench<'_>) {
         random_walk(bench, Rules::Plans(&plans), "four plans", 191).await;
     }
     keys_do_not_share(bench).await;
+    keys_are_forgotten_by_how_they_start(bench).await;
     a_changed_quota_keeps_its_state(bench).await;
 }
 
@@ -283,6 +284,67 @@ async fn keys_do_not_share(bench: &Bench<'_>) {
             assert!(!again.allowed, "{request:?}: its own state is lost: {again:?}");
         }
     }
+}
+
+/// What starts alike is forgotten, under plans and quotas of requests, and nothing else; what was charged before gets
+/// nothing back. A store that cannot list its keys says so.
+async fn keys_are_forgotten_by_how_they_start(bench: &Bench<'_>) {
+    let (store, quota) = (bench.store, "3/h fixed".parse::<Quota>().expect("a quota of the suite"));
+    let plan = Plan::parse("gold", "3/h").expect("a plan of the suite");
+    if let Err(error) = store.forget(b"forget").await {
+        assert_eq!(error.kind(), StoreErrorKind::Unsupported, "{error}");
+        return;
+    }
+    let held_to = [Rules::Quota(&quota), Rules::Plan(&plan)];
+    let take_all = |key| take_all(store, held_to, key);
+    // Braces and the like mean something to some stores, and nothing here.
+    let special: &[u8] = b"forget/{a}%*?[x-z]^\\\xff\0:";
+    let (near, prefix): (&[u8], &[u8]) = (b"forget/{a}%anything", &special[..special.len() - 1]);
+    let alike: [&[u8]; 3] = [special, prefix, &[special, b"more"].concat()];
+    let others: [&[u8]; 4] = [near, b"forget/{a}", b"Forget/{a}%*", b"forgot"];
+    for key in alike.iter().chain(&others) {
+        take_all(key).await;
+    }
+    let before = Charged::at((bench.now)());
+    assert_eq!(
+        store.forget(prefix).await.expect("an answer"),
+        6,
+        "three keys, each under a quota and a plan"
+    );
+    assert_eq!(store.forget(prefix).await.expect("an answer"), 0, "they are gone");
+    for key in others {
+        for rules in held_to {
+            let decision = store.peek(request(key, rules, 1)).await.expect("an answer");
+            assert!(!decision.allowed, "{} was forgotten, too", key.escape_ascii());
+        }
+    }
+    for key in alike {
+        (bench.advance)(bench.resolution);
+        take_all(key).await;
+        for rules in held_to {
+            let late = store.refund(request(key, rules, 3), before).await.expect("an answer");
+            assert_eq!(late.remaining, 0, "what was charged before is given back: {rules:?}");
+        }
+    }
+    assert_eq!(store.forget(b"forg").await.expect("an answer"), 12, "those, and all but the one in capitals");
+    for key in [special, near, b"forgot"] {
+        take_all(key).await;
+    }
+    assert!(store.forget(b"").await.expect("an answer") >= 8, "no bytes are the start of every key");
+    take_all(b"Forget/{a}%*").await;
+    assert_eq!(store.forget(b"").await.expect("an answer"), 2, "nothing else is left");
+}
+
+/// Takes all of three under each of these rules, which are fresh.
+async fn take_all(store: &dyn Store, held_to: [Rules<'_>; 2], key: &[u8]) {
+    for rules in held_to {
+        let decision = store.acquire(request(key, rules, 3)).await.expect("an answer");
+        assert!(decision.allowed, "{} is not fresh: {decision:?}", key.escape_ascii());
+    }
+}
+
+fn request<'a>(key: &'a [u8], rules: Rules<'a>, cost: u64) -> Request<'a> {
+    Request { key: Key::new(key).expect("a key of the suite"), rules, cost: Cost::new(cost) }
 }
 
 /// A quota may change on live state: it is kept, read under the new quota, and never refilled.

@@ -24,8 +24,8 @@ fn settings(rest: Nanos) -> BreakerSettings {
 struct Diary(Mutex<Vec<BreakerChange>>);
 
 impl Observer for Diary {
-    fn breaker_changed(&self, change: BreakerChange) {
-        self.0.lock().unwrap().push(change);
+    fn breaker_changed(&self, change: &BreakerChange) {
+        self.0.lock().unwrap().push(change.clone());
     }
 }
 
@@ -37,7 +37,7 @@ struct Slow {
 }
 
 impl Observer for Slow {
-    fn breaker_changed(&self, change: BreakerChange) {
+    fn breaker_changed(&self, change: &BreakerChange) {
         if change.to != BreakerState::Open {
             return;
         }

@@ -223,7 +223,7 @@ fn ask(store: &MemoryStore, rules: Rules<'_>, &Question { key, verb, cost, now }
         Verb::AcquireMany => {
             let (requests, mut decisions) = ([request; BATCH], Vec::new());
             store.acquire_many(&requests, &mut decisions).now().unwrap().unwrap();
-            return decisions.into_iter().map(Answer::Decided).collect();
+            return decisions.into_iter().map(|decision| Answer::Decided(decision.unwrap())).collect();
         }
         Verb::AcquireUpTo => {
             let grant = store.acquire_up_to(request).now().unwrap().unwrap();

@@ -10,6 +10,7 @@
 //! history    concurrent histories, and the search for an order that explains them
 //! linear     random histories on the store, every algorithm and verb, one rule and several
 //! flood      a store that is full of live keys
+//! room       bytes as well as states, and what is kept for plans
 //! late       callers and refunds of the past, in every order, by chosen clocks
 //! breaker    observers of a breaker that many threads ask
 //! random     numbers to draw from
@@ -29,4 +30,5 @@ mod late;
 mod linear;
 mod random;
 mod refunds;
+mod room;
 mod threads;

@@ -77,7 +77,7 @@ fn in_batches() {
         let other = |key| Request { key: Key::new(key).unwrap(), ..request };
         let requests: Vec<Request<'_>> = others.iter().flat_map(|key| [request, other(key)]).collect();
         let mut decisions = Vec::new();
-        store.acquire_many(&requests, &mut decisions).now().unwrap().unwrap();
+        store.try_acquire_many(&requests, &mut decisions).unwrap();
         let ours = decisions.iter().step_by(2).filter(|decision| decision.allowed).count();
         ours as u64 * request.cost.get()
     });

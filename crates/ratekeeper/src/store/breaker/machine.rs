@@ -7,11 +7,11 @@ use crate::{Nanos, Timestamp};
 /// Whether a store is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BreakerState {
-    /// It is.
+    /// Requests reach the store.
     Closed,
-    /// It is not: it has failed too often lately.
+    /// The store has failed too often and is not asked until its rest has passed: failure modes answer.
     Open,
-    /// One question at a time finds out whether it is back.
+    /// One request at a time finds out whether the store is back; failure modes answer the others.
     HalfOpen,
 }
 
@@ -28,11 +28,9 @@ impl BreakerState {
 
 /// A state followed another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BreakerChange {
-    /// The state until now.
-    pub from: BreakerState,
-    /// The state from now on.
-    pub to: BreakerState,
+pub(super) struct Turn {
+    pub(super) from: BreakerState,
+    pub(super) to: BreakerState,
 }
 
 /// What became of a question.
@@ -99,7 +97,7 @@ impl Machine {
     }
 
     /// May the store be asked? Refused: how long until it is worth trying again.
-    pub(super) fn admit(&mut self, now: Timestamp) -> (Result<Ticket, Nanos>, Option<BreakerChange>) {
+    pub(super) fn admit(&mut self, now: Timestamp) -> (Result<Ticket, Nanos>, Option<Turn>) {
         match &mut self.phase {
             Phase::Closed { .. } => (Ok(Ticket { era: self.era, probe: 0 }), None),
             Phase::Open { since } => match rest_left(since, now, self.settings.rest) {
@@ -123,12 +121,7 @@ impl Machine {
     }
 
     /// What became of a question that was let through.
-    pub(super) fn settle(
-        &mut self,
-        ticket: Ticket,
-        verdict: Verdict,
-        now: Timestamp,
-    ) -> Option<BreakerChange> {
+    pub(super) fn settle(&mut self, ticket: Ticket, verdict: Verdict, now: Timestamp) -> Option<Turn> {
         if ticket.era != self.era {
             return None;
         }
@@ -162,11 +155,11 @@ impl Machine {
         }
     }
 
-    fn turn(&mut self, phase: Phase) -> BreakerChange {
+    fn turn(&mut self, phase: Phase) -> Turn {
         let from = self.state();
         self.phase = phase;
         self.era = self.era.wrapping_add(1);
-        BreakerChange { from, to: self.state() }
+        Turn { from, to: self.state() }
     }
 }
 

@@ -9,7 +9,7 @@ mod machine;
 mod settings;
 mod window;
 
-pub use machine::{BreakerChange, BreakerState};
+pub use machine::BreakerState;
 pub use settings::BreakerSettings;
 
 use std::collections::VecDeque;
@@ -21,7 +21,7 @@ use crate::limiter::clock::Source;
 use crate::limiter::sync::Mutex;
 use crate::port::{Clock, Observer};
 use crate::{Nanos, StoreError, StoreErrorKind, Timestamp};
-use machine::{Machine, Ticket, Verdict};
+use machine::{Machine, Ticket, Turn, Verdict};
 
 /// Decides whether a store is asked at all. Shared by all who ask it.
 ///
@@ -45,6 +45,8 @@ use machine::{Machine, Ticket, Verdict};
 /// # Ok::<(), StoreError>(())
 /// ```
 pub struct Breaker {
+    /// Empty for one without a name.
+    name: Arc<str>,
     shared: Mutex<Shared>,
     clock: Source,
     observers: Vec<Arc<dyn Observer>>,
@@ -53,11 +55,27 @@ pub struct Breaker {
 /// What threads share: the machine, and the changes that the observers have yet to be told of.
 struct Shared {
     machine: Machine,
+    /// What opened it; none while it is closed.
+    cause: Option<Arc<StoreError>>,
     /// In the order in which they happened: queued under the lock that made them.
     untold: VecDeque<BreakerChange>,
     /// Somebody is telling the observers, and will tell of what is queued meanwhile too. Two who did so at once could
     /// overtake each other.
     is_telling: bool,
+}
+
+/// One change of a breaker's state, and why.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct BreakerChange {
+    /// What the breaker is [named](Breaker::named) after, such as the address of a server; empty if it has no name.
+    pub name: Arc<str>,
+    /// The state until now.
+    pub from: BreakerState,
+    /// The state from now on.
+    pub to: BreakerState,
+    /// The failure that opened it last; none once it is closed.
+    pub cause: Option<Arc<StoreError>>,
 }
 
 impl Default for Breaker {
@@ -71,10 +89,19 @@ impl Breaker {
     pub fn new(settings: BreakerSettings) -> Self {
         let machine = Machine::new(settings);
         Breaker {
-            shared: Mutex::new(Shared { machine, untold: VecDeque::new(), is_telling: false }),
+            name: Arc::default(),
+            shared: Mutex::new(Shared { machine, cause: None, untold: VecDeque::new(), is_telling: false }),
             clock: Source::default(),
             observers: Vec::new(),
         }
+    }
+
+    /// Names the breaker after what it stands before, such as the address of a server: logs, metrics, errors and
+    /// observers tell it. No place for a password.
+    #[must_use]
+    pub fn named(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.name = name.into();
+        self
     }
 
     /// Another clock.
@@ -94,6 +121,16 @@ impl Breaker {
         self
     }
 
+    /// Returns what it is [named](Breaker::named) after; empty if it has no name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the failure that opened it last; none while it is closed.
+    pub fn cause(&self) -> Option<Arc<StoreError>> {
+        self.shared.lock().cause.clone()
+    }
+
     /// The state. An open breaker stays open until somebody asks after its rest.
     pub fn state(&self) -> BreakerState {
         self.shared.lock().machine.state()
@@ -106,20 +143,39 @@ impl Breaker {
 
     /// Leave to ask the store; an error of the kind [`BreakerOpen`](StoreErrorKind::BreakerOpen) if there is none.
     pub fn admit(&self) -> Result<BreakerPermit<'_>, StoreError> {
-        let admitted = self.change(Machine::admit);
-        match admitted {
-            Ok(ticket) => Ok(BreakerPermit { breaker: self, ticket, verdict: Verdict::Unknown }),
-            Err(left) => Err(refused(left)),
+        match self.change(None, Machine::admit) {
+            Ok(ticket) => Ok(BreakerPermit { breaker: self, ticket }),
+            Err(left) => Err(self.refused(left)),
         }
     }
 
-    /// Asks the machine, and tells the observers if that changed its state.
-    fn change<T>(&self, ask: impl FnOnce(&mut Machine, Timestamp) -> (T, Option<BreakerChange>)) -> T {
+    fn refused(&self, left: Nanos) -> StoreError {
+        let name = if self.name.is_empty() { "the store" } else { &self.name };
+        let cause = self.cause();
+        let cause = cause.as_deref().map_or("none", StoreError::message);
+        let message = format!(
+            "{name} has failed too often and is asked again within {left}; its last failure: {cause}"
+        );
+        StoreError::new(StoreErrorKind::BreakerOpen, message)
+    }
+
+    /// Asks the machine, and tells the observers if that changed its state; `cause` is what it may have opened for.
+    fn change<T>(
+        &self,
+        cause: Option<&StoreError>,
+        ask: impl FnOnce(&mut Machine, Timestamp) -> (T, Option<Turn>),
+    ) -> T {
         let mut shared = self.shared.lock();
         // Read under the lock: a thread that read it before and came late would look like a clock that stepped back.
         let now = self.clock.now();
-        let (answer, change) = ask(&mut shared.machine, now);
-        let Some(change) = change else { return answer };
+        let (answer, turn) = ask(&mut shared.machine, now);
+        let Some(Turn { from, to }) = turn else { return answer };
+        match to {
+            BreakerState::Open => shared.cause = cause.map(|cause| Arc::new(cause.without_source())),
+            BreakerState::Closed => shared.cause = None,
+            BreakerState::HalfOpen => {}
+        }
+        let change = BreakerChange { name: Arc::clone(&self.name), from, to, cause: shared.cause.clone() };
         shared.untold.push_back(change);
         let tells = !std::mem::replace(&mut shared.is_telling, true);
         drop(shared);
@@ -139,22 +195,18 @@ impl Breaker {
             };
             drop(shared);
             for observer in &self.observers {
-                let _ = catch_unwind(AssertUnwindSafe(|| observer.breaker_changed(change)));
+                let _ = catch_unwind(AssertUnwindSafe(|| observer.breaker_changed(&change)));
             }
         }
     }
 }
 
-fn refused(left: Nanos) -> StoreError {
-    let message = format!(
-        "the store has failed too often and is left alone; it is tried again within {left}, see what failed before"
-    );
-    StoreError::new(StoreErrorKind::BreakerOpen, message)
-}
-
 impl fmt::Debug for Breaker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Breaker").field("state", &self.state()).finish_non_exhaustive()
+        f.debug_struct("Breaker")
+            .field("name", &self.name)
+            .field("state", &self.state())
+            .finish_non_exhaustive()
     }
 }
 
@@ -164,27 +216,17 @@ impl fmt::Debug for Breaker {
 pub struct BreakerPermit<'a> {
     breaker: &'a Breaker,
     ticket: Ticket,
-    verdict: Verdict,
 }
 
 impl BreakerPermit<'_> {
     /// The store answered.
-    pub fn answered(mut self) {
-        self.verdict = Verdict::Answered;
+    pub fn answered(self) {
+        self.end(Verdict::Answered, None);
     }
 
     /// The store did not decide. Whether that is an outage, the error tells.
-    pub fn failed(mut self, error: &StoreError) {
-        self.verdict = match error.kind() {
-            // It answered, and would answer another key.
-            StoreErrorKind::Unreadable | StoreErrorKind::Contended => Verdict::Answered,
-            // It was not asked.
-            StoreErrorKind::Unsupported | StoreErrorKind::BreakerOpen => Verdict::Unknown,
-            StoreErrorKind::Timeout
-            | StoreErrorKind::Unreachable
-            | StoreErrorKind::Unavailable
-            | StoreErrorKind::Other => Verdict::Failed,
-        };
+    pub fn failed(self, error: &StoreError) {
+        self.end(verdict(error), Some(error));
     }
 
     /// The store's answer, passed on.
@@ -195,10 +237,36 @@ impl BreakerPermit<'_> {
         }
         answer
     }
+
+    fn end(self, verdict: Verdict, cause: Option<&StoreError>) {
+        let BreakerPermit { breaker, ticket } = self;
+        // It has ended: dropped, it would end again.
+        std::mem::forget(self);
+        breaker.change(cause, |machine, now| ((), machine.settle(ticket, verdict, now)));
+    }
+}
+
+fn verdict(error: &StoreError) -> Verdict {
+    match error.kind() {
+        // It answered, and would answer another key.
+        StoreErrorKind::Unreadable | StoreErrorKind::Contended => Verdict::Answered,
+        // It was not asked.
+        StoreErrorKind::Unsupported | StoreErrorKind::BreakerOpen => Verdict::Unknown,
+        StoreErrorKind::Timeout
+        | StoreErrorKind::Unreachable
+        | StoreErrorKind::Unavailable
+        | StoreErrorKind::Other => Verdict::Failed,
+    }
+}
+
+/// True if the error counts as a failure of the store.
+#[cfg(all(feature = "tokio", not(loom)))]
+pub(super) fn is_outage(error: &StoreError) -> bool {
+    verdict(error) == Verdict::Failed
 }
 
 impl Drop for BreakerPermit<'_> {
     fn drop(&mut self) {
-        self.breaker.change(|machine, now| ((), machine.settle(self.ticket, self.verdict, now)));
+        self.breaker.change(None, |machine, now| ((), machine.settle(self.ticket, Verdict::Unknown, now)));
     }
 }

@@ -141,7 +141,7 @@ fn a_clock_that_stepped_back_locks_nobody_out() {
     let mut machine = Machine::new(settings().failures_in_a_row(1));
     let late = Timestamp::from_secs(2_000_000_000);
     let ticket = machine.admit(late).0.unwrap();
-    let opened = BreakerChange { from: BreakerState::Closed, to: BreakerState::Open };
+    let opened = Turn { from: BreakerState::Closed, to: BreakerState::Open };
     assert_eq!(machine.settle(ticket, Verdict::Failed, late), Some(opened));
     let early = Timestamp::from_secs(1_000_000_000);
     assert_eq!(machine.admit(early).0, Err(Nanos::from_millis(700)));

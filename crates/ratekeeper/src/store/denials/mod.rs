@@ -310,7 +310,7 @@ impl<S: Store> Store for DenialCache<S> {
     fn acquire_many<'a>(
         &'a self,
         requests: &'a [Request<'a>],
-        into: &'a mut Vec<Decision>,
+        into: &'a mut Vec<Result<Decision, StoreError>>,
     ) -> Answer<'a, ()> {
         Answer::later(async move {
             let looked_up: Vec<_> =
@@ -322,15 +322,17 @@ impl<S: Store> Store for DenialCache<S> {
                 true => Ok(()),
                 false => self.store.acquire_many(&unanswered, &mut answers).await,
             };
-            // A store that failed on the way has answered the first of them.
+            // A store that failed as a whole has answered the first of them.
             let mut answers = answers.into_iter();
             for found in looked_up {
                 match found {
-                    Ok(refused) => into.push(refused),
+                    Ok(refused) => into.push(Ok(refused)),
                     Err(asked) => {
-                        let Some(decision) = answers.next() else { break };
-                        asked.learn(decision);
-                        into.push(decision);
+                        let Some(answer) = answers.next() else { break };
+                        if let Ok(decision) = &answer {
+                            asked.learn(*decision);
+                        }
+                        into.push(answer);
                     }
                 }
             }

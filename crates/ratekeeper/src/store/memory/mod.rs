@@ -177,7 +177,19 @@ impl MemoryStore {
         self.acquire_at(request, self.time.now())
     }
 
-    /// The same at an instant of the caller's choosing, for simulations and for callers who read the clock once for
+    /// [`Store::acquire_many`] for callers who know their store: decisions alone are appended, up to the first request
+    /// that this store cannot decide, and nothing after it is asked.
+    #[inline]
+    pub fn try_acquire_many(
+        &self,
+        requests: &[Request<'_>],
+        into: &mut Vec<Decision>,
+    ) -> Result<(), StoreError> {
+        into.reserve(requests.len());
+        self.acquire_each(requests, |answer| answer.map(|decision| into.push(decision)))
+    }
+
+    /// Like [`try_acquire`](MemoryStore::try_acquire) at an instant of the caller's choosing, for simulations and for callers who read the clock once for
     /// many. Time does not go back: after a later instant, an earlier one counts as that for all keys of the same shard.
     #[inline(always)]
     pub fn acquire_at(&self, request: Request<'_>, now: Timestamp) -> Result<Decision, StoreError> {
@@ -338,11 +350,22 @@ impl MemoryStore {
         &self.shards[index].0
     }
 
+    /// Takes many costs by one look at the clock, and has each answer heard, until one is heard with an error.
+    #[inline]
+    fn acquire_each(
+        &self,
+        requests: &[Request<'_>],
+        mut hear: impl FnMut(Result<Decision, StoreError>) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let now = self.time.now();
+        requests.chunks(BATCH).try_for_each(|batch| self.acquire_batch(batch, now, &mut hear))
+    }
+
     fn acquire_batch(
         &self,
         requests: &[Request<'_>],
         now: Timestamp,
-        into: &mut Vec<Decision>,
+        hear: &mut impl FnMut(Result<Decision, StoreError>) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         let mut hashes = [KeyHash::OVERFLOW; BATCH];
         // One pass each: a lock waits for all reads before it, so keys that are hashed between locks are fetched
@@ -357,7 +380,7 @@ impl MemoryStore {
             }
         }
         for (hash, request) in hashes.iter().zip(requests) {
-            into.push(self.acquire_hashed(*hash, *request, now)?);
+            hear(self.acquire_hashed(*hash, *request, now))?;
         }
         Ok(())
     }
@@ -460,11 +483,13 @@ impl Store for MemoryStore {
     fn acquire_many<'a>(
         &'a self,
         requests: &'a [Request<'a>],
-        into: &'a mut Vec<Decision>,
+        into: &'a mut Vec<Result<Decision, StoreError>>,
     ) -> Answer<'a, ()> {
-        let now = self.time.now();
         into.reserve(requests.len());
-        Answer::ready(requests.chunks(BATCH).try_for_each(|batch| self.acquire_batch(batch, now, into)))
+        Answer::ready(self.acquire_each(requests, |answer| {
+            into.push(answer);
+            Ok(())
+        }))
     }
 }
 

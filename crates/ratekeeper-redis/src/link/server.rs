@@ -1,0 +1,104 @@
+//! A server that commands are sent to: the breaker before it, and the connections to it.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use ratekeeper::StoreError;
+use ratekeeper::store::Breaker;
+use redis::{Cmd, Value};
+
+use super::Options;
+use super::breakers::Breakers;
+use super::deadline::Deadline;
+use super::node::{Node, Target};
+use crate::error::RedisError;
+
+/// A server, with one breaker for all who ask it.
+pub(super) struct Server {
+    name: String,
+    breaker: Option<Arc<Breaker>>,
+    /// At least one. Each thread keeps to one of them.
+    lanes: Box<[Arc<Node>]>,
+}
+
+impl Server {
+    /// The server of this name, which is no secret; each lane to it has its target.
+    pub(super) fn new(
+        name: String,
+        options: &Options,
+        breakers: &Breakers,
+        target: impl Fn() -> Target,
+    ) -> Arc<Self> {
+        let lanes = (0..options.connections.get()).map(|_| Node::new(target(), *options)).collect();
+        Arc::new(Server { breaker: breakers.before(&name), name, lanes })
+    }
+
+    /// What errors, logs and metrics call it.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn breaker(&self) -> Option<&Arc<Breaker>> {
+        self.breaker.as_ref()
+    }
+
+    /// This thread's way to the server, past the breaker.
+    pub(super) fn lane(&self) -> &Arc<Node> {
+        &self.lanes[thread_number() % self.lanes.len()]
+    }
+
+    /// Sends a command, once, unless the breaker is open.
+    pub(super) async fn send(&self, command: &Cmd, deadline: Deadline) -> Result<Value, RedisError> {
+        self.guard(deadline, self.lane().send(command)).await
+    }
+
+    /// Sends a command to a server that is just getting the slot.
+    pub(super) async fn ask(&self, command: &Cmd, deadline: Deadline) -> Result<Value, RedisError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("ASKING").add_command(command.clone());
+        let exchange = async {
+            let mut replies = self.lane().send_all(&pipeline, 2).await?;
+            replies.pop().unwrap_or_else(|| Err(RedisError::protocol("no reply to a command after ASKING")))
+        };
+        self.guard(deadline, exchange).await
+    }
+
+    /// Dropped before it has ended, which is what a caller does that gives up, this counts for nothing. The end of our
+    /// own patience counts as a failure.
+    async fn guard(
+        &self,
+        deadline: Deadline,
+        exchange: impl Future<Output = Result<Value, RedisError>>,
+    ) -> Result<Value, RedisError> {
+        let Some(breaker) = &self.breaker else {
+            return deadline.bound(exchange).await.map_err(|error| error.at(&self.name));
+        };
+        let permit = breaker.admit().map_err(RedisError::refused)?;
+        let reply = deadline.bound(exchange).await.map_err(|error| error.at(&self.name));
+        match &reply {
+            Err(error) if !error.is_of_the_slot() => permit.failed(&StoreError::from(error.clone())),
+            _ => permit.answered(),
+        }
+        reply
+    }
+}
+
+/// Threads are counted as they first ask, so that as many of them as there are lanes have one each.
+fn thread_number() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        static MINE: usize = NEXT.fetch_add(1, Ordering::Relaxed);
+    }
+    MINE.with(|mine| *mine)
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server")
+            .field("name", &self.name)
+            .field("breaker", &self.breaker)
+            .finish_non_exhaustive()
+    }
+}

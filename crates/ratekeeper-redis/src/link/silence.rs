@@ -1,0 +1,80 @@
+//! For how long a connection has been asked without answering.
+//!
+//! Callers that give up tell nothing about the server, and take the replies that they no longer wait for with them. So
+//! silence alone proves nothing: it is a reason to ask whether the other end is still there.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Since when a connection has been asked and nobody has heard a reply.
+#[derive(Debug)]
+pub(super) struct Silence {
+    connected: Instant,
+    /// When the first command was sent after the last reply, in nanoseconds from `connected`; 0 for none.
+    since: AtomicU64,
+    is_checked: AtomicBool,
+}
+
+impl Silence {
+    pub(super) fn new() -> Self {
+        Silence { connected: Instant::now(), since: 0.into(), is_checked: false.into() }
+    }
+
+    /// A command is on its way.
+    pub(super) fn sent(&self) {
+        if self.since.load(Ordering::Relaxed) == 0 {
+            self.since.store(self.now(), Ordering::Relaxed);
+        }
+    }
+
+    /// Something came back: any reply will do.
+    pub(super) fn heard(&self) {
+        self.since.store(0, Ordering::Relaxed);
+    }
+
+    /// True if it has lasted for that long, for one caller at a time: the one that asks the other end, and says so
+    /// when that is [over](Silence::checked).
+    pub(super) fn is_to_be_checked(&self, patience: Duration) -> bool {
+        let since = self.since.load(Ordering::Relaxed);
+        since != 0
+            && self.now().saturating_sub(since) >= nanos(patience)
+            && !self.is_checked.swap(true, Ordering::Relaxed)
+    }
+
+    /// The other end has answered a check.
+    pub(super) fn checked(&self) {
+        self.heard();
+        self.is_checked.store(false, Ordering::Relaxed);
+    }
+
+    fn now(&self) -> u64 {
+        nanos(self.connected.elapsed()).max(1)
+    }
+}
+
+fn nanos(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn silence_lasts_from_the_first_command_to_the_first_reply() {
+        let silence = Silence::new();
+        assert!(!silence.is_to_be_checked(Duration::ZERO), "nothing was asked");
+        silence.sent();
+        assert!(!silence.is_to_be_checked(Duration::from_secs(3_600)), "not for that long");
+        silence.sent();
+        assert!(silence.is_to_be_checked(Duration::ZERO));
+        assert!(!silence.is_to_be_checked(Duration::ZERO), "one check at a time");
+        silence.checked();
+        assert!(!silence.is_to_be_checked(Duration::ZERO), "it has answered");
+        silence.sent();
+        silence.heard();
+        assert!(!silence.is_to_be_checked(Duration::ZERO), "it has answered");
+        silence.sent();
+        assert!(silence.is_to_be_checked(Duration::ZERO));
+    }
+}

@@ -1,0 +1,200 @@
+//! One node of a cluster fails: its keys are answered for at once, and nobody else notices.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use ratekeeper::keeper::KeeperError;
+use ratekeeper::port::{FailureMode, Observer, Request, Store};
+use ratekeeper::store::{BreakerChange, BreakerState};
+use ratekeeper::{Cost, Keeper, Key, Plan, Quota, Reason, Registry, Rules, StoreErrorKind};
+use ratekeeper_redis::RedisStore;
+use tokio::task::JoinSet;
+
+use super::shared_limit::started;
+use crate::support::cluster::Cluster;
+use crate::support::server::redis_binary;
+use crate::support::wait;
+
+/// How long after the death it is counted.
+const WINDOW: Duration = Duration::from_secs(2);
+
+/// What the clients of one shard were answered.
+#[derive(Debug, Default)]
+struct Shard {
+    sent: AtomicU64,
+    decided: AtomicU64,
+    failed_open: AtomicU64,
+    refused_at_once: AtomicU64,
+    failed: AtomicU64,
+}
+
+impl Shard {
+    fn counts(&self) -> [u64; 5] {
+        [&self.sent, &self.decided, &self.failed_open, &self.refused_at_once, &self.failed]
+            .map(|count| count.load(Ordering::SeqCst))
+    }
+}
+
+/// Asks for a key all the time, in turn by a plan that fails open and by one that errs, until the window is over.
+async fn ask_until(end: Instant, keeper: Keeper, key: String, shard: Arc<Shard>) {
+    // A pace: what is to be seen is what is answered, not how fast a loop can turn.
+    let mut pace = tokio::time::interval(Duration::from_millis(4));
+    let count = |counter: &AtomicU64| counter.fetch_add(1, Ordering::SeqCst);
+    for plan in ["open", "error"].into_iter().cycle() {
+        pace.tick().await;
+        if Instant::now() >= end {
+            break;
+        }
+        count(&shard.sent);
+        match keeper.acquire(Key::new(&key).unwrap(), plan, Cost::ONE).await {
+            Ok(ruling) if ruling.reason == Reason::FailOpen => count(&shard.failed_open),
+            Ok(_) => count(&shard.decided),
+            Err(KeeperError::Store(error)) if error.kind() == StoreErrorKind::BreakerOpen => {
+                count(&shard.refused_at_once)
+            }
+            Err(_) => count(&shard.failed),
+        };
+    }
+}
+
+fn keeper(store: &RedisStore) -> Keeper {
+    let plan = |name, mode| Plan::parse(name, "1000000/day").unwrap().on_store_error(mode);
+    Keeper::new(
+        store.clone(),
+        Registry::new([plan("open", FailureMode::Open), plan("error", FailureMode::Error)]),
+    )
+}
+
+/// A key of each node, in their order.
+fn key_of_each(cluster: &Cluster) -> [String; 3] {
+    let mut keys = [None, None, None];
+    for key in (0..).map(|number| format!("caller{number}")) {
+        keys[cluster.owner_of(&key)].get_or_insert(key);
+        if keys.iter().all(Option::is_some) {
+            break;
+        }
+    }
+    keys.map(Option::unwrap)
+}
+
+/// The breaker was one for the whole store: after one of three masters had died, most requests for the other two were
+/// failed by it, or admitted without limit.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dead_master_fails_its_own_keys_alone() {
+    let mut cluster = started(&redis_binary(), Cluster::start).await;
+    // No answer may be lost for want of time: the machine may be busy.
+    let store = RedisStore::builder(&cluster.url()).without_denial_cache();
+    let store = store.command_timeout(Duration::from_secs(10)).build().unwrap();
+    let keeper = keeper(&store);
+    let keys = key_of_each(&cluster);
+    for key in &keys {
+        assert!(keeper.acquire(Key::new(key).unwrap(), "error", Cost::ONE).await.unwrap().allowed);
+    }
+    let shards: [Arc<Shard>; 3] = Default::default();
+    let mut clients = JoinSet::new();
+    cluster.nodes[2].kill();
+    let end = Instant::now() + WINDOW;
+    for (key, shard) in keys.iter().zip(&shards) {
+        for _ in 0..4 {
+            clients.spawn(ask_until(end, keeper.clone(), key.clone(), Arc::clone(shard)));
+        }
+    }
+    clients.join_all().await;
+    for (number, shard) in shards.iter().enumerate() {
+        let [sent, decided, failed_open, refused_at_once, failed] = shard.counts();
+        assert_eq!(decided + failed_open + refused_at_once + failed, sent, "{shard:?}");
+        if number == 2 {
+            assert_eq!(decided, 0, "there is nobody to decide: {shard:?}");
+            assert!(
+                failed * 10 < sent && refused_at_once * 4 > sent,
+                "left alone, and answered for: {shard:?}"
+            );
+        } else {
+            assert_eq!(decided, sent, "node {number} is well: {shards:?}");
+        }
+    }
+    let states: Vec<_> = store.breakers().iter().map(|one| (one.name().to_owned(), one.state())).collect();
+    let dead = format!("127.0.0.1:{}", cluster.nodes[2].port());
+    assert_eq!(states.len(), 4, "three nodes and the topology: {states:?}");
+    for (name, state) in states {
+        assert_eq!(state == BreakerState::Closed, name != dead, "{name}: {state:?}");
+    }
+    let deadline = Instant::now() + wait::BACK_WITHIN;
+    cluster.restart(2);
+    while keeper.acquire(Key::new(&keys[2]).unwrap(), "error", Cost::ONE).await.is_err() {
+        assert!(Instant::now() < deadline, "back with its node");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!(store.breakers().iter().all(|breaker| breaker.state() == BreakerState::Closed));
+}
+
+/// Writes down which breaker opened, and why.
+#[derive(Debug, Default)]
+struct Diary(std::sync::Mutex<Vec<(String, String)>>);
+
+impl Observer for Diary {
+    fn breaker_changed(&self, change: &BreakerChange) {
+        if change.to == BreakerState::Open {
+            let cause = change.cause.as_ref().map(|cause| cause.reason().to_owned());
+            self.0.lock().unwrap().push((change.name.to_string(), cause.unwrap_or_default()));
+        }
+    }
+}
+
+/// A batch spans all nodes, and one of them is frozen: each request has its own answer, and is charged once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_batch_fails_only_for_the_node_that_is_frozen() {
+    let cluster = started(&redis_binary(), Cluster::start).await;
+    let diary = Arc::new(Diary::default());
+    let store = RedisStore::builder(&cluster.url()).without_denial_cache().observer(diary.clone());
+    let store = store.command_timeout(Duration::from_secs(2)).build().unwrap();
+    let quota: Quota = "100/day".parse().unwrap();
+    let keys: Vec<String> = (0..120).map(|number| format!("caller{number}")).collect();
+    let ask = |key| Request { key: Key::new(key).unwrap(), rules: Rules::Quota(&quota), cost: Cost::ONE };
+    let requests: Vec<Request<'_>> = keys.iter().map(ask).collect();
+    let owners: Vec<usize> = keys.iter().map(|key| cluster.owner_of(key)).collect();
+    let mut answers = Vec::new();
+    store.acquire_many(&requests, &mut answers).await.unwrap();
+    assert!(answers.iter().all(|answer| answer.as_ref().is_ok_and(|decision| decision.remaining == 99)));
+    cluster.nodes[1].freeze();
+    for round in 1..=3 {
+        let mut answers = Vec::new();
+        store.acquire_many(&requests, &mut answers).await.unwrap();
+        assert_eq!(answers.len(), requests.len());
+        for ((answer, owner), key) in answers.iter().zip(&owners).zip(&keys) {
+            match answer {
+                Ok(decision) => assert_eq!((decision.remaining, *owner != 1), (99 - round, true), "{key}"),
+                Err(error) => assert_eq!(*owner, 1, "{key}: {error}"),
+            }
+        }
+    }
+    let frozen = format!("127.0.0.1:{}", cluster.nodes[1].port());
+    let opened = diary.0.lock().unwrap().clone();
+    assert!(opened.iter().all(|(node, _)| *node == frozen), "{opened:?}");
+    assert_eq!(opened.first(), Some(&(frozen, "timeout".to_owned())), "{opened:?}");
+}
+
+/// Nobody is there who knows where the keys are: that is found out once in a while, and not by every caller.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_waits_for_seeds_that_are_gone() {
+    // It takes connections, and never answers.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("redis-cluster://{}", silent.local_addr().unwrap());
+    let store = RedisStore::builder(&url).without_denial_cache().build().unwrap();
+    let quota: Quota = "100/day".parse().unwrap();
+    let (start, mut asked, mut waited) = (Instant::now(), 0, 0);
+    while start.elapsed() < WINDOW {
+        let request =
+            Request { key: Key::new("caller").unwrap(), rules: Rules::Quota(&quota), cost: Cost::ONE };
+        let error = store.acquire(request).await.unwrap_err();
+        asked += 1;
+        waited += u64::from(error.kind() != StoreErrorKind::BreakerOpen);
+        // Others run too.
+        tokio::task::yield_now().await;
+    }
+    // Five that open it, and a probe each second.
+    assert!(waited <= 8 && asked > 100, "{waited} of {asked} waited");
+    let [breaker] = store.breakers().try_into().unwrap();
+    assert_eq!((breaker.name(), breaker.state() == BreakerState::Closed), ("topology", false));
+}

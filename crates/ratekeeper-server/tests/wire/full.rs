@@ -1,0 +1,135 @@
+//! A store in memory that is full: who is locked out, who is not, who is told, and how room is made.
+
+use std::io::{BufRead, BufReader};
+
+use serde_json::json;
+
+use crate::http::get;
+use crate::support::{Folder, Raw, Server, command, eventually};
+
+const PLANS: &str = "[plans.gold]\nlimits = [\"5/h\"]\n";
+const MAX_KEYS: usize = 20_000;
+
+/// Long-lived keys, one after the other; tells how many were admitted.
+fn flood(server: &Server, keys: std::ops::Range<usize>) -> usize {
+    let mut raw = server.connect();
+    let mut admitted = 0;
+    for batch in keys.collect::<Vec<_>>().chunks(500) {
+        let sent = batch
+            .iter()
+            .flat_map(|key| command(&[b"THROTTLE", format!("j{key}").as_bytes(), b"1", b"1", b"2000000"]));
+        raw.send(sent.collect::<Vec<u8>>());
+        admitted += batch.iter().filter(|_| raw.reply().starts_with("1 ")).count();
+    }
+    admitted
+}
+
+fn metric(server: &Server, name: &str) -> f64 {
+    let page = get(server, "/metrics").body;
+    let line = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.unwrap_or_else(|| panic!("no {name} in {page}")).parse().unwrap()
+}
+
+/// A million `THROTTLE jN 1 1 1000000000` locked every new customer out for years, silently.
+#[test]
+fn keys_of_foreign_quotas_leave_room_for_plans_and_it_is_told_when_they_find_none() {
+    let folder = Folder::new("full");
+    let flags = ["--max-keys", &MAX_KEYS.to_string(), "--admin-token", "root"];
+    let server = Server::with(&[&["--config", &folder.write("a.toml", PLANS)], &flags[..]].concat());
+    assert_eq!(get(&server, "/health").json()["refusing_new_keys"], json!([]));
+    let admitted = flood(&server, 0..2 * MAX_KEYS);
+    assert!((MAX_KEYS / 2 - 500..=MAX_KEYS / 2).contains(&admitted), "half is kept for plans: {admitted}");
+    let mut raw = server.connect();
+    for customer in 0..1_000 {
+        let said = raw.ask(&format!("ACQUIRE customer:{customer} gold"));
+        assert!(said.starts_with("1 5 4 "), "a customer of a plan was refused: {said}");
+    }
+    assert!(raw.ask("THROTTLE j0 1 1 2000000").starts_with("0 1 0 "), "who is limited stays limited");
+    // It is told of.
+    let told = server.await_log("store full: new keys are refused");
+    assert!(told.contains("WARN") && told.contains("of_plans=0"), "{told}");
+    assert!(told.contains("bound=\"states\"") && told.contains("--max-keys"), "{told}");
+    let refused = metric(&server, "ratekeeper_keys_refused_total{of=\"request\"}");
+    assert!(refused >= (2 * MAX_KEYS - admitted) as f64, "{refused}");
+    assert_eq!(metric(&server, "ratekeeper_keys_refused_total{of=\"plan\"}"), 0.0);
+    assert_eq!(metric(&server, "ratekeeper_max_keys"), MAX_KEYS as f64);
+    assert!(metric(&server, "ratekeeper_store_bytes") <= metric(&server, "ratekeeper_store_max_bytes"));
+    assert_eq!(metric(&server, "ratekeeper_kept_for_plans_percent"), 50.0);
+    let mut next = 3 * MAX_KEYS;
+    eventually("health says it", || {
+        // It is said for ten seconds after the last refusal.
+        assert!(raw.ask(&format!("THROTTLE j{next} 1 1 2000000")).starts_with("0 "));
+        next += 1;
+        let health = get(&server, "/health");
+        assert_eq!(health.status, 200, "the engine decides");
+        health.json()["full"] == json!(true) && health.json()["refusing_new_keys"] == json!(["request"])
+    });
+    let info = raw.ask("INFO keyspace");
+    assert!(
+        info.contains("refusing_new_keys:request\r\n") && info.contains("kept_for_plans_percent:50"),
+        "{info}"
+    );
+    // And it can be helped.
+    assert_eq!(raw.ask("AUTH root"), "+OK");
+    assert_eq!(raw.ask("FORGET j"), admitted.to_string());
+    assert!(raw.ask("PEEK customer:0 gold").starts_with("1 5 4 "), "other keys are as they were");
+    assert!(raw.ask("THROTTLE new 1 1 2000000").starts_with("1 1 0 "), "there is room again");
+}
+
+/// 242 states took 66 MB where `--max-keys` promised 40 bytes each.
+#[test]
+fn logs_cannot_take_more_bytes_than_there_may_be() {
+    const MAX_BYTES: u32 = 1 << 20;
+    let flags = ["--max-bytes", "1MiB", "--allow-log", "--max-log-entries", "65536"];
+    let server = Server::with(&flags);
+    let before = server.memory();
+    let mut raw = Raw::connect(server.address("http"));
+    let mut answers = BufReader::new(raw.0.try_clone().unwrap());
+    let mut refused = 0;
+    for key in 0..242 {
+        let body = json!({ "key": format!("log{key}"), "quota": "60000/day log" }).to_string();
+        let head = "POST /v1/acquire HTTP/1.1\r\nhost: h\r\ncontent-length: ";
+        raw.send(format!("{head}{}\r\n\r\n{body}", body.len()).repeat(300));
+        refused += (0..300).filter(|_| status(&mut answers) == 429).count();
+    }
+    assert!(refused > 0, "72,600 entries of 16 bytes are more than there may be");
+    assert!(metric(&server, "ratekeeper_store_bytes") <= f64::from(MAX_BYTES));
+    assert_eq!(metric(&server, "ratekeeper_store_max_bytes"), f64::from(MAX_BYTES));
+    let grown = server.memory().saturating_sub(before);
+    assert!(grown < 32 << 20, "{grown} bytes");
+    let told = server.await_log("store full: new keys are refused");
+    assert!(told.contains("bound=\"bytes\""), "{told}");
+}
+
+/// Reads one answer of HTTP, and tells its status.
+fn status(answers: &mut impl BufRead) -> u16 {
+    let (mut status, mut len) = (0, 0);
+    loop {
+        let mut line = String::new();
+        answers.read_line(&mut line).unwrap();
+        if let Some(rest) = line.strip_prefix("HTTP/1.1 ") {
+            status = rest[..3].parse().unwrap();
+        } else if let Some(rest) = line.strip_prefix("content-length: ") {
+            len = rest.trim().parse().unwrap();
+        } else if line == "\r\n" {
+            answers.read_exact(&mut vec![0; len]).unwrap();
+            return status;
+        }
+    }
+}
+
+/// Without plans nobody needs what would be kept for them; the first ones get it.
+#[test]
+fn room_is_kept_once_there_are_plans() {
+    let folder = Folder::new("full-reload");
+    let path = folder.write("a.toml", "[store]\nmax_keys = 1000\nkept_for_plans = \"20%\"\n");
+    let server = Server::with(&["--config", &path]);
+    assert_eq!(metric(&server, "ratekeeper_kept_for_plans_percent"), 0.0);
+    folder.write("a.toml", format!("[store]\nmax_keys = 1000\nkept_for_plans = \"20%\"\n{PLANS}"));
+    server.signal("HUP");
+    eventually("room is kept", || metric(&server, "ratekeeper_kept_for_plans_percent") == 20.0);
+    let admitted = flood(&server, 0..2_000);
+    assert!((700..=800).contains(&admitted), "{admitted}");
+    let none = Server::with(&["--config", &path, "--kept-for-plans", "0%", "--max-keys", "1000"]);
+    assert_eq!(metric(&none, "ratekeeper_kept_for_plans_percent"), 0.0);
+}

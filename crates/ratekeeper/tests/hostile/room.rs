@@ -1,0 +1,177 @@
+//! Bytes as well as states, and room for plans: counted from outside, by what was admitted and what is told.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use ratekeeper::port::{Request, Store};
+use ratekeeper::store::OnFull;
+use ratekeeper::testkit::FakeClock;
+use ratekeeper::{Cost, Decision, Key, MemoryStore, Nanos, Plan, Quota, Reason, Rules, Timestamp};
+
+use crate::random::Random;
+
+const POLICIES: [OnFull; 2] = [OnFull::Refuse, OnFull::Share];
+
+fn clock() -> FakeClock {
+    FakeClock::at(Timestamp::from_secs(1_761_884_055))
+}
+
+fn acquire(store: &MemoryStore, key: &str, rules: Rules<'_>) -> Decision {
+    store.try_acquire(Request { key: Key::new(key).unwrap(), rules, cost: Cost::ONE }).unwrap()
+}
+
+fn quota(text: &str) -> Quota {
+    text.parse().unwrap()
+}
+
+/// A million keys under a quota of thirty years used to lock every new customer out for as long.
+#[test]
+fn a_flood_of_foreign_quotas_leaves_room_for_plans() {
+    let clock = clock();
+    let store = MemoryStore::builder().clock(clock.clone()).build();
+    let plan = Plan::parse("free", "10/m; daily=100/day").unwrap();
+    assert!(acquire(&store, "the first customer", Rules::Plan(&plan)).allowed);
+    let foreign = quota("1 per 1000000000s");
+    let admitted = (0..1_000_000)
+        .filter(|key| acquire(&store, &format!("j{key}"), Rules::Quota(&foreign)).allowed)
+        .count();
+    let refused = (0..1_000)
+        .filter(|key| !acquire(&store, &format!("customer:{key}"), Rules::Plan(&plan)).allowed)
+        .count();
+    assert_eq!(refused, 0, "new customers of 1,000, after {admitted} foreign keys");
+    assert_eq!(admitted, 500_000);
+    // Who is limited stays so, and what is free for plans is free for many of them.
+    assert!(!acquire(&store, "j7", Rules::Quota(&foreign)).allowed);
+    let more = (0..248_999).filter(|key| acquire(&store, &format!("more:{key}"), Rules::Plan(&plan)).allowed);
+    assert_eq!(more.count(), 248_999, "two states each, and 1,001 customers before");
+    assert_eq!(acquire(&store, "one more", Rules::Plan(&plan)).reason, Reason::StoreFull);
+    let statistics = store.statistics();
+    assert_eq!((statistics.keys, statistics.keys_of_requests), (1_000_000, 500_000));
+    assert_eq!((statistics.refused, statistics.refused_of_requests), (500_001, 500_000));
+}
+
+/// Whoever has no plans has all of the store, and whoever says so has room from the start.
+#[test]
+fn room_is_kept_once_there_is_a_plan_or_somebody_says_so() {
+    let (foreign, plan) = (quota("1/h"), Plan::parse("free", "10/m").unwrap());
+    let fill = |store: &MemoryStore| {
+        (0..2_000).filter(|key| acquire(store, &format!("j{key}"), Rules::Quota(&foreign)).allowed).count()
+    };
+    let builder = || MemoryStore::builder().max_keys(1_000).clock(clock());
+    let store = builder().build();
+    assert_eq!((fill(&store), store.statistics().kept_for_plans), (1_000, 0));
+    // It is too late for this one, and time for those to come.
+    assert_eq!(acquire(&store, "late", Rules::Plan(&plan)).reason, Reason::StoreFull);
+    assert_eq!(store.statistics().kept_for_plans, 50);
+    for (percent, room) in [(0, 1_000), (50, 500), (90, 100), (100, 0)] {
+        let store = builder().kept_for_plans(percent).build();
+        assert_eq!(fill(&store), room, "{percent} %");
+        assert_eq!(acquire(&store, "customer", Rules::Plan(&plan)).allowed, percent > 0);
+        store.keep_for_plans(0);
+        assert_eq!(fill(&store), 1_000 - room - usize::from(percent > 0), "{percent} % no more");
+    }
+}
+
+/// 242 states took 66 MB where a thousand keys were to take forty bytes each.
+#[test]
+fn logs_take_no_more_than_they_may() {
+    for policy in POLICIES {
+        let clock = clock();
+        let store = MemoryStore::builder().max_keys(1_000).on_full(policy).clock(clock.clone()).build();
+        let log = quota("10000/day log");
+        let mut admitted = vec![0u64; 242];
+        let mut last = Vec::new();
+        for _ in 0..10_000 {
+            clock.advance(Nanos::from_millis(1));
+            last = (0..242).map(|key| acquire(&store, &format!("log:{key}"), Rules::Quota(&log))).collect();
+            for (count, decision) in admitted.iter_mut().zip(&last) {
+                *count += u64::from(decision.allowed);
+            }
+        }
+        let statistics = store.statistics();
+        assert!(statistics.bytes <= 16 << 20, "{policy:?}: {statistics:?}");
+        assert!(last.iter().any(|decision| decision.reason == Reason::StoreFull), "{policy:?}");
+        // What was admitted was recorded.
+        for (key, count) in admitted.iter().enumerate() {
+            let key = format!("log:{key}");
+            let request =
+                Request { key: Key::new(&key).unwrap(), rules: Rules::Quota(&log), cost: Cost::PEEK };
+            let left = store.peek(request).now().unwrap().unwrap().remaining;
+            assert_eq!(left, 10_000 - count, "{policy:?}: {key}");
+        }
+        // Time gives it back.
+        clock.advance(Nanos::from_secs(86_401));
+        assert!(acquire(&store, "log:0", Rules::Quota(&log)).allowed);
+        store.sweep();
+        assert!(store.statistics().bytes < 64 << 10, "{:?}", store.statistics());
+    }
+}
+
+/// All bounds at once, from 64 threads, while one looks.
+#[test]
+fn all_bounds_hold_under_a_crowd() {
+    const THREADS: usize = 64;
+    for keep_keys in [false, true] {
+        let (max_keys, max_bytes) = (20_000, 2 << 20);
+        let builder = MemoryStore::builder().max_keys(max_keys).max_bytes(max_bytes).keep_keys(keep_keys);
+        let store = builder.kept_for_plans(60).build();
+        let quotas = ["1/h", "2/h bucket", "50/h log", "1 per 3ms", "1 per 2ms log", "2/h fixed"].map(quota);
+        let plans = ["a=1/h", "a=9/h log; b=1/h sliding", "a=1 per 1ms; b=5/h"]
+            .map(|text| Plan::parse("plan", text).unwrap());
+        let (working, looks) = (AtomicUsize::new(THREADS), AtomicUsize::new(0));
+        let is_breached = AtomicBool::new(false);
+        let check = || {
+            let now = store.statistics();
+            let is_kept = now.bytes <= max_bytes
+                && now.keys_of_requests <= max_keys * 4 / 10
+                && now.bytes_of_requests <= max_bytes * 4 / 10;
+            assert!(is_kept || is_breached.swap(true, Ordering::Relaxed), "{now:?}");
+            looks.fetch_add(1, Ordering::Relaxed);
+        };
+        std::thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let (store, quotas, plans, working) = (&store, &quotas, &plans, &working);
+                scope.spawn(move || {
+                    let mut random = Random::new(thread as u64);
+                    for _ in 0..4_000 {
+                        let key = format!("{}:{}", random.below(4), random.below(9_000));
+                        let rules = match random.below(3) {
+                            0 => Rules::Plan(&plans[random.below(3) as usize]),
+                            _ => Rules::Quota(&quotas[random.below(6) as usize]),
+                        };
+                        match random.below(200) {
+                            0 => drop(store.sweep()),
+                            1 if keep_keys => {
+                                drop(block_on(store.forget(format!("{}:1", thread % 4).as_bytes())))
+                            }
+                            _ => drop(acquire(store, &key, rules)),
+                        }
+                    }
+                    working.fetch_sub(1, Ordering::Relaxed);
+                });
+            }
+            while working.load(Ordering::Relaxed) > 0 {
+                check();
+                std::thread::yield_now();
+            }
+        });
+        check();
+        assert!(!is_breached.into_inner());
+        assert!(store.statistics().refused_of_requests > 0, "it was full: {:?}", store.statistics());
+        if keep_keys {
+            block_on(store.forget(b"")).unwrap();
+            let empty = store.statistics();
+            assert_eq!((empty.keys, empty.keys_of_requests, empty.bytes_of_requests), (0, 0, 0), "{empty:?}");
+        }
+    }
+}
+
+/// There is nothing to wait for but the next turn.
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let mut future = std::pin::pin!(future);
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    loop {
+        if let std::task::Poll::Ready(value) = future.as_mut().poll(&mut context) {
+            return value;
+        }
+    }
+}
