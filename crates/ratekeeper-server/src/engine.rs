@@ -14,9 +14,11 @@ use ratekeeper::{
 };
 use tokio::sync::Notify;
 
+use crate::guesses::Guesses;
 pub use crate::limits::Limits;
 use crate::meter::Metrics;
 use crate::pressure::Pressure;
+use crate::readiness::Readiness;
 use crate::reload::ReloadCounts;
 use crate::tally::Tally;
 
@@ -47,6 +49,8 @@ pub struct Engine {
     started: Instant,
     draining: AtomicBool,
     drain_began: Notify,
+    readiness: Readiness,
+    guesses: Guesses,
 }
 
 /// Lists the breakers that there are now: servers come and go.
@@ -82,6 +86,8 @@ impl Engine {
             started: Instant::now(),
             draining: AtomicBool::new(false),
             drain_began: Notify::new(),
+            readiness: Readiness::default(),
+            guesses: Guesses::default(),
         }
     }
 
@@ -153,6 +159,11 @@ impl Engine {
         self.memory.as_deref()
     }
 
+    /// Who guesses tokens, over all transports.
+    pub(crate) fn guesses(&self) -> &Guesses {
+        &self.guesses
+    }
+
     /// What a request without limits is held to, and what quotas requests may bring.
     pub fn limits(&self) -> &Limits {
         &self.limits
@@ -212,8 +223,21 @@ impl Engine {
         Ok(forgotten)
     }
 
-    /// Has the store decide something that is never charged: an engine that answers is healthy.
-    pub async fn probe(&self) -> Result<bool, StoreError> {
+    /// Tells whether the store decides. One elsewhere is asked once a second at most, whoever wants to know how often:
+    /// callers in between are told the last answer, and callers at the same time share one.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it loses nothing.
+    pub async fn probe(&self) -> Result<(), Arc<StoreError>> {
+        match self.memory {
+            Some(_) => self.ask_store().await.map(|_| ()).map_err(Arc::new),
+            None => self.readiness.check(|| self.ask_store()).await,
+        }
+    }
+
+    /// Has the store decide something that is never charged.
+    async fn ask_store(&self) -> Result<bool, StoreError> {
         let Some(question) = probe_question() else { return Ok(false) };
         self.store().peek(question).await.map(|decision| decision.allowed)
     }

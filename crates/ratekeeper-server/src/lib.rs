@@ -13,7 +13,8 @@
 //! - [`server`]: event loops, listeners, bounds, stopping: once, for all transports
 //! - [`resp`]: the Redis protocol; [`http`]: HTTP and JSON; [`grpc`]: gRPC; [`msgpack`]: MessagePack
 //! - `stream`: sockets, buffers and batches, once for the transports that are streams
-//! - [`secret`]: what clients must know; [`duration`]: how durations are written
+//! - [`secret`]: what clients must know; `guesses`: how fast it may be guessed; `readiness`: whether the store answers;
+//!   `turn`: how much is done for one client before it is another's turn; [`duration`]: how durations are written
 //! - [`simulate`]: what a limit would have done; [`load`]: how fast it is; [`inspect`], [`headers`]: what states and
 //!   headers say; [`when`]: instants for people
 
@@ -25,6 +26,7 @@ pub mod duration;
 pub mod engine;
 mod failure_log;
 pub mod grpc;
+mod guesses;
 pub mod headers;
 pub mod http;
 pub mod inspect;
@@ -34,6 +36,7 @@ pub mod log;
 pub mod meter;
 pub mod msgpack;
 pub mod pressure;
+mod readiness;
 pub mod reload;
 pub mod resp;
 pub mod secret;
@@ -45,5 +48,6 @@ pub mod snapshot;
 pub mod store_check;
 mod stream;
 pub mod tally;
+mod turn;
 pub mod units;
 pub mod when;

@@ -33,6 +33,8 @@ pub struct Meter {
     allowed: AtomicU64,
     denied: AtomicU64,
     errors: AtomicU64,
+    auth_failures: AtomicU64,
+    floods: AtomicU64,
     buckets: [AtomicU64; BUCKETS.len() + 1],
     nanos: AtomicU64,
     /// Who is denied most, if anyone wants to know. Locked for a denial and by who reads it, never for who is
@@ -49,6 +51,11 @@ pub struct Reading {
     pub denied: u64,
     /// Requests that could not be decided.
     pub errors: u64,
+    /// Tokens that were wrong.
+    pub auth_failures: u64,
+    /// Connections that were cut because they sent more of what costs work and asks for nothing than there is a reason
+    /// for.
+    pub floods: u64,
     /// How many decisions took at most [`BUCKETS`]; the last one holds what took longer.
     pub buckets: [u64; BUCKETS.len() + 1],
     /// What all decisions took.
@@ -97,11 +104,23 @@ impl Meter {
         add(&self.errors, 1);
     }
 
+    /// Counts a token that was wrong.
+    pub fn auth_failed(&self) {
+        add(&self.auth_failures, 1);
+    }
+
+    /// Counts a connection that was cut.
+    pub fn cut(&self) {
+        add(&self.floods, 1);
+    }
+
     fn read_into(&self, sum: &mut Reading) {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         sum.allowed += read(&self.allowed);
         sum.denied += read(&self.denied);
         sum.errors += read(&self.errors);
+        sum.auth_failures += read(&self.auth_failures);
+        sum.floods += read(&self.floods);
         sum.nanos += read(&self.nanos);
         for (sum, bucket) in sum.buckets.iter_mut().zip(&self.buckets) {
             *sum += read(bucket);

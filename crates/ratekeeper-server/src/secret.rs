@@ -35,16 +35,12 @@ impl Secret {
     pub fn is_same_as(&self, other: &Secret) -> bool {
         self.matches(&other.0)
     }
+}
 
-    /// Whether a field `authorization` bears it: `Bearer`, and the token.
-    #[must_use]
-    pub fn is_borne_by(&self, authorization: Option<&HeaderValue>) -> bool {
-        let given = authorization.map(HeaderValue::as_bytes).unwrap_or_default();
-        match given.split_at_checked("Bearer ".len()) {
-            Some((scheme, token)) => scheme.eq_ignore_ascii_case(b"Bearer ") && self.matches(token),
-            None => false,
-        }
-    }
+/// The token in a field `authorization`: what comes after `Bearer`.
+pub(crate) fn bearer(authorization: Option<&HeaderValue>) -> Option<&[u8]> {
+    let (scheme, token) = authorization?.as_bytes().split_at_checked("Bearer ".len())?;
+    scheme.eq_ignore_ascii_case(b"Bearer ").then_some(token)
 }
 
 /// The tokens of a server.
@@ -73,32 +69,32 @@ impl Tokens {
         self.auth.is_some()
     }
 
+    /// Whether there is a token that a client can show, needed or not.
+    pub fn can_be_shown(&self) -> bool {
+        self.auth.is_some() || self.admin.is_some()
+    }
+
     /// Returns what this token is good for, if anything.
     pub fn role(&self, token: &[u8]) -> Option<Role> {
-        self.find(|secret| secret.matches(token))
-    }
-
-    /// Returns what the token in a field `authorization` is good for, if anything.
-    pub fn role_of(&self, authorization: Option<&HeaderValue>) -> Option<Role> {
-        self.find(|secret| secret.is_borne_by(authorization))
-    }
-
-    /// Whether a request with this field `authorization` may read the metrics.
-    pub fn may_read_metrics(&self, authorization: Option<&HeaderValue>) -> bool {
-        let is_open = self.auth.is_none() && self.metrics.is_none();
-        let bears = |secret: &Secret| secret.is_borne_by(authorization);
-        is_open || self.metrics.as_ref().is_some_and(bears) || self.role_of(authorization).is_some()
-    }
-
-    fn find(&self, is_it: impl Fn(&Secret) -> bool) -> Option<Role> {
         // Both are always compared, so that the time does not tell which one a guess comes close to.
-        let is_client = self.auth.as_ref().is_some_and(&is_it);
-        let is_admin = self.admin.as_ref().is_some_and(&is_it);
+        let is_client = self.auth.as_ref().is_some_and(|secret| secret.matches(token));
+        let is_admin = self.admin.as_ref().is_some_and(|secret| secret.matches(token));
         match (is_admin, is_client) {
             (true, _) => Some(Role::Admin),
             (false, true) => Some(Role::Client),
             (false, false) => None,
         }
+    }
+
+    /// Whether anybody may read the metrics.
+    pub fn are_metrics_open(&self) -> bool {
+        self.auth.is_none() && self.metrics.is_none()
+    }
+
+    /// Whether the bearer of this token may read the metrics.
+    pub fn opens_metrics(&self, token: &[u8]) -> bool {
+        let is_theirs = self.metrics.as_ref().is_some_and(|secret| secret.matches(token));
+        is_theirs | self.role(token).is_some()
     }
 }
 
@@ -273,9 +269,23 @@ mod tests {
     }
 
     #[test]
+    fn a_token_is_borne_by_its_field() {
+        for (field, expected) in [
+            ("Bearer sesame", Some(&b"sesame"[..])),
+            ("bearer sesame", Some(b"sesame")),
+            ("Bearer ", Some(b"")),
+            ("Bearer", None),
+            ("Basic sesame", None),
+            ("sesame", None),
+        ] {
+            assert_eq!(bearer(Some(&HeaderValue::from_static(field))), expected, "{field}");
+        }
+        assert_eq!(bearer(None), None);
+    }
+
+    #[test]
     fn each_token_is_good_for_its_own() {
         let (auth, admin, metrics) = (Secret::new("a"), Secret::new("b"), Secret::new("c"));
-        let bearer = |token: &str| HeaderValue::try_from(format!("Bearer {token}")).unwrap();
         let all = Tokens { auth: auth.clone(), admin: admin.clone(), metrics: metrics.clone() };
         for (token, role, reads) in [
             ("a", Some(Role::Client), true),
@@ -284,13 +294,12 @@ mod tests {
             ("d", None, false),
         ] {
             assert_eq!(all.role(token.as_bytes()), role, "{token}");
-            assert_eq!(all.role_of(Some(&bearer(token))), role, "{token}");
-            assert_eq!(all.may_read_metrics(Some(&bearer(token))), reads, "{token}");
+            assert_eq!(all.opens_metrics(token.as_bytes()), reads, "{token}");
         }
-        assert!(!all.may_read_metrics(None));
+        assert!(!all.are_metrics_open());
         let open = Tokens { admin, ..Tokens::default() };
-        assert!(!open.are_needed() && open.may_read_metrics(None));
-        assert!(!Tokens { metrics, ..Tokens::default() }.may_read_metrics(None));
+        assert!(!open.are_needed() && open.are_metrics_open());
+        assert!(!Tokens { metrics, ..Tokens::default() }.are_metrics_open());
         assert_eq!(
             NotAdmin::check(&Tokens { auth, ..Tokens::default() }, Some(Role::Client)),
             Err(NotAdmin::TurnedOff)

@@ -13,7 +13,8 @@ use prost::Message;
 use super::message::{self, Messages};
 use super::plans::{self, What};
 use super::status::{Code, Status};
-use super::{Grpc, health, reflection, throttle};
+use super::{Grpc, NAME, health, reflection, throttle};
+use crate::guesses::Check;
 use crate::secret::Role;
 use crate::server::Connection;
 
@@ -68,7 +69,7 @@ pub(super) async fn answer(
         return;
     }
     let mut messages = Messages::new(body, grpc.patience);
-    let _ = match find(&grpc, &head) {
+    let _ = match find(&grpc, &connection, &head).await {
         Ok(Method::Throttle) => {
             let answer = async { throttle::answer(&grpc, messages.only().await?).await };
             respond(&grpc, &mut reply, answer.await)
@@ -86,7 +87,7 @@ pub(super) async fn answer(
             respond(&grpc, &mut reply, answer.await)
         }
         Ok(Method::Forget) => {
-            let role = role(&grpc, &head);
+            let role = role(&grpc, &connection, &head).await;
             let answer = async { plans::forget(&grpc, role, messages.only().await?).await };
             respond(&grpc, &mut reply, answer.await)
         }
@@ -125,9 +126,9 @@ fn is_grpc(head: &Parts) -> bool {
     head.method == Verb::POST && (is_ours(b"application/grpc") || is_ours(b"application/grpc+proto"))
 }
 
-fn find(grpc: &Grpc, head: &Parts) -> Result<Method, Status> {
+async fn find(grpc: &Grpc, connection: &Connection, head: &Parts) -> Result<Method, Status> {
     let method = Method::find(head.uri.path());
-    if !method.is_some_and(Method::is_open) && !is_authorized(grpc, head) {
+    if !method.is_some_and(Method::is_open) && !is_authorized(grpc, connection, head).await {
         return Err(Status::new(Code::Unauthenticated, "send `authorization: Bearer TOKEN`"));
     }
     let unknown =
@@ -135,11 +136,13 @@ fn find(grpc: &Grpc, head: &Parts) -> Result<Method, Status> {
     method.ok_or_else(unknown)
 }
 
-fn is_authorized(grpc: &Grpc, head: &Parts) -> bool {
-    !grpc.tokens.are_needed() || role(grpc, head).is_some()
+async fn is_authorized(grpc: &Grpc, connection: &Connection, head: &Parts) -> bool {
+    !grpc.tokens.are_needed() || role(grpc, connection, head).await.is_some()
 }
 
 /// What the caller's token is good for.
-fn role(grpc: &Grpc, head: &Parts) -> Option<Role> {
-    grpc.tokens.role_of(head.headers.get(AUTHORIZATION))
+async fn role(grpc: &Grpc, connection: &Connection, head: &Parts) -> Option<Role> {
+    let (tokens, guesses, meter) = (&grpc.tokens, grpc.engine.guesses(), &*grpc.meter);
+    let check = Check { tokens, guesses, meter, transport: NAME, connection };
+    check.role_of(head.headers.get(AUTHORIZATION)).await
 }

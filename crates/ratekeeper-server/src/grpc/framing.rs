@@ -1,13 +1,35 @@
 //! Where HTTP/2 frames begin and end, as far as it matters: whether a client has left something unfinished.
 
+use super::conduct::Conduct;
+
 /// What every client sends first.
 const PREFACE: usize = 24;
 /// Length, type, flags and stream of a frame.
 const HEAD: usize = 9;
 
-const HEADERS: u8 = 1;
-const CONTINUATION: u8 = 9;
 const END_HEADERS: u8 = 4;
+
+/// What a frame says of itself.
+#[derive(Debug)]
+pub(super) struct Head {
+    pub(super) kind: u8,
+    pub(super) flags: u8,
+    pub(super) len: usize,
+    pub(super) stream: u32,
+}
+
+impl Head {
+    pub(super) const DATA: u8 = 0;
+    pub(super) const HEADERS: u8 = 1;
+    pub(super) const RST_STREAM: u8 = 3;
+    const CONTINUATION: u8 = 9;
+
+    fn read([high, middle, low, kind, flags, stream @ ..]: [u8; HEAD]) -> Self {
+        let len = usize::from(high) << 16 | usize::from(middle) << 8 | usize::from(low);
+        // Its first bit is reserved.
+        Head { kind, flags, len, stream: u32::from_be_bytes(stream) & (u32::MAX >> 1) }
+    }
+}
 
 /// Watches the bytes that come from a client go by.
 #[derive(Debug)]
@@ -19,11 +41,12 @@ pub(super) struct Framing {
     have: usize,
     /// A header block has begun that more frames must complete.
     is_block_open: bool,
+    conduct: Conduct,
 }
 
 impl Framing {
     pub(super) fn new() -> Self {
-        Framing { left: PREFACE, head: [0; HEAD], have: 0, is_block_open: false }
+        Framing { left: PREFACE, head: [0; HEAD], have: 0, is_block_open: false, conduct: Conduct::new() }
     }
 
     /// More bytes came. True if a frame was completed.
@@ -53,13 +76,18 @@ impl Framing {
         self.left > 0 || self.have > 0 || self.is_block_open
     }
 
+    /// True for a client that has sent more control frames than there can be a reason for.
+    pub(super) fn is_flood(&mut self) -> bool {
+        self.conduct.is_flood()
+    }
+
     fn begin(&mut self) {
-        let [high, middle, low, kind, flags, ..] = self.head;
-        self.left = usize::from(high) << 16 | usize::from(middle) << 8 | usize::from(low);
-        self.have = 0;
-        if matches!(kind, HEADERS | CONTINUATION) {
-            self.is_block_open = flags & END_HEADERS == 0;
+        let head = Head::read(self.head);
+        (self.left, self.have) = (head.len, 0);
+        if matches!(head.kind, Head::HEADERS | Head::CONTINUATION) {
+            self.is_block_open = head.flags & END_HEADERS == 0;
         }
+        self.conduct.frame(&head);
     }
 }
 

@@ -5,6 +5,7 @@
 //! wire      a socket that reports progress      framing      where frames begin and end
 //! message   messages in, out of and on streams  status       what went wrong
 //! call      paths to methods                    generated    the Rust side of proto/
+//! conduct   floods of control frames
 //! throttle, plans, health, reflection           the methods
 //! ```
 //!
@@ -12,6 +13,7 @@
 //! call a task of its own, and this way all calls of a read are answered by one write.
 
 mod call;
+mod conduct;
 mod framing;
 mod generated;
 mod health;

@@ -18,6 +18,10 @@ use super::generated::grpc_reflection_v1::{
 use super::message::{self, Answers, Messages};
 use super::status::Code;
 use crate::server::Connection;
+use crate::turn::Turn;
+
+/// Bytes of a turn that a question is worth, besides its answer.
+const QUESTION_WORTH: usize = 256;
 
 static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(Catalogue::new);
 
@@ -28,6 +32,7 @@ pub(super) async fn answer(
     reply: &mut SendResponse<Bytes>,
 ) -> Result<(), h2::Error> {
     let mut answers = Answers::begin(reply)?;
+    let mut turn = Turn::default();
     loop {
         let next = tokio::select! {
             next = messages.next() => next,
@@ -39,7 +44,15 @@ pub(super) async fn answer(
             Err(status) => Err(status),
         };
         match request {
-            Ok(request) => answers.send(&CATALOGUE.answer(request)).await?,
+            Ok(request) => {
+                let answer = CATALOGUE.answer(request);
+                turn.spend(QUESTION_WORTH + answer.encoded_len());
+                answers.send(&answer).await?;
+                // Hundreds of kilobytes may be answered before the client has to take any of it.
+                if turn.is_over() {
+                    tokio::task::yield_now().await;
+                }
+            }
             Err(status) => return answers.end(Some(&status)),
         }
     }

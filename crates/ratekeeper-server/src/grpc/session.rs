@@ -3,17 +3,19 @@
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use h2::RecvStream;
 use h2::server::{self, SendResponse};
+use h2::{Reason, RecvStream};
 use http::Request;
 
 use super::wire::Wire;
-use super::{Grpc, MAX_MESSAGE, call};
+use super::{Grpc, MAX_MESSAGE, NAME, call};
+use crate::log::Seldom;
 use crate::server::{Connection, Socket};
 
 /// Calls at once on one connection.
@@ -25,6 +27,8 @@ const CONNECTION_WINDOW: u32 = 1024 * 1024;
 const MAX_MISTAKES: usize = 256;
 /// Bytes that the fields of one request may have.
 const MAX_HEADERS: u32 = 16 * 1024;
+
+static FLOODS_SAID: Seldom = Seldom::new();
 
 type Arrival = (Request<RecvStream>, SendResponse<Bytes>);
 /// A call that waits for the rest of its request, or for a store elsewhere.
@@ -40,6 +44,7 @@ pub(super) async fn serve(grpc: Arc<Grpc>, socket: Socket, connection: Arc<Conne
         .max_local_error_reset_streams(Some(MAX_MISTAKES))
         .max_header_list_size(MAX_HEADERS);
     let wire = Wire::new(socket, Arc::clone(&connection));
+    let flood = wire.flood();
     let h2 = tokio::select! {
         biased;
         shaken = builder.handshake::<_, Bytes>(wire) => shaken,
@@ -53,6 +58,8 @@ pub(super) async fn serve(grpc: Arc<Grpc>, socket: Socket, connection: Arc<Conne
         arrived: Vec::new(),
         waiting: FuturesUnordered::new(),
         is_leaving: false,
+        flood,
+        is_cut: false,
     };
     let stop = connection.stop();
     let mut bell = pin!(stop.bell());
@@ -78,6 +85,9 @@ struct Session {
     arrived: Vec<Arrival>,
     waiting: FuturesUnordered<Waiting>,
     is_leaving: bool,
+    /// The client sends too much that asks for nothing.
+    flood: Arc<AtomicBool>,
+    is_cut: bool,
 }
 
 impl Session {
@@ -89,8 +99,22 @@ impl Session {
         }
     }
 
+    /// Tells the client why, and answers nothing more.
+    fn cut(&mut self) {
+        self.is_cut = true;
+        self.grpc.meter.cut();
+        let id = self.connection.id();
+        if let Some(unsaid) = FLOODS_SAID.is_due() {
+            tracing::warn!(transport = NAME, id, unsaid, "cut: more control frames than requests explain");
+        }
+        self.h2.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
+    }
+
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
         loop {
+            if !self.is_cut && self.flood.load(Ordering::Relaxed) {
+                self.cut();
+            }
             // First all that have arrived: asking h2 for another call also writes the replies that are there.
             loop {
                 match self.h2.poll_accept(context) {
@@ -99,7 +123,9 @@ impl Session {
                     Poll::Pending => break,
                 }
             }
-            let mut progress = !self.arrived.is_empty();
+            // Noticed by the read that has just ended.
+            let is_flood = !self.is_cut && self.flood.load(Ordering::Relaxed);
+            let mut progress = is_flood || !self.arrived.is_empty();
             for arrival in self.arrived.drain(..) {
                 let (request, reply) = arrival;
                 let call = call::answer(Arc::clone(&self.grpc), Arc::clone(&self.connection), request, reply);

@@ -3,33 +3,38 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::framing::Framing;
 use crate::server::{Connection, Farewell, Socket};
+use crate::turn::Turn;
 
 /// The socket of one client.
 #[derive(Debug)]
 pub(super) struct Wire {
     socket: Socket,
     connection: Arc<Connection>,
+    debts: Debts,
     turn: Turn,
     farewell: Option<Farewell>,
+    /// Raised when the client has sent more control frames than there can be a reason for: nothing more is read.
+    flood: Arc<AtomicBool>,
 }
 
-/// Whose turn it is: what a client has left unfinished, in either direction.
+/// What a client has left unfinished, in either direction.
 #[derive(Debug)]
-struct Turn {
+struct Debts {
     framing: Framing,
     /// It does not take what is written to it.
     is_clogged: bool,
 }
 
-impl Turn {
+impl Debts {
     fn new() -> Self {
-        Turn { framing: Framing::new(), is_clogged: false }
+        Debts { framing: Framing::new(), is_clogged: false }
     }
 
     /// Bytes came. True if the client has done its part: a frame does not excuse whoever takes no replies.
@@ -53,11 +58,17 @@ impl Turn {
 impl Wire {
     pub(super) fn new(socket: Socket, connection: Arc<Connection>) -> Self {
         connection.owes();
-        Wire { socket, connection, turn: Turn::new(), farewell: None }
+        let (debts, turn, flood) = (Debts::new(), Turn::default(), Arc::default());
+        Wire { socket, connection, debts, turn, farewell: None, flood }
+    }
+
+    /// Tells whether the client is to be cut off, also when the socket itself is out of reach.
+    pub(super) fn flood(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.flood)
     }
 
     fn report_write<T>(&mut self, polled: &Poll<T>) {
-        let has_done = self.turn.wrote(polled.is_ready());
+        let has_done = self.debts.wrote(polled.is_ready());
         self.report(has_done);
     }
 
@@ -65,7 +76,7 @@ impl Wire {
         if has_done {
             self.connection.settled();
         }
-        if self.turn.is_the_clients() {
+        if self.debts.is_the_clients() {
             self.connection.owes();
         }
     }
@@ -78,11 +89,24 @@ impl AsyncRead for Wire {
         room: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
+        // Whoever polls notices it, and says goodbye.
+        if this.flood.load(Ordering::Relaxed) {
+            return Poll::Pending;
+        }
+        ready!(this.turn.poll_end(context));
         let before = room.filled().len();
         let polled = Pin::new(&mut this.socket).poll_read(context, room);
-        if polled.is_ready() {
-            let has_done = this.turn.read(&room.filled()[before..]);
-            this.report(has_done);
+        match polled {
+            Poll::Pending => this.turn.waited(),
+            Poll::Ready(_) => {
+                let read = &room.filled()[before..];
+                this.turn.spend(read.len());
+                let has_done = this.debts.read(read);
+                this.report(has_done);
+                if this.debts.framing.is_flood() {
+                    this.flood.store(true, Ordering::Relaxed);
+                }
+            }
         }
         polled
     }
@@ -102,7 +126,7 @@ impl AsyncWrite for Wire {
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let polled = Pin::new(&mut self.socket).poll_flush(context);
         // Asked for when everything was written: with TLS, some of it may not have been taken yet.
-        if polled.is_pending() || self.turn.is_clogged {
+        if polled.is_pending() || self.debts.is_clogged {
             self.report_write(&polled);
         }
         polled
@@ -140,14 +164,14 @@ mod tests {
     #[test]
     fn neither_direction_excuses_the_other() {
         let (preface, settings) = ([b'x'; 24], b"\0\0\0\x04\0\0\0\0\0");
-        let mut turn = Turn::new();
-        assert!(turn.is_the_clients(), "the preface is owed");
-        assert!(turn.read(&preface) && !turn.is_the_clients());
-        assert!(!turn.wrote(false) && turn.is_the_clients(), "room for a reply is owed");
-        assert!(!turn.read(settings), "and a frame is no excuse");
-        assert!(turn.wrote(true) && !turn.is_the_clients());
-        assert!(!turn.read(&settings[..5]) && turn.is_the_clients(), "the rest of a frame is owed");
-        assert!(!turn.wrote(true), "and taking a reply is no excuse");
-        assert!(turn.read(&settings[5..]) && !turn.is_the_clients());
+        let mut debts = Debts::new();
+        assert!(debts.is_the_clients(), "the preface is owed");
+        assert!(debts.read(&preface) && !debts.is_the_clients());
+        assert!(!debts.wrote(false) && debts.is_the_clients(), "room for a reply is owed");
+        assert!(!debts.read(settings), "and a frame is no excuse");
+        assert!(debts.wrote(true) && !debts.is_the_clients());
+        assert!(!debts.read(&settings[..5]) && debts.is_the_clients(), "the rest of a frame is owed");
+        assert!(!debts.wrote(true), "and taking a reply is no excuse");
+        assert!(debts.read(&settings[5..]) && !debts.is_the_clients());
     }
 }

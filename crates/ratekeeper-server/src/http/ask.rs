@@ -127,7 +127,7 @@ impl Kind {
             Kind::Text => "a string",
             Kind::Texts => "a list of strings",
             Kind::Integer => "an integer of 64 bits",
-            Kind::Whole => "a whole number, at least 0",
+            Kind::Whole => "a whole number from 0 to 18446744073709551615",
             Kind::Flag => "true or false",
         }
     }

@@ -22,6 +22,15 @@ pub(super) fn render(engine: &Engine) -> String {
             ));
         }
     }
+    page.head("ratekeeper_auth_failures_total", "counter", "Wrong tokens.");
+    for (transport, reading) in &readings {
+        let count = reading.auth_failures;
+        page.line(&format!("ratekeeper_auth_failures_total{{transport=\"{transport}\"}} {count}"));
+    }
+    page.head("ratekeeper_floods_total", "counter", "Connections cut for control frames without requests.");
+    for (transport, reading) in &readings {
+        page.line(&format!("ratekeeper_floods_total{{transport=\"{transport}\"}} {}", reading.floods));
+    }
     page.head("ratekeeper_decision_seconds", "histogram", "Time for one decision, share of its batch.");
     for (transport, reading) in &readings {
         page.histogram(transport, reading);

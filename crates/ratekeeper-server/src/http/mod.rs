@@ -16,12 +16,13 @@ mod wire;
 
 use std::convert::Infallible;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
 use ::http::HeaderValue;
 use ::http::header::CONNECTION;
+use hyper::body::Body;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use tokio::time::timeout;
@@ -30,7 +31,7 @@ use crate::engine::Engine;
 use crate::meter::Meter;
 use crate::secret::Tokens;
 use crate::server::{Connection, Serving, Socket, Transport};
-use wire::Wire;
+use wire::{SharedTurn, Wire};
 
 /// The transport's name.
 pub const NAME: &str = "http";
@@ -39,6 +40,9 @@ pub const NAME: &str = "http";
 const IN_FLIGHT: Duration = Duration::from_millis(100);
 /// The most bytes of a body.
 const MAX_BODY: usize = 64 * 1024;
+
+/// Bytes of a turn that a request is worth, besides its reply: sixteen of them are a turn.
+const REQUEST_WORTH: usize = 2 * 1024;
 
 /// The transport, on one event loop.
 #[derive(Debug)]
@@ -74,15 +78,27 @@ impl Transport for Http {
 }
 
 async fn serve(http: Arc<Http>, socket: Socket, connection: Arc<Connection>) {
-    let wire = Wire::new(socket, Arc::clone(&connection));
+    let turn = SharedTurn::default();
+    let wire = Wire::new(socket, Arc::clone(&connection), Arc::clone(&turn));
     let service = service_fn(|request| {
-        let (http, connection) = (Arc::clone(&http), Arc::clone(&connection));
+        let (http, connection, turn) = (Arc::clone(&http), Arc::clone(&connection), Arc::clone(&turn));
         async move {
-            let mut reply = route::answer(&http, request).await;
+            let mut reply = route::answer(&http, &connection, request).await;
             connection.settled();
             if connection.stop().is_raised() {
                 // The client learns with its answer that it must connect elsewhere for the next request.
                 reply.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            let len = reply.body().size_hint().exact().and_then(|len| usize::try_from(len).ok());
+            let is_over = {
+                let mut turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
+                turn.spend(REQUEST_WORTH + len.unwrap_or(0));
+                turn.is_over()
+            };
+            // Only for requests that were there already when the one before was answered: hyper goes on with those, and
+            // looks at no other socket.
+            if is_over {
+                tokio::task::yield_now().await;
             }
             Ok::<_, Infallible>(reply)
         }

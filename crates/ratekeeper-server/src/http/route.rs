@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
-use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
+use http::{HeaderValue, Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use ratekeeper::keeper::HeldTo;
@@ -15,13 +15,15 @@ use serde_json::json;
 use super::ask::{self, Ask, Forget, Refund, Throttle};
 use super::problem::Problem;
 use super::reply::{self, Reply, reply};
-use super::{Http, MAX_BODY, metrics};
+use super::{Http, MAX_BODY, NAME, metrics};
+use crate::guesses::Check;
 use crate::limits::Limits;
 use crate::secret::NotAdmin;
+use crate::server::Connection;
 
 /// Answers one request. Every mistake is a problem, and none is the server's unless it is.
-pub(super) async fn answer(http: &Http, request: Request<Incoming>) -> Reply {
-    match dispatch(http, request).await {
+pub(super) async fn answer(http: &Http, connection: &Connection, request: Request<Incoming>) -> Reply {
+    match dispatch(http, connection, request).await {
         Ok(reply) => reply,
         Err(problem) => {
             http.meter.failed();
@@ -30,12 +32,19 @@ pub(super) async fn answer(http: &Http, request: Request<Incoming>) -> Reply {
     }
 }
 
-async fn dispatch(http: &Http, request: Request<Incoming>) -> Result<Reply, Problem> {
+async fn dispatch(
+    http: &Http,
+    connection: &Connection,
+    request: Request<Incoming>,
+) -> Result<Reply, Problem> {
+    let (tokens, guesses, meter) = (&http.tokens, http.engine.guesses(), &*http.meter);
+    let check = Check { tokens, guesses, meter, transport: NAME, connection };
+    let authorization = request.headers().get(AUTHORIZATION);
     // The probes need no token, and the metrics may have one of their own.
     let is_welcome = match request.uri().path() {
         "/health" | "/ready" => true,
-        "/metrics" => http.tokens.may_read_metrics(request.headers().get(AUTHORIZATION)),
-        _ => is_authorized(http, request.headers()),
+        "/metrics" => check.may_read_metrics(authorization).await,
+        _ => !tokens.are_needed() || check.role_of(authorization).await.is_some(),
     };
     if !is_welcome {
         return Err(Problem::unauthorized());
@@ -49,7 +58,7 @@ async fn dispatch(http: &Http, request: Request<Incoming>) -> Result<Reply, Prob
         "/v1/refund" if is_post => plans(http, Verb::Refund, &body(request).await?).await,
         "/v1/reset" if is_post => reset(http, &body(request).await?).await,
         "/v1/forget" if is_post => {
-            let role = http.tokens.role_of(request.headers().get(AUTHORIZATION));
+            let role = check.role_of(request.headers().get(AUTHORIZATION)).await;
             NotAdmin::check(&http.tokens, role)?;
             forget(http, &body(request).await?).await
         }
@@ -68,10 +77,6 @@ async fn dispatch(http: &Http, request: Request<Incoming>) -> Result<Reply, Prob
         }
         _ => Err(Problem::not_found()),
     }
-}
-
-fn is_authorized(http: &Http, headers: &HeaderMap) -> bool {
-    !http.tokens.are_needed() || http.tokens.role_of(headers.get(AUTHORIZATION)).is_some()
 }
 
 /// The whole body, if it is JSON by its own account and not too large.

@@ -2,13 +2,14 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::rt::TokioIo;
 
 use crate::server::{Connection, Farewell, Socket};
+use crate::turn::Turn;
 
 /// The socket of one client.
 #[derive(Debug)]
@@ -16,11 +17,15 @@ pub(super) struct Wire {
     socket: TokioIo<Socket>,
     connection: Arc<Connection>,
     farewell: Option<Farewell>,
+    turn: SharedTurn,
 }
 
+/// What was done for a connection since it last waited; by its socket, and by whoever answers its requests.
+pub(super) type SharedTurn = Arc<Mutex<Turn>>;
+
 impl Wire {
-    pub(super) fn new(socket: Socket, connection: Arc<Connection>) -> Self {
-        Wire { socket: TokioIo::new(socket), connection, farewell: None }
+    pub(super) fn new(socket: Socket, connection: Arc<Connection>, turn: SharedTurn) -> Self {
+        Wire { socket: TokioIo::new(socket), connection, farewell: None, turn }
     }
 }
 
@@ -31,9 +36,10 @@ impl Read for Wire {
         room: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
         let polled = Pin::new(&mut self.socket).poll_read(context, room);
-        // Some bytes of a request came: the rest must follow. Whoever answers it settles that.
-        if polled.is_ready() {
-            self.connection.owes();
+        match polled {
+            // Some bytes of a request came: the rest must follow. Whoever answers it settles that.
+            Poll::Ready(_) => self.connection.owes(),
+            Poll::Pending => self.turn.lock().unwrap_or_else(PoisonError::into_inner).waited(),
         }
         polled
     }

@@ -9,9 +9,11 @@ mod answer;
 mod reader;
 mod request;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::engine::Engine;
+use crate::guesses::Check;
 use crate::meter::Meter;
 use crate::secret::Tokens;
 use crate::server::{Connection, Serving, Socket, Transport};
@@ -52,14 +54,23 @@ impl Transport for MsgPack {
 
     fn serve(self: Arc<Self>, socket: Socket, connection: Arc<Connection>) -> Serving {
         let authenticated = !self.tokens.are_needed();
-        let talk = Talk { msgpack: self, authenticated, midway: false, answered: false };
+        let visit = Arc::clone(&connection);
+        let talk = Talk { msgpack: self, connection: visit, authenticated, midway: false, answered: false };
         Box::pin(stream::serve(talk, socket, connection))
     }
+}
+
+/// What a body asks for.
+enum Asked {
+    Take(Waiting),
+    /// To be let in, by the token that lies there.
+    Welcome(Range<usize>),
 }
 
 /// One client's side of the server, without its socket.
 struct Talk {
     msgpack: Arc<MsgPack>,
+    connection: Arc<Connection>,
     authenticated: bool,
     midway: bool,
     answered: bool,
@@ -85,16 +96,18 @@ impl Conversation for Talk {
             let base = buffers.start() + PREFIX;
             self.answered = true;
             match self.request(body) {
-                Ok(Some(mut waiting)) => {
+                Ok(Asked::Take(mut waiting)) => {
                     waiting.key = base + waiting.key.start..base + waiting.key.end;
                     buffers.waiting.push(waiting);
                     if buffers.waiting.len() >= MAX_BATCH {
                         self.decide(buffers).await;
                     }
                 }
-                Ok(None) => {
+                Ok(Asked::Welcome(token)) => {
                     self.decide(buffers).await;
-                    answer::welcome(&mut buffers.output);
+                    // In a box: what is kept across this wait would otherwise be room in every idle connection.
+                    Box::pin(self.check().pause()).await;
+                    self.welcome(base + token.start..base + token.end, buffers);
                 }
                 Err(Mistake(message)) => {
                     self.msgpack.meter.failed();
@@ -118,22 +131,34 @@ impl Conversation for Talk {
 }
 
 impl Talk {
-    /// Understands one body; nothing to wait for if it was the right token.
-    fn request(&mut self, body: &[u8]) -> Result<Option<Waiting>, Mistake> {
+    /// Understands one body.
+    fn request(&self, body: &[u8]) -> Result<Asked, Mistake> {
         match Request::parse(body, self.msgpack.engine.limits())? {
             Request::Throttle { key, quota, cost } if self.authenticated => {
-                Ok(Some(Waiting { key, quota, cost, dialect: Dialect::Packed }))
+                Ok(Asked::Take(Waiting { key, quota, cost, dialect: Dialect::Packed }))
             }
             Request::Throttle { .. } => Err(Mistake("authentication required: send [2, token]".to_owned())),
-            Request::Auth(token) => match self.msgpack.tokens.role(token) {
-                Some(_) => {
-                    self.authenticated = true;
-                    Ok(None)
-                }
-                None if self.msgpack.tokens.are_needed() => Err(Mistake("wrong token".to_owned())),
-                None => Err(Mistake("no token is asked for here".to_owned())),
-            },
+            Request::Auth(token) => Ok(Asked::Welcome(token)),
         }
+    }
+
+    /// Answers a client that has sent a token.
+    fn welcome(&mut self, token: Range<usize>, buffers: &mut Buffers) {
+        let role = self.check().role(&buffers.input()[token]);
+        if role.is_some() {
+            self.authenticated = true;
+            return answer::welcome(&mut buffers.output);
+        }
+        self.msgpack.meter.failed();
+        let is_needed = self.msgpack.tokens.are_needed();
+        let why = if is_needed { "wrong token" } else { "no token is asked for here" };
+        answer::refuse(&mut buffers.output, why);
+    }
+
+    /// What a token is held against.
+    fn check(&self) -> Check<'_> {
+        let MsgPack { engine, meter, tokens } = &*self.msgpack;
+        Check { tokens, guesses: engine.guesses(), meter, transport: NAME, connection: &self.connection }
     }
 
     async fn decide(&self, buffers: &mut Buffers) {

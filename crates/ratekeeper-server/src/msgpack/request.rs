@@ -15,11 +15,11 @@ const AUTH: i64 = 2;
 
 /// What a client asks for.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Request<'a> {
+pub(super) enum Request {
     /// Take from a quota; the key lies there in the body.
     Throttle { key: Range<usize>, quota: Quota, cost: Cost },
-    /// This is the token.
-    Auth(&'a [u8]),
+    /// The token lies there in the body.
+    Auth(Range<usize>),
 }
 
 /// What is wrong with a request, in words.
@@ -36,8 +36,8 @@ fn mistake<T>(message: impl fmt::Display) -> Result<T, Mistake> {
     Err(Mistake(message.to_string()))
 }
 
-impl<'a> Request<'a> {
-    pub(super) fn parse(body: &'a [u8], limits: &Limits) -> Result<Self, Mistake> {
+impl Request {
+    pub(super) fn parse(body: &[u8], limits: &Limits) -> Result<Self, Mistake> {
         let fields = fields(body)?;
         let [cmd, key, burst, rate, period, quantity] = fields;
         let bytes = match key {
@@ -45,9 +45,12 @@ impl<'a> Request<'a> {
             Value::Nil => return mistake("key: missing; say who asks"),
             _ => return mistake("key: must be a string or bytes"),
         };
+        // It is a piece of the body, so this is its distance from the start.
+        let start = bytes.as_ptr().addr() - body.as_ptr().addr();
+        let key = start..start + bytes.len();
         match cmd {
             Value::Integer(THROTTLE) => {}
-            Value::Integer(AUTH) => return Ok(Request::Auth(bytes)),
+            Value::Integer(AUTH) => return Ok(Request::Auth(key)),
             Value::Integer(other) => return mistake(format!("cmd: {other}; 1 is throttle")),
             _ => return mistake("cmd: missing, or no integer; 1 is throttle"),
         }
@@ -62,9 +65,7 @@ impl<'a> Request<'a> {
         };
         let quota =
             limits.throttle(burst, rate, period).or_else(|refusal| mistake(in_our_words(&refusal)))?;
-        // The key is a piece of the body, so this is its distance from the start.
-        let start = bytes.as_ptr().addr() - body.as_ptr().addr();
-        Ok(Request::Throttle { key: start..start + bytes.len(), quota, cost: Cost::new(cost) })
+        Ok(Request::Throttle { key, quota, cost: Cost::new(cost) })
     }
 }
 
@@ -126,7 +127,7 @@ fn scalar<'a>(reader: &mut Reader<'a>) -> Result<Value<'a>, Malformed> {
 mod tests {
     use super::*;
 
-    fn parse(body: &[u8]) -> Result<Request<'_>, String> {
+    fn parse(body: &[u8]) -> Result<Request, String> {
         Request::parse(body, &Limits::default()).map_err(|Mistake(message)| message)
     }
 

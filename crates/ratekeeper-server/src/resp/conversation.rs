@@ -12,8 +12,13 @@ use super::reply::{Reply, escaped};
 use super::session::Session;
 use super::throttle::Amount;
 use super::transaction::{Transaction, WATCH_REFUSED};
-use super::{Resp, forget, info, plans, session};
+use super::{NAME, Resp, forget, info, plans, session};
+use crate::guesses::Check;
+use crate::server::Connection;
 use crate::stream::{self, Buffers, Dialect, HIGH_WATER, MAX_BATCH, Progress, Waiting};
+
+/// The most commands of one turn that look at every shard or plan, or have replies of kilobytes.
+const MAX_COSTLY: u8 = 16;
 
 /// One client's side of the server, without its socket.
 #[derive(Debug)]
@@ -21,7 +26,10 @@ pub(super) struct Conversation {
     pub(super) resp: Arc<Resp>,
     pub(super) parser: Parser,
     pub(super) session: Session,
+    connection: Arc<Connection>,
     answered: bool,
+    /// Commands of this turn that cost far more than their bytes show.
+    costly: u8,
 }
 
 /// A throttle that was understood.
@@ -31,9 +39,9 @@ enum Asked {
 }
 
 impl Conversation {
-    pub(super) fn new(resp: Arc<Resp>, id: u64) -> Self {
-        let session = Session::new(id, resp.tokens.are_needed());
-        Conversation { resp, parser: Parser::default(), session, answered: false }
+    pub(super) fn new(resp: Arc<Resp>, connection: Arc<Connection>) -> Self {
+        let session = Session::new(connection.id(), resp.tokens.are_needed());
+        Conversation { resp, parser: Parser::default(), session, connection, answered: false, costly: 0 }
     }
 
     /// Answers one command, or has it wait for its batch. True if it is the last.
@@ -79,6 +87,9 @@ impl Conversation {
             && !is_connection_reset(verb, args.len())
             && self.session.authenticated
         {
+            if verb == Verb::Reset {
+                self.costly = self.costly.saturating_add(1);
+            }
             // In a box: what is kept across this wait would otherwise be room in every idle connection.
             Box::pin(self.plans(verb, buffers)).await;
             return false;
@@ -88,8 +99,19 @@ impl Conversation {
             && entry.takes(args.len())
             && self.session.authenticated
         {
+            self.costly = MAX_COSTLY;
             Box::pin(self.forget(buffers)).await;
             return false;
+        }
+        let is_guess = match entry.map(Entry::command) {
+            Some(Command::Auth) => true,
+            // Its version, `AUTH`, a user and a token.
+            Some(Command::Hello) => args.len() >= 5,
+            _ => false,
+        };
+        if is_guess {
+            // In a box, as above; and before the token is compared.
+            Box::pin(check(&self.resp, &self.connection).pause()).await;
         }
         self.other(entry, buffers)
     }
@@ -134,7 +156,10 @@ impl Conversation {
         let mut out = std::mem::take(&mut buffers.output);
         let mut words = [&[][..]; MAX_ARGS];
         let words = spread(self.parser.args(), buffers.input(), buffers.start(), &mut words);
-        let quits = respond(&self.resp, &mut self.session, entry, words, &mut out);
+        if matches!(entry.map(Entry::command), Some(Command::Info | Command::Catalogue)) {
+            self.costly = self.costly.saturating_add(1);
+        }
+        let quits = respond(&self.resp, &self.connection, &mut self.session, entry, words, &mut out);
         buffers.output = out;
         quits
     }
@@ -199,9 +224,13 @@ impl stream::Conversation for Conversation {
 
     /// Answers the commands in the buffer.
     async fn answer(&mut self, buffers: &mut Buffers) -> Progress {
+        self.costly = 0;
         let end = loop {
             if buffers.output.len() >= HIGH_WATER {
                 break Progress::Full;
+            }
+            if self.costly >= MAX_COSTLY {
+                break Progress::Paused;
             }
             if !self.parser.is_midway() && self.session.takes_requests() && buffers.take_repeated() {
                 self.answered = true;
@@ -249,6 +278,7 @@ fn spread<'w, 'a>(args: &Args, input: &'a [u8], base: usize, words: &'w mut [&'a
 /// Answers a command that needs no store. True if it is the last.
 fn respond(
     resp: &Resp,
+    connection: &Connection,
     session: &mut Session,
     entry: Option<&'static Entry>,
     words: &[&[u8]],
@@ -286,8 +316,8 @@ fn respond(
             reply.ok();
             return true;
         }
-        (Command::Auth, _) => session.auth(args, &resp.tokens, out),
-        (Command::Hello, _) => session.hello(args, &resp.tokens, out),
+        (Command::Auth, _) => session.auth(args, check(resp, connection), out),
+        (Command::Hello, _) => session.hello(args, check(resp, connection), out),
         (Command::Select, [index]) => session::select(index, &mut reply),
         (Command::Client, _) => session.client(args, out),
         (Command::Catalogue, _) => catalogue::answer(args, &mut reply),
@@ -305,6 +335,12 @@ fn respond(
         _ => reply.error(&format!("ERR wrong number of arguments for '{}' command", entry.name())),
     }
     false
+}
+
+/// What a token is held against.
+fn check<'a>(resp: &'a Resp, connection: &'a Connection) -> Check<'a> {
+    let (tokens, guesses, meter) = (&resp.tokens, resp.engine.guesses(), &*resp.meter);
+    Check { tokens, guesses, meter, transport: NAME, connection }
 }
 
 /// `RESET` means the connection if it names no key.

@@ -62,7 +62,7 @@ impl Transport for Resp {
     }
 
     fn serve(self: Arc<Self>, socket: Socket, connection: Arc<Connection>) -> Serving {
-        let conversation = Conversation::new(self, connection.id());
+        let conversation = Conversation::new(self, Arc::clone(&connection));
         Box::pin(stream::serve(conversation, socket, connection))
     }
 }

@@ -121,8 +121,8 @@ impl<'a> Ask<'a> {
 }
 
 /// What a cost and an age must be.
-const COST: &str = "a whole number";
-const AGE: &str = "a whole number of milliseconds";
+const COST: &str = "a whole number from 0 to 9223372036854775807";
+const AGE: &str = "a whole number of milliseconds from 0 to 9223372036854775807";
 
 /// What to say of a request that ends with this word, if a number should follow it.
 fn no_number(verb: Verb, word: &str) -> Option<String> {
@@ -133,12 +133,12 @@ fn no_number(verb: Verb, word: &str) -> Option<String> {
     } else {
         return None;
     };
-    Some(format!("invalid {name}: none; must be {what}, at least 0"))
+    Some(format!("invalid {name}: none; must be {what}"))
 }
 
 fn whole(name: &str, text: &[u8], what: &str) -> Result<u64, String> {
     let number = integer(text).and_then(|number| u64::try_from(number).ok());
-    number.ok_or_else(|| format!("invalid {name}: '{}'; must be {what}, at least 0", escaped(text)))
+    number.ok_or_else(|| format!("invalid {name}: '{}'; must be {what}", escaped(text)))
 }
 
 fn plan_name(name: &[u8]) -> Result<&str, String> {
@@ -183,8 +183,13 @@ mod tests {
             charged("k gold AGE 9223372036854775807"),
             Ok((vec!["gold"], 1, Charged::ago(Nanos::MAX)))
         );
-        let wrong = "invalid age: '-1'; must be a whole number of milliseconds, at least 0";
-        assert_eq!(charged("k gold AGE -1"), Err(wrong.to_owned()));
+        for wrong in ["-1", "9223372036854775808"] {
+            let message = format!(
+                "invalid age: '{wrong}'; must be a whole number of milliseconds from 0 to {}",
+                i64::MAX
+            );
+            assert_eq!(charged(&format!("k gold AGE {wrong}")), Err(message));
+        }
         assert!(charged("k gold AGE 1.5").unwrap_err().starts_with("invalid age: '1.5'"));
         assert!(charged("k AGE 5").unwrap_err().starts_with("invalid plan: none"));
         assert_eq!(

@@ -2,7 +2,8 @@
 
 use super::reply::{Reply, Version, escaped};
 use super::transaction::Transaction;
-use crate::secret::{Role, Tokens};
+use crate::guesses::Check;
+use crate::secret::Role;
 
 /// The longest name that a client may give its connection.
 const MAX_NAME: usize = 64;
@@ -46,17 +47,17 @@ impl Session {
 
     /// `AUTH [user] token`. There are no users: any name will do. Without a secret, Redis lets its default user in with
     /// any password, and so clients that are configured with one connect here too.
-    pub(super) fn auth(&mut self, args: &[&[u8]], tokens: &Tokens, out: &mut Vec<u8>) {
+    pub(super) fn auth(&mut self, args: &[&[u8]], check: Check<'_>, out: &mut Vec<u8>) {
         let mut reply = Reply::new(out, self.version);
         let ([token] | [_, token]) = args else {
             return reply.error("ERR wrong number of arguments for 'auth' command");
         };
-        match tokens.role(token) {
+        match check.role(token) {
             Some(role) => {
                 (self.authenticated, self.role) = (true, Some(role));
                 reply.ok();
             }
-            None if tokens.are_needed() || tokens.admin.is_some() => {
+            None if check.tokens.can_be_shown() => {
                 reply.error("WRONGPASS invalid username-password pair or user is disabled.");
             }
             None if matches!(args, [user, _] if is_default(user)) => reply.ok(),
@@ -68,8 +69,8 @@ impl Session {
     }
 
     /// `HELLO [2|3 [AUTH user token] [SETNAME name]]`.
-    pub(super) fn hello(&mut self, args: &[&[u8]], tokens: &Tokens, out: &mut Vec<u8>) {
-        if let Err(error) = self.negotiate(args, tokens) {
+    pub(super) fn hello(&mut self, args: &[&[u8]], check: Check<'_>, out: &mut Vec<u8>) {
+        if let Err(error) = self.negotiate(args, check) {
             return Reply::new(out, self.version).error(error);
         }
         let mut reply = Reply::new(out, self.version);
@@ -92,7 +93,7 @@ impl Session {
     }
 
     /// Nothing changes unless everything is right.
-    fn negotiate(&mut self, args: &[&[u8]], tokens: &Tokens) -> Result<(), &'static str> {
+    fn negotiate(&mut self, args: &[&[u8]], check: Check<'_>) -> Result<(), &'static str> {
         let (version, mut options) = match args {
             [] => (self.version, args),
             [version, options @ ..] => match *version {
@@ -106,9 +107,9 @@ impl Session {
             options = match options {
                 [] => break,
                 [word, user, token, rest @ ..] if word.eq_ignore_ascii_case(b"auth") => {
-                    let shown = tokens.role(token);
+                    let shown = check.role(token);
                     // Without a token to know, Redis lets its default user in with any password.
-                    let is_open = !tokens.are_needed() && tokens.admin.is_none();
+                    let is_open = !check.tokens.can_be_shown();
                     if shown.is_none() && !(is_open && is_default(user)) {
                         return Err("WRONGPASS invalid username-password pair or user is disabled.");
                     }
@@ -184,7 +185,7 @@ pub(super) fn select(index: &[u8], reply: &mut Reply<'_>) {
     match super::number::integer(index) {
         Some(0) => reply.ok(),
         Some(_) => reply.error("ERR DB index is out of range"),
-        None => reply.error("ERR invalid DB index"),
+        None => reply.error("ERR value is not an integer or out of range"),
     }
 }
 

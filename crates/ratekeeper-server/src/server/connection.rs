@@ -1,9 +1,11 @@
 //! What the server knows of a connection, and the bounds on how many there may be.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use super::stop::Stop;
+use crate::guesses::Visitor;
 
 /// One connection, as the server sees it and as its transport reports on it.
 #[derive(Debug)]
@@ -15,18 +17,25 @@ pub(crate) struct Connection {
     seen: AtomicU32,
     /// Since when it owes us something: the rest of a request, or room for a reply. 0 if it owes nothing.
     debt: AtomicU32,
+    visitor: Visitor,
     _place: Place,
 }
 
 impl Connection {
-    pub(super) fn new(id: u64, stop: Arc<Stop>, clock: Arc<Tick>, place: Place) -> Self {
+    pub(super) fn new(id: u64, peer: IpAddr, stop: Arc<Stop>, clock: Arc<Tick>, place: Place) -> Self {
         let seen = AtomicU32::new(clock.now());
-        Connection { id, stop, clock, seen, debt: AtomicU32::new(0), _place: place }
+        let visitor = Visitor::new(peer);
+        Connection { id, stop, clock, seen, debt: AtomicU32::new(0), visitor, _place: place }
     }
 
     /// Different for each connection of this process.
     pub(crate) fn id(&self) -> u64 {
         self.id
+    }
+
+    /// Where it comes from, and whether it has shown the token.
+    pub(crate) fn visitor(&self) -> &Visitor {
+        &self.visitor
     }
 
     /// The signal that it is over.
@@ -160,7 +169,7 @@ mod tests {
     fn silence_is_counted_from_the_last_progress() {
         let tick = Arc::new(Tick::default());
         let place = Places::new(1).take().unwrap();
-        let connection = Connection::new(1, Arc::default(), Arc::clone(&tick), place);
+        let connection = Connection::new(1, [127, 0, 0, 1].into(), Arc::default(), Arc::clone(&tick), place);
         tick.advance();
         assert_eq!(connection.silence(), (1, 0));
         connection.owes();

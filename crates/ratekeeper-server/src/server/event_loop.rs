@@ -203,7 +203,7 @@ impl Doorkeeper {
         }
         // A client that vanished without a word is noticed in the end.
         let _ = SockRef::from(&socket).set_keepalive(true);
-        let connection = self.connection(place);
+        let connection = self.connection(place, peer);
         let id = connection.id();
         let serving: Serving = match &self.tls {
             Some(tls) => {
@@ -229,9 +229,9 @@ impl Doorkeeper {
         roll.insert(id, Entry { connection, task: task.abort_handle(), bounds: self.bounds });
     }
 
-    fn connection(&self, place: Place) -> Arc<Connection> {
+    fn connection(&self, place: Place, peer: SocketAddr) -> Arc<Connection> {
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-        Arc::new(Connection::new(id, Arc::clone(&self.stop), Arc::clone(&self.tick), place))
+        Arc::new(Connection::new(id, peer.ip(), Arc::clone(&self.stop), Arc::clone(&self.tick), place))
     }
 }
 

@@ -10,6 +10,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::buffers::{Buffers, Lent};
 use super::{Conversation, Progress};
 use crate::server::{Connection, Farewell, Socket};
+use crate::turn::Turn;
 
 /// Serves one client until it leaves, breaks the protocol, or the server stops.
 pub(crate) fn serve<C: Conversation>(
@@ -18,7 +19,8 @@ pub(crate) fn serve<C: Conversation>(
     connection: Arc<Connection>,
 ) -> impl Future<Output = ()> + Send {
     // Put together out here: an `async fn` would keep its arguments and the client made of them.
-    let mut client = Client { socket, connection, conversation, parked: Vec::new(), lent: None };
+    let mut client =
+        Client { socket, connection, conversation, parked: Vec::new(), lent: None, turn: Turn::default() };
     async move {
         // Whatever went wrong, the client has gone: there is nobody to tell.
         let _ = client.run().await;
@@ -32,6 +34,7 @@ struct Client<C> {
     /// The unfinished request of a client without buffers.
     parked: Vec<u8>,
     lent: Option<Lent>,
+    turn: Turn,
 }
 
 impl<C: Conversation> Client<C> {
@@ -70,16 +73,33 @@ impl<C: Conversation> Client<C> {
             while let Some(mut buffers) = self.lent.take() {
                 let progress = self.conversation.answer(&mut buffers).await;
                 self.report();
+                self.turn.spend(buffers.output.len());
                 self.lent = Some(buffers);
                 self.flush().await?;
                 match progress {
-                    Progress::Full => self.unpark(),
-                    Progress::Starved => break,
+                    Progress::Full | Progress::Paused => {
+                        if progress == Progress::Paused || self.turn.is_over() {
+                            self.give_way().await;
+                        }
+                        self.unpark();
+                    }
+                    Progress::Starved => {
+                        if self.turn.is_over() {
+                            self.give_way().await;
+                        }
+                        break;
+                    }
                     Progress::Quit => return self.close().await,
                     Progress::Broken => return Box::pin(self.leave(Farewell::after_mistake())).await,
                 }
             }
         }
+    }
+
+    /// Lets the others of this loop have their turn, and holds no buffers meanwhile.
+    async fn give_way(&mut self) {
+        self.park();
+        tokio::task::yield_now().await;
     }
 
     /// Reads some bytes, into buffers that are given back if there are none.
@@ -92,10 +112,12 @@ impl<C: Conversation> Client<C> {
         match polled {
             Poll::Ready(Ok(())) => {
                 buffers.filled(len);
+                self.turn.spend(len);
                 Poll::Ready(Ok(len))
             }
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
             Poll::Pending => {
+                self.turn.waited();
                 self.park();
                 Poll::Pending
             }

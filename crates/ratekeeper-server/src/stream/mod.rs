@@ -39,6 +39,8 @@ pub(crate) enum Progress {
     Starved,
     /// The replies must be sent before there can be more.
     Full,
+    /// There is more to answer, but enough was done for one turn.
+    Paused,
     /// The client said goodbye: send the replies and close.
     Quit,
     /// The client does not speak the protocol: send the replies and close.

@@ -63,7 +63,7 @@ fn mistakes_about_plans() {
     assert_eq!(raw.ask("ACQUIRE k gold gold"), "-ERR invalid plan: `gold` twice; name each plan once");
     assert_eq!(
         raw.ask("ACQUIRE k gold COST x"),
-        "-ERR invalid cost: 'x'; must be a whole number, at least 0"
+        "-ERR invalid cost: 'x'; must be a whole number from 0 to 9223372036854775807"
     );
     assert_eq!(raw.ask("PING"), "+PONG");
 }

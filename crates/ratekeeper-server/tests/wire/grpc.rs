@@ -75,7 +75,7 @@ pub(crate) fn block<T>(work: impl Future<Output = T>) -> T {
     runtime.block_on(async { tokio::time::timeout(DEADLINE, work).await.unwrap() })
 }
 
-async fn connect(server: &Server) -> SendRequest<Bytes> {
+pub(crate) async fn connect(server: &Server) -> SendRequest<Bytes> {
     connect_to(server.address("grpc")).await
 }
 
@@ -92,7 +92,11 @@ pub(crate) fn request(path: &str, kind: &str) -> Request<()> {
 }
 
 /// HTTP status, gRPC status, and the message without its prefix.
-async fn call(client: &mut SendRequest<Bytes>, path: &str, message: &[u8]) -> (StatusCode, String, Bytes) {
+pub(crate) async fn call(
+    client: &mut SendRequest<Bytes>,
+    path: &str,
+    message: &[u8],
+) -> (StatusCode, String, Bytes) {
     let (response, mut stream) = client.send_request(request(path, "application/grpc"), false).unwrap();
     stream.send_data(Bytes::copy_from_slice(message), true).unwrap();
     answer(response).await

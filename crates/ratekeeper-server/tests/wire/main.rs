@@ -13,6 +13,7 @@ mod clients;
 mod config;
 mod crowd;
 mod edits;
+mod floods;
 #[path = "../common/folder.rs"]
 mod folder;
 mod full;

@@ -98,8 +98,9 @@ fn an_age_that_is_none_is_refused_by_its_name() {
     let server = start(&folder);
     let mut raw = server.connect();
     for age in ["-1", "1.5", "soon", "9223372036854775808"] {
-        let expected =
-            format!("-ERR invalid age: '{age}'; must be a whole number of milliseconds, at least 0");
+        let expected = format!(
+            "-ERR invalid age: '{age}'; must be a whole number of milliseconds from 0 to 9223372036854775807"
+        );
         assert_eq!(raw.ask(&format!("REFUND k hourly AGE {age}")), expected);
     }
     assert_eq!(raw.ask("ACQUIRE k hourly AGE 5"), "-ERR unknown plan 'AGE'", "of a refund only");
@@ -131,8 +132,8 @@ fn a_number_that_is_missing_is_asked_for() {
     let folder = Folder::new("refund-missing");
     let server = Server::with(&["--config", &folder.write("a.toml", "[plans.free]\nlimits = [\"5/h\"]\n")]);
     let mut raw = server.connect();
-    let age = "-ERR invalid age: none; must be a whole number of milliseconds, at least 0";
-    let cost = "-ERR invalid cost: none; must be a whole number, at least 0";
+    let age = "-ERR invalid age: none; must be a whole number of milliseconds from 0 to 9223372036854775807";
+    let cost = "-ERR invalid cost: none; must be a whole number from 0 to 9223372036854775807";
     for (request, expected) in [
         ("REFUND k free COST 2 AGE", age),
         ("REFUND k free age", age),

@@ -261,7 +261,7 @@ fn a_transaction_is_decided_by_a_store_elsewhere() {
     let mut sent = b"MULTI\r\n".to_vec();
     for index in 0..600 {
         sent.extend(command(&[b"ACQUIRE", format!("own{index}").as_bytes(), b"api", b"COST", b"2"]));
-        sent.extend(command(&[b"THROTTLE", b"hot", b"1000", b"1", b"360"]));
+        sent.extend(command(&[b"THROTTLE", b"hot", b"700", b"1", b"3600"]));
     }
     for _ in 0..4 {
         sent.extend(command(&[b"ACQUIRE", b"hot", b"api"]));
@@ -271,7 +271,7 @@ fn a_transaction_is_decided_by_a_store_elsewhere() {
     for index in 0..600 {
         assert!(raw.reply().starts_with("1 3 1 "));
         let hot = raw.reply();
-        assert!(hot.starts_with(&format!("1 1000 {} ", 999 - index)), "{index}: {hot}");
+        assert!(hot.starts_with(&format!("1 700 {} ", 699 - index)), "{index}: {hot}");
     }
     let allowed = [(); 4].map(|()| raw.reply().starts_with("1 3 "));
     assert_eq!(allowed, [true, true, true, false], "in their order");

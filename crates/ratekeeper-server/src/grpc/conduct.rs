@@ -1,0 +1,133 @@
+//! Frames that cost work and ask for nothing: PING, SETTINGS, PRIORITY, WINDOW_UPDATE, resets, empty DATA. Whoever
+//! sends more of them than there can be a reason for is cut off.
+//!
+//! A connection begins with credit for a thousand such frames, never has more, and is given some for every new request
+//! and as time passes. A client that asks is generously paid for: a request comes with a handful of them at most (the
+//! windows of its answer, a ping that measures, a reset if it is given up). One that only sends them is cut after a
+//! thousand, within milliseconds of a flood, and may send a hundred a second for ever.
+
+use std::time::{Duration, Instant};
+
+use super::framing::Head;
+
+/// What a connection begins with, and the most that it can have.
+const MOST: i64 = 1_000;
+/// For every new request.
+const PER_REQUEST: i64 = 10;
+/// For a frame of a request's body: the windows that its answer moves.
+const PER_DATA: i64 = 2;
+/// How long it takes to earn one.
+const PER_FRAME: Duration = Duration::from_millis(10);
+/// What a reset costs: a little more than its request brought, so that requests which are all given up at once come to
+/// an end too. One that is not given up pays for ten that are.
+const RESET: i64 = PER_REQUEST + 1;
+
+/// What one client has sent so far.
+#[derive(Debug)]
+pub(super) struct Conduct {
+    credit: i64,
+    /// Up to when time has been paid for.
+    paid: Instant,
+    /// The last stream that was opened.
+    last: u32,
+}
+
+impl Conduct {
+    pub(super) fn new() -> Self {
+        Conduct { credit: MOST, paid: Instant::now(), last: 0 }
+    }
+
+    /// A frame has begun.
+    pub(super) fn frame(&mut self, head: &Head) {
+        let earned = match head.kind {
+            Head::HEADERS if head.stream > self.last => {
+                self.last = head.stream;
+                PER_REQUEST
+            }
+            Head::DATA if head.len > 0 => PER_DATA,
+            Head::RST_STREAM => -RESET,
+            _ => -1,
+        };
+        self.credit = (self.credit + earned).min(MOST);
+    }
+
+    /// True for a client that has sent too much. The clock is looked at only where it decides.
+    pub(super) fn is_flood(&mut self) -> bool {
+        self.credit < 0 && self.is_flood_at(Instant::now())
+    }
+
+    fn is_flood_at(&mut self, now: Instant) -> bool {
+        let passed = now.saturating_duration_since(self.paid);
+        let earned = i64::try_from(passed.as_millis() / PER_FRAME.as_millis()).unwrap_or(MOST);
+        self.credit = (self.credit + earned).min(MOST);
+        self.paid = now;
+        self.credit < 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PING: u8 = 6;
+    const WINDOW_UPDATE: u8 = 8;
+
+    fn head(kind: u8, len: usize, stream: u32) -> Head {
+        Head { kind, flags: 0, len, stream }
+    }
+
+    #[test]
+    fn a_client_that_only_sends_control_frames_is_cut_after_a_thousand() {
+        for kind in [Head::DATA, 2, 4, PING, WINDOW_UPDATE, 9, 200] {
+            let mut conduct = Conduct::new();
+            let began = conduct.paid;
+            (0..MOST).for_each(|_| conduct.frame(&head(kind, 0, 0)));
+            assert!(conduct.credit == 0, "{kind}");
+            conduct.frame(&head(kind, 0, 0));
+            assert!(conduct.credit < 0 && conduct.is_flood_at(began));
+            assert!(!conduct.is_flood_at(began + Duration::from_secs(1)), "a hundred a second are none");
+        }
+    }
+
+    #[test]
+    fn a_client_that_asks_may_send_ten_for_each_request() {
+        let mut conduct = Conduct::new();
+        for stream in (1..20_000).step_by(2) {
+            conduct.frame(&head(Head::HEADERS, 10, stream));
+            (0..10).for_each(|_| conduct.frame(&head(WINDOW_UPDATE, 4, 0)));
+            assert!(conduct.credit >= 0);
+        }
+    }
+
+    #[test]
+    fn requests_that_are_all_given_up_come_to_an_end_and_a_few_of_them_do_not() {
+        let mut conduct = Conduct::new();
+        let mut count = 0;
+        for stream in (1..).step_by(2) {
+            conduct.frame(&head(Head::HEADERS, 10, stream));
+            conduct.frame(&head(Head::RST_STREAM, 4, stream));
+            if conduct.credit < 0 {
+                break;
+            }
+            count += 1;
+        }
+        assert!((980..=1_000).contains(&count), "{count}");
+        let mut conduct = Conduct::new();
+        for stream in (1..20_000).step_by(2) {
+            conduct.frame(&head(Head::HEADERS, 10, stream));
+            if stream % 10 != 1 {
+                conduct.frame(&head(Head::RST_STREAM, 4, stream));
+            }
+            assert!(conduct.credit >= 0);
+        }
+    }
+
+    #[test]
+    fn fields_after_a_request_are_no_request() {
+        let mut conduct = Conduct::new();
+        conduct.frame(&head(Head::HEADERS, 10, 1));
+        let before = conduct.credit;
+        conduct.frame(&head(Head::HEADERS, 10, 1));
+        assert_eq!(conduct.credit, before - 1);
+    }
+}

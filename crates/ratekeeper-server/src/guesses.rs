@@ -1,0 +1,210 @@
+//! How fast a token may be guessed: whoever has failed often lately waits before the next guess is looked at.
+//!
+//! Failures are counted by address. Twenty may come at once and ten a second after that; beyond it a connection waits
+//! before its token is compared, for a second at most. The wait comes before the comparison, or a guesser would only have
+//! to notice that an answer is late to know that it is no. So an address can try its twenty, ten a second, and one a
+//! second on each further connection.
+//!
+//! Nobody is locked out: a right token is accepted after that second at the latest, connections that have shown it are
+//! not slowed (behind a proxy they may be shared with a guesser), and other addresses are not concerned.
+
+use std::hash::BuildHasher;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use foldhash::quality::RandomState;
+use http::HeaderValue;
+use tokio::time::sleep;
+
+use crate::log::Seldom;
+use crate::meter::Meter;
+use crate::secret::{Role, Tokens, bearer};
+use crate::server::Connection;
+
+/// Addresses share this many counters. A shared counter slows a stranger, so there are many; and so few that counting
+/// costs no memory, however many addresses guess.
+const COUNTERS: usize = 4096;
+/// Microseconds after which a failure is forgotten.
+const PER_FAILURE: u64 = 100_000;
+/// Failures that cost no wait.
+const AT_ONCE: u64 = 20;
+/// The longest wait, in microseconds.
+const MOST: u64 = 1_000_000;
+
+/// Who failed lately.
+#[derive(Debug)]
+pub(crate) struct Guesses {
+    began: Instant,
+    /// Secret, so that nobody can choose an address that shares the counter of another.
+    seed: RandomState,
+    /// The instant at which all failures will be forgotten, in microseconds since the beginning.
+    forgotten_at: Box<[AtomicU64]>,
+    said: Seldom,
+}
+
+impl Default for Guesses {
+    fn default() -> Self {
+        Guesses {
+            began: Instant::now(),
+            seed: RandomState::default(),
+            forgotten_at: (0..COUNTERS).map(|_| AtomicU64::new(0)).collect(),
+            said: Seldom::default(),
+        }
+    }
+}
+
+impl Guesses {
+    fn now(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+
+    fn counter(&self, peer: IpAddr) -> &AtomicU64 {
+        // A network of IPv6 is one customer's, who can choose any address in it.
+        let network = match peer.to_canonical() {
+            IpAddr::V6(ip) => IpAddr::V6(Ipv6Addr::from_bits(ip.to_bits() >> 64 << 64)),
+            ip => ip,
+        };
+        let hash = self.seed.hash_one(network);
+        &self.forgotten_at[usize::try_from(hash % COUNTERS as u64).unwrap_or(0)]
+    }
+
+    /// How long this address waits before its next guess is looked at.
+    fn wait(&self, peer: IpAddr, now: u64) -> Duration {
+        let ahead = self.counter(peer).load(Ordering::Relaxed).saturating_sub(now);
+        Duration::from_micros(ahead.saturating_sub(AT_ONCE * PER_FAILURE).min(MOST))
+    }
+
+    fn failed(&self, peer: IpAddr, now: u64) {
+        let counter = self.counter(peer);
+        // No further than the longest wait, so that it is over soon after the guesser is.
+        let most = now.saturating_add(AT_ONCE * PER_FAILURE + MOST);
+        let next = |at: u64| Some((at.max(now) + PER_FAILURE).min(most));
+        let _ = counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+    }
+}
+
+/// What is remembered of one connection.
+#[derive(Debug)]
+pub(crate) struct Visitor {
+    peer: IpAddr,
+    /// It has shown the right token.
+    is_trusted: AtomicBool,
+}
+
+impl Visitor {
+    /// A connection from there that has shown nothing yet.
+    pub(crate) fn new(peer: IpAddr) -> Self {
+        Visitor { peer, is_trusted: AtomicBool::new(false) }
+    }
+}
+
+/// The tokens that a connection may show, and what happens to a wrong one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Check<'a> {
+    pub(crate) tokens: &'a Tokens,
+    pub(crate) guesses: &'a Guesses,
+    pub(crate) meter: &'a Meter,
+    pub(crate) transport: &'static str,
+    pub(crate) connection: &'a Connection,
+}
+
+impl Check<'_> {
+    /// Returns what the token in a field `authorization` is good for, if anything; after a wait if need be.
+    pub(crate) async fn role_of(self, authorization: Option<&HeaderValue>) -> Option<Role> {
+        self.ask(bearer(authorization)?, Check::role).await
+    }
+
+    /// Whether a request with this field `authorization` may read the metrics; after a wait if need be.
+    pub(crate) async fn may_read_metrics(self, authorization: Option<&HeaderValue>) -> bool {
+        if self.tokens.are_metrics_open() {
+            return true;
+        }
+        let Some(token) = bearer(authorization) else { return false };
+        let compare =
+            |check: Self, token: &[u8]| check.counted(check.tokens.opens_metrics(token).then_some(()));
+        self.ask(token, compare).await.is_some()
+    }
+
+    /// Compares a token that comes with a request: those may share their connection with somebody who guesses.
+    async fn ask<T>(self, token: &[u8], compare: impl Fn(Self, &[u8]) -> Option<T>) -> Option<T> {
+        let is_trusted = self.connection.visitor().is_trusted.load(Ordering::Relaxed);
+        if !is_trusted {
+            self.pause().await;
+        }
+        let found = compare(self, token);
+        if is_trusted && found.is_none() {
+            self.pause().await;
+        }
+        found
+    }
+
+    /// Waits if need be. To be called before [`role`](Check::role).
+    pub(crate) async fn pause(self) {
+        let guesses = self.guesses;
+        let wait = guesses.wait(self.connection.visitor().peer, guesses.now());
+        if wait.is_zero() {
+            return;
+        }
+        tokio::select! {
+            () = sleep(wait) => {}
+            () = self.connection.stop().wait() => {}
+        }
+    }
+
+    /// Returns what this token is good for, if anything, and counts a failure.
+    pub(crate) fn role(self, token: &[u8]) -> Option<Role> {
+        // Where there is no token to know, nothing is guessed.
+        if self.tokens.can_be_shown() { self.counted(self.tokens.role(token)) } else { None }
+    }
+
+    fn counted<T>(self, found: Option<T>) -> Option<T> {
+        let Check { guesses, meter, transport, connection, .. } = self;
+        let visitor = connection.visitor();
+        if found.is_some() {
+            visitor.is_trusted.store(true, Ordering::Relaxed);
+        } else {
+            guesses.failed(visitor.peer, guesses.now());
+            meter.auth_failed();
+            if let Some(unsaid) = guesses.said.is_due() {
+                tracing::warn!(transport, peer = %visitor.peer, unsaid, "auth: wrong token");
+            }
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn failures_make_their_own_address_wait_and_are_forgotten() {
+        let guesses = Guesses::default();
+        let (guesser, other) = (ip("10.0.0.1"), ip("10.0.0.2"));
+        for _ in 0..AT_ONCE {
+            assert_eq!(guesses.wait(guesser, 0), Duration::ZERO);
+            guesses.failed(guesser, 0);
+        }
+        guesses.failed(guesser, 0);
+        assert_eq!(guesses.wait(guesser, 0), Duration::from_millis(100));
+        (0..1_000).for_each(|_| guesses.failed(guesser, 0));
+        assert_eq!(guesses.wait(guesser, 0), Duration::from_secs(1), "nobody waits longer");
+        assert_eq!(guesses.wait(guesser, 1_000_000), Duration::ZERO, "and not for long");
+        if !std::ptr::eq(guesses.counter(guesser), guesses.counter(other)) {
+            assert_eq!(guesses.wait(other, 0), Duration::ZERO);
+        }
+    }
+
+    #[test]
+    fn one_customer_is_one_address() {
+        let guesses = Guesses::default();
+        let same = |one, other| std::ptr::eq(guesses.counter(ip(one)), guesses.counter(ip(other)));
+        assert!(same("2001:db8::1", "2001:db8::ffff:1"));
+        assert!(same("10.0.0.1", "::ffff:10.0.0.1"));
+    }
+}

@@ -1,0 +1,266 @@
+//! Clients that ask for nothing, or for too much: what they cost the store, and those who share the server with them.
+
+use std::io::{Read, Write};
+use std::net::SocketAddr;
+use std::thread;
+use std::time::Instant;
+
+use bytes::Bytes;
+use h2::client::SendRequest;
+
+use crate::grpc::{PREFACE, block, call, connect, request, throttled};
+use crate::msgpack::refusal;
+use crate::redis_support::server::Server as Redis;
+use crate::redis_support::wait::until_stopped;
+use crate::support::{Raw, Server, run};
+
+const READY: &[u8] = b"GET /ready HTTP/1.1\r\nhost: localhost\r\n\r\n";
+const METRICS: &[u8] = b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n";
+/// No service in particular: the whole server.
+const HEALTH: &[u8] = b"\0\0\0\0\0";
+
+/// Sends everything, while replies are read until there are so many marks of one.
+fn flood(address: SocketAddr, requests: Vec<u8>, mark: &str, count: usize) -> String {
+    let mut raw = Raw::connect(address);
+    let mut writer = raw.0.try_clone().unwrap();
+    thread::scope(|scope| {
+        scope.spawn(move || writer.write_all(&requests).unwrap());
+        let mut said = Vec::new();
+        let mut piece = vec![0; 256 * 1024];
+        let mut seen = 0;
+        while seen < count {
+            let len = raw.0.read(&mut piece).unwrap();
+            assert!(len > 0, "the server hung up after {seen} replies");
+            // A mark may lie across two pieces.
+            let from = said.len().saturating_sub(mark.len() - 1);
+            said.extend_from_slice(&piece[..len]);
+            seen += String::from_utf8_lossy(&said[from..]).matches(mark).count();
+        }
+        String::from_utf8(said).unwrap()
+    })
+}
+
+/// How many commands a Redis was ever sent, this question included.
+fn commands(redis: &Redis) -> u64 {
+    let stats: String = redis::cmd("INFO").arg("stats").query(&mut redis.connection()).unwrap();
+    let line = stats.lines().find_map(|line| line.strip_prefix("total_commands_processed:"));
+    line.unwrap().trim().parse().unwrap()
+}
+
+/// The first answer on a stream of its own, which stays open.
+async fn watch(client: &mut SendRequest<Bytes>) -> h2::RecvStream {
+    let (response, mut stream) =
+        client.send_request(request("/grpc.health.v1.Health/Watch", "application/grpc"), false).unwrap();
+    stream.send_data(Bytes::from_static(HEALTH), true).unwrap();
+    let mut body = response.await.unwrap().into_body();
+    assert_eq!(body.data().await.unwrap().unwrap(), b"\0\0\0\0\x02\x08\x01"[..], "serving");
+    body
+}
+
+/// Every `GET /ready`, every health check and every second of every watch used to be a question to Redis, and whoever
+/// can connect may ask.
+#[test]
+fn a_flood_of_readiness_does_not_reach_the_store() {
+    let redis = Redis::redis();
+    let server = Server::with(&["--store", &redis.url()]);
+    flood(server.address("http"), READY.to_vec(), "HTTP/1.1 200 OK", 1);
+    let (before, began) = (commands(&redis), Instant::now());
+    let http = server.address("http");
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(move || flood(http, READY.repeat(500), "HTTP/1.1 200 OK", 500));
+        }
+        block(async {
+            let mut client = connect(&server).await;
+            let mut watches = Vec::new();
+            for _ in 0..100 {
+                watches.push(watch(&mut client).await);
+            }
+            for _ in 0..100 {
+                assert_eq!(call(&mut client, "/grpc.health.v1.Health/Check", HEALTH).await.1, "0");
+            }
+        });
+    });
+    let asked = commands(&redis) - before;
+    // A few commands for one question, one question a second.
+    let most = 10 * (began.elapsed().as_secs() + 2);
+    assert!(asked <= most, "{asked} commands for 2200 questions, at most {most} expected");
+}
+
+fn metric(server: &Server, name: &str) -> Vec<String> {
+    let url = format!("http://{}/metrics", server.address("http"));
+    let page = run("curl", &["-s", "-H", "authorization: Bearer sesame", &url]);
+    page.lines().filter(|line| line.starts_with(&format!("{name}{{"))).map(str::to_owned).collect()
+}
+
+/// One connection made half a million guesses a second, and nobody was told.
+#[test]
+fn guesses_are_counted_and_slowed_and_lock_nobody_out() {
+    let server = Server::with(&["--auth-token", "sesame"]);
+    let mut friend = server.connect();
+    assert_eq!(friend.ask("AUTH sesame"), "+OK");
+    let began = Instant::now();
+    let mut guesser = server.connect();
+    for _ in 0..29 {
+        assert_eq!(
+            guesser.ask("AUTH guess"),
+            "-WRONGPASS invalid username-password pair or user is disabled."
+        );
+    }
+    assert!(guesser.ask("HELLO 3 AUTH default guess").starts_with("-WRONGPASS"));
+    // Twenty at once, and then ten a second.
+    assert!(began.elapsed().as_millis() >= 800, "30 guesses in {:?}", began.elapsed());
+    assert!(friend.ask("THROTTLE k 1 1 60").starts_with("1 1 0 "));
+
+    let url = format!("http://{}/v1/plans", server.address("http"));
+    let status =
+        |header: &str| run("curl", &["-s", "-o", "/dev/null", "-w", "%{http_code}", "-H", header, &url]);
+    assert_eq!(status("authorization: Bearer guess"), "401");
+    assert_eq!(status("authorization: Basic guess"), "401", "which is no guess");
+    assert_eq!(status("authorization: Bearer sesame"), "200");
+    let mut packed = Raw::connect(server.address("msgpack"));
+    packed.send(b"\0\0\0\x08\x92\x02\xa5guess");
+    assert_eq!(refusal(&mut packed), "wrong token");
+    packed.send(b"\0\0\0\x09\x92\x02\xa6sesame").expect(b"\0\0\0\x07\x96\xc3\0\0\0\0\0");
+    block(async {
+        let mut client = connect(&server).await;
+        for (token, expected) in [("guess", "16"), ("sesame", "12")] {
+            let mut ask = request("/no/Method", "application/grpc");
+            ask.headers_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
+            let (response, _) = client.send_request(ask, true).unwrap();
+            let headers = response.await.unwrap().headers().clone();
+            assert_eq!(headers["grpc-status"], expected, "{token}");
+        }
+    });
+    assert_eq!(server.ask("AUTH sesame"), "+OK");
+    let line =
+        |(transport, count)| format!("ratekeeper_auth_failures_total{{transport=\"{transport}\"}} {count}");
+    let expected = [("http", 1), ("resp", 30), ("grpc", 1), ("msgpack", 1)].map(line);
+    assert_eq!(metric(&server, "ratekeeper_auth_failures_total"), expected);
+    assert!(server.await_log("auth: wrong token").contains("peer=127.0.0.1"));
+}
+
+/// Bytes after the preface, over and over, until the server hangs up.
+fn flooded(server: &Server, opening: &[u8], frame: impl Fn(u32) -> Vec<u8> + Send) {
+    let mut raw = Raw::connect(server.address("grpc"));
+    let mut writer = raw.0.try_clone().unwrap();
+    raw.send(PREFACE).send(opening);
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            for number in 0..1_000 {
+                let frames: Vec<u8> = (number * 100..number * 100 + 100).flat_map(&frame).collect();
+                // The server has hung up, as it should.
+                if writer.write_all(&frames).is_err() {
+                    return;
+                }
+            }
+        });
+        let mut piece = [0; 64 * 1024];
+        loop {
+            match raw.0.read(&mut piece) {
+                Ok(0) => break,
+                Ok(_) => {}
+                Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => break,
+                Err(error) => panic!("a hundred thousand frames, and the server still listens: {error}"),
+            }
+        }
+    });
+}
+
+#[test]
+fn a_client_that_floods_with_control_frames_is_cut_off() {
+    let server = Server::start();
+    let ping = |_: u32| b"\0\0\x08\x06\0\0\0\0\0pingpong".to_vec();
+    let settings = |_: u32| b"\0\0\0\x04\0\0\0\0\0".to_vec();
+    let priority = |_: u32| b"\0\0\x05\x02\0\0\0\0\x01\0\0\0\0\x0f".to_vec();
+    let window = |_: u32| b"\0\0\x04\x08\0\0\0\0\0\0\0\0\x01".to_vec();
+    // POST, http, and the path of nothing; its body is never finished.
+    let open = b"\0\0\x03\x01\x04\0\0\0\x01\x83\x86\x84";
+    let empty = |_: u32| b"\0\0\0\0\0\0\0\0\x01".to_vec();
+    flooded(&server, b"", ping);
+    flooded(&server, b"", settings);
+    flooded(&server, b"", priority);
+    flooded(&server, b"", window);
+    flooded(&server, open, empty);
+    // Begun and given up, one stream after the other.
+    flooded(&server, b"", |number| {
+        let stream = (number * 2 + 1).to_be_bytes();
+        [b"\0\0\x03\x01\x04", &stream[..], b"\x83\x86\x84\0\0\x04\x03\0", &stream, b"\0\0\0\x08"].concat()
+    });
+    assert_eq!(throttled(&server, "k"), Ok(true));
+    let floods = metric(&server, "ratekeeper_floods_total");
+    let grpc =
+        floods.iter().find_map(|line| line.strip_prefix("ratekeeper_floods_total{transport=\"grpc\"} "));
+    // Of the last two, the library may have had enough before.
+    assert!(grpc.unwrap().parse::<u32>().unwrap() >= 4, "{floods:?}");
+    server.await_log("cut: more control frames than requests explain");
+}
+
+/// What a library says about a client's frames is a line for each of them.
+#[test]
+fn a_client_cannot_fill_the_log() {
+    let server = Server::start();
+    let mut raw = Raw::connect(server.address("grpc"));
+    // Answers to pings that were never sent, and a ping to know that they were read.
+    raw.send(PREFACE).send(b"\0\0\x08\x06\x01\0\0\0\0pingpong".repeat(500));
+    raw.send(b"\0\0\x08\x06\0\0\0\0\0the end.");
+    let mut said = Vec::new();
+    while !said.ends_with(b"the end.") {
+        let mut byte = [0];
+        raw.0.read_exact(&mut byte).unwrap();
+        said.push(byte[0]);
+    }
+    server.signal("TERM");
+    let log = server.log_to_the_end();
+    assert!(log.len() < 10, "{} lines: {:?}", log.len(), &log[..10]);
+}
+
+/// Asks for everything at once while the server is stopped, and then, on another connection, for one decision. Tells how
+/// many replies of the flood were written before that decision was made, by what they say of it.
+fn replies_before_another(server: &Server, address: SocketAddr, ask: &[u8], mark: &str, done: &str) -> usize {
+    let mut friend = server.connect();
+    assert_eq!(friend.ask("PING"), "+PONG");
+    // Accepted and served once, so that both connections are alike.
+    let mut raw = Raw::connect(address);
+    raw.send(ask);
+    raw.0.read_exact(&mut [0; 64]).unwrap();
+    server.signal("STOP");
+    until_stopped(server.pid());
+    // As much as the sockets take while nobody reads: this is what comes first when the server goes on.
+    raw.send(ask.repeat(100_000 / ask.len()));
+    friend.send("THROTTLE friend 9 1 3600\r\n");
+    server.signal("CONT");
+    let (mut said, mut piece) = (Vec::new(), vec![0; 256 * 1024]);
+    loop {
+        let len = raw.0.read(&mut piece).unwrap();
+        assert!(len > 0, "the server hung up");
+        let from = said.len().saturating_sub(done.len());
+        said.extend_from_slice(&piece[..len]);
+        if let Some(at) = said[from..].windows(done.len()).position(|at| at == done.as_bytes()) {
+            return String::from_utf8_lossy(&said[..from + at]).matches(mark).count();
+        }
+    }
+}
+
+/// A client that always has more to ask was served for megabytes on end, and the others of its loop waited for all of it.
+#[test]
+fn a_flood_of_costly_commands_leaves_others_their_turn() {
+    let server = Server::with(&["--loops", "1"]);
+    let count = replies_before_another(
+        &server,
+        server.address("resp"),
+        b"INFO stats\r\n",
+        "# Stats",
+        "resp_allowed:1",
+    );
+    assert!(count < 200, "{count} replies before anybody else's");
+}
+
+#[test]
+fn a_flood_of_pipelined_requests_leaves_others_their_turn() {
+    let server = Server::with(&["--loops", "1"]);
+    let done = "ratekeeper_requests_total{transport=\"resp\",result=\"allowed\"} 1\n";
+    let count = replies_before_another(&server, server.address("http"), METRICS, "HTTP/1.1 200 OK", done);
+    // As many as a turn is worth: hyper by itself goes on for sixteen, however long they take.
+    assert!(count < 12, "{count} replies before anybody else's");
+}
