@@ -22,7 +22,7 @@ fn constant(
     status: u16,
     says: &'static str,
     takes: Duration,
-    arrivals: &Arrivals,
+    seen: Arrivals,
 ) -> impl Service<
     Request<()>,
     Response = Response<()>,
@@ -30,7 +30,6 @@ fn constant(
     Future = impl Future<Output = Result<Response<()>, Infallible>> + Send,
 > + Clone
 + Send {
-    let seen = Arc::clone(arrivals);
     tower::service_fn(move |_: Request<()>| {
         seen.lock().unwrap().push(Instant::now());
         async move {
@@ -49,7 +48,7 @@ fn seconds(arrivals: &Arrivals, since: Instant) -> Vec<u64> {
 #[tokio::test(start_paused = true)]
 async fn answers_within_a_window_do_not_put_its_end_off() {
     let arrivals = Arrivals::default();
-    let server = constant(200, r#""a";r=3;t=60"#, Duration::ZERO, &arrivals);
+    let server = constant(200, r#""a";r=3;t=60"#, Duration::ZERO, Arc::clone(&arrivals));
     let client = Pace::default().jitter(Duration::ZERO).layer().layer(server);
     let start = Instant::now();
     for _ in 0..9 {
@@ -65,7 +64,7 @@ async fn answers_within_a_window_do_not_put_its_end_off() {
 async fn a_server_that_never_has_anything_left_is_sent_one_in_each_window() {
     for status in [200, 429] {
         let arrivals = Arrivals::default();
-        let server = constant(status, r#""a";r=0;t=60"#, Duration::ZERO, &arrivals);
+        let server = constant(status, r#""a";r=0;t=60"#, Duration::ZERO, Arc::clone(&arrivals));
         let client = Pace::default().jitter(Duration::ZERO).retries(0).layer().layer(server);
         let start = Instant::now();
         let tasks: Vec<_> = (0..5).map(|_| tokio::spawn(client.clone().oneshot(request()))).collect();
@@ -80,7 +79,7 @@ async fn a_server_that_never_has_anything_left_is_sent_one_in_each_window() {
 #[tokio::test(start_paused = true)]
 async fn answers_that_tell_of_nothing_left_do_put_the_end_off() {
     let arrivals = Arrivals::default();
-    let server = constant(200, r#""a";r=0;t=60"#, 20 * SECOND, &arrivals);
+    let server = constant(200, r#""a";r=0;t=60"#, 20 * SECOND, Arc::clone(&arrivals));
     // All of them have no time to wait for the first.
     let pace = Pace::default().jitter(Duration::ZERO);
     let hurried = pace.clone().timeout(Duration::ZERO).layer().layer(server.clone());
