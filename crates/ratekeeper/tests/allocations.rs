@@ -50,21 +50,22 @@ fn the_store_allocates_what_it_says_and_no_more_than_it_may() {
     let plan = Plan::parse("gold", "a=1 per 1s; b=9/h fixed; c=20/m log").unwrap();
     let names: Vec<String> = (0..30_000).map(|name| format!("customer:{}:{name}", name % 7)).collect();
     for (keep_keys, on_full) in [(false, OnFull::Refuse), (true, OnFull::Share)] {
-        let max_bytes = 3 << 20;
+        let max_bytes: i32 = 3 << 20;
         let clock = FakeClock::at(Timestamp::from_secs(1_761_884_055));
         let mut store = None;
         let built = allocation_counter::measure(|| {
-            let builder = MemoryStore::builder().max_bytes(max_bytes).keep_keys(keep_keys).on_full(on_full);
+            let builder = MemoryStore::builder().max_bytes(usize::try_from(max_bytes).unwrap());
+            let builder = builder.keep_keys(keep_keys).on_full(on_full);
             store = Some(builder.clock(clock.clone()).build());
         });
         let store = store.unwrap();
         // The clock is no part of it.
-        assert!(built.bytes_current.abs_diff(store.statistics().bytes as i64) < 64);
-        let mut held = store.statistics().bytes as i64;
+        assert!(built.bytes_current.abs_diff(taken(&store)) < 64);
+        let mut held = taken(&store);
         let mut random = 7u64;
         let mut draw = |below: usize| {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (random >> 33) as usize % below
+            usize::try_from(random >> 33).unwrap() % below
         };
         for step in 0..150_000 {
             let (name, number, rest) = (draw(names.len()), draw(quotas.len() + 1), draw(20_000));
@@ -81,10 +82,17 @@ fn the_store_allocates_what_it_says_and_no_more_than_it_may() {
             }
             // Whoever tidies up needs some room to write down what lives.
             let most = if keep_keys { max_bytes + (64 << 10) } else { max_bytes };
-            assert!(held + counted.bytes_max as i64 <= most as i64, "at most, step {step}");
+            assert!(
+                held + i64::try_from(counted.bytes_max).unwrap() <= i64::from(most),
+                "at most, step {step}"
+            );
             held += counted.bytes_current;
-            assert_eq!(held, store.statistics().bytes as i64, "step {step}: {rest}, {rules:?}");
+            assert_eq!(held, taken(&store), "step {step}: {rest}, {rules:?}");
         }
         assert!(store.statistics().refused > 0, "it was full");
     }
+}
+
+fn taken(store: &MemoryStore) -> i64 {
+    store.statistics().bytes.try_into().expect("less than there is memory")
 }

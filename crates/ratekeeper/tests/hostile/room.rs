@@ -135,8 +135,8 @@ fn all_bounds_hold_under_a_crowd() {
                     for _ in 0..4_000 {
                         let key = format!("{}:{}", random.below(4), random.below(9_000));
                         let rules = match random.below(3) {
-                            0 => Rules::Plan(&plans[random.below(3) as usize]),
-                            _ => Rules::Quota(&quotas[random.below(6) as usize]),
+                            0 => Rules::Plan(&plans[draw(&mut random, plans.len())]),
+                            _ => Rules::Quota(&quotas[draw(&mut random, quotas.len())]),
                         };
                         match random.below(200) {
                             0 => drop(store.sweep()),
@@ -163,6 +163,10 @@ fn all_bounds_hold_under_a_crowd() {
             assert_eq!((empty.keys, empty.keys_of_requests, empty.bytes_of_requests), (0, 0, 0), "{empty:?}");
         }
     }
+}
+
+fn draw(random: &mut Random, below: usize) -> usize {
+    usize::try_from(random.below(below as u64)).unwrap()
 }
 
 /// There is nothing to wait for but the next turn.

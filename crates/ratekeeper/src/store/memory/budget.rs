@@ -251,7 +251,7 @@ fn take(counter: &AtomicUsize, wanted: usize, most: usize) -> bool {
 
 /// A number of states and how many of them requests brought, in one word.
 fn whole(held: Held) -> u64 {
-    (held.brought as u64) << 32 | held.states as u64
+    ((held.brought as u64) << 32) | held.states as u64
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "each half was a `usize` once")]
