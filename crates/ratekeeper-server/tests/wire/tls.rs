@@ -17,7 +17,8 @@ fn curl_redis_cli_and_grpc_over_tls() {
     let folder = Folder::new("tls");
     let (cert, key) = certificate(&folder);
     let plans = folder.write("a.toml", crate::python::PLANS);
-    let mut flags = vec!["--tls-cert", &cert, "--tls-key", &key, "--auth-token", "sesame", "--config", &plans];
+    let mut flags =
+        vec!["--tls-cert", &cert, "--tls-key", &key, "--auth-token", "sesame", "--config", &plans];
     flags.extend(["--max-period", "73000d"]);
     let server = Server::with(&flags);
     // Clients that never say a word are in nobody's way.
