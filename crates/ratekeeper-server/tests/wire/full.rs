@@ -24,7 +24,7 @@ fn flood(server: &Server, keys: std::ops::Range<usize>) -> usize {
     admitted
 }
 
-fn metric(server: &Server, name: &str) -> f64 {
+fn metric(server: &Server, name: &str) -> u64 {
     let page = get(server, "/metrics").body;
     let line = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
     line.unwrap_or_else(|| panic!("no {name} in {page}")).parse().unwrap()
@@ -50,11 +50,11 @@ fn keys_of_foreign_quotas_leave_room_for_plans_and_it_is_told_when_they_find_non
     assert!(told.contains("WARN") && told.contains("of_plans=0"), "{told}");
     assert!(told.contains("bound=\"states\"") && told.contains("--max-keys"), "{told}");
     let refused = metric(&server, "ratekeeper_keys_refused_total{of=\"request\"}");
-    assert!(refused >= (2 * MAX_KEYS - admitted) as f64, "{refused}");
-    assert_eq!(metric(&server, "ratekeeper_keys_refused_total{of=\"plan\"}"), 0.0);
-    assert_eq!(metric(&server, "ratekeeper_max_keys"), MAX_KEYS as f64);
+    assert!(refused >= (2 * MAX_KEYS - admitted) as u64, "{refused}");
+    assert_eq!(metric(&server, "ratekeeper_keys_refused_total{of=\"plan\"}"), 0);
+    assert_eq!(metric(&server, "ratekeeper_max_keys"), MAX_KEYS as u64);
     assert!(metric(&server, "ratekeeper_store_bytes") <= metric(&server, "ratekeeper_store_max_bytes"));
-    assert_eq!(metric(&server, "ratekeeper_kept_for_plans_percent"), 50.0);
+    assert_eq!(metric(&server, "ratekeeper_kept_for_plans_percent"), 50);
     let mut next = 3 * MAX_KEYS;
     eventually("health says it", || {
         // It is said for ten seconds after the last refusal.
@@ -93,8 +93,8 @@ fn logs_cannot_take_more_bytes_than_there_may_be() {
         refused += (0..300).filter(|_| status(&mut answers) == 429).count();
     }
     assert!(refused > 0, "72,600 entries of 16 bytes are more than there may be");
-    assert!(metric(&server, "ratekeeper_store_bytes") <= f64::from(MAX_BYTES));
-    assert_eq!(metric(&server, "ratekeeper_store_max_bytes"), f64::from(MAX_BYTES));
+    assert!(metric(&server, "ratekeeper_store_bytes") <= u64::from(MAX_BYTES));
+    assert_eq!(metric(&server, "ratekeeper_store_max_bytes"), u64::from(MAX_BYTES));
     let grown = server.memory().saturating_sub(before);
     assert!(grown < 32 << 20, "{grown} bytes");
     let told = server.await_log("store full: new keys are refused");
@@ -124,12 +124,12 @@ fn room_is_kept_once_there_are_plans() {
     let folder = Folder::new("full-reload");
     let path = folder.write("a.toml", "[store]\nmax_keys = 1000\nkept_for_plans = \"20%\"\n");
     let server = Server::with(&["--config", &path]);
-    assert_eq!(metric(&server, "ratekeeper_kept_for_plans_percent"), 0.0);
+    assert_eq!(metric(&server, "ratekeeper_kept_for_plans_percent"), 0);
     folder.write("a.toml", format!("[store]\nmax_keys = 1000\nkept_for_plans = \"20%\"\n{PLANS}"));
     server.signal("HUP");
-    eventually("room is kept", || metric(&server, "ratekeeper_kept_for_plans_percent") == 20.0);
+    eventually("room is kept", || metric(&server, "ratekeeper_kept_for_plans_percent") == 20);
     let admitted = flood(&server, 0..2_000);
     assert!((700..=800).contains(&admitted), "{admitted}");
     let none = Server::with(&["--config", &path, "--kept-for-plans", "0%", "--max-keys", "1000"]);
-    assert_eq!(metric(&none, "ratekeeper_kept_for_plans_percent"), 0.0);
+    assert_eq!(metric(&none, "ratekeeper_kept_for_plans_percent"), 0);
 }

@@ -190,7 +190,7 @@ fn stop(server: Server) -> Duration {
 fn what_was_read_is_answered_and_what_was_answered_is_counted() {
     let folder = Folder::new("stop-flood");
     let state = folder.path("state.bin");
-    let flags = ["--snapshot", &state, "--max-period", "1700000h"];
+    let flags = ["--snapshot", &state, "--max-period", "73000d"];
     let server = Server::with(&flags);
     let floods: [(&str, fn(&Flood, SocketAddr)); 4] =
         [("resp", Flood::resp), ("msgpack", Flood::msgpack), ("http", Flood::http), ("grpc", Flood::grpc)];
