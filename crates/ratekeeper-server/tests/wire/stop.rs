@@ -186,13 +186,16 @@ fn stop(server: Server) -> Duration {
     told.elapsed()
 }
 
+/// Asks at this address until it is closed.
+type ClientLoop = fn(&Flood, SocketAddr);
+
 #[test]
 fn what_was_read_is_answered_and_what_was_answered_is_counted() {
     let folder = Folder::new("stop-flood");
     let state = folder.path("state.bin");
     let flags = ["--snapshot", &state, "--max-period", "73000d"];
     let server = Server::with(&flags);
-    let floods: [(&str, fn(&Flood, SocketAddr)); 4] =
+    let floods: [(&str, ClientLoop); 4] =
         [("resp", Flood::resp), ("msgpack", Flood::msgpack), ("http", Flood::http), ("grpc", Flood::grpc)];
     let clients: [Flood; 4] = std::array::from_fn(|_| Flood::default());
     let took = thread::scope(|scope| {

@@ -243,7 +243,7 @@ fn redis_cli_queues() {
     for _ in 0..3 {
         writeln!(lines, "THROTTLE k 2 1 3600").unwrap();
     }
-    let file = folder.write("lines", &format!("{lines}EXEC\n"));
+    let file = folder.write("lines", format!("{lines}EXEC\n"));
     let port = server.address("resp").port();
     let said = run("sh", &["-c", &format!("redis-cli -h 127.0.0.1 -p {port} < {file}")]);
     let said: Vec<&str> = said.lines().collect();

@@ -138,9 +138,7 @@ async fn go_through(topology: Topology, binary: &Path, is_whole: bool) {
     let mut scene = tokio::task::block_in_place(|| Scene::start(topology, binary));
     let rows = TABLE.iter().filter(|row| row.on.contains(&topology) && (is_whole || !row.is_slow));
     for row in rows {
-        let start = Instant::now();
         check(row, topology, &mut scene).await;
-        println!("{}: {:?} on {topology:?} in {:.1?}", binary.display(), row.fault, start.elapsed());
     }
 }
 

@@ -187,7 +187,7 @@ impl Shard {
                         missing.more += bytes - log.heap_size();
                     }
                 }
-                _ => missing.packed += usize::from(!rest.is_some_and(|rest| rest.packed.find(tag).is_some())),
+                _ => missing.packed += usize::from(rest.is_none_or(|rest| rest.packed.find(tag).is_none())),
             }
         }
         missing
