@@ -274,7 +274,8 @@ mod tests {
         case.look();
         fs::write(&case.path, [0xff, 0xfe]).unwrap();
         case.look();
-        fs::write(&case.path, "#".repeat(usize::try_from(Config::MAX_BYTES).unwrap() + 1)).unwrap();
+        let too_large = usize::try_from(Config::MAX_BYTES).unwrap() + 1;
+        fs::write(&case.path, "#".repeat(too_large)).unwrap();
         case.look();
         assert_eq!((case.plans(), case.counted()), (vec!["gold".to_owned()], (0, 9, true)));
         // The file that is in force comes back, and all is well.

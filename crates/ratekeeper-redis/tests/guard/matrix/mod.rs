@@ -15,7 +15,6 @@ mod crowd;
 mod scene;
 
 use std::path::Path;
-use std::time::Instant;
 
 use ratekeeper::port::FailureMode;
 
