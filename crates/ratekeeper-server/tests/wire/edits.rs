@@ -26,7 +26,7 @@ impl Bench {
         let folder = Folder::new("edits");
         let file = folder.write("a.toml", text(limits));
         let url = redis.as_ref().map(Redis::url);
-        let mut flags = vec!["--config", &file];
+        let mut flags = vec!["--config", &file, "--allow-log"];
         flags.extend(url.iter().flat_map(|url| ["--store", url]));
         let server = Server::with(&flags);
         Bench { folder, server, redis }
