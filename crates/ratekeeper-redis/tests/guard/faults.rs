@@ -2,6 +2,7 @@
 //! than the limit and what the server forgot, and service is back with the server.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use ratekeeper::store::BreakerState;
 use ratekeeper_redis::RedisStore;
@@ -15,10 +16,13 @@ use crate::support::wait;
 const QUOTA: u64 = 100;
 const RULES: &str = "100/day";
 const CLIENTS: usize = 16;
+/// For what is to end by itself, soon.
+const SHORT: Duration = Duration::from_millis(100);
 
 /// Two instances without a memory of refusals: what is to be seen is the server's part.
-fn stores(url: &str) -> Vec<RedisStore> {
-    (0..2).map(|_| RedisStore::builder(url).without_denial_cache().build().unwrap()).collect()
+fn stores(url: &str, timeout: Duration) -> Vec<RedisStore> {
+    let builder = || RedisStore::builder(url).without_denial_cache().command_timeout(timeout);
+    (0..2).map(|_| builder().build().unwrap()).collect()
 }
 
 /// Two plans with a quota each.
@@ -30,7 +34,7 @@ fn assert_admitted(tally: &Tally, lives: u64) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn it_is_killed_and_started_again() {
     let mut server = Server::redis();
-    let stores = stores(&server.url());
+    let stores = stores(&server.url(), SHORT);
     let load = Load::start(&stores, RULES, CLIENTS);
     load.more("answers", 300, Tally::informed).await;
     server.kill();
@@ -53,7 +57,7 @@ async fn it_is_killed_and_started_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn it_freezes_and_nobody_is_held() {
     for server in Server::each() {
-        let stores = stores(&server.url());
+        let stores = stores(&server.url(), SHORT);
         let load = Load::start(&stores, RULES, CLIENTS);
         load.more("answers", 300, Tally::informed).await;
         server.freeze();
@@ -72,7 +76,8 @@ async fn it_freezes_and_nobody_is_held() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn its_scripts_and_its_data_are_flushed() {
     for server in Server::each() {
-        let stores = stores(&server.url());
+        // Nothing may be lost for want of time, on however busy a machine.
+        let stores = stores(&server.url(), wait::PATIENCE);
         let load = Load::start(&stores, RULES, CLIENTS);
         let mut connection = server.connection();
         for _ in 0..10 {
@@ -92,7 +97,7 @@ async fn its_scripts_and_its_data_are_flushed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn its_memory_is_full() {
     for server in Server::each() {
-        let stores = stores(&server.url());
+        let stores = stores(&server.url(), SHORT);
         // Enough quota that every request has something to write.
         let load = Load::start(&stores, "1000000/day", CLIENTS);
         load.more("answers", 100, Tally::informed).await;
