@@ -19,7 +19,7 @@ const BEGINNING: i64 = 1_000;
 /// For every new request.
 const PER_REQUEST: i64 = 12;
 /// What a reset costs: a little more than its request brought, so that requests which are all given up at once come to
-/// an end too. One that is not given up pays for five that are, with their short bodies.
+/// an end too. One that is not given up pays for three that are, whatever came with them.
 const RESET: i64 = PER_REQUEST + 1;
 /// The most that a connection can have: all that its open streams may cost when they are given up, too.
 const MOST: i64 = BEGINNING + RESET * MAX_STREAMS as i64;
