@@ -93,6 +93,8 @@ const PLANS: [&str; 4] = [
 ];
 
 /// Examines the store; panics with what was asked, what was answered and what would have been right.
+///
+/// The store must be there for this alone: if it [forgets by prefix](Store::forget), it is emptied.
 pub async fn check(bench: &Bench<'_>) {
     for (index, text) in QUOTAS.iter().enumerate() {
         let quota: Quota = text.parse().expect("a quota of the suite");
