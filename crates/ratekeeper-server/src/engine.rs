@@ -23,6 +23,7 @@ use crate::pressure::Pressure;
 use crate::readiness::Readiness;
 use crate::reload::ReloadCounts;
 use crate::tally::Tally;
+use crate::turn::let_sockets_in;
 
 /// What health is asked about; nobody takes from it.
 const PROBE_KEY: &str = "ratekeeper:health";
@@ -220,7 +221,7 @@ impl Engine {
     /// Forgets every key that starts with these bytes, under all plans and quotas; no bytes stand for all keys. Tells how
     /// many states were forgotten.
     pub async fn forget(&self, prefix: &[u8]) -> Result<u64, KeeperError> {
-        let forgotten = self.keeper.forget(prefix).await.map_err(|error| match error {
+        let forgotten = let_sockets_in(self.keeper.forget(prefix)).await.map_err(|error| match error {
             KeeperError::Store(error)
                 if error.kind() == StoreErrorKind::Unsupported && self.memory.is_some() =>
             {
@@ -291,6 +292,11 @@ impl Engine {
         if !self.is_draining() {
             began.await;
         }
+    }
+
+    /// The store in this process: the one, or the one that decides in the place of another.
+    pub(crate) fn local(&self) -> &MemoryStore {
+        self.memory().unwrap_or_else(|| self.keeper.local())
     }
 
     /// Whose new keys the store in memory refuses at present: `plan`, `request`, both, or nobody's.
