@@ -6,7 +6,8 @@
 //! # Layout
 //!
 //! - [`cli`]: the command line; [`config`]: the file; [`settings`]: what both amount to; [`log`]: what is said
-//! - [`reload`]: plans that change; [`snapshot`]: state across a restart; [`store_check`]: the store, asked at the start
+//! - [`reload`]: plans that change; [`watcher`]: files that are looked at again; [`snapshot`]: state across a restart;
+//!   [`store_check`]: the store, asked at the start
 //! - [`limits`]: what quotas of requests may be; [`units`]: sizes and percentages in words
 //! - [`pressure`]: a store that is full; `failure_log`: why a store fails
 //! - [`engine`]: what every transport asks; [`meter`], [`tally`], [`sketch`]: what is counted

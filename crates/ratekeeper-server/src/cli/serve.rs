@@ -82,7 +82,8 @@ pub(super) struct Flags {
     /// Write --snapshot so often as well, so that a crash forgets no more than that; 0s for never [default: 0s].
     #[arg(long, value_name = "DURATION", env = "RATEKEEPER_SNAPSHOT_EVERY", hide_short_help = true)]
     pub(super) snapshot_every: Option<DurationText>,
-    /// After SIGTERM, go on serving for so long while `/ready` says 503, and then close [default: 0s].
+    /// After SIGTERM, go on serving for so long while `/ready` says 503, and then close; 1h at most
+    /// [default: 0s].
     #[arg(long, value_name = "DURATION", env = "RATEKEEPER_DRAIN", hide_short_help = true)]
     pub(super) drain: Option<DurationText>,
     /// Connections at once, for each transport [default: 20000].

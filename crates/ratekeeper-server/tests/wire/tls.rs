@@ -246,7 +246,9 @@ fn health_can_be_asked_over_tls() {
         (&["--http", &url, "--tls-ca", &other][..], "invalid peer certificate"),
         (&["--http", &url], ""),
         (&["--http", &address], "must be asked with --tls-ca"),
-        (&["--http", &url, "--tls-ca", &key], "no certificate in PEM form"),
+        (&["--http", &url, "--tls-ca", &key], "--tls-ca"),
+        (&["--http", &url, "--tls-cert", &key], "--tls-cert"),
+        (&["--http", &url, "--tls-cert", &key], "no certificate in PEM form"),
     ] {
         let (code, said) = ask(args, &[]);
         assert!(code == Some(1) && said.contains(expected) && said.lines().count() == 1, "{args:?}: {said}");
