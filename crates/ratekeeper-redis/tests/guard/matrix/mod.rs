@@ -91,9 +91,9 @@ const fn row(fault: Fault, on: &'static [Topology], answers: Answers, lives: u64
 
 const EVERYWHERE: &[Topology] = &[Single, Cluster, Sentinel];
 
-/// A row for each fault, or two if topologies differ in what it does; where a topology is left out, it cannot have it. Whose
-/// replica takes over by itself is up to the sentinels, or to the nodes of a cluster alike: that is tried with the former,
-/// which are quicker to notice.
+/// A row for each fault, or two if it does different things to different topologies. Where a topology is left out, it cannot
+/// have the fault. One thing is not tried: that a replica of a cluster takes over unasked, after a node timeout. The nodes
+/// here have a long one, so that a busy machine is not taken for a dead node.
 const TABLE: [Row; 16] = [
     row(Fault::ScriptsFlushed, EVERYWHERE, Answers::ByTheStore, 1),
     row(Fault::DataFlushed, EVERYWHERE, Answers::ByTheStore, 2),
