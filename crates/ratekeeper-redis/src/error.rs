@@ -171,17 +171,22 @@ impl RedisError {
     }
 }
 
+/// What a user needs who may not do something.
+const NOT_ALLOWED: &str = "the user may not do this; allow on ~PREFIX:* what is needed: +ping +eval +evalsha +time +get \
+                           +set +del +pttl; with sentinels +role; in a cluster +cluster|slots +cluster|info +asking; \
+                           for hashes +@hash +pexpire; for permits +@sortedset +pexpire; to forget +scan +unlink; to \
+                           inspect +type";
+
 /// What a server's error means, by the word it begins with, and what to do.
 fn by_code(code: &str, text: &str) -> Option<(RedisErrorKind, &'static str)> {
     Some(match code {
         "NOAUTH" => (RedisErrorKind::Auth, "it wants a password: put user and password into the URL"),
         "WRONGPASS" => (RedisErrorKind::Auth, "the password is wrong: check user and password in the URL"),
-        "NOPERM" => (
-            RedisErrorKind::Auth,
-            "the user may not do this; allow on ~PREFIX:* what is needed: +ping +eval +evalsha +time +get +set +del \
-             +pttl; with sentinels +role; in a cluster +cluster|slots +cluster|info +asking; for hashes +@hash +pexpire; \
-             for permits +@sortedset +pexpire; to forget +scan +unlink; to inspect +type",
-        ),
+        "NOPERM" => (RedisErrorKind::Auth, NOT_ALLOWED),
+        // What a script may not do, as Redis 7.0 says it, and as later ones do.
+        "ERR" if text.contains("The user executing the script") || text.contains("ACL failure in script") => {
+            (RedisErrorKind::Auth, NOT_ALLOWED)
+        }
         "WRONGTYPE" => (
             RedisErrorKind::WrongType,
             "something else is kept at this key: delete it, or set another prefix",
@@ -299,6 +304,8 @@ mod tests {
             ("NOAUTH Authentication required.", Kind::Auth, Store::Unavailable, "into the URL"),
             ("WRONGPASS invalid username-password pair", Kind::Auth, Store::Unavailable, "password is wrong"),
             ("NOPERM this user has no permissions", Kind::Auth, Store::Unavailable, "+evalsha"),
+            ("ERR The user executing the script can't run", Kind::Auth, Store::Unavailable, "+time"),
+            ("ERR ACL failure in script: User x", Kind::Auth, Store::Unavailable, "+time"),
             ("WRONGTYPE Operation against a key", Kind::WrongType, Store::Unreadable, "another prefix"),
             ("READONLY You can't write", Kind::ReadOnly, Store::Unavailable, "redis-sentinel://"),
             ("MASTERDOWN Link with MASTER is down", Kind::MasterDown, Store::Unavailable, "name the primary"),

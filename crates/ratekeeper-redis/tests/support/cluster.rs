@@ -11,6 +11,8 @@ const SLOTS: u16 = 16_384;
 #[derive(Debug)]
 pub(crate) struct Cluster {
     pub(crate) nodes: Vec<Server>,
+    /// Of one of them, once it was given one.
+    replica: Option<Server>,
 }
 
 impl Cluster {
@@ -40,7 +42,7 @@ impl Cluster {
                 is_whole && info.contains("cluster_known_nodes:3")
             });
         }
-        Cluster { nodes }
+        Cluster { nodes, replica: None }
     }
 
     /// Its address, by two of its nodes.
@@ -61,6 +63,31 @@ impl Cluster {
     pub(crate) fn owner_of(&self, key: &str) -> usize {
         let owner = self.slot_of(&format!("{{{key}}}")).1.port();
         self.nodes.iter().position(|node| node.port() == owner).expect("one of them")
+    }
+
+    /// Has a replica take over from a node by plan, as an operator does before work on the machine of that node. Waits
+    /// until it has.
+    pub(crate) fn fail_over(&mut self, binary: &Path, index: usize) {
+        let master = &self.nodes[index];
+        let replica = self.replica.get_or_insert_with(|| {
+            let replica = start_node(binary);
+            let mut connection = replica.connection();
+            let bus: Vec<String> = query(&mut master.connection(), &["CONFIG", "GET", "cluster-port"]);
+            command(&mut connection, &["CLUSTER", "MEET", "127.0.0.1", &master.port().to_string(), &bus[1]]);
+            wait::until("it has met all", || {
+                let info: String = query(&mut connection, &["CLUSTER", "INFO"]);
+                info.contains("cluster_known_nodes:4") && info.contains("cluster_state:ok")
+            });
+            let id: String = query(&mut master.connection(), &["CLUSTER", "MYID"]);
+            command(&mut connection, &["CLUSTER", "REPLICATE", &id]);
+            replica
+        });
+        take_over(replica);
+    }
+
+    /// Has a node take over again from its replica, and waits until it has.
+    pub(crate) fn fail_back(&self, index: usize) {
+        take_over(&self.nodes[index]);
     }
 
     /// Starts a node again that was killed: it finds its slots in its own file.
@@ -97,6 +124,21 @@ impl Cluster {
         command(&mut node.connection(), &["CLUSTER", "ADDSLOTSRANGE", "0", "99"]);
         node
     }
+}
+
+/// Has a replica take over from its master, once it has its data.
+fn take_over(replica: &Server) {
+    let role = |is: &str| {
+        let info: String = query(&mut replica.connection(), &["INFO", "replication"]);
+        info.contains(is)
+    };
+    wait::until("the replica has its data", || role("master_link_status:up"));
+    wait::until("the replica takes over", || {
+        let mut order = redis::cmd("CLUSTER");
+        // Refused while the others do not know it for a replica yet.
+        let _ = order.arg("FAILOVER").exec(&mut replica.connection());
+        role("role:master")
+    });
 }
 
 fn start_node(binary: &Path) -> Server {

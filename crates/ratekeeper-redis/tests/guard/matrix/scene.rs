@@ -69,7 +69,7 @@ impl Scene {
     }
 
     /// Begins a fault.
-    pub(super) fn inflict(&mut self, fault: Fault, keys: &Keys, crowd: &Crowd) {
+    pub(super) fn inflict(&mut self, fault: Fault, binary: &Path, keys: &Keys, crowd: &Crowd) {
         let order = |server: &mut Server, words: &[&str]| command(&mut server.connection(), words);
         match fault {
             Fault::Killed => self.victim().kill(),
@@ -92,11 +92,11 @@ impl Scene {
             Fault::RulesSwapped => crowd.edit(Edit::RulesSwapped),
             Fault::AlgorithmChanged => crowd.edit(Edit::OtherAlgorithm),
             Fault::SlotMoved => self.move_slot(keys, true),
-            Fault::FailoverPlanned => {
-                if let Scene::Sentinel(trio) = self {
-                    trio.fail_over();
-                }
-            }
+            Fault::FailoverPlanned => match self {
+                Scene::Single(_) => {}
+                Scene::Cluster(cluster) => cluster.fail_over(binary, VICTIM),
+                Scene::Sentinel(trio) => trio.fail_over(),
+            },
         }
     }
 
@@ -134,7 +134,11 @@ impl Scene {
 
     /// Makes it whole for the next fault.
     pub(super) fn mend(&mut self, fault: Fault) {
-        let Scene::Sentinel(trio) = self else { return };
+        let trio = match self {
+            Scene::Sentinel(trio) => trio,
+            Scene::Cluster(cluster) if fault == Fault::FailoverPlanned => return cluster.fail_back(VICTIM),
+            _ => return,
+        };
         match fault {
             Fault::Killed => {}
             Fault::Frozen => {
