@@ -134,9 +134,18 @@ fn start_node(binary: &Path) -> Server {
     Server::with(binary, &node_arguments(&free_port().to_string()))
 }
 
-fn node_arguments(bus: &str) -> [&str; 6] {
-    // Nodes of a busy machine are not to be taken for dead.
-    ["--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-node-timeout", "30000"]
+fn node_arguments(bus: &str) -> [&str; 8] {
+    // Nodes of a busy machine are not to be taken for dead, and one that gives its last slot away stays what it is.
+    [
+        "--cluster-enabled",
+        "yes",
+        "--cluster-port",
+        bus,
+        "--cluster-node-timeout",
+        "30000",
+        "--cluster-allow-replica-migration",
+        "no",
+    ]
 }
 
 /// Moves a slot with its keys from one node to another, as an operator does.
