@@ -150,10 +150,10 @@ impl Node {
             match error.kind() {
                 // The sentinels know another master, and a name may stand for another server by now: not more often
                 // than one connects in vain.
-                RedisErrorKind::ReadOnly | RedisErrorKind::MasterDown => {
-                    if self.sentinels().is_some() || live.silence.is_older_than(LONGEST_PAUSE) {
-                        self.give_up(live);
-                    }
+                RedisErrorKind::ReadOnly | RedisErrorKind::MasterDown
+                    if self.sentinels().is_some() || live.silence.is_older_than(LONGEST_PAUSE) =>
+                {
+                    self.give_up(live);
                 }
                 _ if error.is_of_the_connection() => self.give_up(live),
                 _ => {}
