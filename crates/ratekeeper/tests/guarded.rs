@@ -25,6 +25,7 @@ struct Patient {
 const WELL: u8 = 0;
 const FROZEN: u8 = 1;
 const UNREADABLE: u8 = 2;
+const UNASKED: u8 = 3;
 
 impl Patient {
     fn is(&self, health: u8) {
@@ -44,6 +45,7 @@ impl Patient {
             match self.health.load(Ordering::SeqCst) {
                 WELL => answer().await,
                 FROZEN => pending().await,
+                UNASKED => Err(StoreError::new(StoreErrorKind::BreakerOpen, "a node that rests")),
                 _ => Err(StoreError::new(StoreErrorKind::Unreadable, "a list at that key")),
             }
         })
@@ -301,4 +303,27 @@ async fn a_batch_counts_once() {
     assert_eq!(store.breaker().state(), BreakerState::Open);
     let whole = store.acquire_many(&requests, &mut answers).await;
     assert_eq!(whole.unwrap_err().kind(), StoreErrorKind::BreakerOpen);
+}
+
+/// A batch for which the store was not asked, since breakers behind this one are open, used to count as answered: it
+/// closed a breaker that had let it through as the probe.
+#[tokio::test(start_paused = true)]
+async fn a_batch_that_reached_nobody_counts_for_nothing() {
+    let (patient, quota) = (Patient::default(), quota());
+    let store = Guarded::new(patient.clone(), Breaker::new(settings()));
+    let (requests, mut answers) = ([request(&quota); 3], Vec::new());
+    patient.is(FROZEN);
+    for _ in 0..3 {
+        store.acquire(request(&quota)).await.unwrap_err();
+    }
+    tokio::time::advance(Duration::from_secs(1)).await;
+    patient.is(UNASKED);
+    for batch in [&requests[..], &[]] {
+        store.acquire_many(batch, &mut answers).await.unwrap();
+        assert_eq!(answers.drain(..).filter(Result::is_err).count(), batch.len());
+        assert_eq!(store.breaker().state(), BreakerState::HalfOpen, "the next one probes");
+    }
+    patient.is(UNREADABLE);
+    store.acquire_many(&requests, &mut answers).await.unwrap();
+    assert_eq!(store.breaker().state(), BreakerState::Closed, "that is an answer");
 }

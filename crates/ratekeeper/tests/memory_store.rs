@@ -352,6 +352,66 @@ async fn a_restored_store_knows_its_keys() {
     assert_eq!((unknown.forget(b"").await.unwrap(), unknown.len()), (400, 0));
 }
 
+/// As after a reset.
+#[tokio::test]
+async fn what_was_charged_before_it_was_forgotten_is_not_given_back() {
+    let clock = FakeClock::at(Timestamp::from_secs(1_000));
+    let store = MemoryStore::builder().keep_keys(true).clock(clock.clone()).build();
+    let plan = Plan::parse("p", "3/h").unwrap();
+    let quota = quota("3/h fixed");
+    for rules in [Rules::Plan(&plan), Rules::Quota(&quota)] {
+        let ask = Request { key: Key::new("user:1").unwrap(), rules, cost: Cost::new(3) };
+        let before = store.try_acquire(ask).unwrap().charged_at().unwrap();
+        clock.advance(Nanos::from_millis(1));
+        assert_eq!(store.forget(b"user:").await.unwrap(), 1);
+        clock.advance(Nanos::from_millis(1));
+        assert!(store.try_acquire(ask).unwrap().allowed);
+        assert_eq!(store.refund(ask, Charged::at(before)).await.unwrap().remaining, 0, "{rules:?}");
+        assert_eq!(store.forget(b"").await.unwrap(), 1);
+    }
+}
+
+/// Who was forgotten, or has not come for long, used to be in the snapshot by name.
+#[test]
+fn a_snapshot_holds_no_key_without_a_state() {
+    let clock = clock();
+    let builder = || MemoryStore::builder().keep_keys(true).clock(clock.clone());
+    let store = builder().build();
+    let plan = Plan::parse("gold", "a=5/h; b=7/h log").unwrap();
+    for rules in [Rules::Plan(&plan), Rules::Quota(&quota("5/h"))] {
+        for name in ["mail:live", "mail:reset"] {
+            let request = Request { key: Key::new(name).unwrap(), rules, cost: Cost::ONE };
+            assert!(store.try_acquire(request).unwrap().allowed);
+            if name == "mail:reset" {
+                assert!(store.reset(request).now().unwrap().unwrap() > 0);
+            }
+        }
+    }
+    acquire(&store, "mail:expired", &quota("1/s"), 1);
+    clock.advance(SECOND);
+    let keys = |store: &MemoryStore| {
+        let snapshot = store.snapshot();
+        snapshot.windows(5).enumerate().filter(|(_, text)| text == b"mail:").count()
+    };
+    assert_eq!(keys(&store), 1, "the live one, once");
+    assert_eq!(keys(&builder().restore(&store.snapshot()).unwrap()), 1);
+}
+
+/// A restored store used to keep nothing for plans until the first new customer came.
+#[test]
+fn a_restored_store_keeps_room_for_plans() {
+    let builder = || MemoryStore::builder().max_keys(1_000).clock(clock());
+    let (store, plan) = (builder().build(), Plan::parse("gold", "5/h").unwrap());
+    acquire(&store, "j", &quota("1/h"), 1);
+    assert_eq!(builder().restore(&store.snapshot()).unwrap().statistics().kept_for_plans, 0);
+    let request = Request { key: Key::new("known").unwrap(), rules: Rules::Plan(&plan), cost: Cost::ONE };
+    assert!(store.try_acquire(request).unwrap().allowed);
+    let restored = builder().restore(&store.snapshot()).unwrap();
+    assert_eq!(restored.statistics().kept_for_plans, 50);
+    let said = builder().kept_for_plans(10).restore(&store.snapshot()).unwrap();
+    assert_eq!(said.statistics().kept_for_plans, 10);
+}
+
 /// A snapshot of logs that a smaller store cannot hold.
 #[test]
 fn a_snapshot_of_too_many_bytes_is_refused() {

@@ -6,8 +6,6 @@
 //! written out as what a fresh key is, so that the shape of a record depends on the plan alone, and a record of
 //! another shape is known to be another plan's.
 
-use std::collections::VecDeque;
-
 use super::record::{Part, Record, Window, Windows};
 use super::{Replaced, State, StateError};
 use crate::algorithm::{
@@ -192,10 +190,10 @@ pub(super) struct Fitting {
 
 impl Record {
     /// The state of each rule, as far as it can be told whose it is: windows by name, everything else in the order of the
-    /// rules, each with the next state of its algorithm. The plan may have been edited since the record was written, so a
+    /// rules, each with the first state of its algorithm that is left. The plan may have been edited since the record was written, so a
     /// rule for which nothing is left is fresh. What a dropped rule left has no name to be kept under.
     pub(super) fn into_fitting_rules(self, rules: &[(&Name, &Quota)]) -> Result<Fitting, StateError> {
-        let (mut parts, mut others) = (VecDeque::new(), Vec::new());
+        let (mut parts, mut others) = (Vec::new(), Vec::new());
         for part in self.into_parts() {
             match part {
                 Part::FixedWindows(windows) => others.extend(windows.into_vec()),
@@ -203,7 +201,6 @@ impl Record {
             }
         }
         let (mut states, mut unmet) = (Vec::with_capacity(rules.len()), Vec::new());
-        let mut passed_over = VecDeque::new();
         for (name, quota) in rules {
             let fits = |state: &State| quota.algorithm().has_states_of(state.algorithm());
             let state = match quota.algorithm() {
@@ -212,17 +209,13 @@ impl Record {
                     let found = others.iter().position(|window| window.name == **name);
                     found.map(|at| State::FixedWindow(others.remove(at).state()))
                 }
-                _ => parts.iter().position(fits).and_then(|at| {
-                    passed_over.extend(parts.drain(..at));
-                    parts.pop_front()
-                }),
+                _ => parts.iter().position(fits).map(|at| parts.remove(at)),
             };
             if state.is_none() {
                 unmet.push((*name).clone());
             }
             states.push(state.filter(|state| !is_fresh(state, quota)));
         }
-        passed_over.extend(parts);
         let mut replaced = Vec::new();
         // A window has a name: if a rule of another algorithm has it now, it is that rule's.
         others.retain(|window| {
@@ -233,7 +226,7 @@ impl Record {
             }
             !is_of_a_rule
         });
-        let found = passed_over.iter().map(State::algorithm);
+        let found = parts.iter().map(State::algorithm);
         replaced.extend(unmet.into_iter().zip(found).map(|(rule, found)| Replaced::new(rule, found)));
         Ok(Fitting { states, others, replaced })
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::time::Sleep;
 
-use super::breaker::{Breaker, BreakerPermit, is_outage};
+use super::breaker::{Breaker, BreakerPermit};
 use crate::port::{Answer, Grant, Request, Store};
 use crate::{Charged, Decision, StoreError, StoreErrorKind};
 
@@ -134,7 +134,8 @@ impl<S: Store> Store for Guarded<S> {
         self.store.forget(prefix)
     }
 
-    /// One question to the breaker for all of them: it counts as failed if any of them did.
+    /// One question to the breaker for all of them: it counts as failed if any of them did, and for nothing if the store
+    /// was asked for none of them.
     fn acquire_many<'a>(
         &'a self,
         requests: &'a [Request<'a>],
@@ -147,11 +148,8 @@ impl<S: Store> Store for Guarded<S> {
         Answer::later(async move {
             let before = into.len();
             let whole = self.in_time(self.store.acquire_many(requests, into)).await;
-            let each = into.iter().skip(before).filter_map(|answer| answer.as_ref().err());
-            match whole.as_ref().err().into_iter().chain(each).find(|error| is_outage(error)) {
-                Some(error) => permit.failed(error),
-                None => permit.answered(),
-            }
+            let each = into.iter().skip(before).map(|answer| answer.as_ref().err());
+            permit.settle_all(whole.as_ref().err().map(Some).into_iter().chain(each));
             whole
         })
     }

@@ -106,6 +106,97 @@ fn logs_take_no_more_than_they_may() {
     }
 }
 
+/// Kept keys whose states had expired, or were reset, used to fill the bytes until somebody forgot by prefix.
+#[test]
+fn dead_keys_take_no_room() {
+    let (short, long) = (quota("1 per 1s"), quota("1 per 1h"));
+    let plan = |quota: &str| Plan::parse("plan", quota).unwrap();
+    let plans = [plan("1 per 1s"), plan("1 per 1h")];
+    let of_requests = [Rules::Quota(&short), Rules::Quota(&long)];
+    let of_plans = plans.each_ref().map(Rules::Plan);
+    for [short, long] in [of_requests, of_plans] {
+        for are_reset in [false, true] {
+            let clock = clock();
+            let builder = MemoryStore::builder().keep_keys(true).max_keys(20_000).max_bytes(2 << 20);
+            let store = builder.clock(clock.clone()).build();
+            let empty = store.statistics().bytes;
+            let name = |round: u64, key: usize| format!("{round}:{key:0>900}");
+            let fill = |round, rules| {
+                // Slowly: a search in vain is followed by a rest.
+                let ask = |key: &usize| {
+                    clock.advance(Nanos::from_nanos(100_000));
+                    acquire(&store, &name(round, *key), rules).allowed
+                };
+                (0..3_000).filter(ask).count()
+            };
+            let end = |round, rules| match are_reset {
+                true => (0..3_000).for_each(|key| {
+                    let key = name(round, key);
+                    let request = Request { key: Key::new(&key).unwrap(), rules, cost: Cost::ONE };
+                    store.reset(request).now().unwrap().unwrap();
+                }),
+                false => clock.advance(Nanos::from_secs(7_200)),
+            };
+            let first = fill(0, long);
+            assert!((1_000..3_000).contains(&first), "{rules:?}: {first}", rules = long);
+            end(0, long);
+            // Most of these are gone before the last of them comes.
+            fill(1, short);
+            end(1, short);
+            let again = fill(2, long);
+            assert!(again > first * 9 / 10, "{long:?}, reset {are_reset}: {first}, then {again}");
+            end(2, long);
+            store.sweep();
+            let swept = store.statistics();
+            assert!(swept.keys == 0 && swept.bytes_of_requests == 0, "{long:?}: {swept:?}");
+            // What is left is what was noted of the resets.
+            assert!(swept.bytes < empty + (256 << 10), "{long:?}, reset {are_reset}: {swept:?}");
+        }
+    }
+}
+
+/// Whoever found no room used to get a state under each new quota from what is kept for plans.
+#[test]
+fn shared_states_leave_room_for_plans() {
+    let clock = clock();
+    let builder = MemoryStore::builder().max_keys(10_000).kept_for_plans(50).on_full(OnFull::Share);
+    let store = builder.clock(clock.clone()).build();
+    let plan = Plan::parse("free", "10/m").unwrap();
+    let window = |number: usize| quota(&format!("1 per {}ms fixed", 3_600_000 + number));
+    let ask = |number: usize| acquire(&store, &format!("j{number}"), Rules::Quota(&window(number)));
+    let admitted = (0..20_000).filter(|number| ask(*number).allowed).count();
+    assert_eq!(admitted, 5_000 + 1_024);
+    assert_eq!(store.statistics().keys_of_requests, admitted);
+    assert_eq!(ask(30_000).reason, Reason::StoreFull);
+    let refused = store.statistics().refused;
+    let customers = (0..3_000)
+        .filter(|key| acquire(&store, &format!("customer:{key}"), Rules::Plan(&plan)).allowed)
+        .count();
+    assert_eq!((customers, store.statistics().refused - refused), (3_000, 0));
+}
+
+/// The same of their logs, which take bytes.
+#[test]
+fn shared_logs_leave_room_for_plans() {
+    let clock = clock();
+    let builder = MemoryStore::builder().max_bytes(4 << 20).kept_for_plans(50).on_full(OnFull::Share);
+    let store = builder.clock(clock.clone()).build();
+    for number in 0..40 {
+        let log = quota(&format!("10000 per {}s log", 80_000 - number));
+        for _ in 0..5_000 {
+            clock.advance(Nanos::from_nanos(1));
+            acquire(&store, &format!("log:{number}"), Rules::Quota(&log));
+        }
+    }
+    let plan = Plan::parse("free", "10/m").unwrap();
+    let statistics = store.statistics();
+    assert!(statistics.refused_of_requests > 0 && statistics.bytes < 3 << 20, "{statistics:?}");
+    let customers = (0..10_000)
+        .filter(|key| acquire(&store, &format!("customer:{key}"), Rules::Plan(&plan)).allowed)
+        .count();
+    assert_eq!((customers, store.statistics().refused - statistics.refused), (10_000, 0));
+}
+
 /// All bounds at once, from 64 threads, while one looks.
 #[test]
 fn all_bounds_hold_under_a_crowd() {

@@ -238,6 +238,23 @@ impl BreakerPermit<'_> {
         answer
     }
 
+    /// Several answers at once, each the error that it is or none: a failure among them counts, else an answer. If there is
+    /// neither, nothing counts.
+    #[cfg(all(feature = "tokio", not(loom)))]
+    pub(super) fn settle_all<'e>(self, answers: impl Iterator<Item = Option<&'e StoreError>>) {
+        let mut is_answered = false;
+        for error in answers {
+            match error.map_or(Verdict::Answered, verdict) {
+                Verdict::Failed => return self.end(Verdict::Failed, error),
+                Verdict::Answered => is_answered = true,
+                Verdict::Unknown => {}
+            }
+        }
+        if is_answered {
+            self.answered();
+        }
+    }
+
     fn end(self, verdict: Verdict, cause: Option<&StoreError>) {
         let BreakerPermit { breaker, ticket } = self;
         // It has ended: dropped, it would end again.
@@ -257,12 +274,6 @@ fn verdict(error: &StoreError) -> Verdict {
         | StoreErrorKind::Unavailable
         | StoreErrorKind::Other => Verdict::Failed,
     }
-}
-
-/// True if the error counts as a failure of the store.
-#[cfg(all(feature = "tokio", not(loom)))]
-pub(super) fn is_outage(error: &StoreError) -> bool {
-    verdict(error) == Verdict::Failed
 }
 
 impl Drop for BreakerPermit<'_> {

@@ -55,7 +55,9 @@ pub(super) enum Room {
     Within,
     /// All but that of states: for the other rules of a plan under which the key is known.
     Known,
-    /// That of bytes alone, and of those the last, too: for the few states that stand for all who found no place.
+    /// That of bytes, and of those the last, too: for the few states that stand for all who found no place. There is one
+    /// for each rule of the plans, and for each quota that requests bring: of those there may be very many, so that what is
+    /// kept for plans is kept from all but a few of them.
     Beyond,
 }
 
@@ -84,6 +86,9 @@ pub(super) const UNSAID: u8 = u8::MAX;
 
 /// What is kept for plans once there is one.
 const HALF: u8 = 50;
+
+/// States beyond what requests' quotas may take, each of which stands for all who found no place under one of them.
+const MOST_SHARED: usize = 1_024;
 
 impl Budget {
     /// More than this cannot be counted.
@@ -195,9 +200,9 @@ impl Budget {
             Room::Known => Held { states: Self::MOST_STATES, ..within },
             Room::Beyond => Held {
                 states: Self::MOST_STATES,
-                brought: Self::MOST_STATES,
+                brought: (within.brought + MOST_SHARED).min(Self::MOST_STATES),
                 bytes: self.most_bytes,
-                brought_bytes: self.most_bytes,
+                brought_bytes: within.brought_bytes + self.spare,
             },
         }
     }

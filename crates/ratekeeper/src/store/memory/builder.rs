@@ -24,7 +24,9 @@ pub enum OnFull {
     /// A denial, with [`Reason::StoreFull`](crate::Reason::StoreFull).
     #[default]
     Refuse,
-    /// A share in one state for all such keys, under the same quota.
+    /// A share in one state for all such keys, under the same quota. Of [quotas of requests](crate::Rules::Quota) a
+    /// thousand have such a state, so that they do not take what is [kept for
+    /// plans](MemoryStoreBuilder::kept_for_plans); under others, a denial.
     Share,
 }
 
@@ -105,7 +107,8 @@ impl MemoryStoreBuilder {
     /// Whether the store remembers the bytes of its keys, so that [`forget`](crate::port::Store::forget) can find them by
     /// how they start. Slots hold hashes alone, so this takes memory, about the length of each key and 20 bytes,
     /// which counts in [`max_bytes`](MemoryStoreBuilder::max_bytes), and time when a key is new; a known key's decision
-    /// costs the same.
+    /// costs the same. A key that has lost its states stays in memory until its shard is tidied up, by
+    /// [`sweep`](MemoryStore::sweep) at the latest; no snapshot holds it.
     pub fn keep_keys(mut self, keep: bool) -> Self {
         self.keep_keys = keep;
         self

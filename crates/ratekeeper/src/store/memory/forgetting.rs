@@ -18,7 +18,7 @@ impl Shard {
             Rules::Quota(_) => self.forget_all(now, |tag| caller.hash.brought(tag)),
             _ => self.forget_ruled(caller, now),
         };
-        budget.settle(before, self.held());
+        self.settle(before, budget);
         live
     }
 
@@ -34,11 +34,8 @@ impl Shard {
             (false, false) => self.forget_all(now, |tag| places.contains(&tag.place)),
             (false, true) => 0,
         };
-        budget.settle(before, self.held());
-        if !places.is_empty() {
-            self.tidy_keys(budget);
-        }
-        self.shrink(budget);
+        self.settle(before, budget);
+        self.give_back(budget);
         live
     }
 

@@ -2,7 +2,8 @@
 //!
 //! Slots hold hashes. Whoever [asks for it](super::MemoryStoreBuilder::keep_keys) gets the keys beside them: one run of
 //! bytes for each shard, to which a key is added whenever it gets a state, and from which nothing is taken but all at
-//! once, when it has doubled or the shard is tidied up. A decision on a state that is there never looks here.
+//! once, when it has doubled, when room is needed or the shard is tidied up. A decision on a state that is there never
+//! looks here.
 //!
 //! ```text
 //! place   8 bytes   the half of the key's hash that all its states have
@@ -30,6 +31,9 @@ const BROUGHT: u16 = 1 << 15;
 /// The fewest bytes that are allocated, and the fewest after which duplicates are looked for.
 const LEAST: usize = 512;
 
+/// Bytes for each state of the shard before duplicates are looked for: less than the state takes itself.
+const BYTES_PER_STATE: usize = 16;
+
 /// The keys of a shard, one after another. Some are there twice, and some have lost their states.
 #[derive(Debug, Default)]
 pub(super) struct Keys {
@@ -38,6 +42,8 @@ pub(super) struct Keys {
     brought: usize,
     /// How many bytes there were when duplicates were last looked for.
     tidied: usize,
+    /// A state has gone since then: its key may be of no use any more.
+    is_stale: bool,
 }
 
 impl Keys {
@@ -75,9 +81,20 @@ impl Keys {
         self.brought += if brought { Self::size_of(key) } else { 0 };
     }
 
-    /// True if it has doubled since duplicates were last looked for.
-    pub(super) fn is_due(&self) -> bool {
-        self.entries.len() >= LEAST.max(2 * self.tidied)
+    /// True if it has doubled since duplicates were last looked for. Looking for them is looking at so many `states`: one
+    /// long key that gets state after state must not make every other request pay for that.
+    pub(super) fn is_due(&self, states: usize) -> bool {
+        self.entries.len() >= LEAST.max(2 * self.tidied).max(BYTES_PER_STATE * states)
+    }
+
+    /// A state has gone.
+    pub(super) fn lose_state(&mut self) {
+        self.is_stale = !self.is_empty();
+    }
+
+    /// True if a state has gone, and maybe the last one of its key.
+    pub(super) fn is_stale(&self) -> bool {
+        self.is_stale
     }
 
     /// Keeps of the keys in these places one each, and no others.
@@ -95,6 +112,7 @@ impl Keys {
         }
         self.entries.truncate(kept);
         self.tidied = kept;
+        self.is_stale = false;
     }
 
     /// How many bytes would do, if there are far too many.

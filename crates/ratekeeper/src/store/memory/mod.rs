@@ -58,7 +58,7 @@ use tag::Tag;
 const BATCH: usize = 16;
 
 /// Shards in which keys are forgotten before others may run: about a millisecond.
-const SHARDS_AT_ONCE: usize = 16;
+const SHARDS_AT_ONCE: usize = 4;
 
 /// The store in memory. Bounded to a million keys unless said otherwise.
 ///
@@ -161,8 +161,9 @@ impl MemoryStore {
         }
     }
 
-    /// Drops what has expired and gives the memory back, shard by shard: others are served in between. Tells how
-    /// many states were dropped. Never needed; good for an idle process.
+    /// Drops what has expired, and [kept keys](MemoryStoreBuilder::keep_keys) that have no state any more, and gives the
+    /// memory back, shard by shard: others are served in between. Tells how many states were dropped. Never needed; good
+    /// for an idle process.
     pub fn sweep(&self) -> usize {
         let now = self.time.now();
         self.shards.iter().map(|shard| shard.0.lock().tidy(now, &self.budget)).sum()
@@ -291,9 +292,8 @@ impl MemoryStore {
     /// Looks elsewhere for what was missing. True if it is there now.
     fn search_for(&self, full: Full, now: Timestamp) -> bool {
         match full {
-            Full::Store(needs) | Full::Known(needs) => {
-                self.search.make_room(&self.shards, needs, now, &self.budget)
-            }
+            Full::Store(needs) => self.search.make_room(&self.shards, needs, Room::Within, now, &self.budget),
+            Full::Known(needs) => self.search.make_room(&self.shards, needs, Room::Known, now, &self.budget),
             // What has expired elsewhere is of no use to a crowded shard.
             Full::Crowded => false,
         }
@@ -512,6 +512,29 @@ mod tests {
     use super::*;
     use crate::testkit::FakeClock;
     use crate::{Key, Nanos, Reason};
+
+    /// One long key that got window after window made every other request look at all of them.
+    #[test]
+    fn a_long_key_is_not_looked_for_all_the_time() {
+        let store = MemoryStore::builder().keep_keys(true).build();
+        let name = [b'k'; Key::MAX_LEN];
+        let key = Key::new(&name).unwrap();
+        let kept = || {
+            let shard = store.shard(store.hasher.hash(key)).lock();
+            shard.rest.as_ref().map_or(0, |rest| rest.keys.iter().count())
+        };
+        let (mut before, mut tidied) = (0, 0);
+        for millis in 1..=4_000 {
+            let quota: Quota = format!("1 per {}ms fixed", 3_600_000 + millis).parse().unwrap();
+            let request = Request { key, rules: Rules::Quota(&quota), cost: Cost::ONE };
+            assert!(store.try_acquire(request).unwrap().allowed);
+            let now = kept();
+            tidied += u32::from(now <= before);
+            before = now;
+        }
+        assert!((1..=400).contains(&tidied), "{tidied} times in 4,000 requests");
+        assert!(before <= 64, "{before} times the same key");
+    }
 
     /// A peek tells what an acquire would, also when only the key's shard has no room.
     #[test]

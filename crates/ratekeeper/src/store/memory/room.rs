@@ -90,7 +90,7 @@ impl Shard {
 
     /// True if keys that are there twice, or have no states any more, should be looked for before one is added.
     fn is_due(&self, caller: Caller<'_>) -> bool {
-        caller.kept.is_some() && self.rest.as_ref().is_some_and(|rest| rest.keys.is_due())
+        caller.kept.is_some() && self.rest.as_ref().is_some_and(|rest| rest.keys.is_due(self.len()))
     }
 
     /// Takes a place for every rule that has no state yet, and the bytes for that and for logs that must grow, so that the
@@ -156,9 +156,16 @@ impl Shard {
             return Ok(needs);
         }
         self.sweep(now, budget);
-        let needs = self.needs(caller, self.missing(caller, now), false);
+        let mut needs = self.needs(caller, self.missing(caller, now), false);
         if claim(needs.held, room) {
             return Ok(needs);
+        }
+        if self.has_stale_keys() {
+            self.give_back(budget);
+            needs = self.needs(caller, self.missing(caller, now), false);
+            if claim(needs.held, room) {
+                return Ok(needs);
+            }
         }
         match self.knows(caller, now) {
             false => Err(Full::Store(needs.held)),
@@ -273,17 +280,34 @@ impl Shard {
             rest.packed.sweep(now, |_, _| ());
             rest.logs.sweep(now);
         }
-        let held = self.held();
-        let swept = before.states - held.states;
+        let swept = before.states - self.len();
         budget.note_expired(swept);
-        budget.settle(before, held);
+        self.settle(before, budget);
         swept
+    }
+
+    /// The shard was to hold `expected`, which was taken: gives back what it does not hold.
+    pub(super) fn settle(&mut self, expected: Held, budget: &Budget) {
+        let held = self.held();
+        // Fewer than there were, or an expired one made way.
+        if held.states < expected.states
+            && let Some(rest) = &mut self.rest
+        {
+            rest.keys.lose_state();
+        }
+        budget.settle(expected, held);
+    }
+
+    /// True if a kept key may have lost its states.
+    fn has_stale_keys(&self) -> bool {
+        self.rest.as_ref().is_some_and(|rest| rest.keys.is_stale())
     }
 
     /// True if there is memory to be given back.
     pub(super) fn is_sparse(&self) -> bool {
         let rest = self.rest.as_ref();
-        self.instants.smaller().is_some()
+        self.has_stale_keys()
+            || self.instants.smaller().is_some()
             || rest.is_some_and(|rest| {
                 rest.packed.smaller().or(rest.logs.table().smaller()).or(rest.keys.smaller()).is_some()
             })
@@ -293,15 +317,20 @@ impl Shard {
     pub(super) fn tidy(&mut self, now: Timestamp, budget: &Budget) -> usize {
         let now = self.advance(now);
         let swept = self.sweep(now, budget);
-        if swept > 0 {
-            self.tidy_keys(budget);
-        }
-        self.shrink(budget);
+        self.give_back(budget);
         swept
     }
 
-    /// Gives back what nobody needs. While a table is copied there are two of it: without the bytes for that, it stays.
-    pub(super) fn shrink(&mut self, budget: &Budget) {
+    /// Forgets the keys that have no state any more, and gives back what nobody needs.
+    pub(super) fn give_back(&mut self, budget: &Budget) {
+        if self.has_stale_keys() {
+            self.tidy_keys(budget);
+        }
+        self.shrink(budget);
+    }
+
+    /// While a table is copied there are two of it: without the bytes for that, it stays.
+    fn shrink(&mut self, budget: &Budget) {
         let claim = |size: Option<usize>, bytes: fn(usize) -> usize| {
             let spare =
                 |size: &usize| budget.take(Held { bytes: bytes(*size), ..Held::default() }, Room::Beyond);
@@ -334,19 +363,16 @@ impl Shard {
     pub(super) fn tidy_keys(&mut self, budget: &Budget) {
         let before = self.held();
         if self.rest.as_ref().is_some_and(|rest| !rest.keys.is_empty()) {
-            let live = places(self.tags());
+            let live = places(self.tags(Timestamp::MIN));
             self.rest.get_or_insert_default().keys.tidy(live);
         }
         budget.settle(before, self.held());
     }
 
-    /// The tags of all states.
-    pub(super) fn tags(&self) -> impl Iterator<Item = Tag> {
+    /// The tags of all states that expire after this instant.
+    pub(super) fn tags(&self, after: Timestamp) -> impl Iterator<Item = Tag> {
         let rest = self.rest.iter();
-        let rest = rest.flat_map(|rest| {
-            let packed = rest.packed.iter().map(|(tag, _)| tag);
-            packed.chain(rest.logs.table().iter().map(|(tag, _)| tag))
-        });
-        self.instants.iter().map(|(tag, _)| tag).chain(rest)
+        let rest = rest.flat_map(move |rest| rest.packed.tags(after).chain(rest.logs.table().tags(after)));
+        self.instants.tags(after).chain(rest)
     }
 }

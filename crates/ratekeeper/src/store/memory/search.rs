@@ -38,14 +38,15 @@ impl Default for Search {
 }
 
 impl Search {
-    /// Drops expired states, wherever they lie, and gives memory back until there is room for what is needed. True if
-    /// there is.
+    /// Drops expired states, wherever they lie, and gives memory back until what is needed fits that room. True if it
+    /// does.
     ///
     /// Never waits for a lock: whoever holds it is busy deciding, or making room itself.
     pub(super) fn make_room(
         &self,
         shards: &[Line<SpinLock<Shard>>],
         needs: Held,
+        room: Room,
         now: Timestamp,
         budget: &Budget,
     ) -> bool {
@@ -54,6 +55,7 @@ impl Search {
         if now < not_before && not_before <= now + REST {
             return false;
         }
+        let needs_bytes = needs.bytes > 0 || needs.brought_bytes > 0;
         let count = shards.len().min(MOST_SHARDS);
         let start = self.next_shard.fetch_add(count, Ordering::Relaxed);
         let (mut found, mut looked_at, mut earliest) = (false, 0, Timestamp::MAX);
@@ -62,10 +64,10 @@ impl Search {
         while asked < count && looked_at < MOST_STATES {
             let shard = &shards[start.wrapping_add(asked) % shards.len()].0;
             if let Some(mut shard) = shard.try_lock() {
-                if shard.earliest() <= now || (needs.bytes > 0 && shard.is_sparse()) {
+                if shard.earliest() <= now || (needs_bytes && shard.is_sparse()) {
                     looked_at += shard.len();
                     shard.tidy(now, budget);
-                    found = budget.fits(needs, Room::Within);
+                    found = budget.fits(needs, room);
                 }
                 if found {
                     break;
@@ -93,7 +95,7 @@ mod tests {
     use crate::port::Request;
     use crate::store::memory::{Hashing, KeyHasher};
     use crate::testkit::FakeClock;
-    use crate::{Cost, Key, MemoryStore, Quota, Rules};
+    use crate::{Cost, Key, MemoryStore, Plan, Quota, Reason, Rules};
 
     /// All keys live, and every shard's noted expiry out of date: one request used to look at all of them.
     #[test]
@@ -145,6 +147,35 @@ mod tests {
             assert_eq!(store.try_acquire(request).unwrap().allowed, key == "old");
         }
         assert_eq!(store.search.not_before.load(Ordering::Relaxed), (now + REST).as_nanos());
+    }
+
+    /// A key that is known may have states beyond the bound, but its search for bytes used to end only when there was a
+    /// state within it: it was refused with the bytes at hand.
+    #[test]
+    fn who_is_known_finds_the_bytes_that_expired_elsewhere() {
+        let clock = FakeClock::at(Timestamp::from_secs(1_000));
+        let hasher = KeyHasher::with_seed(Hashing::Fold, [1, 2]);
+        let store = MemoryStore::builder().max_keys(2).clock(clock.clone()).build_with(hasher);
+        let plan = |rules| Plan::parse("plan", rules).unwrap();
+        let ask = |key, plan| {
+            let request = Request { key: Key::new(key).unwrap(), rules: Rules::Plan(plan), cost: Cost::ONE };
+            store.try_acquire(request).unwrap().reason
+        };
+        let [one, other] = ["one", "other"].map(|key| store.hasher.hash(Key::new(key).unwrap()));
+        assert!(!std::ptr::eq(store.shard(one), store.shard(other)));
+        let (first, short, long) =
+            (plan("a=99/h"), plan("a=99/h; b=99 per 10s log"), plan("a=99/h; c=9/h log"));
+        let reasons = [ask("one", &first), ask("other", &first)];
+        assert_eq!((reasons, store.len()), ([Reason::WithinQuota; 2], 2));
+        for _ in 0..64 {
+            clock.advance(Nanos::from_nanos(1));
+            assert_eq!((ask("other", &short), store.len()), (Reason::WithinQuota, 3));
+        }
+        while store.budget.take(Held { bytes: 1, ..Held::default() }, Room::Within) {}
+        assert_eq!(ask("one", &long), Reason::StoreFull);
+        clock.advance(Nanos::from_secs(11));
+        assert_eq!((ask("one", &long), store.len()), (Reason::WithinQuota, 3));
+        assert_eq!(store.statistics().refused, 1);
     }
 
     /// A search that found what it wanted used to forget its place: the next one asked the same empty shards again.

@@ -128,7 +128,7 @@ impl Shard {
             view.charge(cost);
             let made_way = self.instants.insert(tag, Tat(view.tat()), now).is_some();
             budget.note_expired(made_way.into());
-            budget.settle(expected, self.held());
+            self.settle(expected, budget);
         }
         Some((view, wait))
     }
@@ -154,7 +154,7 @@ impl Shard {
         };
         let (decision, made_way) = self.take_with_room(caller, cost, now, passes);
         budget.note_expired(made_way);
-        budget.settle(expected, self.held());
+        self.settle(expected, budget);
         // What is taken beyond the bound is taken from a state that many share: nobody gets it back.
         let decision = if room == Room::Beyond { decision } else { decision.taken(cost, now) };
         Ok(Grant { granted: if decision.allowed { cost } else { Cost::PEEK }, decision })
@@ -225,7 +225,7 @@ impl Shard {
             decision
         });
         let decision = composite::join(decisions);
-        budget.settle(before, self.held());
+        self.settle(before, budget);
         decision
     }
 

@@ -23,6 +23,7 @@
 use std::fmt;
 
 use super::builder::MemoryStoreBuilder;
+use super::keys::places;
 use super::slot::{Logged, Packed, Tat};
 use super::table::{Expires, Table};
 use super::tag::{Hashing, KeyHasher, Tag};
@@ -82,7 +83,9 @@ impl fmt::Display for SnapshotError {
 impl std::error::Error for SnapshotError {}
 
 impl MemoryStore {
-    /// The store as bytes. Each shard is locked in turn: what is decided meanwhile may or may not be in it.
+    /// The store as bytes: live states, and their keys in clear if they are
+    /// [kept](MemoryStoreBuilder::keep_keys). Each shard is locked in turn: what is decided meanwhile may or may not be in
+    /// it.
     pub fn snapshot(&self) -> Vec<u8> {
         let now = self.time.now();
         let mut out = Vec::with_capacity(self.len() * 25 + 64);
@@ -94,19 +97,20 @@ impl MemoryStore {
         self.hasher.seed().iter().for_each(|word| out.extend_from_slice(&word.to_be_bytes()));
         out.extend_from_slice(&(self.budget.most() as u64).to_be_bytes());
         out.extend_from_slice(&(self.budget.most_bytes() as u64).to_be_bytes());
-        self.write_counted(&mut out, |shard, out| write_states(shard, now, out));
-        self.write_counted(&mut out, write_keys);
+        let (count_at, mut keys) = (out.len(), Vec::new());
+        out.extend_from_slice(&[0; 8]);
+        let (mut states, mut kept) = (0, 0u64);
+        for shard in &self.shards {
+            let shard = shard.0.lock();
+            states += write_states(&shard, now, &mut out);
+            kept += write_keys(&shard, now, &mut keys);
+        }
+        out[count_at..count_at + 8].copy_from_slice(&states.to_be_bytes());
+        out.extend_from_slice(&kept.to_be_bytes());
+        out.append(&mut keys);
         let sum = checksum(&out);
         out.extend_from_slice(&sum.to_be_bytes());
         out
-    }
-
-    /// Writes something of every shard, and before it how many there are.
-    fn write_counted(&self, out: &mut Vec<u8>, write: impl Fn(&Shard, &mut Vec<u8>) -> u64) {
-        let count_at = out.len();
-        out.extend_from_slice(&[0; 8]);
-        let count: u64 = self.shards.iter().map(|shard| write(&shard.0.lock(), out)).sum();
-        out[count_at..count_at + 8].copy_from_slice(&count.to_be_bytes());
     }
 }
 
@@ -148,6 +152,9 @@ impl MemoryStoreBuilder {
         });
         let (found, max_keys, max_bytes) =
             (store.budget.taken(), store.budget.most(), store.budget.most_bytes());
+        if found.states > found.brought {
+            store.budget.expect_plans();
+        }
         // A full store holds a few states beyond its bound: what those share who found no place, and what known keys
         // needed. It can be restored to one of the same size; and so can its bytes, which need not lie as densely as
         // they did.
@@ -161,9 +168,11 @@ impl MemoryStoreBuilder {
     }
 }
 
-fn write_keys(shard: &Shard, out: &mut Vec<u8>) -> u64 {
-    let mut count = 0;
-    for entry in shard.rest.iter().flat_map(|rest| rest.keys.iter()) {
+/// Writes the keys that have a live state, once each: nobody wants others on a disk.
+fn write_keys(shard: &Shard, now: Timestamp, out: &mut Vec<u8>) -> u64 {
+    let Some(rest) = shard.rest.as_ref().filter(|rest| !rest.keys.is_empty()) else { return 0 };
+    let (mut live, mut count) = (places(shard.tags(now)), 0);
+    for entry in rest.keys.iter().filter(|entry| live.remove(&entry.place)) {
         out.push(entry.brought.into());
         // A key has at most 1024 bytes.
         out.extend_from_slice(&u16::try_from(entry.key.len()).unwrap_or(0).to_be_bytes());

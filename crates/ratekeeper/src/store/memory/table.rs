@@ -225,6 +225,11 @@ impl<V: Expires> Table<V> {
         self.slots.iter().filter(|slot| slot.tag != Tag::NONE).map(|slot| (slot.tag, &slot.value))
     }
 
+    /// The tags of all states that expire after this instant.
+    pub(super) fn tags(&self, after: Timestamp) -> impl Iterator<Item = Tag> {
+        self.iter().filter(move |(_, value)| value.expires_at() > after).map(|(tag, _)| tag)
+    }
+
     /// Gives the table so many slots, which are enough.
     pub(super) fn resize(&mut self, size: usize) {
         let mut slots: Box<[Slot<V>]> = std::iter::repeat_with(Slot::default).take(size).collect();
