@@ -12,6 +12,8 @@ pub struct RedisError {
     kind: RedisErrorKind,
     message: String,
     source: Option<redis::RedisError>,
+    /// See [`is_lost`](RedisError::is_lost).
+    is_lost: bool,
 }
 
 /// What sort of failure it is.
@@ -96,7 +98,7 @@ pub(crate) struct Redirect<'a> {
 
 impl RedisError {
     pub(crate) fn new(kind: RedisErrorKind, message: impl Into<String>) -> Self {
-        RedisError { kind, message: message.into(), source: None }
+        RedisError { kind, message: message.into(), source: None, is_lost: false }
     }
 
     pub(crate) fn timeout(after: Duration) -> Self {
@@ -146,6 +148,23 @@ impl RedisError {
             Some("CLUSTERDOWN") => self.message.contains("slot not served"),
             _ => false,
         }
+    }
+
+    /// The same, of a connection that had answered before.
+    pub(crate) fn lost(mut self) -> Self {
+        self.is_lost = true;
+        self
+    }
+
+    /// True if a connection was lost that had answered before. Whether the server is there is not known: it may have
+    /// closed what was idle, or have been started again.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.is_lost
+    }
+
+    /// True if the slot is moving: it has its owner still, and some of the keys are there already.
+    pub(crate) fn is_try_again(&self) -> bool {
+        self.code() == Some("TRYAGAIN")
     }
 
     /// True if the connection is of no more use.
@@ -246,7 +265,7 @@ impl From<redis::RedisError> for RedisError {
             }
             _ => (RedisErrorKind::Other, "see the server's log"),
         });
-        RedisError { kind, message: format!("{text}; {remedy}"), source: Some(source) }
+        RedisError { kind, message: format!("{text}; {remedy}"), source: Some(source), is_lost: false }
     }
 }
 

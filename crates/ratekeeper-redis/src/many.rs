@@ -14,7 +14,8 @@ const AT_ONCE: usize = 64;
 /// Takes many costs; each request's answer is appended, in the order of the requests.
 ///
 /// One that fails does not fail the others, which may live on another node. A node that is gone costs one timeout or
-/// two, however many there are to ask: its breaker answers the rest.
+/// two, however many keys there are to ask for: its breaker answers the rest. Requests of one key wait for each other, so
+/// one key alone costs a timeout for each of them until the breaker opens.
 pub(crate) async fn acquire_many<S: Store>(
     store: &S,
     requests: &[Request<'_>],

@@ -35,6 +35,9 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 /// An outdated map leads to one that knows better, and that one to who is just getting the slot; then it moves again.
 const MOST_REDIRECTS: usize = 3;
 
+/// So many maps without it a node outlives that a redirect has named: longer than it takes until the next one names it.
+const SPARE: u8 = 2;
+
 /// The name of the breaker before the map.
 const TOPOLOGY: &str = "topology";
 
@@ -64,6 +67,8 @@ struct Member {
     host: String,
     port: u16,
     server: Arc<Server>,
+    /// How many more times the map may be drawn without it: a node that is just getting its first slot has none yet.
+    spare: u8,
 }
 
 /// Looking at the map of the cluster: one at a time on each runtime, since a look is a task of its runtime.
@@ -74,10 +79,14 @@ enum Look {
     /// The channel tells when the look is over, and closes if its runtime is.
     Underway(watch::Receiver<()>),
     Done {
+        began: Instant,
         at: Instant,
-        outcome: Result<(), RedisError>,
+        outcome: Outcome,
     },
 }
+
+/// What came of a look.
+type Outcome = Result<(), RedisError>;
 
 impl Cluster {
     pub(super) fn new(seeds: Vec<ConnectionInfo>, options: Options, breakers: Breakers) -> Arc<Self> {
@@ -106,34 +115,44 @@ impl Cluster {
         for _ in 0..MOST_REDIRECTS {
             let redirect = reply.as_ref().err().and_then(RedisError::redirect);
             let Some(Redirect { host, port, is_for_good }) = redirect else { break };
-            let host = if host.is_empty() { member.host.clone() } else { host.to_owned() };
+            let host = if matches!(host, "" | "?") { member.host.clone() } else { host.to_owned() };
             if is_for_good {
                 member = self.learn(slot, &host, port)?;
                 // One slot has moved: others may have.
-                self.look();
+                let _ = self.look();
                 reply = member.server.send(command, deadline).await;
             } else {
-                member = self.member(&mut self.map.write(), &host, port)?;
+                member = self.named(&mut self.map.write(), &host, port)?;
                 reply = member.server.ask(command, deadline).await;
             }
         }
         if reply.as_ref().is_err_and(is_reason_to_look) {
-            self.look();
+            let _ = self.look();
         }
         reply
     }
 
-    /// Looks at the map, if nobody has yet.
+    /// Looks at the map as it is now, whoever has looked before.
     pub(super) async fn check(self: &Arc<Self>) -> Result<(), RedisError> {
-        self.find(0).await.map(|_| ())
+        let asked = Instant::now();
+        // One that is under way may have begun before something changed.
+        loop {
+            match self.look_unless(|began, _| began >= asked) {
+                Ok(mut over) => over.changed().await.map_err(|_| RedisError::no_runtime())?,
+                Err(outcome) => return outcome,
+            }
+        }
     }
 
-    /// Every node that has a slot, by the map.
-    pub(super) fn masters(&self) -> Vec<Arc<Server>> {
+    /// Every node that has a slot, by the map; an error if a slot is nobody's.
+    pub(super) fn masters(&self) -> Result<Vec<Arc<Server>>, RedisError> {
         let map = self.map.read();
+        if let Some(slot) = map.owners.iter().position(|owner| usize::from(*owner) >= map.nodes.len()) {
+            return Err(unserved(slot));
+        }
         let has_slots = |at: usize| map.owners.iter().any(|owner| usize::from(*owner) == at);
         let masters = map.nodes.iter().enumerate().filter(|(at, _)| has_slots(*at));
-        masters.map(|(_, member)| Arc::clone(&member.server)).collect()
+        Ok(masters.map(|(_, member)| Arc::clone(&member.server)).collect())
     }
 
     fn known_owner(&self, slot: usize) -> Option<Member> {
@@ -162,20 +181,8 @@ impl Cluster {
                 return Ok(owner);
             }
             match self.look() {
-                Some(mut over) => {
-                    if over.changed().await.is_err() {
-                        return Err(RedisError::no_runtime());
-                    }
-                }
-                None => {
-                    return Err(self.looks.with(|_, look| match look {
-                        Look::Done { outcome: Err(error), .. } => error.clone(),
-                        _ => RedisError::new(
-                            RedisErrorKind::Cluster,
-                            format!("no node serves slot {slot}; see CLUSTER INFO for what is missing"),
-                        ),
-                    }));
-                }
+                Ok(mut over) => over.changed().await.map_err(|_| RedisError::no_runtime())?,
+                Err(outcome) => return outcome.and_then(|()| Err(unserved(slot))),
             }
         }
     }
@@ -183,10 +190,21 @@ impl Cluster {
     /// Notes that a slot has moved.
     fn learn(&self, slot: usize, host: &str, port: u16) -> Result<Member, RedisError> {
         let mut map = self.map.write();
-        let member = self.member(&mut map, host, port)?;
+        let member = self.named(&mut map, host, port)?;
         let at = map.nodes.iter().position(|known| Arc::ptr_eq(&known.server, &member.server));
         if let (Some(at), Some(owner)) = (at, map.owners.get_mut(slot)) {
             *owner = u16::try_from(at).unwrap_or(NOBODY);
+        }
+        Ok(member)
+    }
+
+    /// The node that a redirect names: it may have no slot by any map yet.
+    fn named(&self, map: &mut Map, host: &str, port: u16) -> Result<Member, RedisError> {
+        let member = self.member(map, host, port)?;
+        for known in &mut map.nodes {
+            if Arc::ptr_eq(&known.server, &member.server) {
+                known.spare = SPARE;
+            }
         }
         Ok(member)
     }
@@ -201,28 +219,37 @@ impl Cluster {
         let name = info.addr().to_string();
         let target = || Target::Fixed(info.clone());
         let server = Server::new(name, &self.options, &self.breakers, target);
-        let member = Member { host: host.into(), port, server };
+        let member = Member { host: host.into(), port, server, spare: 0 };
         map.nodes.push(member.clone());
         Ok(member)
     }
 
-    /// Has a task look at the map, soon; tells when that is done. None if one just has.
-    fn look(self: &Arc<Self>) -> Option<watch::Receiver<()>> {
+    /// Has a task look at the map, soon; tells when that is done, or what came of it if one just has.
+    fn look(self: &Arc<Self>) -> Result<watch::Receiver<()>, Outcome> {
+        self.look_unless(|_, at| at.elapsed() < BETWEEN_LOOKS)
+    }
+
+    /// The same, unless the last look will do, by when it began and when it was done.
+    fn look_unless(
+        self: &Arc<Self>,
+        will_do: impl FnOnce(Instant, Instant) -> bool,
+    ) -> Result<watch::Receiver<()>, Outcome> {
         let (over, expedition) = self.looks.with(|runtime, look| {
             match look {
-                Look::Underway(over) => return Some((over.clone(), None)),
-                Look::Done { at, .. } if at.elapsed() < BETWEEN_LOOKS => return None,
+                Look::Underway(over) => return Ok((over.clone(), None)),
+                Look::Done { began, at, outcome } if will_do(*began, *at) => return Err(outcome.clone()),
                 Look::Done { .. } | Look::Never => {}
             }
             let (ends, over) = watch::channel(());
             *look = Look::Underway(over.clone());
-            let expedition = Expedition { cluster: Arc::clone(self), runtime, outcome: None, ends };
-            Some((over, Some(expedition)))
+            let (cluster, began) = (Arc::clone(self), Instant::now());
+            let expedition = Expedition { cluster, runtime, began, outcome: None, ends };
+            Ok((over, Some(expedition)))
         })?;
         if let Some(expedition) = expedition {
             tokio::spawn(expedition.run());
         }
-        Some(over)
+        Ok(over)
     }
 
     /// Asks the nodes that are known, those first that do not fail, and then the seeds.
@@ -264,11 +291,13 @@ impl Cluster {
                 owners.fill(at);
             }
         }
-        // Nodes that serve nothing any more are let go, with their connections.
+        // Nodes that serve nothing any more are let go, with their connections, unless a slot is on its way to them.
         let old = std::mem::take(&mut map.nodes);
         let mut places = vec![NOBODY; old.len()];
-        for (at, member) in old.into_iter().enumerate() {
-            if owners.iter().any(|owner| usize::from(*owner) == at) {
+        for (at, mut member) in old.into_iter().enumerate() {
+            let has_slots = owners.iter().any(|owner| usize::from(*owner) == at);
+            if has_slots || member.spare > 0 {
+                member.spare = member.spare.saturating_sub(1);
                 places[at] = u16::try_from(map.nodes.len()).unwrap_or(NOBODY);
                 map.nodes.push(member);
             }
@@ -283,6 +312,9 @@ impl Cluster {
 
 /// True if the slot may have another owner now.
 fn is_reason_to_look(error: &RedisError) -> bool {
+    if error.is_try_again() {
+        return false;
+    }
     error.is_of_the_connection()
         || matches!(
             error.kind(),
@@ -290,11 +322,17 @@ fn is_reason_to_look(error: &RedisError) -> bool {
         )
 }
 
+fn unserved(slot: usize) -> RedisError {
+    let message = format!("no node serves slot {slot}; see CLUSTER INFO for what is missing");
+    RedisError::new(RedisErrorKind::Cluster, message)
+}
+
 /// A look at the map. However it ends, its end is noticed: also when its runtime is shut down under it.
 struct Expedition {
     cluster: Arc<Cluster>,
     runtime: Id,
-    outcome: Option<Result<(), RedisError>>,
+    began: Instant,
+    outcome: Option<Outcome>,
     ends: watch::Sender<()>,
 }
 
@@ -308,7 +346,8 @@ impl Drop for Expedition {
     fn drop(&mut self) {
         let outcome = self.outcome.take();
         let has_ended = outcome.is_some();
-        let done = outcome.map_or(Look::Never, |outcome| Look::Done { at: Instant::now(), outcome });
+        let (began, at) = (self.began, Instant::now());
+        let done = outcome.map_or(Look::Never, |outcome| Look::Done { began, at, outcome });
         self.cluster.looks.change(self.runtime, |look| *look = done);
         if has_ended {
             self.ends.send_replace(());

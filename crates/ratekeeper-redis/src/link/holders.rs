@@ -36,7 +36,7 @@ impl Link {
             Route::Server(server) => vec![Arc::clone(server)],
             Route::Cluster(cluster) => {
                 self.check().await?;
-                cluster.masters()
+                cluster.masters()?
             }
         };
         let patience = PATIENCE.max(self.options.command_timeout);

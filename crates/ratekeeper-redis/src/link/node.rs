@@ -10,6 +10,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Cmd, ConnectionInfo, Pipeline, Value};
 use tokio::runtime::Id;
@@ -26,6 +27,9 @@ use crate::error::{RedisError, RedisErrorKind};
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 /// No pause is longer, so that service is back soon after the server.
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+
+/// A connection that was not used for so long may have been closed by the server: that is looked at before it is used.
+const IDLE: Duration = Duration::from_millis(5);
 
 /// Where a node is.
 #[derive(Debug)]
@@ -90,6 +94,21 @@ struct Live {
     silence: Arc<Silence>,
 }
 
+impl Live {
+    /// True if the server has closed it. Nothing is sent.
+    async fn is_closed(&self) -> bool {
+        // Twice, so that the runtime looks at its sockets, and then runs the task that reads from this one: it ends with
+        // the connection.
+        for _ in 0..2 {
+            tokio::task::yield_now().await;
+        }
+        // That task takes nothing any more if it has ended. If not, it passes over what nobody waits for.
+        let mut connection = self.connection.clone();
+        let ping = redis::cmd("PING");
+        connection.send_packed_command(&ping).now_or_never().is_some_and(|taken| taken.is_err())
+    }
+}
+
 impl Node {
     pub(super) fn new(target: Target, options: Options) -> Arc<Self> {
         Arc::new(Node { target, options, states: PerRuntime::new() })
@@ -100,7 +119,9 @@ impl Node {
         let mut live = self.connection().await?;
         live.silence.sent();
         let reply = live.connection.send_packed_command(command).await;
-        live.silence.heard();
+        if reply.is_ok() {
+            live.silence.heard();
+        }
         // An error reply is a value to this client.
         self.examine(&live, reply.and_then(Value::extract_error))
     }
@@ -113,10 +134,9 @@ impl Node {
     ) -> Result<Vec<Result<Value, RedisError>>, RedisError> {
         let mut live = self.connection().await?;
         live.silence.sent();
-        let replies = live.connection.send_packed_commands(commands, 0, count).await;
-        live.silence.heard();
-        match replies {
+        match live.connection.send_packed_commands(commands, 0, count).await {
             Ok(replies) => {
+                live.silence.heard();
                 Ok(replies.into_iter().map(|reply| self.examine(&live, reply.extract_error())).collect())
             }
             Err(error) => self.examine(&live, Err(error)).map(|_: Value| Vec::new()),
@@ -127,12 +147,21 @@ impl Node {
     fn examine(&self, live: &Live, reply: redis::RedisResult<Value>) -> Result<Value, RedisError> {
         reply.map_err(|error| {
             let error = RedisError::from(error);
-            let is_master_gone = matches!(self.target, Target::Master(_))
-                && matches!(error.kind(), RedisErrorKind::ReadOnly | RedisErrorKind::MasterDown);
-            if is_master_gone || error.is_of_the_connection() {
-                self.give_up(live);
+            match error.kind() {
+                // The sentinels know another master, and a name may stand for another server by now: not more often
+                // than one connects in vain.
+                RedisErrorKind::ReadOnly | RedisErrorKind::MasterDown
+                    if self.sentinels().is_some() || live.silence.is_older_than(LONGEST_PAUSE) =>
+                {
+                    self.give_up(live);
+                }
+                _ if error.is_of_the_connection() => self.give_up(live),
+                _ => {}
             }
-            error
+            match error.kind() {
+                RedisErrorKind::Unreachable if live.silence.has_answered() => error.lost(),
+                _ => error,
+            }
         })
     }
 
@@ -163,6 +192,10 @@ impl Node {
                 Next::Known(Ok(live)) => {
                     if live.silence.is_to_be_checked(self.options.command_timeout) {
                         tokio::spawn(Arc::clone(self).check(live.clone()));
+                    }
+                    if live.silence.is_idle(IDLE) && live.is_closed().await {
+                        self.give_up(&live);
+                        continue;
                     }
                     return Ok(live);
                 }
@@ -220,9 +253,8 @@ impl Node {
                 left = std::mem::take(state);
             }
         });
-        if matches!(left, State::Connected(_)) {
-            tracing::info!("the master has changed: connecting to the new one");
-        }
+        // It may wake whoever waits for it: not under the lock.
+        drop(left);
     }
 
     async fn connect(&self) -> Result<MultiplexedConnection, RedisError> {

@@ -66,7 +66,8 @@ impl Server {
     }
 
     /// Dropped before it has ended, which is what a caller does that gives up, this counts for nothing. The end of our
-    /// own patience counts as a failure.
+    /// own patience counts as a failure. A connection that was lost is neither: each runtime has its own, and servers
+    /// close what is idle; whether the server is there tells the next one, which connects.
     async fn guard(
         &self,
         deadline: Deadline,
@@ -78,6 +79,7 @@ impl Server {
         let permit = breaker.admit().map_err(RedisError::refused)?;
         let reply = deadline.bound(exchange).await.map_err(|error| error.at(&self.name));
         match &reply {
+            Err(error) if error.is_lost() => drop(permit),
             Err(error) if !error.is_of_the_slot() => permit.failed(&StoreError::from(error.clone())),
             _ => permit.answered(),
         }

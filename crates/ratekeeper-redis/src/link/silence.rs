@@ -1,4 +1,4 @@
-//! For how long a connection has been asked without answering.
+//! For how long a connection has been asked without answering, or has not been asked at all.
 //!
 //! Callers that give up tell nothing about the server, and take the replies that they no longer wait for with them. So
 //! silence alone proves nothing: it is a reason to ask whether the other end is still there.
@@ -12,12 +12,14 @@ pub(super) struct Silence {
     connected: Instant,
     /// When the first command was sent after the last reply, in nanoseconds from `connected`; 0 for none.
     since: AtomicU64,
+    /// When the last reply came, in nanoseconds from `connected`; 0 for never.
+    heard: AtomicU64,
     is_checked: AtomicBool,
 }
 
 impl Silence {
     pub(super) fn new() -> Self {
-        Silence { connected: Instant::now(), since: 0.into(), is_checked: false.into() }
+        Silence { connected: Instant::now(), since: 0.into(), heard: 0.into(), is_checked: false.into() }
     }
 
     /// A command is on its way.
@@ -29,7 +31,24 @@ impl Silence {
 
     /// Something came back: any reply will do.
     pub(super) fn heard(&self) {
+        self.heard.store(self.now(), Ordering::Relaxed);
         self.since.store(0, Ordering::Relaxed);
+    }
+
+    /// True if it has been connected for that long.
+    pub(super) fn is_older_than(&self, span: Duration) -> bool {
+        self.connected.elapsed() >= span
+    }
+
+    /// True if anything ever came back.
+    pub(super) fn has_answered(&self) -> bool {
+        self.heard.load(Ordering::Relaxed) != 0
+    }
+
+    /// True if nothing is under way, and nothing has come back for that long.
+    pub(super) fn is_idle(&self, span: Duration) -> bool {
+        let heard = self.heard.load(Ordering::Relaxed);
+        self.since.load(Ordering::Relaxed) == 0 && self.now().saturating_sub(heard) >= nanos(span)
     }
 
     /// True if it has lasted for that long, for one caller at a time: the one that asks the other end, and says so
@@ -64,7 +83,9 @@ mod tests {
     fn silence_lasts_from_the_first_command_to_the_first_reply() {
         let silence = Silence::new();
         assert!(!silence.is_to_be_checked(Duration::ZERO), "nothing was asked");
+        assert!(silence.is_idle(Duration::ZERO) && !silence.has_answered());
         silence.sent();
+        assert!(!silence.is_idle(Duration::ZERO), "it is being asked");
         assert!(!silence.is_to_be_checked(Duration::from_secs(3_600)), "not for that long");
         silence.sent();
         assert!(silence.is_to_be_checked(Duration::ZERO));
@@ -73,6 +94,8 @@ mod tests {
         assert!(!silence.is_to_be_checked(Duration::ZERO), "it has answered");
         silence.sent();
         silence.heard();
+        assert!(silence.is_idle(Duration::ZERO) && silence.has_answered());
+        assert!(!silence.is_idle(Duration::from_secs(3_600)), "not for that long");
         assert!(!silence.is_to_be_checked(Duration::ZERO), "it has answered");
         silence.sent();
         assert!(silence.is_to_be_checked(Duration::ZERO));

@@ -1,14 +1,17 @@
 //! The master dies, and the sentinels promote its replica: the store follows.
 
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
+use ratekeeper::port::{Request, Store};
+use ratekeeper::{Cost, Key, Quota, Rules};
 use ratekeeper_redis::RedisStore;
 
 use super::shared_limit::{binaries, started};
 use crate::front::scripts_run;
 use crate::load::{Load, Tally};
 use crate::support::sentinel::Trio;
-use crate::support::server::redis_binary;
+use crate::support::server::{Server, redis_binary};
 use crate::support::wait;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -87,14 +90,14 @@ async fn any_sentinel_tells_of_the_new_master() {
     .unwrap();
     // The third may be told after the other two; and it is asked every second.
     let mut asked = scripts_run(&trio.master);
-    let deadline = std::time::Instant::now() + wait::BACK_WITHIN;
+    let deadline = Instant::now() + wait::BACK_WITHIN;
     loop {
         load.more("answers", 100, Tally::informed).await;
         let now = scripts_run(&trio.master);
         if std::mem::replace(&mut asked, now) == now {
             break;
         }
-        assert!(std::time::Instant::now() < deadline, "the old master is still asked");
+        assert!(Instant::now() < deadline, "the old master is still asked");
     }
     load.stop().await;
 }
@@ -140,4 +143,41 @@ fn what_listens_to_the_sentinels_ends_with_the_runtime_and_the_store() {
     drop(store);
     wait::until("no task is left", || other.metrics().num_alive_tasks() == 0);
     wait::until("nobody listens", || trio.listeners() == before);
+}
+
+/// A runtime that had not connected yet got nothing, though the master was known and well.
+#[test]
+fn the_last_master_will_do_while_no_sentinel_answers() {
+    let mut trio = Trio::start(&redis_binary());
+    let store = RedisStore::builder(&trio.url()).command_timeout(wait::PATIENCE).build().unwrap();
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime().block_on(store.check()).unwrap();
+    trio.kill_sentinels();
+    runtime().block_on(store.check()).unwrap();
+    let stranger = RedisStore::builder(&trio.url()).command_timeout(wait::PATIENCE).build().unwrap();
+    runtime().block_on(stranger.check()).expect_err("nobody has ever told it where the master is");
+}
+
+/// A name may stand for another server by now: whoever was connected to what is a replica stayed there for ever.
+#[tokio::test]
+async fn a_name_that_leads_to_another_server_is_followed() {
+    let master = Server::redis();
+    let port = master.port().to_string();
+    let replica = Server::with(&redis_binary(), &["--replicaof", "127.0.0.1", &port]);
+    let name = master.directory().join("name.sock");
+    let lead_to = |server: &Server| {
+        let _ = std::fs::remove_file(&name);
+        std::os::unix::fs::symlink(server.directory().join("redis.sock"), &name).unwrap();
+    };
+    lead_to(&replica);
+    let store = RedisStore::builder(&format!("unix://{}", name.display())).command_timeout(wait::PATIENCE);
+    let store = store.build().unwrap();
+    let quota: Quota = "9/h".parse().unwrap();
+    let request = Request { key: Key::new("caller").unwrap(), rules: Rules::Quota(&quota), cost: Cost::ONE };
+    assert_eq!(store.acquire(request).await.unwrap_err().reason(), "read_only");
+    lead_to(&master);
+    let deadline = Instant::now() + wait::PATIENCE;
+    while store.acquire(request).await.is_err() {
+        assert!(Instant::now() < deadline, "still at the replica");
+    }
 }

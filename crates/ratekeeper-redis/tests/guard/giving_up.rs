@@ -28,7 +28,7 @@ fn request(quota: &Quota) -> Request<'_> {
 }
 
 /// How many connections a server has ever taken, the one that asks included.
-fn connections(server: &Server) -> u64 {
+pub(crate) fn connections(server: &Server) -> u64 {
     let stats: String = redis::cmd("INFO").arg("stats").query(&mut server.connection()).unwrap();
     let count = stats.lines().find_map(|line| line.strip_prefix("total_connections_received:"));
     count.unwrap().trim().parse().unwrap()

@@ -3,16 +3,18 @@
 
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::mpsc;
+use std::sync::{Barrier, mpsc};
 use std::task::Poll;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ratekeeper::port::{Request, Store};
-use ratekeeper::{Cost, Key, Quota, Rules};
+use ratekeeper::store::BreakerState;
+use ratekeeper::{Cost, Key, Quota, Rules, StoreErrorKind};
 use ratekeeper_redis::RedisStore;
 use tokio::runtime::Runtime;
 
+use crate::load::only_breaker;
 use crate::support::cluster::Cluster;
 use crate::support::server::{Server, redis_binary};
 use crate::support::wait::{self, PATIENCE};
@@ -118,4 +120,74 @@ fn a_look_at_the_map_that_is_abandoned_holds_up_nobody_else() {
     let first = abandoned(&store);
     all_answered(&store);
     assert_eq!(first.block_on(ask(&store)), 99 - REQUESTS);
+}
+
+/// The server closes what was idle, or was started again: each runtime met its own broken connection, and five of them
+/// opened the breaker that all share.
+#[test]
+fn connections_that_the_server_has_closed_are_replaced_unnoticed() {
+    const ROUNDS: u64 = 3;
+    for server in Server::each() {
+        let store = store(&server.url());
+        let runtimes: Vec<Runtime> = (0..16).map(|_| runtime()).collect();
+        let mut connection = server.connection();
+        let mut left = 100;
+        for _ in 0..ROUNDS {
+            for runtime in &runtimes {
+                left -= 1;
+                assert_eq!(runtime.block_on(ask(&store)), left, "nothing fails, and nothing is asked twice");
+            }
+            let start = Instant::now();
+            wait::until("they are idle", || start.elapsed() > Duration::from_millis(20));
+            let mut kill = redis::cmd("CLIENT");
+            kill.arg("KILL").arg("TYPE").arg("normal").arg("SKIPME").arg("yes");
+            assert_eq!(kill.query::<usize>(&mut connection).unwrap(), runtimes.len());
+        }
+        let breaker = only_breaker(&store);
+        assert_eq!((breaker.state(), breaker.changes()), (BreakerState::Closed, 0));
+    }
+}
+
+/// Connections that are lost under the requests fail those, and say nothing about the server.
+#[test]
+fn connections_that_are_lost_open_no_breaker() {
+    const THREADS: usize = 8;
+    for server in Server::each() {
+        let store = RedisStore::builder(&server.url()).command_timeout(PATIENCE).build().unwrap();
+        let quota = Quota::throttle(100, 1, 3600).unwrap();
+        let (is_connected, is_paused) = (Barrier::new(THREADS + 1), Barrier::new(THREADS + 1));
+        let mut connection = server.connection();
+        thread::scope(|scope| {
+            let ask_twice = || {
+                let request =
+                    Request { key: Key::new("k").unwrap(), rules: Rules::Quota(&quota), cost: Cost::ONE };
+                let runtime = runtime();
+                runtime.block_on(store.acquire(request)).unwrap();
+                is_connected.wait();
+                is_paused.wait();
+                runtime.block_on(store.acquire(request)).unwrap_err().kind()
+            };
+            let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(ask_twice)).collect();
+            is_connected.wait();
+            let mut order = |words: &[&str]| {
+                let mut command = redis::cmd(words[0]);
+                command.arg(&words[1..]).exec(&mut connection).unwrap();
+            };
+            order(&["CLIENT", "PAUSE", "60000", "WRITE"]);
+            is_paused.wait();
+            let waiting = format!("blocked_clients:{THREADS}\r\n");
+            wait::until("all are under way", || {
+                let info: String = redis::cmd("INFO").arg("clients").query(&mut server.connection()).unwrap();
+                info.contains(&waiting)
+            });
+            order(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
+            order(&["CLIENT", "UNPAUSE"]);
+            for thread in threads {
+                assert_eq!(thread.join().unwrap(), StoreErrorKind::Unreachable);
+            }
+        });
+        let breaker = only_breaker(&store);
+        assert_eq!((breaker.state(), breaker.changes()), (BreakerState::Closed, 0));
+        runtime().block_on(ask(&store));
+    }
 }

@@ -3,26 +3,27 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use ratekeeper::port::FailureMode;
-use ratekeeper::{Cost, Keeper, Key, Plan, Registry};
-use ratekeeper_redis::RedisStore;
+use ratekeeper::port::{FailureMode, Request, Store};
+use ratekeeper::{Cost, Keeper, Key, Plan, Quota, Registry, Rules};
+use ratekeeper_redis::{RedisStore, RedisStoreBuilder};
 
 use super::shared_limit::started;
+use crate::giving_up::connections;
 use crate::load::{Load, Tally};
-use crate::support::cluster::{Cluster, move_slot};
+use crate::support::cluster::{Cluster, begin_move, move_slot};
 use crate::support::server::redis_binary;
+
+/// No answer may be lost for want of time: the machine may be busy.
+fn store(cluster: &Cluster) -> RedisStoreBuilder {
+    let (builder, patience) = (RedisStore::builder(&cluster.url()), Duration::from_secs(30));
+    builder.without_denial_cache().command_timeout(patience).connect_timeout(patience)
+}
 
 /// The slot of a busy key goes from node to node and back: nobody notices, and the limit holds to the last one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slot_moves_under_load() {
     let cluster = started(&redis_binary(), Cluster::start).await;
-    let stores: Vec<RedisStore> = (0..2)
-        .map(|_| {
-            // No answer may be lost for want of time: the machine may be busy.
-            let builder = RedisStore::builder(&cluster.url()).without_denial_cache();
-            builder.command_timeout(Duration::from_secs(30)).build().unwrap()
-        })
-        .collect();
+    let stores: Vec<RedisStore> = (0..2).map(|_| store(&cluster).build().unwrap()).collect();
     let load = Load::start(&stores, "400/day", 16);
     load.more("answers", 100, Tally::informed).await;
     let cluster = tokio::task::spawn_blocking(move || {
@@ -63,4 +64,55 @@ async fn a_frozen_node_harms_only_its_own() {
         unharmed += 1;
     }
     assert!(unharmed > 5, "{unharmed} of the keys live elsewhere");
+}
+
+/// A node that is just getting its first slot has none by any map: with each look it was forgotten, with its breaker and
+/// its connection.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_gets_its_first_slot_keeps_its_connection() {
+    const ROUNDS: u64 = 5;
+    let cluster = started(&redis_binary(), Cluster::start).await;
+    let store = store(&cluster).build().unwrap();
+    let quota: Quota = "100/day".parse().unwrap();
+    let request = Request { key: Key::new("caller").unwrap(), rules: Rules::Quota(&quota), cost: Cost::ONE };
+    let (slot, owner, _) = cluster.slot_of("{caller}");
+    let new = cluster.join(&redis_binary());
+    begin_move(slot, owner, &new);
+    assert_eq!(store.acquire(request).await.unwrap().remaining, 99);
+    let before = connections(&new);
+    for round in 1..=ROUNDS {
+        store.check().await.unwrap();
+        assert_eq!(store.acquire(request).await.unwrap().remaining, 99 - round);
+    }
+    assert_eq!(connections(&new) - before, 1, "the one that asks");
+    assert!(store.breakers().iter().any(|breaker| breaker.name().ends_with(&format!(":{}", new.port()))));
+}
+
+/// Takes from these keys, once each.
+async fn take_from(store: &RedisStore, keys: &[String]) {
+    let quota: Quota = "1/h".parse().unwrap();
+    for key in keys {
+        let request = Request { key: Key::new(key).unwrap(), rules: Rules::Quota(&quota), cost: Cost::ONE };
+        assert!(store.acquire(request).await.unwrap().allowed);
+    }
+}
+
+/// The map was looked at once, and believed from then on: keys on a node that came later were missed without a word, and
+/// a node that had left failed it for ever.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_is_asked_as_it_is_now() {
+    let cluster = started(&redis_binary(), Cluster::start).await;
+    let store = store(&cluster).connect().await.unwrap();
+    let keys: Vec<String> = (0..30).map(|key| format!("user:{key}")).collect();
+    take_from(&store, &keys).await;
+    let (slot, owner, _) = cluster.slot_of("{user:0}");
+    let mut new = cluster.join(&redis_binary());
+    move_slot(slot, owner, &new);
+    cluster.agree(slot, &new);
+    assert_eq!(store.forget(b"").await.unwrap(), 30, "one of them is on the new node");
+    take_from(&store, &keys).await;
+    move_slot(slot, &new, owner);
+    cluster.agree(slot, owner);
+    new.kill();
+    assert_eq!(store.forget(b"").await.unwrap(), 30, "the node that has left is asked for nothing");
 }

@@ -118,6 +118,37 @@ impl Cluster {
         node
     }
 
+    /// One more node, which all know and which has no slots.
+    pub(crate) fn join(&self, binary: &Path) -> Server {
+        let node = start_node(binary);
+        let mut connection = node.connection();
+        let first = &self.nodes[0];
+        let bus: Vec<String> = query(&mut first.connection(), &["CONFIG", "GET", "cluster-port"]);
+        command(&mut connection, &["CLUSTER", "MEET", "127.0.0.1", &first.port().to_string(), &bus[1]]);
+        for known in self.nodes.iter().chain([&node]) {
+            let mut connection = known.connection();
+            wait::until("all know each other", || {
+                let nodes: String = query(&mut connection, &["CLUSTER", "NODES"]);
+                let info: String = query(&mut connection, &["CLUSTER", "INFO"]);
+                nodes.lines().count() == self.nodes.len() + 1
+                    && !nodes.contains("handshake")
+                    && info.contains("cluster_slots_ok:16384")
+                    && info.contains("cluster_state:ok")
+            });
+        }
+        node
+    }
+
+    /// Waits until everybody says that a node has a slot.
+    pub(crate) fn agree(&self, slot: u16, owner: &Server) {
+        for node in &self.nodes {
+            let mut connection = node.connection();
+            wait::until("all know who has the slot", || {
+                owner_by(&mut connection, slot) == Some(owner.port())
+            });
+        }
+    }
+
     /// A node that knows no other, and has the first hundred slots.
     pub(crate) fn loner(binary: &Path) -> Server {
         let node = start_node(binary);
@@ -145,19 +176,26 @@ fn start_node(binary: &Path) -> Server {
     Server::with(binary, &node_arguments(&free_port().to_string()))
 }
 
-fn node_arguments(bus: &str) -> [&str; 6] {
-    // Nodes of a busy machine are not to be taken for dead.
-    ["--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-node-timeout", "30000"]
+fn node_arguments(bus: &str) -> [&str; 8] {
+    // Nodes of a busy machine are not to be taken for dead, and one that gives its last slot away stays what it is.
+    [
+        "--cluster-enabled",
+        "yes",
+        "--cluster-port",
+        bus,
+        "--cluster-node-timeout",
+        "30000",
+        "--cluster-allow-replica-migration",
+        "no",
+    ]
 }
 
 /// Moves a slot with its keys from one node to another, as an operator does.
 pub(crate) fn move_slot(slot: u16, from: &Server, to: &Server) {
+    begin_move(slot, from, to);
     let (mut source, mut target) = (from.connection(), to.connection());
-    let id = |connection: &mut redis::Connection| query::<String>(connection, &["CLUSTER", "MYID"]);
-    let (source_id, target_id) = (id(&mut source), id(&mut target));
+    let target_id: String = query(&mut target, &["CLUSTER", "MYID"]);
     let slot = slot.to_string();
-    command(&mut target, &["CLUSTER", "SETSLOT", &slot, "IMPORTING", &source_id]);
-    command(&mut source, &["CLUSTER", "SETSLOT", &slot, "MIGRATING", &target_id]);
     loop {
         let keys: Vec<String> = query(&mut source, &["CLUSTER", "GETKEYSINSLOT", &slot, "16"]);
         if keys.is_empty() {
@@ -171,6 +209,32 @@ pub(crate) fn move_slot(slot: u16, from: &Server, to: &Server) {
     for connection in [&mut target, &mut source] {
         command(connection, &["CLUSTER", "SETSLOT", &slot, "NODE", &target_id]);
     }
+}
+
+/// Begins to move a slot: what it holds stays, and what it does not is on the other node.
+pub(crate) fn begin_move(slot: u16, from: &Server, to: &Server) {
+    let (mut source, mut target) = (from.connection(), to.connection());
+    let id = |connection: &mut redis::Connection| query::<String>(connection, &["CLUSTER", "MYID"]);
+    let (source_id, target_id) = (id(&mut source), id(&mut target));
+    let slot = slot.to_string();
+    command(&mut target, &["CLUSTER", "SETSLOT", &slot, "IMPORTING", &source_id]);
+    command(&mut source, &["CLUSTER", "SETSLOT", &slot, "MIGRATING", &target_id]);
+}
+
+/// The port of the node that has a slot, as the node says that is connected to.
+fn owner_by(connection: &mut redis::Connection, slot: u16) -> Option<u16> {
+    let ranges: Vec<Vec<redis::Value>> = query(connection, &["CLUSTER", "SLOTS"]);
+    ranges.iter().find_map(|range| match range.as_slice() {
+        [redis::Value::Int(first), redis::Value::Int(last), redis::Value::Array(owner), ..]
+            if (*first..=*last).contains(&i64::from(slot)) =>
+        {
+            owner.iter().find_map(|part| match part {
+                redis::Value::Int(port) => u16::try_from(*port).ok(),
+                _ => None,
+            })
+        }
+        _ => None,
+    })
 }
 
 fn query<T: redis::FromRedisValue>(connection: &mut redis::Connection, words: &[&str]) -> T {

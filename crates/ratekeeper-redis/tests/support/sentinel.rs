@@ -86,6 +86,14 @@ impl Trio {
         }
     }
 
+    /// Kills all sentinels.
+    pub(crate) fn kill_sentinels(&mut self) {
+        for sentinel in &mut self.sentinels {
+            let _ = sentinel.process.kill();
+            let _ = sentinel.process.wait();
+        }
+    }
+
     /// How many connections listen to what the sentinels publish.
     pub(crate) fn listeners(&self) -> usize {
         let of = |sentinel: &Sentinel| {

@@ -3,6 +3,7 @@
 //! Sentinels learn of a new master one after another, and those that have not yet still name the old one. What they tell
 //! has an epoch, which grows with every failover, so the latest counts, whoever told it.
 
+use std::fmt;
 use std::time::{Duration, Instant};
 
 /// So long what nobody confirms is still believed against an earlier epoch, and another server of the same: by then every
@@ -18,6 +19,12 @@ const UNTIL_IT_IS: Duration = Duration::from_secs(3);
 pub(super) struct Server {
     pub(super) host: String,
     pub(super) port: u16,
+}
+
+impl fmt::Display for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.host, self.port)
+    }
 }
 
 /// What a sentinel answers.
@@ -47,23 +54,28 @@ impl Known {
         self.promised.as_ref().filter(|(_, until)| now < *until).map(|(server, _)| server.clone())
     }
 
-    /// Notes what a sentinel answered.
-    pub(super) fn tell(&mut self, told: Told, now: Instant) {
+    /// Notes what a sentinel answered. True if it is another master than before.
+    pub(super) fn tell(&mut self, told: Told, now: Instant) -> bool {
         if let Some((known, at)) = &self.latest
             && *known != told
         {
             if told.epoch <= known.epoch && now.saturating_duration_since(*at) < NOBODY_LAGS {
-                return;
+                return false;
             }
             // Kept, or overtaken.
             self.promised = None;
         }
+        let before = self.latest.take();
+        let is_another = before.is_some_and(|(before, _)| before.server != told.server);
         self.latest = Some((told, now));
+        is_another
     }
 
-    /// Notes that a server is being made the master.
-    pub(super) fn promise(&mut self, server: Server, now: Instant) {
+    /// Notes that a server is being made the master. True if that is news.
+    pub(super) fn promise(&mut self, server: Server, now: Instant) -> bool {
+        let is_news = self.promised(now).as_ref() != Some(&server);
         self.promised = Some((server, now + UNTIL_IT_IS));
+        is_news
     }
 
     /// Notes that it will not be.
@@ -96,8 +108,10 @@ mod tests {
             (6, 1, 2, "another, by nobody's decision"),
         ];
         for (epoch, port, master, what) in table {
-            known.tell(told(epoch, port), now);
+            let before = known.master(now);
+            let is_another = known.tell(told(epoch, port), now);
             assert_eq!(known.master(now), Some(server(master)), "{what}");
+            assert_eq!(is_another, before.is_some_and(|before| before != server(master)), "{what}");
         }
         // Sentinels that were set up anew.
         known.tell(told(0, 3), now + NOBODY_LAGS);
@@ -108,7 +122,7 @@ mod tests {
     fn a_promise_counts_until_it_is_kept_broken_overtaken_or_old() {
         let (mut known, now) = (Known::default(), Instant::now());
         known.tell(told(1, 1), now);
-        known.promise(server(2), now);
+        assert!(known.promise(server(2), now) && !known.promise(server(2), now), "told once");
         assert_eq!(known.master(now), Some(server(2)));
         known.tell(told(1, 1), now);
         assert_eq!(known.master(now), Some(server(2)), "another sentinel has not heard of it");

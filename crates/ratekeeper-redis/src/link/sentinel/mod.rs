@@ -79,14 +79,23 @@ impl Sentinels {
     }
 
     /// Connects to the master: the one that is just being promoted if there is such news, or else the one of the latest
-    /// epoch that a sentinel tells. One that says that it is none was just demoted, or is not promoted yet.
+    /// epoch that a sentinel tells, or has told if nobody answers now. One that says that it is none was just demoted, or is not promoted yet.
     pub(super) async fn connect(&self, options: &Options) -> Result<MultiplexedConnection, RedisError> {
         let promised = self.known.lock().promised(Instant::now());
         let (server, connection) = match promised {
             Some(server) => (server.clone(), self.await_promotion(&server, options).await?),
             None => {
-                self.ask_all(options).await?;
-                let server = self.known.lock().master(Instant::now()).ok_or_else(|| self.unknown())?;
+                let asked = self.ask_all(options).await;
+                let known = self.known.lock().master(Instant::now());
+                let server = match (asked, known) {
+                    (Ok(()), known) => known.ok_or_else(|| self.unknown())?,
+                    // Whether it still is, it says itself.
+                    (Err(error), Some(server)) if error.kind() != RedisErrorKind::Address => {
+                        tracing::warn!(%error, master = %server, "no sentinel answers: taking the last master");
+                        server
+                    }
+                    (Err(error), _) => return Err(error),
+                };
                 (server.clone(), self.connect_to(&server, options).await?)
             }
         };
@@ -209,8 +218,19 @@ impl Sentinels {
         let found = Option::<(String, u16)>::from_redis_value(address);
         let (host, port) = found.map_err(|_| self.unknown())?.ok_or_else(|| self.unknown())?;
         let told = Told { epoch, server: Server { host, port } };
-        self.known.lock().tell(told, Instant::now());
+        let master = format!("{}", told.server);
+        if self.known.lock().tell(told, Instant::now()) {
+            tracing::info!(%master, "the master has changed: connecting to the new one");
+        }
         Ok(())
+    }
+
+    /// Notes that a server is being made the master.
+    fn promise(&self, server: Server) {
+        let replica = server.to_string();
+        if self.known.lock().promise(server, Instant::now()) {
+            tracing::info!(%replica, "a replica is being promoted: waiting for it to be the master");
+        }
     }
 
     fn unknown(&self) -> RedisError {

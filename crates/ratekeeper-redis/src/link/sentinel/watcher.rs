@@ -4,7 +4,7 @@
 //! runs, which ends it.
 
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::StreamExt;
 use redis::Client;
@@ -94,7 +94,7 @@ impl Watcher {
             let Some(sentinels) = node.sentinels() else { return Ok(None) };
             let text = message.get_payload::<String>().unwrap_or_default();
             match news::read(message.get_channel_name(), &text, &sentinels.master) {
-                Some(News::Promised(server)) => sentinels.known.lock().promise(server, Instant::now()),
+                Some(News::Promised(server)) => sentinels.promise(server),
                 Some(News::Aborted) => sentinels.known.lock().break_promise(),
                 Some(News::Changed) => return Ok(Some(())),
                 None => continue,
