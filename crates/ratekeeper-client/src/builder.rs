@@ -24,7 +24,7 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// Connections that are shared by all callers; at least one, and two by default.
+    /// Connections that are shared by all callers of one runtime; at least one, and two by default.
     #[must_use]
     pub fn connections(mut self, count: usize) -> Self {
         self.connections = count.max(1);

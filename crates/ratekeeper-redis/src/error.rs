@@ -178,7 +178,9 @@ fn by_code(code: &str, text: &str) -> Option<(RedisErrorKind, &'static str)> {
         "WRONGPASS" => (RedisErrorKind::Auth, "the password is wrong: check user and password in the URL"),
         "NOPERM" => (
             RedisErrorKind::Auth,
-            "the user may not do this: allow +eval +evalsha +time and the state commands on the prefix",
+            "the user may not do this; allow on ~PREFIX:* what is needed: +ping +eval +evalsha +time +get +set +del \
+             +pttl; with sentinels +role; in a cluster +cluster|slots +cluster|info +asking; for hashes +@hash +pexpire; \
+             for permits +@sortedset +pexpire; to forget +scan +unlink; to inspect +type",
         ),
         "WRONGTYPE" => (
             RedisErrorKind::WrongType,

@@ -1,67 +1,114 @@
-//! Forgetting all keys that start alike: every server is asked for them, and each is forgotten by itself.
+//! Forgetting all keys that start alike: every server is asked for them, and each is deleted by itself.
 //!
 //! The store's names begin with the key, so `SCAN` finds them: a thousand at a time, so that no other command waits for
-//! long. In a cluster, all masters are asked. What is found is forgotten by a script that also notes the reset, so that a
-//! refund of what was charged before gets nothing.
+//! long. In a cluster, all masters are asked, and a name whose slot has moved is deleted where it is by then.
+//!
+//! Nothing is left behind, neither when the keys were reset now nor when they were reset before: who forgets keys wants
+//! the memory back, and notes would take as much as the states. The price is told at [`Store::forget`].
+//!
+//! [`Store::forget`]: ratekeeper::port::Store::forget
 
-use futures_util::{StreamExt, TryStreamExt, stream};
+use futures_util::{StreamExt, stream};
 use ratekeeper::{StoreError, StoreErrorKind};
 use redis::Value;
 
-use crate::call::Call;
-use crate::place;
+use crate::link::{Holder, Link};
+use crate::place::{self, Kept};
 use crate::reply::odd;
 use crate::scripted::{Run, Scripted};
 
 /// Names that the server looks at in one step: well below a millisecond.
 const AT_A_TIME: usize = 1_000;
 
-/// How many are being forgotten at once.
+/// How many are being deleted at once.
 const AT_ONCE: usize = 64;
 
 /// Forgets every state of every key that starts like this. Tells under how many names there was something: the rules of
 /// a plan share one, unless it is kept in hashes, and so do the quotas that requests bring.
+///
+/// What fails for one name or one server does not keep the others: the first error is told at the end.
 pub(crate) async fn forget<R: Run>(scripted: &Scripted<R>, prefix: &[u8]) -> Result<u64, StoreError> {
-    let holders = scripted.runner.holders().await?;
-    if holders.is_empty() {
+    let Some(link) = scripted.runner.link() else {
         return Err(StoreError::new(StoreErrorKind::Unsupported, "nobody here can list keys"));
-    }
+    };
     let mut start = Vec::new();
     place::write_start(&scripted.settings.prefix, prefix, &mut start);
-    let pattern = pattern(&start);
-    let mut forgotten = 0;
-    for holder in holders {
-        let mut cursor = b"0".to_vec();
-        loop {
-            let mut scan = redis::cmd("SCAN");
-            scan.arg(&cursor).arg("MATCH").arg(&pattern).arg("COUNT").arg(AT_A_TIME);
-            let (next, mut names) = page(holder.send(&scan).await?)?;
-            names.retain(|name| name.starts_with(&start) && place::is_state(name));
-            forgotten += stream::iter(names)
-                .map(|name| forget_one(scripted, name))
-                .buffer_unordered(AT_ONCE)
-                .try_fold(0, async |sum, forgotten| Ok(sum + forgotten))
-                .await?;
-            if next == b"0" {
-                break;
-            }
-            cursor = next;
+    let mut outcome = Outcome::default();
+    for holder in link.holders().await? {
+        if let Err(error) = forget_at(link, &holder, &start, &mut outcome).await {
+            outcome.failed(error);
         }
     }
-    Ok(forgotten)
+    outcome.told()
 }
 
-async fn forget_one<R: Run>(scripted: &Scripted<R>, name: Vec<u8>) -> Result<u64, StoreError> {
-    let mut call = Call::with_capacity(3, 2 * name.len() + 32);
-    call.key(&name);
-    call.buffer().extend_from_slice(&name);
-    call.buffer().extend_from_slice(place::RESET);
-    call.end_key();
-    if let Some(clock) = &scripted.settings.given {
-        call.number(clock.now().as_nanos());
+/// What was forgotten, and what was not.
+#[derive(Default)]
+struct Outcome {
+    forgotten: u64,
+    failures: u64,
+    first: Option<StoreError>,
+}
+
+impl Outcome {
+    fn failed(&mut self, error: StoreError) {
+        self.failures += 1;
+        self.first.get_or_insert(error);
     }
-    match scripted.runner.run(scripted.library.forget(), &call).await? {
-        Value::Int(count) => Ok(u64::from(count > 0)),
+
+    fn told(self) -> Result<u64, StoreError> {
+        let Outcome { forgotten, failures, first } = self;
+        let Some(first) = first else { return Ok(forgotten) };
+        let message = format!(
+            "{forgotten} states were forgotten, others were not: forget them again; failures: {failures}, the first: \
+             {first}"
+        );
+        Err(StoreError::new(first.kind(), message).because(first.reason()).caused_by(first))
+    }
+}
+
+/// Forgets what one server has. Fails if it does not list its names to the end.
+async fn forget_at(
+    link: &Link,
+    holder: &Holder,
+    start: &[u8],
+    outcome: &mut Outcome,
+) -> Result<(), StoreError> {
+    let pattern = pattern(start);
+    let mut cursor = b"0".to_vec();
+    loop {
+        let mut scan = redis::cmd("SCAN");
+        scan.arg(&cursor).arg("MATCH").arg(&pattern).arg("COUNT").arg(AT_A_TIME);
+        let (next, names) = page(holder.send(&scan).await?)?;
+        let names = names.into_iter().filter(|name| name.starts_with(start));
+        let kept = names.filter_map(|name| place::kept(&name).map(|kept| (name, kept)));
+        let mut deleted = stream::iter(kept)
+            .map(async |(name, kept)| (kept, delete(link, holder, &name).await))
+            .buffer_unordered(AT_ONCE);
+        while let Some((kept, result)) = deleted.next().await {
+            match result {
+                Ok(was_there) => outcome.forgotten += u64::from(was_there && kept == Kept::State),
+                Err(error) => outcome.failed(error),
+            }
+        }
+        if next == b"0" {
+            return Ok(());
+        }
+        cursor = next;
+    }
+}
+
+/// Tells whether there was something under this name. The server that listed it is asked, whatever its breaker says: one
+/// that is full refuses new keys, which opens the breaker, and is never to refuse the remedy.
+async fn delete(link: &Link, holder: &Holder, name: &[u8]) -> Result<bool, StoreError> {
+    let mut command = redis::cmd("UNLINK");
+    command.arg(name);
+    let reply = match holder.send(&command).await {
+        Err(error) if error.redirect().is_some() => link.command(command).await,
+        known => known,
+    };
+    match reply? {
+        Value::Int(count) => Ok(count > 0),
         _ => Err(odd("no number")),
     }
 }
@@ -105,12 +152,15 @@ mod tests {
     }
 
     #[test]
-    fn permits_and_notes_are_no_states() {
+    fn permits_are_no_states_and_a_note_goes_with_its_state() {
         for name in ["p:{a}", "p:{a}::", "p:{a}:plan", "p:{a}:plan:rule", "p:{%21}"] {
-            assert!(place::is_state(name.as_bytes()), "{name}");
+            assert_eq!(place::kept(name.as_bytes()), Some(Kept::State), "{name}");
         }
-        for name in ["p:{a}:!slots", "p:{a}%reset", "p:{a}:plan%reset", "p:{a"] {
-            assert!(!place::is_state(name.as_bytes()), "{name}");
+        for name in ["p:{a}%reset", "p:{a}:plan%reset", "p:{a}::%reset"] {
+            assert_eq!(place::kept(name.as_bytes()), Some(Kept::Reset), "{name}");
+        }
+        for name in ["p:{a}:!slots", "p:{a"] {
+            assert_eq!(place::kept(name.as_bytes()), None, "{name}");
         }
     }
 }

@@ -124,7 +124,6 @@ pub(crate) struct Library {
     compare_and_set: Script,
     permits: Script,
     inspect: Script,
-    forget: Script,
 }
 
 impl Library {
@@ -139,7 +138,6 @@ impl Library {
             compare_and_set: Script::composed(&[part!("compare_and_set")]),
             permits: Script::composed(&[part!("permits")]),
             inspect: Script::composed(&[part!("inspect")]),
-            forget: Script::composed(&[part!("number"), time_part(time), part!("lifetime"), part!("forget")]),
         }
     }
 
@@ -175,11 +173,6 @@ impl Library {
     /// The script that reads whatever is under a key.
     pub(crate) fn inspect(&self) -> &Script {
         &self.inspect
-    }
-
-    /// The script that forgets whatever is under a key.
-    pub(crate) fn forget(&self) -> &Script {
-        &self.forget
     }
 }
 

@@ -134,10 +134,23 @@ pub(crate) fn write_start(prefix: &str, start: &[u8], into: &mut Vec<u8>) {
     escape(start, b"{}%", into);
 }
 
-/// True if states are under this name, which is one of the store's: not permits, and not when a place was last reset.
-pub(crate) fn is_state(name: &[u8]) -> bool {
-    let after = name.iter().rposition(|byte| *byte == b'}').map(|close| &name[close + 1..]);
-    after.is_some_and(|after| !after.starts_with(b":!") && !after.ends_with(RESET))
+/// What the store keeps under a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kept {
+    /// States.
+    State,
+    /// When a place was last reset.
+    Reset,
+}
+
+/// What is under this name, if it is one of the store's; none for permits, and for names of nothing that it keeps.
+pub(crate) fn kept(name: &[u8]) -> Option<Kept> {
+    let close = name.iter().rposition(|byte| *byte == b'}')?;
+    match &name[close + 1..] {
+        after if after.starts_with(b":!") => None,
+        after if after.ends_with(RESET) => Some(Kept::Reset),
+        _ => Some(Kept::State),
+    }
 }
 
 /// Percent-encodes some bytes.

@@ -17,7 +17,7 @@ use crate::error::RedisError;
 use crate::forget::forget;
 use crate::heal::{self, Loss};
 use crate::library::Library;
-use crate::link::{Holder, Link};
+use crate::link::Link;
 use crate::many::acquire_many;
 use crate::place::{Place, places};
 use crate::question::{self, Verb};
@@ -33,9 +33,9 @@ pub(crate) trait Run: Send + Sync {
     /// Runs a script where its keys are.
     fn run(&self, script: &Script, call: &Call) -> impl Future<Output = Result<Value, RedisError>> + Send;
 
-    /// Every server that has keys; none if nobody can be asked for them.
-    fn holders(&self) -> impl Future<Output = Result<Vec<Holder>, RedisError>> + Send {
-        std::future::ready(Ok(Vec::new()))
+    /// The way to the servers that have the keys; none if nobody can be asked for them.
+    fn link(&self) -> Option<&Link> {
+        None
     }
 }
 
@@ -44,8 +44,8 @@ impl Run for Link {
         self.run(script, call)
     }
 
-    fn holders(&self) -> impl Future<Output = Result<Vec<Holder>, RedisError>> + Send {
-        self.holders()
+    fn link(&self) -> Option<&Link> {
+        Some(self)
     }
 }
 

@@ -165,10 +165,14 @@ impl Store for RedisStore {
         self.front.store().reset(request)
     }
 
-    /// Asks the server, or every master of a cluster, for the names of the keys, a thousand at a time, and forgets each
+    /// Asks the server, or every master of a cluster, for the names of the keys, a thousand at a time, and deletes each
     /// by itself: hundreds of thousands take some ten seconds. No command is long, each has its own time limit, and
     /// dropping the future stops it; what was forgotten by then stays so. Counts names, under which the rules of a plan
     /// lie together. [`Permits`] stay. A key whose slot moves at this moment may be missed.
+    ///
+    /// All memory of the keys is freed, with what was noted of their resets: a full server takes new keys again. So
+    /// nobody knows afterwards which charges are older. A name or a server that fails does not keep the others: the
+    /// error tells how many states were forgotten nevertheless.
     fn forget<'a>(&'a self, prefix: &'a [u8]) -> Answer<'a, u64> {
         self.front.store().forget(prefix)
     }

@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use ratekeeper::keeper::KeeperError;
 use ratekeeper::port::{FailureMode, Observer, Request, Store};
 use ratekeeper::store::Breaker;
@@ -21,14 +23,24 @@ use crate::pressure::Pressure;
 use crate::readiness::Readiness;
 use crate::reload::ReloadCounts;
 use crate::tally::Tally;
+use crate::turn::let_sockets_in;
 
 /// What health is asked about; nobody takes from it.
-const PROBE_KEY: &[u8] = b"ratekeeper:health";
+const PROBE_KEY: &str = "ratekeeper:health";
+
+/// What it is asked about in addition where keys live on many servers. These lie all over the slots of a Redis cluster,
+/// nowhere more than a sixth of them apart.
+static MORE_PROBE_KEYS: LazyLock<[String; 16]> =
+    LazyLock::new(|| std::array::from_fn(|bit| format!("{PROBE_KEY}:{}", 1 << bit)));
 
 /// A question about nobody's key, to be looked at and never charged.
 pub(crate) fn probe_question() -> Option<Request<'static>> {
+    question_about(PROBE_KEY)
+}
+
+fn question_about(key: &'static str) -> Option<Request<'static>> {
     static QUOTA: LazyLock<Option<Quota>> = LazyLock::new(|| Quota::throttle(1, 1, 1).ok());
-    let (key, quota) = (Key::new(PROBE_KEY).ok()?, QUOTA.as_ref()?);
+    let (key, quota) = (Key::new(key).ok()?, QUOTA.as_ref()?);
     Some(Request { key, rules: Rules::Quota(quota), cost: Cost::ONE })
 }
 
@@ -209,7 +221,7 @@ impl Engine {
     /// Forgets every key that starts with these bytes, under all plans and quotas; no bytes stand for all keys. Tells how
     /// many states were forgotten.
     pub async fn forget(&self, prefix: &[u8]) -> Result<u64, KeeperError> {
-        let forgotten = self.keeper.forget(prefix).await.map_err(|error| match error {
+        let forgotten = let_sockets_in(self.keeper.forget(prefix)).await.map_err(|error| match error {
             KeeperError::Store(error)
                 if error.kind() == StoreErrorKind::Unsupported && self.memory.is_some() =>
             {
@@ -226,6 +238,9 @@ impl Engine {
     /// Tells whether the store decides. One elsewhere is asked once a second at most, whoever wants to know how often:
     /// callers in between are told the last answer, and callers at the same time share one.
     ///
+    /// Where keys live on many servers, the store decides as long as any of them does: what the others fail is answered by
+    /// failure modes, on every instance alike, so none would do better.
+    ///
     /// # Cancel safety
     ///
     /// Dropping it loses nothing.
@@ -236,10 +251,22 @@ impl Engine {
         }
     }
 
-    /// Has the store decide something that is never charged.
+    /// Has the store decide something that is never charged; where keys live on many servers, anything.
     async fn ask_store(&self) -> Result<bool, StoreError> {
         let Some(question) = probe_question() else { return Ok(false) };
-        self.store().peek(question).await.map(|decision| decision.allowed)
+        let first = self.store().peek(question).await.map(|decision| decision.allowed);
+        // Each server has a breaker, and so has the map of a cluster.
+        if first.is_ok() || self.breakers().len() < 2 {
+            return first;
+        }
+        let more = MORE_PROBE_KEYS.iter().filter_map(|key| question_about(key));
+        let mut answers: FuturesUnordered<_> = more.map(|question| self.store().peek(question)).collect();
+        while let Some(answer) = answers.next().await {
+            if let Ok(decision) = answer {
+                return Ok(decision.allowed);
+            }
+        }
+        first
     }
 
     /// Declares this instance not ready, for good: load balancers send no more clients. Requests are decided as before.
@@ -265,6 +292,11 @@ impl Engine {
         if !self.is_draining() {
             began.await;
         }
+    }
+
+    /// The store in this process: the one, or the one that decides in the place of another.
+    pub(crate) fn local(&self) -> &MemoryStore {
+        self.memory().unwrap_or_else(|| self.keeper.local())
     }
 
     /// Whose new keys the store in memory refuses at present: `plan`, `request`, both, or nobody's.

@@ -12,6 +12,8 @@ use crate::store_check::hint;
 
 /// Between two lines about the same reason.
 const INTERVAL: Duration = Duration::from_secs(10);
+/// How long a reason stays known without a failure: what comes later is another outage.
+const QUIET: Duration = Duration::from_secs(60);
 
 /// When each reason was last logged, and what was not logged since.
 #[derive(Debug, Default)]
@@ -26,6 +28,7 @@ pub(crate) struct FailureLog {
 struct Silence {
     since: Instant,
     failures: u64,
+    last_failure: Instant,
 }
 
 /// What one line tells.
@@ -63,14 +66,16 @@ impl FailureLog {
 
     /// The line that is due with a failure at this instant.
     fn line(&mut self, reason: &'static str, now: Instant) -> Option<Line> {
+        self.reasons.retain(|(_, silence)| now.saturating_duration_since(silence.last_failure) < QUIET);
         let known = self.reasons.iter_mut().find(|(known, _)| *known == reason);
         let (failures, is_summary) = match known {
             None => {
-                self.reasons.push((reason, Silence { since: now, failures: 0 }));
+                self.reasons.push((reason, Silence { since: now, failures: 0, last_failure: now }));
                 (1, false)
             }
             Some((_, silence)) => {
                 silence.failures += 1;
+                silence.last_failure = now;
                 let quiet = now.saturating_duration_since(silence.since);
                 if quiet < INTERVAL {
                     return None;
@@ -102,5 +107,21 @@ mod tests {
         let summary = Line { failures: 1_001, not_asked: 0, is_summary: true };
         assert_eq!(log.line("out_of_memory", began + INTERVAL), Some(summary));
         assert_eq!(log.line("out_of_memory", began + INTERVAL), None);
+    }
+
+    #[test]
+    fn a_failure_after_a_quiet_time_is_a_new_one() {
+        let mut log = FailureLog::default();
+        let mut now = Instant::now();
+        let first = Line { failures: 1, not_asked: 0, is_summary: false };
+        assert_eq!(log.line("read_only", now), Some(first));
+        // It goes on, seldom.
+        for _ in 0..10 {
+            now += QUIET / 2;
+            assert!(log.line("read_only", now).unwrap().is_summary);
+        }
+        now += QUIET;
+        let again = Line { failures: 1, not_asked: 0, is_summary: false };
+        assert_eq!(log.line("read_only", now), Some(again));
     }
 }

@@ -1,20 +1,23 @@
-//! How fast a token may be guessed: whoever has failed often lately waits before the next guess is looked at.
+//! How fast a token may be guessed: whoever has failed often lately waits before the next guess is answered.
 //!
-//! Failures are counted by address. Twenty may come at once and ten a second after that; beyond it a connection waits
-//! before its token is compared, for a second at most. The wait comes before the comparison, or a guesser would only have
-//! to notice that an answer is late to know that it is no. So an address can try its twenty, ten a second, and one a
-//! second on each further connection.
+//! Failures are counted by address. Twenty may come at once and ten a second after that; beyond it a guess waits before
+//! it is answered, for a second at most, and one at a time on each connection. So an address can try its twenty, and then
+//! ten a second, or one a second on each of its connections if those are more than ten. A right token waits as a wrong
+//! one does, or a guesser would only have to notice that an answer is late to know that it is no.
 //!
-//! Nobody is locked out: a right token is accepted after that second at the latest, connections that have shown it are
-//! not slowed (behind a proxy they may be shared with a guesser), and other addresses are not concerned.
+//! Nobody is locked out: a right token is accepted after that second, and after the guesses that wait before it on the
+//! same connection. Requests of HTTP and gRPC are not slowed if their connection has shown a token that is good for as
+//! much (behind a proxy it may be shared with a guesser). Addresses share counters: one of some thousand may have to wait
+//! for another's guesses.
 
 use std::hash::BuildHasher;
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use foldhash::quality::RandomState;
 use http::HeaderValue;
+use tokio::sync::Mutex;
 use tokio::time::sleep;
 
 use crate::log::Seldom;
@@ -88,14 +91,26 @@ impl Guesses {
 #[derive(Debug)]
 pub(crate) struct Visitor {
     peer: IpAddr,
-    /// It has shown the right token.
-    is_trusted: AtomicBool,
+    /// The highest rank of the tokens that it has shown; 0 if there were none.
+    shown: AtomicU8,
+    /// Held while a guess waits.
+    pausing: Mutex<()>,
+}
+
+/// How much a token is good for. The first is that of the metrics, which all others open too.
+const METRICS: u8 = 1;
+
+fn rank(role: Role) -> u8 {
+    match role {
+        Role::Client => 2,
+        Role::Admin => 3,
+    }
 }
 
 impl Visitor {
     /// A connection from there that has shown nothing yet.
     pub(crate) fn new(peer: IpAddr) -> Self {
-        Visitor { peer, is_trusted: AtomicBool::new(false) }
+        Visitor { peer, shown: AtomicU8::new(0), pausing: Mutex::default() }
     }
 }
 
@@ -112,7 +127,12 @@ pub(crate) struct Check<'a> {
 impl Check<'_> {
     /// Returns what the token in a field `authorization` is good for, if anything; after a wait if need be.
     pub(crate) async fn role_of(self, authorization: Option<&HeaderValue>) -> Option<Role> {
-        self.ask(bearer(authorization)?, Check::role).await
+        let token = bearer(authorization)?;
+        // Where there is no token to know, nothing is guessed.
+        if !self.tokens.can_be_shown() {
+            return None;
+        }
+        self.ask(self.tokens.role(token), rank).await
     }
 
     /// Whether a request with this field `authorization` may read the metrics; after a wait if need be.
@@ -121,56 +141,64 @@ impl Check<'_> {
             return true;
         }
         let Some(token) = bearer(authorization) else { return false };
-        let compare =
-            |check: Self, token: &[u8]| check.counted(check.tokens.opens_metrics(token).then_some(()));
-        self.ask(token, compare).await.is_some()
+        let rank_of = || self.tokens.role(token).map_or(METRICS, rank);
+        let found = self.tokens.opens_metrics(token).then(rank_of);
+        self.ask(found, |rank| rank).await.is_some()
     }
 
-    /// Compares a token that comes with a request: those may share their connection with somebody who guesses.
-    async fn ask<T>(self, token: &[u8], compare: impl Fn(Self, &[u8]) -> Option<T>) -> Option<T> {
-        let is_trusted = self.connection.visitor().is_trusted.load(Ordering::Relaxed);
-        if !is_trusted {
+    /// Tells what was found out about a token that came with a request: those may share their connection with somebody
+    /// who guesses. Only what its connection has shown before is told without a wait.
+    async fn ask<T: Copy>(self, found: Option<T>, rank: impl Fn(T) -> u8) -> Option<T> {
+        let shown = self.connection.visitor().shown.load(Ordering::Relaxed);
+        if found.is_none_or(|found| rank(found) > shown) {
             self.pause().await;
         }
-        let found = compare(self, token);
-        if is_trusted && found.is_none() {
-            self.pause().await;
-        }
+        self.count(found.map(rank));
         found
     }
 
-    /// Waits if need be. To be called before [`role`](Check::role).
+    /// Whether the next guess has to wait.
+    pub(crate) fn must_wait(self) -> bool {
+        !self.wait().is_zero()
+    }
+
+    fn wait(self) -> Duration {
+        self.guesses.wait(self.connection.visitor().peer, self.guesses.now())
+    }
+
+    /// Waits if need be. To be called before [`role`](Check::role). A server that stops lets it end, or cuts it off.
     pub(crate) async fn pause(self) {
-        let guesses = self.guesses;
-        let wait = guesses.wait(self.connection.visitor().peer, guesses.now());
-        if wait.is_zero() {
-            return;
-        }
-        tokio::select! {
-            () = sleep(wait) => {}
-            () = self.connection.stop().wait() => {}
+        let _turn = self.connection.visitor().pausing.lock().await;
+        let wait = self.wait();
+        if !wait.is_zero() {
+            sleep(wait).await;
         }
     }
 
     /// Returns what this token is good for, if anything, and counts a failure.
     pub(crate) fn role(self, token: &[u8]) -> Option<Role> {
         // Where there is no token to know, nothing is guessed.
-        if self.tokens.can_be_shown() { self.counted(self.tokens.role(token)) } else { None }
+        if !self.tokens.can_be_shown() {
+            return None;
+        }
+        let role = self.tokens.role(token);
+        self.count(role.map(rank));
+        role
     }
 
-    fn counted<T>(self, found: Option<T>) -> Option<T> {
+    /// Remembers the rank of the token that was shown, or that it was wrong.
+    fn count(self, shown: Option<u8>) {
         let Check { guesses, meter, transport, connection, .. } = self;
         let visitor = connection.visitor();
-        if found.is_some() {
-            visitor.is_trusted.store(true, Ordering::Relaxed);
-        } else {
-            guesses.failed(visitor.peer, guesses.now());
-            meter.auth_failed();
-            if let Some(unsaid) = guesses.said.is_due() {
-                tracing::warn!(transport, peer = %visitor.peer, unsaid, "auth: wrong token");
-            }
+        if let Some(rank) = shown {
+            visitor.shown.fetch_max(rank, Ordering::Relaxed);
+            return;
         }
-        found
+        guesses.failed(visitor.peer, guesses.now());
+        meter.auth_failed();
+        if let Some(unsaid) = guesses.said.is_due() {
+            tracing::warn!(transport, peer = %visitor.peer, unsaid, "auth: wrong token");
+        }
     }
 }
 

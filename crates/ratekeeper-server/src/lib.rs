@@ -50,4 +50,5 @@ mod stream;
 pub mod tally;
 mod turn;
 pub mod units;
+pub mod watcher;
 pub mod when;

@@ -99,9 +99,10 @@ impl QuotaBounds {
     /// Whether period and refill are within the bound.
     #[inline]
     fn is_brief(&self, quota: &Quota) -> bool {
-        // An emission interval is rounded up to a nanosecond, so a refill may be that much longer for each of its burst.
-        let longest_refill = self.max_period.saturating_add(Nanos::from_nanos(quota.burst()));
-        quota.period() <= self.max_period && quota.refill_time() <= longest_refill
+        let [period, most] = [quota.period(), self.max_period].map(|span| u128::from(span.as_nanos()));
+        // As it was asked for, and not by the emission interval: that is rounded up, which is not the client's fault.
+        let refills = u128::from(quota.burst()) * period <= most * u128::from(quota.count());
+        period <= most && refills
     }
 
     fn check_log(&self, quota: &Quota) -> Result<(), QuotaRefusal> {
@@ -239,6 +240,14 @@ mod tests {
         assert!(limits.throttle(31, 1, 86_400).is_ok());
         // An emission interval is rounded up: that is not the client's fault.
         assert!(limits.throttle(999_999_937, 999_999_937, month).is_ok());
+        // Where an interval is as short as what it is rounded to, a burst is no less bound.
+        for rate in [1_000_000_000, 500_000_000] {
+            assert!(limits.throttle(rate * month, rate, 1).is_ok());
+            for burst in [rate * month + 1, 1_000_000_000_000_000_000] {
+                let deep = limits.throttle(burst, rate, 1).unwrap_err();
+                assert_eq!((deep.code(), deep.field()), (RefusalCode::OutOfBounds, "max_burst"), "{rate}");
+            }
+        }
         assert_eq!(limits.throttle(0, 1, 1).unwrap_err().code(), RefusalCode::Invalid);
         for text in ["1 per 365d", "1/day burst 32", "1 per 32d fixed", "1/year fixed calendar"] {
             let (code, field, said) = refusal(&limits, text);

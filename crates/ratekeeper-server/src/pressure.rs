@@ -1,4 +1,4 @@
-//! A store in memory that is full: who is refused, told in the log once a minute at the most, and room kept for plans.
+//! A store in memory, or the one that decides in the place of a Redis, that is full: who is refused, told in the log once a minute at the most, and room kept for plans.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -68,19 +68,20 @@ impl Pressure {
 
     /// Looks at the store: tells the log of refusals, and keeps room for plans if there are any by now.
     pub(crate) fn look(&self, engine: &Engine) {
-        let Some(store) = engine.memory() else { return };
+        let store = engine.local();
         let statistics = store.statistics();
         // Without plans nobody needs what would be kept for them.
         let kept = if engine.registry().all().is_empty() { 0 } else { self.kept.load(Ordering::Relaxed) };
         if kept != statistics.kept_for_plans {
             store.keep_for_plans(kept);
         }
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).look(&statistics, Instant::now());
+        let name = if engine.memory().is_some() { "memory" } else { "local" };
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).look(name, &statistics, Instant::now());
     }
 }
 
 impl Seen {
-    fn look(&mut self, statistics: &Statistics, now: Instant) {
+    fn look(&mut self, store: &str, statistics: &Statistics, now: Instant) {
         let refused = Refused::of(statistics);
         if refused.plan > self.last.plan {
             self.plan_at = Some(now);
@@ -99,6 +100,7 @@ impl Seen {
             return;
         }
         tracing::warn!(
+            store,
             of_plans = refused.plan - self.told.plan,
             of_requests = refused.request - self.told.request,
             bound = bound(statistics),

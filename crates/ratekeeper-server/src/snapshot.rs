@@ -17,6 +17,7 @@ use ratekeeper::MemoryStore;
 use ratekeeper::store::{MemoryStoreBuilder, SnapshotError};
 
 use crate::engine::Engine;
+use crate::watcher::is_no_file;
 
 /// How a snapshot begins, of whatever version.
 const MAGIC: &[u8] = b"RKMEM\0";
@@ -41,6 +42,12 @@ impl Snapshot {
         let failed = || format!("--snapshot {}: cannot be written", path.display());
         if path.is_dir() {
             bail!("{}: it is a folder; name a file in it", failed());
+        }
+        // To open a pipe may take for ever, and a device is not to be moved aside.
+        for path in [path, &beside(path, ".lock")] {
+            if is_no_file(path) {
+                bail!("{}: {} is no regular file; name another", failed(), path.display());
+            }
         }
         let lock = lock(path)?;
         let snapshot = Snapshot { path: path.to_owned(), _lock: lock };
@@ -95,8 +102,15 @@ impl Snapshot {
         let failed = || format!("--snapshot {}: cannot be written", self.path.display());
         let part = self.beside(".part");
         let mut file = private().create(true).truncate(true).open(&part).with_context(failed)?;
-        file.write_all(&store.snapshot()).and_then(|()| file.sync_all()).with_context(failed)?;
-        fs::rename(&part, &self.path).with_context(failed)?;
+        let written = file
+            .write_all(&store.snapshot())
+            .and_then(|()| file.sync_all())
+            .and_then(|()| fs::rename(&part, &self.path));
+        if written.is_err() {
+            // Half a snapshot is of no use, and takes room where there is none.
+            let _ = fs::remove_file(&part);
+        }
+        written.with_context(failed)?;
         // The name must outlive a loss of power as well. Not every system can say so of a folder.
         #[cfg(unix)]
         let _ = File::open(folder(&self.path)).and_then(|folder| folder.sync_all());
@@ -249,6 +263,18 @@ mod tests {
         assert_eq!(aside.len(), KEPT, "{names:?}");
         assert_eq!(fs::read_to_string(&last).unwrap(), format!("damaged {}", KEPT + 2));
         assert!(names.contains(&"state.damages".to_owned()) && names.contains(&"state.lock".to_owned()));
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn what_cannot_be_written_leaves_no_half_of_it() {
+        let folder = std::env::temp_dir().join(format!("ratekeeper-part-{}", std::process::id()));
+        fs::create_dir(&folder).unwrap();
+        let path = folder.join("state");
+        let snapshot = Snapshot::open(&path).unwrap();
+        fs::create_dir(&path).unwrap();
+        assert!(snapshot.write(&MemoryStore::default()).is_err());
+        assert_eq!(files(&folder), ["state", "state.lock"]);
         fs::remove_dir_all(&folder).unwrap();
     }
 }

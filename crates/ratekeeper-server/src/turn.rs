@@ -3,8 +3,10 @@
 //! An event loop serves whoever is ready until it has to wait. One client that always has more to ask would be served
 //! for megabytes on end, and whoever shares its loop would wait for all of it.
 
+use std::future::poll_fn;
 use std::pin::pin;
-use std::task::{Context, Poll};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
 
 /// Bytes, read and written, of one turn: some hundred decisions, a tenth of a millisecond.
 const TURN: usize = 32 * 1024;
@@ -44,17 +46,124 @@ impl Turn {
         if !self.is_over() {
             return Poll::Ready(());
         }
-        // Not merely woken: a task that wakes itself is polled many times before the loop looks at its sockets.
-        let yielded = pin!(tokio::task::yield_now());
-        let polled = yielded.poll(context);
-        debug_assert!(polled.is_pending(), "the first poll defers");
+        defer(context);
         Poll::Pending
+    }
+}
+
+/// Has the task polled again when the loop has looked at its sockets. Not merely woken: a task that wakes itself is
+/// polled many times before that.
+fn defer(context: &mut Context<'_>) {
+    let polled = pin!(tokio::task::yield_now()).poll(context);
+    debug_assert!(polled.is_pending(), "the first poll defers");
+}
+
+/// Waits for long work that wakes itself to let others run, as a store in memory does: those included whose bytes the
+/// loop has yet to look for.
+pub(crate) async fn let_sockets_in<T>(work: impl Future<Output = T>) -> T {
+    let mut work = pin!(work);
+    let relay = Arc::new(Relay::default());
+    let waker = Waker::from(Arc::clone(&relay));
+    poll_fn(|context| {
+        *relay.lock() = Heard::default();
+        let polled = work.as_mut().poll(&mut Context::from_waker(&waker));
+        if polled.is_pending() {
+            let mut heard = relay.lock();
+            if heard.is_woken {
+                defer(context);
+            } else {
+                heard.task = Some(context.waker().clone());
+            }
+        }
+        polled
+    })
+    .await
+}
+
+/// Hears whether work was woken while it was polled, and wakes its task if later.
+#[derive(Debug, Default)]
+struct Relay(Mutex<Heard>);
+
+#[derive(Debug, Default)]
+struct Heard {
+    is_woken: bool,
+    /// Whom to wake, once the poll is over.
+    task: Option<Waker>,
+}
+
+impl Relay {
+    fn lock(&self) -> MutexGuard<'_, Heard> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Wake for Relay {
+    fn wake(self: Arc<Self>) {
+        let task = {
+            let mut heard = self.lock();
+            heard.is_woken = true;
+            heard.task.take()
+        };
+        if let Some(task) = task {
+            task.wake();
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{TcpListener, TcpStream};
+
     use super::*;
+
+    /// Wakes itself so often, and counts.
+    async fn long_work(polls: &Cell<u32>) {
+        poll_fn(|context| {
+            polls.set(polls.get() + 1);
+            if polls.get() == 1_000 {
+                return Poll::Ready(());
+            }
+            context.waker().wake_by_ref();
+            Poll::Pending
+        })
+        .await;
+    }
+
+    #[test]
+    fn long_work_lets_in_whoever_sends_bytes() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let polls = Cell::new(0);
+        let served_after = runtime.block_on(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap();
+            let (client, server) = tokio::join!(TcpStream::connect(address), listener.accept());
+            let (mut client, (mut server, _)) = (client.unwrap(), server.unwrap());
+            let work = async {
+                // Nobody has looked for it when the work begins.
+                client.write_all(b"x").await.unwrap();
+                let_sockets_in(long_work(&polls)).await;
+            };
+            let serve = async {
+                server.read_exact(&mut [0]).await.unwrap();
+                polls.get()
+            };
+            tokio::join!(serve, work).0
+        });
+        assert_eq!(polls.get(), 1_000);
+        assert!(served_after < 10, "after {served_after} polls");
+    }
+
+    #[test]
+    fn work_that_is_woken_from_elsewhere_goes_on() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let (sender, receiver) = tokio::sync::oneshot::channel();
+        let thread = std::thread::spawn(move || sender.send(7).unwrap());
+        assert_eq!(runtime.block_on(let_sockets_in(receiver)), Ok(7));
+        thread.join().unwrap();
+    }
 
     #[test]
     fn a_turn_ends_unless_the_connection_waits() {

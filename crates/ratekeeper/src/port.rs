@@ -65,7 +65,10 @@ pub trait Store: Send + Sync + Debug {
     /// the start of every key. Tells how many states were forgotten. For an administrator: it looks at all keys, and what
     /// is asked meanwhile may fall before it or after it.
     ///
-    /// What was charged before gets nothing back, as after a [reset](Store::reset).
+    /// A store may forget the [resets](Store::reset) of these keys as well, so that all their memory is free, and note
+    /// none: then it cannot tell a refund of what was charged before from one of what was charged since. Such a refund
+    /// still gives back what is left of its charge and no more, and a key of which nothing was taken since has nothing to
+    /// get back. [`MemoryStore`](crate::MemoryStore) remembers, and gives nothing back.
     ///
     /// # Errors
     ///

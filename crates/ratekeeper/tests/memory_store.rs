@@ -352,6 +352,25 @@ async fn a_restored_store_knows_its_keys() {
     assert_eq!((unknown.forget(b"").await.unwrap(), unknown.len()), (400, 0));
 }
 
+/// As after a reset.
+#[tokio::test]
+async fn what_was_charged_before_it_was_forgotten_is_not_given_back() {
+    let clock = FakeClock::at(Timestamp::from_secs(1_000));
+    let store = MemoryStore::builder().keep_keys(true).clock(clock.clone()).build();
+    let plan = Plan::parse("p", "3/h").unwrap();
+    let quota = quota("3/h fixed");
+    for rules in [Rules::Plan(&plan), Rules::Quota(&quota)] {
+        let ask = Request { key: Key::new("user:1").unwrap(), rules, cost: Cost::new(3) };
+        let before = store.try_acquire(ask).unwrap().charged_at().unwrap();
+        clock.advance(Nanos::from_millis(1));
+        assert_eq!(store.forget(b"user:").await.unwrap(), 1);
+        clock.advance(Nanos::from_millis(1));
+        assert!(store.try_acquire(ask).unwrap().allowed);
+        assert_eq!(store.refund(ask, Charged::at(before)).await.unwrap().remaining, 0, "{rules:?}");
+        assert_eq!(store.forget(b"").await.unwrap(), 1);
+    }
+}
+
 /// Who was forgotten, or has not come for long, used to be in the snapshot by name.
 #[test]
 fn a_snapshot_holds_no_key_without_a_state() {

@@ -13,7 +13,7 @@ use ratekeeper::{Charged, Cost};
 use tokio::time::Instant;
 
 use super::error::Rejected;
-use super::host::{Host, InFlight, Wait};
+use super::host::{Heed, Host, InFlight, Wait};
 use super::learn::{is_refusal, learn};
 use super::limit::HostLimit;
 use super::pace::{Pace, ServerLimits};
@@ -175,7 +175,8 @@ impl Pace {
         if self.respect {
             let host = elsewhere.as_ref().unwrap_or(&sent.host);
             let lesson = learn(answer.status, &limits);
-            host.learn(lesson, sent.is_at(host), Instant::now(), self.max_wait);
+            let heed = Heed { longest: self.max_wait, jitter: self.jitter };
+            host.learn(lesson, sent.is_at(host), Instant::now(), heed);
             sent.learn_nothing_but_of(Some(host));
         }
         if !limits.is_empty() {

@@ -31,7 +31,7 @@ pub(super) struct Host {
 
 #[derive(Debug)]
 struct Learnt {
-    /// Nothing is sent before its end. One that is over stays until a request is sent.
+    /// Nothing is sent before its end. One that is over stays until a request is sent, or the server sets another.
     pause: Option<Spell>,
     /// How many more may be sent until its end. One that is over stays until a request is sent.
     budget: Option<(u64, Spell)>,
@@ -56,6 +56,12 @@ impl Spell {
         self.until <= now
     }
 
+    /// Whether whoever waited for its end has been sent, and what is said now is said anew: nobody comes back later than
+    /// the `jitter` after it.
+    fn is_history(&self, now: Instant, jitter: Duration) -> bool {
+        later(self.until, jitter) < now
+    }
+
     /// Lasts until then, but no longer than `longest` in all.
     fn prolong(&mut self, until: Instant, longest: Duration) {
         self.until = self.until.max(until.min(later(self.began, longest)));
@@ -65,6 +71,15 @@ impl Spell {
     fn left(&self, now: Instant) -> Option<Duration> {
         self.until.checked_duration_since(now).filter(|left| !left.is_zero())
     }
+}
+
+/// How far a server is heeded.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Heed {
+    /// The longest time that it can set.
+    pub(super) longest: Duration,
+    /// How much later than asked a request comes back, at most.
+    pub(super) jitter: Duration,
 }
 
 /// The server's word on what holds now.
@@ -148,18 +163,24 @@ impl Host {
     /// minute always says that the minute ends in a minute.
     ///
     /// `counted`: whether the request that was answered is one of those in flight here.
-    pub(super) fn learn(&self, lesson: Lesson, counted: bool, now: Instant, longest: Duration) {
+    pub(super) fn learn(&self, lesson: Lesson, counted: bool, now: Instant, heed: Heed) {
+        let Heed { longest, jitter } = heed;
         let mut learnt = self.lock();
         if let Some(pause) = lesson.pause {
             let until = later(now, pause.min(longest));
-            learnt.pause.get_or_insert(Spell::new(now, until)).prolong(until, longest);
+            match &mut learnt.pause {
+                Some(spell) if !spell.is_history(now, jitter) => spell.prolong(until, longest),
+                other => *other = Some(Spell::new(now, until)),
+            }
         }
         if let Some((remaining, reset)) = lesson.budget {
             // Others are on their way, and the server may not have counted them yet; this one it has.
             let left = remaining.saturating_sub(learnt.in_flight.saturating_sub(counted.into()));
             let until = later(now, reset.min(longest));
             match &mut learnt.budget {
-                Some((0, spell)) if remaining == 0 => spell.prolong(until, longest),
+                Some((0, spell)) if remaining == 0 && !spell.is_history(now, jitter) => {
+                    spell.prolong(until, longest);
+                }
                 Some((already, spell)) if !spell.is_over(now) => {
                     *already = left.min(*already);
                     if remaining == 0 {

@@ -82,6 +82,22 @@ async fn a_refusal_pauses_the_host_that_refused_and_not_the_one_that_redirected(
     assert!(paused(busy).is_some_and(|left| left > HOUR - Duration::from_secs(60)));
 }
 
+/// Nothing is ever sent to that host by its own name, so the first pause was never over: the second one, an hour later, was
+/// taken for more of it, and cut to nothing.
+#[tokio::test(start_paused = true)]
+async fn a_host_that_is_only_redirected_to_is_heeded_again() {
+    let (busy, _) = busy(usize::MAX, "300").await;
+    let (redirecting, _) = redirecting(busy).await;
+    let pace = Pace::default().retries(0).max_wait(Duration::from_secs(600));
+    let client = client(&pace);
+    for round in 0..3 {
+        client.get(format!("http://{redirecting}/")).send().await.unwrap();
+        let paused = pace.host_statistics(&busy.to_string()).unwrap().paused_for;
+        assert!(paused.is_some_and(|left| left > Duration::from_secs(200)), "{paused:?} in round {round}");
+        tokio::time::advance(HOUR).await;
+    }
+}
+
 /// Sent again when the host that refused takes it, though that is not the host that it is sent to.
 #[tokio::test(start_paused = true)]
 async fn what_was_redirected_and_refused_is_sent_again_when_the_last_host_takes_it() {

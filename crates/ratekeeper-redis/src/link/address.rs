@@ -42,7 +42,7 @@ impl Address {
     /// Reads a URL.
     pub(crate) fn parse(url: &str) -> Result<Self, RedisError> {
         let Some((scheme, rest)) = url.split_once("://") else {
-            return Err(wrong("URL", "without a scheme", format!("begin it with {SCHEMES}")));
+            return Err(wrong("URL", format!("it has no scheme; begin it with {SCHEMES}")));
         };
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (is_tls, place) = match scheme {
@@ -56,10 +56,16 @@ impl Address {
             "rediss-cluster" => (true, Kind::Cluster),
             "redis-sentinel" => (false, Kind::Sentinel),
             "rediss-sentinel" => (true, Kind::Sentinel),
-            _ => return Err(wrong("scheme", shown(scheme), format!("use {SCHEMES}"))),
+            // A typing error is seen sooner if it is shown, and only this part is never meant to be a secret.
+            _ if scheme.len() <= 16
+                && scheme.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-') =>
+            {
+                return Err(wrong("scheme", format!("{scheme}; use {SCHEMES}")));
+            }
+            _ => return Err(wrong("scheme", format!("use {SCHEMES}"))),
         };
         if is_tls && !cfg!(feature = "tls") {
-            return Err(wrong("scheme", scheme, "build with the feature `tls`"));
+            return Err(wrong("scheme", "for TLS, build with the feature `tls`"));
         }
         #[cfg(feature = "tls")]
         if is_tls {
@@ -81,14 +87,14 @@ impl Address {
             Kind::Server => {
                 no_query(query)?;
                 let [address] = hosts.as_slice() else {
-                    return Err(wrong("host", hosts_shown(&hosts), "name one host, or use redis-cluster://"));
+                    return Err(wrong("host", "name one host, or use redis-cluster://"));
                 };
                 Place::Server(at(address, &database(settings, path)?)?)
             }
             Kind::Cluster => {
                 no_query(query)?;
                 if !matches!(path, "" | "0") {
-                    return Err(wrong("database", path, "a cluster has database 0 alone"));
+                    return Err(wrong("database", "a cluster has database 0 alone"));
                 }
                 let seeds = hosts.iter().map(|address| at(address, &settings));
                 Place::Cluster { seeds: seeds.collect::<Result<_, _>>()? }
@@ -98,7 +104,7 @@ impl Address {
                 if master.is_empty() {
                     let remedy =
                         "name the master that the sentinels watch: redis-sentinel://host1,host2/mymaster";
-                    return Err(wrong("master", "none", remedy));
+                    return Err(wrong("master", remedy));
                 }
                 let own = sentinel_settings(query)?;
                 let sentinels = hosts.iter().map(|address| at(address, &own));
@@ -134,7 +140,7 @@ pub(super) fn info(
     address: ConnectionAddr,
     settings: RedisConnectionInfo,
 ) -> Result<ConnectionInfo, RedisError> {
-    let info = address.into_connection_info().map_err(|error| wrong("address", "", error.to_string()))?;
+    let info = address.into_connection_info().map_err(|error| wrong("address", error.to_string()))?;
     Ok(info.set_redis_settings(settings).set_tcp_settings(TcpSettings::default().set_nodelay(true)))
 }
 
@@ -154,16 +160,16 @@ fn tcp(host: &str, port: u16, is_tls: bool) -> ConnectionAddr {
 fn socket(path: &str, query: &str) -> Result<ConnectionInfo, RedisError> {
     let path = unescape(path, "path")?;
     if !path.starts_with('/') {
-        return Err(wrong("path", shown(&path), "a socket has an absolute path: unix:///run/redis.sock"));
+        return Err(wrong("path", "a socket has an absolute path: unix:///run/redis.sock"));
     }
     let mut settings = RedisConnectionInfo::default();
     for (name, value) in pairs(query) {
-        let value = unescape(value, name)?;
+        let value = unescape(value, "parameter")?;
         settings = match name {
             "db" => database(settings, &value)?,
             "user" => settings.set_username(value),
             "password" => settings.set_password(value),
-            _ => return Err(wrong("parameter", shown(name), "a socket takes db, user and password")),
+            _ => return Err(wrong("parameter", "a socket takes db, user and password")),
         };
     }
     info(ConnectionAddr::Unix(path.into()), settings)
@@ -172,11 +178,11 @@ fn socket(path: &str, query: &str) -> Result<ConnectionInfo, RedisError> {
 fn sentinel_settings(query: &str) -> Result<RedisConnectionInfo, RedisError> {
     let mut settings = RedisConnectionInfo::default();
     for (name, value) in pairs(query) {
-        let value = unescape(value, name)?;
+        let value = unescape(value, "parameter")?;
         settings = match name {
             "sentinel_user" => settings.set_username(value),
             "sentinel_password" => settings.set_password(value),
-            _ => return Err(wrong("parameter", shown(name), "it takes sentinel_user and sentinel_password")),
+            _ => return Err(wrong("parameter", "it takes sentinel_user and sentinel_password")),
         };
     }
     Ok(settings)
@@ -185,10 +191,7 @@ fn sentinel_settings(query: &str) -> Result<RedisConnectionInfo, RedisError> {
 fn no_query(query: &str) -> Result<(), RedisError> {
     match query {
         "" => Ok(()),
-        query => {
-            let names: Vec<_> = pairs(query).map(|(name, _)| shown(name)).collect();
-            Err(wrong("parameter", names.join(", "), "it takes none; a `?` in a password is written %3F"))
-        }
+        _ => Err(wrong("parameter", "it takes none; a `?` in a password is written %3F")),
     }
 }
 
@@ -214,7 +217,7 @@ fn database(settings: RedisConnectionInfo, text: &str) -> Result<RedisConnection
         return Ok(settings);
     }
     let number: u32 =
-        text.parse().map_err(|_| wrong("database", shown(text), "a database is a number, 0 unless given"))?;
+        text.parse().map_err(|_| wrong("database", "a database is a number, 0 unless given"))?;
     Ok(settings.set_db(number.into()))
 }
 
@@ -223,7 +226,7 @@ fn host_and_port(text: &str, default: u16, is_tls: bool) -> Result<ConnectionAdd
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => {
             let bracket = rest.split_once(']');
-            let (host, rest) = bracket.ok_or_else(|| wrong("host", text, "close the bracket"))?;
+            let (host, rest) = bracket.ok_or_else(|| wrong("host", "close the bracket"))?;
             (host, rest.strip_prefix(':').or((!rest.is_empty()).then_some(rest)))
         }
         None => match text.split_once(':') {
@@ -232,27 +235,20 @@ fn host_and_port(text: &str, default: u16, is_tls: bool) -> Result<ConnectionAdd
         },
     };
     if host.is_empty() {
-        return Err(wrong("host", "none", "name a host, as in redis://localhost:6379"));
+        return Err(wrong("host", "name a host, as in redis://localhost:6379"));
     }
     let port = match port {
         None => default,
         Some(port) => match port.parse() {
             Ok(port) if port > 0 => port,
-            _ if port.bytes().all(|byte| byte.is_ascii_digit()) => {
-                return Err(wrong("port", port, "a port is a number from 1 to 65535"));
-            }
             // It may be a password, with a user before it and no host after it.
             _ => {
                 let remedy = "a port is a number from 1 to 65535; a password has `@` and the host after it";
-                return Err(wrong("port", "not a number", remedy));
+                return Err(wrong("port", remedy));
             }
         },
     };
     Ok(tcp(host, port, is_tls))
-}
-
-fn hosts_shown(hosts: &[ConnectionAddr]) -> String {
-    hosts.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
 /// What was escaped by `%` and two hexadecimal digits. The value may be a secret, so the error does not show it.
@@ -277,17 +273,12 @@ fn unescape(text: &str, part: &str) -> Result<String, RedisError> {
 }
 
 fn bad_escape(part: &str) -> RedisError {
-    wrong(part, "a bad escape", "write `%` as %25 and others as % and two hexadecimal digits, in UTF-8")
+    wrong(part, "a bad escape; write `%` as %25 and others as % and two hexadecimal digits, in UTF-8")
 }
 
-/// A part of a URL as an error shows it: only what is plainly no secret.
-fn shown(part: &str) -> &str {
-    let is_plain = part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-._/".contains(&byte));
-    if is_plain && part.len() <= 32 { part } else { "(not shown: it may hold a password)" }
-}
-
-fn wrong(part: &str, value: impl fmt::Display, remedy: impl fmt::Display) -> RedisError {
-    RedisError::new(RedisErrorKind::Address, format!("{part}: {value}; {remedy}"))
+/// Says which part is wrong, and what to do. Not what it is: wherever a URL is mistyped, a part may be a password.
+fn wrong(part: &str, remedy: impl fmt::Display) -> RedisError {
+    RedisError::new(RedisErrorKind::Address, format!("{part}: {remedy}"))
 }
 
 #[cfg(test)]
@@ -344,21 +335,26 @@ mod tests {
 
     #[test]
     fn which_part_is_wrong_is_said() {
-        assert!(refused("localhost:6379").starts_with("URL: without a scheme; begin it with redis://"));
-        assert!(refused("http://localhost").starts_with("scheme: http; use redis://"));
-        assert_eq!(refused("redis://:6379"), "host: none; name a host, as in redis://localhost:6379");
-        assert_eq!(refused("redis://h:0"), "port: 0; a port is a number from 1 to 65535");
-        assert_eq!(refused("redis://h:65536"), "port: 65536; a port is a number from 1 to 65535");
-        assert_eq!(refused("redis://[::1"), "host: [::1; close the bracket");
-        assert_eq!(refused("redis://h/x"), "database: x; a database is a number, 0 unless given");
-        assert_eq!(refused("redis://a,b"), "host: a:6379,b:6379; name one host, or use redis-cluster://");
-        assert!(refused("redis://h?db=1").starts_with("parameter: db; it takes none"));
-        assert_eq!(refused("redis-cluster://a,b/1"), "database: 1; a cluster has database 0 alone");
-        assert!(refused("redis-sentinel://a,b").starts_with("master: none; name the master"));
-        assert!(refused("redis-sentinel://a/m?x=1").starts_with("parameter: x; it takes sentinel_user"));
-        assert!(
-            refused("unix://run/redis.sock").starts_with("path: run/redis.sock; a socket has an absolute")
-        );
+        let port = "port: a port is a number from 1 to 65535";
+        for (url, says) in [
+            ("localhost:6379", "URL: it has no scheme; begin it with redis://"),
+            ("http://localhost", "scheme: http; use redis://"),
+            ("redis://:6379", "host: name a host, as in redis://localhost:6379"),
+            ("redis://h:0", port),
+            ("redis://h:65536", port),
+            ("redis://h:x", port),
+            ("redis://[::1", "host: close the bracket"),
+            ("redis://h/x", "database: a database is a number, 0 unless given"),
+            ("redis://a,b", "host: name one host, or use redis-cluster://"),
+            ("redis://h?db=1", "parameter: it takes none"),
+            ("redis-cluster://a,b/1", "database: a cluster has database 0 alone"),
+            ("redis-sentinel://a,b", "master: name the master"),
+            ("redis-sentinel://a/m?x=1", "parameter: it takes sentinel_user"),
+            ("unix://run/redis.sock", "path: a socket has an absolute path"),
+        ] {
+            let said = refused(url);
+            assert!(said.starts_with(says), "{url}: {said}");
+        }
         let secret = refused("redis://user:se%cret@h");
         assert!(secret.starts_with("password: a bad escape") && !secret.contains("cret@"), "{secret}");
     }
@@ -383,16 +379,29 @@ mod tests {
             "redis-sentinel://a/m?se:same",
             "unix://:se:same@run/redis.sock",
             "unix:///run/redis.sock?pasword=se:same",
+            "unix:///run/redis.sock?sesame=%zz",
+            "redis-cluster://user:12/se:same",
+            "redis-cluster://user:12/sesame",
+            "redis://default:9,sesame",
+            "redis://default:9,sesame:12",
+            "redis://user:1234567890",
+            "redis://user:12/sesame",
+            "redis://user:12?sesame",
+            "redis://[sesame",
+            "redis-sentinel://user:12/a/sesame",
+            "redis-sentinel://user:12/a?sesame=%zz",
         ] {
             let said = refused(url);
-            assert!(!said.contains("se:same") && !said.contains("same@"), "{url}: {said}");
+            let is_shown =
+                ["sesame", "se:same", "same@", "1234567890"].iter().any(|part| said.contains(part));
+            assert!(!is_shown, "{url}: {said}");
         }
     }
 
     #[cfg(not(feature = "tls"))]
     #[test]
     fn tls_is_a_feature() {
-        assert_eq!(refused("rediss://h"), "scheme: rediss; build with the feature `tls`");
+        assert_eq!(refused("rediss://h"), "scheme: for TLS, build with the feature `tls`");
     }
 
     #[test]

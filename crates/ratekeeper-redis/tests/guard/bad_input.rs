@@ -6,8 +6,10 @@ use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use ratekeeper::port::{FailureMode, Request, Store};
-use ratekeeper::{Cost, Keeper, Key, Plan, Quota, Reason, Registry, Rules, StoreError, StoreErrorKind};
-use ratekeeper_redis::{RedisError, RedisErrorKind, RedisStore};
+use ratekeeper::{
+    Charged, Cost, Keeper, Key, Plan, Quota, Reason, Registry, Rules, StoreError, StoreErrorKind,
+};
+use ratekeeper_redis::{Encoding, RedisError, RedisErrorKind, RedisStore};
 
 use super::shared_limit::started;
 use crate::support::cluster::{Cluster, command};
@@ -59,7 +61,10 @@ async fn nobody_there() {
     let wrong = RedisStore::builder("redis://127.0.0.1:99999").build().unwrap_err();
     assert_eq!(
         (wrong.kind(), wrong.to_string().as_str()),
-        (RedisErrorKind::Address, "port: 99999; a port is a number from 1 to 65535")
+        (
+            RedisErrorKind::Address,
+            "port: a port is a number from 1 to 65535; a password has `@` and the host after it"
+        )
     );
 }
 
@@ -191,4 +196,88 @@ async fn a_master_that_no_sentinel_knows() {
     let trio = started(&redis_binary(), Trio::start).await;
     let store = store(&trio.url().replace("mymaster", "another"));
     expect(&store, RedisErrorKind::Address, StoreErrorKind::Unavailable, "know no master `another`").await;
+}
+
+/// What a user needs everywhere, as the error and the guide say.
+const NEEDED: &str = "+ping +eval +evalsha +time +get +set +del +pttl";
+
+/// Makes a user who may do this, and nothing else, on these servers; the URL with its name.
+fn as_user<'a>(servers: impl IntoIterator<Item = &'a Server>, url: &str, rules: &str) -> RedisStore {
+    for server in servers {
+        let mut words = vec!["ACL", "SETUSER", "limiter", "reset", "on", ">sesame", "~rate_limiter:*"];
+        words.extend(rules.split(' '));
+        command(&mut server.connection(), &words);
+    }
+    store(&url.replace("://", "://limiter:sesame@"))
+}
+
+/// Asks for everything that a store on any topology is asked for.
+async fn goes_through(store: &RedisStore) {
+    store.check().await.unwrap();
+    let (quota, key) = ("5/day log".parse::<Quota>().unwrap(), Key::new("caller").unwrap());
+    let plan = Plan::parse("plan", "a=5/day; b=7/h fixed; c=9/h bucket; d=8/h sliding").unwrap();
+    for rules in [Rules::Quota(&quota), Rules::Plan(&plan)] {
+        let request = Request { key, rules, cost: Cost::ONE };
+        let charged = store.acquire(request).await.unwrap().charged_at().unwrap();
+        assert!(store.acquire_up_to(request).await.unwrap().decision.allowed);
+        assert_eq!(store.refund(request, Charged::at(charged)).await.unwrap().remaining, 4);
+        assert_eq!(store.peek(request).await.unwrap().remaining, 4);
+        assert!(store.reset(request).await.unwrap() > 0);
+        assert!(store.acquire(request).await.unwrap().allowed);
+    }
+}
+
+#[tokio::test]
+async fn a_user_who_may_do_what_the_error_says_and_no_more() {
+    let server = Server::redis();
+    goes_through(&as_user([&server], &server.url(), NEEDED)).await;
+    // Each of them is needed, and each refusal lists them all.
+    for missing in NEEDED.split(' ') {
+        command(&mut server.connection(), &["SCRIPT", "FLUSH"]);
+        let rules = format!("{NEEDED} -{}", &missing[1..]);
+        let store = as_user([&server], &server.url(), &rules);
+        let error = async {
+            store.check().await?;
+            let plan = Plan::parse("p", "2/day; r=2/day log").unwrap();
+            let quota: Quota = "2/day log".parse().unwrap();
+            for rules in [Rules::Plan(&plan), Rules::Quota(&quota)] {
+                let key = Key::new(missing).unwrap();
+                let request = Request { key, rules, cost: Cost::ONE };
+                store.acquire(request).await?;
+                store.reset(request).await?;
+            }
+            Ok::<(), StoreError>(())
+        };
+        let error = error.await.unwrap_err();
+        assert_eq!(error.reason(), "auth", "{missing}: {error}");
+        assert!(NEEDED.split(' ').all(|word| error.to_string().contains(word)), "{missing}: {error}");
+    }
+
+    let more = format!("{NEEDED} +scan +unlink +type +pexpire +@sortedset");
+    let store = as_user([&server], &server.url(), &more);
+    let permits =
+        store.permits(Key::new("caller").unwrap(), &"slots".parse().unwrap(), 1, Duration::from_secs(60));
+    assert!(permits.try_acquire().await.unwrap().unwrap().release().await.unwrap());
+    assert!(store.inspect(b"rate_limiter:{caller}:plan").await.unwrap().is_some());
+    assert!(store.forget(b"").await.unwrap() > 0);
+
+    let cluster = started(&redis_binary(), Cluster::start).await;
+    let rules = format!("{NEEDED} +cluster|slots +cluster|info +asking +scan +unlink");
+    let store = as_user(&cluster.nodes, &cluster.url(), &rules);
+    goes_through(&store).await;
+    assert!(store.forget(b"").await.unwrap() > 0);
+
+    let trio = started(&redis_binary(), Trio::start).await;
+    let rules = format!("{NEEDED} +role");
+    goes_through(&as_user([&trio.master, &trio.replica], &trio.url(), &rules)).await;
+}
+
+/// The same in hashes.
+#[tokio::test]
+async fn a_user_who_may_write_hashes() {
+    let server = Server::redis();
+    as_user([&server], &server.url(), &format!("{NEEDED} +pexpire +@hash"));
+    let url = server.url().replace("://", "://limiter:sesame@");
+    let hashes = RedisStore::builder(&url).without_denial_cache().encoding(Encoding::Binary);
+    goes_through(&hashes.command_timeout(Duration::from_secs(10)).build().unwrap()).await;
 }

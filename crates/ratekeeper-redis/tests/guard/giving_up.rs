@@ -107,10 +107,11 @@ async fn a_dead_connection_is_noticed_though_everybody_gives_up() {
     proxy.cuts.send_modify(|cuts| *cuts += 1);
     let deadline = Instant::now() + PATIENCE;
     // Each gives up long before the command timeout.
-    while tokio::time::timeout(Duration::from_millis(100), store.acquire(request(&quota))).await.is_err() {
+    let briefly = || tokio::time::timeout(Duration::from_millis(100), store.acquire(request(&quota)));
+    while !matches!(briefly().await, Ok(Ok(_))) {
         assert!(Instant::now() < deadline, "never noticed");
     }
-    assert_eq!(connections(&server) - before, 2, "a new one, and the one that asks");
+    assert!(connections(&server) - before >= 2, "a new one, and the one that asks");
 }
 
 /// It was a panic of tokio's timer.

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use ratekeeper::port::{Request, Store};
-use ratekeeper::{Cost, Key, Name, Plan, Quota, Rules};
+use ratekeeper::store::BreakerState;
+use ratekeeper::{Cost, Key, Name, Plan, Quota, Rules, StoreErrorKind};
 use ratekeeper_redis::{Encoding, RedisStore};
 use redis::Commands;
 
@@ -76,8 +77,63 @@ async fn every_master_of_a_cluster_is_asked() {
         cluster.nodes.iter().map(size).collect()
     };
     assert!(sizes(&cluster).iter().all(|size| *size > 1_000), "{:?}", sizes(&cluster));
+    for name in &names[..100] {
+        let key = Key::new(name).unwrap();
+        let request = Request { key, rules: Rules::Quota(&quota), cost: Cost::ONE };
+        assert_eq!(store.reset(request).await.unwrap(), 1);
+        assert!(takes(&store, name, Rules::Quota(&quota)).await);
+    }
     // 1, 10 to 19, 100 to 199, 1000 to 1999.
     assert_eq!(store.forget(b"user:1").await.unwrap(), 1_111);
     assert_eq!(store.forget(b"user:").await.unwrap(), 4_000 - 1_111);
     assert_eq!(store.forget(b"").await.unwrap(), 0);
+    assert_eq!(sizes(&cluster), [0, 0, 0], "neither states nor notes of resets");
+}
+
+/// The remedy for a server that is full: each state left a note behind that lived as long, and was never forgotten.
+#[tokio::test]
+async fn a_full_server_has_room_again() {
+    for server in Server::each() {
+        let store = patient(&server.url()).without_denial_cache().connect().await.unwrap();
+        let month: Quota = "1/30d".parse().unwrap();
+        for key in 0..500 {
+            assert!(takes(&store, &format!("junk:{key}"), Rules::Quota(&month)).await);
+        }
+        let mut connection = server.connection();
+        let mut order = |words: &[&str]| -> redis::Value {
+            redis::cmd(words[0]).arg(&words[1..]).query(&mut connection).unwrap()
+        };
+        order(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
+        order(&["CONFIG", "SET", "maxmemory", "1"]);
+        // As often as it takes to open the breaker, which must not keep the remedy away.
+        for key in 0..50 {
+            let key = format!("customer:{key}");
+            let key = Key::new(&key).unwrap();
+            let request = Request { key, rules: Rules::Quota(&month), cost: Cost::ONE };
+            store.acquire(request).await.unwrap_err();
+        }
+        assert_eq!(store.breakers()[0].state(), BreakerState::Open);
+        assert_eq!(store.forget(b"junk:").await.unwrap(), 500);
+        assert_eq!(order(&["DBSIZE"]), redis::Value::Int(0));
+    }
+}
+
+/// One master that does not answer does not keep the others from being cleared, and the error tells how far it came.
+#[tokio::test]
+async fn a_server_that_fails_does_not_keep_the_others() {
+    let cluster = Cluster::start(&redis_binary());
+    let store = patient(&cluster.url()).command_timeout(Duration::from_secs(2)).connect().await.unwrap();
+    let quota: Quota = "1/h".parse().unwrap();
+    let keys: Vec<String> = (0..30).map(|key| format!("user:{key}")).collect();
+    for key in &keys {
+        assert!(takes(&store, key, Rules::Quota(&quota)).await);
+    }
+    let elsewhere = keys.iter().filter(|key| cluster.owner_of(key) != 0).count();
+    cluster.nodes[0].freeze();
+    let error = store.forget(b"user:").await.unwrap_err();
+    cluster.nodes[0].thaw();
+    assert_eq!(error.kind(), StoreErrorKind::Timeout, "{error}");
+    let told = format!("{elsewhere} states were forgotten");
+    assert!(error.to_string().contains(&told), "{told}: {error}");
+    assert_eq!(store.forget(b"user:").await.unwrap(), (keys.len() - elsewhere) as u64, "the rest");
 }

@@ -30,7 +30,7 @@ pub(super) fn run(flags: &Flags) -> Result<ExitCode> {
         errors.iter().map(|error| (error.line(), error.message().to_owned())).collect();
     // What each part says may be right, and together still mean nothing.
     if mistakes.is_empty()
-        && let Err(error) = super::layers::settings(&super::serve::Flags::default(), Some(&config))
+        && let Err(error) = super::layers::check(&super::serve::Flags::default(), &config)
     {
         mistakes.push(match error.downcast_ref::<ConfigError>() {
             Some(mistake) => (mistake.line(), mistake.message().to_owned()),

@@ -26,6 +26,8 @@ const SHORTEST_WAIT: Duration = Duration::from_millis(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// The longest that a Redis that fails is left alone.
 const LONGEST_REST: Duration = Duration::from_secs(3_600);
+/// The longest that a server goes on after it was told to stop.
+const LONGEST_DRAIN: Duration = Duration::from_secs(3_600);
 /// Keys in a Redis begin with it, each of them.
 const MAX_PREFIX: usize = 128;
 /// The defaults of [`BreakerSettings::failed_percent`], which sets both.
@@ -40,15 +42,34 @@ const MSGPACK_PORT: u16 = 9090;
 
 /// What flags (the environment is in them already) and file amount to.
 pub(super) fn settings(flags: &Flags, config: Option<&Config>) -> Result<Settings> {
+    layered(flags, config, Effort::Start)
+}
+
+/// Checks all that can be checked of a file that no server starts with now.
+pub(super) fn check(flags: &Flags, config: &Config) -> Result<()> {
+    layered(flags, Some(config), Effort::Check).map(|_| ())
+}
+
+/// How far what is written is followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Effort {
+    /// Token files are read, and names of hosts are looked up.
+    Start,
+    /// They are not: nobody would use what is found, and they may be away for a while, or elsewhere.
+    Check,
+}
+
+fn layered(flags: &Flags, config: Option<&Config>, effort: Effort) -> Result<Settings> {
     let nothing = File::default();
     let file = config.map_or(&nothing, |config| &config.file);
     let redis = redis(flags, config, file)?;
     let store = store(flags, config, file, &redis)?;
     let cores = || available_parallelism().unwrap_or(NonZeroUsize::MIN);
-    let resp = endpoint(flags, flags.resp, config, "resp", &file.transports.resp, RESP_PORT)?;
-    let http = endpoint(flags, flags.http, config, "http", &file.transports.http, HTTP_PORT)?;
-    let grpc = endpoint(flags, flags.grpc, config, "grpc", &file.transports.grpc, GRPC_PORT)?;
-    let msgpack = endpoint(flags, flags.msgpack, config, "msgpack", &file.transports.msgpack, MSGPACK_PORT)?;
+    let resp = endpoint(flags, flags.resp, config, effort, "resp", &file.transports.resp, RESP_PORT)?;
+    let http = endpoint(flags, flags.http, config, effort, "http", &file.transports.http, HTTP_PORT)?;
+    let grpc = endpoint(flags, flags.grpc, config, effort, "grpc", &file.transports.grpc, GRPC_PORT)?;
+    let msgpack =
+        endpoint(flags, flags.msgpack, config, effort, "msgpack", &file.transports.msgpack, MSGPACK_PORT)?;
     if [&resp, &http, &grpc, &msgpack].into_iter().all(Option::is_none) {
         bail!("every transport is off; leave one on, for instance --resp 127.0.0.1:{RESP_PORT}");
     }
@@ -59,8 +80,17 @@ pub(super) fn settings(flags: &Flags, config: Option<&Config>) -> Result<Setting
         let message = format!("{top_denied}; must be at most {}", Metrics::MOST_TOP_DENIED);
         return Err(wrong(flags.top_denied.is_some(), "--top-denied", "server.top_denied", &message));
     }
+    let DurationText(drain) = flags.drain.or(file.server.drain).unwrap_or_default();
+    if drain > LONGEST_DRAIN {
+        let message = format!("{drain:?}; must be at most {LONGEST_DRAIN:?}");
+        return Err(wrong(flags.drain.is_some(), "--drain", "server.drain", &message));
+    }
     let on_store_error = flags.on_store_error.or(file.limits.on_store_error).unwrap_or(OnStoreError::Error);
     let snapshot = flags.snapshot.clone().or_else(|| file.store.snapshot.clone());
+    if snapshot.as_ref().is_some_and(|path| path.as_os_str().is_empty()) {
+        let message = "empty; name a file, or leave it out";
+        return Err(wrong(flags.snapshot.is_some(), "--snapshot", "store.snapshot", message));
+    }
     if snapshot.is_some() && store != StorePlace::Memory {
         let message = "a Redis keeps its own state; leave it out, or use `--store memory`";
         return Err(wrong(flags.snapshot.is_some(), "--snapshot", "store.snapshot", message));
@@ -92,9 +122,9 @@ pub(super) fn settings(flags: &Flags, config: Option<&Config>) -> Result<Setting
             .map_or(Settings::DEFAULT_KEPT_FOR_PLANS, Percent::get),
         keep_keys: flags.keep_keys.or(file.store.keep_keys).unwrap_or(true),
         limits,
-        tokens: tokens(flags, config, file)?,
+        tokens: tokens(flags, config, file, effort)?,
         tls: tls(flags, file)?,
-        drain: flags.drain.or(file.server.drain).unwrap_or_default().0,
+        drain,
         snapshot,
         snapshot_every,
         on_store_error: on_store_error.into(),
@@ -163,7 +193,7 @@ fn max_bytes(flags: &Flags, config: Option<&Config>, file: &File) -> Result<Opti
 }
 
 /// The tokens, each from where it was given: itself, or a file that holds it.
-fn tokens(flags: &Flags, config: Option<&Config>, file: &File) -> Result<Tokens> {
+fn tokens(flags: &Flags, config: Option<&Config>, file: &File, effort: Effort) -> Result<Tokens> {
     let server = &file.server;
     let auth = Given::new(
         (&flags.auth_token, &flags.auth_token_file),
@@ -178,15 +208,36 @@ fn tokens(flags: &Flags, config: Option<&Config>, file: &File) -> Result<Tokens>
         (&server.metrics_token, &server.metrics_token_file),
     );
     let tokens = Tokens {
-        auth: auth.read("auth", config)?,
-        admin: admin.read("admin", config)?,
-        metrics: metrics.read("metrics", config)?,
+        auth: auth.read("auth", config, effort)?,
+        admin: admin.read("admin", config, effort)?,
+        metrics: metrics.read("metrics", config, effort)?,
     };
-    if let (Some(auth), Some(given)) = (&tokens.auth, &tokens.admin)
-        && auth.is_same_as(given)
-    {
-        let message = "the same as the auth token, so every client could forget every key; choose another";
-        return Err(mistake(config, admin.is_flag, "--admin-token", "server.admin_token", message));
+    for (token, is_flag, name, other, other_name, consequence) in [
+        (&tokens.admin, admin.is_flag, "admin", &tokens.auth, "auth", "every client could forget every key"),
+        (
+            &tokens.metrics,
+            metrics.is_flag,
+            "metrics",
+            &tokens.auth,
+            "auth",
+            "whoever reads metrics is a client",
+        ),
+        (
+            &tokens.metrics,
+            metrics.is_flag,
+            "metrics",
+            &tokens.admin,
+            "admin",
+            "whoever reads metrics could forget keys",
+        ),
+    ] {
+        if let (Some(token), Some(other)) = (token, other)
+            && token.is_same_as(other)
+        {
+            let message = format!("the same as the {other_name} token, so {consequence}; choose another");
+            let (flag, setting) = (format!("--{name}-token"), format!("server.{name}_token"));
+            return Err(mistake(config, is_flag, &flag, &setting, &message));
+        }
     }
     Ok(tokens)
 }
@@ -209,7 +260,7 @@ impl<'a> Given<'a> {
     }
 
     /// Messages never show a token, nor what else is in its file.
-    fn read(&self, name: &str, config: Option<&Config>) -> Result<Option<Secret>> {
+    fn read(&self, name: &str, config: Option<&Config>, effort: Effort) -> Result<Option<Secret>> {
         let wrong = |suffix: &str, message: &str| {
             let (flag, setting) = (format!("--{name}-token{suffix}"), format!("server.{name}_token{suffix}"));
             mistake(config, self.is_flag, &flag, &setting.replace('-', "_"), message)
@@ -223,6 +274,7 @@ impl<'a> Given<'a> {
                 Some(secret) => Ok(Some(secret)),
                 None => Err(wrong("", "empty; give a token or leave it out")),
             },
+            (None, Some(_)) if effort == Effort::Check => Ok(None),
             (None, Some(path)) => {
                 let shown = path.display();
                 let text = std::fs::read_to_string(path)
@@ -231,6 +283,13 @@ impl<'a> Given<'a> {
                 let token = token.strip_suffix('\r').unwrap_or(token);
                 if token.contains('\n') {
                     return Err(wrong("-file", &format!("{shown}: has several lines; a token is one line")));
+                }
+                // Nobody sees them, and no client would send them.
+                if token.starts_with('\u{feff}') || token.trim() != token || token.contains(char::is_control)
+                {
+                    let message = "has a byte-order mark, a blank at an end or a control character; write the \
+                                   token alone";
+                    return Err(wrong("-file", &format!("{shown}: {message}")));
                 }
                 match Secret::new(token) {
                     Some(secret) => Ok(Some(secret)),
@@ -394,6 +453,7 @@ fn endpoint(
     flags: &Flags,
     flag: Option<Bind>,
     config: Option<&Config>,
+    effort: Effort,
     name: &str,
     section: &TransportSection,
     default_port: u16,
@@ -403,6 +463,7 @@ fn endpoint(
         None if section.enabled == Some(false) => Bind::Off,
         None => {
             let host = section.host.as_deref().unwrap_or(DEFAULT_HOST);
+            let host = if effort == Effort::Check && is_host_name(host) { DEFAULT_HOST } else { host };
             let port = section.port.unwrap_or(default_port);
             // An IPv6 address stands in brackets before its port.
             let text = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
@@ -423,6 +484,12 @@ fn endpoint(
             .or(section.request_timeout)
             .map_or(Endpoint::DEFAULT_REQUEST_TIMEOUT, NonZeroU32::get),
     }))
+}
+
+/// True of what a name server may know.
+fn is_host_name(host: &str) -> bool {
+    host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
+        && host.bytes().any(|byte| byte.is_ascii_alphabetic())
 }
 
 #[cfg(test)]
@@ -463,6 +530,7 @@ mod tests {
                 "a.toml:3: [store] snapshot: a Redis keeps its own state",
             ),
             ("url = \"redsi://h\"", "a.toml:2: [store] url: scheme: redsi; use redis://"),
+            ("snapshot = \"\"", "a.toml:2: [store] snapshot: empty; name a file"),
         ] {
             let said = error(&none, &format!("[store]\n{text}\n"));
             assert!(said.starts_with(expected), "{said}");
@@ -489,6 +557,19 @@ mod tests {
         assert!(said.starts_with("a.toml:2: [transports.resp] host: no host: no address"), "{said}");
         let said = error(&none, "[server]\nauth_token = \"\"\n");
         assert!(said.starts_with("a.toml:2: [server] auth_token: empty"), "{said}");
+        let said = error(&none, "[server]\ndrain = \"61m\"\n");
+        assert_eq!(said, "a.toml:2: [server] drain: 3660s; must be at most 3600s");
+        for (same, expected) in [
+            (["auth", "admin"], "a.toml:3: [server] admin_token: the same as the auth token, so "),
+            (["auth", "metrics"], "a.toml:3: [server] metrics_token: the same as the auth token, so "),
+            (["admin", "metrics"], "a.toml:3: [server] metrics_token: the same as the admin token, so "),
+        ] {
+            let said =
+                error(&none, &format!("[server]\n{}_token = \"a\"\n{}_token = \"a\"\n", same[0], same[1]));
+            assert!(said.starts_with(expected), "{said}");
+        }
+        let said = error(&none, "[transports.resp]\nhost = \"redis://:sesame@h\"\n");
+        assert!(said.starts_with("a.toml:2: [transports.resp] host: redis://…@h: no address"), "{said}");
         let said = error(&none, "[server]\ntop_denied = 1001\n");
         assert_eq!(said, "a.toml:2: [server] top_denied: 1001; must be at most 1000");
         let flags = Flags { top_denied: Some(1001), ..Flags::default() };
@@ -529,6 +610,31 @@ mod tests {
         assert_eq!(redis.connect_timeout, Duration::from_millis(500));
         let off = Flags { redis_breaker: Some("off".parse().unwrap()), ..Flags::default() };
         assert_eq!(settings(&off, Some(&config)).unwrap().redis.breaker, None);
+    }
+
+    #[test]
+    fn a_check_goes_by_what_is_written() {
+        let none = Flags::default();
+        let elsewhere = "[server]\nauth_token_file = \"no/such/file\"\n[transports.resp]\nhost = \"no-such-host.invalid\"\n";
+        assert!(check(&none, &config(elsewhere)).is_ok());
+        assert!(settings(&none, Some(&config(elsewhere))).is_err());
+        for (text, expected) in [
+            (
+                "[transports.resp]\nhost = \"no host\"\n",
+                "a.toml:2: [transports.resp] host: no host: no address",
+            ),
+            (
+                "[server]\nauth_token = \"a\"\nauth_token_file = \"f\"\n",
+                "a.toml:3: [server] auth_token_file: given",
+            ),
+            (
+                "[server]\nauth_token = \"a\"\nadmin_token = \"a\"\n",
+                "a.toml:3: [server] admin_token: the same",
+            ),
+        ] {
+            let said = check(&none, &config(text)).unwrap_err().to_string();
+            assert!(said.starts_with(expected), "{said}");
+        }
     }
 
     #[test]

@@ -58,7 +58,15 @@ enum Command {
 
 /// Does what the command line says.
 pub fn run() -> ExitCode {
-    let understood = command().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
+    let understood = command().try_get_matches().and_then(|matches| {
+        let mut cli = Cli::from_arg_matches(&matches)?;
+        if let (Command::Serve(flags), Some(matches)) =
+            (&mut cli.command, matches.subcommand_matches("serve"))
+        {
+            flags.prefer_command_line(matches);
+        }
+        Ok(cli)
+    });
     let cli = understood.unwrap_or_else(|error| refuse(&error));
     let outcome = match cli.command {
         Command::Serve(flags) => serve::run(*flags),

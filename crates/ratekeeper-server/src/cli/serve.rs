@@ -6,9 +6,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use clap::Args;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args};
 use ratekeeper::store::MemoryStoreBuilder;
-use ratekeeper::{MemoryStore, Plan, Registry};
+use ratekeeper::{MemoryStore, Registry};
 
 use super::EXIT_NO;
 use super::breaker::BreakerFlag;
@@ -16,12 +17,11 @@ use crate::config::{Config, OnStoreError};
 use crate::duration::DurationText;
 use crate::engine::Engine;
 use crate::log::{self, Format, Level};
-use crate::reload::Reload;
 use crate::secret::SecretText;
 use crate::settings::{Bind, Settings, StorePlace};
 use crate::snapshot::Snapshot;
 use crate::units::{ByteSize, Percent};
-use crate::{server, store_check};
+use crate::{reload, server, store_check};
 
 /// The flags of `serve`; each has a twin in the environment, and both come before the file.
 #[derive(Debug, Default, Args)]
@@ -162,10 +162,29 @@ pub(super) struct Flags {
     pub(super) log_format: Option<Format>,
 }
 
+impl Flags {
+    /// Lets a flag come before the environment where two settings mean one thing: a token, or the file that holds it.
+    pub(super) fn prefer_command_line(&mut self, matches: &ArgMatches) {
+        let is_given = |id| matches.value_source(id) == Some(ValueSource::CommandLine);
+        for (token, id, file, file_id) in [
+            (&mut self.auth_token, "auth_token", &mut self.auth_token_file, "auth_token_file"),
+            (&mut self.admin_token, "admin_token", &mut self.admin_token_file, "admin_token_file"),
+            (&mut self.metrics_token, "metrics_token", &mut self.metrics_token_file, "metrics_token_file"),
+        ] {
+            match (is_given(id), is_given(file_id)) {
+                (true, false) => *file = None,
+                (false, true) => *token = None,
+                _ => {}
+            }
+        }
+    }
+}
+
 pub(super) fn run(flags: Flags) -> Result<ExitCode> {
     let config = flags.config.as_deref().map(Config::read).transpose()?;
-    let (settings, plans) = understand(&flags, config.as_ref())?;
-    let registry = Registry::new(plans);
+    let settings = super::layers::settings(&flags, config.as_ref())?;
+    let plans = config.as_ref().map(Config::plans).transpose()?;
+    let registry = Registry::new(plans.unwrap_or_default());
     log::start(settings.log_level, settings.log_format);
     let limits = &settings.limits;
     if limits.bounds.plans_only && (limits.burst.or(limits.rate).or(limits.period)).is_some() {
@@ -193,8 +212,8 @@ pub(super) fn run(flags: Flags) -> Result<ExitCode> {
                 let store = store.clone();
                 move || store.breakers()
             };
-            let local = memory(&settings).kept_for_plans(settings.kept_for_plans).build();
-            Engine::over(Arc::new(store), registry.clone(), settings.limits).guarded_by(breakers, local)
+            Engine::over(Arc::new(store), registry.clone(), settings.limits)
+                .guarded_by(breakers, memory(&settings).build())
         }
     };
     let engine = engine
@@ -203,8 +222,12 @@ pub(super) fn run(flags: Flags) -> Result<ExitCode> {
         .top_denied(settings.top_denied);
     let engine = Arc::new(engine);
     let reload = config.map(|config| {
-        let understand = Box::new(move |config: &Config| Ok(understand(&flags, Some(config))?.1));
-        Reload::new(&config, registry, engine.reloads().clone(), understand)
+        // Everything that the file says, as at a start: but what needs a restart is not fetched from elsewhere.
+        let understand = Box::new(move |config: &Config| {
+            super::layers::check(&flags, config)?;
+            Ok(config.plans()?)
+        });
+        reload::watch(&config, registry, engine.reloads().clone(), understand)
     });
     let reload = reload.transpose().context("cannot watch --config")?;
     let periodic = match &snapshot {
@@ -228,13 +251,6 @@ pub(super) fn run(flags: Flags) -> Result<ExitCode> {
             Ok(ExitCode::from(EXIT_NO))
         }
     }
-}
-
-/// Everything that flags and file say, checked: the same at a start and at a reload.
-fn understand(flags: &Flags, config: Option<&Config>) -> Result<(Settings, Vec<Plan>)> {
-    let settings = super::layers::settings(flags, config)?;
-    let plans = config.map(Config::plans).transpose()?.unwrap_or_default();
-    Ok((settings, plans))
 }
 
 /// A store in memory, within its bounds.

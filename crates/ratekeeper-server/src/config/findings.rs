@@ -11,7 +11,7 @@ use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Deserializer};
 
-use crate::secret::{may_hold_password, without_passwords};
+use crate::secret::may_hold_password;
 
 use super::{Config, ConfigError, File, line_at};
 
@@ -108,17 +108,14 @@ fn without_addresses(message: &str) -> String {
             parts.map(|(index, part)| if index % 2 == 1 && may_hold_password(part) { "…" } else { part });
         masked.collect::<Vec<_>>().join(quote.encode_utf8(&mut [0; 4]))
     };
-    without_passwords(&['`', '"'].into_iter().fold(message.to_owned(), mask))
+    ['`', '"'].into_iter().fold(message.to_owned(), mask)
 }
 
 impl ConfigError {
     pub(super) fn of_toml(path: &Path, text: &str, error: &toml::de::Error) -> Self {
-        ConfigError {
-            path: path.to_owned(),
-            line: error.span().map(|span| line_at(text, span.start)),
-            // Without the excerpt that the error has too: there may be a password in it.
-            message: without_addresses(&error.message().replace('\n', "; ")),
-        }
+        // Without the excerpt that the error has too: there may be a password in it.
+        let message = without_addresses(&error.message().replace('\n', "; "));
+        ConfigError::new(path, error.span().map(|span| line_at(text, span.start)), &message)
     }
 }
 

@@ -17,6 +17,8 @@ use std::path::{Path, PathBuf};
 
 use toml::de::{DeTable, DeValue};
 
+use crate::secret::without_passwords;
+
 /// A file that was read, and where it is.
 #[derive(Clone)]
 pub struct Config {
@@ -37,7 +39,7 @@ impl Config {
 
     /// Reads what a file contains, whatever it means.
     pub(crate) fn read_text(path: &Path) -> Result<String, ConfigError> {
-        let wrong = |message| ConfigError { path: path.to_owned(), line: None, message };
+        let wrong = |message: String| ConfigError::new(path, None, &message);
         let mut text = String::new();
         Opened::open(path)
             .and_then(|file| file.take(Self::MAX_BYTES + 1).read_to_string(&mut text))
@@ -64,7 +66,7 @@ impl Config {
 
     /// A mistake at a position of the file.
     fn error(&self, at: usize, message: impl Into<String>) -> ConfigError {
-        ConfigError { path: self.path.clone(), line: Some(line_at(&self.text, at)), message: message.into() }
+        ConfigError::new(&self.path, Some(line_at(&self.text, at)), &message.into())
     }
 
     /// What the file contains, as it was read.
@@ -75,7 +77,7 @@ impl Config {
     /// A mistake in a setting, named as in `store.url`: told with the line of the setting, or of the table that it
     /// should be in.
     pub fn mistake(&self, setting: &str, message: impl Into<String>) -> ConfigError {
-        ConfigError { path: self.path.clone(), line: self.line_of(setting), message: message.into() }
+        ConfigError::new(&self.path, self.line_of(setting), &message.into())
     }
 
     fn line_of(&self, setting: &str) -> Option<usize> {
@@ -124,6 +126,11 @@ impl fmt::Display for ConfigError {
 impl std::error::Error for ConfigError {}
 
 impl ConfigError {
+    /// Without whatever may be a password: a URL may stand in any setting, by mistake.
+    pub(crate) fn new(path: &Path, line: Option<usize>, message: &str) -> Self {
+        ConfigError { path: path.to_owned(), line, message: without_passwords(message) }
+    }
+
     /// The line, if the mistake is in one.
     pub fn line(&self) -> Option<usize> {
         self.line
@@ -160,11 +167,12 @@ mod tests {
                 "a.toml:2: unknown variant `opne`",
             ),
             ("[plans.gold]\n", "a.toml:1: missing field `limits`"),
+            ("[plans.gold]\nlimits = [\"redis://:sesame@h\"]\n", "a.toml:2: plan `gold`: "),
             ("[server]\ndrain = \"10\"\n", "a.toml:2: not a duration; write a whole number with its unit"),
         ] {
             let said = error(text);
             assert!(said.starts_with(expected), "{text}: {said}");
-            assert!(!said.contains('\n'), "{said}");
+            assert!(!said.contains('\n') && !said.contains("sesame"), "{said}");
         }
     }
 

@@ -1,5 +1,6 @@
 //! Paths to methods.
 
+use std::future::poll_fn;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -69,7 +70,9 @@ pub(super) async fn answer(
         return;
     }
     let mut messages = Messages::new(body, grpc.patience);
-    let _ = match find(&grpc, &connection, &head).await {
+    let found = find(&grpc, &connection, &head);
+    let Some(method) = unless_given_up(&mut reply, found).await else { return };
+    let _ = match method {
         Ok(Method::Throttle) => {
             let answer = async { throttle::answer(&grpc, messages.only().await?).await };
             respond(&grpc, &mut reply, answer.await)
@@ -87,7 +90,8 @@ pub(super) async fn answer(
             respond(&grpc, &mut reply, answer.await)
         }
         Ok(Method::Forget) => {
-            let role = role(&grpc, &connection, &head).await;
+            let role = role(&grpc, &connection, &head);
+            let Some(role) = unless_given_up(&mut reply, role).await else { return };
             let answer = async { plans::forget(&grpc, role, messages.only().await?).await };
             respond(&grpc, &mut reply, answer.await)
         }
@@ -102,6 +106,18 @@ pub(super) async fn answer(
         Ok(Method::Reflection) => Box::pin(reflection::answer(&connection, &mut messages, &mut reply)).await,
         Err(status) => respond::<()>(&grpc, &mut reply, Err(status)),
     };
+}
+
+/// The result, unless the client gives up its call before: a guess that waits is not kept for nobody.
+async fn unless_given_up<T>(
+    reply: &mut SendResponse<Bytes>,
+    work: impl Future<Output = T> + Send,
+) -> Option<T> {
+    tokio::select! {
+        biased;
+        result = work => Some(result),
+        _ = poll_fn(|context| reply.poll_reset(context)) => None,
+    }
 }
 
 fn respond<M: Message>(

@@ -1,26 +1,32 @@
-//! Frames that cost work and ask for nothing: PING, SETTINGS, PRIORITY, WINDOW_UPDATE, resets, empty DATA. Whoever
+//! Frames that cost work and ask for nothing: PING, SETTINGS, PRIORITY, WINDOW_UPDATE, resets, DATA in crumbs. Whoever
 //! sends more of them than there can be a reason for is cut off.
 //!
-//! A connection begins with credit for a thousand such frames, never has more, and is given some for every new request
-//! and as time passes. A client that asks is generously paid for: a request comes with a handful of them at most (the
-//! windows of its answer, a ping that measures, a reset if it is given up). One that only sends them is cut after a
-//! thousand, within milliseconds of a flood, and may send a hundred a second for ever.
+//! A connection begins with credit for a thousand such frames, and is given some for every new request and as time
+//! passes. A client that asks is generously paid for: a request comes with a handful of them at most (the windows of its
+//! answer, a ping that measures). One that only sends them is cut after a thousand, within milliseconds of a flood, and
+//! may send four thousand a second for ever.
+//!
+//! A reset takes back what its request has brought, and one more. Credit may grow by that much for each stream that can
+//! be open: the deadlines of all calls may pass together, and again and again, as long as a store is slow.
 
 use std::time::{Duration, Instant};
 
 use super::framing::Head;
+use super::session::MAX_STREAMS;
 
-/// What a connection begins with, and the most that it can have.
-const MOST: i64 = 1_000;
+/// What a connection begins with.
+const BEGINNING: i64 = 1_000;
 /// For every new request.
-const PER_REQUEST: i64 = 10;
-/// For a frame of a request's body: the windows that its answer moves.
-const PER_DATA: i64 = 2;
-/// How long it takes to earn one.
-const PER_FRAME: Duration = Duration::from_millis(10);
+const PER_REQUEST: i64 = 12;
 /// What a reset costs: a little more than its request brought, so that requests which are all given up at once come to
-/// an end too. One that is not given up pays for ten that are.
+/// an end too. One that is not given up pays for three that are, whatever came with them.
 const RESET: i64 = PER_REQUEST + 1;
+/// The most that a connection can have: all that its open streams may cost when they are given up, too.
+const MOST: i64 = BEGINNING + RESET * MAX_STREAMS as i64;
+/// How long it takes to earn one.
+const PER_FRAME: Duration = Duration::from_micros(250);
+/// Bytes of DATA from which on a frame is no crumb: its own bytes bound how many there can be.
+const CRUMB: usize = 256;
 
 /// What one client has sent so far.
 #[derive(Debug)]
@@ -34,7 +40,7 @@ pub(super) struct Conduct {
 
 impl Conduct {
     pub(super) fn new() -> Self {
-        Conduct { credit: MOST, paid: Instant::now(), last: 0 }
+        Conduct { credit: BEGINNING, paid: Instant::now(), last: 0 }
     }
 
     /// A frame has begun.
@@ -44,7 +50,8 @@ impl Conduct {
                 self.last = head.stream;
                 PER_REQUEST
             }
-            Head::DATA if head.len > 0 => PER_DATA,
+            // A message may come in a few pieces, for which its request has paid.
+            Head::DATA if head.len >= CRUMB => 0,
             Head::RST_STREAM => -RESET,
             _ => -1,
         };
@@ -58,7 +65,7 @@ impl Conduct {
 
     fn is_flood_at(&mut self, now: Instant) -> bool {
         let passed = now.saturating_duration_since(self.paid);
-        let earned = i64::try_from(passed.as_millis() / PER_FRAME.as_millis()).unwrap_or(MOST);
+        let earned = i64::try_from(passed.as_micros() / PER_FRAME.as_micros()).unwrap_or(MOST);
         self.credit = (self.credit + earned).min(MOST);
         self.paid = now;
         self.credit < 0
@@ -81,20 +88,20 @@ mod tests {
         for kind in [Head::DATA, 2, 4, PING, WINDOW_UPDATE, 9, 200] {
             let mut conduct = Conduct::new();
             let began = conduct.paid;
-            (0..MOST).for_each(|_| conduct.frame(&head(kind, 0, 0)));
+            (0..BEGINNING).for_each(|_| conduct.frame(&head(kind, 0, 0)));
             assert!(conduct.credit == 0, "{kind}");
             conduct.frame(&head(kind, 0, 0));
             assert!(conduct.credit < 0 && conduct.is_flood_at(began));
-            assert!(!conduct.is_flood_at(began + Duration::from_secs(1)), "a hundred a second are none");
+            assert!(!conduct.is_flood_at(began + PER_FRAME), "four thousand a second are none");
         }
     }
 
     #[test]
-    fn a_client_that_asks_may_send_ten_for_each_request() {
+    fn a_client_that_asks_may_send_twelve_for_each_request() {
         let mut conduct = Conduct::new();
         for stream in (1..20_000).step_by(2) {
             conduct.frame(&head(Head::HEADERS, 10, stream));
-            (0..10).for_each(|_| conduct.frame(&head(WINDOW_UPDATE, 4, 0)));
+            (0..12).for_each(|_| conduct.frame(&head(WINDOW_UPDATE, 4, 0)));
             assert!(conduct.credit >= 0);
         }
     }
@@ -120,6 +127,39 @@ mod tests {
             }
             assert!(conduct.credit >= 0);
         }
+    }
+
+    /// A store that is slow, and a client whose calls have a deadline.
+    #[test]
+    fn deadlines_that_pass_together_are_no_flood() {
+        let mut conduct = Conduct::new();
+        let began = conduct.paid;
+        let mut streams = (1..).step_by(2);
+        for round in 0..10_000 {
+            let calls: Vec<u32> = streams.by_ref().take(MAX_STREAMS as usize).collect();
+            calls.iter().for_each(|stream| conduct.frame(&head(Head::HEADERS, 10, *stream)));
+            calls.iter().for_each(|stream| conduct.frame(&head(Head::DATA, 10, *stream)));
+            let now = began + Duration::from_millis(70) * round;
+            for stream in &calls {
+                conduct.frame(&head(Head::RST_STREAM, 4, *stream));
+                assert!(conduct.credit >= 0 || !conduct.is_flood_at(now), "in round {round}");
+            }
+        }
+    }
+
+    #[test]
+    fn crumbs_of_a_body_pay_for_nothing() {
+        let mut conduct = Conduct::new();
+        conduct.frame(&head(Head::HEADERS, 10, 1));
+        for _ in 0..BEGINNING / 3 + 5 {
+            conduct.frame(&head(Head::DATA, 1, 1));
+            (0..2).for_each(|_| conduct.frame(&head(PING, 8, 0)));
+        }
+        assert!(conduct.credit < 0);
+
+        let mut conduct = Conduct::new();
+        (0..100_000).for_each(|_| conduct.frame(&head(Head::DATA, 16_384, 1)));
+        assert_eq!(conduct.credit, BEGINNING, "a long body is no flood");
     }
 
     #[test]

@@ -19,7 +19,7 @@ use crate::log::Seldom;
 use crate::server::{Connection, Socket};
 
 /// Calls at once on one connection.
-const MAX_STREAMS: u32 = 128;
+pub(super) const MAX_STREAMS: u32 = 128;
 /// Bytes of all unfinished messages of one connection.
 const CONNECTION_WINDOW: u32 = 1024 * 1024;
 /// Calls beyond [`MAX_STREAMS`], and other mistakes on streams, that one client may make. Each has to be remembered for
@@ -42,6 +42,8 @@ pub(super) async fn serve(grpc: Arc<Grpc>, socket: Socket, connection: Arc<Conne
         .initial_window_size(u32::try_from(2 * MAX_MESSAGE).unwrap_or(CONNECTION_WINDOW))
         .initial_connection_window_size(CONNECTION_WINDOW)
         .max_local_error_reset_streams(Some(MAX_MISTAKES))
+        // All calls may be given up before this loop has come to look at them.
+        .max_pending_accept_reset_streams(MAX_STREAMS as usize)
         .max_header_list_size(MAX_HEADERS);
     let wire = Wire::new(socket, Arc::clone(&connection));
     let flood = wire.flood();

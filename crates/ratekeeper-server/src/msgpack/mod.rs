@@ -55,7 +55,14 @@ impl Transport for MsgPack {
     fn serve(self: Arc<Self>, socket: Socket, connection: Arc<Connection>) -> Serving {
         let authenticated = !self.tokens.are_needed();
         let visit = Arc::clone(&connection);
-        let talk = Talk { msgpack: self, connection: visit, authenticated, midway: false, answered: false };
+        let talk = Talk {
+            msgpack: self,
+            connection: visit,
+            authenticated,
+            midway: false,
+            answered: false,
+            has_paused: false,
+        };
         Box::pin(stream::serve(talk, socket, connection))
     }
 }
@@ -74,6 +81,8 @@ struct Talk {
     authenticated: bool,
     midway: bool,
     answered: bool,
+    /// It has waited before the token that comes next is looked at.
+    has_paused: bool,
 }
 
 impl Conversation for Talk {
@@ -105,8 +114,10 @@ impl Conversation for Talk {
                 }
                 Ok(Asked::Welcome(token)) => {
                     self.decide(buffers).await;
-                    // In a box: what is kept across this wait would otherwise be room in every idle connection.
-                    Box::pin(self.check().pause()).await;
+                    if !std::mem::take(&mut self.has_paused) && self.check().must_wait() {
+                        self.midway = false;
+                        break Progress::Guess;
+                    }
                     self.welcome(base + token.start..base + token.end, buffers);
                 }
                 Err(Mistake(message)) => {
@@ -119,6 +130,11 @@ impl Conversation for Talk {
         };
         self.decide(buffers).await;
         end
+    }
+
+    async fn pause(&mut self) {
+        self.check().pause().await;
+        self.has_paused = true;
     }
 
     fn is_midway(&self) -> bool {

@@ -12,67 +12,37 @@ pub use counts::{ReloadCounts, ReloadReading};
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io;
 use std::path::PathBuf;
-use std::sync::mpsc::{SyncSender, sync_channel};
-use std::thread;
 
 use ratekeeper::{Plan, Registry};
 use toml::Value;
 
 use crate::config::{Config, ConfigError};
+use crate::watcher::{Look, Watcher, is_no_file};
 use changes::Changes;
 
 /// Reads everything that a file says, as a start would, and returns its plans.
 pub type Understand = Box<dyn Fn(&Config) -> anyhow::Result<Vec<Plan>> + Send>;
 
-/// Has a configuration file watched by a thread of its own: to read a file, or to look up a name in it, may take long,
-/// and whoever is told to stop must not wait for it.
-#[derive(Debug)]
-pub struct Reload(SyncSender<Look>);
-
-/// What to look at a file for.
-#[derive(Debug)]
-enum Look {
-    /// It may have changed.
-    IfChanged,
-    /// Somebody says so.
-    Now,
-}
-
-impl Reload {
-    /// Watches a file that was read, and whose plans are in the registry.
-    pub fn new(
-        config: &Config,
-        registry: Registry,
-        counts: ReloadCounts,
-        understand: Understand,
-    ) -> std::io::Result<Self> {
-        let mut watched = Watched::new(config, registry, counts, understand);
-        // One look may wait while another goes on: more would find nothing else.
-        let (sender, looks) = sync_channel(1);
-        thread::Builder::new().name("reload".into()).spawn(move || {
-            for look in looks {
-                match look {
-                    Look::IfChanged => watched.if_changed(),
-                    Look::Now => watched.now(),
-                }
-            }
-        })?;
-        Ok(Reload(sender))
-    }
-
-    /// Has the file read again if it has changed, and not since the last look: one that is still being written may
-    /// end anywhere.
-    pub fn if_changed(&mut self) {
-        // If one is waiting already, that will do.
-        let _ = self.0.try_send(Look::IfChanged);
-    }
-
-    /// Has the file read again. A file with a mistake changes nothing and is complained about.
-    pub fn now(&mut self) {
-        // Waits for a look that is under way, so that nobody who asked is forgotten.
-        let _ = self.0.send(Look::Now);
-    }
+/// Watches a file that was read, and whose plans are in the registry. It is read again if it has changed, and not since
+/// the last look: one that is still being written may end anywhere. A file with a mistake changes nothing and is
+/// complained about.
+///
+/// # Errors
+///
+/// There is no room for another thread.
+pub fn watch(
+    config: &Config,
+    registry: Registry,
+    counts: ReloadCounts,
+    understand: Understand,
+) -> io::Result<Watcher> {
+    let mut watched = Watched::new(config, registry, counts, understand);
+    Watcher::start("reload", move |look| match look {
+        Look::IfChanged => watched.if_changed(),
+        Look::Now => watched.now(),
+    })
 }
 
 /// A configuration file under watch.
@@ -115,8 +85,7 @@ impl Watched {
     }
 
     fn if_changed(&mut self) {
-        // What is no file, such as a pipe, was read once and cannot be watched; to read it again might take for ever.
-        if self.path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
+        if is_no_file(&self.path) {
             return;
         }
         let found = Config::read_text(&self.path);
@@ -130,7 +99,11 @@ impl Watched {
     }
 
     fn now(&mut self) {
-        let found = Config::read_text(&self.path);
+        let found = if is_no_file(&self.path) {
+            Err(ConfigError::new(&self.path, None, "no regular file: it can be read once, at the start"))
+        } else {
+            Config::read_text(&self.path)
+        };
         self.act_upon(found);
     }
 

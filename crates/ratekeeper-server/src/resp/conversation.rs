@@ -26,8 +26,10 @@ pub(super) struct Conversation {
     pub(super) resp: Arc<Resp>,
     pub(super) parser: Parser,
     pub(super) session: Session,
-    connection: Arc<Connection>,
+    pub(super) connection: Arc<Connection>,
     answered: bool,
+    /// It has waited before the token that comes next is looked at.
+    has_paused: bool,
     /// Commands of this turn that cost far more than their bytes show.
     costly: u8,
 }
@@ -41,15 +43,16 @@ enum Asked {
 impl Conversation {
     pub(super) fn new(resp: Arc<Resp>, connection: Arc<Connection>) -> Self {
         let session = Session::new(connection.id(), resp.tokens.are_needed());
-        Conversation { resp, parser: Parser::default(), session, connection, answered: false, costly: 0 }
+        let parser = Parser::default();
+        Conversation { resp, parser, session, connection, answered: false, has_paused: false, costly: 0 }
     }
 
-    /// Answers one command, or has it wait for its batch. True if it is the last.
+    /// Answers one command, or has it wait for its batch. Tells why, if no other can be answered now.
     #[inline]
-    pub(super) async fn command(&mut self, buffers: &mut Buffers, len: usize) -> bool {
+    pub(super) async fn command(&mut self, buffers: &mut Buffers, len: usize) -> Option<Progress> {
         let args = self.parser.args();
         if args.is_empty() {
-            return false;
+            return None;
         }
         let (input, base) = (buffers.input(), buffers.start());
         let entry = catalogue::find(&input[args.range(0, base)]);
@@ -78,7 +81,7 @@ impl Conversation {
                 Ok(Asked::Refund(waiting)) => Box::pin(self.refund(buffers, waiting)).await,
                 Err(message) => Box::pin(self.refuse(buffers, message)).await,
             }
-            return false;
+            return None;
         }
         self.decide(buffers).await;
         if let Some(entry) = entry
@@ -92,7 +95,7 @@ impl Conversation {
             }
             // In a box: what is kept across this wait would otherwise be room in every idle connection.
             Box::pin(self.plans(verb, buffers)).await;
-            return false;
+            return None;
         }
         if let Some(entry) = entry
             && entry.command() == Command::Forget
@@ -101,7 +104,7 @@ impl Conversation {
         {
             self.costly = MAX_COSTLY;
             Box::pin(self.forget(buffers)).await;
-            return false;
+            return None;
         }
         let is_guess = match entry.map(Entry::command) {
             Some(Command::Auth) => true,
@@ -109,9 +112,9 @@ impl Conversation {
             Some(Command::Hello) => args.len() >= 5,
             _ => false,
         };
-        if is_guess {
-            // In a box, as above; and before the token is compared.
-            Box::pin(check(&self.resp, &self.connection).pause()).await;
+        let has_paused = is_guess && std::mem::take(&mut self.has_paused);
+        if is_guess && !has_paused && check(&self.resp, &self.connection).must_wait() {
+            return Some(Progress::Guess);
         }
         self.other(entry, buffers)
     }
@@ -151,7 +154,7 @@ impl Conversation {
 
     /// Everything that is not about a quota.
     #[cold]
-    pub(super) fn other(&mut self, entry: Option<&'static Entry>, buffers: &mut Buffers) -> bool {
+    pub(super) fn other(&mut self, entry: Option<&'static Entry>, buffers: &mut Buffers) -> Option<Progress> {
         // The output is taken out for the moment, because the words are borrowed from the same buffers.
         let mut out = std::mem::take(&mut buffers.output);
         let mut words = [&[][..]; MAX_ARGS];
@@ -161,7 +164,7 @@ impl Conversation {
         }
         let quits = respond(&self.resp, &self.connection, &mut self.session, entry, words, &mut out);
         buffers.output = out;
-        quits
+        quits.then_some(Progress::Quit)
     }
 
     /// Decides what waits, and answers it.
@@ -212,9 +215,9 @@ impl Conversation {
 }
 
 impl stream::Conversation for Conversation {
-    /// True while a command is incomplete.
+    /// True while a command is incomplete, or a transaction is.
     fn is_midway(&self) -> bool {
-        self.parser.is_midway()
+        self.parser.is_midway() || self.session.transaction.is_some()
     }
 
     /// True if a command was completed since the last time of asking.
@@ -241,15 +244,19 @@ impl stream::Conversation for Conversation {
             }
             match self.parser.step(buffers.unread()) {
                 Step::Command(len) => {
-                    self.answered = true;
-                    let quits = match self.session.transaction {
+                    let end = match self.session.transaction {
                         None => self.command(buffers, len).await,
                         // In a box: what is kept across this wait would otherwise be room in every idle connection.
                         Some(_) => Box::pin(self.queue(buffers, len)).await,
                     };
+                    if end == Some(Progress::Guess) {
+                        break Progress::Guess;
+                    }
                     buffers.consume(len);
-                    if quits {
-                        break Progress::Quit;
+                    // What is queued for later does not prolong the time that a transaction has.
+                    self.answered |= self.session.transaction.is_none();
+                    if let Some(end) = end {
+                        break end;
                     }
                 }
                 Step::Incomplete => break Progress::Starved,
@@ -262,6 +269,11 @@ impl stream::Conversation for Conversation {
         };
         self.decide(buffers).await;
         end
+    }
+
+    async fn pause(&mut self) {
+        check(&self.resp, &self.connection).pause().await;
+        self.has_paused = true;
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a client says about its connection before it asks for anything: the part of Redis that stock clients need.
 
+use super::catalogue::Command;
 use super::reply::{Reply, Version, escaped};
 use super::transaction::Transaction;
 use crate::guesses::Check;
@@ -137,7 +138,7 @@ impl Session {
         Ok(())
     }
 
-    /// `CLIENT …`.
+    /// `CLIENT …`; see [`CLIENT`].
     pub(super) fn client(&mut self, args: &[&[u8]], out: &mut Vec<u8>) {
         let mut reply = Reply::new(out, self.version);
         let [sub, args @ ..] = args else { return };
@@ -167,6 +168,29 @@ impl Session {
 
     fn signed_id(&self) -> i64 {
         i64::try_from(self.id).unwrap_or(i64::MAX)
+    }
+}
+
+/// What `CLIENT` is asked for, each with the number of its arguments.
+const CLIENT: [(&str, usize); 9] = [
+    ("id", 0),
+    ("getname", 0),
+    ("info", 0),
+    ("list", 0),
+    ("setname", 1),
+    ("setinfo", 2),
+    ("no-evict", 1),
+    ("no-touch", 1),
+    ("reply", 1),
+];
+
+/// Whether a command has this second word, with so many arguments after it.
+pub(super) fn knows(command: Command, sub: &[u8], args: usize) -> bool {
+    let is = |name: &str| sub.eq_ignore_ascii_case(name.as_bytes());
+    match command {
+        Command::Client => CLIENT.iter().any(|(name, count)| is(name) && *count == args),
+        Command::Config => is("get") && args > 0,
+        _ => true,
     }
 }
 

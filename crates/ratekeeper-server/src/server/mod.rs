@@ -50,9 +50,9 @@ use crate::grpc::{self, Grpc};
 use crate::http::{self, Http};
 use crate::msgpack::{self, MsgPack};
 use crate::pressure;
-use crate::reload::Reload;
 use crate::resp::{self, Resp};
 use crate::settings::{Endpoint, Settings};
+use crate::watcher::{Look, Watcher};
 use event_loop::{Bounds, Post};
 use signals::Signals;
 use stop::Stop;
@@ -64,8 +64,8 @@ const GRACE: Duration = Duration::from_secs(2);
 /// How much longer a stop waits for an event loop that hangs.
 const STUCK: Duration = Duration::from_millis(500);
 
-/// Serves until the process is told to stop.
-pub fn serve(settings: &Settings, engine: &Arc<Engine>, reload: Option<Reload>) -> Result<()> {
+/// Serves until the process is told to stop. What watches the configuration file, if there is one, is told when to look.
+pub fn serve(settings: &Settings, engine: &Arc<Engine>, reload: Option<Watcher>) -> Result<()> {
     // Ready for signals before anyone can have read that the server is.
     let runtime = runtime()?;
     let mut signals = {
@@ -74,10 +74,12 @@ pub fn serve(settings: &Settings, engine: &Arc<Engine>, reload: Option<Reload>) 
     };
     descriptors::raise();
     let mut server = Server::start(settings, engine)?;
+    let rotation = server.rotation.take().map(watch).transpose().context("cannot watch --tls-cert")?;
+    signals.watch(reload.into_iter().chain(rotation).collect());
     announce(server.addresses(), settings.tokens.are_needed() || settings.tls.is_some());
     notify::tell("READY=1");
     runtime.spawn(pressure::watch(Arc::clone(engine)));
-    runtime.block_on(signals.wait(reload, server.rotation.take()));
+    runtime.block_on(signals.told_to_stop());
     tracing::info!(drain = ?settings.drain, "stopping");
     notify::tell("STOPPING=1");
     runtime.block_on(server.leave(settings.drain, &mut signals));
@@ -177,6 +179,14 @@ impl Server {
         // A loop that hangs ends with the process.
         let _ = timeout(STUCK, self.ended.recv()).await;
     }
+}
+
+/// Has a certificate exchanged when its files are.
+fn watch(mut rotation: Rotation) -> io::Result<Watcher> {
+    Watcher::start("certificate", move |look| match look {
+        Look::IfChanged => rotation.look(),
+        Look::Now => rotation.now(),
+    })
 }
 
 fn runtime() -> Result<Runtime> {

@@ -3,6 +3,7 @@
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use anyhow::{Context, Result, bail};
@@ -18,6 +19,7 @@ use tokio_rustls::TlsAcceptor;
 use super::validity::{self, Instant, Standing, Validity};
 use crate::engine::Engine;
 use crate::settings::TlsFiles;
+use crate::watcher::is_no_file;
 
 /// Looks (one a second) for which a pair of files that cannot be used is waited for without a word: both are being
 /// replaced, one after the other.
@@ -138,6 +140,9 @@ pub(super) struct Rotation {
 impl Rotation {
     /// Reads the files again if they have changed. To be called once a second.
     pub(super) fn look(&mut self) {
+        if self.unreadable().is_some() {
+            return self.remind();
+        }
         let found = contents(&self.files).map(|(cert, key)| fingerprint(&cert, &key));
         if found.is_ok_and(|found| found == self.loaded) {
             self.failures = 0;
@@ -157,7 +162,15 @@ impl Rotation {
         }
     }
 
+    /// The file, if any, that can be read only once.
+    fn unreadable(&self) -> Option<&Path> {
+        [&self.files.cert, &self.files.key].into_iter().map(PathBuf::as_path).find(|path| is_no_file(path))
+    }
+
     fn exchange(&mut self) -> Result<()> {
+        if let Some(path) = self.unreadable() {
+            bail!("{}: no regular file: it can be read once, at the start", path.display());
+        }
         let pair = Pair::read(&self.files)?;
         *self.current.0.write().unwrap_or_else(PoisonError::into_inner) = pair.certified;
         (self.loaded, self.validity, self.failures) = (pair.fingerprint, pair.validity, 0);

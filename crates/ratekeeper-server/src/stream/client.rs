@@ -83,6 +83,13 @@ impl<C: Conversation> Client<C> {
                         }
                         self.unpark();
                     }
+                    Progress::Guess => {
+                        // Anybody can have this happen on as many connections as there may be.
+                        self.park();
+                        Box::pin(self.conversation.pause()).await;
+                        self.turn.waited();
+                        self.unpark();
+                    }
                     Progress::Starved => {
                         if self.turn.is_over() {
                             self.give_way().await;

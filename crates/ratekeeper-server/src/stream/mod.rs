@@ -25,6 +25,9 @@ pub(crate) trait Conversation: Send {
     /// Answers the complete requests in the buffers, at most until [`HIGH_WATER`].
     fn answer(&mut self, buffers: &mut Buffers) -> impl Future<Output = Progress> + Send;
 
+    /// Waits before the token is looked at that comes next: after [`Progress::Guess`].
+    fn pause(&mut self) -> impl Future<Output = ()> + Send;
+
     /// True while a request is incomplete.
     fn is_midway(&self) -> bool;
 
@@ -41,6 +44,8 @@ pub(crate) enum Progress {
     Full,
     /// There is more to answer, but enough was done for one turn.
     Paused,
+    /// The next request shows a token, and has to wait before that is looked at.
+    Guess,
     /// The client said goodbye: send the replies and close.
     Quit,
     /// The client does not speak the protocol: send the replies and close.

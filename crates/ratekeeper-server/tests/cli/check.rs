@@ -35,7 +35,10 @@ fn every_mistake_and_what_was_understood() {
 #[test]
 fn a_good_file_is_fine() {
     let folder = Folder::new("cli");
-    let path = folder.write("a.toml", "[plans.free]\nlimits = [\"5/m\"]\n");
+    // Where the server runs there may be a file and a name that are not known here.
+    let elsewhere =
+        "[server]\nauth_token_file = \"no/such/file\"\n[transports.http]\nhost = \"limits.invalid\"\n";
+    let path = folder.write("a.toml", format!("{elsewhere}[plans.free]\nlimits = [\"5/m\"]\n"));
     assert!(run(&["check", &path]).ok().ends_with(&format!("{path}: fine, 1 plans\n")));
     let object = run(&["check", "--json", &path]).json();
     assert_eq!(object["ok"], true);
@@ -75,6 +78,10 @@ fn what_the_parts_mean_together_is_told_with_its_line_too() {
         ("[limits]\ndefault_burst = 0\n", ":2: [limits] default_burst: 0; must be at least 1"),
         ("[store]\nurl = \"redsi://h\"\n", ":2: [store] url: scheme: redsi; use redis://"),
         ("[store]\ntimeout = \"0s\"\n", ":2: [store] timeout: 0ns; must be from 1ms to 60s"),
+        (
+            "[transports.http]\nhost = \"redis://:pa55@h\"\n",
+            ":2: [transports.http] host: redis://…@h: no address",
+        ),
     ] {
         let path = folder.write("a.toml", text);
         let ran = run(&["check", &path]);

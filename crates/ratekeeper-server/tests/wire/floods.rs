@@ -140,6 +140,75 @@ fn guesses_are_counted_and_slowed_and_lock_nobody_out() {
     assert!(server.await_log("auth: wrong token").contains("peer=127.0.0.1"));
 }
 
+/// The status of a call that shows this token, when it comes.
+fn forget(client: &mut SendRequest<Bytes>, token: &str) -> impl Future<Output = String> + use<> {
+    let mut ask = request("/ratekeeper.v1.RateLimiter/Forget", "application/grpc");
+    ask.headers_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
+    let (response, mut stream) = client.send_request(ask, false).unwrap();
+    // The prefix `zz`.
+    stream.send_data(Bytes::from_static(b"\0\0\0\0\x04\x0a\x02zz"), true).unwrap();
+    async move {
+        let (head, mut body) = response.await.unwrap().into_parts();
+        while body.data().await.is_some() {}
+        let trailers = body.trailers().await.unwrap().unwrap_or(head.headers);
+        trailers["grpc-status"].to_str().unwrap().to_owned()
+    }
+}
+
+/// A connection that had shown the clients' token could guess the administrator's as fast as it could ask, and all of its
+/// streams waited at the same time.
+#[test]
+fn a_client_cannot_guess_what_makes_it_an_administrator() {
+    let server = Server::with(&["--auth-token", "sesame", "--admin-token", "master"]);
+    block(async {
+        let mut client = connect(&server).await;
+        assert_eq!(forget(&mut client, "sesame").await, "7");
+        let began = Instant::now();
+        let guesses: Vec<_> = (0..40).map(|_| forget(&mut client, "guess")).collect();
+        let right = forget(&mut client, "master");
+        let known = forget(&mut client, "sesame");
+        assert_eq!(known.await, "7");
+        let (asked, known) = (Instant::now(), began.elapsed());
+        assert_eq!(right.await, "0", "nobody is locked out");
+        // Twenty at once, and then ten a second.
+        assert!(began.elapsed().as_millis() >= 1_800, "known as right after {:?}", began.elapsed());
+        assert!(asked.elapsed() > known, "what was shown before was not slowed: {known:?}");
+        for guess in guesses {
+            assert_eq!(guess.await, "16");
+        }
+        assert_eq!(forget(&mut client, "master").await, "0");
+    });
+}
+
+/// A client whose store is slow gives up all of its calls, and then all of the next.
+#[test]
+fn a_client_whose_deadlines_pass_together_is_not_cut_off() {
+    let server = Server::start();
+    let mut raw = Raw::connect(server.address("grpc"));
+    raw.send(PREFACE);
+    let mut next = 1_u32;
+    for round in 0..4_u64 {
+        let streams: Vec<[u8; 4]> = (0..128).map(|index| (next + index * 2).to_be_bytes()).collect();
+        next += 256;
+        // The body is never finished, so no call is answered before it is given up.
+        let opened =
+            streams.iter().flat_map(|stream| [b"\0\0\x03\x01\x04", &stream[..], b"\x83\x86\x84"].concat());
+        let reset =
+            streams.iter().flat_map(|stream| [b"\0\0\x04\x03\0", &stream[..], b"\0\0\0\x08"].concat());
+        let mut sent: Vec<u8> = opened.collect();
+        sent.extend(reset);
+        raw.send(sent);
+        raw.send([b"\0\0\x08\x06\0\0\0\0\0", &round.to_be_bytes()[..]].concat());
+        let (mut said, answer) =
+            (Vec::new(), [b"\0\0\x08\x06\x01\0\0\0\0", &round.to_be_bytes()[..]].concat());
+        while !said.ends_with(&answer) {
+            let mut byte = [0];
+            raw.0.read_exact(&mut byte).unwrap();
+            said.push(byte[0]);
+        }
+    }
+}
+
 /// Bytes after the preface, over and over, until the server hangs up.
 fn flooded(server: &Server, opening: &[u8], frame: impl Fn(u32) -> Vec<u8> + Send) {
     let mut raw = Raw::connect(server.address("grpc"));
@@ -167,6 +236,13 @@ fn flooded(server: &Server, opening: &[u8], frame: impl Fn(u32) -> Vec<u8> + Sen
     });
 }
 
+/// How many connections of gRPC were cut.
+fn floods(server: &Server) -> u32 {
+    let all = metric(server, "ratekeeper_floods_total");
+    let grpc = all.iter().find_map(|line| line.strip_prefix("ratekeeper_floods_total{transport=\"grpc\"} "));
+    grpc.unwrap().parse().unwrap()
+}
+
 #[test]
 fn a_client_that_floods_with_control_frames_is_cut_off() {
     let server = Server::start();
@@ -182,17 +258,21 @@ fn a_client_that_floods_with_control_frames_is_cut_off() {
     flooded(&server, b"", priority);
     flooded(&server, b"", window);
     flooded(&server, open, empty);
+    // A message of 64,000 bytes, of which one comes with every two pings.
+    let path_and_kind = b"\x83\x86\x04\x22/throttlecrab.RateLimiter/Throttle\x0f\x10\x10application/grpc";
+    let call = [b"\0\0\x39\x01\x04\0\0\0\x01", &path_and_kind[..], b"\0\0\x05\0\0\0\0\0\x01\0\0\0\xfa\0"];
+    let crumb = b"\0\0\x01\0\0\0\0\0\x01x";
+    let before = floods(&server);
+    flooded(&server, &call.concat(), |number| [&crumb[..], &ping(number), &ping(number)].concat());
+    assert_eq!(floods(&server), before + 1);
     // Begun and given up, one stream after the other.
     flooded(&server, b"", |number| {
         let stream = (number * 2 + 1).to_be_bytes();
         [b"\0\0\x03\x01\x04", &stream[..], b"\x83\x86\x84\0\0\x04\x03\0", &stream, b"\0\0\0\x08"].concat()
     });
     assert_eq!(throttled(&server, "k"), Ok(true));
-    let floods = metric(&server, "ratekeeper_floods_total");
-    let grpc =
-        floods.iter().find_map(|line| line.strip_prefix("ratekeeper_floods_total{transport=\"grpc\"} "));
-    // Of the last two, the library may have had enough before.
-    assert!(grpc.unwrap().parse::<u32>().unwrap() >= 4, "{floods:?}");
+    // Of those with streams, the library may have had enough before.
+    assert!(floods(&server) >= 5);
     server.await_log("cut: more control frames than requests explain");
 }
 

@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader};
 use serde_json::json;
 
 use crate::http::get;
+use crate::redis_support::server::free_port;
 use crate::support::{Folder, Raw, Server, command, eventually};
 
 const PLANS: &str = "[plans.gold]\nlimits = [\"5/h\"]\n";
@@ -132,4 +133,25 @@ fn room_is_kept_once_there_are_plans() {
     assert!((700..=800).contains(&admitted), "{admitted}");
     let none = Server::with(&["--config", &path, "--kept-for-plans", "0%", "--max-keys", "1000"]);
     assert_eq!(metric(&none, "ratekeeper_kept_for_plans_percent"), 0);
+}
+
+/// The store that decides in the place of a Redis was never looked at, and half of it was kept for plans that there
+/// were not.
+#[test]
+fn the_local_store_has_room_for_all_and_is_told_of_when_it_is_full() {
+    let url = format!("redis://127.0.0.1:{}", free_port());
+    let flags = ["--store", &url, "--on-store-error", "local", "--max-keys", "1000"];
+    let server = Server::with(&flags);
+    let admitted = flood(&server, 0..2_000);
+    assert!((900..=1_000).contains(&admitted), "{admitted}");
+    let told = server.await_log("store full: new keys are refused");
+    assert!(
+        told.contains("WARN") && told.contains("store=\"local\"") && told.contains("of_plans=0"),
+        "{told}"
+    );
+    let folder = Folder::new("full-local");
+    let config = folder.write("a.toml", PLANS);
+    let server = Server::with(&[&flags[..], &["--config", &config]].concat());
+    let admitted = flood(&server, 0..2_000);
+    assert!((400..=500).contains(&admitted), "half is kept for plans: {admitted}");
 }

@@ -3,6 +3,7 @@
 use std::io::Read;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 
@@ -91,6 +92,37 @@ fn every_node_of_a_cluster_has_a_breaker_of_its_own() {
     });
     assert!(server.ask(&format!("ACQUIRE {well} error")).starts_with("1 3 1 "), "nothing was charged twice");
     assert_eq!((state(0).as_deref(), state(1).as_deref()), (Some("0"), Some("0")));
+}
+
+/// Readiness was one key's: with the shard of that one frozen, a load balancer would have dropped every instance, though
+/// the other shards decided.
+#[test]
+fn a_server_is_ready_while_any_shard_decides() {
+    let cluster = Cluster::start(&redis_binary());
+    let server = Server::with(&["--store", &cluster.url(), "--redis-timeout", "1s"]);
+    let is_ready = || get(&server, "/ready").status == 200;
+    eventually("it is ready", is_ready);
+    let of_the_probe = cluster.owner_of("ratekeeper:health");
+    let mut keys = (0..).map(|number| format!("k{number}"));
+    let shards = [of_the_probe, (of_the_probe + 1) % 3]
+        .map(|node| (node, keys.find(|key| cluster.owner_of(key) == node).unwrap()));
+    for (node, key) in shards {
+        cluster.nodes[node].freeze();
+        let throttle = format!("THROTTLE {key} 3 1 3600");
+        eventually("it is noticed", || server.ask(&throttle).starts_with("-ERR"));
+        // What was found out before may be told for a second.
+        let since = Instant::now();
+        eventually("it was asked again", || {
+            assert!(is_ready(), "node {node} is frozen");
+            since.elapsed() > Duration::from_secs(2)
+        });
+        cluster.nodes[node].thaw();
+        eventually("it is back", || server.ask(&throttle).starts_with("1 3 "));
+    }
+    cluster.nodes.iter().for_each(Redis::freeze);
+    eventually("none decides", || !is_ready());
+    cluster.nodes.iter().for_each(Redis::thaw);
+    eventually("it is ready again", is_ready);
 }
 
 #[test]

@@ -71,6 +71,29 @@ fn a_file_that_says_nothing_or_something_wrong_changes_nothing() {
     assert!(server.ask("PEEK k gold").starts_with("1 5 4 "), "and nothing was refilled");
 }
 
+/// What only a start uses may be away meanwhile.
+#[test]
+fn a_reload_needs_neither_token_files_nor_name_servers() {
+    let folder = Folder::new("reload-elsewhere");
+    let token = folder.write("token", "sesame\n");
+    let head = format!("{HEAD}[server]\nmetrics_token_file = \"{token}\"\n");
+    let path = folder.write("a.toml", format!("{head}{GOLD}"));
+    let server = start(&path);
+    fs::remove_file(&token).unwrap();
+    let named = head.replacen("port = 0", "port = 0\nhost = \"no-such-host.invalid\"", 1);
+    folder.write("a.toml", format!("{named}{LEAD}"));
+    server.signal("HUP");
+    let said = server.await_log("needs a restart");
+    assert!(said.contains("transports.resp.host"), "{said}");
+    server.await_log("plans reloaded");
+    assert!(server.ask("PEEK k lead").starts_with("1 5 5 "));
+    // A password that stands where none belongs is told of without it.
+    folder.write("a.toml", format!("{head}{LEAD}").replacen("port = 0", "host = \"redis://:pa55@h\"", 1));
+    server.signal("HUP");
+    let said = server.await_log("the old plans stay");
+    assert!(said.contains("[transports.resp] host: ") && !said.contains("pa55"), "{said}");
+}
+
 /// Not told by anybody: it is noticed by looking.
 #[test]
 fn an_emptied_file_is_noticed_and_changes_nothing() {

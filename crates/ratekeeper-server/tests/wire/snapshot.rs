@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::MetadataExt;
 use std::process::Stdio;
 
-use crate::support::{Folder, Server, eventually, ratekeeper};
+use crate::support::{Folder, Server, eventually, ratekeeper, run};
 
 /// Uses up the only token of a key.
 const TAKE: &str = "THROTTLE k 1 1 3600";
@@ -82,6 +82,13 @@ fn a_file_that_cannot_be_written_is_noticed_at_the_start() {
     assert!(refused(&folder.path("file/state.bin")).contains("cannot be written"));
     fs::create_dir(folder.path("folder")).unwrap();
     assert!(refused(&folder.path("folder")).contains("it is a folder; name a file in it"));
+    let pipe = folder.path("pipe");
+    run("mkfifo", &[&pipe]);
+    assert!(refused(&pipe).contains("no regular file"));
+    assert!(!fs::metadata(&pipe).unwrap().is_file(), "it is where it was");
+    run("mkfifo", &[&folder.path("state.lock")]);
+    assert!(refused(&folder.path("state")).contains("state.lock is no regular file"));
+    assert!(refused("/dev/null").contains("no regular file"));
 }
 
 #[test]

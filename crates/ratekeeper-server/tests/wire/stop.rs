@@ -17,6 +17,8 @@ use crate::support::{Folder, Raw, Server, command, eventually};
 
 /// The contract: done within so long, whatever clients do.
 const CONTRACT: Duration = Duration::from_secs(3);
+/// For how long one signal may come more than once.
+const REPEATS: Duration = Duration::from_secs(1);
 /// A quota that no flood uses up, and that gives nothing back while a test runs.
 const BURST: u64 = 100_000_000;
 const QUOTA: [&str; 3] = ["100000000", "1", "60"];
@@ -307,11 +309,19 @@ fn while_it_drains_it_is_not_ready_and_serves_everybody() {
         let told = health.check(whole).await.unwrap().into_inner();
         assert_eq!(told.status(), ServingStatus::NotServing);
     });
+    let stopping = Instant::now();
     let ready = get(&server, "/ready");
     assert_eq!(ready.problem(), (503, "draining".to_owned(), serde_json::Value::Null));
     assert_eq!(get(&server, "/health").status, 200, "it is well, and need not be killed");
     assert_eq!(old.ask("PING"), "+PONG");
     assert_eq!(server.ask("THROTTLE k 10 100 60"), "1 10 9 1 0", "a new connection");
+    // Signalled once more by whatever signals a process and its group: that is the same signal.
+    for name in ["TERM", "INT"] {
+        server.signal(name);
+    }
+    while stopping.elapsed() < REPEATS {
+        assert_eq!(old.ask("PING"), "+PONG", "a repetition cuts nobody");
+    }
     // Told again, it does not wait for the rest of the hour.
     server.signal("TERM");
     assert_eq!(old.rest(), "");
@@ -341,16 +351,33 @@ fn a_drain_comes_to_its_end() {
 fn a_second_signal_ends_a_stop_and_state_is_still_written() {
     let folder = Folder::new("stop-twice");
     let state = folder.path("state.bin");
-    let server = Server::with(&["--snapshot", &state]);
-    assert_eq!(server.ask("THROTTLE k 1 1 3600"), "1 1 0 3600 0");
-    // Would be waited for.
-    let mut raw = Raw::connect(server.address("http"));
-    raw.send("GET /health HTTP/1.1\r\nhost: x\r\n");
+    let server = Server::with(&["--snapshot", &state, "--drain", "1h"]);
+    let mut raw = server.connect();
+    assert_eq!(raw.ask("THROTTLE k 1 1 3600"), "1 1 0 3600 0");
     server.signal("TERM");
     server.await_log("stopping");
+    let stopping = Instant::now();
+    while stopping.elapsed() < REPEATS {
+        assert_eq!(raw.ask("PING"), "+PONG");
+    }
     server.signal("INT");
     server.await_log("told to stop again");
     assert_eq!(server.wait().code(), Some(0));
     let server = Server::with(&["--snapshot", &state]);
     assert!(server.ask("THROTTLE k 1 1 3600").starts_with("0 1 0 "));
+}
+
+#[test]
+fn while_it_drains_plans_are_reloaded_as_before() {
+    let folder = Folder::new("stop-reload");
+    let config = folder.write("a.toml", "[plans.gold]\nlimits = [\"5/h\"]\n");
+    let server = Server::with(&["--config", &config, "--drain", "1h"]);
+    server.signal("TERM");
+    server.await_log("stopping");
+    folder.write("a.toml", "[plans.lead]\nlimits = [\"5/h\"]\n");
+    server.await_log("plans reloaded");
+    folder.write("a.toml", "[plans.gold]\nlimits = [\"5/h\"]\n");
+    server.signal("HUP");
+    server.await_log("plans reloaded");
+    assert!(server.ask("PEEK k gold").starts_with("1 5 5 "));
 }

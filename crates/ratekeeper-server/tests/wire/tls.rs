@@ -259,3 +259,25 @@ fn health_can_be_asked_over_tls() {
     let (code, said) = ask(&["--http", &address, "--tls-ca", &ca], &[]);
     assert!(code == Some(1) && said.contains("not valid for name"), "{said}");
 }
+
+/// Whoever reads them waits for ever, and nobody would hear that it is time to stop.
+#[test]
+fn files_that_became_pipes_are_not_read_and_hold_up_nothing() {
+    let folder = Folder::new("tls-pipes");
+    let (cert, key) = certificate(&folder);
+    let config = folder.write("a.toml", "[plans.gold]\nlimits = [\"5/h\"]\n");
+    let server = Server::with(&["--tls-cert", &cert, "--tls-key", &key, "--config", &config]);
+    for path in [&cert, &key, &config] {
+        std::fs::remove_file(path).unwrap();
+        run("mkfifo", &[path]);
+    }
+    for _ in 0..2 {
+        server.signal("HUP");
+        for _ in 0..2 {
+            let said = server.await_log("no regular file");
+            assert!(said.contains("ERROR"), "{said}");
+        }
+    }
+    server.signal("TERM");
+    assert_eq!(server.wait().code(), Some(0));
+}

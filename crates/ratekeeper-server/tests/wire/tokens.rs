@@ -170,11 +170,18 @@ fn mistakes_about_tokens_name_flag_or_file() {
     let lines = folder.write("lines", "one\ntwo\n");
     let token = folder.write("token", "secret-of-mine\n");
     let missing = folder.path("missing");
+    let marked = folder.write("marked", "\u{feff}secret-of-mine\n");
+    let blank = folder.write("blank", "secret-of-mine \n");
+    let control = folder.write("control", "secret\0-of-mine");
     for (flags, expected) in [
         (&["--admin-token", ""][..], "--admin-token: empty"),
         (&["--admin-token-file", &empty], "--admin-token-file: "),
         (&["--auth-token-file", &lines], "has several lines"),
         (&["--metrics-token-file", &missing], "cannot be read"),
+        (&["--auth-token-file", &marked], "has a byte-order mark"),
+        (&["--auth-token-file", &blank], "a blank at an end"),
+        (&["--auth-token-file", &control], "a control character"),
+        (&["--metrics-token", "secret-of-mine", "--admin-token-file", &token], "the same as the admin token"),
         (&["--admin-token", "a", "--admin-token-file", &token], "give one of them"),
         (&["--auth-token", "secret-of-mine", "--admin-token-file", &token], "the same as the auth token"),
         (&["--max-bytes", "1"], "--max-bytes: 1 bytes; must be at least 1048576"),
@@ -199,4 +206,12 @@ fn mistakes_about_tokens_name_flag_or_file() {
         &token,
     ]);
     assert_eq!(server.ask("AUTH secret-of-mine"), "+OK");
+    // And before the environment.
+    let flags = ["serve", "--resp", "127.0.0.1:0", "--http", "off", "--grpc", "off", "--msgpack", "off"];
+    let mut command = ratekeeper(&[&flags[..], &["--auth-token-file", &token]].concat());
+    let server = Server::spawn(command.env("RATEKEEPER_AUTH_TOKEN", "other"));
+    assert_eq!(server.ask("AUTH secret-of-mine"), "+OK");
+    let mut command = ratekeeper(&[&flags[..], &["--auth-token", "third"]].concat());
+    let server = Server::spawn(command.env("RATEKEEPER_AUTH_TOKEN_FILE", &token));
+    assert_eq!(server.ask("AUTH third"), "+OK");
 }

@@ -137,6 +137,11 @@ impl Keeper {
         self
     }
 
+    /// Returns the store that decides while the real one fails.
+    pub fn local(&self) -> &MemoryStore {
+        &self.local
+    }
+
     /// Somebody to be told what happens.
     #[must_use]
     pub fn observer(mut self, observer: impl Observer + 'static) -> Self {

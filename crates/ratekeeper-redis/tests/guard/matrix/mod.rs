@@ -15,6 +15,7 @@ mod crowd;
 mod scene;
 
 use std::path::Path;
+use std::time::Duration;
 
 use ratekeeper::port::FailureMode;
 
@@ -112,6 +113,10 @@ const TABLE: [Row; 15] = [
     row(Fault::Killed, EVERYWHERE, Answers::InItsStead, 2),
 ];
 
+/// How soon every client must be served after a fault has ended: a breaker's rest and a timeout, both a second, and what
+/// three topologies at once take on a busy machine.
+const BACK_WITHIN: Duration = Duration::from_secs(10);
+
 /// What is answered while a fault lasts, counted for each mode.
 const WHILE_IT_LASTS: u64 = 20;
 
@@ -164,7 +169,7 @@ async fn check(row: &Row, topology: Topology, scene: &mut Scene) {
 
     tokio::task::block_in_place(|| scene.end(row.fault, &keys, &crowd));
     let before = crowd.seen();
-    crowd.each_since(&before, "is back", &what, wait::BACK_WITHIN, |_, seen| seen.is_back()).await;
+    crowd.each_since(&before, "is back", &what, BACK_WITHIN, |_, seen| seen.is_back()).await;
     crowd
         .each_since(&before, "goes on", &what, wait::PATIENCE, |_, seen| seen.decided() >= WHILE_IT_LASTS)
         .await;

@@ -73,7 +73,7 @@ impl FromStr for Place {
 #[derive(Debug)]
 enum Trust {
     /// Whoever these certificates vouch for, or has the first of them.
-    Vouched(PathBuf),
+    Vouched { flag: &'static str, file: PathBuf },
     /// Whoever this system trusts.
     System,
     /// Anybody.
@@ -83,10 +83,11 @@ enum Trust {
 impl Flags {
     /// Whom to trust, or `None` to speak without TLS.
     fn trust(&self) -> Option<Trust> {
-        match self.tls_ca.as_ref().or(self.tls_cert.as_ref()) {
+        match (&self.tls_ca, &self.tls_cert) {
             _ if self.insecure => Some(Trust::Anybody),
-            Some(file) => Some(Trust::Vouched(file.clone())),
-            None => self.http.is_https.then_some(Trust::System),
+            (Some(file), _) => Some(Trust::Vouched { flag: "--tls-ca", file: file.clone() }),
+            (None, Some(file)) => Some(Trust::Vouched { flag: "--tls-cert", file: file.clone() }),
+            (None, None) => self.http.is_https.then_some(Trust::System),
         }
     }
 }

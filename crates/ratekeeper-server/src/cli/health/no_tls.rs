@@ -9,7 +9,7 @@ use super::Trust;
 pub(super) fn connect(_: TcpStream, _: &str, trust: &Trust) -> Result<TcpStream> {
     const NONE: &str = "this build has no TLS; build it with `--features tls`";
     match trust {
-        Trust::Vouched(file) => bail!("{}: {NONE}", file.display()),
+        Trust::Vouched { flag, file } => bail!("{flag} {}: {NONE}", file.display()),
         Trust::System | Trust::Anybody => bail!(NONE),
     }
 }

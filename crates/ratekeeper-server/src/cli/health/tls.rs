@@ -57,8 +57,8 @@ impl Verifier {
                 roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
                 Vec::new()
             }
-            Trust::Vouched(file) => {
-                let given = certificates(file)?;
+            Trust::Vouched { flag, file } => {
+                let given = certificates(flag, file)?;
                 roots.add_parsable_certificates(given.iter().cloned());
                 given
             }
@@ -72,8 +72,8 @@ impl Verifier {
     }
 }
 
-fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>> {
-    let told = || format!("--tls-ca {}", file.display());
+fn certificates(flag: &str, file: &Path) -> Result<Vec<CertificateDer<'static>>> {
+    let told = || format!("{flag} {}", file.display());
     let found = CertificateDer::pem_file_iter(file).with_context(told)?;
     let found: Vec<_> = found.collect::<Result<_, _>>().with_context(told)?;
     if found.is_empty() {
