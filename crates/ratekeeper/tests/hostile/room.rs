@@ -118,7 +118,7 @@ fn dead_keys_take_no_room() {
         for are_reset in [false, true] {
             let clock = clock();
             let builder = MemoryStore::builder().keep_keys(true).max_keys(20_000).max_bytes(2 << 20);
-            let store = builder.clock(clock.clone()).build();
+            let store = builder.kept_for_plans(50).clock(clock.clone()).build();
             let empty = store.statistics().bytes;
             let name = |round: u64, key: usize| format!("{round}:{key:0>900}");
             let fill = |round, rules| {
@@ -127,10 +127,10 @@ fn dead_keys_take_no_room() {
                     clock.advance(Nanos::from_nanos(100_000));
                     acquire(&store, &name(round, *key), rules).allowed
                 };
-                (0..3_000).filter(ask).count()
+                (0..20_000).filter(ask).count()
             };
             let end = |round, rules| match are_reset {
-                true => (0..3_000).for_each(|key| {
+                true => (0..20_000).for_each(|key| {
                     let key = name(round, key);
                     let request = Request { key: Key::new(&key).unwrap(), rules, cost: Cost::ONE };
                     store.reset(request).now().unwrap().unwrap();
@@ -138,10 +138,10 @@ fn dead_keys_take_no_room() {
                 false => clock.advance(Nanos::from_secs(7_200)),
             };
             let first = fill(0, long);
-            assert!((1_000..3_000).contains(&first), "{rules:?}: {first}", rules = long);
+            assert!((800..3_000).contains(&first), "{rules:?}: {first}", rules = long);
             end(0, long);
-            // Most of these are gone before the last of them comes.
-            fill(1, short);
+            // In two seconds: the first of these are gone before the last of them come.
+            assert!(fill(1, short) > first);
             end(1, short);
             let again = fill(2, long);
             assert!(again > first * 9 / 10, "{long:?}, reset {are_reset}: {first}, then {again}");
