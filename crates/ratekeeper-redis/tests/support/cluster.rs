@@ -85,11 +85,6 @@ impl Cluster {
         take_over(replica);
     }
 
-    /// Has a node take over again from its replica, and waits until it has.
-    pub(crate) fn fail_back(&self, index: usize) {
-        take_over(&self.nodes[index]);
-    }
-
     /// Starts a node again that was killed: it finds its slots in its own file.
     pub(crate) fn restart(&mut self, index: usize) {
         let bus = free_port().to_string();

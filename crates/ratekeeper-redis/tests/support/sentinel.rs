@@ -58,34 +58,6 @@ impl Trio {
         });
     }
 
-    /// After a failover: the replica is the master, and the old master its replica, started again if it is dead. Waits until
-    /// the sentinels find it fit for the next failover.
-    pub(crate) fn swap(&mut self, is_dead: bool) {
-        std::mem::swap(&mut self.master, &mut self.replica);
-        if is_dead {
-            let port = self.master.port().to_string();
-            self.replica.restart(&["--replicaof", "127.0.0.1", &port, "--repl-diskless-sync-delay", "0"]);
-        }
-        let mut connection = self.replica.connection();
-        wait::until("the replica has its data", || {
-            info(&mut connection, "replication").contains("master_link_status:up")
-        });
-        for sentinel in &self.sentinels {
-            wait::until("the sentinels know the replica", || {
-                let Some(mut connection) = sentinel.connection() else { return false };
-                let mut question = redis::cmd("SENTINEL");
-                question.arg("REPLICAS").arg(MASTER);
-                let replicas: Vec<Vec<String>> = question.query(&mut connection).unwrap_or_default();
-                let is_fit = |replica: &Vec<String>| {
-                    let of = |name: &str| replica.chunks(2).find(|pair| pair[0] == name).map(|pair| &pair[1]);
-                    of("flags").is_some_and(|flags| flags == "slave")
-                        && of("master-link-status").is_some_and(|status| status == "ok")
-                };
-                replicas.iter().any(is_fit)
-            });
-        }
-    }
-
     /// Kills all sentinels.
     pub(crate) fn kill_sentinels(&mut self) {
         for sentinel in &mut self.sentinels {

@@ -143,10 +143,13 @@ async fn every_fault_on_every_topology_in_every_mode() {
 
 /// All rows of one topology, one after another.
 async fn go_through(topology: Topology, binary: &Path, is_whole: bool) {
-    let mut scene = tokio::task::block_in_place(|| Scene::start(topology, binary));
+    let start = || tokio::task::block_in_place(|| Scene::start(topology, binary));
+    let mut scene = None;
     let rows = TABLE.iter().filter(|row| row.on.contains(&topology) && (is_whole || !row.is_slow));
     for row in rows {
-        check(row, topology, binary, &mut scene).await;
+        let mut on = scene.take().unwrap_or_else(start);
+        check(row, topology, binary, &mut on).await;
+        scene = (!on.is_spent_by(row.fault)).then_some(on);
     }
 }
 
@@ -181,5 +184,4 @@ async fn check(row: &Row, topology: Topology, binary: &Path, scene: &mut Scene) 
         crowd.assert_none_failed(&what);
     }
     crowd.stop(&what, row.lives).await;
-    tokio::task::block_in_place(|| scene.mend(row.fault));
 }

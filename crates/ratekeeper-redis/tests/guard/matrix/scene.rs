@@ -132,23 +132,13 @@ impl Scene {
         }
     }
 
-    /// Makes it whole for the next fault.
-    pub(super) fn mend(&mut self, fault: Fault) {
-        let trio = match self {
-            Scene::Sentinel(trio) => trio,
-            Scene::Cluster(cluster) if fault == Fault::FailoverPlanned => return cluster.fail_back(VICTIM),
-            _ => return,
-        };
-        match fault {
-            Fault::Killed => {}
-            Fault::Frozen => {
-                trio.master.thaw();
-                trio.demote_old_master();
-            }
-            Fault::FailoverPlanned => trio.demote_old_master(),
-            _ => return,
+    /// True if the fault leaves another master behind: the next one needs servers of its own.
+    pub(super) fn is_spent_by(&self, fault: Fault) -> bool {
+        match self {
+            Scene::Single(_) => false,
+            Scene::Cluster(_) => fault == Fault::FailoverPlanned,
+            Scene::Sentinel(_) => matches!(fault, Fault::Killed | Fault::Frozen | Fault::FailoverPlanned),
         }
-        trio.swap(fault == Fault::Killed);
     }
 
     fn move_slot(&self, keys: &Keys, is_away: bool) {
