@@ -80,7 +80,7 @@ impl Default for Settings {
             max_keys: MemoryStoreBuilder::DEFAULT_MAX_KEYS,
             max_bytes: None,
             kept_for_plans: Settings::DEFAULT_KEPT_FOR_PLANS,
-            keep_keys: true,
+            keep_keys: false,
             limits: Limits::default(),
             tokens: Tokens::default(),
             tls: None,

@@ -120,7 +120,8 @@ fn layered(flags: &Flags, config: Option<&Config>, effort: Effort) -> Result<Set
         max_bytes: max_bytes(flags, config, file)?,
         kept_for_plans: (flags.kept_for_plans.or(file.store.kept_for_plans))
             .map_or(Settings::DEFAULT_KEPT_FOR_PLANS, Percent::get),
-        keep_keys: flags.keep_keys.or(file.store.keep_keys).unwrap_or(true),
+        // They are worth their bytes only to an administrator, who can forget them by prefix.
+        keep_keys: (flags.keep_keys.or(file.store.keep_keys)).unwrap_or_else(|| has_admin(flags, file)),
         limits,
         tokens: tokens(flags, config, file, effort)?,
         tls: tls(flags, file)?,
@@ -490,6 +491,12 @@ fn endpoint(
 fn is_host_name(host: &str) -> bool {
     host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
         && host.bytes().any(|byte| byte.is_ascii_alphabetic())
+}
+
+/// True if there is an admin token, wherever it is.
+fn has_admin(flags: &Flags, file: &File) -> bool {
+    let by_flag = flags.admin_token.is_some() || flags.admin_token_file.is_some();
+    by_flag || file.server.admin_token.is_some() || file.server.admin_token_file.is_some()
 }
 
 #[cfg(test)]

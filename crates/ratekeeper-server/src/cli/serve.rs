@@ -72,7 +72,7 @@ pub(super) struct Flags {
     /// How much of both quotas of requests cannot take, while there are plans [default: 50%].
     #[arg(long, value_name = "PERCENT", env = "RATEKEEPER_KEPT_FOR_PLANS", hide_short_help = true)]
     pub(super) kept_for_plans: Option<Percent>,
-    /// Remember keys in memory, so that they can be forgotten by prefix; costs their bytes [default: true].
+    /// Remember keys in memory, so that they can be forgotten by prefix; costs their bytes [default: if there is an admin token].
     #[arg(long, value_name = "BOOL", env = "RATEKEEPER_KEEP_KEYS", hide_short_help = true,
           num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub(super) keep_keys: Option<bool>,
