@@ -5,17 +5,17 @@ use ratekeeper::store::{OnFull, SnapshotError};
 use ratekeeper::testkit::FakeClock;
 use ratekeeper::{Cost, Decision, Key, MemoryStore, Nanos, Plan, Quota, Reason, Rules, Timestamp};
 
-const POLICIES: [OnFull; 2] = [OnFull::Refuse, OnFull::Share];
+pub(crate) const POLICIES: [OnFull; 2] = [OnFull::Refuse, OnFull::Share];
 
-fn clock() -> FakeClock {
+pub(crate) fn clock() -> FakeClock {
     FakeClock::at(Timestamp::from_secs(1_761_884_055))
 }
 
-fn acquire(store: &MemoryStore, key: &str, rules: Rules<'_>) -> Decision {
+pub(crate) fn acquire(store: &MemoryStore, key: &str, rules: Rules<'_>) -> Decision {
     store.try_acquire(Request { key: Key::new(key).unwrap(), rules, cost: Cost::ONE }).unwrap()
 }
 
-fn quota(text: &str) -> Quota {
+pub(crate) fn quota(text: &str) -> Quota {
     text.parse().unwrap()
 }
 

@@ -4,24 +4,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use ratekeeper::port::{Request, Store};
 use ratekeeper::store::OnFull;
-use ratekeeper::testkit::FakeClock;
-use ratekeeper::{Cost, Decision, Key, MemoryStore, Nanos, Plan, Quota, Reason, Rules, Timestamp};
+use ratekeeper::{Cost, Key, MemoryStore, Nanos, Plan, Reason, Rules};
 
+use crate::flood::{POLICIES, acquire, clock, quota};
 use crate::random::Random;
-
-const POLICIES: [OnFull; 2] = [OnFull::Refuse, OnFull::Share];
-
-fn clock() -> FakeClock {
-    FakeClock::at(Timestamp::from_secs(1_761_884_055))
-}
-
-fn acquire(store: &MemoryStore, key: &str, rules: Rules<'_>) -> Decision {
-    store.try_acquire(Request { key: Key::new(key).unwrap(), rules, cost: Cost::ONE }).unwrap()
-}
-
-fn quota(text: &str) -> Quota {
-    text.parse().unwrap()
-}
 
 /// A million keys under a quota of thirty years used to lock every new customer out for as long.
 #[test]
