@@ -87,7 +87,7 @@ impl MemoryStore {
     /// [kept](MemoryStoreBuilder::keep_keys). Each shard is locked in turn: what is decided meanwhile may or may not be in
     /// it.
     pub fn snapshot(&self) -> Vec<u8> {
-        let now = self.time.now();
+        let now = self.clock.now();
         let mut out = Vec::with_capacity(self.len() * 25 + 64);
         out.extend_from_slice(MAGIC);
         out.push(match self.hasher.hashing() {
