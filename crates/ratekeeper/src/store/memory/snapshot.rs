@@ -132,7 +132,7 @@ impl MemoryStoreBuilder {
         };
         let seed = [bytes.word()?, bytes.word()?];
         let mut store = self.build_with(KeyHasher::with_seed(hashing, seed));
-        let now = store.time.now();
+        let now = store.clock.now();
         store.restored_at = now;
         let (made_for, made_for_bytes) = (bytes.word()?, bytes.word()?);
         for _ in 0..bytes.word()? {
