@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use ratekeeper::port::{Answer, Grant, Observer, Request, Store};
 use ratekeeper::{
-    Charged, Cost, Decision, FailureMode, Keeper, Key, MemoryStore, Nanos, Plan, Quota, Reason, Registry, Rules,
-    StoreError, StoreErrorKind,
+    Charged, Cost, Decision, FailureMode, Keeper, Key, MemoryStore, Nanos, Plan, Quota, Reason, Registry,
+    Rules, StoreError, StoreErrorKind,
 };
 use tokio::time::{Instant, advance, sleep};
 
@@ -100,9 +100,8 @@ async fn who_comes_first_is_served_first() {
                 assert!(ruling.allowed && ruling.charged().is_some());
                 served.lock().unwrap().push((number, began.elapsed()));
             }));
-            // Each is there before the next comes, also at a store elsewhere.
-            advance(millis(8)).await;
-            settle().await;
+            // Each is in line before the next comes, also at a store elsewhere.
+            sleep(millis(8)).await;
         }
         for task in tasks {
             task.await.unwrap();
@@ -125,11 +124,12 @@ async fn who_cannot_be_in_time_is_refused_at_once_and_told_when_to_come_back() {
         let waiting: Vec<_> = (0..3)
             .map(|_| {
                 let keeper = keeper.clone();
-                tokio::spawn(async move { keeper.acquire("key", "plan", 1).within(PATIENT).await.unwrap().allowed })
+                tokio::spawn(async move {
+                    keeper.acquire("key", "plan", 1).within(PATIENT).await.unwrap().allowed
+                })
             })
             .collect();
-        advance(millis(20)).await;
-        settle().await;
+        sleep(millis(20)).await;
         assert_eq!(keeper.queue_depth("key", "plan"), 3);
         let began = Instant::now();
         let refused = keeper.acquire("key", "plan", 1).within(millis(200)).await.unwrap();
@@ -154,8 +154,7 @@ async fn a_full_line_has_no_place() {
             keeper.acquire("key", "plan", 1).within(PATIENT).places(2).await.unwrap().allowed
         };
         let waiting = [tokio::spawn(wait(keeper.clone())), tokio::spawn(wait(keeper.clone()))];
-        advance(millis(20)).await;
-        settle().await;
+        sleep(millis(20)).await;
         let began = Instant::now();
         assert!(!wait(keeper.clone()).await);
         assert!(began.elapsed() < millis(20));
@@ -173,10 +172,11 @@ async fn who_does_not_wait_does_not_overtake() {
         assert!(keeper.acquire("key", "plan", 2).await.unwrap().allowed);
         let waiting = {
             let keeper = keeper.clone();
-            tokio::spawn(async move { keeper.acquire("key", "plan", 2).within(PATIENT).await.unwrap().allowed })
+            tokio::spawn(
+                async move { keeper.acquire("key", "plan", 2).within(PATIENT).await.unwrap().allowed },
+            )
         };
-        advance(millis(120)).await;
-        settle().await;
+        sleep(millis(120)).await;
         let overtaking = keeper.acquire("key", "plan", 1).await.unwrap();
         assert_eq!((overtaking.allowed, overtaking.reason), (false, Reason::Queued), "there is room for one");
         assert_eq!(keeper.acquire_up_to("key", "plan", 1).await.unwrap().granted(), Cost::new(0));
@@ -231,7 +231,9 @@ async fn observers_hear_of_a_request_once() {
         let waiting: Vec<_> = (0..10)
             .map(|number| {
                 let (keeper, patience) = (keeper.clone(), if number < 8 { PATIENT } else { millis(50) });
-                tokio::spawn(async move { keeper.acquire("key", "plan", 1).within(patience).await.unwrap().allowed })
+                tokio::spawn(async move {
+                    keeper.acquire("key", "plan", 1).within(patience).await.unwrap().allowed
+                })
             })
             .collect();
         let mut allowed = 0;
@@ -251,7 +253,8 @@ async fn nothing_is_lost_in_a_storm_of_those_who_leave() {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (random >> 33) % below
     };
-    for (round, keeper) in (0..6).flat_map(|_| keepers("100/s bucket burst 20; all=1000/h fixed")).enumerate() {
+    for (round, keeper) in (0..6).flat_map(|_| keepers("100/s bucket burst 20; all=1000/h fixed")).enumerate()
+    {
         let collected = Arc::new(AtomicU64::new(0));
         let mut tasks = Vec::new();
         for _ in 0..400 {
@@ -310,8 +313,7 @@ async fn failure_modes_hold_for_those_who_wait() {
                 tokio::spawn(async move { keeper.acquire("key", "plan", 1).within(PATIENT).await })
             })
             .collect();
-        advance(millis(10)).await;
-        settle().await;
+        sleep(millis(10)).await;
         store.is_down.store(true, Ordering::Relaxed);
         let began = Instant::now();
         for one in waiting {
@@ -324,7 +326,8 @@ async fn failure_modes_hold_for_those_who_wait() {
             }
         }
         let took = began.elapsed();
-        let expected = if mode == FailureMode::Local { millis(280)..=millis(330) } else { millis(80)..=millis(110) };
+        let expected =
+            if mode == FailureMode::Local { millis(280)..=millis(330) } else { millis(80)..=millis(110) };
         assert!(expected.contains(&took), "{mode:?}: {took:?}");
     }
 }
@@ -356,7 +359,8 @@ fn nobody_is_forgotten_among_several_runtimes() {
                         assert!(ruling.allowed);
                     };
                     for round in 0..25 {
-                        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+                        let runtime =
+                            tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
                         // Left behind, as many as finish.
                         runtime.block_on(async {
                             for _ in 0..3 {
@@ -409,9 +413,9 @@ fn a_thread_without_a_runtime_waits_too() {
 #[test]
 fn what_passes_at_once_is_ready() {
     let keeper = Keeper::new(MemoryStore::default(), plans("2/h burst 2"));
-    let ask = || keeper.acquire("key", "plan", 1).within(millis(5)).into_future().now();
-    assert!(ask().unwrap().unwrap().allowed);
-    assert!(ask().unwrap().unwrap().allowed);
-    assert!(!ask().unwrap().unwrap().allowed, "half an hour is longer than it waits");
+    let ask = || keeper.acquire("key", "plan", 1).within(millis(5)).into_future().now().unwrap();
+    assert!(ask().unwrap().allowed);
+    assert!(ask().unwrap().allowed);
+    assert!(!ask().unwrap().allowed, "half an hour is longer than it waits");
     assert!(keeper.acquire("key", "none", 1).within(PATIENT).into_future().now().unwrap().is_err());
 }
