@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use ratekeeper::state::{Part, Record, State, StateError, Window, Windows, ascii, binary};
-use ratekeeper::{Name, StoreError, StoreErrorKind, Timestamp};
+use ratekeeper::state::{NamedWindow, NamedWindows, Part, Record, StateError, ascii, binary};
+use ratekeeper::{Name, State, StoreError, StoreErrorKind, Timestamp};
 use redis::Value;
 
 use crate::encoding::Encoding;
@@ -141,8 +141,8 @@ fn record(state: State) -> Option<Record> {
         State::SlidingLog(log) => Part::SlidingLog(log),
         State::FixedWindow(state) => {
             let name = Name::new("default").ok()?;
-            let window = Window { name, count: state.count, start: state.start };
-            Part::FixedWindows(Windows::new(vec![window]).ok()?)
+            let window = NamedWindow { name, count: state.count, start: state.start };
+            Part::FixedWindows(NamedWindows::new(vec![window]).ok()?)
         }
         _ => return None,
     };

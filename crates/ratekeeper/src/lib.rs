@@ -42,6 +42,7 @@
 //! | `testkit` | the fake clock, the reference model, the conformance suite |
 
 pub mod algorithm;
+mod breaker_state;
 mod charged;
 mod clock;
 mod cost;
@@ -54,13 +55,14 @@ mod name;
 mod plan;
 pub mod port;
 pub mod quota;
+mod quote;
 pub mod state;
 pub mod store;
 #[cfg(any(test, feature = "testkit"))]
 pub mod testkit;
 mod time;
 
-pub use algorithm::{Algorithm, Anchor, Calendar, CalendarUnit, Zone};
+pub use algorithm::State;
 pub use charged::{Charged, When};
 pub use clock::MonotonicClock;
 pub use cost::Cost;
@@ -71,7 +73,6 @@ pub use key::{IntoKey, Key, KeyError};
 pub use limiter::Limiter;
 pub use name::Name;
 pub use plan::{Plan, Rule, RuleId, Rules};
-pub use quota::{Quota, QuotaError};
-pub use state::State;
+pub use quota::{Algorithm, Anchor, Calendar, CalendarUnit, Quota, QuotaError, Zone};
 pub use store::{CasStore, MemoryStore};
 pub use time::{Nanos, Timestamp};

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::algorithm::{Algorithm, Tenancy};
+use crate::Algorithm;
+use crate::algorithm::Tenancy;
 use crate::name::Name;
-use crate::port::FailureMode;
 use crate::quota::{Quota, QuotaError, QuotaErrorKind};
 
 /// A named list of rules: all must allow, or none is charged.
@@ -190,6 +190,32 @@ impl fmt::Display for Plan {
             write!(f, "{separator}{}={}", rule.name, rule.quota)?;
         }
         Ok(())
+    }
+}
+
+/// What to answer when the store fails.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FailureMode {
+    /// Allow.
+    #[default]
+    Open,
+    /// Let an in-memory store decide until the real one is back.
+    Local,
+    /// Deny.
+    Closed,
+    /// Hand the error to the caller.
+    Error,
+}
+
+impl FailureMode {
+    /// The word for it in a config file.
+    pub const fn word(self) -> &'static str {
+        match self {
+            FailureMode::Open => "open",
+            FailureMode::Local => "local",
+            FailureMode::Closed => "closed",
+            FailureMode::Error => "error",
+        }
     }
 }
 

@@ -16,7 +16,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use crate::store::BreakerChange;
+use crate::breaker_state::BreakerChange;
+pub use crate::plan::FailureMode;
 use crate::{Charged, Cost, Decision, Key, Nanos, Plan, Rules, StoreError, StoreErrorKind, Timestamp};
 
 /// One question to a store: may `key` take `cost` under all of these rules?
@@ -270,32 +271,6 @@ pub trait Observer: Send + Sync + Debug {
     /// Called once per state change, in the order of the changes, by the breaker this observer was registered with. A
     /// store on many servers has a breaker for each: the change [tells](BreakerChange::name) which.
     fn breaker_changed(&self, _change: &BreakerChange) {}
-}
-
-/// What to answer when the store fails.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum FailureMode {
-    /// Allow.
-    #[default]
-    Open,
-    /// Let an in-memory store decide until the real one is back.
-    Local,
-    /// Deny.
-    Closed,
-    /// Hand the error to the caller.
-    Error,
-}
-
-impl FailureMode {
-    /// The word for it in a config file.
-    pub const fn word(self) -> &'static str {
-        match self {
-            FailureMode::Open => "open",
-            FailureMode::Local => "local",
-            FailureMode::Closed => "closed",
-            FailureMode::Error => "error",
-        }
-    }
 }
 
 /// A request as a key resolver sees it, whatever carries it.

@@ -12,7 +12,7 @@ pub use next::Next;
 use std::time::Duration;
 
 use ratekeeper::algorithm::{gcra, leaky_bucket, sliding_log, sliding_window, token_bucket};
-use ratekeeper::state::{Part, Record, StateError, Window, ascii};
+use ratekeeper::state::{NamedWindow, Part, Record, StateError, ascii};
 use ratekeeper::{Quota, QuotaError, Timestamp};
 use ratekeeper_redis::{Found, Inspection};
 
@@ -168,14 +168,14 @@ enum Field<'a> {
 /// The fields of a part in the order in which they are written; a log's entries are not among them.
 fn fields(part: &Part) -> Vec<Field<'_>> {
     match part {
-        Part::TokenBucket(token_bucket::State { tokens, last }) => {
+        Part::TokenBucket(token_bucket::TokenBucketState { tokens, last }) => {
             vec![Field::Amount("tokens", *tokens), Field::Instant("last", *last, "last refilled")]
         }
-        Part::LeakyBucket(leaky_bucket::State { level, last }) => {
+        Part::LeakyBucket(leaky_bucket::LeakyBucketState { level, last }) => {
             vec![Field::Amount("level", *level), Field::Instant("last", *last, "last drained")]
         }
-        Part::Gcra(gcra::State { tat }) => vec![Field::Instant("tat", *tat, "whole again")],
-        Part::SlidingWindow(sliding_window::State { previous, current, start }) => vec![
+        Part::Gcra(gcra::GcraState { tat }) => vec![Field::Instant("tat", *tat, "whole again")],
+        Part::SlidingWindow(sliding_window::SlidingWindowState { previous, current, start }) => vec![
             Field::Count("previous", *previous),
             Field::Count("current", *current),
             Field::Instant("start", *start, "the slot's start"),
@@ -186,7 +186,7 @@ fn fields(part: &Part) -> Vec<Field<'_>> {
     }
 }
 
-fn window_fields(window: &Window) -> [Field<'_>; 3] {
+fn window_fields(window: &NamedWindow) -> [Field<'_>; 3] {
     [
         Field::Name(window.name.as_str()),
         Field::Count("count", window.count),
@@ -194,7 +194,7 @@ fn window_fields(window: &Window) -> [Field<'_>; 3] {
     ]
 }
 
-fn log_fields(log: &sliding_log::State) -> Vec<Field<'static>> {
+fn log_fields(log: &sliding_log::SlidingLogState) -> Vec<Field<'static>> {
     let mut fields = vec![
         Field::Count("entries", log.len() as u64),
         Field::Count("cost", log.entries().fold(0, |sum, (_, cost)| sum.saturating_add(cost))),

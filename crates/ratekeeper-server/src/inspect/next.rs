@@ -1,8 +1,8 @@
 //! What the next request would get.
 
-use ratekeeper::algorithm::{Algorithm, Tenancy, composite};
+use ratekeeper::algorithm::{Tenancy, composite};
 use ratekeeper::state::{Part, Record};
-use ratekeeper::{Cost, Decision, Name, Quota, Timestamp};
+use ratekeeper::{Algorithm, Cost, Decision, Name, Quota, Timestamp};
 
 use super::{NextError, rules};
 

@@ -127,7 +127,7 @@ impl Policy {
                     instants.resize(key + 1, Timestamp::MIN);
                 }
                 let tat = instants[key];
-                let mut view = gcra::GcraView::at(quota, Some(gcra::State { tat }), now, Tenancy::Own);
+                let mut view = gcra::GcraView::at(quota, Some(gcra::GcraState { tat }), now, Tenancy::Own);
                 let decision = take(&mut view, cost);
                 if let Some(state) = view.state()
                     && cost != Cost::PEEK

@@ -2,12 +2,14 @@
 //!
 //! The simplest to explain and the easiest to outwit: twice the limit passes around an edge.
 
-use super::{Algorithm, Anchor, Tenancy, View, Wait};
-use crate::{Cost, Nanos, Quota, Timestamp};
+use super::tenancy::Tenancy;
+use super::view::View;
+use super::wait::Wait;
+use crate::{Algorithm, Anchor, Calendar, Cost, Nanos, Quota, Timestamp};
 
 /// How many passed in the window that began at `start`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct State {
+pub struct FixedWindowState {
     /// What the window has let pass.
     pub count: u64,
     /// The window's first instant.
@@ -29,7 +31,7 @@ pub struct FixedWindowView {
 
 impl FixedWindowView {
     /// The state as it stands at `now`. Windows that were missed are skipped in one step.
-    pub fn at(quota: &Quota, state: Option<State>, now: Timestamp, tenancy: Tenancy) -> Self {
+    pub fn at(quota: &Quota, state: Option<FixedWindowState>, now: Timestamp, tenancy: Tenancy) -> Self {
         let windows = Windows::of(quota);
         let limit = quota.burst();
         let (start, end) = windows.around(now);
@@ -54,8 +56,8 @@ impl FixedWindowView {
     }
 
     /// The state to store; none when nothing has passed.
-    pub fn state(&self) -> Option<State> {
-        (self.count > 0).then_some(State { count: self.count, start: self.start })
+    pub fn state(&self) -> Option<FixedWindowState> {
+        (self.count > 0).then_some(FixedWindowState { count: self.count, start: self.start })
     }
 }
 
@@ -103,7 +105,7 @@ impl View for FixedWindowView {
 enum Windows {
     Length(Nanos),
     Grid(Nanos),
-    Calendar(super::Calendar),
+    Calendar(Calendar),
 }
 
 impl Windows {
@@ -155,7 +157,7 @@ fn grid(length: Nanos, now: Timestamp) -> (Timestamp, Timestamp) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::take;
+    use super::super::view::take;
     use super::*;
 
     #[test]
@@ -163,7 +165,7 @@ mod tests {
         let quota: Quota = "2 per 7s fixed grid".parse().unwrap();
         let mut view = FixedWindowView::at(&quota, None, Timestamp::from_secs(15), Tenancy::Own);
         take(&mut view, Cost::ONE);
-        assert_eq!(view.state(), Some(State { count: 1, start: Timestamp::from_secs(14) }));
+        assert_eq!(view.state(), Some(FixedWindowState { count: 1, start: Timestamp::from_secs(14) }));
         let later = Timestamp::from_secs(7_000_000_003);
         let mut view = FixedWindowView::at(&quota, view.state(), later, Tenancy::Own);
         let decision = take(&mut view, Cost::new(2));

@@ -4,12 +4,14 @@
 //! With `e` the emission interval and `B` the burst, a request moves the TAT by `cost · e`, and is allowed while
 //! the TAT stays within `B · e` (the tolerance) of now. Integers only.
 
-use super::{SLACK, Tenancy, View, Wait};
+use super::tenancy::{SLACK, Tenancy};
+use super::view::View;
+use super::wait::Wait;
 use crate::{Cost, Nanos, Quota, Timestamp};
 
 /// The instant at which the quota is whole again. Worthless once it has passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct State {
+pub struct GcraState {
     /// The theoretical arrival time.
     pub tat: Timestamp,
 }
@@ -27,7 +29,7 @@ impl<'q> GcraView<'q> {
     /// The state as it stands at `now`. A TAT of one's own that lies further ahead than the tolerance and the slack
     /// counts as an emptied quota.
     #[inline]
-    pub fn at(quota: &'q Quota, state: Option<State>, now: Timestamp, tenancy: Tenancy) -> Self {
+    pub fn at(quota: &'q Quota, state: Option<GcraState>, now: Timestamp, tenancy: Tenancy) -> Self {
         let tolerance = quota.refill_time();
         let ahead = state.map_or(Nanos::ZERO, |state| state.tat.since(now));
         let repaired = ahead > tolerance.saturating_add(SLACK) && tenancy == Tenancy::Own;
@@ -48,8 +50,8 @@ impl<'q> GcraView<'q> {
 
     /// The state to store; none when the quota is whole.
     #[inline]
-    pub fn state(&self) -> Option<State> {
-        (self.ahead > 0).then(|| State { tat: self.tat() })
+    pub fn state(&self) -> Option<GcraState> {
+        (self.ahead > 0).then(|| GcraState { tat: self.tat() })
     }
 
     /// The theoretical arrival time, which is now if the quota is whole.

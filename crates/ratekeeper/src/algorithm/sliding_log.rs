@@ -6,12 +6,14 @@
 
 use std::collections::VecDeque;
 
-use super::{Tenancy, View, Wait};
+use super::tenancy::Tenancy;
+use super::view::View;
+use super::wait::Wait;
 use crate::{Cost, Nanos, Quota, Timestamp};
 
 /// Everything that passed, oldest first, instants ascending.
 #[derive(Clone, Debug, Default)]
-pub struct State {
+pub struct SlidingLogState {
     /// The running total before the first entry.
     base: u64,
     entries: VecDeque<Entry>,
@@ -25,7 +27,7 @@ struct Entry {
     total: u64,
 }
 
-impl State {
+impl SlidingLogState {
     /// Adds an entry. An instant before the last one counts as that one: order is what everything here rests on.
     /// What costs nothing is not remembered. The costs of a log sum up to 2^64 − 1 at most: more stays at that, or a
     /// corrupt log would wrap around to one that counts for nothing.
@@ -90,17 +92,17 @@ impl State {
     }
 }
 
-impl PartialEq for State {
+impl PartialEq for SlidingLogState {
     fn eq(&self, other: &Self) -> bool {
         self.entries().eq(other.entries())
     }
 }
 
-impl Eq for State {}
+impl Eq for SlidingLogState {}
 
-impl FromIterator<(Timestamp, u64)> for State {
+impl FromIterator<(Timestamp, u64)> for SlidingLogState {
     fn from_iter<I: IntoIterator<Item = (Timestamp, u64)>>(entries: I) -> Self {
-        let mut state = State::default();
+        let mut state = SlidingLogState::default();
         entries.into_iter().for_each(|(at, cost)| state.push(at, cost));
         state
     }
@@ -112,7 +114,7 @@ pub struct SlidingLogView<'a> {
     limit: u64,
     window: Nanos,
     now: Timestamp,
-    log: Option<&'a State>,
+    log: Option<&'a SlidingLogState>,
     edit: Edit,
 }
 
@@ -139,7 +141,7 @@ pub(crate) struct Edit {
 
 impl<'a> SlidingLogView<'a> {
     /// The state as it stands at `now`.
-    pub fn at(quota: &Quota, log: Option<&'a State>, now: Timestamp, tenancy: Tenancy) -> Self {
+    pub fn at(quota: &Quota, log: Option<&'a SlidingLogState>, now: Timestamp, tenancy: Tenancy) -> Self {
         let (limit, window) = (quota.burst(), quota.period());
         let last = log.and_then(|log| log.entries.back()).copied();
         let repaired = last.is_some_and(|last| tenancy.cuts_off(last.at, now));
@@ -156,14 +158,14 @@ impl<'a> SlidingLogView<'a> {
     }
 
     /// The state to store; none when nothing counts.
-    pub fn state(&self) -> Option<State> {
+    pub fn state(&self) -> Option<SlidingLogState> {
         let mut log = self.log.cloned().unwrap_or_default();
         self.write_to(&mut log);
         (!log.is_empty()).then_some(log)
     }
 
     /// Makes the noted changes. `log` must be the one that this is a view of.
-    pub fn write_to(&self, log: &mut State) {
+    pub fn write_to(&self, log: &mut SlidingLogState) {
         self.edit.apply(log);
     }
 
@@ -201,7 +203,7 @@ impl<'a> SlidingLogView<'a> {
 }
 
 impl Edit {
-    pub(crate) fn apply(&self, log: &mut State) {
+    pub(crate) fn apply(&self, log: &mut SlidingLogState) {
         log.entries.drain(..self.expired.min(log.entries.len()));
         log.base = self.base;
         self.close_gap(log);
@@ -224,7 +226,7 @@ impl Edit {
     }
 
     /// Takes out of the log what was given back. Looks at every entry, and only a refund does.
-    fn close_gap(&self, log: &mut State) {
+    fn close_gap(&self, log: &mut SlidingLogState) {
         let (start, end) = self.gap;
         if start == end {
             return;
@@ -314,7 +316,7 @@ impl<T> Bisect<T> for std::collections::vec_deque::Iter<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::take;
+    use super::super::view::take;
     use super::*;
 
     fn quota() -> Quota {
@@ -338,7 +340,8 @@ mod tests {
 
     #[test]
     fn a_refund_of_now_takes_the_newest_first() {
-        let log: State = [(Timestamp::from_secs(1), 1), (Timestamp::from_secs(2), 2)].into_iter().collect();
+        let log: SlidingLogState =
+            [(Timestamp::from_secs(1), 1), (Timestamp::from_secs(2), 2)].into_iter().collect();
         let mut view = SlidingLogView::at(&quota(), Some(&log), Timestamp::from_secs(3), Tenancy::Own);
         view.refund(Cost::ONE, Timestamp::from_secs(3));
         let left: Vec<_> = view.state().unwrap().entries().collect();
@@ -352,7 +355,7 @@ mod tests {
     fn a_late_refund_takes_the_very_entry() {
         let entries =
             [(Timestamp::from_secs(1), 1), (Timestamp::from_secs(2), 1), (Timestamp::from_secs(4), 1)];
-        let log: State = entries.into_iter().collect();
+        let log: SlidingLogState = entries.into_iter().collect();
         for given_back in 0..3 {
             let mut view = SlidingLogView::at(&quota(), Some(&log), Timestamp::from_secs(5), Tenancy::Own);
             view.refund(Cost::ONE, entries[given_back].0);
@@ -368,7 +371,7 @@ mod tests {
 
     #[test]
     fn running_totals_may_wrap() {
-        let mut log = State { base: u64::MAX - 1, entries: VecDeque::new() };
+        let mut log = SlidingLogState { base: u64::MAX - 1, entries: VecDeque::new() };
         log.push(Timestamp::from_secs(1), 2);
         log.push(Timestamp::from_secs(2), 1);
         let view = SlidingLogView::at(&quota(), Some(&log), Timestamp::from_secs(3), Tenancy::Own);

@@ -4,12 +4,14 @@
 //! slot, and of the previous one the part that the window still overlaps. It is never evaluated as a fraction:
 //! everything is multiplied by the window, in 128 bits.
 
-use super::{Tenancy, View, Wait};
+use super::tenancy::Tenancy;
+use super::view::View;
+use super::wait::Wait;
 use crate::{Cost, Nanos, Quota, Timestamp};
 
 /// The counts of two neighbouring slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct State {
+pub struct SlidingWindowState {
     /// What passed in the slot before.
     pub previous: u64,
     /// What passed in the slot that began at `start`.
@@ -35,7 +37,7 @@ pub struct SlidingWindowView {
 impl SlidingWindowView {
     /// The state as it stands at `now`. Slots advance by whole windows; when nothing is left of either count, the
     /// key is a fresh one, whose first slot begins now.
-    pub fn at(quota: &Quota, state: Option<State>, now: Timestamp, tenancy: Tenancy) -> Self {
+    pub fn at(quota: &Quota, state: Option<SlidingWindowState>, now: Timestamp, tenancy: Tenancy) -> Self {
         let (limit, window) = (quota.burst(), quota.period().as_nanos());
         let fresh = SlidingWindowView {
             limit,
@@ -75,8 +77,8 @@ impl SlidingWindowView {
     }
 
     /// The state to store; none when nothing counts.
-    pub fn state(&self) -> Option<State> {
-        let state = State { previous: self.previous, current: self.current, start: self.start };
+    pub fn state(&self) -> Option<SlidingWindowState> {
+        let state = SlidingWindowState { previous: self.previous, current: self.current, start: self.start };
         (state.previous > 0 || state.current > 0).then_some(state)
     }
 
@@ -177,7 +179,7 @@ impl View for SlidingWindowView {
 
 #[cfg(test)]
 mod tests {
-    use super::super::take;
+    use super::super::view::take;
     use super::*;
 
     #[test]

@@ -13,9 +13,8 @@ use super::sync::{Arc, AtomicI64, AtomicU64, Mutex, MutexGuard, Ordering};
 use super::table::Origin;
 use super::tank::{Contents, Tank};
 use super::wakes::Wakes;
-use crate::algorithm::Algorithm;
 use crate::quota::QuotaError;
-use crate::{Cost, Decision, Nanos, Quota, Reason, Timestamp};
+use crate::{Algorithm, Cost, Decision, Nanos, Quota, Reason, Timestamp};
 
 /// In [`Core::word`]: the state is at the desk, ask there. No state that is decided by the word reaches that far.
 const AT_DESK: i64 = i64::MAX;

@@ -1,8 +1,60 @@
 //! Where every quota is checked, whoever asks for it.
 
-use super::{Quota, QuotaError};
+use std::time::Duration;
+
+use super::algorithm::{Algorithm, Anchor};
+use super::error::QuotaError;
+use super::quota::Quota;
 use crate::Nanos;
-use crate::algorithm::{Algorithm, Anchor};
+
+impl Quota {
+    /// `count` a second.
+    pub fn per_second(count: impl Into<i128>) -> QuotaBuilder {
+        QuotaBuilder::new(count.into(), Nanos::from_secs(1))
+    }
+
+    /// `count` a minute.
+    pub fn per_minute(count: impl Into<i128>) -> QuotaBuilder {
+        QuotaBuilder::new(count.into(), Nanos::from_secs(60))
+    }
+
+    /// `count` an hour.
+    pub fn per_hour(count: impl Into<i128>) -> QuotaBuilder {
+        QuotaBuilder::new(count.into(), Nanos::from_secs(3_600))
+    }
+
+    /// `count` every 24 hours.
+    pub fn per_day(count: impl Into<i128>) -> QuotaBuilder {
+        QuotaBuilder::new(count.into(), Nanos::from_secs(86_400))
+    }
+
+    /// `count` in every `period`.
+    pub fn per(count: impl Into<i128>, period: Duration) -> QuotaBuilder {
+        QuotaBuilder::new(count.into(), Nanos::from(period))
+    }
+
+    /// At most `count` at once, however long each takes.
+    pub fn concurrent(count: impl Into<i128>) -> QuotaBuilder {
+        QuotaBuilder::new(count.into(), Nanos::ZERO).algorithm(Algorithm::Concurrency)
+    }
+
+    /// The quota that three integers on a wire mean: GCRA with a capacity of `max_burst`, refilled by
+    /// `count_per_period` every `period_secs`.
+    ///
+    /// ```
+    /// use ratekeeper::Quota;
+    /// assert_eq!(Quota::throttle(5, 10, 60)?, "10/m burst 5".parse()?);
+    /// assert_eq!(
+    ///     Quota::throttle(-1, 10, 60).unwrap_err().to_string(),
+    ///     "max_burst: -1; must be at least 1",
+    /// );
+    /// # Ok::<(), ratekeeper::QuotaError>(())
+    /// ```
+    #[inline]
+    pub fn throttle(max_burst: i64, count_per_period: i64, period_secs: i64) -> Result<Quota, QuotaError> {
+        throttle(max_burst, count_per_period, period_secs)
+    }
+}
 
 /// A quota in the making; [`build`](QuotaBuilder::build) checks it.
 #[derive(Clone, Debug)]
@@ -16,7 +68,7 @@ pub struct QuotaBuilder {
 }
 
 impl QuotaBuilder {
-    pub(super) fn new(count: i128, period: Nanos) -> Self {
+    fn new(count: i128, period: Nanos) -> Self {
         QuotaBuilder {
             count,
             period,
@@ -179,7 +231,7 @@ fn whole(field: &'static str, value: i128) -> Result<u64, QuotaError> {
 /// [`Quota::throttle`]: the same checks as `build`, under the names that the wire uses and without its detours,
 /// because a server does this once per request.
 #[inline]
-pub(super) fn throttle(max_burst: i64, count_per_period: i64, period_secs: i64) -> Result<Quota, QuotaError> {
+fn throttle(max_burst: i64, count_per_period: i64, period_secs: i64) -> Result<Quota, QuotaError> {
     let burst = wire("max_burst", max_burst)?;
     let count = wire("count_per_period", count_per_period)?;
     let secs = wire("period", period_secs)?;
@@ -215,8 +267,6 @@ fn wire(field: &'static str, value: i64) -> Result<u64, QuotaError> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn error(builder: QuotaBuilder) -> String {

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::quote::shorten;
+
 /// A quota that cannot be honoured, and what would be right.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuotaError {
@@ -75,13 +77,3 @@ impl fmt::Display for QuotaError {
 }
 
 impl std::error::Error for QuotaError {}
-
-/// At most 64 printable characters of what was given: errors end up in logs and on wires.
-pub(crate) fn shorten(value: &str) -> String {
-    const MOST: usize = 64;
-    let mut short: String = value.chars().take(MOST).flat_map(char::escape_debug).collect();
-    if value.chars().nth(MOST).is_some() {
-        short.push('…');
-    }
-    short
-}

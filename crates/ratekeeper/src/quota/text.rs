@@ -11,9 +11,13 @@ use std::fmt;
 use std::num::{IntErrorKind, ParseIntError};
 use std::str::{FromStr, SplitAsciiWhitespace};
 
-use super::{Quota, QuotaBuilder, QuotaError, QuotaErrorKind, shorten};
+use super::algorithm::{Algorithm, Anchor};
+use super::builder::QuotaBuilder;
+use super::calendar::{Calendar, CalendarUnit, Zone};
+use super::error::{QuotaError, QuotaErrorKind};
+use super::quota::Quota;
 use crate::Nanos;
-use crate::algorithm::{Algorithm, Anchor, Calendar, CalendarUnit, Zone};
+use crate::quote::shorten;
 
 const EXAMPLE: &str = "write a quota as `50/s`, `100/m burst 20`, `5 per 30s` or `32 concurrent`";
 

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use crate::quote::quote;
+
 /// State that cannot be read, or rules whose states no record can hold: which field it is, what was found there,
 /// and what would be right.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,13 +101,6 @@ impl fmt::Display for StateError {
 }
 
 impl std::error::Error for StateError {}
-
-/// At most 64 bytes of what was found, printable: errors end up in logs and on wires.
-pub(super) fn quote(found: &[u8]) -> String {
-    const MOST: usize = 64;
-    let more = if found.len() > MOST { "…" } else { "" };
-    format!("`{}{more}`", found[..found.len().min(MOST)].escape_ascii())
-}
 
 /// What a store does about state that it cannot read. Never silently "fresh": whoever could damage a key could
 /// otherwise lift its limit unseen.

@@ -11,9 +11,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::backoff::Backoff;
 use crate::algorithm::{Tenancy, composite, gcra, partial_grant};
 use crate::port::{Answer, Clock, Grant, KeyValue, Request, Store};
-use crate::state::{NamedStates, OnUnreadable, Part, RuleStates, State, StateError, ascii, shared_name};
+use crate::state::{NamedStates, OnUnreadable, Part, RuleStates, StateError, ascii, shared_name};
 use crate::{
-    Charged, Cost, Decision, MonotonicClock, Name, Nanos, Quota, Rules, StoreError, StoreErrorKind, Timestamp,
+    Charged, Cost, Decision, MonotonicClock, Name, Nanos, Quota, Rules, State, StoreError, StoreErrorKind,
+    Timestamp,
 };
 
 /// The shortest time to live: a store that counts in milliseconds would take less for none.
@@ -115,7 +116,7 @@ impl<V: KeyValue> CasStore<V> {
     /// given back.
     async fn mark_reset(&self, place: &Place<'_>, reach: Nanos) -> Result<(), StoreError> {
         let (key, now) = (place.reset_key(), self.clock.now());
-        let marker = ascii::encode(&Part::Gcra(gcra::State { tat: now }).into());
+        let marker = ascii::encode(&Part::Gcra(gcra::GcraState { tat: now }).into());
         let mut backoff = Backoff::default();
         loop {
             let old = self.values.get(&key).await?;

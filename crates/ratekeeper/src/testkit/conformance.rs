@@ -13,11 +13,10 @@
 
 use std::sync::Arc;
 
-use super::FakeClock;
+use super::clock::FakeClock;
 use crate::algorithm::{Tenancy, composite};
 use crate::port::{Request, Store};
-use crate::state::State;
-use crate::{Charged, Cost, Decision, Key, Nanos, Plan, Quota, Rules, StoreErrorKind, Timestamp};
+use crate::{Charged, Cost, Decision, Key, Nanos, Plan, Quota, Rules, State, StoreErrorKind, Timestamp};
 
 /// A store to be examined, and a way to move its clock.
 pub struct Bench<'a> {

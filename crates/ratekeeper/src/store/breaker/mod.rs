@@ -9,7 +9,6 @@ mod machine;
 mod settings;
 mod window;
 
-pub use machine::BreakerState;
 pub use settings::BreakerSettings;
 
 use std::collections::VecDeque;
@@ -17,6 +16,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use crate::breaker_state::{BreakerChange, BreakerState};
 use crate::limiter::clock::Source;
 use crate::limiter::sync::Mutex;
 use crate::port::{Clock, Observer};
@@ -62,20 +62,6 @@ struct Shared {
     /// Somebody is telling the observers, and will tell of what is queued meanwhile too. Two who did so at once could
     /// overtake each other.
     is_telling: bool,
-}
-
-/// One change of a breaker's state, and why.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct BreakerChange {
-    /// What the breaker is [named](Breaker::named) after, such as the address of a server; empty if it has no name.
-    pub name: Arc<str>,
-    /// The state until now.
-    pub from: BreakerState,
-    /// The state from now on.
-    pub to: BreakerState,
-    /// The failure that opened it last; none once it is closed.
-    pub cause: Option<Arc<StoreError>>,
 }
 
 impl Default for Breaker {

@@ -3,9 +3,6 @@
 use std::ops::{Add, AddAssign};
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
-use super::resets::Resets;
-use super::shard::Rest;
-
 /// States and bytes: what a shard holds, what a request needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Held {
@@ -94,8 +91,7 @@ impl Budget {
     /// More than this cannot be counted.
     pub(super) const MOST_STATES: usize = u32::MAX as usize;
 
-    pub(super) fn new(most: usize, most_bytes: usize, kept: u8, shards: usize) -> Self {
-        let spare = most_bytes / 64 + shards * (size_of::<Rest>() + Resets::MOST_BYTES);
+    pub(super) fn new(most: usize, most_bytes: usize, kept: u8, spare: usize) -> Self {
         Budget {
             states: AtomicU64::new(0),
             bytes: AtomicUsize::new(0),

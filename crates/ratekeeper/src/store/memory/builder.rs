@@ -3,11 +3,16 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use super::budget::{Held, UNSAID};
+use super::budget::{Budget, Held, UNSAID};
+use super::cache_line::CacheLine;
+use super::resets::Resets;
+use super::search::Search;
+use super::shard::Rest;
+use super::store::{MemoryStore, OnFull};
 use super::tag::{Hashing, KeyHasher};
-use super::{Budget, Line, MemoryStore, Search};
+use super::time::Time;
+use crate::Timestamp;
 use crate::port::Clock;
-use crate::{MonotonicClock, Timestamp};
 
 /// Keys that a shard holds on average when the store is full. Growing such a shard takes some ten microseconds.
 const KEYS_PER_SHARD: usize = 2_048;
@@ -18,16 +23,17 @@ const LEAST_SHARDS: usize = 64;
 /// Bytes for each shard, at least: a store of few bytes has few shards.
 const BYTES_PER_SHARD: usize = 16 << 10;
 
-/// What a new key gets when there are as many live ones as there may be.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OnFull {
-    /// A denial, with [`Reason::StoreFull`](crate::Reason::StoreFull).
-    #[default]
-    Refuse,
-    /// A share in one state for all such keys, under the same quota. Of [quotas of requests](crate::Rules::Quota) a
-    /// thousand have such a state, so that they do not take what is [kept for
-    /// plans](MemoryStoreBuilder::kept_for_plans); under others, a denial.
-    Share,
+impl Default for MemoryStore {
+    fn default() -> Self {
+        MemoryStore::builder().build()
+    }
+}
+
+impl MemoryStore {
+    /// A store with settings of its own.
+    pub fn builder() -> MemoryStoreBuilder {
+        MemoryStoreBuilder::default()
+    }
 }
 
 /// A [`MemoryStore`] in the making.
@@ -146,9 +152,11 @@ impl MemoryStoreBuilder {
         });
         let wanted = (self.max_keys / KEYS_PER_SHARD).max(LEAST_SHARDS).next_power_of_two();
         let affordable = (max_bytes / BYTES_PER_SHARD + 1).next_power_of_two() / 2;
-        let shards: Box<[_]> =
-            std::iter::repeat_with(Line::default).take(wanted.min(affordable).max(LEAST_SHARDS)).collect();
-        let budget = Budget::new(self.max_keys, max_bytes, self.kept_for_plans, shards.len());
+        let shards: Box<[_]> = std::iter::repeat_with(CacheLine::default)
+            .take(wanted.min(affordable).max(LEAST_SHARDS))
+            .collect();
+        let spare = max_bytes / 64 + shards.len() * (size_of::<Rest>() + Resets::MOST_BYTES);
+        let budget = Budget::new(self.max_keys, max_bytes, self.kept_for_plans, spare);
         budget.take_anyway(Held { bytes: size_of_val(&*shards), ..Held::default() });
         MemoryStore {
             shards,
@@ -161,23 +169,6 @@ impl MemoryStoreBuilder {
             refused: AtomicU64::new(0),
             refused_of_requests: AtomicU64::new(0),
             restored_at: Timestamp::MIN,
-        }
-    }
-}
-
-/// Where the time comes from. The common clock is called directly, not through a pointer.
-#[derive(Debug)]
-pub(super) enum Time {
-    Process,
-    Other(Arc<dyn Clock>),
-}
-
-impl Time {
-    #[inline]
-    pub(super) fn now(&self) -> Timestamp {
-        match self {
-            Time::Process => MonotonicClock.now(),
-            Time::Other(clock) => clock.now(),
         }
     }
 }

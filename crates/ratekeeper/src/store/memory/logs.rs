@@ -2,11 +2,10 @@
 
 use super::budget::Held;
 use super::slot::Logged;
-use super::snapshot::has_room;
 use super::table::Table;
 use super::tag::Tag;
 use crate::Timestamp;
-use crate::algorithm::sliding_log::{self, Edit};
+use crate::algorithm::sliding_log::{Edit, SlidingLogState};
 
 /// A table of logs, and the bytes that their entries take.
 #[derive(Debug, Default)]
@@ -39,7 +38,7 @@ impl Logs {
         &self.table
     }
 
-    pub(super) fn find(&self, tag: Tag) -> Option<&sliding_log::State> {
+    pub(super) fn find(&self, tag: Tag) -> Option<&SlidingLogState> {
         self.table.find(tag).map(|index| &self.table.get(index).log)
     }
 
@@ -74,7 +73,7 @@ impl Logs {
 
     /// Adds a log of a snapshot, unless one of this tag is there.
     pub(super) fn restore(&mut self, tag: Tag, logged: Logged) {
-        if has_room(&mut self.table, tag) {
+        if self.table.make_room_for(tag) {
             self.entries.add(tag, logged.log.heap_size());
             // At the beginning of time nothing has expired: nothing makes way.
             self.insert_counted(tag, logged, Timestamp::MIN);

@@ -3,12 +3,11 @@
 use super::budget::{Budget, Full, Held, Room};
 use super::keys::{Keys, places};
 use super::shard::{Caller, Rest, Shard};
-use super::slot::{Packed, Tat};
+use super::slot::{Logged, Packed, Tat};
 use super::table::Table;
-use super::tag::Tag;
-use crate::Timestamp;
-use crate::algorithm::{Algorithm, Meter, Tenancy, sliding_log};
-use crate::store::memory::slot::Logged;
+use crate::algorithm::sliding_log::SlidingLogState;
+use crate::algorithm::{AnyView, Tenancy};
+use crate::{Algorithm, Timestamp};
 
 /// States of one shard beyond which quotas of requests get no new one: eight times what chance gives it at most. Only one
 /// key with very many quotas, which all lie here, fills a shard like that, and looking at it must not take long.
@@ -42,31 +41,6 @@ struct Needs {
 }
 
 impl Shard {
-    /// How many states there are.
-    pub(super) fn len(&self) -> usize {
-        let rest = self.rest.as_ref().map_or(0, |rest| rest.packed.len() + rest.logs.table().len());
-        self.instants.len() + rest
-    }
-
-    /// What the shard takes.
-    pub(super) fn held(&self) -> Held {
-        let mut held = self.instants.held();
-        if let Some(rest) = &self.rest {
-            let own = size_of::<Rest>() + rest.resets.heap_size();
-            held += rest.packed.held() + rest.logs.held() + rest.keys.held();
-            held.bytes += own;
-        }
-        held
-    }
-
-    /// No state in here expires before this.
-    pub(super) fn earliest(&self) -> Timestamp {
-        let rest = self.rest.as_ref();
-        let rest =
-            rest.map_or(Timestamp::MAX, |rest| rest.packed.earliest().min(rest.logs.table().earliest()));
-        self.instants.earliest().min(rest)
-    }
-
     /// [`make_room`](Shard::make_room) for one instant that is known to be missing: most new keys find it at once.
     pub(super) fn make_room_for_instant(
         &mut self,
@@ -187,7 +161,7 @@ impl Shard {
                         missing.logs += 1;
                         continue;
                     };
-                    if let Meter::SlidingLog(view) = self.meter(tag, quota, now, caller.tenancy())
+                    if let AnyView::SlidingLog(view) = self.meter(tag, quota, now, caller.tenancy())
                         && let Some(bytes) = log.grows_to(&view.edit())
                     {
                         missing.bigger_logs += bytes;
@@ -210,7 +184,7 @@ impl Shard {
     }
 
     fn needs(&self, caller: Caller<'_>, missing: Missing, swept: bool) -> Needs {
-        const FIRST_LOG: usize = sliding_log::State::FIRST_HEAP;
+        const FIRST_LOG: usize = SlidingLogState::FIRST_HEAP;
         let states = missing.states();
         let instants = self.instants.bigger(missing.instants, swept);
         let mut bytes = Table::<Tat>::bytes(instants.unwrap_or(0));
@@ -367,12 +341,5 @@ impl Shard {
             self.rest.get_or_insert_default().keys.tidy(live);
         }
         budget.settle(before, self.held());
-    }
-
-    /// The tags of all states that expire after this instant.
-    pub(super) fn tags(&self, after: Timestamp) -> impl Iterator<Item = Tag> {
-        let rest = self.rest.iter();
-        let rest = rest.flat_map(move |rest| rest.packed.tags(after).chain(rest.logs.table().tags(after)));
-        self.instants.tags(after).chain(rest)
     }
 }

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
-use super::Line;
 use super::budget::{Budget, Held, Room};
+use super::cache_line::CacheLine;
 use super::shard::Shard;
 use super::sync::SpinLock;
 use crate::{Nanos, Timestamp};
@@ -44,7 +44,7 @@ impl Search {
     /// Never waits for a lock: whoever holds it is busy deciding, or making room itself.
     pub(super) fn make_room(
         &self,
-        shards: &[Line<SpinLock<Shard>>],
+        shards: &[CacheLine<SpinLock<Shard>>],
         needs: Held,
         room: Room,
         now: Timestamp,

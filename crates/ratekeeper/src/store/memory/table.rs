@@ -145,6 +145,15 @@ impl<V: Expires> Table<V> {
         self.slots[index].value = value;
     }
 
+    /// Grows the table if a state of this tag needs it. False if there is one already.
+    pub(super) fn make_room_for(&mut self, tag: Tag) -> bool {
+        let is_new = self.find(tag).is_none();
+        if let Some(size) = self.bigger(1, false).filter(|_| is_new) {
+            self.resize(size);
+        }
+        is_new
+    }
+
     /// Adds a state whose tag is not in the table, which [has room](Table::has_room) for it. The first state on the way
     /// that has expired makes way for it and is handed out: keys that come and go cost no more than those that stay.
     pub(super) fn insert(&mut self, tag: Tag, value: V, now: Timestamp) -> Option<(Tag, V)> {

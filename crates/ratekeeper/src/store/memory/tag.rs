@@ -5,8 +5,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use foldhash::quality::FixedState;
 use siphasher::sip128::{Hasher128, SipHasher13};
 
-use crate::algorithm::{Algorithm, Anchor};
-use crate::{Key, Quota, RuleId};
+use crate::{Algorithm, Anchor, Key, Quota, RuleId};
 
 /// How keys are hashed. Both are seeded at random for every store, and the seed is secret: whoever chooses keys
 /// cannot choose their places.

@@ -1,8 +1,9 @@
 //! The fixed window: a count in `[start, start + w)`, gone when the window is.
 
-use super::{Law, SLACK, calendar};
+use super::calendar;
+use super::law::{Law, SLACK};
 use crate::algorithm::Tenancy;
-use crate::algorithm::fixed_window::State;
+use crate::algorithm::fixed_window::FixedWindowState;
 use crate::{Algorithm, Anchor, Quota};
 
 /// What passed in the window around `start`.
@@ -13,7 +14,7 @@ pub(super) struct FixedWindow {
 }
 
 impl FixedWindow {
-    pub(super) fn of(state: State) -> Self {
+    pub(super) fn of(state: FixedWindowState) -> Self {
         FixedWindow { count: state.count, start: state.start.as_nanos().into() }
     }
 

@@ -7,9 +7,9 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp as Instant};
 
+use super::super::error::QuotaError;
 use super::{CalendarUnit, clamp};
 use crate::Timestamp;
-use crate::quota::QuotaError;
 
 /// A zone that was found in the database.
 pub(super) struct Named {

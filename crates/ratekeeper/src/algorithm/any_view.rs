@@ -5,18 +5,20 @@ use std::fmt;
 use super::fixed_window::FixedWindowView;
 use super::gcra::GcraView;
 use super::leaky_bucket::LeakyBucketView;
-use super::sliding_log::{self, Edit, SlidingLogView};
+use super::sliding_log::{Edit, SlidingLogState, SlidingLogView};
 use super::sliding_window::SlidingWindowView;
+use super::state::State;
+use super::tenancy::Tenancy;
 use super::token_bucket::TokenBucketView;
-use super::{Algorithm, Tenancy, View, Wait};
-use crate::state::State;
-use crate::{Cost, Nanos, Quota, Timestamp};
+use super::view::View;
+use super::wait::Wait;
+use crate::{Algorithm, Cost, Nanos, Quota, Timestamp};
 
 /// The view of whichever algorithm the quota names.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "each variant is the view of its name")]
-pub enum Meter<'a> {
+pub enum AnyView<'a> {
     Gcra(GcraView<'a>),
     TokenBucket(TokenBucketView),
     LeakyBucket(LeakyBucketView),
@@ -25,7 +27,7 @@ pub enum Meter<'a> {
     SlidingLog(SlidingLogView<'a>),
 }
 
-impl<'a> Meter<'a> {
+impl<'a> AnyView<'a> {
     /// The state as it stands at `now`; none is a fresh key.
     pub fn at(
         quota: &'a Quota,
@@ -36,9 +38,9 @@ impl<'a> Meter<'a> {
         macro_rules! view {
             ($variant:ident, $view:ident, $state:ident => $value:expr) => {
                 match state {
-                    None => Meter::$variant($view::at(quota, None, now, tenancy)),
+                    None => AnyView::$variant($view::at(quota, None, now, tenancy)),
                     Some(State::$variant($state)) => {
-                        Meter::$variant($view::at(quota, Some($value), now, tenancy))
+                        AnyView::$variant($view::at(quota, Some($value), now, tenancy))
                     }
                     Some(other) => {
                         return Err(Mismatch { wanted: quota.algorithm(), found: other.algorithm() })
@@ -62,12 +64,12 @@ impl<'a> Meter<'a> {
     /// The state to store; none when it equals a fresh key's.
     pub fn to_state(&self) -> Option<State> {
         match self {
-            Meter::Gcra(view) => view.state().map(State::Gcra),
-            Meter::TokenBucket(view) => view.state().map(State::TokenBucket),
-            Meter::LeakyBucket(view) => view.state().map(State::LeakyBucket),
-            Meter::FixedWindow(view) => view.state().map(State::FixedWindow),
-            Meter::SlidingWindow(view) => view.state().map(State::SlidingWindow),
-            Meter::SlidingLog(view) => view.state().map(State::SlidingLog),
+            AnyView::Gcra(view) => view.state().map(State::Gcra),
+            AnyView::TokenBucket(view) => view.state().map(State::TokenBucket),
+            AnyView::LeakyBucket(view) => view.state().map(State::LeakyBucket),
+            AnyView::FixedWindow(view) => view.state().map(State::FixedWindow),
+            AnyView::SlidingWindow(view) => view.state().map(State::SlidingWindow),
+            AnyView::SlidingLog(view) => view.state().map(State::SlidingLog),
         }
     }
 }
@@ -85,7 +87,7 @@ impl Write {
             (Write::Set(new), _) => *state = new,
             (Write::Log(edit), Some(State::SlidingLog(log))) => edit.apply(log),
             (Write::Log(edit), _) => {
-                let mut log = sliding_log::State::default();
+                let mut log = SlidingLogState::default();
                 edit.apply(&mut log);
                 *state = Some(State::SlidingLog(log));
             }
@@ -93,11 +95,11 @@ impl Write {
     }
 }
 
-impl Meter<'_> {
+impl AnyView<'_> {
     /// What the state that this is a view of is to become.
     pub(super) fn write(&self) -> Write {
         match self {
-            Meter::SlidingLog(view) => Write::Log(view.edit()),
+            AnyView::SlidingLog(view) => Write::Log(view.edit()),
             other => Write::Set(other.to_state()),
         }
     }
@@ -105,19 +107,19 @@ impl Meter<'_> {
 
 /// Answers a question with whichever view it is.
 macro_rules! each {
-    ($meter:expr, $view:ident => $answer:expr) => {
-        match $meter {
-            Meter::Gcra($view) => $answer,
-            Meter::TokenBucket($view) => $answer,
-            Meter::LeakyBucket($view) => $answer,
-            Meter::FixedWindow($view) => $answer,
-            Meter::SlidingWindow($view) => $answer,
-            Meter::SlidingLog($view) => $answer,
+    ($any:expr, $view:ident => $answer:expr) => {
+        match $any {
+            AnyView::Gcra($view) => $answer,
+            AnyView::TokenBucket($view) => $answer,
+            AnyView::LeakyBucket($view) => $answer,
+            AnyView::FixedWindow($view) => $answer,
+            AnyView::SlidingWindow($view) => $answer,
+            AnyView::SlidingLog($view) => $answer,
         }
     };
 }
 
-impl View for Meter<'_> {
+impl View for AnyView<'_> {
     fn wait_for(&self, cost: Cost) -> Wait {
         each!(self, view => view.wait_for(cost))
     }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::quota::QuotaError;
+use super::error::QuotaError;
 use crate::{Nanos, Timestamp};
 
 const SECOND: i64 = 1_000_000_000;
