@@ -58,6 +58,7 @@ pub mod quota;
 mod quote;
 pub mod state;
 pub mod store;
+mod sync;
 #[cfg(any(test, feature = "testkit"))]
 pub mod testkit;
 mod time;
@@ -65,6 +66,8 @@ mod time;
 pub use algorithm::State;
 pub use charged::{Charged, When};
 pub use clock::MonotonicClock;
+#[cfg(all(feature = "tokio", not(loom)))]
+pub use clock::TokioClock;
 pub use cost::Cost;
 pub use decision::{Decision, Reason};
 pub use error::{StoreError, StoreErrorKind};

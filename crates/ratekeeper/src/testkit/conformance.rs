@@ -13,7 +13,7 @@
 
 use std::sync::Arc;
 
-use super::clock::FakeClock;
+use super::fake_clock::FakeClock;
 use crate::algorithm::{Tenancy, composite};
 use crate::port::{Request, Store};
 use crate::{Charged, Cost, Decision, Key, Nanos, Plan, Quota, Rules, State, StoreErrorKind, Timestamp};

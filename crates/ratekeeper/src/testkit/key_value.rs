@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::clock::FakeClock;
+use super::fake_clock::FakeClock;
 use crate::port::{Answer, Clock, KeyValue};
 use crate::{Nanos, Timestamp};
 

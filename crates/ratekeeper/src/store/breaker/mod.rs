@@ -17,9 +17,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use crate::breaker_state::{BreakerChange, BreakerState};
-use crate::limiter::clock::Source;
-use crate::limiter::sync::Mutex;
+use crate::clock::TimeSource;
 use crate::port::{Clock, Observer};
+use crate::sync::Mutex;
 use crate::{Nanos, StoreError, StoreErrorKind, Timestamp};
 use machine::{Machine, Ticket, Turn, Verdict};
 
@@ -48,7 +48,7 @@ pub struct Breaker {
     /// Empty for one without a name.
     name: Arc<str>,
     shared: Mutex<Shared>,
-    clock: Source,
+    clock: TimeSource,
     observers: Vec<Arc<dyn Observer>>,
 }
 
@@ -77,7 +77,7 @@ impl Breaker {
         Breaker {
             name: Arc::default(),
             shared: Mutex::new(Shared { machine, cause: None, untold: VecDeque::new(), is_telling: false }),
-            clock: Source::default(),
+            clock: TimeSource::default(),
             observers: Vec::new(),
         }
     }
@@ -93,7 +93,7 @@ impl Breaker {
     /// Another clock.
     #[must_use]
     pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
-        self.clock = Source::Other(Arc::new(clock));
+        self.clock = TimeSource::new(clock);
         self
     }
 

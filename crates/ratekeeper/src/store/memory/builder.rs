@@ -1,6 +1,5 @@
 //! The settings of a store in memory.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use super::budget::{Budget, Held, UNSAID};
@@ -10,8 +9,8 @@ use super::search::Search;
 use super::shard::Rest;
 use super::store::{MemoryStore, OnFull};
 use super::tag::{Hashing, KeyHasher};
-use super::time::Time;
 use crate::Timestamp;
+use crate::clock::TimeSource;
 use crate::port::Clock;
 
 /// Keys that a shard holds on average when the store is full. Growing such a shard takes some ten microseconds.
@@ -46,7 +45,7 @@ pub struct MemoryStoreBuilder {
     keep_keys: bool,
     on_full: OnFull,
     hashing: Hashing,
-    time: Time,
+    clock: TimeSource,
 }
 
 impl Default for MemoryStoreBuilder {
@@ -58,7 +57,7 @@ impl Default for MemoryStoreBuilder {
             keep_keys: false,
             on_full: OnFull::default(),
             hashing: Hashing::default(),
-            time: Time::Process,
+            clock: TimeSource::default(),
         }
     }
 }
@@ -132,10 +131,11 @@ impl MemoryStoreBuilder {
         self
     }
 
-    /// The clock to decide by; the process's unless said otherwise. It should not step back: if it does, time stands
+    /// Sets the clock to decide by. By default the process's [`MonotonicClock`](crate::MonotonicClock), or tokio's time if
+    /// the builder is made in a runtime that has paused it. It should not step back: if it does, time stands
     /// still for every key that was asked for at a later instant, until it comes to that again.
     pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
-        self.time = Time::Other(Arc::new(clock));
+        self.clock = TimeSource::new(clock);
         self
     }
 
@@ -164,7 +164,7 @@ impl MemoryStoreBuilder {
             budget,
             keeps_keys: self.keep_keys,
             on_full: self.on_full,
-            time: self.time,
+            clock: self.clock,
             search: Search::default(),
             refused: AtomicU64::new(0),
             refused_of_requests: AtomicU64::new(0),

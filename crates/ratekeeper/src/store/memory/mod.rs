@@ -34,7 +34,6 @@ mod store;
 mod sync;
 mod table;
 mod tag;
-mod time;
 
 pub use builder::MemoryStoreBuilder;
 pub use snapshot::SnapshotError;
