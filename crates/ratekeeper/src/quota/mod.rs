@@ -1,4 +1,4 @@
-//! A quota: so many per so long, with a burst, decided by one algorithm.
+//! Quotas: so many requests per period, with a burst, decided by one algorithm.
 //!
 //! ```text
 //! error      why a quota cannot be                 zone       time zones
@@ -13,9 +13,11 @@ mod calendar;
 mod error;
 mod quota;
 mod text;
+mod zone;
 
 pub use algorithm::{Algorithm, Anchor};
 pub use builder::QuotaBuilder;
-pub use calendar::{Calendar, CalendarUnit, Zone};
+pub use calendar::{Calendar, CalendarUnit};
 pub use error::{QuotaError, QuotaErrorKind};
 pub use quota::Quota;
+pub use zone::Zone;
