@@ -1,6 +1,6 @@
-//! What was given, short enough and printable: errors end up in logs and on wires.
+//! Quoting of what was given, in errors that end up in logs and on wires: short and printable.
 
-/// The most characters, or bytes, of it.
+/// The most characters, or bytes, that are quoted.
 const MOST: usize = 64;
 
 /// Returns at most 64 characters of a text, with what cannot be printed escaped.

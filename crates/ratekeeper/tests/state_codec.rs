@@ -8,7 +8,7 @@ use ratekeeper::algorithm::{
     self, fixed_window, gcra, leaky_bucket, sliding_log, sliding_window, token_bucket,
 };
 use ratekeeper::state::binary::{self, Decoded};
-use ratekeeper::state::{NamedWindow, NamedWindows, Part, Record, ascii};
+use ratekeeper::state::{NamedWindow, NamedWindows, Record, RecordPart, ascii};
 use ratekeeper::testkit::fuzz;
 use ratekeeper::{Algorithm, Cost, Name, Quota, State, Timestamp};
 
@@ -66,14 +66,14 @@ fn windows() -> impl Strategy<Value = NamedWindows> {
     })
 }
 
-fn parts() -> impl Strategy<Value = Part> {
+fn parts() -> impl Strategy<Value = RecordPart> {
     (states(), windows()).prop_map(|(state, windows)| match state {
-        State::Gcra(state) => Part::Gcra(state),
-        State::TokenBucket(state) => Part::TokenBucket(state),
-        State::LeakyBucket(state) => Part::LeakyBucket(state),
-        State::SlidingWindow(state) => Part::SlidingWindow(state),
-        State::SlidingLog(state) => Part::SlidingLog(state),
-        _ => Part::FixedWindows(windows),
+        State::Gcra(state) => RecordPart::Gcra(state),
+        State::TokenBucket(state) => RecordPart::TokenBucket(state),
+        State::LeakyBucket(state) => RecordPart::LeakyBucket(state),
+        State::SlidingWindow(state) => RecordPart::SlidingWindow(state),
+        State::SlidingLog(state) => RecordPart::SlidingLog(state),
+        _ => RecordPart::FixedWindows(windows),
     })
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use ratekeeper::algorithm::{Tenancy, composite, gcra, take};
-use ratekeeper::{Algorithm, Cost, Decision, Plan, Quota, QuotaError, State, Timestamp};
+use ratekeeper::{Algorithm, Cost, Decision, Plan, PlanError, Quota, State, Timestamp};
 
 use super::peak::Peak;
 use super::timeline::Timeline;
@@ -177,7 +177,7 @@ impl Policy {
 #[non_exhaustive]
 pub struct PolicyError {
     text: String,
-    error: QuotaError,
+    error: PlanError,
 }
 
 impl fmt::Display for PolicyError {

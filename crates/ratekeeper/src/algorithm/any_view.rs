@@ -5,7 +5,7 @@ use std::fmt;
 use super::fixed_window::FixedWindowView;
 use super::gcra::GcraView;
 use super::leaky_bucket::LeakyBucketView;
-use super::sliding_log::{Edit, SlidingLogState, SlidingLogView};
+use super::sliding_log::{LogEdit, SlidingLogState, SlidingLogView};
 use super::sliding_window::SlidingWindowView;
 use super::state::State;
 use super::tenancy::Tenancy;
@@ -14,7 +14,7 @@ use super::view::View;
 use super::wait::Wait;
 use crate::{Algorithm, Cost, Nanos, Quota, Timestamp};
 
-/// The view of whichever algorithm the quota names.
+/// The view of the algorithm that the quota names.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "each variant is the view of its name")]
@@ -28,7 +28,11 @@ pub enum AnyView<'a> {
 }
 
 impl<'a> AnyView<'a> {
-    /// The state as it stands at `now`; none is a fresh key.
+    /// Returns the state as it stands at `now`; none is a fresh key's.
+    ///
+    /// # Errors
+    ///
+    /// If the state is that of another algorithm, or the quota limits concurrency.
     pub fn at(
         quota: &'a Quota,
         state: Option<&'a State>,
@@ -61,7 +65,7 @@ impl<'a> AnyView<'a> {
         })
     }
 
-    /// The state to store; none when it equals a fresh key's.
+    /// Returns the state to store; none when it equals a fresh key's.
     pub fn to_state(&self) -> Option<State> {
         match self {
             AnyView::Gcra(view) => view.state().map(State::Gcra),
@@ -74,19 +78,20 @@ impl<'a> AnyView<'a> {
     }
 }
 
-/// What is to become of a state, free from the state itself, so that it can be borrowed to be changed.
+/// A change of a state, detached from the state itself so that it can be borrowed mutably.
 #[derive(Debug)]
-pub(super) enum Write {
+pub(super) enum StateWrite {
     Set(Option<State>),
-    Log(Edit),
+    Log(LogEdit),
 }
 
-impl Write {
+impl StateWrite {
+    /// Makes the change.
     pub(super) fn apply(self, state: &mut Option<State>) {
         match (self, &mut *state) {
-            (Write::Set(new), _) => *state = new,
-            (Write::Log(edit), Some(State::SlidingLog(log))) => edit.apply(log),
-            (Write::Log(edit), _) => {
+            (StateWrite::Set(new), _) => *state = new,
+            (StateWrite::Log(edit), Some(State::SlidingLog(log))) => edit.apply(log),
+            (StateWrite::Log(edit), _) => {
                 let mut log = SlidingLogState::default();
                 edit.apply(&mut log);
                 *state = Some(State::SlidingLog(log));
@@ -96,11 +101,11 @@ impl Write {
 }
 
 impl AnyView<'_> {
-    /// What the state that this is a view of is to become.
-    pub(super) fn write(&self) -> Write {
+    /// Returns the change of the state that this is a view of.
+    pub(super) fn write(&self) -> StateWrite {
         match self {
-            AnyView::SlidingLog(view) => Write::Log(view.edit()),
-            other => Write::Set(other.to_state()),
+            AnyView::SlidingLog(view) => StateWrite::Log(view.edit()),
+            other => StateWrite::Set(other.to_state()),
         }
     }
 }
@@ -149,13 +154,13 @@ impl View for AnyView<'_> {
     }
 }
 
-/// The state was written by another algorithm than the quota's, or the quota is one that no stored state decides.
+/// The error of a state written by another algorithm than the quota's, or of a quota that no stored state decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Mismatch {
     /// The quota's algorithm.
     pub wanted: Algorithm,
-    /// The state's.
+    /// The state's algorithm.
     pub found: Algorithm,
 }
 

@@ -1,6 +1,6 @@
-//! Several quotas decided together: all must allow, or none is charged.
+//! Decisions of several quotas together: all must allow, or none is charged.
 
-use super::any_view::{AnyView, Mismatch, Write};
+use super::any_view::{AnyView, Mismatch, StateWrite};
 use super::state::State;
 use super::tenancy::Tenancy;
 use super::view::{View, look, take};
@@ -16,12 +16,12 @@ pub fn take_all<V: View>(views: &mut [V], cost: Cost) -> Decision {
     join(views.iter_mut().map(|view| if passes { take(view, cost) } else { look(view, cost) }))
 }
 
-/// What [`take_all`] would decide.
+/// Returns what [`take_all`] would decide. Changes nothing.
 pub fn look_all<V: View>(views: &[V], cost: Cost) -> Decision {
     join(views.iter().map(|view| look(view, cost)))
 }
 
-/// One answer of many, each bound to the position of its rule.
+/// Joins decisions into one, each bound to the position of its rule.
 pub(crate) fn join(decisions: impl Iterator<Item = Decision>) -> Decision {
     // No plan has that many rules, but nothing here may overflow: the rest share the last position.
     let position = |rule: usize| u16::try_from(rule).unwrap_or(u16::MAX);
@@ -29,8 +29,12 @@ pub(crate) fn join(decisions: impl Iterator<Item = Decision>) -> Decision {
     numbered.reduce(Decision::join).unwrap_or(Decision::allow(u64::MAX, u64::MAX, Nanos::ZERO))
 }
 
-/// Decides several quotas on their states at one instant: the decision, and for each rule the state to store if it
+/// Takes the cost from several quotas or from none. Returns the decision, and for each rule the state to store if it
 /// changed.
+///
+/// # Errors
+///
+/// If a state is that of another algorithm than its quota's, or a quota limits concurrency.
 pub fn try_acquire(
     rules: &[(Quota, Option<State>)],
     cost: Cost,
@@ -43,9 +47,13 @@ pub fn try_acquire(
     Ok((decision, views.iter().map(|view| if wrote(view) { view.to_state() } else { None }).collect()))
 }
 
-/// The same on states of their own that are held in place, one for each quota: a log is edited, not copied.
+/// Like [`try_acquire`] on states that are held in place, one for each quota and its own: a log is edited, not copied.
 ///
 /// Rules that have no state to go with them are not looked at, nor states without a rule.
+///
+/// # Errors
+///
+/// As [`try_acquire`].
 pub fn acquire_in_place(
     quotas: &[Quota],
     states: &mut [Option<State>],
@@ -58,7 +66,8 @@ pub fn acquire_in_place(
         .collect::<Result<_, _>>()?;
     let decision = take_all(&mut views, cost);
     let wrote = |view: &AnyView<'_>| cost != Cost::PEEK && (decision.allowed || view.was_repaired());
-    let writes: Vec<Option<Write>> = views.iter().map(|view| wrote(view).then(|| view.write())).collect();
+    let writes: Vec<Option<StateWrite>> =
+        views.iter().map(|view| wrote(view).then(|| view.write())).collect();
     for (state, write) in states.iter_mut().zip(writes) {
         if let Some(write) = write {
             write.apply(state);
@@ -67,7 +76,11 @@ pub fn acquire_in_place(
     Ok(decision)
 }
 
-/// What [`try_acquire`] would decide; changes nothing.
+/// Returns what [`try_acquire`] would decide.
+///
+/// # Errors
+///
+/// As [`try_acquire`].
 pub fn peek(
     rules: &[(Quota, Option<State>)],
     cost: Cost,
@@ -77,8 +90,12 @@ pub fn peek(
     Ok(look_all(&views(rules, now, tenancy)?, cost))
 }
 
-/// Gives back to every rule what is left of a cost that was charged at `charged_at`: what is left then, and for each
-/// rule the state to store (`None`: it is as good as fresh).
+/// Gives back to every rule what is left of a cost that was charged at `charged_at`. Returns what is left then, and for
+/// each rule the state to store (`None`: it equals a fresh key's).
+///
+/// # Errors
+///
+/// As [`try_acquire`].
 pub fn refund(
     rules: &[(Quota, Option<State>)],
     cost: Cost,

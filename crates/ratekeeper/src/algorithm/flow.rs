@@ -1,4 +1,4 @@
-//! What moves at a constant rate, in floating point: the tokens of one bucket, the level of the other.
+//! A flow at a constant rate, in floating point: the tokens that come, and the level that goes.
 //!
 //! The order of the operations is part of the contract: a script in another language that does the same operations
 //! gets the same bits.
@@ -25,7 +25,7 @@ pub(super) struct Flow {
 }
 
 impl Flow {
-    /// `missing` is what must flow from `last` on until the state equals a fresh key's. If that is later than a refill
+    /// Returns a flow: `missing` is what must flow from `last` on until the state equals a fresh key's. If that is later than a refill
     /// and the slack from now, a state of one's own is cut off: what is missing flows from now on.
     ///
     /// The comparison is part of the contract as well, operation by operation.
@@ -39,7 +39,7 @@ impl Flow {
         flow
     }
 
-    /// Lets what is missing flow from now on if it would be whole too late. Tells whether it would.
+    /// Lets what is missing flow from now on if it would be whole too late. Returns whether it would.
     fn cut_off(&mut self, missing: f64) -> bool {
         let ahead = self.last.since(self.now).as_nanos();
         let is_too_late = ahead > 0 && exact(ahead) + missing * 1e9 / self.rate > self.furthest;
@@ -49,40 +49,40 @@ impl Flow {
         is_too_late
     }
 
-    /// What is left of a cost that began to flow back when it was charged; nothing if all has.
+    /// Returns what is left of a cost that began to flow back when it was charged; zero if all has.
     pub(super) fn left_of(&self, cost: Cost, charged_at: Timestamp) -> f64 {
         (exact(cost.get()) - self.moved(self.now.since(charged_at).as_nanos())).max(0.0)
     }
 
-    /// Nanoseconds from `last` to the effective now; zero while the clock is behind `last`.
+    /// Returns the nanoseconds from `last` to the effective now; zero while the clock is behind `last`.
     pub(super) fn elapsed(&self) -> u64 {
         self.now.since(self.last).as_nanos()
     }
 
-    /// `max(now, last)`.
+    /// Returns `max(now, last)`.
     pub(super) fn effective_now(&self) -> Timestamp {
         self.now.max(self.last)
     }
 
-    /// How much has moved after `elapsed` nanoseconds.
+    /// Returns how much has moved after `elapsed` nanoseconds.
     #[expect(clippy::cast_precision_loss, reason = "exact below 2^53 ns, 104 days, and monotone beyond")]
     pub(super) fn moved(&self, elapsed: u64) -> f64 {
         elapsed as f64 * self.rate / 1e9
     }
 
-    /// What has moved is accounted for, and so much is missing: the flow starts again at the effective now. If a
+    /// Starts the flow again at the effective now: what has moved is accounted for, and so much is missing. If a
     /// clock that stepped back is that far behind that the state would be cut off the next time, it is now.
     pub(super) fn restart(&mut self, missing: f64) {
         self.last = self.effective_now();
         self.cut_off(missing);
     }
 
-    /// What a cost waits for that must wait so long.
+    /// Returns the wait of a cost that must wait so long.
     pub(super) fn wait(&self, time: Option<Nanos>) -> Wait {
         Wait::after(self.now, time)
     }
 
-    /// The time from now until `reached` is true of the elapsed time, given that it is when about `amount` has
+    /// Returns the time from now until `reached` is true of the elapsed time, given that it is when about `amount` has
     /// moved. Counts the time until the clock gets to `last`, if it is behind.
     #[expect(
         clippy::cast_possible_truncation,
@@ -97,13 +97,13 @@ impl Flow {
     }
 }
 
-/// A whole number as a double; exact up to 2^53, which capacities do not exceed, and the nearest one beyond.
+/// Returns a whole number as a double: exact up to 2^53, which capacities do not exceed, and the nearest one beyond.
 #[expect(clippy::cast_precision_loss, reason = "see above; a larger cost is refused before it counts")]
 pub(crate) fn exact(whole: u64) -> f64 {
     whole as f64
 }
 
-/// The whole part of a number, of tokens or of nanoseconds; nothing for less than nothing.
+/// Returns the whole part of a number, of tokens or of nanoseconds; zero for a negative one.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

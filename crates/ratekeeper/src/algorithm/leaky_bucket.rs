@@ -8,7 +8,7 @@ use super::view::View;
 use super::wait::Wait;
 use crate::{Cost, Nanos, Quota, Timestamp};
 
-/// How full the bucket was, and when.
+/// The state of a leaky bucket: how full it was, and when.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LeakyBucketState {
     /// The level at `last`.
@@ -27,7 +27,7 @@ pub struct LeakyBucketView {
 }
 
 impl LeakyBucketView {
-    /// The state as it stands at `now`.
+    /// Returns the state as it stands at `now`.
     pub fn at(quota: &Quota, state: Option<LeakyBucketState>, now: Timestamp, tenancy: Tenancy) -> Self {
         let capacity = quota.burst();
         let full = exact(capacity);
@@ -45,7 +45,7 @@ impl LeakyBucketView {
         LeakyBucketView { stored, flow, capacity }
     }
 
-    /// The state to store; none when the bucket is empty.
+    /// Returns the state to store; none when the bucket is empty.
     pub fn state(&self) -> Option<LeakyBucketState> {
         let level = self.level();
         (level > 0.0).then(|| LeakyBucketState { level, last: self.flow.effective_now() })

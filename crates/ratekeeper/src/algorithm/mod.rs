@@ -1,5 +1,5 @@
-//! The algorithms: pure functions of quota, state, cost and time. Nothing here reads a clock, locks or allocates
-//! (but for a growing log).
+//! The algorithms: pure functions of quota, state, cost and time. Nothing here reads a clock, takes a lock or allocates,
+//! except for a log that grows.
 //!
 //! Each algorithm is a [`View`]: its state as seen at one instant under one quota, with the five questions that
 //! every algorithm must answer. What differs lives in its file; what is the same for all (a denial writes nothing,

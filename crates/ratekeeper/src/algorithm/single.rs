@@ -1,4 +1,4 @@
-//! One quota, decided on its state.
+//! Decisions of one quota on its state.
 
 use super::any_view::{AnyView, Mismatch};
 use super::state::State;
@@ -6,8 +6,12 @@ use super::tenancy::Tenancy;
 use super::view::{View, look, partial_grant, take};
 use crate::{Cost, Decision, Quota, Timestamp};
 
-/// Takes the cost if it passes: the decision, and the state to store if it changed. The state is the quota's
+/// Takes the cost if it passes. Returns the decision, and the state to store if it changed. The state is the quota's
 /// [own](Tenancy::Own).
+///
+/// # Errors
+///
+/// If the state is that of another algorithm, or the quota limits concurrency.
 ///
 /// ```
 /// use ratekeeper::{algorithm, Cost, Quota, Timestamp};
@@ -31,9 +35,13 @@ pub fn try_acquire(
     Ok((decision, if changed { view.to_state() } else { None }))
 }
 
-/// Takes as much of `up_to` as passes now: how much was granted, the decision, and the state to store.
+/// Takes as much of `up_to` as passes now. Returns how much was granted, the decision, and the state to store.
 ///
-/// Nothing granted is a denial, and its times are those of a cost of 1.
+/// If nothing is granted the decision denies, and its times are those of a cost of 1.
+///
+/// # Errors
+///
+/// As [`try_acquire`].
 pub fn try_acquire_up_to(
     quota: &Quota,
     state: Option<&State>,
@@ -46,13 +54,21 @@ pub fn try_acquire_up_to(
     Ok((if decision.allowed { grant } else { Cost::PEEK }, decision, state))
 }
 
-/// What [`try_acquire`] would decide; changes nothing.
+/// Returns what [`try_acquire`] would decide.
+///
+/// # Errors
+///
+/// As [`try_acquire`].
 pub fn peek(quota: &Quota, state: Option<&State>, cost: Cost, now: Timestamp) -> Result<Decision, Mismatch> {
     Ok(look(&AnyView::at(quota, state, now, Tenancy::Own)?, cost))
 }
 
-/// Gives back what is left of a cost that was charged at `charged_at`, never above the capacity: what is left then,
-/// and the state to store (`None`: the key is as good as fresh, forget it).
+/// Gives back what is left of a cost that was charged at `charged_at`, never above the capacity. Returns what is left
+/// then, and the state to store (`None`: it equals a fresh key's, forget it).
+///
+/// # Errors
+///
+/// As [`try_acquire`].
 pub fn refund(
     quota: &Quota,
     state: Option<&State>,

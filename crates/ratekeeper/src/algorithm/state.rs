@@ -1,4 +1,4 @@
-//! The state of a rule, whichever algorithm decides it.
+//! The state of one rule for one key.
 
 use super::fixed_window::FixedWindowState;
 use super::gcra::GcraState;
@@ -8,7 +8,7 @@ use super::sliding_window::SlidingWindowState;
 use super::token_bucket::TokenBucketState;
 use crate::quota::Algorithm;
 
-/// The state of one rule for one key, whichever algorithm decides it. No state is a fresh key.
+/// The state of one rule for one key, of whichever algorithm. A key without a state is a fresh one.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "each variant is the state of its algorithm")]
@@ -22,7 +22,7 @@ pub enum State {
 }
 
 impl State {
-    /// The algorithm that wrote it.
+    /// Returns the algorithm that wrote it.
     pub fn algorithm(&self) -> Algorithm {
         match self {
             State::Gcra(_) => Algorithm::Gcra,

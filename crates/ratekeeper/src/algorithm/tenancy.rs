@@ -1,8 +1,8 @@
-//! Whose a state is, and what follows when the clock steps back.
+//! Who writes a state, and so whether one that lies too far ahead is cut off.
 
 use crate::{Nanos, Timestamp};
 
-/// Whose state a quota is decided on.
+/// Who writes the state that a quota is decided on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tenancy {
     /// The state is the rule's own: nobody but this rule wrote it. If it reaches further ahead than a whole refill
@@ -14,8 +14,8 @@ pub enum Tenancy {
 }
 
 impl Tenancy {
-    /// True if what is noted for this instant is cut off: it lies further ahead of now than a caller who came late
-    /// explains, and nobody else may have noted it.
+    /// Returns true if a state noted for this instant is cut off: it lies further ahead of now than a caller who came late
+    /// explains, and no other quota may have written it.
     pub(super) fn cuts_off(self, noted: Timestamp, now: Timestamp) -> bool {
         noted > now + SLACK && self == Tenancy::Own
     }

@@ -9,7 +9,7 @@ use super::view::View;
 use super::wait::Wait;
 use crate::{Cost, Nanos, Quota, Timestamp};
 
-/// How many tokens there were, and when.
+/// The state of a token bucket: how many tokens there were, and when.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TokenBucketState {
     /// Tokens at `last`.
@@ -30,7 +30,7 @@ pub struct TokenBucketView {
 }
 
 impl TokenBucketView {
-    /// The state as it stands at `now`.
+    /// Returns the state as it stands at `now`.
     pub fn at(quota: &Quota, state: Option<TokenBucketState>, now: Timestamp, tenancy: Tenancy) -> Self {
         let capacity = quota.burst();
         let full = exact(capacity);
@@ -48,7 +48,7 @@ impl TokenBucketView {
         TokenBucketView { stored, flow, capacity, shared }
     }
 
-    /// The state to store; none when the bucket is full, and nobody else's.
+    /// Returns the state to store; none when the bucket is full and no other quota shares it.
     pub fn state(&self) -> Option<TokenBucketState> {
         let tokens = self.tokens();
         (tokens < exact(self.capacity) || self.shared)

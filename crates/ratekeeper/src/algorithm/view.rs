@@ -1,33 +1,33 @@
-//! What every algorithm answers, and what is the same for all of them.
+//! The questions that every algorithm answers, and what is the same for all of them.
 
 use super::wait::Wait;
 use crate::{Cost, Decision, Nanos, Timestamp};
 
-/// A state seen at one instant under one quota: what an algorithm must answer.
+/// A state as it stands at one instant under one quota, and the questions that an algorithm must answer about it.
 ///
-/// Making a view never fails and never mints: a clock that stepped back and a quota that changed are dealt with
-/// here, by clamping. Changing a view changes nothing stored; whoever holds the state writes the view back.
+/// Making a view never fails and never gives away capacity: a clock that stepped back and a quota that changed are dealt
+/// with there, by clamping. Changing a view changes nothing stored; whoever holds the state writes the view back.
 pub trait View {
-    /// What this cost must wait for.
+    /// Returns how long this cost must wait.
     fn wait_for(&self, cost: Cost) -> Wait;
 
     /// Takes a cost that [`wait_for`](View::wait_for) found ready.
     fn charge(&mut self, cost: Cost);
 
-    /// Gives back what is left of a cost that was charged at this instant, never above the capacity: what has
-    /// refilled since is not given a second time.
+    /// Gives back what is left of a cost that was charged at this instant, never above the capacity: what has refilled
+    /// since is not given back a second time.
     fn refund(&mut self, cost: Cost, charged_at: Timestamp);
 
-    /// The capacity.
+    /// Returns the capacity.
     fn limit(&self) -> u64;
 
-    /// How many requests of cost 1 would pass now, one after another.
+    /// Returns how many requests of cost 1 would pass now, one after another.
     fn remaining(&self) -> u64;
 
-    /// The time until the state equals a fresh key's.
+    /// Returns the time until the state equals a fresh key's.
     fn reset_after(&self) -> Nanos;
 
-    /// True if the stored state reaches further ahead than the quota allows (the clock stepped far back, or the
+    /// Returns true if the stored state reaches further ahead than the quota allows (the clock stepped far back, or the
     /// quota was lowered) and the view has cut it off; see [`Tenancy::Own`]. Such a state must be written back even by
     /// a denial, or the key would stay locked out until the clock catches up.
     fn was_repaired(&self) -> bool;
@@ -44,13 +44,14 @@ pub fn take<V: View>(view: &mut V, cost: Cost) -> Decision {
     describe(view, wait)
 }
 
-/// What [`take`] would decide, with what is left as it is.
+/// Returns what [`take`] would decide, with what is left before it. Changes nothing.
 #[inline]
 pub fn look<V: View>(view: &V, cost: Cost) -> Decision {
     describe(view, view.wait_for(cost))
 }
 
-/// The decision that a wait amounts to, with what the view has left.
+/// Returns the decision that a wait amounts to, with what the view has left. Divides, so it is done after a lock is
+/// released.
 #[inline(always)]
 pub(crate) fn describe<V: View>(view: &V, wait: Wait) -> Decision {
     let (limit, remaining, reset_after) = (view.limit(), view.remaining(), view.reset_after());
@@ -61,8 +62,8 @@ pub(crate) fn describe<V: View>(view: &V, wait: Wait) -> Decision {
     }
 }
 
-/// The cost to ask for when `left` would pass and up to `up_to` is wanted: at least 1, so that a refusal has a
-/// time, unless nothing is wanted.
+/// Returns the cost to ask for when `left` would pass and up to `up_to` is wanted: at least 1, so that a denial has a time
+/// to wait, unless nothing is wanted.
 pub(crate) fn partial_grant(left: u64, up_to: Cost) -> Cost {
     Cost::new(up_to.get().min(left.max(1)))
 }

@@ -1,8 +1,8 @@
-//! What may decide a quota, by name: how each does it is in [`crate::algorithm`].
+//! The algorithms by name; their code is in [`crate::algorithm`].
 
 use super::calendar::Calendar;
 
-/// What decides a quota.
+/// The algorithm that decides a quota.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Algorithm {
@@ -27,20 +27,20 @@ impl Algorithm {
     /// A fixed window that begins with the key's first request.
     pub const FIXED: Algorithm = Algorithm::FixedWindow(Anchor::FirstRequest);
 
-    /// True if what a state means depends on the length of the quota's window: one of another length cannot read it.
+    /// Returns true if a state is meaningful only to quotas with a window of the same length.
     #[inline]
     pub const fn counts_in_windows(self) -> bool {
         matches!(self, Algorithm::FixedWindow(_) | Algorithm::SlidingWindow | Algorithm::SlidingLog)
     }
 
-    /// True if the states of the other algorithm are of the same kind as this one's: it is the same, wherever its windows
-    /// begin. That is the quota's business, and no state tells.
+    /// Returns true if both algorithms have the same type of state: they are the same, or fixed windows of different
+    /// anchors.
     #[inline]
     pub fn has_states_of(self, other: Algorithm) -> bool {
         std::mem::discriminant(&self) == std::mem::discriminant(&other)
     }
 
-    /// The word for it in the text form of a quota.
+    /// Returns the word for it in the text form of a quota.
     pub const fn word(self) -> &'static str {
         match self {
             Algorithm::Gcra => "gcra",
@@ -54,7 +54,7 @@ impl Algorithm {
     }
 }
 
-/// Where fixed windows begin.
+/// When fixed windows begin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Anchor {
     /// At the key's first request, and again at the first one after the window's end.

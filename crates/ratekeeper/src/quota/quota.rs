@@ -5,8 +5,8 @@ use crate::Nanos;
 
 /// `count` per `period`, with a `burst` (capacity) of its own, decided by one algorithm.
 ///
-/// A quota that exists can be honoured: everything else was refused when it was built, with an error that names
-/// the field, its value and the bound.
+/// Every quota that exists can be honoured: what cannot was refused when it was built, with an error that names the field,
+/// its value and the bound. A quota is a small value to be copied; what decisions need is computed once, when it is built.
 ///
 /// ```
 /// use std::time::Duration;
@@ -48,37 +48,37 @@ impl Quota {
     /// How many entries a sliding window log may need for one key (16 bytes each) unless a bound is given.
     pub const DEFAULT_LOG_BOUND: u32 = 65_536;
 
-    /// How many per period.
+    /// Returns how many requests of cost 1 pass per period.
     #[inline]
     pub const fn count(&self) -> u64 {
         self.count
     }
 
-    /// The period; zero for [`Algorithm::Concurrency`], nominal (30 and 365 days) for calendar months and years.
+    /// Returns the period; zero for [`Algorithm::Concurrency`], nominal (30 and 365 days) for calendar months and years.
     #[inline]
     pub const fn period(&self) -> Nanos {
         self.period
     }
 
-    /// The capacity: how many may pass at once when nothing was used for long.
+    /// Returns the capacity: how many may pass at once after a long idle time.
     #[inline]
     pub const fn burst(&self) -> u64 {
         self.burst
     }
 
-    /// What decides.
+    /// Returns the algorithm that decides.
     #[inline]
     pub const fn algorithm(&self) -> Algorithm {
         self.algorithm
     }
 
-    /// The time between two requests at the sustained rate, rounded up to a nanosecond.
+    /// Returns the time between two requests at the sustained rate, rounded up to a nanosecond.
     #[inline]
     pub const fn emission_interval(&self) -> Nanos {
         self.emission
     }
 
-    /// How many whole emission intervals fit into `span`: the quotient, without the price of a division.
+    /// Returns how many whole emission intervals fit into `span`: the quotient, by a multiplication.
     #[inline]
     pub(crate) const fn intervals_in(&self, span: u64) -> u64 {
         let guess = ((span as u128 * self.reciprocal as u128) >> 64) as u64;
@@ -86,13 +86,13 @@ impl Quota {
         if span - guess * self.emission.as_nanos() >= self.emission.as_nanos() { guess + 1 } else { guess }
     }
 
-    /// How long an empty quota takes to be whole again.
+    /// Returns how long an empty quota takes to be full again.
     #[inline]
     pub const fn refill_time(&self) -> Nanos {
         self.refill
     }
 
-    /// Tokens per second, for the algorithms that count in floating point.
+    /// Returns the tokens per second, for the algorithms that count in floating point.
     #[expect(clippy::cast_precision_loss, reason = "the nearest double is what every language computes with")]
     pub fn rate(&self) -> f64 {
         self.count as f64 * 1e9 / self.period.as_nanos() as f64

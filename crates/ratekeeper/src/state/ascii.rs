@@ -23,7 +23,7 @@ pub use super::part_text::MAX_LEN;
 use super::part_text::{decode_parts, text_of, write_part};
 use super::record::Record;
 
-/// The record as text.
+/// Returns the record as text.
 ///
 /// ```
 /// use ratekeeper::state::ascii;

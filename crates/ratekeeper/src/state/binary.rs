@@ -53,7 +53,7 @@ pub enum Decoded {
     },
 }
 
-/// The state as fields, `v` first.
+/// Returns the state as fields, `v` first.
 ///
 /// ```
 /// use ratekeeper::state::binary::{self, Decoded};

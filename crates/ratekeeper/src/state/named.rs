@@ -11,7 +11,7 @@
 use std::fmt::Write;
 
 use super::error::{StateError, StateErrorKind};
-use super::part::{NamedWindows, Part, part_of, single};
+use super::part::{NamedWindows, RecordPart, part_of, single};
 use super::part_text::{decode_parts, name_of, read_part, text_of, write_part};
 use super::record::Record;
 use super::rules::Replaced;
@@ -70,7 +70,7 @@ impl NamedStates {
         Ok(states)
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn encode(&self) -> String {
         let mut out = HEADER.to_owned();
         for (index, (name, state)) in self.0.iter().enumerate() {
@@ -81,7 +81,7 @@ impl NamedStates {
         out
     }
 
-    /// The names and the texts of their states, in order.
+    /// Returns the names and the texts of their states, in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&Name, &str)> + Clone {
         self.0.iter().map(|(name, state)| (name, &**state))
     }
@@ -110,7 +110,7 @@ impl NamedStates {
         Record::by_name(rules.collect::<Result<_, _>>()?)
     }
 
-    /// True if there is nothing in it.
+    /// Returns true if there is nothing in it.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -119,7 +119,7 @@ impl NamedStates {
         self.0.iter().position(|(known, _)| known == name)
     }
 
-    /// The states of all quotas that requests have brought, from a text that names none: what they are, whether they stand
+    /// Returns the states of all quotas that requests have brought, from a text that names none: what they are, whether they stand
     /// by position, and what is given up. `quota` says whose a state is that does not tell its length.
     pub(super) fn decode_shared(
         text: &[u8],
@@ -167,7 +167,7 @@ const ONE_WINDOW: &str = "one window, of its rule's name";
 /// Reads the state of one rule, whose name a fixed window repeats.
 pub(super) fn read_state(name: &Name, text: &str) -> Result<State, StateError> {
     let part = read_part(text)?;
-    let is_anothers = matches!(&part, Part::FixedWindows(windows) if !is_window_of(windows, name));
+    let is_anothers = matches!(&part, RecordPart::FixedWindows(windows) if !is_window_of(windows, name));
     let state = if is_anothers { None } else { single(part) };
     state.ok_or_else(|| StateError::wrong("windows", text.as_bytes(), ONE_WINDOW))
 }

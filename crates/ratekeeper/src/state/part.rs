@@ -13,7 +13,7 @@ use crate::{Algorithm, Name, State, Timestamp};
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "each variant is the state of its algorithm")]
-pub enum Part {
+pub enum RecordPart {
     TokenBucket(TokenBucketState),
     FixedWindows(NamedWindows),
     LeakyBucket(LeakyBucketState),
@@ -22,16 +22,16 @@ pub enum Part {
     SlidingLog(SlidingLogState),
 }
 
-impl Part {
-    /// The algorithm that wrote it.
+impl RecordPart {
+    /// Returns the algorithm that wrote it.
     pub fn algorithm(&self) -> Algorithm {
         match self {
-            Part::TokenBucket(_) => Algorithm::TokenBucket,
-            Part::FixedWindows(_) => Algorithm::FIXED,
-            Part::LeakyBucket(_) => Algorithm::LeakyBucket,
-            Part::Gcra(_) => Algorithm::Gcra,
-            Part::SlidingWindow(_) => Algorithm::SlidingWindow,
-            Part::SlidingLog(_) => Algorithm::SlidingLog,
+            RecordPart::TokenBucket(_) => Algorithm::TokenBucket,
+            RecordPart::FixedWindows(_) => Algorithm::FIXED,
+            RecordPart::LeakyBucket(_) => Algorithm::LeakyBucket,
+            RecordPart::Gcra(_) => Algorithm::Gcra,
+            RecordPart::SlidingWindow(_) => Algorithm::SlidingWindow,
+            RecordPart::SlidingLog(_) => Algorithm::SlidingLog,
         }
     }
 }
@@ -52,7 +52,7 @@ pub struct NamedWindow {
 }
 
 impl NamedWindow {
-    /// The state of the rule.
+    /// Returns the state of the rule.
     pub fn state(&self) -> FixedWindowState {
         FixedWindowState { count: self.count, start: self.start }
     }
@@ -62,7 +62,11 @@ impl NamedWindows {
     /// The most windows of one record.
     pub const MAX: usize = 8;
 
-    /// These windows, if they are 1 to 8 and no two have the same name.
+    /// Returns these windows.
+    ///
+    /// # Errors
+    ///
+    /// If there are none or more than [8](NamedWindows::MAX), or two have the same name.
     pub fn new(windows: Vec<NamedWindow>) -> Result<Self, StateError> {
         if !(1..=Self::MAX).contains(&windows.len()) {
             let remedy = "one key holds 1 to 8 fixed windows: split the plan";
@@ -77,7 +81,7 @@ impl NamedWindows {
         Ok(NamedWindows(windows))
     }
 
-    /// The windows in order.
+    /// Returns the windows in order.
     pub fn as_slice(&self) -> &[NamedWindow] {
         &self.0
     }
@@ -87,32 +91,36 @@ impl NamedWindows {
     }
 }
 
-/// The state of a part that is one rule's; none of several windows.
-pub(super) fn single(part: Part) -> Option<State> {
+/// Returns the state of a part that is one rule's; none of several windows.
+pub(super) fn single(part: RecordPart) -> Option<State> {
     match part {
-        Part::FixedWindows(windows) => match windows.as_slice() {
+        RecordPart::FixedWindows(windows) => match windows.as_slice() {
             [window] => Some(State::FixedWindow(window.state())),
             _ => None,
         },
-        Part::TokenBucket(state) => Some(State::TokenBucket(state)),
-        Part::LeakyBucket(state) => Some(State::LeakyBucket(state)),
-        Part::Gcra(state) => Some(State::Gcra(state)),
-        Part::SlidingWindow(state) => Some(State::SlidingWindow(state)),
-        Part::SlidingLog(state) => Some(State::SlidingLog(state)),
+        RecordPart::TokenBucket(state) => Some(State::TokenBucket(state)),
+        RecordPart::LeakyBucket(state) => Some(State::LeakyBucket(state)),
+        RecordPart::Gcra(state) => Some(State::Gcra(state)),
+        RecordPart::SlidingWindow(state) => Some(State::SlidingWindow(state)),
+        RecordPart::SlidingLog(state) => Some(State::SlidingLog(state)),
     }
 }
 
-/// A rule's state as a part of its own.
-pub(super) fn part_of(name: &Name, state: State) -> Result<Part, StateError> {
+/// Returns a rule's state as a part of its own.
+pub(super) fn part_of(name: &Name, state: State) -> Result<RecordPart, StateError> {
     Ok(match state {
         State::FixedWindow(FixedWindowState { count, start }) => {
-            Part::FixedWindows(NamedWindows::new(vec![NamedWindow { name: name.clone(), count, start }])?)
+            RecordPart::FixedWindows(NamedWindows::new(vec![NamedWindow {
+                name: name.clone(),
+                count,
+                start,
+            }])?)
         }
-        State::TokenBucket(state) => Part::TokenBucket(state),
-        State::LeakyBucket(state) => Part::LeakyBucket(state),
-        State::Gcra(state) => Part::Gcra(state),
-        State::SlidingWindow(state) => Part::SlidingWindow(state),
-        State::SlidingLog(state) => Part::SlidingLog(state),
+        State::TokenBucket(state) => RecordPart::TokenBucket(state),
+        State::LeakyBucket(state) => RecordPart::LeakyBucket(state),
+        State::Gcra(state) => RecordPart::Gcra(state),
+        State::SlidingWindow(state) => RecordPart::SlidingWindow(state),
+        State::SlidingLog(state) => RecordPart::SlidingLog(state),
     })
 }
 

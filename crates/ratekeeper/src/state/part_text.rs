@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::error::{StateError, StateErrorKind};
 use super::float;
-use super::part::{NamedWindow, NamedWindows, Part};
+use super::part::{NamedWindow, NamedWindows, RecordPart};
 use super::record::Record;
 use super::storable::{self, BadEntry, LogReader};
 use crate::algorithm::gcra::GcraState;
@@ -20,22 +20,22 @@ use crate::{Name, Timestamp};
 pub const MAX_LEN: usize = 16 << 20;
 
 /// Appends one part as text.
-pub(super) fn write_part(out: &mut String, part: &Part) {
+pub(super) fn write_part(out: &mut String, part: &RecordPart) {
     // Writing to a string cannot fail.
     let _ = match part {
-        Part::TokenBucket(state) => write_level(out, "12|", storable::tokens(state.tokens), state.last),
-        Part::LeakyBucket(state) => write_level(out, "32|", storable::level(state.level), state.last),
-        Part::Gcra(state) => write!(out, "42|{}", state.tat.as_nanos()),
-        Part::SlidingWindow(SlidingWindowState { previous, current, start }) => {
+        RecordPart::TokenBucket(state) => write_level(out, "12|", storable::tokens(state.tokens), state.last),
+        RecordPart::LeakyBucket(state) => write_level(out, "32|", storable::level(state.level), state.last),
+        RecordPart::Gcra(state) => write!(out, "42|{}", state.tat.as_nanos()),
+        RecordPart::SlidingWindow(SlidingWindowState { previous, current, start }) => {
             let (previous, current) = (storable::count(*previous), storable::count(*current));
             write!(out, "61|{previous}|{current}|{}", start.as_nanos())
         }
-        Part::FixedWindows(windows) => write!(out, "23|{}", windows.as_slice().len()).and_then(|()| {
+        RecordPart::FixedWindows(windows) => write!(out, "23|{}", windows.as_slice().len()).and_then(|()| {
             windows.as_slice().iter().try_for_each(|NamedWindow { name, count, start }| {
                 write!(out, "|{name}|{}|{}", storable::count(*count), start.as_nanos())
             })
         }),
-        Part::SlidingLog(log) => write!(out, "71|{}", storable::entries(log).count()).and_then(|()| {
+        RecordPart::SlidingLog(log) => write!(out, "71|{}", storable::entries(log).count()).and_then(|()| {
             storable::entries(log).try_for_each(|(at, cost)| write!(out, "|{}|{cost}", at.as_nanos()))
         }),
     };
@@ -71,7 +71,7 @@ pub(super) fn decode_parts(text: &str) -> Result<Record, StateError> {
     }
 }
 
-/// The bytes as text, if they are not too many. Only names and numbers follow a header, so whatever is not ASCII is
+/// Returns the bytes as text, if they are not too many. Only names and numbers follow a header, so whatever is not ASCII is
 /// refused in its field.
 pub(super) fn text_of(bytes: &[u8]) -> Result<&str, StateError> {
     if bytes.len() > MAX_LEN {
@@ -80,23 +80,23 @@ pub(super) fn text_of(bytes: &[u8]) -> Result<&str, StateError> {
     str::from_utf8(bytes).map_err(|_| StateError::wrong("state", bytes, "ASCII text"))
 }
 
-/// There are more bytes than are read.
+/// Returns the error of more bytes than are read.
 pub(super) fn too_long(bytes: usize) -> StateError {
     let found = format!("{bytes} bytes");
     StateError::new(StateErrorKind::TooLong, "state", found, "at most 16 MiB are read")
 }
 
-/// A text as a name.
+/// Returns a text as a name.
 pub(super) fn name_of(text: &str) -> Result<Name, StateError> {
     Name::new(text).map_err(|_| StateError::wrong("name", text.as_bytes(), Name::REMEDY))
 }
 
-pub(super) fn read_part(text: &str) -> Result<Part, StateError> {
+pub(super) fn read_part(text: &str) -> Result<RecordPart, StateError> {
     let (header, rest) = match text.split_once('|') {
         Some((header, rest)) => (header, Some(rest)),
         None => (text, None),
     };
-    let mut fields = Fields { rest };
+    let mut fields = PartFields { rest };
     let mut characters = header.chars();
     let (strategy, version) = (characters.next(), characters.as_str());
     let expect = |known: &'static str, remedy: &'static str| {
@@ -109,20 +109,20 @@ pub(super) fn read_part(text: &str) -> Result<Part, StateError> {
         Some('1') => {
             expect("2", "a token bucket is read in version 2")?;
             let (tokens, last) = (fields.double("tokens")?, fields.instant("last")?);
-            Part::TokenBucket(TokenBucketState { tokens, last })
+            RecordPart::TokenBucket(TokenBucketState { tokens, last })
         }
         Some('2') => {
             expect("3", "fixed windows are read in version 3")?;
-            Part::FixedWindows(fields.windows()?)
+            RecordPart::FixedWindows(fields.windows()?)
         }
         Some('3') => {
             expect("2", "a leaky bucket is read in version 2")?;
             let (level, last) = (fields.double("level")?, fields.instant("last")?);
-            Part::LeakyBucket(LeakyBucketState { level, last })
+            RecordPart::LeakyBucket(LeakyBucketState { level, last })
         }
         Some('4') => {
             expect("2", "GCRA is read in version 2")?;
-            Part::Gcra(GcraState { tat: fields.instant("tat")? })
+            RecordPart::Gcra(GcraState { tat: fields.instant("tat")? })
         }
         Some('5') => {
             expect("1", "a composite is read in version 1")?;
@@ -136,11 +136,15 @@ pub(super) fn read_part(text: &str) -> Result<Part, StateError> {
         Some('6') => {
             expect("1", "a sliding window is read in version 1")?;
             let (previous, current) = (fields.count("previous")?, fields.count("current")?);
-            Part::SlidingWindow(SlidingWindowState { previous, current, start: fields.instant("start")? })
+            RecordPart::SlidingWindow(SlidingWindowState {
+                previous,
+                current,
+                start: fields.instant("start")?,
+            })
         }
         Some('7') => {
             expect("1", "a log is read in version 1")?;
-            Part::SlidingLog(fields.log()?)
+            RecordPart::SlidingLog(fields.log()?)
         }
         _ => {
             let remedy = "state begins with a strategy, 1 to 8, and a version, such as `12`";
@@ -153,11 +157,11 @@ pub(super) fn read_part(text: &str) -> Result<Part, StateError> {
 }
 
 /// The fields after a header, one at a time.
-struct Fields<'a> {
+struct PartFields<'a> {
     rest: Option<&'a str>,
 }
 
-impl<'a> Fields<'a> {
+impl<'a> PartFields<'a> {
     fn next(&mut self, field: &'static str, remedy: &'static str) -> Result<&'a str, StateError> {
         let rest = self.rest.ok_or_else(|| StateError::missing(field, remedy))?;
         let (found, rest) = match rest.split_once('|') {

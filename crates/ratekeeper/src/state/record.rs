@@ -1,7 +1,7 @@
 //! What is written under one key when a store keeps one value per key: the states of a whole plan.
 
 use super::error::StateError;
-use super::part::{Part, part_of};
+use super::part::{RecordPart, part_of};
 use crate::{Name, State};
 
 /// What is written under one key: one part, or several in order (a composite), or several by the names of their rules.
@@ -10,7 +10,7 @@ use crate::{Name, State};
 /// [`into_rules`](Record::into_rules) gives them back; [`ascii`](super::ascii) writes and reads it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
-    parts: Vec<Part>,
+    parts: Vec<RecordPart>,
     /// Of every part its rule's, or none at all.
     names: Vec<Name>,
 }
@@ -22,8 +22,12 @@ impl Record {
     /// The most names of a record: those of a plan's rules, and as many of others.
     pub const MAX_NAMES: usize = 32;
 
-    /// A record of these parts, 1 to 16 of them.
-    pub fn new(parts: Vec<Part>) -> Result<Self, StateError> {
+    /// Returns a record of these parts, by position.
+    ///
+    /// # Errors
+    ///
+    /// If there are none, or more than [16](Record::MAX_PARTS).
+    pub fn new(parts: Vec<RecordPart>) -> Result<Self, StateError> {
         if !(1..=Self::MAX_PARTS).contains(&parts.len()) {
             let remedy = "a record has 1 to 16; all fixed windows together are one";
             return Err(StateError::shape("parts", parts.len().to_string(), remedy));
@@ -31,7 +35,11 @@ impl Record {
         Ok(Record { parts, names: Vec::new() })
     }
 
-    /// A record of states by the names of their rules, 1 to 32 of them, no two alike.
+    /// Returns a record of states by the names of their rules.
+    ///
+    /// # Errors
+    ///
+    /// If there are none, more than [32](Record::MAX_NAMES), or two of the same name.
     pub fn by_name(rules: Vec<(Name, State)>) -> Result<Self, StateError> {
         if !(1..=Self::MAX_NAMES).contains(&rules.len()) {
             return Err(StateError::shape("rules", rules.len().to_string(), "a record names 1 to 32"));
@@ -47,23 +55,23 @@ impl Record {
         Ok(Record { parts, names })
     }
 
-    /// The name of each part's rule; none at all if the parts stand by position.
+    /// Returns the name of each part's rule; none at all if the parts stand by position.
     pub fn names(&self) -> &[Name] {
         &self.names
     }
 
-    /// The parts, at least one.
-    pub fn parts(&self) -> &[Part] {
+    /// Returns the parts, at least one.
+    pub fn parts(&self) -> &[RecordPart] {
         &self.parts
     }
 
-    pub(super) fn into_parts(self) -> Vec<Part> {
+    pub(super) fn into_parts(self) -> Vec<RecordPart> {
         self.parts
     }
 }
 
-impl From<Part> for Record {
-    fn from(part: Part) -> Self {
+impl From<RecordPart> for Record {
+    fn from(part: RecordPart) -> Self {
         Record { parts: vec![part], names: Vec::new() }
     }
 }
@@ -76,7 +84,7 @@ mod tests {
 
     #[test]
     fn a_record_has_some_parts_and_not_too_many() {
-        let parts = |n| vec![Part::Gcra(GcraState { tat: Timestamp::EPOCH }); n];
+        let parts = |n| vec![RecordPart::Gcra(GcraState { tat: Timestamp::EPOCH }); n];
         assert!(Record::new(parts(0)).is_err());
         assert!(Record::new(parts(16)).is_ok());
         assert!(Record::new(parts(17)).is_err());

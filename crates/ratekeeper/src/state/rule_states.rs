@@ -8,7 +8,7 @@ use super::shared::is_plain;
 use crate::algorithm::Tenancy;
 use crate::{Name, Quota, State, Timestamp};
 
-/// What one text says of some rules.
+/// The states of some rules, as one text tells them.
 ///
 /// ```
 /// use ratekeeper::algorithm::Tenancy;
@@ -42,7 +42,7 @@ pub struct RuleStates {
 }
 
 impl RuleStates {
-    /// What no text says: every rule is fresh.
+    /// Returns the states of so many rules that are all fresh, for a key without a text.
     pub fn fresh(rules: usize) -> Self {
         let (others, replaced) = (NamedStates::default(), Vec::new());
         RuleStates { states: vec![None; rules], others, replaced, is_old: false }
@@ -124,8 +124,8 @@ impl RuleStates {
         Ok(Some(text))
     }
 
-    /// The same, but if there is nothing to be written, a fresh rule spelled out: for stores that cannot forget a key
-    /// on condition.
+    /// Like [`write`](RuleStates::write), but if there is nothing to be written, a fresh rule is spelled out: for stores that
+    /// cannot delete a key on condition.
     pub(crate) fn write_out<'a, I>(
         rules: I,
         others: &NamedStates,

@@ -7,7 +7,7 @@
 //! another shape is known to be another plan's.
 
 use super::error::StateError;
-use super::part::{NamedWindow, NamedWindows, Part, part_of, single};
+use super::part::{NamedWindow, NamedWindows, RecordPart, part_of, single};
 use super::record::Record;
 use crate::algorithm::exact;
 use crate::algorithm::fixed_window::FixedWindowState;
@@ -19,7 +19,7 @@ use crate::algorithm::token_bucket::TokenBucketState;
 use crate::{Algorithm, Name, Quota, State, Timestamp};
 
 impl Record {
-    /// One record of the state that each rule is in at `now`, changed or not; none if every rule is fresh, which
+    /// Returns one record of the state that each rule is in at `now`, changed or not; none if every rule is fresh, which
     /// is a key to forget.
     ///
     /// Refused are more than 8 fixed windows, more than 16 parts, a concurrency limit (whose state is held by
@@ -63,13 +63,13 @@ impl Record {
             parts.push(part_of(name, state)?);
         }
         if !windows.is_empty() {
-            parts.insert(windows_at, Part::FixedWindows(NamedWindows::new(windows)?));
+            parts.insert(windows_at, RecordPart::FixedWindows(NamedWindows::new(windows)?));
         }
         let record = Record::new(parts)?;
         Ok(if all_fresh { None } else { Some(record) })
     }
 
-    /// The state of each rule, in the order of the rules; none where it equals a fresh key's.
+    /// Returns the state of each rule, in the order of the rules; none where it equals a fresh key's.
     ///
     /// By position, the rules must be those that the record was made of: the same algorithms in the same order, and the
     /// same names of fixed windows. Their numbers may have changed since. By name, a rule that the record does not name
@@ -88,7 +88,7 @@ impl Record {
             let is_window = matches!(quota.algorithm(), Algorithm::FixedWindow(_));
             if !is_window || windows.is_none() {
                 match (parts.next(), is_window) {
-                    (Some(Part::FixedWindows(found)), true) => windows = Some(found.into_vec()),
+                    (Some(RecordPart::FixedWindows(found)), true) => windows = Some(found.into_vec()),
                     (Some(part), false) => {
                         let found = part.algorithm();
                         let state = single(part).ok_or_else(|| mismatch(name, quota, found))?;
@@ -117,7 +117,7 @@ impl Record {
     }
 }
 
-/// What a fresh key is, spelled out.
+/// Returns the state of a fresh key, spelled out.
 pub(super) fn fresh(name: &Name, quota: &Quota, now: Timestamp) -> Result<State, StateError> {
     Ok(match quota.algorithm() {
         Algorithm::Gcra => State::Gcra(GcraState { tat: now }),
@@ -134,7 +134,7 @@ pub(super) fn fresh(name: &Name, quota: &Quota, now: Timestamp) -> Result<State,
     })
 }
 
-/// True if the state says what no state says, whatever the time. (A TAT says so only once it has passed.)
+/// Returns true if the state equals a fresh key's at any time. (A TAT does only once it has passed.)
 ///
 /// Without this, the first request of a window that was written out while empty would not begin it.
 pub(super) fn is_fresh(state: &State, quota: &Quota) -> bool {
@@ -148,7 +148,7 @@ pub(super) fn is_fresh(state: &State, quota: &Quota) -> bool {
     }
 }
 
-/// The state, if it is of the rule's algorithm.
+/// Returns the state, if it is of the rule's algorithm.
 pub(super) fn checked(name: &Name, quota: &Quota, state: State) -> Result<State, StateError> {
     let found = state.algorithm();
     if quota.algorithm().has_states_of(found) { Ok(state) } else { Err(mismatch(name, quota, found)) }
@@ -165,7 +165,7 @@ pub struct Replaced {
 }
 
 impl Replaced {
-    /// This rule's state was one of that algorithm.
+    /// Returns a note that this rule's state was one of that algorithm.
     pub fn new(rule: Name, found: Algorithm) -> Self {
         Replaced { rule, found }
     }
@@ -182,14 +182,14 @@ pub(super) struct Fitting {
 }
 
 impl Record {
-    /// The state of each rule, as far as it can be told whose it is: windows by name, everything else in the order of the
+    /// Returns the state of each rule, as far as it can be told whose it is: windows by name, everything else in the order of the
     /// rules, each with the first state of its algorithm that is left. The plan may have been edited since the record was written, so a
     /// rule for which nothing is left is fresh. What a dropped rule left has no name to be kept under.
     pub(super) fn into_fitting_rules(self, rules: &[(&Name, &Quota)]) -> Result<Fitting, StateError> {
         let (mut parts, mut others) = (Vec::new(), Vec::new());
         for part in self.into_parts() {
             match part {
-                Part::FixedWindows(windows) => others.extend(windows.into_vec()),
+                RecordPart::FixedWindows(windows) => others.extend(windows.into_vec()),
                 part => parts.extend(single(part)),
             }
         }

@@ -7,7 +7,7 @@ use super::error::StateError;
 use super::part_text::name_of;
 use crate::{Algorithm, Anchor, Calendar, CalendarUnit, Name, Nanos, Quota, State, Timestamp, Zone};
 
-/// The name of the state that all request-brought quotas like this one share: `gcra`, `bucket` and `leaky`, and for what counts
+/// Returns the name of the state that all request-brought quotas like this one share: `gcra`, `bucket` and `leaky`, and for what counts
 /// in windows `fixed`, `sliding` and `log` with the length in nanoseconds, such as `fixed:60000000000`. Windows that have
 /// their places are others than those that begin with the first request: `fixed@grid:60000000000`, and on a calendar
 /// `fixed@UTC:86400000000000` or `fixed@Europe.Berlin:86400000000000`.
@@ -28,7 +28,7 @@ pub fn shared_name(quota: &Quota) -> Result<Name, StateError> {
     }
 }
 
-/// True if a request-brought quota's state of this [name](shared_name) still counts.
+/// Returns true if a request-brought quota's state of this [name](shared_name) still counts.
 ///
 /// The name tells the algorithm, and where its windows lie and how long they are. What a bucket is worth depends on the
 /// rest of the quota, so one that is there counts.
@@ -52,7 +52,7 @@ pub fn is_live(name: &Name, state: &State, now: Timestamp) -> bool {
     }
 }
 
-/// The algorithm's word, and where its windows lie.
+/// Returns the algorithm's word, and where its windows lie.
 fn placed(algorithm: Algorithm) -> Cow<'static, str> {
     match algorithm {
         Algorithm::FixedWindow(Anchor::Grid) => "fixed@grid".into(),
@@ -63,7 +63,7 @@ fn placed(algorithm: Algorithm) -> Cow<'static, str> {
     }
 }
 
-/// What the states of an algorithm that has no windows are called.
+/// Returns the name of the shared state of an algorithm that has no windows.
 pub(super) fn word_name(algorithm: Algorithm) -> Result<Name, StateError> {
     // Made once: each decision on a quota that a request brings has one of them.
     static PLAIN: LazyLock<Vec<Name>> = LazyLock::new(|| {
@@ -74,7 +74,7 @@ pub(super) fn word_name(algorithm: Algorithm) -> Result<Name, StateError> {
     PLAIN.iter().find(|name| name.as_str() == word).map_or_else(|| name_of(word), |name| Ok(name.clone()))
 }
 
-/// The calendar that is written as such a [place](placed); none if its windows lie elsewhere, or in a zone that is not known
+/// Returns the calendar that is written as such a [place](placed); none if its windows lie elsewhere, or in a zone that is not known
 /// here.
 fn calendar_of(place: &str, length: Nanos) -> Option<Calendar> {
     let zone = place.strip_prefix("fixed@").filter(|zone| *zone != "grid")?;
@@ -82,7 +82,7 @@ fn calendar_of(place: &str, length: Nanos) -> Option<Calendar> {
     Some(Calendar::new(unit, Zone::named(&zone.replace('.', "/")).ok()?))
 }
 
-/// Whose state a text is that begins with this header and says everything.
+/// Returns the name of the state whose text begins with this header, if the header alone tells.
 pub(super) fn plain_name(header: &str) -> Option<Name> {
     let algorithm = match header {
         "12" => Algorithm::TokenBucket,
@@ -93,7 +93,7 @@ pub(super) fn plain_name(header: &str) -> Option<Name> {
     word_name(algorithm).ok()
 }
 
-/// True if a state of this text needs no name: its header says whose it is.
+/// Returns true if a state of this text needs no name: its header says whose it is.
 pub(super) fn is_plain(name: &Name, state: &str) -> bool {
     state.split_once('|').and_then(|(header, _)| plain_name(header)).is_some_and(|plain| plain == *name)
 }

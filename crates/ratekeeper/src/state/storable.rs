@@ -1,4 +1,4 @@
-//! What can be written: finite doubles, and whole numbers that fit a signed 64-bit integer.
+//! What can be stored: finite doubles, and whole numbers that fit a signed 64-bit integer.
 //!
 //! The algorithms produce nothing else, but their states have public fields. What does not fit is replaced by what
 //! the algorithms would take it for, so that encoding never fails and never gives anything away.
@@ -9,22 +9,22 @@ use crate::algorithm::sliding_log::SlidingLogState;
 /// The largest whole number that is written; no quota's count exceeds it.
 pub(super) const MOST: u64 = i64::MAX.cast_unsigned();
 
-/// Tokens that are no number are no tokens.
+/// Returns the tokens to write: zero for what is no number.
 pub(super) fn tokens(tokens: f64) -> f64 {
     if tokens.is_finite() { tokens } else { 0.0 }
 }
 
-/// A level that is no number is above every brim.
+/// Returns the level to write: above every capacity for what is no number.
 pub(super) fn level(level: f64) -> f64 {
     if level.is_finite() { level } else { f64::MAX }
 }
 
-/// A count beyond every limit stays beyond every limit.
+/// Returns the count to write: beyond every limit if it was.
 pub(super) fn count(count: u64) -> u64 {
     count.min(MOST)
 }
 
-/// The entries of a log that count, costs summing up to [`MOST`] at the most. Should they exceed it, the oldest
+/// Returns the entries of a log that count, costs summing up to [`MOST`] at the most. Should they exceed it, the oldest
 /// give way: what is left still fills every limit, and for no shorter time.
 pub(super) fn entries(log: &SlidingLogState) -> impl Iterator<Item = (Timestamp, u64)> + '_ {
     let total: u128 = log.entries().map(|(_, cost)| u128::from(cost)).sum();

@@ -1,10 +1,10 @@
 //! Decisions on the states of a shard, while its lock is held.
 
-use super::budget::{Budget, Full, Room};
-use super::shard::{Caller, Shard};
-use super::slot::{Change, Tat};
+use super::budget::{Allowance, Budget, Full};
+use super::shard::{Shard, Subject};
+use super::slot::{SlotChange, Tat};
 use super::tag::Tag;
-use crate::algorithm::gcra::{GcraState, GcraView};
+use crate::algorithm::gcra::{self, GcraView};
 use crate::algorithm::{Tenancy, View, Wait, composite, look, partial_grant, take};
 use crate::port::Grant;
 use crate::{Charged, Cost, Decision, Quota, Timestamp};
@@ -17,7 +17,8 @@ pub(super) enum Wanted {
 }
 
 impl Shard {
-    /// The one question that a store is asked most: one GCRA quota, and the key is known. `None` if it is not.
+    /// Takes a cost from one GCRA quota of a key that is known, which is what a store is asked most. `None` if the key is not
+    /// known.
     #[inline(always)]
     pub(super) fn take_known<'q>(
         &mut self,
@@ -31,11 +32,7 @@ impl Shard {
         let index = self.instants.find(tag)?;
         let now = self.advance(now);
         let tat = self.instants.get_mut(index);
-        let mut view = GcraView::at(quota, Some(GcraState { tat: tat.0 }), now, tenancy);
-        let wait = view.wait_for(cost);
-        if wait == Wait::Ready {
-            view.charge(cost);
-        }
+        let (view, wait) = gcra::decide(quota, Some(tat.0), cost, now, tenancy);
         if cost != Cost::PEEK {
             if view.was_repaired() {
                 // It expires earlier than it did, which the table must know.
@@ -47,11 +44,11 @@ impl Shard {
         Some((view, wait))
     }
 
-    /// The same of a key that is not known: most new keys, and those whose last visit was long ago. `None` if the
-    /// store is full.
+    /// Like [`take_known`](Shard::take_known), of a key that is not known: most new keys, and those whose last request was
+    /// long ago. `None` if the store is full.
     pub(super) fn take_new<'q>(
         &mut self,
-        caller: Caller<'_>,
+        subject: Subject<'_>,
         tag: Tag,
         quota: &'q Quota,
         cost: Cost,
@@ -59,11 +56,9 @@ impl Shard {
         budget: &Budget,
     ) -> Option<(GcraView<'q>, Wait)> {
         let now = self.advance(now);
-        let mut view = GcraView::at(quota, None, now, Tenancy::Own);
-        let wait = view.wait_for(cost);
+        let (view, wait) = gcra::decide(quota, None, cost, now, Tenancy::Own);
         if wait == Wait::Ready && cost != Cost::PEEK {
-            let expected = self.make_room_for_instant(caller, now, budget).ok()?;
-            view.charge(cost);
+            let expected = self.make_room_for_instant(subject, now, budget).ok()?;
             let made_way = self.instants.insert(tag, Tat(view.tat()), now).is_some();
             budget.note_expired(made_way.into());
             self.settle(expected, budget);
@@ -74,49 +69,49 @@ impl Shard {
     /// Takes the cost from all rules or from none.
     pub(super) fn take(
         &mut self,
-        caller: Caller<'_>,
+        subject: Subject<'_>,
         wanted: Wanted,
         now: Timestamp,
-        room: Room,
+        room: Allowance,
         budget: &Budget,
     ) -> Result<Grant, Full> {
         let now = self.advance(now);
         let cost = match wanted {
             Wanted::Exactly(cost) => cost,
-            Wanted::UpTo(cost) => partial_grant(self.remaining(caller, now), cost),
+            Wanted::UpTo(cost) => partial_grant(self.remaining(subject, now), cost),
         };
-        let passes = self.all_ready(caller, cost, now);
+        let passes = self.all_ready(subject, cost, now);
         let expected = match passes && cost != Cost::PEEK {
-            true => self.make_room(caller, room, now, budget)?,
+            true => self.make_room(subject, room, now, budget)?,
             false => self.held(),
         };
-        let (decision, made_way) = self.take_with_room(caller, cost, now, passes);
+        let (decision, made_way) = self.take_with_room(subject, cost, now, passes);
         budget.note_expired(made_way);
         self.settle(expected, budget);
         // What is taken beyond the bound is taken from a state that many share: nobody gets it back.
-        let decision = if room == Room::Beyond { decision } else { decision.taken(cost, now) };
+        let decision = if room == Allowance::Beyond { decision } else { decision.taken(cost, now) };
         Ok(Grant { granted: if decision.allowed { cost } else { Cost::PEEK }, decision })
     }
 
-    fn all_ready(&self, caller: Caller<'_>, cost: Cost, now: Timestamp) -> bool {
-        let ready = |tag, quota| self.meter(tag, quota, now, caller.tenancy()).wait_for(cost) == Wait::Ready;
-        caller.tags().all(|(tag, quota)| ready(tag, quota))
+    fn all_ready(&self, subject: Subject<'_>, cost: Cost, now: Timestamp) -> bool {
+        let ready = |tag, quota| self.meter(tag, quota, now, subject.tenancy()).wait_for(cost) == Wait::Ready;
+        subject.tags().all(|(tag, quota)| ready(tag, quota))
     }
 
     /// Takes the cost if it passes, every state having its place. Tells how many expired states made way.
     fn take_with_room(
         &mut self,
-        caller: Caller<'_>,
+        subject: Subject<'_>,
         cost: Cost,
         now: Timestamp,
         passes: bool,
     ) -> (Decision, usize) {
-        let (writes, tenancy, mut made_way) = (cost != Cost::PEEK, caller.tenancy(), 0);
-        let decisions = caller.tags().map(|(tag, quota)| {
+        let (writes, tenancy, mut made_way) = (cost != Cost::PEEK, subject.tenancy(), 0);
+        let decisions = subject.tags().map(|(tag, quota)| {
             let mut meter = self.meter(tag, quota, now, tenancy);
             let decision = if passes { take(&mut meter, cost) } else { look(&meter, cost) };
             if writes && (passes || meter.was_repaired()) {
-                let change = Change::of(&meter, now);
+                let change = SlotChange::of(&meter, now);
                 made_way += usize::from(self.write(tag, change, now, tenancy));
             }
             decision
@@ -124,32 +119,32 @@ impl Shard {
         (composite::join(decisions), made_way)
     }
 
-    /// What [`take`](Shard::take) would decide.
-    pub(super) fn look(&self, caller: Caller<'_>, cost: Cost, now: Timestamp) -> Decision {
+    /// Returns what [`take`](Shard::take) would decide.
+    pub(super) fn look(&self, subject: Subject<'_>, cost: Cost, now: Timestamp) -> Decision {
         let now = now.max(self.latest);
-        let look = |tag, quota| look(&self.meter(tag, quota, now, caller.tenancy()), cost);
-        composite::join(caller.tags().map(|(tag, quota)| look(tag, quota)))
+        let look = |tag, quota| look(&self.meter(tag, quota, now, subject.tenancy()), cost);
+        composite::join(subject.tags().map(|(tag, quota)| look(tag, quota)))
     }
 
-    /// How many requests of cost 1 every rule would let pass.
-    fn remaining(&self, caller: Caller<'_>, now: Timestamp) -> u64 {
-        let left = |tag, quota| self.meter(tag, quota, now, caller.tenancy()).remaining();
-        caller.tags().map(|(tag, quota)| left(tag, quota)).min().unwrap_or(u64::MAX)
+    /// Returns how many requests of cost 1 every rule would let pass.
+    fn remaining(&self, subject: Subject<'_>, now: Timestamp) -> u64 {
+        let left = |tag, quota| self.meter(tag, quota, now, subject.tenancy()).remaining();
+        subject.tags().map(|(tag, quota)| left(tag, quota)).min().unwrap_or(u64::MAX)
     }
 
     /// Gives back to all rules what is left of a cost. What is unknown stays unknown, and what was forgotten since
     /// stays forgotten: it has nothing to be given back.
     pub(super) fn refund(
         &mut self,
-        caller: Caller<'_>,
+        subject: Subject<'_>,
         cost: Cost,
         charged: Charged,
         now: Timestamp,
         budget: &Budget,
     ) -> Decision {
-        let (before, now, tenancy) = (self.held(), self.advance(now), caller.tenancy());
+        let (before, now, tenancy) = (self.held(), self.advance(now), subject.tenancy());
         let charged_at = charged.instant(now);
-        let decisions = caller.tags().map(|(tag, quota)| {
+        let decisions = subject.tags().map(|(tag, quota)| {
             let known = self.holds(tag, quota) && cost != Cost::PEEK && !self.was_reset(tag, charged_at);
             let mut meter = self.meter(tag, quota, now, tenancy);
             if known {
@@ -157,7 +152,7 @@ impl Shard {
             }
             let decision = look(&meter, Cost::PEEK);
             if known {
-                let change = Change::of(&meter, now);
+                let change = SlotChange::of(&meter, now);
                 self.write(tag, change, now, tenancy);
             }
             decision

@@ -1,27 +1,27 @@
 //! The logs of a shard: states that take memory of their own, counted as it comes and goes.
 
-use super::budget::Held;
+use super::budget::Footprint;
 use super::slot::Logged;
-use super::table::Table;
+use super::table::StateTable;
 use super::tag::Tag;
 use crate::Timestamp;
-use crate::algorithm::sliding_log::{Edit, SlidingLogState};
+use crate::algorithm::sliding_log::{LogEdit, SlidingLogState};
 
 /// A table of logs, and the bytes that their entries take.
 #[derive(Debug, Default)]
 pub(super) struct Logs {
-    table: Table<Logged>,
-    entries: Entries,
+    table: StateTable<Logged>,
+    entries: LogBytes,
 }
 
 /// Bytes of all logs, and of those that requests brought.
 #[derive(Debug, Default)]
-struct Entries {
+struct LogBytes {
     bytes: usize,
     brought: usize,
 }
 
-impl Entries {
+impl LogBytes {
     fn add(&mut self, tag: Tag, bytes: usize) {
         self.bytes += bytes;
         self.brought += if tag.is_brought() { bytes } else { 0 };
@@ -34,7 +34,7 @@ impl Entries {
 }
 
 impl Logs {
-    pub(super) fn table(&self) -> &Table<Logged> {
+    pub(super) fn table(&self) -> &StateTable<Logged> {
         &self.table
     }
 
@@ -42,9 +42,9 @@ impl Logs {
         self.table.find(tag).map(|index| &self.table.get(index).log)
     }
 
-    pub(super) fn held(&self) -> Held {
-        let Entries { bytes, brought: brought_bytes } = self.entries;
-        self.table.held() + Held { bytes, brought_bytes, ..Held::default() }
+    pub(super) fn held(&self) -> Footprint {
+        let LogBytes { bytes, brought: brought_bytes } = self.entries;
+        self.table.held() + Footprint { bytes, brought_bytes, ..Footprint::default() }
     }
 
     pub(super) fn resize(&mut self, size: usize) {
@@ -52,7 +52,7 @@ impl Logs {
     }
 
     /// Edits the log of this tag, and adds it if there is none. Tells whether an expired one made way for it.
-    pub(super) fn edit(&mut self, tag: Tag, edit: &Edit, expires: Timestamp, now: Timestamp) -> bool {
+    pub(super) fn edit(&mut self, tag: Tag, edit: &LogEdit, expires: Timestamp, now: Timestamp) -> bool {
         let known = self.table.find(tag);
         let mut log =
             known.map(|index| std::mem::take(&mut self.table.get_mut(index).log)).unwrap_or_default();

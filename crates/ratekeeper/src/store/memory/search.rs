@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
-use super::budget::{Budget, Held, Room};
+use super::budget::{Allowance, Budget, Footprint};
 use super::cache_line::CacheLine;
 use super::shard::Shard;
 use super::sync::SpinLock;
@@ -45,8 +45,8 @@ impl Search {
     pub(super) fn make_room(
         &self,
         shards: &[CacheLine<SpinLock<Shard>>],
-        needs: Held,
-        room: Room,
+        needs: Footprint,
+        room: Allowance,
         now: Timestamp,
         budget: &Budget,
     ) -> bool {
@@ -171,7 +171,7 @@ mod tests {
             clock.advance(Nanos::from_nanos(1));
             assert_eq!((ask("other", &short), store.len()), (Reason::WithinQuota, 3));
         }
-        while store.budget.take(Held { bytes: 1, ..Held::default() }, Room::Within) {}
+        while store.budget.take(Footprint { bytes: 1, ..Footprint::default() }, Allowance::Within) {}
         assert_eq!(ask("one", &long), Reason::StoreFull);
         clock.advance(Nanos::from_secs(11));
         assert_eq!((ask("one", &long), store.len()), (Reason::WithinQuota, 3));

@@ -1,11 +1,11 @@
 //! One shard: all states of the keys that fall to it, behind one lock.
 
-use super::budget::Held;
-use super::keys::Keys;
+use super::budget::Footprint;
+use super::keys::KeptKeys;
 use super::logs::Logs;
 use super::resets::Resets;
-use super::slot::{Change, Packed, Tat};
-use super::table::{Expires, Table};
+use super::slot::{Packed, SlotChange, Tat};
+use super::table::{Expires, StateTable};
 use super::tag::{KeyHash, Tag};
 use crate::algorithm::fixed_window::FixedWindowView;
 use crate::algorithm::gcra::{GcraState, GcraView};
@@ -20,9 +20,9 @@ use crate::{Algorithm, Key, Quota, Rules, Timestamp};
 #[derive(Debug)]
 pub(super) struct Shard {
     /// One instant a key.
-    pub(super) instants: Table<Tat>,
+    pub(super) instants: StateTable<Tat>,
     /// Everything else, which most shards of most stores never hold.
-    pub(super) rest: Option<Box<Rest>>,
+    pub(super) rest: Option<Box<ShardExtras>>,
     /// The latest instant that anybody came with. Who waited for the lock comes with an older one than who was here
     /// before, and time does not go back for a key.
     pub(super) latest: Timestamp,
@@ -30,21 +30,21 @@ pub(super) struct Shard {
 
 impl Default for Shard {
     fn default() -> Self {
-        Shard { instants: Table::default(), rest: None, latest: Timestamp::MIN }
+        Shard { instants: StateTable::default(), rest: None, latest: Timestamp::MIN }
     }
 }
 
 /// Whose states a question is about.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Caller<'a> {
+pub(super) struct Subject<'a> {
     pub(super) hash: KeyHash,
     pub(super) rules: Rules<'a>,
     /// The key itself, if it is to be kept.
     pub(super) kept: Option<Key<'a>>,
 }
 
-impl<'a> Caller<'a> {
-    /// The tags of the states, and what they are held to.
+impl<'a> Subject<'a> {
+    /// Returns the tags of the states, and what they are held to.
     pub(super) fn tags(self) -> impl Iterator<Item = (Tag, &'a Quota)> + Clone {
         self.rules.iter().map(move |(rule, quota)| (self.hash.under(rule, quota), quota))
     }
@@ -56,39 +56,39 @@ impl<'a> Caller<'a> {
 
 /// The tables of the algorithms that need more than an instant, the keys, and the latest resets.
 #[derive(Debug, Default)]
-pub(super) struct Rest {
-    pub(super) packed: Table<Packed>,
+pub(super) struct ShardExtras {
+    pub(super) packed: StateTable<Packed>,
     pub(super) logs: Logs,
-    pub(super) keys: Keys,
+    pub(super) keys: KeptKeys,
     pub(super) resets: Resets,
 }
 
 impl Shard {
-    /// The instant to decide at: the caller's, or a later one that this shard has seen already.
+    /// Returns the instant to decide at: the caller's, or a later one that this shard has seen already.
     #[inline(always)]
     pub(super) fn advance(&mut self, now: Timestamp) -> Timestamp {
         self.latest = self.latest.max(now);
         self.latest
     }
 
-    /// How many states there are.
+    /// Returns how many states there are.
     pub(super) fn len(&self) -> usize {
         let rest = self.rest.as_ref().map_or(0, |rest| rest.packed.len() + rest.logs.table().len());
         self.instants.len() + rest
     }
 
-    /// What the shard takes.
-    pub(super) fn held(&self) -> Held {
+    /// Returns what the shard takes.
+    pub(super) fn held(&self) -> Footprint {
         let mut held = self.instants.held();
         if let Some(rest) = &self.rest {
-            let own = size_of::<Rest>() + rest.resets.heap_size();
+            let own = size_of::<ShardExtras>() + rest.resets.heap_size();
             held += rest.packed.held() + rest.logs.held() + rest.keys.held();
             held.bytes += own;
         }
         held
     }
 
-    /// No state in here expires before this.
+    /// Returns an instant before which no state in here expires.
     pub(super) fn earliest(&self) -> Timestamp {
         let rest = self.rest.as_ref();
         let rest =
@@ -96,7 +96,7 @@ impl Shard {
         self.instants.earliest().min(rest)
     }
 
-    /// The tags of all states that expire after this instant.
+    /// Returns the tags of all states that expire after this instant.
     pub(super) fn tags(&self, after: Timestamp) -> impl Iterator<Item = Tag> {
         let rest = self.rest.iter();
         let rest = rest.flat_map(move |rest| rest.packed.tags(after).chain(rest.logs.table().tags(after)));
@@ -107,7 +107,7 @@ impl Shard {
         self.rest.as_ref().is_some_and(|rest| rest.resets.since(tag, charged_at))
     }
 
-    /// The rule's state as it stands now.
+    /// Returns the rule's state as it stands now.
     pub(super) fn meter<'a>(
         &'a self,
         tag: Tag,
@@ -156,24 +156,24 @@ impl Shard {
         }
     }
 
-    /// True if any of these rules has a state that is worth something. Such a key is known, however full the store is: a
+    /// Returns true if any of these rules has a state that is worth something. Such a key is known, however full the store is: a
     /// flood of others must not change what it is told, only because the state of its shortest rule has expired.
-    pub(super) fn knows(&self, caller: Caller<'_>, now: Timestamp) -> bool {
+    pub(super) fn knows(&self, subject: Subject<'_>, now: Timestamp) -> bool {
         let now = now.max(self.latest);
-        let live = |tag, quota| !self.meter(tag, quota, now, caller.tenancy()).reset_after().is_zero();
-        caller.tags().any(|(tag, quota)| live(tag, quota))
+        let live = |tag, quota| !self.meter(tag, quota, now, subject.tenancy()).reset_after().is_zero();
+        subject.tags().any(|(tag, quota)| live(tag, quota))
     }
 
     /// Makes a change. An insertion fills a place that was taken before. Tells whether an expired state made way for it.
     ///
     /// What several quotas share counts for the longest of them: none of them shortens its life.
-    pub(super) fn write(&mut self, tag: Tag, change: Change, now: Timestamp, tenancy: Tenancy) -> bool {
+    pub(super) fn write(&mut self, tag: Tag, change: SlotChange, now: Timestamp, tenancy: Tenancy) -> bool {
         match change {
-            Change::Instant(tat) => {
+            SlotChange::Instant(tat) => {
                 let known = self.instants.find(tag);
                 put(&mut self.instants, tag, known, tat, now)
             }
-            Change::Packed(mut packed) => {
+            SlotChange::Packed(mut packed) => {
                 let table = &mut self.rest.get_or_insert_default().packed;
                 let known = table.find(tag);
                 if tenancy == Tenancy::Shared
@@ -183,7 +183,7 @@ impl Shard {
                 }
                 put(table, tag, known, packed, now)
             }
-            Change::Log(edit) => {
+            SlotChange::Log(edit) => {
                 let logs = &mut self.rest.get_or_insert_default().logs;
                 match edit {
                     Some((edit, expires)) => logs.edit(tag, &edit, expires, now),
@@ -199,7 +199,7 @@ impl Shard {
 
 /// Sets the tag's state, which is at `known` if there is one, or drops it. Tells whether an expired one made way for it.
 fn put<V: Expires>(
-    table: &mut Table<V>,
+    table: &mut StateTable<V>,
     tag: Tag,
     known: Option<usize>,
     value: Option<V>,

@@ -3,7 +3,7 @@
 use super::table::Expires;
 use crate::algorithm::fixed_window::FixedWindowState;
 use crate::algorithm::leaky_bucket::LeakyBucketState;
-use crate::algorithm::sliding_log::{Edit, SlidingLogState};
+use crate::algorithm::sliding_log::{LogEdit, SlidingLogState};
 use crate::algorithm::sliding_window::SlidingWindowState;
 use crate::algorithm::token_bucket::TokenBucketState;
 use crate::algorithm::{AnyView, View};
@@ -74,19 +74,20 @@ impl Expires for Logged {
 
 /// What a decision does to a slot, detached from the state that it was made on. `None` drops the state.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Change {
+pub(super) enum SlotChange {
     Instant(Option<Tat>),
     Packed(Option<Packed>),
-    Log(Option<(Edit, Timestamp)>),
+    Log(Option<(LogEdit, Timestamp)>),
 }
 
-impl Change {
-    /// What the meter has become.
+impl SlotChange {
+    /// Returns the change that makes a state what the view has become.
     pub(super) fn of(meter: &AnyView<'_>, now: Timestamp) -> Self {
         let expires = now + meter.reset_after();
-        let packed = |words: Option<[u64; 3]>| Change::Packed(words.map(|words| Packed { expires, words }));
+        let packed =
+            |words: Option<[u64; 3]>| SlotChange::Packed(words.map(|words| Packed { expires, words }));
         match meter {
-            AnyView::Gcra(view) => Change::Instant(view.state().map(|state| Tat(state.tat))),
+            AnyView::Gcra(view) => SlotChange::Instant(view.state().map(|state| Tat(state.tat))),
             AnyView::TokenBucket(view) => {
                 packed(view.state().map(|state| [state.tokens.to_bits(), word(state.last), 0]))
             }
@@ -100,17 +101,17 @@ impl Change {
                 packed(view.state().map(|state| [state.previous, state.current, word(state.start)]))
             }
             AnyView::SlidingLog(view) => {
-                Change::Log((view.reset_after() > Nanos::ZERO).then(|| (view.edit(), expires)))
+                SlotChange::Log((view.reset_after() > Nanos::ZERO).then(|| (view.edit(), expires)))
             }
         }
     }
 
-    /// No state, in the table of this algorithm.
+    /// Returns the change that drops the state, in the table of this algorithm.
     pub(super) fn forget(algorithm: Algorithm) -> Self {
         match algorithm {
-            Algorithm::Gcra | Algorithm::Concurrency => Change::Instant(None),
-            Algorithm::SlidingLog => Change::Log(None),
-            _ => Change::Packed(None),
+            Algorithm::Gcra | Algorithm::Concurrency => SlotChange::Instant(None),
+            Algorithm::SlidingLog => SlotChange::Log(None),
+            _ => SlotChange::Packed(None),
         }
     }
 }

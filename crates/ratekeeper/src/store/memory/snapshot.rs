@@ -83,7 +83,7 @@ impl fmt::Display for SnapshotError {
 impl std::error::Error for SnapshotError {}
 
 impl MemoryStore {
-    /// The store as bytes: live states, and their keys in clear if they are
+    /// Returns the store as bytes: live states, and their keys in clear if they are
     /// [kept](MemoryStoreBuilder::keep_keys). Each shard is locked in turn: what is decided meanwhile may or may not be in
     /// it.
     pub fn snapshot(&self) -> Vec<u8> {
@@ -115,7 +115,11 @@ impl MemoryStore {
 }
 
 impl MemoryStoreBuilder {
-    /// A store with the states of a snapshot. What has expired since is left out.
+    /// Builds a store with the states of a snapshot. What has expired since is left out.
+    ///
+    /// # Errors
+    ///
+    /// If the bytes are not a snapshot of this version, are damaged, or hold more than the store may.
     pub fn restore(self, snapshot: &[u8]) -> Result<MemoryStore, SnapshotError> {
         let (body, sum) = snapshot.split_last_chunk::<8>().ok_or(SnapshotError::Truncated)?;
         let mut bytes = Bytes(body);

@@ -5,11 +5,11 @@ use std::future::poll_fn;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 
-use super::budget::{Budget, Full, Room};
+use super::budget::{Allowance, Budget, Full};
 use super::cache_line::CacheLine;
 use super::decisions::Wanted;
 use super::search::Search;
-use super::shard::{Caller, Shard};
+use super::shard::{Shard, Subject};
 use super::statistics::StoreStatistics;
 use super::sync::{SpinLock, prefetch};
 use super::tag::{KeyHash, KeyHasher, Tag};
@@ -73,17 +73,17 @@ pub struct MemoryStore {
 const _: () = assert!(size_of::<CacheLine<SpinLock<Shard>>>() == 64, "a shard and its lock fit a cache line");
 
 impl MemoryStore {
-    /// States held; see [`StoreStatistics::keys`].
+    /// Returns the number of states held; see [`StoreStatistics::keys`].
     pub fn len(&self) -> usize {
         self.budget.taken().states
     }
 
-    /// True if nothing is held.
+    /// Returns true if nothing is held.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What the store holds.
+    /// Returns what the store holds. Reads counters, and takes no lock.
     pub fn statistics(&self) -> StoreStatistics {
         let taken = self.budget.taken();
         StoreStatistics {
@@ -159,7 +159,7 @@ impl MemoryStore {
         self.acquire_slowly(hash, request, now)
     }
 
-    /// The key is new to one GCRA quota, or was when it was looked up: somebody may have come between. Out of line,
+    /// Decides on a key that is new to one GCRA quota, or was when it was looked up: somebody may have come between. Out of line,
     /// so that a known key's decision stays in registers.
     #[inline(never)]
     fn acquire_new(
@@ -172,8 +172,8 @@ impl MemoryStore {
     ) -> Result<Decision, StoreError> {
         let mut shard = self.shard(hash).lock();
         let known = shard.take_known(tag, quota, request.rules.tenancy(), request.cost, now);
-        let caller = self.caller(hash, request.key, request.rules);
-        let decided = known.or_else(|| shard.take_new(caller, tag, quota, request.cost, now, &self.budget));
+        let subject = self.subject(hash, request.key, request.rules);
+        let decided = known.or_else(|| shard.take_new(subject, tag, quota, request.cost, now, &self.budget));
         drop(shard);
         match decided {
             Some((view, wait)) => Ok(taken(&view, wait, request.cost)),
@@ -181,7 +181,7 @@ impl MemoryStore {
         }
     }
 
-    /// The store is full, or the rules are several or of another kind.
+    /// Decides when the store is full, or the rules are several or of another algorithm.
     #[inline(never)]
     fn acquire_slowly(
         &self,
@@ -189,23 +189,24 @@ impl MemoryStore {
         request: Request<'_>,
         now: Timestamp,
     ) -> Result<Decision, StoreError> {
-        let caller = self.caller(hash, request.key, request.rules);
-        self.take(caller, Wanted::Exactly(request.cost), now).map(|grant| grant.decision)
+        let subject = self.subject(hash, request.key, request.rules);
+        self.take(subject, Wanted::Exactly(request.cost), now).map(|grant| grant.decision)
     }
 
-    fn caller<'a>(&self, hash: KeyHash, key: Key<'a>, rules: Rules<'a>) -> Caller<'a> {
-        Caller { hash, rules, kept: self.keeps_keys.then_some(key) }
+    fn subject<'a>(&self, hash: KeyHash, key: Key<'a>, rules: Rules<'a>) -> Subject<'a> {
+        Subject { hash, rules, kept: self.keeps_keys.then_some(key) }
     }
 
-    fn take(&self, caller: Caller<'_>, wanted: Wanted, now: Timestamp) -> Result<Grant, StoreError> {
-        check(caller.rules)?;
+    fn take(&self, subject: Subject<'_>, wanted: Wanted, now: Timestamp) -> Result<Grant, StoreError> {
+        check(subject.rules)?;
         // A place that was made free may be taken by another before this one returns for it: try as often as
         // there are rules, and once more.
         let mut full = Full::Crowded;
-        for _ in 0..=caller.rules.len() {
+        for _ in 0..=subject.rules.len() {
             // Bound first: in a `match` the lock would be held while other shards are searched, and its own could
             // not be looked at.
-            let taken = self.shard(caller.hash).lock().take(caller, wanted, now, Room::Within, &self.budget);
+            let taken =
+                self.shard(subject.hash).lock().take(subject, wanted, now, Allowance::Within, &self.budget);
             full = match taken {
                 Ok(grant) => return Ok(grant),
                 Err(full) => full,
@@ -215,15 +216,16 @@ impl MemoryStore {
             }
         }
         self.refused.fetch_add(1, Ordering::Relaxed);
-        if let Rules::Quota(_) = caller.rules {
+        if let Rules::Quota(_) = subject.rules {
             self.refused_of_requests.fetch_add(1, Ordering::Relaxed);
         }
-        let refused = Grant { granted: Cost::PEEK, decision: refusal(caller.rules) };
+        let refused = Grant { granted: Cost::PEEK, decision: refusal(subject.rules) };
         if self.on_full == OnFull::Refuse || matches!(full, Full::Known(_)) {
             return Ok(refused);
         }
-        let caller = Caller { hash: KeyHash::OVERFLOW, kept: None, ..caller };
-        let taken = self.shard(caller.hash).lock().take(caller, wanted, now, Room::Beyond, &self.budget);
+        let subject = Subject { hash: KeyHash::OVERFLOW, kept: None, ..subject };
+        let taken =
+            self.shard(subject.hash).lock().take(subject, wanted, now, Allowance::Beyond, &self.budget);
         // Beyond the bound there is room, but for a crowd of quotas and for very long logs.
         Ok(taken.unwrap_or(refused))
     }
@@ -231,36 +233,40 @@ impl MemoryStore {
     /// Looks elsewhere for what was missing. True if it is there now.
     fn search_for(&self, full: Full, now: Timestamp) -> bool {
         match full {
-            Full::Store(needs) => self.search.make_room(&self.shards, needs, Room::Within, now, &self.budget),
-            Full::Known(needs) => self.search.make_room(&self.shards, needs, Room::Known, now, &self.budget),
+            Full::Store(needs) => {
+                self.search.make_room(&self.shards, needs, Allowance::Within, now, &self.budget)
+            }
+            Full::Known(needs) => {
+                self.search.make_room(&self.shards, needs, Allowance::Known, now, &self.budget)
+            }
             // What has expired elsewhere is of no use to a crowded shard.
             Full::Crowded => false,
         }
     }
 
-    /// What [`take`](MemoryStore::take) would decide, also if it would find no room.
-    fn look(&self, caller: Caller<'_>, cost: Cost, now: Timestamp) -> Decision {
-        let look = |caller: Caller<'_>, room| {
-            let mut shard = self.shard(caller.hash).lock();
-            let decision = shard.look(caller, cost, now);
+    /// Returns what [`take`](MemoryStore::take) would decide, also if it would find no room.
+    fn look(&self, subject: Subject<'_>, cost: Cost, now: Timestamp) -> Decision {
+        let look = |subject: Subject<'_>, room| {
+            let mut shard = self.shard(subject.hash).lock();
+            let decision = shard.look(subject, cost, now);
             // What takes nothing needs no room.
             if !decision.allowed || cost == Cost::PEEK {
                 return Ok(decision);
             }
-            shard.has_room(caller, room, now, &self.budget).map(|()| decision)
+            shard.has_room(subject, room, now, &self.budget).map(|()| decision)
         };
-        let full = match look(caller, Room::Within) {
+        let full = match look(subject, Allowance::Within) {
             Ok(decision) => return decision,
             Err(full) => full,
         };
         if self.search_for(full, now) {
-            return self.shard(caller.hash).lock().look(caller, cost, now);
+            return self.shard(subject.hash).lock().look(subject, cost, now);
         }
         if self.on_full == OnFull::Refuse || matches!(full, Full::Known(_)) {
-            return refusal(caller.rules);
+            return refusal(subject.rules);
         }
-        let caller = Caller { hash: KeyHash::OVERFLOW, kept: None, ..caller };
-        look(caller, Room::Beyond).unwrap_or_else(|_| refusal(caller.rules))
+        let subject = Subject { hash: KeyHash::OVERFLOW, kept: None, ..subject };
+        look(subject, Allowance::Beyond).unwrap_or_else(|_| refusal(subject.rules))
     }
 
     /// Forgets every key that starts like this, some shards at a time.
@@ -341,19 +347,19 @@ async fn let_others_run() {
     .await;
 }
 
-/// The decision on a cost that was asked of one GCRA, and taken if it was ready.
+/// Returns the decision on a cost that was asked of one GCRA, and taken if it was ready.
 #[inline(always)]
 fn taken(view: &GcraView<'_>, wait: Wait, cost: Cost) -> Decision {
     describe(view, wait).taken(cost, view.now())
 }
 
-/// What a new key is told when there is no place for it.
+/// Returns what a new key is told when there is no place for it.
 fn refusal(rules: Rules<'_>) -> Decision {
     let limit = rules.iter().map(|(_, quota)| quota.burst()).min().unwrap_or(0);
     Decision::uninformed(false, limit, Reason::StoreFull)
 }
 
-/// The one rule, if there is one and it is GCRA.
+/// Returns the one rule, if there is one and it is GCRA.
 #[inline]
 fn only_gcra(rules: Rules<'_>) -> Option<(RuleId, &Quota)> {
     let (rule, quota) = match rules {
@@ -367,8 +373,8 @@ fn only_gcra(rules: Rules<'_>) -> Option<(RuleId, &Quota)> {
     (quota.algorithm() == Algorithm::Gcra).then_some((rule, quota))
 }
 
-/// A concurrency limit counts what is in flight, and nothing here is told when a flight ends. A plan that is named
-/// twice would be charged twice after it was asked once.
+/// Refuses rules that this store cannot decide. A concurrency limit counts what is in flight, and no store hears when a
+/// flight ends. A plan that is named twice would be charged twice after it was asked once.
 fn check(rules: Rules<'_>) -> Result<(), StoreError> {
     if let Rules::Plans(plans) = rules
         && (1..plans.len()).any(|index| plans[..index].iter().any(|plan| plan.name() == plans[index].name()))
@@ -390,13 +396,13 @@ impl Store for MemoryStore {
     }
 
     fn acquire_up_to<'a>(&'a self, Request { key, rules, cost }: Request<'a>) -> Answer<'a, Grant> {
-        let caller = self.caller(self.hasher.hash(key), key, rules);
-        Answer::ready(self.take(caller, Wanted::UpTo(cost), self.clock.now()))
+        let subject = self.subject(self.hasher.hash(key), key, rules);
+        Answer::ready(self.take(subject, Wanted::UpTo(cost), self.clock.now()))
     }
 
     fn peek<'a>(&'a self, Request { key, rules, cost }: Request<'a>) -> Answer<'a, Decision> {
-        let caller = self.caller(self.hasher.hash(key), key, rules);
-        Answer::ready(check(rules).map(|()| self.look(caller, cost, self.clock.now())))
+        let subject = self.subject(self.hasher.hash(key), key, rules);
+        Answer::ready(check(rules).map(|()| self.look(subject, cost, self.clock.now())))
     }
 
     fn refund<'a>(
@@ -404,15 +410,15 @@ impl Store for MemoryStore {
         Request { key, rules, cost }: Request<'a>,
         charged: Charged,
     ) -> Answer<'a, Decision> {
-        let (caller, now) = (self.caller(self.hasher.hash(key), key, rules), self.clock.now());
+        let (subject, now) = (self.subject(self.hasher.hash(key), key, rules), self.clock.now());
         let cost = if charged.instant(now) < self.restored_at { Cost::PEEK } else { cost };
-        let refund = || self.shard(caller.hash).lock().refund(caller, cost, charged, now, &self.budget);
+        let refund = || self.shard(subject.hash).lock().refund(subject, cost, charged, now, &self.budget);
         Answer::ready(check(rules).map(|()| refund()))
     }
 
     fn reset<'a>(&'a self, Request { key, rules, .. }: Request<'a>) -> Answer<'a, u64> {
-        let (caller, now) = (self.caller(self.hasher.hash(key), key, rules), self.clock.now());
-        let reset = || self.shard(caller.hash).lock().reset(caller, now, &self.budget);
+        let (subject, now) = (self.subject(self.hasher.hash(key), key, rules), self.clock.now());
+        let reset = || self.shard(subject.hash).lock().reset(subject, now, &self.budget);
         Answer::ready(check(rules).map(|()| reset()))
     }
 

@@ -18,13 +18,13 @@ impl FixedWindow {
         FixedWindow { count: state.count, start: state.start.as_nanos().into() }
     }
 
-    /// The first instant after the window.
+    /// Returns the first instant after the window.
     fn end(&self, quota: &Quota) -> i128 {
         window(quota, self.start).1
     }
 }
 
-/// The window that a fresh key would be in.
+/// Returns the window that a fresh key would be in.
 fn window(quota: &Quota, at: i128) -> (i128, i128) {
     let length = i128::from(quota.period().as_nanos());
     match quota.algorithm() {

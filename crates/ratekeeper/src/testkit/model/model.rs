@@ -77,7 +77,7 @@ impl From<Decision> for ModelAnswer {
 }
 
 impl Model {
-    /// A fresh key.
+    /// Returns a fresh key.
     ///
     /// # Panics
     ///
@@ -86,7 +86,7 @@ impl Model {
         Self::resume(quota, None)
     }
 
-    /// A key of which a store remembers `state`, however odd.
+    /// Returns a key of which a store remembers `state`, however odd.
     ///
     /// # Panics
     ///
@@ -120,7 +120,7 @@ impl Model {
         Model { quota, memory, tenancy: Tenancy::Own }
     }
 
-    /// The same key, its state shared with other quotas.
+    /// Returns the same key, its state shared with other quotas.
     #[must_use]
     pub fn shared(mut self) -> Self {
         self.tenancy = Tenancy::Shared;
@@ -133,7 +133,7 @@ impl Model {
         each!(&mut self.memory, law => try_acquire(law, quota, tenancy, cost.get(), now.as_nanos().into()))
     }
 
-    /// What [`try_acquire`](Model::try_acquire) would answer, with what is left as it is.
+    /// Returns what [`try_acquire`](Model::try_acquire) would answer, with what is left as it is.
     pub fn peek(&self, cost: Cost, now: Timestamp) -> ModelAnswer {
         let now = now.as_nanos().into();
         let (quota, tenancy) = (&self.quota, self.tenancy);
@@ -164,7 +164,7 @@ impl Model {
         self.quota = quota;
     }
 
-    /// The exact amount that is there to take, where the engine counts in floating point: tokens, or the room
+    /// Returns the exact amount that is there to take, where the engine counts in floating point: tokens, or the room
     /// above a level.
     ///
     /// This is what a test needs to tell a float's last bits from a mistake: an answer of the engine may differ
@@ -227,7 +227,7 @@ fn refund<L: Law>(
     after
 }
 
-/// The answer to a cost, found by asking the law.
+/// Returns the answer to a cost, found by asking the law.
 fn answer<L: Law>(law: &L, quota: &Quota, cost: u64, now: i128) -> ModelAnswer {
     let end_of_time = i128::from(i64::MAX);
     let limit = quota.burst();

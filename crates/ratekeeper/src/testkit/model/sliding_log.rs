@@ -58,7 +58,7 @@ impl Law for SlidingLog {
         self.entries.push((self.latest, cost));
     }
 
-    /// The entry of that instant: what was charged up to it, the newest first; if there is too little, what was charged
+    /// Takes out the entry of that instant: what was charged up to it, the newest first; if there is too little, what was charged
     /// later, the oldest first. What has left the window is gone.
     fn refund(&mut self, quota: &Quota, cost: u64, charged_at: i128, _: i128) {
         let has_left = self.latest - charged_at > i128::from(quota.period().as_nanos());

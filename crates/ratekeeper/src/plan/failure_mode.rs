@@ -1,0 +1,27 @@
+//! What is answered when a store fails.
+
+/// What a plan answers when the store fails.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FailureMode {
+    /// Allow every request.
+    #[default]
+    Open,
+    /// Let a store in this process's memory decide until the real one is back.
+    Local,
+    /// Deny every request.
+    Closed,
+    /// Return the error to the caller.
+    Error,
+}
+
+impl FailureMode {
+    /// Returns the word for it in a config file.
+    pub const fn word(self) -> &'static str {
+        match self {
+            FailureMode::Open => "open",
+            FailureMode::Local => "local",
+            FailureMode::Closed => "closed",
+            FailureMode::Error => "error",
+        }
+    }
+}
