@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ratekeeper::port::{Request, Store};
 use ratekeeper::store::{Breaker, BreakerSettings, BreakerState, DenialCache};
-use ratekeeper::testkit::MemoryValues;
+use ratekeeper::testkit::{FakeClock, MemoryValues};
 use ratekeeper::{
     CasStore, Cost, Key, Limiter, MemoryStore, MonotonicClock, Quota, Rules, StoreError, StoreErrorKind,
 };
@@ -29,7 +29,7 @@ async fn follows(store: impl Store) {
 #[tokio::test(start_paused = true)]
 async fn stores_built_in_paused_time_follow_it() {
     follows(MemoryStore::default()).await;
-    follows(CasStore::new(MemoryValues::default())).await;
+    follows(CasStore::new(MemoryValues::new(FakeClock::default()))).await;
     follows(DenialCache::new(MemoryStore::default())).await;
 }
 
