@@ -25,10 +25,11 @@
 //! ```text
 //! quota/       how much, checked when it is built      key, cost, name, time   the other values
 //! plan         named lists of rules                    decision, charged       the answer; when it was charged
+//! failure_mode what is answered instead of a store     error                   what goes wrong in between
 //! algorithm/   the algorithms, pure                    state/                  their states, as text and as bytes
 //! port         what the engine asks of the world       clock                   the time in process
 //! store/       in memory; on any compare-and-set       keeper/                 the use case
-//! limiter/     what waits in turn                      error                   what goes wrong in between
+//! limiter/     what waits in turn
 //! testkit/     to test your limits, and your stores
 //! ```
 //!
@@ -42,12 +43,12 @@
 //! | `testkit` | the fake clock, the reference model, the conformance suite |
 
 pub mod algorithm;
-mod breaker_state;
 mod charged;
 mod clock;
 mod cost;
 mod decision;
 mod error;
+mod failure_mode;
 pub mod keeper;
 mod key;
 pub mod limiter;
@@ -71,11 +72,12 @@ pub use clock::TokioClock;
 pub use cost::Cost;
 pub use decision::{Decision, Reason};
 pub use error::{StoreError, StoreErrorKind};
+pub use failure_mode::FailureMode;
 pub use keeper::{Keeper, Registry, Ruling};
 pub use key::{IntoKey, Key, KeyError};
 pub use limiter::Limiter;
 pub use name::{Name, NameError};
-pub use plan::{FailureMode, Plan, PlanError, Rule, RuleId, Rules};
+pub use plan::{Plan, PlanError, Rule, RuleId, Rules};
 pub use quota::{Algorithm, Anchor, Calendar, CalendarUnit, Quota, QuotaError, Zone};
 pub use store::{CasStore, MemoryStore};
 pub use time::{Nanos, Timestamp};

@@ -1,16 +1,14 @@
 //! Plans: named lists of rules that callers are held to.
 //!
 //! ```text
-//! error   why a plan cannot be      failure_mode   what it answers when the store fails
-//! plan    the plan and its rules    rules          those of one request
+//! error   why rules cannot make a plan     plan    the plan and its rules
+//! rules   those that a request is held to
 //! ```
 
 mod error;
-mod failure_mode;
 mod plan;
 mod rules;
 
 pub use error::PlanError;
-pub use failure_mode::FailureMode;
 pub use plan::{Plan, Rule, RuleId};
 pub use rules::Rules;

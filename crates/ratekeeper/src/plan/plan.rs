@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::error::{MAX_RULES, PlanError};
-use super::failure_mode::FailureMode;
+use crate::failure_mode::FailureMode;
 use crate::{Algorithm, Name, NameError, Quota};
 
 /// A named list of 1 to 16 rules: all must allow a request, or none is charged.

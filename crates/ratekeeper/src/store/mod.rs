@@ -9,7 +9,7 @@ mod denials;
 mod guarded;
 mod memory;
 
-pub use crate::breaker_state::{BreakerChange, BreakerState};
+pub use crate::port::breaker::{BreakerChange, BreakerState};
 pub use breaker::{Breaker, BreakerPermit, BreakerSettings};
 pub use cas::CasStore;
 pub use denials::{DenialCache, DenialStatistics};

@@ -2,7 +2,7 @@
 
 use super::settings::BreakerSettings;
 use super::window::FailureWindow;
-use crate::breaker_state::BreakerState;
+use crate::port::breaker::BreakerState;
 use crate::{Nanos, Timestamp};
 
 /// A state followed another.

@@ -16,8 +16,8 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use crate::breaker_state::{BreakerChange, BreakerState};
 use crate::clock::TimeSource;
+use crate::port::breaker::{BreakerChange, BreakerState};
 use crate::port::{Clock, Observer};
 use crate::sync::Mutex;
 use crate::{Nanos, StoreError, StoreErrorKind, Timestamp};

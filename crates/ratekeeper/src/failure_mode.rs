@@ -1,16 +1,16 @@
-//! What is answered when a store fails.
+//! What is answered instead of a store that fails.
 
-/// What a plan answers when the store fails.
+/// What to answer when the store fails. Of several plans the strictest counts, in this order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FailureMode {
-    /// Allow every request.
+    /// Allow.
     #[default]
     Open,
-    /// Let a store in this process's memory decide until the real one is back.
+    /// Let an in-memory store decide until the real one is back.
     Local,
-    /// Deny every request.
+    /// Deny.
     Closed,
-    /// Return the error to the caller.
+    /// Hand the error to the caller.
     Error,
 }
 

@@ -1,10 +1,10 @@
-//! The states of a [breaker](crate::store::Breaker), and the changes that its observers are called with.
+//! What a breaker tells its observers. The breaker itself is a store's part.
 
 use std::sync::Arc;
 
 use crate::StoreError;
 
-/// The state of a breaker: whether the store behind it is asked.
+/// Whether a store is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BreakerState {
     /// Requests reach the store.
@@ -26,11 +26,12 @@ impl BreakerState {
     }
 }
 
-/// One change of a breaker's state, and its cause.
+/// One change of a breaker's state, and why.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct BreakerChange {
-    /// What the breaker is [named](crate::store::Breaker::named) after, such as the address of a server; empty if it has no name.
+    /// What the breaker is [named](crate::store::Breaker::named) after, such as the address of a server; empty if it has
+    /// no name.
     pub name: Arc<str>,
     /// The state until now.
     pub from: BreakerState,
