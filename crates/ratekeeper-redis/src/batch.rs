@@ -1,4 +1,4 @@
-//! Many requests at once: those of one key one after another, those of different keys together.
+//! Many requests in one call: those of one key one after another, those of different keys at the same time.
 
 use std::collections::HashMap;
 
@@ -7,11 +7,11 @@ use futures_util::stream::FuturesUnordered;
 use ratekeeper::port::{Request, Store};
 use ratekeeper::{Decision, StoreError};
 
-/// How many are on their way at once: enough to keep a connection busy, few enough that the last of them is answered
-/// in time.
+/// How many requests are on their way at the same time: enough to keep a connection busy, few enough that the last of them
+/// is answered in time.
 const AT_ONCE: usize = 64;
 
-/// Takes many costs; each request's answer is appended, in the order of the requests.
+/// Takes many costs, and appends each request's answer in the order of the requests.
 ///
 /// One that fails does not fail the others, which may live on another node. A node that is gone costs one timeout or
 /// two, however many keys there are to ask for: its breaker answers the rest. Requests of one key wait for each other, so

@@ -1,139 +1,142 @@
-//! What the script answers.
+//! What a script answers, and the decision that the engine makes of it.
 
 use std::iter::repeat_n;
 
 use ratekeeper::algorithm::{Meter, View, composite};
 use ratekeeper::state::{RuleStates, State, binary};
-use ratekeeper::{Charged, Cost, Decision, Nanos, StoreError, StoreErrorKind, Timestamp};
+use ratekeeper::{Charged, Cost, Decision, Nanos, StoreError, Timestamp};
 use redis::Value;
 
+use super::forgotten::read_forgotten;
+use super::group::RuleGroup;
+use super::question::ScriptVerb;
 use crate::encoding::Encoding;
-use crate::error::{RedisError, RedisErrorKind};
-use crate::forgotten;
-use crate::library::Kind;
-use crate::place::Place;
-use crate::question::Verb;
+use crate::error::{RedisError, unreadable};
+use crate::script::RuleKind;
 
-/// What the script answered.
+/// The answer of a script.
 #[derive(Debug)]
-pub(crate) enum Reply {
-    /// It decided on these states at this time.
-    Decided(Decided),
-    /// The state at a place was not understood.
-    Unread { place: usize, found: Value },
-    /// The server's time lies in none of the windows that were sent.
+pub(crate) enum ScriptReply {
+    /// It has decided, and reports on which states and at what time.
+    Decided(ScriptDecision),
+    /// It could not read the state of this group, and has changed nothing.
+    Unread { group: usize, found: Value },
+    /// The server's time, which lies in none of the windows that were sent along. It has changed nothing.
     OtherWindow(Timestamp),
-    /// The script for usual requests leaves it to the one for all.
+    /// The express script leaves this request to the general one.
     Unusual,
 }
 
-/// The states of all rules before a decision, and the time of it.
+/// The states that a script has decided on, as they were before, and the time of the decision.
 #[derive(Debug)]
-pub(crate) struct Decided {
+pub(crate) struct ScriptDecision {
     passed: bool,
     now: Timestamp,
     states: Vec<Option<State>>,
-    /// How much of a cost was granted that need not be granted as a whole.
+    /// How much was granted of a cost that may be granted in part.
     granted: u64,
-    /// For each place, whether it was reset since the charge that is given back.
+    /// For each group, whether it was reset after the charge that is to be given back.
     resets: Vec<bool>,
-    /// How many states were forgotten with the one that the request is about.
+    /// How many live states of other quotas were forgotten along with those of the request.
     others: u64,
 }
 
-impl Reply {
-    /// Reads an answer about these places.
-    pub(crate) fn read(value: Value, verb: Verb, places: &[Place<'_>]) -> Result<Self, StoreError> {
-        let Value::Array(items) = value else { return Err(odd("no list")) };
+impl ScriptReply {
+    /// Reads the answer to a call about these groups.
+    pub(crate) fn read(value: Value, verb: ScriptVerb, groups: &[RuleGroup<'_>]) -> Result<Self, StoreError> {
+        let Value::Array(items) = value else { return Err(expected("an array")) };
         let mut items = items.into_iter();
-        let Some(Value::Int(outcome)) = items.next() else { return Err(odd("no outcome")) };
+        let Some(Value::Int(outcome)) = items.next() else { return Err(expected("an outcome")) };
         if outcome == 4 {
-            return Ok(Reply::Unusual);
+            return Ok(ScriptReply::Unusual);
         }
         let now = match items.next() {
             Some(Value::Int(micros)) => micros.checked_mul(1_000),
             Some(nanos) => i64::try_from(number(&nanos)?).ok(),
             None => None,
         };
-        let now = Timestamp::from_nanos(now.ok_or_else(|| odd("no time"))?);
+        let now = Timestamp::from_nanos(now.ok_or_else(|| expected("the time of the decision"))?);
         match outcome {
             2 => {
-                let (Some(Value::Int(place)), Some(found)) = (items.next(), items.next()) else {
-                    return Err(odd("an unread state without a place"));
+                let (Some(Value::Int(group)), Some(found)) = (items.next(), items.next()) else {
+                    return Err(expected("the number of a key and what is under it"));
                 };
-                let place = usize::try_from(place - 1).ok().filter(|place| *place < places.len());
-                Ok(Reply::Unread { place: place.ok_or_else(|| odd("no such place"))?, found })
+                let group = usize::try_from(group - 1).ok().filter(|group| *group < groups.len());
+                Ok(ScriptReply::Unread {
+                    group: group.ok_or_else(|| expected("the number of one of the keys"))?,
+                    found,
+                })
             }
-            3 => Ok(Reply::OtherWindow(now)),
+            3 => Ok(ScriptReply::OtherWindow(now)),
             outcome => {
-                let (mut states, mut others) = (Vec::with_capacity(places.len()), 0);
-                for place in places {
+                let (mut states, mut others) = (Vec::with_capacity(groups.len()), 0);
+                for group in groups {
                     match items.next() {
-                        Some(Value::Nil) => states.extend(place.rules.iter().map(|_| None)),
-                        Some(found) if verb == Verb::Forget => {
-                            others += forgotten::read(place, &found, now, &mut states);
+                        Some(Value::Nil) => states.extend(group.rules.iter().map(|_| None)),
+                        Some(found) if verb == ScriptVerb::Forget => {
+                            others += read_forgotten(group, &found, now, &mut states);
                         }
-                        Some(Value::BulkString(told)) => read_states(place, &told, &mut states)?,
-                        _ => return Err(odd("a state is missing")),
+                        Some(Value::BulkString(report)) => read_states(group, &report, &mut states)?,
+                        _ => return Err(expected("the states under each key")),
                     }
                 }
                 let (mut granted, mut resets) = (0, Vec::new());
                 match (verb, items.next()) {
-                    (Verb::AcquireUpTo, Some(told)) => granted = number(&told)?,
-                    (Verb::Refund(_), Some(Value::BulkString(told))) => {
-                        resets = told.iter().map(|digit| *digit == b'1').collect();
+                    (ScriptVerb::AcquireUpTo, Some(granted_cost)) => granted = number(&granted_cost)?,
+                    (ScriptVerb::Refund(_), Some(Value::BulkString(digits))) => {
+                        resets = digits.iter().map(|digit| *digit == b'1').collect();
                     }
-                    (Verb::Refund(_), _) => return Err(odd("no word of resets")),
+                    (ScriptVerb::Refund(_), _) => return Err(expected("whether each key was reset")),
                     _ => {}
                 }
                 let passed = outcome == 1;
-                Ok(Reply::Decided(Decided { passed, now, states, granted, resets, others }))
+                Ok(ScriptReply::Decided(ScriptDecision { passed, now, states, granted, resets, others }))
             }
         }
     }
 }
 
-impl Decided {
-    /// What the engine decides on the same states at the same time. The script has charged, or not, already: should
-    /// the two ever disagree, that is an error and no decision.
-    pub(crate) fn acquire(&self, places: &[Place<'_>], cost: Cost) -> Result<Decision, StoreError> {
-        let decision = composite::take_all(&mut self.views(places)?, cost);
+impl ScriptDecision {
+    /// Returns what the engine decides on the same states at the same time. The script has already charged, or not: should
+    /// the two ever disagree, that is an error and not a decision.
+    pub(crate) fn acquire(&self, groups: &[RuleGroup<'_>], cost: Cost) -> Result<Decision, StoreError> {
+        let decision = composite::take_all(&mut self.views(groups)?, cost);
         // What costs nothing always passes, and the script is not asked.
         if cost == Cost::PEEK {
             return Ok(decision);
         }
         if decision.allowed != self.passed {
-            return Err(odd("script and engine disagree"));
+            return Err(RedisError::script_fault("the script and the engine disagree about a request").into());
         }
         Ok(decision.taken(cost, self.now))
     }
 
-    /// How much was granted, and the decision for it.
+    /// Returns how much was granted, and the decision about that much.
     pub(crate) fn acquire_up_to(
         &self,
-        places: &[Place<'_>],
+        groups: &[RuleGroup<'_>],
         up_to: Cost,
     ) -> Result<(Cost, Decision), StoreError> {
-        let cost = crate::question::partial(up_to, self.granted);
-        let decision = self.acquire(places, cost)?;
+        let cost = Cost::new(up_to.get().min(self.granted.max(1)));
+        let decision = self.acquire(groups, cost)?;
         Ok((if decision.allowed { cost } else { Cost::PEEK }, decision))
     }
 
-    /// What would be decided.
-    pub(crate) fn peek(&self, places: &[Place<'_>], cost: Cost) -> Result<Decision, StoreError> {
-        Ok(composite::look_all(&self.views(places)?, cost))
+    /// Returns what would be decided.
+    pub(crate) fn peek(&self, groups: &[RuleGroup<'_>], cost: Cost) -> Result<Decision, StoreError> {
+        Ok(composite::look_all(&self.views(groups)?, cost))
     }
 
-    /// What is left when the cost is given back.
+    /// Returns what is left once the cost is given back.
     pub(crate) fn refund(
         &self,
-        places: &[Place<'_>],
+        groups: &[RuleGroup<'_>],
         cost: Cost,
         charged: Charged,
     ) -> Result<Decision, StoreError> {
-        let (mut views, charged_at) = (self.views(places)?, charged.instant(self.now));
-        let of_place = |(place, is_reset): (&Place<'_>, &bool)| repeat_n(*is_reset, place.rules.len());
-        let resets = places.iter().zip(&self.resets).flat_map(of_place);
+        let (mut views, charged_at) = (self.views(groups)?, charged.instant(self.now));
+        let of_place = |(group, is_reset): (&RuleGroup<'_>, &bool)| repeat_n(*is_reset, group.rules.len());
+        let resets = groups.iter().zip(&self.resets).flat_map(of_place);
         for (view, is_reset) in views.iter_mut().zip(resets) {
             if !is_reset && cost != Cost::PEEK {
                 view.refund(cost, charged_at);
@@ -142,14 +145,14 @@ impl Decided {
         Ok(composite::look_all(&views, Cost::PEEK))
     }
 
-    /// How many of the states were more than a fresh key's.
-    pub(crate) fn live(&self, places: &[Place<'_>]) -> Result<u64, StoreError> {
-        let views = self.views(places)?;
+    /// Returns how many states were live: differed from those of a fresh key.
+    pub(crate) fn live(&self, groups: &[RuleGroup<'_>]) -> Result<u64, StoreError> {
+        let views = self.views(groups)?;
         Ok(self.others + views.iter().filter(|view| view.reset_after() > Nanos::ZERO).count() as u64)
     }
 
-    fn views<'v>(&'v self, places: &[Place<'v>]) -> Result<Vec<Meter<'v>>, StoreError> {
-        let rules = places.iter().flat_map(|place| place.rules.iter().map(|rule| (place.tenancy(), rule)));
+    fn views<'v>(&'v self, groups: &[RuleGroup<'v>]) -> Result<Vec<Meter<'v>>, StoreError> {
+        let rules = groups.iter().flat_map(|group| group.rules.iter().map(|rule| (group.tenancy(), rule)));
         let views = rules.zip(&self.states).map(|((tenancy, rule), state)| {
             Meter::at(rule.quota, state.as_ref(), self.now, tenancy).map_err(|error| unreadable(&error))
         });
@@ -157,16 +160,20 @@ impl Decided {
     }
 }
 
-/// The states that a place's answer is about: the text of a string, or the contents of a hash's fields.
-fn read_states(place: &Place<'_>, told: &[u8], states: &mut Vec<Option<State>>) -> Result<(), StoreError> {
-    match place.encoding {
+/// Reads the states of a group from the script's report: the text of a string, or the contents of a hash's fields.
+fn read_states(
+    group: &RuleGroup<'_>,
+    report: &[u8],
+    states: &mut Vec<Option<State>>,
+) -> Result<(), StoreError> {
+    match group.encoding {
         Encoding::Ascii => {
-            let read = RuleStates::read(told, place.named(), place.tenancy());
+            let read = RuleStates::read(report, group.named(), group.tenancy());
             states.extend(read.map_err(|error| unreadable(&error))?.states);
         }
         Encoding::Binary => {
-            let rule = place.rules.first().ok_or_else(|| odd("a place without a rule"))?;
-            let (names, mut rest) = (field_names(rule.kind), told);
+            let rule = group.first_rule()?;
+            let (names, mut rest) = (field_names(rule.kind), report);
             let mut fields = vec![("v", binary::VERSION)];
             for (index, name) in names.iter().enumerate() {
                 // The last takes what is left: the entries of a log are as long as they are.
@@ -177,22 +184,24 @@ fn read_states(place: &Place<'_>, told: &[u8], states: &mut Vec<Option<State>>) 
             }
             match binary::decode(&fields).map_err(|error| unreadable(&error))? {
                 binary::Decoded::State(state) => states.push(Some(state)),
-                binary::Decoded::OtherVersion { .. } => return Err(odd("a version that was not read")),
+                binary::Decoded::OtherVersion { .. } => {
+                    return Err(expected("a state of this schema version"));
+                }
             }
         }
     }
     Ok(())
 }
 
-/// The fields that the script tells of, in its order.
-fn field_names(kind: Kind) -> &'static [&'static str] {
+/// Returns the names of the fields whose contents the script reports, in its order.
+fn field_names(kind: RuleKind) -> &'static [&'static str] {
     match kind {
-        Kind::Gcra => &["tat"],
-        Kind::TokenBucket => &["t", "ts"],
-        Kind::LeakyBucket => &["l", "ts"],
-        Kind::Window | Kind::Grid | Kind::Edges => &["c", "s"],
-        Kind::SlidingWindow => &["p", "c", "s"],
-        Kind::SlidingLog => &["n", "e"],
+        RuleKind::Gcra => &["tat"],
+        RuleKind::TokenBucket => &["t", "ts"],
+        RuleKind::LeakyBucket => &["l", "ts"],
+        RuleKind::Window | RuleKind::Grid | RuleKind::Edges => &["c", "s"],
+        RuleKind::SlidingWindow => &["p", "c", "s"],
+        RuleKind::SlidingLog => &["n", "e"],
     }
 }
 
@@ -201,17 +210,9 @@ fn number(value: &Value) -> Result<u64, StoreError> {
         Value::BulkString(bytes) => str::from_utf8(bytes).ok(),
         _ => None,
     };
-    text.and_then(|text| text.parse().ok()).ok_or_else(|| odd("no number"))
+    text.and_then(|text| text.parse().ok()).ok_or_else(|| expected("a number"))
 }
 
-/// The state cannot be what the rules say it is.
-pub(crate) fn unreadable(error: &(impl std::error::Error + Clone + Send + Sync + 'static)) -> StoreError {
-    let message = format!("{error}; delete the key, or set the policy `reset`");
-    StoreError::new(StoreErrorKind::Unreadable, message).caused_by(error.clone())
-}
-
-/// The answer is none that the script gives.
-pub(crate) fn odd(what: &str) -> StoreError {
-    let message = format!("the script's answer is not understood: {what}; is this a Redis or Valkey server?");
-    RedisError::new(RedisErrorKind::Protocol, message).into()
+fn expected(what: &str) -> StoreError {
+    RedisError::unparsed("the script", what).into()
 }

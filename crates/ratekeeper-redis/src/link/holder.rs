@@ -1,4 +1,4 @@
-//! The servers behind a link that hold keys, each by itself: for what concerns all keys, not one.
+//! One server that holds keys, for commands that concern all of its keys and not one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,40 +6,29 @@ use std::time::Duration;
 use redis::{Cmd, Value};
 
 use super::deadline::Deadline;
-use super::server::Server;
-use super::{Link, Route};
+use super::server::RedisServer;
 use crate::error::RedisError;
 
-/// How long one command may take that looks at many keys; at least as long as any other.
+/// The least time that a command gets which looks at many keys.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// One server that holds keys.
 #[derive(Clone, Debug)]
-pub(crate) struct Holder {
-    server: Arc<Server>,
+pub(crate) struct KeyHolder {
+    server: Arc<RedisServer>,
     patience: Duration,
 }
 
-impl Holder {
-    /// Sends a command to this server, and nowhere else. Its breaker is not asked: what looks at many keys says little
-    /// about those that look at one.
+impl KeyHolder {
+    /// Returns a holder whose commands may take a second, or `command_timeout` if that is longer.
+    pub(super) fn new(server: Arc<RedisServer>, command_timeout: Duration) -> Self {
+        KeyHolder { server, patience: PATIENCE.max(command_timeout) }
+    }
+
+    /// Sends a command to this server, and nowhere else. One round trip. Its breaker is neither asked nor told: a command
+    /// that looks at many keys says little about those that look at one.
     pub(crate) async fn send(&self, command: &Cmd) -> Result<Value, RedisError> {
         let deadline = Deadline::after(self.patience)?;
         deadline.bound(self.server.lane().send(command)).await.map_err(|error| error.at(self.server.name()))
-    }
-}
-
-impl Link {
-    /// Every server that holds keys: the one there is, or all masters of the cluster as its map is now.
-    pub(crate) async fn holders(&self) -> Result<Vec<Holder>, RedisError> {
-        let servers = match &self.route {
-            Route::Server(server) => vec![Arc::clone(server)],
-            Route::Cluster(cluster) => {
-                self.check().await?;
-                cluster.masters()?
-            }
-        };
-        let patience = PATIENCE.max(self.options.command_timeout);
-        Ok(servers.into_iter().map(|server| Holder { server, patience }).collect())
     }
 }

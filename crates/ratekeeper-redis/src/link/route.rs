@@ -1,131 +1,84 @@
-//! How commands get to a server, or to the right one of many.
-//!
-//! ```text
-//! address    what a URL says                    server        one server: its breaker, and the ways to it
-//! sentinel   where the master is                node          one way to it, connecting and reconnecting
-//! cluster    which node has a slot, redirects   silence       for how long a connection has not answered
-//! survey     asking nodes for the map           breakers      what leaves a server alone that fails
-//! topology   the reply to CLUSTER SLOTS         deadline      until when an answer is waited for
-//! slot       which slot a key lies in           per_runtime   what each runtime has for itself
-//! resolve    the addresses behind a name        holders       all servers that have keys, each by itself
-//! ```
-//!
-//! Opening a link does nothing yet: the first command connects. Concurrent callers on one runtime share one connection
-//! for each node, and their commands travel together. Each runtime has its own, and waits for no other. One timer
-//! bounds a command with everything it needs: connecting, a redirect, the script's text. A command whose fate is not
-//! known is never sent again. A server that fails is left alone by its own breaker, which stands behind the routing: the
-//! others do not notice.
+//! The link to one server or to a cluster.
 
-mod address;
-mod breakers;
-mod cluster;
-mod deadline;
-mod holders;
-mod node;
-mod per_runtime;
-mod resolve;
-mod sentinel;
-mod server;
-mod silence;
-mod slot;
-mod survey;
-mod topology;
-
-pub(crate) use address::Address;
-pub(crate) use breakers::Breakers;
-pub(crate) use holders::Holder;
-
-use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::time::Duration;
 
-use address::Place;
-use cluster::Cluster;
-use deadline::Deadline;
-use node::Target;
 use ratekeeper::store::Breaker;
 use redis::{Arg, Cmd, Value};
-use sentinel::Sentinels;
-use server::Server;
 
-use crate::call::Call;
+use super::address::{Endpoint, RedisAddress};
+use super::breakers::BreakerFactory;
+use super::cluster::Cluster;
+use super::deadline::Deadline;
+use super::holder::KeyHolder;
+use super::options::LinkOptions;
+use super::sentinel::Sentinels;
+use super::server::RedisServer;
+use super::slot;
+use super::target::NodeTarget;
 use crate::error::RedisError;
-use crate::script::Script;
+use crate::script::{Script, ScriptCall};
 
-/// How long to wait for what.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Options {
-    /// For a connection.
-    pub(crate) connect_timeout: Duration,
-    /// For the answer to a command, whatever it takes to get it.
-    pub(crate) command_timeout: Duration,
-    /// To each server, from each runtime.
-    pub(crate) connections: NonZeroUsize,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Options {
-            connect_timeout: Duration::from_millis(500),
-            command_timeout: Duration::from_millis(100),
-            connections: NonZeroUsize::MIN,
-        }
-    }
-}
-
-/// The way to a server. Clones share it.
+/// The way to one server or to a cluster. Clones share its connections.
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
-    route: Route,
-    options: Options,
+    route: LinkRoute,
+    options: LinkOptions,
 }
 
 #[derive(Clone, Debug)]
-enum Route {
-    Server(Arc<Server>),
+enum LinkRoute {
+    Server(Arc<RedisServer>),
     Cluster(Arc<Cluster>),
 }
 
 impl Link {
-    /// A link to this address. Nothing is sent: the server may be down for now.
-    pub(crate) fn open(address: &Address, options: &Options, breakers: Breakers) -> Link {
-        let server =
-            |name, target: &dyn Fn() -> Target| Route::Server(Server::new(name, options, &breakers, target));
-        let route = match address.place.clone() {
-            Place::Server(info) => server(info.addr().to_string(), &|| Target::Fixed(info.clone())),
-            Place::Cluster { seeds } => Route::Cluster(Cluster::new(seeds, *options, breakers)),
-            Place::Sentinel { sentinels, master, template } => server(master.clone(), &|| {
-                Target::Master(Sentinels::new(sentinels.clone(), master.clone(), template.clone()))
+    /// Returns a link to this address. Sends nothing: the server may be down for now.
+    pub(crate) fn open(address: &RedisAddress, options: &LinkOptions, breakers: BreakerFactory) -> Link {
+        let server = |name, target: &dyn Fn() -> NodeTarget| {
+            LinkRoute::Server(RedisServer::new(name, options, &breakers, target))
+        };
+        let route = match address.endpoint.clone() {
+            Endpoint::Server(info) => server(info.addr().to_string(), &|| NodeTarget::Fixed(info.clone())),
+            Endpoint::Cluster { seeds } => LinkRoute::Cluster(Cluster::new(seeds, *options, breakers)),
+            Endpoint::Sentinel { sentinels, master, template } => server(master.clone(), &|| {
+                let sentinels = Sentinels::new(sentinels.clone(), master.clone(), template.clone());
+                NodeTarget::Master(Arc::new(sentinels))
             }),
         };
         Link { route, options: *options }
     }
 
-    /// The breaker of each server, by its name.
+    /// Returns the breaker of each server, in the order of their names.
     pub(crate) fn breakers(&self) -> Vec<Arc<Breaker>> {
         let mut breakers = match &self.route {
-            Route::Server(server) => server.breaker().cloned().into_iter().collect(),
-            Route::Cluster(cluster) => cluster.breakers(),
+            LinkRoute::Server(server) => server.breaker().cloned().into_iter().collect(),
+            LinkRoute::Cluster(cluster) => cluster.breakers(),
         };
         breakers.sort_by(|one, other| one.name().cmp(other.name()));
         breakers
     }
 
-    /// Connects, and tells what is wrong if that fails, whatever the breaker says. May take as long as connecting may.
+    /// Connects, whatever the breaker says, and reports what is wrong if that fails. May take as long as four attempts to
+    /// connect.
     pub(crate) async fn check(&self) -> Result<(), RedisError> {
         // A cluster is asked for its map, and sentinels one after another: some attempts, each bounded.
         let deadline = Deadline::after(self.options.connect_timeout.saturating_mul(4))?;
         let checked = async {
             match &self.route {
-                Route::Server(server) => server.lane().send(&redis::cmd("PING")).await.map(|_| ()),
-                Route::Cluster(cluster) => cluster.check().await,
+                LinkRoute::Server(server) => server.lane().send(&redis::cmd("PING")).await.map(|_| ()),
+                LinkRoute::Cluster(cluster) => cluster.check().await,
             }
         };
         deadline.bound(checked).await
     }
 
-    /// Runs a script on the node that has its keys: by name, and by text only if the node does not know the name.
-    pub(crate) async fn run(&self, script: &Script, call: &Call) -> Result<Value, RedisError> {
+    /// Runs a script on the node that has its keys: by its SHA-1, and by its text only if the node does not know that. One
+    /// round trip, and one more for each redirect and for a script that the node does not have yet.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves it open whether the script was executed.
+    pub(crate) async fn run(&self, script: &Script, call: &ScriptCall) -> Result<Value, RedisError> {
         let (slot, deadline) = (self.slot(call.parts().next()), self.deadline()?);
         match self.send(&call.command("EVALSHA", script.sha1()), slot, deadline).await {
             // Not executed, so it may be sent again.
@@ -136,7 +89,7 @@ impl Link {
         }
     }
 
-    /// Sends a command to the node that has its key: the first argument.
+    /// Sends a command to the node that has its key, the first argument. One round trip, and one more for each redirect.
     pub(crate) async fn command(&self, command: Cmd) -> Result<Value, RedisError> {
         let key = command.args_iter().nth(1).map(|arg| match arg {
             Arg::Simple(key) => key,
@@ -147,17 +100,31 @@ impl Link {
 
     async fn send(&self, command: &Cmd, slot: usize, deadline: Deadline) -> Result<Value, RedisError> {
         match &self.route {
-            Route::Server(server) => server.send(command, deadline).await,
-            Route::Cluster(cluster) => cluster.send(command, slot, deadline).await,
+            LinkRoute::Server(server) => server.send(command, deadline).await,
+            LinkRoute::Cluster(cluster) => cluster.send(command, slot, deadline).await,
         }
     }
 
-    /// Where a key is; of no interest where there is one server.
+    /// Returns the slot of a key; of no interest where there is one server.
     fn slot(&self, key: Option<&[u8]>) -> usize {
         match &self.route {
-            Route::Server(_) => 0,
-            Route::Cluster(_) => slot::of(key.unwrap_or_default()),
+            LinkRoute::Server(_) => 0,
+            LinkRoute::Cluster(_) => slot::of(key.unwrap_or_default()),
         }
+    }
+
+    /// Returns every server that holds keys: the one there is, or all masters of the cluster as its map is now. A cluster is
+    /// asked for its map first.
+    pub(crate) async fn holders(&self) -> Result<Vec<KeyHolder>, RedisError> {
+        let servers = match &self.route {
+            LinkRoute::Server(server) => vec![Arc::clone(server)],
+            LinkRoute::Cluster(cluster) => {
+                self.check().await?;
+                cluster.masters()?
+            }
+        };
+        let patience = self.options.command_timeout;
+        Ok(servers.into_iter().map(|server| KeyHolder::new(server, patience)).collect())
     }
 
     fn deadline(&self) -> Result<Deadline, RedisError> {

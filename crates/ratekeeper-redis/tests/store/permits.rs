@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use ratekeeper::{Key, Name};
-use ratekeeper_redis::Permits;
+use ratekeeper_redis::RedisPermits;
 use redis::Commands;
 
 use crate::support::server::Server;
 use crate::{eventually, patient};
 
-async fn permits(server: &Server, limit: u64, lease: Duration) -> Permits {
+async fn permits(server: &Server, limit: u64, lease: Duration) -> RedisPermits {
     let store = patient(&server.url()).connect().await.unwrap();
     let name: Name = "exports".parse().unwrap();
     store.permits(Key::new("tenant:7").unwrap(), &name, limit, lease)
