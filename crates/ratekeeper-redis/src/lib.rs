@@ -31,7 +31,7 @@
 //! exchange/           a request as a call, what comes back as a decision
 //! link/               how commands get to a server, or to the right one of many
 //! server_clock        a guess at the server's time      losses    the states that had to be discarded
-//! batch               many requests in one call         forget    all keys that start alike
+//! forget              all keys that start alike
 //! scripted            the store made of scripts
 //! front               the denial cache before it        permits   concurrency limits that instances share
 //! values              compare-and-set on strings        inspect   what is under a key
@@ -51,7 +51,6 @@
 //! | `timezones` | calendar windows in named time zones |
 //! | `testkit` | a store whose time a test gives |
 
-mod batch;
 mod builder;
 mod encoding;
 mod error;

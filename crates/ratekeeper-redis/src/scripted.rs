@@ -7,7 +7,6 @@ use ratekeeper::state::OnUnreadable;
 use ratekeeper::{Charged, Cost, Decision, Nanos, StoreError, StoreErrorKind};
 use redis::Value;
 
-use crate::batch::acquire_many;
 use crate::encoding::Encodings;
 use crate::error::RedisError;
 use crate::exchange::{
@@ -203,14 +202,6 @@ impl<R: RunScript> Store for ScriptedStore<R> {
             };
             forget(link, &self.settings.prefix, prefix).await
         })
-    }
-
-    fn acquire_many<'a>(
-        &'a self,
-        requests: &'a [Request<'a>],
-        into: &'a mut Vec<Result<Decision, StoreError>>,
-    ) -> Answer<'a, ()> {
-        Answer::later(acquire_many(self, requests, into))
     }
 }
 
