@@ -3,7 +3,7 @@
 //! The store's names begin with the key, so `SCAN` finds them: a thousand at a time, so that no other command waits for
 //! long. In a cluster, all masters are asked, and a name whose slot has moved is deleted where it is by then.
 //!
-//! Nothing is left behind, not even a note of when the keys were reset: who forgets keys wants the memory back, and notes
+//! Nothing is left behind, not even a note of when the keys were reset: the purpose is to free memory, and notes
 //! would take as much as the states. See [`Store::forget`] for the price.
 //!
 //! [`Store::forget`]: ratekeeper::port::Store::forget

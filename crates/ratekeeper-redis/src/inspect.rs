@@ -16,7 +16,7 @@ use crate::exchange::{SharedFields, fields_by_state, hash_fields, state_name};
 pub struct Inspection {
     /// The encoding, as the type of the key shows it.
     pub encoding: Encoding,
-    /// The content.
+    /// The content, read as states.
     pub found: InspectedContent,
     /// The states themselves, if they can be read. A window that is a hash of its own is called `default`.
     pub record: Option<Record>,
@@ -48,7 +48,7 @@ pub struct Explained {
     pub strategy: &'static str,
     /// The version of its format.
     pub version: &'static str,
-    /// Its fields by name.
+    /// The fields, by their names.
     pub fields: Vec<(String, FieldValue)>,
 }
 

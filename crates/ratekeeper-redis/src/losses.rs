@@ -56,7 +56,7 @@ impl LossCounters {
         }
     }
 
-    /// Returns the counts.
+    /// Returns the counts so far.
     pub(crate) fn read(&self) -> Losses {
         Losses {
             versions_discarded: self.versions_discarded.load(Ordering::Relaxed),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use ratekeeper::{Key, Name, StoreError};
+use ratekeeper::{Decision, Key, Name, Reason, StoreError};
 use redis::Value;
 
 use crate::error::RedisError;
@@ -15,7 +15,7 @@ use crate::link::Link;
 use crate::script::ScriptCall;
 use crate::scripted::ScriptedStore;
 
-/// A concurrency limit that all instances share: at most so many permits are held at once.
+/// A concurrency limit that all instances share: at most `limit` permits are held at once.
 ///
 /// A [`RedisPermit`] is a lease: whoever holds it longer [renews](RedisPermit::renew) it in time, and the permit of a
 /// holder that crashed comes back when its lease ends. All times are the server's. Must be used within a tokio runtime.
@@ -26,9 +26,12 @@ use crate::scripted::ScriptedStore;
 /// use ratekeeper::Key;
 ///
 /// let exports = store.permits(Key::new("tenant:7")?, &"exports".parse()?, 4, Duration::from_secs(30));
-/// if let Some(permit) = exports.try_acquire().await? {
-///     // … at most four at once, on all instances …
-///     permit.release().await?;
+/// match exports.try_acquire().await? {
+///     Ok(permit) => {
+///         // … at most four at once, on all instances …
+///         permit.release().await?;
+///     }
+///     Err(refused) => println!("{} exports are running", refused.limit),
 /// }
 /// # Ok(()) }
 /// ```
@@ -64,20 +67,27 @@ impl RedisPermits {
         RedisPermits { scripted, key: written.into(), limit, lease }
     }
 
-    /// Takes a permit if there is one.
+    /// Takes a permit if one is free; otherwise returns the refusal, with [`Reason::AtCapacity`] and without a
+    /// `retry_after`: when one comes back cannot be foreseen. One round trip.
     ///
-    /// When the answer does not come, the server may have given one: it is given back in the background, and else
-    /// comes back with the end of its lease.
-    pub async fn try_acquire(&self) -> Result<Option<RedisPermit>, StoreError> {
+    /// # Errors
+    ///
+    /// What keeps the server from answering. It may have given a permit all the same: that is given back in the
+    /// background, or else comes back when its lease ends.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future before it is done gives back what the server may have given, in the same way.
+    pub async fn try_acquire(&self) -> Result<Result<RedisPermit, Decision>, StoreError> {
         // Dropped on any way out but success, and then given back.
         let permit = RedisPermit { permits: self.clone(), id: unique(), is_held: true };
         let limit = self.limit.to_string();
         let taken = self.run(b"a", &[permit.id.as_bytes(), limit.as_bytes(), &self.micros()]).await;
         match taken {
-            Ok((true, _)) => Ok(Some(permit)),
+            Ok((true, _)) => Ok(Ok(permit)),
             Ok((false, _)) => {
                 permit.forget();
-                Ok(None)
+                Ok(Err(Decision::uninformed(false, self.limit, Reason::AtCapacity)))
             }
             Err(error) => Err(error),
         }
@@ -127,7 +137,7 @@ pub struct RedisPermit {
 }
 
 impl RedisPermit {
-    /// Returns what tells this permit from every other.
+    /// Returns the identifier of this permit, which no other has.
     pub fn id(&self) -> &str {
         &self.id
     }

@@ -22,7 +22,7 @@ use crate::server_clock::ServerClock;
 /// passed. Each is rare, and none can follow itself for long.
 const MOST_ROUNDS: usize = 8;
 
-/// Whoever runs scripts: a link to servers, or in tests a Lua without any.
+/// What runs scripts: a link to servers, or in tests a Lua interpreter without any.
 pub(crate) trait RunScript: Send + Sync {
     /// Runs a script where its keys are: one round trip, and another if the server does not know the script yet.
     fn run(
@@ -31,7 +31,7 @@ pub(crate) trait RunScript: Send + Sync {
         call: &ScriptCall,
     ) -> impl Future<Output = Result<Value, RedisError>> + Send;
 
-    /// Returns the link to the servers that hold the keys; none if nobody can list them.
+    /// Returns the link to the servers that hold the keys; none if they cannot be listed.
     fn link(&self) -> Option<&Link> {
         None
     }

@@ -104,7 +104,7 @@ impl RedisStore {
     /// [without](crate::RedisStoreBuilder::without_breaker).
     ///
     /// A server is named by its address, a master that sentinels watch by its name there. A cluster has one breaker for
-    /// each node that is part of it now, and one called `topology` before the question who they are.
+    /// each node that is part of it now, and one called `topology` before the question which nodes there are.
     pub fn breakers(&self) -> Vec<Arc<Breaker>> {
         self.scripted.runner.breakers()
     }

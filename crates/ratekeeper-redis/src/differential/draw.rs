@@ -103,7 +103,7 @@ fn span() -> impl Strategy<Value = DrawnSpan> {
         .prop_map(|(rule, refill, parts, micros)| DrawnSpan { rule, refill, parts, micros })
 }
 
-/// What may happen.
+/// One thing that happens on a walk.
 #[derive(Clone, Debug)]
 pub(crate) enum WalkStep {
     Take(DrawnCost),
@@ -145,7 +145,7 @@ fn age() -> impl Strategy<Value = ChargeAge> {
 /// Which rules a version of a plan has.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum PlanVersion {
-    /// All of them.
+    /// All rules, in order.
     Whole,
     /// In another order, and some are missing.
     Reversed(usize),

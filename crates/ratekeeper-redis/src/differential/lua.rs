@@ -29,7 +29,7 @@ pub(crate) struct Keyspace {
     pub(crate) now: Timestamp,
 }
 
-/// The engine.
+/// A server that runs scripts on a table in this process.
 pub(crate) struct LuaServer {
     lua: Lua,
     compiled: Mutex<HashMap<String, Function>>,

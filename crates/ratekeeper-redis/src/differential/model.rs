@@ -41,7 +41,7 @@ impl StoreModel {
         StoreModel { rules: vec![self.rules[rule].clone()], ..self.clone() }
     }
 
-    /// The smallest capacity.
+    /// Returns the smallest burst of the rules.
     pub(crate) fn burst(&self) -> u64 {
         self.rules.iter().map(|(_, quota)| quota.burst()).min().unwrap_or(1)
     }

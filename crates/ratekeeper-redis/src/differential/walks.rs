@@ -205,7 +205,7 @@ impl<S: Store> Walk<'_, S> {
         Ok(())
     }
 
-    /// In microseconds.
+    /// Returns how long a drawn span is under the model's rules, in microseconds.
     fn measure(&self, span: DrawnSpan, model: &StoreModel) -> u64 {
         let quota = &model.rules[span.rule % model.rules.len()].1;
         let measure = if span.refill { quota.refill_time() } else { quota.period() }.as_nanos();

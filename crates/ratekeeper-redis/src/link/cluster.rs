@@ -53,7 +53,7 @@ pub(super) struct Cluster {
     breakers: BreakerFactory,
     map: RwLock<SlotMap>,
     refreshes: PerRuntime<MapRefresh>,
-    /// Asked before a caller waits for a map: nobody waits for seeds that are gone.
+    /// The breaker before a wait for the map: no caller waits for seeds that are gone.
     topology: Option<Arc<Breaker>>,
 }
 
@@ -235,7 +235,7 @@ impl Cluster {
         Ok(member)
     }
 
-    /// Has a task refresh the map. Returns what tells when that is done, or the outcome of a refresh that was just done.
+    /// Has a task refresh the map. Returns a channel that changes when that is done, or the outcome of a refresh that was just done.
     fn refresh(self: &Arc<Self>) -> Result<watch::Receiver<()>, RefreshOutcome> {
         self.refresh_unless(|_, at| at.elapsed() < BETWEEN_REFRESHES)
     }

@@ -18,7 +18,7 @@ pub(super) struct Deadline {
 }
 
 impl Deadline {
-    /// Returns the deadline so long from now.
+    /// Returns the deadline that is `patience` from now.
     ///
     /// # Errors
     ///

@@ -25,7 +25,7 @@ impl KeyHolder {
         KeyHolder { server, patience: PATIENCE.max(command_timeout) }
     }
 
-    /// Sends a command to this server, and nowhere else. One round trip. Its breaker is neither asked nor told: a command
+    /// Sends a command to this server, and nowhere else. One round trip. Its breaker is passed by: a command
     /// that looks at many keys says little about those that look at one.
     pub(crate) async fn send(&self, command: &Cmd) -> Result<Value, RedisError> {
         let deadline = Deadline::after(self.patience)?;

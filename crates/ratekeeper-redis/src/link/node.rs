@@ -45,7 +45,7 @@ enum ConnectionState {
     Idle,
     /// An attempt is under way. The channel changes when it is over, and closes if its runtime ends first.
     Connecting(watch::Receiver<()>),
-    /// There is a connection.
+    /// There is a connection, and callers share it.
     Connected(LiveConnection),
     /// The last attempt failed, with this error; the next one may begin after the pause.
     Pausing { until: Instant, attempts: u32, error: RedisError },

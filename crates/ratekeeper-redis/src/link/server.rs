@@ -16,7 +16,7 @@ use super::options::LinkOptions;
 use super::target::NodeTarget;
 use crate::error::RedisError;
 
-/// A server, with one breaker for all who ask it.
+/// A server, with one breaker for all its callers.
 pub(super) struct RedisServer {
     name: String,
     breaker: Option<Arc<Breaker>>,
@@ -66,7 +66,7 @@ impl RedisServer {
         self.guard(deadline, exchange).await
     }
 
-    /// Waits for an exchange behind the breaker, and tells the breaker how it ended.
+    /// Waits for an exchange unless the breaker is open, and records in the breaker how it ended.
     ///
     /// A future that is dropped before its end counts for nothing: its caller gave up. The end of our own patience counts
     /// as a failure. A connection that was lost counts for nothing either: each runtime has its own, and servers close what

@@ -1,6 +1,6 @@
 //! Which of a cluster's 16384 slots a key lies in.
 
-/// The number of slots.
+/// The number of slots of every cluster.
 pub(super) const SLOTS: usize = 16_384;
 
 /// The CRC-16/XMODEM of every byte.

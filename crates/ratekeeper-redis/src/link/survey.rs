@@ -2,7 +2,7 @@
 //!
 //! A node that was reset or forgotten runs alone and knows of no slots. One that is cut off from the others may know
 //! of all of them, as they were. So the first answer is taken only if it is whole and its node says that the cluster
-//! is well; otherwise everybody is asked, and the best answer is taken.
+//! is well; otherwise all nodes are asked, and the best answer is taken.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +29,7 @@ pub(super) struct Candidate {
     pub(super) address: String,
 }
 
-/// The answers so far.
+/// What the nodes that were asked have answered so far.
 pub(super) struct Survey {
     patience: Duration,
     best: Option<ClusterView>,

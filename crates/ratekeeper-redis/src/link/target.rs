@@ -24,7 +24,7 @@ pub(super) enum NodeTarget {
 }
 
 impl NodeTarget {
-    /// Connects to it.
+    /// Connects to the node, wherever it is now.
     pub(super) async fn connect(&self, options: &LinkOptions) -> Result<MultiplexedConnection, RedisError> {
         match self {
             NodeTarget::Fixed(info) => open(info.clone(), options).await,

@@ -8,7 +8,7 @@ use crate::error::RedisError;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct SlotRange {
     pub(super) first: usize,
-    /// Inclusive.
+    /// The last slot, which belongs to the range.
     pub(super) last: usize,
     pub(super) host: String,
     pub(super) port: u16,

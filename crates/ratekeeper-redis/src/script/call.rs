@@ -9,7 +9,7 @@ pub(crate) struct ScriptCall {
 }
 
 impl ScriptCall {
-    /// Returns an empty call with room for so many parts and bytes.
+    /// Returns an empty call with room for this many parts and bytes.
     pub(crate) fn with_capacity(parts: usize, bytes: usize) -> Self {
         ScriptCall { bytes: Vec::with_capacity(bytes), ends: Vec::with_capacity(parts), keys: 0 }
     }

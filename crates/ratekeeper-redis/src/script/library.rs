@@ -86,8 +86,8 @@ impl ScriptLibrary {
         self.decide[usize::from(parts.0)].get_or_init(|| compose(self.time, parts))
     }
 
-    /// Returns the script for the common case: one key, `rules` rules that are all GCRA, in ASCII. None if there is none for
-    /// so many rules.
+    /// Returns the script for the common case: one key, `rules` rules that are all GCRA, in ASCII. None if a plan cannot
+    /// have that many rules.
     pub(crate) fn express(&self, rules: usize, tenancy: Tenancy) -> Option<&Script> {
         let script = match tenancy {
             Tenancy::Own => self.express.get(rules).filter(|_| rules > 0)?,
@@ -140,7 +140,7 @@ fn compose(time: ScriptTime, parts: ScriptParts) -> Script {
     Script::composed(&texts)
 }
 
-/// Returns the line that tells the scripts the engine's own bounds.
+/// Returns the line of Lua that declares the engine's own bounds.
 fn engine_numbers() -> String {
     const SECOND: Nanos = Nanos::from_secs(1);
     const { assert!(SLACK.as_nanos().is_multiple_of(SECOND.as_nanos()), "the scripts add whole seconds") };

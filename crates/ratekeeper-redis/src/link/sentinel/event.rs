@@ -7,7 +7,7 @@ use super::master::ServerAddress;
 /// Something that a sentinel publishes about a master.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum SentinelEvent {
-    /// This server was told to be the master, and no sentinel names it yet.
+    /// A sentinel has ordered this server to become the master, and does not name it yet.
     Promoting(ServerAddress),
     /// The promotion was given up.
     Aborted,
@@ -15,7 +15,7 @@ pub(super) enum SentinelEvent {
     Changed,
 }
 
-/// A replica was told to be the master. A second later the sentinel has seen that it is, and only then names it.
+/// A sentinel has ordered a replica to become the master. A second later the sentinel has seen that it is, and only then names it.
 const WAIT_PROMOTION: &str = "+failover-state-wait-promotion";
 const PROMOTED: &str = "+promoted-slave";
 /// The sentinels' master is another one.

@@ -14,7 +14,7 @@ const NOBODY_LAGS: Duration = Duration::from_secs(10);
 /// its epoch.
 const UNTIL_IT_IS: Duration = Duration::from_secs(3);
 
-/// Where a server is.
+/// Host and port of a server, as sentinels report them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ServerAddress {
     pub(super) host: String,
@@ -30,7 +30,7 @@ impl fmt::Display for ServerAddress {
 /// A sentinel's answer to the question who the master is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct MasterReport {
-    /// Grows with every failover.
+    /// A number that grows with every failover.
     pub(super) epoch: u64,
     pub(super) server: ServerAddress,
 }

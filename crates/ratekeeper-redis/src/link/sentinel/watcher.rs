@@ -17,13 +17,13 @@ use super::event::{self, CHANNELS, SentinelEvent};
 use super::sentinels::Sentinels;
 use crate::error::RedisError;
 
-/// The time between two questions, after which a message is made up for that was published while nobody listened.
+/// The time between two questions: no longer than that goes a change unnoticed that was published while no one listened.
 const BETWEEN_QUESTIONS: Duration = Duration::from_secs(1);
 
 /// The pause after a sentinel could not be reached, or its connection was lost.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Whoever is connected to the master that sentinels watch.
+/// A node that is connected to the master which sentinels watch.
 pub(in super::super) trait FollowsMaster: Send + Sync {
     /// Leaves the server that a runtime is connected to, so that the next command connects to the master of now. What is
     /// under way on the old connection is still answered.
