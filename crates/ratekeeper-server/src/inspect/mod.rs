@@ -14,7 +14,7 @@ use std::time::Duration;
 use ratekeeper::algorithm::{gcra, leaky_bucket, sliding_log, sliding_window, token_bucket};
 use ratekeeper::state::{NamedWindow, Record, RecordPart, StateError, ascii};
 use ratekeeper::{PlanError, Quota, Timestamp};
-use ratekeeper_redis::{Found, Inspection};
+use ratekeeper_redis::{InspectedContent, Inspection};
 
 /// A state that was read.
 #[derive(Clone, Debug)]
@@ -57,10 +57,10 @@ impl State {
         let encoding =
             if encoding == ratekeeper_redis::Encoding::Ascii { Encoding::Ascii } else { Encoding::Binary };
         let record = record.ok_or_else(|| match found {
-            Found::OtherVersion(version) => Unreadable(format!(
+            InspectedContent::OtherVersion(version) => Unreadable(format!(
                 "version: {version}; a hash of schema version 1 is read, and any other starts fresh"
             )),
-            Found::Unreadable(error) => Unreadable(error.to_string()),
+            InspectedContent::Unreadable(error) => Unreadable(error.to_string()),
             _ => Unreadable("a state that this build does not know".to_owned()),
         })?;
         let now = now.unwrap_or(server);

@@ -1,4 +1,4 @@
-//! About what time it is on the server.
+//! A guess at the server's time.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Instant, SystemTime};
@@ -12,7 +12,7 @@ use ratekeeper::{Nanos, Timestamp};
 #[derive(Debug)]
 pub(crate) struct ServerClock {
     since: Instant,
-    /// What the server's clock would have shown at `since`, in nanoseconds.
+    /// The server's time at `since`, in nanoseconds since the epoch.
     then: AtomicI64,
 }
 
@@ -23,18 +23,18 @@ impl Default for ServerClock {
 }
 
 impl ServerClock {
-    /// A guess that starts from a clock of this process that shows `now`.
+    /// Returns a guess that starts at `now`.
     pub(crate) fn starting_at(now: Timestamp) -> Self {
         ServerClock { since: Instant::now(), then: AtomicI64::new(now.as_nanos()) }
     }
 
-    /// About what time it is there, rather a little early: the edges that are sent cover what follows.
+    /// Returns about what time it is on the server, rather a little early: the edges that are sent cover what follows.
     pub(crate) fn guess(&self) -> Timestamp {
         const SLACK: Nanos = Nanos::from_secs(1);
         (Timestamp::from_nanos(self.then.load(Ordering::Relaxed)) + self.elapsed()).saturating_sub(SLACK)
     }
 
-    /// It was this time there just now.
+    /// Sets the guess right: the server's clock shows `now`.
     pub(crate) fn correct(&self, now: Timestamp) {
         self.then.store(now.saturating_sub(self.elapsed()).as_nanos(), Ordering::Relaxed);
     }

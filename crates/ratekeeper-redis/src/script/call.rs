@@ -1,32 +1,32 @@
 //! The keys and arguments of one script call, packed.
 
-/// Keys first, then arguments, all in one buffer: a call allocates twice, however many parts it has.
+/// The keys and then the arguments of a script, all in one buffer: a call allocates twice, however many parts it has.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Call {
+pub(crate) struct ScriptCall {
     bytes: Vec<u8>,
     ends: Vec<usize>,
     keys: usize,
 }
 
-impl Call {
-    /// Room for so many parts and bytes.
+impl ScriptCall {
+    /// Returns an empty call with room for this many parts and bytes.
     pub(crate) fn with_capacity(parts: usize, bytes: usize) -> Self {
-        Call { bytes: Vec::with_capacity(bytes), ends: Vec::with_capacity(parts), keys: 0 }
+        ScriptCall { bytes: Vec::with_capacity(bytes), ends: Vec::with_capacity(parts), keys: 0 }
     }
 
-    /// Ends the part that was written to [`buffer`](Call::buffer) as a key. All keys come before all arguments.
+    /// Ends the part that was written to [`buffer`](ScriptCall::buffer) as a key. All keys come before all arguments.
     pub(crate) fn end_key(&mut self) {
         debug_assert_eq!(self.keys, self.ends.len(), "keys come first");
         self.keys += 1;
         self.ends.push(self.bytes.len());
     }
 
-    /// Ends the part that was written to [`buffer`](Call::buffer) as an argument.
+    /// Ends the part that was written to [`buffer`](ScriptCall::buffer) as an argument.
     pub(crate) fn end_arg(&mut self) {
         self.ends.push(self.bytes.len());
     }
 
-    /// Where the next part is written.
+    /// Returns the buffer that the next part is written to.
     pub(crate) fn buffer(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
@@ -49,13 +49,13 @@ impl Call {
         self.end_arg();
     }
 
-    /// How many keys there are.
+    /// Returns how many keys there are.
     #[cfg(test)]
     pub(crate) fn keys(&self) -> usize {
         self.keys
     }
 
-    /// Keys, then arguments.
+    /// Returns the keys, then the arguments.
     pub(crate) fn parts(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         (0..self.ends.len()).map(|part| {
             let start = part.checked_sub(1).map_or(0, |before| self.ends[before]);
@@ -63,7 +63,7 @@ impl Call {
         })
     }
 
-    /// The command that runs a script on this: `EVALSHA` by name or `EVAL` by text.
+    /// Returns the command that runs a script on this: `EVALSHA` by name or `EVAL` by text.
     pub(crate) fn command(&self, verb: &str, script: &str) -> redis::Cmd {
         const SLACK: usize = 32;
         let size = self.bytes.len() + verb.len() + script.len() + SLACK;

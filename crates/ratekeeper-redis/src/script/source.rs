@@ -1,6 +1,6 @@
-//! A script and the name the server knows it by.
+//! A script, and the name by which a server knows it.
 
-/// A script: its text, and the SHA-1 of it, by which a server that has it runs it.
+/// A script: its text, and the SHA-1 by which a server that has it runs it.
 #[derive(Debug)]
 pub(crate) struct Script {
     source: String,
@@ -8,19 +8,19 @@ pub(crate) struct Script {
 }
 
 impl Script {
-    /// A script composed of these parts, in order.
+    /// Returns a script composed of these parts, in order.
     pub(crate) fn composed(parts: &[&str]) -> Self {
         let source = parts.concat();
         let sha1 = redis::Script::new(&source).get_hash().to_owned();
         Script { source, sha1 }
     }
 
-    /// The whole text.
+    /// Returns the whole text.
     pub(crate) fn source(&self) -> &str {
         &self.source
     }
 
-    /// Its SHA-1, 40 hexadecimal digits.
+    /// Returns the SHA-1 of the text, 40 hexadecimal digits.
     pub(crate) fn sha1(&self) -> &str {
         &self.sha1
     }

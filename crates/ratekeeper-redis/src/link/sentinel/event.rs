@@ -2,44 +2,47 @@
 
 use redis::Value;
 
-use super::known::Server;
+use super::master::ServerAddress;
 
-/// Something that happened to the master.
+/// Something that a sentinel publishes about a master.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum News {
-    /// This server was told to be the master, and nobody names it yet.
-    Promised(Server),
-    /// It will not be the master.
+pub(super) enum SentinelEvent {
+    /// A sentinel has ordered this server to become the master, and does not name it yet.
+    Promoting(ServerAddress),
+    /// The promotion was given up.
     Aborted,
-    /// There is another master: the sentinel names it from now on, with its epoch.
+    /// There is another master, which the sentinel names from now on, with its epoch.
     Changed,
 }
 
-/// A replica was told to be the master; a second later the sentinel has seen that it is, and only then names it.
+/// A sentinel has ordered a replica to become the master. A second later the sentinel has seen that it is, and only then names it.
 const WAIT_PROMOTION: &str = "+failover-state-wait-promotion";
 const PROMOTED: &str = "+promoted-slave";
 /// The sentinels' master is another one.
 const SWITCHED: &str = "+switch-master";
 const NOT_PROMOTED: &str = "-failover-abort-slave-timeout";
 
-/// The channels to listen to.
+/// The channels to subscribe to.
 pub(super) const CHANNELS: [&str; 4] = [WAIT_PROMOTION, PROMOTED, SWITCHED, NOT_PROMOTED];
 
-/// Reads what was published on one of the channels; none if it is about another master.
-pub(super) fn read(channel: &str, text: &str, master: &str) -> Option<News> {
+/// Reads a message of one of the channels; none if it is about another master.
+pub(super) fn read(channel: &str, text: &str, master: &str) -> Option<SentinelEvent> {
     let words: Vec<&str> = text.split(' ').collect();
     match (channel, words.as_slice()) {
-        (SWITCHED, [name, ..]) if *name == master => Some(News::Changed),
-        (PROMOTED, ["slave", _, _, _, "@", name, ..]) if *name == master => Some(News::Changed),
+        (SWITCHED, [name, ..]) if *name == master => Some(SentinelEvent::Changed),
+        (PROMOTED, ["slave", _, _, _, "@", name, ..]) if *name == master => Some(SentinelEvent::Changed),
         (WAIT_PROMOTION, ["slave", _, host, port, "@", name, ..]) if *name == master => {
-            Some(News::Promised(Server { host: (*host).to_owned(), port: port.parse().ok()? }))
+            Some(SentinelEvent::Promoting(ServerAddress {
+                host: (*host).to_owned(),
+                port: port.parse().ok()?,
+            }))
         }
-        (NOT_PROMOTED, ["master", name, ..]) if *name == master => Some(News::Aborted),
+        (NOT_PROMOTED, ["master", name, ..]) if *name == master => Some(SentinelEvent::Aborted),
         _ => None,
     }
 }
 
-/// The epoch in the reply to `SENTINEL MASTER`.
+/// Returns the epoch in the reply to `SENTINEL MASTER`.
 pub(super) fn epoch(described: Value) -> Option<u64> {
     let fields = match described {
         Value::Array(fields) => fields,
@@ -67,12 +70,12 @@ mod tests {
 
     #[test]
     fn news_of_ones_own_master_is_read() {
-        let promised = News::Promised(Server { host: "::1".into(), port: 46087 });
+        let promoting = SentinelEvent::Promoting(ServerAddress { host: "::1".into(), port: 46087 });
         let table = [
-            (SWITCHED, "m 127.0.0.1 59207 ::1 46087", Some(News::Changed)),
-            (WAIT_PROMOTION, "slave ::1:46087 ::1 46087 @ m 127.0.0.1 59207", Some(promised)),
-            (PROMOTED, "slave ::1:46087 ::1 46087 @ m 127.0.0.1 59207", Some(News::Changed)),
-            (NOT_PROMOTED, "master m 127.0.0.1 59207", Some(News::Aborted)),
+            (SWITCHED, "m 127.0.0.1 59207 ::1 46087", Some(SentinelEvent::Changed)),
+            (WAIT_PROMOTION, "slave ::1:46087 ::1 46087 @ m 127.0.0.1 59207", Some(promoting)),
+            (PROMOTED, "slave ::1:46087 ::1 46087 @ m 127.0.0.1 59207", Some(SentinelEvent::Changed)),
+            (NOT_PROMOTED, "master m 127.0.0.1 59207", Some(SentinelEvent::Aborted)),
             (SWITCHED, "other 127.0.0.1 59207 ::1 46087", None),
             (WAIT_PROMOTION, "slave ::1:46087 ::1 46087 @ other 127.0.0.1 59207", None),
             (PROMOTED, "slave ::1:46087 ::1 46087 @ other 127.0.0.1 59207", None),

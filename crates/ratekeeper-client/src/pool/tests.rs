@@ -6,19 +6,22 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use super::Client;
+use super::{ConnectionPool, PoolSettings};
+use crate::frame;
+use crate::throttle::{Throttle, ThrottleParts};
+use crate::{ClientError, RemoteDecision};
 
 /// Far longer than anything here takes.
 const LONG: Duration = Duration::from_secs(60);
 
-/// A server that answers nothing until it is told to; it tells the keys that arrive.
-struct Server {
+/// A server that answers nothing until [`answer`](SilentServer::answer) is called, and reports the keys that arrive.
+struct SilentServer {
     address: SocketAddr,
     arrivals: Receiver<Vec<u8>>,
     answers: Arc<(Mutex<bool>, Condvar)>,
 }
 
-impl Server {
+impl SilentServer {
     fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -32,7 +35,7 @@ impl Server {
                 std::thread::spawn(move || serve(stream.unwrap(), &sender, &told));
             }
         });
-        Server { address, arrivals, answers }
+        SilentServer { address, arrivals, answers }
     }
 
     fn answer(&self) {
@@ -67,19 +70,24 @@ fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
 }
 
-fn connect(runtime: &tokio::runtime::Runtime, address: SocketAddr) -> Client {
-    runtime.block_on(Client::builder().connections(1).timeout(LONG).connect(address)).unwrap()
+fn connect(runtime: &tokio::runtime::Runtime, address: SocketAddr) -> Arc<ConnectionPool> {
+    let settings = PoolSettings { connections: 1, timeout: LONG, token: None, addresses: vec![address] };
+    Arc::new(runtime.block_on(ConnectionPool::connect(settings)).unwrap())
+}
+
+async fn acquire(pool: &ConnectionPool, key: &str) -> Result<RemoteDecision, ClientError> {
+    pool.ask(frame::throttle(ThrottleParts::new(key.as_bytes(), Throttle::per_minute(5), 1)?)).await
 }
 
 /// The runtime that had connected ended with a request of another one in flight: it was sent twice.
 #[test]
 fn a_runtime_that_ends_makes_nobody_send_twice() {
-    let server = Server::start();
+    let server = SilentServer::start();
     let (connects, asks) = (runtime(), runtime());
-    let client = connect(&connects, server.address);
+    let pool = connect(&connects, server.address);
     let asked = asks.spawn(async move {
-        let first = client.throttle("once", 5, 5, 60, 1).await;
-        (first, client.throttle("later", 5, 5, 60, 1).await)
+        let first = acquire(&pool, "once").await;
+        (first, acquire(&pool, "later").await)
     });
     assert_eq!(server.next(), "once");
     connects.shutdown_timeout(LONG);
@@ -93,23 +101,23 @@ fn a_runtime_that_ends_makes_nobody_send_twice() {
 /// A runtime that is there and not driven answers nobody: others do not wait for it.
 #[test]
 fn a_runtime_that_nobody_drives_holds_nobody_up() {
-    let server = Server::start();
+    let server = SilentServer::start();
     server.answer();
     let idle = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let client = connect(&idle, server.address);
-    let decision = runtime().block_on(client.throttle("k", 5, 5, 60, 1)).unwrap();
+    let pool = connect(&idle, server.address);
+    let decision = runtime().block_on(acquire(&pool, "k")).unwrap();
     assert!(decision.allowed);
 }
 
 #[test]
 fn runtimes_that_have_ended_are_forgotten() {
-    let server = Server::start();
+    let server = SilentServer::start();
     server.answer();
     let stays = runtime();
-    let client = connect(&stays, server.address);
+    let pool = connect(&stays, server.address);
     for _ in 0..5 {
-        runtime().block_on(client.throttle("k", 5, 5, 60, 1)).unwrap();
+        runtime().block_on(acquire(&pool, "k")).unwrap();
     }
-    stays.block_on(client.throttle("k", 5, 5, 60, 1)).unwrap();
-    assert_eq!(client.0.runtimes.lock().unwrap().len(), 2, "one that stays, and the last");
+    stays.block_on(acquire(&pool, "k")).unwrap();
+    assert_eq!(pool.runtimes.lock().unwrap().len(), 2, "one that stays, and the last");
 }
