@@ -1,11 +1,10 @@
 //! The ratekeeper server: one engine over the network.
 //!
-//! A driving adapter and the composition root: it reads bytes, asks the engine in the crate `ratekeeper`, and writes
-//! bytes. It never decides anything by itself, and it holds no state but that of its connections.
+//! A driving adapter: it reads bytes, asks the engine in the crate `ratekeeper`, and writes bytes. It never decides anything by itself, and it holds no state but that of its connections.
 //!
 //! # Layout
 //!
-//! - [`cli`]: the command line; [`config`]: the file; [`settings`]: what both amount to; [`log`]: what is said
+//! - [`config`]: the configuration file; [`settings`]: what a server is started with; [`log`]: what is said
 //! - [`reload`]: plans that change; [`watcher`]: files that are looked at again; [`snapshot`]: state across a restart;
 //!   [`store_check`]: the store, asked at the start
 //! - [`limits`]: what quotas of requests may be; [`units`]: sizes and percentages in words
@@ -16,23 +15,17 @@
 //! - `stream`: sockets, buffers and batches, once for the transports that are streams
 //! - [`secret`]: what clients must know; `guesses`: how fast it may be guessed; `readiness`: whether the store answers;
 //!   `turn`: how much is done for one client before it is another's turn; [`duration`]: how durations are written
-//! - [`simulate`]: what a limit would have done; [`load`]: how fast it is; [`inspect`], [`headers`]: what states and
-//!   headers say; [`when`]: instants for people
 
 #![forbid(unsafe_code)]
 
-pub mod cli;
 pub mod config;
 pub mod duration;
 pub mod engine;
 mod failure_log;
 pub mod grpc;
 mod guesses;
-pub mod headers;
 pub mod http;
-pub mod inspect;
 pub mod limits;
-pub mod load;
 pub mod log;
 pub mod meter;
 pub mod msgpack;
@@ -43,7 +36,6 @@ pub mod resp;
 pub mod secret;
 pub mod server;
 pub mod settings;
-pub mod simulate;
 pub mod sketch;
 pub mod snapshot;
 pub mod store_check;
@@ -52,4 +44,3 @@ pub mod tally;
 mod turn;
 pub mod units;
 pub mod watcher;
-pub mod when;

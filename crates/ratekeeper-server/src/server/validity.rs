@@ -3,8 +3,13 @@
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::when::{SECONDS_PER_DAY, civil_from_days, days_from_civil, days_in_month};
+use jiff::SignedDuration;
+use jiff::civil::DateTime;
 
+const SECONDS_PER_DAY: i64 = 86_400;
+/// Dates are counted from here without a time zone: `jiff::Timestamp` ends two hours before 9999-12-31T23:59:59Z, which
+/// RFC 5280 writes into certificates that never expire.
+const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 /// Time before its end at which a certificate is warned about.
 const SOON: i64 = 14 * SECONDS_PER_DAY;
 
@@ -68,10 +73,10 @@ pub(super) struct Instant(pub(super) i64);
 
 impl fmt::Display for Instant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (year, month, day) = civil_from_days(self.0.div_euclid(SECONDS_PER_DAY));
-        let second = self.0.rem_euclid(SECONDS_PER_DAY);
-        let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
-        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+        match EPOCH.checked_add(SignedDuration::from_secs(self.0)) {
+            Ok(moment) => write!(f, "{moment}Z"),
+            Err(_) => write!(f, "{} s after 1970-01-01T00:00:00Z", self.0),
+        }
     }
 }
 
@@ -109,27 +114,26 @@ impl<'a> Der<'a> {
             GENERALIZED_TIME => digits(text, 4)?,
             _ => return None,
         };
-        let (month, rest) = digits(rest, 2)?;
-        let (day, rest) = digits(rest, 2)?;
-        let (hour, rest) = digits(rest, 2)?;
-        let (minute, rest) = digits(rest, 2)?;
-        let (second, rest) = digits(rest, 2)?;
-        let is_real = (1..=12).contains(&month)
-            && (1..=days_in_month(year, month)).contains(&day)
-            && hour < 24
-            && minute < 60
-            && second < 60
-            && rest == b"Z";
-        let days = days_from_civil(year, month, day);
-        is_real.then_some(days * SECONDS_PER_DAY + hour * 3_600 + minute * 60 + second)
+        let (month, rest) = two_digits(rest)?;
+        let (day, rest) = two_digits(rest)?;
+        let (hour, rest) = two_digits(rest)?;
+        let (minute, rest) = two_digits(rest)?;
+        let (second, rest) = two_digits(rest)?;
+        let moment = DateTime::new(year, month, day, hour, minute, second, 0).ok()?;
+        (rest == b"Z").then(|| moment.duration_since(EPOCH).as_secs())
     }
 }
 
+fn two_digits(text: &[u8]) -> Option<(i8, &[u8])> {
+    let (number, rest) = digits(text, 2)?;
+    Some((i8::try_from(number).ok()?, rest))
+}
+
 /// A number of so many digits, and what comes after it.
-fn digits(text: &[u8], count: usize) -> Option<(i64, &[u8])> {
+fn digits(text: &[u8], count: usize) -> Option<(i16, &[u8])> {
     let (number, rest) = text.split_at_checked(count)?;
     let is_number = number.iter().all(u8::is_ascii_digit);
-    let value = number.iter().fold(0, |value, digit| value * 10 + i64::from(digit.wrapping_sub(b'0')));
+    let value = number.iter().fold(0, |value, digit| value * 10 + i16::from(digit.wrapping_sub(b'0') % 10));
     is_number.then_some((value, rest))
 }
 
@@ -154,6 +158,8 @@ mod tests {
         let validity = Validity::of(&made((1970, 1, 1), (4096, 1, 1))).unwrap();
         assert_eq!(validity.not_before, 0);
         assert_eq!(Instant(validity.not_after).to_string(), "4096-01-01T00:00:00Z");
+        let validity = Validity::of(&made((2024, 1, 1), (9999, 12, 31))).unwrap();
+        assert_eq!(Instant(validity.not_after).to_string(), "9999-12-31T00:00:00Z");
     }
 
     #[test]
