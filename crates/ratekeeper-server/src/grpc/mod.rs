@@ -25,8 +25,6 @@ mod status;
 mod throttle;
 mod wire;
 
-pub(crate) use generated::throttlecrab::{ThrottleRequest, ThrottleResponse};
-
 use std::sync::Arc;
 use std::time::Duration;
 
