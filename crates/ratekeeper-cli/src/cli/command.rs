@@ -14,7 +14,7 @@ use super::simulate::SimulateFlags;
 
 /// Rate limiting for services in every language.
 #[derive(Debug, Parser)]
-#[command(name = "ratekeeper", version, about, max_term_width = 100)]
+#[command(name = "ratekeeper", version, max_term_width = 100)]
 pub(super) struct CommandLine {
     #[command(subcommand)]
     pub(super) command: CliCommand,

@@ -1,7 +1,7 @@
 //! `ratekeeper inspect`.
 
 use std::process::ExitCode;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result};
 use clap::Args;
@@ -10,6 +10,9 @@ use ratekeeper_redis::RedisStore;
 
 use super::output::{EXIT_NO, print};
 use crate::inspect::InspectedState;
+
+/// How long a Redis may take: a person has more patience than a request.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Decodes states, strictly: strategy, version, fields and times.
 #[derive(Debug, Args)]
@@ -78,7 +81,8 @@ fn decode(states: &[String], now: Timestamp) -> Result<Vec<Option<InspectedState
 fn fetch(url: &str, keys: &[String], at: Option<Timestamp>) -> Result<Vec<Option<InspectedState>>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let store = RedisStore::connect(url).await.context("--redis")?;
+        let store = RedisStore::builder(url).command_timeout(PATIENCE).connect_timeout(PATIENCE);
+        let store = store.connect().await.context("--redis")?;
         let mut states = Vec::with_capacity(keys.len());
         for key in keys {
             let found =

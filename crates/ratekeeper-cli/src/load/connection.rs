@@ -16,17 +16,17 @@ use super::schedule::Schedule;
 use super::wire::{StreamWire, WireReply};
 use super::work::KeyDraw;
 
-/// How long an answer may take after the end before it counts as none.
+/// How long answers are waited for after the end of a run. Later ones count as errors.
 pub(super) const GRACE: Duration = Duration::from_secs(10);
-/// How long the first answer of all may take.
+/// How long connecting, and the first answer, may take.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
-/// Timers fire on whole milliseconds. What is due earlier than this is waited for awake.
+/// Timers fire on whole milliseconds, so the last of a wait is spent polling.
 const AWAKE: Duration = Duration::from_millis(2);
-/// Between two attempts to connect again.
+/// The time between two attempts to connect again.
 pub(super) const RECONNECT: Duration = Duration::from_millis(10);
 const READ: usize = 64 << 10;
 
-/// Connects.
+/// Connects, without Nagle's delay.
 pub(super) async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
     let stream =
         timeout(PATIENCE, TcpStream::connect(address)).await.map_err(|_| io::ErrorKind::TimedOut)??;
@@ -34,7 +34,7 @@ pub(super) async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// Asks once, to see whether there is anybody who understands.
+/// Sends one request, to see whether a server of this protocol is there.
 pub(super) async fn probe(
     address: SocketAddr,
     wire: &StreamWire,
@@ -63,7 +63,7 @@ pub(super) async fn probe(
     timeout(PATIENCE, ask).await.unwrap_or(Err(LoadFailure::Silent))
 }
 
-/// A socket, what is to be written to it, and what was read from it.
+/// A socket with the bytes to write and the bytes that were read.
 struct Pipe {
     stream: TcpStream,
     out: Vec<u8>,
@@ -76,7 +76,7 @@ impl Pipe {
         Pipe { stream, out: Vec::new(), written: 0, input: Vec::with_capacity(READ) }
     }
 
-    /// Writes what it can, and waits until something has come, or more can be written.
+    /// Writes what it can, and waits until bytes have come or more can be written.
     async fn turn(&mut self) -> io::Result<()> {
         self.write()?;
         let interest =
@@ -160,7 +160,7 @@ struct Drive {
     schedule: Schedule,
     /// When the next request is due, if requests have times.
     next: Instant,
-    /// When those in flight were due.
+    /// When the requests in flight were due, oldest first.
     due: VecDeque<Instant>,
     measurement: Measurement,
 }
@@ -235,7 +235,7 @@ impl Drive {
         }
     }
 
-    /// The connection is gone, and with it every answer that was on its way. Tells how many.
+    /// Counts every request in flight as an error, because the connection is gone, and returns how many there were.
     fn lose(&mut self) -> usize {
         let (now, lost) = (Instant::now(), self.due.len());
         while let Some(due) = self.due.pop_front() {
@@ -244,7 +244,7 @@ impl Drive {
         lost
     }
 
-    /// It is over: what was due and not even sent is lost as well.
+    /// Counts every request as an error that is in flight, or was due and not even sent.
     fn lose_everything(&mut self) {
         self.lose();
         let now = Instant::now();

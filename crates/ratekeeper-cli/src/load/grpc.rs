@@ -18,7 +18,7 @@ use super::measurement::{LoadAnswer, Measurement};
 use super::schedule::Schedule;
 use super::work::{KeyDraw, ThrottleNumbers};
 
-/// Whether a message is compressed, and its length.
+/// Bytes before a message: whether it is compressed, and its length.
 const PREFIX: usize = 5;
 
 /// `throttlecrab.ThrottleRequest`, as `proto/` has it.
@@ -36,14 +36,14 @@ struct ThrottleCall {
     quantity: Option<i32>,
 }
 
-/// What is of interest of `throttlecrab.ThrottleResponse`.
+/// The first field of `throttlecrab.ThrottleResponse`; the others are not of interest.
 #[derive(prost::Message)]
 struct ThrottleVerdict {
     #[prost(bool, tag = "1")]
     allowed: bool,
 }
 
-/// Makes calls.
+/// Makes calls of `Throttle`.
 #[derive(Clone, Debug)]
 pub(super) struct GrpcCaller {
     throttle: ThrottleNumbers,
@@ -53,9 +53,9 @@ pub(super) struct GrpcCaller {
 /// Why a call failed.
 #[derive(Debug)]
 enum CallError {
-    /// The connection is of no more use, or was none of HTTP/2.
+    /// The connection failed, or is not HTTP/2.
     Connection,
-    /// The server said no.
+    /// The server answered with this status.
     Status(String),
 }
 
@@ -120,14 +120,14 @@ impl GrpcCaller {
     }
 }
 
-/// Begins to speak HTTP/2. The connection lives as long as the task that drives it.
+/// Shakes hands in HTTP/2. The connection lives as long as the task that drives it.
 async fn handshake(stream: TcpStream, tasks: &mut JoinSet<()>) -> Result<SendRequest<Bytes>, CallError> {
     let (sender, connection) = h2::client::handshake(stream).await?;
     tasks.spawn(async move { drop(connection.await) });
     Ok(sender)
 }
 
-/// Asks once, to see whether there is anybody who understands.
+/// Makes one call, to see whether a server of this protocol is there.
 pub(super) async fn probe(
     address: SocketAddr,
     caller: &GrpcCaller,
@@ -147,7 +147,7 @@ pub(super) async fn probe(
     }
 }
 
-/// What the callers of one connection share.
+/// What the tasks that call over one connection share.
 #[derive(Debug)]
 struct CallState {
     draw: KeyDraw,
@@ -198,7 +198,7 @@ pub(super) async fn drive(
     measurement
 }
 
-/// One call after another, until nothing is due any more or the connection is of no more use.
+/// Makes one call after another, until nothing is due any more or the connection fails.
 async fn one_caller(
     caller: GrpcCaller,
     sender: SendRequest<Bytes>,
@@ -227,7 +227,7 @@ async fn one_caller(
     }
 }
 
-/// The time of the next call, which is thereby taken; none if there is no more.
+/// Takes the time of the next call; `None` if no more calls are due.
 fn due(shared: &mut CallState, schedule: &Schedule, now: Instant) -> Option<Instant> {
     match schedule.every {
         None => (now < schedule.until).then_some(now),

@@ -1,4 +1,4 @@
-//! The engine itself, asked without any connection.
+//! Measures the engine in this process, without any connection.
 
 use std::sync::Barrier;
 use std::thread;
@@ -11,7 +11,7 @@ use super::measurement::{LoadAnswer, Measurement};
 use super::schedule::{LoadPace, LoadRun};
 use super::work::Work;
 
-/// Threads that decide beside each other, over one store.
+/// Decides in as many threads as the run has, over one store, and returns what was measured.
 pub(super) fn measure(run: &LoadRun, work: &Work) -> Measurement {
     let store = MemoryStore::builder().max_keys(usize::try_from(work.keys()).unwrap_or(usize::MAX)).build();
     let barrier = Barrier::new(run.threads.get());

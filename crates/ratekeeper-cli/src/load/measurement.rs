@@ -4,23 +4,23 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-/// Latencies are told apart to three digits.
+/// Significant digits of latencies.
 const DIGITS: u8 = 3;
-/// Longer ones count as this, in nanoseconds: a minute.
+/// The longest latency in nanoseconds, one minute: longer ones count as this.
 const LONGEST: u64 = 60_000_000_000;
 
-/// Answers, and how long they took.
+/// How many requests were answered how, and how long that took.
 #[derive(Clone, Debug)]
 pub struct Measurement {
-    /// Requests that were allowed.
+    /// How many requests were allowed.
     pub allowed: u64,
-    /// Requests that were denied.
+    /// How many requests were denied.
     pub denied: u64,
-    /// Requests that were answered by an error, or not at all.
+    /// How many requests were answered by an error, or not at all.
     pub errors: u64,
-    /// How long it went on.
+    /// How long the measurement took.
     pub elapsed: Duration,
-    /// In nanoseconds.
+    /// Latencies in nanoseconds.
     latencies: Histogram<u64>,
 }
 
@@ -33,7 +33,7 @@ impl Default for Measurement {
     }
 }
 
-/// What a reply amounts to.
+/// What a server answered to one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LoadAnswer {
     Allowed,
@@ -52,31 +52,31 @@ impl Measurement {
         self.latencies.saturating_record(u64::try_from(latency.as_nanos()).unwrap_or(LONGEST).max(1));
     }
 
-    /// Requests that were answered.
+    /// Returns how many requests were allowed or denied.
     pub fn answered(&self) -> u64 {
         self.allowed + self.denied
     }
 
-    /// Answers a second.
+    /// Returns answers per second.
     #[expect(clippy::cast_precision_loss, reason = "a rate")]
     pub fn throughput(&self) -> f64 {
         let seconds = self.elapsed.as_secs_f64();
         if seconds > 0.0 { self.answered() as f64 / seconds } else { 0.0 }
     }
 
-    /// The latency that this share of requests did not exceed, in microseconds.
+    /// Returns the latency that this share of requests did not exceed, in microseconds.
     #[expect(clippy::cast_precision_loss, reason = "three digits are known")]
     pub fn micros_at(&self, quantile: f64) -> f64 {
         self.latencies.value_at_quantile(quantile) as f64 / 1e3
     }
 
-    /// All that happened beside each other.
+    /// Adds what was measured at the same time.
     pub(super) fn add(&mut self, other: &Measurement) {
         self.merge(other);
         self.elapsed = self.elapsed.max(other.elapsed);
     }
 
-    /// All that happened one after the other.
+    /// Adds what was measured afterwards.
     pub(super) fn append(&mut self, other: &Measurement) {
         self.merge(other);
         self.elapsed += other.elapsed;

@@ -1,4 +1,4 @@
-//! What a measurement amounts to.
+//! What measurements amount to, for people and for programs.
 
 use std::fmt;
 
@@ -7,38 +7,38 @@ use serde_json::{Value, json};
 use super::measurement::Measurement;
 use super::target::LoadTarget;
 
-/// What one target did, round by round.
+/// What was measured of one target, over all rounds.
 #[derive(Debug)]
 pub struct TargetReport {
     target: LoadTarget,
     all: Measurement,
-    /// Answers a second, of each round.
+    /// Answers per second of each round.
     rounds: Vec<f64>,
 }
 
 impl TargetReport {
-    /// Nothing yet.
+    /// Returns the report of a target that was not measured yet.
     pub fn new(target: LoadTarget) -> Self {
         TargetReport { target, all: Measurement::default(), rounds: Vec::new() }
     }
 
-    /// One more round.
+    /// Adds a round.
     pub fn add(&mut self, measurement: &Measurement) {
         self.rounds.push(measurement.throughput());
         self.all.append(measurement);
     }
 
-    /// The target.
+    /// Returns the target.
     pub fn target(&self) -> &LoadTarget {
         &self.target
     }
 
-    /// What all rounds counted.
+    /// Returns what all rounds measured together.
     pub fn measurement(&self) -> &Measurement {
         &self.all
     }
 
-    /// As an object.
+    /// Returns the report as an object.
     pub fn to_json(&self) -> Value {
         let all = &self.all;
         json!({
@@ -79,19 +79,19 @@ impl fmt::Display for TargetReport {
     }
 }
 
-/// How two targets compare that were measured in turns: the first to the second.
+/// The ratio of two targets that were measured in alternating rounds.
 #[derive(Clone, Copy, Debug)]
 pub struct Ratio {
-    /// Answers a second: the median of the rounds' ratios.
+    /// The ratio of answers per second: the median over the rounds.
     pub throughput: f64,
-    /// The half of all latencies.
+    /// The ratio of median latencies.
     pub p50: f64,
-    /// All but one in a hundred.
+    /// The ratio of 99th percentiles of latency.
     pub p99: f64,
 }
 
 impl Ratio {
-    /// The first to the second.
+    /// Returns the ratio of the first to the second.
     pub fn of(first: &TargetReport, second: &TargetReport) -> Self {
         let mut ratios: Vec<f64> = first.rounds.iter().zip(&second.rounds).map(|(a, b)| a / b).collect();
         ratios.sort_by(f64::total_cmp);
@@ -100,7 +100,7 @@ impl Ratio {
         Ratio { throughput, p50: latency(0.5), p99: latency(0.99) }
     }
 
-    /// As an object.
+    /// Returns the ratio as an object.
     pub fn to_json(self) -> Value {
         json!({ "per_second": self.throughput, "p50": self.p50, "p99": self.p99 })
     }

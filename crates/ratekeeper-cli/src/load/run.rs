@@ -60,7 +60,7 @@ fn runtime() -> io::Result<Runtime> {
     Builder::new_current_thread().enable_all().build()
 }
 
-/// Every thread connects, and says so; when all have, they are told when to begin.
+/// Runs all threads from a common start: each reports when it has connected, and waits until all have.
 fn together(address: SocketAddr, speech: &Speech, run: &LoadRun, work: &Work) -> io::Result<Measurement> {
     let threads = run.threads.min(run.connections).get();
     let (ready, all_ready) = mpsc::channel();

@@ -1,33 +1,33 @@
-//! What is put under load.
+//! What a load is put on.
 
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 
-/// What is asked.
+/// What a load is put on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LoadTarget {
-    /// The engine, in this process.
+    /// The engine in this process.
     InProcess,
     /// A server.
     Server {
-        /// What it speaks.
+        /// The protocol that it speaks.
         protocol: Protocol,
-        /// Where it is, as it was written.
+        /// The address as it was written.
         text: String,
-        /// Where it is.
+        /// The address.
         address: SocketAddr,
     },
 }
 
-/// What a server speaks.
+/// The protocol that a server speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     /// The Redis protocol: `THROTTLE`.
     Resp,
     /// HTTP: `POST /throttle`.
     Http,
-    /// gRPC: `throttlecrab.RateLimiter/ThrottleNumbers`.
+    /// gRPC: `throttlecrab.RateLimiter/Throttle`.
     Grpc,
     /// MessagePack: `throttle`.
     MsgPack,
@@ -36,7 +36,7 @@ pub enum Protocol {
 impl Protocol {
     const ALL: [Protocol; 4] = [Protocol::Resp, Protocol::Http, Protocol::Grpc, Protocol::MsgPack];
 
-    /// What stands before `://`.
+    /// Returns the scheme of its URLs.
     pub const fn scheme(self) -> &'static str {
         match self {
             Protocol::Resp => "resp",
@@ -57,7 +57,11 @@ impl Protocol {
 }
 
 impl LoadTarget {
-    /// Another target that speaks the same: an address, with or without the scheme.
+    /// Returns another target of the same protocol, from an address with or without the scheme.
+    ///
+    /// # Errors
+    ///
+    /// This target is not a server, or the other one is not an address of the same protocol.
     pub fn like(&self, text: &str) -> Result<Self, LoadTargetError> {
         let LoadTarget::Server { protocol, .. } = self else { return Err(LoadTargetError::InProcess) };
         let other: LoadTarget = match text.contains("://") {
@@ -102,21 +106,21 @@ impl fmt::Display for LoadTarget {
     }
 }
 
-/// The text is no target.
+/// Why a text is not a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LoadTargetError {
-    /// Neither `inproc` nor a scheme that is known.
+    /// It is neither `inproc` nor a URL with a known scheme.
     Unknown(String),
-    /// The host is not known, or the port is none.
+    /// The host is not known, or the port is not a number.
     NoAddress(String),
-    /// Only servers are compared.
+    /// The engine in this process is not compared with anything.
     InProcess,
-    /// It speaks something else than what it is compared with.
+    /// It has another protocol than the target that it is compared with.
     Other {
-        /// What it should speak.
+        /// The protocol that it must have.
         wanted: Protocol,
-        /// What was given.
+        /// The text.
         text: String,
     },
 }
@@ -127,7 +131,7 @@ impl fmt::Display for LoadTargetError {
             LoadTargetError::Unknown(text) => {
                 write!(
                     f,
-                    "{text:?}: no target; write inproc, resp://HOST:PORT, http://, grpc:// or msgpack://"
+                    "{text:?}: not a target; write inproc, resp://HOST:PORT, http://, grpc:// or msgpack://"
                 )
             }
             LoadTargetError::NoAddress(text) => {

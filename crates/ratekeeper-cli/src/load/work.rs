@@ -4,17 +4,17 @@ use std::fmt;
 
 use ratekeeper::{Algorithm, Quota};
 
-/// What is asked for, over and over.
+/// The requests of a load: random keys, all under one quota.
 #[derive(Clone, Debug)]
 pub struct Work {
     quota: Quota,
     throttle: ThrottleNumbers,
     keys: u32,
-    /// The share of requests that are for the first key, of `u32::MAX`.
+    /// The share of requests that go to the first key, as a fraction of `u32::MAX`.
     hot: u32,
 }
 
-/// The three numbers that every transport understands.
+/// A quota as the three numbers that every transport understands.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ThrottleNumbers {
     pub(super) burst: i32,
@@ -22,11 +22,16 @@ pub(super) struct ThrottleNumbers {
     pub(super) period: i32,
 }
 
-/// Every key is so long.
+/// The length of every key, in bytes.
 const KEY: usize = 20;
 
 impl Work {
-    /// So many keys, each with this quota; the first of them gets `hot` (0 to 1) of all requests besides its share.
+    /// Returns requests for so many keys, each under this quota. The first key gets the share `hot`, from 0 to 1, of all
+    /// requests on top of its own.
+    ///
+    /// # Errors
+    ///
+    /// The text is not a quota that every transport can ask for, there are no keys, or `hot` is not a share.
     pub fn new(quota: &str, keys: u32, hot: f64) -> Result<Self, WorkError> {
         let parsed: Quota = quota.parse().map_err(WorkError::Quota)?;
         let seconds = parsed.period().as_nanos() / 1_000_000_000;
@@ -66,7 +71,7 @@ impl Work {
         self.throttle
     }
 
-    /// A stream of keys of one's own.
+    /// Returns a stream of random keys; the same seed draws the same keys.
     pub(super) fn draw(&self, seed: u64) -> KeyDraw {
         // Not by a multiple of the step: each stream would then be the one before it, a draw later.
         let state = (seed + 1).wrapping_mul(0xd134_2543_de82_ef95);
@@ -74,7 +79,7 @@ impl Work {
     }
 }
 
-/// Draws keys.
+/// A stream of random keys.
 #[derive(Clone, Debug)]
 pub(super) struct KeyDraw {
     state: u64,
@@ -84,7 +89,7 @@ pub(super) struct KeyDraw {
 }
 
 impl KeyDraw {
-    /// The next key.
+    /// Returns the next key. Does not allocate.
     #[inline]
     pub(super) fn key(&mut self) -> &[u8; KEY] {
         let mut number = self.next();
@@ -98,7 +103,7 @@ impl KeyDraw {
         &self.text
     }
 
-    /// By splitmix: fast, and even enough.
+    /// Returns the number of the next key, by splitmix64: fast, and even enough.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "both halves are used")]
     fn next(&mut self) -> u32 {
@@ -115,17 +120,17 @@ impl KeyDraw {
     }
 }
 
-/// Nothing can be asked for.
+/// Why a load cannot ask for this.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum WorkError {
-    /// The quota is none.
+    /// The text is not a quota.
     Quota(ratekeeper::QuotaError),
-    /// Not every transport could ask for it.
+    /// Not every transport can ask for this quota.
     NoThrottle(Quota),
-    /// No keys.
+    /// There are no keys.
     NoKeys,
-    /// A share that is none.
+    /// The share of the hot key is not from 0 to 1.
     Hot(f64),
 }
 
@@ -136,11 +141,11 @@ impl fmt::Display for WorkError {
             WorkError::NoThrottle(quota) => {
                 write!(
                     f,
-                    "--quota `{quota}`: transports ask for GCRA by whole seconds, such as `1000/m burst 100`"
+                    "--quota `{quota}`: must be GCRA with a period of whole seconds, such as `1000/m burst 100`"
                 )
             }
-            WorkError::NoKeys => f.write_str("--keys 0: ask for one key at least"),
-            WorkError::Hot(share) => write!(f, "--hot {share}: a share lies between 0 and 1"),
+            WorkError::NoKeys => f.write_str("--keys 0: must be at least 1"),
+            WorkError::Hot(share) => write!(f, "--hot {share}: must be from 0 to 1"),
         }
     }
 }

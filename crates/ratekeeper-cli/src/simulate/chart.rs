@@ -1,4 +1,4 @@
-//! Admitted and denied over time, one panel for each policy: a picture that needs nothing but itself.
+//! Admitted and denied requests over time, one panel for each policy: a picture that fetches nothing.
 //!
 //! What was denied is hatched and what was admitted is plain, so that it can be told on paper and by those who see no
 //! colours; a dark screen gets a dark page.
@@ -19,7 +19,7 @@ const TOP: f64 = 64.0;
 const PANEL: f64 = 150.0;
 /// Between panels: the times below one, the name above the next.
 const GAP: f64 = 64.0;
-/// Bars at most: fewer than the timeline has, each wide enough to be hatched.
+/// The most bars: fewer than the timeline has, each wide enough to be hatched.
 const BARS: usize = 160;
 const TICKS: u32 = 4;
 
@@ -31,7 +31,7 @@ text{font:13px system-ui,sans-serif}.title{font-size:17px;font-weight:600}.name{
 @media screen and (prefers-color-scheme:dark){.ink{fill:#e8e8e8}.line{stroke:#e8e8e8}.grid{stroke:#4a4a4a}\
 .page{fill:#16181c}.ok{fill:#27496e;stroke:#8fb8e6}.no{stroke:#ff8f7a}.hatch{stroke:#ff8f7a}.back{fill:#16181c}}";
 
-/// The picture as SVG.
+/// Returns the picture as SVG.
 pub fn svg(summary: &ReplaySummary<'_>) -> String {
     let mut out = String::with_capacity(1 << 16);
     let panels = summary.policies.len();
@@ -62,7 +62,7 @@ pub fn svg(summary: &ReplaySummary<'_>) -> String {
     out
 }
 
-/// The picture in a page, with its numbers in tables.
+/// Returns an HTML page with the picture, and its numbers in tables.
 pub fn html(summary: &ReplaySummary<'_>) -> String {
     let title = escape(&title(summary));
     let mut out = format!(
@@ -110,7 +110,7 @@ fn title(summary: &ReplaySummary<'_>) -> String {
 /// A timeline in few enough bars.
 struct Chart {
     bars: Vec<TimelineBucket>,
-    /// Nanoseconds that one bar stands for.
+    /// How many nanoseconds one bar stands for.
     width: f64,
     start: ratekeeper::Timestamp,
     span: u64,
@@ -134,7 +134,7 @@ impl Chart {
         Chart { bars, width, start, span }
     }
 
-    /// Requests a second that so many in one bar are.
+    /// Returns the rate per second of so many requests in one bar.
     #[expect(clippy::cast_precision_loss, reason = "a place on a chart")]
     fn rate(&self, requests: u64) -> f64 {
         requests as f64 * 1e9 / self.width
@@ -197,7 +197,7 @@ fn panel(
         write!(out, "<text class=\"ink\" x=\"{x}\" y=\"{y}\" text-anchor=\"middle\">each bar {bar}</text>");
 }
 
-/// Two paths: all that was admitted, and on top of it all that was denied.
+/// Draws two paths: all that was admitted, and on top of it all that was denied.
 #[expect(clippy::cast_precision_loss, reason = "a place on a chart")]
 fn bars(out: &mut String, chart: &Chart, floor: f64, inner: f64, most: f64) {
     let step = inner / chart.bars.len().max(1) as f64;
@@ -220,7 +220,7 @@ fn bars(out: &mut String, chart: &Chart, floor: f64, inner: f64, most: f64) {
     }
 }
 
-/// The least of 1, 2, 5, 10, 20, … that is not less.
+/// Returns the least of 1, 2, 5, 10, 20, … that is not less.
 fn nice(most: f64) -> f64 {
     if most <= 0.0 {
         return 1.0;
@@ -229,7 +229,7 @@ fn nice(most: f64) -> f64 {
     [1.0, 2.0, 5.0, 10.0].map(|step| step * power).into_iter().find(|step| *step >= most).unwrap_or(most)
 }
 
-/// A rate in few digits.
+/// Returns a rate in few digits: `2.5k`.
 fn short(rate: f64) -> String {
     match rate {
         rate if rate >= 1e6 => format!("{}M", trim(rate / 1e6)),
@@ -243,7 +243,7 @@ fn trim(number: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// Text as XML and HTML hold it.
+/// Returns text escaped for XML and HTML.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {

@@ -9,7 +9,7 @@ use super::policy::SimulatedPolicy;
 use super::trace::TraceEntry;
 use crate::when::retry_after_ms;
 
-/// Writes one decision as an object on a line of its own. The policy is named if there are several.
+/// Writes one decision as a JSON object on a line of its own, with the policy if one is given.
 pub fn write_decision(
     out: &mut impl Write,
     entry: &TraceEntry<'_>,

@@ -1,14 +1,14 @@
-//! Who asked: every key once, and a small number to call it by.
+//! The keys of a trace: each is stored once, and has a small number.
 
 use std::hash::BuildHasher;
 
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 
-/// All keys of a trace.
+/// All keys of a trace, numbered in the order of their first request.
 #[derive(Debug, Default)]
 pub struct TraceKeys {
-    /// Numbers, found by the hash of what they stand for.
+    /// The numbers of keys, by the hash of the key.
     table: HashTable<u32>,
     known: Vec<KnownKey>,
     /// The bytes of all keys, one after another.
@@ -25,12 +25,12 @@ struct KnownKey {
     cost: u64,
 }
 
-/// So many keys have numbers of 32 bits.
+/// There are more keys than numbers of 32 bits.
 #[derive(Debug)]
 pub(super) struct TooManyKeys;
 
 impl TraceKeys {
-    /// The key's number, a new one if it was never seen, and one more request of it.
+    /// Counts a request of a key, and returns the key's number: a new one if the key is new.
     #[inline]
     pub(super) fn ask(&mut self, key: &[u8], cost: u64) -> Result<u32, TooManyKeys> {
         let hash = self.hasher.hash_one(key);
@@ -55,17 +55,17 @@ impl TraceKeys {
         Ok(number)
     }
 
-    /// How many there are.
+    /// Returns how many keys there are.
     pub fn len(&self) -> usize {
         self.known.len()
     }
 
-    /// True if nobody asked.
+    /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.known.is_empty()
     }
 
-    /// The key of a number, as it can be shown. No key at all is everybody together.
+    /// Returns the key of a number, escaped for display; requests without a key are those of everybody.
     pub fn show(&self, number: u32) -> String {
         let KnownKey { start, len, .. } = self.known[number as usize];
         match &self.bytes[start..start + len] {
@@ -74,12 +74,12 @@ impl TraceKeys {
         }
     }
 
-    /// How often a key asked.
+    /// Returns how many requests a key made.
     pub fn asked(&self, number: u32) -> u64 {
         self.known[number as usize].asked
     }
 
-    /// The most that any key asked for, over the whole trace.
+    /// Returns the greatest sum of costs of any key.
     pub(super) fn greatest_cost(&self) -> u64 {
         self.known.iter().map(|known| known.cost).max().unwrap_or(0)
     }

@@ -1,24 +1,24 @@
-//! Bytes to lines, in big blocks: a line is a slice of the block that it was read in.
+//! Bytes to lines, in big blocks: a line is a slice of the block that it was read in, so that nothing is copied.
 
 use std::io::{self, Read};
 
-/// Read at once. A line that does not fit is too long.
+/// Bytes that are read at once. A line that does not fit is too long.
 const BLOCK: usize = 1 << 20;
 
-/// The lines of a stream.
+/// Reads the lines of a stream.
 #[derive(Debug)]
 pub(super) struct LineReader<R> {
     source: R,
     block: Box<[u8]>,
     start: usize,
     end: usize,
-    /// The rest of a line that is too long is passed over.
+    /// Whether the rest of a line that is too long is being skipped.
     passing_over: bool,
-    /// Bytes that were read.
+    /// How many bytes were read.
     pub(super) read: u64,
 }
 
-/// One line without its end.
+/// One line, without its line ending.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum TraceLine<'a> {
     Text(&'a [u8]),
@@ -30,7 +30,7 @@ impl<R: Read> LineReader<R> {
         LineReader { source, block: vec![0; BLOCK].into(), start: 0, end: 0, passing_over: false, read: 0 }
     }
 
-    /// The next line, if there is one.
+    /// Returns the next line, or `None` at the end.
     #[inline]
     pub(super) fn next(&mut self) -> io::Result<Option<TraceLine<'_>>> {
         let mut searched = 0;
@@ -59,7 +59,7 @@ impl<R: Read> LineReader<R> {
         }
     }
 
-    /// Moves what is left to the front, and reads on.
+    /// Moves what is left to the front of the block, and reads more.
     #[cold]
     fn fill(&mut self) -> io::Result<usize> {
         self.block.copy_within(self.start..self.end, 0);

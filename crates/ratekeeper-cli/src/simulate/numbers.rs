@@ -6,10 +6,10 @@ use ratekeeper::Timestamp;
 
 use crate::when::Rfc3339;
 
-/// Before this, in nanoseconds, a time is one that somebody counted from zero, and not a date.
+/// Times before this, in nanoseconds, are counted from the start of a test and not dates.
 const FIRST_DATE: i64 = 100_000_000 * 1_000_000_000;
 
-/// Seconds since the epoch, with as many decimals as there are.
+/// Displays an instant as seconds since the epoch, with as many decimals as it has.
 pub(super) struct Seconds(pub(super) Timestamp);
 
 impl fmt::Display for Seconds {
@@ -25,7 +25,7 @@ impl fmt::Display for Seconds {
     }
 }
 
-/// A time of the trace: a date, or seconds if it is counted from zero.
+/// Displays a time of the trace: as a date, or as seconds if it is counted from zero.
 pub(super) struct TraceMoment(pub(super) Timestamp);
 
 impl fmt::Display for TraceMoment {
@@ -38,7 +38,7 @@ impl fmt::Display for TraceMoment {
     }
 }
 
-/// A number with its thousands apart.
+/// Displays a number with commas between thousands.
 pub(super) struct Grouped(pub(super) u64);
 
 impl fmt::Display for Grouped {
@@ -55,7 +55,7 @@ impl fmt::Display for Grouped {
     }
 }
 
-/// A share of a whole in per cent.
+/// Returns the share of a whole in per cent; 0 of an empty whole.
 #[expect(clippy::cast_precision_loss, reason = "one decimal is shown")]
 pub(super) fn percent(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 }

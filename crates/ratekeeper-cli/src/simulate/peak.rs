@@ -1,8 +1,8 @@
-//! The busiest second.
+//! The busiest second of a trace.
 
 use ratekeeper::Timestamp;
 
-/// Seconds that are counted at once: lines may be out of order by as much.
+/// How many seconds are counted at once: lines may be out of order by as much.
 const SECONDS: usize = 64;
 
 /// Counts requests by the second of trace time that they fall in, and remembers the busiest.
@@ -11,7 +11,7 @@ pub(super) struct Peak {
     recent: [(i64, u64); SECONDS],
     /// The most requests in one whole second.
     pub(super) most: u64,
-    /// That second.
+    /// When that second began.
     pub(super) at: Timestamp,
 }
 

@@ -1,4 +1,4 @@
-//! A quota or a plan on trial.
+//! A quota or a plan that a trace is replayed against.
 
 use std::fmt;
 
@@ -8,13 +8,13 @@ use ratekeeper::{Algorithm, Cost, Decision, Plan, Quota, QuotaError, State, Time
 use super::peak::Peak;
 use super::timeline::Timeline;
 
-/// A policy, what it has decided so far, and the states of all keys under it.
+/// A quota or a plan, the states of all keys under it, and what it has decided so far.
 #[derive(Debug)]
 pub struct SimulatedPolicy {
     label: String,
     quotas: Box<[Quota]>,
     states: States,
-    /// By key.
+    /// How often each key was denied, by the number of the key.
     denied: Vec<u64>,
     pub(super) admitted: u64,
     pub(super) refused: u64,
@@ -22,29 +22,33 @@ pub struct SimulatedPolicy {
     pub(super) peak: Peak,
 }
 
-/// The states of all keys, by number. Nothing is ever forgotten, so that the same trace gets the same answers.
+/// The states of all keys, by the number of the key. None is ever evicted, so that the same trace gets the same answers.
 #[derive(Debug)]
 enum States {
-    /// One GCRA quota: an instant for each key.
+    /// One GCRA quota: an instant for each key, which is all of its state and fast.
     Instants(Vec<Timestamp>),
     /// As many states for each key as there are quotas.
     Any(Vec<Option<State>>),
 }
 
 impl SimulatedPolicy {
-    /// A policy from the text form of one quota, or of several separated by `;`.
+    /// Parses one quota, or several separated by `;`.
+    ///
+    /// # Errors
+    ///
+    /// The text is not a quota.
     pub fn parse(text: &str) -> Result<Self, PolicyError> {
         let plan =
             Plan::parse("policy", text).map_err(|error| PolicyError { text: text.to_owned(), error })?;
         Ok(Self::of(text.trim().to_owned(), &plan))
     }
 
-    /// A plan of a file.
+    /// Returns a policy with the rules of a plan.
     pub fn of_plan(plan: &Plan) -> Self {
         Self::of(format!("plan {}", plan.name()), plan)
     }
 
-    /// One quota.
+    /// Returns a policy of one quota.
     pub fn of_quota(quota: Quota) -> Self {
         Self::new(quota.to_string(), [quota].into())
     }
@@ -70,12 +74,12 @@ impl SimulatedPolicy {
         }
     }
 
-    /// What it is called.
+    /// Returns its name for reports.
     pub fn label(&self) -> &str {
         &self.label
     }
 
-    /// Its quota, if it is only one.
+    /// Returns its quota, if it has only one.
     pub fn quota(&self) -> Option<&Quota> {
         match &*self.quotas {
             [quota] => Some(quota),
@@ -83,22 +87,22 @@ impl SimulatedPolicy {
         }
     }
 
-    /// Requests that were admitted.
+    /// Returns how many requests were admitted.
     pub fn admitted(&self) -> u64 {
         self.admitted
     }
 
-    /// Requests that were denied.
+    /// Returns how many requests were denied.
     pub fn denied(&self) -> u64 {
         self.refused
     }
 
-    /// What it decided over time.
+    /// Returns what it decided over time.
     pub fn timeline(&self) -> &Timeline {
         &self.timeline
     }
 
-    /// Decides one request, and remembers.
+    /// Decides one request, and counts it.
     #[inline]
     pub(super) fn decide(&mut self, key: u32, cost: Cost, now: Timestamp) -> Decision {
         // As a store tells it.
@@ -153,7 +157,7 @@ impl SimulatedPolicy {
         }
     }
 
-    /// The keys that were denied most, the worst first, with how often.
+    /// Returns the numbers of the keys that were denied most, and how often, the most denied first.
     pub fn worst_keys(&self, most: usize) -> Vec<(u32, u64)> {
         let denied = (0u32..).zip(&self.denied).filter(|(_, denied)| **denied > 0);
         let mut worst: Vec<(u32, u64)> = denied.map(|(key, denied)| (key, *denied)).collect();
@@ -166,13 +170,13 @@ impl SimulatedPolicy {
         worst
     }
 
-    /// How many keys were denied at least once.
+    /// Returns how many keys were denied at least once.
     pub fn keys_denied(&self) -> usize {
         self.denied.iter().filter(|denied| **denied > 0).count()
     }
 }
 
-/// A text that is no policy.
+/// A text that is not a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PolicyError {

@@ -1,17 +1,17 @@
-//! How far a long replay has come, on standard error, and only if that is a terminal.
+//! Shows how far a long replay has come, on standard error, if that is a terminal.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// Between two messages.
+/// The time between two messages.
 const INTERVAL: Duration = Duration::from_millis(200);
-/// Lines between two looks at the clock.
+/// The number of lines between two looks at the clock.
 const LINES: u64 = 1 << 16;
 
-/// Tells how far a file has been read.
+/// Shows how far a file has been read.
 #[derive(Debug)]
 pub(super) struct ReplayProgress {
-    /// Bytes in all; nothing is told if that is not known.
+    /// The size of the file in bytes; nothing is shown if it is not known.
     of: Option<u64>,
     told: Instant,
     shown: bool,
@@ -38,7 +38,7 @@ impl ReplayProgress {
         }
         (self.told, self.shown) = (Instant::now(), true);
         let percent = read.saturating_mul(100) / of.max(1);
-        // Nobody is helped by a failure to say this.
+        // A message that cannot be shown is no reason to stop.
         let _ = write!(std::io::stderr(), "\r{percent:>3} %, {lines} lines ");
     }
 }

@@ -4,17 +4,17 @@ use std::fs::File;
 use std::io::{self, IsTerminal, Read, StdinLock};
 use std::path::{Path, PathBuf};
 
-/// A file, or standard input.
+/// Where a trace comes from: a file, or standard input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TraceSource {
-    /// A file, which can be read as often as one likes.
+    /// A file, which can be read several times.
     File(PathBuf),
     /// Standard input, which can be read once.
     Stdin,
 }
 
 impl TraceSource {
-    /// No path and `-` are standard input.
+    /// Returns the source that a path names; no path and `-` are standard input.
     pub fn of(path: Option<&Path>) -> Self {
         match path {
             Some(path) if path != Path::new("-") => TraceSource::File(path.to_owned()),
@@ -22,7 +22,7 @@ impl TraceSource {
         }
     }
 
-    /// What it is called in messages.
+    /// Returns its name for messages.
     pub fn name(&self) -> String {
         match self {
             TraceSource::File(path) => path.display().to_string(),
@@ -30,7 +30,7 @@ impl TraceSource {
         }
     }
 
-    /// True if it is read from the keyboard, which is hardly meant.
+    /// True if it is a terminal: nobody types a trace.
     pub fn is_terminal(&self) -> bool {
         *self == TraceSource::Stdin && io::stdin().is_terminal()
     }
@@ -67,7 +67,7 @@ pub(super) enum OpenedTrace {
 }
 
 impl OpenedTrace {
-    /// How many bytes there are, if that is known.
+    /// Returns how many bytes there are, if that is known.
     pub(super) fn len(&self) -> Option<u64> {
         match self {
             OpenedTrace::File(_, len) => Some(*len).filter(|len| *len > 0),

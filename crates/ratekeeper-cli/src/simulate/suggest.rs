@@ -15,7 +15,7 @@ use super::replay::Replay;
 use super::replay_error::ReplayError;
 use super::source::TraceSource;
 
-/// Counts that are tried in one reading of the trace.
+/// How many counts are tried in one reading of the trace.
 const AT_ONCE: u64 = 16;
 
 /// A share of all requests, from 0 to 1.
@@ -35,26 +35,26 @@ impl std::str::FromStr for DeniedShare {
     }
 }
 
-/// The text is no share.
+/// A text that is not a share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeniedShareError;
 
 impl fmt::Display for DeniedShareError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("no share; write `0.01` or `1%`, between 0 and 1 (100 %)")
+        f.write_str("not a share; write a number from 0 to 1 such as 0.01, or a percentage such as 1%")
     }
 }
 
 impl std::error::Error for DeniedShareError {}
 
-/// What was found.
+/// The smallest quota that would do.
 #[derive(Clone, Copy, Debug)]
 pub struct Suggestion {
-    /// The smallest quota that would do.
+    /// The quota.
     pub quota: Quota,
-    /// What it would have denied.
+    /// How many requests it would have denied.
     pub denied: u64,
-    /// What one less would have denied, if there is one less.
+    /// The quota with a count of one less, and how many requests that would have denied; `None` if the count is 1.
     pub one_less: Option<(Quota, u64)>,
 }
 
@@ -64,15 +64,15 @@ pub struct Suggestion {
 pub enum SuggestError {
     /// The trace cannot be replayed.
     Replay(ReplayError),
-    /// It can be read only once.
+    /// The trace can be read only once.
     NotRepeatable,
     /// The policy has several rules.
     SeveralRules(String),
-    /// No count would do.
+    /// No count is large enough.
     NoCount {
-        /// What was tried.
+        /// The largest quota that was tried.
         largest: Quota,
-        /// What it would have denied.
+        /// How many requests it would have denied.
         denied: u64,
     },
     /// A count in between cannot be built.
@@ -87,11 +87,11 @@ impl fmt::Display for SuggestError {
                 "--suggest reads the trace several times: give a file, not a pipe or standard input",
             ),
             SuggestError::SeveralRules(label) => {
-                write!(f, "--suggest varies one count, and {label:?} has several rules; give one quota")
+                write!(f, "--suggest varies one count, but {label:?} has several rules; give one quota")
             }
             SuggestError::NoCount { largest, denied } => write!(
                 f,
-                "--suggest: even `{largest}` would have denied {denied}; its burst is what denies, give a larger one or none"
+                "--suggest: even `{largest}` would have denied {denied}; its burst is what denies; give a larger burst, or none"
             ),
             SuggestError::Quota(error) => write!(f, "--suggest: {error}"),
         }
@@ -145,7 +145,7 @@ pub fn suggest(
     }
 }
 
-/// How many requests may be denied.
+/// Returns how many requests may be denied.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -157,7 +157,7 @@ fn affordable(DeniedShare(share): DeniedShare, requests: u64) -> u64 {
     (share * requests as f64 + 1e-6) as u64
 }
 
-/// Counts above `low` and below `high`, in order: few, spread evenly by ratio while the range is wide. `high` itself
+/// Returns counts above `low` and below `high`, in order: few, spread evenly by ratio while the range is wide. `high` itself
 /// is one of them as long as it was not tried.
 fn between(low: u64, high: u64, and_high: bool) -> Vec<u64> {
     let inner = high - low - 1;
@@ -191,7 +191,7 @@ fn with_count(like: &Quota, count: u64) -> Result<Quota, SuggestError> {
     builder.build().map_err(SuggestError::Quota)
 }
 
-/// The largest count that a quota of this period can have.
+/// Returns the largest count that a quota of this period can have.
 fn largest_count(like: &Quota) -> u64 {
     // At most one every nanosecond.
     let count = like.period().as_nanos().min(Quota::MAX_COUNT);

@@ -1,11 +1,11 @@
-//! What happened when, in a bounded number of buckets: when time runs out of them, they become longer.
+//! Admitted and denied requests over time, in a bounded number of buckets: when there are too many, they become longer.
 
 use ratekeeper::Timestamp;
 
-/// Buckets at most; after they have become longer, a sixth of them at least is in use.
+/// The most buckets. After they have become longer, at least a seventh of them is in use.
 const MOST: usize = 1_024;
 const SECOND: i64 = 1_000_000_000;
-/// How long buckets are, in milliseconds: each length divides the next, and people have a word for it.
+/// How long buckets may be, in milliseconds: each length divides the next, and is one that people use.
 const WIDTHS: [i64; 18] = [
     1,
     5,
@@ -27,17 +27,17 @@ const WIDTHS: [i64; 18] = [
     604_800_000,
 ];
 
-/// One stretch of time.
+/// What happened in one stretch of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TimelineBucket {
-    /// Requests that were admitted.
+    /// How many requests were admitted.
     pub admitted: u64,
-    /// Requests that were denied.
+    /// How many requests were denied.
     pub denied: u64,
 }
 
 impl TimelineBucket {
-    /// All requests.
+    /// Returns how many requests there were.
     pub fn asked(&self) -> u64 {
         self.admitted + self.denied
     }
@@ -53,7 +53,7 @@ impl TimelineBucket {
 pub struct Timeline {
     /// The number of the first bucket, counted from the epoch in widths.
     first: i64,
-    /// In nanoseconds.
+    /// How long a bucket is, in nanoseconds.
     width: i64,
     buckets: Vec<TimelineBucket>,
 }
@@ -109,7 +109,7 @@ impl Timeline {
         }
     }
 
-    /// The next length, or twice as long where people have no words.
+    /// Makes buckets longer: the next of the usual lengths, or beyond them twice as long.
     fn lengthen(&mut self) {
         let longer = WIDTHS.iter().map(|millis| millis * 1_000_000).find(|width| *width > self.width);
         let longer = longer.unwrap_or(self.width.saturating_mul(2));
@@ -128,7 +128,7 @@ impl Timeline {
         self.buckets = merged;
     }
 
-    /// The stretches in order: when each begins, and what happened in it.
+    /// Returns the buckets in order: when each begins, and what happened in it.
     pub fn buckets(&self) -> impl ExactSizeIterator<Item = (Timestamp, TimelineBucket)> + '_ {
         self.buckets.iter().enumerate().map(|(index, bucket)| {
             let number = self.first.saturating_add(i64::try_from(index).unwrap_or(i64::MAX));
@@ -136,13 +136,13 @@ impl Timeline {
         })
     }
 
-    /// How long a stretch is, in nanoseconds.
+    /// Returns how long a bucket is, in nanoseconds.
     pub fn width(&self) -> u64 {
         self.width.unsigned_abs()
     }
 
-    /// The stretch with most denials, if there was any: when it begins, how many nanoseconds it lasts, what happened.
-    /// None is shorter than a second, which is as short as one remembers.
+    /// Returns the stretch with most denials, if there was any: when it begins, how many nanoseconds it lasts, and what
+    /// happened in it. It is at least a second long, because nobody can act on less.
     pub fn worst(&self) -> Option<(Timestamp, u64, TimelineBucket)> {
         let width = self.width.max(SECOND);
         let mut worst: Option<(i64, TimelineBucket)> = None;

@@ -226,7 +226,11 @@ fn wrong_values_are_refused_by_their_flag() {
         ("--redis-timeout", "0s", "--redis-timeout: 0ns; must be from 1ms to 60s"),
         ("--redis-connect-timeout", "61s", "--redis-connect-timeout: 61s; must be from 1ms to 60s"),
         ("--redis-prefix", "a{b", "--redis-prefix: \"a{b\"; must be 1 to 128 bytes without braces"),
-        ("--redis-breaker", "maybe", "`maybe`; write `on`, `off`, or parts of `failures=5,"),
+        (
+            "--redis-breaker",
+            "maybe",
+            "`maybe` is not a setting of the breaker; write `on`, `off`, or parts of `failures=5,",
+        ),
         ("--redis-breaker", "percent=0", "--redis-breaker percent: 0; must be from 1 to 100"),
     ] {
         let output = ratekeeper(&["serve", flag, value]).stdin(Stdio::null()).output().unwrap();

@@ -23,7 +23,7 @@ use super::words;
                   RATEKEEPER_<FLAG> sets a flag too. All flags: ratekeeper serve --help"
 )]
 pub(in crate::cli) struct ServeFlags {
-    /// Read settings and plans from this file; plans are read again when it changes, and on SIGHUP.
+    /// Settings and plans; plans are read again on change and on SIGHUP.
     #[arg(long, value_name = "FILE", env = "RATEKEEPER_CONFIG")]
     pub(super) config: Option<PathBuf>,
     /// Address to serve the Redis protocol on [default: 127.0.0.1:6380].
@@ -59,7 +59,7 @@ pub(in crate::cli) struct ServeFlags {
     /// Keep at most so many states in memory [default: 1000000].
     #[arg(long, value_name = "N", env = "RATEKEEPER_MAX_KEYS")]
     pub(super) max_keys: Option<NonZeroUsize>,
-    /// Let the store in memory allocate at most so many bytes, such as 256MB or 2GiB.
+    /// Let the store in memory allocate at most so much, such as 256MB.
     #[arg(long, value_name = "BYTES", env = "RATEKEEPER_MAX_BYTES")]
     pub(super) max_bytes: Option<ByteSize>,
     /// Share of --max-keys and --max-bytes that quotas of requests cannot take while there are plans [default: 50%].
@@ -111,7 +111,7 @@ pub(in crate::cli) struct ServeFlags {
     /// Number of event loops [default: one per core].
     #[arg(long, value_name = "N", env = "RATEKEEPER_LOOPS", hide_short_help = true)]
     pub(super) loops: Option<NonZeroUsize>,
-    /// Token that clients must send before anything else: AUTH, or a bearer token.
+    /// Token that clients must send first: AUTH, or a bearer token.
     #[arg(long, value_name = "TOKEN", env = "RATEKEEPER_AUTH_TOKEN", hide_env_values = true)]
     pub(super) auth_token: Option<SecretText>,
     /// File that holds the token of --auth-token.
@@ -147,10 +147,10 @@ pub(in crate::cli) struct ServeFlags {
     /// Private key of --tls-cert, in PEM form.
     #[arg(long, value_name = "FILE", env = "RATEKEEPER_TLS_KEY")]
     pub(super) tls_key: Option<PathBuf>,
-    /// How much to log, to standard error [default: info].
+    /// How much to log [default: info].
     #[arg(long, value_parser = words::log_level(), value_name = "LEVEL", env = "RATEKEEPER_LOG_LEVEL")]
     pub(super) log_level: Option<LogLevel>,
-    /// In which form to log [default: text].
+    /// In which form to log, to standard error [default: text].
     #[arg(long, value_parser = words::log_format(), value_name = "FORMAT", env = "RATEKEEPER_LOG_FORMAT", hide_short_help = true)]
     pub(super) log_format: Option<LogFormat>,
 }

@@ -6,10 +6,10 @@ use super::super::measurement::LoadAnswer;
 use super::super::work::ThrottleNumbers;
 use super::reply::WireReply;
 
-/// The head of a reply at most.
+/// The largest head of a reply, in bytes.
 const MAX_HEAD: usize = 16 << 10;
 
-/// A request, but for its key.
+/// Requests, all alike but for their key.
 #[derive(Clone, Debug)]
 pub(in crate::load) struct HttpRequests {
     before_key: Vec<u8>,
@@ -35,7 +35,7 @@ impl HttpRequests {
     }
 }
 
-/// A status line, a length, and a body that says whether it is allowed.
+/// Reads a reply: a status line, a content length, and a body that says whether the request is allowed.
 pub(super) fn decode(input: &[u8]) -> WireReply {
     let start = b"HTTP/1.";
     if !input.starts_with(&start[..input.len().min(start.len())]) {

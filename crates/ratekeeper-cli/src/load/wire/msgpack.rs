@@ -4,12 +4,12 @@ use super::super::measurement::LoadAnswer;
 use super::super::work::ThrottleNumbers;
 use super::reply::WireReply;
 
-/// Bytes of the length before a body.
+/// Bytes before a body: its length.
 const PREFIX: usize = 4;
-/// No reply is longer.
+/// The longest reply, in bytes.
 const MAX_REPLY: usize = 1 << 10;
 
-/// A request, but for its key.
+/// Requests, all alike but for their key.
 #[derive(Clone, Debug)]
 pub(in crate::load) struct MsgPackRequests {
     before_key: Vec<u8>,
@@ -38,7 +38,7 @@ impl MsgPackRequests {
     }
 }
 
-/// `ok, allowed, …`, or `not ok, …, why`.
+/// Reads a reply: `ok, allowed, …`, or `not ok, …, message`.
 #[inline]
 pub(super) fn decode(input: &[u8]) -> WireReply {
     let Some((prefix, rest)) = input.split_first_chunk::<PREFIX>() else {

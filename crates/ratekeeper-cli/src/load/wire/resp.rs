@@ -6,7 +6,7 @@ use super::super::measurement::LoadAnswer;
 use super::super::work::ThrottleNumbers;
 use super::reply::WireReply;
 
-/// A request, but for its key.
+/// Requests, all alike but for their key.
 #[derive(Clone, Debug)]
 pub(in crate::load) struct RespRequests {
     after_key: Vec<u8>,
@@ -30,7 +30,7 @@ impl RespRequests {
     }
 }
 
-/// An array of integers, the first of which says whether it is allowed; or an error.
+/// Reads a reply: an array of integers, the first of which says whether the request is allowed, or an error.
 #[inline]
 pub(super) fn decode(input: &[u8]) -> WireReply {
     let Some((line, rest)) = line(input) else {

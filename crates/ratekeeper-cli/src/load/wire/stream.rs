@@ -7,7 +7,7 @@ use super::msgpack::{self, MsgPackRequests};
 use super::reply::WireReply;
 use super::resp::{self, RespRequests};
 
-/// Writes requests and reads replies.
+/// Writes requests and reads replies of one protocol.
 #[derive(Clone, Debug)]
 pub(in crate::load) enum StreamWire {
     Resp(RespRequests),
@@ -16,7 +16,7 @@ pub(in crate::load) enum StreamWire {
 }
 
 impl StreamWire {
-    /// How this protocol is written, if it is a stream of requests.
+    /// Returns the requests of this protocol, or `None` if it is not a stream of requests and replies.
     pub(in crate::load) fn new(protocol: Protocol, throttle: ThrottleNumbers, host: &str) -> Option<Self> {
         Some(match protocol {
             Protocol::Resp => StreamWire::Resp(RespRequests::new(throttle)),
@@ -36,7 +36,7 @@ impl StreamWire {
         }
     }
 
-    /// Reads the reply at the start.
+    /// Reads the reply that the input begins with.
     #[inline]
     pub(in crate::load) fn decode(&self, input: &[u8]) -> WireReply {
         match self {

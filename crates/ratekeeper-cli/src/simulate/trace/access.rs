@@ -52,7 +52,7 @@ pub(super) fn parse<'a>(
     Ok(TraceEntry { at, key, cost: 1 })
 }
 
-/// Up to the next blank, which is not empty, and what follows the blank.
+/// Returns the word up to the next blank, unless it is empty, and what follows the blank.
 #[inline]
 fn word(text: &[u8]) -> Option<(&[u8], &[u8])> {
     // Words are short: looking at each byte is faster than setting up a search.
@@ -60,7 +60,7 @@ fn word(text: &[u8]) -> Option<(&[u8], &[u8])> {
     (end > 0).then(|| (&text[..end], &text[end + 1..]))
 }
 
-/// What stands in quotes at the start, and what follows the closing one.
+/// Returns what stands in quotes at the start, and what follows the closing quote.
 #[inline]
 fn quoted(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let text = text.strip_prefix(b"\"")?;
@@ -74,7 +74,7 @@ fn quoted(text: &[u8]) -> Option<(&[u8], &[u8])> {
     }
 }
 
-/// ` 200 512`, or a `-` for the size; what follows.
+/// Returns what follows ` 200 512`, where the size may be `-`.
 #[inline]
 fn status_and_size(text: &[u8]) -> Option<&[u8]> {
     let [b' ', a, b, c, b' ', rest @ ..] = text else { return None };
@@ -88,7 +88,7 @@ fn status_and_size(text: &[u8]) -> Option<&[u8]> {
     (end > 0).then(|| &rest[end..])
 }
 
-/// `/a` of `GET /a?b HTTP/1.1`; the whole request if it is none.
+/// Returns `/a` of `GET /a?b HTTP/1.1`, or the whole text if it is not a request.
 fn path(request: &[u8]) -> &[u8] {
     let Some((_, rest)) = word(request) else { return request };
     let end = memchr2(b' ', b'?', rest).unwrap_or(rest.len());

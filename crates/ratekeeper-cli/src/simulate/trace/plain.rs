@@ -1,4 +1,4 @@
-//! `time_seconds [key [cost]]`.
+//! The plain format: `time_seconds [key [cost]]`.
 
 use ratekeeper::Timestamp;
 
@@ -29,8 +29,8 @@ fn cost(word: &[u8]) -> Option<u64> {
     str::from_utf8(word).ok()?.parse().ok()
 }
 
-/// Seconds with a fraction, exactly: what is finer than a nanosecond is cut off. What is written with an exponent is
-/// read as a double.
+/// Reads seconds with a fraction, exactly; what is finer than a nanosecond is cut off. A number with an exponent is read
+/// as a double.
 fn time(word: &[u8]) -> Result<Timestamp, LineError> {
     let (negative, digits) = match word {
         [b'-', digits @ ..] => (true, digits),
