@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-#[path = "../src/grpc/generated/throttlecrab.rs"]
+#[path = "../src/transport/grpc/generated/throttlecrab.rs"]
 #[rustfmt::skip]
 #[allow(missing_docs, unreachable_pub, reason = "nobody wrote it by hand")]
 mod proto;
