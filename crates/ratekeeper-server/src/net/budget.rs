@@ -1,4 +1,4 @@
-//! How much is done for one connection before the others of its event loop have their turn.
+//! How much is done for one connection before the others of its event loop have their budget.
 //!
 //! An event loop serves whoever is ready until it has to wait. One client that always has more to ask would be served
 //! for megabytes on end, and whoever shares its loop would wait for all of it.
@@ -8,42 +8,42 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// Bytes, read and written, of one turn: some hundred decisions, a tenth of a millisecond.
-const TURN: usize = 32 * 1024;
+/// Bytes, read and written, before the others are served: some hundred decisions, a tenth of a millisecond.
+const BUDGET: usize = 32 * 1024;
 
-/// What was done for a connection since it last waited.
+/// Counts the bytes that were handled for a connection since it last waited.
 #[derive(Debug, Default)]
-pub(crate) struct Turn {
+pub(crate) struct LoopBudget {
     spent: usize,
 }
 
-impl Turn {
-    /// So many bytes were read, written, or are what some other work is worth.
+impl LoopBudget {
+    /// Counts bytes that were read or written, or that other work is worth.
     #[inline]
     pub(crate) fn spend(&mut self, bytes: usize) {
         self.spent = self.spent.saturating_add(bytes);
     }
 
-    /// The connection had nothing to do, so others had their turn.
+    /// The connection had nothing to do, so others had their budget.
     #[inline]
     pub(crate) fn waited(&mut self) {
         self.spent = 0;
     }
 
-    /// True once others are to have their turn. The next one begins with this.
+    /// True once others are to have their budget. The next one begins with this.
     #[inline]
-    pub(crate) fn is_over(&mut self) -> bool {
-        let is_over = self.spent >= TURN;
-        if is_over {
+    pub(crate) fn is_spent(&mut self) -> bool {
+        let is_spent = self.spent >= BUDGET;
+        if is_spent {
             self.spent = 0;
         }
-        is_over
+        is_spent
     }
 
-    /// Ends a poll if the turn is over: pending, and to be polled again when the others were, those included whose
-    /// bytes are only now looked for.
-    pub(crate) fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        if !self.is_over() {
+    /// Returns pending if the budget is spent: the task is polled again after the others, including those whose bytes
+    /// the loop has yet to look for.
+    pub(crate) fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if !self.is_spent() {
             return Poll::Ready(());
         }
         defer(context);
@@ -51,28 +51,28 @@ impl Turn {
     }
 }
 
-/// Has the task polled again when the loop has looked at its sockets. Not merely woken: a task that wakes itself is
-/// polled many times before that.
+/// Has the task polled again after the loop has looked at its sockets. Waking the task would not do: a task that wakes
+/// itself is polled many times before that.
 fn defer(context: &mut Context<'_>) {
     let polled = pin!(tokio::task::yield_now()).poll(context);
     debug_assert!(polled.is_pending(), "the first poll defers");
 }
 
-/// Waits for long work that wakes itself to let others run, as a store in memory does: those included whose bytes the
-/// loop has yet to look for.
+/// Waits for long work that wakes itself to yield, as a store in memory does, and lets the loop look at its sockets
+/// between two polls.
 pub(crate) async fn let_sockets_in<T>(work: impl Future<Output = T>) -> T {
     let mut work = pin!(work);
     let relay = Arc::new(Relay::default());
     let waker = Waker::from(Arc::clone(&relay));
     poll_fn(|context| {
-        *relay.lock() = Heard::default();
+        *relay.lock() = Wakeups::default();
         let polled = work.as_mut().poll(&mut Context::from_waker(&waker));
         if polled.is_pending() {
-            let mut heard = relay.lock();
-            if heard.is_woken {
+            let mut wakeups = relay.lock();
+            if wakeups.is_woken {
                 defer(context);
             } else {
-                heard.task = Some(context.waker().clone());
+                wakeups.task = Some(context.waker().clone());
             }
         }
         polled
@@ -80,19 +80,19 @@ pub(crate) async fn let_sockets_in<T>(work: impl Future<Output = T>) -> T {
     .await
 }
 
-/// Hears whether work was woken while it was polled, and wakes its task if later.
+/// Notes whether work was woken while it was polled, and wakes its task if that happens later.
 #[derive(Debug, Default)]
-struct Relay(Mutex<Heard>);
+struct Relay(Mutex<Wakeups>);
 
 #[derive(Debug, Default)]
-struct Heard {
+struct Wakeups {
     is_woken: bool,
-    /// Whom to wake, once the poll is over.
+    /// The task to wake once the poll is over.
     task: Option<Waker>,
 }
 
 impl Relay {
-    fn lock(&self) -> MutexGuard<'_, Heard> {
+    fn lock(&self) -> MutexGuard<'_, Wakeups> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -100,9 +100,9 @@ impl Relay {
 impl Wake for Relay {
     fn wake(self: Arc<Self>) {
         let task = {
-            let mut heard = self.lock();
-            heard.is_woken = true;
-            heard.task.take()
+            let mut wakeups = self.lock();
+            wakeups.is_woken = true;
+            wakeups.task.take()
         };
         if let Some(task) = task {
             task.wake();
@@ -179,15 +179,15 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_ends_unless_the_connection_waits() {
-        let mut turn = Turn::default();
-        turn.spend(TURN - 1);
-        assert!(!turn.is_over());
-        turn.waited();
-        turn.spend(TURN - 1);
-        assert!(!turn.is_over());
-        turn.spend(1);
-        assert!(turn.is_over());
-        assert!(!turn.is_over(), "and another begins");
+    fn a_budget_is_spent_unless_the_connection_waits() {
+        let mut budget = LoopBudget::default();
+        budget.spend(BUDGET - 1);
+        assert!(!budget.is_spent());
+        budget.waited();
+        budget.spend(BUDGET - 1);
+        assert!(!budget.is_spent());
+        budget.spend(1);
+        assert!(budget.is_spent());
+        assert!(!budget.is_spent(), "and starts over");
     }
 }

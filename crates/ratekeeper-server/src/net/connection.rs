@@ -1,181 +1,129 @@
-//! What the server knows of a connection, and the bounds on how many there may be.
+//! What the server knows of one connection.
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::auth_state::AuthState;
+use super::slots::ConnectionSlot;
 use super::stop::Stop;
-use crate::guesses::Visitor;
 
-/// One connection, as the server sees it and as its transport reports on it.
+/// One connection, as the event loop watches it and as its transport reports on it.
 #[derive(Debug)]
 pub(crate) struct Connection {
     id: u64,
     stop: Arc<Stop>,
-    clock: Arc<Tick>,
-    /// When it last made progress.
-    seen: AtomicU32,
-    /// Since when it owes us something: the rest of a request, or room for a reply. 0 if it owes nothing.
-    debt: AtomicU32,
-    visitor: Visitor,
-    _place: Place,
+    clock: Arc<CoarseClock>,
+    /// When the client last made progress.
+    last_progress: AtomicU32,
+    /// Since when the client has left something unfinished: a request it began, or a reply it does not read. 0 if
+    /// nothing is unfinished.
+    unfinished_since: AtomicU32,
+    auth: AuthState,
+    _slot: ConnectionSlot,
 }
 
 impl Connection {
-    pub(super) fn new(id: u64, peer: IpAddr, stop: Arc<Stop>, clock: Arc<Tick>, place: Place) -> Self {
-        let seen = AtomicU32::new(clock.now());
-        let visitor = Visitor::new(peer);
-        Connection { id, stop, clock, seen, debt: AtomicU32::new(0), visitor, _place: place }
+    pub(super) fn new(
+        id: u64,
+        peer: IpAddr,
+        stop: Arc<Stop>,
+        clock: Arc<CoarseClock>,
+        slot: ConnectionSlot,
+    ) -> Self {
+        let last_progress = AtomicU32::new(clock.now());
+        let (unfinished_since, auth) = (AtomicU32::new(0), AuthState::new(peer));
+        Connection { id, stop, clock, last_progress, unfinished_since, auth, _slot: slot }
     }
 
-    /// Different for each connection of this process.
+    /// Returns a number that no other connection of this process has.
     pub(crate) fn id(&self) -> u64 {
         self.id
     }
 
-    /// Where it comes from, and whether it has shown the token.
-    pub(crate) fn visitor(&self) -> &Visitor {
-        &self.visitor
+    /// Returns the client's address and which tokens it has shown.
+    pub(crate) fn auth(&self) -> &AuthState {
+        &self.auth
     }
 
-    /// The signal that it is over.
+    /// Returns the signal that the server stops.
     pub(crate) fn stop(&self) -> &Stop {
         &self.stop
     }
 
-    /// The client did something.
     #[inline]
-    pub(crate) fn seen(&self) {
-        self.seen.store(self.clock.now(), Ordering::Relaxed);
+    fn progressed(&self) {
+        self.last_progress.store(self.clock.now(), Ordering::Relaxed);
     }
 
-    /// The client has done its part: whatever it owed is there.
+    /// Notes that the client has finished whatever it had begun.
     #[inline]
     pub(crate) fn settled(&self) {
-        self.seen();
-        self.debt.store(0, Ordering::Relaxed);
+        self.progressed();
+        self.unfinished_since.store(0, Ordering::Relaxed);
     }
 
-    /// The client has begun something that it must finish. Doing more of it does not prolong its time.
+    /// Notes that the client must finish something. Doing more of it does not prolong its time.
     #[inline]
     pub(crate) fn owes(&self) {
-        self.seen();
-        if self.debt.load(Ordering::Relaxed) == 0 {
-            self.debt.store(self.clock.now(), Ordering::Relaxed);
+        self.progressed();
+        if self.unfinished_since.load(Ordering::Relaxed) == 0 {
+            self.unfinished_since.store(self.clock.now(), Ordering::Relaxed);
         }
     }
 
-    /// Seconds since the client did anything, and seconds for which it has owed something.
+    /// Returns the seconds since the client made progress, and the seconds for which something is unfinished.
     pub(super) fn silence(&self) -> (u32, u32) {
         let now = self.clock.now();
-        let since = |tick: u32| now.saturating_sub(tick);
-        let debt = match self.debt.load(Ordering::Relaxed) {
+        let since = |second: u32| now.saturating_sub(second);
+        let unfinished = match self.unfinished_since.load(Ordering::Relaxed) {
             0 => 0,
-            tick => since(tick),
+            second => since(second),
         };
-        (since(self.seen.load(Ordering::Relaxed)), debt)
+        (since(self.last_progress.load(Ordering::Relaxed)), unfinished)
     }
 }
 
-/// A clock of whole seconds that costs nothing to read: somebody else moves it.
+/// A clock of whole seconds. Reading it is one relaxed load, because the event loop advances it.
 #[derive(Debug)]
-pub(super) struct Tick(AtomicU32);
+pub(super) struct CoarseClock(AtomicU32);
 
-impl Default for Tick {
-    /// Not 0, which says that something has not begun.
+impl Default for CoarseClock {
+    /// Starts at 1: 0 means "not begun" in the fields that hold its readings.
     fn default() -> Self {
-        Tick(AtomicU32::new(1))
+        CoarseClock(AtomicU32::new(1))
     }
 }
 
-impl Tick {
+impl CoarseClock {
+    /// Advances the clock by one second.
     pub(super) fn advance(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Returns the current second.
     #[inline]
     pub(super) fn now(&self) -> u32 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// How many connections of one transport there are and may be, over all event loops.
-#[derive(Debug)]
-pub struct Places {
-    taken: AtomicUsize,
-    most: usize,
-    served: AtomicU64,
-    refused: AtomicU64,
-}
-
-impl Places {
-    /// So many, and no more.
-    pub fn new(most: usize) -> Arc<Self> {
-        Arc::new(Places {
-            taken: AtomicUsize::new(0),
-            most,
-            served: AtomicU64::new(0),
-            refused: AtomicU64::new(0),
-        })
-    }
-
-    /// How many there are now.
-    pub fn taken(&self) -> usize {
-        self.taken.load(Ordering::Relaxed)
-    }
-
-    /// How many were ever let in, and how many were turned away.
-    pub fn history(&self) -> (u64, u64) {
-        (self.served.load(Ordering::Relaxed), self.refused.load(Ordering::Relaxed))
-    }
-
-    /// A place, if there is one.
-    pub(super) fn take(self: &Arc<Self>) -> Option<Place> {
-        if self.taken.fetch_add(1, Ordering::Relaxed) >= self.most {
-            self.taken.fetch_sub(1, Ordering::Relaxed);
-            self.refused.fetch_add(1, Ordering::Relaxed);
-            return None;
-        }
-        self.served.fetch_add(1, Ordering::Relaxed);
-        Some(Place(Arc::clone(self)))
-    }
-}
-
-/// One connection's place, given back when it is dropped.
-#[derive(Debug)]
-pub(super) struct Place(Arc<Places>);
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.taken.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::slots::ConnectionSlots;
     use super::*;
 
     #[test]
-    fn a_place_is_given_back_exactly_once() {
-        let places = Places::new(1);
-        let place = places.take();
-        assert!(place.is_some() && places.take().is_none());
-        drop(place);
-        assert_eq!((places.taken(), places.history()), (0, (1, 1)));
-        assert!(places.take().is_some());
-    }
-
-    #[test]
     fn silence_is_counted_from_the_last_progress() {
-        let tick = Arc::new(Tick::default());
-        let place = Places::new(1).take().unwrap();
-        let connection = Connection::new(1, [127, 0, 0, 1].into(), Arc::default(), Arc::clone(&tick), place);
-        tick.advance();
+        let clock = Arc::new(CoarseClock::default());
+        let slot = ConnectionSlots::new(1).take().unwrap();
+        let connection = Connection::new(1, [127, 0, 0, 1].into(), Arc::default(), Arc::clone(&clock), slot);
+        clock.advance();
         assert_eq!(connection.silence(), (1, 0));
         connection.owes();
-        tick.advance();
+        clock.advance();
         connection.owes();
-        tick.advance();
+        clock.advance();
         assert_eq!(connection.silence(), (1, 2), "a trickle of bytes is no excuse");
         connection.settled();
         assert_eq!(connection.silence(), (0, 0));

@@ -1,9 +1,9 @@
-//! File descriptors: one for each connection, so the process takes as many as it may have.
+//! File descriptors: each connection needs one.
 
-/// Raises the soft limit to the hard one. Many systems start processes with a thousand, for the sake of programs that
-/// cannot count further; this one can.
+/// Raises the soft limit of open files to the hard one. Many systems start processes with 1024, for programs that use
+/// `select(2)`; this one does not.
 #[cfg(unix)]
-pub(super) fn raise() {
+pub(crate) fn raise_descriptor_limit() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current == limit.maximum {
@@ -12,11 +12,11 @@ pub(super) fn raise() {
     let before = limit.current;
     limit.current = limit.maximum;
     match setrlimit(Resource::Nofile, limit) {
-        Ok(()) => tracing::debug!(?before, now = ?limit.current, "raised the limit of open files"),
-        // It goes on with what there is: whoever comes too late waits, and is told of in the log.
-        Err(error) => tracing::warn!(%error, "cannot raise the limit of open files"),
+        Ok(()) => tracing::debug!(?before, now = ?limit.current, "start: raised the limit of open files"),
+        // The server runs with what there is: connections beyond it wait, and the log tells of them.
+        Err(error) => tracing::warn!(%error, "start: cannot raise the limit of open files"),
     }
 }
 
 #[cfg(not(unix))]
-pub(super) fn raise() {}
+pub(crate) fn raise_descriptor_limit() {}

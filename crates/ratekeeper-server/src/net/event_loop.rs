@@ -1,4 +1,4 @@
-//! One event loop on one core: it accepts connections, and serves them where it accepted them.
+//! One event loop on one core: accepts connections, and serves them where it accepted them.
 
 use std::collections::HashMap;
 use std::io;
@@ -13,142 +13,153 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout, timeout_at};
 use tracing::{Instrument, Level};
 
-use super::connection::{Connection, Place, Places, Tick};
+use super::connection::{CoarseClock, Connection};
 use super::listener;
+use super::slots::{ConnectionSlot, ConnectionSlots};
 use super::socket::Socket;
 use super::stop::Stop;
-use super::tls::Acceptor;
+use super::tls::Handshake;
 use super::transport::{Serving, Transport};
 
-/// How long to leave the backlog alone when there is no room for another descriptor.
-const BREATH: Duration = Duration::from_millis(50);
+/// How long the backlog is left alone when there is no descriptor for another connection.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// How long a client may take to agree on a cipher.
-const HANDSHAKE: Duration = Duration::from_secs(10);
+/// How long a client may take for a TLS handshake.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
-/// A listener, what is spoken there, and how many may speak at once.
+/// A listener of one transport on one event loop.
 #[derive(Debug)]
-pub(super) struct Post {
-    pub(super) listener: StdListener,
-    pub(super) transport: Arc<dyn Transport>,
-    pub(super) places: Arc<Places>,
-    /// What to encrypt with, if anything.
-    pub(super) tls: Option<Acceptor>,
-    pub(super) bounds: Bounds,
+pub(crate) struct BoundListener {
+    /// Where connections come in.
+    pub(crate) listener: StdListener,
+    /// The protocol that is spoken there.
+    pub(crate) transport: Arc<dyn Transport>,
+    /// How many connections there may be.
+    pub(crate) slots: Arc<ConnectionSlots>,
+    /// How connections are encrypted, if they are.
+    pub(crate) tls: Option<Handshake>,
+    /// How long clients are waited for.
+    pub(crate) timeouts: ConnectionTimeouts,
 }
 
 /// How long clients are waited for, in seconds.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bounds {
-    /// For a silent one; 0 for ever.
-    pub(super) idle: u32,
-    /// For one that must finish a request, or read a reply.
-    pub(super) request: u32,
+pub(crate) struct ConnectionTimeouts {
+    /// For a client that sends nothing; 0 means no limit.
+    pub(crate) idle: u32,
+    /// For a client that has to finish a request, or to read a reply.
+    pub(crate) request: u32,
 }
 
-/// The connections of one loop.
+/// The connections of one event loop, by their ids.
 #[derive(Debug, Default)]
-struct Roll(Mutex<HashMap<u64, Entry>>);
+struct OpenConnections(Mutex<HashMap<u64, OpenConnection>>);
 
 #[derive(Debug)]
-struct Entry {
+struct OpenConnection {
     connection: Arc<Connection>,
     task: AbortHandle,
-    bounds: Bounds,
+    timeouts: ConnectionTimeouts,
 }
 
-impl Roll {
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<u64, Entry>> {
+impl OpenConnections {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<u64, OpenConnection>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends what has been silent, or unfinished, for too long.
-    fn dismiss(&self) {
-        self.lock().retain(|_, entry| {
-            let (silent, debt) = entry.connection.silence();
-            let Bounds { idle, request } = entry.bounds;
-            let expired = debt > request || (idle > 0 && silent > idle);
+    /// Closes connections that have been silent, or have left something unfinished, for too long.
+    fn close_expired(&self) {
+        self.lock().retain(|_, open| {
+            let (silent, unfinished) = open.connection.silence();
+            let ConnectionTimeouts { idle, request } = open.timeouts;
+            let expired = unfinished > request || (idle > 0 && silent > idle);
             if expired {
-                tracing::debug!(id = entry.connection.id(), silent, debt, "waited long enough");
-                entry.task.abort();
+                let id = open.connection.id();
+                tracing::debug!(id, silent, unfinished, "connection: timed out");
+                open.task.abort();
             }
             !expired
         });
     }
 }
 
-/// Runs until the stop is raised, and then at most until `grace` has passed or `cut` is raised.
-pub(super) async fn run(
-    posts: Vec<Post>,
+/// Serves until `stop` is raised, and then until all connections have ended, `grace` has passed, or `cut` is raised.
+///
+/// # Errors
+///
+/// A listener cannot be registered with the runtime.
+pub(crate) async fn run_event_loop(
+    listeners: Vec<BoundListener>,
     stop: Arc<Stop>,
     cut: Arc<Stop>,
     grace: Duration,
 ) -> io::Result<()> {
-    let roll = Arc::new(Roll::default());
-    let tick = Arc::new(Tick::default());
-    let mut acceptors = Vec::with_capacity(posts.len());
-    for post in posts {
-        let Post { listener, transport, places, tls, bounds } = post;
+    let open = Arc::new(OpenConnections::default());
+    let clock = Arc::new(CoarseClock::default());
+    let mut acceptors = Vec::with_capacity(listeners.len());
+    for bound in listeners {
+        let BoundListener { listener, transport, slots, tls, timeouts } = bound;
         let listener = TcpListener::from_std(listener)?;
-        let acceptor = Doorkeeper {
+        let acceptor = Acceptor {
             transport,
-            places,
+            slots,
             tls,
-            bounds,
+            timeouts,
             stop: Arc::clone(&stop),
-            roll: Arc::clone(&roll),
-            tick: Arc::clone(&tick),
+            open: Arc::clone(&open),
+            clock: Arc::clone(&clock),
         };
         acceptors.push(tokio::spawn(acceptor.run(listener)));
     }
-    let watch = tokio::spawn(watch(Arc::clone(&roll), tick));
+    let watch = tokio::spawn(watch(Arc::clone(&open), clock));
     stop.wait().await;
     watch.abort();
     let deadline = Instant::now() + grace;
     let last = async {
-        // Whoever is still in the backlog was promised an answer by the kernel: each acceptor empties it.
+        // The kernel has accepted the connections in the backlog, so they are served: each acceptor empties its own.
         for acceptor in acceptors {
             let _ = acceptor.await;
         }
-        // A connection leaves the roll when it ends; there are no more to come.
-        while !roll.lock().is_empty() {
+        // A connection is removed when it ends, and no more are added.
+        while !open.lock().is_empty() {
             sleep(Duration::from_millis(2)).await;
         }
     };
     let is_over = tokio::select! {
         ended = timeout_at(deadline, last) => ended.is_ok(),
-        () = cut.wait() => roll.lock().is_empty(),
+        () = cut.wait() => open.lock().is_empty(),
     };
     if !is_over {
-        tracing::warn!(connections = roll.lock().len(), "closed connections that did not end in time");
+        tracing::warn!(connections = open.lock().len(), "stop: closed connections that did not end in time");
     }
     Ok(())
 }
 
-/// Moves the clock, and looks at everyone once a second.
-async fn watch(roll: Arc<Roll>, tick: Arc<Tick>) {
+/// Advances the clock and closes expired connections, once a second.
+async fn watch(open: Arc<OpenConnections>, clock: Arc<CoarseClock>) {
     let mut seconds = interval(Duration::from_secs(1));
     seconds.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         seconds.tick().await;
-        tick.advance();
-        roll.dismiss();
+        clock.advance();
+        open.close_expired();
     }
 }
 
-struct Doorkeeper {
+/// Accepts the connections of one listener.
+struct Acceptor {
     transport: Arc<dyn Transport>,
-    places: Arc<Places>,
-    tls: Option<Acceptor>,
-    bounds: Bounds,
+    slots: Arc<ConnectionSlots>,
+    tls: Option<Handshake>,
+    timeouts: ConnectionTimeouts,
     stop: Arc<Stop>,
-    roll: Arc<Roll>,
-    tick: Arc<Tick>,
+    open: Arc<OpenConnections>,
+    clock: Arc<CoarseClock>,
 }
 
-impl Doorkeeper {
+impl Acceptor {
     async fn run(self, listener: TcpListener) {
         let mut troubled = false;
         // After a stop the backlog is emptied, once: clients that connect all the time must not keep it open.
@@ -168,17 +179,17 @@ impl Doorkeeper {
                     self.admit(socket, peer);
                 }
                 Err(error) => {
-                    // The client has gone: the next one waits already. Anything else is our own want of descriptors
-                    // or memory: it passes when somebody leaves, and must not be asked for in a tight loop.
+                    // A client that has gone is skipped. Anything else is a lack of descriptors or memory: it passes when
+                    // a connection ends, and must not be retried in a tight loop.
                     if is_the_clients(&error) {
                         continue;
                     }
                     if !troubled {
-                        tracing::error!(transport = self.transport.name(), %error, "cannot accept");
+                        tracing::error!(transport = self.transport.name(), %error, "accept: cannot accept connections");
                     }
                     troubled = true;
                     tokio::select! {
-                        () = sleep(BREATH) => {}
+                        () = sleep(ACCEPT_PAUSE) => {}
                         () = self.stop.wait() => return,
                     }
                 }
@@ -188,22 +199,21 @@ impl Doorkeeper {
 
     fn admit(&self, socket: TcpStream, peer: SocketAddr) {
         let transport = &self.transport;
-        let Some(place) = self.places.take() else {
-            tracing::debug!(transport = transport.name(), %peer, "refused: there are as many as may be");
-            // A client that cannot even take these bytes at once is told nothing; nor is one that would have to
-            // shake hands first.
+        let Some(slot) = self.slots.take() else {
+            tracing::debug!(transport = transport.name(), %peer, "accept: refused, max_connections reached");
+            // Not sent to a client that cannot take these bytes at once, nor to one that expects a handshake first.
             if self.tls.is_none() {
                 let _ = socket.try_write(transport.refusal());
             }
             return;
         };
-        // Replies are written whole: waiting for more of them would only delay.
+        // Replies are written whole: delaying them to gather more would gain nothing.
         if socket.set_nodelay(true).is_err() {
             return;
         }
-        // A client that vanished without a word is noticed in the end.
+        // So that a client that vanished without closing is noticed in the end.
         let _ = SockRef::from(&socket).set_keepalive(true);
-        let connection = self.connection(place, peer);
+        let connection = self.connection(slot, peer);
         let id = connection.id();
         let serving: Serving = match &self.tls {
             Some(tls) => {
@@ -211,40 +221,40 @@ impl Doorkeeper {
             }
             None => Arc::clone(transport).serve(Socket::Plain(socket), Arc::clone(&connection)),
         };
-        let leaving = Leaving { roll: Arc::clone(&self.roll), id };
-        // Held while spawning, so that the entry is there before the task can end and take it away.
-        let mut roll = self.roll.lock();
+        let closed = RemoveOnDrop { open: Arc::clone(&self.open), id };
+        // Locked while spawning, so that the connection is listed before its task can end and remove it.
+        let mut open = self.open.lock();
         let serving = async move {
-            let _leaving = leaving;
+            let _closed = closed;
             serving.await;
         };
-        // A span for each connection, never for a decision; and where nobody looks, not even room for one.
+        // One span per connection, none per decision; and none at all, nor the room for it, unless it is logged.
         let task = if tracing::enabled!(Level::DEBUG) {
             let span = tracing::debug_span!("connection", transport = transport.name(), id, %peer);
-            span.in_scope(|| tracing::debug!("opened"));
+            span.in_scope(|| tracing::debug!("connection: opened"));
             tokio::spawn(serving.instrument(span))
         } else {
             tokio::spawn(serving)
         };
-        roll.insert(id, Entry { connection, task: task.abort_handle(), bounds: self.bounds });
+        open.insert(id, OpenConnection { connection, task: task.abort_handle(), timeouts: self.timeouts });
     }
 
-    fn connection(&self, place: Place, peer: SocketAddr) -> Arc<Connection> {
+    fn connection(&self, slot: ConnectionSlot, peer: SocketAddr) -> Arc<Connection> {
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-        Arc::new(Connection::new(id, peer.ip(), Arc::clone(&self.stop), Arc::clone(&self.tick), place))
+        Arc::new(Connection::new(id, peer.ip(), Arc::clone(&self.stop), Arc::clone(&self.clock), slot))
     }
 }
 
-/// Shakes hands, on the connection's own task, and serves.
+/// Performs the TLS handshake on the connection's own task, and serves.
 async fn encrypted(
-    tls: Acceptor,
+    tls: Handshake,
     transport: Arc<dyn Transport>,
     socket: TcpStream,
     connection: Arc<Connection>,
 ) {
     connection.owes();
     let shaken = tokio::select! {
-        shaken = timeout(HANDSHAKE, tls.shake(socket)) => shaken,
+        shaken = timeout(HANDSHAKE_TIMEOUT, tls.perform(socket)) => shaken,
         () = connection.stop().wait() => return,
     };
     match shaken {
@@ -252,8 +262,8 @@ async fn encrypted(
             connection.settled();
             transport.serve(Socket::Tls(Box::new(stream)), connection).await;
         }
-        Ok(Err(error)) => tracing::debug!(transport = transport.name(), %error, "no TLS"),
-        Err(_) => tracing::debug!(transport = transport.name(), "no TLS within {HANDSHAKE:?}"),
+        Ok(Err(error)) => tracing::debug!(transport = transport.name(), %error, "tls: handshake failed"),
+        Err(_) => tracing::debug!(transport = transport.name(), "tls: no handshake within {HANDSHAKE_TIMEOUT:?}"),
     }
 }
 
@@ -262,17 +272,17 @@ fn is_the_clients(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
 }
 
-/// Takes a connection off the roll however it ends: by itself, by a panic, or because it was ended.
-struct Leaving {
-    roll: Arc<Roll>,
+/// Removes a connection from the list however it ends: by itself, by a panic, or aborted.
+struct RemoveOnDrop {
+    open: Arc<OpenConnections>,
     id: u64,
 }
 
-impl Drop for Leaving {
+impl Drop for RemoveOnDrop {
     fn drop(&mut self) {
-        // `dismiss` holds the lock while it aborts, but an aborted task is dropped by its loop and not by the caller.
-        self.roll.lock().remove(&self.id);
-        // In the connection's span, which is entered for whatever its task drops.
-        tracing::debug!("closed");
+        // `close_expired` holds the lock while it aborts, but the loop drops an aborted task, not its caller.
+        self.open.lock().remove(&self.id);
+        // Within the connection's span, which is entered for whatever its task drops.
+        tracing::debug!("connection: closed");
     }
 }

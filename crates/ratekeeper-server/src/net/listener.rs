@@ -1,18 +1,22 @@
-//! Listening sockets: one for each event loop, all on the same address, and the kernel spreads connections over them.
+//! Listening sockets: one per event loop on the same address; the kernel spreads connections over them.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 
 use socket2::{Domain, Protocol, Socket, Type};
 
-/// Connections that may wait to be accepted, on each loop.
+/// Connections that may wait to be accepted, per event loop.
 pub(super) const BACKLOG: i32 = 4096;
 
 /// Binds `count` listeners to one address; port 0 becomes the same free port for all.
-pub(super) fn bind(address: SocketAddr, count: usize) -> io::Result<Vec<TcpListener>> {
+///
+/// # Errors
+///
+/// The address is in use, also by another server of this program, or cannot be bound.
+pub(crate) fn bind(address: SocketAddr, count: usize) -> io::Result<Vec<TcpListener>> {
     let first = {
-        // Sockets that share a port would also share it with another server of the same user, and each would hold
-        // half of the limits. Whoever comes second must fail, so the address is first taken for ourselves alone.
+        // Sockets that share a port would also share it with another server of the same user, and each would decide
+        // about half of the requests. The second server must fail, so the address is first bound without sharing.
         let alone = open(address, false)?;
         let found = alone.local_addr()?;
         if count == 1 {

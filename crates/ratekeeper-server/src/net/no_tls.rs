@@ -1,57 +1,58 @@
-//! In place of `tls` in a build without the feature of that name.
+//! Replaces `tls` in a build without that feature: nothing of this can be constructed.
 
 use std::convert::Infallible;
 use std::io;
-use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use tokio::net::TcpStream;
 
-use crate::engine::Engine;
 use crate::settings::TlsFiles;
 
-/// Never made.
-pub(crate) type Stream = TcpStream;
+/// Never constructed.
+pub(super) type TlsStream = TcpStream;
 
 /// Never called.
-pub(super) fn inner(stream: &Stream) -> &TcpStream {
+pub(super) fn inner(stream: &TlsStream) -> &TcpStream {
     stream
 }
 
-/// There is none.
+/// Never constructed.
 #[derive(Clone, Debug)]
-pub(super) struct Tls(Infallible);
+pub(crate) struct Tls(Infallible);
 
 impl Tls {
-    pub(super) fn read(files: &TlsFiles, _: &Arc<Engine>) -> Result<(Self, Rotation)> {
+    pub(crate) fn read(
+        files: &TlsFiles,
+        _: impl Fn(Option<i64>) + Send + 'static,
+    ) -> Result<(Self, CertificateRotation)> {
         bail!("--tls-cert {}: this build has no TLS; build it with `--features tls`", files.cert.display())
     }
 
-    pub(super) fn acceptor(&self, _: &[&[u8]]) -> Acceptor {
+    pub(crate) fn handshake(&self, _: &[&[u8]]) -> Handshake {
         match self.0 {}
     }
 }
 
-/// There is none.
+/// Never constructed.
 #[derive(Debug)]
-pub(super) struct Rotation(Infallible);
+pub(crate) struct CertificateRotation(Infallible);
 
-impl Rotation {
-    pub(super) fn look(&mut self) {
+impl CertificateRotation {
+    pub(crate) fn look(&mut self) {
         match self.0 {}
     }
 
-    pub(super) fn now(&mut self) {
+    pub(crate) fn now(&mut self) {
         match self.0 {}
     }
 }
 
-/// There is none.
+/// Never constructed.
 #[derive(Clone, Debug)]
-pub(super) struct Acceptor(Infallible);
+pub(crate) struct Handshake(Infallible);
 
-impl Acceptor {
-    pub(super) async fn shake(&self, _: TcpStream) -> io::Result<Stream> {
+impl Handshake {
+    pub(super) async fn perform(&self, _: TcpStream) -> io::Result<TlsStream> {
         match self.0 {}
     }
 }

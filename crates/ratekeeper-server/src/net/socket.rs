@@ -1,4 +1,4 @@
-//! A client's socket, encrypted or not: no transport sees the difference.
+//! A client's socket, encrypted or not; transports do not see the difference.
 
 use std::io;
 use std::pin::Pin;
@@ -9,20 +9,20 @@ use tokio::net::TcpStream;
 
 use super::tls;
 
-/// What bytes come from and go to.
+/// The socket of one client.
 #[derive(Debug)]
 pub(crate) enum Socket {
-    /// As they are.
+    /// Plain TCP.
     Plain(TcpStream),
-    /// Through TLS; in a box, because its buffers would be room in every connection.
-    Tls(Box<tls::Stream>),
+    /// TLS over TCP. Boxed: its buffers would enlarge every connection.
+    Tls(Box<tls::TlsStream>),
 }
 
-/// Bytes that TLS may have decrypted and not handed out yet: more than it ever keeps.
+/// Upper bound on the bytes that TLS has decrypted and not handed out yet.
 const DECRYPTED: usize = 64 * 1024;
 
 impl Socket {
-    /// At least as many bytes as can be read without waiting for the client to send more.
+    /// Returns an upper bound on the bytes that can be read without waiting for the client.
     pub(crate) fn arrived(&self) -> usize {
         match self {
             Socket::Plain(_) => self.queued(),
@@ -30,7 +30,7 @@ impl Socket {
         }
     }
 
-    /// Bytes that the kernel holds for us.
+    /// Returns how many bytes the kernel has received and not handed out.
     pub(crate) fn queued(&self) -> usize {
         match self {
             Socket::Plain(socket) => queued(socket),
@@ -44,7 +44,7 @@ fn queued(socket: &TcpStream) -> usize {
     rustix::io::ioctl_fionread(socket).map_or(0, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
 }
 
-/// Cannot be asked for here: what has arrived and was not read is not answered.
+/// Not known on this platform: a stop answers only what was already read.
 #[cfg(not(unix))]
 fn queued(_: &TcpStream) -> usize {
     0

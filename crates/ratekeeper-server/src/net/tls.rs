@@ -1,5 +1,6 @@
 //! TLS, once for all transports: a certificate that can be exchanged while connections are open.
 
+use std::fmt;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
@@ -7,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use anyhow::{Context, Result, bail};
+use jiff::{SignedDuration, Timestamp};
 use rustls::ServerConfig;
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::pem::PemObject;
@@ -16,77 +18,84 @@ use rustls::sign::CertifiedKey;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 
-use super::validity::{self, Instant, Standing, Validity};
-use crate::engine::Engine;
+use super::validity::{CertificateStanding, Validity};
 use crate::settings::TlsFiles;
 use crate::watcher::is_no_file;
 
-/// Looks (one a second) for which a pair of files that cannot be used is waited for without a word: both are being
-/// replaced, one after the other.
+/// Looks (one a second) before a pair of files that cannot be used is logged: both may be about to be replaced, one
+/// after the other.
 const PATIENCE: u32 = 10;
-/// Seconds after which a certificate that needs attention is told of again.
-const REMINDER: i64 = 86_400;
+/// Time after which a certificate that needs attention is logged again.
+const REMINDER: SignedDuration = SignedDuration::from_hours(24);
 
 /// An encrypted connection.
-pub(crate) type Stream = tokio_rustls::server::TlsStream<TcpStream>;
+pub(super) type TlsStream = tokio_rustls::server::TlsStream<TcpStream>;
 
-/// The socket below an encrypted connection.
-pub(super) fn inner(stream: &Stream) -> &TcpStream {
+/// Returns the socket below an encrypted connection.
+pub(super) fn inner(stream: &TlsStream) -> &TcpStream {
     stream.get_ref().0
 }
 
-/// What handshakes are made with.
+/// The settings of TLS, shared by all transports.
 #[derive(Clone)]
-pub(super) struct Tls(ServerConfig);
+pub(crate) struct Tls(ServerConfig);
 
 impl Tls {
-    /// Reads both files; a mistake names its flag.
-    pub(super) fn read(files: &TlsFiles, engine: &Arc<Engine>) -> Result<(Self, Rotation)> {
-        let pair = Pair::read(files)?;
-        let current = Arc::new(Current(RwLock::new(Arc::clone(&pair.certified))));
+    /// Reads both files. `note_expiry` is called with the end of each certificate that is put in use, in seconds since
+    /// the epoch.
+    ///
+    /// # Errors
+    ///
+    /// A file cannot be read or used; the error names its flag.
+    pub(crate) fn read(
+        files: &TlsFiles,
+        note_expiry: impl Fn(Option<i64>) + Send + 'static,
+    ) -> Result<(Self, CertificateRotation)> {
+        let pair = KeyPairFiles::read(files)?;
+        let current = Arc::new(CurrentCertificate(RwLock::new(Arc::clone(&pair.certified))));
         let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
             .with_safe_default_protocol_versions()?
             .with_no_client_auth()
             .with_cert_resolver(Arc::clone(&current) as Arc<dyn ResolvesServerCert>);
-        let mut rotation = Rotation {
+        let mut rotation = CertificateRotation {
             files: files.clone(),
-            engine: Arc::clone(engine),
+            note_expiry: Box::new(note_expiry),
             current,
             loaded: pair.fingerprint,
             validity: pair.validity,
             failures: 0,
             reminded: None,
         };
-        rotation.tell();
+        rotation.announce();
         Ok((Tls(config), rotation))
     }
 
-    /// Ready to shake hands for a transport that goes by these names.
-    pub(super) fn acceptor(&self, protocols: &[&[u8]]) -> Acceptor {
+    /// Returns the server's side of handshakes for a transport with these ALPN names.
+    pub(crate) fn handshake(&self, protocols: &[&[u8]]) -> Handshake {
         let mut config = self.0.clone();
         config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
-        Acceptor(TlsAcceptor::from(Arc::new(config)))
+        Handshake(TlsAcceptor::from(Arc::new(config)))
     }
 }
 
 /// The certificate that the next handshake is made with. Connections that are open have theirs already.
 #[derive(Debug)]
-struct Current(RwLock<Arc<CertifiedKey>>);
+struct CurrentCertificate(RwLock<Arc<CertifiedKey>>);
 
-impl ResolvesServerCert for Current {
+impl ResolvesServerCert for CurrentCertificate {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         Some(Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner)))
     }
 }
 
 /// A certificate, its chain and its key, as they were in the files at one moment.
-struct Pair {
+struct KeyPairFiles {
     certified: Arc<CertifiedKey>,
     validity: Option<Validity>,
     fingerprint: u64,
 }
 
-impl Pair {
+impl KeyPairFiles {
     fn read(files: &TlsFiles) -> Result<Self> {
         let (cert, key) = (&files.cert, &files.key);
         let (cert_pem, key_pem) = contents(files)?;
@@ -98,7 +107,7 @@ impl Pair {
             format!("--tls-key {}: does not go with --tls-cert {}", key.display(), cert.display())
         })?;
         let fingerprint = fingerprint(&cert_pem, &key_pem);
-        Ok(Pair { certified: Arc::new(certified), validity, fingerprint })
+        Ok(KeyPairFiles { certified: Arc::new(certified), validity, fingerprint })
     }
 }
 
@@ -124,11 +133,10 @@ fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>> {
 }
 
 /// Watches the two files, and puts a new certificate in use.
-#[derive(Debug)]
-pub(super) struct Rotation {
+pub(crate) struct CertificateRotation {
     files: TlsFiles,
-    engine: Arc<Engine>,
-    current: Arc<Current>,
+    note_expiry: Box<dyn Fn(Option<i64>) + Send>,
+    current: Arc<CurrentCertificate>,
     loaded: u64,
     validity: Option<Validity>,
     /// Looks since the files have changed into something that cannot be used.
@@ -155,14 +163,14 @@ impl Rotation {
         self.remind();
     }
 
-    /// Reads the files again, because somebody asked for it.
-    pub(super) fn now(&mut self) {
+    /// Reads the files again, whether they have changed or not.
+    pub(crate) fn now(&mut self) {
         if let Err(error) = self.exchange() {
             complain(&error);
         }
     }
 
-    /// The file, if any, that can be read only once.
+    /// Returns the file, if any, that can be read only once.
     fn unreadable(&self) -> Option<&Path> {
         [&self.files.cert, &self.files.key].into_iter().map(PathBuf::as_path).find(|path| is_no_file(path))
     }
@@ -171,19 +179,18 @@ impl Rotation {
         if let Some(path) = self.unreadable() {
             bail!("{}: no regular file: it can be read once, at the start", path.display());
         }
-        let pair = Pair::read(&self.files)?;
+        let pair = KeyPairFiles::read(&self.files)?;
         *self.current.0.write().unwrap_or_else(PoisonError::into_inner) = pair.certified;
         (self.loaded, self.validity, self.failures) = (pair.fingerprint, pair.validity, 0);
-        let until =
-            pair.validity.map_or_else(String::new, |validity| Instant(validity.not_after).to_string());
-        tracing::info!(cert = %self.files.cert.display(), %until, "TLS certificate reloaded");
-        self.tell();
+        let until = pair.validity.map_or_else(String::new, |validity| validity.not_after.to_string());
+        tracing::info!(cert = %self.files.cert.display(), %until, "tls: certificate reloaded");
+        self.announce();
         Ok(())
     }
 
-    /// Tells of a certificate that is new here.
-    fn tell(&mut self) {
-        self.engine.metrics().certificate_expires(self.validity.map(|validity| validity.not_after));
+    /// Reports a certificate that was put in use.
+    fn announce(&mut self) {
+        (self.note_expiry)(self.validity.map(|validity| validity.not_after.as_second()));
         self.reminded = None;
         self.remind();
     }
@@ -191,22 +198,23 @@ impl Rotation {
     /// Warns of a certificate that clients refuse, or soon will: at once, and then once a day.
     fn remind(&mut self) {
         let Some(validity) = self.validity else { return };
-        let now = validity::now();
+        let now = Timestamp::now();
         let standing = validity.standing(now);
-        let is_told = self.reminded.is_some_and(|(when, what)| what == standing && now - when < REMINDER);
-        if standing == Standing::Good || is_told {
+        let is_recent = |when: Timestamp| now.duration_since(when) < REMINDER;
+        let is_said = self.reminded.is_some_and(|(when, what)| what == standing && is_recent(when));
+        if standing == CertificateStanding::Good || is_said {
             return;
         }
         self.reminded = Some((now, standing));
         let cert = self.files.cert.display();
-        let (from, until) = (Instant(validity.not_before), Instant(validity.not_after));
+        let (from, until) = (validity.not_before, validity.not_after);
         match standing {
-            Standing::Good => {}
-            Standing::NotYet => {
+            CertificateStanding::Good => {}
+            CertificateStanding::NotYet => {
                 tracing::warn!(%cert, %from, "TLS certificate is not valid yet: clients refuse it");
             }
-            Standing::EndsSoon => tracing::warn!(%cert, %until, "TLS certificate expires soon: replace it"),
-            Standing::Expired => {
+            CertificateStanding::EndsSoon => tracing::warn!(%cert, %until, "TLS certificate expires soon: replace it"),
+            CertificateStanding::Expired => {
                 tracing::warn!(%cert, %until, "TLS certificate has expired: clients refuse it");
             }
         }
@@ -217,18 +225,19 @@ fn complain(error: &anyhow::Error) {
     tracing::error!(error = format!("{error:#}"), "TLS certificate not reloaded: the old one stays");
 }
 
-/// Shakes hands with clients.
+/// The server's side of handshakes with clients.
 #[derive(Clone)]
-pub(super) struct Acceptor(TlsAcceptor);
+pub(crate) struct Handshake(TlsAcceptor);
 
-impl Acceptor {
-    pub(super) async fn shake(&self, socket: TcpStream) -> io::Result<Stream> {
+impl Handshake {
+    /// Agrees with a client on a cipher.
+    pub(super) async fn perform(&self, socket: TcpStream) -> io::Result<TlsStream> {
         self.0.accept(socket).await
     }
 }
 
-impl std::fmt::Debug for Acceptor {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Acceptor(…)")
+impl fmt::Debug for Handshake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Handshake(…)")
     }
 }

@@ -1,4 +1,4 @@
-//! The seam between the server and what it speaks.
+//! What a protocol must implement.
 
 use std::fmt::Debug;
 use std::pin::Pin;
@@ -7,16 +7,16 @@ use std::sync::Arc;
 use super::connection::Connection;
 use super::socket::Socket;
 
-/// A protocol. It translates bytes to requests and decisions to bytes; whatever all protocols have in common
-/// (accepting, bounds on connections, time-outs, stopping, counting connections) is the server's.
+/// A protocol: translates bytes to requests and answers to bytes. Whatever all protocols have in common (accepting,
+/// bounds on connections, timeouts, stopping, counting connections) is done by the event loop.
 pub(crate) trait Transport: Send + Sync + Debug {
-    /// Its name in flags, logs and metrics.
+    /// Returns the name of the protocol in flags, logs and metrics.
     fn name(&self) -> &'static str;
 
-    /// What a client is told that finds the server full. Sent if it can be sent at once.
+    /// Returns what a client is sent when all connection slots are in use. Sent only if that needs no waiting.
     fn refusal(&self) -> &'static [u8];
 
-    /// The names by which TLS clients ask for it, if they do.
+    /// Returns the ALPN names of the protocol, preferred first; none if clients do not negotiate it.
     fn protocols(&self) -> &'static [&'static [u8]] {
         &[]
     }
@@ -25,5 +25,5 @@ pub(crate) trait Transport: Send + Sync + Debug {
     fn serve(self: Arc<Self>, socket: Socket, connection: Arc<Connection>) -> Serving;
 }
 
-/// One box for each connection, none for each request.
+/// The task of one connection: one box per connection, none per request.
 pub(crate) type Serving = Pin<Box<dyn Future<Output = ()> + Send>>;

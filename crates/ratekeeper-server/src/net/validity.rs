@@ -1,12 +1,11 @@
 //! From when until when a certificate is valid: the one thing that neither rustls nor its verifier tells.
 
-use std::fmt;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
-use crate::when::{SECONDS_PER_DAY, civil_from_days, days_from_civil, days_in_month};
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
 
 /// Time before its end at which a certificate is warned about.
-const SOON: i64 = 14 * SECONDS_PER_DAY;
+const SOON: SignedDuration = SignedDuration::from_hours(14 * 24);
 
 const SEQUENCE: u8 = 0x30;
 const INTEGER: u8 = 0x02;
@@ -15,19 +14,23 @@ const VERSION: u8 = 0xa0;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 
-/// The validity of a certificate, both ends included, in seconds since the epoch.
+/// The validity of a certificate, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Validity {
-    pub(super) not_before: i64,
-    pub(super) not_after: i64,
+    pub(super) not_before: Timestamp,
+    pub(super) not_after: Timestamp,
 }
 
 /// What an operator should know about a certificate at one instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum CertificateStanding {
+    /// Valid, and for longer than [`SOON`].
     Good,
+    /// Not valid yet.
     NotYet,
+    /// Valid for less than [`SOON`].
     EndsSoon,
+    /// No longer valid.
     Expired,
 }
 
@@ -46,32 +49,14 @@ impl Validity {
         Some(Validity { not_before: ends.time()?, not_after: ends.time()? })
     }
 
-    /// How a certificate stands at an instant.
-    pub(super) fn standing(&self, now: i64) -> Standing {
+    /// Returns what an operator should know at this instant.
+    pub(super) fn standing(&self, now: Timestamp) -> CertificateStanding {
         match () {
-            () if now > self.not_after => Standing::Expired,
-            () if now < self.not_before => Standing::NotYet,
-            () if self.not_after - now < SOON => Standing::EndsSoon,
-            () => Standing::Good,
+            () if now > self.not_after => CertificateStanding::Expired,
+            () if now < self.not_before => CertificateStanding::NotYet,
+            () if self.not_after.duration_since(now) < SOON => CertificateStanding::EndsSoon,
+            () => CertificateStanding::Good,
         }
-    }
-}
-
-/// Now, as certificates count.
-pub(super) fn now() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
-}
-
-/// Seconds since the epoch as RFC 3339 writes them.
-pub(super) struct Instant(pub(super) i64);
-
-impl fmt::Display for Instant {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (year, month, day) = civil_from_days(self.0.div_euclid(SECONDS_PER_DAY));
-        let second = self.0.rem_euclid(SECONDS_PER_DAY);
-        let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
-        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
     }
 }
 
@@ -79,7 +64,7 @@ impl fmt::Display for Instant {
 struct Der<'a>(&'a [u8]);
 
 impl<'a> Der<'a> {
-    /// The contents of the next value, which must be of this kind.
+    /// Returns the contents of the next value, which must have this tag.
     fn take(&mut self, tag: u8) -> Option<&'a [u8]> {
         let (found, rest) = self.0.split_first()?;
         let (first, rest) = rest.split_first()?;
@@ -97,8 +82,8 @@ impl<'a> Der<'a> {
         (*found == tag).then_some(contents)
     }
 
-    /// The next value, which must be a time in one of the two forms.
-    fn time(&mut self) -> Option<i64> {
+    /// Returns the next value, which must be a time in one of the two forms.
+    fn time(&mut self) -> Option<Timestamp> {
         let tag = *self.0.first()?;
         let text = self.take(tag)?;
         let (year, rest) = match tag {
@@ -114,23 +99,31 @@ impl<'a> Der<'a> {
         let (hour, rest) = digits(rest, 2)?;
         let (minute, rest) = digits(rest, 2)?;
         let (second, rest) = digits(rest, 2)?;
-        let is_real = (1..=12).contains(&month)
-            && (1..=days_in_month(year, month)).contains(&day)
-            && hour < 24
-            && minute < 60
-            && second < 60
-            && rest == b"Z";
-        let days = days_from_civil(year, month, day);
-        is_real.then_some(days * SECONDS_PER_DAY + hour * 3_600 + minute * 60 + second)
+        if rest != b"Z" {
+            return None;
+        }
+        let part = |number: i16| i8::try_from(number).ok();
+        let date = DateTime::new(
+            year,
+            part(month)?,
+            part(day)?,
+            part(hour)?,
+            part(minute)?,
+            part(second)?,
+            0,
+        );
+        // The last day of the year 9999 stands for "never", and is a little beyond the last instant that there is.
+        Some(TimeZone::UTC.to_timestamp(date.ok()?).unwrap_or(Timestamp::MAX))
     }
 }
 
-/// A number of so many digits, and what comes after it.
-fn digits(text: &[u8], count: usize) -> Option<(i64, &[u8])> {
+/// Returns the number in the first `count` digits, and what comes after them.
+fn digits(text: &[u8], count: usize) -> Option<(i16, &[u8])> {
     let (number, rest) = text.split_at_checked(count)?;
-    let is_number = number.iter().all(u8::is_ascii_digit);
-    let value = number.iter().fold(0, |value, digit| value * 10 + i64::from(digit.wrapping_sub(b'0')));
-    is_number.then_some((value, rest))
+    if !number.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    Some((number.iter().fold(0, |value, digit| value * 10 + i16::from(digit - b'0')), rest))
 }
 
 #[cfg(test)]
@@ -149,11 +142,11 @@ mod tests {
     fn real_certificates_in_both_forms_of_time() {
         // Until 2049 the short form is used, afterwards the long one.
         let validity = Validity::of(&made((2024, 2, 29), (2049, 12, 31))).unwrap();
-        assert_eq!(Instant(validity.not_before).to_string(), "2024-02-29T00:00:00Z");
-        assert_eq!(Instant(validity.not_after).to_string(), "2049-12-31T00:00:00Z");
+        assert_eq!(validity.not_before.to_string(), "2024-02-29T00:00:00Z");
+        assert_eq!(validity.not_after.to_string(), "2049-12-31T00:00:00Z");
         let validity = Validity::of(&made((1970, 1, 1), (4096, 1, 1))).unwrap();
-        assert_eq!(validity.not_before, 0);
-        assert_eq!(Instant(validity.not_after).to_string(), "4096-01-01T00:00:00Z");
+        assert_eq!(validity.not_before, Timestamp::UNIX_EPOCH);
+        assert_eq!(validity.not_after.to_string(), "4096-01-01T00:00:00Z");
     }
 
     #[test]
@@ -173,14 +166,26 @@ mod tests {
     }
 
     #[test]
+    fn a_certificate_for_ever_is_read() {
+        let mut time = Der(b"\x18\x0f99991231235959Z");
+        assert_eq!(time.time(), Some(Timestamp::MAX));
+        assert_eq!(Der(b"\x18\x0f20230229000000Z").time(), None, "no such day");
+    }
+
+    #[test]
     fn standing() {
-        let validity = Validity { not_before: 0, not_after: 100 * SECONDS_PER_DAY };
-        for (day, expected) in
-            [(-1, Standing::NotYet), (0, Standing::Good), (86, Standing::Good), (87, Standing::EndsSoon)]
-        {
-            assert_eq!(validity.standing(day * SECONDS_PER_DAY), expected, "{day}");
+        let day = |day: i64| Timestamp::UNIX_EPOCH + SignedDuration::from_hours(24 * day);
+        let validity = Validity { not_before: day(0), not_after: day(100) };
+        for (at, expected) in [
+            (-1, CertificateStanding::NotYet),
+            (0, CertificateStanding::Good),
+            (86, CertificateStanding::Good),
+            (87, CertificateStanding::EndsSoon),
+        ] {
+            assert_eq!(validity.standing(day(at)), expected, "{at}");
         }
-        assert_eq!(validity.standing(validity.not_after), Standing::EndsSoon);
-        assert_eq!(validity.standing(validity.not_after + 1), Standing::Expired);
+        assert_eq!(validity.standing(validity.not_after), CertificateStanding::EndsSoon);
+        let after = validity.not_after + SignedDuration::from_secs(1);
+        assert_eq!(validity.standing(after), CertificateStanding::Expired);
     }
 }

@@ -1,4 +1,4 @@
-//! A client's socket: read what came, answer it, write once; and hold nothing while there is nothing to do.
+//! A client's socket: read what came, answer it, write once; and hold no buffers while there is nothing to do.
 
 use std::io;
 use std::pin::{Pin, pin};
@@ -7,61 +7,53 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::buffers::{Buffers, Lent};
-use super::{Conversation, Progress};
-use crate::server::{Connection, Farewell, Socket};
-use crate::turn::Turn;
+use super::buffers::Buffers;
+use super::protocol::{Progress, StreamProtocol};
+use crate::net::{Connection, Farewell, LoopBudget, Socket, StopWatch};
 
 /// Serves one client until it leaves, breaks the protocol, or the server stops.
-pub(crate) fn serve<C: Conversation>(
-    conversation: C,
+pub(crate) fn serve_stream<P: StreamProtocol>(
+    protocol: P,
     socket: Socket,
     connection: Arc<Connection>,
 ) -> impl Future<Output = ()> + Send {
-    // Put together out here: an `async fn` would keep its arguments and the client made of them.
-    let mut client =
-        Client { socket, connection, conversation, parked: Vec::new(), lent: None, turn: Turn::default() };
+    // Built out here: an `async fn` would keep its arguments besides the client that is made of them.
+    let (parked, lent, budget) = (Vec::new(), None, LoopBudget::default());
+    let mut client = StreamClient { socket, connection, protocol, parked, lent, budget };
     async move {
-        // Whatever went wrong, the client has gone: there is nobody to tell.
+        // Whatever went wrong, the client has gone.
         let _ = client.run().await;
     }
 }
 
-struct Client<C> {
+struct StreamClient<P> {
     socket: Socket,
     connection: Arc<Connection>,
-    conversation: C,
+    protocol: P,
     /// The unfinished request of a client without buffers.
     parked: Vec<u8>,
-    lent: Option<Lent>,
-    turn: Turn,
+    lent: Option<Box<Buffers>>,
+    budget: LoopBudget,
 }
 
-impl<C: Conversation> Client<C> {
+impl<P: StreamProtocol> StreamClient<P> {
     async fn run(&mut self) -> io::Result<()> {
         let connection = Arc::clone(&self.connection);
         let stop = connection.stop();
-        let mut bell = pin!(stop.bell());
-        let mut is_armed = false;
+        let bell = pin!(stop.bell());
+        let mut watch = StopWatch::new(stop, bell);
         // How much of what had arrived when the server stopped is still to be read.
         let mut arrived = None;
         loop {
             if stop.is_raised() && *arrived.get_or_insert_with(|| self.socket.arrived()) == 0 {
                 return Box::pin(self.leave(Farewell::stopping())).await;
             }
-            let read = std::future::poll_fn(|context| {
-                // Once is enough: the task that must be woken stays the same.
-                if !is_armed {
-                    is_armed = true;
-                    let _ = bell.as_mut().poll(context);
-                }
-                match self.poll_read(context) {
-                    // Otherwise it is only another task's turn.
-                    Poll::Pending if stop.is_raised() && self.socket.queued() == 0 => Poll::Ready(None),
-                    polled => polled.map(Some),
-                }
+            let read = watch.poll(|context, is_stopping| match self.poll_read(context) {
+                // With bytes in the queue, pending only means that other tasks come first.
+                Poll::Pending if is_stopping && self.socket.queued() == 0 => Poll::Ready(None),
+                polled => polled.map(Some),
             });
-            // A request that has arrived in part is not waited for: whoever sent it sees that it was not answered.
+            // A request that has arrived in part is not waited for: its sender sees that it was not answered.
             let Some(read) = read.await else {
                 return Box::pin(self.leave(Farewell::stopping())).await;
             };
@@ -71,27 +63,27 @@ impl<C: Conversation> Client<C> {
             }
             arrived = arrived.map(|left: usize| left.saturating_sub(read));
             while let Some(mut buffers) = self.lent.take() {
-                let progress = self.conversation.answer(&mut buffers).await;
+                let progress = self.protocol.answer(&mut buffers).await;
                 self.report();
-                self.turn.spend(buffers.output.len());
+                self.budget.spend(buffers.output.len());
                 self.lent = Some(buffers);
                 self.flush().await?;
                 match progress {
                     Progress::Full | Progress::Paused => {
-                        if progress == Progress::Paused || self.turn.is_over() {
+                        if progress == Progress::Paused || self.budget.is_spent() {
                             self.give_way().await;
                         }
                         self.unpark();
                     }
                     Progress::Guess => {
-                        // Anybody can have this happen on as many connections as there may be.
+                        // Without buffers: anybody can cause this on as many connections as there may be.
                         self.park();
-                        Box::pin(self.conversation.pause()).await;
-                        self.turn.waited();
+                        Box::pin(self.protocol.pause()).await;
+                        self.budget.waited();
                         self.unpark();
                     }
                     Progress::Starved => {
-                        if self.turn.is_over() {
+                        if self.budget.is_spent() {
                             self.give_way().await;
                         }
                         break;
@@ -103,13 +95,13 @@ impl<C: Conversation> Client<C> {
         }
     }
 
-    /// Lets the others of this loop have their turn, and holds no buffers meanwhile.
+    /// Lets the other connections of this loop be served, and holds no buffers meanwhile.
     async fn give_way(&mut self) {
         self.park();
         tokio::task::yield_now().await;
     }
 
-    /// Reads some bytes, into buffers that are given back if there are none.
+    /// Reads some bytes, into buffers that are returned if there are none.
     fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
         self.unpark();
         let Some(buffers) = &mut self.lent else { return Poll::Ready(Ok(0)) };
@@ -119,19 +111,19 @@ impl<C: Conversation> Client<C> {
         match polled {
             Poll::Ready(Ok(())) => {
                 buffers.filled(len);
-                self.turn.spend(len);
+                self.budget.spend(len);
                 Poll::Ready(Ok(len))
             }
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
             Poll::Pending => {
-                self.turn.waited();
+                self.budget.waited();
                 self.park();
                 Poll::Pending
             }
         }
     }
 
-    /// Sends the replies. Meanwhile nothing is read: a client that does not read its replies gets no more of them.
+    /// Sends the replies. Nothing is read meanwhile: a client that does not read its replies gets no more of them.
     async fn flush(&mut self) -> io::Result<()> {
         let Some(buffers) = &mut self.lent else { return Ok(()) };
         let mut sent = 0;
@@ -145,7 +137,7 @@ impl<C: Conversation> Client<C> {
                 result
             }
             Poll::Pending => {
-                // It may take long, so only what is owed is kept.
+                // It may take long, so only the unsent bytes are kept, and the buffers are returned.
                 let rest = buffers.output[sent..].to_vec();
                 self.park();
                 self.connection.owes();
@@ -159,12 +151,12 @@ impl<C: Conversation> Client<C> {
         }
     }
 
-    /// Tells the server whose turn it is.
+    /// Reports whether the client or the server has to act next.
     fn report(&mut self) {
-        if self.conversation.has_answered() {
+        if self.protocol.has_answered() {
             self.connection.settled();
         }
-        if self.conversation.is_midway() {
+        if self.protocol.is_midway() {
             self.connection.owes();
         }
     }
@@ -181,13 +173,12 @@ impl<C: Conversation> Client<C> {
         }
     }
 
-    /// Says that there will be no more replies.
+    /// Shuts down this side of the connection.
     async fn close(&mut self) -> io::Result<()> {
         std::future::poll_fn(|context| Pin::new(&mut self.socket).poll_shutdown(context)).await
     }
 
-    /// Closes, and lets the client read the last reply. In a box wherever it is called, because it would be room in every
-    /// connection.
+    /// Closes, and lets the client read the last reply. Boxed wherever it is called: it would enlarge every connection.
     async fn leave(&mut self, mut farewell: Farewell) -> io::Result<()> {
         self.park();
         self.close().await?;

@@ -1,4 +1,4 @@
-//! What is counted, without a lock and without sharing: every event loop counts for itself, and whoever asks adds up.
+//! Requests, counted without locks or sharing: every event loop counts for itself, and readers add up.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use ratekeeper::{Decision, Key};
 
-use crate::server::Places;
-use crate::sketch::Sketch;
+use super::sketch::DenialSketch;
+use crate::net::ConnectionSlots;
+use crate::settings::Settings;
 
 /// Upper bounds of the buckets of `ratekeeper_decision_seconds`, in nanoseconds.
-pub const BUCKETS: [u64; 12] = [
+pub(crate) const BUCKETS: [u64; 12] = [
     250,
     500,
     1_000,
@@ -26,10 +27,10 @@ pub const BUCKETS: [u64; 12] = [
     1_000_000_000,
 ];
 
-/// The counters of one transport on one event loop. A cache line of its own: neighbours are written by others.
+/// The counters of one transport on one event loop. Aligned to two cache lines: other loops write their own next to it.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub struct Meter {
+pub(crate) struct TransportMetrics {
     allowed: AtomicU64,
     denied: AtomicU64,
     errors: AtomicU64,
@@ -37,35 +38,34 @@ pub struct Meter {
     floods: AtomicU64,
     buckets: [AtomicU64; BUCKETS.len() + 1],
     nanos: AtomicU64,
-    /// Who is denied most, if anyone wants to know. Locked for a denial and by who reads it, never for who is
-    /// allowed.
-    denied_keys: Option<Mutex<Sketch>>,
+    /// The keys that are denied most, if `--top-denied` is set. Locked for a denial and by readers, never for a request
+    /// that is allowed.
+    denied_keys: Option<Mutex<DenialSketch>>,
 }
 
-/// A reading of one or of many meters.
+/// What the counters of one transport say, summed over all event loops.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Reading {
+pub(crate) struct TransportReading {
     /// Requests that were allowed.
-    pub allowed: u64,
+    pub(crate) allowed: u64,
     /// Requests that were denied.
-    pub denied: u64,
+    pub(crate) denied: u64,
     /// Requests that could not be decided.
-    pub errors: u64,
+    pub(crate) errors: u64,
     /// Tokens that were wrong.
-    pub auth_failures: u64,
-    /// Connections that were cut because they sent more of what costs work and asks for nothing than there is a reason
-    /// for.
-    pub floods: u64,
-    /// How many decisions took at most [`BUCKETS`]; the last one holds what took longer.
-    pub buckets: [u64; BUCKETS.len() + 1],
-    /// What all decisions took.
-    pub nanos: u64,
+    pub(crate) auth_failures: u64,
+    /// Connections that were cut because they sent too many control frames.
+    pub(crate) floods: u64,
+    /// How many decisions took at most the bound in [`BUCKETS`]; the last bucket holds those that took longer.
+    pub(crate) buckets: [u64; BUCKETS.len() + 1],
+    /// Nanoseconds that all decisions took.
+    pub(crate) nanos: u64,
 }
 
-impl Meter {
-    /// Counts decisions that were made together, in this time.
+impl TransportMetrics {
+    /// Counts decisions that were made in one batch, which took this long.
     #[inline]
-    pub fn decided(&self, allowed: u64, denied: u64, took: Duration) {
+    pub(crate) fn decided(&self, allowed: u64, denied: u64, took: Duration) {
         let count = allowed + denied;
         if count == 0 {
             return;
@@ -78,43 +78,43 @@ impl Meter {
         add(&self.nanos, nanos);
     }
 
-    /// Counts one decision, and who was denied.
-    pub fn took(&self, key: Key<'_>, decision: &Decision, took: Duration) {
+    /// Counts one decision, and remembers a key that was denied.
+    pub(crate) fn took(&self, key: Key<'_>, decision: &Decision, took: Duration) {
         self.looked(decision, took);
         if !decision.allowed {
             self.denied(key.as_bytes());
         }
     }
 
-    /// Counts an answer to somebody who did not want to take anything, and so was not denied anything.
-    pub fn looked(&self, decision: &Decision, took: Duration) {
+    /// Counts the answer to a peek or a refund: nothing was to be taken, so no key was denied anything.
+    pub(crate) fn looked(&self, decision: &Decision, took: Duration) {
         self.decided(decision.allowed.into(), (!decision.allowed).into(), took);
     }
 
-    /// Remembers who was denied, if that is wanted.
+    /// Remembers a key that was denied, if `--top-denied` is set.
     #[inline]
-    pub fn denied(&self, key: &[u8]) {
+    pub(crate) fn denied(&self, key: &[u8]) {
         if let Some(sketch) = &self.denied_keys {
             lock(sketch).add(key);
         }
     }
 
     /// Counts a request that could not be decided.
-    pub fn failed(&self) {
+    pub(crate) fn failed(&self) {
         add(&self.errors, 1);
     }
 
     /// Counts a token that was wrong.
-    pub fn auth_failed(&self) {
+    pub(crate) fn auth_failed(&self) {
         add(&self.auth_failures, 1);
     }
 
-    /// Counts a connection that was cut.
-    pub fn cut(&self) {
+    /// Counts a connection that was cut for its control frames.
+    pub(crate) fn cut(&self) {
         add(&self.floods, 1);
     }
 
-    fn read_into(&self, sum: &mut Reading) {
+    fn read_into(&self, sum: &mut TransportReading) {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         sum.allowed += read(&self.allowed);
         sum.denied += read(&self.denied);
@@ -139,61 +139,59 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// All meters there are.
+/// The counters of all transports on all event loops.
 #[derive(Debug, Default)]
-pub struct Metrics {
+pub(crate) struct ServerMetrics {
     top_denied: usize,
-    meters: Mutex<Vec<(&'static str, Arc<Meter>)>>,
-    places: Mutex<Vec<(&'static str, Arc<Places>)>>,
+    loops: Mutex<Vec<(&'static str, Arc<TransportMetrics>)>>,
+    slots: Mutex<Vec<(&'static str, Arc<ConnectionSlots>)>>,
     certificate_expiry: Mutex<Option<i64>>,
 }
 
-impl Metrics {
-    /// The most keys that [`top_denied`](Metrics::top_denied) may list: each is a line that Prometheus keeps.
-    pub const MOST_TOP_DENIED: usize = 1_000;
-    /// How many keys are watched for one that is listed, so that the listed ones are the right ones.
+impl ServerMetrics {
+    /// How many keys are watched for each that is listed, so that the listed ones are the right ones.
     const WATCHED: usize = 8;
 
-    /// Meters that remember the so many keys that are denied most; 0 for none.
-    pub fn new(top_denied: usize) -> Self {
-        Metrics { top_denied: top_denied.min(Self::MOST_TOP_DENIED), ..Metrics::default() }
+    /// Returns counters that remember the `top_denied` keys that are denied most; 0 for none.
+    pub(crate) fn new(top_denied: usize) -> Self {
+        ServerMetrics { top_denied: top_denied.min(Settings::MOST_TOP_DENIED), ..ServerMetrics::default() }
     }
 
-    /// A new meter for a transport on an event loop.
-    pub fn meter(&self, transport: &'static str) -> Arc<Meter> {
+    /// Returns new counters for a transport on an event loop.
+    pub(crate) fn transport(&self, transport: &'static str) -> Arc<TransportMetrics> {
         let watched = self.top_denied * Self::WATCHED;
-        let denied_keys = (watched > 0).then(|| Mutex::new(Sketch::new(watched)));
-        let meter = Arc::new(Meter { denied_keys, ..Meter::default() });
-        lock(&self.meters).push((transport, Arc::clone(&meter)));
-        meter
+        let denied_keys = (watched > 0).then(|| Mutex::new(DenialSketch::new(watched)));
+        let counters = Arc::new(TransportMetrics { denied_keys, ..TransportMetrics::default() });
+        lock(&self.loops).push((transport, Arc::clone(&counters)));
+        counters
     }
 
-    /// Has the connections of a transport counted.
-    pub fn watch(&self, transport: &'static str, places: &Arc<Places>) {
-        lock(&self.places).push((transport, Arc::clone(places)));
+    /// Adds the connections of a transport to what is reported.
+    pub(crate) fn watch(&self, transport: &'static str, slots: &Arc<ConnectionSlots>) {
+        lock(&self.slots).push((transport, Arc::clone(slots)));
     }
 
-    /// The connections of each transport.
-    pub fn places(&self) -> Vec<(&'static str, Arc<Places>)> {
-        lock(&self.places).clone()
+    /// Returns the connections of each transport.
+    pub(crate) fn slots(&self) -> Vec<(&'static str, Arc<ConnectionSlots>)> {
+        lock(&self.slots).clone()
     }
 
     /// Notes when the TLS certificate in use expires, in seconds since the epoch.
-    pub fn certificate_expires(&self, at: Option<i64>) {
+    pub(crate) fn certificate_expires(&self, at: Option<i64>) {
         *lock(&self.certificate_expiry) = at;
     }
 
     /// Returns when the TLS certificate in use expires, in seconds since the epoch, if there is one.
-    pub fn certificate_expiry(&self) -> Option<i64> {
+    pub(crate) fn certificate_expiry(&self) -> Option<i64> {
         *lock(&self.certificate_expiry)
     }
 
-    /// The keys that are denied most, over all event loops and transports, and how often about. Empty unless asked
-    /// for: keys are personal data.
-    pub fn top_denied(&self) -> Vec<(Box<[u8]>, u64)> {
+    /// Returns the keys that are denied most, over all event loops and transports, each with its approximate count.
+    /// Empty unless `--top-denied` is set: keys are personal data.
+    pub(crate) fn top_denied(&self) -> Vec<(Box<[u8]>, u64)> {
         let mut sums: HashMap<Box<[u8]>, u64> = HashMap::new();
-        for (_, meter) in &*lock(&self.meters) {
-            let Some(sketch) = &meter.denied_keys else { continue };
+        for (_, counters) in &*lock(&self.loops) {
+            let Some(sketch) = &counters.denied_keys else { continue };
             for (key, count) in lock(sketch).entries() {
                 *sums.entry(key.into()).or_default() += count;
             }
@@ -204,18 +202,18 @@ impl Metrics {
         all
     }
 
-    /// The sum over all event loops, transport by transport, in the order in which they were started.
-    pub fn read(&self) -> Vec<(&'static str, Reading)> {
-        let mut sums: Vec<(&'static str, Reading)> = Vec::new();
-        for (transport, meter) in &*lock(&self.meters) {
+    /// Returns the sums over all event loops, one per transport, in the order in which they were started.
+    pub(crate) fn read(&self) -> Vec<(&'static str, TransportReading)> {
+        let mut sums: Vec<(&'static str, TransportReading)> = Vec::new();
+        for (transport, counters) in &*lock(&self.loops) {
             let at = match sums.iter().position(|(name, _)| name == transport) {
                 Some(at) => at,
                 None => {
-                    sums.push((transport, Reading::default()));
+                    sums.push((transport, TransportReading::default()));
                     sums.len() - 1
                 }
             };
-            meter.read_into(&mut sums[at].1);
+            counters.read_into(&mut sums[at].1);
         }
         sums
     }
@@ -227,9 +225,9 @@ mod tests {
 
     #[test]
     fn loops_are_added_up_and_a_batch_is_spread_over_its_decisions() {
-        let metrics = Metrics::default();
-        let (one, two) = (metrics.meter("resp"), metrics.meter("resp"));
-        metrics.meter("http").failed();
+        let metrics = ServerMetrics::default();
+        let (one, two) = (metrics.transport("resp"), metrics.transport("resp"));
+        metrics.transport("http").failed();
         one.decided(3, 1, Duration::from_nanos(2_000));
         two.decided(0, 0, Duration::from_secs(9));
         two.decided(1, 0, Duration::from_secs(9));
@@ -243,15 +241,15 @@ mod tests {
 
     #[test]
     fn denied_keys_are_added_up_over_loops_and_only_if_asked_for() {
-        let metrics = Metrics::new(2);
-        let (one, two) = (metrics.meter("resp"), metrics.meter("http"));
-        for (meter, key, times) in [(&one, "a", 3), (&two, "a", 2), (&two, "b", 4), (&one, "c", 1)] {
-            (0..times).for_each(|_| meter.denied(key.as_bytes()));
+        let metrics = ServerMetrics::new(2);
+        let (one, two) = (metrics.transport("resp"), metrics.transport("http"));
+        for (counters, key, times) in [(&one, "a", 3), (&two, "a", 2), (&two, "b", 4), (&one, "c", 1)] {
+            (0..times).for_each(|_| counters.denied(key.as_bytes()));
         }
         let top = metrics.top_denied();
         assert_eq!(top, [(Box::from(&b"a"[..]), 5), (Box::from(&b"b"[..]), 4)]);
-        let silent = Metrics::default();
-        silent.meter("resp").denied(b"a");
+        let silent = ServerMetrics::default();
+        silent.transport("resp").denied(b"a");
         assert!(silent.top_denied().is_empty());
     }
 }

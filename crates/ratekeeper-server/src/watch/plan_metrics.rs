@@ -1,4 +1,4 @@
-//! What the keeper's decisions were about: counted by plan and rule, and the store's failures by reason.
+//! Decisions counted by plan and rule, and failures of the store by reason.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,37 +7,40 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use ratekeeper::port::{Observer, Request};
 use ratekeeper::{Decision, Name, RuleId, StoreError};
 
-use crate::failure_log::FailureLog;
+use super::failure_log::FailureLog;
 
-/// Told by the keeper.
+/// An observer of the keeper that counts for the metrics. Clones count together.
+///
+/// Counts what is held to plans. Decisions by a quota that came with its request have no plan to be counted under; the
+/// transports count those, with all others, in [`TransportMetrics`](super::TransportMetrics).
 #[derive(Clone, Debug, Default)]
-pub struct Tally(Arc<Counts>);
+pub(crate) struct PlanMetrics(Arc<PlanCounters>);
 
 #[derive(Debug, Default)]
-struct Counts {
-    rules: RwLock<HashMap<RuleId, Count>>,
-    errors: Mutex<Vec<(&'static str, u64)>>,
+struct PlanCounters {
+    rules: RwLock<HashMap<RuleId, RuleCounter>>,
+    store_errors: Mutex<Vec<(&'static str, u64)>>,
     failures: Mutex<FailureLog>,
 }
 
 #[derive(Debug)]
-struct Count {
+struct RuleCounter {
     plan: Name,
     rule: Name,
     allowed: AtomicU64,
     denied: AtomicU64,
 }
 
-impl Count {
+impl RuleCounter {
     fn add(&self, allowed: bool) {
         let counter = if allowed { &self.allowed } else { &self.denied };
         counter.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-impl Tally {
-    /// Plan, rule, result and how often, sorted.
-    pub fn decisions(&self) -> Vec<(Name, Name, &'static str, u64)> {
+impl PlanMetrics {
+    /// Returns plan, rule, result and count of every rule that has decided, sorted.
+    pub(crate) fn decisions(&self) -> Vec<(Name, Name, &'static str, u64)> {
         let rules = self.0.rules.read().unwrap_or_else(PoisonError::into_inner);
         let mut all: Vec<_> = rules
             .values()
@@ -51,21 +54,22 @@ impl Tally {
         all
     }
 
-    /// Reason of failure, and how often.
-    pub fn store_errors(&self) -> Vec<(&'static str, u64)> {
-        self.0.errors.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// Returns how often the store failed, by reason.
+    pub(crate) fn store_errors(&self) -> Vec<(&'static str, u64)> {
+        self.0.store_errors.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-impl Observer for Tally {
+impl Observer for PlanMetrics {
+    #[inline]
     fn decided(&self, request: &Request<'_>, decision: &Decision) {
         let Some((plan, rule)) = request.rules.at(decision.rule.into()) else { return };
         if let Some(count) = self.0.rules.read().unwrap_or_else(PoisonError::into_inner).get(&rule.id()) {
             return count.add(decision.allowed);
         }
-        // The first decision by this rule. There are as many entries as rules were ever configured.
+        // The first decision by this rule. There are as many counters as rules were ever configured.
         let mut rules = self.0.rules.write().unwrap_or_else(PoisonError::into_inner);
-        let fresh = || Count {
+        let fresh = || RuleCounter {
             plan: plan.name().clone(),
             rule: rule.name().clone(),
             allowed: AtomicU64::new(0),
@@ -75,10 +79,10 @@ impl Observer for Tally {
     }
 
     fn store_failed(&self, error: &StoreError, _: Option<&Decision>) {
-        // The finest word there is: a server that is out of memory and one that is a replica are both unavailable.
+        // By reason and not by kind: a server that is out of memory and one that is a replica are both unavailable.
         let reason = error.reason();
         {
-            let mut errors = self.0.errors.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut errors = self.0.store_errors.lock().unwrap_or_else(PoisonError::into_inner);
             match errors.iter_mut().find(|(known, _)| *known == reason) {
                 Some((_, count)) => *count += 1,
                 None => errors.push((reason, 1)),

@@ -1,64 +1,72 @@
-//! A store in memory, or the one that decides in the place of a Redis, that is full: who is refused, told in the log once a minute at the most, and room kept for plans.
+//! A store in memory that is full: whose new keys it refuses, and how much of it is kept for plans.
 
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use ratekeeper::MemoryStore;
 use ratekeeper::store::Statistics;
-use tokio::time::{MissedTickBehavior, interval};
 
-use crate::engine::Engine;
+use crate::settings::Settings;
 
-/// How often the store is looked at.
-const GLANCE: Duration = Duration::from_secs(1);
-/// How often a store that stays full is told of.
+/// How often a store that stays full is logged.
 const SUMMARY: Duration = Duration::from_secs(60);
 /// For how long after the last refusal the store counts as full.
 const LINGER: Duration = Duration::from_secs(10);
 
-/// What is known of refusals.
-#[derive(Debug, Default)]
-pub struct Pressure {
+/// Watches a store in memory for refusals, and decides how much of it is kept for plans.
+#[derive(Debug)]
+pub(crate) struct StorePressure {
     /// The percentage to keep for plans, while there are any.
     kept: AtomicU8,
-    seen: Mutex<Seen>,
+    seen: Mutex<SeenRefusals>,
 }
 
 #[derive(Debug, Default)]
-struct Seen {
+struct SeenRefusals {
     /// Refusals by the last look.
-    last: Refused,
-    /// Refusals that the log has told of.
-    told: Refused,
-    told_at: Option<Instant>,
+    last: RefusedKeys,
+    /// Refusals that were logged.
+    logged: RefusedKeys,
+    logged_at: Option<Instant>,
     /// When a new key was last refused.
     plan_at: Option<Instant>,
     request_at: Option<Instant>,
 }
 
-/// How often new keys were refused, by what they were to be held to.
+/// How often new keys were refused because the store was full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Refused {
-    /// To plans.
-    pub plan: u64,
-    /// To quotas of requests.
-    pub request: u64,
+pub(crate) struct RefusedKeys {
+    /// Keys held to plans.
+    pub(crate) plan: u64,
+    /// Keys held to quotas of requests.
+    pub(crate) request: u64,
 }
 
-impl Refused {
-    /// The refusals among these statistics.
-    pub fn of(statistics: &Statistics) -> Self {
+impl RefusedKeys {
+    /// Returns the refusals among these statistics.
+    pub(crate) fn of(statistics: &Statistics) -> Self {
         let request = statistics.refused_of_requests;
-        Refused { plan: statistics.refused.saturating_sub(request), request }
+        RefusedKeys { plan: statistics.refused.saturating_sub(request), request }
     }
 }
 
-impl Pressure {
+impl Default for StorePressure {
+    fn default() -> Self {
+        StorePressure {
+            kept: AtomicU8::new(Settings::DEFAULT_KEPT_FOR_PLANS),
+            seen: Mutex::default(),
+        }
+    }
+}
+
+impl StorePressure {
+    /// Keeps this percentage of the store for plans, from the next [look](StorePressure::look) on.
     pub(crate) fn keep_for_plans(&self, percent: u8) {
         self.kept.store(percent, Ordering::Relaxed);
     }
 
-    /// Whose new keys were refused by the last look, or a moment before.
+    /// Returns whose new keys were refused at the last look, or shortly before: `plan`, `request`, both or none.
     pub(crate) fn refusing(&self) -> Vec<&'static str> {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let is_recent = |at: Option<Instant>| at.is_some_and(|at| at.elapsed() < LINGER);
@@ -66,23 +74,21 @@ impl Pressure {
         all.into_iter().filter(|(_, at)| is_recent(*at)).map(|(whose, _)| whose).collect()
     }
 
-    /// Looks at the store: tells the log of refusals, and keeps room for plans if there are any by now.
-    pub(crate) fn look(&self, engine: &Engine) {
-        let store = engine.local();
+    /// Looks at the store: logs refusals, and keeps room for plans exactly while there are any.
+    ///
+    /// This is the one place that decides how much a store of the server keeps for plans. The store's own rule (half of
+    /// it, from the first plan that is asked for) would begin too late: by then quotas of requests may have filled it.
+    pub(crate) fn look(&self, name: &str, store: &MemoryStore, has_plans: bool) {
+        let kept = if has_plans { self.kept.load(Ordering::Relaxed) } else { 0 };
+        store.keep_for_plans(kept);
         let statistics = store.statistics();
-        // Without plans nobody needs what would be kept for them.
-        let kept = if engine.registry().all().is_empty() { 0 } else { self.kept.load(Ordering::Relaxed) };
-        if kept != statistics.kept_for_plans {
-            store.keep_for_plans(kept);
-        }
-        let name = if engine.memory().is_some() { "memory" } else { "local" };
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).look(name, &statistics, Instant::now());
     }
 }
 
-impl Seen {
+impl SeenRefusals {
     fn look(&mut self, store: &str, statistics: &Statistics, now: Instant) {
-        let refused = Refused::of(statistics);
+        let refused = RefusedKeys::of(statistics);
         if refused.plan > self.last.plan {
             self.plan_at = Some(now);
         }
@@ -90,19 +96,19 @@ impl Seen {
             self.request_at = Some(now);
         }
         self.last = refused;
-        let since = self.told_at.map(|at| now.duration_since(at));
+        let since = self.logged_at.map(|at| now.duration_since(at));
         if since.is_some_and(|since| since < SUMMARY) {
             return;
         }
-        if refused == self.told {
-            // What comes next is told at once.
-            self.told_at = None;
+        if refused == self.logged {
+            // The next refusal is logged at once.
+            self.logged_at = None;
             return;
         }
         tracing::warn!(
             store,
-            of_plans = refused.plan - self.told.plan,
-            of_requests = refused.request - self.told.request,
+            of_plans = refused.plan - self.logged.plan,
+            of_requests = refused.request - self.logged.request,
             bound = bound(statistics),
             keys = statistics.keys,
             keys_of_requests = statistics.keys_of_requests,
@@ -112,24 +118,14 @@ impl Seen {
             kept_for_plans = statistics.kept_for_plans,
             "store full: new keys are refused; raise --max-keys or --max-bytes, or forget keys by prefix"
         );
-        (self.told, self.told_at) = (refused, Some(now));
+        (self.logged, self.logged_at) = (refused, Some(now));
     }
 }
 
-/// What there is too little of, as far as it can be seen.
+/// Returns which bound was reached, as far as the statistics show.
 fn bound(statistics: &Statistics) -> &'static str {
     let for_requests = statistics.max_keys / 100 * usize::from(100 - statistics.kept_for_plans.min(100));
     let is_short_of_states = statistics.keys >= statistics.max_keys
         || (statistics.kept_for_plans > 0 && statistics.keys_of_requests >= for_requests);
     if is_short_of_states { "states" } else { "bytes" }
-}
-
-/// Looks at the store once a second, for as long as the server runs.
-pub(crate) async fn watch(engine: Arc<Engine>) {
-    let mut glances = interval(GLANCE);
-    glances.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        glances.tick().await;
-        engine.watch_store();
-    }
 }

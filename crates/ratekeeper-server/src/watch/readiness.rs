@@ -1,7 +1,7 @@
-//! Whether the store can be asked: found out seldom, told to everyone.
+//! Whether the store answers: probed seldom, and the answer is shared by all callers.
 //!
-//! Readiness is asked for without a token, so whoever can connect may ask as often as they like. Each answer used to
-//! cost the store a question: a flood of `GET /ready` was three times the flood for Redis.
+//! Readiness needs no token, so anybody who can connect may ask as often as they like. If each answer cost the store a
+//! question, a flood of `GET /ready` would be a flood for Redis too.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,26 +10,25 @@ use ratekeeper::StoreError;
 
 /// How long a store that answered is not asked again.
 const FRESH: Duration = Duration::from_secs(1);
-/// How long one that failed is not: shorter, so that its return is noticed soon.
+/// How long a store that failed is not asked again: shorter, so that its return is noticed soon.
 const FRESH_FAILURE: Duration = Duration::from_millis(200);
 
 /// The last answer of the store, shared by all callers on all event loops.
 #[derive(Debug, Default)]
 pub(crate) struct Readiness {
-    last: Mutex<Option<Known>>,
-    /// Held by whoever asks the store. The others wait for that answer instead of asking as well; if the one who asks
-    /// gives up, the next of them asks.
+    last: Mutex<Option<CachedProbe>>,
+    /// Held by the caller that probes the store. The others wait for its answer; if it is dropped, the next one probes.
     asking: tokio::sync::Mutex<()>,
 }
 
 /// What the store answered, and when.
 #[derive(Clone, Debug)]
-struct Known {
+struct CachedProbe {
     at: Instant,
     result: Result<(), Arc<StoreError>>,
 }
 
-impl Known {
+impl CachedProbe {
     fn is_fresh(&self) -> bool {
         let fresh = if self.result.is_ok() { FRESH } else { FRESH_FAILURE };
         self.at.elapsed() < fresh
@@ -37,25 +36,25 @@ impl Known {
 }
 
 impl Readiness {
-    /// Returns the last answer if it is fresh, and asks by `probe` if not. Of many callers at once, one asks.
+    /// Returns the last answer if it is fresh, and calls `probe` if not. Of many callers at once, one probes.
     ///
     /// # Cancel safety
     ///
     /// Dropping it loses nothing.
     pub(crate) async fn check<F>(&self, probe: impl FnOnce() -> F) -> Result<(), Arc<StoreError>>
     where
-        F: Future<Output = Result<bool, StoreError>>,
+        F: Future<Output = Result<(), StoreError>>,
     {
         if let Some(known) = self.fresh() {
             return known;
         }
         let _asking = self.asking.lock().await;
-        // Somebody may have asked while this caller waited for its turn.
+        // Another caller may have probed while this one waited for the lock.
         if let Some(known) = self.fresh() {
             return known;
         }
-        let result = probe().await.map(|_| ()).map_err(Arc::new);
-        let known = Known { at: Instant::now(), result: result.clone() };
+        let result = probe().await.map_err(Arc::new);
+        let known = CachedProbe { at: Instant::now(), result: result.clone() };
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(known);
         result
     }
@@ -81,7 +80,7 @@ mod tests {
     }
 
     /// An answer that many others are asked for while it is on its way.
-    async fn asked(count: &AtomicU32, answer: Result<bool, StoreError>) -> Result<bool, StoreError> {
+    async fn asked(count: &AtomicU32, answer: Result<(), StoreError>) -> Result<(), StoreError> {
         count.fetch_add(1, Ordering::Relaxed);
         tokio::task::yield_now().await;
         answer
@@ -90,13 +89,13 @@ mod tests {
     #[test]
     fn many_callers_are_one_question() {
         let (readiness, count) = (Readiness::default(), AtomicU32::new(0));
-        let answers = block(join_all((0..100).map(|_| readiness.check(|| asked(&count, Ok(true))))));
+        let answers = block(join_all((0..100).map(|_| readiness.check(|| asked(&count, Ok(()))))));
         assert!(answers.iter().all(Result::is_ok));
         assert_eq!(count.into_inner(), 1);
     }
 
     #[test]
-    fn a_failure_is_told_to_all_who_wait_and_asked_again_soon() {
+    fn a_failure_reaches_all_who_wait_and_is_probed_again_soon() {
         let (readiness, count) = (Readiness::default(), AtomicU32::new(0));
         let failing = || asked(&count, Err(StoreError::new(StoreErrorKind::Unreachable, "gone")));
         let answers = block(join_all((0..100).map(|_| readiness.check(failing))));
@@ -105,7 +104,7 @@ mod tests {
         while readiness.fresh().is_some() {
             std::thread::yield_now();
         }
-        block(readiness.check(|| asked(&count, Ok(true)))).unwrap();
+        block(readiness.check(|| asked(&count, Ok(())))).unwrap();
         assert_eq!(count.into_inner(), 2);
     }
 
@@ -113,8 +112,8 @@ mod tests {
     fn whoever_gives_up_asking_leaves_it_to_the_next() {
         let (readiness, count) = (Readiness::default(), AtomicU32::new(0));
         block(async {
-            let mut first = Box::pin(readiness.check(|| asked(&count, Ok(true))));
-            let second = readiness.check(|| asked(&count, Ok(true)));
+            let mut first = Box::pin(readiness.check(|| asked(&count, Ok(()))));
+            let second = readiness.check(|| asked(&count, Ok(())));
             let is_pending =
                 std::future::poll_fn(|context| Poll::Ready(first.as_mut().poll(context).is_pending()));
             assert!(is_pending.await);

@@ -1,15 +1,15 @@
-//! How reloads went: counted for the metrics.
+//! How reloads of the configuration went, for the metrics.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// How many reloads succeeded and failed, and when the last one succeeded. Clones count together.
+/// Counts reloads that succeeded and failed, and when the last one succeeded. Clones count together.
 #[derive(Clone, Debug, Default)]
-pub struct ReloadCounts(Arc<Counts>);
+pub struct ReloadCounts(Arc<ReloadCounters>);
 
 #[derive(Debug, Default)]
-struct Counts {
+struct ReloadCounters {
     succeeded: AtomicU64,
     failed: AtomicU64,
     last_failed: AtomicBool,
@@ -26,20 +26,20 @@ impl ReloadCounts {
         self.started();
     }
 
-    /// Counts a reload that changed nothing, because something was wrong.
+    /// Counts a reload that failed and changed nothing.
     pub fn failed(&self) {
         self.0.failed.fetch_add(1, Ordering::Relaxed);
         self.0.last_failed.store(true, Ordering::Relaxed);
     }
 
-    /// Notes that what runs now was read now.
+    /// Notes that the configuration in force was read now.
     pub fn started(&self) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         self.0.last_success.store(now.as_secs(), Ordering::Relaxed);
     }
 
-    /// Returns what the metrics tell, or nothing without a file.
-    pub fn read(&self) -> Option<ReloadReading> {
+    /// Returns the counts; `None` if there is no configuration file.
+    pub(crate) fn read(&self) -> Option<ReloadReading> {
         let last_success = self.0.last_success.load(Ordering::Relaxed);
         (last_success != 0).then(|| ReloadReading {
             succeeded: self.0.succeeded.load(Ordering::Relaxed),
@@ -50,15 +50,15 @@ impl ReloadCounts {
     }
 }
 
-/// What was counted.
+/// How reloads went, at one instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReloadReading {
+pub(crate) struct ReloadReading {
     /// Reloads that took effect.
-    pub succeeded: u64,
-    /// Reloads that changed nothing, because something was wrong.
-    pub failed: u64,
-    /// True if the last one failed: what runs is not what the file says.
-    pub last_failed: bool,
-    /// When what runs now was read, in seconds since the epoch.
-    pub last_success: u64,
+    pub(crate) succeeded: u64,
+    /// Reloads that failed and changed nothing.
+    pub(crate) failed: u64,
+    /// True if the last one failed: the configuration in force is not the file's.
+    pub(crate) last_failed: bool,
+    /// When the configuration in force was read, in seconds since the epoch.
+    pub(crate) last_success: u64,
 }

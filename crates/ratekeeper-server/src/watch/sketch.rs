@@ -1,69 +1,69 @@
-//! Who is denied most: a list that is bounded however many keys there are.
+//! The keys that are denied most: a list that is bounded however many keys there are.
 //!
-//! The Space-Saving sketch: a key that is not on the full list takes the place of the least, and inherits its count.
+//! The Space-Saving sketch: a key that is not on the full list replaces the least, and inherits its count.
 //! Whoever was denied more often than one in `capacity` of all denials is on the list; a count is never too low, and
 //! too high by no more than what was inherited.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// The keys with most denials, about.
+/// The keys with the most denials, approximately.
 #[derive(Debug)]
-pub struct Sketch {
+pub(super) struct DenialSketch {
     capacity: usize,
-    places: HashMap<Arc<[u8]>, usize>,
-    entries: Vec<Entry>,
-    /// Count and place of each entry, so that the least is found without a search.
+    positions: HashMap<Arc<[u8]>, usize>,
+    entries: Vec<KeyCount>,
+    /// Count and position of each entry, so that the least is found without a search.
     order: BTreeSet<(u64, usize)>,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct KeyCount {
     key: Arc<[u8]>,
     count: u64,
 }
 
-impl Sketch {
-    /// A list of so many keys, at least one.
-    pub fn new(capacity: usize) -> Self {
-        Sketch {
+impl DenialSketch {
+    /// Returns an empty list of at most `capacity` keys (at least one).
+    pub(super) fn new(capacity: usize) -> Self {
+        DenialSketch {
             capacity: capacity.max(1),
-            places: HashMap::new(),
+            positions: HashMap::new(),
             entries: Vec::new(),
             order: BTreeSet::new(),
         }
     }
 
     /// Counts one denial.
-    pub fn add(&mut self, key: &[u8]) {
-        if let Some(place) = self.places.get(key).copied() {
-            return self.count(place);
+    pub(super) fn add(&mut self, key: &[u8]) {
+        if let Some(position) = self.positions.get(key).copied() {
+            return self.count(position);
         }
         let key: Arc<[u8]> = key.into();
-        let place = if self.entries.len() < self.capacity {
-            self.entries.push(Entry { key: Arc::clone(&key), count: 0 });
+        let position = if self.entries.len() < self.capacity {
+            self.entries.push(KeyCount { key: Arc::clone(&key), count: 0 });
             self.order.insert((0, self.entries.len() - 1));
             self.entries.len() - 1
         } else {
-            // The list is full, and a list has at least one place.
-            let Some((_, place)) = self.order.first().copied() else { return };
-            let gone = std::mem::replace(&mut self.entries[place].key, Arc::clone(&key));
-            self.places.remove(&gone);
-            place
+            // The list is full, so it is not empty.
+            let Some((_, position)) = self.order.first().copied() else { return };
+            let gone = std::mem::reposition(&mut self.entries[position].key, Arc::clone(&key));
+            self.positions.remove(&gone);
+            position
         };
-        self.places.insert(key, place);
-        self.count(place);
+        self.positions.insert(key, position);
+        self.count(position);
     }
 
-    fn count(&mut self, place: usize) {
-        let entry = &mut self.entries[place];
-        self.order.remove(&(entry.count, place));
+    fn count(&mut self, position: usize) {
+        let entry = &mut self.entries[position];
+        self.order.remove(&(entry.count, position));
         entry.count = entry.count.saturating_add(1);
-        self.order.insert((entry.count, place));
+        self.order.insert((entry.count, position));
     }
 
-    /// Every key on the list, and its count.
-    pub fn entries(&self) -> impl Iterator<Item = (&[u8], u64)> {
+    /// Returns every key on the list, and its count.
+    pub(super) fn entries(&self) -> impl Iterator<Item = (&[u8], u64)> {
         self.entries.iter().map(|entry| (&*entry.key, entry.count))
     }
 }
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn a_heavy_key_stays_whatever_comes_and_goes() {
-        let mut sketch = Sketch::new(4);
+        let mut sketch = DenialSketch::new(4);
         for round in 0..1_000_u32 {
             sketch.add(b"heavy");
             sketch.add(&round.to_be_bytes());
@@ -92,7 +92,7 @@ mod tests {
             capacity in 1..8_usize,
             keys in prop::collection::vec(0..16_u8, 0..200),
         ) {
-            let mut sketch = Sketch::new(capacity);
+            let mut sketch = DenialSketch::new(capacity);
             keys.iter().for_each(|key| sketch.add(&[*key]));
             let exactly = |key: u8| keys.iter().filter(|other| **other == key).count();
             for (key, count) in sketch.entries() {

@@ -1,13 +1,14 @@
-//! Decisions to bodies: `ok, allowed, limit, remaining, retry_after, reset_after`, and after a refusal why.
+//! Decisions to bodies: `ok, allowed, limit, remaining, retry_after, reset_after`, and with a refusal its reason.
 
 use ratekeeper::Decision;
 
-use super::PREFIX;
+/// Bytes of the length before a body.
+pub(super) const PREFIX: usize = 4;
 
-/// The longest text that is one byte of length away from its bytes.
+/// The longest text whose length fits into one byte.
 const MAX_MESSAGE: usize = 255;
 
-/// Whole seconds, rounded up; −1 for never.
+/// Writes a decision; times in whole seconds, rounded up, −1 for never.
 #[inline]
 pub(super) fn decided(out: &mut Vec<u8>, decision: &Decision) {
     let saturated = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
@@ -20,14 +21,14 @@ pub(super) fn decided(out: &mut Vec<u8>, decision: &Decision) {
     end(out, start);
 }
 
-/// The token was right.
+/// Writes the answer to a valid token.
 pub(super) fn welcome(out: &mut Vec<u8>) {
     let start = begin(out);
     out.extend_from_slice(&[0x96, 0xc3, 0, 0, 0, 0, 0]);
     end(out, start);
 }
 
-/// Nothing was decided, and this is why.
+/// Writes a refusal with its reason; nothing was decided.
 pub(super) fn refuse(out: &mut Vec<u8>, message: &str) {
     let start = begin(out);
     out.extend_from_slice(&[0x97, 0xc2, 0, 0, 0, 0, 0]);
@@ -47,7 +48,7 @@ fn end(out: &mut [u8], start: usize) {
     out[start - PREFIX..start].copy_from_slice(&len.to_be_bytes());
 }
 
-/// In as few bytes as it takes.
+/// Writes an integer in as few bytes as possible.
 #[inline]
 fn integer(out: &mut Vec<u8>, value: i64) {
     if let Ok(small) = u8::try_from(value) {
@@ -77,7 +78,7 @@ fn integer(out: &mut Vec<u8>, value: i64) {
 mod tests {
     use ratekeeper::Nanos;
 
-    use super::super::reader::{Reader, Value};
+    use super::super::reader::{PackReader, PackValue};
     use super::*;
 
     #[test]
@@ -85,8 +86,8 @@ mod tests {
         for number in [0, 1, 127, 128, 255, 256, 65_535, 65_536, 1 << 32, i64::MAX, -1, -32, -33, i64::MIN] {
             let mut out = Vec::new();
             integer(&mut out, number);
-            let mut reader = Reader::new(&out);
-            assert_eq!(reader.value(), Ok(Value::Integer(number)));
+            let mut reader = PackReader::new(&out);
+            assert_eq!(reader.value(), Ok(PackValue::Integer(number)));
             assert!(reader.is_empty());
         }
     }

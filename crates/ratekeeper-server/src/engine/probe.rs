@@ -1,0 +1,64 @@
+//! Whether the store decides: asked about keys that nobody uses, and never charged.
+
+use std::sync::{Arc, LazyLock};
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use ratekeeper::port::{Request, Store};
+use ratekeeper::{Cost, Key, Quota, Rules, StoreError};
+
+use crate::watch::Readiness;
+
+/// The key that the store is asked about.
+const PROBE_KEY: &str = "ratekeeper:health";
+
+/// More keys, for stores that live on many servers. They lie all over the slots of a Redis cluster, no more than a sixth
+/// of them apart.
+static MORE_PROBE_KEYS: LazyLock<[String; 16]> =
+    LazyLock::new(|| std::array::from_fn(|bit| format!("{PROBE_KEY}:{}", 1 << bit)));
+
+/// Returns a question about a key that nobody uses, to be peeked at.
+pub(crate) fn probe_question() -> Option<Request<'static>> {
+    question_about(PROBE_KEY)
+}
+
+fn question_about(key: &'static str) -> Option<Request<'static>> {
+    static QUOTA: LazyLock<Option<Quota>> = LazyLock::new(|| Quota::throttle(1, 1, 1).ok());
+    let (key, quota) = (Key::new(key).ok()?, QUOTA.as_ref()?);
+    Some(Request { key, rules: Rules::Quota(quota), cost: Cost::ONE })
+}
+
+/// Asks the store itself, and not the keeper: a failure mode would answer for a store that is down.
+#[derive(Debug)]
+pub(super) struct StoreProbe {
+    store: Arc<dyn Store>,
+    readiness: Readiness,
+}
+
+impl StoreProbe {
+    pub(super) fn new(store: Arc<dyn Store>) -> Self {
+        StoreProbe { store, readiness: Readiness::default() }
+    }
+
+    /// Has the store decide, now.
+    pub(super) async fn ask(&self, is_spread: bool) -> Result<(), StoreError> {
+        let Some(question) = probe_question() else { return Ok(()) };
+        let first = self.store.peek(question).await.map(drop);
+        if first.is_ok() || !is_spread {
+            return first;
+        }
+        let more = MORE_PROBE_KEYS.iter().filter_map(|key| question_about(key));
+        let mut answers: FuturesUnordered<_> = more.map(|question| self.store.peek(question)).collect();
+        while let Some(answer) = answers.next().await {
+            if answer.is_ok() {
+                return Ok(());
+            }
+        }
+        first
+    }
+
+    /// Returns a recent answer of the store, or asks it if there is none.
+    pub(super) async fn recent(&self, is_spread: bool) -> Result<(), Arc<StoreError>> {
+        self.readiness.check(|| self.ask(is_spread)).await
+    }
+}
