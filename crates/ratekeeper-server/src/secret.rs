@@ -230,13 +230,13 @@ impl<'de> Deserialize<'de> for SecretText {
 }
 
 /// True if what was typed looks like an address, however wrong, that may hold a password.
-pub(crate) fn may_hold_password(given: &str) -> bool {
+pub fn may_hold_password(given: &str) -> bool {
     given.contains('@') || given.contains("://")
 }
 
 /// Text with whatever may be the password of a URL taken out of each line: for errors that show what was typed, where
 /// a URL may stand that is not even one.
-pub(crate) fn without_passwords(text: &str) -> String {
+pub fn without_passwords(text: &str) -> String {
     let masked = |line: &str| {
         // A mistyped `redis:/:pw@host` or `redis//:pw@host` has a password too.
         let start = line.find("//").map(|at| at + 2).or_else(|| line.find(":/").map(|at| at + 2));

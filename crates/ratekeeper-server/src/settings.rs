@@ -10,8 +10,8 @@ use ratekeeper::port::FailureMode;
 use ratekeeper::store::{BreakerSettings, MemoryStoreBuilder};
 use ratekeeper_redis::{RedisStore, RedisStoreBuilder};
 
+use crate::log::{LogFormat, LogLevel};
 use crate::request::Limits;
-use crate::log::{Format, Level};
 use crate::secret::Tokens;
 
 /// Everything that `serve` needs to know.
@@ -56,9 +56,9 @@ pub struct Settings {
     /// How many of the keys that are denied most the metrics tell; 0 for none.
     pub top_denied: usize,
     /// How much is logged.
-    pub log_level: Level,
+    pub log_level: LogLevel,
     /// In which form.
-    pub log_format: Format,
+    pub log_format: LogFormat,
 }
 
 impl Settings {
@@ -91,8 +91,8 @@ impl Default for Settings {
             snapshot_every: Duration::ZERO,
             on_store_error: FailureMode::Error,
             top_denied: 0,
-            log_level: Level::default(),
-            log_format: Format::default(),
+            log_level: LogLevel::default(),
+            log_format: LogFormat::default(),
         }
     }
 }

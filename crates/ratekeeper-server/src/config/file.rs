@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 
-use clap::ValueEnum;
 use ratekeeper::port::FailureMode;
 use serde::Deserialize;
 use toml::Spanned;
 
 use crate::duration::DurationText;
-use crate::log::{Format, Level};
+use crate::log::{LogFormat, LogLevel};
 use crate::secret::SecretText;
 use crate::units::{ByteSize, Percent};
 
@@ -35,9 +34,9 @@ pub struct File {
 #[serde(deny_unknown_fields, default)]
 pub struct ServerSection {
     /// How much is logged.
-    pub log_level: Option<Level>,
+    pub log_level: Option<LogLevel>,
     /// In which form.
-    pub log_format: Option<Format>,
+    pub log_format: Option<LogFormat>,
     /// Event loops.
     pub loops: Option<NonZeroUsize>,
     /// What clients must know.
@@ -175,7 +174,7 @@ pub(super) struct PlanSection {
 }
 
 /// The words for a [`FailureMode`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnStoreError {
     /// Allow.

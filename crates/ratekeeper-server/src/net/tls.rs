@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use anyhow::{Context, Result, bail};
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use rustls::ServerConfig;
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::pem::PemObject;
@@ -18,7 +18,7 @@ use rustls::sign::CertifiedKey;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 
-use super::validity::{CertificateStanding, Validity};
+use super::validity::{CertificateStanding, UtcTime, Validity};
 use crate::settings::TlsFiles;
 use crate::watcher::is_no_file;
 
@@ -198,9 +198,9 @@ impl Rotation {
     /// Warns of a certificate that clients refuse, or soon will: at once, and then once a day.
     fn remind(&mut self) {
         let Some(validity) = self.validity else { return };
-        let now = Timestamp::now();
+        let now = UtcTime::now();
         let standing = validity.standing(now);
-        let is_recent = |when: Timestamp| now.duration_since(when) < REMINDER;
+        let is_recent = |when: UtcTime| now.since(when) < REMINDER;
         let is_said = self.reminded.is_some_and(|(when, what)| what == standing && is_recent(when));
         if standing == CertificateStanding::Good || is_said {
             return;

@@ -1,5 +1,7 @@
 //! From when until when a certificate is valid: the one thing that neither rustls nor its verifier tells.
 
+use std::fmt;
+
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
@@ -17,8 +19,8 @@ const GENERALIZED_TIME: u8 = 0x18;
 /// The validity of a certificate, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Validity {
-    pub(super) not_before: Timestamp,
-    pub(super) not_after: Timestamp,
+    pub(super) not_before: UtcTime,
+    pub(super) not_after: UtcTime,
 }
 
 /// What an operator should know about a certificate at one instant.
@@ -50,13 +52,43 @@ impl Validity {
     }
 
     /// Returns what an operator should know at this instant.
-    pub(super) fn standing(&self, now: Timestamp) -> CertificateStanding {
+    pub(super) fn standing(&self, now: UtcTime) -> CertificateStanding {
         match () {
             () if now > self.not_after => CertificateStanding::Expired,
             () if now < self.not_before => CertificateStanding::NotYet,
-            () if self.not_after.duration_since(now) < SOON => CertificateStanding::EndsSoon,
+            () if self.not_after.since(now) < SOON => CertificateStanding::EndsSoon,
             () => CertificateStanding::Good,
         }
+    }
+}
+
+/// A date and time in UTC. Not a `jiff::Timestamp`: those end two hours before 9999-12-31T23:59:59Z, which RFC 5280 has
+/// in certificates that never expire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct UtcTime(DateTime);
+
+impl UtcTime {
+    const EPOCH: Self = UtcTime(DateTime::constant(1970, 1, 1, 0, 0, 0, 0));
+
+    /// Returns the time now.
+    pub(super) fn now() -> Self {
+        UtcTime(TimeZone::UTC.to_datetime(Timestamp::now()))
+    }
+
+    /// Returns the time that has passed since an earlier one.
+    pub(super) fn since(self, earlier: Self) -> SignedDuration {
+        self.0.duration_since(earlier.0)
+    }
+
+    /// Returns the seconds since the epoch.
+    pub(super) fn as_second(self) -> i64 {
+        self.since(Self::EPOCH).as_secs()
+    }
+}
+
+impl fmt::Display for UtcTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.0}Z", self.0)
     }
 }
 
@@ -83,7 +115,7 @@ impl<'a> Der<'a> {
     }
 
     /// Returns the next value, which must be a time in one of the two forms.
-    fn time(&mut self) -> Option<Timestamp> {
+    fn time(&mut self) -> Option<UtcTime> {
         let tag = *self.0.first()?;
         let text = self.take(tag)?;
         let (year, rest) = match tag {
@@ -112,8 +144,7 @@ impl<'a> Der<'a> {
             part(second)?,
             0,
         );
-        // The last day of the year 9999 stands for "never", and is a little beyond the last instant that there is.
-        Some(TimeZone::UTC.to_timestamp(date.ok()?).unwrap_or(Timestamp::MAX))
+        date.ok().map(UtcTime)
     }
 }
 
@@ -145,7 +176,7 @@ mod tests {
         assert_eq!(validity.not_before.to_string(), "2024-02-29T00:00:00Z");
         assert_eq!(validity.not_after.to_string(), "2049-12-31T00:00:00Z");
         let validity = Validity::of(&made((1970, 1, 1), (4096, 1, 1))).unwrap();
-        assert_eq!(validity.not_before, Timestamp::UNIX_EPOCH);
+        assert_eq!(validity.not_before, UtcTime::EPOCH);
         assert_eq!(validity.not_after.to_string(), "4096-01-01T00:00:00Z");
     }
 
@@ -168,13 +199,13 @@ mod tests {
     #[test]
     fn a_certificate_for_ever_is_read() {
         let mut time = Der(b"\x18\x0f99991231235959Z");
-        assert_eq!(time.time(), Some(Timestamp::MAX));
+        assert_eq!(time.time().unwrap().to_string(), "9999-12-31T23:59:59Z");
         assert_eq!(Der(b"\x18\x0f20230229000000Z").time(), None, "no such day");
     }
 
     #[test]
     fn standing() {
-        let day = |day: i64| Timestamp::UNIX_EPOCH + SignedDuration::from_hours(24 * day);
+        let day = |day: i64| UtcTime(UtcTime::EPOCH.0 + SignedDuration::from_hours(24 * day));
         let validity = Validity { not_before: day(0), not_after: day(100) };
         for (at, expected) in [
             (-1, CertificateStanding::NotYet),
@@ -185,7 +216,7 @@ mod tests {
             assert_eq!(validity.standing(day(at)), expected, "{at}");
         }
         assert_eq!(validity.standing(validity.not_after), CertificateStanding::EndsSoon);
-        let after = validity.not_after + SignedDuration::from_secs(1);
+        let after = UtcTime(validity.not_after.0 + SignedDuration::from_secs(1));
         assert_eq!(validity.standing(after), CertificateStanding::Expired);
     }
 }

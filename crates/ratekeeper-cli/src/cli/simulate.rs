@@ -12,11 +12,11 @@ use ratekeeper::Timestamp;
 use serde_json::json;
 
 use super::print;
-use crate::config::Config;
 use crate::simulate::report::{Summary, write_line};
 use crate::simulate::suggest::{Share, Suggestion, suggest};
 use crate::simulate::trace::{By, Format, Parser};
 use crate::simulate::{Overview, Policy, Replay, Source, chart};
+use ratekeeper_server::config::Config;
 
 /// What limits would have done to the requests of a trace.
 #[derive(Debug, Args)]

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use ratekeeper::Timestamp;
-use ratekeeper_server::simulate::trace::{By, Format, Parser};
-use ratekeeper_server::simulate::{Policy, Replay, Source};
+use ratekeeper_cli::simulate::trace::{By, Format, Parser};
+use ratekeeper_cli::simulate::{Policy, Replay, Source};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -10,7 +10,7 @@ use ratekeeper::Plan;
 use serde_json::{Value, json};
 
 use super::{EXIT_NO, print};
-use crate::config::{Config, ConfigError, Findings};
+use ratekeeper_server::config::{Config, ConfigError, Findings};
 
 /// Every mistake with its line, then what was understood.
 #[derive(Debug, Args)]

@@ -9,13 +9,13 @@ use anyhow::{Result, anyhow, bail};
 use ratekeeper::store::{BreakerSettings, MemoryStoreBuilder};
 
 use super::serve::Flags;
-use crate::config::{Config, File, OnStoreError, TransportSection};
-use crate::duration::DurationText;
-use crate::limits::{Limits, QuotaBounds};
-use crate::meter::Metrics;
-use crate::secret::{Secret, SecretText, Tokens};
-use crate::settings::{Bind, BindError, Endpoint, RedisSettings, Settings, StorePlace, TlsFiles};
-use crate::units::{ByteSize, Percent};
+use ratekeeper_server::config::{Config, File, OnStoreError, TransportSection};
+use ratekeeper_server::duration::DurationText;
+use ratekeeper_server::limits::{Limits, QuotaBounds};
+use ratekeeper_server::meter::Metrics;
+use ratekeeper_server::secret::{Secret, SecretText, Tokens};
+use ratekeeper_server::settings::{Bind, BindError, Endpoint, RedisSettings, Settings, StorePlace, TlsFiles};
+use ratekeeper_server::units::{ByteSize, Percent};
 
 /// Loopback, unless somebody decides otherwise.
 const DEFAULT_HOST: &str = "127.0.0.1";

@@ -24,7 +24,7 @@ mod msgpack;
 mod observe;
 mod openapi;
 mod process;
-#[path = "../../src/transport/grpc/generated/ratekeeper_v1.rs"]
+#[path = "../../../ratekeeper-server/src/transport/grpc/generated/ratekeeper_v1.rs"]
 #[rustfmt::skip]
 #[allow(dead_code, missing_docs, unreachable_pub, reason = "nobody wrote it by hand")]
 mod proto;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::config::BreakerSection;
+use ratekeeper_server::config::BreakerSection;
 
 /// `on`, `off`, or parts as in `failures=5,percent=50,least=20,window=10s,rest=1s`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,7 +17,7 @@ mod crowd;
 #[path = "../common/folder.rs"]
 mod folder;
 mod grpc;
-#[path = "../../src/transport/grpc/generated/ratekeeper_v1.rs"]
+#[path = "../../../ratekeeper-server/src/transport/grpc/generated/ratekeeper_v1.rs"]
 #[rustfmt::skip]
 #[allow(dead_code, missing_docs, unreachable_pub, reason = "nobody wrote it by hand")]
 mod proto;

@@ -11,6 +11,7 @@ mod layers;
 mod man;
 mod serve;
 mod simulate;
+mod words;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -19,7 +20,7 @@ use anyhow::Result;
 use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::secret::{may_hold_password, without_passwords};
+use ratekeeper_server::secret::{may_hold_password, without_passwords};
 
 /// The exit code when what was asked about is not so.
 const EXIT_NO: u8 = 1;

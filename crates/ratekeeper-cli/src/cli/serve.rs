@@ -13,15 +13,17 @@ use ratekeeper::{MemoryStore, Registry};
 
 use super::EXIT_NO;
 use super::breaker::BreakerFlag;
-use crate::config::{Config, OnStoreError};
-use crate::duration::DurationText;
-use crate::engine::Engine;
-use crate::log::{self, Format, Level};
-use crate::secret::SecretText;
-use crate::settings::{Bind, Settings, StorePlace};
-use crate::snapshot::Snapshot;
-use crate::units::{ByteSize, Percent};
-use crate::{reload, server, store_check};
+use super::words;
+use crate::log;
+use ratekeeper_server::config::{Config, OnStoreError};
+use ratekeeper_server::duration::DurationText;
+use ratekeeper_server::engine::Engine;
+use ratekeeper_server::log::{LogFormat, LogLevel};
+use ratekeeper_server::secret::SecretText;
+use ratekeeper_server::settings::{Bind, Settings, StorePlace};
+use ratekeeper_server::snapshot::Snapshot;
+use ratekeeper_server::units::{ByteSize, Percent};
+use ratekeeper_server::{reload, server, store_check};
 
 /// The flags of `serve`; each has a twin in the environment, and both come before the file.
 #[derive(Debug, Default, Args)]
@@ -96,7 +98,7 @@ pub(super) struct Flags {
     #[arg(long, value_name = "SECONDS", env = "RATEKEEPER_REQUEST_TIMEOUT", hide_short_help = true)]
     pub(super) request_timeout: Option<NonZeroU32>,
     /// What to answer when the store fails a request that names no plan [default: error].
-    #[arg(long, value_name = "MODE", env = "RATEKEEPER_ON_STORE_ERROR", hide_short_help = true)]
+    #[arg(long, value_parser = words::on_store_error(), value_name = "MODE", env = "RATEKEEPER_ON_STORE_ERROR", hide_short_help = true)]
     pub(super) on_store_error: Option<OnStoreError>,
     /// The longest period of a quota that comes with a request, and the longest time in which it may refill [default:
     /// 31d].
@@ -156,11 +158,11 @@ pub(super) struct Flags {
     #[arg(long, value_name = "FILE", env = "RATEKEEPER_TLS_KEY")]
     pub(super) tls_key: Option<PathBuf>,
     /// How much is logged [default: info].
-    #[arg(long, value_name = "LEVEL", env = "RATEKEEPER_LOG_LEVEL")]
-    pub(super) log_level: Option<Level>,
+    #[arg(long, value_parser = words::log_level(), value_name = "LEVEL", env = "RATEKEEPER_LOG_LEVEL")]
+    pub(super) log_level: Option<LogLevel>,
     /// In which form [default: text].
-    #[arg(long, value_name = "FORMAT", env = "RATEKEEPER_LOG_FORMAT", hide_short_help = true)]
-    pub(super) log_format: Option<Format>,
+    #[arg(long, value_parser = words::log_format(), value_name = "FORMAT", env = "RATEKEEPER_LOG_FORMAT", hide_short_help = true)]
+    pub(super) log_format: Option<LogFormat>,
 }
 
 impl Flags {

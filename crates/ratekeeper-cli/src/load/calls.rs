@@ -15,10 +15,31 @@ use tokio::time::{sleep, timeout, timeout_at};
 use super::connection::{GRACE, PATIENCE, ProbeError, RECONNECT, Schedule, connect, wait_until};
 use super::tally::{Answer, Tally};
 use super::work::{Draw, Throttle};
-use crate::grpc::{ThrottleRequest, ThrottleResponse};
 
 /// Whether a message is compressed, and its length.
 const PREFIX: usize = 5;
+
+/// `throttlecrab.ThrottleRequest`, as `proto/` has it.
+#[derive(prost::Message)]
+struct ThrottleCall {
+    #[prost(string, tag = "1")]
+    key: String,
+    #[prost(int32, tag = "2")]
+    max_burst: i32,
+    #[prost(int32, tag = "3")]
+    count_per_period: i32,
+    #[prost(int32, tag = "4")]
+    period: i32,
+    #[prost(int32, optional, tag = "5")]
+    quantity: Option<i32>,
+}
+
+/// What is of interest of `throttlecrab.ThrottleResponse`.
+#[derive(prost::Message)]
+struct ThrottleVerdict {
+    #[prost(bool, tag = "1")]
+    allowed: bool,
+}
 
 /// Makes calls.
 #[derive(Clone, Debug)]
@@ -73,14 +94,14 @@ impl Caller {
             reply.extend_from_slice(&data);
             body.flow_control().release_capacity(data.len())?;
         }
-        let reply = reply.get(PREFIX..).and_then(|message| ThrottleResponse::decode(message).ok());
+        let reply = reply.get(PREFIX..).and_then(|message| ThrottleVerdict::decode(message).ok());
         let reply = reply.ok_or_else(|| CallError::Status("no message".to_owned()))?;
         Ok(if reply.allowed { Answer::Allowed } else { Answer::Denied })
     }
 
     fn message(&self, key: &[u8; 20]) -> Bytes {
         let Throttle { burst, count, period } = self.throttle;
-        let request = ThrottleRequest {
+        let request = ThrottleCall {
             key: String::from_utf8_lossy(key).into_owned(),
             max_burst: burst,
             count_per_period: count,

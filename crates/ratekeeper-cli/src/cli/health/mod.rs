@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use crate::settings::{Bind, BindError};
+use ratekeeper_server::settings::{Bind, BindError};
 
 /// How long a server may take. A healthy one takes a fraction of a millisecond.
 const PATIENCE: Duration = Duration::from_secs(2);
