@@ -137,6 +137,11 @@ impl Engine {
         self.memory.as_deref()
     }
 
+    /// Returns true if decisions never have to be awaited.
+    pub(crate) fn answers_at_once(&self) -> bool {
+        self.memory.is_some()
+    }
+
     /// Returns the counters of reloads, which the metrics report.
     pub fn reloads(&self) -> &ReloadCounts {
         &self.reloads

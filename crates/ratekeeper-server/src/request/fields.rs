@@ -50,12 +50,13 @@ impl ThrottleFields {
     #[inline]
     pub(crate) fn check(self, dialect: ThrottleDialect, limits: &Limits) -> Result<Throttle, RequestError> {
         limits.admits_quotas()?;
-        let filled = |given: Option<i64>, default: Option<i64>, field| {
-            given.or(default).ok_or(RequestError::Missing(field))
+        let filled = |given: Option<i64>, field| {
+            given.or_else(|| limits.default_of(field)).ok_or(RequestError::Missing(field))
         };
-        let max_burst = filled(self.max_burst, limits.burst, RequestField::MaxBurst)?;
-        let count = filled(self.count_per_period, limits.rate, RequestField::CountPerPeriod)?;
-        let period = filled(self.period, limits.period, RequestField::Period)?;
+        let max_burst = filled(self.max_burst, RequestField::MaxBurst)?;
+        let count = filled(self.count_per_period, RequestField::CountPerPeriod)?;
+        let period = filled(self.period, RequestField::Period)?;
+        let quantity = filled(self.quantity, RequestField::Quantity)?;
         let capacity = match dialect {
             ThrottleDialect::Throttle => max_burst,
             ThrottleDialect::RedisCell if max_burst < 0 => {
@@ -64,7 +65,6 @@ impl ThrottleFields {
             ThrottleDialect::RedisCell => max_burst.saturating_add(1),
         };
         let quota = limits.throttle(capacity, count, period)?;
-        let quantity = self.quantity.unwrap_or(1);
         let is_refund = quantity < 0;
         if is_refund && dialect == ThrottleDialect::Throttle {
             return Err(too_low(RequestField::Quantity, quantity));

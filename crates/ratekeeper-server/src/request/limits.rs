@@ -95,6 +95,18 @@ impl Limits {
         }
     }
 
+    /// Returns the default of a field of a throttle, if there is one.
+    #[inline]
+    pub(crate) fn default_of(&self, field: RequestField) -> Option<i64> {
+        match field {
+            RequestField::MaxBurst => self.burst,
+            RequestField::CountPerPeriod => self.rate,
+            RequestField::Period => self.period,
+            RequestField::Quantity => Some(1),
+            _ => None,
+        }
+    }
+
     /// Refuses every quota of a request if the server goes by plans only. Checked first, so that no client is asked to
     /// fill in numbers that would be refused as well.
     #[inline]

@@ -19,6 +19,6 @@ mod wire_request;
 
 pub(crate) use error::RequestError;
 pub(crate) use field::RequestField;
-pub(crate) use fields::{ForgetFields, PlanFields, PlanVerb, ThrottleDialect, ThrottleFields};
+pub(crate) use fields::{ForgetFields, PlanFields, PlanVerb, Throttle, ThrottleDialect, ThrottleFields};
 pub use limits::{Limits, QuotaBounds};
 pub(crate) use wire_request::{RequestedCharge, RequestedLimits, WireRequest};

@@ -1,6 +1,5 @@
 //! One connection: all calls that a read brings are answered by one write, on the task that read them.
 
-use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,13 +12,12 @@ use h2::server::{self, SendResponse};
 use h2::{Reason, RecvStream};
 use http::Request;
 
-use super::wire::Wire;
-use super::{Grpc, MAX_MESSAGE, NAME, call};
-use crate::log::Seldom;
-use crate::server::{Connection, Socket};
+use super::call;
+use super::context::{Grpc, MAX_MESSAGE, MAX_STREAMS, NAME};
+use super::socket::GrpcSocket;
+use crate::net::{Connection, Socket, StopWatch};
+use crate::watch::LogThrottle;
 
-/// Calls at once on one connection.
-pub(super) const MAX_STREAMS: u32 = 128;
 /// Bytes of all unfinished messages of one connection.
 const CONNECTION_WINDOW: u32 = 1024 * 1024;
 /// Calls beyond [`MAX_STREAMS`], and other mistakes on streams, that one client may make. Each has to be remembered for
@@ -28,11 +26,11 @@ const MAX_MISTAKES: usize = 256;
 /// Bytes that the fields of one request may have.
 const MAX_HEADERS: u32 = 16 * 1024;
 
-static FLOODS_SAID: Seldom = Seldom::new();
+static FLOOD_LOG: LogThrottle = LogThrottle::new();
 
 type Arrival = (Request<RecvStream>, SendResponse<Bytes>);
-/// A call that waits for the rest of its request, or for a store elsewhere.
-type Waiting = Pin<Box<dyn Future<Output = ()> + Send>>;
+/// A call that waits for the rest of its request, or for a remote store.
+type PendingCall = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Serves one client until it leaves, breaks the protocol, or the server stops.
 pub(super) async fn serve(grpc: Arc<Grpc>, socket: Socket, connection: Arc<Connection>) {
@@ -45,15 +43,15 @@ pub(super) async fn serve(grpc: Arc<Grpc>, socket: Socket, connection: Arc<Conne
         // All calls may be given up before this loop has come to look at them.
         .max_pending_accept_reset_streams(MAX_STREAMS as usize)
         .max_header_list_size(MAX_HEADERS);
-    let wire = Wire::new(socket, Arc::clone(&connection));
-    let flood = wire.flood();
+    let socket = GrpcSocket::new(socket, Arc::clone(&connection));
+    let flood = socket.flood();
     let h2 = tokio::select! {
         biased;
-        shaken = builder.handshake::<_, Bytes>(wire) => shaken,
+        shaken = builder.handshake::<_, Bytes>(socket) => shaken,
         () = connection.stop().wait() => return,
     };
     let Ok(h2) = h2 else { return };
-    let mut session = Session {
+    let mut client = GrpcConnection {
         grpc,
         connection: Arc::clone(&connection),
         h2,
@@ -64,35 +62,30 @@ pub(super) async fn serve(grpc: Arc<Grpc>, socket: Socket, connection: Arc<Conne
         is_cut: false,
     };
     let stop = connection.stop();
-    let mut bell = pin!(stop.bell());
-    let mut is_armed = false;
-    poll_fn(|context| {
-        // Once is enough: the task that must be woken stays the same.
-        if !is_armed {
-            is_armed = true;
-            let _ = bell.as_mut().poll(context);
+    let bell = pin!(stop.bell());
+    let mut watch = StopWatch::new(stop, bell);
+    let ended = watch.poll(|context, is_stopping| {
+        if is_stopping {
+            client.leave();
         }
-        if stop.is_raised() {
-            session.leave();
-        }
-        session.poll(context)
-    })
-    .await;
+        client.poll(context)
+    });
+    ended.await;
 }
 
-struct Session {
+struct GrpcConnection {
     grpc: Arc<Grpc>,
     connection: Arc<Connection>,
-    h2: server::Connection<Wire, Bytes>,
+    h2: server::Connection<GrpcSocket, Bytes>,
     arrived: Vec<Arrival>,
-    waiting: FuturesUnordered<Waiting>,
+    waiting: FuturesUnordered<PendingCall>,
     is_leaving: bool,
-    /// The client sends too much that asks for nothing.
+    /// Set when the client has sent too many control frames.
     flood: Arc<AtomicBool>,
     is_cut: bool,
 }
 
-impl Session {
+impl GrpcConnection {
     /// Asks the client to send no more calls; those that it has sent are answered.
     fn leave(&mut self) {
         if !self.is_leaving {
@@ -104,10 +97,11 @@ impl Session {
     /// Tells the client why, and answers nothing more.
     fn cut(&mut self) {
         self.is_cut = true;
-        self.grpc.meter.cut();
+        self.grpc.responder.metrics().cut();
         let id = self.connection.id();
-        if let Some(unsaid) = FLOODS_SAID.is_due() {
-            tracing::warn!(transport = NAME, id, unsaid, "cut: more control frames than requests explain");
+        if let Some(skipped) = FLOOD_LOG.is_due() {
+            let transport = NAME;
+            tracing::warn!(transport, id, skipped, "connection cut: more control frames than requests explain");
         }
         self.h2.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
     }
@@ -131,7 +125,7 @@ impl Session {
             for arrival in self.arrived.drain(..) {
                 let (request, reply) = arrival;
                 let call = call::answer(Arc::clone(&self.grpc), Arc::clone(&self.connection), request, reply);
-                let mut call: Waiting = Box::pin(call);
+                let mut call: PendingCall = Box::pin(call);
                 // Almost every call is complete, and decided at once.
                 if call.as_mut().poll(context).is_pending() {
                     self.waiting.push(call);

@@ -11,54 +11,54 @@
 
 use std::time::{Duration, Instant};
 
-use super::framing::Head;
-use super::session::MAX_STREAMS;
+use super::context::MAX_STREAMS;
+use super::frame_head::FrameHead;
 
-/// What a connection begins with.
+/// The credit of a new connection.
 const BEGINNING: i64 = 1_000;
-/// For every new request.
+/// Credit for every new request.
 const PER_REQUEST: i64 = 12;
 /// What a reset costs: a little more than its request brought, so that requests which are all given up at once come to
 /// an end too. One that is not given up pays for three that are, whatever came with them.
 const RESET: i64 = PER_REQUEST + 1;
-/// The most that a connection can have: all that its open streams may cost when they are given up, too.
+/// The most credit that a connection can have: enough for all its open streams to be given up.
 const MOST: i64 = BEGINNING + RESET * MAX_STREAMS as i64;
-/// How long it takes to earn one.
+/// The time that earns the credit for one frame.
 const PER_FRAME: Duration = Duration::from_micros(250);
 /// Bytes of DATA from which on a frame is no crumb: its own bytes bound how many there can be.
 const CRUMB: usize = 256;
 
-/// What one client has sent so far.
+/// The credit that one client has left for control frames.
 #[derive(Debug)]
-pub(super) struct Conduct {
+pub(super) struct FloodGuard {
     credit: i64,
-    /// Up to when time has been paid for.
+    /// Up to when credit was earned by time.
     paid: Instant,
     /// The last stream that was opened.
     last: u32,
 }
 
-impl Conduct {
+impl FloodGuard {
     pub(super) fn new() -> Self {
-        Conduct { credit: BEGINNING, paid: Instant::now(), last: 0 }
+        FloodGuard { credit: BEGINNING, paid: Instant::now(), last: 0 }
     }
 
-    /// A frame has begun.
-    pub(super) fn frame(&mut self, head: &Head) {
+    /// Accounts for a frame.
+    pub(super) fn frame(&mut self, head: &FrameHead) {
         let earned = match head.kind {
-            Head::HEADERS if head.stream > self.last => {
+            FrameHead::HEADERS if head.stream > self.last => {
                 self.last = head.stream;
                 PER_REQUEST
             }
             // A message may come in a few pieces, for which its request has paid.
-            Head::DATA if head.len >= CRUMB => 0,
-            Head::RST_STREAM => -RESET,
+            FrameHead::DATA if head.len >= CRUMB => 0,
+            FrameHead::RST_STREAM => -RESET,
             _ => -1,
         };
         self.credit = (self.credit + earned).min(MOST);
     }
 
-    /// True for a client that has sent too much. The clock is looked at only where it decides.
+    /// Returns true for a client without credit. The clock is read only where it decides.
     pub(super) fn is_flood(&mut self) -> bool {
         self.credit < 0 && self.is_flood_at(Instant::now())
     }
@@ -79,95 +79,95 @@ mod tests {
     const PING: u8 = 6;
     const WINDOW_UPDATE: u8 = 8;
 
-    fn head(kind: u8, len: usize, stream: u32) -> Head {
-        Head { kind, flags: 0, len, stream }
+    fn head(kind: u8, len: usize, stream: u32) -> FrameHead {
+        FrameHead { kind, flags: 0, len, stream }
     }
 
     #[test]
     fn a_client_that_only_sends_control_frames_is_cut_after_a_thousand() {
-        for kind in [Head::DATA, 2, 4, PING, WINDOW_UPDATE, 9, 200] {
-            let mut conduct = Conduct::new();
-            let began = conduct.paid;
-            (0..BEGINNING).for_each(|_| conduct.frame(&head(kind, 0, 0)));
-            assert!(conduct.credit == 0, "{kind}");
-            conduct.frame(&head(kind, 0, 0));
-            assert!(conduct.credit < 0 && conduct.is_flood_at(began));
-            assert!(!conduct.is_flood_at(began + PER_FRAME), "four thousand a second are none");
+        for kind in [FrameHead::DATA, 2, 4, PING, WINDOW_UPDATE, 9, 200] {
+            let mut guard = FloodGuard::new();
+            let began = guard.paid;
+            (0..BEGINNING).for_each(|_| guard.frame(&head(kind, 0, 0)));
+            assert!(guard.credit == 0, "{kind}");
+            guard.frame(&head(kind, 0, 0));
+            assert!(guard.credit < 0 && guard.is_flood_at(began));
+            assert!(!guard.is_flood_at(began + PER_FRAME), "four thousand a second are none");
         }
     }
 
     #[test]
     fn a_client_that_asks_may_send_twelve_for_each_request() {
-        let mut conduct = Conduct::new();
+        let mut guard = FloodGuard::new();
         for stream in (1..20_000).step_by(2) {
-            conduct.frame(&head(Head::HEADERS, 10, stream));
-            (0..12).for_each(|_| conduct.frame(&head(WINDOW_UPDATE, 4, 0)));
-            assert!(conduct.credit >= 0);
+            guard.frame(&head(FrameHead::HEADERS, 10, stream));
+            (0..12).for_each(|_| guard.frame(&head(WINDOW_UPDATE, 4, 0)));
+            assert!(guard.credit >= 0);
         }
     }
 
     #[test]
     fn requests_that_are_all_given_up_come_to_an_end_and_a_few_of_them_do_not() {
-        let mut conduct = Conduct::new();
+        let mut guard = FloodGuard::new();
         let mut count = 0;
         for stream in (1..).step_by(2) {
-            conduct.frame(&head(Head::HEADERS, 10, stream));
-            conduct.frame(&head(Head::RST_STREAM, 4, stream));
-            if conduct.credit < 0 {
+            guard.frame(&head(FrameHead::HEADERS, 10, stream));
+            guard.frame(&head(FrameHead::RST_STREAM, 4, stream));
+            if guard.credit < 0 {
                 break;
             }
             count += 1;
         }
         assert!((980..=1_000).contains(&count), "{count}");
-        let mut conduct = Conduct::new();
+        let mut guard = FloodGuard::new();
         for stream in (1..20_000).step_by(2) {
-            conduct.frame(&head(Head::HEADERS, 10, stream));
+            guard.frame(&head(FrameHead::HEADERS, 10, stream));
             if stream % 10 != 1 {
-                conduct.frame(&head(Head::RST_STREAM, 4, stream));
+                guard.frame(&head(FrameHead::RST_STREAM, 4, stream));
             }
-            assert!(conduct.credit >= 0);
+            assert!(guard.credit >= 0);
         }
     }
 
     /// A store that is slow, and a client whose calls have a deadline.
     #[test]
     fn deadlines_that_pass_together_are_no_flood() {
-        let mut conduct = Conduct::new();
-        let began = conduct.paid;
+        let mut guard = FloodGuard::new();
+        let began = guard.paid;
         let mut streams = (1..).step_by(2);
         for round in 0..10_000 {
             let calls: Vec<u32> = streams.by_ref().take(MAX_STREAMS as usize).collect();
-            calls.iter().for_each(|stream| conduct.frame(&head(Head::HEADERS, 10, *stream)));
-            calls.iter().for_each(|stream| conduct.frame(&head(Head::DATA, 10, *stream)));
+            calls.iter().for_each(|stream| guard.frame(&head(FrameHead::HEADERS, 10, *stream)));
+            calls.iter().for_each(|stream| guard.frame(&head(FrameHead::DATA, 10, *stream)));
             let now = began + Duration::from_millis(70) * round;
             for stream in &calls {
-                conduct.frame(&head(Head::RST_STREAM, 4, *stream));
-                assert!(conduct.credit >= 0 || !conduct.is_flood_at(now), "in round {round}");
+                guard.frame(&head(FrameHead::RST_STREAM, 4, *stream));
+                assert!(guard.credit >= 0 || !guard.is_flood_at(now), "in round {round}");
             }
         }
     }
 
     #[test]
     fn crumbs_of_a_body_pay_for_nothing() {
-        let mut conduct = Conduct::new();
-        conduct.frame(&head(Head::HEADERS, 10, 1));
+        let mut guard = FloodGuard::new();
+        guard.frame(&head(FrameHead::HEADERS, 10, 1));
         for _ in 0..BEGINNING / 3 + 5 {
-            conduct.frame(&head(Head::DATA, 1, 1));
-            (0..2).for_each(|_| conduct.frame(&head(PING, 8, 0)));
+            guard.frame(&head(FrameHead::DATA, 1, 1));
+            (0..2).for_each(|_| guard.frame(&head(PING, 8, 0)));
         }
-        assert!(conduct.credit < 0);
+        assert!(guard.credit < 0);
 
-        let mut conduct = Conduct::new();
-        (0..100_000).for_each(|_| conduct.frame(&head(Head::DATA, 16_384, 1)));
-        assert_eq!(conduct.credit, BEGINNING, "a long body is no flood");
+        let mut guard = FloodGuard::new();
+        (0..100_000).for_each(|_| guard.frame(&head(FrameHead::DATA, 16_384, 1)));
+        assert_eq!(guard.credit, BEGINNING, "a long body is no flood");
     }
 
     #[test]
     fn fields_after_a_request_are_no_request() {
-        let mut conduct = Conduct::new();
-        conduct.frame(&head(Head::HEADERS, 10, 1));
-        let before = conduct.credit;
-        conduct.frame(&head(Head::HEADERS, 10, 1));
-        assert_eq!(conduct.credit, before - 1);
+        let mut guard = FloodGuard::new();
+        guard.frame(&head(FrameHead::HEADERS, 10, 1));
+        let before = guard.credit;
+        guard.frame(&head(FrameHead::HEADERS, 10, 1));
+        assert_eq!(guard.credit, before - 1);
     }
 }

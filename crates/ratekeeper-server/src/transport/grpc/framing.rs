@@ -1,55 +1,33 @@
-//! Where HTTP/2 frames begin and end, as far as it matters: whether a client has left something unfinished.
+//! Where HTTP/2 frames begin and end, to tell whether a client has left something unfinished. The crate `h2` does not
+//! say that: its interface begins with whole requests, and a client that never completes one must be timed out.
 
-use super::conduct::Conduct;
+use super::flood::FloodGuard;
+use super::frame_head::FrameHead;
 
 /// What every client sends first.
 const PREFACE: usize = 24;
-/// Length, type, flags and stream of a frame.
-const HEAD: usize = 9;
 
 const END_HEADERS: u8 = 4;
 
-/// What a frame says of itself.
+/// Follows the bytes that come from a client, frame by frame.
 #[derive(Debug)]
-pub(super) struct Head {
-    pub(super) kind: u8,
-    pub(super) flags: u8,
-    pub(super) len: usize,
-    pub(super) stream: u32,
-}
-
-impl Head {
-    pub(super) const DATA: u8 = 0;
-    pub(super) const HEADERS: u8 = 1;
-    pub(super) const RST_STREAM: u8 = 3;
-    const CONTINUATION: u8 = 9;
-
-    fn read([high, middle, low, kind, flags, stream @ ..]: [u8; HEAD]) -> Self {
-        let len = usize::from(high) << 16 | usize::from(middle) << 8 | usize::from(low);
-        // Its first bit is reserved.
-        Head { kind, flags, len, stream: u32::from_be_bytes(stream) & (u32::MAX >> 1) }
-    }
-}
-
-/// Watches the bytes that come from a client go by.
-#[derive(Debug)]
-pub(super) struct Framing {
+pub(super) struct FrameTracker {
     /// Bytes until the next frame begins.
     left: usize,
-    head: [u8; HEAD],
+    head: [u8; FrameHead::LEN],
     /// How much of the head is there.
     have: usize,
     /// A header block has begun that more frames must complete.
     is_block_open: bool,
-    conduct: Conduct,
+    guard: FloodGuard,
 }
 
-impl Framing {
+impl FrameTracker {
     pub(super) fn new() -> Self {
-        Framing { left: PREFACE, head: [0; HEAD], have: 0, is_block_open: false, conduct: Conduct::new() }
+        FrameTracker { left: PREFACE, head: [0; FrameHead::LEN], have: 0, is_block_open: false, guard: FloodGuard::new() }
     }
 
-    /// More bytes came. True if a frame was completed.
+    /// Follows more bytes. Returns true if a frame was completed.
     pub(super) fn pass(&mut self, mut bytes: &[u8]) -> bool {
         let mut completed = false;
         while !bytes.is_empty() {
@@ -58,11 +36,11 @@ impl Framing {
                 self.left -= skipped;
                 bytes = &bytes[skipped..];
             } else {
-                let taken = (HEAD - self.have).min(bytes.len());
+                let taken = (FrameHead::LEN - self.have).min(bytes.len());
                 self.head[self.have..self.have + taken].copy_from_slice(&bytes[..taken]);
                 self.have += taken;
                 bytes = &bytes[taken..];
-                if self.have == HEAD {
+                if self.have == FrameHead::LEN {
                     self.begin();
                 }
             }
@@ -71,23 +49,23 @@ impl Framing {
         completed
     }
 
-    /// True if the client must send more before there is anything to answer.
+    /// Returns true if the client must send more before there is anything to answer.
     pub(super) fn is_midway(&self) -> bool {
         self.left > 0 || self.have > 0 || self.is_block_open
     }
 
-    /// True for a client that has sent more control frames than there can be a reason for.
+    /// Returns true for a client that has sent too many control frames.
     pub(super) fn is_flood(&mut self) -> bool {
-        self.conduct.is_flood()
+        self.guard.is_flood()
     }
 
     fn begin(&mut self) {
-        let head = Head::read(self.head);
+        let head = FrameHead::read(self.head);
         (self.left, self.have) = (head.len, 0);
-        if matches!(head.kind, Head::HEADERS | Head::CONTINUATION) {
+        if matches!(head.kind, FrameHead::HEADERS | FrameHead::CONTINUATION) {
             self.is_block_open = head.flags & END_HEADERS == 0;
         }
-        self.conduct.frame(&head);
+        self.guard.frame(&head);
     }
 }
 
@@ -100,7 +78,7 @@ mod tests {
         let settings = b"\0\0\0\x04\0\0\0\0\0";
         let headers = b"\0\0\x02\x01\0\0\0\0\x01ab";
         let rest = b"\0\0\x01\x09\x04\0\0\0\x01c";
-        let mut framing = Framing::new();
+        let mut framing = FrameTracker::new();
         assert!(framing.is_midway(), "the preface is owed");
         assert!(!framing.pass(&[b'x'; 23]));
         assert!(framing.pass(b"x") && !framing.is_midway());

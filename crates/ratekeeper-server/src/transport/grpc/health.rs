@@ -6,42 +6,43 @@ use bytes::Bytes;
 use h2::server::SendResponse;
 use tokio::time::sleep;
 
-use super::Grpc;
+use super::context::Grpc;
 use super::generated::grpc_health_v1::health_check_response::ServingStatus;
 use super::generated::grpc_health_v1::{HealthCheckRequest, HealthCheckResponse};
-use super::message::Answers;
-use super::status::{Code, Status};
-use crate::server::Connection;
+use super::message::ResponseStream;
+use super::status::{GrpcCode, GrpcStatus};
+use crate::net::Connection;
 
 /// The services that can be asked about; the empty name is the server as a whole.
 const SERVICES: [&str; 3] = ["", "throttlecrab.RateLimiter", "ratekeeper.v1.RateLimiter"];
-/// How often a watched server is asked.
-const GLANCE: Duration = Duration::from_secs(1);
+/// How often a server that is watched is asked.
+const INTERVAL: Duration = Duration::from_secs(1);
 
-pub(super) async fn check(grpc: &Grpc, asked: HealthCheckRequest) -> Result<HealthCheckResponse, Status> {
+/// Answers `Check`.
+pub(super) async fn check(grpc: &Grpc, asked: HealthCheckRequest) -> Result<HealthCheckResponse, GrpcStatus> {
     if !is_known(&asked) {
-        return Err(Status::new(Code::NotFound, "service: unknown; leave it empty for the whole server"));
+        return Err(GrpcStatus::new(GrpcCode::NotFound, "service: unknown; leave it empty for the whole server"));
     }
     Ok(response(status(grpc).await))
 }
 
-/// Tells how it is, and then whenever that changes, until the client or the server leaves.
+/// Sends the status, and again whenever it changes, until the client or the server leaves.
 pub(super) async fn watch(
     grpc: &Grpc,
     connection: &Connection,
     asked: HealthCheckRequest,
     reply: &mut SendResponse<Bytes>,
 ) -> Result<(), h2::Error> {
-    let mut answers = Answers::begin(reply)?;
-    let mut told = None;
+    let mut answers = ResponseStream::begin(reply)?;
+    let mut last = None;
     loop {
         let now = match is_known(&asked) {
             true => status(grpc).await,
             false => ServingStatus::ServiceUnknown,
         };
-        if told != Some(now) {
+        if last != Some(now) {
             answers.send(&response(now)).await?;
-            told = Some(now);
+            last = Some(now);
         }
         if connection.stop().is_raised() {
             return answers.end(None);
@@ -49,8 +50,8 @@ pub(super) async fn watch(
         tokio::select! {
             () = answers.abandoned() => return Ok(()),
             () = connection.stop().wait() => {}
-            () = grpc.engine.drain_begun(), if !grpc.engine.is_draining() => {}
-            () = sleep(GLANCE) => {}
+            () = grpc.responder.engine().drain_begun(), if !grpc.responder.engine().is_draining() => {}
+            () = sleep(INTERVAL) => {}
         }
     }
 }
@@ -60,11 +61,11 @@ fn is_known(asked: &HealthCheckRequest) -> bool {
 }
 
 async fn status(grpc: &Grpc) -> ServingStatus {
-    if grpc.engine.is_draining() {
+    if grpc.responder.engine().is_draining() {
         return ServingStatus::NotServing;
     }
-    match grpc.engine.probe().await {
-        Ok(_) => ServingStatus::Serving,
+    match grpc.responder.engine().probe().await {
+        Ok(()) => ServingStatus::Serving,
         Err(_) => ServingStatus::NotServing,
     }
 }

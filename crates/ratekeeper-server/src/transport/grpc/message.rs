@@ -11,13 +11,13 @@ use http::{HeaderMap, HeaderValue, Response};
 use prost::Message;
 use tokio::time::timeout;
 
-use super::MAX_MESSAGE;
-use super::status::{self, Code, Status};
+use super::context::MAX_MESSAGE;
+use super::status::{self, GrpcCode, GrpcStatus};
 
 const PREFIX: usize = 5;
 
-/// The messages that a client sends on one stream.
-pub(super) struct Messages {
+/// Reads the messages that a client sends on one stream.
+pub(super) struct RequestMessages {
     body: RecvStream,
     /// What came of the next message. The client is allowed to send more only when it is whole: all unfinished
     /// messages of a connection together are no more than its window.
@@ -26,30 +26,30 @@ pub(super) struct Messages {
     patience: Duration,
 }
 
-impl Messages {
+impl RequestMessages {
     pub(super) fn new(body: RecvStream, patience: Duration) -> Self {
-        Messages { body, unread: BytesMut::new(), patience }
+        RequestMessages { body, unread: BytesMut::new(), patience }
     }
 
-    /// The one message of a call that has one.
-    pub(super) async fn only<M: Message + Default>(&mut self) -> Result<M, Status> {
+    /// Returns the message of a call that has exactly one.
+    pub(super) async fn only<M: Message + Default>(&mut self) -> Result<M, GrpcStatus> {
         let patience = self.patience;
         let both = async {
             let first = self.next().await?;
             // The client's half of the stream must have ended, or the answer would cut it off.
             let second = self.next().await?;
-            Ok::<_, Status>((first, second))
+            Ok::<_, GrpcStatus>((first, second))
         };
-        let late = |_| Status::new(Code::DeadlineExceeded, "the request was never finished");
+        let late = |_| GrpcStatus::new(GrpcCode::DeadlineExceeded, "the request was never finished");
         match timeout(patience, both).await.map_err(late)?? {
             (Some(message), None) => decode(message),
-            (None, _) => Err(Status::invalid("no message; a request has one")),
-            (Some(_), Some(_)) => Err(Status::invalid("several messages; a request has one")),
+            (None, _) => Err(GrpcStatus::invalid("no message; a request has one")),
+            (Some(_), Some(_)) => Err(GrpcStatus::invalid("several messages; a request has one")),
         }
     }
 
-    /// The next message, if there is one.
-    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, Status> {
+    /// Returns the next message, if there is one.
+    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, GrpcStatus> {
         loop {
             if let Some(message) = self.take()? {
                 return Ok(Some(message));
@@ -57,24 +57,24 @@ impl Messages {
             match poll_fn(|context| self.body.poll_data(context)).await {
                 Some(Ok(data)) => self.unread.extend_from_slice(&data),
                 None if self.unread.is_empty() => return Ok(None),
-                // Of the stream or of the message: either way its sender has gone.
-                Some(Err(_)) | None => return Err(Status::invalid("the request breaks off")),
+                // The stream or the message ends too early: either way the client has gone.
+                Some(Err(_)) | None => return Err(GrpcStatus::invalid("the request breaks off")),
             }
         }
     }
 
-    fn take(&mut self) -> Result<Option<Bytes>, Status> {
+    fn take(&mut self) -> Result<Option<Bytes>, GrpcStatus> {
         let Some((&[compressed, ref len @ ..], _)) = self.unread.split_first_chunk::<PREFIX>() else {
             return Ok(None);
         };
         if compressed != 0 {
             let message = "compressed messages are not understood; send `grpc-encoding: identity`";
-            return Err(Status::new(Code::Unimplemented, message));
+            return Err(GrpcStatus::new(GrpcCode::Unimplemented, message));
         }
         let len = u32::from_be_bytes(*len) as usize;
         if len > MAX_MESSAGE {
             let message = format!("a message of {len} bytes; at most {MAX_MESSAGE} are read");
-            return Err(Status::new(Code::ResourceExhausted, message));
+            return Err(GrpcStatus::new(GrpcCode::ResourceExhausted, message));
         }
         if self.unread.len() < PREFIX + len {
             return Ok(None);
@@ -86,9 +86,9 @@ impl Messages {
     }
 }
 
-/// A message, or what is wrong with it: prost names the field.
-pub(super) fn decode<M: Message + Default>(message: Bytes) -> Result<M, Status> {
-    M::decode(message).map_err(|error| Status::invalid(error.to_string()))
+/// Decodes a message; the error names the field.
+pub(super) fn decode<M: Message + Default>(message: Bytes) -> Result<M, GrpcStatus> {
+    M::decode(message).map_err(|error| GrpcStatus::invalid(error.to_string()))
 }
 
 fn framed(message: &impl Message) -> Bytes {
@@ -109,29 +109,29 @@ fn head() -> Response<()> {
     response
 }
 
-/// Answers a call with one message. It is small, so there is no waiting for a window: h2 keeps it until there is.
+/// ResponseStream a call with one message. It is small, so there is no waiting for a window: h2 keeps it until there is.
 pub(super) fn answer(reply: &mut SendResponse<Bytes>, message: &impl Message) -> Result<(), h2::Error> {
     let mut stream = reply.send_response(head(), false)?;
     stream.send_data(framed(message), false)?;
     stream.send_trailers(status::ok())
 }
 
-/// Answers a call with what went wrong.
-pub(super) fn refuse(reply: &mut SendResponse<Bytes>, status: &Status) -> Result<(), h2::Error> {
+/// ResponseStream a call with what went wrong.
+pub(super) fn refuse(reply: &mut SendResponse<Bytes>, status: &GrpcStatus) -> Result<(), h2::Error> {
     let mut response = head();
     status.write(response.headers_mut());
     reply.send_response(response, true).map(|_| ())
 }
 
-/// Answers a call with several messages.
-pub(super) struct Answers(SendStream<Bytes>);
+/// ResponseStream a call with several messages.
+pub(super) struct ResponseStream(SendStream<Bytes>);
 
-impl Answers {
+impl ResponseStream {
     pub(super) fn begin(reply: &mut SendResponse<Bytes>) -> Result<Self, h2::Error> {
-        reply.send_response(head(), false).map(Answers)
+        reply.send_response(head(), false).map(ResponseStream)
     }
 
-    /// Sends one, as fast as the client is willing to take it.
+    /// Sends one message, as fast as the client takes it.
     pub(super) async fn send(&mut self, message: &impl Message) -> Result<(), h2::Error> {
         let mut left = framed(message);
         while !left.is_empty() {
@@ -150,7 +150,7 @@ impl Answers {
         let _ = poll_fn(|context| self.0.poll_reset(context)).await;
     }
 
-    pub(super) fn end(mut self, status: Option<&Status>) -> Result<(), h2::Error> {
+    pub(super) fn end(mut self, status: Option<&GrpcStatus>) -> Result<(), h2::Error> {
         let mut trailers = HeaderMap::new();
         match status {
             Some(status) => status.write(&mut trailers),

@@ -1,112 +1,84 @@
 //! `ratekeeper.v1.RateLimiter`: requests by the names of plans, or with a quota in words.
 
-use std::time::Instant;
-
 use prost_types::Duration;
-use ratekeeper::keeper::{HeldTo, KeeperError};
-use ratekeeper::{Charged, Cost, Key, Nanos, Quota, Ruling, StoreErrorKind};
+use ratekeeper::{Nanos, Ruling};
 
-use super::Grpc;
+use super::context::Grpc;
 use super::generated::ratekeeper_v1::{
     AcquireRequest, Decision, ForgetRequest, ForgetResponse, RefundRequest, ResetRequest, ResetResponse,
 };
-use super::status::{Code, Status};
-use crate::limits::Limits;
-use crate::secret::{NotAdmin, Role};
+use super::status::GrpcStatus;
+use crate::request::{ForgetFields, PlanFields, PlanVerb};
+use crate::responder::WireAnswer;
+use crate::secret::Role;
 
-/// What is to be done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum What {
-    Acquire,
-    Peek,
-    Refund(Charged),
+/// Answers `Acquire` and `Peek`, which are the same on the wire.
+pub(super) async fn acquire(
+    grpc: &Grpc,
+    verb: PlanVerb,
+    body: AcquireRequest,
+) -> Result<Decision, GrpcStatus> {
+    let AcquireRequest { key, plans, quota, cost } = body;
+    let answer = answer(grpc, verb, &key, &plans, &quota, cost, None).await?;
+    Ok(decision(&ruling(answer)?))
 }
 
-pub(super) async fn refund(grpc: &Grpc, ask: RefundRequest) -> Result<Decision, Status> {
-    let RefundRequest { key, plans, quota, cost, charged_ago } = ask;
-    let charged = charged_ago.map_or(Ok(Charged::NOW), charged_before)?;
-    answer(grpc, What::Refund(charged), AcquireRequest { key, plans, quota, cost }).await
+/// Answers `Refund`.
+pub(super) async fn refund(grpc: &Grpc, body: RefundRequest) -> Result<Decision, GrpcStatus> {
+    let RefundRequest { key, plans, quota, cost, charged_ago } = body;
+    let age = charged_ago.map(age).transpose()?;
+    let answer = answer(grpc, PlanVerb::Refund, &key, &plans, &quota, cost, age).await?;
+    Ok(decision(&ruling(answer)?))
 }
 
-/// A request to look is the same on the wire as one to take; one to give back also tells when it was taken.
-pub(super) async fn answer(grpc: &Grpc, what: What, ask: AcquireRequest) -> Result<Decision, Status> {
-    let began = Instant::now();
-    let key = key(&ask.key)?;
-    let cost = Cost::new(ask.cost.unwrap_or(1));
-    let quota = quota(&ask.quota, &ask.plans, grpc.engine.limits())?;
-    let names: Vec<&str> = ask.plans.iter().map(String::as_str).collect();
-    let held_to = match (&quota, names.as_slice()) {
-        (Some(quota), _) => HeldTo::Quota(quota),
-        (None, []) => return Err(Status::invalid("plans: missing; say `plans` or `quota`")),
-        (None, [only]) => HeldTo::Plan(only),
-        (None, names) => HeldTo::Plans(names),
-    };
-    let keeper = grpc.engine.keeper();
-    let ruling = match what {
-        What::Acquire => keeper.acquire(key, held_to, cost).await?,
-        What::Peek => keeper.peek(key, held_to, cost).await?,
-        What::Refund(charged) => keeper.refund(key, held_to, cost, charged).await?,
-    };
-    match what {
-        What::Acquire => grpc.meter.took(key, &ruling, began.elapsed()),
-        What::Peek | What::Refund(_) => grpc.meter.looked(&ruling, began.elapsed()),
-    }
-    Ok(decision(&ruling))
+/// Answers `Reset`.
+pub(super) async fn reset(grpc: &Grpc, body: ResetRequest) -> Result<ResetResponse, GrpcStatus> {
+    let ResetRequest { key, plans, quota } = body;
+    let answer = answer(grpc, PlanVerb::Reset, &key, &plans, &quota, None, None).await?;
+    Ok(ResetResponse { forgotten: forgotten(answer)? })
 }
 
-pub(super) async fn reset(grpc: &Grpc, ask: ResetRequest) -> Result<ResetResponse, Status> {
-    let key = key(&ask.key)?;
-    let names: Vec<&str> = ask.plans.iter().map(String::as_str).collect();
-    // Whatever was admitted once must be forgotten when it is asked to be.
-    let forgotten = match quota(&ask.quota, &ask.plans, &Limits::NONE)? {
-        Some(quota) => grpc.engine.keeper().reset(key, &quota).await?,
-        None => grpc.engine.reset(key, &names).await?,
-    };
-    Ok(ResetResponse { forgotten })
-}
-
+/// Answers `Forget`.
 pub(super) async fn forget(
     grpc: &Grpc,
     role: Option<Role>,
-    ask: ForgetRequest,
-) -> Result<ForgetResponse, Status> {
-    NotAdmin::check(&grpc.tokens, role).map_err(|refusal| {
-        let code = match refusal {
-            NotAdmin::Unknown => Code::Unauthenticated,
-            NotAdmin::TurnedOff | NotAdmin::Forbidden => Code::PermissionDenied,
-        };
-        Status::new(code, format!("Forget: {refusal}"))
-    })?;
-    match (ask.prefix.is_empty(), ask.all) {
-        (true, false) => {
-            return Err(Status::invalid(
-                "prefix: empty; every key starts with it: set `all` if that is meant",
-            ));
-        }
-        (false, true) => return Err(Status::invalid("prefix: together with `all`; say one of them")),
-        (true, true) | (false, false) => {}
-    }
-    let forgotten = grpc.engine.forget(&ask.prefix).await.map_err(|error| match error {
-        KeeperError::Store(error) if error.kind() == StoreErrorKind::Unsupported => {
-            Status::new(Code::Unimplemented, error.to_string())
-        }
-        error => error.into(),
-    })?;
-    Ok(ForgetResponse { forgotten })
+    body: ForgetRequest,
+) -> Result<ForgetResponse, GrpcStatus> {
+    let admin = grpc.responder.admin(role)?;
+    // The wire cannot tell an empty prefix from none.
+    let prefix = Some(body.prefix.as_slice()).filter(|prefix| !prefix.is_empty());
+    let request = ForgetFields { prefix, all: body.all }.check(admin)?;
+    Ok(ForgetResponse { forgotten: forgotten(grpc.responder.answer(&request).await?)? })
 }
 
-fn key(text: &str) -> Result<Key<'_>, Status> {
-    Key::new(text).map_err(|error| Status::invalid(error.to_string()))
+async fn answer(
+    grpc: &Grpc,
+    verb: PlanVerb,
+    key: &str,
+    plans: &[String],
+    quota: &str,
+    cost: Option<u64>,
+    charged_ago: Option<Nanos>,
+) -> Result<WireAnswer, GrpcStatus> {
+    let names: Vec<&str> = plans.iter().map(String::as_str).collect();
+    let quota = (!quota.is_empty()).then_some(quota);
+    let fields = PlanFields { key: key.as_bytes(), plans: &names, quota, cost, charged_ago };
+    Ok(grpc.responder.answer(&fields.check(verb, grpc.responder.limits())?).await?)
 }
 
-fn quota(text: &str, plans: &[String], limits: &Limits) -> Result<Option<Quota>, Status> {
-    if text.is_empty() {
-        return Ok(None);
+/// Returns the ruling of an answer that must be one.
+pub(super) fn ruling(answer: WireAnswer) -> Result<Ruling, GrpcStatus> {
+    match answer {
+        WireAnswer::Ruling(ruling) => Ok(ruling),
+        WireAnswer::Forgotten(_) => Err(GrpcStatus::internal()),
     }
-    if !plans.is_empty() {
-        return Err(Status::invalid("quota: together with plans; say one of them"));
+}
+
+fn forgotten(answer: WireAnswer) -> Result<u64, GrpcStatus> {
+    match answer {
+        WireAnswer::Forgotten(forgotten) => Ok(forgotten),
+        WireAnswer::Ruling(_) => Err(GrpcStatus::internal()),
     }
-    Ok(Some(limits.parse(text)?))
 }
 
 fn decision(ruling: &Ruling) -> Decision {
@@ -122,21 +94,21 @@ fn decision(ruling: &Ruling) -> Decision {
     }
 }
 
-/// When something was charged so long ago. A duration of the wire may be negative, or none at all.
-fn charged_before(Duration { seconds, nanos }: Duration) -> Result<Charged, Status> {
+/// Returns how long ago something was charged. A duration of the wire may be negative, or not a duration at all.
+fn age(Duration { seconds, nanos }: Duration) -> Result<Nanos, GrpcStatus> {
     let (secs, subsec) = (u64::try_from(seconds), u64::try_from(nanos));
     match (secs, subsec) {
         (Ok(secs), Ok(subsec @ 0..=999_999_999)) => {
-            Ok(Charged::ago(Nanos::from_secs(secs).saturating_add(Nanos::from_nanos(subsec))))
+            Ok(Nanos::from_secs(secs).saturating_add(Nanos::from_nanos(subsec)))
         }
         _ => {
-            let told = format!("charged_ago: {seconds} s and {nanos} ns; must be a duration of at least 0");
-            Err(Status::invalid(told))
+            let problem = format!("charged_ago: {seconds} s and {nanos} ns; must be a duration of at least 0");
+            Err(GrpcStatus::invalid(problem))
         }
     }
 }
 
-/// Exactly: nanoseconds in 64 bits are far from the largest duration that the wire has.
+/// Returns the exact duration: nanoseconds in 64 bits are far from the largest that the wire has.
 fn duration(nanos: Nanos) -> Duration {
     let exact = nanos.as_duration();
     Duration {
@@ -151,10 +123,10 @@ mod tests {
 
     #[test]
     fn an_age_is_a_duration_that_is_not_negative() {
-        let charged = |seconds, nanos| charged_before(Duration { seconds, nanos }).ok();
-        assert_eq!(charged(0, 0), Some(Charged::NOW));
-        assert_eq!(charged(1, 5), Some(Charged::ago(Nanos::from_nanos(1_000_000_005))));
-        assert_eq!(charged(i64::MAX, 999_999_999), Some(Charged::ago(Nanos::MAX)));
+        let charged = |seconds, nanos| age(Duration { seconds, nanos }).ok();
+        assert_eq!(charged(0, 0), Some(Nanos::ZERO));
+        assert_eq!(charged(1, 5), Some(Nanos::from_nanos(1_000_000_005)));
+        assert_eq!(charged(i64::MAX, 999_999_999), Some(Nanos::MAX));
         for (seconds, nanos) in [(-1, 0), (0, -1), (1, 1_000_000_000), (i64::MIN, i32::MIN)] {
             assert_eq!(charged(seconds, nanos), None, "{seconds} s and {nanos} ns");
         }

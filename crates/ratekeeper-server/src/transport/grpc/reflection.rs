@@ -9,30 +9,29 @@ use prost::Message;
 use prost_types::{DescriptorProto, EnumDescriptorProto, FileDescriptorProto, FileDescriptorSet};
 
 use super::generated::DESCRIPTORS;
-use super::generated::grpc_reflection_v1::server_reflection_request::MessageRequest as Asked;
-use super::generated::grpc_reflection_v1::server_reflection_response::MessageResponse as Told;
+use super::generated::grpc_reflection_v1::server_reflection_request::MessageRequest;
+use super::generated::grpc_reflection_v1::server_reflection_response::MessageResponse;
 use super::generated::grpc_reflection_v1::{
     ErrorResponse, FileDescriptorResponse, ListServiceResponse, ServerReflectionRequest,
     ServerReflectionResponse, ServiceResponse,
 };
-use super::message::{self, Answers, Messages};
-use super::status::Code;
-use crate::server::Connection;
-use crate::turn::Turn;
+use super::message::{self, ResponseStream, RequestMessages};
+use super::status::GrpcCode;
+use crate::net::{Connection, LoopBudget};
 
-/// Bytes of a turn that a question is worth, besides its answer.
+/// Bytes of the budget that a question is worth, besides its answer.
 const QUESTION_WORTH: usize = 256;
 
 static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(Catalogue::new);
 
-/// Answers as many questions as the client has.
+/// ResponseStream as many questions as the client has.
 pub(super) async fn answer(
     connection: &Connection,
-    messages: &mut Messages,
+    messages: &mut RequestMessages,
     reply: &mut SendResponse<Bytes>,
 ) -> Result<(), h2::Error> {
-    let mut answers = Answers::begin(reply)?;
-    let mut turn = Turn::default();
+    let mut answers = ResponseStream::begin(reply)?;
+    let mut budget = LoopBudget::default();
     loop {
         let next = tokio::select! {
             next = messages.next() => next,
@@ -46,10 +45,10 @@ pub(super) async fn answer(
         match request {
             Ok(request) => {
                 let answer = CATALOGUE.answer(request);
-                turn.spend(QUESTION_WORTH + answer.encoded_len());
+                budget.spend(QUESTION_WORTH + answer.encoded_len());
                 answers.send(&answer).await?;
                 // Hundreds of kilobytes may be answered before the client has to take any of it.
-                if turn.is_over() {
+                if budget.is_spent() {
                     tokio::task::yield_now().await;
                 }
             }
@@ -130,17 +129,17 @@ impl Catalogue {
 
     fn answer(&self, request: ServerReflectionRequest) -> ServerReflectionResponse {
         let told = match &request.message_request {
-            Some(Asked::FileByFilename(name)) => self.file(self.by_name.get(name), "no such file"),
-            Some(Asked::FileContainingSymbol(name)) => self.file(self.by_symbol.get(name), "no such symbol"),
-            Some(Asked::ListServices(_)) => {
+            Some(MessageRequest::FileByFilename(name)) => self.file(self.by_name.get(name), "no such file"),
+            Some(MessageRequest::FileContainingSymbol(name)) => self.file(self.by_symbol.get(name), "no such symbol"),
+            Some(MessageRequest::ListServices(_)) => {
                 let service = |name: &String| ServiceResponse { name: name.clone() };
                 let service = self.services.iter().map(service).collect();
-                Told::ListServicesResponse(ListServiceResponse { service })
+                MessageResponse::ListServicesResponse(ListServiceResponse { service })
             }
-            Some(Asked::FileContainingExtension(_) | Asked::AllExtensionNumbersOfType(_)) => {
-                error(Code::NotFound, "nothing is extended here")
+            Some(MessageRequest::FileContainingExtension(_) | MessageRequest::AllExtensionNumbersOfType(_)) => {
+                error(GrpcCode::NotFound, "nothing is extended here")
             }
-            None => error(Code::InvalidArgument, "message_request: missing; say what you want to know"),
+            None => error(GrpcCode::InvalidArgument, "message_request: missing; say what you want to know"),
         };
         ServerReflectionResponse {
             valid_host: request.host.clone(),
@@ -149,18 +148,18 @@ impl Catalogue {
         }
     }
 
-    fn file(&self, index: Option<&usize>, missing: &str) -> Told {
+    fn file(&self, index: Option<&usize>, missing: &str) -> MessageResponse {
         match index.and_then(|index| self.files.get(*index)) {
-            Some(file) => Told::FileDescriptorResponse(FileDescriptorResponse {
+            Some(file) => MessageResponse::FileDescriptorResponse(FileDescriptorResponse {
                 file_descriptor_proto: vec![file.to_vec()],
             }),
-            None => error(Code::NotFound, missing),
+            None => error(GrpcCode::NotFound, missing),
         }
     }
 }
 
-fn error(code: Code, message: &str) -> Told {
-    Told::ErrorResponse(ErrorResponse { error_code: code as i32, error_message: message.to_owned() })
+fn error(code: GrpcCode, message: &str) -> MessageResponse {
+    MessageResponse::ErrorResponse(ErrorResponse { error_code: code as i32, error_message: message.to_owned() })
 }
 
 #[cfg(test)]

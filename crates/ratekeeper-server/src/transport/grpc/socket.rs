@@ -1,4 +1,4 @@
-//! A socket as h2 wants it, which tells the server whose turn it is.
+//! A socket that reports whether the client or the server has to act next.
 
 use std::io;
 use std::pin::Pin;
@@ -8,67 +8,67 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::framing::Framing;
-use crate::server::{Connection, Farewell, Socket};
-use crate::turn::Turn;
+use super::framing::FrameTracker;
+use crate::net::{Closing, Connection, LoopBudget, Socket};
 
 /// The socket of one client.
 #[derive(Debug)]
-pub(super) struct Wire {
+pub(super) struct GrpcSocket {
     socket: Socket,
     connection: Arc<Connection>,
-    debts: Debts,
-    turn: Turn,
-    farewell: Option<Farewell>,
-    /// Raised when the client has sent more control frames than there can be a reason for: nothing more is read.
+    unfinished: Unfinished,
+    budget: LoopBudget,
+    closing: Closing,
+    /// Set when the client has sent too many control frames: nothing more is read.
     flood: Arc<AtomicBool>,
 }
 
 /// What a client has left unfinished, in either direction.
 #[derive(Debug)]
-struct Debts {
-    framing: Framing,
-    /// It does not take what is written to it.
+struct Unfinished {
+    frames: FrameTracker,
+    /// True if the client does not take what is written to it.
     is_clogged: bool,
 }
 
-impl Debts {
+impl Unfinished {
     fn new() -> Self {
-        Debts { framing: Framing::new(), is_clogged: false }
+        Unfinished { frames: FrameTracker::new(), is_clogged: false }
     }
 
-    /// Bytes came. True if the client has done its part: a frame does not excuse whoever takes no replies.
+    /// Notes bytes that came. Returns true if the client has done its part: a frame does not excuse a client that takes no
+    /// replies.
     fn read(&mut self, bytes: &[u8]) -> bool {
-        self.framing.pass(bytes) && !self.is_clogged
+        self.frames.pass(bytes) && !self.is_clogged
     }
 
-    /// Something was written, or not. True if the client has done its part: taking a reply does not excuse a frame that
-    /// never ends.
+    /// Notes whether the client took what was written. Returns true if it has done its part: taking a reply does not
+    /// excuse a frame that never ends.
     fn wrote(&mut self, is_taken: bool) -> bool {
         self.is_clogged = !is_taken;
-        is_taken && !self.framing.is_midway()
+        is_taken && !self.frames.is_midway()
     }
 
-    /// True if it must do something.
+    /// Returns true if the client has to act next.
     fn is_the_clients(&self) -> bool {
-        self.is_clogged || self.framing.is_midway()
+        self.is_clogged || self.frames.is_midway()
     }
 }
 
-impl Wire {
+impl GrpcSocket {
     pub(super) fn new(socket: Socket, connection: Arc<Connection>) -> Self {
         connection.owes();
-        let (debts, turn, flood) = (Debts::new(), Turn::default(), Arc::default());
-        Wire { socket, connection, debts, turn, farewell: None, flood }
+        let (unfinished, budget, flood) = (Unfinished::new(), LoopBudget::default(), Arc::default());
+        GrpcSocket { socket, connection, unfinished, budget, closing: Closing::default(), flood }
     }
 
-    /// Tells whether the client is to be cut off, also when the socket itself is out of reach.
+    /// Returns the flag that the client is to be cut off, for when h2 owns the socket.
     pub(super) fn flood(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.flood)
     }
 
     fn report_write<T>(&mut self, polled: &Poll<T>) {
-        let has_done = self.debts.wrote(polled.is_ready());
+        let has_done = self.unfinished.wrote(polled.is_ready());
         self.report(has_done);
     }
 
@@ -76,34 +76,34 @@ impl Wire {
         if has_done {
             self.connection.settled();
         }
-        if self.debts.is_the_clients() {
+        if self.unfinished.is_the_clients() {
             self.connection.owes();
         }
     }
 }
 
-impl AsyncRead for Wire {
+impl AsyncRead for GrpcSocket {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
         room: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        // Whoever polls notices it, and says goodbye.
+        // The task that polls notices the flag, and ends the connection.
         if this.flood.load(Ordering::Relaxed) {
             return Poll::Pending;
         }
-        ready!(this.turn.poll_end(context));
+        ready!(this.budget.poll_ready(context));
         let before = room.filled().len();
         let polled = Pin::new(&mut this.socket).poll_read(context, room);
         match polled {
-            Poll::Pending => this.turn.waited(),
+            Poll::Pending => this.budget.waited(),
             Poll::Ready(_) => {
                 let read = &room.filled()[before..];
-                this.turn.spend(read.len());
-                let has_done = this.debts.read(read);
+                this.budget.spend(read.len());
+                let has_done = this.unfinished.read(read);
                 this.report(has_done);
-                if this.debts.framing.is_flood() {
+                if this.unfinished.frames.is_flood() {
                     this.flood.store(true, Ordering::Relaxed);
                 }
             }
@@ -112,7 +112,7 @@ impl AsyncRead for Wire {
     }
 }
 
-impl AsyncWrite for Wire {
+impl AsyncWrite for GrpcSocket {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -126,7 +126,7 @@ impl AsyncWrite for Wire {
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let polled = Pin::new(&mut self.socket).poll_flush(context);
         // Asked for when everything was written: with TLS, some of it may not have been taken yet.
-        if polled.is_pending() || self.debts.is_clogged {
+        if polled.is_pending() || self.unfinished.is_clogged {
             self.report_write(&polled);
         }
         polled
@@ -134,12 +134,7 @@ impl AsyncWrite for Wire {
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        ready!(Pin::new(&mut this.socket).poll_shutdown(context))?;
-        if !this.connection.stop().is_raised() {
-            return Poll::Ready(Ok(()));
-        }
-        let farewell = this.farewell.get_or_insert_with(Farewell::stopping);
-        farewell.poll(&mut this.socket, context).map(Ok)
+        this.closing.poll(&mut this.socket, &this.connection, context)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -164,14 +159,14 @@ mod tests {
     #[test]
     fn neither_direction_excuses_the_other() {
         let (preface, settings) = ([b'x'; 24], b"\0\0\0\x04\0\0\0\0\0");
-        let mut debts = Debts::new();
-        assert!(debts.is_the_clients(), "the preface is owed");
-        assert!(debts.read(&preface) && !debts.is_the_clients());
-        assert!(!debts.wrote(false) && debts.is_the_clients(), "room for a reply is owed");
-        assert!(!debts.read(settings), "and a frame is no excuse");
-        assert!(debts.wrote(true) && !debts.is_the_clients());
-        assert!(!debts.read(&settings[..5]) && debts.is_the_clients(), "the rest of a frame is owed");
-        assert!(!debts.wrote(true), "and taking a reply is no excuse");
-        assert!(debts.read(&settings[5..]) && !debts.is_the_clients());
+        let mut unfinished = Unfinished::new();
+        assert!(unfinished.is_the_clients(), "the preface is owed");
+        assert!(unfinished.read(&preface) && !unfinished.is_the_clients());
+        assert!(!unfinished.wrote(false) && unfinished.is_the_clients(), "room for a reply is owed");
+        assert!(!unfinished.read(settings), "and a frame is no excuse");
+        assert!(unfinished.wrote(true) && !unfinished.is_the_clients());
+        assert!(!unfinished.read(&settings[..5]) && unfinished.is_the_clients(), "the rest of a frame is owed");
+        assert!(!unfinished.wrote(true), "and taking a reply is no excuse");
+        assert!(unfinished.read(&settings[5..]) && !unfinished.is_the_clients());
     }
 }

@@ -1,26 +1,25 @@
 //! `throttlecrab.RateLimiter/Throttle`: a quota with every request.
 
-use std::time::Instant;
+use ratekeeper::{Decision, Key};
 
-use ratekeeper::port::Request;
-use ratekeeper::{Cost, Decision, Key, Rules};
-
-use super::Grpc;
+use super::context::Grpc;
 use super::generated::throttlecrab::{ThrottleRequest, ThrottleResponse};
-use super::status::Status;
+use super::plans::ruling;
+use super::status::GrpcStatus;
+use crate::request::{RequestError, ThrottleDialect, ThrottleFields};
 
-pub(super) async fn answer(grpc: &Grpc, ask: ThrottleRequest) -> Result<ThrottleResponse, Status> {
-    let began = Instant::now();
-    let key = Key::new(&ask.key).map_err(|error| Status::invalid(error.to_string()))?;
-    let limits = grpc.engine.limits();
-    let quota = limits.throttle(ask.max_burst.into(), ask.count_per_period.into(), ask.period.into())?;
-    let quantity = ask.quantity.unwrap_or(1);
-    let cost = u64::try_from(quantity)
-        .map_err(|_| Status::invalid(format!("quantity: {quantity}; must be at least 0")))?;
-    let request = Request { key, rules: Rules::Quota(&quota), cost: Cost::new(cost) };
-    let decision = grpc.engine.acquire(request).await?;
-    grpc.meter.took(key, &decision, began.elapsed());
-    Ok(response(&decision))
+/// Answers a throttle.
+pub(super) async fn answer(grpc: &Grpc, body: ThrottleRequest) -> Result<ThrottleResponse, GrpcStatus> {
+    let key = Key::new(&body.key).map_err(RequestError::from)?;
+    // The wire cannot say that one of these is left out: 0 is refused.
+    let fields = ThrottleFields {
+        max_burst: Some(body.max_burst.into()),
+        count_per_period: Some(body.count_per_period.into()),
+        period: Some(body.period.into()),
+        quantity: body.quantity.map(i64::from),
+    };
+    let throttle = fields.check(ThrottleDialect::Throttle, grpc.responder.limits())?;
+    Ok(response(&ruling(grpc.responder.answer(&throttle.request(key)).await?)?))
 }
 
 fn response(decision: &Decision) -> ThrottleResponse {

@@ -2,78 +2,117 @@
 
 use std::fmt;
 
-use ratekeeper::{Charged, Key, Nanos};
+use ratekeeper::Nanos;
 use serde::de::{DeserializeOwned, Error, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::problem::Problem;
+use crate::request::{ForgetFields, PlanFields, PlanVerb, RequestError, RequestField, ThrottleFields};
 
-/// `POST /throttle`. What is not known is skipped, as others do.
+/// The most bytes of a body.
+pub(super) const MAX_BODY: usize = 64 * 1024;
+
+/// `POST /throttle`. Unknown fields are ignored, as other servers of this route do.
 #[derive(Debug, Deserialize)]
-pub(super) struct Throttle {
+pub(super) struct ThrottleBody {
     pub(super) key: String,
     #[serde(default, deserialize_with = "integer")]
-    pub(super) max_burst: Option<i64>,
+    max_burst: Option<i64>,
     #[serde(default, deserialize_with = "integer")]
-    pub(super) count_per_period: Option<i64>,
+    count_per_period: Option<i64>,
     #[serde(default, deserialize_with = "integer")]
-    pub(super) period: Option<i64>,
+    period: Option<i64>,
     #[serde(default, deserialize_with = "integer")]
-    pub(super) quantity: Option<i64>,
+    quantity: Option<i64>,
 }
 
-/// `POST /v1/…`.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Ask {
-    pub(super) key: String,
-    pub(super) plan: Option<String>,
-    pub(super) plans: Option<Vec<String>>,
-    pub(super) quota: Option<String>,
-    #[serde(default, deserialize_with = "integer")]
-    pub(super) cost: Option<u64>,
+impl ThrottleBody {
+    /// Returns the numbers of the throttle.
+    pub(super) fn fields(&self) -> ThrottleFields {
+        let ThrottleBody { max_burst, count_per_period, period, quantity, .. } = *self;
+        ThrottleFields { max_burst, count_per_period, period, quantity }
+    }
 }
 
-/// `POST /v1/refund`: as [`Ask`], and when it was charged.
+/// `POST /v1/acquire`, `/v1/peek`, `/v1/refund` and `/v1/reset`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Refund {
+pub(super) struct PlanBody {
     key: String,
     plan: Option<String>,
     plans: Option<Vec<String>>,
     quota: Option<String>,
     #[serde(default, deserialize_with = "integer")]
     cost: Option<u64>,
+    /// Of a refund only.
     #[serde(default, deserialize_with = "integer")]
     age_ms: Option<u64>,
 }
 
-impl Refund {
-    /// What is asked for, and when it was charged: just now, unless it says how long ago.
-    pub(super) fn split(self) -> (Ask, Charged) {
-        let Refund { key, plan, plans, quota, cost, age_ms } = self;
-        let age = Nanos::from_millis(age_ms.unwrap_or(0));
-        (Ask { key, plan, plans, quota, cost }, Charged::ago(age))
+impl PlanBody {
+    /// Reads the body of a request with this verb.
+    pub(super) fn read(verb: PlanVerb, bytes: &[u8]) -> Result<Self, Problem> {
+        let body: PlanBody = read(bytes)?;
+        if body.age_ms.is_some() && verb != PlanVerb::Refund {
+            return Err(Problem::field("age_ms", "age_ms: unknown field; only a refund has it"));
+        }
+        Ok(body)
+    }
+
+    /// Returns the names of the plans.
+    ///
+    /// # Errors
+    ///
+    /// There are both `plan` and `plans`, or `plans` is empty: to name none is not to name all, which is said by leaving
+    /// both out.
+    pub(super) fn names(&self) -> Result<Vec<&str>, Problem> {
+        match (&self.plan, &self.plans) {
+            (Some(_), Some(_)) => {
+                Err(Problem::field("plans", "plans: together with `plan`; say one of them"))
+            }
+            (None, Some(plans)) if plans.is_empty() => {
+                Err(Problem::field("plans", "plans: empty; name at least one, or leave it out"))
+            }
+            (plan, plans) => Ok(plan.iter().chain(plans.iter().flatten()).map(String::as_str).collect()),
+        }
+    }
+
+    /// Returns the fields of the request, with these [names](PlanBody::names).
+    pub(super) fn fields<'a>(&'a self, names: &'a [&'a str]) -> PlanFields<'a> {
+        PlanFields {
+            key: self.key.as_bytes(),
+            plans: names,
+            quota: self.quota.as_deref(),
+            cost: self.cost,
+            charged_ago: self.age_ms.map(Nanos::from_millis),
+        }
     }
 }
 
 /// `POST /v1/forget`: a prefix, or everything.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Forget {
-    pub(super) prefix: Option<String>,
-    pub(super) all: Option<bool>,
+pub(super) struct ForgetBody {
+    prefix: Option<String>,
+    all: Option<bool>,
 }
 
-/// A body that names its fields and says of what kind each is.
-pub(super) trait Body: DeserializeOwned {
-    const FIELDS: &'static [(&'static str, Kind)];
+impl ForgetBody {
+    /// Returns the fields of the request.
+    pub(super) fn fields(&self) -> ForgetFields<'_> {
+        ForgetFields { prefix: self.prefix.as_deref().map(str::as_bytes), all: self.all.unwrap_or(false) }
+    }
 }
 
-/// What a field must be.
+/// A body, with the names and the kinds of its fields.
+pub(super) trait JsonBody: DeserializeOwned {
+    const FIELDS: &'static [(&'static str, FieldKind)];
+}
+
+/// What the value of a field must be.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Kind {
+pub(super) enum FieldKind {
     Text,
     Texts,
     Integer,
@@ -81,59 +120,54 @@ pub(super) enum Kind {
     Flag,
 }
 
-impl Body for Throttle {
-    const FIELDS: &'static [(&'static str, Kind)] = &[
-        ("key", Kind::Text),
-        ("max_burst", Kind::Integer),
-        ("count_per_period", Kind::Integer),
-        ("period", Kind::Integer),
-        ("quantity", Kind::Integer),
+impl JsonBody for ThrottleBody {
+    const FIELDS: &'static [(&'static str, FieldKind)] = &[
+        ("key", FieldKind::Text),
+        ("max_burst", FieldKind::Integer),
+        ("count_per_period", FieldKind::Integer),
+        ("period", FieldKind::Integer),
+        ("quantity", FieldKind::Integer),
     ];
 }
 
-impl Body for Ask {
-    /// All of a refund's but its age, which is the last.
-    const FIELDS: &'static [(&'static str, Kind)] = Refund::FIELDS.split_last().unwrap().1;
-}
-
-impl Body for Refund {
-    const FIELDS: &'static [(&'static str, Kind)] = &[
-        ("key", Kind::Text),
-        ("plan", Kind::Text),
-        ("plans", Kind::Texts),
-        ("quota", Kind::Text),
-        ("cost", Kind::Whole),
-        ("age_ms", Kind::Whole),
+impl JsonBody for PlanBody {
+    const FIELDS: &'static [(&'static str, FieldKind)] = &[
+        ("key", FieldKind::Text),
+        ("plan", FieldKind::Text),
+        ("plans", FieldKind::Texts),
+        ("quota", FieldKind::Text),
+        ("cost", FieldKind::Whole),
+        ("age_ms", FieldKind::Whole),
     ];
 }
 
-impl Body for Forget {
-    const FIELDS: &'static [(&'static str, Kind)] = &[("prefix", Kind::Text), ("all", Kind::Flag)];
+impl JsonBody for ForgetBody {
+    const FIELDS: &'static [(&'static str, FieldKind)] = &[("prefix", FieldKind::Text), ("all", FieldKind::Flag)];
 }
 
-impl Kind {
+impl FieldKind {
     fn fits(self, value: &Value) -> bool {
         match self {
-            Kind::Text => value.is_string(),
-            Kind::Texts => value.as_array().is_some_and(|items| items.iter().all(Value::is_string)),
-            Kind::Integer => integer::<_, i64>(value).is_ok(),
-            Kind::Whole => integer::<_, u64>(value).is_ok(),
-            Kind::Flag => value.is_boolean(),
+            FieldKind::Text => value.is_string(),
+            FieldKind::Texts => value.as_array().is_some_and(|items| items.iter().all(Value::is_string)),
+            FieldKind::Integer => integer::<_, i64>(value).is_ok(),
+            FieldKind::Whole => integer::<_, u64>(value).is_ok(),
+            FieldKind::Flag => value.is_boolean(),
         }
     }
 
     fn words(self) -> &'static str {
         match self {
-            Kind::Text => "a string",
-            Kind::Texts => "a list of strings",
-            Kind::Integer => "an integer of 64 bits",
-            Kind::Whole => "a whole number from 0 to 18446744073709551615",
-            Kind::Flag => "true or false",
+            FieldKind::Text => "a string",
+            FieldKind::Texts => "a list of strings",
+            FieldKind::Integer => "an integer of 64 bits",
+            FieldKind::Whole => "a whole number from 0 to 18446744073709551615",
+            FieldKind::Flag => "true or false",
         }
     }
 }
 
-/// An integer, or none. JSON does not tell `10` from `10.0` or `1e1`, and some languages write those.
+/// Reads an integer, or null. JSON does not tell `10` from `10.0` or `1e1`, and some languages write those.
 fn integer<'de, D, N>(value: D) -> Result<Option<N>, D::Error>
 where
     D: Deserializer<'de>,
@@ -176,15 +210,15 @@ where
 }
 
 /// Reads a body.
-pub(super) fn read<B: Body>(bytes: &[u8]) -> Result<B, Problem> {
+pub(super) fn read<B: JsonBody>(bytes: &[u8]) -> Result<B, Problem> {
     serde_json::from_slice(bytes).map_err(|error| {
         if error.is_data() { blame::<B>(bytes, &error) } else { Problem::malformed(error.to_string()) }
     })
 }
 
-/// Finds out which field is wrong: only now, because a body that is right need not pay for it.
+/// Returns which field is wrong. Parses again, so that a body that is right need not pay for it.
 #[cold]
-fn blame<B: Body>(bytes: &[u8], error: &serde_json::Error) -> Problem {
+fn blame<B: JsonBody>(bytes: &[u8], error: &serde_json::Error) -> Problem {
     let object = match serde_json::from_slice::<Value>(bytes) {
         Ok(Value::Object(object)) => object,
         Ok(_) => return Problem::field("body", "must be an object"),
@@ -194,7 +228,7 @@ fn blame<B: Body>(bytes: &[u8], error: &serde_json::Error) -> Problem {
         match object.get(*name) {
             // The one field that every body must have.
             None | Some(Value::Null) if *name == "key" => {
-                return Problem::field("key", "key: missing; say who asks");
+                return RequestError::Missing(RequestField::Key).into();
             }
             None | Some(Value::Null) => {}
             Some(value) if kind.fits(value) => {}
@@ -204,11 +238,6 @@ fn blame<B: Body>(bytes: &[u8], error: &serde_json::Error) -> Problem {
     let unknown = object.keys().find(|name| B::FIELDS.iter().all(|(known, _)| known != name));
     let name = unknown.map_or("body", String::as_str);
     Problem::field(name.to_owned(), error.to_string())
-}
-
-/// A key, or the problem with it.
-pub(super) fn key(text: &str) -> Result<Key<'_>, Problem> {
-    Key::new(text).map_err(|error| Problem::field("key", error.to_string()))
 }
 
 #[cfg(test)]
@@ -230,16 +259,22 @@ mod tests {
             ("true", Err(())),
         ] {
             let body = format!("{{\"key\":\"k\",\"period\":{text}}}");
-            let read = read::<Throttle>(body.as_bytes());
-            assert_eq!(read.map(|ask| ask.period).map_err(|_| ()), expected, "{text}");
+            let read = read::<ThrottleBody>(body.as_bytes());
+            assert_eq!(read.map(|body| body.period).map_err(|_| ()), expected, "{text}");
         }
-        assert!(read::<Ask>(br#"{"key":"k","cost":-1}"#).is_err());
-        assert!(read::<Ask>(br#"{"key":"k","age_ms":1}"#).is_err());
-        let charged = |body: &str| read::<Refund>(body.as_bytes()).map(|refund| refund.split().1).ok();
-        assert_eq!(charged(r#"{"key":"k"}"#), Some(Charged::NOW));
-        assert_eq!(charged(r#"{"key":"k","age_ms":1.5e3}"#), Some(Charged::ago(Nanos::from_millis(1_500))));
-        assert_eq!(charged(r#"{"key":"k","age_ms":18446744073709551615}"#), Some(Charged::ago(Nanos::MAX)));
-        assert_eq!(charged(r#"{"key":"k","age_ms":-1}"#), None);
-        assert_eq!(read::<Ask>(br#"{"key":"k","cost":18446744073709551615}"#).unwrap().cost, Some(u64::MAX));
+        let plan = |verb, body: &str| {
+            let body = PlanBody::read(verb, body.as_bytes()).ok()?;
+            Some((body.fields(&[]).cost, body.fields(&[]).charged_ago))
+        };
+        let (acquire, refund) = (PlanVerb::Acquire, PlanVerb::Refund);
+        let millis = |millis| Some((None, Some(Nanos::from_millis(millis))));
+        assert_eq!(plan(acquire, r#"{"key":"k","cost":-1}"#), None);
+        assert_eq!(plan(acquire, r#"{"key":"k","age_ms":1}"#), None, "of a refund only");
+        assert_eq!(plan(refund, r#"{"key":"k"}"#), Some((None, None)));
+        assert_eq!(plan(refund, r#"{"key":"k","age_ms":1.5e3}"#), millis(1_500));
+        assert_eq!(plan(refund, r#"{"key":"k","age_ms":18446744073709551615}"#), millis(u64::MAX));
+        assert_eq!(plan(refund, r#"{"key":"k","age_ms":-1}"#), None);
+        let most = r#"{"key":"k","cost":18446744073709551615}"#;
+        assert_eq!(plan(acquire, most), Some((Some(u64::MAX), None)));
     }
 }

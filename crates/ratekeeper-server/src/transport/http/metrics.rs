@@ -5,12 +5,11 @@ use std::fmt::Write;
 use ratekeeper::store::BreakerState;
 
 use crate::engine::Engine;
-use crate::meter::{BUCKETS, Reading};
-use crate::pressure::Refused;
+use crate::watch::{BUCKETS, RefusedKeys, TransportReading};
 
-/// The page, in the text format.
+/// Returns the page, in the text format of Prometheus.
 pub(super) fn render(engine: &Engine) -> String {
-    let mut page = Page(String::with_capacity(4096));
+    let mut page = MetricsPage(String::with_capacity(4096));
     let readings = engine.metrics().read();
     page.head("ratekeeper_requests_total", "counter", "Requests by their result.");
     for (transport, reading) in &readings {
@@ -36,8 +35,8 @@ pub(super) fn render(engine: &Engine) -> String {
         page.histogram(transport, reading);
     }
     page.head("ratekeeper_connections", "gauge", "Connections now.");
-    for (transport, places) in engine.metrics().places() {
-        page.line(&format!("ratekeeper_connections{{transport=\"{transport}\"}} {}", places.taken()));
+    for (transport, slots) in engine.metrics().slots() {
+        page.line(&format!("ratekeeper_connections{{transport=\"{transport}\"}} {}", slots.in_use()));
     }
     if let Some(expiry) = engine.metrics().certificate_expiry() {
         let name = "ratekeeper_tls_certificate_expiry_timestamp_seconds";
@@ -65,7 +64,7 @@ pub(super) fn render(engine: &Engine) -> String {
         );
         page.line(&format!("ratekeeper_kept_for_plans_percent {}", statistics.kept_for_plans));
         page.head("ratekeeper_keys_refused_total", "counter", "New keys that found the store full.");
-        let refused = Refused::of(&statistics);
+        let refused = RefusedKeys::of(&statistics);
         for (of, count) in [("plan", refused.plan), ("request", refused.request)] {
             page.line(&format!("ratekeeper_keys_refused_total{{of=\"{of}\"}} {count}"));
         }
@@ -85,11 +84,11 @@ pub(super) fn render(engine: &Engine) -> String {
         page.line(&format!("ratekeeper_breaker_state{{node=\"{node}\"}} {state}"));
     }
     page.head("ratekeeper_store_errors_total", "counter", "Failures of the store by their reason.");
-    for (kind, count) in engine.tally().store_errors() {
+    for (kind, count) in engine.plan_metrics().store_errors() {
         page.line(&format!("ratekeeper_store_errors_total{{kind=\"{kind}\"}} {count}"));
     }
     page.head("ratekeeper_plan_decisions_total", "counter", "Decisions by the rule that bound them.");
-    for (plan, rule, result, count) in engine.tally().decisions() {
+    for (plan, rule, result, count) in engine.plan_metrics().decisions() {
         // Names of plans and rules have no character that would need escaping.
         page.line(&format!(
             "ratekeeper_plan_decisions_total{{plan=\"{plan}\",rule=\"{rule}\",result=\"{result}\"}} {count}"
@@ -126,8 +125,8 @@ pub(super) fn render(engine: &Engine) -> String {
     page.0
 }
 
-/// A key as the value of a label. Keys are bytes, and a label is text: what is not printable is written as in a
-/// program's text, so that two keys never look the same; then comes the escaping of the format itself.
+/// Returns a key as the value of a label. Keys are bytes, and a label is text: what is not printable is escaped as in a
+/// Rust string, so that two keys never look the same; then the format's own escapes are applied.
 fn label(key: &[u8]) -> String {
     let mut shown = String::with_capacity(key.len());
     for chunk in key.utf8_chunks() {
@@ -142,9 +141,9 @@ fn label(key: &[u8]) -> String {
     shown.replace('\\', "\\\\").replace('"', "\\\"")
 }
 
-struct Page(String);
+struct MetricsPage(String);
 
-impl Page {
+impl MetricsPage {
     fn head(&mut self, name: &str, kind: &str, help: &str) {
         self.line(&format!("# HELP {name} {help}"));
         self.line(&format!("# TYPE {name} {kind}"));
@@ -155,7 +154,7 @@ impl Page {
         self.0.push('\n');
     }
 
-    fn histogram(&mut self, transport: &str, reading: &Reading) {
+    fn histogram(&mut self, transport: &str, reading: &TransportReading) {
         let name = "ratekeeper_decision_seconds";
         let mut count = 0;
         for (bound, bucket) in BUCKETS.iter().zip(&reading.buckets) {
@@ -170,7 +169,7 @@ impl Page {
     }
 }
 
-/// Exactly, in decimals: no floating point between a counter and its reader.
+/// Returns seconds in exact decimals: no floating point between a counter and its reader.
 fn seconds(nanos: u64) -> String {
     let mut text = String::new();
     // Writing to a string cannot fail.

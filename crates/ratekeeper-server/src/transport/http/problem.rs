@@ -1,16 +1,19 @@
-//! Mistakes, as `application/problem+json` tells them: with a code that programs can rely on.
+//! Errors as `application/problem+json`, with a code that programs can rely on.
 
 use http::header::{ALLOW, CONTENT_TYPE, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode};
-use ratekeeper::StoreErrorKind;
 use ratekeeper::keeper::KeeperError;
+use ratekeeper::{StoreError, StoreErrorKind};
 use serde::Serialize;
 
-use super::reply::{Reply, reply};
-use crate::limits::{QuotaRefusal, RefusalCode};
+use super::reply::{HttpReply, reply};
+use crate::request::RequestError;
 use crate::secret::NotAdmin;
 
-/// What went wrong, and whose fault it is.
+/// The title of problems with a field.
+const INVALID_FIELD: &str = "A field is wrong or missing";
+
+/// Why a request was not answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Problem {
     status: StatusCode,
@@ -21,7 +24,7 @@ pub(super) struct Problem {
 }
 
 #[derive(Serialize)]
-struct Body<'a> {
+struct ProblemBody<'a> {
     r#type: &'static str,
     title: &'static str,
     status: u16,
@@ -41,8 +44,7 @@ impl Problem {
     }
 
     pub(super) fn field(name: impl Into<String>, detail: impl Into<String>) -> Self {
-        let title = "A field is wrong or missing";
-        let problem = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_field", title, detail);
+        let problem = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_field", INVALID_FIELD, detail);
         Problem { field: Some(name.into()), ..problem }
     }
 
@@ -75,7 +77,7 @@ impl Problem {
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "Not with this method", detail)
     }
 
-    pub(super) fn store(error: &ratekeeper::StoreError) -> Self {
+    pub(super) fn store(error: &StoreError) -> Self {
         // What no store can do was asked for by mistake.
         if error.kind() == StoreErrorKind::Unsupported {
             return Self::field("quota", error.to_string());
@@ -89,20 +91,9 @@ impl Problem {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "draining", "The server is about to stop", detail)
     }
 
-    /// Keys could not be forgotten by prefix.
-    pub(super) fn not_forgotten(error: KeeperError) -> Self {
-        match error {
-            KeeperError::Store(error) if error.kind() == StoreErrorKind::Unsupported => {
-                let title = "The store cannot find keys by prefix";
-                Self::new(StatusCode::NOT_IMPLEMENTED, "unsupported", title, error.to_string())
-            }
-            error => error.into(),
-        }
-    }
-
-    /// The answer that tells of it.
-    pub(super) fn into_reply(self) -> Reply {
-        let body = Body {
+    /// Returns the reply that says so.
+    pub(super) fn into_reply(self) -> HttpReply {
+        let body = ProblemBody {
             r#type: "about:blank",
             title: self.title,
             status: self.status.as_u16(),
@@ -130,47 +121,44 @@ impl Problem {
     }
 }
 
-impl From<QuotaRefusal> for Problem {
-    fn from(refusal: QuotaRefusal) -> Self {
-        let (status, code, title) = match refusal.code() {
-            RefusalCode::Invalid => return Self::field(refusal.field(), refusal.to_string()),
-            RefusalCode::OutOfBounds => (
+impl From<RequestError> for Problem {
+    fn from(error: RequestError) -> Self {
+        let (status, code, title) = match &error {
+            RequestError::Missing(_) | RequestError::Invalid(..) => {
+                (StatusCode::UNPROCESSABLE_ENTITY, "invalid_field", INVALID_FIELD)
+            }
+            RequestError::OutOfBounds(..) => (
                 StatusCode::UNPROCESSABLE_ENTITY,
                 "quota_out_of_bounds",
                 "The quota is beyond what this server takes from requests",
             ),
-            RefusalCode::LogNotAllowed => {
+            RequestError::LogNotAllowed(_) => {
                 (StatusCode::UNPROCESSABLE_ENTITY, "log_not_allowed", "A request may not bring a `log`")
             }
-            RefusalCode::PlansOnly => {
+            RequestError::PlansOnly => {
                 (StatusCode::FORBIDDEN, "plans_only", "This server takes no quotas from requests")
             }
-        };
-        let problem = Self::new(status, code, title, refusal.to_string());
-        Problem { field: Some(refusal.field().to_owned()), ..problem }
-    }
-}
-
-impl From<NotAdmin> for Problem {
-    fn from(refusal: NotAdmin) -> Self {
-        let (status, code) = match refusal {
-            NotAdmin::Unknown => (StatusCode::UNAUTHORIZED, "unauthorized"),
-            NotAdmin::TurnedOff => (StatusCode::FORBIDDEN, "admin_disabled"),
-            NotAdmin::Forbidden => (StatusCode::FORBIDDEN, "admin_required"),
-        };
-        Self::new(status, code, "Only an administrator may do this", refusal.to_string())
-    }
-}
-
-impl From<KeeperError> for Problem {
-    fn from(error: KeeperError) -> Self {
-        match error {
-            KeeperError::UnknownPlan { .. } => {
-                let title = "There is no plan of that name";
-                Self::new(StatusCode::NOT_FOUND, "unknown_plan", title, error.to_string())
+            RequestError::NotAdmin(refusal) => {
+                let (status, code) = match refusal {
+                    NotAdmin::Unknown => (StatusCode::UNAUTHORIZED, "unauthorized"),
+                    NotAdmin::TurnedOff => (StatusCode::FORBIDDEN, "admin_disabled"),
+                    NotAdmin::Forbidden => (StatusCode::FORBIDDEN, "admin_required"),
+                };
+                (status, code, "Only an administrator may do this")
             }
-            KeeperError::Store(error) => Self::store(&error),
-            other => Self::field("plans", other.to_string()),
-        }
+            RequestError::CannotForget(_) => {
+                (StatusCode::NOT_IMPLEMENTED, "unsupported", "The store cannot find keys by prefix")
+            }
+            RequestError::Keeper(KeeperError::Store(error)) => return Self::store(error),
+            RequestError::Keeper(KeeperError::UnknownPlan { .. }) => {
+                let title = "There is no plan of that name";
+                return Self::new(StatusCode::NOT_FOUND, "unknown_plan", title, error.to_string());
+            }
+            RequestError::Keeper(KeeperError::Key(_)) => return Self::field("key", error.to_string()),
+            // The plans are wrong together, and not one of them.
+            RequestError::Keeper(_) => return Self::field("plans", error.to_string()),
+        };
+        let problem = Self::new(status, code, title, error.to_string());
+        Problem { field: error.field().map(|field| field.name().to_owned()), ..problem }
     }
 }

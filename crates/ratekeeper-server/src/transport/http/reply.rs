@@ -1,4 +1,4 @@
-//! Answers: JSON, most of it written by hand because every request pays for it.
+//! Answers to JSON, most of it written by hand because every request pays for it.
 
 use std::time::Duration;
 
@@ -10,23 +10,23 @@ use ratekeeper::{Decision, Reason, Ruling};
 use ratekeeper_http::Told;
 use ratekeeper_http::headers::{Dialect, emit};
 
-/// What is sent back.
-pub(super) type Reply = Response<Full<Bytes>>;
+/// A reply with a body that is already there.
+pub(super) type HttpReply = Response<Full<Bytes>>;
 
-/// A JSON body.
-pub(super) fn reply(status: StatusCode, body: impl Into<Bytes>) -> Reply {
+/// Returns a reply with a JSON body.
+pub(super) fn reply(status: StatusCode, body: impl Into<Bytes>) -> HttpReply {
     let mut reply = Response::new(Full::new(body.into()));
     *reply.status_mut() = status;
     reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     reply
 }
 
-/// Writes the fields of an object.
-struct Object(Vec<u8>);
+/// Writes the fields of a JSON object.
+struct JsonObject(Vec<u8>);
 
-impl Object {
+impl JsonObject {
     fn new() -> Self {
-        Object(Vec::with_capacity(160))
+        JsonObject(Vec::with_capacity(160))
     }
 
     fn name(&mut self, name: &str) {
@@ -46,7 +46,7 @@ impl Object {
         self.0.extend_from_slice(if value { b"true" } else { b"false" });
     }
 
-    /// A text of characters that JSON need not escape, as names of rules and plans are.
+    /// Writes a text that needs no escapes in JSON, as names of rules and plans do not.
     fn plain(&mut self, name: &str, value: Option<&str>) {
         self.name(name);
         match value {
@@ -69,9 +69,9 @@ fn saturated(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-/// `POST /throttle`: whole seconds, rounded up.
-pub(super) fn throttled(decision: &Decision) -> Reply {
-    let mut body = Object::new();
+/// Returns the reply to `POST /throttle`: whole seconds, rounded up.
+pub(super) fn throttled(decision: &Decision) -> HttpReply {
+    let mut body = JsonObject::new();
     body.bool("allowed", decision.allowed);
     body.number("limit", saturated(decision.limit));
     body.number("remaining", saturated(decision.remaining));
@@ -80,9 +80,10 @@ pub(super) fn throttled(decision: &Decision) -> Reply {
     reply(StatusCode::OK, body.end())
 }
 
-/// The decision with milliseconds, the rule that bound it, and the fields that say the same to an HTTP client.
-pub(super) fn ruled(ruling: &Ruling, refuses: bool) -> Reply {
-    let mut body = Object::new();
+/// Returns a ruling with milliseconds and the rule that bound it, and the header fields that say the same. A denial is
+/// 429 if the request was to take something (`refuses`), and 200 if it was to look.
+pub(super) fn ruled(ruling: &Ruling, refuses: bool) -> HttpReply {
+    let mut body = JsonObject::new();
     body.bool("allowed", ruling.allowed);
     body.number("limit", saturated(ruling.limit));
     body.number("remaining", saturated(ruling.remaining));
@@ -98,11 +99,16 @@ pub(super) fn ruled(ruling: &Ruling, refuses: bool) -> Reply {
     if denied {
         match ruling.retry_after {
             Some(wait) => emit::write_retry_after(reply.headers_mut(), wait.as_duration()),
-            // Where waiting cannot help, nobody is told to wait.
+            // Waiting cannot help, so the client is not told to wait.
             None if ruling.reason == Reason::NeverFits => {}
-            // Nobody knows for how long the store cannot decide, or has no room: to come back soon is no mistake.
+            // Nobody knows how long the store cannot decide, or has no room: coming back soon is right.
             None => emit::write_retry_after(reply.headers_mut(), Duration::ZERO),
         }
     }
     reply
+}
+
+/// Returns how many states were forgotten.
+pub(super) fn forgotten(count: u64) -> HttpReply {
+    reply(StatusCode::OK, format!("{{\"forgotten\":{count}}}"))
 }

@@ -1,61 +1,63 @@
-//! A socket as hyper wants it, which tells the server whose turn it is.
+//! A socket that reports whether the client or the server has to act next.
 
 use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
-use hyper::rt::{Read, ReadBufCursor, Write};
-use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::server::{Connection, Farewell, Socket};
-use crate::turn::Turn;
+use crate::net::{Closing, Connection, LoopBudget, Socket};
 
 /// The socket of one client.
 #[derive(Debug)]
-pub(super) struct Wire {
-    socket: TokioIo<Socket>,
+pub(super) struct HttpSocket {
+    socket: Socket,
     connection: Arc<Connection>,
-    farewell: Option<Farewell>,
-    turn: SharedTurn,
+    closing: Closing,
+    budget: SharedBudget,
 }
 
-/// What was done for a connection since it last waited; by its socket, and by whoever answers its requests.
-pub(super) type SharedTurn = Arc<Mutex<Turn>>;
+/// The budget of a connection, spent by the task that answers its requests and renewed by its socket.
+pub(super) type SharedBudget = Arc<Mutex<LoopBudget>>;
 
-impl Wire {
-    pub(super) fn new(socket: Socket, connection: Arc<Connection>, turn: SharedTurn) -> Self {
-        Wire { socket: TokioIo::new(socket), connection, farewell: None, turn }
+impl HttpSocket {
+    pub(super) fn new(socket: Socket, connection: Arc<Connection>, budget: SharedBudget) -> Self {
+        HttpSocket { socket, connection, closing: Closing::default(), budget }
+    }
+
+    fn report_write<T>(&self, polled: &Poll<T>) {
+        match polled {
+            Poll::Pending => self.connection.owes(),
+            Poll::Ready(_) => self.connection.settled(),
+        }
     }
 }
 
-impl Read for Wire {
+impl AsyncRead for HttpSocket {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-        room: ReadBufCursor<'_>,
+        room: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let polled = Pin::new(&mut self.socket).poll_read(context, room);
         match polled {
             // Some bytes of a request came: the rest must follow. Whoever answers it settles that.
             Poll::Ready(_) => self.connection.owes(),
-            Poll::Pending => self.turn.lock().unwrap_or_else(PoisonError::into_inner).waited(),
+            Poll::Pending => self.budget.lock().unwrap_or_else(PoisonError::into_inner).waited(),
         }
         polled
     }
 }
 
-impl Write for Wire {
+impl AsyncWrite for HttpSocket {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.socket).poll_write(context, bytes);
-        match polled {
-            Poll::Pending => self.connection.owes(),
-            Poll::Ready(_) => self.connection.settled(),
-        }
+        self.report_write(&polled);
         polled
     }
 
@@ -65,12 +67,7 @@ impl Write for Wire {
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        ready!(Pin::new(&mut this.socket).poll_shutdown(context))?;
-        if !this.connection.stop().is_raised() {
-            return Poll::Ready(Ok(()));
-        }
-        let farewell = this.farewell.get_or_insert_with(Farewell::stopping);
-        farewell.poll(this.socket.inner_mut(), context).map(Ok)
+        this.closing.poll(&mut this.socket, &this.connection, context)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -83,10 +80,7 @@ impl Write for Wire {
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.socket).poll_write_vectored(context, slices);
-        match polled {
-            Poll::Pending => self.connection.owes(),
-            Poll::Ready(_) => self.connection.settled(),
-        }
+        self.report_write(&polled);
         polled
     }
 }

@@ -1,18 +1,4 @@
-//! HTTP and JSON: the transport for whoever has `curl`.
-//!
-//! ```text
-//! mod      the transport, on hyper            ask       bodies to requests
-//! route    paths to answers                   reply     decisions to bodies and header fields
-//! wire     a socket that reports progress     problem   mistakes, as problem+json
-//! metrics  what Prometheus reads
-//! ```
-
-mod ask;
-mod metrics;
-mod problem;
-mod reply;
-mod route;
-mod wire;
+//! The transport, on hyper.
 
 use std::convert::Infallible;
 use std::pin::pin;
@@ -25,39 +11,19 @@ use ::http::header::CONNECTION;
 use hyper::body::Body;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
 use tokio::time::timeout;
 
-use crate::engine::Engine;
-use crate::meter::Meter;
-use crate::secret::Tokens;
-use crate::server::{Connection, Serving, Socket, Transport};
-use wire::{SharedTurn, Wire};
+use super::body::MAX_BODY;
+use super::context::{Http, NAME};
+use super::route;
+use super::socket::{HttpSocket, SharedBudget};
+use crate::net::{Connection, Serving, Socket, StopWatch, Transport};
 
-/// The transport's name.
-pub const NAME: &str = "http";
-
-/// How long after a stop an idle client is still listened to: a request that it sent before may be on its way.
+/// How long an idle client is listened to after a stop: a request that it sent before may be on its way.
 const IN_FLIGHT: Duration = Duration::from_millis(100);
-/// The most bytes of a body.
-const MAX_BODY: usize = 64 * 1024;
-
-/// Bytes of a turn that a request is worth, besides its reply: sixteen of them are a turn.
+/// Bytes of the budget that a request is worth, besides its reply: sixteen of them spend it.
 const REQUEST_WORTH: usize = 2 * 1024;
-
-/// The transport, on one event loop.
-#[derive(Debug)]
-pub(crate) struct Http {
-    engine: Arc<Engine>,
-    meter: Arc<Meter>,
-    tokens: Tokens,
-}
-
-impl Http {
-    pub(crate) fn new(engine: Arc<Engine>, tokens: Tokens) -> Self {
-        let meter = engine.metrics().meter(NAME);
-        Http { engine, meter, tokens }
-    }
-}
 
 impl Transport for Http {
     fn name(&self) -> &'static str {
@@ -78,49 +44,42 @@ impl Transport for Http {
 }
 
 async fn serve(http: Arc<Http>, socket: Socket, connection: Arc<Connection>) {
-    let turn = SharedTurn::default();
-    let wire = Wire::new(socket, Arc::clone(&connection), Arc::clone(&turn));
+    let budget = SharedBudget::default();
+    let socket = HttpSocket::new(socket, Arc::clone(&connection), Arc::clone(&budget));
     let service = service_fn(|request| {
-        let (http, connection, turn) = (Arc::clone(&http), Arc::clone(&connection), Arc::clone(&turn));
+        let (http, connection, budget) = (Arc::clone(&http), Arc::clone(&connection), Arc::clone(&budget));
         async move {
             let mut reply = route::answer(&http, &connection, request).await;
             connection.settled();
             if connection.stop().is_raised() {
-                // The client learns with its answer that it must connect elsewhere for the next request.
+                // Tells the client to connect elsewhere for its next request.
                 reply.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
             let len = reply.body().size_hint().exact().and_then(|len| usize::try_from(len).ok());
-            let is_over = {
-                let mut turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
-                turn.spend(REQUEST_WORTH + len.unwrap_or(0));
-                turn.is_over()
+            let is_spent = {
+                let mut budget = budget.lock().unwrap_or_else(PoisonError::into_inner);
+                budget.spend(REQUEST_WORTH + len.unwrap_or(0));
+                budget.is_spent()
             };
             // Only for requests that were there already when the one before was answered: hyper goes on with those, and
             // looks at no other socket.
-            if is_over {
+            if is_spent {
                 tokio::task::yield_now().await;
             }
             Ok::<_, Infallible>(reply)
         }
     });
     let mut builder = http1::Builder::new();
-    // Slow heads are the server's concern, as slow anything is.
+    // Slow heads are timed by the event loop, as everything slow is.
     // Replies are not gathered (`pipeline_flush`): hyper then reads on for a client that does not read.
     builder.half_close(true).header_read_timeout(None).max_buf_size(MAX_BODY);
-    let mut serving = pin!(builder.serve_connection(wire, service));
+    let mut serving = pin!(builder.serve_connection(TokioIo::new(socket), service));
     let stop = connection.stop();
-    let mut bell = pin!(stop.bell());
-    let mut is_armed = false;
-    let ended = std::future::poll_fn(|context| {
-        // Once is enough: the task that must be woken stays the same.
-        if !is_armed {
-            is_armed = true;
-            let _ = bell.as_mut().poll(context);
-        }
-        match serving.as_mut().poll(context) {
-            Poll::Pending if stop.is_raised() => Poll::Ready(false),
-            polled => polled.map(|_| true),
-        }
+    let bell = pin!(stop.bell());
+    let mut watch = StopWatch::new(stop, bell);
+    let ended = watch.poll(|context, is_stopping| match serving.as_mut().poll(context) {
+        Poll::Pending if is_stopping => Poll::Ready(false),
+        polled => polled.map(|_| true),
     });
     if ended.await {
         return;

@@ -1,14 +1,14 @@
-//! The commands there are: for dispatch, and for clients who ask with `COMMAND`.
+//! The commands there are: for dispatch, and for clients that ask with `COMMAND`.
 
-use super::plans::Verb;
-use super::reply::Reply;
+use super::reply::RespReply;
+use crate::request::PlanVerb;
 
-/// What a client can ask for.
+/// A command that a client can send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Command {
+pub(super) enum RespCommand {
     Throttle,
     ClThrottle,
-    Plans(Verb),
+    Plans(PlanVerb),
     Forget,
     Ping,
     Echo,
@@ -27,106 +27,106 @@ pub(super) enum Command {
     Unwatch,
 }
 
-/// A command as it describes itself.
-pub(super) struct Entry {
+/// A command with its name, its arity and its description.
+pub(super) struct CommandSpec {
     name: &'static str,
-    command: Command,
+    command: RespCommand,
     /// As Redis counts: the name included, negative for "at least".
     arity: i64,
     has_key: bool,
     summary: &'static str,
 }
 
-const fn entry(
+const fn spec(
     name: &'static str,
-    command: Command,
+    command: RespCommand,
     arity: i64,
     has_key: bool,
     summary: &'static str,
-) -> Entry {
-    Entry { name, command, arity, has_key, summary }
+) -> CommandSpec {
+    CommandSpec { name, command, arity, has_key, summary }
 }
 
-/// Sorted by how often each is asked for.
-pub(super) const COMMANDS: &[Entry] = &[
-    entry(
+/// All commands, the most frequent first.
+pub(super) const COMMANDS: &[CommandSpec] = &[
+    spec(
         "throttle",
-        Command::Throttle,
+        RespCommand::Throttle,
         -2,
         true,
         "Takes from a quota: max_burst count_per_period period [quantity]",
     ),
-    entry(
+    spec(
         "cl.throttle",
-        Command::ClThrottle,
+        RespCommand::ClThrottle,
         -2,
         true,
         "THROTTLE with the arguments and answers of redis-cell; a negative quantity gives back what was charged just now",
     ),
-    entry(
+    spec(
         "acquire",
-        Command::Plans(Verb::Acquire),
+        RespCommand::Plans(PlanVerb::Acquire),
         -3,
         true,
         "Takes from plans: key plan [plan ...] [COST n]",
     ),
-    entry("peek", Command::Plans(Verb::Peek), -3, true, "What ACQUIRE would answer; takes nothing"),
-    entry(
+    spec("peek", RespCommand::Plans(PlanVerb::Peek), -3, true, "What ACQUIRE would answer; takes nothing"),
+    spec(
         "refund",
-        Command::Plans(Verb::Refund),
+        RespCommand::Plans(PlanVerb::Refund),
         -3,
         true,
         "Gives back to plans: key plan [plan ...] [COST n] [AGE ms], charged so many milliseconds ago; just now without AGE",
     ),
-    entry(
+    spec(
         "reset",
-        Command::Plans(Verb::Reset),
+        RespCommand::Plans(PlanVerb::Reset),
         -1,
         true,
         "Forgets a key: key [plan ...], without plans under all of them and all quotas of requests; without a key, \
          resets the connection as Redis does",
     ),
-    entry(
+    spec(
         "forget",
-        Command::Forget,
+        RespCommand::Forget,
         -2,
         false,
         "Forgets every key that starts with these bytes (no pattern): prefix, or ALL KEYS; needs the admin token",
     ),
-    entry("ping", Command::Ping, -1, false, "Answers PONG, or the message"),
-    entry("echo", Command::Echo, 2, false, "Answers the message"),
-    entry("quit", Command::Quit, -1, false, "Closes the connection"),
-    entry("auth", Command::Auth, -2, false, "Authenticates the connection"),
-    entry("hello", Command::Hello, -1, false, "Chooses the protocol version"),
-    entry("select", Command::Select, 2, false, "There is one database: 0"),
-    entry("client", Command::Client, -2, false, "Tells of this connection"),
-    entry("command", Command::Catalogue, -1, false, "Tells of the commands"),
-    entry("config", Command::Config, -2, false, "Answers what benchmarks ask for"),
-    entry("info", Command::Info, -1, false, "Tells of the server"),
-    entry("multi", Command::Multi, 1, false, "Queues the commands that follow, until EXEC or DISCARD"),
-    entry(
+    spec("ping", RespCommand::Ping, -1, false, "Answers PONG, or the message"),
+    spec("echo", RespCommand::Echo, 2, false, "Answers the message"),
+    spec("quit", RespCommand::Quit, -1, false, "Closes the connection"),
+    spec("auth", RespCommand::Auth, -2, false, "Authenticates the connection"),
+    spec("hello", RespCommand::Hello, -1, false, "Chooses the protocol version"),
+    spec("select", RespCommand::Select, 2, false, "There is one database: 0"),
+    spec("client", RespCommand::Client, -2, false, "Tells of this connection"),
+    spec("command", RespCommand::Catalogue, -1, false, "Tells of the commands"),
+    spec("config", RespCommand::Config, -2, false, "Answers what benchmarks ask for"),
+    spec("info", RespCommand::Info, -1, false, "Tells of the server"),
+    spec("multi", RespCommand::Multi, 1, false, "Queues the commands that follow, until EXEC or DISCARD"),
+    spec(
         "exec",
-        Command::Exec,
+        RespCommand::Exec,
         1,
         false,
         "Decides the queued commands as one batch, and answers all of them",
     ),
-    entry("discard", Command::Discard, 1, false, "Drops the queued commands"),
-    entry("watch", Command::Watch, -2, false, "Refused: a decision reads and writes in one step"),
-    entry("unwatch", Command::Unwatch, 1, false, "Answers OK: nothing is ever watched"),
+    spec("discard", RespCommand::Discard, 1, false, "Drops the queued commands"),
+    spec("watch", RespCommand::Watch, -2, false, "Refused: a decision reads and writes in one step"),
+    spec("unwatch", RespCommand::Unwatch, 1, false, "Answers OK: nothing is ever watched"),
 ];
 
-/// The command of this name, in whatever case.
+/// Returns the command of this name, in whatever case.
 #[inline]
-pub(super) fn find(name: &[u8]) -> Option<&'static Entry> {
+pub(super) fn find(name: &[u8]) -> Option<&'static CommandSpec> {
     COMMANDS
         .iter()
-        .find(|entry| entry.name.len() == name.len() && entry.name.as_bytes().eq_ignore_ascii_case(name))
+        .find(|spec| spec.name.len() == name.len() && spec.name.as_bytes().eq_ignore_ascii_case(name))
 }
 
-impl Entry {
+impl CommandSpec {
     #[inline]
-    pub(super) fn command(&self) -> Command {
+    pub(super) fn command(&self) -> RespCommand {
         self.command
     }
 
@@ -134,15 +134,15 @@ impl Entry {
         self.name
     }
 
-    /// Whether a command of so many arguments, its name included, can be meant.
+    /// Returns true if the command can have this many arguments, its name included.
     #[inline]
     pub(super) fn takes(&self, args: usize) -> bool {
         let args = i64::try_from(args).unwrap_or(i64::MAX);
         if self.arity < 0 { args >= -self.arity } else { args == self.arity }
     }
 
-    /// Six fields, as `COMMAND INFO` has them.
-    fn describe(&self, reply: &mut Reply<'_>) {
+    /// Writes six fields, as `COMMAND INFO` has them.
+    fn describe(&self, reply: &mut RespReply<'_>) {
         let key = i64::from(self.has_key);
         reply.array(6);
         reply.bulk(self.name.as_bytes());
@@ -154,7 +154,7 @@ impl Entry {
         reply.integer(key);
     }
 
-    fn document(&self, reply: &mut Reply<'_>) {
+    fn document(&self, reply: &mut RespReply<'_>) {
         reply.bulk(self.name.as_bytes());
         reply.map(3);
         for (field, value) in [("summary", self.summary), ("since", "0.1.0"), ("group", "generic")] {
@@ -164,8 +164,8 @@ impl Entry {
     }
 }
 
-/// `COMMAND [COUNT | DOCS [name…] | INFO [name…] | LIST]`.
-pub(super) fn answer(args: &[&[u8]], reply: &mut Reply<'_>) {
+/// Answers `COMMAND [COUNT | DOCS [name…] | INFO [name…] | LIST]`.
+pub(super) fn answer(args: &[&[u8]], reply: &mut RespReply<'_>) {
     let (sub, names) = match args {
         [] => (&b"info"[..], args),
         [sub, names @ ..] => (*sub, names),
@@ -175,25 +175,25 @@ pub(super) fn answer(args: &[&[u8]], reply: &mut Reply<'_>) {
         reply.integer(i64::try_from(COMMANDS.len()).unwrap_or(i64::MAX));
     } else if is("list") {
         reply.array(COMMANDS.len());
-        COMMANDS.iter().for_each(|entry| reply.bulk(entry.name.as_bytes()));
+        COMMANDS.iter().for_each(|spec| reply.bulk(spec.name.as_bytes()));
     } else if is("docs") {
-        let known = |entry: &&Entry| {
-            names.is_empty() || names.iter().any(|name| name.eq_ignore_ascii_case(entry.name.as_bytes()))
+        let known = |spec: &&CommandSpec| {
+            names.is_empty() || names.iter().any(|name| name.eq_ignore_ascii_case(spec.name.as_bytes()))
         };
         reply.map(COMMANDS.iter().filter(known).count());
-        COMMANDS.iter().filter(known).for_each(|entry| entry.document(reply));
+        COMMANDS.iter().filter(known).for_each(|spec| spec.document(reply));
     } else if is("info") && names.is_empty() {
         reply.array(COMMANDS.len());
-        COMMANDS.iter().for_each(|entry| entry.describe(reply));
+        COMMANDS.iter().for_each(|spec| spec.describe(reply));
     } else if is("info") {
         reply.array(names.len());
         for name in names {
             match find(name) {
-                Some(entry) => entry.describe(reply),
+                Some(spec) => spec.describe(reply),
                 None => reply.null(),
             }
         }
     } else {
-        super::session::unknown_subcommand("command", sub, reply);
+        reply.unknown_subcommand("command", sub);
     }
 }

@@ -1,44 +1,46 @@
 //! `FORGET`: every key that starts with some bytes, for the administrator.
 
-use super::Resp;
-use super::reply::Reply;
-use crate::secret::{NotAdmin, Role};
+use super::context::Resp;
+use super::error_text::error_text;
+use super::reply::RespReply;
+use super::throttle::saturated;
+use crate::request::{ForgetFields, RequestError};
+use crate::responder::WireAnswer;
+use crate::secret::Role;
 
-/// The words that mean every key there is. Two of them: a prefix is one word, so nobody says this by mistake.
+/// The words that mean every key. Two of them, because a prefix is one word: nobody says this by mistake.
 const EVERYTHING: [&[u8]; 2] = [b"all", b"keys"];
 
 /// Answers the arguments after the command's name: `prefix`, or `ALL KEYS`.
-pub(super) async fn answer(resp: &Resp, role: Option<Role>, args: &[&[u8]], reply: &mut Reply<'_>) {
-    if let Err(refusal) = NotAdmin::check(&resp.tokens, role) {
-        resp.meter.failed();
-        let how = if refusal == NotAdmin::TurnedOff { "" } else { "; send AUTH with it first" };
-        return reply.error(&format!("NOPERM FORGET: {refusal}{how}"));
-    }
-    let result = match prefix(args) {
-        Ok(prefix) => resp.engine.forget(prefix).await.map_err(|error| format!("store: {error}")),
-        Err(message) => Err(message.to_owned()),
+pub(super) async fn answer(resp: &Resp, role: Option<Role>, args: &[&[u8]], reply: &mut RespReply<'_>) {
+    let wrong = "ERR wrong number of arguments for 'forget' command: send one prefix, or ALL KEYS";
+    let result = match (resp.responder.admin(role), fields(args)) {
+        (Err(error), _) => Err(error_text("forget", &error)),
+        (Ok(_), None) => Err(wrong.to_owned()),
+        (Ok(admin), Some(fields)) => {
+            let asked = async { resp.responder.answer(&fields.check(admin)?).await };
+            asked.await.map_err(|error: RequestError| error_text("forget", &error))
+        }
     };
     match result {
-        Ok(forgotten) => reply.integer(i64::try_from(forgotten).unwrap_or(i64::MAX)),
-        Err(message) => {
-            resp.meter.failed();
-            reply.error(&format!("ERR {message}"));
+        Ok(WireAnswer::Forgotten(forgotten)) => reply.integer(saturated(forgotten)),
+        Ok(WireAnswer::Ruling(_)) => {}
+        Err(text) => {
+            resp.responder.metrics().failed();
+            reply.error(&text);
         }
     }
 }
 
-fn prefix<'a>(args: &[&'a [u8]]) -> Result<&'a [u8], &'static str> {
+fn fields<'a>(args: &[&'a [u8]]) -> Option<ForgetFields<'a>> {
     match args {
-        [b""] => {
-            Err("invalid prefix: empty; every key starts with it: send FORGET ALL KEYS if that is meant")
-        }
-        [prefix] => Ok(prefix),
+        [prefix] => Some(ForgetFields { prefix: Some(prefix), all: false }),
         [first, second]
             if first.eq_ignore_ascii_case(EVERYTHING[0]) && second.eq_ignore_ascii_case(EVERYTHING[1]) =>
         {
-            Ok(b"")
+            Some(ForgetFields { prefix: None, all: true })
         }
-        _ => Err("wrong number of arguments for 'forget' command: send one prefix, or ALL KEYS"),
+        _ => None,
     }
 }
 
@@ -47,15 +49,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_is_never_meant_by_mistake() {
-        assert_eq!(prefix(&[b"j"]), Ok(&b"j"[..]));
-        assert_eq!(prefix(&[b"ALL"]), Ok(&b"ALL"[..]), "the keys that start so");
-        assert_eq!(prefix(&[b"all", b"Keys"]), Ok(&b""[..]));
-        assert!(prefix(&[b""]).unwrap_err().contains("ALL KEYS"));
-        assert!(
-            prefix(&[]).is_err()
-                && prefix(&[b"a", b"b"]).is_err()
-                && prefix(&[b"*", b"all", b"keys"]).is_err()
-        );
+    fn everything_is_said_in_two_words() {
+        let said = |args: &[&'static [u8]]| fields(args).map(|fields| (fields.prefix, fields.all));
+        assert_eq!(said(&[b"j"]), Some((Some(&b"j"[..]), false)));
+        assert_eq!(said(&[b"ALL"]), Some((Some(&b"ALL"[..]), false)), "the keys that start so");
+        assert_eq!(said(&[b"all", b"Keys"]), Some((None, true)));
+        for wrong in [&[][..], &[b"a", b"b"], &[b"*", b"all", b"keys"]] {
+            assert_eq!(said(wrong), None);
+        }
     }
 }

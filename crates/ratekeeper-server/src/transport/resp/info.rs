@@ -3,10 +3,10 @@
 use std::fmt::Write;
 
 use crate::engine::Engine;
-use crate::server::Places;
+use crate::net::ConnectionSlots;
 
-/// The sections that were asked for, or all of them.
-pub(super) fn render(engine: &Engine, places: &Places, sections: &[&[u8]]) -> String {
+/// Returns the sections that were asked for; all of them if none was.
+pub(super) fn render(engine: &Engine, slots: &ConnectionSlots, sections: &[&[u8]]) -> String {
     let is_wanted = |name: &str| {
         sections.is_empty()
             || sections.iter().any(|section| {
@@ -20,10 +20,10 @@ pub(super) fn render(engine: &Engine, places: &Places, sections: &[&[u8]]) -> St
         sections.push(server(engine));
     }
     if is_wanted("clients") {
-        sections.push(format!("# Clients\r\nconnected_clients:{}\r\n", places.taken()));
+        sections.push(format!("# Clients\r\nconnected_clients:{}\r\n", slots.in_use()));
     }
     if is_wanted("stats") {
-        sections.push(stats(engine, places));
+        sections.push(stats(engine, slots));
     }
     if is_wanted("keyspace") {
         sections.push(keyspace(engine));
@@ -42,8 +42,8 @@ fn server(engine: &Engine) -> String {
     )
 }
 
-fn stats(engine: &Engine, places: &Places) -> String {
-    let (served, refused) = places.history();
+fn stats(engine: &Engine, slots: &ConnectionSlots) -> String {
+    let (served, refused) = slots.history();
     let mut text = format!(
         "# Stats\r\ntotal_connections_received:{}\r\nrejected_connections:{refused}\r\n",
         served + refused

@@ -2,7 +2,7 @@
 
 /// A number on a line of its own, read one byte at a time.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Number {
+pub(super) struct NumberLine {
     value: i64,
     digits: u8,
     negative: bool,
@@ -12,8 +12,8 @@ pub(super) struct Number {
 /// More digits than any length that could be meant; and nothing of so few overflows.
 const MAX_DIGITS: u8 = 12;
 
-impl Number {
-    /// The number, when this byte ends its line.
+impl NumberLine {
+    /// Reads one more byte; returns the number when this byte ends its line.
     #[inline]
     pub(super) fn feed(&mut self, byte: u8) -> Result<Option<i64>, ()> {
         match byte {
@@ -36,7 +36,7 @@ impl Number {
     }
 }
 
-/// An integer argument: digits, with a minus sign or without, within 64 bits.
+/// Returns the integer that an argument is: digits, with a minus sign or without, within 64 bits.
 #[inline]
 pub(super) fn integer(text: &[u8]) -> Option<i64> {
     let (negative, digits) = match text {

@@ -1,12 +1,12 @@
 //! Answers to bytes: the reply half of the Redis protocol.
 
-/// The version that a connection speaks.
+/// The version of the protocol that a connection speaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Version {
-    /// What every connection begins with.
+pub(super) enum RespVersion {
+    /// RESP2, with which every connection begins.
     #[default]
     Two,
-    /// After `HELLO 3`.
+    /// RESP3, after `HELLO 3`.
     Three,
 }
 
@@ -15,68 +15,68 @@ const MAX_ECHO: usize = 64;
 
 /// Writes replies to the end of a buffer.
 #[derive(Debug)]
-pub struct Reply<'a> {
+pub(super) struct RespReply<'a> {
     out: &'a mut Vec<u8>,
-    version: Version,
+    version: RespVersion,
 }
 
-impl<'a> Reply<'a> {
-    /// Replies in this version.
-    pub fn new(out: &'a mut Vec<u8>, version: Version) -> Self {
-        Reply { out, version }
+impl<'a> RespReply<'a> {
+    /// Returns a writer of replies in this version.
+    pub(super) fn new(out: &'a mut Vec<u8>, version: RespVersion) -> Self {
+        RespReply { out, version }
     }
 
-    /// `+OK`.
-    pub fn ok(&mut self) {
+    /// Writes `+OK`.
+    pub(super) fn ok(&mut self) {
         self.simple("OK");
     }
 
-    /// A line that is known not to contain a line end.
-    pub fn simple(&mut self, text: &'static str) {
+    /// Writes a text that contains no line end.
+    pub(super) fn simple(&mut self, text: &'static str) {
         self.line(b'+', text.as_bytes());
     }
 
-    /// An error, its first word being its kind. Line ends within it are replaced: a reply never splits.
-    pub fn error(&mut self, text: &str) {
+    /// Writes an error, whose first word is its kind. Line ends within it are replaced, so that a reply never splits.
+    pub(super) fn error(&mut self, text: &str) {
         self.out.push(b'-');
         self.out.extend(text.bytes().map(|byte| if byte == b'\r' || byte == b'\n' { b' ' } else { byte }));
         self.out.extend_from_slice(b"\r\n");
     }
 
-    /// A number.
-    pub fn integer(&mut self, value: i64) {
+    /// Writes a number.
+    pub(super) fn integer(&mut self, value: i64) {
         self.line(b':', itoa::Buffer::new().format(value).as_bytes());
     }
 
-    /// Bytes of any kind.
-    pub fn bulk(&mut self, bytes: &[u8]) {
+    /// Writes bytes of any kind.
+    pub(super) fn bulk(&mut self, bytes: &[u8]) {
         self.line(b'$', itoa::Buffer::new().format(bytes.len()).as_bytes());
         self.out.extend_from_slice(bytes);
         self.out.extend_from_slice(b"\r\n");
     }
 
-    /// Nothing.
-    pub fn null(&mut self) {
-        let null: &[u8] = if self.version == Version::Three { b"_\r\n" } else { b"$-1\r\n" };
+    /// Writes "no value".
+    pub(super) fn null(&mut self) {
+        let null: &[u8] = if self.version == RespVersion::Three { b"_\r\n" } else { b"$-1\r\n" };
         self.out.extend_from_slice(null);
     }
 
-    /// The head of an array of so many replies.
-    pub fn array(&mut self, len: usize) {
+    /// Writes the head of an array of `len` replies.
+    pub(super) fn array(&mut self, len: usize) {
         self.line(b'*', itoa::Buffer::new().format(len).as_bytes());
     }
 
-    /// The head of so many pairs of key and value; protocol 2 has no maps and flattens them.
-    pub fn map(&mut self, len: usize) {
+    /// Writes the head of `len` pairs of key and value; protocol 2 has no maps and flattens them.
+    pub(super) fn map(&mut self, len: usize) {
         match self.version {
-            Version::Two => self.array(len * 2),
-            Version::Three => self.line(b'%', itoa::Buffer::new().format(len).as_bytes()),
+            RespVersion::Two => self.array(len * 2),
+            RespVersion::Three => self.line(b'%', itoa::Buffer::new().format(len).as_bytes()),
         }
     }
 
-    /// Five numbers, the answer of every throttle: put together first, then added in one go.
+    /// Writes five numbers, the answer to every throttle: put together on the stack, then added in one go.
     #[inline]
-    pub fn five(&mut self, values: [i64; 5]) {
+    pub(super) fn five(&mut self, values: [i64; 5]) {
         const HEAD: &[u8] = b"*5\r\n";
         // A sign and 19 digits at most, between a colon and a line end.
         let mut text = [0; HEAD.len() + 5 * (1 + 20 + 2)];
@@ -108,6 +108,17 @@ impl<'a> Reply<'a> {
         self.out.extend_from_slice(&text[..at]);
     }
 
+    /// Writes the error for a second word that a command does not have.
+    pub(super) fn unknown_subcommand(&mut self, command: &str, sub: &[u8]) {
+        let sub = escaped(sub);
+        self.error(&format!("ERR unknown subcommand or wrong number of arguments for '{sub}' of '{command}'"));
+    }
+
+    /// Writes the error for a wrong number of arguments.
+    pub(super) fn wrong_arity(&mut self, command: &str) {
+        self.error(&format!("ERR wrong number of arguments for '{command}' command"));
+    }
+
     #[inline]
     fn line(&mut self, kind: u8, text: &[u8]) {
         self.out.push(kind);
@@ -116,8 +127,8 @@ impl<'a> Reply<'a> {
     }
 }
 
-/// A client's bytes, fit for a message: printable, and not too many.
-pub fn escaped(bytes: &[u8]) -> String {
+/// Returns a client's bytes as a message can show them: printable, and not too many.
+pub(super) fn escaped(bytes: &[u8]) -> String {
     let shown = bytes.get(..MAX_ECHO).unwrap_or(bytes);
     let more = if shown.len() < bytes.len() { "..." } else { "" };
     format!("{}{more}", shown.escape_ascii())
@@ -127,15 +138,15 @@ pub fn escaped(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    fn written(version: Version, write: impl FnOnce(&mut Reply<'_>)) -> String {
+    fn written(version: RespVersion, write: impl FnOnce(&mut RespReply<'_>)) -> String {
         let mut out = Vec::new();
-        write(&mut Reply::new(&mut out, version));
+        write(&mut RespReply::new(&mut out, version));
         String::from_utf8(out).unwrap()
     }
 
     #[test]
     fn every_kind() {
-        let all = |reply: &mut Reply<'_>| {
+        let all = |reply: &mut RespReply<'_>| {
             reply.ok();
             reply.integer(-7);
             reply.bulk(b"a\r\nb");
@@ -144,13 +155,13 @@ mod tests {
             reply.five([0, 10, 99, i64::MAX, i64::MIN]);
         };
         let tail = "*5\r\n:0\r\n:10\r\n:99\r\n:9223372036854775807\r\n:-9223372036854775808\r\n";
-        assert_eq!(written(Version::Two, all), format!("+OK\r\n:-7\r\n$4\r\na\r\nb\r\n$-1\r\n*4\r\n{tail}"));
-        assert_eq!(written(Version::Three, all), format!("+OK\r\n:-7\r\n$4\r\na\r\nb\r\n_\r\n%2\r\n{tail}"));
+        assert_eq!(written(RespVersion::Two, all), format!("+OK\r\n:-7\r\n$4\r\na\r\nb\r\n$-1\r\n*4\r\n{tail}"));
+        assert_eq!(written(RespVersion::Three, all), format!("+OK\r\n:-7\r\n$4\r\na\r\nb\r\n_\r\n%2\r\n{tail}"));
     }
 
     #[test]
     fn an_error_is_one_line_whatever_it_quotes() {
-        assert_eq!(written(Version::Two, |reply| reply.error("ERR a\r\n+OK")), "-ERR a  +OK\r\n");
+        assert_eq!(written(RespVersion::Two, |reply| reply.error("ERR a\r\n+OK")), "-ERR a  +OK\r\n");
         assert_eq!(escaped(b"a\r\n\xff'"), r"a\r\n\xff\'");
         assert_eq!(escaped(&[b'a'; 100]).len(), 64 + 3);
     }

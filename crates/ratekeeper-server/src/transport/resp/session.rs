@@ -1,9 +1,9 @@
-//! What a client says about its connection before it asks for anything: the part of Redis that stock clients need.
+//! What clients say about their connection before they ask for anything: the part of Redis that stock clients need.
 
-use super::catalogue::Command;
-use super::reply::{Reply, Version, escaped};
+use super::command::RespCommand;
+use super::reply::{RespReply, RespVersion};
 use super::transaction::Transaction;
-use crate::guesses::Check;
+use crate::guesses::TokenCheck;
 use crate::secret::Role;
 
 /// The longest name that a client may give its connection.
@@ -11,22 +11,22 @@ const MAX_NAME: usize = 64;
 
 /// A connection's own settings.
 #[derive(Debug)]
-pub(super) struct Session {
+pub(super) struct RespSession {
     id: u64,
-    pub(super) version: Version,
+    pub(super) version: RespVersion,
     pub(super) authenticated: bool,
-    /// What the token that it has shown is good for.
+    /// The role of the token that the client has shown.
     pub(super) role: Option<Role>,
     name: Box<[u8]>,
-    /// What was queued since `MULTI`. In a box, because few connections ever have one.
+    /// What was queued since `MULTI`. Boxed, because few connections ever have one.
     pub(super) transaction: Option<Box<Transaction>>,
 }
 
-impl Session {
+impl RespSession {
     pub(super) fn new(id: u64, needs_auth: bool) -> Self {
-        Session {
+        RespSession {
             id,
-            version: Version::Two,
+            version: RespVersion::Two,
             authenticated: !needs_auth,
             role: None,
             name: Box::default(),
@@ -34,24 +34,24 @@ impl Session {
         }
     }
 
-    /// Whether a request is decided when it comes: neither refused nor queued.
+    /// Returns true if a request is decided when it comes, and neither refused nor queued.
     #[inline]
     pub(super) fn takes_requests(&self) -> bool {
         self.authenticated && self.transaction.is_none()
     }
 
-    /// `RESET` without a key: everything is as it was when the connection was opened.
+    /// Answers `RESET` without a key: everything is as it was when the connection was opened.
     pub(super) fn reset(&mut self, needs_auth: bool, out: &mut Vec<u8>) {
-        *self = Session::new(self.id, needs_auth);
-        Reply::new(out, self.version).simple("RESET");
+        *self = RespSession::new(self.id, needs_auth);
+        RespReply::new(out, self.version).simple("RESET");
     }
 
-    /// `AUTH [user] token`. There are no users: any name will do. Without a secret, Redis lets its default user in with
-    /// any password, and so clients that are configured with one connect here too.
-    pub(super) fn auth(&mut self, args: &[&[u8]], check: Check<'_>, out: &mut Vec<u8>) {
-        let mut reply = Reply::new(out, self.version);
+    /// Answers `AUTH [user] token`. There are no users: any name will do. Without a token, Redis lets its default user in
+    /// with any password, so clients that are configured with one connect here too.
+    pub(super) fn auth(&mut self, args: &[&[u8]], check: TokenCheck<'_>, out: &mut Vec<u8>) {
+        let mut reply = RespReply::new(out, self.version);
         let ([token] | [_, token]) = args else {
-            return reply.error("ERR wrong number of arguments for 'auth' command");
+            return reply.wrong_arity("auth");
         };
         match check.role(token) {
             Some(role) => {
@@ -69,12 +69,12 @@ impl Session {
         }
     }
 
-    /// `HELLO [2|3 [AUTH user token] [SETNAME name]]`.
-    pub(super) fn hello(&mut self, args: &[&[u8]], check: Check<'_>, out: &mut Vec<u8>) {
+    /// Answers `HELLO [2|3 [AUTH user token] [SETNAME name]]`.
+    pub(super) fn hello(&mut self, args: &[&[u8]], check: TokenCheck<'_>, out: &mut Vec<u8>) {
         if let Err(error) = self.negotiate(args, check) {
-            return Reply::new(out, self.version).error(error);
+            return RespReply::new(out, self.version).error(error);
         }
-        let mut reply = Reply::new(out, self.version);
+        let mut reply = RespReply::new(out, self.version);
         reply.map(7);
         reply.bulk(b"server");
         // Some clients look for this word before they trust a server.
@@ -82,7 +82,7 @@ impl Session {
         reply.bulk(b"version");
         reply.bulk(env!("CARGO_PKG_VERSION").as_bytes());
         reply.bulk(b"proto");
-        reply.integer(if self.version == Version::Three { 3 } else { 2 });
+        reply.integer(if self.version == RespVersion::Three { 3 } else { 2 });
         reply.bulk(b"id");
         reply.integer(self.signed_id());
         reply.bulk(b"mode");
@@ -93,13 +93,13 @@ impl Session {
         reply.array(0);
     }
 
-    /// Nothing changes unless everything is right.
-    fn negotiate(&mut self, args: &[&[u8]], check: Check<'_>) -> Result<(), &'static str> {
+    /// Changes nothing unless everything is right.
+    fn negotiate(&mut self, args: &[&[u8]], check: TokenCheck<'_>) -> Result<(), &'static str> {
         let (version, mut options) = match args {
             [] => (self.version, args),
             [version, options @ ..] => match *version {
-                b"2" => (Version::Two, options),
-                b"3" => (Version::Three, options),
+                b"2" => (RespVersion::Two, options),
+                b"3" => (RespVersion::Three, options),
                 _ => return Err("NOPROTO unsupported protocol version"),
             },
         };
@@ -109,7 +109,7 @@ impl Session {
                 [] => break,
                 [word, user, token, rest @ ..] if word.eq_ignore_ascii_case(b"auth") => {
                     let shown = check.role(token);
-                    // Without a token to know, Redis lets its default user in with any password.
+                    // Without a token, Redis lets its default user in with any password.
                     let is_open = !check.tokens.can_be_shown();
                     if shown.is_none() && !(is_open && is_default(user)) {
                         return Err("WRONGPASS invalid username-password pair or user is disabled.");
@@ -138,9 +138,9 @@ impl Session {
         Ok(())
     }
 
-    /// `CLIENT …`; see [`CLIENT`].
+    /// Answers `CLIENT …`; see [`CLIENT`].
     pub(super) fn client(&mut self, args: &[&[u8]], out: &mut Vec<u8>) {
-        let mut reply = Reply::new(out, self.version);
+        let mut reply = RespReply::new(out, self.version);
         let [sub, args @ ..] = args else { return };
         let is = |name: &str| sub.eq_ignore_ascii_case(name.as_bytes());
         match args {
@@ -162,7 +162,7 @@ impl Session {
             [_] if is("no-evict") || is("no-touch") => reply.ok(),
             // Replies cannot be turned off: then it would not be known which answer belongs to which request.
             [word] if is("reply") && word.eq_ignore_ascii_case(b"on") => reply.ok(),
-            _ => unknown_subcommand("client", sub, &mut reply),
+            _ => reply.unknown_subcommand("client", sub),
         }
     }
 
@@ -171,7 +171,7 @@ impl Session {
     }
 }
 
-/// What `CLIENT` is asked for, each with the number of its arguments.
+/// The subcommands of `CLIENT`, each with the number of its arguments.
 const CLIENT: [(&str, usize); 9] = [
     ("id", 0),
     ("getname", 0),
@@ -184,12 +184,12 @@ const CLIENT: [(&str, usize); 9] = [
     ("reply", 1),
 ];
 
-/// Whether a command has this second word, with so many arguments after it.
-pub(super) fn knows(command: Command, sub: &[u8], args: usize) -> bool {
+/// Returns true if a command has this second word, with this many arguments after it.
+pub(super) fn knows(command: RespCommand, sub: &[u8], args: usize) -> bool {
     let is = |name: &str| sub.eq_ignore_ascii_case(name.as_bytes());
     match command {
-        Command::Client => CLIENT.iter().any(|(name, count)| is(name) && *count == args),
-        Command::Config => is("get") && args > 0,
+        RespCommand::Client => CLIENT.iter().any(|(name, count)| is(name) && *count == args),
+        RespCommand::Config => is("get") && args > 0,
         _ => true,
     }
 }
@@ -204,8 +204,8 @@ fn valid_name(name: &[u8]) -> Result<Box<[u8]>, &'static str> {
     Ok(name.into())
 }
 
-/// `SELECT`: there is one database.
-pub(super) fn select(index: &[u8], reply: &mut Reply<'_>) {
+/// Answers `SELECT`: there is one database.
+pub(super) fn select(index: &[u8], reply: &mut RespReply<'_>) {
     match super::number::integer(index) {
         Some(0) => reply.ok(),
         Some(_) => reply.error("ERR DB index is out of range"),
@@ -217,11 +217,11 @@ fn is_default(user: &[u8]) -> bool {
     user == b"default"
 }
 
-/// `CONFIG GET`: redis-benchmark wants to know how data is saved before it measures.
-pub(super) fn config(args: &[&[u8]], reply: &mut Reply<'_>) {
+/// Answers `CONFIG GET`: redis-benchmark asks how data is saved before it measures.
+pub(super) fn config(args: &[&[u8]], reply: &mut RespReply<'_>) {
     let [sub, names @ ..] = args else { return };
     if !sub.eq_ignore_ascii_case(b"get") || names.is_empty() {
-        return unknown_subcommand("config", sub, reply);
+        return reply.unknown_subcommand("config", sub);
     }
     let known = [("save", ""), ("appendonly", "no"), ("databases", "1")];
     let asked =
@@ -231,12 +231,4 @@ pub(super) fn config(args: &[&[u8]], reply: &mut Reply<'_>) {
         reply.bulk(name.as_bytes());
         reply.bulk(value.as_bytes());
     }
-}
-
-/// The answer to a second word that is not known.
-pub(super) fn unknown_subcommand(command: &str, sub: &[u8], reply: &mut Reply<'_>) {
-    reply.error(&format!(
-        "ERR unknown subcommand or wrong number of arguments for '{}' of '{command}'",
-        escaped(sub)
-    ));
 }

@@ -8,25 +8,25 @@ use super::*;
 #[derive(Debug, PartialEq)]
 struct Read {
     commands: Vec<Vec<Vec<u8>>>,
-    error: Option<ProtocolError>,
+    error: Option<FramingError>,
     left: usize,
 }
 
 /// Reads `bytes` as a connection does that receives them up to each of the `cuts` in turn.
 fn read(bytes: &[u8], cuts: &[usize]) -> Read {
-    let mut parser = Parser::default();
+    let mut parser = CommandParser::default();
     let (mut commands, mut start) = (Vec::new(), 0);
     for cut in cuts.iter().copied().chain([bytes.len()]) {
         loop {
             match parser.step(&bytes[start..cut.max(start)]) {
-                Step::Command(len) => {
+                FrameStep::Command(len) => {
                     let args = parser.args();
                     let words = (0..args.len()).map(|index| bytes[args.range(index, start)].to_vec());
                     commands.push(words.collect());
                     start += len;
                 }
-                Step::Incomplete => break,
-                Step::Malformed(error) => return Read { commands, error: Some(error), left: 0 },
+                FrameStep::Incomplete => break,
+                FrameStep::Malformed(error) => return Read { commands, error: Some(error), left: 0 },
             }
         }
     }
@@ -71,8 +71,8 @@ fn the_largest_command_is_read_and_a_byte_more_is_not() {
     assert_eq!(largest.len(), MAX_COMMAND);
     assert_eq!(read(&largest, &[9, MAX_COMMAND - 1]).commands.len(), 1);
     let larger = frame(MAX_COMMAND - overhead + 1);
-    assert_eq!(read(&larger, &[]).error, Some(ProtocolError::TooLong));
-    assert_eq!(read(&larger, &[MAX_COMMAND]).error, Some(ProtocolError::TooLong));
+    assert_eq!(read(&larger, &[]).error, Some(FramingError::TooLong));
+    assert_eq!(read(&larger, &[MAX_COMMAND]).error, Some(FramingError::TooLong));
 }
 
 #[test]
