@@ -5,15 +5,15 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use ratekeeper::keeper::KeeperError;
-use ratekeeper::port::{FailureMode, Store};
+use ratekeeper::port::Store;
 use ratekeeper::store::Breaker;
-use ratekeeper::{Keeper, Key, MemoryStore, Quota, Registry, StoreError, StoreErrorKind};
+use ratekeeper::{FailureMode, Keeper, Key, MemoryStore, Quota, Registry, StoreError, StoreErrorKind};
 
-use super::probe::StoreProbe;
+use super::probe::ask_store;
 use crate::guesses::GuessLimiter;
 use crate::net::{Stop, let_sockets_in};
 use crate::request::Limits;
-use crate::watch::{PlanMetrics, ReloadCounts, ServerMetrics, StorePressure};
+use crate::watch::{PlanMetrics, Readiness, ReloadCounts, ServerMetrics, StorePressure};
 
 /// The keeper that decides every request, its plans, and what the server counts. Shared by all transports.
 ///
@@ -33,6 +33,8 @@ pub struct Engine {
     registry: Registry,
     /// The keeper's store, if it lives in this process: only such a store can be counted and written to a file.
     memory: Option<Arc<MemoryStore>>,
+    /// The store in this process: that one, or the local one beside a remote store.
+    local: Arc<MemoryStore>,
     breakers: Option<Breakers>,
     limits: Limits,
     metrics: ServerMetrics,
@@ -41,7 +43,7 @@ pub struct Engine {
     reloads: ReloadCounts,
     started: Instant,
     draining: Stop,
-    probe: StoreProbe,
+    readiness: Readiness,
     guesses: GuessLimiter,
 }
 
@@ -59,17 +61,19 @@ impl Engine {
     pub fn in_memory(store: MemoryStore, registry: Registry, limits: Limits) -> Self {
         let memory = Arc::new(store);
         let engine = Self::over(memory.clone(), registry, limits);
-        Engine { memory: Some(memory), ..engine }.looked_at()
+        Engine { memory: Some(Arc::clone(&memory)), local: memory, ..engine }.looked_at()
     }
 
     /// Returns an engine over any store, such as one that has to be awaited.
     pub fn over(store: Arc<dyn Store>, registry: Registry, limits: Limits) -> Self {
         let plan_metrics = PlanMetrics::default();
-        let keeper = Keeper::from_arcs(Arc::clone(&store), Arc::new(registry.clone()));
+        let local = Arc::new(MemoryStore::builder().keep_keys(true).build());
+        let keeper = Keeper::from_arcs(store, Arc::new(registry.clone()));
         Engine {
-            keeper: keeper.observer(plan_metrics.clone()),
+            keeper: keeper.observer(plan_metrics.clone()).local_store(Arc::clone(&local)),
             registry,
             memory: None,
+            local,
             breakers: None,
             limits,
             metrics: ServerMetrics::default(),
@@ -78,7 +82,7 @@ impl Engine {
             reloads: ReloadCounts::default(),
             started: Instant::now(),
             draining: Stop::default(),
-            probe: StoreProbe::new(store),
+            readiness: Readiness::default(),
             guesses: GuessLimiter::default(),
         }
     }
@@ -91,7 +95,8 @@ impl Engine {
         breakers: impl Fn() -> Vec<Arc<Breaker>> + Send + Sync + 'static,
         local: MemoryStore,
     ) -> Self {
-        self.keeper = self.keeper.local_store(local);
+        self.local = Arc::new(local);
+        self.keeper = self.keeper.local_store(Arc::clone(&self.local));
         self.breakers = Some(Breakers(Box::new(breakers)));
         self.looked_at()
     }
@@ -227,8 +232,8 @@ impl Engine {
         // Each server has a breaker, and so has the map of a cluster.
         let is_spread = self.breakers().len() > 1;
         match self.memory {
-            Some(_) => self.probe.ask(is_spread).await.map_err(Arc::new),
-            None => self.probe.recent(is_spread).await,
+            Some(_) => ask_store(&self.keeper, is_spread).await.map_err(Arc::new),
+            None => self.readiness.check(|| ask_store(&self.keeper, is_spread)).await,
         }
     }
 
@@ -262,9 +267,7 @@ impl Engine {
     /// logs that, and keeps room for plans while there are any.
     pub(crate) fn watch_store(&self) {
         let has_plans = !self.registry.all().is_empty();
-        match &self.memory {
-            Some(memory) => self.pressure.look("memory", memory, has_plans),
-            None => self.pressure.look("local", self.keeper.local(), has_plans),
-        }
+        let name = if self.memory.is_some() { "memory" } else { "local" };
+        self.pressure.look(name, &self.local, has_plans);
     }
 }

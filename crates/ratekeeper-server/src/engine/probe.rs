@@ -1,13 +1,11 @@
 //! Whether the store decides: asked about keys that nobody uses, and never charged.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use ratekeeper::port::{Request, Store};
-use ratekeeper::{Cost, Key, Quota, Rules, StoreError};
-
-use crate::watch::Readiness;
+use ratekeeper::port::Request;
+use ratekeeper::{Cost, Keeper, Key, Quota, Rules, StoreError};
 
 /// The key that the store is asked about.
 const PROBE_KEY: &str = "ratekeeper:health";
@@ -28,37 +26,20 @@ fn question_about(key: &'static str) -> Option<Request<'static>> {
     Some(Request { key, rules: Rules::Quota(quota), cost: Cost::ONE })
 }
 
-/// Asks the store itself, and not the keeper: a failure mode would answer for a store that is down.
-#[derive(Debug)]
-pub(super) struct StoreProbe {
-    store: Arc<dyn Store>,
-    readiness: Readiness,
-}
-
-impl StoreProbe {
-    pub(super) fn new(store: Arc<dyn Store>) -> Self {
-        StoreProbe { store, readiness: Readiness::default() }
+/// Has the store itself decide, now: no failure mode answers for it. `is_spread` says that keys live on many servers,
+/// any of which may answer.
+pub(super) async fn ask_store(keeper: &Keeper, is_spread: bool) -> Result<(), StoreError> {
+    let Some(question) = probe_question() else { return Ok(()) };
+    let first = keeper.probe(question).await.map(drop);
+    if first.is_ok() || !is_spread {
+        return first;
     }
-
-    /// Has the store decide, now.
-    pub(super) async fn ask(&self, is_spread: bool) -> Result<(), StoreError> {
-        let Some(question) = probe_question() else { return Ok(()) };
-        let first = self.store.peek(question).await.map(drop);
-        if first.is_ok() || !is_spread {
-            return first;
+    let more = MORE_PROBE_KEYS.iter().filter_map(|key| question_about(key));
+    let mut answers: FuturesUnordered<_> = more.map(|question| keeper.probe(question)).collect();
+    while let Some(answer) = answers.next().await {
+        if answer.is_ok() {
+            return Ok(());
         }
-        let more = MORE_PROBE_KEYS.iter().filter_map(|key| question_about(key));
-        let mut answers: FuturesUnordered<_> = more.map(|question| self.store.peek(question)).collect();
-        while let Some(answer) = answers.next().await {
-            if answer.is_ok() {
-                return Ok(());
-            }
-        }
-        first
     }
-
-    /// Returns a recent answer of the store, or asks it if there is none.
-    pub(super) async fn recent(&self, is_spread: bool) -> Result<(), Arc<StoreError>> {
-        self.readiness.check(|| self.ask(is_spread)).await
-    }
+    first
 }

@@ -34,14 +34,24 @@ pub(crate) async fn decide(
 #[inline]
 async fn ask(responder: &Responder, buffers: &Buffers, into: &mut Vec<Result<Decision, StoreError>>) {
     let (keeper, input) = (responder.engine().keeper(), buffers.input());
-    for throttle in &buffers.pending {
-        let Some(Request { key, cost, .. }) = throttle.request(input) else { continue };
-        match keeper.acquire(key, &throttle.quota, cost).await {
-            Ok(ruling) => into.push(Ok(*ruling)),
-            Err(ratekeeper::keeper::KeeperError::Store(error)) => into.push(Err(error)),
-            Err(_) => {}
-        }
+    if responder.engine().answers_at_once() {
+        // Not awaited: the requests would be kept across the wait, and enlarge every idle connection.
+        let _ = match buffers.pending.as_slice() {
+            // Most batches are of one, which needs no list.
+            [only] => only.request(input).map(|request| keeper.acquire_many(&[request], into).now().is_ok()),
+            pending => Some(keeper.acquire_many(&requests(pending, input), into).now().is_ok()),
+        };
+    } else {
+        let later = async move {
+            let Ok(()) = keeper.acquire_many(&requests(&buffers.pending, input), into).await;
+        };
+        // Boxed for the same reason.
+        Box::pin(later).await;
     }
+}
+
+fn requests<'a>(pending: &'a [PendingThrottle], input: &'a [u8]) -> Vec<Request<'a>> {
+    pending.iter().filter_map(|throttle| throttle.request(input)).collect()
 }
 
 /// Writes and counts the answers.
