@@ -263,7 +263,9 @@ async fn encrypted(
             transport.serve(Socket::Tls(Box::new(stream)), connection).await;
         }
         Ok(Err(error)) => tracing::debug!(transport = transport.name(), %error, "tls: handshake failed"),
-        Err(_) => tracing::debug!(transport = transport.name(), "tls: no handshake within {HANDSHAKE_TIMEOUT:?}"),
+        Err(_) => {
+            tracing::debug!(transport = transport.name(), "tls: no handshake within {HANDSHAKE_TIMEOUT:?}")
+        }
     }
 }
 

@@ -141,13 +141,19 @@ pub(crate) struct CertificateRotation {
     validity: Option<Validity>,
     /// Looks since the files have changed into something that cannot be used.
     failures: u32,
-    /// When, and how, the certificate was last told to need attention.
-    reminded: Option<(i64, Standing)>,
+    /// When, and why, the log last said that the certificate needs attention.
+    reminded: Option<(UtcTime, CertificateStanding)>,
 }
 
-impl Rotation {
+impl fmt::Debug for CertificateRotation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CertificateRotation").field("files", &self.files).finish_non_exhaustive()
+    }
+}
+
+impl CertificateRotation {
     /// Reads the files again if they have changed. To be called once a second.
-    pub(super) fn look(&mut self) {
+    pub(crate) fn look(&mut self) {
         if self.unreadable().is_some() {
             return self.remind();
         }
@@ -213,7 +219,9 @@ impl Rotation {
             CertificateStanding::NotYet => {
                 tracing::warn!(%cert, %from, "TLS certificate is not valid yet: clients refuse it");
             }
-            CertificateStanding::EndsSoon => tracing::warn!(%cert, %until, "TLS certificate expires soon: replace it"),
+            CertificateStanding::EndsSoon => {
+                tracing::warn!(%cert, %until, "TLS certificate expires soon: replace it")
+            }
             CertificateStanding::Expired => {
                 tracing::warn!(%cert, %until, "TLS certificate has expired: clients refuse it");
             }

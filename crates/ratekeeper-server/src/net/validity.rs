@@ -135,15 +135,8 @@ impl<'a> Der<'a> {
             return None;
         }
         let part = |number: i16| i8::try_from(number).ok();
-        let date = DateTime::new(
-            year,
-            part(month)?,
-            part(day)?,
-            part(hour)?,
-            part(minute)?,
-            part(second)?,
-            0,
-        );
+        let date =
+            DateTime::new(year, part(month)?, part(day)?, part(hour)?, part(minute)?, part(second)?, 0);
         date.ok().map(UtcTime)
     }
 }

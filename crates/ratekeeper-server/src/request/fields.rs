@@ -233,10 +233,7 @@ mod tests {
         assert!(matches!(checked(aged, PlanVerb::Refund), Ok(WireRequest::Refund(_, at)) if at == ago));
         let none = PlanFields { plans: &[], ..fields };
         assert!(checked(none, PlanVerb::Peek).unwrap_err().starts_with("plan: missing; "));
-        assert!(matches!(
-            checked(none, PlanVerb::Reset),
-            Ok(WireRequest::Reset(_, RequestedLimits::All))
-        ));
+        assert!(matches!(checked(none, PlanVerb::Reset), Ok(WireRequest::Reset(_, RequestedLimits::All))));
         let both = PlanFields { quota: Some("1/s"), ..fields };
         assert_eq!(checked(both, PlanVerb::Peek).unwrap_err(), "quota: together with plans; say one of them");
         let log = PlanFields { quota: Some("1/s log"), ..none };

@@ -68,7 +68,12 @@ impl Limits {
     ///
     /// The integers are no quota, or one that the server does not admit.
     #[inline]
-    pub(crate) fn throttle(&self, max_burst: i64, count: i64, period_secs: i64) -> Result<Quota, RequestError> {
+    pub(crate) fn throttle(
+        &self,
+        max_burst: i64,
+        count: i64,
+        period_secs: i64,
+    ) -> Result<Quota, RequestError> {
         self.admits_quotas()?;
         let quota = Quota::throttle(max_burst, count, period_secs).map_err(|error| invalid(&error))?;
         match self.bounds.is_brief(&quota) {

@@ -21,4 +21,4 @@ pub(crate) use error::RequestError;
 pub(crate) use field::RequestField;
 pub(crate) use fields::{ForgetFields, PlanFields, PlanVerb, Throttle, ThrottleDialect, ThrottleFields};
 pub use limits::{Limits, QuotaBounds};
-pub(crate) use wire_request::{RequestedCharge, RequestedLimits, WireRequest};
+pub(crate) use wire_request::{RequestedLimits, WireRequest};

@@ -127,7 +127,13 @@ impl Buffers {
 
     /// Remembers the next `len` bytes as a throttle that means this, and has its key after `head` bytes. Only for a
     /// throttle whose meaning depends on nothing but its bytes.
-    pub(crate) fn remember(&mut self, len: usize, head: usize, locate: LocateKey, throttle: &PendingThrottle) {
+    pub(crate) fn remember(
+        &mut self,
+        len: usize,
+        head: usize,
+        locate: LocateKey,
+        throttle: &PendingThrottle,
+    ) {
         let text = self.unread().get(..len);
         self.template = text.and_then(|text| ThrottleTemplate::new(text, self.start, head, locate, throttle));
     }

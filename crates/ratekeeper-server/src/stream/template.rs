@@ -36,7 +36,12 @@ impl ThrottleTemplate {
         let (head, _) = text.split_at_checked(head)?;
         let tail = text.get(throttle.key.end.checked_sub(base)?..)?;
         let fits = head.len() + tail.len() <= MAX;
-        fits.then(|| ThrottleTemplate { head: head.into(), locate, tail: tail.into(), throttle: throttle.clone() })
+        fits.then(|| ThrottleTemplate {
+            head: head.into(),
+            locate,
+            tail: tail.into(),
+            throttle: throttle.clone(),
+        })
     }
 
     /// Returns the throttle at the beginning of `bytes`, which lie at `base`, and its length, if it is this one but for

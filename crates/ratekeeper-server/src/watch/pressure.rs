@@ -53,10 +53,7 @@ impl RefusedKeys {
 
 impl Default for StorePressure {
     fn default() -> Self {
-        StorePressure {
-            kept: AtomicU8::new(Settings::DEFAULT_KEPT_FOR_PLANS),
-            seen: Mutex::default(),
-        }
+        StorePressure { kept: AtomicU8::new(Settings::DEFAULT_KEPT_FOR_PLANS), seen: Mutex::default() }
     }
 }
 

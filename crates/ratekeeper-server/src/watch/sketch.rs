@@ -47,7 +47,7 @@ impl DenialSketch {
         } else {
             // The list is full, so it is not empty.
             let Some((_, position)) = self.order.first().copied() else { return };
-            let gone = std::mem::reposition(&mut self.entries[position].key, Arc::clone(&key));
+            let gone = std::mem::replace(&mut self.entries[position].key, Arc::clone(&key));
             self.positions.remove(&gone);
             position
         };

@@ -104,7 +104,9 @@ pub(super) async fn answer(
             Ok(asked) => Box::pin(health::watch(&grpc, &connection, asked, &mut reply)).await,
             Err(status) => message::refuse(&mut reply, &status),
         },
-        Ok(GrpcMethod::Reflection) => Box::pin(reflection::answer(&connection, &mut messages, &mut reply)).await,
+        Ok(GrpcMethod::Reflection) => {
+            Box::pin(reflection::answer(&connection, &mut messages, &mut reply)).await
+        }
         Err(status) => respond::<()>(&grpc, &mut reply, Err(status)),
     };
 }

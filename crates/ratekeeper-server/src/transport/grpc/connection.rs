@@ -101,7 +101,12 @@ impl GrpcConnection {
         let id = self.connection.id();
         if let Some(skipped) = FLOOD_LOG.is_due() {
             let transport = NAME;
-            tracing::warn!(transport, id, skipped, "connection cut: more control frames than requests explain");
+            tracing::warn!(
+                transport,
+                id,
+                skipped,
+                "connection cut: more control frames than requests explain"
+            );
         }
         self.h2.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
     }

@@ -24,7 +24,13 @@ pub(super) struct FrameTracker {
 
 impl FrameTracker {
     pub(super) fn new() -> Self {
-        FrameTracker { left: PREFACE, head: [0; FrameHead::LEN], have: 0, is_block_open: false, guard: FloodGuard::new() }
+        FrameTracker {
+            left: PREFACE,
+            head: [0; FrameHead::LEN],
+            have: 0,
+            is_block_open: false,
+            guard: FloodGuard::new(),
+        }
     }
 
     /// Follows more bytes. Returns true if a frame was completed.

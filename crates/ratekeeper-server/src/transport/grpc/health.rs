@@ -21,7 +21,10 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// Answers `Check`.
 pub(super) async fn check(grpc: &Grpc, asked: HealthCheckRequest) -> Result<HealthCheckResponse, GrpcStatus> {
     if !is_known(&asked) {
-        return Err(GrpcStatus::new(GrpcCode::NotFound, "service: unknown; leave it empty for the whole server"));
+        return Err(GrpcStatus::new(
+            GrpcCode::NotFound,
+            "service: unknown; leave it empty for the whole server",
+        ));
     }
     Ok(response(status(grpc).await))
 }

@@ -102,7 +102,8 @@ fn age(Duration { seconds, nanos }: Duration) -> Result<Nanos, GrpcStatus> {
             Ok(Nanos::from_secs(secs).saturating_add(Nanos::from_nanos(subsec)))
         }
         _ => {
-            let problem = format!("charged_ago: {seconds} s and {nanos} ns; must be a duration of at least 0");
+            let problem =
+                format!("charged_ago: {seconds} s and {nanos} ns; must be a duration of at least 0");
             Err(GrpcStatus::invalid(problem))
         }
     }

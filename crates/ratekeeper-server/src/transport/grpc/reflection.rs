@@ -15,7 +15,7 @@ use super::generated::grpc_reflection_v1::{
     ErrorResponse, FileDescriptorResponse, ListServiceResponse, ServerReflectionRequest,
     ServerReflectionResponse, ServiceResponse,
 };
-use super::message::{self, ResponseStream, RequestMessages};
+use super::message::{self, RequestMessages, ResponseStream};
 use super::status::GrpcCode;
 use crate::net::{Connection, LoopBudget};
 
@@ -130,15 +130,17 @@ impl Catalogue {
     fn answer(&self, request: ServerReflectionRequest) -> ServerReflectionResponse {
         let told = match &request.message_request {
             Some(MessageRequest::FileByFilename(name)) => self.file(self.by_name.get(name), "no such file"),
-            Some(MessageRequest::FileContainingSymbol(name)) => self.file(self.by_symbol.get(name), "no such symbol"),
+            Some(MessageRequest::FileContainingSymbol(name)) => {
+                self.file(self.by_symbol.get(name), "no such symbol")
+            }
             Some(MessageRequest::ListServices(_)) => {
                 let service = |name: &String| ServiceResponse { name: name.clone() };
                 let service = self.services.iter().map(service).collect();
                 MessageResponse::ListServicesResponse(ListServiceResponse { service })
             }
-            Some(MessageRequest::FileContainingExtension(_) | MessageRequest::AllExtensionNumbersOfType(_)) => {
-                error(GrpcCode::NotFound, "nothing is extended here")
-            }
+            Some(
+                MessageRequest::FileContainingExtension(_) | MessageRequest::AllExtensionNumbersOfType(_),
+            ) => error(GrpcCode::NotFound, "nothing is extended here"),
             None => error(GrpcCode::InvalidArgument, "message_request: missing; say what you want to know"),
         };
         ServerReflectionResponse {
@@ -159,7 +161,10 @@ impl Catalogue {
 }
 
 fn error(code: GrpcCode, message: &str) -> MessageResponse {
-    MessageResponse::ErrorResponse(ErrorResponse { error_code: code as i32, error_message: message.to_owned() })
+    MessageResponse::ErrorResponse(ErrorResponse {
+        error_code: code as i32,
+        error_message: message.to_owned(),
+    })
 }
 
 #[cfg(test)]

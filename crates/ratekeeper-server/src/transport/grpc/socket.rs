@@ -165,7 +165,10 @@ mod tests {
         assert!(!unfinished.wrote(false) && unfinished.is_the_clients(), "room for a reply is owed");
         assert!(!unfinished.read(settings), "and a frame is no excuse");
         assert!(unfinished.wrote(true) && !unfinished.is_the_clients());
-        assert!(!unfinished.read(&settings[..5]) && unfinished.is_the_clients(), "the rest of a frame is owed");
+        assert!(
+            !unfinished.read(&settings[..5]) && unfinished.is_the_clients(),
+            "the rest of a frame is owed"
+        );
         assert!(!unfinished.wrote(true), "and taking a reply is no excuse");
         assert!(unfinished.read(&settings[5..]) && !unfinished.is_the_clients());
     }

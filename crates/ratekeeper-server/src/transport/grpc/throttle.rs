@@ -19,7 +19,8 @@ pub(super) async fn answer(grpc: &Grpc, body: ThrottleRequest) -> Result<Throttl
         quantity: body.quantity.map(i64::from),
     };
     let throttle = fields.check(ThrottleDialect::Throttle, grpc.responder.limits())?;
-    Ok(response(&ruling(grpc.responder.answer(&throttle.request(key)).await?)?))
+    let ruling = ruling(grpc.responder.answer(&throttle.request(key)).await?)?;
+    Ok(response(&ruling))
 }
 
 fn response(decision: &Decision) -> ThrottleResponse {

@@ -142,7 +142,8 @@ impl JsonBody for PlanBody {
 }
 
 impl JsonBody for ForgetBody {
-    const FIELDS: &'static [(&'static str, FieldKind)] = &[("prefix", FieldKind::Text), ("all", FieldKind::Flag)];
+    const FIELDS: &'static [(&'static str, FieldKind)] =
+        &[("prefix", FieldKind::Text), ("all", FieldKind::Flag)];
 }
 
 impl FieldKind {

@@ -10,9 +10,9 @@ use serde_json::json;
 
 use super::body::{self, ForgetBody, MAX_BODY, PlanBody, ThrottleBody};
 use super::context::Http;
+use super::metrics;
 use super::problem::Problem;
 use super::reply::{self, HttpReply, reply};
-use super::metrics;
 use crate::net::Connection;
 use crate::request::{PlanVerb, ThrottleDialect};
 use crate::responder::WireAnswer;

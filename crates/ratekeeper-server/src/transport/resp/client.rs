@@ -212,12 +212,7 @@ impl RespClient {
     }
 
     /// Answers a command that needs no decision. Returns true if it is the last of the connection.
-    fn respond(
-        &mut self,
-        spec: Option<&'static CommandSpec>,
-        words: &[&[u8]],
-        out: &mut Vec<u8>,
-    ) -> bool {
+    fn respond(&mut self, spec: Option<&'static CommandSpec>, words: &[&[u8]], out: &mut Vec<u8>) -> bool {
         let (resp, session) = (&self.resp, &mut self.session);
         let mut reply = RespReply::new(out, session.version);
         let Some(spec) = spec else {

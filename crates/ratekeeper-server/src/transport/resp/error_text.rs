@@ -12,7 +12,8 @@ pub(super) fn error_text(command: &str, error: &RequestError) -> String {
     match error {
         RequestError::Missing(RequestField::Plan) => "ERR invalid plan: none; name at least one".to_owned(),
         RequestError::Missing(RequestField::Prefix) => {
-            "ERR invalid prefix: empty; every key starts with it: send FORGET ALL KEYS if that is meant".to_owned()
+            "ERR invalid prefix: empty; every key starts with it: send FORGET ALL KEYS if that is meant"
+                .to_owned()
         }
         // Arguments have positions and no names, so there are too few of them.
         RequestError::Missing(field) => {

@@ -88,9 +88,9 @@ fn keep(client: &mut RespClient, spec: &CommandSpec, words: usize, buffers: &mut
     let is_reset = spec.command() == RespCommand::Plans(PlanVerb::Reset);
     let kept = match (wrong, &mut client.session.transaction) {
         (Some(text), _) => Err(text),
-        (None, Some(transaction)) => transaction
-            .push(&buffers.unread()[..len], is_reset)
-            .map_err(|problem| format!("ERR {problem}")),
+        (None, Some(transaction)) => {
+            transaction.push(&buffers.unread()[..len], is_reset).map_err(|problem| format!("ERR {problem}"))
+        }
         (None, None) => Ok(()),
     };
     match kept {

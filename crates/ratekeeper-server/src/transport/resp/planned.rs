@@ -135,7 +135,9 @@ mod tests {
 
     #[test]
     fn a_refund_may_tell_its_age() {
-        let refund = |line| words(PlanVerb::Refund, line);
+        fn refund(line: &str) -> Result<(Vec<&str>, Option<u64>, Option<u64>), String> {
+            words(PlanVerb::Refund, line)
+        }
         assert_eq!(refund("k gold AGE 1500"), Ok((vec!["gold"], None, Some(1_500))));
         assert_eq!(refund("k gold api cost 7 age 0"), Ok((vec!["gold", "api"], Some(7), Some(0))));
         assert_eq!(refund("k gold AGE 2 COST 7"), Ok((vec!["gold"], Some(7), Some(2))));

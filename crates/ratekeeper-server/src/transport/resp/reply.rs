@@ -111,7 +111,9 @@ impl<'a> RespReply<'a> {
     /// Writes the error for a second word that a command does not have.
     pub(super) fn unknown_subcommand(&mut self, command: &str, sub: &[u8]) {
         let sub = escaped(sub);
-        self.error(&format!("ERR unknown subcommand or wrong number of arguments for '{sub}' of '{command}'"));
+        self.error(&format!(
+            "ERR unknown subcommand or wrong number of arguments for '{sub}' of '{command}'"
+        ));
     }
 
     /// Writes the error for a wrong number of arguments.
@@ -155,8 +157,14 @@ mod tests {
             reply.five([0, 10, 99, i64::MAX, i64::MIN]);
         };
         let tail = "*5\r\n:0\r\n:10\r\n:99\r\n:9223372036854775807\r\n:-9223372036854775808\r\n";
-        assert_eq!(written(RespVersion::Two, all), format!("+OK\r\n:-7\r\n$4\r\na\r\nb\r\n$-1\r\n*4\r\n{tail}"));
-        assert_eq!(written(RespVersion::Three, all), format!("+OK\r\n:-7\r\n$4\r\na\r\nb\r\n_\r\n%2\r\n{tail}"));
+        assert_eq!(
+            written(RespVersion::Two, all),
+            format!("+OK\r\n:-7\r\n$4\r\na\r\nb\r\n$-1\r\n*4\r\n{tail}")
+        );
+        assert_eq!(
+            written(RespVersion::Three, all),
+            format!("+OK\r\n:-7\r\n$4\r\na\r\nb\r\n_\r\n%2\r\n{tail}")
+        );
     }
 
     #[test]
