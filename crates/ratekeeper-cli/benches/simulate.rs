@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use ratekeeper::Timestamp;
-use ratekeeper_cli::simulate::trace::{By, Format, Parser};
-use ratekeeper_cli::simulate::{Policy, Replay, Source};
+use ratekeeper_cli::simulate::trace::{KeyField, TraceFormat, TraceParser};
+use ratekeeper_cli::simulate::{Replay, SimulatedPolicy, TraceSource};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -52,10 +52,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 fn replay(path: &Path) -> Result<u64, Box<dyn std::error::Error>> {
-    let mut replay =
-        Replay { parser: Parser::new(Format::Combined, By::Client), strict: true, now: Timestamp::MAX };
-    let mut policies = [Policy::parse("10/s burst 20")?];
-    let overview = replay.run(&Source::File(path.to_owned()), &mut policies, |_, _, _| Ok(()))?;
+    let mut replay = Replay {
+        parser: TraceParser::new(TraceFormat::Combined, KeyField::Client),
+        strict: true,
+        now: Timestamp::MAX,
+    };
+    let mut policies = [SimulatedPolicy::parse("10/s burst 20")?];
+    let overview = replay.run(&TraceSource::File(path.to_owned()), &mut policies, |_, _, _| Ok(()))?;
     assert_eq!(policies[0].admitted() + policies[0].denied(), overview.requests);
     Ok(overview.requests)
 }

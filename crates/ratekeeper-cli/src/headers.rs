@@ -1,4 +1,4 @@
-//! What response headers say about limits, for people and for programs.
+//! Explains what response headers say about limits, for people and for programs.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,14 +6,14 @@ use std::time::Duration;
 use ratekeeper_http::headers::{Limit, Limits, Policy};
 use serde_json::{Value, json};
 
-use crate::when::Span;
+use crate::when::HumanSpan;
 
-/// What the headers of one response say.
+/// What the headers of one response say about limits.
 #[derive(Clone, Debug)]
-pub struct Told(pub Limits);
+pub struct HeaderReport(pub Limits);
 
-impl Told {
-    /// `{"limits":[…],"policies":[…],"retry_after_ms"}`, with `null` for what was not told.
+impl HeaderReport {
+    /// Returns `{"limits":[…],"policies":[…],"retry_after_ms"}`, with `null` for what the headers do not say.
     pub fn to_json(&self) -> Value {
         let limit = |limit: &Limit| {
             json!({
@@ -39,26 +39,26 @@ impl Told {
     }
 }
 
-/// Rounded up, as every wait is, and at most what a number can hold.
+/// Returns milliseconds, rounded up as every wait is.
 fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
 
-fn span(duration: Duration) -> Span {
-    Span(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
+fn span(duration: Duration) -> HumanSpan {
+    HumanSpan(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
 }
 
-impl fmt::Display for Told {
+impl fmt::Display for HeaderReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Limits { limits, policies, retry_after, cached } = &self.0;
         if self.0.is_empty() {
-            return writeln!(f, "these headers say nothing about limits");
+            return writeln!(f, "no rate-limit headers: they say nothing about limits");
         }
         if *cached {
-            writeln!(f, "a cache answered: the numbers may be old")?;
+            writeln!(f, "answered by a cache: the numbers may be old")?;
         }
         if let Some(wait) = retry_after {
-            writeln!(f, "stay away for {}", span(*wait))?;
+            writeln!(f, "retry after {}", span(*wait))?;
         }
         for limit in limits {
             write!(f, "{}:", limit.name.as_deref().map_or("limit".into(), |name| format!("limit `{name}`")))?;

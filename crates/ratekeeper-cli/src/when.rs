@@ -1,74 +1,27 @@
-//! Instants for people: RFC 3339, and "3 s ago". The calendar that access logs are read with is here too.
+//! Instants and spans of time as people read them: RFC 3339, `3 s ago`, `5 min`.
 
 use std::fmt;
 
-use ratekeeper::Timestamp;
+use ratekeeper::{Decision, Timestamp};
 
-pub(crate) const SECONDS_PER_DAY: i64 = 86_400;
-const NANOS_PER_SECOND: i64 = 1_000_000_000;
-
-/// Days from the epoch to a day of the proleptic Gregorian calendar. The day is not checked against its month.
-///
-/// Years are counted from March, so that the leap day is the last of its year, in eras of 400 years.
-pub(crate) fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let era = year.div_euclid(400);
-    let year_of_era = year.rem_euclid(400);
-    let month_from_march = (month + 9) % 12;
-    let day_of_year = (153 * month_from_march + 2) / 5 + day - 1;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    era * 146_097 + day_of_era - 719_468
-}
-
-/// Year, month and day of so many days after the epoch.
-pub(crate) fn civil_from_days(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let era = days.div_euclid(146_097);
-    let day_of_era = days.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
-}
-
-/// How many days a month has.
-pub(crate) fn days_in_month(year: i64, month: i64) -> i64 {
-    match month {
-        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
-        2 => 28,
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
-    }
-}
-
-/// An instant as RFC 3339 writes it, in UTC, with as many digits of a second as it has.
+/// Displays an instant as RFC 3339 in UTC, with as many digits of a second as it has.
 #[derive(Clone, Copy, Debug)]
 pub struct Rfc3339(pub Timestamp);
 
 impl fmt::Display for Rfc3339 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let nanos = self.0.as_nanos();
-        let (seconds, fraction) = (nanos.div_euclid(NANOS_PER_SECOND), nanos.rem_euclid(NANOS_PER_SECOND));
-        let (year, month, day) = civil_from_days(seconds.div_euclid(SECONDS_PER_DAY));
-        let second = seconds.rem_euclid(SECONDS_PER_DAY);
-        let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
-        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")?;
-        if fraction != 0 {
-            let digits = format!("{fraction:09}");
-            write!(f, ".{}", digits.trim_end_matches('0'))?;
-        }
-        f.write_str("Z")
+        // 64 bits of nanoseconds end in the year 2262; jiff goes on to 9999.
+        let moment = jiff::Timestamp::from_nanosecond(self.0.as_nanos().into());
+        moment.map_err(|_| fmt::Error)?.fmt(f)
     }
 }
 
-/// How far an instant is from now: `3 s ago`, `in 5 min`, `now`.
+/// Displays how far an instant is from the present: `3 s ago`, `in 5 min` or `now`.
 #[derive(Clone, Copy, Debug)]
 pub struct Ago {
-    /// The instant.
+    /// The instant to describe.
     pub then: Timestamp,
-    /// The present.
+    /// The present, which it is compared with.
     pub now: Timestamp,
 }
 
@@ -77,17 +30,17 @@ impl fmt::Display for Ago {
         let (past, ahead) = (self.now.since(self.then).as_nanos(), self.then.since(self.now).as_nanos());
         match (past, ahead) {
             (0, 0) => f.write_str("now"),
-            (0, ahead) => write!(f, "in {}", Span(ahead)),
-            (past, _) => write!(f, "{} ago", Span(past)),
+            (0, ahead) => write!(f, "in {}", HumanSpan(ahead)),
+            (past, _) => write!(f, "{} ago", HumanSpan(past)),
         }
     }
 }
 
-/// So many nanoseconds in the largest unit of which there are two, or exactly one.
+/// Displays nanoseconds in the largest unit of which there are at least two, or exactly one: `119 s`, `2 min`, `1 day`.
 #[derive(Clone, Copy, Debug)]
-pub struct Span(pub u64);
+pub struct HumanSpan(pub u64);
 
-impl fmt::Display for Span {
+impl fmt::Display for HumanSpan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const UNITS: [(&str, u64); 6] = [
             ("days", 86_400_000_000_000),
@@ -105,10 +58,13 @@ impl fmt::Display for Span {
     }
 }
 
+/// Returns `retry_after` as every `--json` has it: milliseconds rounded up, 0 when allowed, −1 for never.
+pub fn retry_after_ms(decision: &Decision) -> i64 {
+    decision.retry_after.map_or(-1, |wait| i64::try_from(wait.ceil_millis()).unwrap_or(i64::MAX))
+}
+
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
 
     fn rfc(nanos: i64) -> String {
@@ -137,17 +93,8 @@ mod tests {
         assert_eq!(ago(0, 86_400 * 3), "3 days ago");
         assert_eq!(
             [1_999, 1_000, 1_000_000_000, 60_000_000_000, 86_400_000_000_000]
-                .map(|nanos| Span(nanos).to_string()),
+                .map(|nanos| HumanSpan(nanos).to_string()),
             ["1999 ns", "1 µs", "1 s", "1 min", "1 day"]
         );
-    }
-
-    proptest! {
-        #[test]
-        fn a_day_has_one_date(days in -200_000i64..200_000) {
-            let (year, month, day) = civil_from_days(days);
-            prop_assert_eq!(days_from_civil(year, month, day), days);
-            prop_assert!((1..=days_in_month(year, month)).contains(&day));
-        }
     }
 }

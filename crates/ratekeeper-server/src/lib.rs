@@ -33,9 +33,10 @@ mod stream;
 mod transport;
 pub mod units;
 mod watch;
-mod watcher;
+pub mod watcher;
 
 pub use engine::Engine;
+pub use watch::ReloadCounts;
 pub use request::{Limits, QuotaBounds};
 pub use server::{Server, serve};
 pub use settings::{Endpoint, Settings};

@@ -10,7 +10,6 @@ use ratekeeper::FailureMode;
 use ratekeeper::store::{BreakerSettings, MemoryStoreBuilder};
 use ratekeeper_redis::{RedisStore, RedisStoreBuilder};
 
-use crate::log::{LogFormat, LogLevel};
 use crate::request::Limits;
 use crate::secret::Tokens;
 
@@ -55,10 +54,6 @@ pub struct Settings {
     pub on_store_error: FailureMode,
     /// How many of the keys that are denied most the metrics tell; 0 for none.
     pub top_denied: usize,
-    /// How much is logged.
-    pub log_level: LogLevel,
-    /// In which form.
-    pub log_format: LogFormat,
 }
 
 impl Settings {
@@ -91,8 +86,6 @@ impl Default for Settings {
             snapshot_every: Duration::ZERO,
             on_store_error: FailureMode::Error,
             top_denied: 0,
-            log_level: LogLevel::default(),
-            log_format: LogFormat::default(),
         }
     }
 }

@@ -7,30 +7,33 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use ratekeeper::Plan;
+use ratekeeper_server::config::{Config, ConfigError, Findings};
 use serde_json::{Value, json};
 
-use super::{EXIT_NO, print};
-use ratekeeper_server::config::{Config, ConfigError, Findings};
+use super::output::{EXIT_NO, print};
+use super::serve::{self, ServeFlags};
 
-/// Every mistake with its line, then what was understood.
+/// Prints every mistake with its line, then every plan as it is understood.
 #[derive(Debug, Args)]
-#[command(after_help = "Example: ratekeeper check ratekeeper.toml\nExit code 1 if there is a mistake.")]
-pub(super) struct Flags {
-    /// The file.
+#[command(
+    after_help = "Example: ratekeeper check ratekeeper.toml\nThe exit code is 1 if there is a mistake."
+)]
+pub(super) struct CheckFlags {
+    /// File of settings and plans.
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// One object instead of words.
+    /// Print one JSON object.
     #[arg(long)]
     json: bool,
 }
 
-pub(super) fn run(flags: &Flags) -> Result<ExitCode> {
+pub(super) fn run(flags: &CheckFlags) -> Result<ExitCode> {
     let Findings { config, plans, errors } = Config::examine(&flags.file)?;
     let mut mistakes: Vec<(Option<usize>, String)> =
         errors.iter().map(|error| (error.line(), error.message().to_owned())).collect();
     // What each part says may be right, and together still mean nothing.
     if mistakes.is_empty()
-        && let Err(error) = super::layers::check(&super::serve::Flags::default(), &config)
+        && let Err(error) = serve::check(&ServeFlags::default(), &config)
     {
         mistakes.push(match error.downcast_ref::<ConfigError>() {
             Some(mistake) => (mistake.line(), mistake.message().to_owned()),
@@ -45,7 +48,7 @@ pub(super) fn run(flags: &Flags) -> Result<ExitCode> {
     Ok(if mistakes.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(EXIT_NO) })
 }
 
-fn words(flags: &Flags, mistakes: &[(Option<usize>, String)], plans: &[Plan]) -> String {
+fn words(flags: &CheckFlags, mistakes: &[(Option<usize>, String)], plans: &[Plan]) -> String {
     let file = flags.file.display();
     let mut out = String::new();
     // Writing to a string cannot fail.
@@ -56,7 +59,7 @@ fn words(flags: &Flags, mistakes: &[(Option<usize>, String)], plans: &[Plan]) ->
         };
     }
     for plan in plans {
-        let _ = writeln!(out, "plan {} (store fails: {})", plan.name(), plan.failure_mode().word());
+        let _ = writeln!(out, "plan {} (on_store_error: {})", plan.name(), plan.failure_mode().word());
         for rule in plan.rules() {
             let quota = rule.quota();
             let (name, word, burst) = (rule.name(), quota.algorithm().word(), quota.burst());
@@ -64,14 +67,18 @@ fn words(flags: &Flags, mistakes: &[(Option<usize>, String)], plans: &[Plan]) ->
         }
     }
     let _ = match mistakes.len() {
-        0 => writeln!(out, "{file}: fine, {} plans", plans.len()),
-        1 => writeln!(out, "{file}: 1 mistake"),
-        n => writeln!(out, "{file}: {n} mistakes"),
+        0 => writeln!(out, "{file}: ok, {}", counted(plans.len(), "plan")),
+        n => writeln!(out, "{file}: {}", counted(n, "mistake")),
     };
     out
 }
 
-fn to_json(flags: &Flags, mistakes: &[(Option<usize>, String)], plans: &[Plan]) -> Value {
+/// Returns `1 plan`, `2 plans`.
+fn counted(number: usize, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
+}
+
+fn to_json(flags: &CheckFlags, mistakes: &[(Option<usize>, String)], plans: &[Plan]) -> Value {
     let mistake = |(line, message): &(Option<usize>, String)| json!({ "line": line, "message": message });
     let plan = |plan: &Plan| {
         let rule = |rule: &ratekeeper::Rule| {

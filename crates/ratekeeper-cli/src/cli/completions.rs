@@ -3,21 +3,23 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::Args;
+use clap::{Args, Command};
 use clap_complete::Shell;
 
-/// A script that a shell reads to complete commands; bash and others by `source`.
+use super::output::print;
+
+/// Prints a completion script; bash and others read it by `source`.
 #[derive(Debug, Args)]
 #[command(after_help = "Example: ratekeeper completions bash > ratekeeper.bash")]
-pub(super) struct Flags {
-    /// The shell.
+pub(super) struct CompletionsFlags {
+    /// Shell to complete for.
     #[arg(value_enum)]
     shell: Shell,
 }
 
-pub(super) fn run(flags: &Flags) -> Result<ExitCode> {
+pub(super) fn run(flags: &CompletionsFlags, command: &mut Command) -> Result<ExitCode> {
     let mut script = Vec::new();
-    clap_complete::generate(flags.shell, &mut super::command(), "ratekeeper", &mut script);
-    super::print(String::from_utf8_lossy(&script))?;
+    clap_complete::generate(flags.shell, command, "ratekeeper", &mut script);
+    print(String::from_utf8_lossy(&script))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -10,25 +10,25 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use ratekeeper_http::headers::parse_lines;
 
-use super::print;
-use crate::headers::Told;
+use super::output::print;
+use crate::headers::HeaderReport;
 
-/// Headers are read up to here. No server sends as many.
+/// How many bytes of headers are read. No server sends as many.
 const MOST: u64 = 1 << 20;
 
-/// Reads `Name: value` lines, as `curl -sI` prints them.
+/// Reads `Name: value` lines, as `curl -sI` prints them, and says what they allow.
 #[derive(Debug, Args)]
 #[command(after_help = "Example: curl -sI http://127.0.0.1:8080/health | ratekeeper headers")]
-pub(super) struct Flags {
-    /// Where the headers are [default: standard input].
+pub(super) struct HeadersFlags {
+    /// File of headers [default: standard input].
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
-    /// One object instead of words.
+    /// Print one JSON object.
     #[arg(long)]
     json: bool,
 }
 
-pub(super) fn run(flags: &Flags) -> Result<ExitCode> {
+pub(super) fn run(flags: &HeadersFlags) -> Result<ExitCode> {
     let text = match flags.file.as_deref() {
         Some(path) if path != Path::new("-") => {
             let file = File::open(path).with_context(|| format!("{}: cannot be read", path.display()))?;
@@ -36,7 +36,7 @@ pub(super) fn run(flags: &Flags) -> Result<ExitCode> {
         }
         _ => read(io::stdin().lock()).context("standard input")?,
     };
-    let told = Told(parse_lines(&text, SystemTime::now()));
+    let told = HeaderReport(parse_lines(&text, SystemTime::now()));
     if flags.json {
         print(format_args!("{}\n", told.to_json()))?;
     } else {
@@ -52,10 +52,10 @@ fn read(source: impl Read) -> Result<Vec<u8>> {
         bail!("more than 1 MiB; give the headers of one response, as `curl -sI` prints them");
     }
     if text.trim_ascii().is_empty() {
-        bail!("nothing there; give headers as `curl -sI` prints them");
+        bail!("empty; give headers as `curl -sI` prints them");
     }
     if text.contains(&0) {
-        bail!("line {}: this is no text; give headers as `curl -sI` prints them", line_of(&text));
+        bail!("line {}: not text; give headers as `curl -sI` prints them", line_of(&text));
     }
     if !text.contains(&b':') {
         bail!("line 1: no `Name: value`; give headers as `curl -sI` prints them");
@@ -63,7 +63,7 @@ fn read(source: impl Read) -> Result<Vec<u8>> {
     Ok(text)
 }
 
-/// The line of the first byte that no text has.
+/// Returns the line of the first byte that no text has.
 fn line_of(text: &[u8]) -> usize {
     text.iter().take_while(|byte| **byte != 0).filter(|byte| **byte == b'\n').count() + 1
 }

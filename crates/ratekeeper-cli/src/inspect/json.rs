@@ -3,17 +3,19 @@
 use ratekeeper::state::Part;
 use serde_json::{Map, Value, json};
 
-use super::{Field, State, Strategy, fields, window_fields};
-use crate::when::Rfc3339;
+use super::fields::{StateField, Strategy, fields, window_fields};
+use super::state::InspectedState;
+use crate::when::{Rfc3339, retry_after_ms};
 
-impl State {
-    /// `{"encoding","strategy","version","fields"}`; a composite has `"parts"` instead of `"fields"`, and states by name
-    /// have a `"rule"` in each of them. From a server
-    /// also `"ttl_ms"`, null for what stays; with a quota also `"next"`.
+impl InspectedState {
+    /// Returns `{"encoding","strategy","version","fields"}`.
+    ///
+    /// A composite has `"parts"` instead of `"fields"`, and states by name have a `"rule"` in each part. A state of a
+    /// server also has `"ttl_ms"`, null if it never expires; one with a quota also has `"next"`.
     pub fn to_json(&self) -> Value {
         let strategy = self.strategy();
         let mut object = Map::new();
-        object.insert("encoding".into(), self.encoding.word().into());
+        object.insert("encoding".into(), self.encoding_word().into());
         match self.record.parts() {
             [part] if self.record.names().is_empty() => {
                 object.extend(part_object(part, self.version(part)));
@@ -41,7 +43,7 @@ impl State {
                 "allowed": decision.allowed,
                 "limit": decision.limit,
                 "remaining": decision.remaining,
-                "retry_after_ms": crate::simulate::retry_after_ms(decision),
+                "retry_after_ms": retry_after_ms(decision),
                 "reset_after_ms": decision.reset_after.ceil_millis(),
                 "rule": next.rule.as_str(),
             });
@@ -67,14 +69,14 @@ fn part_object(part: &Part, version: u8) -> Map<String, Value> {
 }
 
 /// An instant is told twice: `<name>_ns`, as it is stored, and `<name>`, as RFC 3339.
-fn fields_object(fields: &[Field<'_>]) -> Value {
+fn fields_object(fields: &[StateField<'_>]) -> Value {
     let mut object = Map::new();
     for field in fields {
         match field {
-            Field::Amount(name, amount) => drop(object.insert((*name).to_owned(), (*amount).into())),
-            Field::Count(name, count) => drop(object.insert((*name).to_owned(), (*count).into())),
-            Field::Name(name) => drop(object.insert("name".to_owned(), (*name).into())),
-            Field::Instant(name, at, _) => {
+            StateField::Amount(name, amount) => drop(object.insert((*name).to_owned(), (*amount).into())),
+            StateField::Count(name, count) => drop(object.insert((*name).to_owned(), (*count).into())),
+            StateField::Name(name) => drop(object.insert("name".to_owned(), (*name).into())),
+            StateField::Instant(name, at, _) => {
                 object.insert(format!("{name}_ns"), at.as_nanos().into());
                 object.insert((*name).to_owned(), Rfc3339(*at).to_string().into());
             }

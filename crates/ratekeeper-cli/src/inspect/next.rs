@@ -1,19 +1,19 @@
-//! What the next request would get.
+//! What the next request would get under a quota.
 
-use ratekeeper::algorithm::{Algorithm, Tenancy, composite};
-use ratekeeper::state::{Part, Record};
-use ratekeeper::{Cost, Decision, Name, Quota, Timestamp};
+use std::fmt;
 
-use super::{NextError, rules};
+use ratekeeper::algorithm::{Algorithm, Mismatch, Tenancy, composite};
+use ratekeeper::state::{Part, Record, StateError};
+use ratekeeper::{Cost, Decision, Name, Plan, Quota, QuotaError, Timestamp};
 
-/// What a request of cost 1 would get now, and by which rule.
+/// What a request of cost 1 would get now, and the rule that decides it.
 #[derive(Clone, Debug)]
-pub struct Next {
+pub struct NextDecision {
     pub(super) decision: Decision,
     pub(super) rule: Name,
 }
 
-impl Next {
+impl NextDecision {
     pub(super) fn of(record: &Record, quota: &str, now: Timestamp) -> Result<Self, NextError> {
         let mut rules = rules(quota).map_err(NextError::Quota)?;
         borrow_names(record, &mut rules);
@@ -22,7 +22,7 @@ impl Next {
         let held: Vec<_> = rules.iter().zip(states).map(|((_, quota), state)| (*quota, state)).collect();
         let decision = composite::peek(&held, Cost::ONE, now, Tenancy::Own).map_err(NextError::Mismatch)?;
         let rule = rules.swap_remove(usize::from(decision.rule).min(rules.len() - 1)).0;
-        Ok(Next { decision, rule })
+        Ok(NextDecision { decision, rule })
     }
 }
 
@@ -52,3 +52,34 @@ fn borrow_names(record: &Record, rules: &mut [(Name, Quota)]) {
         rules[rule].0 = window.name.clone();
     }
 }
+
+/// Returns the rules that a text means.
+fn rules(quota: &str) -> Result<Vec<(Name, Quota)>, QuotaError> {
+    let plan = Plan::parse("inspect", quota)?;
+    Ok(plan.rules().iter().map(|rule| (rule.name().clone(), *rule.quota())).collect())
+}
+
+/// Why nothing can be said about the next request.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum NextError {
+    /// The text is not a quota.
+    Quota(QuotaError),
+    /// The state belongs to other rules.
+    State(StateError),
+    /// The state belongs to another algorithm.
+    Mismatch(Mismatch),
+}
+
+impl fmt::Display for NextError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("--quota: ")?;
+        match self {
+            NextError::Quota(error) => error.fmt(f),
+            NextError::State(error) => error.fmt(f),
+            NextError::Mismatch(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for NextError {}

@@ -1,11 +1,13 @@
-//! A state in words.
+//! A state for people.
 
 use std::fmt;
 
-use super::{Field, Next, State, Strategy, fields};
-use crate::when::{Ago, Rfc3339, Span};
+use super::fields::{StateField, Strategy, fields};
+use super::next::NextDecision;
+use super::state::InspectedState;
+use crate::when::{Ago, HumanSpan, Rfc3339};
 
-impl fmt::Display for State {
+impl fmt::Display for InspectedState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (parts, rules) = (self.record.parts(), self.record.names());
         if !rules.is_empty() {
@@ -20,10 +22,10 @@ impl fmt::Display for State {
             writeln!(f, "{}, version {}", Strategy::of(part).words, self.version(part))?;
             for field in fields(part) {
                 match field {
-                    Field::Amount(name, amount) => writeln!(f, "  {name:<9}{amount}")?,
-                    Field::Count(name, count) => writeln!(f, "  {name:<9}{count}")?,
-                    Field::Name(name) => writeln!(f, "  {:<9}{name}", "rule")?,
-                    Field::Instant(name, at, meaning) => {
+                    StateField::Amount(name, amount) => writeln!(f, "  {name:<9}{amount}")?,
+                    StateField::Count(name, count) => writeln!(f, "  {name:<9}{count}")?,
+                    StateField::Name(name) => writeln!(f, "  {:<9}{name}", "rule")?,
+                    StateField::Instant(name, at, meaning) => {
                         let ago = Ago { then: at, now: self.now };
                         writeln!(f, "  {name:<9}{}  ({meaning} {ago})", Rfc3339(at))?;
                     }
@@ -32,10 +34,10 @@ impl fmt::Display for State {
         }
         match self.expires_in {
             Some(Some(left)) => {
-                let left = Span(u64::try_from(left.as_nanos()).unwrap_or(u64::MAX));
-                writeln!(f, "{} encoding, expires in {left}", self.encoding.word())?;
+                let left = HumanSpan(u64::try_from(left.as_nanos()).unwrap_or(u64::MAX));
+                writeln!(f, "{} encoding, expires in {left}", self.encoding_word())?;
             }
-            Some(None) => writeln!(f, "{} encoding, never expires", self.encoding.word())?,
+            Some(None) => writeln!(f, "{} encoding, never expires", self.encoding_word())?,
             None => {}
         }
         match &self.next {
@@ -45,21 +47,21 @@ impl fmt::Display for State {
     }
 }
 
-impl fmt::Display for Next {
+impl fmt::Display for NextDecision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let decision = &self.decision;
         let left = format_args!("{} of {} left by rule `{}`", decision.remaining, decision.limit, self.rule);
-        let whole = match decision.reset_after.as_nanos() {
-            0 => "whole".to_owned(),
-            nanos => format!("whole again in {}", Span(nanos)),
+        let full = match decision.reset_after.as_nanos() {
+            0 => "full".to_owned(),
+            nanos => format!("full again in {}", HumanSpan(nanos)),
         };
         match (decision.allowed, decision.retry_after) {
-            (true, _) => write!(f, "the next request would be allowed: {left}, {whole}"),
+            (true, _) => write!(f, "the next request would be allowed: {left}, {full}"),
             (false, Some(wait)) => {
-                let wait = Span(wait.as_nanos());
-                write!(f, "the next request would be denied, and pass in {wait}: {left}, {whole}")
+                let wait = HumanSpan(wait.as_nanos());
+                write!(f, "the next request would be denied, and allowed in {wait}: {left}, {full}")
             }
-            (false, None) => write!(f, "the next request would be denied for ever: {left}"),
+            (false, None) => write!(f, "the next request would be denied, whenever it comes: {left}"),
         }
     }
 }

@@ -10,9 +10,11 @@ use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::time::{sleep, sleep_until, timeout};
 
-use super::tally::{Answer, Tally};
-use super::wire::{Reply, Wire};
-use super::work::Draw;
+use super::load_error::LoadFailure;
+use super::measurement::{LoadAnswer, Measurement};
+use super::schedule::Schedule;
+use super::wire::{StreamWire, WireReply};
+use super::work::KeyDraw;
 
 /// How long an answer may take after the end before it counts as none.
 pub(super) const GRACE: Duration = Duration::from_secs(10);
@@ -24,30 +26,6 @@ const AWAKE: Duration = Duration::from_millis(2);
 pub(super) const RECONNECT: Duration = Duration::from_millis(10);
 const READ: usize = 64 << 10;
 
-/// When a connection sends.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Schedule {
-    /// In flight at most.
-    pub(super) depth: usize,
-    /// The time between two requests of this connection; none for as fast as answers come.
-    pub(super) every: Option<Duration>,
-    /// The first request's time, if requests have times.
-    pub(super) first: Instant,
-    /// What was due before this warms up, and is not counted.
-    pub(super) from: Instant,
-    /// Nothing is due from here on.
-    pub(super) until: Instant,
-}
-
-/// Why a target cannot be used.
-#[derive(Debug)]
-pub(super) enum ProbeError {
-    Connect(io::Error),
-    Foreign(String),
-    Refused(String),
-    Silent,
-}
-
 /// Connects.
 pub(super) async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
     let stream =
@@ -57,28 +35,32 @@ pub(super) async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
 }
 
 /// Asks once, to see whether there is anybody who understands.
-pub(super) async fn probe(address: SocketAddr, wire: &Wire, draw: &mut Draw) -> Result<(), ProbeError> {
-    let stream = connect(address).await.map_err(ProbeError::Connect)?;
+pub(super) async fn probe(
+    address: SocketAddr,
+    wire: &StreamWire,
+    draw: &mut KeyDraw,
+) -> Result<(), LoadFailure> {
+    let stream = connect(address).await.map_err(LoadFailure::Connect)?;
     let mut pipe = Pipe::new(stream);
     wire.encode(&mut pipe.out, draw.key());
     let ask = async {
         loop {
             pipe.turn().await.map_err(|_| {
                 let said = pipe.input.get(..pipe.input.len().min(40)).unwrap_or_default();
-                ProbeError::Foreign(said.escape_ascii().to_string())
+                LoadFailure::Foreign(said.escape_ascii().to_string())
             })?;
             match wire.decode(&pipe.input) {
-                Reply::Partial => {}
-                Reply::Whole(..) => return Ok(()),
-                Reply::Error(_, message) => return Err(ProbeError::Refused(message)),
-                Reply::Foreign => {
+                WireReply::Partial => {}
+                WireReply::Whole(..) => return Ok(()),
+                WireReply::Error(_, message) => return Err(LoadFailure::Refused(message)),
+                WireReply::Foreign => {
                     let said = &pipe.input[..pipe.input.len().min(40)];
-                    return Err(ProbeError::Foreign(said.escape_ascii().to_string()));
+                    return Err(LoadFailure::Foreign(said.escape_ascii().to_string()));
                 }
             }
         }
     };
-    timeout(PATIENCE, ask).await.unwrap_or(Err(ProbeError::Silent))
+    timeout(PATIENCE, ask).await.unwrap_or(Err(LoadFailure::Silent))
 }
 
 /// A socket, what is to be written to it, and what was read from it.
@@ -130,12 +112,18 @@ impl Pipe {
 pub(super) async fn drive(
     stream: TcpStream,
     address: SocketAddr,
-    wire: Wire,
-    draw: Draw,
+    wire: StreamWire,
+    draw: KeyDraw,
     schedule: Schedule,
-) -> Tally {
-    let mut drive =
-        Drive { wire, draw, schedule, next: schedule.first, due: VecDeque::new(), tally: Tally::default() };
+) -> Measurement {
+    let mut drive = Drive {
+        wire,
+        draw,
+        schedule,
+        next: schedule.first,
+        due: VecDeque::new(),
+        measurement: Measurement::default(),
+    };
     let mut last = schedule.until;
     let mut stream = Some(stream);
     let mut give_up = pin!(sleep_until((schedule.until + GRACE).into()));
@@ -155,26 +143,26 @@ pub(super) async fn drive(
             // Nobody is there: without a rate, every attempt is a request that failed.
             if drive.lose() == 0 && schedule.every.is_none() {
                 let now = Instant::now();
-                drive.count(Answer::Error, now, now);
+                drive.count(LoadAnswer::Error, now, now);
             }
             sleep(RECONNECT).await;
         }
     }
     drive.lose_everything();
     last = last.max(Instant::now());
-    drive.tally.elapsed = last.saturating_duration_since(schedule.from);
-    drive.tally
+    drive.measurement.elapsed = last.saturating_duration_since(schedule.from);
+    drive.measurement
 }
 
 struct Drive {
-    wire: Wire,
-    draw: Draw,
+    wire: StreamWire,
+    draw: KeyDraw,
     schedule: Schedule,
     /// When the next request is due, if requests have times.
     next: Instant,
     /// When those in flight were due.
     due: VecDeque<Instant>,
-    tally: Tally,
+    measurement: Measurement,
 }
 
 impl Drive {
@@ -227,10 +215,10 @@ impl Drive {
         let (mut read, now) = (0, Instant::now());
         loop {
             let (len, answer) = match self.wire.decode(&input[read..]) {
-                Reply::Partial => break,
-                Reply::Whole(len, answer) => (len, answer),
-                Reply::Error(len, _) => (len, Answer::Error),
-                Reply::Foreign => return Err(io::ErrorKind::InvalidData.into()),
+                WireReply::Partial => break,
+                WireReply::Whole(len, answer) => (len, answer),
+                WireReply::Error(len, _) => (len, LoadAnswer::Error),
+                WireReply::Foreign => return Err(io::ErrorKind::InvalidData.into()),
             };
             read += len;
             // More answers than questions are no answers.
@@ -241,9 +229,9 @@ impl Drive {
         Ok(())
     }
 
-    fn count(&mut self, answer: Answer, due: Instant, now: Instant) {
+    fn count(&mut self, answer: LoadAnswer, due: Instant, now: Instant) {
         if due >= self.schedule.from {
-            self.tally.count(answer, now.saturating_duration_since(due));
+            self.measurement.count(answer, now.saturating_duration_since(due));
         }
     }
 
@@ -251,7 +239,7 @@ impl Drive {
     fn lose(&mut self) -> usize {
         let (now, lost) = (Instant::now(), self.due.len());
         while let Some(due) = self.due.pop_front() {
-            self.count(Answer::Error, due, now);
+            self.count(LoadAnswer::Error, due, now);
         }
         lost
     }
@@ -264,7 +252,7 @@ impl Drive {
             && self.next < self.schedule.until
         {
             let due = self.next;
-            self.count(Answer::Error, due, now);
+            self.count(LoadAnswer::Error, due, now);
             self.next += every;
         }
     }

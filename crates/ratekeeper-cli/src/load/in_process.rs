@@ -7,15 +7,15 @@ use std::time::{Duration, Instant};
 use ratekeeper::port::Request;
 use ratekeeper::{Cost, Decision, Key, MemoryStore, Rules};
 
-use super::run::{Pace, Run};
-use super::tally::{Answer, Tally};
+use super::measurement::{LoadAnswer, Measurement};
+use super::schedule::{LoadPace, LoadRun};
 use super::work::Work;
 
 /// Threads that decide beside each other, over one store.
-pub(super) fn measure(run: &Run, work: &Work) -> Tally {
+pub(super) fn measure(run: &LoadRun, work: &Work) -> Measurement {
     let store = MemoryStore::builder().max_keys(usize::try_from(work.keys()).unwrap_or(usize::MAX)).build();
     let barrier = Barrier::new(run.threads.get());
-    let mut all = Tally::default();
+    let mut all = Measurement::default();
     thread::scope(|scope| {
         let threads: Vec<_> = (0..run.threads.get())
             .map(|thread| {
@@ -26,25 +26,31 @@ pub(super) fn measure(run: &Run, work: &Work) -> Tally {
             })
             .collect();
         for thread in threads {
-            if let Ok(tally) = thread.join() {
-                all.add(&tally);
+            if let Ok(measurement) = thread.join() {
+                all.add(&measurement);
             }
         }
     });
     all
 }
 
-fn one_thread(store: &MemoryStore, barrier: &Barrier, run: &Run, work: &Work, thread: usize) -> Tally {
+fn one_thread(
+    store: &MemoryStore,
+    barrier: &Barrier,
+    run: &LoadRun,
+    work: &Work,
+    thread: usize,
+) -> Measurement {
     let mut draw = work.draw(thread as u64);
     let mut keys = vec![[0u8; 20]; run.depth.get()];
     let mut decisions: Vec<Decision> = Vec::with_capacity(run.depth.get());
-    let mut tally = Tally::default();
+    let mut measurement = Measurement::default();
     barrier.wait();
     let began = Instant::now();
     let (from, until) = (began + run.warm_up, began + run.warm_up + run.duration);
     let every = match run.pace {
-        Pace::Closed => None,
-        Pace::Open(rate) => Some(Duration::from_secs_f64(run.threads.get() as f64 / rate)),
+        LoadPace::Closed => None,
+        LoadPace::Open(rate) => Some(Duration::from_secs_f64(run.threads.get() as f64 / rate)),
     };
     let mut due = began;
     let mut now = began;
@@ -76,14 +82,14 @@ fn one_thread(store: &MemoryStore, barrier: &Barrier, run: &Run, work: &Work, th
         for (index, decision) in decisions.drain(..).enumerate() {
             let was_due = due + every.unwrap_or_default() * u32::try_from(index).unwrap_or(u32::MAX);
             if was_due >= from {
-                let answer = if decision.allowed { Answer::Allowed } else { Answer::Denied };
-                tally.count(answer, now.saturating_duration_since(was_due));
+                let answer = if decision.allowed { LoadAnswer::Allowed } else { LoadAnswer::Denied };
+                measurement.count(answer, now.saturating_duration_since(was_due));
             }
         }
         due += every.unwrap_or_default() * u32::try_from(batch).unwrap_or(u32::MAX);
     }
-    tally.elapsed = now.max(until).saturating_duration_since(from);
-    tally
+    measurement.elapsed = now.max(until).saturating_duration_since(from);
+    measurement
 }
 
 fn decide(store: &MemoryStore, work: &Work, keys: &[[u8; 20]], decisions: &mut Vec<Decision>) {

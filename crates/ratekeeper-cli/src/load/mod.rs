@@ -1,25 +1,30 @@
-//! How fast it is here: a load generator for every transport, and for the engine itself.
+//! Puts load on a server over any transport, or on the engine in this process, and measures it.
 //!
 //! A closed loop keeps so many requests in flight and measures each from when it was sent. An open loop sends at a
 //! given rate whatever happens, and measures each from when it **should** have been sent: a stall counts against
 //! every request that it delayed.
 //!
-//! - [`Target`]: what is asked; [`Work`]: what for; [`Pace`]: how often
-//! - `wire`: requests and replies as bytes; `connection`: one connection's loop; `calls`: the same for gRPC;
+//! - [`LoadTarget`]: what is asked; [`Work`]: for which keys; [`LoadRun`], [`LoadPace`]: how often and how long
+//! - `wire`: requests and replies as bytes; `connection`: one connection's loop; `grpc`: one connection of gRPC;
 //!   `in_process`: no connection at all
-//! - [`Tally`]: what is counted; `run`: all connections of all threads; [`report`]: what it amounts to
+//! - [`measure`]: all connections of all threads, to a [`Measurement`]; [`TargetReport`], [`Ratio`]: what it amounts to
 
-mod calls;
 mod connection;
+mod grpc;
 mod in_process;
-pub mod report;
+mod load_error;
+mod measurement;
+mod report;
 mod run;
-mod tally;
+mod schedule;
 mod target;
 mod wire;
 mod work;
 
-pub use run::{LoadError, Pace, Run, measure};
-pub use tally::Tally;
-pub use target::{Protocol, Target, TargetError};
+pub use load_error::LoadError;
+pub use measurement::Measurement;
+pub use report::{Ratio, TargetReport};
+pub use run::measure;
+pub use schedule::{LoadPace, LoadRun};
+pub use target::{LoadTarget, LoadTargetError, Protocol};
 pub use work::{Work, WorkError};

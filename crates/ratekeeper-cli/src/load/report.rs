@@ -4,36 +4,37 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
-use super::{Tally, Target};
+use super::measurement::Measurement;
+use super::target::LoadTarget;
 
 /// What one target did, round by round.
 #[derive(Debug)]
-pub struct Outcome {
-    target: Target,
-    all: Tally,
+pub struct TargetReport {
+    target: LoadTarget,
+    all: Measurement,
     /// Answers a second, of each round.
     rounds: Vec<f64>,
 }
 
-impl Outcome {
+impl TargetReport {
     /// Nothing yet.
-    pub fn new(target: Target) -> Self {
-        Outcome { target, all: Tally::default(), rounds: Vec::new() }
+    pub fn new(target: LoadTarget) -> Self {
+        TargetReport { target, all: Measurement::default(), rounds: Vec::new() }
     }
 
     /// One more round.
-    pub fn add(&mut self, tally: &Tally) {
-        self.rounds.push(tally.throughput());
-        self.all.append(tally);
+    pub fn add(&mut self, measurement: &Measurement) {
+        self.rounds.push(measurement.throughput());
+        self.all.append(measurement);
     }
 
     /// The target.
-    pub fn target(&self) -> &Target {
+    pub fn target(&self) -> &LoadTarget {
         &self.target
     }
 
     /// What all rounds counted.
-    pub fn tally(&self) -> &Tally {
+    pub fn measurement(&self) -> &Measurement {
         &self.all
     }
 
@@ -59,7 +60,7 @@ impl Outcome {
     }
 }
 
-impl fmt::Display for Outcome {
+impl fmt::Display for TargetReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let all = &self.all;
         writeln!(
@@ -91,7 +92,7 @@ pub struct Ratio {
 
 impl Ratio {
     /// The first to the second.
-    pub fn of(first: &Outcome, second: &Outcome) -> Self {
+    pub fn of(first: &TargetReport, second: &TargetReport) -> Self {
         let mut ratios: Vec<f64> = first.rounds.iter().zip(&second.rounds).map(|(a, b)| a / b).collect();
         ratios.sort_by(f64::total_cmp);
         let throughput = ratios.get(ratios.len() / 2).copied().unwrap_or(f64::NAN);

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 /// What is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum LoadTarget {
     /// The engine, in this process.
     InProcess,
     /// A server.
@@ -27,7 +27,7 @@ pub enum Protocol {
     Resp,
     /// HTTP: `POST /throttle`.
     Http,
-    /// gRPC: `throttlecrab.RateLimiter/Throttle`.
+    /// gRPC: `throttlecrab.RateLimiter/ThrottleNumbers`.
     Grpc,
     /// MessagePack: `throttle`.
     MsgPack,
@@ -56,29 +56,29 @@ impl Protocol {
     }
 }
 
-impl Target {
+impl LoadTarget {
     /// Another target that speaks the same: an address, with or without the scheme.
-    pub fn like(&self, text: &str) -> Result<Self, TargetError> {
-        let Target::Server { protocol, .. } = self else { return Err(TargetError::InProcess) };
-        let other: Target = match text.contains("://") {
+    pub fn like(&self, text: &str) -> Result<Self, LoadTargetError> {
+        let LoadTarget::Server { protocol, .. } = self else { return Err(LoadTargetError::InProcess) };
+        let other: LoadTarget = match text.contains("://") {
             true => text.parse()?,
             false => format!("{}://{text}", protocol.scheme()).parse()?,
         };
         match &other {
-            Target::Server { protocol: found, .. } if found == protocol => Ok(other),
-            _ => Err(TargetError::Other { wanted: *protocol, text: text.to_owned() }),
+            LoadTarget::Server { protocol: found, .. } if found == protocol => Ok(other),
+            _ => Err(LoadTargetError::Other { wanted: *protocol, text: text.to_owned() }),
         }
     }
 }
 
-impl FromStr for Target {
-    type Err = TargetError;
+impl FromStr for LoadTarget {
+    type Err = LoadTargetError;
 
-    fn from_str(text: &str) -> Result<Self, TargetError> {
+    fn from_str(text: &str) -> Result<Self, LoadTargetError> {
         if text == "inproc" {
-            return Ok(Target::InProcess);
+            return Ok(LoadTarget::InProcess);
         }
-        let unknown = || TargetError::Unknown(text.to_owned());
+        let unknown = || LoadTargetError::Unknown(text.to_owned());
         let (scheme, rest) = text.split_once("://").ok_or_else(unknown)?;
         let protocol = Protocol::ALL.into_iter().find(|protocol| protocol.scheme() == scheme);
         let protocol = protocol.ok_or_else(unknown)?;
@@ -88,16 +88,16 @@ impl FromStr for Target {
             rest.rsplit_once(':').is_some_and(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()));
         let place = if has_port { rest.to_owned() } else { format!("{rest}:{}", protocol.default_port()) };
         let found = place.to_socket_addrs().ok().and_then(|mut found| found.next());
-        let address = found.ok_or_else(|| TargetError::NoAddress(text.to_owned()))?;
-        Ok(Target::Server { protocol, text: text.to_owned(), address })
+        let address = found.ok_or_else(|| LoadTargetError::NoAddress(text.to_owned()))?;
+        Ok(LoadTarget::Server { protocol, text: text.to_owned(), address })
     }
 }
 
-impl fmt::Display for Target {
+impl fmt::Display for LoadTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Target::InProcess => f.write_str("inproc"),
-            Target::Server { text, .. } => f.write_str(text),
+            LoadTarget::InProcess => f.write_str("inproc"),
+            LoadTarget::Server { text, .. } => f.write_str(text),
         }
     }
 }
@@ -105,7 +105,7 @@ impl fmt::Display for Target {
 /// The text is no target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum TargetError {
+pub enum LoadTargetError {
     /// Neither `inproc` nor a scheme that is known.
     Unknown(String),
     /// The host is not known, or the port is none.
@@ -121,27 +121,27 @@ pub enum TargetError {
     },
 }
 
-impl fmt::Display for TargetError {
+impl fmt::Display for LoadTargetError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            TargetError::Unknown(text) => {
+            LoadTargetError::Unknown(text) => {
                 write!(
                     f,
                     "{text:?}: no target; write inproc, resp://HOST:PORT, http://, grpc:// or msgpack://"
                 )
             }
-            TargetError::NoAddress(text) => {
+            LoadTargetError::NoAddress(text) => {
                 write!(f, "{text:?}: no such host or port; write resp://127.0.0.1:6380")
             }
-            TargetError::InProcess => f.write_str("--compare needs a --target that is a server"),
-            TargetError::Other { wanted, text } => {
+            LoadTargetError::InProcess => f.write_str("--compare needs a --target that is a server"),
+            LoadTargetError::Other { wanted, text } => {
                 write!(f, "--compare {text}: both must speak {}, as --target does", wanted.scheme())
             }
         }
     }
 }
 
-impl std::error::Error for TargetError {}
+impl std::error::Error for LoadTargetError {}
 
 #[cfg(test)]
 mod tests {
@@ -149,24 +149,24 @@ mod tests {
 
     #[test]
     fn addresses() {
-        let address = |text: &str| match text.parse::<Target>() {
-            Ok(Target::Server { protocol, address, .. }) => format!("{} {address}", protocol.scheme()),
+        let address = |text: &str| match text.parse::<LoadTarget>() {
+            Ok(LoadTarget::Server { protocol, address, .. }) => format!("{} {address}", protocol.scheme()),
             other => format!("{other:?}"),
         };
         assert_eq!(address("resp://127.0.0.1:1"), "resp 127.0.0.1:1");
         assert_eq!(address("http://127.0.0.1/"), "http 127.0.0.1:8080");
         assert_eq!(address("msgpack://[::1]"), "msgpack [::1]:9090");
-        assert_eq!("inproc".parse(), Ok(Target::InProcess));
+        assert_eq!("inproc".parse(), Ok(LoadTarget::InProcess));
         for wrong in ["", "localhost", "tape://x", "resp://127.0.0.1:99999"] {
-            assert!(wrong.parse::<Target>().is_err(), "{wrong}");
+            assert!(wrong.parse::<LoadTarget>().is_err(), "{wrong}");
         }
     }
 
     #[test]
     fn only_what_speaks_the_same_is_compared() {
-        let resp: Target = "resp://127.0.0.1:1".parse().unwrap();
+        let resp: LoadTarget = "resp://127.0.0.1:1".parse().unwrap();
         assert_eq!(resp.like("127.0.0.1:2").unwrap().to_string(), "resp://127.0.0.1:2");
         assert!(resp.like("http://127.0.0.1:2").unwrap_err().to_string().contains("both must speak resp"));
-        assert!(Target::InProcess.like("127.0.0.1:2").is_err());
+        assert!(LoadTarget::InProcess.like("127.0.0.1:2").is_err());
     }
 }

@@ -8,7 +8,7 @@ use ratekeeper::{Algorithm, Quota};
 #[derive(Clone, Debug)]
 pub struct Work {
     quota: Quota,
-    throttle: Throttle,
+    throttle: ThrottleNumbers,
     keys: u32,
     /// The share of requests that are for the first key, of `u32::MAX`.
     hot: u32,
@@ -16,7 +16,7 @@ pub struct Work {
 
 /// The three numbers that every transport understands.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Throttle {
+pub(super) struct ThrottleNumbers {
     pub(super) burst: i32,
     pub(super) count: i32,
     pub(super) period: i32,
@@ -51,7 +51,7 @@ impl Work {
             reason = "a share of the whole range"
         )]
         let hot = (hot * f64::from(u32::MAX)) as u32;
-        Ok(Work { quota: parsed, throttle: Throttle { burst, count, period }, keys, hot })
+        Ok(Work { quota: parsed, throttle: ThrottleNumbers { burst, count, period }, keys, hot })
     }
 
     pub(super) fn quota(&self) -> &Quota {
@@ -62,28 +62,28 @@ impl Work {
         self.keys
     }
 
-    pub(super) fn throttle(&self) -> Throttle {
+    pub(super) fn throttle(&self) -> ThrottleNumbers {
         self.throttle
     }
 
     /// A stream of keys of one's own.
-    pub(super) fn draw(&self, seed: u64) -> Draw {
+    pub(super) fn draw(&self, seed: u64) -> KeyDraw {
         // Not by a multiple of the step: each stream would then be the one before it, a draw later.
         let state = (seed + 1).wrapping_mul(0xd134_2543_de82_ef95);
-        Draw { state, keys: self.keys, hot: self.hot, text: *b"key:0000000000000000" }
+        KeyDraw { state, keys: self.keys, hot: self.hot, text: *b"key:0000000000000000" }
     }
 }
 
 /// Draws keys.
 #[derive(Clone, Debug)]
-pub(super) struct Draw {
+pub(super) struct KeyDraw {
     state: u64,
     keys: u32,
     hot: u32,
     text: [u8; KEY],
 }
 
-impl Draw {
+impl KeyDraw {
     /// The next key.
     #[inline]
     pub(super) fn key(&mut self) -> &[u8; KEY] {

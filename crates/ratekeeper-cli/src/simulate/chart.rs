@@ -5,9 +5,11 @@
 
 use std::fmt::Write;
 
-use super::report::{Grouped, Moment, Summary, percent};
-use super::{Bucket, Policy};
-use crate::when::Span;
+use super::numbers::{Grouped, TraceMoment, percent};
+use super::policy::SimulatedPolicy;
+use super::summary::ReplaySummary;
+use super::timeline::TimelineBucket;
+use crate::when::HumanSpan;
 
 const WIDTH: f64 = 960.0;
 const LEFT: f64 = 70.0;
@@ -30,7 +32,7 @@ text{font:13px system-ui,sans-serif}.title{font-size:17px;font-weight:600}.name{
 .page{fill:#16181c}.ok{fill:#27496e;stroke:#8fb8e6}.no{stroke:#ff8f7a}.hatch{stroke:#ff8f7a}.back{fill:#16181c}}";
 
 /// The picture as SVG.
-pub fn svg(summary: &Summary<'_>) -> String {
+pub fn svg(summary: &ReplaySummary<'_>) -> String {
     let mut out = String::with_capacity(1 << 16);
     let panels = summary.policies.len();
     #[expect(clippy::cast_precision_loss, reason = "a few policies")]
@@ -61,7 +63,7 @@ pub fn svg(summary: &Summary<'_>) -> String {
 }
 
 /// The picture in a page, with its numbers in tables.
-pub fn html(summary: &Summary<'_>) -> String {
+pub fn html(summary: &ReplaySummary<'_>) -> String {
     let title = escape(&title(summary));
     let mut out = format!(
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title>\
@@ -100,14 +102,14 @@ pub fn html(summary: &Summary<'_>) -> String {
     out
 }
 
-fn title(summary: &Summary<'_>) -> String {
+fn title(summary: &ReplaySummary<'_>) -> String {
     let (requests, keys) = (Grouped(summary.overview.requests), Grouped(summary.overview.keys.len() as u64));
     format!("{}: {requests} requests of {keys} keys", summary.source.name())
 }
 
 /// A timeline in few enough bars.
 struct Chart {
-    bars: Vec<Bucket>,
+    bars: Vec<TimelineBucket>,
     /// Nanoseconds that one bar stands for.
     width: f64,
     start: ratekeeper::Timestamp,
@@ -116,16 +118,16 @@ struct Chart {
 
 impl Chart {
     #[expect(clippy::cast_precision_loss, reason = "a place on a chart")]
-    fn of(policy: &Policy) -> Self {
+    fn of(policy: &SimulatedPolicy) -> Self {
         let timeline = policy.timeline();
         let buckets: Vec<_> = timeline.buckets().collect();
         let together = buckets.len().div_ceil(BARS).max(1);
-        let sum = |group: &[(ratekeeper::Timestamp, Bucket)]| {
-            let mut sum = Bucket::default();
+        let sum = |group: &[(ratekeeper::Timestamp, TimelineBucket)]| {
+            let mut sum = TimelineBucket::default();
             group.iter().for_each(|(_, bucket)| sum.add(bucket));
             sum
         };
-        let bars: Vec<Bucket> = buckets.chunks(together).map(sum).collect();
+        let bars: Vec<TimelineBucket> = buckets.chunks(together).map(sum).collect();
         let width = timeline.width() as f64 * together as f64;
         let start = buckets.first().map_or(ratekeeper::Timestamp::EPOCH, |(start, _)| *start);
         let span = timeline.width().saturating_mul((bars.len() * together) as u64);
@@ -143,7 +145,14 @@ impl Chart {
     }
 }
 
-fn panel(out: &mut String, summary: &Summary<'_>, policy: &Policy, chart: &Chart, top: f64, most: f64) {
+fn panel(
+    out: &mut String,
+    summary: &ReplaySummary<'_>,
+    policy: &SimulatedPolicy,
+    chart: &Chart,
+    top: f64,
+    most: f64,
+) {
     let (floor, inner) = (top + 22.0 + PANEL, WIDTH - LEFT - RIGHT);
     let share = percent(policy.denied(), summary.overview.requests);
     let (label, denied) = (escape(policy.label()), Grouped(policy.denied()));
@@ -174,7 +183,7 @@ fn panel(out: &mut String, summary: &Summary<'_>, policy: &Policy, chart: &Chart
     );
     let end = chart.start + ratekeeper::Nanos::from_nanos(chart.span);
     for (x, anchor, at) in [(LEFT, "start", chart.start), (WIDTH - RIGHT, "end", end)] {
-        let (y, at) = (floor + 17.0, Moment(at));
+        let (y, at) = (floor + 17.0, TraceMoment(at));
         let _ = write!(out, "<text class=\"ink\" x=\"{x}\" y=\"{y}\" text-anchor=\"{anchor}\">{at}</text>");
     }
     #[expect(
@@ -182,7 +191,7 @@ fn panel(out: &mut String, summary: &Summary<'_>, policy: &Policy, chart: &Chart
         clippy::cast_sign_loss,
         reason = "positive, and a span of a trace"
     )]
-    let bar = Span(chart.width as u64);
+    let bar = HumanSpan(chart.width as u64);
     let (x, y) = (LEFT + inner / 2.0, floor + 17.0);
     let _ =
         write!(out, "<text class=\"ink\" x=\"{x}\" y=\"{y}\" text-anchor=\"middle\">each bar {bar}</text>");

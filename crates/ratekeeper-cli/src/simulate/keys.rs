@@ -7,17 +7,17 @@ use hashbrown::HashTable;
 
 /// All keys of a trace.
 #[derive(Debug, Default)]
-pub struct Keys {
+pub struct TraceKeys {
     /// Numbers, found by the hash of what they stand for.
     table: HashTable<u32>,
-    known: Vec<Known>,
+    known: Vec<KnownKey>,
     /// The bytes of all keys, one after another.
     bytes: Vec<u8>,
     hasher: RandomState,
 }
 
 #[derive(Debug)]
-struct Known {
+struct KnownKey {
     hash: u64,
     start: usize,
     len: usize,
@@ -27,14 +27,14 @@ struct Known {
 
 /// So many keys have numbers of 32 bits.
 #[derive(Debug)]
-pub(super) struct TooMany;
+pub(super) struct TooManyKeys;
 
-impl Keys {
+impl TraceKeys {
     /// The key's number, a new one if it was never seen, and one more request of it.
     #[inline]
-    pub(super) fn ask(&mut self, key: &[u8], cost: u64) -> Result<u32, TooMany> {
+    pub(super) fn ask(&mut self, key: &[u8], cost: u64) -> Result<u32, TooManyKeys> {
         let hash = self.hasher.hash_one(key);
-        let Keys { table, known, bytes, .. } = self;
+        let TraceKeys { table, known, bytes, .. } = self;
         let same = |number: &u32| {
             let known = &known[*number as usize];
             known.hash == hash && bytes[known.start..known.start + known.len] == *key
@@ -42,8 +42,8 @@ impl Keys {
         let number = match table.find(hash, same) {
             Some(number) => *number,
             None => {
-                let number = u32::try_from(known.len()).map_err(|_| TooMany)?;
-                known.push(Known { hash, start: bytes.len(), len: key.len(), asked: 0, cost: 0 });
+                let number = u32::try_from(known.len()).map_err(|_| TooManyKeys)?;
+                known.push(KnownKey { hash, start: bytes.len(), len: key.len(), asked: 0, cost: 0 });
                 bytes.extend_from_slice(key);
                 table.insert_unique(hash, number, |number| known[*number as usize].hash);
                 number
@@ -67,7 +67,7 @@ impl Keys {
 
     /// The key of a number, as it can be shown. No key at all is everybody together.
     pub fn show(&self, number: u32) -> String {
-        let Known { start, len, .. } = self.known[number as usize];
+        let KnownKey { start, len, .. } = self.known[number as usize];
         match &self.bytes[start..start + len] {
             [] => "(everybody)".to_owned(),
             key => key.escape_ascii().to_string(),
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn a_key_keeps_its_number() {
-        let mut keys = Keys::default();
+        let mut keys = TraceKeys::default();
         let names: Vec<String> = (0..10_000).map(|n| format!("key{n}")).collect();
         for (expected, name) in names.iter().enumerate() {
             assert_eq!(keys.ask(name.as_bytes(), 2).unwrap() as usize, expected);

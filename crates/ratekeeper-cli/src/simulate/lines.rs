@@ -7,7 +7,7 @@ const BLOCK: usize = 1 << 20;
 
 /// The lines of a stream.
 #[derive(Debug)]
-pub(super) struct Lines<R> {
+pub(super) struct LineReader<R> {
     source: R,
     block: Box<[u8]>,
     start: usize,
@@ -20,19 +20,19 @@ pub(super) struct Lines<R> {
 
 /// One line without its end.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Line<'a> {
+pub(super) enum TraceLine<'a> {
     Text(&'a [u8]),
     TooLong,
 }
 
-impl<R: Read> Lines<R> {
+impl<R: Read> LineReader<R> {
     pub(super) fn new(source: R) -> Self {
-        Lines { source, block: vec![0; BLOCK].into(), start: 0, end: 0, passing_over: false, read: 0 }
+        LineReader { source, block: vec![0; BLOCK].into(), start: 0, end: 0, passing_over: false, read: 0 }
     }
 
     /// The next line, if there is one.
     #[inline]
-    pub(super) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
+    pub(super) fn next(&mut self) -> io::Result<Option<TraceLine<'_>>> {
         let mut searched = 0;
         loop {
             let unseen = &self.block[self.start + searched..self.end];
@@ -40,9 +40,9 @@ impl<R: Read> Lines<R> {
                 let line = self.start..self.start + searched + at;
                 self.start = line.end + 1;
                 if std::mem::take(&mut self.passing_over) {
-                    return Ok(Some(Line::TooLong));
+                    return Ok(Some(TraceLine::TooLong));
                 }
-                return Ok(Some(Line::Text(without_return(&self.block[line]))));
+                return Ok(Some(TraceLine::Text(without_return(&self.block[line]))));
             }
             searched = self.end - self.start;
             if searched == BLOCK {
@@ -52,9 +52,9 @@ impl<R: Read> Lines<R> {
                 let line = self.start..self.end;
                 self.start = self.end;
                 if std::mem::take(&mut self.passing_over) {
-                    return Ok(Some(Line::TooLong));
+                    return Ok(Some(TraceLine::TooLong));
                 }
-                return Ok((!line.is_empty()).then(|| Line::Text(without_return(&self.block[line]))));
+                return Ok((!line.is_empty()).then(|| TraceLine::Text(without_return(&self.block[line]))));
             }
         }
     }
@@ -101,12 +101,12 @@ mod tests {
     }
 
     fn read(text: &[u8], step: usize) -> Vec<Vec<u8>> {
-        let mut lines = Lines::new(Trickle(text, step));
+        let mut lines = LineReader::new(Trickle(text, step));
         let mut all = Vec::new();
         while let Some(line) = lines.next().unwrap() {
             all.push(match line {
-                Line::Text(text) => text.to_vec(),
-                Line::TooLong => b"too long".to_vec(),
+                TraceLine::Text(text) => text.to_vec(),
+                TraceLine::TooLong => b"too long".to_vec(),
             });
         }
         all

@@ -1,29 +1,38 @@
-//! What a limit would have done: a trace is replayed against policies in virtual time. Nothing waits.
+//! Replays a trace against policies, in the time that the trace tells: nothing waits.
 //!
 //! The engine's own algorithms decide, at the times that the lines tell; a clock is never read. Memory grows with the
 //! keys, not with the lines.
 //!
-//! - [`trace`]: lines to entries; `lines`: bytes to lines; [`Source`]: where they come from
-//! - [`Policy`]: a quota or a plan, and what it decided; `keys`: who asked
-//! - `timeline`, `peak`: what is remembered of time; [`Overview`]: what is remembered of the trace
-//! - `replay`: all of it together; [`suggest`](mod@suggest): the smallest quota that would do
-//! - [`report`], [`chart`]: what it amounts to
+//! - [`trace`]: lines to entries; `lines`: bytes to lines; [`TraceSource`]: where they come from
+//! - [`SimulatedPolicy`]: a quota or a plan, and what it decided; [`TraceKeys`]: who asked
+//! - [`Timeline`], `peak`: what is remembered of time; [`TraceOverview`]: what is remembered of the trace
+//! - [`Replay`]: all of it together; [`suggest()`]: the smallest quota that would do
+//! - [`ReplaySummary`], [`write_decision`], [`chart`]: what it amounts to; `numbers`: numbers for people
 
 pub mod chart;
+mod decision_line;
 mod keys;
 mod lines;
+mod numbers;
+mod overview;
 mod peak;
 mod policy;
 mod progress;
 mod replay;
-pub mod report;
+mod replay_error;
 mod source;
-pub mod suggest;
+mod suggest;
+mod summary;
 mod timeline;
 pub mod trace;
 
-pub use keys::Keys;
-pub use policy::{Policy, PolicyError};
-pub use replay::{Overview, Replay, SimulateError, Skipped, retry_after_ms};
-pub use source::Source;
-pub use timeline::{Bucket, Timeline};
+pub use decision_line::write_decision;
+pub use keys::TraceKeys;
+pub use overview::{SkippedLines, TraceOverview};
+pub use policy::{PolicyError, SimulatedPolicy};
+pub use replay::Replay;
+pub use replay_error::ReplayError;
+pub use source::TraceSource;
+pub use suggest::{DeniedShare, DeniedShareError, SuggestError, Suggestion, suggest};
+pub use summary::ReplaySummary;
+pub use timeline::{Timeline, TimelineBucket};

@@ -10,7 +10,7 @@ use super::timeline::Timeline;
 
 /// A policy, what it has decided so far, and the states of all keys under it.
 #[derive(Debug)]
-pub struct Policy {
+pub struct SimulatedPolicy {
     label: String,
     quotas: Box<[Quota]>,
     states: States,
@@ -31,7 +31,7 @@ enum States {
     Any(Vec<Option<State>>),
 }
 
-impl Policy {
+impl SimulatedPolicy {
     /// A policy from the text form of one quota, or of several separated by `;`.
     pub fn parse(text: &str) -> Result<Self, PolicyError> {
         let plan =
@@ -58,7 +58,7 @@ impl Policy {
             [quota] if quota.algorithm() == Algorithm::Gcra => States::Instants(Vec::new()),
             _ => States::Any(Vec::new()),
         };
-        Policy {
+        SimulatedPolicy {
             label,
             quotas,
             states,
@@ -215,7 +215,7 @@ mod tests {
             asks in prop::collection::vec((0u64..900, 0u32..4, 0u64..5), 1..120),
         ) {
             let plan = Plan::parse("policy", POLICIES[which]).unwrap();
-            let mut policy = Policy::parse(POLICIES[which]).unwrap();
+            let mut policy = SimulatedPolicy::parse(POLICIES[which]).unwrap();
             let store = MemoryStore::default();
             let mut millis = 1_000_000;
             for (step, key, cost) in asks {
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn the_worst_keys_come_first_and_are_exact() {
-        let mut policy = Policy::parse("1/h").unwrap();
+        let mut policy = SimulatedPolicy::parse("1/h").unwrap();
         for key in 0..100u32 {
             for _ in 0..=(key % 10) {
                 policy.decide(key, Cost::ONE, Timestamp::EPOCH);

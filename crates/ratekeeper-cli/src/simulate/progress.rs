@@ -10,17 +10,17 @@ const LINES: u64 = 1 << 16;
 
 /// Tells how far a file has been read.
 #[derive(Debug)]
-pub(super) struct Progress {
+pub(super) struct ReplayProgress {
     /// Bytes in all; nothing is told if that is not known.
     of: Option<u64>,
     told: Instant,
     shown: bool,
 }
 
-impl Progress {
+impl ReplayProgress {
     pub(super) fn new(of: Option<u64>) -> Self {
         let of = of.filter(|_| std::io::stderr().is_terminal());
-        Progress { of, told: Instant::now(), shown: false }
+        ReplayProgress { of, told: Instant::now(), shown: false }
     }
 
     #[inline]
@@ -43,7 +43,7 @@ impl Progress {
     }
 }
 
-impl Drop for Progress {
+impl Drop for ReplayProgress {
     fn drop(&mut self) {
         if self.shown {
             let _ = write!(std::io::stderr(), "\r\x1b[K");

@@ -9,39 +9,43 @@ use std::fmt;
 
 use ratekeeper::{Algorithm, Quota, QuotaError};
 
-use super::{Overview, Policy, Replay, SimulateError, Source};
+use super::overview::TraceOverview;
+use super::policy::SimulatedPolicy;
+use super::replay::Replay;
+use super::replay_error::ReplayError;
+use super::source::TraceSource;
 
 /// Counts that are tried in one reading of the trace.
 const AT_ONCE: u64 = 16;
 
 /// A share of all requests, from 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
-pub struct Share(f64);
+pub struct DeniedShare(f64);
 
-impl std::str::FromStr for Share {
-    type Err = ShareError;
+impl std::str::FromStr for DeniedShare {
+    type Err = DeniedShareError;
 
-    fn from_str(text: &str) -> Result<Self, ShareError> {
+    fn from_str(text: &str) -> Result<Self, DeniedShareError> {
         let (number, divisor) = match text.strip_suffix('%') {
             Some(number) => (number.trim_end(), 100.0),
             None => (text, 1.0),
         };
-        let share = number.parse::<f64>().map_err(|_| ShareError)? / divisor;
-        if (0.0..=1.0).contains(&share) { Ok(Share(share)) } else { Err(ShareError) }
+        let share = number.parse::<f64>().map_err(|_| DeniedShareError)? / divisor;
+        if (0.0..=1.0).contains(&share) { Ok(DeniedShare(share)) } else { Err(DeniedShareError) }
     }
 }
 
 /// The text is no share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ShareError;
+pub struct DeniedShareError;
 
-impl fmt::Display for ShareError {
+impl fmt::Display for DeniedShareError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("no share; write `0.01` or `1%`, between 0 and 1 (100 %)")
     }
 }
 
-impl std::error::Error for ShareError {}
+impl std::error::Error for DeniedShareError {}
 
 /// What was found.
 #[derive(Clone, Copy, Debug)]
@@ -59,7 +63,7 @@ pub struct Suggestion {
 #[non_exhaustive]
 pub enum SuggestError {
     /// The trace cannot be replayed.
-    Replay(SimulateError),
+    Replay(ReplayError),
     /// It can be read only once.
     NotRepeatable,
     /// The policy has several rules.
@@ -100,10 +104,10 @@ impl std::error::Error for SuggestError {}
 /// earlier reading of the trace found.
 pub fn suggest(
     replay: &Replay,
-    source: &Source,
-    overview: &Overview,
-    policy: &Policy,
-    share: Share,
+    source: &TraceSource,
+    overview: &TraceOverview,
+    policy: &SimulatedPolicy,
+    share: DeniedShare,
 ) -> Result<Suggestion, SuggestError> {
     let like = *policy.quota().ok_or_else(|| SuggestError::SeveralRules(policy.label().to_owned()))?;
     if !source.is_repeatable() {
@@ -129,9 +133,11 @@ pub fn suggest(
         let counts = between(low, high, enough.is_none());
         let quotas: Vec<Quota> =
             counts.iter().map(|count| with_count(&like, *count)).collect::<Result<_, _>>()?;
-        let mut policies: Vec<Policy> = quotas.iter().copied().map(Policy::of_quota).collect();
+        let mut policies: Vec<SimulatedPolicy> =
+            quotas.iter().copied().map(SimulatedPolicy::of_quota).collect();
         replay.clone().run(source, &mut policies, |_, _, _| Ok(())).map_err(SuggestError::Replay)?;
-        let tried: Vec<(Quota, u64)> = quotas.into_iter().zip(policies.iter().map(Policy::denied)).collect();
+        let tried: Vec<(Quota, u64)> =
+            quotas.into_iter().zip(policies.iter().map(SimulatedPolicy::denied)).collect();
         let first = tried.iter().position(|(_, denied)| *denied <= most);
         let last_before = first.unwrap_or(tried.len()).checked_sub(1);
         enough = first.map(|index| tried[index]).or(enough);
@@ -146,7 +152,7 @@ pub fn suggest(
     clippy::cast_sign_loss,
     reason = "between 0 and a count of lines"
 )]
-fn affordable(Share(share): Share, requests: u64) -> u64 {
+fn affordable(DeniedShare(share): DeniedShare, requests: u64) -> u64 {
     // A share such as 0.07 of 100 is 7, whatever the last bit of the product is.
     (share * requests as f64 + 1e-6) as u64
 }
@@ -201,11 +207,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::simulate::trace::{By, Format, Parser};
+    use crate::simulate::trace::{KeyField, TraceFormat, TraceParser};
     use ratekeeper::Timestamp;
 
     fn shares(text: &str) -> Option<f64> {
-        text.parse::<Share>().ok().map(|share| share.0)
+        text.parse::<DeniedShare>().ok().map(|share| share.0)
     }
 
     #[test]
@@ -215,7 +221,7 @@ mod tests {
         for wrong in ["", "-1", "2", "101%", "x", "nan", "%"] {
             assert_eq!(shares(wrong), None, "{wrong}");
         }
-        assert_eq!(affordable(Share(0.07), 100), 7);
+        assert_eq!(affordable(DeniedShare(0.07), 100), 7);
     }
 
     proptest! {
@@ -237,15 +243,15 @@ mod tests {
                 format!("{}.{} k{key}\n", at / 10, at % 10)
             }).collect();
             std::fs::write(&path, text).unwrap();
-            let source = Source::File(path.clone());
-            let mut replay = Replay { parser: Parser::new(Format::Plain, By::Client), strict: false, now: Timestamp::MAX };
+            let source = TraceSource::File(path.clone());
+            let mut replay = Replay { parser: TraceParser::new(TraceFormat::Plain, KeyField::Client), strict: false, now: Timestamp::MAX };
             let like = ["1/s", "1 per 3s fixed", "1 per 2s log"][which];
-            let mut given = [Policy::parse(like).unwrap()];
+            let mut given = [SimulatedPolicy::parse(like).unwrap()];
             let overview = replay.run(&source, &mut given, |_, _, _| Ok(())).unwrap();
-            let share = Share(allowed as f64 / 20.0);
+            let share = DeniedShare(allowed as f64 / 20.0);
             let found = suggest(&replay, &source, &overview, &given[0], share).unwrap();
             let denied = |count: u64| {
-                let mut policy = [Policy::of_quota(with_count(given[0].quota().unwrap(), count).unwrap())];
+                let mut policy = [SimulatedPolicy::of_quota(with_count(given[0].quota().unwrap(), count).unwrap())];
                 replay.clone().run(&source, &mut policy, |_, _, _| Ok(())).unwrap();
                 policy[0].denied()
             };

@@ -29,20 +29,20 @@ const WIDTHS: [i64; 18] = [
 
 /// One stretch of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Bucket {
+pub struct TimelineBucket {
     /// Requests that were admitted.
     pub admitted: u64,
     /// Requests that were denied.
     pub denied: u64,
 }
 
-impl Bucket {
+impl TimelineBucket {
     /// All requests.
     pub fn asked(&self) -> u64 {
         self.admitted + self.denied
     }
 
-    pub(super) fn add(&mut self, other: &Bucket) {
+    pub(super) fn add(&mut self, other: &TimelineBucket) {
         self.admitted += other.admitted;
         self.denied += other.denied;
     }
@@ -55,7 +55,7 @@ pub struct Timeline {
     first: i64,
     /// In nanoseconds.
     width: i64,
-    buckets: Vec<Bucket>,
+    buckets: Vec<TimelineBucket>,
 }
 
 impl Default for Timeline {
@@ -100,9 +100,9 @@ impl Timeline {
                 && span < MOST
             {
                 let before = usize::try_from(self.first - first).unwrap_or(0);
-                self.buckets.splice(0..0, std::iter::repeat_n(Bucket::default(), before));
+                self.buckets.splice(0..0, std::iter::repeat_n(TimelineBucket::default(), before));
                 self.first = first;
-                self.buckets.resize(span + 1, Bucket::default());
+                self.buckets.resize(span + 1, TimelineBucket::default());
                 return usize::try_from(number - first).unwrap_or(0);
             }
             self.lengthen();
@@ -116,7 +116,7 @@ impl Timeline {
         let times = longer / self.width;
         let start = self.first;
         (self.first, self.width) = (start.div_euclid(times), longer);
-        let mut merged: Vec<Bucket> = Vec::with_capacity(self.buckets.len() / 2 + 1);
+        let mut merged: Vec<TimelineBucket> = Vec::with_capacity(self.buckets.len() / 2 + 1);
         for (number, bucket) in (start..).zip(&self.buckets) {
             let index = usize::try_from(number.div_euclid(times) - self.first).unwrap_or(0);
             if index == merged.len() {
@@ -129,7 +129,7 @@ impl Timeline {
     }
 
     /// The stretches in order: when each begins, and what happened in it.
-    pub fn buckets(&self) -> impl ExactSizeIterator<Item = (Timestamp, Bucket)> + '_ {
+    pub fn buckets(&self) -> impl ExactSizeIterator<Item = (Timestamp, TimelineBucket)> + '_ {
         self.buckets.iter().enumerate().map(|(index, bucket)| {
             let number = self.first.saturating_add(i64::try_from(index).unwrap_or(i64::MAX));
             (Timestamp::from_nanos(number.saturating_mul(self.width)), *bucket)
@@ -143,11 +143,11 @@ impl Timeline {
 
     /// The stretch with most denials, if there was any: when it begins, how many nanoseconds it lasts, what happened.
     /// None is shorter than a second, which is as short as one remembers.
-    pub fn worst(&self) -> Option<(Timestamp, u64, Bucket)> {
+    pub fn worst(&self) -> Option<(Timestamp, u64, TimelineBucket)> {
         let width = self.width.max(SECOND);
-        let mut worst: Option<(i64, Bucket)> = None;
-        let mut current: Option<(i64, Bucket)> = None;
-        for (start, bucket) in self.buckets().chain([(Timestamp::MAX, Bucket::default())]) {
+        let mut worst: Option<(i64, TimelineBucket)> = None;
+        let mut current: Option<(i64, TimelineBucket)> = None;
+        for (start, bucket) in self.buckets().chain([(Timestamp::MAX, TimelineBucket::default())]) {
             let number = start.as_nanos().div_euclid(width);
             match &mut current {
                 Some((same, sum)) if *same == number => sum.add(&bucket),
@@ -197,7 +197,7 @@ mod tests {
             timeline.count(Timestamp::from_nanos(millis * 1_000_000), false);
         }
         timeline.count(Timestamp::from_nanos(1_500_000_000), true);
-        let expected = Bucket { admitted: 1, denied: 3 };
+        let expected = TimelineBucket { admitted: 1, denied: 3 };
         assert_eq!(timeline.worst(), Some((Timestamp::from_secs(1), 1_000_000_000, expected)));
         assert_eq!(Timeline::default().worst(), None);
     }

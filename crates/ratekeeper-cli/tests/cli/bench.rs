@@ -100,7 +100,8 @@ fn the_engine_itself() {
 fn two_addresses_in_turns() {
     let (one, other) = (Server::start(), Server::start());
     let target = format!("resp://{}", one.address("resp"));
-    let result = bench(&["--target", &target, "--compare", &other.address("resp"), "--rounds", "2"]);
+    let result =
+        bench(&["--target", &target, "--compare", &other.address("resp").to_string(), "--rounds", "2"]);
     result["targets"].as_array().unwrap().iter().for_each(is_sound);
     for name in ["per_second", "p50", "p99"] {
         assert!(result["ratio"][name].as_f64().unwrap() > 0.0, "{result}");
@@ -110,7 +111,7 @@ fn two_addresses_in_turns() {
         "--target",
         &target,
         "--compare",
-        &other.address("resp"),
+        &other.address("resp").to_string(),
         "--duration",
         "0.2",
         "--warm-up",

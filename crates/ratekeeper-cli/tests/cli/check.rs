@@ -23,7 +23,7 @@ fn every_mistake_and_what_was_understood() {
     let lines: Vec<&str> = ran.out.lines().collect();
     assert!(lines[0].starts_with(&format!("{path}:2: unknown field `log_levle`")), "{lines:?}");
     assert!(lines[1].starts_with(&format!("{path}:5: plan `gold`: period: `dya`")), "{lines:?}");
-    assert_eq!(lines[2], "plan free (store fails: closed)");
+    assert_eq!(lines[2], "plan free (on_store_error: closed)");
     assert_eq!(lines[3].split_whitespace().collect::<Vec<_>>().join(" "), "per-m 5/m: 5 at once, by gcra");
     assert_eq!(
         lines[4].split_whitespace().collect::<Vec<_>>().join(" "),
@@ -39,7 +39,7 @@ fn a_good_file_is_fine() {
     let elsewhere =
         "[server]\nauth_token_file = \"no/such/file\"\n[transports.http]\nhost = \"limits.invalid\"\n";
     let path = folder.write("a.toml", format!("{elsewhere}[plans.free]\nlimits = [\"5/m\"]\n"));
-    assert!(run(&["check", &path]).ok().ends_with(&format!("{path}: fine, 1 plans\n")));
+    assert!(run(&["check", &path]).ok().ends_with(&format!("{path}: ok, 1 plan\n")));
     let object = run(&["check", "--json", &path]).json();
     assert_eq!(object["ok"], true);
     assert_eq!(object["plans"][0]["rules"][0]["quota"], "5/m");

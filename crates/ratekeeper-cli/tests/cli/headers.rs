@@ -33,15 +33,15 @@ fn in_words() {
     let said = run_with(&["headers"], RESPONSE).ok();
     assert_eq!(
         said,
-        "stay away for 7 s\nlimit `burst`: 0 of 100 left, more in 30 s\npolicy `burst`: 100 requests every 1 min\n"
+        "retry after 7 s\nlimit `burst`: 0 of 100 left, more in 30 s\npolicy `burst`: 100 requests every 1 min\n"
     );
     assert!(run_with(&["headers"], "a: b\n").ok().contains("say nothing about limits"));
 }
 
 #[test]
 fn bad_input() {
-    assert!(run(&["headers"]).refused().contains("standard input: nothing there"));
-    assert!(run_with(&["headers"], "a: b\n\0\n").refused().contains("line 2: this is no text"));
+    assert!(run(&["headers"]).refused().contains("standard input: empty"));
+    assert!(run_with(&["headers"], "a: b\n\0\n").refused().contains("line 2: not text"));
     assert!(run_with(&["headers"], "just words\n").refused().contains("no `Name: value`"));
     assert!(run(&["headers", "no/such/file"]).refused().contains("no/such/file: cannot be read"));
 }

@@ -86,7 +86,7 @@ fn in_words_with_how_long_ago() {
         "token bucket, version 2\n  tokens   8.5\n  last     2025-10-31T04:14:15Z  (last refilled 3 s ago)\n"
     );
     let ahead = run(&["inspect", "--at", AT, "42|1761884061000000000"]).ok();
-    assert!(ahead.contains("(whole again in 3 s)"), "{ahead}");
+    assert!(ahead.contains("(full again in 3 s)"), "{ahead}");
     assert_eq!(
         run(&["inspect", "42|0", "32|1|0"]).ok().lines().filter(|line| line.contains("version")).count(),
         2
@@ -107,7 +107,7 @@ fn what_the_next_request_would_get() {
     assert_eq!(next("23|1|default|3|0", "3/m fixed")["allowed"], false, "the name is taken from the state");
     assert_eq!(next("51|42|0$12|1|10000000000", "5/s; 2/s bucket")["remaining"], 1);
     let said = run(&["inspect", "--at", "10", "--quota", "10/m burst 5", "42|40000000000"]).ok();
-    assert!(said.contains("the next request would be denied, and pass in 6 s: 0 of 5 left"), "{said}");
+    assert!(said.contains("the next request would be denied, and allowed in 6 s: 0 of 5 left"), "{said}");
 }
 
 #[test]

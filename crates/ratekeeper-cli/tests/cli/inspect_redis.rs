@@ -2,14 +2,11 @@
 
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use serde_json::json;
 
+use crate::eventually::eventually;
 use crate::support::{Folder, run};
-
-/// Far longer than anything here takes.
-const DEADLINE: Duration = Duration::from_secs(30);
 
 /// A Redis of the test's own, gone when it ends.
 struct Redis {
@@ -29,11 +26,7 @@ impl Redis {
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        let deadline = Instant::now() + DEADLINE;
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(Instant::now() < deadline, "redis-server does not listen");
-            std::thread::yield_now();
-        }
+        eventually("redis-server listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
         Redis { child, port, _folder: folder }
     }
 
@@ -108,7 +101,7 @@ fn what_is_not_there_or_no_state() {
     let url = redis.url();
     let missing = run(&["inspect", "--redis", &url, "no-such-key"]);
     assert_eq!((missing.code, missing.out.as_str()), (1, ""));
-    assert!(missing.err.contains("\"no-such-key\": nothing is there"), "{}", missing.err);
+    assert!(missing.err.contains("\"no-such-key\": no such key"), "{}", missing.err);
     for (key, expected) in [("wrong", "strategy"), ("list", "holds a list"), ("newer", "version: `9`")] {
         let said = run(&["inspect", "--redis", &url, key]).refused();
         assert!(said.contains(key) && said.contains(expected), "{key}: {said}");

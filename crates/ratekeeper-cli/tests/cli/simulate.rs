@@ -74,7 +74,7 @@ fn the_summary_says_what_one_can_act_on() {
     for expected in [
         "standard input: 100 requests of 2 keys, 0 s to 9 s",
         "peak: 10 requests in one second, at 0 s",
-        "5/s: would have hurt most at ",
+        "5/s: most denials at ",
         "  greedy  30 of 80 denied (37.5 %)",
     ] {
         assert!(said.contains(expected), "{expected}\n{said}");
@@ -132,7 +132,7 @@ fn a_time_in_the_future_is_pointed_out() {
     let said = run_with(&["simulate", "--quota", "1/s"], "5 a\n9000000000 a\n").ok();
     assert!(said.contains("line 2 is in the future"), "{said}");
     let beyond = run_with(&["simulate", "--quota", "1/s", "--strict"], "5 a\n99999999999 a\n").refused();
-    assert!(beyond.contains("line 2: a time that is not between the years 1677 and 2262"), "{beyond}");
+    assert!(beyond.contains("line 2: the time is not between the years 1677 and 2262"), "{beyond}");
 }
 
 #[test]
@@ -141,9 +141,9 @@ fn what_is_no_trace_is_one_clear_message() {
     let quota = ["simulate", "--quota", "1/s"];
     let refused = |args: &[&str]| run(&[&quota[..], args].concat()).refused();
     let empty = folder.write("empty", "");
-    assert!(refused(&[&empty]).contains("empty: line 1: nothing there"));
+    assert!(refused(&[&empty]).contains("empty: line 1: the trace is empty"));
     let binary = folder.write("binary", b"\x7fELF\0\0\0\n1 a\n");
-    assert!(refused(&[&binary]).contains("binary: line 1: this is no text"));
+    assert!(refused(&[&binary]).contains("binary: line 1: not text"));
     let gzip = folder.write("log.gz", b"\x1f\x8b\x08 and so on\n");
     assert!(refused(&[&gzip]).contains("zcat"));
     let combined = folder.write("access.log", log(1, 1).repeat(3));

@@ -1,10 +1,11 @@
 //! The binary, run to its end.
 
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, Stdio};
+use std::io::Write;
+use std::process::Stdio;
 
 pub(crate) use crate::binary::ratekeeper;
 pub(crate) use crate::folder::Folder;
+pub(crate) use crate::server::Server;
 
 /// What a run came to.
 #[derive(Debug)]
@@ -54,45 +55,5 @@ impl Ran {
     #[track_caller]
     pub(crate) fn json(self) -> serde_json::Value {
         serde_json::from_str(&self.ok()).unwrap()
-    }
-}
-
-/// A running server on free ports, gone when the test ends.
-pub(crate) struct Server {
-    child: Child,
-    addresses: Vec<(String, String)>,
-}
-
-impl Server {
-    pub(crate) fn start() -> Self {
-        let mut command = ratekeeper(&["serve", "--loops", "1", "--log-level", "error"]);
-        for transport in ["--resp", "--http", "--grpc", "--msgpack"] {
-            command.args([transport, "127.0.0.1:0"]);
-        }
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
-        let mut addresses = Vec::new();
-        // Ends when the server ends, so a server that cannot start does not hang the test.
-        for line in BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok) {
-            match line.split(' ').collect::<Vec<_>>()[..] {
-                ["listening", transport, address] => {
-                    addresses.push((transport.to_owned(), address.to_owned()))
-                }
-                _ => break,
-            }
-        }
-        assert!(!addresses.is_empty(), "the server did not start");
-        Server { child, addresses }
-    }
-
-    pub(crate) fn address(&self, transport: &str) -> String {
-        let found = self.addresses.iter().find(|(name, _)| name == transport);
-        found.map(|(_, address)| address.clone()).unwrap_or_else(|| panic!("{transport} is off"))
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }

@@ -14,6 +14,8 @@ mod bound;
 mod client;
 #[path = "../../../ratekeeper/tests/hostile/crowd.rs"]
 mod crowd;
+#[path = "../common/eventually.rs"]
+mod eventually;
 #[path = "../common/folder.rs"]
 mod folder;
 mod grpc;
@@ -25,6 +27,6 @@ mod proto;
 #[allow(dead_code, reason = "shared with the tests of the store, which use more of it")]
 mod random;
 #[path = "../wire/support.rs"]
-#[allow(dead_code, reason = "shared with the tests of the wires, which use more of it")]
+#[allow(dead_code, unused_imports, reason = "shared with the tests of the wires, which use more of it")]
 mod support;
 mod transports;

@@ -1,16 +1,8 @@
 //! Files: settings, plans that change under a running server, state that outlives it.
 
-use crate::support::{Folder, Server, eventually, ratekeeper};
+use crate::support::{Folder, Server, TRANSPORTS, eventually, ratekeeper};
 
-const FILE: &str = r#"
-[transports.resp]
-port = 0
-[transports.http]
-port = 0
-[transports.grpc]
-enabled = false
-[transports.msgpack]
-enabled = false
+const PLANS: &str = r#"
 [limits]
 default_burst = 10
 default_rate = 100
@@ -21,14 +13,14 @@ limits = ["burst = 2/m", "daily = 100/day"]
 limits = ["3/h"]
 "#;
 
-fn start(config: &str) -> Server {
-    Server::spawn(&mut ratekeeper(&["serve", "--config", config]))
+fn file() -> String {
+    format!("{TRANSPORTS}{PLANS}")
 }
 
 #[test]
 fn limits_fill_in_what_a_request_leaves_out() {
     let folder = Folder::new("limits");
-    let server = start(&folder.write("a.toml", FILE));
+    let server = Server::of_file(&folder.write("a.toml", file()));
     assert_eq!(server.ask("THROTTLE k"), "1 10 9 1 0");
     assert_eq!(server.ask("THROTTLE k 20"), "1 20 18 2 0");
 }
@@ -36,7 +28,7 @@ fn limits_fill_in_what_a_request_leaves_out() {
 #[test]
 fn plans_are_acquired_peeked_refunded_and_reset() {
     let folder = Folder::new("plans");
-    let server = start(&folder.write("a.toml", FILE));
+    let server = Server::of_file(&folder.write("a.toml", file()));
     let mut raw = server.connect();
     assert_eq!(raw.ask("PEEK k gold"), "1 2 2 0 0 burst");
     assert_eq!(raw.ask("ACQUIRE k gold"), "1 2 1 0 864000 burst");
@@ -56,7 +48,7 @@ fn plans_are_acquired_peeked_refunded_and_reset() {
 #[test]
 fn mistakes_about_plans() {
     let folder = Folder::new("mistakes");
-    let server = start(&folder.write("a.toml", FILE));
+    let server = Server::of_file(&folder.write("a.toml", file()));
     let mut raw = server.connect();
     assert_eq!(raw.ask("ACQUIRE k"), "-ERR wrong number of arguments for 'acquire' command");
     assert_eq!(raw.ask("ACQUIRE k lead"), "-ERR unknown plan 'lead'");
@@ -85,17 +77,17 @@ fn a_bad_file_ends_with_2_and_one_line_that_names_file_and_line() {
 #[test]
 fn a_reload_changes_plans_and_keeps_state() {
     let folder = Folder::new("reload");
-    let path = folder.write("a.toml", FILE);
-    let server = start(&path);
+    let path = folder.write("a.toml", file());
+    let server = Server::of_file(&path);
     assert_eq!(server.ask("ACQUIRE k gold"), "1 2 1 0 864000 burst");
-    folder.write("a.toml", FILE.replace("burst = 2/m", "burst = 4/m"));
+    folder.write("a.toml", file().replace("burst = 2/m", "burst = 4/m"));
     server.signal("HUP");
     server.await_log("plans reloaded");
     // One was used: under the new plan, one of four is gone (or almost back, if this took long), never none.
     let ruling = server.ask("PEEK k gold");
     assert!(ruling.starts_with("1 4 ") && !ruling.starts_with("1 4 4 "), "{ruling}");
     // Written to, and not told: it is noticed.
-    folder.write("a.toml", FILE.replace("[plans.api]", "[plans.fresh]"));
+    folder.write("a.toml", file().replace("[plans.api]", "[plans.fresh]"));
     eventually("the new plan is there", || server.ask("PEEK k fresh").starts_with("1 3 3 "));
     assert_eq!(server.ask("PEEK k api"), "-ERR unknown plan 'api'");
     // A mistake changes nothing.

@@ -13,6 +13,8 @@ mod clients;
 mod config;
 mod crowd;
 mod edits;
+#[path = "../common/eventually.rs"]
+mod eventually;
 mod floods;
 #[path = "../common/folder.rs"]
 mod folder;

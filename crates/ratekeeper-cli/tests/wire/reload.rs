@@ -3,24 +3,10 @@
 use std::fs;
 
 use crate::http::get;
-use crate::support::{Folder, Server, eventually, ratekeeper};
+use crate::support::{Folder, Server, TRANSPORTS, eventually};
 
-const HEAD: &str = "\
-[transports.resp]
-port = 0
-[transports.http]
-port = 0
-[transports.grpc]
-enabled = false
-[transports.msgpack]
-enabled = false
-";
 const GOLD: &str = "[plans.gold]\nlimits = [\"a = 5/h\"]\n";
 const LEAD: &str = "[plans.lead]\nlimits = [\"a = 5/h\"]\n";
-
-fn start(config: &str) -> Server {
-    Server::spawn(&mut ratekeeper(&["serve", "--config", config]))
-}
 
 fn metric(server: &Server, name: &str) -> Option<u64> {
     let page = get(server, "/metrics").body;
@@ -30,16 +16,16 @@ fn metric(server: &Server, name: &str) -> Option<u64> {
 #[test]
 fn a_file_that_says_nothing_or_something_wrong_changes_nothing() {
     let folder = Folder::new("reload-nothing");
-    let good = format!("{HEAD}{GOLD}");
+    let good = format!("{TRANSPORTS}{GOLD}");
     let path = folder.write("a.toml", &good);
-    let server = start(&path);
+    let server = Server::of_file(&path);
     assert_eq!(server.ask("ACQUIRE k gold"), "1 5 4 0 720000 a");
     let line = good.lines().count() + 2;
     let wrong = |more: &str| format!("{good}{more}");
     let cases = [
         (String::new(), "the file is empty".to_owned()),
         ("\n \n".to_owned(), "the file is empty".to_owned()),
-        (HEAD.to_owned(), "no plan is left in the file".to_owned()),
+        (TRANSPORTS.to_owned(), "no plan is left in the file".to_owned()),
         (good[..good.len() - 8].to_owned(), format!("{path}:{}: ", line - 2)),
         // What no plan says, but a start would refuse.
         (wrong("[limits]\ndefault_burst = 0\n"), format!("{path}:{line}: [limits] default_burst: 0;")),
@@ -76,9 +62,9 @@ fn a_file_that_says_nothing_or_something_wrong_changes_nothing() {
 fn a_reload_needs_neither_token_files_nor_name_servers() {
     let folder = Folder::new("reload-elsewhere");
     let token = folder.write("token", "sesame\n");
-    let head = format!("{HEAD}[server]\nmetrics_token_file = \"{token}\"\n");
+    let head = format!("{TRANSPORTS}[server]\nmetrics_token_file = \"{token}\"\n");
     let path = folder.write("a.toml", format!("{head}{GOLD}"));
-    let server = start(&path);
+    let server = Server::of_file(&path);
     fs::remove_file(&token).unwrap();
     let named = head.replacen("port = 0", "port = 0\nhost = \"no-such-host.invalid\"", 1);
     folder.write("a.toml", format!("{named}{LEAD}"));
@@ -98,8 +84,8 @@ fn a_reload_needs_neither_token_files_nor_name_servers() {
 #[test]
 fn an_emptied_file_is_noticed_and_changes_nothing() {
     let folder = Folder::new("reload-emptied");
-    let path = folder.write("a.toml", format!("{HEAD}{GOLD}"));
-    let server = start(&path);
+    let path = folder.write("a.toml", format!("{TRANSPORTS}{GOLD}"));
+    let server = Server::of_file(&path);
     folder.write("a.toml", "");
     let said = server.await_log("the old plans stay");
     assert!(said.contains("ERROR") && said.contains(&format!("{path}: the file is empty")), "{said}");
@@ -120,10 +106,10 @@ fn a_server_may_start_without_plans_and_get_some() {
 #[test]
 fn a_replacement_of_the_same_length_and_time_is_noticed() {
     let folder = Folder::new("reload-same");
-    let path = folder.write("a.toml", format!("{HEAD}{GOLD}"));
+    let path = folder.write("a.toml", format!("{TRANSPORTS}{GOLD}"));
     let time = fs::metadata(&path).unwrap().modified().unwrap();
-    let server = start(&path);
-    let other = folder.write("b.toml", format!("{HEAD}{LEAD}"));
+    let server = Server::of_file(&path);
+    let other = folder.write("b.toml", format!("{TRANSPORTS}{LEAD}"));
     fs::File::options().write(true).open(&other).unwrap().set_modified(time).unwrap();
     fs::rename(&other, &path).unwrap();
     server.await_log("plans reloaded");
@@ -135,11 +121,11 @@ fn a_replacement_of_the_same_length_and_time_is_noticed() {
 fn what_changes_is_told_and_so_is_what_refills() {
     let folder = Folder::new("reload-told");
     let plans = "[plans.gone]\nlimits = [\"1/s\"]\n";
-    let path = folder.write("a.toml", format!("{HEAD}{GOLD}{plans}"));
-    let server = start(&path);
+    let path = folder.write("a.toml", format!("{TRANSPORTS}{GOLD}{plans}"));
+    let server = Server::of_file(&path);
     assert_eq!(server.ask("ACQUIRE k gold"), "1 5 4 0 720000 a");
     let fixed = GOLD.replace("5/h", "5/h fixed");
-    let text = format!("{HEAD}{fixed}[plans.fresh]\nlimits = [\"1/s\"]\n");
+    let text = format!("{TRANSPORTS}{fixed}[plans.fresh]\nlimits = [\"1/s\"]\n");
     folder.write("a.toml", text.replace("[transports.http]\nport = 0", "[transports.http]\nport = 8081"));
     server.signal("HUP");
     for (level, expected) in [

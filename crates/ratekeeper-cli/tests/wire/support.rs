@@ -5,13 +5,24 @@ use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 pub(crate) use crate::binary::ratekeeper;
+use crate::eventually::eventually_some;
+pub(crate) use crate::eventually::{DEADLINE, eventually};
 pub(crate) use crate::folder::Folder;
 
-/// Far longer than anything here takes, even on a machine that is busy with something else.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
+/// Settings of a file: RESP and HTTP on free ports, and nothing else.
+pub(crate) const TRANSPORTS: &str = "\
+[transports.resp]
+port = 0
+[transports.http]
+port = 0
+[transports.grpc]
+enabled = false
+[transports.msgpack]
+enabled = false
+";
 
 /// A running server.
 pub(crate) struct Server {
@@ -39,6 +50,11 @@ impl Server {
             }
         }
         Self::spawn(command.args(flags))
+    }
+
+    /// A server that goes by a file alone.
+    pub(crate) fn of_file(config: &str) -> Self {
+        Self::spawn(&mut ratekeeper(&["serve", "--config", config]))
     }
 
     pub(crate) fn spawn(command: &mut Command) -> Self {
@@ -128,16 +144,9 @@ impl Drop for Server {
     }
 }
 
-/// Waits for a child, by its output's end: the pipes of an ended process are closed.
+/// Waits until a process has ended by itself.
 pub(crate) fn wait(child: &mut Child) -> ExitStatus {
-    let deadline = Instant::now() + DEADLINE;
-    loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            return status;
-        }
-        assert!(Instant::now() < deadline, "the process does not end");
-        thread::yield_now();
-    }
+    eventually_some("the process ends", || child.try_wait().unwrap())
 }
 
 fn lines(stream: impl Read + Send + 'static) -> Receiver<String> {
@@ -150,15 +159,6 @@ fn lines(stream: impl Read + Send + 'static) -> Receiver<String> {
         }
     });
     receiver
-}
-
-/// Repeats a look until it shows what is waited for.
-pub(crate) fn eventually(what: &str, mut look: impl FnMut() -> bool) {
-    let deadline = Instant::now() + DEADLINE;
-    while !look() {
-        assert!(Instant::now() < deadline, "never: {what}");
-        thread::yield_now();
-    }
 }
 
 /// A connection that sends exactly the bytes it is told to.

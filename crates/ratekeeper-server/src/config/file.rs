@@ -16,11 +16,11 @@ use crate::units::{ByteSize, Percent};
 /// The whole file; every part of it may be missing.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct File {
+pub struct ConfigFile {
     /// `[server]`.
     pub server: ServerSection,
     /// `[transports.<name>]`.
-    pub transports: Transports,
+    pub transports: TransportSections,
     /// `[store]`.
     pub store: StoreSection,
     /// `[limits]`.
@@ -64,7 +64,7 @@ pub struct ServerSection {
 /// The transports by name.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Transports {
+pub struct TransportSections {
     /// The Redis protocol.
     pub resp: TransportSection,
     /// HTTP and JSON.

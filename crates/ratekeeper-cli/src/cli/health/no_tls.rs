@@ -4,7 +4,7 @@ use std::net::TcpStream;
 
 use anyhow::{Result, bail};
 
-use super::Trust;
+use super::trust::Trust;
 
 pub(super) fn connect(_: TcpStream, _: &str, trust: &Trust) -> Result<TcpStream> {
     const NONE: &str = "this build has no TLS; build it with `--features tls`";

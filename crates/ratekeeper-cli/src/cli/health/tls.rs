@@ -15,7 +15,7 @@ use rustls::{
     ClientConfig, ClientConnection, DigitallySignedStruct, Error, RootCertStore, SignatureScheme, StreamOwned,
 };
 
-use super::Trust;
+use super::trust::Trust;
 
 /// Shakes hands; the stream is ready for a request.
 pub(super) fn connect(

@@ -2,27 +2,29 @@
 
 use memchr::memmem;
 
-use super::{Answer, Reply, Throttle};
+use super::super::measurement::LoadAnswer;
+use super::super::work::ThrottleNumbers;
+use super::reply::WireReply;
 
 /// The head of a reply at most.
 const MAX_HEAD: usize = 16 << 10;
 
 /// A request, but for its key.
 #[derive(Clone, Debug)]
-pub(in crate::load) struct Http {
+pub(in crate::load) struct HttpRequests {
     before_key: Vec<u8>,
     after_key: Vec<u8>,
 }
 
-impl Http {
-    pub(super) fn new(Throttle { burst, count, period }: Throttle, host: &str) -> Self {
+impl HttpRequests {
+    pub(super) fn new(ThrottleNumbers { burst, count, period }: ThrottleNumbers, host: &str) -> Self {
         let start = "{\"key\":\"";
         let end = format!("\",\"max_burst\":{burst},\"count_per_period\":{count},\"period\":{period}}}");
         let length = start.len() + 20 + end.len();
         let head = format!(
             "POST /throttle HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{start}"
         );
-        Http { before_key: head.into_bytes(), after_key: end.into_bytes() }
+        HttpRequests { before_key: head.into_bytes(), after_key: end.into_bytes() }
     }
 
     #[inline]
@@ -34,31 +36,31 @@ impl Http {
 }
 
 /// A status line, a length, and a body that says whether it is allowed.
-pub(super) fn decode(input: &[u8]) -> Reply {
+pub(super) fn decode(input: &[u8]) -> WireReply {
     let start = b"HTTP/1.";
     if !input.starts_with(&start[..input.len().min(start.len())]) {
-        return Reply::Foreign;
+        return WireReply::Foreign;
     }
     let Some(end) = memmem::find(input, b"\r\n\r\n") else {
-        return if input.len() > MAX_HEAD { Reply::Foreign } else { Reply::Partial };
+        return if input.len() > MAX_HEAD { WireReply::Foreign } else { WireReply::Partial };
     };
     let (head, body) = (&input[..end], &input[end + 4..]);
-    let Some(length) = content_length(head) else { return Reply::Foreign };
-    let Some(body) = body.get(..length) else { return Reply::Partial };
+    let Some(length) = content_length(head) else { return WireReply::Foreign };
+    let Some(body) = body.get(..length) else { return WireReply::Partial };
     let len = end + 4 + length;
     match head.get(9..12) {
         Some(b"200") if memmem::find(body, b"\"allowed\":true").is_some() => {
-            Reply::Whole(len, Answer::Allowed)
+            WireReply::Whole(len, LoadAnswer::Allowed)
         }
         Some(b"200") if memmem::find(body, b"\"allowed\":false").is_some() => {
-            Reply::Whole(len, Answer::Denied)
+            WireReply::Whole(len, LoadAnswer::Denied)
         }
         Some(status) if status != b"200" => {
             let shown = &body[..body.len().min(200)];
             let message = format!("{} {}", String::from_utf8_lossy(status), String::from_utf8_lossy(shown));
-            Reply::Error(len, message)
+            WireReply::Error(len, message)
         }
-        _ => Reply::Foreign,
+        _ => WireReply::Foreign,
     }
 }
 
@@ -78,13 +80,13 @@ mod tests {
     #[test]
     fn replies() {
         let whole = b"HTTP/1.1 200 OK\r\nContent-Length: 16\r\n\r\n{\"allowed\":true}";
-        assert_eq!(decode(whole), Reply::Whole(whole.len(), Answer::Allowed));
+        assert_eq!(decode(whole), WireReply::Whole(whole.len(), LoadAnswer::Allowed));
         for cut in 0..whole.len() {
-            assert_eq!(decode(&whole[..cut]), Reply::Partial, "{cut}");
+            assert_eq!(decode(&whole[..cut]), WireReply::Partial, "{cut}");
         }
         assert_eq!(
             decode(b"HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\nno"),
-            Reply::Error(47, "404 no".to_owned())
+            WireReply::Error(47, "404 no".to_owned())
         );
         for foreign in [
             &b"-ERR x\r\n"[..],
@@ -92,13 +94,13 @@ mod tests {
             b"HTTP/1.1 200 OK\r\n\r\n",
             b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\n7",
         ] {
-            assert_eq!(decode(foreign), Reply::Foreign, "{}", foreign.escape_ascii());
+            assert_eq!(decode(foreign), WireReply::Foreign, "{}", foreign.escape_ascii());
         }
     }
 
     #[test]
     fn the_length_of_a_request_is_right() {
-        let http = Http::new(Throttle { burst: 1, count: 2, period: 3 }, "here");
+        let http = HttpRequests::new(ThrottleNumbers { burst: 1, count: 2, period: 3 }, "here");
         let mut out = Vec::new();
         http.encode(&mut out, b"key:0000000000000000");
         let end = memmem::find(&out, b"\r\n\r\n").unwrap() + 4;

@@ -1,6 +1,8 @@
 //! `throttle` in MessagePack: four bytes of length, then a positional array.
 
-use super::{Answer, Reply, Throttle};
+use super::super::measurement::LoadAnswer;
+use super::super::work::ThrottleNumbers;
+use super::reply::WireReply;
 
 /// Bytes of the length before a body.
 const PREFIX: usize = 4;
@@ -9,13 +11,13 @@ const MAX_REPLY: usize = 1 << 10;
 
 /// A request, but for its key.
 #[derive(Clone, Debug)]
-pub(in crate::load) struct MsgPack {
+pub(in crate::load) struct MsgPackRequests {
     before_key: Vec<u8>,
     after_key: Vec<u8>,
 }
 
-impl MsgPack {
-    pub(super) fn new(Throttle { burst, count, period }: Throttle) -> Self {
+impl MsgPackRequests {
+    pub(super) fn new(ThrottleNumbers { burst, count, period }: ThrottleNumbers) -> Self {
         let mut after_key = Vec::new();
         for number in [burst, count, period] {
             after_key.push(0xd2);
@@ -25,7 +27,7 @@ impl MsgPack {
         // An array of six, the command, and a string of 20 bytes.
         let body = [0x96, 0x01, 0xb4];
         let length = u32::try_from(body.len() + 20 + after_key.len()).unwrap_or(0);
-        MsgPack { before_key: [&length.to_be_bytes()[..], &body].concat(), after_key }
+        MsgPackRequests { before_key: [&length.to_be_bytes()[..], &body].concat(), after_key }
     }
 
     #[inline]
@@ -38,28 +40,32 @@ impl MsgPack {
 
 /// `ok, allowed, …`, or `not ok, …, why`.
 #[inline]
-pub(super) fn decode(input: &[u8]) -> Reply {
+pub(super) fn decode(input: &[u8]) -> WireReply {
     let Some((prefix, rest)) = input.split_first_chunk::<PREFIX>() else {
         // A length of less than 2^24 begins with a zero, and text does not.
-        return if input.first().is_some_and(|first| *first != 0) { Reply::Foreign } else { Reply::Partial };
+        return if input.first().is_some_and(|first| *first != 0) {
+            WireReply::Foreign
+        } else {
+            WireReply::Partial
+        };
     };
     let length = u32::from_be_bytes(*prefix) as usize;
     if length > MAX_REPLY {
-        return Reply::Foreign;
+        return WireReply::Foreign;
     }
-    let Some(body) = rest.get(..length) else { return Reply::Partial };
+    let Some(body) = rest.get(..length) else { return WireReply::Partial };
     let len = PREFIX + length;
     match body {
-        [0x96, 0xc3, 1, ..] => Reply::Whole(len, Answer::Allowed),
-        [0x96, 0xc3, 0, ..] => Reply::Whole(len, Answer::Denied),
+        [0x96, 0xc3, 1, ..] => WireReply::Whole(len, LoadAnswer::Allowed),
+        [0x96, 0xc3, 0, ..] => WireReply::Whole(len, LoadAnswer::Denied),
         [0x97, 0xc2, _, _, _, _, _, message @ ..] => {
             let text = match message {
                 [0xd9, _, text @ ..] | [0xa0..=0xbf, text @ ..] => text,
                 other => other,
             };
-            Reply::Error(len, String::from_utf8_lossy(text).into_owned())
+            WireReply::Error(len, String::from_utf8_lossy(text).into_owned())
         }
-        _ => Reply::Foreign,
+        _ => WireReply::Foreign,
     }
 }
 
@@ -70,16 +76,16 @@ mod tests {
     #[test]
     fn replies() {
         let whole = [&7u32.to_be_bytes()[..], &[0x96, 0xc3, 1, 5, 4, 0, 6]].concat();
-        assert_eq!(decode(&whole), Reply::Whole(11, Answer::Allowed));
+        assert_eq!(decode(&whole), WireReply::Whole(11, LoadAnswer::Allowed));
         for cut in 0..whole.len() {
-            assert_eq!(decode(&whole[..cut]), Reply::Partial, "{cut}");
+            assert_eq!(decode(&whole[..cut]), WireReply::Partial, "{cut}");
         }
         assert_eq!(
             decode(b"\x00\x00\x00\x0a\x97\xc2\x00\x00\x00\x00\x00\xa2no"),
-            Reply::Error(14, "no".to_owned())
+            WireReply::Error(14, "no".to_owned())
         );
         for foreign in [&b"-ERR"[..], b"HTTP", b"H", b"\0\0\0\x01\x01"] {
-            assert_eq!(decode(foreign), Reply::Foreign, "{}", foreign.escape_ascii());
+            assert_eq!(decode(foreign), WireReply::Foreign, "{}", foreign.escape_ascii());
         }
     }
 }

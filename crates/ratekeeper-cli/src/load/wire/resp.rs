@@ -2,22 +2,24 @@
 
 use memchr::memchr;
 
-use super::{Answer, Reply, Throttle};
+use super::super::measurement::LoadAnswer;
+use super::super::work::ThrottleNumbers;
+use super::reply::WireReply;
 
 /// A request, but for its key.
 #[derive(Clone, Debug)]
-pub(in crate::load) struct Resp {
+pub(in crate::load) struct RespRequests {
     after_key: Vec<u8>,
 }
 
-impl Resp {
-    pub(super) fn new(Throttle { burst, count, period }: Throttle) -> Self {
+impl RespRequests {
+    pub(super) fn new(ThrottleNumbers { burst, count, period }: ThrottleNumbers) -> Self {
         let mut after_key = b"\r\n".to_vec();
         for number in [burst, count, period] {
             let number = number.to_string();
             after_key.extend_from_slice(format!("${}\r\n{number}\r\n", number.len()).as_bytes());
         }
-        Resp { after_key }
+        RespRequests { after_key }
     }
 
     #[inline]
@@ -30,36 +32,36 @@ impl Resp {
 
 /// An array of integers, the first of which says whether it is allowed; or an error.
 #[inline]
-pub(super) fn decode(input: &[u8]) -> Reply {
+pub(super) fn decode(input: &[u8]) -> WireReply {
     let Some((line, rest)) = line(input) else {
         return if input.first().is_none_or(|first| b"*-".contains(first)) {
-            Reply::Partial
+            WireReply::Partial
         } else {
-            Reply::Foreign
+            WireReply::Foreign
         };
     };
     match line {
         [b'-', message @ ..] => {
-            Reply::Error(input.len() - rest.len(), String::from_utf8_lossy(message).into_owned())
+            WireReply::Error(input.len() - rest.len(), String::from_utf8_lossy(message).into_owned())
         }
         [b'*', count @ (b'1'..=b'9')] => integers(input.len(), count - b'0', rest),
-        _ => Reply::Foreign,
+        _ => WireReply::Foreign,
     }
 }
 
-fn integers(len: usize, count: u8, mut rest: &[u8]) -> Reply {
-    let mut answer = Answer::Denied;
+fn integers(len: usize, count: u8, mut rest: &[u8]) -> WireReply {
+    let mut answer = LoadAnswer::Denied;
     for index in 0..count {
-        let Some((line, after)) = line(rest) else { return Reply::Partial };
+        let Some((line, after)) = line(rest) else { return WireReply::Partial };
         match line {
-            b":1" if index == 0 => answer = Answer::Allowed,
+            b":1" if index == 0 => answer = LoadAnswer::Allowed,
             b":0" if index == 0 => {}
             [b':', ..] if index > 0 => {}
-            _ => return Reply::Foreign,
+            _ => return WireReply::Foreign,
         }
         rest = after;
     }
-    Reply::Whole(len - rest.len(), answer)
+    WireReply::Whole(len - rest.len(), answer)
 }
 
 #[inline]
@@ -75,14 +77,14 @@ mod tests {
     #[test]
     fn replies() {
         let whole = b"*5\r\n:1\r\n:10\r\n:9\r\n:1\r\n:0\r\n";
-        assert_eq!(decode(whole), Reply::Whole(whole.len(), Answer::Allowed));
+        assert_eq!(decode(whole), WireReply::Whole(whole.len(), LoadAnswer::Allowed));
         for cut in 0..whole.len() {
-            assert_eq!(decode(&whole[..cut]), Reply::Partial, "{cut}");
+            assert_eq!(decode(&whole[..cut]), WireReply::Partial, "{cut}");
         }
-        assert_eq!(decode(b"*1\r\n:0\r\nmore"), Reply::Whole(8, Answer::Denied));
-        assert_eq!(decode(b"-ERR no\r\n"), Reply::Error(9, "ERR no".to_owned()));
+        assert_eq!(decode(b"*1\r\n:0\r\nmore"), WireReply::Whole(8, LoadAnswer::Denied));
+        assert_eq!(decode(b"-ERR no\r\n"), WireReply::Error(9, "ERR no".to_owned()));
         for foreign in [&b"HTTP/1.1 400"[..], b"+OK\r\n", b"*0\r\n", b"*1\r\n+x\r\n", b"\0\0"] {
-            assert_eq!(decode(foreign), Reply::Foreign, "{}", foreign.escape_ascii());
+            assert_eq!(decode(foreign), WireReply::Foreign, "{}", foreign.escape_ascii());
         }
     }
 }

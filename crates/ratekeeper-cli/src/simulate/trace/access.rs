@@ -9,16 +9,18 @@
 
 use memchr::{memchr, memchr2};
 
-use super::date::{self, Dates};
-use super::{By, Entry, LineError};
+use super::date::{self, DateReader};
+use super::entry::TraceEntry;
+use super::format::KeyField;
+use super::line_error::LineError;
 
 #[inline]
 pub(super) fn parse<'a>(
     line: &'a [u8],
-    by: By,
-    dates: &mut Dates,
+    by: KeyField,
+    dates: &mut DateReader,
     combined: bool,
-) -> Result<Entry<'a>, LineError> {
+) -> Result<TraceEntry<'a>, LineError> {
     let (client, rest) = word(line).ok_or(LineError::Client)?;
     let (_, rest) = word(rest).ok_or(LineError::Client)?;
     // A user's name may contain blanks; the date begins with the first bracket.
@@ -42,12 +44,12 @@ pub(super) fn parse<'a>(
         return Err(if combined { LineError::Combined } else { LineError::Request });
     }
     let key = match by {
-        By::Client => client,
-        By::User => user,
-        By::Path => path(request),
-        By::All => b"",
+        KeyField::Client => client,
+        KeyField::User => user,
+        KeyField::Path => path(request),
+        KeyField::All => b"",
     };
-    Ok(Entry { at, key, cost: 1 })
+    Ok(TraceEntry { at, key, cost: 1 })
 }
 
 /// Up to the next blank, which is not empty, and what follows the blank.
@@ -102,15 +104,20 @@ mod tests {
     const LINE: &str =
         r#"203.0.113.9 - ann [10/Oct/2000:13:55:36 -0700] "GET /a?b HTTP/1.1" 200 512 "-" "Mozilla \"x\"""#;
 
-    fn read(line: &str, by: By, combined: bool) -> Result<(i64, String, u64), LineError> {
-        let entry = parse(line.as_bytes(), by, &mut Dates::default(), combined)?;
+    fn read(line: &str, by: KeyField, combined: bool) -> Result<(i64, String, u64), LineError> {
+        let entry = parse(line.as_bytes(), by, &mut DateReader::default(), combined)?;
         Ok((entry.at.as_nanos(), String::from_utf8_lossy(entry.key).into_owned(), entry.cost))
     }
 
     #[test]
     fn a_line_of_each() {
         let expected = 971_211_336_000_000_000;
-        for (by, key) in [(By::Client, "203.0.113.9"), (By::User, "ann"), (By::Path, "/a"), (By::All, "")] {
+        for (by, key) in [
+            (KeyField::Client, "203.0.113.9"),
+            (KeyField::User, "ann"),
+            (KeyField::Path, "/a"),
+            (KeyField::All, ""),
+        ] {
             assert_eq!(read(LINE, by, true), Ok((expected, key.to_owned(), 1)));
             assert_eq!(
                 read(LINE, by, false),
@@ -119,8 +126,8 @@ mod tests {
             );
         }
         let common = LINE.split_once(" \"-\"").unwrap().0;
-        assert!(read(common, By::Client, false).is_ok());
-        assert_eq!(read(common, By::Client, true), Err(LineError::Combined));
+        assert!(read(common, KeyField::Client, false).is_ok());
+        assert_eq!(read(common, KeyField::Client, true), Err(LineError::Combined));
     }
 
     #[test]
@@ -141,7 +148,11 @@ mod tests {
             ("\"-\" ", "", LineError::Combined),
             ("2000", "2999", LineError::Range),
         ] {
-            assert_eq!(read(&LINE.replace(from, to), By::Client, true), Err(expected), "{from} -> {to}");
+            assert_eq!(
+                read(&LINE.replace(from, to), KeyField::Client, true),
+                Err(expected),
+                "{from} -> {to}"
+            );
         }
     }
 
@@ -183,9 +194,9 @@ mod tests {
         /// Fast and slow agree on what a line is and what it says, also with what is remembered of lines before.
         #[test]
         fn the_slow_parser_says_the_same(lines in prop::collection::vec(lines(), 1..6), combined: bool) {
-            let mut dates = Dates::default();
+            let mut dates = DateReader::default();
             for line in lines {
-                let fast = parse(&line, By::Client, &mut dates, combined).ok();
+                let fast = parse(&line, KeyField::Client, &mut dates, combined).ok();
                 let slow = reference::parse(&line, combined);
                 prop_assert_eq!(fast, slow, "{}", line.escape_ascii());
             }

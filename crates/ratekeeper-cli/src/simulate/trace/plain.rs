@@ -2,11 +2,13 @@
 
 use ratekeeper::Timestamp;
 
-use super::{By, Entry, LineError};
+use super::entry::TraceEntry;
+use super::format::KeyField;
+use super::line_error::LineError;
 
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
 
-pub(super) fn parse(line: &[u8], by: By) -> Result<Entry<'_>, LineError> {
+pub(super) fn parse(line: &[u8], by: KeyField) -> Result<TraceEntry<'_>, LineError> {
     let mut words = line.split(|byte| matches!(byte, b' ' | b'\t')).filter(|word| !word.is_empty());
     let at = time(words.next().ok_or(LineError::Time)?)?;
     let key = words.next().unwrap_or_default();
@@ -17,7 +19,7 @@ pub(super) fn parse(line: &[u8], by: By) -> Result<Entry<'_>, LineError> {
     if words.next().is_some() {
         return Err(LineError::Surplus);
     }
-    Ok(Entry { at, key: if by == By::All { b"" } else { key }, cost })
+    Ok(TraceEntry { at, key: if by == KeyField::All { b"" } else { key }, cost })
 }
 
 fn cost(word: &[u8]) -> Option<u64> {
@@ -69,7 +71,7 @@ mod tests {
     use super::*;
 
     fn nanos(line: &str) -> Result<i64, LineError> {
-        parse(line.as_bytes(), By::Client).map(|entry| entry.at.as_nanos())
+        parse(line.as_bytes(), KeyField::Client).map(|entry| entry.at.as_nanos())
     }
 
     #[test]
@@ -115,11 +117,12 @@ mod tests {
 
     #[test]
     fn key_and_cost_may_be_missing() {
-        let read =
-            |line: &'static str| parse(line.as_bytes(), By::Client).map(|entry| (entry.key, entry.cost));
+        let read = |line: &'static str| {
+            parse(line.as_bytes(), KeyField::Client).map(|entry| (entry.key, entry.cost))
+        };
         assert_eq!(read("1"), Ok((&b""[..], 1)));
         assert_eq!(read("1 k"), Ok((&b"k"[..], 1)));
         assert_eq!(read("1 k 0"), Ok((&b"k"[..], 0)));
-        assert_eq!(parse(b"1 k 2", By::All).unwrap().key, b"");
+        assert_eq!(parse(b"1 k 2", KeyField::All).unwrap().key, b"");
     }
 }

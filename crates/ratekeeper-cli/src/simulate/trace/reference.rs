@@ -2,10 +2,10 @@
 
 use ratekeeper::Timestamp;
 
-use super::Entry;
+use super::entry::TraceEntry;
 
 /// What a line says, with the client as the key.
-pub(super) fn parse(line: &[u8], combined: bool) -> Option<Entry<'_>> {
+pub(super) fn parse(line: &[u8], combined: bool) -> Option<TraceEntry<'_>> {
     let mut rest = Rest(line);
     let key = rest.until(b' ')?;
     let identity = rest.until(b' ')?;
@@ -39,7 +39,7 @@ pub(super) fn parse(line: &[u8], combined: bool) -> Option<Entry<'_>> {
         }
     }
     let ends = rest.0.is_empty() || rest.0[0] == b' ';
-    ends.then_some(Entry { at, key, cost: 1 })
+    ends.then_some(TraceEntry { at, key, cost: 1 })
 }
 
 fn date(text: &[u8]) -> Option<Timestamp> {
@@ -49,7 +49,7 @@ fn date(text: &[u8]) -> Option<Timestamp> {
     let (time, zone) = time.split_once(' ')?;
     let [hour, minute, second]: [&str; 3] = time.split(':').collect::<Vec<_>>().try_into().ok()?;
     let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let month = months.iter().position(|known| *known == month)?;
+    let month = months.iter().position(|known| known.eq_ignore_ascii_case(month))?;
     let (day, year) = (number(day, 2)?, number(year, 4)?);
     let (hour, minute, second) = (number(hour, 2)?, number(minute, 2)?, number(second, 2)?);
     if hour > 23 || minute > 59 || second > 60 || zone.len() != 5 {
@@ -70,7 +70,8 @@ fn date(text: &[u8]) -> Option<Timestamp> {
         _ => return None,
     };
     let (hours, minutes) = (number(zone.get(1..3)?, 2)?, number(zone.get(3..5)?, 2)?);
-    if minutes > 59 {
+    // No zone is further away than a day and two hours.
+    if hours > 25 || minutes > 59 {
         return None;
     }
     let seconds =

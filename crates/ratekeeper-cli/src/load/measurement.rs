@@ -11,7 +11,7 @@ const LONGEST: u64 = 60_000_000_000;
 
 /// Answers, and how long they took.
 #[derive(Clone, Debug)]
-pub struct Tally {
+pub struct Measurement {
     /// Requests that were allowed.
     pub allowed: u64,
     /// Requests that were denied.
@@ -24,30 +24,30 @@ pub struct Tally {
     latencies: Histogram<u64>,
 }
 
-impl Default for Tally {
+impl Default for Measurement {
     fn default() -> Self {
         // The bounds are constants, and right.
         let latencies = Histogram::new_with_bounds(1, LONGEST, DIGITS);
         let latencies = latencies.unwrap_or_else(|_| unreachable!("constant bounds"));
-        Tally { allowed: 0, denied: 0, errors: 0, elapsed: Duration::ZERO, latencies }
+        Measurement { allowed: 0, denied: 0, errors: 0, elapsed: Duration::ZERO, latencies }
     }
 }
 
 /// What a reply amounts to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(super) enum LoadAnswer {
     Allowed,
     Denied,
     Error,
 }
 
-impl Tally {
+impl Measurement {
     #[inline]
-    pub(super) fn count(&mut self, answer: Answer, latency: Duration) {
+    pub(super) fn count(&mut self, answer: LoadAnswer, latency: Duration) {
         match answer {
-            Answer::Allowed => self.allowed += 1,
-            Answer::Denied => self.denied += 1,
-            Answer::Error => self.errors += 1,
+            LoadAnswer::Allowed => self.allowed += 1,
+            LoadAnswer::Denied => self.denied += 1,
+            LoadAnswer::Error => self.errors += 1,
         }
         self.latencies.saturating_record(u64::try_from(latency.as_nanos()).unwrap_or(LONGEST).max(1));
     }
@@ -71,18 +71,18 @@ impl Tally {
     }
 
     /// All that happened beside each other.
-    pub(super) fn add(&mut self, other: &Tally) {
+    pub(super) fn add(&mut self, other: &Measurement) {
         self.merge(other);
         self.elapsed = self.elapsed.max(other.elapsed);
     }
 
     /// All that happened one after the other.
-    pub(super) fn append(&mut self, other: &Tally) {
+    pub(super) fn append(&mut self, other: &Measurement) {
         self.merge(other);
         self.elapsed += other.elapsed;
     }
 
-    fn merge(&mut self, other: &Tally) {
+    fn merge(&mut self, other: &Measurement) {
         self.allowed += other.allowed;
         self.denied += other.denied;
         self.errors += other.errors;

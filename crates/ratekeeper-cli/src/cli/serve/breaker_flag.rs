@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use ratekeeper_server::config::BreakerSection;
 
-/// `on`, `off`, or parts as in `failures=5,percent=50,least=20,window=10s,rest=1s`.
+/// What `--redis-breaker` says: `on`, `off`, or parts such as `failures=5,percent=50,least=20,window=10s,rest=1s`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BreakerFlag(pub(super) BreakerSection);
 
@@ -33,7 +33,7 @@ impl FromStr for BreakerFlag {
     }
 }
 
-/// A part is not one of the breaker's.
+/// A part that is not one of the breaker's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct BreakerFlagError(String);
 
@@ -41,7 +41,7 @@ impl fmt::Display for BreakerFlagError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "`{}`; write `on`, `off`, or parts of `failures=5,percent=50,least=20,window=10s,rest=1s`",
+            "`{}` is not a setting of the breaker; write `on`, `off`, or parts of `failures=5,percent=50,least=20,window=10s,rest=1s`",
             self.0
         )
     }

@@ -1,4 +1,4 @@
-//! The same for gRPC: so many calls at a time on one HTTP/2 connection.
+//! One gRPC connection: so many calls at a time over HTTP/2.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,9 +12,11 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout, timeout_at};
 
-use super::connection::{GRACE, PATIENCE, ProbeError, RECONNECT, Schedule, connect, wait_until};
-use super::tally::{Answer, Tally};
-use super::work::{Draw, Throttle};
+use super::connection::{GRACE, PATIENCE, RECONNECT, connect, wait_until};
+use super::load_error::LoadFailure;
+use super::measurement::{LoadAnswer, Measurement};
+use super::schedule::Schedule;
+use super::work::{KeyDraw, ThrottleNumbers};
 
 /// Whether a message is compressed, and its length.
 const PREFIX: usize = 5;
@@ -43,8 +45,8 @@ struct ThrottleVerdict {
 
 /// Makes calls.
 #[derive(Clone, Debug)]
-pub(super) struct Caller {
-    throttle: Throttle,
+pub(super) struct GrpcCaller {
+    throttle: ThrottleNumbers,
     uri: String,
 }
 
@@ -63,12 +65,12 @@ impl From<h2::Error> for CallError {
     }
 }
 
-impl Caller {
-    pub(super) fn new(throttle: Throttle, host: &str) -> Self {
-        Caller { throttle, uri: format!("http://{host}/throttlecrab.RateLimiter/Throttle") }
+impl GrpcCaller {
+    pub(super) fn new(throttle: ThrottleNumbers, host: &str) -> Self {
+        GrpcCaller { throttle, uri: format!("http://{host}/throttlecrab.RateLimiter/Throttle") }
     }
 
-    async fn call(&self, sender: &SendRequest<Bytes>, key: &[u8; 20]) -> Result<Answer, CallError> {
+    async fn call(&self, sender: &SendRequest<Bytes>, key: &[u8; 20]) -> Result<LoadAnswer, CallError> {
         let request = Request::post(&self.uri)
             .version(Version::HTTP_2)
             .header("content-type", "application/grpc")
@@ -96,11 +98,11 @@ impl Caller {
         }
         let reply = reply.get(PREFIX..).and_then(|message| ThrottleVerdict::decode(message).ok());
         let reply = reply.ok_or_else(|| CallError::Status("no message".to_owned()))?;
-        Ok(if reply.allowed { Answer::Allowed } else { Answer::Denied })
+        Ok(if reply.allowed { LoadAnswer::Allowed } else { LoadAnswer::Denied })
     }
 
     fn message(&self, key: &[u8; 20]) -> Bytes {
-        let Throttle { burst, count, period } = self.throttle;
+        let ThrottleNumbers { burst, count, period } = self.throttle;
         let request = ThrottleCall {
             key: String::from_utf8_lossy(key).into_owned(),
             max_burst: burst,
@@ -126,8 +128,12 @@ async fn handshake(stream: TcpStream, tasks: &mut JoinSet<()>) -> Result<SendReq
 }
 
 /// Asks once, to see whether there is anybody who understands.
-pub(super) async fn probe(address: SocketAddr, caller: &Caller, draw: &mut Draw) -> Result<(), ProbeError> {
-    let stream = connect(address).await.map_err(ProbeError::Connect)?;
+pub(super) async fn probe(
+    address: SocketAddr,
+    caller: &GrpcCaller,
+    draw: &mut KeyDraw,
+) -> Result<(), LoadFailure> {
+    let stream = connect(address).await.map_err(LoadFailure::Connect)?;
     let mut tasks = JoinSet::new();
     let ask = async {
         let sender = handshake(stream, &mut tasks).await?;
@@ -135,30 +141,31 @@ pub(super) async fn probe(address: SocketAddr, caller: &Caller, draw: &mut Draw)
     };
     match timeout(PATIENCE, ask).await {
         Ok(Ok(_)) => Ok(()),
-        Ok(Err(CallError::Connection)) => Err(ProbeError::Foreign(String::new())),
-        Ok(Err(CallError::Status(message))) => Err(ProbeError::Refused(message)),
-        Err(_) => Err(ProbeError::Silent),
+        Ok(Err(CallError::Connection)) => Err(LoadFailure::Foreign(String::new())),
+        Ok(Err(CallError::Status(message))) => Err(LoadFailure::Refused(message)),
+        Err(_) => Err(LoadFailure::Silent),
     }
 }
 
 /// What the callers of one connection share.
 #[derive(Debug)]
-struct Shared {
-    draw: Draw,
+struct CallState {
+    draw: KeyDraw,
     /// When the next call is due, if calls have times.
     next: Instant,
-    tally: Tally,
+    measurement: Measurement,
 }
 
 /// Calls by schedule until its end, and waits for the answers.
 pub(super) async fn drive(
     stream: TcpStream,
     address: SocketAddr,
-    caller: Caller,
-    draw: Draw,
+    caller: GrpcCaller,
+    draw: KeyDraw,
     schedule: Schedule,
-) -> Tally {
-    let shared = Arc::new(Mutex::new(Shared { draw, next: schedule.first, tally: Tally::default() }));
+) -> Measurement {
+    let shared =
+        Arc::new(Mutex::new(CallState { draw, next: schedule.first, measurement: Measurement::default() }));
     let mut stream = Some(stream);
     while !is_done(&shared, &schedule) && Instant::now() < schedule.until + GRACE {
         let connected = match stream.take() {
@@ -184,18 +191,18 @@ pub(super) async fn drive(
     let now = Instant::now();
     // What was due and not even sent is lost.
     while let Some(due) = due(&mut shared, &schedule, now).filter(|_| schedule.every.is_some()) {
-        count(&mut shared.tally, &schedule, Answer::Error, due, now);
+        count(&mut shared.measurement, &schedule, LoadAnswer::Error, due, now);
     }
-    let mut tally = shared.tally.clone();
-    tally.elapsed = now.max(schedule.until).saturating_duration_since(schedule.from);
-    tally
+    let mut measurement = shared.measurement.clone();
+    measurement.elapsed = now.max(schedule.until).saturating_duration_since(schedule.from);
+    measurement
 }
 
 /// One call after another, until nothing is due any more or the connection is of no more use.
 async fn one_caller(
-    caller: Caller,
+    caller: GrpcCaller,
     sender: SendRequest<Bytes>,
-    shared: Arc<Mutex<Shared>>,
+    shared: Arc<Mutex<CallState>>,
     schedule: Schedule,
 ) {
     let lock = || shared.lock().unwrap_or_else(PoisonError::into_inner);
@@ -212,8 +219,8 @@ async fn one_caller(
         }
         let end = (schedule.until + GRACE).into();
         let outcome = timeout_at(end, caller.call(&sender, &key)).await.unwrap_or(Err(CallError::Connection));
-        let answer = *outcome.as_ref().unwrap_or(&Answer::Error);
-        count(&mut lock().tally, &schedule, answer, due, Instant::now());
+        let answer = *outcome.as_ref().unwrap_or(&LoadAnswer::Error);
+        count(&mut lock().measurement, &schedule, answer, due, Instant::now());
         if matches!(outcome, Err(CallError::Connection)) {
             return;
         }
@@ -221,7 +228,7 @@ async fn one_caller(
 }
 
 /// The time of the next call, which is thereby taken; none if there is no more.
-fn due(shared: &mut Shared, schedule: &Schedule, now: Instant) -> Option<Instant> {
+fn due(shared: &mut CallState, schedule: &Schedule, now: Instant) -> Option<Instant> {
     match schedule.every {
         None => (now < schedule.until).then_some(now),
         Some(every) => {
@@ -234,15 +241,15 @@ fn due(shared: &mut Shared, schedule: &Schedule, now: Instant) -> Option<Instant
     }
 }
 
-fn is_done(shared: &Mutex<Shared>, schedule: &Schedule) -> bool {
+fn is_done(shared: &Mutex<CallState>, schedule: &Schedule) -> bool {
     match schedule.every {
         None => Instant::now() >= schedule.until,
         Some(_) => shared.lock().unwrap_or_else(PoisonError::into_inner).next >= schedule.until,
     }
 }
 
-fn count(tally: &mut Tally, schedule: &Schedule, answer: Answer, due: Instant, now: Instant) {
+fn count(measurement: &mut Measurement, schedule: &Schedule, answer: LoadAnswer, due: Instant, now: Instant) {
     if due >= schedule.from {
-        tally.count(answer, now.saturating_duration_since(due));
+        measurement.count(answer, now.saturating_duration_since(due));
     }
 }
