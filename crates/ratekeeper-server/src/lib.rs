@@ -36,7 +36,7 @@ mod watch;
 pub mod watcher;
 
 pub use engine::Engine;
-pub use watch::ReloadCounts;
-pub use request::{Limits, QuotaBounds};
+pub use request::{Limits, QuotaBounds, WrongDefault};
 pub use server::{Server, serve};
 pub use settings::{Endpoint, Settings};
+pub use watch::ReloadCounts;

@@ -62,6 +62,32 @@ impl Limits {
     /// No defaults and no bounds.
     pub const NONE: Self = Limits { burst: None, rate: None, period: None, bounds: QuotaBounds::NONE };
 
+    /// Checks the defaults now, and not when the first request leaves its numbers out. Where there is no default, any
+    /// number may come, and 1 is assumed. With `plans_only` the defaults are not used, and must be right all the same.
+    ///
+    /// # Errors
+    ///
+    /// A default is no number of a quota, or makes one that the bounds do not admit.
+    pub fn check_defaults(&self) -> Result<(), WrongDefault> {
+        let used = Limits { bounds: QuotaBounds { plans_only: false, ..self.bounds }, ..*self };
+        let [burst, rate, period] = [self.burst, self.rate, self.period].map(|default| default.unwrap_or(1));
+        match used.throttle(burst, rate, period) {
+            Ok(_) => Ok(()),
+            Err(error) => {
+                let setting = match error.field() {
+                    Some(RequestField::MaxBurst) => "default_burst",
+                    Some(RequestField::CountPerPeriod) => "default_rate",
+                    _ => "default_period",
+                };
+                let problem = match error {
+                    RequestError::Invalid(_, problem) | RequestError::OutOfBounds(_, problem) => problem,
+                    other => other.to_string(),
+                };
+                Err(WrongDefault { setting, problem })
+            }
+        }
+    }
+
     /// Returns the quota that three integers of a request mean.
     ///
     /// # Errors
@@ -119,6 +145,24 @@ impl Limits {
         if self.bounds.plans_only { Err(RequestError::PlansOnly) } else { Ok(()) }
     }
 }
+
+/// A default in `[limits]` that no request could use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WrongDefault {
+    /// The setting, such as `default_burst`.
+    pub setting: &'static str,
+    /// Its value, and what would be right.
+    pub problem: String,
+}
+
+impl fmt::Display for WrongDefault {
+    /// Writes `setting: value; remedy`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.setting, self.problem)
+    }
+}
+
+impl std::error::Error for WrongDefault {}
 
 impl QuotaBounds {
     /// Returns true if period and refill are within the bound.

@@ -20,10 +20,13 @@ const CHUNK: usize = 16 * 1024;
 const KEPT: usize = 8;
 
 thread_local! {
-    static POOL: RefCell<Vec<Box<Buffers>>> = const { RefCell::new(Vec::new()) };
+    static POOL: RefCell<Vec<LentBuffers>> = const { RefCell::new(Vec::new()) };
 }
 
-/// One set of buffers, boxed on its way between the pool and a connection.
+/// A set on its way between the pool and a connection: moved as a pointer, because it is large.
+pub(super) type LentBuffers = Box<Buffers>;
+
+/// One set of buffers.
 #[derive(Debug)]
 pub(crate) struct Buffers {
     /// What was read, by absolute positions.
@@ -68,7 +71,7 @@ impl Buffers {
     }
 
     /// Lends a set that holds these bytes, which another set was parked with.
-    pub(super) fn lend(parked: &mut Vec<u8>) -> Box<Self> {
+    pub(super) fn lend(parked: &mut Vec<u8>) -> LentBuffers {
         let mut buffers = POOL.with_borrow_mut(Vec::pop).unwrap_or_else(|| Box::new(Buffers::new()));
         buffers.input[..parked.len()].copy_from_slice(parked);
         (buffers.start, buffers.end) = (0, parked.len());

@@ -119,7 +119,10 @@ fn plan_name(name: &[u8]) -> Result<&str, String> {
 mod tests {
     use super::*;
 
-    fn words(verb: PlanVerb, line: &str) -> Result<(Vec<&str>, Option<u64>, Option<u64>), String> {
+    /// The plans, the cost and the age.
+    type Words<'a> = Result<(Vec<&'a str>, Option<u64>, Option<u64>), String>;
+
+    fn words(verb: PlanVerb, line: &str) -> Words<'_> {
         let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
         PlanWords::read(verb, &args).map(|words| (words.plans, words.cost, words.age))
     }
@@ -135,7 +138,7 @@ mod tests {
 
     #[test]
     fn a_refund_may_tell_its_age() {
-        fn refund(line: &str) -> Result<(Vec<&str>, Option<u64>, Option<u64>), String> {
+        fn refund(line: &str) -> Words<'_> {
             words(PlanVerb::Refund, line)
         }
         assert_eq!(refund("k gold AGE 1500"), Ok((vec!["gold"], None, Some(1_500))));
