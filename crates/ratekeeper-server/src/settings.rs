@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use ratekeeper::port::FailureMode;
+use ratekeeper::FailureMode;
 use ratekeeper::store::{BreakerSettings, MemoryStoreBuilder};
 use ratekeeper_redis::{RedisStore, RedisStoreBuilder};
 
-use crate::engine::Limits;
+use crate::request::Limits;
 use crate::secret::Tokens;
 
 /// Everything that `serve` needs to know.
@@ -59,6 +59,8 @@ pub struct Settings {
 impl Settings {
     /// Half: whoever sends requests cannot take more than that from those whom the operator gave a plan.
     pub const DEFAULT_KEPT_FOR_PLANS: u8 = 50;
+    /// The most keys that [`top_denied`](Settings::top_denied) may list: each is a line that Prometheus keeps.
+    pub const MOST_TOP_DENIED: usize = 1_000;
 }
 
 impl Default for Settings {

@@ -26,7 +26,7 @@ mod msgpack;
 mod observe;
 mod openapi;
 mod process;
-#[path = "../../../ratekeeper-server/src/grpc/generated/ratekeeper_v1.rs"]
+#[path = "../../../ratekeeper-server/src/transport/grpc/generated/ratekeeper_v1.rs"]
 #[rustfmt::skip]
 #[allow(dead_code, missing_docs, unreachable_pub, reason = "nobody wrote it by hand")]
 mod proto;

@@ -13,7 +13,7 @@ fn a_connection_is_a_span_and_every_line_an_object() {
     let mut raw = server.connect();
     assert_eq!(raw.ask("PING"), "+PONG");
     let object = |line: &str| serde_json::from_str::<Value>(line).unwrap();
-    let opened = object(&server.await_log("\"opened\""));
+    let opened = object(&server.await_log("connection: opened"));
     for field in ["timestamp", "level", "target", "message"] {
         assert!(opened[field].is_string(), "{opened}");
     }
@@ -21,7 +21,7 @@ fn a_connection_is_a_span_and_every_line_an_object() {
     assert_eq!((&span["name"], &span["transport"]), (&"connection".into(), &"resp".into()));
     assert_eq!(span["peer"], raw.0.local_addr().unwrap().to_string());
     drop(raw);
-    let closed = object(&server.await_log("\"closed\""));
+    let closed = object(&server.await_log("connection: closed"));
     assert_eq!(closed["span"]["id"], span["id"], "the same connection");
 }
 

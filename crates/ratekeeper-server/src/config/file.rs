@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 
-use ratekeeper::port::FailureMode;
+use ratekeeper::FailureMode;
 use serde::Deserialize;
 use toml::Spanned;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use ratekeeper_server::duration::DurationText;
-use ratekeeper_server::limits::{Limits, QuotaBounds};
+use ratekeeper_server::{Limits, QuotaBounds};
 
 use super::layers::Layers;
 
@@ -19,19 +19,9 @@ pub(super) fn limits(layers: Layers<'_>) -> Result<Limits> {
         period: section.default_period,
         bounds,
     };
-    // What the file leaves to requests is assumed to be harmless. With `plans_only` the defaults are not used; but
-    // once they are, they must be good ones.
-    let one = |given: Option<i64>| given.unwrap_or(1);
-    let used = Limits { bounds: QuotaBounds { plans_only: false, ..bounds }, ..limits };
-    if let Err(refusal) = used.throttle(one(limits.burst), one(limits.rate), one(limits.period)) {
-        let setting = match refusal.field() {
-            "max_burst" => "limits.default_burst",
-            "count_per_period" => "limits.default_rate",
-            _ => "limits.default_period",
-        };
-        let message = refusal.to_string();
-        let message = message.split_once(": ").map_or(message.as_str(), |(_, message)| message);
-        return Err(layers.mistake(false, setting, setting, message));
+    if let Err(error) = limits.check_defaults() {
+        let setting = format!("limits.{}", error.setting);
+        return Err(layers.mistake(false, &setting, &setting, error.problem));
     }
     Ok(limits)
 }

@@ -8,7 +8,6 @@ use anyhow::{Result, bail};
 use ratekeeper_server::config::{Config, ConfigFile, OnStoreError};
 use ratekeeper_server::duration::DurationText;
 use ratekeeper_server::log::{LogFormat, LogLevel};
-use ratekeeper_server::meter::Metrics;
 use ratekeeper_server::settings::Settings;
 
 use super::flags::ServeFlags;
@@ -56,8 +55,8 @@ fn layered(flags: &ServeFlags, config: Option<&Config>, effort: Effort) -> Resul
     let limits = limits(layers)?;
     let top_denied =
         layers.pick(("--top-denied", flags.top_denied), ("server.top_denied", file.server.top_denied));
-    if let Some(most) = top_denied.value.filter(|most| *most > Metrics::MOST_TOP_DENIED) {
-        return Err(top_denied.wrong(format_args!("{most}; must be at most {}", Metrics::MOST_TOP_DENIED)));
+    if let Some(most) = top_denied.value.filter(|most| *most > Settings::MOST_TOP_DENIED) {
+        return Err(top_denied.wrong(format_args!("{most}; must be at most {}", Settings::MOST_TOP_DENIED)));
     }
     let drain = layers.pick(("--drain", flags.drain), ("server.drain", file.server.drain));
     if let Some(DurationText(time)) = drain.value.filter(|DurationText(time)| *time > LONGEST_DRAIN) {

@@ -8,10 +8,9 @@ use anyhow::{Context, Result};
 use ratekeeper::store::MemoryStoreBuilder;
 use ratekeeper::{MemoryStore, Registry};
 use ratekeeper_server::config::Config;
-use ratekeeper_server::engine::Engine;
 use ratekeeper_server::settings::{Settings, StorePlace};
 use ratekeeper_server::snapshot::Snapshot;
-use ratekeeper_server::{reload, server, store_check};
+use ratekeeper_server::{Engine, reload, serve, store_check};
 
 use super::super::output::EXIT_NO;
 use super::flags::ServeFlags;
@@ -76,7 +75,7 @@ pub(in crate::cli) fn run(flags: ServeFlags) -> Result<ExitCode> {
         }
         _ => None,
     };
-    server::serve(&settings, &engine, reload)?;
+    serve(&settings, &engine, reload)?;
     if let Some(periodic) = periodic {
         periodic.stop();
     }
@@ -96,8 +95,6 @@ pub(in crate::cli) fn run(flags: ServeFlags) -> Result<ExitCode> {
 /// A store in memory, within its bounds.
 fn memory(settings: &Settings) -> MemoryStoreBuilder {
     let builder = MemoryStore::builder().max_keys(settings.max_keys).keep_keys(settings.keep_keys);
-    // The engine keeps room for plans as soon as there are any, and not by the store's own rule.
-    let builder = builder.kept_for_plans(0);
     match settings.max_bytes {
         Some(max_bytes) => builder.max_bytes(max_bytes),
         None => builder,
