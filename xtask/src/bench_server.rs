@@ -87,7 +87,7 @@ pub(crate) fn run(workspace: &Workspace, args: &[&str]) -> Result<()> {
 }
 
 fn build(workspace: &Workspace) -> Result<OsString> {
-    let build = ["build", "--release", "--package", "ratekeeper-server"];
+    let build = ["build", "--release", "--package", "ratekeeper-cli"];
     run::succeed(run::cargo().current_dir(&workspace.root).args(build))?;
     let target =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace.root.join("target"), Into::into);

@@ -1,0 +1,39 @@
+//! The primitives that breakers and limiters synchronise with: real ones, or loom's, which try every interleaving.
+
+#[cfg(not(loom))]
+mod real {
+    pub(crate) use std::sync::Arc;
+    pub(crate) use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+    pub(crate) use parking_lot::{Mutex, MutexGuard};
+}
+
+#[cfg(loom)]
+mod modelled {
+    pub(crate) use std::sync::Arc;
+
+    pub(crate) use loom::sync::MutexGuard;
+    pub(crate) use loom::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+    /// Loom's mutex with the methods of parking_lot's: no poisoning.
+    #[derive(Debug)]
+    pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
+
+    impl<T> Mutex<T> {
+        pub(crate) fn new(value: T) -> Self {
+            Mutex(loom::sync::Mutex::new(value))
+        }
+
+        pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+            match self.0.lock() {
+                Ok(guard) => guard,
+                Err(poisoned) => poisoned.into_inner(),
+            }
+        }
+    }
+}
+
+#[cfg(loom)]
+pub(crate) use modelled::*;
+#[cfg(not(loom))]
+pub(crate) use real::*;
