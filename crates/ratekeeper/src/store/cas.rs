@@ -12,9 +12,7 @@ use crate::algorithm::{Tenancy, composite, gcra, partial_grant};
 use crate::clock::TimeSource;
 use crate::port::{Answer, Clock, Grant, KeyValue, Request, Store};
 use crate::state::{NamedStates, OnUnreadable, Part, RuleStates, State, StateError, ascii, shared_name};
-use crate::{
-    Charged, Cost, Decision, Name, Nanos, Quota, Rules, StoreError, StoreErrorKind, Timestamp,
-};
+use crate::{Charged, Cost, Decision, Name, Nanos, Quota, Rules, StoreError, StoreErrorKind, Timestamp};
 
 /// The shortest time to live: a store that counts in milliseconds would take less for none.
 const LEAST_TTL: Nanos = Nanos::from_millis(1);
