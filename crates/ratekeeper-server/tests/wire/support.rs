@@ -136,7 +136,7 @@ pub(crate) fn wait(child: &mut Child) -> ExitStatus {
             return status;
         }
         assert!(Instant::now() < deadline, "the process does not end");
-        thread::yield_now();
+        thread::park_timeout(Duration::from_millis(1));
     }
 }
 

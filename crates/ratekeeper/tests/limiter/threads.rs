@@ -102,7 +102,7 @@ fn a_thread_is_woken_by_a_permit_a_deadline_and_a_close() {
 
 fn until(mut holds: impl FnMut() -> bool) {
     while !holds() {
-        thread::yield_now();
+        thread::park_timeout(ms(1));
     }
 }
 
