@@ -3,8 +3,6 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use ratekeeper::port::KeyResolver;
-
 use super::{ANONYMOUS, ExtractError, KeyBuf, KeyExtractor, RequestView};
 
 /// A function that tells the key; where it tells none, `anonymous`.
@@ -42,18 +40,6 @@ where
     fn extract(&self, request: &RequestView<'_>, key: &mut KeyBuf) -> Result<(), ExtractError> {
         let told = (self.0)(request).filter(|told| !told.is_empty());
         key.push(told.as_deref().unwrap_or(ANONYMOUS).as_bytes());
-        Ok(())
-    }
-}
-
-/// A resolver of the engine's port as an extractor.
-#[derive(Clone, Debug)]
-pub struct Resolver<R>(pub R);
-
-impl<R: KeyResolver> KeyExtractor for Resolver<R> {
-    fn extract(&self, request: &RequestView<'_>, key: &mut KeyBuf) -> Result<(), ExtractError> {
-        let told = self.0.resolve(request).filter(|told| !told.is_empty());
-        key.push(told.as_deref().unwrap_or(ANONYMOUS.as_bytes()));
         Ok(())
     }
 }

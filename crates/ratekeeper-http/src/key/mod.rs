@@ -9,7 +9,6 @@
 //! | [`Route`] | the matched path, or the path | – |
 //! | [`Custom`] | whatever a function says | `anonymous` |
 //! | [`Composite`] | several of them | as each of them says |
-//! | [`Resolver`] | what the engine's port says | `anonymous` |
 //!
 //! A key is written into a [`KeyBuf`] that lies on the stack: extracting one takes no memory.
 
@@ -29,7 +28,7 @@ pub use buffer::KeyBuf;
 pub use cidr::{Cidr, CidrError};
 pub use client_ip::ClientIp;
 pub use composite::Composite;
-pub use custom::{Custom, Resolver};
+pub use custom::Custom;
 pub use error::ExtractError;
 pub use header::Header;
 pub use principal::{Authenticated, Principal};

@@ -2,11 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use http::{Extensions, HeaderMap, HeaderName, Method, Request, Uri};
-use ratekeeper::port::RequestSource;
-
-use super::Authenticated;
-use super::header::{lines, sole};
+use http::{Extensions, HeaderMap, Method, Request, Uri};
 
 /// The address at the other end of the connection, for servers that have no extension of their own for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,26 +105,5 @@ impl<'a, B> From<&'a Request<B>> for RequestView<'a> {
             extensions: Some(request.extensions()),
             peer: None,
         }
-    }
-}
-
-/// The engine's port, so that a [`KeyResolver`](ratekeeper::port::KeyResolver) serves here too.
-impl RequestSource for RequestView<'_> {
-    /// None too if it is there more than once, with different values: which of them is true nobody knows.
-    fn header(&self, name: &str) -> Option<&[u8]> {
-        let name = HeaderName::try_from(name).ok()?;
-        sole(lines(self.headers, &name)).ok().flatten()
-    }
-
-    fn peer(&self) -> Option<IpAddr> {
-        RequestView::peer(self)
-    }
-
-    fn route(&self) -> Option<&str> {
-        Some(RequestView::route(self))
-    }
-
-    fn principal(&self) -> Option<&str> {
-        self.extension::<Authenticated>().map(Authenticated::name)
     }
 }

@@ -65,7 +65,7 @@ impl Settings {
             return None;
         }
         // The key was checked to be one.
-        let ruling = rate.keeper.try_acquire(asked.key.key().ok()?, &*asked.plan, asked.cost)?;
+        let ruling = rate.keeper.acquire(asked.key.key().ok()?, &*asked.plan, asked.cost).now().ok()?;
         match ruling {
             Ok(ruling) if !ruling.allowed && self.queue.is_some() => None,
             Ok(ruling) => Some(self.rule(rate, pass, &ruling, *ruling.decision(), asked)),

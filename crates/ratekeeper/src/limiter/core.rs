@@ -10,8 +10,7 @@ use super::queue::{WaitOutcome, WaitQueue, WaiterId, WakeList};
 use super::returned_keys::KeyOrigin;
 use super::statistics::LimiterStatistics;
 use super::supply::{Capacity, Inherit, Supply};
-use crate::algorithm::gcra::{self, GcraView};
-use crate::algorithm::{Tenancy, View, take};
+use crate::algorithm::{Tenancy, View, Wait, describe, gcra};
 use crate::clock::TimeSource;
 use crate::sync::{Arc, AtomicI64, AtomicU64, Mutex, MutexGuard, Ordering};
 use crate::{Algorithm, Cost, Decision, Nanos, Quota, Timestamp};
@@ -114,16 +113,12 @@ impl LimiterCore {
         }
         let now = self.clock.now();
         loop {
-            let state = gcra::State { tat: Timestamp::from_nanos(tat) };
-            let mut view = GcraView::at(quota, Some(state), now, Tenancy::Shared);
-            // What reaches further ahead is decided behind the lock, by an instant that is read there: this one may be
-            // old, the clock may have stepped back, more may have been used than there was.
-            if view.reset_after() > quota.refill_time() {
-                return None;
-            }
-            let decision = take(&mut view, cost);
-            if !decision.allowed {
-                return Some(decision);
+            let (view, wait) =
+                gcra::decide(quota, Some(Timestamp::from_nanos(tat)), cost, now, Tenancy::Shared);
+            if wait != Wait::Ready {
+                // What reaches further ahead is decided behind the lock, by an instant that is read there: this one may
+                // be old, the clock may have stepped back, more may have been used than there was.
+                return (view.reset_after() <= quota.refill_time()).then(|| describe(&view, wait));
             }
             let charged = view.tat().as_nanos();
             if charged == IN_QUEUE {
@@ -133,7 +128,7 @@ impl LimiterCore {
             match self.word.compare_exchange_weak(tat, charged, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => {
                     self.acquired.fetch_add(1, Ordering::Relaxed);
-                    return Some(decision.charged(now));
+                    return Some(describe(&view, wait).charged(now));
                 }
                 Err(IN_QUEUE) => return None,
                 Err(other) => tat = other,

@@ -9,9 +9,10 @@ mod denials;
 mod guarded;
 mod memory;
 
-pub use breaker::{Breaker, BreakerChange, BreakerPermit, BreakerSettings, BreakerState};
+pub use crate::port::breaker::{BreakerChange, BreakerState};
+pub use breaker::{Breaker, BreakerPermit, BreakerSettings};
 pub use cas::CasStore;
 pub use denials::{DenialCache, DenialStatistics};
 #[cfg(all(feature = "tokio", not(loom)))]
 pub use guarded::Guarded;
-pub use memory::{Hashing, MemoryStore, MemoryStoreBuilder, OnFull, SnapshotError, Statistics};
+pub use memory::{Hashing, MemoryStore, MemoryStoreBuilder, OnFull, SnapshotError, StoreStatistics};

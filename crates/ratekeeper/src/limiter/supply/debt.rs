@@ -2,8 +2,12 @@
 //! when it will have been paid, and what is there then.
 
 use super::rate::{RateState, later, nanos_for};
-use crate::algorithm::token_bucket::{self, exact};
-use crate::algorithm::{View, Wait, fixed_window, gcra, leaky_bucket, sliding_window};
+use crate::algorithm::fixed_window::FixedWindowState;
+use crate::algorithm::gcra::GcraState;
+use crate::algorithm::leaky_bucket::LeakyBucketState;
+use crate::algorithm::sliding_window::SlidingWindowState;
+use crate::algorithm::token_bucket::TokenBucketState;
+use crate::algorithm::{View, Wait, exact};
 use crate::{Algorithm, Anchor, CalendarUnit, Cost, Nanos, State, Timestamp};
 
 /// Takes more than there is: returns when that will have been paid. The state is that of then.
@@ -51,7 +55,7 @@ fn pay(rate: &RateState, cost: u64, at: Timestamp) -> (Timestamp, Option<State>)
             let tolerance = quota.refill_time();
             let needed = u128::from(used) + times(quota.emission_interval(), cost);
             let paid_at = later(at, needed.saturating_sub(u128::from(tolerance.as_nanos())));
-            (paid_at, Some(State::Gcra(gcra::State { tat: paid_at + tolerance })))
+            (paid_at, Some(State::Gcra(GcraState { tat: paid_at + tolerance })))
         }
         (Algorithm::TokenBucket, state) => {
             let (tokens, last) = match state {
@@ -60,7 +64,7 @@ fn pay(rate: &RateState, cost: u64, at: Timestamp) -> (Timestamp, Option<State>)
             };
             let missing = nanos_for(quota, exact(cost) - tokens);
             let last = later(last.max(at), u128::from(missing));
-            (last, Some(State::TokenBucket(token_bucket::State { tokens: 0.0, last })))
+            (last, Some(State::TokenBucket(TokenBucketState { tokens: 0.0, last })))
         }
         (Algorithm::LeakyBucket, state) => {
             let (level, last) = match state {
@@ -69,7 +73,7 @@ fn pay(rate: &RateState, cost: u64, at: Timestamp) -> (Timestamp, Option<State>)
             };
             let surplus = nanos_for(quota, level + exact(cost) - exact(limit));
             let last = later(last.max(at), u128::from(surplus));
-            (last, Some(State::LeakyBucket(leaky_bucket::State { level: exact(limit), last })))
+            (last, Some(State::LeakyBucket(LeakyBucketState { level: exact(limit), last })))
         }
         (Algorithm::FixedWindow(anchor), _) => {
             // The rest of this window, then all of each that follows, then a part of the last.
@@ -78,12 +82,12 @@ fn pay(rate: &RateState, cost: u64, at: Timestamp) -> (Timestamp, Option<State>)
             this.charge(Cost::new(cost - rest));
             let (windows, count) = split(rest, limit);
             let start = after_windows(anchor, window, at + this.reset_after(), windows);
-            (start, Some(State::FixedWindow(fixed_window::State { count, start })))
+            (start, Some(State::FixedWindow(FixedWindowState { count, start })))
         }
         (Algorithm::SlidingWindow, state) => {
             let mut paid = match state {
                 Some(State::SlidingWindow(state)) => *state,
-                _ => sliding_window::State { previous: 0, current: 0, start: at },
+                _ => SlidingWindowState { previous: 0, current: 0, start: at },
             };
             // This slot may be filled to the brim: the estimate says by itself when the next may pass.
             let rest = cost.saturating_sub(limit.saturating_sub(paid.current));
@@ -93,7 +97,7 @@ fn pay(rate: &RateState, cost: u64, at: Timestamp) -> (Timestamp, Option<State>)
             }
             let (slots, current) = split(rest, limit);
             let start = later(paid.start, times(window, slots) + u128::from(window.as_nanos()));
-            (start, Some(State::SlidingWindow(sliding_window::State { previous: limit, current, start })))
+            (start, Some(State::SlidingWindow(SlidingWindowState { previous: limit, current, start })))
         }
         // A log is paid where it is, and permits have no state.
         (Algorithm::SlidingLog | Algorithm::Concurrency, state) => (at, state.clone()),

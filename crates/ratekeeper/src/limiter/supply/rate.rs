@@ -1,7 +1,7 @@
 //! A rate: a quota, and what its algorithm remembers.
 
-use crate::algorithm::token_bucket::{exact, floor};
-use crate::algorithm::{Meter, Tenancy, View, Wait, gcra, take};
+use crate::algorithm::gcra::GcraState;
+use crate::algorithm::{AnyView, Tenancy, View, Wait, exact, floor, take};
 use crate::{Algorithm, Anchor, Cost, Decision, Nanos, Quota, QuotaError, State, Timestamp};
 
 /// A log of more entries than this is not copied to answer a question.
@@ -50,20 +50,20 @@ impl RateState {
     }
 
     /// The state as it stands at this instant.
-    pub(crate) fn view(&self, at: Timestamp) -> Meter<'_> {
-        Meter::at(&self.quota, self.state.as_ref(), at, Tenancy::Own)
-            .or_else(|_| Meter::at(&self.quota, None, at, Tenancy::Own))
+    pub(crate) fn view(&self, at: Timestamp) -> AnyView<'_> {
+        AnyView::at(&self.quota, self.state.as_ref(), at, Tenancy::Own)
+            .or_else(|_| AnyView::at(&self.quota, None, at, Tenancy::Own))
             .expect("a rate holds only states of its own quota, and no quota of permits")
     }
 
     /// Writes the state back, if `change` returns true.
-    fn edit<R>(&mut self, now: Timestamp, change: impl FnOnce(&mut Meter<'_>) -> (bool, R)) -> R {
+    fn edit<R>(&mut self, now: Timestamp, change: impl FnOnce(&mut AnyView<'_>) -> (bool, R)) -> R {
         let mut view = self.view(now);
         let (changed, result) = change(&mut view);
         match view {
             _ if !changed => {}
             // A log is edited where it is: copying it would cost as much as it is long.
-            Meter::SlidingLog(view) => {
+            AnyView::SlidingLog(view) => {
                 let edit = view.edit();
                 let log = self.state.get_or_insert_with(|| State::SlidingLog(Default::default()));
                 if let State::SlidingLog(log) = log {
@@ -98,7 +98,7 @@ impl RateState {
     /// Returns how much is used, rounded up.
     fn used(&self, at: Timestamp) -> u64 {
         match self.view(at) {
-            Meter::SlidingWindow(view) => view.used(),
+            AnyView::SlidingWindow(view) => view.used(),
             view => view.limit().saturating_sub(view.remaining()),
         }
     }
@@ -170,7 +170,7 @@ impl RateState {
     }
 
     pub(crate) fn set_tat(&mut self, tat: Timestamp) {
-        self.state = (tat > Timestamp::MIN).then_some(State::Gcra(gcra::State { tat }));
+        self.state = (tat > Timestamp::MIN).then_some(State::Gcra(GcraState { tat }));
     }
 
     /// How long what is left of a charge of this age takes to come in; `None` where charges are forgotten all at once.
@@ -201,7 +201,7 @@ impl RateState {
     pub(super) fn time_for(&self, together: u128, at: Timestamp) -> Option<u128> {
         let view = self.view(at);
         match view {
-            Meter::Gcra(_) | Meter::TokenBucket(_) | Meter::LeakyBucket(_) => {}
+            AnyView::Gcra(_) | AnyView::TokenBucket(_) | AnyView::LeakyBucket(_) => {}
             _ => return None,
         }
         // What fits at once must have come in, and the rest, if there is more, after it.
@@ -214,7 +214,7 @@ impl RateState {
             Wait::Never => return Some(u128::MAX),
         };
         let after = match view {
-            Meter::Gcra(_) => u128::from(self.quota.emission_interval().as_nanos()).saturating_mul(rest),
+            AnyView::Gcra(_) => u128::from(self.quota.emission_interval().as_nanos()).saturating_mul(rest),
             _ => nanos_for(&self.quota, float(rest)).into(),
         };
         Some(first.saturating_add(after))
