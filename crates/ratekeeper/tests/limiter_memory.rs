@@ -49,6 +49,6 @@ fn a_waiter_takes_less_than_200_bytes() {
             assert!(waiters.iter_mut().all(is_pending));
         });
         let each = allocated.bytes_current / i64::try_from(MANY).unwrap();
-        assert!(each < 200, "{each} bytes for the future and its place in the queue");
+        assert!(each < 200, "{each} bytes for the future and its slot in the queue");
     });
 }

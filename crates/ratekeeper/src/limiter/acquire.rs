@@ -126,7 +126,7 @@ impl Future for Acquire<'_> {
 }
 
 impl BlockingFuture for Acquire<'_> {
-    type Grant = Decision;
+    type Waited = Decision;
 
     fn block(&mut self, keeps_time: bool) {
         self.blocking = keeps_time;

@@ -243,7 +243,7 @@ impl Future for AcquireAll<'_> {
 }
 
 impl BlockingFuture for AcquireAll<'_> {
-    type Grant = Granted;
+    type Waited = Granted;
 
     fn block(&mut self, keeps_time: bool) {
         self.blocking = keeps_time;

@@ -23,9 +23,9 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const PATIENCE_OUTSIDE: Duration = Duration::from_secs(10);
 
 /// A future that a thread can wait for without a timer.
-pub(crate) trait BlockingFuture: Future<Output = Result<Self::Grant, AcquireError>> + Unpin {
+pub(crate) trait BlockingFuture: Future<Output = Result<Self::Waited, AcquireError>> + Unpin {
     /// What it waits for.
-    type Grant;
+    type Waited;
 
     /// Says that a thread polls from now on, and whether it keeps the time itself: then no timer is started.
     fn block(&mut self, keeps_time: bool);

@@ -16,7 +16,7 @@ use super::key_table::{KeyTable, STEPS};
 use super::returned_keys::{KeyOrigin, ReturnedKeys};
 use super::statistics::LimiterStatistics;
 use super::supply::{Inherit, check_rate};
-use crate::algorithm;
+use crate::algorithm::peek;
 use crate::clock::TimeSource;
 use crate::port::Clock;
 use crate::store::OnFull;
@@ -145,7 +145,7 @@ impl<K: Hash + Eq> Keyed<K> {
             return self.keys.overflow.as_ref().map_or_else(refused, |limiter| limiter.peek(cost));
         }
         let quota = self.keys.quota_of.as_ref().map_or(self.keys.quota, |quota_of| quota_of(&key.to_owned()));
-        let fresh = algorithm::peek(&quota, None, cost, self.keys.clock.now());
+        let fresh = peek(&quota, None, cost, self.keys.clock.now());
         fresh.unwrap_or_else(|_| no_room(quota.burst()))
     }
 

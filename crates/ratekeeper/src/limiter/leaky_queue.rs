@@ -17,7 +17,7 @@ use crate::{Cost, Decision, Quota, QuotaError};
 /// `capacity` have not left yet. Clones are handles of the same queue.
 ///
 /// Only the rate of the quota counts, not its burst: smoothing is what this is for. A caller who does not wait
-/// ([`try_acquire`](LeakyQueue::try_acquire)) is told at once whether there is room, and takes it until it would have left.
+/// ([`try_acquire`](LeakyQueue::try_acquire)) learns at once whether there is room, and takes it until it would have left.
 ///
 /// ```
 /// use ratekeeper::limiter::{AcquireError, LeakyQueue};

@@ -92,4 +92,4 @@ pub use supply::{Inherit, Ticks};
 /// The guide's examples are tests too.
 #[cfg(doctest)]
 #[doc = include_str!("../../../../docs/guide/limiters.md")]
-struct Guide;
+struct LimitersGuide;

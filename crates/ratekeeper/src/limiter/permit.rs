@@ -101,7 +101,7 @@ impl<'a> Future for AcquirePermit<'a> {
 }
 
 impl<'a> BlockingFuture for AcquirePermit<'a> {
-    type Grant = Permit<'a>;
+    type Waited = Permit<'a>;
 
     fn block(&mut self, keeps_time: bool) {
         self.acquire.block(keeps_time);

@@ -140,7 +140,7 @@ impl Ready<'_> {
 }
 
 impl BlockingFuture for Ready<'_> {
-    type Grant = ();
+    type Waited = ();
 
     fn block(&mut self, keeps_time: bool) {
         self.blocking = keeps_time;

@@ -19,7 +19,7 @@ fn a_number_is_a_cost() {
     assert_eq!(limiter.peek(1).remaining, 4);
 }
 
-/// Every refusal says by which sort of limiter, and when to come back; then there is a place.
+/// Every refusal says by which sort of limiter, and when to come back; then there is room.
 #[test]
 fn every_refusal_says_who_and_when() {
     let clock = FakeClock::at(Timestamp::from_secs(1_000_000));
@@ -54,7 +54,7 @@ fn every_refusal_says_who_and_when() {
             None => drop(granted),
         }
         let mut second = limiter.acquire(ONE);
-        assert!(poll(&mut second).is_pending(), "{kind}: there is a place now");
+        assert!(poll(&mut second).is_pending(), "{kind}: there is room now");
         drop((first, second));
         limiter.close();
         let closed = limiter.acquire(ONE).wait().unwrap_err();

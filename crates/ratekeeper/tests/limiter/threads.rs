@@ -155,7 +155,7 @@ fn the_word_and_the_desk_never_charge_twice() {
             scope.spawn(|| {
                 while limiter.try_acquire(ONE).allowed {
                     allowed.fetch_add(1, Ordering::Relaxed);
-                    // Takes the state to the desk and back.
+                    // Takes the state behind the lock and back.
                     assert!(limiter.statistics().available < 10_000);
                 }
             });

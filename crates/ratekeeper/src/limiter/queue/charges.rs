@@ -41,9 +41,9 @@ impl ChargeLedger {
         (charge.resets == self.resets).then_some(charge.at)
     }
 
-    /// Returns when this was charged, as told by a caller, unless it has been forgotten since. An age of nothing is
+    /// Returns when this was charged, as a caller says, unless it has been forgotten since. An age of nothing is
     /// later than a reset just now.
-    pub(super) fn instant_told(&self, charged: Charged, now: Timestamp) -> Option<Timestamp> {
+    pub(super) fn instant_as_said(&self, charged: Charged, now: Timestamp) -> Option<Timestamp> {
         let at = charged.instant(now);
         let is_left = |reset_at| at > reset_at || (at == reset_at && matches!(charged.when(), When::Ago(_)));
         self.reset_at.is_none_or(is_left).then_some(at)

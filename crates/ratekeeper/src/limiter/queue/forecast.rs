@@ -108,7 +108,7 @@ impl Forecast {
             steps += 1;
         }
         let ready = projection.ready(cost);
-        // While nobody waits, the capacity may be charged without this being told.
+        // While nobody waits, the capacity may be charged without this being cleared.
         self.projection = Some(projection).filter(|_| !waiters.is_empty());
         next.is_none().then_some(ready)
     }

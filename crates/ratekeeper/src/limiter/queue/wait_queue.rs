@@ -35,7 +35,7 @@ pub(crate) struct WaitQueue {
     /// It has another quota than it was made with.
     changed: bool,
     charges: ChargeLedger,
-    /// Something was given back, and nobody has been told: it may be as good as fresh earlier than it was.
+    /// Something was given back since this was last asked: it may be as good as fresh earlier than it was.
     gave_back: bool,
     /// Only the counts are kept here; what there is, is the capacity's to say.
     counts: LimiterStatistics,
@@ -443,7 +443,7 @@ impl WaitQueue {
 
     /// Gives back, and lets in whom that has made room for.
     pub(crate) fn refund(&mut self, cost: Cost, charged: Charged, now: Timestamp, wakes: &mut WakeList) {
-        if let Some(at) = self.charges.instant_told(charged, now) {
+        if let Some(at) = self.charges.instant_as_said(charged, now) {
             self.capacity.refund(cost, at, now);
         }
         self.forecast.clear();
