@@ -6,6 +6,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use super::error::{AcquireError, AcquireErrorKind, LimiterKind};
+use crate::clock::is_in_runtime;
 use crate::sync::Arc;
 use crate::{Nanos, Timestamp};
 
@@ -18,54 +19,53 @@ use std::thread::{self, Thread};
 /// whoever moves it by hand, and short enough to learn what is wrong.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// For how long a thread outside of the runtime does, which may just be busy.
+/// For how long a thread outside of the runtime does: the runtime may just be busy.
 const PATIENCE_OUTSIDE: Duration = Duration::from_secs(10);
 
-/// A future that a thread can wait for without anybody keeping the time for it.
-pub(crate) trait Blockable: Future<Output = Result<Self::Grant, AcquireError>> + Unpin {
+/// A future that a thread can wait for without a timer.
+pub(crate) trait BlockingFuture: Future<Output = Result<Self::Waited, AcquireError>> + Unpin {
     /// What it waits for.
-    type Grant;
+    type Waited;
 
-    /// Says that a thread polls from now on, and whether it keeps the time itself: then nobody is hired to.
+    /// Says that a thread polls from now on, and whether it keeps the time itself: then no timer is started.
     fn block(&mut self, keeps_time: bool);
 
-    /// Does what is due, and tells how long to sleep at most; none for until woken.
+    /// Does what is due, and returns how long to sleep at most; `None` for until woken.
     fn turn(&mut self) -> Option<Nanos>;
 
-    /// What the clock shows, if it moves only when somebody moves it.
-    fn paused_clock(&self) -> Option<Timestamp>;
+    /// Returns what the clock shows, if a runtime may have stopped it.
+    fn runtime_now(&self) -> Option<Timestamp>;
 
-    /// What it waits for.
+    /// Returns what sort of limiter it waits for.
     fn limiter(&self) -> LimiterKind;
 }
 
-struct Unpark(Thread);
+struct UnparkWaker(Thread);
 
-impl Wake for Unpark {
+impl Wake for UnparkWaker {
     fn wake(self: Arc<Self>) {
         self.0.unpark();
     }
 }
 
-/// Waits on this thread.
-pub(crate) fn block_on<F: Blockable>(mut future: F) -> F::Output {
-    let paused = future.paused_clock();
+/// Waits on this thread. Allocates nothing if the answer is there at once.
+pub(crate) fn block_on<F: BlockingFuture>(mut future: F) -> F::Output {
+    let runtime_now = future.runtime_now();
     // Who waits for paused time needs a timer of the runtime that moves it.
-    future.block(paused.is_none());
-    // A free limiter answers at once, and nothing is allocated for it.
+    future.block(runtime_now.is_none());
     if let Poll::Ready(output) = pin!(&mut future).poll(&mut Context::from_waker(Waker::noop())) {
         return output;
     }
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let waker = Waker::from(Arc::new(UnparkWaker(thread::current())));
     let mut context = Context::from_waker(&waker);
-    let mut watch = paused.map(Watch::new);
+    let mut watch = runtime_now.map(ClockWatch::new);
     loop {
         if let Poll::Ready(output) = pin!(&mut future).poll(&mut context) {
             return output;
         }
         let sleep = match (future.turn(), &mut watch) {
             (Some(wait), Some(watch)) => {
-                let Some(patience) = watch.patience(future.paused_clock()) else {
+                let Some(patience) = watch.patience(future.runtime_now()) else {
                     return Err(AcquireError::new(AcquireErrorKind::ClockStopped, future.limiter()));
                 };
                 Some(patience.min(wait.into()))
@@ -83,21 +83,21 @@ pub(crate) fn block_on<F: Blockable>(mut future: F) -> F::Output {
     }
 }
 
-/// Watches whether a paused clock moves.
-struct Watch {
-    /// What it showed; none for a clock that ran when it was looked at.
+/// Watches whether a runtime's clock moves.
+struct ClockWatch {
+    /// What it showed; none for a clock that was real time when it was looked at.
     clock: Option<Timestamp>,
     since: std::time::Instant,
     patience: Duration,
 }
 
-impl Watch {
+impl ClockWatch {
     fn new(clock: Timestamp) -> Self {
-        let patience = if crate::clock::is_in_runtime() { PATIENCE } else { PATIENCE_OUTSIDE };
-        Watch { clock: Some(clock), since: std::time::Instant::now(), patience }
+        let patience = if is_in_runtime() { PATIENCE } else { PATIENCE_OUTSIDE };
+        ClockWatch { clock: Some(clock), since: std::time::Instant::now(), patience }
     }
 
-    /// How much longer to wait for the clock to move; none if that was long enough.
+    /// Returns how much longer to wait for the clock to move; none if that was long enough.
     fn patience(&mut self, clock: Option<Timestamp>) -> Option<Duration> {
         if clock.is_none() || clock != self.clock {
             (self.clock, self.since) = (clock, std::time::Instant::now());

@@ -1,21 +1,20 @@
-//! A part of the keys: bounded by whoever fills it, and forgetting a little at a time.
+//! A table of keys and their limiters: bounded by whoever fills it, and forgetting a little at a time.
 
 use std::borrow::Borrow;
 use std::collections::BTreeSet;
-use std::hash::{BuildHasher, Hash};
-use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::hash::Hash;
+use std::sync::atomic::{Ordering, fence};
 
 use hashbrown::HashTable;
-use parking_lot::Mutex;
 
-use super::core::Core;
+use super::core::LimiterCore;
 use crate::sync::Arc;
 use crate::{Nanos, Timestamp};
 
 /// How many keys are looked at in one go to find some that can be forgotten: what a request pays at most.
-const STEPS: usize = 8;
+pub(super) const STEPS: usize = 8;
 
-/// When a key is looked at again that is as good as fresh but in somebody's hands.
+/// When a key is looked at again that is as good as fresh but that somebody holds a handle of.
 const HELD: Nanos = Nanos::from_millis(1);
 
 /// When a key is looked at again that somebody waits for, or that has a quota of its own.
@@ -23,26 +22,26 @@ const BOUND: Nanos = Nanos::from_secs(1);
 
 /// Keys, their limiters, and when each may be as good as fresh.
 #[derive(Debug)]
-pub(crate) struct Table<K> {
+pub(crate) struct KeyTable<K> {
     /// Where in `entries` each key is.
     index: HashTable<u32>,
-    entries: Vec<Option<Entry<K>>>,
+    entries: Vec<Option<KeyEntry<K>>>,
     free: Vec<u32>,
     /// For each key the instant before which it cannot be forgotten, unless something is given back: then it is
-    /// [looked at](Returns) earlier. What is charged in between only lasts longer.
+    /// [looked at](KeyTable::revisit) earlier. What is charged in between only lasts longer.
     due: BTreeSet<(Timestamp, u32)>,
 }
 
 #[derive(Debug)]
-struct Entry<K> {
+struct KeyEntry<K> {
     hash: u64,
     due: Timestamp,
     key: K,
-    core: Arc<Core>,
+    core: Arc<LimiterCore>,
 }
 
-impl<K> Entry<K> {
-    /// Whether somebody has it in hand, and how long until it is as good as fresh. If nobody has, nobody can get hold of
+impl<K> KeyEntry<K> {
+    /// Returns whether somebody holds a handle, and how long until it is as good as fresh. If nobody does, nobody can get hold of
     /// it meanwhile: that would need the lock which this is called under.
     fn look(&self) -> (bool, Nanos) {
         let is_held = Arc::strong_count(&self.core) > 1;
@@ -52,59 +51,15 @@ impl<K> Entry<K> {
     }
 }
 
-/// Keys that something was given back to, by whatever handle, since they were last looked at: they may be as good as
-/// fresh earlier than it seemed.
-#[derive(Debug, Default)]
-pub(crate) struct Returns {
-    hashes: Mutex<Vec<u64>>,
-}
-
-impl Returns {
-    /// Some of them, to be looked at.
-    pub(crate) fn take_some(&self) -> impl Iterator<Item = u64> + use<> {
-        let mut hashes = self.hashes.lock();
-        let rest = hashes.len().saturating_sub(STEPS);
-        hashes.split_off(rest).into_iter()
-    }
-}
-
-/// Which key a limiter is that of.
-#[derive(Debug)]
-pub(crate) struct Origin {
-    returns: Arc<Returns>,
-    hash: u64,
-    /// When the limiter was made.
-    pub(crate) made_at: Timestamp,
-    /// It is among the returns already.
-    noted: AtomicBool,
-}
-
-impl Origin {
-    pub(crate) fn new(returns: &Arc<Returns>, hash: u64, made_at: Timestamp) -> Self {
-        Origin { returns: Arc::clone(returns), hash, made_at, noted: AtomicBool::new(false) }
-    }
-
-    /// Something was given back.
-    pub(crate) fn note(&self) {
-        if !self.noted.swap(true, Ordering::AcqRel) {
-            self.returns.hashes.lock().push(self.hash);
-        }
-    }
-
-    /// It will be looked at: what is given back from now on is noted anew.
-    pub(crate) fn clear(&self) {
-        self.noted.store(false, Ordering::Release);
-    }
-}
-
-impl<K> Default for Table<K> {
+impl<K> Default for KeyTable<K> {
     fn default() -> Self {
-        Table { index: HashTable::new(), entries: Vec::new(), free: Vec::new(), due: BTreeSet::new() }
+        KeyTable { index: HashTable::new(), entries: Vec::new(), free: Vec::new(), due: BTreeSet::new() }
     }
 }
 
-impl<K: Hash + Eq> Table<K> {
-    pub(crate) fn get<Q: Eq + ?Sized>(&self, hash: u64, key: &Q) -> Option<&Arc<Core>>
+impl<K: Hash + Eq> KeyTable<K> {
+    /// Returns the limiter of this key, if there is one.
+    pub(crate) fn get<Q: Eq + ?Sized>(&self, hash: u64, key: &Q) -> Option<&Arc<LimiterCore>>
     where
         K: Borrow<Q>,
     {
@@ -114,8 +69,8 @@ impl<K: Hash + Eq> Table<K> {
     }
 
     /// Adds a key that is not there.
-    pub(crate) fn insert(&mut self, hash: u64, key: K, core: Arc<Core>, now: Timestamp) {
-        let entry = Entry { hash, due: now, key, core };
+    pub(crate) fn insert(&mut self, hash: u64, key: K, core: Arc<LimiterCore>, now: Timestamp) {
+        let entry = KeyEntry { hash, due: now, key, core };
         let at = match self.free.pop() {
             Some(at) => {
                 self.entries[at as usize] = Some(entry);
@@ -133,7 +88,7 @@ impl<K: Hash + Eq> Table<K> {
         self.due.insert((now, at));
     }
 
-    /// Forgets some of the keys that are as good as fresh and in nobody's hands; tells how many.
+    /// Forgets some of the keys that are as good as fresh and that nobody holds a handle of; returns how many.
     pub(crate) fn forget_some(&mut self, now: Timestamp) -> usize {
         let mut forgotten = 0;
         for _ in 0..STEPS {
@@ -150,7 +105,7 @@ impl<K: Hash + Eq> Table<K> {
         forgotten
     }
 
-    /// When one of the first keys can be forgotten; none if no such key can be, as far as it can be foreseen. Those are
+    /// Returns when one of the first keys can be forgotten; `None` if no such key can be, as far as it can be foreseen. Those are
     /// looked at again, because what was charged meanwhile lasts longer.
     pub(crate) fn first_due(&mut self, now: Timestamp) -> Option<Timestamp> {
         let first: Vec<_> = self.due.iter().copied().take(STEPS).collect();
@@ -187,11 +142,12 @@ impl<K: Hash + Eq> Table<K> {
         self.due.insert((due, at));
     }
 
-    pub(crate) fn cores(&self) -> impl Iterator<Item = &Arc<Core>> {
+    /// Returns all limiters.
+    pub(crate) fn cores(&self) -> impl Iterator<Item = &Arc<LimiterCore>> {
         self.entries.iter().flatten().map(|entry| &entry.core)
     }
 
-    fn entry(&self, at: u32) -> Option<&Entry<K>> {
+    fn entry(&self, at: u32) -> Option<&KeyEntry<K>> {
         self.entries.get(at as usize)?.as_ref()
     }
 
@@ -212,9 +168,4 @@ fn planned(wait: Nanos, is_held: bool) -> Nanos {
         wait if is_held => wait.max(HELD),
         wait => wait,
     }
-}
-
-/// The hash of a key, borrowed or not.
-pub(crate) fn hash_of<Q: Hash + ?Sized>(hasher: &impl BuildHasher, key: &Q) -> u64 {
-    hasher.hash_one(key)
 }

@@ -1,5 +1,5 @@
 //! Token bucket and fixed window in the form that other languages' libraries have: whole tokens at whole intervals,
-//! on a grid that was laid when the limiter was made.
+//! on a grid that starts when the limiter is built.
 
 use std::time::Duration;
 
@@ -7,7 +7,8 @@ use crate::algorithm::{SLACK, View, Wait};
 use crate::quota::{Quota, QuotaError};
 use crate::{Cost, Nanos, Timestamp};
 
-/// Whole tokens that arrive at whole intervals, counted from when the limiter was made; the grid never drifts.
+/// A description of whole tokens that arrive at whole intervals, counted from when the limiter is built; the grid never
+/// drifts.
 ///
 /// ```
 /// use std::time::Duration;
@@ -30,22 +31,23 @@ pub struct Ticks {
 }
 
 impl Ticks {
-    /// A bucket of `capacity` that gets `refill` whole tokens every interval. Full at first.
+    /// Returns a bucket of `capacity` that gets `refill` whole tokens every interval. It starts full.
     pub fn bucket(capacity: u64, refill: u64, every: Duration) -> Self {
         Ticks { capacity, refill, every: every.into(), initial: capacity, window: false }
     }
 
-    /// A fixed window: `limit` in every interval of a grid that is anchored when the limiter is made.
+    /// Returns a fixed window: `limit` in every interval of a grid that starts when the limiter is built.
     pub fn window(limit: u64, every: Duration) -> Self {
         Ticks { capacity: limit, refill: limit, every: every.into(), initial: limit, window: true }
     }
 
-    /// How many tokens are there at first, no more than the capacity.
+    /// Sets how many tokens are there at first. More than the capacity is an error when the limiter is built.
     pub fn initial(mut self, tokens: u64) -> Self {
         self.initial = tokens;
         self
     }
 
+    /// Returns the bucket, with its grid laid at `anchor`.
     pub(crate) fn build(self, anchor: Timestamp) -> Result<TickBucket, QuotaError> {
         let Ticks { capacity, refill, every, initial, window } = self;
         for (field, value) in [("capacity", capacity), ("refill", refill)] {
@@ -63,7 +65,7 @@ impl Ticks {
     }
 }
 
-/// A bucket with its state: how many tokens there were after which tick.
+/// A bucket and its state: how many tokens there were after which tick.
 #[derive(Clone, Debug)]
 pub(crate) struct TickBucket {
     capacity: u64,
@@ -101,12 +103,19 @@ impl TickBucket {
         Nanos::from_nanos(self.every.as_nanos().saturating_mul(ticks))
     }
 
+    /// Changes the bucket as it stands at `now`.
+    pub(crate) fn edit(&mut self, now: Timestamp, change: impl FnOnce(&mut TickView)) {
+        let mut view = self.at(now);
+        change(&mut view);
+        *self = view.bucket;
+    }
+
     /// Forgets what was taken.
     pub(crate) fn fill(&mut self, now: Timestamp) {
         (self.tokens, self.tick) = (self.capacity, self.tick_of(now));
     }
 
-    /// Takes more than there is: when that will have been paid. The bucket is that of then.
+    /// Takes more than there is; returns when that will have been paid. The bucket is that of then.
     pub(crate) fn owe(&mut self, cost: u64, at: Timestamp) -> Timestamp {
         *self = self.at(at).bucket;
         let missing = cost.saturating_sub(self.tokens);
@@ -127,7 +136,7 @@ impl TickBucket {
     }
 }
 
-/// A bucket as seen from now.
+/// A bucket as it stands at one instant.
 #[derive(Clone, Debug)]
 pub(crate) struct TickView {
     bucket: TickBucket,
@@ -135,10 +144,6 @@ pub(crate) struct TickView {
 }
 
 impl TickView {
-    pub(crate) fn into_bucket(self) -> TickBucket {
-        self.bucket
-    }
-
     /// The time until `missing` tokens more are there.
     fn time_to(&self, missing: u64) -> Nanos {
         let ticks = missing.div_ceil(self.bucket.refill.max(1));
@@ -209,7 +214,7 @@ mod tests {
         assert_eq!(at(&bucket, 999).wait_for(Cost::new(3)), Wait::After(Nanos::from_millis(1_001)));
         let mut view = at(&bucket, 1_700);
         assert!(take(&mut view, Cost::ONE).allowed);
-        bucket = view.into_bucket();
+        bucket = view.bucket;
         // The next ones come at 2.000 s, not one second after the request.
         assert_eq!(look(&at(&bucket, 1_999), Cost::new(2)).retry_after, Some(Nanos::from_millis(1)));
         assert_eq!(at(&bucket, 2_000).remaining(), 3);
@@ -223,7 +228,7 @@ mod tests {
         let mut view = at(&bucket, 6_999);
         assert!(take(&mut view, Cost::new(3)).allowed);
         assert_eq!(view.wait_for(Cost::ONE), Wait::After(Nanos::from_millis(1)));
-        let bucket = view.into_bucket();
+        let bucket = view.bucket;
         assert_eq!(at(&bucket, 7_000).remaining(), 3);
         let mut late = at(&Ticks::window(3, Duration::from_secs(7)).initial(0).build(START).unwrap(), 6_999);
         late.refund(Cost::ONE, START);

@@ -1,13 +1,15 @@
-//! The queue as data: who waits, in order. It knows nothing of locks, tasks, threads or time.
+//! Who waits, in order.
 //!
 //! A doubly linked list inside a vector: entering, granting and leaving from the middle take constant time, and a
-//! waiter costs one slot of 80 bytes. A slot belongs to its waiter until the waiter gives it back. A place names the
+//! waiter costs one slot of 80 bytes. A slot belongs to its waiter until the waiter gives it back. An id names the
 //! slot and who had it: one that was kept for too long finds nobody, never somebody else.
 
 use std::collections::BTreeSet;
 use std::task::Waker;
 
+use super::charges::PendingCharge;
 use crate::Timestamp;
+use crate::limiter::error::AcquireErrorKind;
 
 /// No slot.
 const NIL: u32 = u32::MAX;
@@ -15,83 +17,69 @@ const NIL: u32 = u32::MAX;
 /// A vector of more slots than this is given back when it is no longer used.
 const KEPT_SLOTS: usize = 64;
 
-/// A waiter's slot, for as long as the waiter holds it.
+/// Names a waiter, for as long as it holds its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Place {
+pub(crate) struct WaiterId {
     at: u32,
     /// Tells apart those who have had the same slot one after another.
     generation: u32,
 }
 
-/// A charge that may be given back: when it was made, and after how many resets and changes of
-/// quota.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Charge {
-    pub(crate) at: Timestamp,
-    /// Either forgets every charge before it. Counted, because two things may happen at one instant.
-    pub(crate) resets: u32,
-}
-
 /// Where a waiter stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
+pub(crate) enum WaiterPhase {
     /// In the queue.
     Waiting,
-    /// In the queue, at its head, and told that its turn has come; it decides by itself whether it can use it.
+    /// In the queue, at its head, and woken because its turn has come; it decides by itself whether it can use it.
     Called,
-    /// Out of the queue with a grant that it has not yet taken up: a [`Charge`], in its parts because that is smaller.
+    /// Out of the queue with a grant that it has not collected yet: a [`PendingCharge`], in its parts because that is
+    /// smaller.
     Granted { at: Timestamp, resets: u32 },
-    /// Out of the queue without one.
-    Failed(Fault),
-}
-
-/// Why a waiter was sent away.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
-    Deadline,
-    Closed,
-    NeverFits,
+    /// Out of the queue without a grant, for this reason.
+    Failed(AcquireErrorKind),
 }
 
 /// What a waiter wants done when its turn has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum WaiterKind {
     /// The cost is charged for it.
-    Solo,
+    Single,
     /// It waits for several limiters: it is called, and charges them all or none.
-    Group,
+    Composite,
 }
 
+/// One who waits, or has an outcome that it has not collected yet.
 #[derive(Debug)]
 pub(crate) struct Waiter {
-    /// Its place in time, comparable between queues.
+    /// Its age, comparable between queues: those with a smaller ticket came earlier.
     pub(crate) ticket: u64,
     pub(crate) cost: u64,
     pub(crate) deadline: Option<Timestamp>,
-    pub(crate) kind: Kind,
-    pub(crate) phase: Phase,
+    pub(crate) kind: WaiterKind,
+    pub(crate) phase: WaiterPhase,
     pub(crate) waker: Option<Waker>,
-    /// That of its place; given by the queue.
+    /// That of its id; given by the list.
     generation: u32,
 }
 
-impl Phase {
-    pub(crate) fn granted(Charge { at, resets }: Charge) -> Self {
-        Phase::Granted { at, resets }
+impl WaiterPhase {
+    /// Granted, by this charge.
+    pub(crate) fn granted(PendingCharge { at, resets }: PendingCharge) -> Self {
+        WaiterPhase::Granted { at, resets }
     }
 
-    /// What was charged, if it was granted.
-    pub(crate) fn charge(self) -> Option<Charge> {
+    /// Returns the charge, if it was granted.
+    pub(crate) fn charge(self) -> Option<PendingCharge> {
         match self {
-            Phase::Granted { at, resets } => Some(Charge { at, resets }),
-            Phase::Waiting | Phase::Called | Phase::Failed(_) => None,
+            WaiterPhase::Granted { at, resets } => Some(PendingCharge { at, resets }),
+            WaiterPhase::Waiting | WaiterPhase::Called | WaiterPhase::Failed(_) => None,
         }
     }
 }
 
 impl Waiter {
-    pub(crate) fn new(ticket: u64, cost: u64, deadline: Option<Timestamp>, kind: Kind) -> Self {
-        Waiter { ticket, cost, deadline, kind, phase: Phase::Waiting, waker: None, generation: 0 }
+    pub(crate) fn new(ticket: u64, cost: u64, deadline: Option<Timestamp>, kind: WaiterKind) -> Self {
+        Waiter { ticket, cost, deadline, kind, phase: WaiterPhase::Waiting, waker: None, generation: 0 }
     }
 }
 
@@ -106,7 +94,7 @@ struct Slot {
 
 /// Who waits, in the order of their tickets.
 #[derive(Debug)]
-pub(crate) struct Queue {
+pub(crate) struct WaiterList {
     slots: Vec<Slot>,
     free: u32,
     head: u32,
@@ -118,12 +106,12 @@ pub(crate) struct Queue {
     /// Of the last one that was given a slot.
     generation: u32,
     /// The deadlines of those in the queue.
-    deadlines: BTreeSet<(Timestamp, Place)>,
+    deadlines: BTreeSet<(Timestamp, WaiterId)>,
 }
 
-impl Default for Queue {
+impl Default for WaiterList {
     fn default() -> Self {
-        Queue {
+        WaiterList {
             slots: Vec::new(),
             free: NIL,
             head: NIL,
@@ -137,8 +125,8 @@ impl Default for Queue {
     }
 }
 
-impl Queue {
-    /// How many are in the queue.
+impl WaiterList {
+    /// Returns how many are in the queue.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
@@ -147,62 +135,67 @@ impl Queue {
         self.len == 0
     }
 
-    /// What all in the queue want together.
+    /// Returns what all in the queue want together.
     pub(crate) fn wanted(&self) -> u128 {
         self.wanted
     }
 
-    /// True if nobody holds a slot, in the queue or out of it.
+    /// Returns true if nobody holds a slot, in the queue or out of it.
     pub(crate) fn is_unused(&self) -> bool {
         self.occupied == 0
     }
 
-    pub(crate) fn head(&self) -> Option<Place> {
-        self.place(self.head)
+    pub(crate) fn head(&self) -> Option<WaiterId> {
+        self.id_at(self.head)
     }
 
-    /// The one that everybody else is behind.
+    /// Returns the one that everybody else is behind.
     pub(crate) fn first(&self) -> Option<&Waiter> {
         self.get(self.head()?)
     }
 
-    /// Everybody in the queue, in order.
-    pub(crate) fn waiters(&self) -> impl Iterator<Item = (Place, &Waiter)> {
-        let places = std::iter::successors(self.head(), |place| self.next(*place));
-        places.filter_map(|place| Some((place, self.get(place)?)))
+    /// Returns everybody in the queue, in order.
+    pub(crate) fn waiters(&self) -> impl Iterator<Item = (WaiterId, &Waiter)> {
+        let ids = std::iter::successors(self.head(), |id| self.next(*id));
+        ids.filter_map(|id| Some((id, self.get(id)?)))
     }
 
-    /// The one behind.
-    pub(crate) fn next(&self, place: Place) -> Option<Place> {
-        self.place(self.slot(place)?.next)
+    /// Returns the one behind.
+    pub(crate) fn next(&self, id: WaiterId) -> Option<WaiterId> {
+        self.id_at(self.slot(id)?.next)
     }
 
-    pub(crate) fn get(&self, place: Place) -> Option<&Waiter> {
-        self.slot(place)?.waiter.as_ref()
+    pub(crate) fn get(&self, id: WaiterId) -> Option<&Waiter> {
+        self.slot(id)?.waiter.as_ref()
     }
 
-    pub(crate) fn get_mut(&mut self, place: Place) -> Option<&mut Waiter> {
-        let waiter = self.slots.get_mut(index(place.at))?.waiter.as_mut();
-        waiter.filter(|waiter| waiter.generation == place.generation)
+    /// Returns true if this waiter is in the queue.
+    pub(crate) fn is_waiting(&self, id: WaiterId) -> bool {
+        self.get(id).is_some_and(|waiter| matches!(waiter.phase, WaiterPhase::Waiting | WaiterPhase::Called))
     }
 
-    /// The earliest deadline, and whose it is.
-    pub(crate) fn first_deadline(&self) -> Option<(Timestamp, Place)> {
+    pub(crate) fn get_mut(&mut self, id: WaiterId) -> Option<&mut Waiter> {
+        let waiter = self.slots.get_mut(index(id.at))?.waiter.as_mut();
+        waiter.filter(|waiter| waiter.generation == id.generation)
+    }
+
+    /// Returns the earliest deadline, and whose it is.
+    pub(crate) fn first_deadline(&self) -> Option<(Timestamp, WaiterId)> {
         self.deadlines.first().copied()
     }
 
     /// Enters the queue behind everybody with an earlier ticket, which is behind everybody unless the waiter has
     /// waited elsewhere before. `None` if there are 2^32 − 1 waiters already.
-    pub(crate) fn insert(&mut self, waiter: Waiter) -> Option<Place> {
+    pub(crate) fn insert(&mut self, waiter: Waiter) -> Option<WaiterId> {
         let before = self.last_before(waiter.ticket);
         let (deadline, cost) = (waiter.deadline, waiter.cost);
-        let place = self.allocate(waiter)?;
+        let id = self.allocate(waiter)?;
         self.wanted += u128::from(cost);
-        self.link(place.at, before);
+        self.link(id.at, before);
         if let Some(deadline) = deadline {
-            self.deadlines.insert((deadline, place));
+            self.deadlines.insert((deadline, id));
         }
-        Some(place)
+        Some(id)
     }
 
     /// The last one whose ticket is earlier. Looked for from both ends at once: who has waited elsewhere is either
@@ -225,22 +218,22 @@ impl Queue {
         }
     }
 
-    /// Gives one that is in the queue a deadline, or another one.
-    pub(crate) fn set_deadline(&mut self, place: Place, deadline: Timestamp) {
-        let Some(waiter) = self.get_mut(place) else { return };
+    /// Sets the deadline of one that is in the queue.
+    pub(crate) fn set_deadline(&mut self, id: WaiterId, deadline: Timestamp) {
+        let Some(waiter) = self.get_mut(id) else { return };
         if let Some(old) = waiter.deadline.replace(deadline) {
-            self.deadlines.remove(&(old, place));
+            self.deadlines.remove(&(old, id));
         }
-        self.deadlines.insert((deadline, place));
+        self.deadlines.insert((deadline, id));
     }
 
     /// Takes a waiter out of the queue; it keeps its slot, to learn what became of it.
-    pub(crate) fn unlink(&mut self, place: Place) {
-        let Some(waiter) = self.get(place) else { return };
+    pub(crate) fn unlink(&mut self, id: WaiterId) {
+        let Some(waiter) = self.get(id) else { return };
         let (deadline, cost) = (waiter.deadline, waiter.cost);
-        let Slot { previous, next, .. } = self.slots[index(place.at)];
+        let Slot { previous, next, .. } = self.slots[index(id.at)];
         if let Some(deadline) = deadline {
-            self.deadlines.remove(&(deadline, place));
+            self.deadlines.remove(&(deadline, id));
         }
         match previous {
             NIL => self.head = next,
@@ -254,31 +247,31 @@ impl Queue {
         self.len -= 1;
     }
 
-    /// Gives a slot back. The waiter must have been [unlinked](Queue::unlink).
-    pub(crate) fn release(&mut self, place: Place) -> Option<Waiter> {
-        self.get(place)?;
-        let slot = &mut self.slots[index(place.at)];
+    /// Gives a slot back. The waiter must have been [unlinked](WaiterList::unlink).
+    pub(crate) fn release(&mut self, id: WaiterId) -> Option<Waiter> {
+        self.get(id)?;
+        let slot = &mut self.slots[index(id.at)];
         let waiter = slot.waiter.take()?;
         slot.next = self.free;
-        self.free = place.at;
+        self.free = id.at;
         self.occupied -= 1;
         if self.occupied == 0 && self.slots.capacity() > KEPT_SLOTS {
-            *self = Queue { generation: self.generation, ..Queue::default() };
+            *self = WaiterList { generation: self.generation, ..WaiterList::default() };
         }
         Some(waiter)
     }
 
-    fn slot(&self, place: Place) -> Option<&Slot> {
-        let slot = self.slots.get(index(place.at))?;
-        slot.waiter.as_ref().is_some_and(|waiter| waiter.generation == place.generation).then_some(slot)
+    fn slot(&self, id: WaiterId) -> Option<&Slot> {
+        let slot = self.slots.get(index(id.at))?;
+        slot.waiter.as_ref().is_some_and(|waiter| waiter.generation == id.generation).then_some(slot)
     }
 
-    fn place(&self, at: u32) -> Option<Place> {
+    fn id_at(&self, at: u32) -> Option<WaiterId> {
         let waiter = self.slots.get(index(at))?.waiter.as_ref()?;
-        Some(Place { at, generation: waiter.generation })
+        Some(WaiterId { at, generation: waiter.generation })
     }
 
-    fn allocate(&mut self, mut waiter: Waiter) -> Option<Place> {
+    fn allocate(&mut self, mut waiter: Waiter) -> Option<WaiterId> {
         self.generation = self.generation.wrapping_add(1);
         let generation = self.generation;
         waiter.generation = generation;
@@ -296,7 +289,7 @@ impl Queue {
             }
         };
         self.occupied += 1;
-        Some(Place { at, generation })
+        Some(WaiterId { at, generation })
     }
 
     fn link(&mut self, at: u32, before: u32) {
@@ -323,20 +316,20 @@ mod tests {
     use super::*;
 
     fn waiter(ticket: u64) -> Waiter {
-        Waiter::new(ticket, 1, Some(Timestamp::from_secs(ticket.cast_signed())), Kind::Solo)
+        Waiter::new(ticket, 1, Some(Timestamp::from_secs(ticket.cast_signed())), WaiterKind::Single)
     }
 
-    fn order(queue: &Queue) -> Vec<u64> {
+    fn order(queue: &WaiterList) -> Vec<u64> {
         queue.waiters().map(|(_, waiter)| waiter.ticket).collect()
     }
 
     #[test]
     fn who_leaves_from_the_middle_leaves_the_others_in_order() {
-        let mut queue = Queue::default();
-        let places: Vec<_> = (0..5).map(|ticket| queue.insert(waiter(ticket)).unwrap()).collect();
+        let mut queue = WaiterList::default();
+        let ids: Vec<_> = (0..5).map(|ticket| queue.insert(waiter(ticket)).unwrap()).collect();
         for leaving in [2, 0, 4] {
-            queue.unlink(places[leaving]);
-            queue.release(places[leaving]);
+            queue.unlink(ids[leaving]);
+            queue.release(ids[leaving]);
         }
         assert_eq!((order(&queue), queue.len(), queue.wanted()), (vec![1, 3], 2, 2));
         queue.insert(waiter(9)).unwrap();
@@ -346,7 +339,7 @@ mod tests {
 
     #[test]
     fn an_earlier_ticket_goes_ahead() {
-        let mut queue = Queue::default();
+        let mut queue = WaiterList::default();
         for ticket in [5, 7, 6, 1] {
             queue.insert(waiter(ticket)).unwrap();
         }
@@ -359,20 +352,20 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_was_given_back_is_nobodys() {
+    fn an_id_that_was_given_back_is_nobodys() {
         for count in [1, 1_000] {
-            let mut queue = Queue::default();
+            let mut queue = WaiterList::default();
             let stale: Vec<_> = (0..count).map(|ticket| queue.insert(waiter(ticket)).unwrap()).collect();
-            for place in &stale {
-                queue.unlink(*place);
-                queue.release(*place);
+            for id in &stale {
+                queue.unlink(*id);
+                queue.release(*id);
             }
             let newer = queue.insert(waiter(5_000)).unwrap();
-            for place in stale {
-                assert!(queue.get(place).is_none() && queue.get_mut(place).is_none());
-                assert!(queue.next(place).is_none());
-                queue.unlink(place);
-                assert!(queue.release(place).is_none());
+            for id in stale {
+                assert!(queue.get(id).is_none() && queue.get_mut(id).is_none());
+                assert!(queue.next(id).is_none());
+                queue.unlink(id);
+                assert!(queue.release(id).is_none());
             }
             assert_eq!((order(&queue), queue.get(newer).unwrap().ticket), (vec![5_000], 5_000));
         }
@@ -381,11 +374,11 @@ mod tests {
     #[test]
     fn a_slot_is_small_and_is_given_back() {
         assert!(size_of::<Slot>() <= 80, "{}", size_of::<Slot>());
-        let mut queue = Queue::default();
-        let places: Vec<_> = (0..1000).map(|ticket| queue.insert(waiter(ticket)).unwrap()).collect();
-        for place in places {
-            queue.unlink(place);
-            queue.release(place);
+        let mut queue = WaiterList::default();
+        let ids: Vec<_> = (0..1000).map(|ticket| queue.insert(waiter(ticket)).unwrap()).collect();
+        for id in ids {
+            queue.unlink(id);
+            queue.release(id);
         }
         assert!(queue.is_unused() && queue.slots.capacity() == 0);
     }

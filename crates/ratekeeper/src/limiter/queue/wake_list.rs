@@ -3,10 +3,10 @@
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::task::Waker;
 
-/// Wakers collected under a lock, to be woken or dropped outside of it: either may run anything, even this limiter.
+/// Wakers collected under a lock, to be woken or dropped outside of it: either may run anything, even the same limiter.
 #[derive(Debug, Default)]
 #[must_use = "whoever is in here sleeps until it is woken"]
-pub(crate) struct Wakes {
+pub(crate) struct WakeList {
     // Most operations wake nobody or one: no allocation for them.
     first: Option<Waker>,
     rest: Vec<Waker>,
@@ -14,7 +14,8 @@ pub(crate) struct Wakes {
     more_dropped: Vec<Waker>,
 }
 
-impl Wakes {
+impl WakeList {
+    /// Adds one to be woken.
     pub(crate) fn push(&mut self, waker: Waker) {
         match self.first {
             None => self.first = Some(waker),
@@ -22,15 +23,19 @@ impl Wakes {
         }
     }
 
-    /// Keeps a waker that is no longer needed until it can be dropped.
-    pub(crate) fn bury(&mut self, waker: Option<Waker>) {
+    /// Adds one to be dropped, once that is safe.
+    pub(crate) fn discard(&mut self, waker: Option<Waker>) {
         match self.dropped {
             None => self.dropped = waker,
             Some(_) => self.more_dropped.extend(waker),
         }
     }
 
-    /// Wakes all, oldest first. One that panics keeps nobody else from being woken.
+    /// Wakes all, oldest first.
+    ///
+    /// # Panics
+    ///
+    /// If a waker panics: with the first such panic, once all have been woken.
     pub(crate) fn wake(self) {
         let mut panicked = None;
         for waker in self.first.into_iter().chain(self.rest) {
