@@ -100,9 +100,9 @@ impl MemoryStore {
         }
     }
 
-    /// Drops what has expired, and [kept keys](super::MemoryStoreBuilder::keep_keys) that have no state any more, and gives the
-    /// memory back, shard by shard: others are served in between. Tells how many states were dropped. Never needed; good
-    /// for an idle process.
+    /// Drops expired states, and [kept keys](super::MemoryStoreBuilder::keep_keys) that have no state any more, and gives the
+    /// memory back, shard by shard: others are served in between. Returns how many states were dropped. Never needed; good
+    /// for an idle process. Holds each lock for some microseconds.
     pub fn sweep(&self) -> usize {
         let now = self.clock.now();
         self.shards.iter().map(|shard| shard.0.lock().tidy(now, &self.budget)).sum()
