@@ -299,7 +299,7 @@ fn what_a_store_cannot_hold_is_refused() {
     let request = Request { rules: Rules::Plans(&twice), ..request };
     assert_eq!(
         store.acquire(request).now().unwrap().unwrap_err().to_string(),
-        "a request names each plan once"
+        "plans: `gold` twice; a request names each plan once"
     );
 }
 

@@ -92,9 +92,11 @@ impl<V: KeyValue> CasStore<V> {
             }
             Rules::Plan(plan) => (Some(plan.name()), named(plan)),
             Rules::Plans([plan]) => (Some(plan.name()), named(plan)),
-            Rules::Plans(_) => {
-                let message =
-                    "a compare-and-set store decides one plan at a time: put the rules into one plan";
+            Rules::Plans(plans) => {
+                let message = format!(
+                    "plans: {}; a compare-and-set store decides one plan at a time: put the rules into one plan",
+                    plans.len()
+                );
                 return Err(StoreError::new(StoreErrorKind::Unsupported, message));
             }
         };
@@ -175,7 +177,10 @@ impl<V: KeyValue> CasStore<V> {
             }
             backoff.wait().await;
         }
-        let message = format!("lost {burst} races for one key in a row; too many writers for it");
+        let message = format!(
+            "contention: lost {} compare-and-set races for one key in a row; too many writers share it",
+            burst + 1
+        );
         Err(StoreError::new(StoreErrorKind::Contended, message))
     }
 }

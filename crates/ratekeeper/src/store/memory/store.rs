@@ -272,8 +272,7 @@ impl MemoryStore {
     /// Forgets every key that starts like this, some shards at a time.
     async fn forget_keys(&self, prefix: &[u8]) -> Result<u64, StoreError> {
         if !self.keeps_keys {
-            let message =
-                "the store in memory does not keep its keys, only hashes: build it with `keep_keys(true)`";
+            let message = "keep_keys: false; the store in memory has only hashes of its keys: build it with `keep_keys(true)`";
             return Err(StoreError::new(StoreErrorKind::Unsupported, message));
         }
         let mut forgotten = 0;
@@ -376,15 +375,20 @@ fn only_gcra(rules: Rules<'_>) -> Option<(RuleId, &Quota)> {
 /// Refuses rules that this store cannot decide. A concurrency limit counts what is in flight, and no store hears when a
 /// flight ends. A plan that is named twice would be charged twice after it was asked once.
 fn check(rules: Rules<'_>) -> Result<(), StoreError> {
-    if let Rules::Plans(plans) = rules
-        && (1..plans.len()).any(|index| plans[..index].iter().any(|plan| plan.name() == plans[index].name()))
-    {
-        return Err(StoreError::new(StoreErrorKind::Unsupported, "a request names each plan once"));
+    let unsupported = |message| Err(StoreError::new(StoreErrorKind::Unsupported, message));
+    if let Rules::Plans(plans) = rules {
+        let names_again =
+            |index: &usize| plans[..*index].iter().any(|plan| plan.name() == plans[*index].name());
+        if let Some(twice) = (1..plans.len()).find(names_again) {
+            let name = plans[twice].name();
+            return unsupported(format!("plans: `{name}` twice; a request names each plan once"));
+        }
     }
-    if rules.iter().any(|(_, quota)| quota.algorithm() == Algorithm::Concurrency) {
-        let message =
-            "a store cannot hold a concurrency limit: use `Concurrency`, whose permits are given back";
-        return Err(StoreError::new(StoreErrorKind::Unsupported, message));
+    let mut quotas = rules.iter().map(|(_, quota)| quota);
+    if let Some(quota) = quotas.find(|quota| quota.algorithm() == Algorithm::Concurrency) {
+        let remedy =
+            "a store cannot count what is in flight: use `Concurrency`, whose permits are given back";
+        return unsupported(format!("quota: `{quota}`; {remedy}"));
     }
     Ok(())
 }
