@@ -190,7 +190,7 @@ impl<R: RunScript> Store for ScriptedStore<R> {
             if groups.is_empty() {
                 return Ok(0);
             }
-            let forget = Request { cost: Cost::PEEK, ..request };
+            let forget = Request { cost: Cost::ZERO, ..request };
             self.ask(ScriptVerb::Forget, &forget, &groups).await?.live(&groups)
         })
     }

@@ -95,7 +95,7 @@ impl Keeper {
         is_local: bool,
     ) -> Ruling {
         let (key, cost) = (understood.key, understood.cost);
-        let granted = if intent == Intent::Look { Cost::PEEK } else { outcome.granted(cost) };
+        let granted = if intent == Intent::Look { Cost::ZERO } else { outcome.granted(cost) };
         let ruling = Ruling::new(*outcome.decision(), granted, understood.resolved, is_local);
         if intent == Intent::Take {
             self.announce(key, cost, &ruling);
@@ -126,7 +126,7 @@ impl Keeper {
                 false => store.refund(request, charged),
             },
             move |taken, refunded| {
-                let ruling = |decision| Ruling::new(decision, Cost::PEEK, taken.resolved, is_local);
+                let ruling = |decision| Ruling::new(decision, Cost::ZERO, taken.resolved, is_local);
                 Answer::ready(refunded.map(ruling).map_err(|error| self.failed(error)))
             },
         )

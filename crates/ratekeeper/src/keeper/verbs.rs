@@ -118,7 +118,7 @@ impl Keeper {
         key: impl IntoKey<'a>,
         held_to: impl Into<HeldTo<'a>>,
     ) -> Answer<'a, u64, KeeperError> {
-        self.understood(key, held_to, Cost::PEEK, |understood| {
+        self.understood(key, held_to, Cost::ZERO, |understood| {
             ask(&*self.store, understood, reset, move |understood, forgotten| match forgotten {
                 Ok(forgotten) => ask(&*self.local, understood, reset, move |_, locally| {
                     Answer::ready(locally.map(|_| forgotten).map_err(KeeperError::Store))
@@ -149,7 +149,7 @@ impl Keeper {
     /// first in line included; nobody waits for what cannot be resolved.
     pub fn queue_depth<'a>(&'a self, key: impl IntoKey<'a>, held_to: impl Into<HeldTo<'a>>) -> usize {
         let (key, held_to) = (key.into_key(), held_to.into());
-        let named = Named { keeper: self, key, held_to, cost: Cost::PEEK };
+        let named = Named { keeper: self, key, held_to, cost: Cost::ZERO };
         named.understand().map_or(0, |understood| self.lines.depth(&understood.request()))
     }
 
