@@ -10,10 +10,11 @@
 
 use futures_util::{StreamExt, stream};
 use ratekeeper::StoreError;
+use ratekeeper::state::StorageKey;
 use redis::Value;
 
 use crate::error::RedisError;
-use crate::exchange::{KeyContent, key_content, write_key_start};
+use crate::exchange::{KeyContent, key_content};
 use crate::link::{KeyHolder, Link};
 
 /// How many names a server looks at in one step: well below a millisecond.
@@ -31,7 +32,7 @@ const AT_ONCE: usize = 64;
 /// keep the others from being deleted.
 pub(crate) async fn forget(link: &Link, prefix: &str, start: &[u8]) -> Result<u64, StoreError> {
     let mut names = Vec::new();
-    write_key_start(prefix, start, &mut names);
+    StorageKey::write_start(prefix, start, &mut names);
     let mut progress = ForgetProgress::default();
     for holder in link.holders().await? {
         if let Err(error) = forget_at(link, &holder, &names, &mut progress).await {
@@ -146,7 +147,7 @@ mod tests {
     #[test]
     fn a_pattern_means_what_it_says() {
         let mut start = Vec::new();
-        write_key_start("rate*limiter", b"a{b}%[c]?\\", &mut start);
+        StorageKey::write_start("rate*limiter", b"a{b}%[c]?\\", &mut start);
         assert_eq!(start, b"rate*limiter:{a%7Bb%7D%25[c]?\\");
         assert_eq!(pattern(&start), b"rate\\*limiter:{a%7Bb%7D%25\\[c\\]\\?\\\\*");
     }

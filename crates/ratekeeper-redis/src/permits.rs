@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use ratekeeper::state::StorageKey;
 use ratekeeper::{Decision, Key, Name, Reason, StoreError};
 use redis::Value;
 
 use crate::error::RedisError;
-use crate::exchange::write_tagged_key;
 use crate::link::Link;
 use crate::script::ScriptCall;
 use crate::scripted::ScriptedStore;
@@ -58,8 +58,7 @@ impl RedisPermits {
         limit: u64,
         lease: Duration,
     ) -> Self {
-        let mut written = Vec::new();
-        write_tagged_key(&scripted.settings.prefix, key, &mut written);
+        let mut written = StorageKey::new(&scripted.settings.prefix, key).to_bytes();
         // No name has a `!`: no plan's state is here.
         written.extend_from_slice(b":!");
         written.extend_from_slice(name.as_str().as_bytes());

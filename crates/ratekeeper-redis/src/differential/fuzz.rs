@@ -6,10 +6,10 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::test_runner::TestRunner;
-use ratekeeper::algorithm::{Meter, Tenancy};
+use ratekeeper::algorithm::{AnyView, Tenancy};
 use ratekeeper::port::{Request, Store};
-use ratekeeper::state::{Record, RuleStates, State, ascii, binary, shared_name};
-use ratekeeper::{Cost, Key, Name, Quota, Rules, Timestamp};
+use ratekeeper::state::{Record, RuleStates, ascii, binary, shared_name};
+use ratekeeper::{Cost, Key, Name, Quota, Rules, State, Timestamp};
 
 use super::draw;
 use super::lua::{Keyspace, LuaServer, StoredValue};
@@ -181,8 +181,7 @@ fn mutated_states_are_read_alike(form: WrittenForm) {
         }
         let rules = if form == WrittenForm::Shared { Rules::Quota(&named[0].1) } else { Rules::Plan(&plan) };
         let request = Request { key: Key::new("k").unwrap(), rules, cost: Cost::new(then) };
-        let mut key = Vec::new();
-        store.groups(&request).unwrap()[0].write_key("rl", request.key, &mut key);
+        let key = store.groups(&request).unwrap()[0].storage_key("rl", request.key).to_bytes();
         *engine.keyspace.lock().unwrap() = Keyspace { now, ..Keyspace::default() };
         engine.keyspace.lock().unwrap().keys.insert(key.clone(), stored.clone());
         let found = runtime.block_on(store.acquire(request));
@@ -214,7 +213,7 @@ fn mutated_states_are_read_alike(form: WrittenForm) {
             // A shared window that a script does not know the place of stays where it was found: the same window.
             let as_seen = |states: Vec<Option<State>>| -> Vec<Option<State>> {
                 let seen = model.rules.iter().zip(states).map(|((_, quota), state)| {
-                    Meter::at(quota, state.as_ref(), now, model.tenancy).unwrap().to_state()
+                    AnyView::at(quota, state.as_ref(), now, model.tenancy).unwrap().to_state()
                 });
                 seen.collect()
             };

@@ -1,8 +1,8 @@
 //! How much a reset has forgotten: the states that were still live.
 
-use ratekeeper::Timestamp;
 use ratekeeper::algorithm::Tenancy;
-use ratekeeper::state::{RuleStates, State, binary, is_live};
+use ratekeeper::state::{RuleStates, binary, is_live};
+use ratekeeper::{State, Timestamp};
 use redis::Value;
 
 use super::group::RuleGroup;

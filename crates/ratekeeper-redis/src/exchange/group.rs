@@ -4,15 +4,12 @@ use std::borrow::Cow;
 
 use ratekeeper::algorithm::Tenancy;
 use ratekeeper::port::Request;
-use ratekeeper::state::shared_name;
+use ratekeeper::state::{StorageKey, shared_name};
 use ratekeeper::{Key, Name, Plan, Quota, Rules, StoreError, StoreErrorKind};
 
 use crate::encoding::{Encoding, Encodings};
 use crate::error::RedisError;
 use crate::script::RuleKind;
-
-/// The end of the key that notes when the states of a group were last reset. No name has a `%`, so no state is there.
-const RESET: &[u8] = b"%reset";
 
 /// The rules whose states lie under one key of the server.
 #[derive(Debug)]
@@ -88,34 +85,16 @@ fn add<'a>(
 }
 
 impl RuleGroup<'_> {
-    /// Writes the key: `PREFIX:{KEY}:PLAN` for a string, `PREFIX:{KEY}:PLAN:RULE` for a hash.
-    ///
-    /// The braces are a hash tag: what is between them decides the slot in a cluster, so all groups of a key share
-    /// one, and a key must not bring its own. A `:` in the name of a plan is escaped like them, or the string of plan
-    /// `a:b` would be where the hash of rule `b` of plan `a` is. The quotas that requests bring share one key, so that
-    /// they are forgotten together: `PREFIX:{KEY}` for a string, `PREFIX:{KEY}::` for a hash.
-    pub(crate) fn write_key(&self, prefix: &str, key: Key<'_>, into: &mut Vec<u8>) {
-        write_tagged_key(prefix, key, into);
-        match (self.plan, self.encoding) {
-            (None, Encoding::Ascii) => {}
-            (None, Encoding::Binary) => into.extend_from_slice(b"::"),
-            (Some(plan), encoding) => {
-                into.push(b':');
-                escape(plan.as_str().as_bytes(), b":", into);
-                if encoding == Encoding::Binary
-                    && let Some(rule) = self.rules.first()
-                {
-                    into.push(b':');
-                    into.extend_from_slice(rule.name.as_str().as_bytes());
-                }
-            }
+    /// Returns the key on the server that holds the states: a string for a plan or for the quotas that requests bring, a hash
+    /// for each rule.
+    pub(crate) fn storage_key<'k>(&'k self, prefix: &'k str, key: Key<'k>) -> StorageKey<'k> {
+        let shared = StorageKey::new(prefix, key);
+        match (self.plan, self.encoding, self.rules.first()) {
+            (None, Encoding::Ascii, _) => shared,
+            (None, Encoding::Binary, _) => shared.of_fields(),
+            (Some(plan), Encoding::Binary, Some(rule)) => shared.of_rule(plan, &rule.name),
+            (Some(plan), ..) => shared.of_plan(plan),
         }
-    }
-
-    /// Writes the key that notes when this group was last reset.
-    pub(crate) fn write_reset_key(&self, prefix: &str, key: Key<'_>, into: &mut Vec<u8>) {
-        self.write_key(prefix, key, into);
-        into.extend_from_slice(RESET);
     }
 
     /// Returns whether a plan owns the states, or requests that bring quotas share them.
@@ -134,19 +113,6 @@ impl RuleGroup<'_> {
     }
 }
 
-/// Writes what every name about one key begins with: `PREFIX:{KEY}`.
-pub(crate) fn write_tagged_key(prefix: &str, key: Key<'_>, into: &mut Vec<u8>) {
-    write_key_start(prefix, key.as_bytes(), into);
-    into.push(b'}');
-}
-
-/// Writes what every name about keys that start with `start` begins with: `PREFIX:{START`.
-pub(crate) fn write_key_start(prefix: &str, start: &[u8], into: &mut Vec<u8>) {
-    into.extend_from_slice(prefix.as_bytes());
-    into.extend_from_slice(b":{");
-    escape(start, b"{}%", into);
-}
-
 /// What this store keeps under a name of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyContent {
@@ -161,20 +127,7 @@ pub(crate) fn key_content(name: &[u8]) -> Option<KeyContent> {
     let close = name.iter().rposition(|byte| *byte == b'}')?;
     match &name[close + 1..] {
         after if after.starts_with(b":!") => None,
-        after if after.ends_with(RESET) => Some(KeyContent::Reset),
+        after if StorageKey::is_reset(after) => Some(KeyContent::Reset),
         _ => Some(KeyContent::State),
-    }
-}
-
-/// Percent-encodes some bytes.
-fn escape(bytes: &[u8], special: &[u8], into: &mut Vec<u8>) {
-    for byte in bytes {
-        if special.contains(byte) {
-            const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-            let (high, low) = (usize::from(byte >> 4), usize::from(byte & 15));
-            into.extend_from_slice(&[b'%', DIGITS[high], DIGITS[low]]);
-        } else {
-            into.push(*byte);
-        }
     }
 }

@@ -13,7 +13,7 @@ mod question;
 mod repair;
 mod reply;
 
-pub(crate) use group::{KeyContent, RuleGroup, groups, key_content, write_key_start, write_tagged_key};
+pub(crate) use group::{KeyContent, RuleGroup, groups, key_content};
 pub(crate) use hash::{SharedFields, fields_by_state, hash_fields, state_name};
 pub(crate) use question::{ScriptVerb, express_call, general_call};
 pub(crate) use repair::{StateLoss, StateRepair};

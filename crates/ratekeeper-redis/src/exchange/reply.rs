@@ -2,9 +2,9 @@
 
 use std::iter::repeat_n;
 
-use ratekeeper::algorithm::{Meter, View, composite};
-use ratekeeper::state::{RuleStates, State, binary};
-use ratekeeper::{Charged, Cost, Decision, Nanos, StoreError, Timestamp};
+use ratekeeper::algorithm::{AnyView, View, composite};
+use ratekeeper::state::{RuleStates, binary};
+use ratekeeper::{Charged, Cost, Decision, Nanos, State, StoreError, Timestamp};
 use redis::Value;
 
 use super::forgotten::read_forgotten;
@@ -151,10 +151,10 @@ impl ScriptDecision {
         Ok(self.others + views.iter().filter(|view| view.reset_after() > Nanos::ZERO).count() as u64)
     }
 
-    fn views<'v>(&'v self, groups: &[RuleGroup<'v>]) -> Result<Vec<Meter<'v>>, StoreError> {
+    fn views<'v>(&'v self, groups: &[RuleGroup<'v>]) -> Result<Vec<AnyView<'v>>, StoreError> {
         let rules = groups.iter().flat_map(|group| group.rules.iter().map(|rule| (group.tenancy(), rule)));
         let views = rules.zip(&self.states).map(|((tenancy, rule), state)| {
-            Meter::at(rule.quota, state.as_ref(), self.now, tenancy).map_err(|error| unreadable(&error))
+            AnyView::at(rule.quota, state.as_ref(), self.now, tenancy).map_err(|error| unreadable(&error))
         });
         views.collect()
     }
