@@ -106,7 +106,7 @@ impl RedisPermits {
         call.key(&self.key);
         call.arg(verb);
         arguments.iter().for_each(|argument| call.arg(argument));
-        let value = self.scripted.runner.run(self.scripted.library.permits(), &call).await?;
+        let value = self.scripted.runner.run(&self.scripted.library.permits, &call).await?;
         match value.as_sequence() {
             Some([Value::Int(done), Value::Int(held)]) => Ok((*done == 1, u64::try_from(*held).unwrap_or(0))),
             _ => Err(RedisError::unparsed("the script", "an outcome and a count of permits").into()),

@@ -76,7 +76,7 @@ impl RedisStore {
     pub async fn inspect(&self, key: &[u8]) -> Result<Option<Inspection>, StoreError> {
         let mut call = ScriptCall::with_capacity(1, key.len());
         call.key(key);
-        inspect::read(self.scripted.runner.run(self.scripted.library.inspect(), &call).await?)
+        inspect::read(self.scripted.runner.run(&self.scripted.library.inspect, &call).await?)
     }
 
     /// Returns the name on the server of each state of a request, in the order of its rules: what
