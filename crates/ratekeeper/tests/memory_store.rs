@@ -104,7 +104,7 @@ fn a_partial_grant_from_the_overflow_takes_what_is_left_of_it() {
     assert_eq!(up_to("new:0").granted, Cost::new(3));
     assert_eq!(up_to("new:1").granted, Cost::ONE);
     let nothing = up_to("new:2");
-    assert_eq!((nothing.granted, nothing.decision.reason), (Cost::PEEK, Reason::QuotaExceeded));
+    assert_eq!((nothing.granted, nothing.decision.reason), (Cost::ZERO, Reason::QuotaExceeded));
 }
 
 /// A peek tells what an acquire would, also when there is no room.

@@ -121,7 +121,7 @@ impl View for GcraView<'_> {
         }
         // The product is at most a refill. The sum may be more than there is time: then it is never.
         let needed = self.ahead.saturating_add(cost.get() * self.quota.emission_interval().as_nanos());
-        if needed <= self.tolerance().min(self.horizon()) || cost == Cost::PEEK {
+        if needed <= self.tolerance().min(self.horizon()) || cost == Cost::ZERO {
             Wait::Ready
         } else if needed > self.horizon() {
             // A TAT beyond the year 2262 could not be stored; saturating it would turn the limit off.

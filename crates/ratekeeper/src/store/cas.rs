@@ -262,7 +262,7 @@ impl StoredRules<'_> {
         now: Timestamp,
     ) -> Result<(String, Nanos), StoreError> {
         let rules = self.with_quotas(states);
-        let whole = composite::peek(&rules, Cost::PEEK, now, self.tenancy).map_err(mismatch)?.reset_after;
+        let whole = composite::peek(&rules, Cost::ZERO, now, self.tenancy).map_err(mismatch)?.reset_after;
         let named = self.named().zip(rules).map(|((name, quota), (_, state))| (name, quota, state));
         let text = RuleStates::write_out(named, others, self.tenancy, now).map_err(unsupported)?;
         Ok((text, whole.max(least_ttl(others))))
@@ -330,10 +330,10 @@ impl<V: KeyValue> Store for CasStore<V> {
             let stored = self.locate(&request)?;
             let decide = |rules: &[(Quota, Option<State>)], ReadAt { now, .. }: ReadAt| {
                 let left =
-                    composite::peek(rules, Cost::PEEK, now, stored.tenancy).map_err(mismatch)?.remaining;
+                    composite::peek(rules, Cost::ZERO, now, stored.tenancy).map_err(mismatch)?.remaining;
                 let wanted = partial_grant(left, request.cost);
                 let (decision, change) = take(rules, wanted, now, stored.tenancy)?;
-                let granted = if decision.allowed { wanted } else { Cost::PEEK };
+                let granted = if decision.allowed { wanted } else { Cost::ZERO };
                 Ok((Grant { granted, decision }, change))
             };
             self.change(&stored, ReadFor::Decide, decide).await
@@ -360,8 +360,8 @@ impl<V: KeyValue> Store for CasStore<V> {
                 let charged_at = charged.instant(now);
                 let known = rules.iter().any(|(_, state)| state.is_some());
                 let forgotten = last_reset.is_some_and(|reset| charged_at <= reset);
-                if !known || forgotten || request.cost == Cost::PEEK {
-                    let left = composite::peek(rules, Cost::PEEK, now, stored.tenancy).map_err(mismatch)?;
+                if !known || forgotten || request.cost == Cost::ZERO {
+                    let left = composite::peek(rules, Cost::ZERO, now, stored.tenancy).map_err(mismatch)?;
                     return Ok((left, StateChange::None));
                 }
                 let (decision, states) =
@@ -369,7 +369,7 @@ impl<V: KeyValue> Store for CasStore<V> {
                         .map_err(mismatch)?;
                 Ok((decision, StateChange::All(states)))
             };
-            let purpose = if request.cost == Cost::PEEK { ReadFor::Decide } else { ReadFor::GiveBack };
+            let purpose = if request.cost == Cost::ZERO { ReadFor::Decide } else { ReadFor::GiveBack };
             self.change(&stored, purpose, give_back).await
         })
     }
@@ -386,7 +386,7 @@ impl<V: KeyValue> Store for CasStore<V> {
             let mut live = 0;
             for ((_, quota), state) in stored.rules.iter().zip(states) {
                 let rule = [(**quota, state)];
-                let left = composite::peek(&rule, Cost::PEEK, now, stored.tenancy).map_err(mismatch)?;
+                let left = composite::peek(&rule, Cost::ZERO, now, stored.tenancy).map_err(mismatch)?;
                 live += u64::from(left.reset_after > Nanos::ZERO);
             }
             if stored.tenancy == Tenancy::Shared {

@@ -208,7 +208,7 @@ impl MemoryStore {
         if let Rules::Quota(_) = subject.rules {
             self.refused_of_requests.fetch_add(1, Ordering::Relaxed);
         }
-        let refused = Grant { granted: Cost::PEEK, decision: refusal(subject.rules) };
+        let refused = Grant { granted: Cost::ZERO, decision: refusal(subject.rules) };
         if self.on_full == OnFull::Refuse || matches!(full, Full::Known(_)) {
             return Ok(refused);
         }
@@ -239,7 +239,7 @@ impl MemoryStore {
             let mut shard = self.shard(subject.hash).lock();
             let decision = shard.look(subject, cost, now);
             // What takes nothing needs no room.
-            if !decision.allowed || cost == Cost::PEEK {
+            if !decision.allowed || cost == Cost::ZERO {
                 return Ok(decision);
             }
             shard.has_room(subject, room, now, &self.budget).map(|()| decision)
@@ -393,7 +393,7 @@ impl Store for MemoryStore {
         charged: Charged,
     ) -> Answer<'a, Decision> {
         let (subject, now) = (self.subject(self.hasher.hash(key), key, rules), self.clock.now());
-        let cost = if charged.instant(now) < self.restored_at { Cost::PEEK } else { cost };
+        let cost = if charged.instant(now) < self.restored_at { Cost::ZERO } else { cost };
         let refund = || self.shard(subject.hash).lock().refund(subject, cost, charged, now, &self.budget);
         Answer::ready(check(rules).map(|()| refund()))
     }
