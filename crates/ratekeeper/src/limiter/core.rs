@@ -4,9 +4,7 @@ use std::fmt;
 use std::task::Waker;
 
 use super::error::{LimiterKind, SetQuotaError};
-#[cfg(not(loom))]
-use super::queue::NextTurn;
-use super::queue::{Moment, WaitOutcome, WaitQueue, WaiterId, WakeList};
+use super::queue::{Moment, NextTurn, WaitOutcome, WaitQueue, WaiterId, WakeList};
 use super::returned_keys::KeyOrigin;
 use super::statistics::LimiterStatistics;
 use super::supply::{Capacity, Inherit, Supply};
@@ -174,7 +172,7 @@ impl LimiterCore {
     }
 
     /// A timer's turn: does what is due, and returns what the timer is to do next.
-    #[cfg(not(loom))]
+    #[cfg_attr(loom, expect(dead_code, reason = "there are no timers in a model"))]
     pub(crate) fn turn_of_timer(&self, waker: &Waker) -> NextTurn {
         self.with(|queue, at| queue.turn_of_timer(waker, at))
     }
