@@ -4,7 +4,7 @@ use std::fmt;
 use std::task::Waker;
 
 use super::error::{LimiterKind, SetQuotaError};
-use super::queue::{Moment, NextTurn, WaitOutcome, WaitQueue, WaiterId, WakeList};
+use super::queue::{NextTurn, QueueMoment, WaitOutcome, WaitQueue, WaiterId, WakeList};
 use super::returned_keys::KeyOrigin;
 use super::statistics::LimiterStatistics;
 use super::supply::{Capacity, Inherit, Supply};
@@ -135,7 +135,7 @@ impl LimiterCore {
     }
 
     /// Works on the queue, alone. Whoever is to be woken is woken after the lock is released.
-    pub(crate) fn with<R>(&self, work: impl FnOnce(&mut WaitQueue, &mut Moment<'_>) -> R) -> R {
+    pub(crate) fn with<R>(&self, work: impl FnOnce(&mut WaitQueue, &mut QueueMoment<'_>) -> R) -> R {
         let mut wakes = WakeList::default();
         let mut locked = self.lock();
         let (queue, mut at) = locked.open(&mut wakes);
@@ -253,8 +253,8 @@ impl LockedQueue<'_> {
     }
 
     /// Returns the queue, and the moment to work on it at.
-    pub(crate) fn open<'w>(&mut self, wakes: &'w mut WakeList) -> (&mut WaitQueue, Moment<'w>) {
-        (&mut self.guard.queue, Moment { now: self.now, wakes })
+    pub(crate) fn open<'w>(&mut self, wakes: &'w mut WakeList) -> (&mut WaitQueue, QueueMoment<'w>) {
+        (&mut self.guard.queue, QueueMoment { now: self.now, wakes })
     }
 }
 
