@@ -328,7 +328,7 @@ impl WaitQueue {
             waiter.phase = WaiterPhase::Waiting;
             // It has come, so it has no more time than it had before.
             deadline.into_iter().for_each(|deadline| self.waiters.set_deadline(id, deadline));
-            // Nobody keeps the time of one that was called: whoever sleeps may sleep for too long at.now.
+            // Nobody keeps the time of one that was called: whoever sleeps may sleep for too long now.
             self.alert(at);
         }
     }
@@ -338,15 +338,11 @@ impl WaitQueue {
         let Some((phase, cost)) = self.waiters.get(id).map(|waiter| (waiter.phase, waiter.cost)) else {
             return;
         };
-        match phase {
-            WaiterPhase::Waiting | WaiterPhase::Called => self.counts.cancelled += 1,
-            WaiterPhase::Granted { at: charged_at, resets } => {
-                self.return_charge(Cost::new(cost), PendingCharge { at: charged_at, resets }, at.now);
-                self.counts.acquired -= 1;
-                self.counts.cancelled += 1;
-            }
-            WaiterPhase::Failed(_) => {}
+        if let Some(charge) = phase.charge() {
+            self.return_charge(Cost::new(cost), charge, at.now);
+            self.counts.acquired -= 1;
         }
+        self.counts.cancelled += u64::from(!matches!(phase, WaiterPhase::Failed(_)));
         self.step_aside(id, at.wakes);
         self.pump(at);
     }
