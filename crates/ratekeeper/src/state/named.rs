@@ -70,7 +70,7 @@ impl NamedStates {
         Ok(states)
     }
 
-    /// Returns the text.
+    /// Returns the states as one text, each as it was read.
     pub fn encode(&self) -> String {
         let mut out = HEADER.to_owned();
         for (index, (name, state)) in self.0.iter().enumerate() {

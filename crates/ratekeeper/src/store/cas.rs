@@ -194,13 +194,13 @@ struct ReadAt {
     last_reset: Option<Timestamp>,
 }
 
-/// What a decision changes.
+/// Which states a decision changes.
 enum StateChange {
-    /// Nothing.
+    /// None of them: nothing is written.
     None,
-    /// Those rules that have a state here.
+    /// The states of those rules that have one here.
     Some(Vec<Option<State>>),
-    /// Every rule; none is a fresh one.
+    /// The states of all rules; none is a fresh one.
     All(Vec<Option<State>>),
 }
 

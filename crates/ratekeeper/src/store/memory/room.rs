@@ -13,7 +13,7 @@ use crate::{Algorithm, Timestamp};
 /// key with very many quotas, which all lie here, fills a shard like that, and looking at it must not take long.
 pub(super) const CROWDED: usize = 16_384;
 
-/// What has no place yet.
+/// What a request needs that the shard has no slot for yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Missing {
     instants: usize,

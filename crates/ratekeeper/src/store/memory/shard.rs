@@ -19,7 +19,7 @@ use crate::{Algorithm, Key, Quota, Rules, Timestamp};
 /// A shard fits a cache line with its lock, so that a decision touches two lines: this one and the slot's.
 #[derive(Debug)]
 pub(super) struct Shard {
-    /// One instant a key.
+    /// The states of GCRA, one instant each.
     pub(super) instants: StateTable<Tat>,
     /// Everything else, which most shards of most stores never hold.
     pub(super) rest: Option<Box<ShardExtras>>,
@@ -77,7 +77,7 @@ impl Shard {
         self.instants.len() + rest
     }
 
-    /// Returns what the shard takes.
+    /// Returns the states and bytes that the shard holds.
     pub(super) fn held(&self) -> Footprint {
         let mut held = self.instants.held();
         if let Some(rest) = &self.rest {

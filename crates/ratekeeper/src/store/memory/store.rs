@@ -25,10 +25,10 @@ use crate::{
 /// What a new key gets when there are as many live ones as there may be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnFull {
-    /// A denial, with [`Reason::StoreFull`](crate::Reason::StoreFull).
+    /// It is denied, with [`Reason::StoreFull`](crate::Reason::StoreFull).
     #[default]
     Refuse,
-    /// A share in one state for all such keys, under the same quota. Of [quotas of requests](crate::Rules::Quota) a
+    /// It shares one state with all such keys, under the same quota. Of [quotas of requests](crate::Rules::Quota) a
     /// thousand have such a state, so that they do not take what is [kept for
     /// plans](super::MemoryStoreBuilder::kept_for_plans); under others, a denial.
     Share,
