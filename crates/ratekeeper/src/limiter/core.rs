@@ -106,7 +106,7 @@ impl LimiterCore {
     pub(crate) fn try_fast(&self, cost: Cost) -> Option<Decision> {
         let quota = self.fast.as_ref()?;
         let mut tat = self.word.load(Ordering::Relaxed);
-        if tat == IN_QUEUE || cost.get() > quota.burst() || cost == Cost::PEEK {
+        if tat == IN_QUEUE || cost.get() > quota.burst() || cost == Cost::ZERO {
             return None;
         }
         let now = self.clock.now();

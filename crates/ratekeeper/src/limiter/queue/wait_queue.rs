@@ -94,7 +94,7 @@ impl WaitQueue {
             false => self.judge(cost, u64::MAX, at.now),
         };
         match decision.allowed {
-            true => self.counts.acquired += u64::from(cost != Cost::PEEK),
+            true => self.counts.acquired += u64::from(cost != Cost::ZERO),
             false => self.counts.rejected += 1,
         }
         decision.taken(cost, at.now)
@@ -106,7 +106,7 @@ impl WaitQueue {
             return self.deny(None, Reason::Closed, now);
         }
         let overtakes = self.waiters.first().is_some_and(|first| first.ticket < ticket);
-        if !overtakes || cost == Cost::PEEK || self.capacity.outlook(cost, now) == Outlook::Never {
+        if !overtakes || cost == Cost::ZERO || self.capacity.outlook(cost, now) == Outlook::Never {
             return self.capacity.look(cost, now);
         }
         let wait = self.ready_at(cost, now).map(|ready| ready.since(now));
@@ -118,7 +118,7 @@ impl WaitQueue {
         self.capacity.charge(cost, now);
         self.forecast.clear();
         self.counts.acquired += 1;
-        self.capacity.look(Cost::PEEK, now).charged(now)
+        self.capacity.look(Cost::ZERO, now).charged(now)
     }
 
     /// Returns what to keep of a charge that was just made.
@@ -140,7 +140,7 @@ impl WaitQueue {
     }
 
     fn deny(&self, wait: Option<Nanos>, reason: Reason, now: Timestamp) -> Decision {
-        let reset_after = self.capacity.look(Cost::PEEK, now).reset_after;
+        let reset_after = self.capacity.look(Cost::ZERO, now).reset_after;
         Decision { reason, ..Decision::deny(self.capacity.limit(), 0, wait, reset_after) }
     }
 
@@ -170,7 +170,7 @@ impl WaitQueue {
         if self.closed {
             return Err(self.error(AcquireErrorKind::Closed));
         }
-        if cost == Cost::PEEK {
+        if cost == Cost::ZERO {
             return Ok(Admission::Granted(self.capacity.look(cost, now)));
         }
         match self.capacity.outlook(cost, now) {
@@ -248,7 +248,7 @@ impl WaitQueue {
                 return None;
             }
             WaiterPhase::Granted { at: charged_at, resets } => {
-                let decision = self.capacity.look(Cost::PEEK, at.now).charged(charged_at);
+                let decision = self.capacity.look(Cost::ZERO, at.now).charged(charged_at);
                 WaitOutcome::Granted(decision, PendingCharge { at: charged_at, resets })
             }
             WaiterPhase::Failed(kind) => WaitOutcome::Failed(self.failure(kind, cost, at.now)),
@@ -349,7 +349,7 @@ impl WaitQueue {
 
     /// Gives up what was taken. Nothing at all was neither taken nor counted.
     pub(crate) fn give_up(&mut self, cost: Cost, charge: PendingCharge, at: &mut QueueMoment<'_>) {
-        if cost != Cost::PEEK {
+        if cost != Cost::ZERO {
             self.counts.acquired -= 1;
             self.counts.cancelled += 1;
             self.give_back(cost, charge, at);

@@ -37,6 +37,14 @@ impl MemoryStore {
 }
 
 /// A builder of a [`MemoryStore`].
+///
+/// ```
+/// use ratekeeper::MemoryStore;
+/// use ratekeeper::store::OnFull;
+///
+/// let store = MemoryStore::builder().max_keys(10_000).on_full(OnFull::Share).keep_keys(true).build();
+/// assert_eq!((store.statistics().max_keys, store.is_empty()), (10_000, true));
+/// ```
 #[derive(Debug)]
 #[must_use = "a builder is not a store yet: call `build`"]
 pub struct MemoryStoreBuilder {
