@@ -7,11 +7,12 @@ use super::cache_line::CacheLine;
 use super::resets::Resets;
 use super::search::Search;
 use super::shard::ShardExtras;
-use super::store::{MemoryStore, OnFull};
+use super::store::MemoryStore;
 use super::tag::{Hashing, KeyHasher};
 use crate::Timestamp;
 use crate::clock::TimeSource;
 use crate::port::Clock;
+use crate::store::on_full::OnFull;
 
 /// Keys that a shard holds on average when the store is full. Growing such a shard takes some ten microseconds.
 const KEYS_PER_SHARD: usize = 2_048;

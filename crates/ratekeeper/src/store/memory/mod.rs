@@ -45,6 +45,6 @@ mod tag;
 pub use builder::MemoryStoreBuilder;
 pub use snapshot::SnapshotError;
 pub use statistics::StoreStatistics;
-pub use store::{MemoryStore, OnFull};
+pub use store::MemoryStore;
 pub use tag::Hashing;
 pub(super) use tag::{KeyHash, KeyHasher};

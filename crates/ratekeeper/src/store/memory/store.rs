@@ -17,22 +17,11 @@ use crate::algorithm::gcra::GcraView;
 use crate::algorithm::{Wait, describe};
 use crate::clock::TimeSource;
 use crate::port::{Answer, Grant, Request, Store};
+use crate::store::on_full::OnFull;
 use crate::{
     Algorithm, Charged, Cost, Decision, Key, Quota, Reason, RuleId, Rules, StoreError, StoreErrorKind,
     Timestamp,
 };
-
-/// What a new key gets when there are as many live ones as there may be.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OnFull {
-    /// It is denied, with [`Reason::StoreFull`](crate::Reason::StoreFull).
-    #[default]
-    Refuse,
-    /// It shares one state with all such keys, under the same quota. Of [quotas of requests](crate::Rules::Quota) a
-    /// thousand have such a state, so that they do not take what is [kept for
-    /// plans](super::MemoryStoreBuilder::kept_for_plans); under others, a denial.
-    Share,
-}
 
 /// Requests of a batch that are prefetched together: enough to hide memory's latency, few enough that the first
 /// line is still there when its turn comes.
