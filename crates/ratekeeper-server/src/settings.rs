@@ -27,7 +27,7 @@ pub struct Settings {
     /// Event loops.
     pub loops: usize,
     /// Where state lives.
-    pub store: StorePlace,
+    pub store: StoreLocation,
     /// How a Redis is asked, if state lives in one.
     pub redis: RedisSettings,
     /// States that the store in memory may hold.
@@ -72,7 +72,7 @@ impl Default for Settings {
             grpc: None,
             msgpack: None,
             loops: 1,
-            store: StorePlace::Memory,
+            store: StoreLocation::Memory,
             redis: RedisSettings::default(),
             max_keys: MemoryStoreBuilder::DEFAULT_MAX_KEYS,
             max_bytes: None,
@@ -101,7 +101,7 @@ pub struct TlsFiles {
 
 /// Where state lives.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub enum StorePlace {
+pub enum StoreLocation {
     /// In this process.
     #[default]
     Memory,
@@ -109,12 +109,12 @@ pub enum StorePlace {
     Redis(String),
 }
 
-impl fmt::Debug for StorePlace {
+impl fmt::Debug for StoreLocation {
     /// Without the URL: there may be a password in it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            StorePlace::Memory => "Memory",
-            StorePlace::Redis(_) => "Redis(…)",
+            StoreLocation::Memory => "Memory",
+            StoreLocation::Redis(_) => "Redis(…)",
         })
     }
 }

@@ -122,7 +122,11 @@ impl Snapshot {
     /// # Errors
     ///
     /// There is no room for another thread.
-    pub fn write_every(self: &Arc<Self>, interval: Duration, engine: &Arc<Engine>) -> Result<Periodic> {
+    pub fn write_every(
+        self: &Arc<Self>,
+        interval: Duration,
+        engine: &Arc<Engine>,
+    ) -> Result<PeriodicSnapshot> {
         let (stop, told) = mpsc::channel();
         let (snapshot, engine) = (Arc::clone(self), Arc::clone(engine));
         let work = move || {
@@ -135,7 +139,7 @@ impl Snapshot {
             }
         };
         let thread = thread::Builder::new().name("snapshot".into()).spawn(work);
-        Ok(Periodic { stop, thread: thread.context("cannot start a thread")? })
+        Ok(PeriodicSnapshot { stop, thread: thread.context("cannot start a thread")? })
     }
 
     /// Moves the file to a name of its own, and forgets the oldest of such files if there are many.
@@ -167,12 +171,12 @@ impl Snapshot {
 
 /// What writes the state now and then.
 #[derive(Debug)]
-pub struct Periodic {
+pub struct PeriodicSnapshot {
     stop: mpsc::Sender<()>,
     thread: JoinHandle<()>,
 }
 
-impl Periodic {
+impl PeriodicSnapshot {
     /// Writes no more. Waits for what is being written.
     pub fn stop(self) {
         drop(self.stop);

@@ -16,7 +16,7 @@ use crate::engine::probe_question;
 use crate::watch::{one_line, store_hint};
 
 /// Asks the store on a thread of its own, and logs what it answers.
-pub fn start(store: RedisStore, timeout: Duration) -> Result<()> {
+pub fn check_store(store: RedisStore, timeout: Duration) -> Result<()> {
     let runtime = Builder::new_current_thread().enable_all().build().context("cannot start an event loop")?;
     let check = move || {
         let outcome = runtime.block_on(ask(&store));

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use anyhow::Result;
-use ratekeeper_server::duration::DurationText;
+use ratekeeper_server::config::DurationText;
 use ratekeeper_server::{Limits, QuotaBounds};
 
 use super::layers::Layers;
