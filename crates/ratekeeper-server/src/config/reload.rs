@@ -12,7 +12,7 @@ use super::changes::{self, PlanChanges};
 use super::document::Config;
 use super::error::ConfigError;
 use crate::watch::ReloadCounts;
-use crate::watcher::{Look, Watcher, is_no_file};
+use crate::watcher::{FileLook, FileWatcher, is_no_file};
 
 /// Checks everything that a file says, as a start would, and returns its plans.
 pub type ReadPlans = Box<dyn Fn(&Config) -> anyhow::Result<Vec<Plan>> + Send>;
@@ -29,11 +29,11 @@ pub fn watch(
     registry: Registry,
     counts: ReloadCounts,
     read_plans: ReadPlans,
-) -> io::Result<Watcher> {
+) -> io::Result<FileWatcher> {
     let mut watched = WatchedConfig::new(config, registry, counts, read_plans);
-    Watcher::start("reload", move |look| match look {
-        Look::IfChanged => watched.if_changed(),
-        Look::Now => watched.now(),
+    FileWatcher::start("reload", move |look| match look {
+        FileLook::IfChanged => watched.if_changed(),
+        FileLook::Now => watched.now(),
     })
 }
 

@@ -15,7 +15,7 @@ use super::signals::Signals;
 use crate::engine::Engine;
 use crate::net::{CertificateRotation, raise_descriptor_limit};
 use crate::settings::Settings;
-use crate::watcher::{Look, Watcher};
+use crate::watcher::{FileLook, FileWatcher};
 
 /// How often the store in memory is looked at.
 const STORE_INTERVAL: Duration = Duration::from_secs(1);
@@ -26,7 +26,7 @@ const STORE_INTERVAL: Duration = Duration::from_secs(1);
 /// # Errors
 ///
 /// The server cannot [start](Server::start), or signals cannot be received.
-pub fn serve(settings: &Settings, engine: &Arc<Engine>, reload: Option<Watcher>) -> Result<()> {
+pub fn serve(settings: &Settings, engine: &Arc<Engine>, reload: Option<FileWatcher>) -> Result<()> {
     // Signals are received before anyone can have read that the server is ready.
     let runtime = runtime()?;
     let mut signals = {
@@ -67,10 +67,10 @@ async fn watch_store(engine: Arc<Engine>) {
 }
 
 /// Has the certificate exchanged when its files change.
-fn watch(mut rotation: CertificateRotation) -> io::Result<Watcher> {
-    Watcher::start("certificate", move |look| match look {
-        Look::IfChanged => rotation.look(),
-        Look::Now => rotation.now(),
+fn watch(mut rotation: CertificateRotation) -> io::Result<FileWatcher> {
+    FileWatcher::start("certificate", move |look| match look {
+        FileLook::IfChanged => rotation.look(),
+        FileLook::Now => rotation.now(),
     })
 }
 

@@ -17,10 +17,10 @@ use crate::net::{
     run_event_loop,
 };
 use crate::settings::{Endpoint, Settings};
-use crate::transport::grpc::{self, Grpc};
-use crate::transport::http::{self, Http};
-use crate::transport::msgpack::{self, MsgPack};
-use crate::transport::resp::{self, Resp};
+use crate::transport::grpc::{self, GrpcTransport};
+use crate::transport::http::{self, HttpTransport};
+use crate::transport::msgpack::{self, MsgPackTransport};
+use crate::transport::resp::{self, RespTransport};
 
 /// How long a stop waits for what was begun: for clients that take their replies slowly, or never. The contract is
 /// three seconds for all of it, and state must be written afterwards.
@@ -53,17 +53,17 @@ impl Server {
         let tokens = &settings.tokens;
         let mut listeners = Listeners::new(settings, engine)?;
         listeners.add(http::NAME, settings.http.as_ref(), |_| {
-            Arc::new(Http::new(Arc::clone(engine), tokens.clone()))
+            Arc::new(HttpTransport::new(Arc::clone(engine), tokens.clone()))
         })?;
         listeners.add(resp::NAME, settings.resp.as_ref(), |slots| {
-            Arc::new(Resp::new(Arc::clone(engine), Arc::clone(slots), tokens.clone()))
+            Arc::new(RespTransport::new(Arc::clone(engine), Arc::clone(slots), tokens.clone()))
         })?;
         let patience = settings.grpc.map_or(0, |endpoint| endpoint.request_timeout).into();
         listeners.add(grpc::NAME, settings.grpc.as_ref(), |_| {
-            Arc::new(Grpc::new(Arc::clone(engine), tokens.clone(), Duration::from_secs(patience)))
+            Arc::new(GrpcTransport::new(Arc::clone(engine), tokens.clone(), Duration::from_secs(patience)))
         })?;
         listeners.add(msgpack::NAME, settings.msgpack.as_ref(), |_| {
-            Arc::new(MsgPack::new(Arc::clone(engine), tokens.clone()))
+            Arc::new(MsgPackTransport::new(Arc::clone(engine), tokens.clone()))
         })?;
         let Listeners { bound, loops, rotation, .. } = listeners;
         let (stop, cut) = (Arc::new(Stop::default()), Arc::new(Stop::default()));
