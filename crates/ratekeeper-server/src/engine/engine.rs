@@ -85,6 +85,7 @@ impl Engine {
             readiness: Readiness::default(),
             guesses: GuessLimiter::default(),
         }
+        .looked_at()
     }
 
     /// Sets the breakers before the servers of a remote store, and the local store that decides for plans with the
