@@ -1,7 +1,7 @@
 //! Who writes, and who does not.
 
 use proptest::prelude::*;
-use ratekeeper::algorithm::{self, Meter, Tenancy, View};
+use ratekeeper::algorithm::{self, AnyView, Tenancy, View};
 use ratekeeper::{Algorithm, Cost, Reason};
 
 use super::support::before;
@@ -20,7 +20,7 @@ proptest! {
         let (peeked, taken) = (key.peek(cost, now), key.clone().take(cost, now));
         prop_assert_eq!((peeked.allowed, peeked.retry_after), (taken.allowed, taken.retry_after));
         prop_assert_eq!(peeked.remaining, taken.remaining + if taken.allowed { cost } else { 0 });
-        let nothing = algorithm::try_acquire(&key.quota, key.state.as_ref(), Cost::PEEK, now).unwrap();
+        let nothing = algorithm::try_acquire(&key.quota, key.state.as_ref(), Cost::ZERO, now).unwrap();
         prop_assert_eq!(nothing.1, None, "a cost of nothing wrote");
         prop_assert!(nothing.0.allowed);
         prop_assert_eq!(nothing.0, key.peek(0, now));
@@ -34,7 +34,7 @@ proptest! {
         for now in [walk.now, before(walk.now, back.under(&key.quota))] {
             let (decision, wrote) =
                 algorithm::try_acquire(&key.quota, key.state.as_ref(), Cost::new(cost), now).unwrap();
-            let repaired = Meter::at(&key.quota, key.state.as_ref(), now, Tenancy::Own).unwrap().was_repaired();
+            let repaired = AnyView::at(&key.quota, key.state.as_ref(), now, Tenancy::Own).unwrap().was_repaired();
             prop_assert_eq!(wrote.is_some(), decision.allowed || repaired);
             if !decision.allowed {
                 let mut after = key.clone();
