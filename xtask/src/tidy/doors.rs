@@ -4,8 +4,10 @@ use super::finding::Finding;
 use super::house::tree::Tree;
 
 /// The modules that carry requests and answers: by crate.
-const CARRIERS: &[(&str, &[&str])] =
-    &[("ratekeeper-server", &["stream", "transport"]), ("ratekeeper-http", &["server", "client"])];
+const CARRIERS: &[(&str, &[&str])] = &[
+    ("ratekeeper-server", &["transport", "stream", "responder", "request"]),
+    ("ratekeeper-http", &["server", "client"]),
+];
 
 /// The crates that define stores, as code names them.
 const STORES: [&str; 2] = ["ratekeeper", "ratekeeper_redis"];
