@@ -154,7 +154,9 @@ fn check_house(workspace: &Workspace, sources: &Sources, document: &str, checked
             None => checked.add(law::FLOORS, vec![Finding::new(path, plan.line, "floors of no crate")]),
         }
     }
-    for (tree, _) in trees.iter().filter(|(tree, _)| plans.iter().all(|plan| plan.module != tree.name)) {
+    let is_unplanned =
+        |tree: &Tree| tree.modules.len() > 1 && plans.iter().all(|plan| plan.module != tree.name);
+    for (tree, _) in trees.iter().filter(|(tree, _)| is_unplanned(tree)) {
         let what = format!("{} has no floors; list them in a block ```floors {}", tree.name, tree.name);
         checked.add(law::FLOORS, vec![Finding::new(path, 1, what)]);
     }

@@ -5,7 +5,7 @@ use super::house::tree::Tree;
 
 /// The modules that carry requests and answers: by crate.
 const CARRIERS: &[(&str, &[&str])] = &[
-    ("ratekeeper-server", &["grpc", "http", "msgpack", "resp", "stream"]),
+    ("ratekeeper-server", &["transport", "stream", "responder", "request"]),
     ("ratekeeper-http", &["server", "client"]),
 ];
 
