@@ -1,4 +1,4 @@
-//! How fast `simulate` reads a combined log: `cargo bench -p ratekeeper-server --bench simulate [-- LINES [KEYS]]`.
+//! How fast `simulate` reads a combined log: `cargo bench -p ratekeeper-cli --bench simulate [-- LINES [KEYS]]`.
 //!
 //! A log is made up in a temporary file (5 million lines of some 150 bytes, requests of 100,000 addresses), replayed
 //! against GCRA per address on one core, and deleted. Beside it stands the floor: the same file, split into lines and

@@ -2,7 +2,7 @@
 
 use ratekeeper::Timestamp;
 use ratekeeper::algorithm::{gcra, leaky_bucket, sliding_log, sliding_window, token_bucket};
-use ratekeeper::state::{Part, Window};
+use ratekeeper::state::{NamedWindow, RecordPart};
 
 /// What a state is called, and the version of its format.
 #[derive(Clone, Copy, Debug)]
@@ -15,14 +15,14 @@ pub(super) struct Strategy {
 }
 
 impl Strategy {
-    pub(super) fn of(part: &Part) -> Self {
+    pub(super) fn of(part: &RecordPart) -> Self {
         let (word, words, version) = match part {
-            Part::TokenBucket(_) => ("token_bucket", "token bucket", 2),
-            Part::FixedWindows(_) => ("fixed_window", "fixed window", 3),
-            Part::LeakyBucket(_) => ("leaky_bucket", "leaky bucket", 2),
-            Part::Gcra(_) => ("gcra", "GCRA", 2),
-            Part::SlidingWindow(_) => ("sliding_window", "sliding window counter", 1),
-            Part::SlidingLog(_) => ("sliding_log", "sliding window log", 1),
+            RecordPart::TokenBucket(_) => ("token_bucket", "token bucket", 2),
+            RecordPart::FixedWindows(_) => ("fixed_window", "fixed window", 3),
+            RecordPart::LeakyBucket(_) => ("leaky_bucket", "leaky bucket", 2),
+            RecordPart::Gcra(_) => ("gcra", "GCRA", 2),
+            RecordPart::SlidingWindow(_) => ("sliding_window", "sliding window counter", 1),
+            RecordPart::SlidingLog(_) => ("sliding_log", "sliding window log", 1),
             _ => ("unknown", "unknown", 0),
         };
         Strategy { word, words, version }
@@ -40,27 +40,27 @@ pub(super) enum StateField<'a> {
 }
 
 /// Returns the fields of a part in the order in which they are written; a log's entries are not among them.
-pub(super) fn fields(part: &Part) -> Vec<StateField<'_>> {
+pub(super) fn fields(part: &RecordPart) -> Vec<StateField<'_>> {
     match part {
-        Part::TokenBucket(token_bucket::State { tokens, last }) => {
+        RecordPart::TokenBucket(token_bucket::TokenBucketState { tokens, last }) => {
             vec![StateField::Amount("tokens", *tokens), StateField::Instant("last", *last, "last refilled")]
         }
-        Part::LeakyBucket(leaky_bucket::State { level, last }) => {
+        RecordPart::LeakyBucket(leaky_bucket::LeakyBucketState { level, last }) => {
             vec![StateField::Amount("level", *level), StateField::Instant("last", *last, "last drained")]
         }
-        Part::Gcra(gcra::State { tat }) => vec![StateField::Instant("tat", *tat, "full again")],
-        Part::SlidingWindow(sliding_window::State { previous, current, start }) => vec![
+        RecordPart::Gcra(gcra::GcraState { tat }) => vec![StateField::Instant("tat", *tat, "full again")],
+        RecordPart::SlidingWindow(sliding_window::SlidingWindowState { previous, current, start }) => vec![
             StateField::Count("previous", *previous),
             StateField::Count("current", *current),
             StateField::Instant("start", *start, "the slot's start"),
         ],
-        Part::FixedWindows(windows) => windows.as_slice().iter().flat_map(window_fields).collect(),
-        Part::SlidingLog(log) => log_fields(log),
+        RecordPart::FixedWindows(windows) => windows.as_slice().iter().flat_map(window_fields).collect(),
+        RecordPart::SlidingLog(log) => log_fields(log),
         _ => Vec::new(),
     }
 }
 
-pub(super) fn window_fields(window: &Window) -> [StateField<'_>; 3] {
+pub(super) fn window_fields(window: &NamedWindow) -> [StateField<'_>; 3] {
     [
         StateField::Name(window.name.as_str()),
         StateField::Count("count", window.count),
@@ -68,7 +68,7 @@ pub(super) fn window_fields(window: &Window) -> [StateField<'_>; 3] {
     ]
 }
 
-fn log_fields(log: &sliding_log::State) -> Vec<StateField<'static>> {
+fn log_fields(log: &sliding_log::SlidingLogState) -> Vec<StateField<'static>> {
     let mut fields = vec![
         StateField::Count("entries", log.len() as u64),
         StateField::Count("cost", log.entries().fold(0, |sum, (_, cost)| sum.saturating_add(cost))),

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use ratekeeper::algorithm::{Algorithm, Mismatch, Tenancy, composite};
-use ratekeeper::state::{Part, Record, StateError};
-use ratekeeper::{Cost, Decision, Name, Plan, Quota, QuotaError, Timestamp};
+use ratekeeper::algorithm::{Mismatch, Tenancy, composite};
+use ratekeeper::state::{Record, RecordPart, StateError};
+use ratekeeper::{Algorithm, Cost, Decision, Name, Plan, PlanError, Quota, Timestamp};
 
 /// What a request of cost 1 would get now, and the rule that decides it.
 #[derive(Clone, Debug)]
@@ -37,7 +37,7 @@ fn borrow_names(record: &Record, rules: &mut [(Name, Quota)]) {
         return;
     }
     let windows = record.parts().iter().find_map(|part| match part {
-        Part::FixedWindows(windows) => Some(windows.as_slice()),
+        RecordPart::FixedWindows(windows) => Some(windows.as_slice()),
         _ => None,
     });
     let Some(windows) = windows else { return };
@@ -54,7 +54,7 @@ fn borrow_names(record: &Record, rules: &mut [(Name, Quota)]) {
 }
 
 /// Returns the rules that a text means.
-fn rules(quota: &str) -> Result<Vec<(Name, Quota)>, QuotaError> {
+fn rules(quota: &str) -> Result<Vec<(Name, Quota)>, PlanError> {
     let plan = Plan::parse("inspect", quota)?;
     Ok(plan.rules().iter().map(|rule| (rule.name().clone(), *rule.quota())).collect())
 }
@@ -64,7 +64,7 @@ fn rules(quota: &str) -> Result<Vec<(Name, Quota)>, QuotaError> {
 #[non_exhaustive]
 pub enum NextError {
     /// The text is not a quota.
-    Quota(QuotaError),
+    Quota(PlanError),
     /// The state belongs to other rules.
     State(StateError),
     /// The state belongs to another algorithm.

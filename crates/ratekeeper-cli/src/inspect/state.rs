@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use ratekeeper::Timestamp;
-use ratekeeper::state::{Part, Record, StateError, ascii};
-use ratekeeper_redis::{Encoding, Found, Inspection};
+use ratekeeper::state::{Record, RecordPart, StateError, ascii};
+use ratekeeper_redis::{Encoding, InspectedContent, Inspection};
 
 use super::fields::Strategy;
 use super::next::{NextDecision, NextError};
@@ -40,10 +40,10 @@ impl InspectedState {
     pub fn from_redis(found: Inspection, now: Option<Timestamp>) -> Result<Self, UnreadableState> {
         let Inspection { encoding, found, record, expires_in, now: server, .. } = found;
         let record = record.ok_or_else(|| match found {
-            Found::OtherVersion(version) => UnreadableState(format!(
+            InspectedContent::OtherVersion(version) => UnreadableState(format!(
                 "version: {version}; a hash of schema version 1 is read, and any other starts fresh"
             )),
-            Found::Unreadable(error) => UnreadableState(error.to_string()),
+            InspectedContent::Unreadable(error) => UnreadableState(error.to_string()),
             _ => UnreadableState("a state that this build does not know".to_owned()),
         })?;
         let now = now.unwrap_or(server);
@@ -80,7 +80,7 @@ impl InspectedState {
     }
 
     /// Returns the version of a part's format, which is that of the schema where it is a hash.
-    pub(super) fn version(&self, part: &Part) -> u8 {
+    pub(super) fn version(&self, part: &RecordPart) -> u8 {
         match self.encoding {
             Encoding::Ascii => Strategy::of(part).version,
             _ => 1,

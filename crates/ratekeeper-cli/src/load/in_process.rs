@@ -4,8 +4,8 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ratekeeper::port::Request;
-use ratekeeper::{Cost, Decision, Key, MemoryStore, Rules};
+use ratekeeper::port::{Request, Store};
+use ratekeeper::{Cost, Decision, Key, MemoryStore, Rules, StoreError};
 
 use super::measurement::{LoadAnswer, Measurement};
 use super::schedule::{LoadPace, LoadRun};
@@ -43,7 +43,7 @@ fn one_thread(
 ) -> Measurement {
     let mut draw = work.draw(thread as u64);
     let mut keys = vec![[0u8; 20]; run.depth.get()];
-    let mut decisions: Vec<Decision> = Vec::with_capacity(run.depth.get());
+    let mut decisions: Vec<Result<Decision, StoreError>> = Vec::with_capacity(run.depth.get());
     let mut measurement = Measurement::default();
     barrier.wait();
     let began = Instant::now();
@@ -79,7 +79,8 @@ fn one_thread(
         keys[..batch].iter_mut().for_each(|key| *key = *draw.key());
         decide(store, work, &keys[..batch], &mut decisions);
         now = Instant::now();
-        for (index, decision) in decisions.drain(..).enumerate() {
+        // A quota is no concurrency limit: this store decides it.
+        for (index, decision) in decisions.drain(..).flatten().enumerate() {
             let was_due = due + every.unwrap_or_default() * u32::try_from(index).unwrap_or(u32::MAX);
             if was_due >= from {
                 let answer = if decision.allowed { LoadAnswer::Allowed } else { LoadAnswer::Denied };
@@ -92,17 +93,21 @@ fn one_thread(
     measurement
 }
 
-fn decide(store: &MemoryStore, work: &Work, keys: &[[u8; 20]], decisions: &mut Vec<Decision>) {
+fn decide(
+    store: &MemoryStore,
+    work: &Work,
+    keys: &[[u8; 20]],
+    decisions: &mut Vec<Result<Decision, StoreError>>,
+) {
     let rules = Rules::Quota(work.quota());
     let request = |key| Request { key, rules, cost: Cost::ONE };
     let asked = keys.iter().filter_map(|key| Key::new(key).ok());
     if let [key] = keys
         && let Ok(key) = Key::new(key)
     {
-        decisions.extend(store.try_acquire(request(key)));
+        decisions.extend(store.acquire(request(key)).now());
         return;
     }
     let requests: Vec<Request<'_>> = asked.map(request).collect();
-    // A quota is no concurrency limit.
-    let _ = store.try_acquire_many(&requests, decisions);
+    let _ = store.acquire_many(&requests, decisions).now();
 }

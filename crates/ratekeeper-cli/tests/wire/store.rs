@@ -69,7 +69,7 @@ fn a_wrong_password_is_told_at_the_start_and_the_server_runs() {
     let redis = Redis::with(&redis_binary(), &["--requirepass", "sesame"]);
     let port = redis.port();
     for (url, text) in [
-        (format!("redis://127.0.0.1:{port}"), "it wants a password"),
+        (format!("redis://127.0.0.1:{port}"), "the server wants a password"),
         (format!("redis://:guess@127.0.0.1:{port}"), "check user and password in the URL"),
     ] {
         let server = Server::with(&["--store", &url]);
@@ -89,7 +89,7 @@ fn what_is_no_redis_is_told_at_the_start_and_what_is_not_there_may_come() {
     let web = Server::start();
     let server = Server::with(&["--store", &format!("redis://{}", web.address("http"))]);
     let said = server.await_log("store: cannot be used as configured");
-    assert!(said.contains("ERROR") && said.contains("no Redis"), "{said}");
+    assert!(said.contains("ERROR") && said.contains("not a Redis"), "{said}");
     let port = free_port();
     let server = Server::with(&["--store", &format!("redis://127.0.0.1:{port}")]);
     let said = server.await_log("store: not there yet");

@@ -37,7 +37,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ratekeeper::port::Store;
-use ratekeeper::{Algorithm, Cost, Keeper, MemoryStore, Name, Plan, Quota, QuotaError};
+use ratekeeper::{Algorithm, Cost, Keeper, MemoryStore, Name, Plan, PlanError, Quota};
 
 use crate::headers::Dialect;
 use crate::key::{Global, KeyExtractor, RequestView};
@@ -72,7 +72,7 @@ pub(crate) type OnDenied = Arc<dyn Fn(&mut Denied<'_>) + Send + Sync>;
 /// use ratekeeper_http::key::ClientIp;
 /// let limit = Limit::new("api", "10/s burst 20".parse()?).by(ClientIp::default());
 /// # let _ = limit;
-/// # Ok::<(), ratekeeper::QuotaError>(())
+/// # Ok::<(), ratekeeper::PlanError>(())
 /// ```
 #[derive(Clone)]
 pub struct Limit {
@@ -156,13 +156,13 @@ impl Limit {
     /// use ratekeeper_http::Limit;
     /// let limit = Limit::parse("api", "3/m; daily=500/day; 8 concurrent")?;
     /// # let _ = limit;
-    /// # Ok::<(), ratekeeper::QuotaError>(())
+    /// # Ok::<(), ratekeeper::PlanError>(())
     /// ```
     ///
     /// # Errors
     ///
     /// If the name is not a [`Name`], or the text is no list of quotas.
-    pub fn parse(name: &str, text: &str) -> Result<Self, QuotaError> {
+    pub fn parse(name: &str, text: &str) -> Result<Self, PlanError> {
         let parts = text.split(';').filter(|part| !part.trim().is_empty());
         let (permits, rates): (Vec<_>, Vec<_>) =
             parts.map(|part| (part, permits(part))).partition(|(_, permits)| permits.is_some());
@@ -268,7 +268,7 @@ impl Limit {
     /// let limit = Limit::over(Keeper::new(MemoryStore::default(), plans), "free")
     ///     .plan_for(|request| request.extension::<Tier>().map_or("free", |tier| tier.0).into());
     /// # let _ = limit;
-    /// # Ok::<(), ratekeeper::QuotaError>(())
+    /// # Ok::<(), ratekeeper::PlanError>(())
     /// ```
     #[must_use]
     pub fn plan_for(
@@ -289,7 +289,7 @@ impl Limit {
     /// use ratekeeper_http::Limit;
     /// let limit = Limit::new("api", "10/s".parse()?).exempt(|request| request.uri().path() == "/health");
     /// # let _ = limit;
-    /// # Ok::<(), ratekeeper::QuotaError>(())
+    /// # Ok::<(), ratekeeper::PlanError>(())
     /// ```
     #[must_use]
     pub fn exempt(mut self, is_exempt: impl Fn(&RequestView<'_>) -> bool + Send + Sync + 'static) -> Self {
@@ -307,7 +307,7 @@ impl Limit {
     ///     length.and_then(|length| length.to_str().ok()?.parse().ok()).unwrap_or(1)
     /// });
     /// # let _ = by_size;
-    /// # Ok::<(), ratekeeper::QuotaError>(())
+    /// # Ok::<(), ratekeeper::PlanError>(())
     /// ```
     #[must_use]
     pub fn cost(mut self, cost: impl Fn(&RequestView<'_>) -> u64 + Send + Sync + 'static) -> Self {
@@ -322,7 +322,7 @@ impl Limit {
     /// use ratekeeper_http::Limit;
     /// let five = Limit::new("search", "100/m".parse()?).fixed_cost(5);
     /// # let _ = five;
-    /// # Ok::<(), ratekeeper::QuotaError>(())
+    /// # Ok::<(), ratekeeper::PlanError>(())
     /// ```
     #[must_use]
     pub fn fixed_cost(mut self, cost: impl Into<Cost>) -> Self {
@@ -390,7 +390,7 @@ impl Limit {
     ///     *denied.response.body_mut() = format!("slow down, {}", denied.limit).into_bytes();
     /// });
     /// # let _ = limit;
-    /// # Ok::<(), ratekeeper::QuotaError>(())
+    /// # Ok::<(), ratekeeper::PlanError>(())
     /// ```
     #[must_use]
     pub fn on_denied(mut self, hear: impl Fn(&mut Denied<'_>) + Send + Sync + 'static) -> Self {

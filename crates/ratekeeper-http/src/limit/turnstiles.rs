@@ -114,7 +114,7 @@ impl Visit {
 
     /// Passes, if that can be now.
     pub(crate) fn try_pass(self) -> Option<Seat> {
-        let permit = self.permits.try_acquire_owned()?;
+        let permit = self.permits.try_acquire_owned().ok()?;
         Some(Seat { _permit: permit, visit: self, since: Instant::now() })
     }
 

@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use ratekeeper::algorithm::{Meter, Tenancy, View, composite};
-use ratekeeper::state::{NamedStates, RuleStates, State, binary};
-use ratekeeper::{Charged, Cost, Decision, Name, Nanos, Quota, Timestamp};
+use ratekeeper::algorithm::{AnyView, Tenancy, View, composite};
+use ratekeeper::state::{NamedStates, RuleStates, binary};
+use ratekeeper::{Charged, Cost, Decision, Name, Nanos, Quota, State, Timestamp};
 
 use crate::encoding::Encoding;
 
 /// Some rules, and the states of one key: those of these rules, and those of others.
 #[derive(Clone, Debug)]
-pub(crate) struct Model {
+pub(crate) struct StoreModel {
     pub(crate) encoding: Encoding,
     pub(crate) tenancy: Tenancy,
     pub(crate) rules: Vec<(Name, Quota)>,
@@ -22,12 +22,12 @@ pub(crate) struct Model {
     pub(crate) resets: BTreeMap<Option<Name>, Timestamp>,
 }
 
-type Held = Vec<(Quota, Option<State>)>;
+type HeldStates = Vec<(Quota, Option<State>)>;
 
-impl Model {
+impl StoreModel {
     pub(crate) fn new(encoding: Encoding, tenancy: Tenancy, rules: Vec<(Name, Quota)>) -> Self {
         let (text, hashes, resets) = (None, BTreeMap::new(), BTreeMap::new());
-        Model { encoding, tenancy, rules, text, hashes, resets }
+        StoreModel { encoding, tenancy, rules, text, hashes, resets }
     }
 
     /// The key under which a rule's state is: one of its own, or that for all.
@@ -38,10 +38,10 @@ impl Model {
 
     /// Just one of the rules.
     pub(crate) fn alone(&self, rule: usize) -> Self {
-        Model { rules: vec![self.rules[rule].clone()], ..self.clone() }
+        StoreModel { rules: vec![self.rules[rule].clone()], ..self.clone() }
     }
 
-    /// The smallest capacity.
+    /// Returns the smallest burst of the rules.
     pub(crate) fn burst(&self) -> u64 {
         self.rules.iter().map(|(_, quota)| quota.burst()).min().unwrap_or(1)
     }
@@ -52,7 +52,7 @@ impl Model {
     }
 
     /// What these rules find, and what is kept for others. A state of another algorithm is given up for good.
-    fn read(&mut self) -> (Held, NamedStates) {
+    fn read(&mut self) -> (HeldStates, NamedStates) {
         let named = || self.rules.iter().map(|(name, quota)| (name, quota));
         let (states, others) = match (self.encoding, &self.text) {
             (Encoding::Ascii, None) => (vec![None; self.rules.len()], NamedStates::default()),
@@ -130,7 +130,7 @@ impl Model {
         let is_reset = |name| self.resets.get(&self.key_of(name)).is_some_and(|reset| charged_at <= *reset);
         let (mut views, mut states) = (Vec::new(), Vec::new());
         for ((name, _), (quota, state)) in self.rules.iter().zip(&held) {
-            let mut view = Meter::at(quota, state.as_ref(), now, self.tenancy).unwrap();
+            let mut view = AnyView::at(quota, state.as_ref(), now, self.tenancy).unwrap();
             let is_refunded = cost > 0 && !is_reset(name);
             if is_refunded {
                 view.refund(Cost::new(cost), charged_at);

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use ratekeeper::MemoryStore;
-use ratekeeper::store::Statistics;
+use ratekeeper::store::StoreStatistics;
 
 use crate::settings::Settings;
 
@@ -45,7 +45,7 @@ pub(crate) struct RefusedKeys {
 
 impl RefusedKeys {
     /// Returns the refusals among these statistics.
-    pub(crate) fn of(statistics: &Statistics) -> Self {
+    pub(crate) fn of(statistics: &StoreStatistics) -> Self {
         let request = statistics.refused_of_requests;
         RefusedKeys { plan: statistics.refused.saturating_sub(request), request }
     }
@@ -84,7 +84,7 @@ impl StorePressure {
 }
 
 impl SeenRefusals {
-    fn look(&mut self, store: &str, statistics: &Statistics, now: Instant) {
+    fn look(&mut self, store: &str, statistics: &StoreStatistics, now: Instant) {
         let refused = RefusedKeys::of(statistics);
         if refused.plan > self.last.plan {
             self.plan_at = Some(now);
@@ -120,7 +120,7 @@ impl SeenRefusals {
 }
 
 /// Returns which bound was reached, as far as the statistics show.
-fn bound(statistics: &Statistics) -> &'static str {
+fn bound(statistics: &StoreStatistics) -> &'static str {
     let for_requests = statistics.max_keys / 100 * usize::from(100 - statistics.kept_for_plans.min(100));
     let is_short_of_states = statistics.keys >= statistics.max_keys
         || (statistics.kept_for_plans > 0 && statistics.keys_of_requests >= for_requests);

@@ -9,30 +9,18 @@ use super::reply::WireReply;
 /// The largest head of a reply, in bytes.
 const MAX_HEAD: usize = 16 << 10;
 
-/// Requests, all alike but for their key.
-#[derive(Clone, Debug)]
-pub(in crate::load) struct HttpRequests {
-    before_key: Vec<u8>,
-    after_key: Vec<u8>,
-}
-
-impl HttpRequests {
-    pub(super) fn new(ThrottleNumbers { burst, count, period }: ThrottleNumbers, host: &str) -> Self {
-        let start = "{\"key\":\"";
-        let end = format!("\",\"max_burst\":{burst},\"count_per_period\":{count},\"period\":{period}}}");
-        let length = start.len() + 20 + end.len();
-        let head = format!(
-            "POST /throttle HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{start}"
-        );
-        HttpRequests { before_key: head.into_bytes(), after_key: end.into_bytes() }
-    }
-
-    #[inline]
-    pub(super) fn encode(&self, out: &mut Vec<u8>, key: &[u8; 20]) {
-        out.extend_from_slice(&self.before_key);
-        out.extend_from_slice(key);
-        out.extend_from_slice(&self.after_key);
-    }
+/// Returns what stands before and after the key of a request.
+pub(super) fn around_key(
+    ThrottleNumbers { burst, count, period }: ThrottleNumbers,
+    host: &str,
+) -> (Vec<u8>, Vec<u8>) {
+    let start = "{\"key\":\"";
+    let end = format!("\",\"max_burst\":{burst},\"count_per_period\":{count},\"period\":{period}}}");
+    let length = start.len() + 20 + end.len();
+    let head = format!(
+        "POST /throttle HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{start}"
+    );
+    (head.into_bytes(), end.into_bytes())
 }
 
 /// Reads a reply: a status line, a content length, and a body that says whether the request is allowed.
@@ -100,9 +88,8 @@ mod tests {
 
     #[test]
     fn the_length_of_a_request_is_right() {
-        let http = HttpRequests::new(ThrottleNumbers { burst: 1, count: 2, period: 3 }, "here");
-        let mut out = Vec::new();
-        http.encode(&mut out, b"key:0000000000000000");
+        let (before_key, after_key) = around_key(ThrottleNumbers { burst: 1, count: 2, period: 3 }, "here");
+        let out = [&before_key[..], b"key:0000000000000000", &after_key].concat();
         let end = memmem::find(&out, b"\r\n\r\n").unwrap() + 4;
         assert_eq!(content_length(&out[..end]), Some(out.len() - end));
         let body: serde_json::Value = serde_json::from_slice(&out[end..]).unwrap();

@@ -9,33 +9,18 @@ const PREFIX: usize = 4;
 /// The longest reply, in bytes.
 const MAX_REPLY: usize = 1 << 10;
 
-/// Requests, all alike but for their key.
-#[derive(Clone, Debug)]
-pub(in crate::load) struct MsgPackRequests {
-    before_key: Vec<u8>,
-    after_key: Vec<u8>,
-}
-
-impl MsgPackRequests {
-    pub(super) fn new(ThrottleNumbers { burst, count, period }: ThrottleNumbers) -> Self {
-        let mut after_key = Vec::new();
-        for number in [burst, count, period] {
-            after_key.push(0xd2);
-            after_key.extend_from_slice(&number.to_be_bytes());
-        }
-        after_key.push(1);
-        // An array of six, the command, and a string of 20 bytes.
-        let body = [0x96, 0x01, 0xb4];
-        let length = u32::try_from(body.len() + 20 + after_key.len()).unwrap_or(0);
-        MsgPackRequests { before_key: [&length.to_be_bytes()[..], &body].concat(), after_key }
+/// Returns what stands before and after the key of a request.
+pub(super) fn around_key(ThrottleNumbers { burst, count, period }: ThrottleNumbers) -> (Vec<u8>, Vec<u8>) {
+    let mut after_key = Vec::new();
+    for number in [burst, count, period] {
+        after_key.push(0xd2);
+        after_key.extend_from_slice(&number.to_be_bytes());
     }
-
-    #[inline]
-    pub(super) fn encode(&self, out: &mut Vec<u8>, key: &[u8; 20]) {
-        out.extend_from_slice(&self.before_key);
-        out.extend_from_slice(key);
-        out.extend_from_slice(&self.after_key);
-    }
+    after_key.push(1);
+    // An array of six, the command, and a string of 20 bytes.
+    let body = [0x96, 0x01, 0xb4];
+    let length = u32::try_from(body.len() + 20 + after_key.len()).unwrap_or(0);
+    ([&length.to_be_bytes()[..], &body].concat(), after_key)
 }
 
 /// Reads a reply: `ok, allowed, …`, or `not ok, …, message`.

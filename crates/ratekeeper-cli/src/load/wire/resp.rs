@@ -6,28 +6,14 @@ use super::super::measurement::LoadAnswer;
 use super::super::work::ThrottleNumbers;
 use super::reply::WireReply;
 
-/// Requests, all alike but for their key.
-#[derive(Clone, Debug)]
-pub(in crate::load) struct RespRequests {
-    after_key: Vec<u8>,
-}
-
-impl RespRequests {
-    pub(super) fn new(ThrottleNumbers { burst, count, period }: ThrottleNumbers) -> Self {
-        let mut after_key = b"\r\n".to_vec();
-        for number in [burst, count, period] {
-            let number = number.to_string();
-            after_key.extend_from_slice(format!("${}\r\n{number}\r\n", number.len()).as_bytes());
-        }
-        RespRequests { after_key }
+/// Returns what stands before and after the key of a request.
+pub(super) fn around_key(ThrottleNumbers { burst, count, period }: ThrottleNumbers) -> (Vec<u8>, Vec<u8>) {
+    let mut after_key = b"\r\n".to_vec();
+    for number in [burst, count, period] {
+        let number = number.to_string();
+        after_key.extend_from_slice(format!("${}\r\n{number}\r\n", number.len()).as_bytes());
     }
-
-    #[inline]
-    pub(super) fn encode(&self, out: &mut Vec<u8>, key: &[u8; 20]) {
-        out.extend_from_slice(b"*5\r\n$8\r\nTHROTTLE\r\n$20\r\n");
-        out.extend_from_slice(key);
-        out.extend_from_slice(&self.after_key);
-    }
+    (b"*5\r\n$8\r\nTHROTTLE\r\n$20\r\n".to_vec(), after_key)
 }
 
 /// Reads a reply: an array of integers, the first of which says whether the request is allowed, or an error.

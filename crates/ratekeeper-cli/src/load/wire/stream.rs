@@ -2,47 +2,40 @@
 
 use super::super::target::Protocol;
 use super::super::work::ThrottleNumbers;
-use super::http::{self, HttpRequests};
-use super::msgpack::{self, MsgPackRequests};
 use super::reply::WireReply;
-use super::resp::{self, RespRequests};
+use super::{http, msgpack, resp};
 
-/// Writes requests and reads replies of one protocol.
+/// Writes requests and reads replies of one protocol. All requests are alike but for their key.
 #[derive(Clone, Debug)]
-pub(in crate::load) enum StreamWire {
-    Resp(RespRequests),
-    Http(HttpRequests),
-    MsgPack(MsgPackRequests),
+pub(in crate::load) struct StreamWire {
+    before_key: Vec<u8>,
+    after_key: Vec<u8>,
+    decode: fn(&[u8]) -> WireReply,
 }
 
 impl StreamWire {
     /// Returns the requests of this protocol, or `None` if it is not a stream of requests and replies.
     pub(in crate::load) fn new(protocol: Protocol, throttle: ThrottleNumbers, host: &str) -> Option<Self> {
-        Some(match protocol {
-            Protocol::Resp => StreamWire::Resp(RespRequests::new(throttle)),
-            Protocol::Http => StreamWire::Http(HttpRequests::new(throttle, host)),
-            Protocol::MsgPack => StreamWire::MsgPack(MsgPackRequests::new(throttle)),
+        let ((before_key, after_key), decode): (_, fn(&[u8]) -> WireReply) = match protocol {
+            Protocol::Resp => (resp::around_key(throttle), resp::decode),
+            Protocol::Http => (http::around_key(throttle, host), http::decode),
+            Protocol::MsgPack => (msgpack::around_key(throttle), msgpack::decode),
             Protocol::Grpc => return None,
-        })
+        };
+        Some(StreamWire { before_key, after_key, decode })
     }
 
     /// Appends a request.
     #[inline]
     pub(in crate::load) fn encode(&self, out: &mut Vec<u8>, key: &[u8; 20]) {
-        match self {
-            StreamWire::Resp(wire) => wire.encode(out, key),
-            StreamWire::Http(wire) => wire.encode(out, key),
-            StreamWire::MsgPack(wire) => wire.encode(out, key),
-        }
+        out.extend_from_slice(&self.before_key);
+        out.extend_from_slice(key);
+        out.extend_from_slice(&self.after_key);
     }
 
     /// Reads the reply that the input begins with.
     #[inline]
     pub(in crate::load) fn decode(&self, input: &[u8]) -> WireReply {
-        match self {
-            StreamWire::Resp(_) => resp::decode(input),
-            StreamWire::Http(_) => http::decode(input),
-            StreamWire::MsgPack(_) => msgpack::decode(input),
-        }
+        (self.decode)(input)
     }
 }

@@ -6,7 +6,7 @@ use super::entry::TraceEntry;
 
 /// What a line says, with the client as the key.
 pub(super) fn parse(line: &[u8], combined: bool) -> Option<TraceEntry<'_>> {
-    let mut rest = Rest(line);
+    let mut rest = LineRest(line);
     let key = rest.until(b' ')?;
     let identity = rest.until(b' ')?;
     let user = rest.until(b'[')?;
@@ -83,9 +83,9 @@ fn number(text: &str, digits: usize) -> Option<i64> {
     (text.len() == digits && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse().ok())?
 }
 
-struct Rest<'a>(&'a [u8]);
+struct LineRest<'a>(&'a [u8]);
 
-impl<'a> Rest<'a> {
+impl<'a> LineRest<'a> {
     fn take(&mut self, len: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(len)?;
         self.0 = rest;
