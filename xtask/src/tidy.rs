@@ -36,7 +36,7 @@ use crate::workspace::Workspace;
 use finding::Finding;
 use house::arrows::{self, Arrow};
 use house::tree::{Sources, Tree};
-use house::{circles, floors};
+use house::{circles, floors, orphans};
 use source::SourceFile;
 
 /// The document that lists the floors of every crate.
@@ -162,6 +162,11 @@ fn check_house(workspace: &Workspace, sources: &Sources, document: &str, checked
     }
     checked.report = report::write(sources, &trees);
     let trees: Vec<Tree> = trees.into_iter().map(|(tree, _)| tree).collect();
+    for root in
+        trees.iter().filter_map(|tree| tree.modules.first()).filter(|root| root.file.ends_with("lib.rs"))
+    {
+        checked.findings.extend(orphans::check(&root.file, sources, &trees));
+    }
     let is_generated = |path: &Path| sources.get(path).is_some_and(SourceFile::is_generated);
     checked.add(law::NAMES, names::check(&trees, &is_generated));
 }
