@@ -66,6 +66,7 @@ pub(crate) fn run(workspace: &Workspace, options: &[&str]) -> Result<()> {
         }
     }
     findings.sort();
+    findings.dedup();
     pending.sort();
     for finding in &pending {
         eprintln!("{finding} (not enforced yet)");
@@ -154,17 +155,17 @@ fn check_house(workspace: &Workspace, sources: &Sources, document: &str, checked
             None => checked.add(law::FLOORS, vec![Finding::new(path, plan.line, "floors of no crate")]),
         }
     }
-    let is_unplanned =
-        |tree: &Tree| tree.modules.len() > 1 && plans.iter().all(|plan| plan.module != tree.name);
+    let is_unplanned = |tree: &Tree| {
+        let has_modules = tree.modules.iter().skip(1).any(|module| !module.is_test);
+        has_modules && plans.iter().all(|plan| plan.module != tree.name)
+    };
     for (tree, _) in trees.iter().filter(|(tree, _)| is_unplanned(tree)) {
         let what = format!("{} has no floors; list them in a block ```floors {}", tree.name, tree.name);
         checked.add(law::FLOORS, vec![Finding::new(path, 1, what)]);
     }
     checked.report = report::write(sources, &trees);
     let trees: Vec<Tree> = trees.into_iter().map(|(tree, _)| tree).collect();
-    for root in
-        trees.iter().filter_map(|tree| tree.modules.first()).filter(|root| root.file.ends_with("lib.rs"))
-    {
+    for root in trees.iter().filter_map(|tree| tree.modules.first()) {
         checked.findings.extend(orphans::check(&root.file, sources, &trees));
     }
     let is_generated = |path: &Path| sources.get(path).is_some_and(SourceFile::is_generated);
