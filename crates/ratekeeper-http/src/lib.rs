@@ -58,10 +58,10 @@
 //! # Layout
 //!
 //! - [`key`]: whose request it is.
-//! - `limit`: the settings of a limit, and one request decided; [`gate`]: the same without a request.
+//! - `limit`: the settings of a limit, and one request decided; [`gate`]: a limit without a request.
 //! - [`server`]: the layer, the response on its way, its body.
 //! - [`client`]: pacing, learning, sending again.
-//! - [`headers`]: the codec. [`headers::parse`] reads any dialect into [`headers::Limits`];
+//! - [`headers`]: the codec. [`headers::parse`] reads any dialect into [`headers::ServerLimits`];
 //!   [`headers::emit`] writes the IETF fields, the legacy ones, or both.
 
 #![forbid(unsafe_code)]
@@ -79,7 +79,7 @@ mod log;
 pub mod server;
 
 pub use gate::{Gate, GateError, GateStatistics, GateTotals};
-pub use limit::{Charge, Denied, Limit, LimitDecision, Told};
+pub use limit::{ChargePolicy, Denied, KeeperPlans, Limit, LimitDecision, OwnPlan, PolicyHeaders};
 
 /// The README's examples are tests too; this crate sees all that they use.
 #[cfg(all(doctest, feature = "axum", feature = "reqwest"))]
@@ -90,7 +90,7 @@ struct Readme;
 #[cfg(all(doctest, feature = "axum", feature = "reqwest"))]
 mod guide {
     #[doc = include_str!("../../../docs/guide/http.md")]
-    struct Http;
+    struct HttpGuide;
     #[doc = include_str!("../../../docs/guide/migrate.md")]
-    struct Migrate;
+    struct MigrationGuide;
 }

@@ -2,11 +2,11 @@
 
 use ratekeeper::{Cost, Nanos, Ruling};
 
-/// How long until `cost` passes behind others who want `ahead` together; `None`: never.
+/// Returns how long until `cost` passes behind others who want `ahead` together; `None`: never.
 ///
 /// Exact for buckets and GCRA as long as nobody leaves the queue. Of windows, which hand out all they have at once, it
 /// is the first instant at which it can be.
-pub(super) fn wait(ruling: &Ruling, ahead: u64, cost: Cost) -> Option<Nanos> {
+pub(super) fn expected_wait(ruling: &Ruling, ahead: u64, cost: Cost) -> Option<Nanos> {
     let alone = ruling.retry_after?;
     let Some(quota) = ruling.rule().map(|rule| rule.quota()) else { return Some(alone) };
     if ahead == 0 {
@@ -46,7 +46,7 @@ mod tests {
         let answer = std::pin::pin!(keeper.peek(key, "p", Cost::new(cost)));
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         let std::task::Poll::Ready(ruling) = answer.poll(&mut context) else { panic!("not at once") };
-        wait(&ruling.unwrap(), ahead, Cost::new(cost)).map(|wait| wait.ceil_millis())
+        expected_wait(&ruling.unwrap(), ahead, Cost::new(cost)).map(|wait| wait.ceil_millis())
     }
 
     #[test]
