@@ -33,9 +33,8 @@
 //! shared           the hash that requests' quotas share  forgotten      how much a reset forgot
 //! values           compare-and-set on strings           permits        what is in flight, over all instances
 //! inspect          a key explained                      clock          about what time it is on the server
-//! many             many requests at once                front          a memory of refusals
 //! error            what a server may answer             forget         all keys that start alike
-//! differential/    scripts against the engine (tests)
+//! front            a memory of refusals                 differential/  scripts against the engine (tests)
 //! ```
 //!
 //! The scripts are in `scripts/`: `prelude`, `number` and `product` (64 bits in a language of doubles), a time part,
@@ -62,7 +61,6 @@ mod heal;
 mod inspect;
 mod library;
 mod link;
-mod many;
 mod permits;
 mod place;
 mod question;

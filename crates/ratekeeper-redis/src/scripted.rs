@@ -18,7 +18,6 @@ use crate::forget::forget;
 use crate::heal::{self, Loss};
 use crate::library::Library;
 use crate::link::Link;
-use crate::many::acquire_many;
 use crate::place::{Place, places};
 use crate::question::{self, Verb};
 use crate::reply::{Decided, Reply, odd};
@@ -216,14 +215,6 @@ impl<R: Run> Store for Scripted<R> {
 
     fn forget<'a>(&'a self, prefix: &'a [u8]) -> Answer<'a, u64> {
         Answer::later(forget(self, prefix))
-    }
-
-    fn acquire_many<'a>(
-        &'a self,
-        requests: &'a [Request<'a>],
-        into: &'a mut Vec<Result<Decision, StoreError>>,
-    ) -> Answer<'a, ()> {
-        Answer::later(acquire_many(self, requests, into))
     }
 }
 

@@ -28,8 +28,7 @@ use crate::values::RedisValues;
 /// for up to a second [without asking](ratekeeper::store::DenialCache). Must be used within a tokio runtime.
 ///
 /// ```
-/// use ratekeeper::port::FailureMode;
-/// use ratekeeper::{Keeper, Plan, Registry};
+/// use ratekeeper::{FailureMode, Keeper, Plan, Registry};
 /// use ratekeeper_redis::RedisStore;
 ///
 /// // Nothing is sent yet: the server may be down, and will be found when it is up.

@@ -9,10 +9,11 @@ use std::time::Instant;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use ratekeeper::keeper::KeeperError;
-use ratekeeper::port::{FailureMode, Observer, Request, Store};
+use ratekeeper::port::{Request, Store};
 use ratekeeper::store::Breaker;
 use ratekeeper::{
-    Charged, Cost, Decision, Keeper, Key, MemoryStore, Quota, Registry, Rules, StoreError, StoreErrorKind,
+    Charged, Cost, Decision, FailureMode, Keeper, Key, MemoryStore, Quota, Registry, Rules, StoreError,
+    StoreErrorKind,
 };
 use tokio::sync::Notify;
 
@@ -51,6 +52,8 @@ pub struct Engine {
     registry: Registry,
     /// The keeper's store, if it lives in this process: only such a one can be counted and written to a file.
     memory: Option<Arc<MemoryStore>>,
+    /// The store in this process: that one, or the one that decides in the place of another.
+    local: Arc<MemoryStore>,
     /// What leaves the servers of a store elsewhere alone while they fail.
     breakers: Option<Breakers>,
     limits: Limits,
@@ -79,16 +82,19 @@ impl Engine {
     pub fn in_memory(store: MemoryStore, registry: Registry, limits: Limits) -> Self {
         let memory = Arc::new(store);
         let engine = Self::over(memory.clone(), registry, limits);
-        Engine { memory: Some(memory), ..engine }
+        Engine { memory: Some(Arc::clone(&memory)), local: memory, ..engine }
     }
 
     /// An engine over a store that may have to be waited for.
     pub fn over(store: Arc<dyn Store>, registry: Registry, limits: Limits) -> Self {
         let tally = Tally::default();
+        let local = Arc::new(MemoryStore::builder().keep_keys(true).build());
+        let keeper = Keeper::from_arcs(store, Arc::new(registry.clone()));
         Engine {
-            keeper: Keeper::from_arcs(store, Arc::new(registry.clone())).observer(tally.clone()),
+            keeper: keeper.observer(tally.clone()).local_store(Arc::clone(&local)),
             registry,
             memory: None,
+            local,
             breakers: None,
             limits,
             metrics: Metrics::default(),
@@ -111,7 +117,8 @@ impl Engine {
         breakers: impl Fn() -> Vec<Arc<Breaker>> + Send + Sync + 'static,
         local: MemoryStore,
     ) -> Self {
-        self.keeper = self.keeper.local_store(local);
+        self.local = Arc::new(local);
+        self.keeper = self.keeper.local_store(Arc::clone(&self.local));
         self.breakers = Some(Breakers(Box::new(breakers)));
         self
     }
@@ -137,17 +144,20 @@ impl Engine {
 
     /// Takes by a quota that came with its request; a store that fails is answered for as it was said to be.
     pub async fn acquire(&self, request: Request<'_>) -> Result<Decision, StoreError> {
-        match self.store().acquire(request).await {
-            Ok(decision) => Ok(decision),
-            Err(error) => self.keeper.fall_back(request, &error).ok_or(error),
-        }
+        let mut answers = Vec::with_capacity(1);
+        let Ok(()) = self.keeper.acquire_many(&[request], &mut answers).await;
+        answers
+            .pop()
+            .unwrap_or_else(|| Err(StoreError::new(StoreErrorKind::Other, "the store did not answer")))
     }
 
     /// Gives back to a quota that came with its request, as of now: `CL.THROTTLE` cannot say when it was charged.
-    pub async fn refund(&self, request: Request<'_>) -> Result<Decision, StoreError> {
-        let refunded = self.store().refund(request, Charged::NOW).await;
-        // That anything was given back would not be true.
-        refunded.inspect_err(|error| self.tally.store_failed(error, None))
+    pub async fn refund(&self, key: Key<'_>, quota: &Quota, cost: Cost) -> Result<Decision, StoreError> {
+        match self.keeper.refund(key, quota, cost, Charged::NOW).await {
+            Ok(ruling) => Ok(*ruling.decision()),
+            Err(KeeperError::Store(error)) => Err(error),
+            Err(error) => Err(StoreError::new(StoreErrorKind::Other, error.to_string())),
+        }
     }
 
     /// Decides by plans.
@@ -158,12 +168,6 @@ impl Engine {
     /// The plans there are.
     pub fn registry(&self) -> &Registry {
         &self.registry
-    }
-
-    /// Decides by quotas that come with their requests.
-    #[inline]
-    pub fn store(&self) -> &dyn Store {
-        self.keeper.store()
     }
 
     /// The store, if it lives in this process.
@@ -254,13 +258,13 @@ impl Engine {
     /// Has the store decide something that is never charged; where keys live on many servers, anything.
     async fn ask_store(&self) -> Result<bool, StoreError> {
         let Some(question) = probe_question() else { return Ok(false) };
-        let first = self.store().peek(question).await.map(|decision| decision.allowed);
+        let first = self.keeper.probe(question).await.map(|decision| decision.allowed);
         // Each server has a breaker, and so has the map of a cluster.
         if first.is_ok() || self.breakers().len() < 2 {
             return first;
         }
         let more = MORE_PROBE_KEYS.iter().filter_map(|key| question_about(key));
-        let mut answers: FuturesUnordered<_> = more.map(|question| self.store().peek(question)).collect();
+        let mut answers: FuturesUnordered<_> = more.map(|question| self.keeper.probe(question)).collect();
         while let Some(answer) = answers.next().await {
             if let Ok(decision) = answer {
                 return Ok(decision.allowed);
@@ -296,7 +300,7 @@ impl Engine {
 
     /// The store in this process: the one, or the one that decides in the place of another.
     pub(crate) fn local(&self) -> &MemoryStore {
-        self.memory().unwrap_or_else(|| self.keeper.local())
+        &self.local
     }
 
     /// Whose new keys the store in memory refuses at present: `plan`, `request`, both, or nobody's.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use ratekeeper::port::FailureMode;
+use ratekeeper::FailureMode;
 use ratekeeper::store::{BreakerSettings, MemoryStoreBuilder};
 use ratekeeper_redis::{RedisStore, RedisStoreBuilder};
 

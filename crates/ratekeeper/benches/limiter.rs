@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::task::{Context, Waker};
 use std::time::Instant;
 
-use ratekeeper::limiter::TokioClock;
+use ratekeeper::TokioClock;
 use ratekeeper::port::Clock;
 use ratekeeper::{Cost, Limiter, MonotonicClock};
 

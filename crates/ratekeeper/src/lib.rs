@@ -25,10 +25,11 @@
 //! ```text
 //! quota/       how much, checked when it is built      key, cost, name, time   the other values
 //! plan         named lists of rules                    decision, charged       the answer; when it was charged
+//! failure_mode what is answered instead of a store     error                   what goes wrong in between
 //! algorithm/   the algorithms, pure                    state/                  their states, as text and as bytes
 //! port         what the engine asks of the world       clock                   the time in process
 //! store/       in memory; on any compare-and-set       keeper/                 the use case
-//! limiter/     what waits in turn                      error                   what goes wrong in between
+//! limiter/     what waits in turn
 //! testkit/     to test your limits, and your stores
 //! ```
 //!
@@ -47,6 +48,7 @@ mod clock;
 mod cost;
 mod decision;
 mod error;
+mod failure_mode;
 pub mod keeper;
 mod key;
 pub mod limiter;
@@ -56,6 +58,7 @@ pub mod port;
 pub mod quota;
 pub mod state;
 pub mod store;
+mod sync;
 #[cfg(any(test, feature = "testkit"))]
 pub mod testkit;
 mod time;
@@ -63,9 +66,12 @@ mod time;
 pub use algorithm::{Algorithm, Anchor, Calendar, CalendarUnit, Zone};
 pub use charged::{Charged, When};
 pub use clock::MonotonicClock;
+#[cfg(all(feature = "tokio", not(loom)))]
+pub use clock::TokioClock;
 pub use cost::Cost;
 pub use decision::{Decision, Reason};
 pub use error::{StoreError, StoreErrorKind};
+pub use failure_mode::FailureMode;
 pub use keeper::{Keeper, Registry, Ruling};
 pub use key::{IntoKey, Key, KeyError};
 pub use limiter::Limiter;

@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::algorithm::{Algorithm, Tenancy};
+use crate::failure_mode::FailureMode;
 use crate::name::Name;
-use crate::port::FailureMode;
 use crate::quota::{Quota, QuotaError, QuotaErrorKind};
 
 /// A named list of rules: all must allow, or none is charged.

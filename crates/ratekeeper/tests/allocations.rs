@@ -30,15 +30,35 @@ fn a_keeper_rules_on_a_known_key_without_an_allocation() {
     let keeper = Keeper::new(MemoryStore::default(), plans);
     let key = Key::new("user:42").unwrap();
     let rule = || {
-        let ruling = std::pin::pin!(keeper.acquire(key, "gold", Cost::ONE));
+        let ruling = keeper.acquire(key, "gold", Cost::ONE).now().expect("a store in memory answers at once");
+        assert!(ruling.unwrap().allowed);
+        let mut awaited = keeper.acquire(key, "gold", Cost::ONE).into_future();
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-        match ruling.poll(&mut context) {
-            std::task::Poll::Ready(ruling) => assert!(ruling.unwrap().allowed),
-            std::task::Poll::Pending => panic!("a store in memory answers at once"),
-        }
+        assert!(std::pin::Pin::new(&mut awaited).poll(&mut context).is_ready());
+        assert!(keeper.peek(key, "gold", Cost::ONE).now().is_ok());
+        assert!(keeper.refund(key, "gold", Cost::ONE, Charged::NOW).now().is_ok());
     };
     rule();
     assert_eq!(allocation_counter::measure(rule).count_total, 0);
+}
+
+/// Of one request and of many: the list is the caller's.
+#[test]
+fn a_keeper_decides_a_batch_without_an_allocation() {
+    let keeper = Keeper::new(MemoryStore::default(), Registry::default());
+    let quota: Quota = "1000/h".parse().unwrap();
+    let request = Request { key: Key::new("user:42").unwrap(), rules: Rules::Quota(&quota), cost: Cost::ONE };
+    let requests = [request; 100];
+    let mut answers = Vec::with_capacity(requests.len());
+    for many in [1, 2, 100] {
+        let mut decide = || {
+            answers.clear();
+            assert!(keeper.acquire_many(&requests[..many], &mut answers).now().is_ok());
+        };
+        decide();
+        assert_eq!(allocation_counter::measure(decide).count_total, 0, "{many}");
+        assert!(answers.len() == many && answers.iter().all(Result::is_ok));
+    }
 }
 
 /// What the store says it takes is what it takes, whatever it holds, and never more than it may: counted by the allocator.

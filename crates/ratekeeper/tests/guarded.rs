@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ratekeeper::port::{Answer, FailureMode, Grant, Observer, Request, Store};
+use ratekeeper::port::{Answer, Grant, Observer, Request, Store};
 use ratekeeper::store::{Breaker, BreakerChange, BreakerSettings, BreakerState, Guarded};
 use ratekeeper::{
-    Charged, Cost, Decision, Keeper, Key, MemoryStore, Plan, Quota, Registry, Rules, StoreError,
+    Charged, Cost, Decision, FailureMode, Keeper, Key, MemoryStore, Plan, Quota, Registry, Rules, StoreError,
     StoreErrorKind,
 };
 
@@ -241,7 +241,7 @@ async fn the_local_store_takes_over_and_hands_back() {
     assert_eq!(answers, [true, true, false, false, false], "a store of its own, which starts afresh");
     assert_eq!(breaker.state(), BreakerState::Open);
     assert_eq!(patient.asked() - asked, 3, "and then nobody waits for the timeout");
-    let at_once = keeper.try_acquire(key, "gold", Cost::ONE).expect("nothing to wait for");
+    let at_once = keeper.acquire(key, "gold", Cost::ONE).now().expect("nothing to wait for");
     assert!(!at_once.unwrap().allowed);
 
     patient.is(WELL);

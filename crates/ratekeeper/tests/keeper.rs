@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use ratekeeper::keeper::{HeldTo, KeeperError, OnMissingPlan};
-use ratekeeper::port::{Answer, FailureMode, Grant, Observer, Request, Store};
+use ratekeeper::port::{Answer, Grant, Observer, Request, Store};
 use ratekeeper::testkit::FakeClock;
 use ratekeeper::{
-    Charged, Cost, Decision, Keeper, Key, MemoryStore, Plan, Quota, Reason, Registry, Rules, StoreError,
-    StoreErrorKind, Timestamp,
+    Charged, Cost, Decision, FailureMode, Keeper, Key, MemoryStore, Plan, Quota, Reason, Registry,
+    StoreError, StoreErrorKind, Timestamp,
 };
 
 fn plan(name: &str, text: &str) -> Plan {
@@ -65,6 +65,10 @@ impl Store for Flaky {
 
     fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, u64> {
         self.or_fail(|| self.inner.reset(request))
+    }
+
+    fn forget<'a>(&'a self, prefix: &'a [u8]) -> Answer<'a, u64> {
+        self.or_fail(|| self.inner.forget(prefix))
     }
 }
 
@@ -247,6 +251,11 @@ async fn what_the_store_never_took_is_not_given_back_to_it() {
     assert_eq!((open.allowed, open.charged()), (true, None), "nobody took anything");
     let local = keeper.acquire("user", "local", 5).await.unwrap();
     let charged = local.charged().expect("the local store took it");
+    assert_eq!(
+        local.charged_at(),
+        None,
+        "an instant of the local store's, of which the real one knows nothing"
+    );
     flaky.down.store(false, Ordering::Relaxed);
     let real = keeper.acquire("user", "local", 5).await.unwrap();
     assert!(real.allowed && real.charged().is_some());
@@ -266,24 +275,22 @@ async fn what_the_store_never_took_is_not_given_back_to_it() {
 #[tokio::test]
 async fn keys_are_forgotten_by_how_they_start() {
     let plans = Registry::new([plan("free", "1/h").on_store_error(FailureMode::Local)]);
-    let store = Arc::new(MemoryStore::builder().keep_keys(true).build());
-    let keeper = Keeper::from_arcs(Arc::<MemoryStore>::clone(&store), Arc::new(plans));
+    let store = MemoryStore::builder().keep_keys(true).build();
+    let flaky = Flaky { inner: Arc::new(store), ..Flaky::down(StoreErrorKind::Unreachable) };
+    let keeper = Keeper::new(flaky.clone(), plans);
+    // By the store, and by the keeper's own while that one is away.
+    let ask = async |key: &str, is_down| {
+        flaky.down.store(is_down, Ordering::Relaxed);
+        keeper.acquire(key, "free", 1).await.unwrap().allowed
+    };
     for key in ["user:1", "user:2", "other"] {
-        assert!(keeper.acquire(key, "free", 1).await.unwrap().allowed);
-        // What the keeper's own store decided while the other one was away.
-        let error = StoreError::new(StoreErrorKind::Unreachable, "away");
-        let free = keeper.plans().find("free").unwrap();
-        let request = Request { key: self::key(key), rules: Rules::Plan(&free), cost: Cost::ONE };
-        assert!(keeper.fall_back(request, &error).unwrap().allowed);
-        assert!(!keeper.fall_back(request, &error).unwrap().allowed);
+        let allowed = [ask(key, false).await, ask(key, true).await, ask(key, true).await];
+        assert_eq!(allowed, [true, true, false], "{key}");
     }
+    flaky.down.store(false, Ordering::Relaxed);
     assert_eq!(keeper.forget(b"user:").await.unwrap(), 2);
     for (key, is_fresh) in [("user:1", true), ("user:2", true), ("other", false)] {
-        assert_eq!(keeper.acquire(key, "free", 1).await.unwrap().allowed, is_fresh, "{key}");
-        let error = StoreError::new(StoreErrorKind::Unreachable, "away");
-        let free = keeper.plans().find("free").unwrap();
-        let request = Request { key: self::key(key), rules: Rules::Plan(&free), cost: Cost::ONE };
-        assert_eq!(keeper.fall_back(request, &error).unwrap().allowed, is_fresh, "{key}");
+        assert_eq!([ask(key, false).await, ask(key, true).await], [is_fresh; 2], "{key}");
     }
     let keeper = Keeper::new(MemoryStore::default(), Registry::default());
     let error = keeper.forget(b"user:").await.unwrap_err().to_string();

@@ -38,7 +38,7 @@ impl LimitSettings {
             return None;
         }
         // The key was checked to be one.
-        let ruling = rate.keeper.try_acquire(request.key.key().ok()?, &*request.plan, request.cost)?;
+        let ruling = rate.keeper.acquire(request.key.key().ok()?, &*request.plan, request.cost).now().ok()?;
         match ruling {
             Ok(ruling) if !ruling.allowed && self.queue.is_some() => None,
             Ok(ruling) => Some(self.judge(rate, admission, &ruling, *ruling.decision(), request)),

@@ -42,11 +42,9 @@ mod tests {
         let store = MemoryStore::builder().clock(FakeClock::at(Timestamp::EPOCH)).build();
         let keeper = Keeper::new(store, Registry::new([Plan::parse("p", quota).unwrap()]));
         let key = Key::new("k").unwrap();
-        keeper.try_acquire(key, "p", Cost::new(used)).unwrap().unwrap();
-        let answer = std::pin::pin!(keeper.peek(key, "p", Cost::new(cost)));
-        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-        let std::task::Poll::Ready(ruling) = answer.poll(&mut context) else { panic!("not at once") };
-        expected_wait(&ruling.unwrap(), ahead, Cost::new(cost)).map(|wait| wait.ceil_millis())
+        keeper.acquire(key, "p", Cost::new(used)).now().unwrap().unwrap();
+        let ruling = keeper.peek(key, "p", Cost::new(cost)).now().unwrap().unwrap();
+        expected_wait(&ruling, ahead, Cost::new(cost)).map(|wait| wait.ceil_millis())
     }
 
     #[test]

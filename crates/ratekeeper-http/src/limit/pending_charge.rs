@@ -66,7 +66,8 @@ impl Drop for PendingCharge {
 impl Refund {
     fn give_back(self) -> Option<Ruling> {
         let key = self.key.key().ok()?;
-        match self.keeper.try_refund(key, self.plan.as_str(), self.cost, self.charged) {
+        let refunded = self.keeper.refund(key, self.plan.as_str(), self.cost, self.charged).now().ok();
+        match refunded {
             Some(Ok(ruling)) => return Some(ruling),
             Some(Err(error)) => log::error(self.plan.as_str(), &format_args!("refund failed: {error}")),
             None => self.give_back_later(),

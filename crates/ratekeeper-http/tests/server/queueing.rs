@@ -7,7 +7,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::routing::get;
 use ratekeeper::MemoryStore;
-use ratekeeper::limiter::TokioClock;
+use ratekeeper::TokioClock;
 use ratekeeper_http::Limit;
 use tokio::time::Instant;
 use tower::ServiceExt;

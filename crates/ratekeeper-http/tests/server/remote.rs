@@ -7,7 +7,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::StatusCode;
 use axum::routing::get;
-use ratekeeper::limiter::TokioClock;
+use ratekeeper::TokioClock;
 use ratekeeper::port::{Answer, Grant, Request, Store};
 use ratekeeper::{Charged, Decision, MemoryStore};
 use ratekeeper_http::{ChargePolicy, Limit};

@@ -5,9 +5,9 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-use ratekeeper::port::{FailureMode, Request, Store};
+use ratekeeper::port::{Request, Store};
 use ratekeeper::{
-    Charged, Cost, Keeper, Key, Plan, Quota, Reason, Registry, Rules, StoreError, StoreErrorKind,
+    Charged, Cost, FailureMode, Keeper, Key, Plan, Quota, Reason, Registry, Rules, StoreError, StoreErrorKind,
 };
 use ratekeeper_redis::{Encoding, RedisError, RedisErrorKind, RedisStore};
 

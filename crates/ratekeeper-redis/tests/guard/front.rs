@@ -3,9 +3,9 @@
 
 use std::time::{Duration, SystemTime};
 
-use ratekeeper::port::{FailureMode, Request, Store};
+use ratekeeper::port::{Request, Store};
 use ratekeeper::store::BreakerState;
-use ratekeeper::{Cost, Keeper, Key, Nanos, Plan, Quota, Reason, Registry, Rules, Timestamp};
+use ratekeeper::{Cost, FailureMode, Keeper, Key, Nanos, Plan, Quota, Reason, Registry, Rules, Timestamp};
 use ratekeeper_redis::{RedisErrorKind, RedisStore};
 
 use crate::load::{Load, Tally, only_breaker};

@@ -6,9 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ratekeeper::keeper::KeeperError;
-use ratekeeper::port::FailureMode;
 use ratekeeper::store::Breaker;
-use ratekeeper::{Cost, Keeper, Key, Plan, Reason, Registry};
+use ratekeeper::{Cost, FailureMode, Keeper, Key, Plan, Reason, Registry};
 use ratekeeper_redis::RedisStore;
 use tokio::task::JoinHandle;
 

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use ratekeeper::keeper::KeeperError;
-use ratekeeper::port::{FailureMode, Observer, Request, Store};
+use ratekeeper::port::{Observer, Request, Store};
 use ratekeeper::store::{BreakerChange, BreakerState};
-use ratekeeper::{Cost, Keeper, Key, Plan, Quota, Reason, Registry, Rules, StoreErrorKind};
+use ratekeeper::{Cost, FailureMode, Keeper, Key, Plan, Quota, Reason, Registry, Rules, StoreErrorKind};
 use ratekeeper_redis::RedisStore;
 use tokio::task::JoinSet;
 

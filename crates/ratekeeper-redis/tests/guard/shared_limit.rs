@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use ratekeeper::port::FailureMode;
-use ratekeeper::{Cost, Keeper, Key, Plan, Registry};
+use ratekeeper::{Cost, FailureMode, Keeper, Key, Plan, Registry};
 use ratekeeper_redis::RedisStore;
 
 use crate::support::cluster::Cluster;

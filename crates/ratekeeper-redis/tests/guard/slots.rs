@@ -3,8 +3,8 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use ratekeeper::port::{FailureMode, Request, Store};
-use ratekeeper::{Cost, Keeper, Key, Plan, Quota, Registry, Rules};
+use ratekeeper::port::{Request, Store};
+use ratekeeper::{Cost, FailureMode, Keeper, Key, Plan, Quota, Registry, Rules};
 use ratekeeper_redis::{RedisStore, RedisStoreBuilder};
 
 use super::shared_limit::started;

@@ -1,11 +1,11 @@
 //! What a configuration file may say.
 
+use ratekeeper::FailureMode;
 use std::collections::BTreeMap;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use ratekeeper::port::FailureMode;
 use serde::Deserialize;
 use toml::Spanned;
 

@@ -215,7 +215,7 @@ mod tests {
     #[test]
     fn plans_come_go_and_change() {
         let old = [plan("a", "1/s"), plan("b", "1/s"), plan("c", "1/s")];
-        let closed = plan("c", "1/s").on_store_error(ratekeeper::port::FailureMode::Closed);
+        let closed = plan("c", "1/s").on_store_error(ratekeeper::FailureMode::Closed);
         let changes = Changes::between(&old, &[plan("b", "1/s"), closed, plan("d", "1/s")]);
         assert_eq!((changes.added, changes.removed), (vec!["d".to_owned()], vec!["a".to_owned()]));
         assert_eq!(changes.changed, ["c"]);

@@ -187,7 +187,7 @@ impl Conversation {
         self.decide(buffers).await;
         let Some(request) = waiting.request(buffers.input()) else { return };
         let began = Instant::now();
-        let result = self.resp.engine.refund(request).await;
+        let result = self.resp.engine.refund(request.key, &waiting.quota, request.cost).await;
         let mut reply = self.reply(&mut buffers.output);
         match result {
             Ok(decision) => {

@@ -6,7 +6,7 @@
 use std::cell::RefCell;
 use std::ops::Range;
 
-use ratekeeper::{Cost, Decision, Quota};
+use ratekeeper::{Cost, Decision, Quota, StoreError};
 
 use super::Dialect;
 use super::template::{Locate, Template};
@@ -38,8 +38,8 @@ pub(crate) struct Buffers {
     pub(crate) output: Vec<u8>,
     /// Requests that were not decided yet.
     pub(crate) waiting: Vec<Waiting>,
-    /// Decisions of the last batch.
-    pub(crate) decisions: Vec<Decision>,
+    /// Room for the answers of a batch.
+    pub(crate) answers: Vec<Result<Decision, StoreError>>,
     /// The last request that had to be read.
     template: Option<Template>,
 }
@@ -62,7 +62,7 @@ impl Buffers {
             end: 0,
             output: Vec::with_capacity(CHUNK),
             waiting: Vec::new(),
-            decisions: Vec::new(),
+            answers: Vec::new(),
             template: None,
         }
     }
@@ -76,7 +76,7 @@ impl Buffers {
             end,
             output: Vec::new(),
             waiting: Vec::new(),
-            decisions: Vec::new(),
+            answers: Vec::new(),
             template: None,
         }
     }

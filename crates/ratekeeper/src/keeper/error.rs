@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
-use super::MAX_PLANS;
+use super::held_to::MAX_PLANS;
 use crate::{KeyError, StoreError};
 
 /// A request that could not be decided.

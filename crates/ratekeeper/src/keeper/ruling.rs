@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::{Charged, Cost, Decision, Plan, Quota, Rule, Rules};
+use crate::{Charged, Cost, Decision, Plan, Quota, Rule, Rules, Timestamp};
 
 /// A keeper's decision; it knows the plan and the rule that bound it by name.
 #[derive(Clone, Debug)]
@@ -11,13 +11,19 @@ pub struct Ruling {
     decision: Decision,
     granted: Cost,
     resolved: Resolved,
-    /// The local store decided.
-    locally: bool,
+    charged: Option<Charged>,
 }
 
 impl Ruling {
-    pub(super) fn new(decision: Decision, granted: Cost, resolved: Resolved, locally: bool) -> Self {
-        Ruling { decision, granted, resolved, locally }
+    #[inline]
+    pub(super) fn new(mut decision: Decision, granted: Cost, resolved: Resolved, is_local: bool) -> Self {
+        let mut charged = decision.charged_at().map(Charged::at);
+        if is_local {
+            charged = charged.map(Charged::locally);
+            // By the clock of the local store. A bare instant cannot tell, and the real store must not give back by it.
+            decision = decision.charged(Timestamp::MIN);
+        }
+        Ruling { decision, granted, resolved, charged }
     }
 
     /// The decision.
@@ -35,8 +41,7 @@ impl Ruling {
     /// `None` if nobody took anything: it was denied or only asked, it is held to nothing, or the store failed and
     /// the plan says `open`. Then there is nothing to give back.
     pub fn charged(&self) -> Option<Charged> {
-        let charged = Charged::at(self.decision.charged_at()?);
-        Some(if self.locally { charged.locally() } else { charged })
+        self.charged
     }
 
     /// The rule that bound the decision, if it belongs to a plan.

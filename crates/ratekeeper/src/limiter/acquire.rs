@@ -11,7 +11,7 @@ use super::desk::{Collected, Entry, Request};
 use super::error::{AcquireError, LimiterKind};
 use super::park::{Blockable, block_on};
 use super::queue::{Kind, Place};
-use super::sync::Arc;
+use crate::sync::Arc;
 use super::timer;
 use crate::{Cost, Decision, Nanos, Timestamp};
 

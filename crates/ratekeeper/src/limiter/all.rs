@@ -9,7 +9,7 @@ use super::error::LimiterKind;
 use super::group::Group;
 use super::permit::{Outcome, OwnedPermit, Permit};
 use super::statistics::Statistics;
-use super::sync::Arc;
+use crate::sync::Arc;
 use super::wakes::Wakes;
 use super::{Concurrency, Limiter};
 use crate::quota::QuotaError;

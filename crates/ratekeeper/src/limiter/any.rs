@@ -17,7 +17,7 @@ use super::leaky_queue::LeakyQueue;
 use super::permit::Permit;
 use super::repository::Close;
 use super::statistics::Statistics;
-use super::sync::Arc;
+use crate::sync::Arc;
 use crate::{Cost, Decision};
 
 /// What every limiter can do, for code that does not care which one it is given: generic over it, or with a

@@ -7,13 +7,13 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use super::acquire::{Acquire, Held};
-use super::clock::Source;
+use crate::clock::TimeSource;
 use super::core::Core;
 use super::error::{AcquireError, LimiterKind};
 use super::park::{Blockable, block_on};
 use super::permit::{OwnedPermit, Permit};
 use super::statistics::Statistics;
-use super::sync::Arc;
+use crate::sync::Arc;
 use super::tank::Contents;
 use crate::port::Clock;
 use crate::quota::QuotaError;
@@ -49,7 +49,7 @@ impl Concurrency {
         ConcurrencyBuilder {
             quota,
             queue: usize::MAX,
-            clock: Source::default(),
+            clock: TimeSource::default(),
             #[cfg(feature = "adaptive")]
             adaptive: None,
         }
@@ -128,7 +128,7 @@ impl fmt::Debug for Concurrency {
 pub struct ConcurrencyBuilder {
     quota: Quota,
     queue: usize,
-    clock: Source,
+    clock: TimeSource,
     #[cfg(feature = "adaptive")]
     adaptive: Option<super::adaptive::Adaptive>,
 }
@@ -142,7 +142,7 @@ impl ConcurrencyBuilder {
 
     /// Another clock than the process's; it measures how long permits are held, and deadlines.
     pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
-        self.clock = Source::new(clock);
+        self.clock = TimeSource::new(clock);
         self
     }
 

@@ -3,13 +3,13 @@
 use std::fmt;
 use std::task::Waker;
 
-use super::clock::Source;
+use crate::clock::TimeSource;
 use super::desk::{Collected, Desk};
 use super::error::LimiterKind;
 use super::keeper::Turn;
 use super::queue::Place;
 use super::statistics::Statistics;
-use super::sync::{Arc, AtomicI64, AtomicU64, Mutex, MutexGuard, Ordering};
+use crate::sync::{Arc, AtomicI64, AtomicU64, Mutex, MutexGuard, Ordering};
 use super::table::Origin;
 use super::tank::{Contents, Tank};
 use super::wakes::Wakes;
@@ -33,7 +33,7 @@ pub(crate) struct Core {
     rejected: AtomicU64,
     /// The quota, if the word decides it.
     fast: Option<Quota>,
-    pub(crate) clock: Source,
+    pub(crate) clock: TimeSource,
     pub(crate) kind: LimiterKind,
     /// Where it is kept, if it is that of a key.
     origin: Option<Origin>,
@@ -47,7 +47,7 @@ struct Shared {
 }
 
 impl Core {
-    pub(crate) fn new(kind: LimiterKind, tank: Tank, bound: usize, clock: Source) -> Arc<Self> {
+    pub(crate) fn new(kind: LimiterKind, tank: Tank, bound: usize, clock: TimeSource) -> Arc<Self> {
         Core::with_origin(kind, tank, bound, clock, None)
     }
 
@@ -55,7 +55,7 @@ impl Core {
         kind: LimiterKind,
         tank: Tank,
         bound: usize,
-        clock: Source,
+        clock: TimeSource,
         origin: Option<Origin>,
     ) -> Arc<Self> {
         let fast = match &tank.contents {
@@ -83,7 +83,7 @@ impl Core {
 
     /// What the clock shows, if it moves only when somebody moves it.
     pub(crate) fn paused_now(&self) -> Option<Timestamp> {
-        self.clock.is_paused().then(|| self.now())
+        self.clock.runtime_now()
     }
 
     #[inline]

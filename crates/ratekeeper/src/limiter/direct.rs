@@ -3,11 +3,11 @@
 use std::fmt;
 
 use super::acquire::{Acquire, Held};
-use super::clock::Source;
+use crate::clock::TimeSource;
 use super::core::Core;
 use super::error::LimiterKind;
 use super::statistics::Statistics;
-use super::sync::Arc;
+use crate::sync::Arc;
 use super::tank::{Contents, Tank};
 use super::ticks::Ticks;
 use crate::port::Clock;
@@ -62,7 +62,7 @@ impl Limiter {
 
     /// A limiter with a bounded queue, or another clock.
     pub fn builder(quota: Quota) -> LimiterBuilder {
-        LimiterBuilder { made_of: MadeOf::Quota(quota), queue: usize::MAX, clock: Source::default() }
+        LimiterBuilder { made_of: MadeOf::Quota(quota), queue: usize::MAX, clock: TimeSource::default() }
     }
 
     /// A limiter of whole tokens at whole intervals.
@@ -72,7 +72,7 @@ impl Limiter {
 
     /// The same, with a bounded queue or another clock.
     pub fn ticking_builder(ticks: Ticks) -> LimiterBuilder {
-        LimiterBuilder { made_of: MadeOf::Ticks(ticks), queue: usize::MAX, clock: Source::default() }
+        LimiterBuilder { made_of: MadeOf::Ticks(ticks), queue: usize::MAX, clock: TimeSource::default() }
     }
 
     /// Takes, if it can be taken now and nobody waits for it. The cost is a number, or a [`Cost`]; 0 asks and takes
@@ -180,7 +180,7 @@ pub enum Inherit {
 pub struct LimiterBuilder {
     made_of: MadeOf,
     queue: usize,
-    clock: Source,
+    clock: TimeSource,
 }
 
 #[derive(Clone, Debug)]
@@ -199,7 +199,7 @@ impl LimiterBuilder {
     /// Another clock than the process's. Timers still run on real (or tokio's) time: a clock that is moved by hand
     /// suits those who do not wait.
     pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
-        self.clock = Source::new(clock);
+        self.clock = TimeSource::new(clock);
         self
     }
 

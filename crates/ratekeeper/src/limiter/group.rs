@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::task::Waker;
 
 use super::statistics::Statistics;
-use super::sync::Mutex;
+use crate::sync::Mutex;
 use super::wakes::Wakes;
 
 /// Counts, and those who wait for all of it, by ticket.

@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use parking_lot::Mutex;
 
 use super::acquire::{Acquire, Held};
-use super::clock::Source;
+use crate::clock::TimeSource;
 use super::core::{Core, no_room};
 use super::error::{AcquireError, AcquireErrorKind, LimiterKind};
 use super::statistics::Statistics;
-use super::sync::Arc;
+use crate::sync::Arc;
 use super::table::{Origin, Returns, Table, hash_of};
 use super::tank::Tank;
 use super::{Inherit, Limiter};
@@ -59,7 +59,7 @@ struct Inner<K> {
     quota_of: Option<QuotaOf<K>>,
     overflow: Option<Limiter>,
     queue: usize,
-    clock: Source,
+    clock: TimeSource,
     closed: AtomicBool,
 }
 
@@ -88,7 +88,7 @@ impl<K: Hash + Eq> Keyed<K> {
             max_keys: KeyedBuilder::<K>::DEFAULT_MAX_KEYS,
             flood: Flood::Refuse,
             queue: usize::MAX,
-            clock: Source::default(),
+            clock: TimeSource::default(),
         }
     }
 
@@ -408,7 +408,7 @@ pub struct KeyedBuilder<K> {
     max_keys: usize,
     flood: Flood,
     queue: usize,
-    clock: Source,
+    clock: TimeSource,
 }
 
 impl<K: Hash + Eq> KeyedBuilder<K> {
@@ -441,7 +441,7 @@ impl<K: Hash + Eq> KeyedBuilder<K> {
 
     /// Another clock than the process's.
     pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
-        self.clock = Source::new(clock);
+        self.clock = TimeSource::new(clock);
         self
     }
 

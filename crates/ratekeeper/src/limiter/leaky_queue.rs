@@ -3,12 +3,12 @@
 use std::fmt;
 
 use super::acquire::{Acquire, Held};
-use super::clock::Source;
+use crate::clock::TimeSource;
 use super::core::Core;
 use super::error::LimiterKind;
 use super::line::Line;
 use super::statistics::Statistics;
-use super::sync::Arc;
+use crate::sync::Arc;
 use super::tank::Contents;
 use crate::port::Clock;
 use crate::quota::QuotaError;
@@ -39,15 +39,15 @@ pub struct LeakyQueue {
 impl LeakyQueue {
     /// One every emission interval of the quota, with places for `capacity` to wait.
     pub fn new(quota: Quota, capacity: u64) -> Result<Self, QuotaError> {
-        LeakyQueue::build(quota, capacity, Source::default())
+        LeakyQueue::build(quota, capacity, TimeSource::default())
     }
 
     /// The same, with another clock.
     pub fn with_clock(quota: Quota, capacity: u64, clock: impl Clock + 'static) -> Result<Self, QuotaError> {
-        LeakyQueue::build(quota, capacity, Source::new(clock))
+        LeakyQueue::build(quota, capacity, TimeSource::new(clock))
     }
 
-    fn build(quota: Quota, capacity: u64, clock: Source) -> Result<Self, QuotaError> {
+    fn build(quota: Quota, capacity: u64, clock: TimeSource) -> Result<Self, QuotaError> {
         super::direct::check(&quota)?;
         let interval = quota.emission_interval();
         let drained = u128::from(interval.as_nanos()) * (u128::from(capacity) + 1);

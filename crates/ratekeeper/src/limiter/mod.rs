@@ -31,7 +31,6 @@ mod acquire_all;
 pub mod adaptive;
 mod all;
 mod any;
-pub(crate) mod clock;
 mod concurrency;
 mod core;
 mod debt;
@@ -50,13 +49,10 @@ mod queue;
 mod repository;
 mod reservation;
 mod statistics;
-pub(crate) mod sync;
 mod table;
 mod tank;
 mod ticks;
 mod timer;
-#[cfg(all(feature = "tokio", not(loom)))]
-mod tokio_clock;
 mod wakes;
 
 pub use acquire::Acquire;
@@ -73,8 +69,6 @@ pub use repository::{Close, Repository};
 pub use reservation::{Ready, Reservation};
 pub use statistics::Statistics;
 pub use ticks::Ticks;
-#[cfg(all(feature = "tokio", not(loom)))]
-pub use tokio_clock::TokioClock;
 
 /// The guide's examples are tests too.
 #[cfg(doctest)]

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use super::error::{AcquireError, AcquireErrorKind, LimiterKind};
-use super::sync::Arc;
+use crate::sync::Arc;
 use crate::{Nanos, Timestamp};
 
 #[cfg(loom)]
@@ -93,7 +93,7 @@ struct Watch {
 
 impl Watch {
     fn new(clock: Timestamp) -> Self {
-        let patience = if super::clock::is_in_runtime() { PATIENCE } else { PATIENCE_OUTSIDE };
+        let patience = if crate::clock::is_in_runtime() { PATIENCE } else { PATIENCE_OUTSIDE };
         Watch { clock: Some(clock), since: std::time::Instant::now(), patience }
     }
 

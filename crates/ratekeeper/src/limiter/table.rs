@@ -9,7 +9,7 @@ use hashbrown::HashTable;
 use parking_lot::Mutex;
 
 use super::core::Core;
-use super::sync::Arc;
+use crate::sync::Arc;
 use crate::{Nanos, Timestamp};
 
 /// How many keys are looked at in one go to find some that can be forgotten: what a request pays at most.

@@ -7,7 +7,7 @@
 use super::core::Core;
 #[cfg(not(loom))]
 use super::keeper::Turn;
-use super::sync::Arc;
+use crate::sync::Arc;
 
 /// Hires a keeper for a limiter that was promised one.
 pub(crate) fn hire(core: &Arc<Core>) {
@@ -41,20 +41,11 @@ mod tokio_keeper {
     use tokio::runtime::Handle;
     use tokio::time::Sleep;
 
-    use super::super::TokioClock;
-    use super::super::clock::Source;
     use super::{Arc, Core, Turn};
 
     /// Spawns a keeper, if the limiter's time is a runtime's; false if it is everybody's.
     pub(super) fn hire(core: &Arc<Core>) -> bool {
-        let current = Handle::try_current().ok();
-        let runtime = match &core.clock {
-            Source::Monotonic => None,
-            // What was made in paused time reads whatever runtime it is used in, and its home from outside.
-            Source::Tokio(Some(home)) => current.or_else(|| Some(home.clone())),
-            Source::Tokio(None) | Source::Other(_) => current.filter(|_| TokioClock::is_paused()),
-        };
-        runtime.is_some_and(|runtime| spawn(core, &runtime))
+        core.clock.runtime().is_some_and(|runtime| spawn(core, &runtime))
     }
 
     /// Spawns a keeper in the runtime that this is called in, if it has a timer: better than nobody, where the process

@@ -5,15 +5,15 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::backoff::Backoff;
 use crate::algorithm::{Tenancy, composite, gcra, partial_grant};
+use crate::clock::TimeSource;
 use crate::port::{Answer, Clock, Grant, KeyValue, Request, Store};
 use crate::state::{NamedStates, OnUnreadable, Part, RuleStates, State, StateError, ascii, shared_name};
 use crate::{
-    Charged, Cost, Decision, MonotonicClock, Name, Nanos, Quota, Rules, StoreError, StoreErrorKind, Timestamp,
+    Charged, Cost, Decision, Name, Nanos, Quota, Rules, StoreError, StoreErrorKind, Timestamp,
 };
 
 /// The shortest time to live: a store that counts in milliseconds would take less for none.
@@ -38,18 +38,19 @@ const OTHERS_TTL: Nanos = Nanos::from_secs(400 * 86_400);
 pub struct CasStore<V> {
     values: V,
     prefix: String,
-    clock: Arc<dyn Clock>,
+    clock: TimeSource,
     on_unreadable: OnUnreadable,
     algorithms_changed: AtomicU64,
 }
 
 impl<V: KeyValue> CasStore<V> {
-    /// A store of these values, under the prefix `rate_limiter`, by the process's clock.
+    /// A store of these values, under the prefix `rate_limiter`, by the process's clock (tokio's,
+    /// where that is paused).
     pub fn new(values: V) -> Self {
         CasStore {
             values,
             prefix: "rate_limiter".into(),
-            clock: Arc::new(MonotonicClock),
+            clock: TimeSource::default(),
             on_unreadable: OnUnreadable::default(),
             algorithms_changed: AtomicU64::new(0),
         }
@@ -65,7 +66,7 @@ impl<V: KeyValue> CasStore<V> {
     /// The clock to decide by. All who share the values must agree on it, and time to live must not run faster.
     #[must_use]
     pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
-        self.clock = Arc::new(clock);
+        self.clock = TimeSource::new(clock);
         self
     }
 

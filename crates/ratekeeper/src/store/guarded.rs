@@ -16,7 +16,7 @@ use crate::{Charged, Decision, StoreError, StoreErrorKind};
 /// A store that never keeps a caller waiting: no answer within the timeout is an error, and so is, at once, any
 /// question while the [breaker](Breaker) is open. Nothing is ever asked twice.
 ///
-/// What is answered then is the [failure mode](crate::port::FailureMode) of the plan, as with any error of a store.
+/// What is answered then is the [failure mode](crate::FailureMode) of the plan, as with any error of a store.
 ///
 /// ```
 /// use ratekeeper::store::{Breaker, Guarded};

@@ -9,7 +9,8 @@ mod denials;
 mod guarded;
 mod memory;
 
-pub use breaker::{Breaker, BreakerChange, BreakerPermit, BreakerSettings, BreakerState};
+pub use crate::port::breaker::{BreakerChange, BreakerState};
+pub use breaker::{Breaker, BreakerPermit, BreakerSettings};
 pub use cas::CasStore;
 pub use denials::{DenialCache, DenialStatistics};
 #[cfg(all(feature = "tokio", not(loom)))]

@@ -22,7 +22,7 @@ fn bounds(plans: &[&Plan]) -> Vec<Bound> {
     plans.iter().flat_map(|plan| plan.rules()).map(|rule| Bound::of(rule.quota())).collect()
 }
 
-/// Attacks through the verb that awaits and the one that does not, by turns.
+/// Attacks by awaiting the verb and by asking it `now`, by turns.
 fn attack(findings: &mut Findings, name: &str, keeper: &Keeper, held_to: HeldTo<'_>, bounds: &[Bound]) {
     static CROWDS: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
     let turn = CROWDS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -30,9 +30,9 @@ fn attack(findings: &mut Findings, name: &str, keeper: &Keeper, held_to: HeldTo<
     let key = Key::new("everybody's").unwrap();
     let admitted = crowd(threads, LENGTH, LEAST_CALLS, |_, random| {
         let ruling = if random.once_in(2) {
-            ready(keeper.acquire(key, held_to, Cost::ONE)).unwrap()
+            ready(keeper.acquire(key, held_to, Cost::ONE).into_future()).unwrap()
         } else {
-            keeper.try_acquire(key, held_to, Cost::ONE).unwrap().unwrap()
+            keeper.acquire(key, held_to, Cost::ONE).now().unwrap().unwrap()
         };
         u64::from(ruling.allowed)
     });

@@ -4,7 +4,8 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use ratekeeper::limiter::{AcquireErrorKind, Concurrency, TokioClock};
+use ratekeeper::TokioClock;
+use ratekeeper::limiter::{AcquireErrorKind, Concurrency};
 use ratekeeper::{Cost, Limiter, all};
 
 use crate::support::{current_thread, in_time, limiter, ms, multi_thread, paused, poll};

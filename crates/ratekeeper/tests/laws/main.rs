@@ -6,7 +6,7 @@
 #![expect(clippy::unwrap_used, reason = "the helpers of a test are part of the test")]
 
 mod bounds;
-mod clock;
+mod clock_steps;
 mod composite;
 mod extremes;
 mod garbage;

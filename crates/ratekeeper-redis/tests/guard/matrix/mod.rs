@@ -14,10 +14,9 @@
 mod crowd;
 mod scene;
 
+use ratekeeper::FailureMode;
 use std::path::Path;
 use std::time::Duration;
-
-use ratekeeper::port::FailureMode;
 
 use self::Topology::{Cluster, Sentinel, Single};
 use crate::shared_limit::binaries;

@@ -2,29 +2,8 @@
 
 use super::settings::BreakerSettings;
 use super::window::Window;
+use crate::port::breaker::BreakerState;
 use crate::{Nanos, Timestamp};
-
-/// Whether a store is asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum BreakerState {
-    /// Requests reach the store.
-    Closed,
-    /// The store has failed too often and is not asked until its rest has passed: failure modes answer.
-    Open,
-    /// One request at a time finds out whether the store is back; failure modes answer the others.
-    HalfOpen,
-}
-
-impl BreakerState {
-    /// The state as metrics spell it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            BreakerState::Closed => "closed",
-            BreakerState::Open => "open",
-            BreakerState::HalfOpen => "half_open",
-        }
-    }
-}
 
 /// A state followed another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

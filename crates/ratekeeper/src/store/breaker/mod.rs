@@ -9,7 +9,6 @@ mod machine;
 mod settings;
 mod window;
 
-pub use machine::BreakerState;
 pub use settings::BreakerSettings;
 
 use std::collections::VecDeque;
@@ -17,9 +16,10 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use crate::limiter::clock::Source;
-use crate::limiter::sync::Mutex;
+use crate::clock::TimeSource;
+use crate::port::breaker::{BreakerChange, BreakerState};
 use crate::port::{Clock, Observer};
+use crate::sync::Mutex;
 use crate::{Nanos, StoreError, StoreErrorKind, Timestamp};
 use machine::{Machine, Ticket, Turn, Verdict};
 
@@ -48,7 +48,7 @@ pub struct Breaker {
     /// Empty for one without a name.
     name: Arc<str>,
     shared: Mutex<Shared>,
-    clock: Source,
+    clock: TimeSource,
     observers: Vec<Arc<dyn Observer>>,
 }
 
@@ -64,20 +64,6 @@ struct Shared {
     is_telling: bool,
 }
 
-/// One change of a breaker's state, and why.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct BreakerChange {
-    /// What the breaker is [named](Breaker::named) after, such as the address of a server; empty if it has no name.
-    pub name: Arc<str>,
-    /// The state until now.
-    pub from: BreakerState,
-    /// The state from now on.
-    pub to: BreakerState,
-    /// The failure that opened it last; none once it is closed.
-    pub cause: Option<Arc<StoreError>>,
-}
-
 impl Default for Breaker {
     fn default() -> Self {
         Breaker::new(BreakerSettings::default())
@@ -91,7 +77,7 @@ impl Breaker {
         Breaker {
             name: Arc::default(),
             shared: Mutex::new(Shared { machine, cause: None, untold: VecDeque::new(), is_telling: false }),
-            clock: Source::default(),
+            clock: TimeSource::default(),
             observers: Vec::new(),
         }
     }
@@ -107,7 +93,7 @@ impl Breaker {
     /// Another clock.
     #[must_use]
     pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
-        self.clock = Source::Other(Arc::new(clock));
+        self.clock = TimeSource::new(clock);
         self
     }
 

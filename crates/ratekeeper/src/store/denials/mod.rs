@@ -11,14 +11,13 @@ mod set;
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash, Hasher};
-use std::sync::Arc;
 
 use foldhash::quality::RandomState;
 
 use super::memory::{Hashing, KeyHash, KeyHasher};
-use crate::limiter::clock::Source;
-use crate::limiter::sync::Mutex;
+use crate::clock::TimeSource;
 use crate::port::{Answer, Clock, Grant, Request, Store};
+use crate::sync::Mutex;
 use crate::{Charged, Cost, Decision, Nanos, StoreError};
 use refusal::Refusal;
 use set::{Set, WAYS};
@@ -56,7 +55,7 @@ pub struct DenialCache<S> {
     sets: Box<[Mutex<Set>]>,
     hasher: KeyHasher,
     matters: RandomState,
-    clock: Source,
+    clock: TimeSource,
     trust: Nanos,
 }
 
@@ -86,7 +85,7 @@ impl<S: Store> DenialCache<S> {
             sets: sets(Self::DEFAULT_CAPACITY),
             hasher: KeyHasher::random(Hashing::Fold),
             matters: RandomState::default(),
-            clock: Source::default(),
+            clock: TimeSource::default(),
             trust: Self::DEFAULT_TRUST,
         }
     }
@@ -108,7 +107,7 @@ impl<S: Store> DenialCache<S> {
     /// Another clock. It need not agree with the store's: only spans are read from it.
     #[must_use]
     pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
-        self.clock = Source::Other(Arc::new(clock));
+        self.clock = TimeSource::new(clock);
         self
     }
 

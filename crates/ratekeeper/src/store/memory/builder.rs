@@ -1,13 +1,13 @@
 //! The settings of a store in memory.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use super::budget::{Held, UNSAID};
 use super::tag::{Hashing, KeyHasher};
 use super::{Budget, Line, MemoryStore, Search};
+use crate::Timestamp;
+use crate::clock::TimeSource;
 use crate::port::Clock;
-use crate::{MonotonicClock, Timestamp};
 
 /// Keys that a shard holds on average when the store is full. Growing such a shard takes some ten microseconds.
 const KEYS_PER_SHARD: usize = 2_048;
@@ -40,7 +40,7 @@ pub struct MemoryStoreBuilder {
     keep_keys: bool,
     on_full: OnFull,
     hashing: Hashing,
-    time: Time,
+    clock: TimeSource,
 }
 
 impl Default for MemoryStoreBuilder {
@@ -52,7 +52,7 @@ impl Default for MemoryStoreBuilder {
             keep_keys: false,
             on_full: OnFull::default(),
             hashing: Hashing::default(),
-            time: Time::Process,
+            clock: TimeSource::default(),
         }
     }
 }
@@ -126,10 +126,11 @@ impl MemoryStoreBuilder {
         self
     }
 
-    /// The clock to decide by; the process's unless said otherwise. It should not step back: if it does, time stands
+    /// Sets the clock to decide by. By default the process's [`MonotonicClock`](crate::MonotonicClock), or tokio's time if
+    /// the builder is made in a runtime that has paused it. It should not step back: if it does, time stands
     /// still for every key that was asked for at a later instant, until it comes to that again.
     pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
-        self.time = Time::Other(Arc::new(clock));
+        self.clock = TimeSource::new(clock);
         self
     }
 
@@ -156,28 +157,11 @@ impl MemoryStoreBuilder {
             budget,
             keeps_keys: self.keep_keys,
             on_full: self.on_full,
-            time: self.time,
+            clock: self.clock,
             search: Search::default(),
             refused: AtomicU64::new(0),
             refused_of_requests: AtomicU64::new(0),
             restored_at: Timestamp::MIN,
-        }
-    }
-}
-
-/// Where the time comes from. The common clock is called directly, not through a pointer.
-#[derive(Debug)]
-pub(super) enum Time {
-    Process,
-    Other(Arc<dyn Clock>),
-}
-
-impl Time {
-    #[inline]
-    pub(super) fn now(&self) -> Timestamp {
-        match self {
-            Time::Process => MonotonicClock.now(),
-            Time::Other(clock) => clock.now(),
         }
     }
 }

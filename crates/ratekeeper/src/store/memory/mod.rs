@@ -42,12 +42,12 @@ use std::task::Poll;
 
 use crate::algorithm::gcra::GcraView;
 use crate::algorithm::{Algorithm, Wait, describe};
+use crate::clock::TimeSource;
 use crate::port::{Answer, Grant, Request, Store};
 use crate::{
     Charged, Cost, Decision, Key, Quota, Reason, RuleId, Rules, StoreError, StoreErrorKind, Timestamp,
 };
 use budget::{Budget, Full, Room};
-use builder::Time;
 use search::Search;
 use shard::{Caller, Shard, Wanted};
 use sync::{SpinLock, prefetch};
@@ -80,7 +80,7 @@ pub struct MemoryStore {
     budget: Budget,
     keeps_keys: bool,
     on_full: OnFull,
-    time: Time,
+    clock: TimeSource,
     search: Search,
     refused: AtomicU64,
     refused_of_requests: AtomicU64,
@@ -165,7 +165,7 @@ impl MemoryStore {
     /// memory back, shard by shard: others are served in between. Tells how many states were dropped. Never needed; good
     /// for an idle process.
     pub fn sweep(&self) -> usize {
-        let now = self.time.now();
+        let now = self.clock.now();
         self.shards.iter().map(|shard| shard.0.lock().tidy(now, &self.budget)).sum()
     }
 
@@ -178,7 +178,7 @@ impl MemoryStore {
     /// [`Store::acquire`] for callers who know their store: the decision itself, and no answer to unwrap.
     #[inline(always)]
     pub fn try_acquire(&self, request: Request<'_>) -> Result<Decision, StoreError> {
-        self.acquire_at(request, self.time.now())
+        self.acquire_at(request, self.clock.now())
     }
 
     /// [`Store::acquire_many`] for callers who know their store: decisions alone are appended, up to the first request
@@ -333,7 +333,7 @@ impl MemoryStore {
         }
         let mut forgotten = 0;
         for shards in self.shards.chunks(SHARDS_AT_ONCE) {
-            let now = self.time.now();
+            let now = self.clock.now();
             forgotten +=
                 shards.iter().map(|shard| shard.0.lock().forget(prefix, now, &self.budget)).sum::<u64>();
             let_others_run().await;
@@ -360,7 +360,7 @@ impl MemoryStore {
         requests: &[Request<'_>],
         mut hear: impl FnMut(Result<Decision, StoreError>) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        let now = self.time.now();
+        let now = self.clock.now();
         requests.chunks(BATCH).try_for_each(|batch| self.acquire_batch(batch, now, &mut hear))
     }
 
@@ -452,12 +452,12 @@ impl Store for MemoryStore {
 
     fn acquire_up_to<'a>(&'a self, Request { key, rules, cost }: Request<'a>) -> Answer<'a, Grant> {
         let caller = self.caller(self.hasher.hash(key), key, rules);
-        Answer::ready(self.take(caller, Wanted::UpTo(cost), self.time.now()))
+        Answer::ready(self.take(caller, Wanted::UpTo(cost), self.clock.now()))
     }
 
     fn peek<'a>(&'a self, Request { key, rules, cost }: Request<'a>) -> Answer<'a, Decision> {
         let caller = self.caller(self.hasher.hash(key), key, rules);
-        Answer::ready(check(rules).map(|()| self.look(caller, cost, self.time.now())))
+        Answer::ready(check(rules).map(|()| self.look(caller, cost, self.clock.now())))
     }
 
     fn refund<'a>(
@@ -465,14 +465,14 @@ impl Store for MemoryStore {
         Request { key, rules, cost }: Request<'a>,
         charged: Charged,
     ) -> Answer<'a, Decision> {
-        let (caller, now) = (self.caller(self.hasher.hash(key), key, rules), self.time.now());
+        let (caller, now) = (self.caller(self.hasher.hash(key), key, rules), self.clock.now());
         let cost = if charged.instant(now) < self.restored_at { Cost::PEEK } else { cost };
         let refund = || self.shard(caller.hash).lock().refund(caller, cost, charged, now, &self.budget);
         Answer::ready(check(rules).map(|()| refund()))
     }
 
     fn reset<'a>(&'a self, Request { key, rules, .. }: Request<'a>) -> Answer<'a, u64> {
-        let (caller, now) = (self.caller(self.hasher.hash(key), key, rules), self.time.now());
+        let (caller, now) = (self.caller(self.hasher.hash(key), key, rules), self.clock.now());
         let reset = || self.shard(caller.hash).lock().reset(caller, now, &self.budget);
         Answer::ready(check(rules).map(|()| reset()))
     }

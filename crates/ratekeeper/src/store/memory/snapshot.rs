@@ -87,7 +87,7 @@ impl MemoryStore {
     /// [kept](MemoryStoreBuilder::keep_keys). Each shard is locked in turn: what is decided meanwhile may or may not be in
     /// it.
     pub fn snapshot(&self) -> Vec<u8> {
-        let now = self.time.now();
+        let now = self.clock.now();
         let mut out = Vec::with_capacity(self.len() * 25 + 64);
         out.extend_from_slice(MAGIC);
         out.push(match self.hasher.hashing() {
@@ -132,7 +132,7 @@ impl MemoryStoreBuilder {
         };
         let seed = [bytes.word()?, bytes.word()?];
         let mut store = self.build_with(KeyHasher::with_seed(hashing, seed));
-        let now = store.time.now();
+        let now = store.clock.now();
         store.restored_at = now;
         let (made_for, made_for_bytes) = (bytes.word()?, bytes.word()?);
         for _ in 0..bytes.word()? {

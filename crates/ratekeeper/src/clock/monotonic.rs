@@ -8,46 +8,48 @@ use std::time::SystemTime;
 use crate::port::Clock;
 use crate::{Nanos, Timestamp};
 
-/// The clock to use in process. It is set by the wall clock when the process first asks, and never steps after that.
+/// The default clock of stores and limiters: set by the wall clock when the process first reads it, and never stepping
+/// after that.
 ///
 /// The processor's counter runs a few parts in a million too fast or too slow, which would be seconds a day at the
 /// edge of a calendar window. So once a second the clock is compared with the wall clock, and runs a little faster or
 /// slower until they agree. If somebody sets the wall clock, this one follows at that pace, 8 seconds a day.
 ///
-/// Every copy tells the same time.
+/// Every copy shows the same time. Reading it takes about ten nanoseconds, no lock and no system call; once a second one
+/// reader also reads the wall clock.
 #[derive(Clone, Copy, Default)]
 pub struct MonotonicClock;
 
 static PROCESS: LazyLock<ProcessClock> = LazyLock::new(ProcessClock::start);
 
-/// The counter, and the line along which its ticks are read.
+/// The processor's counter, and how its ticks are read as time.
 struct ProcessClock {
     counter: quanta::Clock,
-    /// Ticks after which the line is looked at again.
+    /// Ticks after which the calibration is compared with the wall clock again.
     every: u64,
-    line: Bending,
+    calibration: SharedCalibration,
 }
 
 /// Time as a function of ticks: at `ticks` it was `wall`, and since then `scale` nanoseconds have passed for every
 /// [`TICKS`], and `correction` more or less for so long as there was something to correct.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Line {
+struct Calibration {
     ticks: u64,
     wall: Timestamp,
     scale: u64,
     correction: i64,
 }
 
-/// A line that changes once a second and is read all the time.
+/// A calibration that changes once a second and is read all the time.
 ///
-/// There are two places for it, and the version tells by its last bit which one is in force; whoever changes the line
+/// There are two copies of it, and the last bit of the version tells which one is in force; whoever changes it
 /// writes to the other and then moves the version on. So no reader ever waits for a writer. A reader that finds
 /// another version after reading than before may have read half of what came next, and reads again.
 #[derive(Default)]
-struct Bending {
+struct SharedCalibration {
     version: AtomicU64,
-    places: [[AtomicU64; 4]; 2],
-    /// Somebody is writing.
+    copies: [[AtomicU64; 4]; 2],
+    /// True while a thread is writing.
     busy: AtomicBool,
 }
 
@@ -68,10 +70,10 @@ const MOST_PPM: i128 = 100;
 /// a comparison is no good.
 const MOST_GAP: Nanos = Nanos::from_nanos(20_000);
 
-impl Line {
-    /// The line of a clock that was calibrated to so many nanoseconds for every [`TICKS`].
+impl Calibration {
+    /// A calibration that starts here, of a counter that was calibrated to so many nanoseconds for every [`TICKS`].
     fn new(ticks: u64, wall: Timestamp, scale: u64) -> Self {
-        Line { ticks, wall, scale, correction: 0 }
+        Calibration { ticks, wall, scale, correction: 0 }
     }
 
     #[inline]
@@ -92,19 +94,19 @@ impl Line {
         corrected + Nanos::from_nanos(scaled(rest, self.scale))
     }
 
-    /// The line that goes on from here, bent towards the wall clock.
-    fn bent(&self, ticks: u64, wall: Timestamp) -> Line {
+    /// Goes on from here, faster or slower, towards the wall clock.
+    fn bent(&self, ticks: u64, wall: Timestamp) -> Calibration {
         let now = self.at(ticks);
         let behind = i128::from(wall.as_nanos()) - i128::from(now.as_nanos());
         let ppm = (behind * 1_000_000 / i128::from(HORIZON)).clamp(-MOST_PPM, MOST_PPM);
         let correction = i64::try_from(i128::from(self.scale) * ppm / 1_000_000).unwrap_or(0);
-        Line { ticks, wall: now, scale: self.scale, correction }
+        Calibration { ticks, wall: now, scale: self.scale, correction }
     }
 
-    /// The line that goes on from here as it was calibrated. It does not take the correction along: that is for so long
-    /// after a comparison, and would begin again.
-    fn straight(&self, ticks: u64) -> Line {
-        Line::new(ticks, self.at(ticks), self.scale)
+    /// Goes on from here without a correction. The old one is not carried over: it is meant for a fixed time after a
+    /// comparison, and would begin again.
+    fn straight(&self, ticks: u64) -> Calibration {
+        Calibration::new(ticks, self.at(ticks), self.scale)
     }
 }
 
@@ -114,15 +116,15 @@ fn scaled(ticks: u64, scale: u64) -> u64 {
     u64::try_from(nanos).unwrap_or(u64::MAX)
 }
 
-impl Bending {
-    /// The line in force, and what `read` found while it was.
+impl SharedCalibration {
+    /// Returns the calibration in force, and what `read` returned while it was.
     #[inline]
-    fn read<T>(&self, read: impl Fn() -> T) -> (Line, T) {
+    fn read<T>(&self, read: impl Fn() -> T) -> (Calibration, T) {
         loop {
             // Acquire: what is read next was written before this version was in force.
             let version = self.version.load(Ordering::Acquire);
-            let [ticks, wall, scale, correction] = &self.places[usize::from(version & 1 == 1)];
-            let line = Line {
+            let [ticks, wall, scale, correction] = &self.copies[usize::from(version & 1 == 1)];
+            let line = Calibration {
                 ticks: ticks.load(Ordering::Relaxed),
                 wall: Timestamp::from_nanos(wall.load(Ordering::Relaxed).cast_signed()),
                 scale: scale.load(Ordering::Relaxed),
@@ -137,19 +139,19 @@ impl Bending {
         }
     }
 
-    /// Puts another line in force, unless somebody else is about to.
-    fn write(&self, bend: impl FnOnce(Line) -> Line) {
-        // A look first: all who find the line due at once need not take the cache line from the one that writes.
+    /// Puts another calibration in force, unless another thread is doing so.
+    fn write(&self, bend: impl FnOnce(Calibration) -> Calibration) {
+        // A look first: all who find it due at once need not take the cache line from the one that writes.
         if self.busy.load(Ordering::Relaxed) || self.busy.swap(true, Ordering::Acquire) {
             return;
         }
         let version = self.version.load(Ordering::Relaxed);
-        let Line { ticks, wall, scale, correction } = bend(self.read(|| ()).0);
+        let Calibration { ticks, wall, scale, correction } = bend(self.read(|| ()).0);
         // The fence keeps the writes below after the version that made their place the other one: who still reads
         // there finds that version, and reads again.
         fence(Ordering::Release);
         let words = [ticks, wall.as_nanos().cast_unsigned(), scale, correction.cast_unsigned()];
-        for (place, word) in self.places[usize::from(version & 1 == 0)].iter().zip(words) {
+        for (place, word) in self.copies[usize::from(version & 1 == 0)].iter().zip(words) {
             place.store(word, Ordering::Relaxed);
         }
         self.version.store(version + 1, Ordering::Release);
@@ -162,28 +164,28 @@ impl ProcessClock {
         let counter = quanta::Clock::new();
         let scale = counter.delta_as_nanos(0, TICKS);
         let every = u128::from(EVERY.as_nanos()) * u128::from(TICKS) / u128::from(scale.max(1));
-        let line = Bending::default();
-        line.write(|_| Line::new(counter.raw(), SystemTime::now().into(), scale));
-        ProcessClock { every: u64::try_from(every).unwrap_or(u64::MAX), line, counter }
+        let calibration = SharedCalibration::default();
+        calibration.write(|_| Calibration::new(counter.raw(), SystemTime::now().into(), scale));
+        ProcessClock { every: u64::try_from(every).unwrap_or(u64::MAX), calibration, counter }
     }
 
     #[inline]
     fn now(&self) -> Timestamp {
-        // The counter is read while the line is in force: a tick that is read later along an older line would be
+        // The counter is read while the calibration is in force: a tick that is read later, by an older one, would be
         // followed by an earlier time.
-        let (line, ticks) = self.line.read(|| self.counter.raw());
-        if ticks.saturating_sub(line.ticks) > self.every {
+        let (calibration, ticks) = self.calibration.read(|| self.counter.raw());
+        if ticks.saturating_sub(calibration.ticks) > self.every {
             self.compare();
         }
-        line.at(ticks)
+        calibration.at(ticks)
     }
 
-    /// Compares with the wall clock, and bends the line. If the comparison is no good, the next is a second later, and not
-    /// at every look at the clock until then.
+    /// Compares with the wall clock, and corrects the calibration. If the comparison is no good, the next one is a second
+    /// later, and not at every reading until then.
     #[cold]
     #[inline(never)]
     fn compare(&self) {
-        self.line.write(|line| {
+        self.calibration.write(|line| {
             let before = self.counter.raw();
             let wall = Timestamp::from(SystemTime::now());
             let after = self.counter.raw();
@@ -242,7 +244,7 @@ mod tests {
         for ppm in [-90_i64, -27, 0, 27, 90] {
             let calibrated = TICKS.saturating_add_signed(TICKS.cast_signed() / 1_000_000 * ppm);
             let start = Timestamp::from_secs(1_761_884_055);
-            let mut line = Line::new(0, start, calibrated);
+            let mut line = Calibration::new(0, start, calibrated);
             for second in 1..86_400_u64 {
                 let (ticks, before) = (second * 1_000_000_000, line.at(second * 1_000_000_000));
                 line = line.bent(ticks, start + Nanos::from_secs(second));
@@ -260,7 +262,7 @@ mod tests {
     fn a_step_of_the_wall_clock_is_followed_slowly() {
         let start = Timestamp::from_secs(1_761_884_055);
         for wall in [Timestamp::MIN, start.saturating_sub(Nanos::from_secs(3_600)), Timestamp::MAX] {
-            let line = Line::new(0, start, TICKS).bent(1_000_000_000, wall);
+            let line = Calibration::new(0, start, TICKS).bent(1_000_000_000, wall);
             assert_eq!(line.at(1_000_000_000), start + Nanos::from_secs(1));
             let second = line.at(2_000_000_000).since(line.at(1_000_000_000)).as_nanos();
             assert!(second.abs_diff(1_000_000_000) <= 100_001, "{second}");
@@ -272,7 +274,7 @@ mod tests {
     fn an_idle_clock_does_not_overshoot() {
         let start = Timestamp::from_secs(1_761_884_055);
         for late in [Nanos::from_millis(999), Nanos::from_millis(1_001)] {
-            let line = Line::new(0, start, TICKS).bent(1_000_000_000, start + late);
+            let line = Calibration::new(0, start, TICKS).bent(1_000_000_000, start + late);
             let hours = 36_000_000_000_000;
             let (ours, wall) = (line.at(1_000_000_000 + hours), start + late + Nanos::from_nanos(hours));
             assert!(ours.since(wall).max(wall.since(ours)) < Nanos::from_millis(1), "{ours:?} {wall:?}");
@@ -290,7 +292,7 @@ mod tests {
     fn a_line_goes_straight_on_without_a_step() {
         let start = Timestamp::from_secs(1_761_884_055);
         for wall in [start, start + Nanos::from_secs(3_600)] {
-            let bent = Line::new(0, start, TICKS).bent(1_000_000_000, wall);
+            let bent = Calibration::new(0, start, TICKS).bent(1_000_000_000, wall);
             for ticks in [2_000_000_001, 40_000_000_000] {
                 let straight = bent.straight(ticks);
                 assert_eq!((straight.ticks, straight.at(ticks)), (ticks, bent.at(ticks)));
@@ -302,21 +304,21 @@ mod tests {
     /// Many read while others bend: nobody reads half a line.
     #[test]
     fn a_line_is_read_whole() {
-        let line = Bending::default();
+        let line = SharedCalibration::default();
         std::thread::scope(|scope| {
             for _ in 0..2 {
                 scope.spawn(|| {
                     for _ in 0..100_000 {
-                        line.write(|Line { ticks, .. }| {
+                        line.write(|Calibration { ticks, .. }| {
                             let next = ticks + 1;
                             let correction = next.cast_signed();
-                            Line { correction, ..Line::new(next, Timestamp::from_nanos(correction), next) }
+                            Calibration { correction, ..Calibration::new(next, Timestamp::from_nanos(correction), next) }
                         });
                     }
                 });
                 scope.spawn(|| {
                     for _ in 0..100_000 {
-                        let (Line { ticks, wall, scale, correction }, ()) = line.read(std::thread::yield_now);
+                        let (Calibration { ticks, wall, scale, correction }, ()) = line.read(std::thread::yield_now);
                         let whole = (ticks.cast_signed(), ticks.cast_signed(), ticks);
                         assert_eq!((wall.as_nanos(), correction, scale), whole);
                     }

@@ -1,4 +1,4 @@
-//! The primitives that limiters synchronise with: real ones, or loom's, which try every interleaving.
+//! The primitives that breakers and limiters synchronise with: real ones, or loom's, which try every interleaving.
 
 #[cfg(not(loom))]
 mod real {
@@ -15,7 +15,7 @@ mod modelled {
     pub(crate) use loom::sync::MutexGuard;
     pub(crate) use loom::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-    /// Loom's mutex with the face of parking_lot's: no poisoning.
+    /// Loom's mutex with the methods of parking_lot's: no poisoning.
     #[derive(Debug)]
     pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
 

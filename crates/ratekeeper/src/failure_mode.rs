@@ -1,0 +1,27 @@
+//! What is answered instead of a store that fails.
+
+/// What to answer when the store fails. Of several plans the strictest counts, in this order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FailureMode {
+    /// Allow.
+    #[default]
+    Open,
+    /// Let an in-memory store decide until the real one is back.
+    Local,
+    /// Deny.
+    Closed,
+    /// Hand the error to the caller.
+    Error,
+}
+
+impl FailureMode {
+    /// Returns the word for it in a config file.
+    pub const fn word(self) -> &'static str {
+        match self {
+            FailureMode::Open => "open",
+            FailureMode::Local => "local",
+            FailureMode::Closed => "closed",
+            FailureMode::Error => "error",
+        }
+    }
+}

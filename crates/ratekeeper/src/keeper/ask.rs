@@ -1,0 +1,127 @@
+//! One question to the store, and what is answered if it fails.
+
+use super::error::KeeperError;
+use super::fallback::Fallback;
+use super::resolve::Understood;
+use super::ruling::Ruling;
+use super::setup::Keeper;
+use crate::port::{Answer, Request, Store};
+use crate::{Cost, FailureMode, Rules, StoreError, StoreErrorKind};
+
+/// What a question does if it is allowed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Intent {
+    /// Takes the cost. The observers are told.
+    Take,
+    /// Takes nothing, and decides nothing.
+    Look,
+}
+
+/// Puts a question to a store, and hands the request and the answer to `then`: at once if the store answers at once.
+#[inline]
+pub(super) fn ask<'a, T: Send, R>(
+    store: &'a dyn Store,
+    understood: Understood<'a>,
+    question: impl for<'q> Fn(&'q dyn Store, Request<'q>) -> Answer<'q, T> + Send + 'a,
+    then: impl FnOnce(Understood<'a>, Result<T, StoreError>) -> Answer<'a, R, KeeperError> + Send + 'a,
+) -> Answer<'a, R, KeeperError>
+where
+    R: Send + 'a,
+{
+    // An answer that is not ready borrows the request, which is about to move: it is dropped, and has asked nobody.
+    let at_once = question(store, understood.request()).now().ok();
+    match at_once {
+        Some(answer) => then(understood, answer),
+        None => Answer::later(async move {
+            let answer = question(store, understood.request()).await;
+            then(understood, answer).await
+        }),
+    }
+}
+
+impl Keeper {
+    /// Puts a question about a cost to the store, and to the failure mode if the store fails.
+    #[inline]
+    pub(super) fn decide<'a, T: Fallback + Send + 'a>(
+        &'a self,
+        understood: Understood<'a>,
+        intent: Intent,
+        question: impl for<'q> Fn(&'q dyn Store, Request<'q>) -> Answer<'q, T> + Copy + Send + 'a,
+    ) -> Answer<'a, Ruling, KeeperError> {
+        let request = understood.request();
+        if request.rules.is_empty() {
+            let unlimited = T::unlimited(request);
+            return Answer::ready(Ok(self.rule(understood, intent, &unlimited, false)));
+        }
+        ask(&*self.store, understood, question, move |understood, answer| match answer {
+            Ok(outcome) => Answer::ready(Ok(self.rule(understood, intent, &outcome, false))),
+            Err(error) => self.decide_instead(understood, intent, question, error),
+        })
+    }
+
+    /// Answers instead of a store that failed, as the failure mode says; the observers are told.
+    #[cold]
+    fn decide_instead<'a, T: Fallback + Send + 'a>(
+        &'a self,
+        understood: Understood<'a>,
+        intent: Intent,
+        question: impl for<'q> Fn(&'q dyn Store, Request<'q>) -> Answer<'q, T> + Send + 'a,
+        error: StoreError,
+    ) -> Answer<'a, Ruling, KeeperError> {
+        let mode = self.failure_mode(understood.resolved.rules(), &error);
+        let instead = move |understood: Understood<'a>, outcome: Option<T>, is_local| {
+            self.tell(|observer| observer.store_failed(&error, outcome.as_ref().map(Fallback::decision)));
+            let ruling = outcome.map(|outcome| self.rule(understood, intent, &outcome, is_local));
+            Answer::ready(ruling.ok_or(KeeperError::Store(error)))
+        };
+        if mode == FailureMode::Local {
+            return ask(&*self.local, understood, question, |understood, answer| {
+                instead(understood, answer.ok(), true)
+            });
+        }
+        let outcome = T::instead(mode, understood.request());
+        instead(understood, outcome, false)
+    }
+
+    /// Makes a ruling of an answer; the observers are told of one to take.
+    #[inline]
+    fn rule<T: Fallback>(
+        &self,
+        understood: Understood<'_>,
+        intent: Intent,
+        outcome: &T,
+        is_local: bool,
+    ) -> Ruling {
+        let (key, cost) = (understood.key, understood.cost);
+        let granted = if intent == Intent::Take { outcome.granted(cost) } else { Cost::PEEK };
+        let ruling = Ruling::new(*outcome.decision(), granted, understood.resolved, is_local);
+        if intent == Intent::Take {
+            let request = Request { key, rules: ruling.rules(), cost };
+            self.tell(|observer| observer.decided(&request, ruling.decision()));
+        }
+        ruling
+    }
+
+    /// Returns the strictest of the plans' modes, but for what is not a failure of the store.
+    pub(super) fn failure_mode(&self, rules: Rules<'_>, error: &StoreError) -> FailureMode {
+        let mode = match rules {
+            Rules::Quota(_) => None,
+            Rules::Plan(plan) => Some(plan.failure_mode()),
+            Rules::Plans(plans) => plans.iter().map(|plan| plan.failure_mode()).max(),
+        };
+        let mode = mode.unwrap_or(self.on_store_error);
+        match error.kind() {
+            // What the store cannot do is the caller's mistake, and state that cannot be read is never fresh.
+            StoreErrorKind::Unsupported | StoreErrorKind::Unreadable => FailureMode::Error,
+            // Every race was lost to somebody who took something: there is nothing left to be open about.
+            StoreErrorKind::Contended => mode.max(FailureMode::Closed),
+            _ => mode,
+        }
+    }
+
+    /// Returns the error of a store for which nothing can stand in; the observers are told.
+    pub(super) fn failed(&self, error: StoreError) -> KeeperError {
+        self.tell(|observer| observer.store_failed(&error, None));
+        KeeperError::Store(error)
+    }
+}

@@ -1,0 +1,62 @@
+//! What stands in for a store's answer.
+
+use crate::port::{Grant, Request};
+use crate::{Cost, Decision, FailureMode, Nanos, Reason, Rules};
+
+/// What a store answers to a question about a cost, and what stands in for it when it fails.
+pub(super) trait Fallback: Sized {
+    /// Returns what the failure mode answers without asking anybody; none if it asks the local store, or hands over the
+    /// error.
+    fn instead(mode: FailureMode, request: Request<'_>) -> Option<Self>;
+
+    /// Returns the answer to a request that is held to nothing.
+    fn unlimited(request: Request<'_>) -> Self;
+
+    fn decision(&self) -> &Decision;
+
+    /// Returns how much of the cost was taken, if the question was one to take.
+    fn granted(&self, cost: Cost) -> Cost;
+}
+
+impl Fallback for Decision {
+    fn instead(mode: FailureMode, request: Request<'_>) -> Option<Self> {
+        let reason = match mode {
+            FailureMode::Open => Reason::FailOpen,
+            FailureMode::Closed => Reason::FailClosed,
+            FailureMode::Local | FailureMode::Error => return None,
+        };
+        let limit = Rules::iter(request.rules).map(|(_, quota)| quota.burst()).min().unwrap_or(0);
+        Some(Decision::uninformed(mode == FailureMode::Open, limit, reason))
+    }
+
+    fn unlimited(_: Request<'_>) -> Self {
+        Decision::allow(u64::MAX, u64::MAX, Nanos::ZERO)
+    }
+
+    fn decision(&self) -> &Decision {
+        self
+    }
+
+    fn granted(&self, cost: Cost) -> Cost {
+        if self.allowed { cost } else { Cost::PEEK }
+    }
+}
+
+impl Fallback for Grant {
+    fn instead(mode: FailureMode, request: Request<'_>) -> Option<Self> {
+        let decision = Decision::instead(mode, request)?;
+        Some(Grant { granted: decision.granted(request.cost), decision })
+    }
+
+    fn unlimited(request: Request<'_>) -> Self {
+        Grant { granted: request.cost, decision: Decision::unlimited(request) }
+    }
+
+    fn decision(&self) -> &Decision {
+        &self.decision
+    }
+
+    fn granted(&self, _: Cost) -> Cost {
+        self.granted
+    }
+}

@@ -1,0 +1,169 @@
+//! Many requests in one call.
+
+use std::convert::Infallible;
+
+use super::fallback::Fallback;
+use super::setup::Keeper;
+use crate::port::{Answer, Request, Store};
+use crate::{Decision, FailureMode, StoreError, StoreErrorKind, Timestamp};
+
+impl Keeper {
+    /// Takes many costs, as a transport does that has read many requests at once. Each request's answer is appended to
+    /// `into`, in the order of the requests; requests of one key are decided in that order. One that fails does not fail
+    /// the others.
+    ///
+    /// The rules come resolved: a quota of the request's own, or plans that were [found](crate::port::Plans::find) by
+    /// name. Each answer is what [`acquire`](Keeper::acquire) would have answered, the failure mode included: an error is
+    /// left only where that says [`Error`](FailureMode::Error). What the [local store](Keeper::local_store) took has no
+    /// [`charged_at`](Decision::charged_at), because a bare decision cannot tell who took it, and the real store must not
+    /// give it back.
+    ///
+    /// The observers are told of the batch in one call: [`Observer::decided_many`](crate::port::Observer::decided_many).
+    ///
+    /// # Cost
+    ///
+    /// Over a store in memory it is ready at once, reads the clock once, and allocates nothing if `into` has room. Over
+    /// a remote store different keys are asked for at once.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped before it was awaited, it has asked nobody, unless it is ready: then everything is done. Dropped while it
+    /// is awaited, whether the store has taken the costs is not known, and `into` may lack answers.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratekeeper::port::Request;
+    /// use ratekeeper::{Cost, Keeper, Key, MemoryStore, Quota, Registry, Rules};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let keeper = Keeper::new(MemoryStore::default(), Registry::default());
+    /// let quota: Quota = "1/h".parse()?;
+    /// let request = Request { key: Key::new("user:42")?, rules: Rules::Quota(&quota), cost: Cost::ONE };
+    /// let mut answers = Vec::new();
+    /// let Ok(()) = keeper.acquire_many(&[request, request], &mut answers).await;
+    /// let allowed: Vec<bool> = answers.iter().flatten().map(|decision| decision.allowed).collect();
+    /// assert_eq!(allowed, [true, false]);
+    /// # Ok(()) }
+    /// ```
+    #[inline]
+    pub fn acquire_many<'a>(
+        &'a self,
+        requests: &'a [Request<'a>],
+        into: &'a mut Vec<Result<Decision, StoreError>>,
+    ) -> Answer<'a, (), Infallible> {
+        let before = into.len();
+        if let [only] = requests
+            && !only.rules.is_empty()
+        {
+            return match self.store.acquire(*only).now() {
+                Ok(answer) => {
+                    into.push(answer);
+                    self.settle_many(requests, into, before, Ok(()))
+                }
+                Err(pending) => Answer::later(async move {
+                    into.push(pending.await);
+                    self.settle_many(requests, into, before, Ok(())).await
+                }),
+            };
+        }
+        // An answer that is not ready borrows `into`: it is dropped, and has asked nobody.
+        let at_once = take(&*self.store, requests, into).now().ok();
+        match at_once {
+            Some(whole) => self.settle_many(requests, into, before, whole),
+            None => Answer::later(async move {
+                let whole = take(&*self.store, requests, into).await;
+                self.settle_many(requests, into, before, whole).await
+            }),
+        }
+    }
+
+    /// Answers for what the store has failed, and tells the observers. `whole` is what the store said of all of them.
+    #[inline]
+    fn settle_many<'a>(
+        &'a self,
+        requests: &'a [Request<'a>],
+        into: &'a mut Vec<Result<Decision, StoreError>>,
+        before: usize,
+        whole: Result<(), StoreError>,
+    ) -> Answer<'a, (), Infallible> {
+        if whole.is_err() || into.len() != before + requests.len() {
+            fill_up(into, before + requests.len(), whole);
+        }
+        let answers = &mut into[before..];
+        if answers.iter().all(Result::is_ok) {
+            self.tell(|observer| observer.decided_many(requests, answers));
+            return Answer::ready(Ok(()));
+        }
+        Answer::begun(self.answer_instead(requests, answers))
+    }
+
+    /// Answers as the failure modes say, one request after another.
+    async fn answer_instead(
+        &self,
+        requests: &[Request<'_>],
+        answers: &mut [Result<Decision, StoreError>],
+    ) -> Result<(), Infallible> {
+        for (request, answer) in requests.iter().zip(answers.iter_mut()) {
+            let Err(error) = answer else { continue };
+            let mode = self.failure_mode(request.rules, error);
+            let instead = match mode {
+                FailureMode::Local => self.local.acquire(*request).await.ok().map(not_to_be_refunded),
+                mode => Decision::instead(mode, *request),
+            };
+            self.tell(|observer| observer.store_failed(error, instead.as_ref()));
+            if let Some(decision) = instead {
+                *answer = Ok(decision);
+            }
+        }
+        self.tell(|observer| observer.decided_many(requests, answers));
+        Ok(())
+    }
+}
+
+/// Asks the store for all of them.
+#[inline]
+fn take<'a>(
+    store: &'a dyn Store,
+    requests: &'a [Request<'a>],
+    into: &'a mut Vec<Result<Decision, StoreError>>,
+) -> Answer<'a, ()> {
+    if requests.iter().any(|request| request.rules.is_empty()) {
+        return Answer::later(take_one_by_one(store, requests, into));
+    }
+    store.acquire_many(requests, into)
+}
+
+/// Asks for them one after another: some are held to nothing, and no store is asked about those.
+async fn take_one_by_one(
+    store: &dyn Store,
+    requests: &[Request<'_>],
+    into: &mut Vec<Result<Decision, StoreError>>,
+) -> Result<(), StoreError> {
+    for request in requests {
+        into.push(match request.rules.is_empty() {
+            true => Ok(Decision::unlimited(*request)),
+            false => store.acquire(*request).await,
+        });
+    }
+    Ok(())
+}
+
+/// Gives an error to every request that has no answer: the store's own to the first, and copies to the others.
+#[cold]
+fn fill_up(into: &mut Vec<Result<Decision, StoreError>>, upto: usize, whole: Result<(), StoreError>) {
+    let message = "the store answered fewer requests than it was asked";
+    let error = whole.err().unwrap_or_else(|| StoreError::new(StoreErrorKind::Other, message));
+    let copies = upto.saturating_sub(into.len() + 1);
+    into.truncate(upto);
+    let copies: Vec<_> = (0..copies).map(|_| Err(error.without_source())).collect();
+    if into.len() < upto {
+        into.push(Err(error));
+    }
+    into.extend(copies);
+}
+
+/// Returns the local store's decision without its instant: the real store has not taken anything then.
+fn not_to_be_refunded(decision: Decision) -> Decision {
+    decision.charged(Timestamp::MIN)
+}

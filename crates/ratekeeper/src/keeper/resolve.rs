@@ -1,0 +1,69 @@
+//! Names become plans.
+
+use super::error::KeeperError;
+use super::held_to::{HeldTo, MAX_PLANS, OnMissingPlan};
+use super::ruling::Resolved;
+use super::setup::Keeper;
+use crate::port::Request;
+use crate::{Cost, Key, KeyError};
+
+/// A request whose names have been resolved. It owns its plans: a reload while it waits does not change them.
+pub(super) struct Understood<'a> {
+    pub(super) key: Key<'a>,
+    pub(super) resolved: Resolved,
+    pub(super) cost: Cost,
+}
+
+impl Understood<'_> {
+    /// Returns the request as a store is asked.
+    #[inline]
+    pub(super) fn request(&self) -> Request<'_> {
+        Request { key: self.key, rules: self.resolved.rules(), cost: self.cost }
+    }
+}
+
+impl Keeper {
+    /// Resolves what a caller has named.
+    pub(super) fn understand<'a>(
+        &self,
+        key: Result<Key<'a>, KeyError>,
+        held_to: HeldTo<'_>,
+        cost: Cost,
+    ) -> Result<Understood<'a>, KeeperError> {
+        Ok(Understood { key: key?, resolved: self.resolve(held_to)?, cost })
+    }
+
+    fn resolve(&self, held_to: HeldTo<'_>) -> Result<Resolved, KeeperError> {
+        let names = match &held_to {
+            HeldTo::Quota(quota) => return Ok(Resolved::Quota(**quota)),
+            // The common case: no list is made of one.
+            HeldTo::Plan(name) => {
+                if let Some(plan) = self.plans.find(name) {
+                    return Ok(Resolved::Plan(plan));
+                }
+                &[*name][..]
+            }
+            HeldTo::Plans(names) => names,
+        };
+        if names.len() > MAX_PLANS {
+            return Err(KeeperError::TooManyPlans { named: names.len() });
+        }
+        let mut plans = Vec::with_capacity(names.len());
+        for (index, name) in names.iter().enumerate() {
+            if names[..index].contains(name) {
+                return Err(KeeperError::PlanTwice { name: (*name).into() });
+            }
+            match self.plans.find(name) {
+                Some(plan) => plans.push(plan),
+                None if self.on_missing_plan == OnMissingPlan::Fail => {
+                    return Err(KeeperError::UnknownPlan { name: (*name).into() });
+                }
+                None => self.tell(|observer| observer.plan_missing(name)),
+            }
+        }
+        if plans.is_empty() && (names.is_empty() || self.on_missing_plan == OnMissingPlan::RequireOne) {
+            return Err(KeeperError::NoPlan);
+        }
+        Ok(Resolved::Plans(plans))
+    }
+}

@@ -1,0 +1,168 @@
+//! Waiting for a cost, over any store.
+
+use std::time::Duration;
+
+use super::error::KeeperError;
+use super::resolve::{Named, Understood};
+use super::ruling::Ruling;
+use super::setup::Keeper;
+use super::taking::Taking;
+use super::wait_lines::sleep;
+use crate::Nanos;
+use crate::clock::TimeSource;
+use crate::port::Answer;
+
+/// The shortest pause between two questions to a store, should it deny and say that there is nothing to wait for.
+const LEAST_PAUSE: Duration = Duration::from_millis(1);
+
+/// A request that waits for its cost, made by [`Attempt::within`](super::Attempt::within). Nothing happens until it is
+/// awaited.
+///
+/// Callers of one process who wait for the same key and the same plans (or the same quota) stand in line, first come,
+/// first served, whatever the store is. The first in line asks the store, and asks again when the store has said that it
+/// would be worth it; the others wait for the first. The store is asked as often as somebody passes, not as often as
+/// somebody waits. Who waits in other processes is not known here: over a shared store each process has a line of its own.
+///
+/// Who does not wait does not overtake those who do: while there is a line, a plain [`acquire`](Keeper::acquire) of the same
+/// key and plans is refused, with [`Reason::Queued`](crate::Reason::Queued).
+///
+/// A refusal is a ruling, and not an error. It comes at once if the cost cannot pass in time, or if there is no place in
+/// the line; its `retry_after` says when the line is expected to have passed. The observers are told of the ruling in
+/// which it ends, and of nothing before.
+///
+/// # Cancel safety
+///
+/// Dropped, it leaves its place to the next, and takes nothing. If the store is elsewhere and was just asked, a task of
+/// the current tokio runtime waits for the answer and gives back what was taken; outside of a runtime that is lost. One
+/// that is kept but not polled, although it is its turn, holds up those behind it: poll it, or drop it.
+#[derive(Debug)]
+#[must_use = "nobody waits until it is awaited"]
+pub struct Waiting<'a> {
+    named: Named<'a>,
+    patience: Duration,
+    places: usize,
+}
+
+impl<'a> Waiting<'a> {
+    /// How many may wait for one key, unless [`places`](Waiting::places) says otherwise.
+    pub const DEFAULT_PLACES: usize = 1_024;
+
+    pub(super) fn new(named: Named<'a>, patience: Duration) -> Self {
+        Waiting { named, patience, places: Self::DEFAULT_PLACES }
+    }
+
+    /// Sets how many may wait for the key, this one included; whoever finds as many there is refused at once.
+    ///
+    /// At most 262,144 wait at one keeper, for all keys together.
+    pub fn places(mut self, at_most: usize) -> Self {
+        self.places = at_most;
+        self
+    }
+}
+
+impl<'a> IntoFuture for Waiting<'a> {
+    type Output = Result<Ruling, KeeperError>;
+    type IntoFuture = Answer<'a, Ruling, KeeperError>;
+
+    /// Ready if a store in memory lets it pass at once, or refuses it for longer than it would wait; allocates nothing
+    /// then.
+    fn into_future(self) -> Self::IntoFuture {
+        let Waiting { named, patience, places } = self;
+        let keeper = named.keeper;
+        let understood = match named.understand() {
+            Ok(understood) => understood,
+            Err(error) => return Answer::ready(Err(error)),
+        };
+        let mut refused = None;
+        if keeper.lines.wanted(&understood.request()).is_none() {
+            match keeper.take(understood.clone()).now() {
+                Ok(Ok(ruling)) if is_over(&ruling, patience) => {
+                    keeper.announce(understood.key, understood.cost, &ruling);
+                    return Answer::ready(Ok(ruling));
+                }
+                Ok(Ok(ruling)) => refused = Some(ruling),
+                Ok(Err(error)) => return Answer::ready(Err(error)),
+                // It has to be awaited, and was not asked yet.
+                Err(_) => {}
+            }
+        }
+        Answer::later(async move {
+            let ruling = keeper.wait(&understood, patience, places, refused).await?;
+            keeper.announce(understood.key, understood.cost, &ruling);
+            Ok(ruling)
+        })
+    }
+}
+
+/// Returns true if waiting is over, or cannot help: what is wanted comes after the time that is left.
+fn is_over(ruling: &Ruling, left: Duration) -> bool {
+    ruling.allowed || ruling.retry_after.is_none_or(|wait| wait.as_duration() > left)
+}
+
+impl Keeper {
+    /// Waits in line. `refused` is what a store in memory has just answered.
+    async fn wait(
+        &self,
+        understood: &Understood<'_>,
+        patience: Duration,
+        places: usize,
+        refused: Option<Ruling>,
+    ) -> Result<Ruling, KeeperError> {
+        let clock = TimeSource::default();
+        let deadline = clock.now().saturating_add(Nanos::from(patience));
+        let left = || deadline.since(clock.now()).as_duration();
+        let request = understood.request();
+        let ahead = self.lines.wanted(&request);
+        let mut pause = None;
+        if ahead.is_none() {
+            let ruling = match refused {
+                Some(ruling) => ruling,
+                None => self.take_or_give_back(understood).await?,
+            };
+            if is_over(&ruling, left()) {
+                return Ok(ruling);
+            }
+            pause = ruling.retry_after;
+        }
+        let Some(place) = self.lines.join(&request, places) else {
+            return self.turn_away(understood).await;
+        };
+        if let Some(ahead) = ahead {
+            let refusal = self.refusal_behind(understood.clone(), ahead).await?;
+            if is_over(&refusal, left()) {
+                return Ok(refusal);
+            }
+        }
+        if !place.is_first {
+            // Others were faster to the line, and it is not known what they leave.
+            pause = None;
+        }
+        let Ok(_turn) = place.turn(left()).await else {
+            return self.turn_away(understood).await;
+        };
+        loop {
+            if let Some(pause) = pause {
+                sleep(pause.as_duration().max(LEAST_PAUSE)).await;
+            }
+            let ruling = self.take_or_give_back(understood).await?;
+            if is_over(&ruling, left()) {
+                return Ok(ruling);
+            }
+            pause = ruling.retry_after;
+        }
+    }
+
+    /// Refuses somebody for whom there is no place or no time left: those in line go before whoever comes back.
+    async fn turn_away(&self, understood: &Understood<'_>) -> Result<Ruling, KeeperError> {
+        let ahead = self.lines.wanted(&understood.request()).unwrap_or(0);
+        self.refusal_behind(understood.clone(), ahead).await
+    }
+
+    /// Takes the cost. What a store elsewhere takes although this was dropped is given back.
+    async fn take_or_give_back(&self, understood: &Understood<'_>) -> Result<Ruling, KeeperError> {
+        match self.take(understood.clone()).now() {
+            Ok(ruling) => ruling,
+            Err(_) => Taking::new(self, understood).await,
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Where state lives.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use super::answer::Answer;
+use super::many::acquire_each;
+use super::request::{Grant, Request};
+use crate::{Charged, Decision, StoreError, StoreErrorKind};
+
+/// Where state lives. Decides atomically: between reading and writing the states of one request, nobody else does.
+///
+/// The store has the clock: in memory that of the process, over Redis the server's. An implementation proves itself
+/// with the suite in `testkit::conformance`.
+pub trait Store: Send + Sync + Debug {
+    /// Takes the cost from every rule, or from none. What was taken is told with its
+    /// [instant](Decision::charged_at).
+    fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision>;
+
+    /// Takes as much of the cost as every rule allows; how much is in the [`Grant`].
+    fn acquire_up_to<'a>(&'a self, request: Request<'a>) -> Answer<'a, Grant>;
+
+    /// What [`acquire`](Store::acquire) would decide. Writes nothing.
+    fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision>;
+
+    /// Gives back to every rule what is left of a cost that was `charged` then, never above the rule's capacity.
+    /// Tells what is left then.
+    ///
+    /// What was charged has refilled meanwhile, and others may have taken it: a late refund must not mint. With `age`
+    /// the time since the charge, GCRA and both buckets get back `cost − rate · age`; a fixed window all of it in the
+    /// same window and nothing later; a sliding counter takes it out of the slot in which it was charged, while that
+    /// still counts; a log loses that very entry. What was charged before a [reset](Store::reset) of the key gets
+    /// nothing back.
+    fn refund<'a>(&'a self, request: Request<'a>, charged: Charged) -> Answer<'a, Decision>;
+
+    /// Forgets the key under these rules. Tells how many states were forgotten.
+    ///
+    /// A [quota of the request's own](Rules::Quota) stands for all such quotas of the key: every state that any of them
+    /// left is forgotten, whatever its algorithm and period.
+    fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, u64>;
+
+    /// Forgets every state of every key that starts with these bytes, of plans and of requests' own quotas; no bytes are
+    /// the start of every key. Tells how many states were forgotten. For an administrator: it looks at all keys, and what
+    /// is asked meanwhile may fall before it or after it.
+    ///
+    /// A store may forget the [resets](Store::reset) of these keys as well, so that all their memory is free, and note
+    /// none: then it cannot tell a refund of what was charged before from one of what was charged since. Such a refund
+    /// still gives back what is left of its charge and no more, and a key of which nothing was taken since has nothing to
+    /// get back. [`MemoryStore`](crate::MemoryStore) remembers, and gives nothing back.
+    ///
+    /// # Errors
+    ///
+    /// A store that does not know its keys, or cannot list them, says so: [`StoreErrorKind::Unsupported`].
+    fn forget<'a>(&'a self, _prefix: &'a [u8]) -> Answer<'a, u64> {
+        let message = "this store cannot list its keys: reset them one by one";
+        Answer::ready(Err(StoreError::new(StoreErrorKind::Unsupported, message)))
+    }
+
+    /// Takes many costs, those of one key in order: each request gets its own answer, which is appended to `into` in the
+    /// order of the requests. One that fails does not fail the others, which may live on another server.
+    ///
+    /// Unless a store knows better, it is [asked](Store::acquire) for different keys at once, 64 of them at most, and for
+    /// the requests of one key one after another: questions that are under way together may be decided in any order.
+    ///
+    /// # Errors
+    ///
+    /// An error of the whole says that the store failed all that have no answer yet; what was appended stands.
+    fn acquire_many<'a>(
+        &'a self,
+        requests: &'a [Request<'a>],
+        into: &'a mut Vec<Result<Decision, StoreError>>,
+    ) -> Answer<'a, ()> {
+        Answer::later(acquire_each(requests, |request| self.acquire(request), into))
+    }
+}
+
+impl<S: Store + ?Sized> Store for Arc<S> {
+    fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
+        (**self).acquire(request)
+    }
+
+    fn acquire_up_to<'a>(&'a self, request: Request<'a>) -> Answer<'a, Grant> {
+        (**self).acquire_up_to(request)
+    }
+
+    fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
+        (**self).peek(request)
+    }
+
+    fn refund<'a>(&'a self, request: Request<'a>, charged: Charged) -> Answer<'a, Decision> {
+        (**self).refund(request, charged)
+    }
+
+    fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, u64> {
+        (**self).reset(request)
+    }
+
+    fn forget<'a>(&'a self, prefix: &'a [u8]) -> Answer<'a, u64> {
+        (**self).forget(prefix)
+    }
+
+    fn acquire_many<'a>(
+        &'a self,
+        requests: &'a [Request<'a>],
+        into: &'a mut Vec<Result<Decision, StoreError>>,
+    ) -> Answer<'a, ()> {
+        (**self).acquire_many(requests, into)
+    }
+}
