@@ -1,8 +1,8 @@
 //! What was forgotten: how many states there were that still counted.
 
-use ratekeeper::Timestamp;
 use ratekeeper::algorithm::Tenancy;
-use ratekeeper::state::{RuleStates, State, binary, is_live};
+use ratekeeper::state::{RuleStates, binary, is_live};
+use ratekeeper::{State, Timestamp};
 use redis::Value;
 
 use crate::encoding::Encoding;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use ratekeeper::state::{Part, Record, State, StateError, Window, Windows, ascii, binary};
-use ratekeeper::{Name, StoreError, StoreErrorKind, Timestamp};
+use ratekeeper::state::{NamedWindow, NamedWindows, Record, RecordPart, StateError, ascii, binary};
+use ratekeeper::{Name, State, StoreError, StoreErrorKind, Timestamp};
 use redis::Value;
 
 use crate::encoding::Encoding;
@@ -134,15 +134,15 @@ fn explain_shared(states: shared::Fields<'_>) -> (Found, Option<Record>) {
 
 fn record(state: State) -> Option<Record> {
     let part = match state {
-        State::Gcra(state) => Part::Gcra(state),
-        State::TokenBucket(state) => Part::TokenBucket(state),
-        State::LeakyBucket(state) => Part::LeakyBucket(state),
-        State::SlidingWindow(state) => Part::SlidingWindow(state),
-        State::SlidingLog(log) => Part::SlidingLog(log),
+        State::Gcra(state) => RecordPart::Gcra(state),
+        State::TokenBucket(state) => RecordPart::TokenBucket(state),
+        State::LeakyBucket(state) => RecordPart::LeakyBucket(state),
+        State::SlidingWindow(state) => RecordPart::SlidingWindow(state),
+        State::SlidingLog(log) => RecordPart::SlidingLog(log),
         State::FixedWindow(state) => {
             let name = Name::new("default").ok()?;
-            let window = Window { name, count: state.count, start: state.start };
-            Part::FixedWindows(Windows::new(vec![window]).ok()?)
+            let window = NamedWindow { name, count: state.count, start: state.start };
+            RecordPart::FixedWindows(NamedWindows::new(vec![window]).ok()?)
         }
         _ => return None,
     };
@@ -167,14 +167,14 @@ fn explain_state(state: &State) -> Explained {
     Explained { rule: None, strategy: state.algorithm().word(), version: "1", fields: explained }
 }
 
-fn explain_part(part: &Part) -> Vec<Explained> {
+fn explain_part(part: &RecordPart) -> Vec<Explained> {
     let state = match part {
-        Part::Gcra(state) => State::Gcra(*state),
-        Part::TokenBucket(state) => State::TokenBucket(*state),
-        Part::LeakyBucket(state) => State::LeakyBucket(*state),
-        Part::SlidingWindow(state) => State::SlidingWindow(*state),
-        Part::SlidingLog(log) => State::SlidingLog(log.clone()),
-        Part::FixedWindows(windows) => {
+        RecordPart::Gcra(state) => State::Gcra(*state),
+        RecordPart::TokenBucket(state) => State::TokenBucket(*state),
+        RecordPart::LeakyBucket(state) => State::LeakyBucket(*state),
+        RecordPart::SlidingWindow(state) => State::SlidingWindow(*state),
+        RecordPart::SlidingLog(log) => State::SlidingLog(log.clone()),
+        RecordPart::FixedWindows(windows) => {
             let fields = windows.as_slice().iter();
             let fields = fields.flat_map(|of| window(&format!("{} ", of.name), of.count, of.start)).collect();
             return vec![Explained { rule: None, strategy: part.algorithm().word(), version: "3", fields }];
@@ -182,7 +182,7 @@ fn explain_part(part: &Part) -> Vec<Explained> {
         _ => return Vec::new(),
     };
     let version = match part {
-        Part::Gcra(_) | Part::TokenBucket(_) | Part::LeakyBucket(_) => "2",
+        RecordPart::Gcra(_) | RecordPart::TokenBucket(_) | RecordPart::LeakyBucket(_) => "2",
         _ => "1",
     };
     vec![Explained { version, ..explain_state(&state) }]

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use ratekeeper::algorithm::{SLACK, Tenancy};
-use ratekeeper::state::NamedStates;
+use ratekeeper::state::{NamedStates, Record};
 use ratekeeper::{Algorithm, Anchor, Nanos, Plan, Quota};
 
 use crate::encoding::Encoding;
@@ -204,7 +204,7 @@ fn engine_numbers() -> String {
     const SECOND: Nanos = Nanos::from_secs(1);
     const { assert!(SLACK.as_nanos().is_multiple_of(SECOND.as_nanos()), "the scripts add whole seconds") };
     let slack = SLACK.as_nanos() / SECOND.as_nanos();
-    let (names, others) = (NamedStates::MAX, NamedStates::MAX_OTHERS);
+    let (names, others) = (Record::MAX_NAMES, NamedStates::MAX_OTHERS);
     format!("local SLACK, MOST_NAMES, MOST_OTHERS = {slack}, {names}, {others}\n")
 }
 

@@ -2,9 +2,9 @@
 
 use std::iter::repeat_n;
 
-use ratekeeper::algorithm::{Meter, View, composite};
-use ratekeeper::state::{RuleStates, State, binary};
-use ratekeeper::{Charged, Cost, Decision, Nanos, StoreError, StoreErrorKind, Timestamp};
+use ratekeeper::algorithm::{AnyView, View, composite};
+use ratekeeper::state::{RuleStates, binary};
+use ratekeeper::{Charged, Cost, Decision, Nanos, State, StoreError, StoreErrorKind, Timestamp};
 use redis::Value;
 
 use crate::encoding::Encoding;
@@ -148,10 +148,10 @@ impl Decided {
         Ok(self.others + views.iter().filter(|view| view.reset_after() > Nanos::ZERO).count() as u64)
     }
 
-    fn views<'v>(&'v self, places: &[Place<'v>]) -> Result<Vec<Meter<'v>>, StoreError> {
+    fn views<'v>(&'v self, places: &[Place<'v>]) -> Result<Vec<AnyView<'v>>, StoreError> {
         let rules = places.iter().flat_map(|place| place.rules.iter().map(|rule| (place.tenancy(), rule)));
         let views = rules.zip(&self.states).map(|((tenancy, rule), state)| {
-            Meter::at(rule.quota, state.as_ref(), self.now, tenancy).map_err(|error| unreadable(&error))
+            AnyView::at(rule.quota, state.as_ref(), self.now, tenancy).map_err(|error| unreadable(&error))
         });
         views.collect()
     }

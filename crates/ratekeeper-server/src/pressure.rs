@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use ratekeeper::store::Statistics;
+use ratekeeper::store::StoreStatistics;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::engine::Engine;
@@ -47,7 +47,7 @@ pub struct Refused {
 
 impl Refused {
     /// The refusals among these statistics.
-    pub fn of(statistics: &Statistics) -> Self {
+    pub fn of(statistics: &StoreStatistics) -> Self {
         let request = statistics.refused_of_requests;
         Refused { plan: statistics.refused.saturating_sub(request), request }
     }
@@ -81,7 +81,7 @@ impl Pressure {
 }
 
 impl Seen {
-    fn look(&mut self, store: &str, statistics: &Statistics, now: Instant) {
+    fn look(&mut self, store: &str, statistics: &StoreStatistics, now: Instant) {
         let refused = Refused::of(statistics);
         if refused.plan > self.last.plan {
             self.plan_at = Some(now);
@@ -117,7 +117,7 @@ impl Seen {
 }
 
 /// What there is too little of, as far as it can be seen.
-fn bound(statistics: &Statistics) -> &'static str {
+fn bound(statistics: &StoreStatistics) -> &'static str {
     let for_requests = statistics.max_keys / 100 * usize::from(100 - statistics.kept_for_plans.min(100));
     let is_short_of_states = statistics.keys >= statistics.max_keys
         || (statistics.kept_for_plans > 0 && statistics.keys_of_requests >= for_requests);

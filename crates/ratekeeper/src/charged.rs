@@ -1,4 +1,4 @@
-//! When something was charged that is given back.
+//! When a cost was charged that is now refunded.
 
 use crate::{Nanos, Timestamp};
 
@@ -35,12 +35,13 @@ impl Charged {
     /// Charged just now: for a refund that follows at once. It gives back most, so use it for nothing older.
     pub const NOW: Charged = Charged::ago(Nanos::ZERO);
 
-    /// Charged at this instant of the store's clock.
+    /// Returns a charge made at this instant of the store's clock, as [`Decision::charged_at`](crate::Decision::charged_at)
+    /// told it.
     pub const fn at(instant: Timestamp) -> Self {
         Charged { when: When::At(instant), locally: false }
     }
 
-    /// Charged so long ago.
+    /// Returns a charge made so long ago. Round up: see [`When::Ago`].
     pub const fn ago(age: Nanos) -> Self {
         Charged { when: When::Ago(age), locally: false }
     }
@@ -58,12 +59,13 @@ impl Charged {
         }
     }
 
-    /// The same charge, taken from the local store.
+    /// Returns the same charge, marked as taken from the keeper's local store.
     pub(crate) const fn locally(mut self) -> Self {
         self.locally = true;
         self
     }
 
+    /// Returns true if the charge was taken from the keeper's local store.
     pub(crate) const fn was_local(self) -> bool {
         self.locally
     }

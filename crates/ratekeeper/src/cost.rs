@@ -1,10 +1,10 @@
-//! How much one request takes.
+//! How much a request takes.
 
 use std::fmt;
 
-/// How much one request takes of a quota; one unless said otherwise.
+/// How many units of a quota a request takes. Defaults to [one](Cost::ONE).
 ///
-/// A cost of [zero](Cost::PEEK) asks without taking: it never writes.
+/// A request of [zero](Cost::PEEK) is answered like any other, but takes nothing and never writes state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cost(u64);
 
@@ -14,13 +14,13 @@ impl Cost {
     /// Asks, takes nothing, writes nothing.
     pub const PEEK: Cost = Cost(0);
 
-    /// A cost of `units`.
+    /// Returns a cost of `units`; any number is valid, a cost above a quota's capacity is denied for ever.
     #[inline]
     pub const fn new(units: u64) -> Self {
         Cost(units)
     }
 
-    /// The number of units.
+    /// Returns the number of units.
     #[inline]
     pub const fn get(self) -> u64 {
         self.0

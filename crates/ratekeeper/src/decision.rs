@@ -1,8 +1,9 @@
-//! The answer.
+//! The decision on a request.
 
 use crate::{Cost, Nanos, Timestamp};
 
-/// The answer to one request: data, not an error.
+/// The decision on one request: whether it may go on, what is left, and how long to wait. A denial is a decision, not an
+/// error.
 ///
 /// ```
 /// use ratekeeper::{algorithm, Cost, Quota, Timestamp};
@@ -28,14 +29,14 @@ pub struct Decision {
     pub reset_after: Nanos,
     /// Which of the request's rules bound the decision, counted from 0 over all rules of all its plans.
     pub rule: u16,
-    /// Why.
+    /// Why the decision is what it is.
     pub reason: Reason,
     /// See [`Decision::charged_at`]; the beginning of time for none, which keeps a decision small.
     pub(crate) charged_at: Timestamp,
 }
 
 impl Decision {
-    /// Allowed, and this is what is left.
+    /// Returns a decision that allows, with what is left after it.
     #[inline]
     pub const fn allow(limit: u64, remaining: u64, reset_after: Nanos) -> Self {
         Decision {
@@ -50,36 +51,36 @@ impl Decision {
         }
     }
 
-    /// Refused; `retry_after` is `None` when waiting cannot help.
+    /// Returns a decision that denies; `retry_after` is `None` when waiting cannot help.
     #[inline]
     pub const fn deny(limit: u64, remaining: u64, retry_after: Option<Nanos>, reset_after: Nanos) -> Self {
         let reason = if retry_after.is_some() { Reason::QuotaExceeded } else { Reason::NeverFits };
         Decision { allowed: false, retry_after, reason, ..Decision::allow(limit, remaining, reset_after) }
     }
 
-    /// An answer that was given without knowing the state: the store could not be asked, or had no room.
+    /// Returns a decision made without knowing the state: the store could not be asked, or had no room.
     #[inline]
     pub const fn uninformed(allowed: bool, limit: u64, reason: Reason) -> Self {
         let retry_after = if allowed { Some(Nanos::ZERO) } else { None };
         Decision { allowed, retry_after, reason, ..Decision::allow(limit, 0, Nanos::ZERO) }
     }
 
-    /// The same answer, bound by the rule at this position.
+    /// Returns the same decision, bound by the rule at this position.
     #[inline]
     pub const fn of_rule(mut self, rule: u16) -> Self {
         self.rule = rule;
         self
     }
 
-    /// Returns the same answer, with the instant at which its cost was taken.
+    /// Returns the same decision, with the instant at which its cost was taken.
     #[inline]
     pub const fn charged(mut self, at: Timestamp) -> Self {
         self.charged_at = at;
         self
     }
 
-    /// Returns the same answer as whoever took this cost at this instant gives it: [charged](Decision::charged), unless the
-    /// request was denied or only asked.
+    /// Returns the same decision, [charged](Decision::charged) at this instant if it took the cost: not if it denies, or if
+    /// the cost is zero.
     #[inline(always)]
     pub fn taken(self, cost: Cost, at: Timestamp) -> Self {
         if self.allowed && cost != Cost::PEEK { self.charged(at) } else { self }
@@ -95,7 +96,7 @@ impl Decision {
         (self.charged_at > Timestamp::MIN).then_some(self.charged_at)
     }
 
-    /// Joins the answers of several rules to one request, in the order of the rules: all must allow.
+    /// Joins the decisions of several rules on one request, in the order of the rules: all must allow.
     ///
     /// What is left is the least of them, what must be waited for is the most. The rule that binds is the one
     /// that must be waited for longest, or, if all allow, the one with least left; the first of equals.
@@ -135,9 +136,10 @@ pub enum Reason {
     NeverFits,
     /// Denied: the store holds as many live keys as it may, and this one is new.
     StoreFull,
-    /// Denied although there may be room: others wait for it, and who asks without waiting does not overtake them.
+    /// Denied although there may be room: others wait for it, and a request that does not wait does not overtake them.
     Queued,
-    /// Denied: as many as may are in flight. When one of them ends cannot be foreseen, so there is no `retry_after`.
+    /// Denied: as many requests are in flight as the limit allows. When one of them ends is not known, so there is no
+    /// `retry_after`.
     AtCapacity,
     /// Denied: the limiter was closed.
     Closed,
@@ -148,13 +150,13 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// False if the answer was given without knowing the key's state.
+    /// Returns false if the decision was made without knowing the key's state.
     #[inline]
     pub const fn is_informed(self) -> bool {
         !matches!(self, Reason::StoreFull | Reason::FailOpen | Reason::FailClosed)
     }
 
-    /// The reason as metrics and wires spell it.
+    /// Returns the reason as metrics and wires spell it.
     #[inline]
     pub const fn as_str(self) -> &'static str {
         match self {

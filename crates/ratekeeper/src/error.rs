@@ -1,9 +1,10 @@
-//! What can go wrong between a question and a decision.
+//! Why a store could not decide.
 
 use std::error::Error;
 use std::fmt;
 
-/// A store could not decide.
+/// The error of a store that could not decide: its [kind](StoreError::kind), its [reason](StoreError::reason) for metrics,
+/// and a message that says what happened and what to do.
 #[derive(Debug)]
 pub struct StoreError {
     kind: StoreErrorKind,
@@ -12,15 +13,15 @@ pub struct StoreError {
     source: Option<Box<dyn Error + Send + Sync>>,
 }
 
-/// What sort of failure it is.
+/// What kind of failure it is, and so whether asking again can help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StoreErrorKind {
-    /// It did not answer in time. Whether it charged is not known, so it is never asked again.
+    /// The store did not answer in time. Whether it charged is not known, so the same request is never sent twice.
     Timeout,
-    /// It cannot be reached.
+    /// The store cannot be reached.
     Unreachable,
-    /// It answered that it cannot serve now: loading, read-only, out of memory.
+    /// The store answered that it cannot serve now: it is loading, read-only or out of memory.
     Unavailable,
     /// Too many others changed the same key at the same time.
     Contended,
@@ -28,14 +29,14 @@ pub enum StoreErrorKind {
     Unreadable,
     /// The store cannot do what was asked.
     Unsupported,
-    /// It was not asked, because it has failed too often lately.
+    /// The store was not asked, because it has failed too often lately.
     BreakerOpen,
-    /// Anything else.
+    /// Any other failure.
     Other,
 }
 
 impl StoreErrorKind {
-    /// The kind as metrics spell it.
+    /// Returns the kind as metrics spell it.
     pub const fn as_str(self) -> &'static str {
         match self {
             StoreErrorKind::Timeout => "timeout",
@@ -51,12 +52,12 @@ impl StoreErrorKind {
 }
 
 impl StoreError {
-    /// A failure of this kind; the message says what happened and what to do.
+    /// Returns a failure of this kind; the message says what happened and what to do.
     pub fn new(kind: StoreErrorKind, message: impl Into<String>) -> Self {
         StoreError { kind, reason: kind.as_str(), message: message.into(), source: None }
     }
 
-    /// The same failure, with the store's own word for its reason: one of a small, fixed set in `snake_case`, such as
+    /// Returns the same failure, with the store's own word for its reason: one of a small, fixed set in `snake_case`, such as
     /// `out_of_memory`.
     #[must_use]
     pub fn because(mut self, reason: &'static str) -> Self {
@@ -64,14 +65,14 @@ impl StoreError {
         self
     }
 
-    /// The same failure, with what caused it.
+    /// Returns the same failure, with what caused it as its [source](Error::source).
     #[must_use]
     pub fn caused_by(mut self, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         self.source = Some(source.into());
         self
     }
 
-    /// The kind of failure.
+    /// Returns the kind of failure.
     pub fn kind(&self) -> StoreErrorKind {
         self.kind
     }
@@ -93,16 +94,17 @@ impl StoreError {
         self.reason
     }
 
-    /// The same failure without what caused it, which cannot be copied.
+    /// Returns a copy without the source, which cannot be copied.
     pub(crate) fn without_source(&self) -> Self {
         StoreError { message: self.message.clone(), source: None, ..*self }
     }
 
+    /// Returns the message.
     pub(crate) fn message(&self) -> &str {
         &self.message
     }
 
-    /// True if the same question may well be answered later.
+    /// Returns true if the same request may well be decided later.
     pub fn is_transient(&self) -> bool {
         !matches!(self.kind, StoreErrorKind::Unreadable | StoreErrorKind::Unsupported)
     }

@@ -1,10 +1,11 @@
-//! Who is limited.
+//! The key of a request: who is limited.
 
 use std::fmt;
 
-/// Who is limited: any bytes, 1 to 1024 of them.
+/// The key of a request, by which it is limited: any bytes, 1 to 1024 of them, such as the name of a user.
 ///
-/// Borrowed, because the bytes are already somewhere: in a request, in a read buffer.
+/// Borrowed, because the bytes are already somewhere: in a request, in a read buffer. Building one checks the length and
+/// copies nothing.
 ///
 /// ```
 /// use ratekeeper::Key;
@@ -19,7 +20,11 @@ impl<'a> Key<'a> {
     /// The longest key, in bytes.
     pub const MAX_LEN: usize = 1024;
 
-    /// A key of these bytes, unless there are none or too many of them.
+    /// Returns a key of these bytes.
+    ///
+    /// # Errors
+    ///
+    /// If there are no bytes, or more than [1024](Key::MAX_LEN).
     #[inline]
     pub fn new<B: AsRef<[u8]> + ?Sized>(bytes: &'a B) -> Result<Self, KeyError> {
         let bytes = bytes.as_ref();
@@ -29,14 +34,14 @@ impl<'a> Key<'a> {
         Ok(Key(bytes))
     }
 
-    /// The key's bytes.
+    /// Returns the bytes.
     #[inline]
     pub fn as_bytes(self) -> &'a [u8] {
         self.0
     }
 }
 
-/// What can be a key: a [`Key`], or any bytes, which may be empty or too long for one.
+/// A value that can be made a key: a [`Key`], or any bytes, which may be empty or too long for one.
 ///
 /// ```
 /// use ratekeeper::{IntoKey, Key};
@@ -48,7 +53,7 @@ pub trait IntoKey<'a> {
     ///
     /// # Errors
     ///
-    /// Bytes that are none, or too many, are no key.
+    /// If there are no bytes, or more than [1024](Key::MAX_LEN).
     fn into_key(self) -> Result<Key<'a>, KeyError>;
 }
 
@@ -79,7 +84,7 @@ impl fmt::Display for Key<'_> {
     }
 }
 
-/// The bytes cannot be a key.
+/// The error of bytes that cannot be a [`Key`]: there are none, or too many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KeyError {

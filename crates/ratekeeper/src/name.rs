@@ -1,16 +1,16 @@
-//! What rules and plans are called.
+//! Names of rules and plans.
 
 use std::borrow::Borrow;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use crate::quota::{QuotaError, QuotaErrorKind, shorten};
+use crate::quote::shorten;
 
 /// The name of a rule or a plan: 1 to 64 of the characters `A-Z a-z 0-9 _ - : . @ +`.
 ///
-/// So few, because a name is written as it is into state, into keys, into headers and into log lines, and none of
-/// these may need to quote it. A clone shares the text.
+/// No others, because a name is written unquoted into stored state, keys, headers and log lines. Cloning is cheap: clones
+/// share the text.
 ///
 /// ```
 /// use ratekeeper::Name;
@@ -20,7 +20,7 @@ use crate::quota::{QuotaError, QuotaErrorKind, shorten};
 ///     Name::new("per hour").unwrap_err().to_string(),
 ///     "name: `per hour`; 1 to 64 characters of A-Z a-z 0-9 _ - : . @ +",
 /// );
-/// # Ok::<(), ratekeeper::QuotaError>(())
+/// # Ok::<(), ratekeeper::NameError>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(Arc<str>);
@@ -31,11 +31,14 @@ impl Name {
 
     pub(crate) const REMEDY: &str = "1 to 64 characters of A-Z a-z 0-9 _ - : . @ +";
 
-    /// A name of this text, if every character of it may be in one.
-    pub fn new(text: &str) -> Result<Self, QuotaError> {
+    /// Returns a name of this text. Allocates once.
+    ///
+    /// # Errors
+    ///
+    /// If the text is empty, longer than [64](Name::MAX_LEN) bytes, or has a character that is not allowed.
+    pub fn new(text: &str) -> Result<Self, NameError> {
         if !Self::is_valid(text) {
-            let value = format!("`{}`", shorten(text));
-            return Err(QuotaError::new(QuotaErrorKind::Name, "name", value, Self::REMEDY));
+            return Err(NameError { value: shorten(text) });
         }
         Ok(Name(text.into()))
     }
@@ -45,16 +48,16 @@ impl Name {
         (1..=Self::MAX_LEN).contains(&text.len()) && text.bytes().all(allowed)
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
 impl FromStr for Name {
-    type Err = QuotaError;
+    type Err = NameError;
 
-    fn from_str(text: &str) -> Result<Self, QuotaError> {
+    fn from_str(text: &str) -> Result<Self, NameError> {
         Name::new(text)
     }
 }
@@ -95,6 +98,27 @@ impl fmt::Display for Name {
     }
 }
 
+/// The error of a text that cannot be a [`Name`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NameError {
+    value: String,
+}
+
+impl NameError {
+    /// Returns the text that was given, printable and at most 64 characters of it.
+    pub fn value(&self) -> &str {
+        &self.value
+    }
+}
+
+impl fmt::Display for NameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "name: `{}`; {}", self.value, Name::REMEDY)
+    }
+}
+
+impl std::error::Error for NameError {}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -102,9 +126,8 @@ mod tests {
     #[test]
     fn the_bounds_are_inclusive() {
         assert!(Name::new(&"n".repeat(64)).is_ok());
-        let error = Name::new(&"n".repeat(65)).unwrap_err();
-        assert_eq!(error.kind(), QuotaErrorKind::Name);
-        assert_eq!(Name::new("").unwrap_err().value(), "``");
+        assert!(Name::new(&"n".repeat(65)).is_err());
+        assert_eq!(Name::new("").unwrap_err().to_string(), format!("name: ``; {}", Name::REMEDY));
     }
 
     #[test]

@@ -26,25 +26,25 @@ impl Timestamp {
     /// The last instant, in 2262. No state reaches beyond it.
     pub const MAX: Timestamp = Timestamp(i64::MAX);
 
-    /// The instant `nanos` nanoseconds after the epoch.
+    /// Returns the instant `nanos` nanoseconds after the epoch, or before it if negative.
     #[inline]
     pub const fn from_nanos(nanos: i64) -> Self {
         Timestamp(nanos)
     }
 
-    /// The instant `secs` seconds after the epoch, saturating at [`Timestamp::MAX`] and [`Timestamp::MIN`].
+    /// Returns the instant `secs` seconds after the epoch, saturating at [`Timestamp::MAX`] and [`Timestamp::MIN`].
     #[inline]
     pub const fn from_secs(secs: i64) -> Self {
         Timestamp(secs.saturating_mul(NANOS_PER_SECOND.cast_signed()))
     }
 
-    /// Nanoseconds since the epoch.
+    /// Returns the nanoseconds since the epoch.
     #[inline]
     pub const fn as_nanos(self) -> i64 {
         self.0
     }
 
-    /// How long after `earlier` this is; zero if it is before it.
+    /// Returns the time from `earlier` to this instant; zero if `earlier` is the later one.
     #[inline]
     pub const fn since(self, earlier: Timestamp) -> Nanos {
         if self.0 <= earlier.0 {
@@ -54,13 +54,13 @@ impl Timestamp {
         Nanos(self.0.wrapping_sub(earlier.0).cast_unsigned())
     }
 
-    /// This instant plus a span, saturating at [`Timestamp::MAX`].
+    /// Returns this instant plus a span, saturating at [`Timestamp::MAX`].
     #[inline]
     pub const fn saturating_add(self, span: Nanos) -> Self {
         Timestamp(self.0.saturating_add_unsigned(span.0))
     }
 
-    /// This instant less a span, saturating at [`Timestamp::MIN`].
+    /// Returns this instant minus a span, saturating at [`Timestamp::MIN`].
     #[inline]
     pub const fn saturating_sub(self, span: Nanos) -> Self {
         Timestamp(self.0.saturating_sub_unsigned(span.0))
@@ -103,67 +103,67 @@ impl Nanos {
     /// The longest span, 584 years.
     pub const MAX: Nanos = Nanos(u64::MAX);
 
-    /// A span of `nanos` nanoseconds.
+    /// Returns a span of `nanos` nanoseconds.
     #[inline]
     pub const fn from_nanos(nanos: u64) -> Self {
         Nanos(nanos)
     }
 
-    /// A span of `millis` milliseconds, saturating.
+    /// Returns a span of `millis` milliseconds, saturating at [`Nanos::MAX`].
     #[inline]
     pub const fn from_millis(millis: u64) -> Self {
         Nanos(millis.saturating_mul(1_000_000))
     }
 
-    /// A span of `secs` seconds, saturating.
+    /// Returns a span of `secs` seconds, saturating at [`Nanos::MAX`].
     #[inline]
     pub const fn from_secs(secs: u64) -> Self {
         Nanos(secs.saturating_mul(NANOS_PER_SECOND))
     }
 
-    /// The span in nanoseconds.
+    /// Returns the span in nanoseconds.
     #[inline]
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// Whole seconds, rounded up.
+    /// Returns the span in seconds, rounded up.
     #[inline]
     pub const fn ceil_secs(self) -> u64 {
         self.0.div_ceil(NANOS_PER_SECOND)
     }
 
-    /// Whole milliseconds, rounded up.
+    /// Returns the span in milliseconds, rounded up.
     #[inline]
     pub const fn ceil_millis(self) -> u64 {
         self.0.div_ceil(1_000_000)
     }
 
-    /// Whole microseconds, rounded up.
+    /// Returns the span in microseconds, rounded up.
     #[inline]
     pub const fn ceil_micros(self) -> u64 {
         self.0.div_ceil(1_000)
     }
 
-    /// True if this is no time at all.
+    /// Returns true if the span is zero.
     #[inline]
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
 
-    /// The sum, saturating.
+    /// Returns the sum, saturating at [`Nanos::MAX`].
     #[inline]
     pub const fn saturating_add(self, other: Nanos) -> Self {
         Nanos(self.0.saturating_add(other.0))
     }
 
-    /// The difference, or zero.
+    /// Returns the difference, or zero if `other` is longer.
     #[inline]
     pub const fn saturating_sub(self, other: Nanos) -> Self {
         Nanos(self.0.saturating_sub(other.0))
     }
 
-    /// The span as the standard library's type.
+    /// Returns the span as the standard library's type.
     #[inline]
     pub const fn as_duration(self) -> Duration {
         Duration::from_nanos(self.0)

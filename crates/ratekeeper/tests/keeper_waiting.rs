@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use ratekeeper::port::{Answer, Grant, Observer, Request, Store};
 use ratekeeper::{
-    Charged, Cost, Decision, FailureMode, Keeper, Key, MemoryStore, Nanos, Plan, Quota, Reason, Registry, Rules,
-    StoreError, StoreErrorKind,
+    Charged, Cost, Decision, FailureMode, Keeper, Key, MemoryStore, Nanos, Plan, Quota, Reason, Registry,
+    Rules, StoreError, StoreErrorKind,
 };
 use tokio::time::{Instant, advance, sleep};
 
@@ -125,7 +125,9 @@ async fn who_cannot_be_in_time_is_refused_at_once_and_told_when_to_come_back() {
         let waiting: Vec<_> = (0..3)
             .map(|_| {
                 let keeper = keeper.clone();
-                tokio::spawn(async move { keeper.acquire("key", "plan", 1).within(PATIENT).await.unwrap().allowed })
+                tokio::spawn(async move {
+                    keeper.acquire("key", "plan", 1).within(PATIENT).await.unwrap().allowed
+                })
             })
             .collect();
         advance(millis(20)).await;
@@ -173,7 +175,9 @@ async fn who_does_not_wait_does_not_overtake() {
         assert!(keeper.acquire("key", "plan", 2).await.unwrap().allowed);
         let waiting = {
             let keeper = keeper.clone();
-            tokio::spawn(async move { keeper.acquire("key", "plan", 2).within(PATIENT).await.unwrap().allowed })
+            tokio::spawn(
+                async move { keeper.acquire("key", "plan", 2).within(PATIENT).await.unwrap().allowed },
+            )
         };
         advance(millis(120)).await;
         settle().await;
@@ -231,7 +235,9 @@ async fn observers_hear_of_a_request_once() {
         let waiting: Vec<_> = (0..10)
             .map(|number| {
                 let (keeper, patience) = (keeper.clone(), if number < 8 { PATIENT } else { millis(50) });
-                tokio::spawn(async move { keeper.acquire("key", "plan", 1).within(patience).await.unwrap().allowed })
+                tokio::spawn(async move {
+                    keeper.acquire("key", "plan", 1).within(patience).await.unwrap().allowed
+                })
             })
             .collect();
         let mut allowed = 0;
@@ -251,7 +257,8 @@ async fn nothing_is_lost_in_a_storm_of_those_who_leave() {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (random >> 33) % below
     };
-    for (round, keeper) in (0..6).flat_map(|_| keepers("100/s bucket burst 20; all=1000/h fixed")).enumerate() {
+    for (round, keeper) in (0..6).flat_map(|_| keepers("100/s bucket burst 20; all=1000/h fixed")).enumerate()
+    {
         let collected = Arc::new(AtomicU64::new(0));
         let mut tasks = Vec::new();
         for _ in 0..400 {
@@ -324,7 +331,8 @@ async fn failure_modes_hold_for_those_who_wait() {
             }
         }
         let took = began.elapsed();
-        let expected = if mode == FailureMode::Local { millis(280)..=millis(330) } else { millis(80)..=millis(110) };
+        let expected =
+            if mode == FailureMode::Local { millis(280)..=millis(330) } else { millis(80)..=millis(110) };
         assert!(expected.contains(&took), "{mode:?}: {took:?}");
     }
 }
@@ -356,7 +364,8 @@ fn nobody_is_forgotten_among_several_runtimes() {
                         assert!(ruling.allowed);
                     };
                     for round in 0..25 {
-                        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+                        let runtime =
+                            tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
                         // Left behind, as many as finish.
                         runtime.block_on(async {
                             for _ in 0..3 {

@@ -5,12 +5,12 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use ratekeeper::algorithm::{
-    self, Algorithm, fixed_window, gcra, leaky_bucket, sliding_log, sliding_window, token_bucket,
+    self, fixed_window, gcra, leaky_bucket, sliding_log, sliding_window, token_bucket,
 };
 use ratekeeper::state::binary::{self, Decoded};
-use ratekeeper::state::{Part, Record, State, Window, Windows, ascii};
+use ratekeeper::state::{NamedWindow, NamedWindows, Record, RecordPart, ascii};
 use ratekeeper::testkit::fuzz;
-use ratekeeper::{Cost, Name, Quota, Timestamp};
+use ratekeeper::{Algorithm, Cost, Name, Quota, State, Timestamp};
 
 fn instants() -> impl Strategy<Value = Timestamp> {
     let extremes = vec![i64::MIN, i64::MIN + 1, -1, 0, 1, i64::MAX - 1, i64::MAX];
@@ -27,7 +27,7 @@ fn counts() -> impl Strategy<Value = u64> {
     prop_oneof![0..1_000u64, 0..=i64::MAX.cast_unsigned()]
 }
 
-fn logs() -> impl Strategy<Value = sliding_log::State> {
+fn logs() -> impl Strategy<Value = sliding_log::SlidingLogState> {
     vec((instants(), 1..1_000_000u64), 0..12).prop_map(|mut entries| {
         entries.sort_unstable();
         entries.into_iter().collect()
@@ -37,43 +37,43 @@ fn logs() -> impl Strategy<Value = sliding_log::State> {
 /// Every algorithm's state, whole-number doubles and extremes included.
 fn states() -> impl Strategy<Value = State> {
     prop_oneof![
-        instants().prop_map(|tat| State::Gcra(gcra::State { tat })),
+        instants().prop_map(|tat| State::Gcra(gcra::GcraState { tat })),
         (doubles(), instants())
-            .prop_map(|(tokens, last)| State::TokenBucket(token_bucket::State { tokens, last })),
+            .prop_map(|(tokens, last)| State::TokenBucket(token_bucket::TokenBucketState { tokens, last })),
         (doubles(), instants())
-            .prop_map(|(level, last)| State::LeakyBucket(leaky_bucket::State { level, last })),
+            .prop_map(|(level, last)| State::LeakyBucket(leaky_bucket::LeakyBucketState { level, last })),
         (counts(), instants())
-            .prop_map(|(count, start)| State::FixedWindow(fixed_window::State { count, start })),
+            .prop_map(|(count, start)| State::FixedWindow(fixed_window::FixedWindowState { count, start })),
         (counts(), counts(), instants()).prop_map(|(previous, current, start)| {
-            State::SlidingWindow(sliding_window::State { previous, current, start })
+            State::SlidingWindow(sliding_window::SlidingWindowState { previous, current, start })
         }),
         logs().prop_map(State::SlidingLog),
     ]
 }
 
-fn windows() -> impl Strategy<Value = Windows> {
+fn windows() -> impl Strategy<Value = NamedWindows> {
     let names = prop::collection::btree_set("[A-Za-z0-9_:.@+-]{1,64}", 1..=8);
     names.prop_flat_map(|names| {
         let n = names.len();
         vec((counts(), instants()), n).prop_map(move |states| {
-            let named = names.iter().zip(states).map(|(name, (count, start))| Window {
+            let named = names.iter().zip(states).map(|(name, (count, start))| NamedWindow {
                 name: Name::new(name).unwrap(),
                 count,
                 start,
             });
-            Windows::new(named.collect()).unwrap()
+            NamedWindows::new(named.collect()).unwrap()
         })
     })
 }
 
-fn parts() -> impl Strategy<Value = Part> {
+fn parts() -> impl Strategy<Value = RecordPart> {
     (states(), windows()).prop_map(|(state, windows)| match state {
-        State::Gcra(state) => Part::Gcra(state),
-        State::TokenBucket(state) => Part::TokenBucket(state),
-        State::LeakyBucket(state) => Part::LeakyBucket(state),
-        State::SlidingWindow(state) => Part::SlidingWindow(state),
-        State::SlidingLog(state) => Part::SlidingLog(state),
-        _ => Part::FixedWindows(windows),
+        State::Gcra(state) => RecordPart::Gcra(state),
+        State::TokenBucket(state) => RecordPart::TokenBucket(state),
+        State::LeakyBucket(state) => RecordPart::LeakyBucket(state),
+        State::SlidingWindow(state) => RecordPart::SlidingWindow(state),
+        State::SlidingLog(state) => RecordPart::SlidingLog(state),
+        _ => RecordPart::FixedWindows(windows),
     })
 }
 
@@ -146,10 +146,10 @@ proptest! {
         };
         let expected = match state {
             State::TokenBucket(state) => {
-                State::TokenBucket(token_bucket::State { last: on_a_microsecond(state.last), ..state })
+                State::TokenBucket(token_bucket::TokenBucketState { last: on_a_microsecond(state.last), ..state })
             }
             State::LeakyBucket(state) => {
-                State::LeakyBucket(leaky_bucket::State { last: on_a_microsecond(state.last), ..state })
+                State::LeakyBucket(leaky_bucket::LeakyBucketState { last: on_a_microsecond(state.last), ..state })
             }
             other => other,
         };

@@ -3,9 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use ratekeeper::algorithm::{Tenancy, gcra};
-use ratekeeper::state::{NamedStates, Record, RuleStates, State, ascii, shared_name};
+use ratekeeper::state::{NamedStates, Record, RuleStates, ascii, shared_name};
 use ratekeeper::testkit::fuzz;
-use ratekeeper::{Algorithm, Name, Plan, Quota, Timestamp};
+use ratekeeper::{Algorithm, Name, Plan, Quota, State, Timestamp};
 
 fn plan(rules: &str) -> Plan {
     Plan::parse("plan", rules).unwrap()
@@ -46,7 +46,7 @@ fn a_rule_that_is_not_named_is_fresh_and_others_are_kept_as_they_are() {
     let two = plan("new=5/s; g=9/s");
     // Whatever a newer version writes, and in whichever spelling.
     let mut found = read(&two, "81|a=91|what|ever$g=42|1$b=42|+007").unwrap();
-    assert_eq!(found.states, [None, Some(State::Gcra(gcra::State { tat: Timestamp::from_nanos(1) }))]);
+    assert_eq!(found.states, [None, Some(State::Gcra(gcra::GcraState { tat: Timestamp::from_nanos(1) }))]);
     assert_eq!(write(&two, &found).unwrap(), "81|g=42|1$a=91|what|ever$b=42|+007");
     // Nothing of one's own, and something of others.
     found.states = vec![None, None];
@@ -191,7 +191,7 @@ fn what_requests_share_is_plain_while_it_can_be() {
 #[test]
 fn a_record_by_name_comes_back() {
     let name = |text: &str| text.parse::<Name>().unwrap();
-    let state = State::Gcra(gcra::State { tat: Timestamp::from_nanos(7) });
+    let state = State::Gcra(gcra::GcraState { tat: Timestamp::from_nanos(7) });
     let record = Record::by_name(vec![(name("a"), state.clone()), (name("b"), state.clone())]).unwrap();
     assert_eq!(ascii::encode(&record), "81|a=42|7$b=42|7");
     let quota: Quota = "9/s".parse().unwrap();

@@ -3,8 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use ratekeeper::algorithm::{Tenancy, composite, gcra};
-use ratekeeper::state::{Record, State, StateErrorKind, ascii};
-use ratekeeper::{Cost, Name, Nanos, Quota, Timestamp};
+use ratekeeper::state::{Record, StateErrorKind, ascii};
+use ratekeeper::{Cost, Name, Nanos, Quota, State, Timestamp};
 
 const NOW: Timestamp = Timestamp::from_secs(1_761_884_055);
 
@@ -89,7 +89,7 @@ fn fresh_rules_keep_their_place() {
     );
     let mut back = read(&plan, &text).unwrap();
     // Whether a TAT has passed is for the time to tell.
-    assert_eq!(back[0].take(), Some(State::Gcra(gcra::State { tat: NOW })));
+    assert_eq!(back[0].take(), Some(State::Gcra(gcra::GcraState { tat: NOW })));
     assert_eq!(back, states);
 }
 

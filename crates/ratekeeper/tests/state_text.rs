@@ -5,29 +5,30 @@
 use ratekeeper::Timestamp;
 use ratekeeper::algorithm::{gcra, leaky_bucket, sliding_log, sliding_window, token_bucket};
 use ratekeeper::state::StateErrorKind::{self, Field, TooLong, UnknownStrategy, UnknownVersion};
-use ratekeeper::state::{Part, Record, Windows, ascii};
+use ratekeeper::state::{NamedWindows, Record, RecordPart, ascii};
 
 const NOW: Timestamp = Timestamp::from_nanos(1_761_884_055_342_794_596);
 
-fn window(name: &str, count: u64) -> ratekeeper::state::Window {
-    ratekeeper::state::Window { name: name.parse().unwrap(), count, start: NOW }
+fn window(name: &str, count: u64) -> ratekeeper::state::NamedWindow {
+    ratekeeper::state::NamedWindow { name: name.parse().unwrap(), count, start: NOW }
 }
 
-fn windows(windows: &[(&str, u64)]) -> Part {
+fn windows(windows: &[(&str, u64)]) -> RecordPart {
     let windows = windows.iter().map(|(name, count)| window(name, *count)).collect();
-    Part::FixedWindows(Windows::new(windows).unwrap())
+    RecordPart::FixedWindows(NamedWindows::new(windows).unwrap())
 }
 
-fn bucket(tokens: f64) -> Part {
-    Part::TokenBucket(token_bucket::State { tokens, last: NOW })
+fn bucket(tokens: f64) -> RecordPart {
+    RecordPart::TokenBucket(token_bucket::TokenBucketState { tokens, last: NOW })
 }
 
 #[test]
 fn every_strategy_is_written_and_read() {
-    let log: sliding_log::State = [(Timestamp::from_nanos(-5), 1), (NOW, 3)].into_iter().collect();
-    let leaky = Part::LeakyBucket(leaky_bucket::State { level: 5.0, last: NOW });
-    let sliding = Part::SlidingWindow(sliding_window::State { previous: 7, current: 2, start: NOW });
-    let gcra = Part::Gcra(gcra::State { tat: NOW });
+    let log: sliding_log::SlidingLogState = [(Timestamp::from_nanos(-5), 1), (NOW, 3)].into_iter().collect();
+    let leaky = RecordPart::LeakyBucket(leaky_bucket::LeakyBucketState { level: 5.0, last: NOW });
+    let sliding =
+        RecordPart::SlidingWindow(sliding_window::SlidingWindowState { previous: 7, current: 2, start: NOW });
+    let gcra = RecordPart::Gcra(gcra::GcraState { tat: NOW });
     for (parts, text) in [
         (vec![bucket(8.5)], "12|8.5|1761884055342794596"),
         (vec![bucket(1_999_999.0)], "12|1.999999e+06|1761884055342794596"),
@@ -47,8 +48,8 @@ fn every_strategy_is_written_and_read() {
             "51|42|1761884055342794596$51|23|1|a@b.c+d:e_f-G|0|1761884055342794596$12|0|1761884055342794596",
         ),
         (vec![sliding], "61|7|2|1761884055342794596"),
-        (vec![Part::SlidingLog(log)], "71|2|-5|1|1761884055342794596|3"),
-        (vec![Part::SlidingLog(sliding_log::State::default())], "71|0"),
+        (vec![RecordPart::SlidingLog(log)], "71|2|-5|1|1761884055342794596|3"),
+        (vec![RecordPart::SlidingLog(sliding_log::SlidingLogState::default())], "71|0"),
     ] {
         let record = Record::new(parts).unwrap();
         assert_eq!(ascii::encode(&record), text);
@@ -186,10 +187,10 @@ fn depth_and_length_are_bounded() {
 
 #[test]
 fn what_no_algorithm_writes_gives_nothing_away() {
-    let written = |part: Part| ascii::encode(&part.into());
+    let written = |part: RecordPart| ascii::encode(&part.into());
     assert_eq!(written(bucket(f64::NAN)), "12|0|1761884055342794596");
     assert_eq!(written(bucket(f64::INFINITY)), "12|0|1761884055342794596");
-    let level = Part::LeakyBucket(leaky_bucket::State { level: f64::NAN, last: NOW });
+    let level = RecordPart::LeakyBucket(leaky_bucket::LeakyBucketState { level: f64::NAN, last: NOW });
     assert_eq!(written(level), "32|1.7976931348623157e+308|1761884055342794596");
     assert_eq!(written(windows(&[("q", u64::MAX)])), "23|1|q|9223372036854775807|1761884055342794596");
 }

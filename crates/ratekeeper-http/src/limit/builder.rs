@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ratekeeper::port::Store;
-use ratekeeper::{Algorithm, Cost, Keeper, MemoryStore, Name, Plan, Quota, QuotaError};
+use ratekeeper::{Algorithm, Cost, Keeper, MemoryStore, Name, Plan, PlanError, Quota};
 
 use super::charge_policy::ChargePolicy;
 use super::cost::CostRule;
@@ -35,7 +35,7 @@ use crate::key::{Global, KeyExtractor, RequestView};
 /// use ratekeeper_http::key::ClientIp;
 /// let limit = Limit::new("api", "10/s burst 20".parse()?).by(ClientIp::default());
 /// # let _ = limit;
-/// # Ok::<(), ratekeeper::QuotaError>(())
+/// # Ok::<(), ratekeeper::PlanError>(())
 /// ```
 #[derive(Clone)]
 pub struct Limit<P = OwnPlan> {
@@ -83,9 +83,9 @@ impl Limit {
     /// use ratekeeper_http::Limit;
     /// let limit = Limit::parse("api", "3/m; daily=500/day; 8 concurrent")?;
     /// # let _ = limit;
-    /// # Ok::<(), ratekeeper::QuotaError>(())
+    /// # Ok::<(), ratekeeper::PlanError>(())
     /// ```
-    pub fn parse(name: &str, text: &str) -> Result<Self, QuotaError> {
+    pub fn parse(name: &str, text: &str) -> Result<Self, PlanError> {
         let parts = text.split(';').filter(|part| !part.trim().is_empty());
         let (permits, rates): (Vec<_>, Vec<_>) =
             parts.map(|part| (part, permits(part))).partition(|(_, permits)| permits.is_some());
@@ -139,7 +139,7 @@ impl Limit<KeeperPlans> {
     /// let plans = Registry::new([Plan::parse("free", "10/m")?, Plan::parse("gold", "1000/m")?]);
     /// let limit = Limit::over(Keeper::new(MemoryStore::default(), plans), "free".parse()?);
     /// # let _ = limit;
-    /// # Ok::<(), ratekeeper::QuotaError>(())
+    /// # Ok::<(), ratekeeper::PlanError>(())
     /// ```
     pub fn over(keeper: Keeper, plan: Name) -> Self {
         let name = plan.clone();
@@ -168,7 +168,7 @@ impl Limit<KeeperPlans> {
     /// let limit = Limit::over(Keeper::new(MemoryStore::default(), plans), "free".parse()?)
     ///     .plan_for(|request| request.extension::<Tier>().map_or("free", |tier| tier.0).into());
     /// # let _ = limit;
-    /// # Ok::<(), ratekeeper::QuotaError>(())
+    /// # Ok::<(), ratekeeper::PlanError>(())
     /// ```
     #[must_use]
     pub fn plan_for(
@@ -225,7 +225,7 @@ impl<P> Limit<P> {
     /// use ratekeeper_http::Limit;
     /// let limit = Limit::new("api", "10/s".parse()?).exempt(|request| request.uri().path() == "/health");
     /// # let _ = limit;
-    /// # Ok::<(), ratekeeper::QuotaError>(())
+    /// # Ok::<(), ratekeeper::PlanError>(())
     /// ```
     #[must_use]
     pub fn exempt(mut self, is_exempt: impl Fn(&RequestView<'_>) -> bool + Send + Sync + 'static) -> Self {
@@ -245,7 +245,7 @@ impl<P> Limit<P> {
     ///     length.and_then(|length| length.to_str().ok()?.parse().ok()).unwrap_or(1)
     /// });
     /// # let _ = by_size;
-    /// # Ok::<(), ratekeeper::QuotaError>(())
+    /// # Ok::<(), ratekeeper::PlanError>(())
     /// ```
     #[must_use]
     pub fn cost(mut self, cost: impl Fn(&RequestView<'_>) -> u64 + Send + Sync + 'static) -> Self {
@@ -261,7 +261,7 @@ impl<P> Limit<P> {
     /// use ratekeeper_http::Limit;
     /// let five = Limit::new("search", "100/m".parse()?).fixed_cost(5);
     /// # let _ = five;
-    /// # Ok::<(), ratekeeper::QuotaError>(())
+    /// # Ok::<(), ratekeeper::PlanError>(())
     /// ```
     #[must_use]
     pub fn fixed_cost(mut self, cost: impl Into<Cost>) -> Self {
@@ -337,7 +337,7 @@ impl<P> Limit<P> {
     ///     *denied.response.body_mut() = format!("slow down, {}", denied.limit).into_bytes();
     /// });
     /// # let _ = limit;
-    /// # Ok::<(), ratekeeper::QuotaError>(())
+    /// # Ok::<(), ratekeeper::PlanError>(())
     /// ```
     #[must_use]
     pub fn on_denied(mut self, hear: impl Fn(&mut Denied<'_>) + Send + Sync + 'static) -> Self {

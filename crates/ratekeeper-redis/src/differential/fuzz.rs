@@ -6,10 +6,10 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::test_runner::TestRunner;
-use ratekeeper::algorithm::{Meter, Tenancy};
+use ratekeeper::algorithm::{AnyView, Tenancy};
 use ratekeeper::port::{Request, Store};
-use ratekeeper::state::{Record, RuleStates, State, ascii, binary, shared_name};
-use ratekeeper::{Cost, Key, Name, Quota, Rules, Timestamp};
+use ratekeeper::state::{Record, RuleStates, ascii, binary, shared_name};
+use ratekeeper::{Cost, Key, Name, Quota, Rules, State, Timestamp};
 
 use super::draw;
 use super::lua::{Engine, Keyspace, Stored};
@@ -208,7 +208,7 @@ fn mutated_states_are_read_alike(form: Form) {
             // A shared window that a script does not know the place of stays where it was found: the same window.
             let as_seen = |states: Vec<Option<State>>| -> Vec<Option<State>> {
                 let seen = model.rules.iter().zip(states).map(|((_, quota), state)| {
-                    Meter::at(quota, state.as_ref(), now, model.tenancy).unwrap().to_state()
+                    AnyView::at(quota, state.as_ref(), now, model.tenancy).unwrap().to_state()
                 });
                 seen.collect()
             };

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use ratekeeper::algorithm::{Meter, Tenancy, View, composite};
-use ratekeeper::state::{NamedStates, RuleStates, State, binary};
-use ratekeeper::{Charged, Cost, Decision, Name, Nanos, Quota, Timestamp};
+use ratekeeper::algorithm::{AnyView, Tenancy, View, composite};
+use ratekeeper::state::{NamedStates, RuleStates, binary};
+use ratekeeper::{Charged, Cost, Decision, Name, Nanos, Quota, State, Timestamp};
 
 use crate::encoding::Encoding;
 
@@ -130,7 +130,7 @@ impl Model {
         let is_reset = |name| self.resets.get(&self.key_of(name)).is_some_and(|reset| charged_at <= *reset);
         let (mut views, mut states) = (Vec::new(), Vec::new());
         for ((name, _), (quota, state)) in self.rules.iter().zip(&held) {
-            let mut view = Meter::at(quota, state.as_ref(), now, self.tenancy).unwrap();
+            let mut view = AnyView::at(quota, state.as_ref(), now, self.tenancy).unwrap();
             let is_refunded = cost > 0 && !is_reset(name);
             if is_refunded {
                 view.refund(Cost::new(cost), charged_at);

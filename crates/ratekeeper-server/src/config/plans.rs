@@ -19,14 +19,14 @@ impl Config {
         name: &Spanned<String>,
         section: &PlanSection,
     ) -> Result<Plan, Vec<ConfigError>> {
-        let mistake = |at: usize, error: ratekeeper::QuotaError| {
+        let mistake = |at: usize, error: ratekeeper::PlanError| {
             self.error(at, format!("plan `{}`: {error}", name.get_ref()))
         };
         let limits = section.limits.get_ref();
         // Each by itself first, because only then is it known in which line a mistake is.
         let name_check = name.get_ref().parse::<ratekeeper::Name>().map(drop);
         let mut mistakes: Vec<_> =
-            name_check.err().map(|error| mistake(name.span().start, error)).into_iter().collect();
+            name_check.err().map(|error| mistake(name.span().start, error.into())).into_iter().collect();
         for limit in limits {
             let alone = Plan::from_texts("any", [limit.get_ref().as_str()]);
             mistakes.extend(alone.err().map(|error| mistake(limit.span().start, error)));

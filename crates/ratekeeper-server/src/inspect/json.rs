@@ -1,6 +1,6 @@
 //! A state as an object.
 
-use ratekeeper::state::Part;
+use ratekeeper::state::RecordPart;
 use serde_json::{Map, Value, json};
 
 use super::{Field, State, Strategy, fields, window_fields};
@@ -51,10 +51,10 @@ impl State {
     }
 }
 
-fn part_object(part: &Part, version: u8) -> Map<String, Value> {
+fn part_object(part: &RecordPart, version: u8) -> Map<String, Value> {
     let word = Strategy::of(part).word;
     let fields: Value = match part {
-        Part::FixedWindows(windows) => {
+        RecordPart::FixedWindows(windows) => {
             let windows = windows.as_slice().iter().map(|window| fields_object(&window_fields(window)));
             json!({ "windows": windows.collect::<Vec<_>>() })
         }

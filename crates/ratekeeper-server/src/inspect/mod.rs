@@ -12,8 +12,8 @@ pub use next::Next;
 use std::time::Duration;
 
 use ratekeeper::algorithm::{gcra, leaky_bucket, sliding_log, sliding_window, token_bucket};
-use ratekeeper::state::{Part, Record, StateError, Window, ascii};
-use ratekeeper::{Quota, QuotaError, Timestamp};
+use ratekeeper::state::{NamedWindow, Record, RecordPart, StateError, ascii};
+use ratekeeper::{PlanError, Quota, Timestamp};
 use ratekeeper_redis::{Found, Inspection};
 
 /// A state that was read.
@@ -85,7 +85,7 @@ impl State {
     }
 
     /// The version of a part's format, which is that of the schema where it is a hash.
-    fn version(&self, part: &Part) -> u8 {
+    fn version(&self, part: &RecordPart) -> u8 {
         match self.encoding {
             Encoding::Ascii => Strategy::of(part).version,
             Encoding::Binary => 1,
@@ -110,7 +110,7 @@ impl std::error::Error for Unreadable {}
 #[non_exhaustive]
 pub enum NextError {
     /// The quota is none.
-    Quota(QuotaError),
+    Quota(PlanError),
     /// The state is that of other rules.
     State(StateError),
     /// The state is that of another algorithm.
@@ -141,14 +141,14 @@ struct Strategy {
 }
 
 impl Strategy {
-    fn of(part: &Part) -> Self {
+    fn of(part: &RecordPart) -> Self {
         let (word, words, version) = match part {
-            Part::TokenBucket(_) => ("token_bucket", "token bucket", 2),
-            Part::FixedWindows(_) => ("fixed_window", "fixed window", 3),
-            Part::LeakyBucket(_) => ("leaky_bucket", "leaky bucket", 2),
-            Part::Gcra(_) => ("gcra", "GCRA", 2),
-            Part::SlidingWindow(_) => ("sliding_window", "sliding window counter", 1),
-            Part::SlidingLog(_) => ("sliding_log", "sliding window log", 1),
+            RecordPart::TokenBucket(_) => ("token_bucket", "token bucket", 2),
+            RecordPart::FixedWindows(_) => ("fixed_window", "fixed window", 3),
+            RecordPart::LeakyBucket(_) => ("leaky_bucket", "leaky bucket", 2),
+            RecordPart::Gcra(_) => ("gcra", "GCRA", 2),
+            RecordPart::SlidingWindow(_) => ("sliding_window", "sliding window counter", 1),
+            RecordPart::SlidingLog(_) => ("sliding_log", "sliding window log", 1),
             _ => ("unknown", "unknown", 0),
         };
         Strategy { word, words, version }
@@ -166,27 +166,27 @@ enum Field<'a> {
 }
 
 /// The fields of a part in the order in which they are written; a log's entries are not among them.
-fn fields(part: &Part) -> Vec<Field<'_>> {
+fn fields(part: &RecordPart) -> Vec<Field<'_>> {
     match part {
-        Part::TokenBucket(token_bucket::State { tokens, last }) => {
+        RecordPart::TokenBucket(token_bucket::TokenBucketState { tokens, last }) => {
             vec![Field::Amount("tokens", *tokens), Field::Instant("last", *last, "last refilled")]
         }
-        Part::LeakyBucket(leaky_bucket::State { level, last }) => {
+        RecordPart::LeakyBucket(leaky_bucket::LeakyBucketState { level, last }) => {
             vec![Field::Amount("level", *level), Field::Instant("last", *last, "last drained")]
         }
-        Part::Gcra(gcra::State { tat }) => vec![Field::Instant("tat", *tat, "whole again")],
-        Part::SlidingWindow(sliding_window::State { previous, current, start }) => vec![
+        RecordPart::Gcra(gcra::GcraState { tat }) => vec![Field::Instant("tat", *tat, "whole again")],
+        RecordPart::SlidingWindow(sliding_window::SlidingWindowState { previous, current, start }) => vec![
             Field::Count("previous", *previous),
             Field::Count("current", *current),
             Field::Instant("start", *start, "the slot's start"),
         ],
-        Part::FixedWindows(windows) => windows.as_slice().iter().flat_map(window_fields).collect(),
-        Part::SlidingLog(log) => log_fields(log),
+        RecordPart::FixedWindows(windows) => windows.as_slice().iter().flat_map(window_fields).collect(),
+        RecordPart::SlidingLog(log) => log_fields(log),
         _ => Vec::new(),
     }
 }
 
-fn window_fields(window: &Window) -> [Field<'_>; 3] {
+fn window_fields(window: &NamedWindow) -> [Field<'_>; 3] {
     [
         Field::Name(window.name.as_str()),
         Field::Count("count", window.count),
@@ -194,7 +194,7 @@ fn window_fields(window: &Window) -> [Field<'_>; 3] {
     ]
 }
 
-fn log_fields(log: &sliding_log::State) -> Vec<Field<'static>> {
+fn log_fields(log: &sliding_log::SlidingLogState) -> Vec<Field<'static>> {
     let mut fields = vec![
         Field::Count("entries", log.len() as u64),
         Field::Count("cost", log.entries().fold(0, |sum, (_, cost)| sum.saturating_add(cost))),
@@ -210,7 +210,7 @@ fn log_fields(log: &sliding_log::State) -> Vec<Field<'static>> {
 }
 
 /// The rules that a text names, for one key.
-fn rules(quota: &str) -> Result<Vec<(ratekeeper::Name, Quota)>, QuotaError> {
+fn rules(quota: &str) -> Result<Vec<(ratekeeper::Name, Quota)>, PlanError> {
     let plan = ratekeeper::Plan::parse("inspect", quota)?;
     Ok(plan.rules().iter().map(|rule| (rule.name().clone(), *rule.quota())).collect())
 }

@@ -1,8 +1,8 @@
 //! What the next request would get.
 
-use ratekeeper::algorithm::{Algorithm, Tenancy, composite};
-use ratekeeper::state::{Part, Record};
-use ratekeeper::{Cost, Decision, Name, Quota, Timestamp};
+use ratekeeper::algorithm::{Tenancy, composite};
+use ratekeeper::state::{Record, RecordPart};
+use ratekeeper::{Algorithm, Cost, Decision, Name, Quota, Timestamp};
 
 use super::{NextError, rules};
 
@@ -37,7 +37,7 @@ fn borrow_names(record: &Record, rules: &mut [(Name, Quota)]) {
         return;
     }
     let windows = record.parts().iter().find_map(|part| match part {
-        Part::FixedWindows(windows) => Some(windows.as_slice()),
+        RecordPart::FixedWindows(windows) => Some(windows.as_slice()),
         _ => None,
     });
     let Some(windows) = windows else { return };

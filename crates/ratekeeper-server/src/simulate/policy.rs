@@ -3,7 +3,7 @@
 use std::fmt;
 
 use ratekeeper::algorithm::{Tenancy, composite, gcra, take};
-use ratekeeper::{Algorithm, Cost, Decision, Plan, Quota, QuotaError, State, Timestamp};
+use ratekeeper::{Algorithm, Cost, Decision, Plan, PlanError, Quota, State, Timestamp};
 
 use super::peak::Peak;
 use super::timeline::Timeline;
@@ -127,7 +127,7 @@ impl Policy {
                     instants.resize(key + 1, Timestamp::MIN);
                 }
                 let tat = instants[key];
-                let mut view = gcra::GcraView::at(quota, Some(gcra::State { tat }), now, Tenancy::Own);
+                let mut view = gcra::GcraView::at(quota, Some(gcra::GcraState { tat }), now, Tenancy::Own);
                 let decision = take(&mut view, cost);
                 if let Some(state) = view.state()
                     && cost != Cost::PEEK
@@ -177,7 +177,7 @@ impl Policy {
 #[non_exhaustive]
 pub struct PolicyError {
     text: String,
-    error: QuotaError,
+    error: PlanError,
 }
 
 impl fmt::Display for PolicyError {

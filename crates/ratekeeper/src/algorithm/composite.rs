@@ -1,34 +1,40 @@
-//! Several quotas decided together: all must allow, or none is charged.
+//! Decisions of several quotas together: all must allow, or none is charged.
 
-use super::meter::Write;
-use super::{Meter, Mismatch, Tenancy, View, look, take};
-use crate::state::State;
-use crate::{Cost, Decision, Quota, Timestamp};
+use super::any_view::{AnyView, Mismatch, StateWrite};
+use super::state::State;
+use super::tenancy::Tenancy;
+use super::view::{View, look, take};
+use super::wait::Wait;
+use crate::{Cost, Decision, Nanos, Quota, Timestamp};
 
 /// Takes the cost from every view, or from none. On a denial the views that would have allowed are left as they
 /// were, and the decision tells what is left of them.
 ///
 /// No views at all allow everything: there is nothing to exceed.
 pub fn take_all<V: View>(views: &mut [V], cost: Cost) -> Decision {
-    let passes = views.iter().all(|view| matches!(view.wait_for(cost), super::Wait::Ready));
+    let passes = views.iter().all(|view| matches!(view.wait_for(cost), Wait::Ready));
     join(views.iter_mut().map(|view| if passes { take(view, cost) } else { look(view, cost) }))
 }
 
-/// What [`take_all`] would decide.
+/// Returns what [`take_all`] would decide. Changes nothing.
 pub fn look_all<V: View>(views: &[V], cost: Cost) -> Decision {
     join(views.iter().map(|view| look(view, cost)))
 }
 
-/// One answer of many, each bound to the position of its rule.
+/// Joins decisions into one, each bound to the position of its rule.
 pub(crate) fn join(decisions: impl Iterator<Item = Decision>) -> Decision {
     // No plan has that many rules, but nothing here may overflow: the rest share the last position.
     let position = |rule: usize| u16::try_from(rule).unwrap_or(u16::MAX);
     let numbered = decisions.enumerate().map(|(rule, decision)| decision.of_rule(position(rule)));
-    numbered.reduce(Decision::join).unwrap_or(Decision::allow(u64::MAX, u64::MAX, crate::Nanos::ZERO))
+    numbered.reduce(Decision::join).unwrap_or(Decision::allow(u64::MAX, u64::MAX, Nanos::ZERO))
 }
 
-/// Decides several quotas on their states at one instant: the decision, and for each rule the state to store if it
+/// Takes the cost from several quotas or from none. Returns the decision, and for each rule the state to store if it
 /// changed.
+///
+/// # Errors
+///
+/// If a state is that of another algorithm than its quota's, or a quota limits concurrency.
 pub fn try_acquire(
     rules: &[(Quota, Option<State>)],
     cost: Cost,
@@ -37,13 +43,17 @@ pub fn try_acquire(
 ) -> Result<(Decision, Vec<Option<State>>), Mismatch> {
     let mut views = views(rules, now, tenancy)?;
     let decision = take_all(&mut views, cost);
-    let wrote = |view: &Meter<'_>| cost != Cost::PEEK && (decision.allowed || view.was_repaired());
+    let wrote = |view: &AnyView<'_>| cost != Cost::PEEK && (decision.allowed || view.was_repaired());
     Ok((decision, views.iter().map(|view| if wrote(view) { view.to_state() } else { None }).collect()))
 }
 
-/// The same on states of their own that are held in place, one for each quota: a log is edited, not copied.
+/// Like [`try_acquire`] on states that are held in place, one for each quota and its own: a log is edited, not copied.
 ///
 /// Rules that have no state to go with them are not looked at, nor states without a rule.
+///
+/// # Errors
+///
+/// As [`try_acquire`].
 pub fn acquire_in_place(
     quotas: &[Quota],
     states: &mut [Option<State>],
@@ -51,12 +61,13 @@ pub fn acquire_in_place(
     now: Timestamp,
 ) -> Result<Decision, Mismatch> {
     let held = quotas.iter().zip(&*states);
-    let mut views: Vec<Meter<'_>> = held
-        .map(|(quota, state)| Meter::at(quota, state.as_ref(), now, Tenancy::Own))
+    let mut views: Vec<AnyView<'_>> = held
+        .map(|(quota, state)| AnyView::at(quota, state.as_ref(), now, Tenancy::Own))
         .collect::<Result<_, _>>()?;
     let decision = take_all(&mut views, cost);
-    let wrote = |view: &Meter<'_>| cost != Cost::PEEK && (decision.allowed || view.was_repaired());
-    let writes: Vec<Option<Write>> = views.iter().map(|view| wrote(view).then(|| view.write())).collect();
+    let wrote = |view: &AnyView<'_>| cost != Cost::PEEK && (decision.allowed || view.was_repaired());
+    let writes: Vec<Option<StateWrite>> =
+        views.iter().map(|view| wrote(view).then(|| view.write())).collect();
     for (state, write) in states.iter_mut().zip(writes) {
         if let Some(write) = write {
             write.apply(state);
@@ -65,7 +76,11 @@ pub fn acquire_in_place(
     Ok(decision)
 }
 
-/// What [`try_acquire`] would decide; changes nothing.
+/// Returns what [`try_acquire`] would decide.
+///
+/// # Errors
+///
+/// As [`try_acquire`].
 pub fn peek(
     rules: &[(Quota, Option<State>)],
     cost: Cost,
@@ -75,8 +90,12 @@ pub fn peek(
     Ok(look_all(&views(rules, now, tenancy)?, cost))
 }
 
-/// Gives back to every rule what is left of a cost that was charged at `charged_at`: what is left then, and for each
-/// rule the state to store (`None`: it is as good as fresh).
+/// Gives back to every rule what is left of a cost that was charged at `charged_at`. Returns what is left then, and for
+/// each rule the state to store (`None`: it equals a fresh key's).
+///
+/// # Errors
+///
+/// As [`try_acquire`].
 pub fn refund(
     rules: &[(Quota, Option<State>)],
     cost: Cost,
@@ -86,15 +105,15 @@ pub fn refund(
 ) -> Result<(Decision, Vec<Option<State>>), Mismatch> {
     let mut views = views(rules, now, tenancy)?;
     views.iter_mut().for_each(|view| view.refund(cost, charged_at));
-    Ok((look_all(&views, Cost::PEEK), views.iter().map(Meter::to_state).collect()))
+    Ok((look_all(&views, Cost::PEEK), views.iter().map(AnyView::to_state).collect()))
 }
 
 fn views<'a>(
     rules: &'a [(Quota, Option<State>)],
     now: Timestamp,
     tenancy: Tenancy,
-) -> Result<Vec<Meter<'a>>, Mismatch> {
-    rules.iter().map(|(quota, state)| Meter::at(quota, state.as_ref(), now, tenancy)).collect()
+) -> Result<Vec<AnyView<'a>>, Mismatch> {
+    rules.iter().map(|(quota, state)| AnyView::at(quota, state.as_ref(), now, tenancy)).collect()
 }
 
 #[cfg(test)]

@@ -2,12 +2,14 @@
 //!
 //! The simplest to explain and the easiest to outwit: twice the limit passes around an edge.
 
-use super::{Algorithm, Anchor, Tenancy, View, Wait};
-use crate::{Cost, Nanos, Quota, Timestamp};
+use super::tenancy::Tenancy;
+use super::view::View;
+use super::wait::Wait;
+use crate::{Algorithm, Anchor, Calendar, Cost, Nanos, Quota, Timestamp};
 
-/// How many passed in the window that began at `start`.
+/// The state of a fixed window: how much passed in the window that began at `start`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct State {
+pub struct FixedWindowState {
     /// What the window has let pass.
     pub count: u64,
     /// The window's first instant.
@@ -28,9 +30,9 @@ pub struct FixedWindowView {
 }
 
 impl FixedWindowView {
-    /// The state as it stands at `now`. Windows that were missed are skipped in one step.
-    pub fn at(quota: &Quota, state: Option<State>, now: Timestamp, tenancy: Tenancy) -> Self {
-        let windows = Windows::of(quota);
+    /// Returns the state as it stands at `now`. Windows that were missed are skipped in one step.
+    pub fn at(quota: &Quota, state: Option<FixedWindowState>, now: Timestamp, tenancy: Tenancy) -> Self {
+        let windows = WindowLayout::of(quota);
         let limit = quota.burst();
         let (start, end) = windows.around(now);
         let ends = windows.ends(start, end);
@@ -53,9 +55,9 @@ impl FixedWindowView {
         FixedWindowView { count, start, end, ends, ..fresh }
     }
 
-    /// The state to store; none when nothing has passed.
-    pub fn state(&self) -> Option<State> {
-        (self.count > 0).then_some(State { count: self.count, start: self.start })
+    /// Returns the state to store; none when nothing has passed.
+    pub fn state(&self) -> Option<FixedWindowState> {
+        (self.count > 0).then_some(FixedWindowState { count: self.count, start: self.start })
     }
 }
 
@@ -99,52 +101,52 @@ impl View for FixedWindowView {
     }
 }
 
-/// Where a quota's windows lie.
-enum Windows {
+/// How a quota's windows lie.
+enum WindowLayout {
     Length(Nanos),
     Grid(Nanos),
-    Calendar(super::Calendar),
+    Calendar(Calendar),
 }
 
-impl Windows {
+impl WindowLayout {
     fn of(quota: &Quota) -> Self {
         match quota.algorithm() {
-            Algorithm::FixedWindow(Anchor::Calendar(calendar)) => Windows::Calendar(calendar),
-            Algorithm::FixedWindow(Anchor::Grid) => Windows::Grid(quota.period()),
-            _ => Windows::Length(quota.period()),
+            Algorithm::FixedWindow(Anchor::Calendar(calendar)) => WindowLayout::Calendar(calendar),
+            Algorithm::FixedWindow(Anchor::Grid) => WindowLayout::Grid(quota.period()),
+            _ => WindowLayout::Length(quota.period()),
         }
     }
 
-    /// The window that a fresh key would be in. Also the one that a state with this start is about: a start off
+    /// Returns the window that a fresh key would be in. Also the one that a state with this start is about: a start off
     /// the grid (the quota has changed) belongs to the window around it.
     fn around(&self, now: Timestamp) -> (Timestamp, Timestamp) {
         match self {
-            Windows::Length(length) => (now, now + *length),
-            Windows::Grid(length) => grid(*length, now),
-            Windows::Calendar(calendar) => calendar.window(now),
+            WindowLayout::Length(length) => (now, now + *length),
+            WindowLayout::Grid(length) => grid(*length, now),
+            WindowLayout::Calendar(calendar) => calendar.window(now),
         }
     }
 
-    /// True if the window that began at `start` is over. Not asked of its end, which saturates.
+    /// Returns true if the window that began at `start` is over. Not asked of its end, which saturates.
     fn has_passed(&self, start: Timestamp, now: Timestamp) -> bool {
         match self {
-            Windows::Length(length) => now.since(start) >= *length,
-            Windows::Grid(_) | Windows::Calendar(_) => self.around(now).0 > start,
+            WindowLayout::Length(length) => now.since(start) >= *length,
+            WindowLayout::Grid(_) | WindowLayout::Calendar(_) => self.around(now).0 > start,
         }
     }
 
-    /// True if a window begins when it is first needed, rather than at a place of its own.
+    /// Returns true if a window begins when it is first needed, rather than at fixed instants.
     fn begin_anywhere(&self) -> bool {
-        matches!(self, Windows::Length(_))
+        matches!(self, WindowLayout::Length(_))
     }
 
-    /// True if the window is over at its end, rather than cut off there.
+    /// Returns true if the window is over at its end, rather than cut off there.
     fn ends(&self, start: Timestamp, end: Timestamp) -> bool {
         end < Timestamp::MAX || self.has_passed(start, end)
     }
 }
 
-/// The multiple of `length` since the epoch that `now` lies in.
+/// Returns the multiple of `length` since the epoch that `now` lies in.
 fn grid(length: Nanos, now: Timestamp) -> (Timestamp, Timestamp) {
     let length_i128 = i128::from(length.as_nanos()).max(1);
     let into = i128::from(now.as_nanos()).rem_euclid(length_i128);
@@ -155,7 +157,7 @@ fn grid(length: Nanos, now: Timestamp) -> (Timestamp, Timestamp) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::take;
+    use super::super::view::take;
     use super::*;
 
     #[test]
@@ -163,7 +165,7 @@ mod tests {
         let quota: Quota = "2 per 7s fixed grid".parse().unwrap();
         let mut view = FixedWindowView::at(&quota, None, Timestamp::from_secs(15), Tenancy::Own);
         take(&mut view, Cost::ONE);
-        assert_eq!(view.state(), Some(State { count: 1, start: Timestamp::from_secs(14) }));
+        assert_eq!(view.state(), Some(FixedWindowState { count: 1, start: Timestamp::from_secs(14) }));
         let later = Timestamp::from_secs(7_000_000_003);
         let mut view = FixedWindowView::at(&quota, view.state(), later, Tenancy::Own);
         let decision = take(&mut view, Cost::new(2));

@@ -1,15 +1,17 @@
 //! The generic cell rate algorithm. State: one instant, the theoretical arrival time (TAT) at which the quota will
-//! be whole again.
+//! be full again.
 //!
 //! With `e` the emission interval and `B` the burst, a request moves the TAT by `cost · e`, and is allowed while
 //! the TAT stays within `B · e` (the tolerance) of now. Integers only.
 
-use super::{SLACK, Tenancy, View, Wait};
+use super::tenancy::{SLACK, Tenancy};
+use super::view::View;
+use super::wait::Wait;
 use crate::{Cost, Nanos, Quota, Timestamp};
 
-/// The instant at which the quota is whole again. Worthless once it has passed.
+/// The state of GCRA: the instant at which the quota is full again. Equals a fresh key's once it has passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct State {
+pub struct GcraState {
     /// The theoretical arrival time.
     pub tat: Timestamp,
 }
@@ -23,11 +25,33 @@ pub struct GcraView<'q> {
     repaired: bool,
 }
 
+/// Decides one cost on a theoretical arrival time, `None` for that of a fresh key. Returns the time as it stands
+/// afterwards, and what the cost must wait for: it is charged if it is ready, and only then.
+///
+/// The one place of GCRA's arithmetic, for whoever keeps a bare instant: a slot of the store in memory, the atomic word of
+/// a limiter. Inlined, so that it costs them nothing, and without the numbers of a [`Decision`](crate::Decision): those
+/// are [described](super::view::describe) when the lock is gone.
+#[inline(always)]
+pub(crate) fn decide<'q>(
+    quota: &'q Quota,
+    tat: Option<Timestamp>,
+    cost: Cost,
+    now: Timestamp,
+    tenancy: Tenancy,
+) -> (GcraView<'q>, Wait) {
+    let mut view = GcraView::at(quota, tat.map(|tat| GcraState { tat }), now, tenancy);
+    let wait = view.wait_for(cost);
+    if wait == Wait::Ready {
+        view.charge(cost);
+    }
+    (view, wait)
+}
+
 impl<'q> GcraView<'q> {
-    /// The state as it stands at `now`. A TAT of one's own that lies further ahead than the tolerance and the slack
+    /// Returns the state as it stands at `now`. A TAT of one's own that lies further ahead than the tolerance and the slack
     /// counts as an emptied quota.
     #[inline]
-    pub fn at(quota: &'q Quota, state: Option<State>, now: Timestamp, tenancy: Tenancy) -> Self {
+    pub fn at(quota: &'q Quota, state: Option<GcraState>, now: Timestamp, tenancy: Tenancy) -> Self {
         let tolerance = quota.refill_time();
         let ahead = state.map_or(Nanos::ZERO, |state| state.tat.since(now));
         let repaired = ahead > tolerance.saturating_add(SLACK) && tenancy == Tenancy::Own;
@@ -35,30 +59,30 @@ impl<'q> GcraView<'q> {
         GcraView { quota, now, ahead, repaired }
     }
 
-    /// The instant that this is a view of.
+    /// Returns the instant that this is a view of.
     #[inline]
     pub(crate) fn now(&self) -> Timestamp {
         self.now
     }
 
-    /// `B · e`.
+    /// Returns `B · e`.
     fn tolerance(&self) -> u64 {
         self.quota.refill_time().as_nanos()
     }
 
-    /// The state to store; none when the quota is whole.
+    /// Returns the state to store; none when the quota is full.
     #[inline]
-    pub fn state(&self) -> Option<State> {
-        (self.ahead > 0).then(|| State { tat: self.tat() })
+    pub fn state(&self) -> Option<GcraState> {
+        (self.ahead > 0).then(|| GcraState { tat: self.tat() })
     }
 
-    /// The theoretical arrival time, which is now if the quota is whole.
+    /// Returns the theoretical arrival time, which is now if the quota is full.
     #[inline]
     pub(crate) fn tat(&self) -> Timestamp {
         self.now + Nanos::from_nanos(self.ahead)
     }
 
-    /// The time left until the end of representable time, which no TAT may pass.
+    /// Returns the time left until the end of representable time, which no TAT may pass.
     fn horizon(&self) -> u64 {
         Timestamp::MAX.since(self.now).as_nanos()
     }

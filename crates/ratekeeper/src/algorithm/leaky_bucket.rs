@@ -2,13 +2,15 @@
 //!
 //! The mirror of the token bucket: what drains there is what refills here.
 
-use super::token_bucket::{EPSILON, Flow, exact, floor};
-use super::{Tenancy, View, Wait};
+use super::flow::{EPSILON, Flow, exact, floor};
+use super::tenancy::Tenancy;
+use super::view::View;
+use super::wait::Wait;
 use crate::{Cost, Nanos, Quota, Timestamp};
 
-/// How full the bucket was, and when.
+/// The state of a leaky bucket: how full it was, and when.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct State {
+pub struct LeakyBucketState {
     /// The level at `last`.
     pub level: f64,
     /// When it was read.
@@ -25,16 +27,16 @@ pub struct LeakyBucketView {
 }
 
 impl LeakyBucketView {
-    /// The state as it stands at `now`.
-    pub fn at(quota: &Quota, state: Option<State>, now: Timestamp, tenancy: Tenancy) -> Self {
+    /// Returns the state as it stands at `now`.
+    pub fn at(quota: &Quota, state: Option<LeakyBucketState>, now: Timestamp, tenancy: Tenancy) -> Self {
         let capacity = quota.burst();
         let full = exact(capacity);
         // What all quotas of a key share may be fuller than this one could have filled it.
         let brim = if tenancy == Tenancy::Own { full } else { f64::MAX };
         let (stored, last) = match state {
-            Some(State { level, last }) if level.is_finite() => (level.clamp(0.0, brim), last),
+            Some(LeakyBucketState { level, last }) if level.is_finite() => (level.clamp(0.0, brim), last),
             // A level that is no number holds no room.
-            Some(State { last, .. }) => (full, last),
+            Some(LeakyBucketState { last, .. }) => (full, last),
             None => (0.0, now),
         };
         // An empty bucket is a fresh key's, whenever it was read: no instant ahead of now holds it back.
@@ -43,10 +45,10 @@ impl LeakyBucketView {
         LeakyBucketView { stored, flow, capacity }
     }
 
-    /// The state to store; none when the bucket is empty.
-    pub fn state(&self) -> Option<State> {
+    /// Returns the state to store; none when the bucket is empty.
+    pub fn state(&self) -> Option<LeakyBucketState> {
         let level = self.level();
-        (level > 0.0).then(|| State { level, last: self.flow.effective_now() })
+        (level > 0.0).then(|| LeakyBucketState { level, last: self.flow.effective_now() })
     }
 
     fn level(&self) -> f64 {

@@ -6,26 +6,28 @@
 
 use std::collections::VecDeque;
 
-use super::{Tenancy, View, Wait};
+use super::tenancy::Tenancy;
+use super::view::View;
+use super::wait::Wait;
 use crate::{Cost, Nanos, Quota, Timestamp};
 
-/// Everything that passed, oldest first, instants ascending.
+/// The state of a sliding log: everything that passed, oldest first, instants ascending.
 #[derive(Clone, Debug, Default)]
-pub struct State {
+pub struct SlidingLogState {
     /// The running total before the first entry.
     base: u64,
-    entries: VecDeque<Entry>,
+    entries: VecDeque<LogEntry>,
 }
 
 /// One instant at which something passed.
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct LogEntry {
     at: Timestamp,
     /// The costs of this entry and all before it, modulo 2^64.
     total: u64,
 }
 
-impl State {
+impl SlidingLogState {
     /// Adds an entry. An instant before the last one counts as that one: order is what everything here rests on.
     /// What costs nothing is not remembered. The costs of a log sum up to 2^64 − 1 at most: more stays at that, or a
     /// corrupt log would wrap around to one that counts for nothing.
@@ -38,11 +40,11 @@ impl State {
         let total = before.wrapping_add(cost);
         match self.entries.back_mut() {
             Some(last) if last.at >= at => last.total = total,
-            _ => self.entries.push_back(Entry { at, total }),
+            _ => self.entries.push_back(LogEntry { at, total }),
         }
     }
 
-    /// The entries, oldest first: instants and costs.
+    /// Returns the entries, oldest first: instants and costs.
     pub fn entries(&self) -> impl ExactSizeIterator<Item = (Timestamp, u64)> + '_ {
         self.entries
             .iter()
@@ -50,30 +52,30 @@ impl State {
             .map(|(i, entry)| (entry.at, entry.total.wrapping_sub(self.total_before(i))))
     }
 
-    /// How many instants are remembered.
+    /// Returns how many instants are remembered.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// True if nothing is remembered.
+    /// Returns true if nothing is remembered.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Bytes on the heap.
+    /// Returns the bytes on the heap.
     pub(crate) fn heap_size(&self) -> usize {
-        self.entries.capacity() * size_of::<Entry>()
+        self.entries.capacity() * size_of::<LogEntry>()
     }
 
-    /// Bytes on the heap after this edit has made the log longer than it can be now; none if it does not. A deque that
+    /// Returns the bytes on the heap after this edit, if it makes the log grow beyond its memory; none otherwise. A deque that
     /// is full doubles.
-    pub(crate) fn grows_to(&self, edit: &Edit) -> Option<usize> {
+    pub(crate) fn grows_to(&self, edit: &LogEdit) -> Option<usize> {
         let len = self.entries.len() - edit.expired.min(self.entries.len()) + 1;
         (len > self.entries.capacity()).then(|| self.heap_size().max(Self::FIRST_HEAP / 2) * 2)
     }
 
     /// Bytes on the heap of a log with one entry: a deque begins with four places.
-    pub(crate) const FIRST_HEAP: usize = 4 * size_of::<Entry>();
+    pub(crate) const FIRST_HEAP: usize = 4 * size_of::<LogEntry>();
 
     /// Gives memory back if most of it is unused.
     pub(crate) fn shrink(&mut self) {
@@ -90,17 +92,17 @@ impl State {
     }
 }
 
-impl PartialEq for State {
+impl PartialEq for SlidingLogState {
     fn eq(&self, other: &Self) -> bool {
         self.entries().eq(other.entries())
     }
 }
 
-impl Eq for State {}
+impl Eq for SlidingLogState {}
 
-impl FromIterator<(Timestamp, u64)> for State {
+impl FromIterator<(Timestamp, u64)> for SlidingLogState {
     fn from_iter<I: IntoIterator<Item = (Timestamp, u64)>>(entries: I) -> Self {
-        let mut state = State::default();
+        let mut state = SlidingLogState::default();
         entries.into_iter().for_each(|(at, cost)| state.push(at, cost));
         state
     }
@@ -112,15 +114,15 @@ pub struct SlidingLogView<'a> {
     limit: u64,
     window: Nanos,
     now: Timestamp,
-    log: Option<&'a State>,
-    edit: Edit,
+    log: Option<&'a SlidingLogState>,
+    edit: LogEdit,
 }
 
 /// What is to become of a log: a prefix has left the window, something may be given back, a cost may be added.
 ///
 /// Positions count cost units from the oldest entry that has not left the window.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Edit {
+pub(crate) struct LogEdit {
     /// The later of now and the last entry; now, if the clock stepped far back. No instant is believed that lies further
     /// ahead.
     effective_now: Timestamp,
@@ -138,8 +140,8 @@ pub(crate) struct Edit {
 }
 
 impl<'a> SlidingLogView<'a> {
-    /// The state as it stands at `now`.
-    pub fn at(quota: &Quota, log: Option<&'a State>, now: Timestamp, tenancy: Tenancy) -> Self {
+    /// Returns the state as it stands at `now`.
+    pub fn at(quota: &Quota, log: Option<&'a SlidingLogState>, now: Timestamp, tenancy: Tenancy) -> Self {
         let (limit, window) = (quota.burst(), quota.period());
         let last = log.and_then(|log| log.entries.back()).copied();
         let repaired = last.is_some_and(|last| tenancy.cuts_off(last.at, now));
@@ -151,24 +153,24 @@ impl<'a> SlidingLogView<'a> {
             base = log.total_before(expired);
         }
         let counted = last.map_or(0, |last| last.total.wrapping_sub(base));
-        let edit = Edit { effective_now, expired, base, counted, gap: (0, 0), added: 0, repaired };
+        let edit = LogEdit { effective_now, expired, base, counted, gap: (0, 0), added: 0, repaired };
         SlidingLogView { limit, window, now, log, edit }
     }
 
-    /// The state to store; none when nothing counts.
-    pub fn state(&self) -> Option<State> {
+    /// Returns the state to store; none when nothing counts. Copies the log.
+    pub fn state(&self) -> Option<SlidingLogState> {
         let mut log = self.log.cloned().unwrap_or_default();
         self.write_to(&mut log);
         (!log.is_empty()).then_some(log)
     }
 
     /// Makes the noted changes. `log` must be the one that this is a view of.
-    pub fn write_to(&self, log: &mut State) {
+    pub fn write_to(&self, log: &mut SlidingLogState) {
         self.edit.apply(log);
     }
 
-    /// The noted changes, free from the log that they are about, so that it can be borrowed to make them.
-    pub(crate) fn edit(&self) -> Edit {
+    /// Returns the noted changes, detached from the log so that it can be borrowed mutably to make them.
+    pub(crate) fn edit(&self) -> LogEdit {
         self.edit
     }
 
@@ -176,20 +178,20 @@ impl<'a> SlidingLogView<'a> {
         self.edit.kept().saturating_add(self.edit.added)
     }
 
-    /// The position at which the entries that are later than `instant` begin.
+    /// Returns the position at which the entries that are later than `instant` begin.
     fn position_after(&self, instant: Timestamp) -> u64 {
         let Some(log) = self.log else { return 0 };
         let before = log.entries.partition_point(|entry| entry.at.min(self.edit.effective_now) <= instant);
         log.total_before(before.max(self.edit.expired)).wrapping_sub(self.edit.base)
     }
 
-    /// The time until the entry at which the costs that stay sum up to `amount` or more leaves the window.
+    /// Returns the time until the entry at which the costs that stay sum up to `amount` or more leaves the window.
     fn leaves(&self, amount: u64) -> Nanos {
-        let Edit { effective_now, expired, base, gap, .. } = self.edit;
+        let LogEdit { effective_now, expired, base, gap, .. } = self.edit;
         let entries = self.log.map(|log| &log.entries).filter(|_| amount <= self.edit.kept());
         let amount = if amount <= gap.0 { amount } else { amount.saturating_add(gap.1 - gap.0) };
         let at = entries.and_then(|entries| {
-            let sums_up = |entry: &Entry| entry.total.wrapping_sub(base) >= amount;
+            let sums_up = |entry: &LogEntry| entry.total.wrapping_sub(base) >= amount;
             let first = entries.range(expired..).position_by_bisection(sums_up);
             entries.get(expired + first)
         });
@@ -200,8 +202,9 @@ impl<'a> SlidingLogView<'a> {
     }
 }
 
-impl Edit {
-    pub(crate) fn apply(&self, log: &mut State) {
+impl LogEdit {
+    /// Makes the changes on the log that they were noted for.
+    pub(crate) fn apply(&self, log: &mut SlidingLogState) {
         log.entries.drain(..self.expired.min(log.entries.len()));
         log.base = self.base;
         self.close_gap(log);
@@ -210,7 +213,7 @@ impl Edit {
             let ahead = log.entries.partition_point(|entry| entry.at < self.effective_now);
             if let Some(last) = log.entries.back().copied().filter(|_| ahead < log.entries.len()) {
                 log.entries.truncate(ahead);
-                log.entries.push_back(Entry { at: self.effective_now, ..last });
+                log.entries.push_back(LogEntry { at: self.effective_now, ..last });
             }
         }
         if self.added > 0 {
@@ -218,13 +221,13 @@ impl Edit {
         }
     }
 
-    /// The cost of the entries that stay.
+    /// Returns the cost of the entries that stay.
     fn kept(&self) -> u64 {
         self.counted - (self.gap.1 - self.gap.0)
     }
 
     /// Takes out of the log what was given back. Looks at every entry, and only a refund does.
-    fn close_gap(&self, log: &mut State) {
+    fn close_gap(&self, log: &mut SlidingLogState) {
         let (start, end) = self.gap;
         if start == end {
             return;
@@ -292,7 +295,7 @@ impl View for SlidingLogView<'_> {
 
 /// Bisection over a part of a deque.
 trait Bisect<T> {
-    /// How many at the front do not satisfy a predicate that stays true once it is.
+    /// Returns how many at the front do not satisfy a predicate that stays true once it is.
     fn position_by_bisection(self, holds: impl Fn(&T) -> bool) -> usize;
 }
 
@@ -314,7 +317,7 @@ impl<T> Bisect<T> for std::collections::vec_deque::Iter<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::take;
+    use super::super::view::take;
     use super::*;
 
     fn quota() -> Quota {
@@ -338,7 +341,8 @@ mod tests {
 
     #[test]
     fn a_refund_of_now_takes_the_newest_first() {
-        let log: State = [(Timestamp::from_secs(1), 1), (Timestamp::from_secs(2), 2)].into_iter().collect();
+        let log: SlidingLogState =
+            [(Timestamp::from_secs(1), 1), (Timestamp::from_secs(2), 2)].into_iter().collect();
         let mut view = SlidingLogView::at(&quota(), Some(&log), Timestamp::from_secs(3), Tenancy::Own);
         view.refund(Cost::ONE, Timestamp::from_secs(3));
         let left: Vec<_> = view.state().unwrap().entries().collect();
@@ -352,7 +356,7 @@ mod tests {
     fn a_late_refund_takes_the_very_entry() {
         let entries =
             [(Timestamp::from_secs(1), 1), (Timestamp::from_secs(2), 1), (Timestamp::from_secs(4), 1)];
-        let log: State = entries.into_iter().collect();
+        let log: SlidingLogState = entries.into_iter().collect();
         for given_back in 0..3 {
             let mut view = SlidingLogView::at(&quota(), Some(&log), Timestamp::from_secs(5), Tenancy::Own);
             view.refund(Cost::ONE, entries[given_back].0);
@@ -368,7 +372,7 @@ mod tests {
 
     #[test]
     fn running_totals_may_wrap() {
-        let mut log = State { base: u64::MAX - 1, entries: VecDeque::new() };
+        let mut log = SlidingLogState { base: u64::MAX - 1, entries: VecDeque::new() };
         log.push(Timestamp::from_secs(1), 2);
         log.push(Timestamp::from_secs(2), 1);
         let view = SlidingLogView::at(&quota(), Some(&log), Timestamp::from_secs(3), Tenancy::Own);

@@ -4,12 +4,14 @@
 //! slot, and of the previous one the part that the window still overlaps. It is never evaluated as a fraction:
 //! everything is multiplied by the window, in 128 bits.
 
-use super::{Tenancy, View, Wait};
+use super::tenancy::Tenancy;
+use super::view::View;
+use super::wait::Wait;
 use crate::{Cost, Nanos, Quota, Timestamp};
 
-/// The counts of two neighbouring slots.
+/// The state of a sliding window: the counts of two neighbouring slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct State {
+pub struct SlidingWindowState {
     /// What passed in the slot before.
     pub previous: u64,
     /// What passed in the slot that began at `start`.
@@ -33,9 +35,9 @@ pub struct SlidingWindowView {
 }
 
 impl SlidingWindowView {
-    /// The state as it stands at `now`. Slots advance by whole windows; when nothing is left of either count, the
+    /// Returns the state as it stands at `now`. Slots advance by whole windows; when nothing is left of either count, the
     /// key is a fresh one, whose first slot begins now.
-    pub fn at(quota: &Quota, state: Option<State>, now: Timestamp, tenancy: Tenancy) -> Self {
+    pub fn at(quota: &Quota, state: Option<SlidingWindowState>, now: Timestamp, tenancy: Tenancy) -> Self {
         let (limit, window) = (quota.burst(), quota.period().as_nanos());
         let fresh = SlidingWindowView {
             limit,
@@ -74,26 +76,26 @@ impl SlidingWindowView {
         }
     }
 
-    /// The state to store; none when nothing counts.
-    pub fn state(&self) -> Option<State> {
-        let state = State { previous: self.previous, current: self.current, start: self.start };
+    /// Returns the state to store; none when nothing counts.
+    pub fn state(&self) -> Option<SlidingWindowState> {
+        let state = SlidingWindowState { previous: self.previous, current: self.current, start: self.start };
         (state.previous > 0 || state.current > 0).then_some(state)
     }
 
-    /// The estimate, times the window. Counts are below 2^64 and the window below 2^63: nothing overflows.
+    /// Returns the estimate, times the window. Counts are below 2^64 and the window below 2^63: nothing overflows.
     fn scaled_estimate(&self) -> u128 {
         let overlap = self.window - self.elapsed;
         u128::from(self.previous) * u128::from(overlap) + u128::from(self.current) * u128::from(self.window)
     }
 
-    /// How much of the limit is used, rounded up, where [`remaining`](View::remaining) rounds what is left up: a part
+    /// Returns how much of the limit is used, rounded up, where [`remaining`](View::remaining) rounds what is left up: a part
     /// of one that has yet to fade counts as used.
     pub(crate) fn used(&self) -> u64 {
         let used = self.scaled_estimate().div_ceil(u128::from(self.window));
         u64::try_from(used).map_or(self.limit, |used| used.min(self.limit))
     }
 
-    /// The time from now until `elapsed` nanoseconds after the start of the slot `slots` ahead; none if that is more
+    /// Returns the time from now until `elapsed` nanoseconds after the start of the slot `slots` ahead; none if that is more
     /// than a span can hold.
     fn until(&self, slots: u64, elapsed: u64) -> Option<Nanos> {
         let behind = self.start.since(self.now).as_nanos();
@@ -102,7 +104,7 @@ impl SlidingWindowView {
     }
 }
 
-/// How far into a slot `previous` must have faded for `room` above the current count to suffice: the least
+/// Returns how far into a slot `previous` must have faded for `room` above the current count to suffice: the least
 /// `elapsed` with `previous · (window − elapsed) < room · window`, or the window's length if the slot is too short.
 fn faded(previous: u64, room: u64, window: u64) -> u64 {
     if room == 0 {
@@ -177,7 +179,7 @@ impl View for SlidingWindowView {
 
 #[cfg(test)]
 mod tests {
-    use super::super::take;
+    use super::super::view::take;
     use super::*;
 
     #[test]

@@ -1,6 +1,6 @@
-//! The exact instant at which a floating-point predicate turns true.
+//! A search for the exact instant at which a floating-point predicate becomes true.
 
-/// The least `t` with `holds(t)`, for a predicate that stays true once it is; `None` if there is none up to `most`.
+/// Returns the least `t` with `holds(t)`, for a predicate that stays true once it is; `None` if there is none up to `most`.
 ///
 /// A formula in floating point is off by a few units in the last place, which at years of nanoseconds is
 /// microseconds. So the formula only supplies the `guess`: the search widens from there until it has the turn

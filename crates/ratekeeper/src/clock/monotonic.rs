@@ -312,13 +312,17 @@ mod tests {
                         line.write(|Calibration { ticks, .. }| {
                             let next = ticks + 1;
                             let correction = next.cast_signed();
-                            Calibration { correction, ..Calibration::new(next, Timestamp::from_nanos(correction), next) }
+                            Calibration {
+                                correction,
+                                ..Calibration::new(next, Timestamp::from_nanos(correction), next)
+                            }
                         });
                     }
                 });
                 scope.spawn(|| {
                     for _ in 0..100_000 {
-                        let (Calibration { ticks, wall, scale, correction }, ()) = line.read(std::thread::yield_now);
+                        let (Calibration { ticks, wall, scale, correction }, ()) =
+                            line.read(std::thread::yield_now);
                         let whole = (ticks.cast_signed(), ticks.cast_signed(), ticks);
                         assert_eq!((wall.as_nanos(), correction, scale), whole);
                     }

@@ -11,8 +11,8 @@ use super::desk::{Collected, Entry, Request};
 use super::error::{AcquireError, LimiterKind};
 use super::park::{Blockable, block_on};
 use super::queue::{Kind, Place};
-use crate::sync::Arc;
 use super::timer;
+use crate::sync::Arc;
 use crate::{Cost, Decision, Nanos, Timestamp};
 
 /// Numbers every request that waits, in the order in which they came, over all limiters of the process.

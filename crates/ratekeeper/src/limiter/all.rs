@@ -9,10 +9,10 @@ use super::error::LimiterKind;
 use super::group::Group;
 use super::permit::{Outcome, OwnedPermit, Permit};
 use super::statistics::Statistics;
-use crate::sync::Arc;
 use super::wakes::Wakes;
 use super::{Concurrency, Limiter};
 use crate::quota::QuotaError;
+use crate::sync::Arc;
 use crate::{Cost, Decision, Nanos, Reason};
 
 /// Several limiters, acquired together: all or none, also by those who wait, also when they give up.

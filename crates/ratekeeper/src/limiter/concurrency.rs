@@ -7,16 +7,16 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use super::acquire::{Acquire, Held};
-use crate::clock::TimeSource;
 use super::core::Core;
 use super::error::{AcquireError, LimiterKind};
 use super::park::{Blockable, block_on};
 use super::permit::{OwnedPermit, Permit};
 use super::statistics::Statistics;
-use crate::sync::Arc;
 use super::tank::Contents;
+use crate::clock::TimeSource;
 use crate::port::Clock;
 use crate::quota::QuotaError;
+use crate::sync::Arc;
 use crate::{Algorithm, Cost, Nanos, Quota, Timestamp};
 
 /// At most so many at once, however long each takes; in the order in which they came. Clones are handles of the

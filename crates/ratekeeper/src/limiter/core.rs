@@ -3,19 +3,18 @@
 use std::fmt;
 use std::task::Waker;
 
-use crate::clock::TimeSource;
 use super::desk::{Collected, Desk};
 use super::error::LimiterKind;
 use super::keeper::Turn;
 use super::queue::Place;
 use super::statistics::Statistics;
-use crate::sync::{Arc, AtomicI64, AtomicU64, Mutex, MutexGuard, Ordering};
 use super::table::Origin;
 use super::tank::{Contents, Tank};
 use super::wakes::Wakes;
-use crate::algorithm::Algorithm;
+use crate::clock::TimeSource;
 use crate::quota::QuotaError;
-use crate::{Cost, Decision, Nanos, Quota, Reason, Timestamp};
+use crate::sync::{Arc, AtomicI64, AtomicU64, Mutex, MutexGuard, Ordering};
+use crate::{Algorithm, Cost, Decision, Nanos, Quota, Reason, Timestamp};
 
 /// In [`Core::word`]: the state is at the desk, ask there. No state that is decided by the word reaches that far.
 const AT_DESK: i64 = i64::MAX;

@@ -2,12 +2,8 @@
 //! by arithmetic when it will have been paid, and what is there then.
 
 use super::tank::{Contents, Outlook, Tank, meter};
-use crate::algorithm::token_bucket::{self, exact, floor};
-use crate::algorithm::{
-    Algorithm, Anchor, CalendarUnit, View, fixed_window, gcra, leaky_bucket, sliding_window,
-};
-use crate::state::State;
-use crate::{Cost, Nanos, Quota, Timestamp};
+use crate::algorithm::{View, exact, fixed_window, floor, gcra, leaky_bucket, sliding_window, token_bucket};
+use crate::{Algorithm, Anchor, CalendarUnit, Cost, Nanos, Quota, State, Timestamp};
 
 impl Tank {
     /// Takes a cost that was used already, whether it is there or not.
@@ -110,7 +106,7 @@ fn pay(quota: &Quota, state: Option<State>, cost: u64, at: Timestamp) -> (Timest
             let tolerance = quota.refill_time();
             let needed = u128::from(used) + times(quota.emission_interval(), cost);
             let paid_at = later(at, needed.saturating_sub(u128::from(tolerance.as_nanos())));
-            (paid_at, Some(State::Gcra(gcra::State { tat: paid_at + tolerance })))
+            (paid_at, Some(State::Gcra(gcra::GcraState { tat: paid_at + tolerance })))
         }
         (Algorithm::TokenBucket, state) => {
             let (tokens, last) = match state {
@@ -119,7 +115,7 @@ fn pay(quota: &Quota, state: Option<State>, cost: u64, at: Timestamp) -> (Timest
             };
             let missing = nanos_for(quota, exact(cost) - tokens);
             let last = later(last.max(at), u128::from(missing));
-            (last, Some(State::TokenBucket(token_bucket::State { tokens: 0.0, last })))
+            (last, Some(State::TokenBucket(token_bucket::TokenBucketState { tokens: 0.0, last })))
         }
         (Algorithm::LeakyBucket, state) => {
             let (level, last) = match state {
@@ -128,7 +124,7 @@ fn pay(quota: &Quota, state: Option<State>, cost: u64, at: Timestamp) -> (Timest
             };
             let surplus = nanos_for(quota, level + exact(cost) - exact(limit));
             let last = later(last.max(at), u128::from(surplus));
-            (last, Some(State::LeakyBucket(leaky_bucket::State { level: exact(limit), last })))
+            (last, Some(State::LeakyBucket(leaky_bucket::LeakyBucketState { level: exact(limit), last })))
         }
         (Algorithm::FixedWindow(anchor), state) => {
             // The rest of this window, then all of each that follows, then a part of the last.
@@ -137,12 +133,12 @@ fn pay(quota: &Quota, state: Option<State>, cost: u64, at: Timestamp) -> (Timest
             this.charge(Cost::new(cost - rest));
             let (windows, count) = split(rest, limit);
             let start = after_windows(anchor, window, at + this.reset_after(), windows);
-            (start, Some(State::FixedWindow(fixed_window::State { count, start })))
+            (start, Some(State::FixedWindow(fixed_window::FixedWindowState { count, start })))
         }
         (Algorithm::SlidingWindow, state) => {
             let mut paid = match state {
                 Some(State::SlidingWindow(state)) => state,
-                _ => sliding_window::State { previous: 0, current: 0, start: at },
+                _ => sliding_window::SlidingWindowState { previous: 0, current: 0, start: at },
             };
             // This slot may be filled to the brim: the estimate says by itself when the next may pass.
             let rest = cost.saturating_sub(limit.saturating_sub(paid.current));
@@ -152,7 +148,14 @@ fn pay(quota: &Quota, state: Option<State>, cost: u64, at: Timestamp) -> (Timest
             }
             let (slots, current) = split(rest, limit);
             let start = later(paid.start, times(window, slots) + u128::from(window.as_nanos()));
-            (start, Some(State::SlidingWindow(sliding_window::State { previous: limit, current, start })))
+            (
+                start,
+                Some(State::SlidingWindow(sliding_window::SlidingWindowState {
+                    previous: limit,
+                    current,
+                    start,
+                })),
+            )
         }
         // A log is paid where it is.
         (Algorithm::SlidingLog | Algorithm::Concurrency, state) => (at, state),

@@ -3,15 +3,15 @@
 use std::fmt;
 
 use super::acquire::{Acquire, Held};
-use crate::clock::TimeSource;
 use super::core::Core;
 use super::error::LimiterKind;
 use super::statistics::Statistics;
-use crate::sync::Arc;
 use super::tank::{Contents, Tank};
 use super::ticks::Ticks;
+use crate::clock::TimeSource;
 use crate::port::Clock;
 use crate::quota::QuotaError;
+use crate::sync::Arc;
 use crate::{Algorithm, Charged, Cost, Decision, Quota};
 
 /// One limit, decided by any algorithm that a quota can name; for those who want an answer now, and for those who

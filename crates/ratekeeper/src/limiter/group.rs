@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::task::Waker;
 
 use super::statistics::Statistics;
-use crate::sync::Mutex;
 use super::wakes::Wakes;
+use crate::sync::Mutex;
 
 /// Counts, and those who wait for all of it, by ticket.
 #[derive(Debug)]

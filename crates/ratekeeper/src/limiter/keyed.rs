@@ -9,17 +9,17 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use parking_lot::Mutex;
 
 use super::acquire::{Acquire, Held};
-use crate::clock::TimeSource;
 use super::core::{Core, no_room};
 use super::error::{AcquireError, AcquireErrorKind, LimiterKind};
 use super::statistics::Statistics;
-use crate::sync::Arc;
 use super::table::{Origin, Returns, Table, hash_of};
 use super::tank::Tank;
 use super::{Inherit, Limiter};
 use crate::algorithm;
+use crate::clock::TimeSource;
 use crate::port::Clock;
 use crate::quota::QuotaError;
+use crate::sync::Arc;
 use crate::{Charged, Cost, Decision, Quota, Reason, Timestamp};
 
 /// How many parts the keys are divided into, each with a lock of its own.

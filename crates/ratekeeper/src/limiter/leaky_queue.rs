@@ -3,15 +3,15 @@
 use std::fmt;
 
 use super::acquire::{Acquire, Held};
-use crate::clock::TimeSource;
 use super::core::Core;
 use super::error::LimiterKind;
 use super::line::Line;
 use super::statistics::Statistics;
-use crate::sync::Arc;
 use super::tank::Contents;
+use crate::clock::TimeSource;
 use crate::port::Clock;
 use crate::quota::QuotaError;
+use crate::sync::Arc;
 use crate::{Cost, Decision, Quota};
 
 /// The leaky bucket as a queue: whoever waits leaves it in order, one every interval and never closer together, and

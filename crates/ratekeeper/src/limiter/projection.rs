@@ -13,9 +13,8 @@ use super::debt::{later, nanos_for};
 use super::desk::Desk;
 use super::queue::Place;
 use super::tank::{Contents, Tank, meter};
-use crate::algorithm::{Algorithm, Anchor, Meter, View, Wait};
-use crate::state::State;
-use crate::{Cost, Nanos, Quota, Timestamp};
+use crate::algorithm::{AnyView, View, Wait};
+use crate::{Algorithm, Anchor, Cost, Nanos, Quota, State, Timestamp};
 
 /// How many are let in one after another, in mind, for one question.
 const STEPS: usize = 64;
@@ -174,7 +173,7 @@ impl Tank {
 fn flows(quota: &Quota, state: &Option<State>, together: u128, at: Timestamp) -> Option<u128> {
     let view = meter(quota, state, at);
     match view {
-        Meter::Gcra(_) | Meter::TokenBucket(_) | Meter::LeakyBucket(_) => {}
+        AnyView::Gcra(_) | AnyView::TokenBucket(_) | AnyView::LeakyBucket(_) => {}
         _ => return None,
     }
     // What fits at once must have come in, and the rest, if there is more, after it.
@@ -187,7 +186,7 @@ fn flows(quota: &Quota, state: &Option<State>, together: u128, at: Timestamp) ->
         Wait::Never => return Some(u128::MAX),
     };
     let after = match view {
-        Meter::Gcra(_) => u128::from(quota.emission_interval().as_nanos()).saturating_mul(rest),
+        AnyView::Gcra(_) => u128::from(quota.emission_interval().as_nanos()).saturating_mul(rest),
         _ => nanos_for(quota, float(rest)).into(),
     };
     Some(first.saturating_add(after))

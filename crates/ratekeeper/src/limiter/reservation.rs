@@ -12,9 +12,9 @@ use super::desk::{Collected, Desk, Entry, Request};
 use super::error::{AcquireError, LimiterKind};
 use super::park::{Blockable, block_on};
 use super::queue::{Charge, Kind, Phase, Place};
-use crate::sync::Arc;
 use super::timer;
 use super::wakes::Wakes;
+use crate::sync::Arc;
 use crate::{Cost, Nanos, Timestamp};
 
 impl Limiter {

@@ -4,10 +4,9 @@
 use super::Inherit;
 use super::line::Line;
 use super::ticks::TickBucket;
-use crate::algorithm::token_bucket::exact;
-use crate::algorithm::{Algorithm, Meter, Tenancy, View, Wait, gcra, look, take};
-use crate::state::State;
-use crate::{Cost, Decision, Nanos, Quota, Reason, Timestamp};
+use crate::algorithm::exact;
+use crate::algorithm::{AnyView, Tenancy, View, Wait, gcra, look, take};
+use crate::{Algorithm, Cost, Decision, Nanos, Quota, Reason, State, Timestamp};
 
 /// What a cost must wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -192,7 +191,7 @@ impl Tank {
 
     pub(crate) fn set_tat(&mut self, tat: Timestamp) {
         if let Contents::Rate { state, .. } = &mut self.contents {
-            *state = (tat > Timestamp::MIN).then_some(State::Gcra(gcra::State { tat }));
+            *state = (tat > Timestamp::MIN).then_some(State::Gcra(gcra::GcraState { tat }));
         }
     }
 }
@@ -310,9 +309,9 @@ pub(crate) fn at_capacity(limit: u64, left: u64) -> Decision {
 }
 
 /// The state is the limiter's own, and nobody else's.
-pub(super) fn meter<'a>(quota: &'a Quota, state: &'a Option<State>, now: Timestamp) -> Meter<'a> {
-    Meter::at(quota, state.as_ref(), now, Tenancy::Own)
-        .or_else(|_| Meter::at(quota, None, now, Tenancy::Own))
+pub(super) fn meter<'a>(quota: &'a Quota, state: &'a Option<State>, now: Timestamp) -> AnyView<'a> {
+    AnyView::at(quota, state.as_ref(), now, Tenancy::Own)
+        .or_else(|_| AnyView::at(quota, None, now, Tenancy::Own))
         .expect("a tank holds only states of its own quota, and no quota of permits")
 }
 
@@ -321,14 +320,14 @@ fn edit<R>(
     quota: &Quota,
     state: &mut Option<State>,
     now: Timestamp,
-    change: impl FnOnce(&mut Meter<'_>) -> (bool, R),
+    change: impl FnOnce(&mut AnyView<'_>) -> (bool, R),
 ) -> R {
     let mut view = meter(quota, state, now);
     let (changed, result) = change(&mut view);
     match view {
         _ if !changed => {}
         // A log is edited where it is: copying it would cost as much as it is long.
-        Meter::SlidingLog(view) => {
+        AnyView::SlidingLog(view) => {
             let edit = view.edit();
             let log = state.get_or_insert_with(|| State::SlidingLog(Default::default()));
             if let State::SlidingLog(log) = log {
@@ -343,7 +342,7 @@ fn edit<R>(
 /// How much is used, rounded up.
 fn used(quota: &Quota, state: &Option<State>, at: Timestamp) -> u64 {
     match meter(quota, state, at) {
-        Meter::SlidingWindow(view) => view.used(),
+        AnyView::SlidingWindow(view) => view.used(),
         view => view.limit().saturating_sub(view.remaining()),
     }
 }

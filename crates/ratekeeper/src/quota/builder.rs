@@ -1,10 +1,66 @@
-//! Where every quota is checked, whoever asks for it.
+//! The builder of quotas: every quota is checked here, whether it comes from code, text or a wire.
 
-use super::{Quota, QuotaError};
+use std::time::Duration;
+
+use super::algorithm::{Algorithm, Anchor};
+use super::error::QuotaError;
+use super::quota::Quota;
 use crate::Nanos;
-use crate::algorithm::{Algorithm, Anchor};
 
-/// A quota in the making; [`build`](QuotaBuilder::build) checks it.
+impl Quota {
+    /// Returns a builder of a quota of `count` per second.
+    pub fn per_second(count: impl Into<i128>) -> QuotaBuilder {
+        QuotaBuilder::new(count.into(), Nanos::from_secs(1))
+    }
+
+    /// Returns a builder of a quota of `count` per minute.
+    pub fn per_minute(count: impl Into<i128>) -> QuotaBuilder {
+        QuotaBuilder::new(count.into(), Nanos::from_secs(60))
+    }
+
+    /// Returns a builder of a quota of `count` per hour.
+    pub fn per_hour(count: impl Into<i128>) -> QuotaBuilder {
+        QuotaBuilder::new(count.into(), Nanos::from_secs(3_600))
+    }
+
+    /// Returns a builder of a quota of `count` per 24 hours.
+    pub fn per_day(count: impl Into<i128>) -> QuotaBuilder {
+        QuotaBuilder::new(count.into(), Nanos::from_secs(86_400))
+    }
+
+    /// Returns a builder of a quota of `count` per `period`.
+    pub fn per(count: impl Into<i128>, period: Duration) -> QuotaBuilder {
+        QuotaBuilder::new(count.into(), Nanos::from(period))
+    }
+
+    /// Returns a builder of a quota of `count` at the same time, however long each takes.
+    pub fn concurrent(count: impl Into<i128>) -> QuotaBuilder {
+        QuotaBuilder::new(count.into(), Nanos::ZERO).algorithm(Algorithm::Concurrency)
+    }
+
+    /// Returns the quota that three integers on a wire mean: GCRA with a capacity of `max_burst`, refilled by
+    /// `count_per_period` every `period_secs`.
+    ///
+    /// ```
+    /// use ratekeeper::Quota;
+    /// assert_eq!(Quota::throttle(5, 10, 60)?, "10/m burst 5".parse()?);
+    /// assert_eq!(
+    ///     Quota::throttle(-1, 10, 60).unwrap_err().to_string(),
+    ///     "max_burst: -1; must be at least 1",
+    /// );
+    /// # Ok::<(), ratekeeper::QuotaError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If a number is below 1, or the quota cannot be honoured; the error has the wire's names for the fields.
+    #[inline]
+    pub fn throttle(max_burst: i64, count_per_period: i64, period_secs: i64) -> Result<Quota, QuotaError> {
+        throttle(max_burst, count_per_period, period_secs)
+    }
+}
+
+/// A builder of a [`Quota`]; [`build`](QuotaBuilder::build) checks it.
 #[derive(Clone, Debug)]
 #[must_use = "a builder is not a quota yet: call `build`"]
 pub struct QuotaBuilder {
@@ -26,25 +82,31 @@ impl QuotaBuilder {
         }
     }
 
-    /// The capacity; the count unless said otherwise.
+    /// Sets the capacity. Defaults to the count.
     pub fn burst(mut self, burst: impl Into<i128>) -> Self {
         self.burst = Some(burst.into());
         self
     }
 
-    /// What decides; GCRA unless said otherwise.
+    /// Sets the algorithm that decides. Defaults to [`Algorithm::Gcra`].
     pub fn algorithm(mut self, algorithm: Algorithm) -> Self {
         self.algorithm = algorithm;
         self
     }
 
-    /// How many entries a sliding window log may need for one key.
+    /// Sets how many entries a sliding window log may need for one key. Defaults to
+    /// [65,536](Quota::DEFAULT_LOG_BOUND); other algorithms ignore it.
     pub fn log_bound(mut self, entries: u32) -> Self {
         self.log_bound = entries;
         self
     }
 
-    /// The quota, if it can be honoured.
+    /// Builds the quota.
+    ///
+    /// # Errors
+    ///
+    /// If a number is out of its range, or the parts contradict each other: a burst of a window, the period of a
+    /// concurrency limit.
     pub fn build(self) -> Result<Quota, QuotaError> {
         let count = whole("count", self.count)?;
         if self.algorithm == Algorithm::Concurrency {
@@ -150,7 +212,7 @@ impl QuotaBuilder {
     }
 }
 
-/// The product that must fit: the time in which an empty quota becomes whole.
+/// Returns the time in which an empty quota becomes full: a product that must fit.
 fn refill(field: &'static str, burst: u64, emission: Nanos) -> Result<Nanos, QuotaError> {
     match burst.checked_mul(emission.as_nanos()) {
         Some(nanos) if nanos <= Quota::MAX_SPAN.as_nanos() => Ok(Nanos::from_nanos(nanos)),
@@ -179,7 +241,7 @@ fn whole(field: &'static str, value: i128) -> Result<u64, QuotaError> {
 /// [`Quota::throttle`]: the same checks as `build`, under the names that the wire uses and without its detours,
 /// because a server does this once per request.
 #[inline]
-pub(super) fn throttle(max_burst: i64, count_per_period: i64, period_secs: i64) -> Result<Quota, QuotaError> {
+fn throttle(max_burst: i64, count_per_period: i64, period_secs: i64) -> Result<Quota, QuotaError> {
     let burst = wire("max_burst", max_burst)?;
     let count = wire("count_per_period", count_per_period)?;
     let secs = wire("period", period_secs)?;
@@ -215,8 +277,6 @@ fn wire(field: &'static str, value: i64) -> Result<u64, QuotaError> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn error(builder: QuotaBuilder) -> String {

@@ -1,8 +1,10 @@
-//! Why a quota cannot be.
+//! Why a quota cannot be honoured.
 
 use std::fmt;
 
-/// A quota that cannot be honoured, and what would be right.
+use crate::quote::shorten;
+
+/// The error of a quota that cannot be honoured: the field, its value, and what would be right.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuotaError {
     kind: QuotaErrorKind,
@@ -11,18 +13,16 @@ pub struct QuotaError {
     remedy: String,
 }
 
-/// What sort of mistake it is.
+/// What kind of mistake it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum QuotaErrorKind {
     /// A number is below or above its bound.
     OutOfRange,
-    /// The text is not a quota.
+    /// The text cannot be parsed.
     Syntax,
-    /// Each part is fine, together they mean nothing.
+    /// Each part is valid, but they contradict each other.
     Conflict,
-    /// The name of a rule or plan is malformed, or given twice.
-    Name,
 }
 
 impl QuotaError {
@@ -47,22 +47,22 @@ impl QuotaError {
         Self::new(QuotaErrorKind::Conflict, field, value, remedy)
     }
 
-    /// The sort of mistake.
+    /// Returns the kind of mistake.
     pub fn kind(&self) -> QuotaErrorKind {
         self.kind
     }
 
-    /// Which field is wrong.
+    /// Returns the name of the field that is wrong.
     pub fn field(&self) -> &'static str {
         self.field
     }
 
-    /// The offending value as it was given.
+    /// Returns the wrong value as it was given, shortened.
     pub fn value(&self) -> &str {
         &self.value
     }
 
-    /// What would be right.
+    /// Returns what would be right.
     pub fn remedy(&self) -> &str {
         &self.remedy
     }
@@ -75,13 +75,3 @@ impl fmt::Display for QuotaError {
 }
 
 impl std::error::Error for QuotaError {}
-
-/// At most 64 printable characters of what was given: errors end up in logs and on wires.
-pub(crate) fn shorten(value: &str) -> String {
-    const MOST: usize = 64;
-    let mut short: String = value.chars().take(MOST).flat_map(char::escape_debug).collect();
-    if value.chars().nth(MOST).is_some() {
-        short.push('…');
-    }
-    short
-}

@@ -1,157 +1,23 @@
-//! A quota: so many per so long, with a burst, decided by one algorithm.
+//! Quotas: so many requests per period, with a burst, decided by one algorithm.
+//!
+//! ```text
+//! error      why a quota cannot be                 zone       time zones
+//! calendar   the windows of the calendar           algorithm  what a quota may name to decide it
+//! quota      the quota                             builder    where every quota is checked
+//! text       the text form
+//! ```
 
+mod algorithm;
 mod builder;
+mod calendar;
 mod error;
+mod quota;
 mod text;
+mod zone;
 
+pub use algorithm::{Algorithm, Anchor};
 pub use builder::QuotaBuilder;
-pub(crate) use error::shorten;
+pub use calendar::{Calendar, CalendarUnit};
 pub use error::{QuotaError, QuotaErrorKind};
-
-use std::time::Duration;
-
-use crate::Nanos;
-use crate::algorithm::Algorithm;
-
-/// `count` per `period`, with a `burst` (capacity) of its own, decided by one algorithm.
-///
-/// A quota that exists can be honoured: everything else was refused when it was built, with an error that names
-/// the field, its value and the bound.
-///
-/// ```
-/// use std::time::Duration;
-/// use ratekeeper::{Algorithm, Quota};
-///
-/// let built = Quota::per_minute(100).burst(20).algorithm(Algorithm::TokenBucket).build()?;
-/// let parsed: Quota = "100/m burst 20 bucket".parse()?;
-/// assert_eq!(built, parsed);
-/// assert_eq!(parsed.to_string(), "100/m burst 20 bucket");
-///
-/// let slow = Quota::per(5, Duration::from_secs(30)).build()?;
-/// assert_eq!(slow, "5 per 30s".parse()?);
-///
-/// let error = "0/s".parse::<Quota>().unwrap_err();
-/// assert_eq!(error.to_string(), "count: 0; must be at least 1");
-/// # Ok::<(), ratekeeper::QuotaError>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Quota {
-    count: u64,
-    period: Nanos,
-    burst: u64,
-    emission: Nanos,
-    /// `2^64 / emission`, rounded down: dividing by it is a multiplication, and every decision divides.
-    reciprocal: u64,
-    refill: Nanos,
-    log_bound: u32,
-    algorithm: Algorithm,
-}
-
-impl Quota {
-    /// The longest period and the longest refill: 200 years of 365 days. Instants end in the year 2262, and a quota that
-    /// reaches beyond would deny a fresh key for ever.
-    pub const MAX_SPAN: Nanos = Nanos::from_secs(200 * 365 * 86_400);
-    /// The largest count and burst.
-    pub const MAX_COUNT: u64 = i64::MAX.cast_unsigned();
-    /// The largest burst of an algorithm that counts in floating point: beyond 2^53 whole tokens get lost.
-    pub const MAX_FLOAT_BURST: u64 = 1 << 53;
-    /// How many entries a sliding window log may need for one key (16 bytes each) unless a bound is given.
-    pub const DEFAULT_LOG_BOUND: u32 = 65_536;
-
-    /// `count` a second.
-    pub fn per_second(count: impl Into<i128>) -> QuotaBuilder {
-        QuotaBuilder::new(count.into(), Nanos::from_secs(1))
-    }
-
-    /// `count` a minute.
-    pub fn per_minute(count: impl Into<i128>) -> QuotaBuilder {
-        QuotaBuilder::new(count.into(), Nanos::from_secs(60))
-    }
-
-    /// `count` an hour.
-    pub fn per_hour(count: impl Into<i128>) -> QuotaBuilder {
-        QuotaBuilder::new(count.into(), Nanos::from_secs(3_600))
-    }
-
-    /// `count` every 24 hours.
-    pub fn per_day(count: impl Into<i128>) -> QuotaBuilder {
-        QuotaBuilder::new(count.into(), Nanos::from_secs(86_400))
-    }
-
-    /// `count` in every `period`.
-    pub fn per(count: impl Into<i128>, period: Duration) -> QuotaBuilder {
-        QuotaBuilder::new(count.into(), Nanos::from(period))
-    }
-
-    /// At most `count` at once, however long each takes.
-    pub fn concurrent(count: impl Into<i128>) -> QuotaBuilder {
-        QuotaBuilder::new(count.into(), Nanos::ZERO).algorithm(Algorithm::Concurrency)
-    }
-
-    /// The quota that three integers on a wire mean: GCRA with a capacity of `max_burst`, refilled by
-    /// `count_per_period` every `period_secs`.
-    ///
-    /// ```
-    /// use ratekeeper::Quota;
-    /// assert_eq!(Quota::throttle(5, 10, 60)?, "10/m burst 5".parse()?);
-    /// assert_eq!(
-    ///     Quota::throttle(-1, 10, 60).unwrap_err().to_string(),
-    ///     "max_burst: -1; must be at least 1",
-    /// );
-    /// # Ok::<(), ratekeeper::QuotaError>(())
-    /// ```
-    #[inline]
-    pub fn throttle(max_burst: i64, count_per_period: i64, period_secs: i64) -> Result<Quota, QuotaError> {
-        builder::throttle(max_burst, count_per_period, period_secs)
-    }
-
-    /// How many per period.
-    #[inline]
-    pub const fn count(&self) -> u64 {
-        self.count
-    }
-
-    /// The period; zero for [`Algorithm::Concurrency`], nominal (30 and 365 days) for calendar months and years.
-    #[inline]
-    pub const fn period(&self) -> Nanos {
-        self.period
-    }
-
-    /// The capacity: how many may pass at once when nothing was used for long.
-    #[inline]
-    pub const fn burst(&self) -> u64 {
-        self.burst
-    }
-
-    /// What decides.
-    #[inline]
-    pub const fn algorithm(&self) -> Algorithm {
-        self.algorithm
-    }
-
-    /// The time between two requests at the sustained rate, rounded up to a nanosecond.
-    #[inline]
-    pub const fn emission_interval(&self) -> Nanos {
-        self.emission
-    }
-
-    /// How many whole emission intervals fit into `span`: the quotient, without the price of a division.
-    #[inline]
-    pub(crate) const fn intervals_in(&self, span: u64) -> u64 {
-        let guess = ((span as u128 * self.reciprocal as u128) >> 64) as u64;
-        // The reciprocal is short by less than one part in 2^64, so the guess is short by one at most.
-        if span - guess * self.emission.as_nanos() >= self.emission.as_nanos() { guess + 1 } else { guess }
-    }
-
-    /// How long an empty quota takes to be whole again.
-    #[inline]
-    pub const fn refill_time(&self) -> Nanos {
-        self.refill
-    }
-
-    /// Tokens per second, for the algorithms that count in floating point.
-    #[expect(clippy::cast_precision_loss, reason = "the nearest double is what every language computes with")]
-    pub fn rate(&self) -> f64 {
-        self.count as f64 * 1e9 / self.period.as_nanos() as f64
-    }
-}
+pub use quota::Quota;
+pub use zone::Zone;

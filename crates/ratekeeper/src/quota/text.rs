@@ -11,9 +11,14 @@ use std::fmt;
 use std::num::{IntErrorKind, ParseIntError};
 use std::str::{FromStr, SplitAsciiWhitespace};
 
-use super::{Quota, QuotaBuilder, QuotaError, QuotaErrorKind, shorten};
+use super::algorithm::{Algorithm, Anchor};
+use super::builder::QuotaBuilder;
+use super::calendar::{Calendar, CalendarUnit};
+use super::error::{QuotaError, QuotaErrorKind};
+use super::quota::Quota;
+use super::zone::Zone;
 use crate::Nanos;
-use crate::algorithm::{Algorithm, Anchor, Calendar, CalendarUnit, Zone};
+use crate::quote::shorten;
 
 const EXAMPLE: &str = "write a quota as `50/s`, `100/m burst 20`, `5 per 30s` or `32 concurrent`";
 
@@ -56,7 +61,7 @@ impl FromStr for Quota {
             Some(period) => (true, period),
             None => (false, rest),
         };
-        let mut words = Words { text, rest: rest.split_ascii_whitespace(), ahead: None };
+        let mut words = QuotaWords { text, rest: rest.split_ascii_whitespace(), ahead: None };
         if !slash {
             match words.next().as_deref() {
                 Some("concurrent") => {
@@ -72,13 +77,13 @@ impl FromStr for Quota {
 }
 
 /// The words of a quota's text, one at a time and in lower case.
-struct Words<'a> {
+struct QuotaWords<'a> {
     text: &'a str,
     rest: SplitAsciiWhitespace<'a>,
     ahead: Option<&'a str>,
 }
 
-impl<'a> Words<'a> {
+impl<'a> QuotaWords<'a> {
     fn raw(&mut self) -> Option<&'a str> {
         self.ahead.take().or_else(|| self.rest.next())
     }
@@ -123,7 +128,7 @@ impl<'a> Words<'a> {
         Ok((period, CalendarUnit::of_length(period)))
     }
 
-    /// The rest of the text; `algorithm` is the one that was named already.
+    /// Returns the rest of the text; `algorithm` is the one that was named already.
     fn options(
         mut self,
         mut quota: QuotaBuilder,
@@ -246,7 +251,7 @@ fn number(field: &'static str, word: &str) -> Result<i128, QuotaError> {
 }
 
 impl fmt::Display for Quota {
-    /// The shortest text that parses to the same quota.
+    /// Writes the shortest text that parses to the same quota.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.algorithm == Algorithm::Concurrency {
             return write!(f, "{} concurrent", self.count);

@@ -22,11 +22,17 @@
 //! minted. GCRA keeps nanoseconds because its instant is a sum of emission intervals, and windows because their
 //! edges must not move.
 
-use super::error::{StateError, quote};
+use super::error::StateError;
+use super::part_text::MAX_LEN;
 use super::storable::{self, BadEntry, LogReader};
-use super::{State, ascii};
-use crate::Timestamp;
-use crate::algorithm::{fixed_window, gcra, leaky_bucket, sliding_log, sliding_window, token_bucket};
+use crate::algorithm::fixed_window::FixedWindowState;
+use crate::algorithm::gcra::GcraState;
+use crate::algorithm::leaky_bucket::LeakyBucketState;
+use crate::algorithm::sliding_log::SlidingLogState;
+use crate::algorithm::sliding_window::SlidingWindowState;
+use crate::algorithm::token_bucket::TokenBucketState;
+use crate::quote::quote;
+use crate::{State, Timestamp};
 
 /// The content of the field `v`.
 pub const VERSION: &[u8] = b"1";
@@ -47,7 +53,7 @@ pub enum Decoded {
     },
 }
 
-/// The state as fields, `v` first.
+/// Returns the state as fields, `v` first.
 ///
 /// ```
 /// use ratekeeper::state::binary::{self, Decoded};
@@ -67,12 +73,12 @@ pub fn encode(state: &State) -> Vec<Field> {
     let nanos = |at: Timestamp| at.as_nanos().to_be_bytes();
     let count = |count| storable::count(count).to_be_bytes();
     match state {
-        State::Gcra(gcra::State { tat }) => put("tat", nanos(*tat)),
-        State::TokenBucket(token_bucket::State { tokens, last }) => {
+        State::Gcra(GcraState { tat }) => put("tat", nanos(*tat)),
+        State::TokenBucket(TokenBucketState { tokens, last }) => {
             put("t", storable::tokens(*tokens).to_be_bytes());
             put("ts", micros_rounded_up(*last).to_be_bytes());
         }
-        State::LeakyBucket(leaky_bucket::State { level, last }) => {
+        State::LeakyBucket(LeakyBucketState { level, last }) => {
             put("l", storable::level(*level).to_be_bytes());
             put("ts", micros_rounded_up(*last).to_be_bytes());
         }
@@ -80,7 +86,7 @@ pub fn encode(state: &State) -> Vec<Field> {
             put("c", count(state.count));
             put("s", nanos(state.start));
         }
-        State::SlidingWindow(sliding_window::State { previous, current, start }) => {
+        State::SlidingWindow(SlidingWindowState { previous, current, start }) => {
             put("p", count(*previous));
             put("c", count(*current));
             put("s", nanos(*start));
@@ -114,19 +120,19 @@ pub fn decode<N: AsRef<[u8]>, V: AsRef<[u8]>>(fields: &[(N, V)]) -> Result<Decod
     let mut found: Vec<_> = fields().filter(|(name, _)| *name != b"v").take(4).collect();
     found.sort_unstable();
     Ok(Decoded::State(match found.as_slice() {
-        [(b"tat", tat)] => State::Gcra(gcra::State { tat: instant("tat", tat)? }),
-        [(b"t", tokens), (b"ts", last)] => State::TokenBucket(token_bucket::State {
+        [(b"tat", tat)] => State::Gcra(GcraState { tat: instant("tat", tat)? }),
+        [(b"t", tokens), (b"ts", last)] => State::TokenBucket(TokenBucketState {
             tokens: double("t", tokens)?,
             last: instant_from_micros("ts", last)?,
         }),
-        [(b"l", level), (b"ts", last)] => State::LeakyBucket(leaky_bucket::State {
+        [(b"l", level), (b"ts", last)] => State::LeakyBucket(LeakyBucketState {
             level: double("l", level)?,
             last: instant_from_micros("ts", last)?,
         }),
         [(b"c", c), (b"s", s)] => {
-            State::FixedWindow(fixed_window::State { count: count("c", c)?, start: instant("s", s)? })
+            State::FixedWindow(FixedWindowState { count: count("c", c)?, start: instant("s", s)? })
         }
-        [(b"c", c), (b"p", p), (b"s", s)] => State::SlidingWindow(sliding_window::State {
+        [(b"c", c), (b"p", p), (b"s", s)] => State::SlidingWindow(SlidingWindowState {
             previous: count("p", p)?,
             current: count("c", c)?,
             start: instant("s", s)?,
@@ -178,8 +184,8 @@ fn micros_rounded_up(at: Timestamp) -> i64 {
     whole + i64::from(part > 0)
 }
 
-fn log(n: u64, packed: &[u8]) -> Result<sliding_log::State, StateError> {
-    if packed.len() > ascii::MAX_LEN {
+fn log(n: u64, packed: &[u8]) -> Result<SlidingLogState, StateError> {
+    if packed.len() > MAX_LEN {
         let found = format!("{} bytes", packed.len());
         return Err(StateError::new(super::StateErrorKind::TooLong, "e", found, "at most 16 MiB are read"));
     }
@@ -215,7 +221,7 @@ mod tests {
     #[test]
     fn the_token_bucket_is_laid_out_to_the_byte() {
         let last = Timestamp::from_nanos(1_761_884_055_342_794_000);
-        let fields = encode(&State::TokenBucket(token_bucket::State { tokens: 8.5, last }));
+        let fields = encode(&State::TokenBucket(TokenBucketState { tokens: 8.5, last }));
         assert_eq!(
             fields,
             [
@@ -232,7 +238,7 @@ mod tests {
             assert_eq!(micros_rounded_up(Timestamp::from_nanos(nanos)), micros, "{nanos} ns");
         }
         for last in [Timestamp::MIN, Timestamp::MAX] {
-            let fields = encode(&State::LeakyBucket(leaky_bucket::State { level: 1.0, last }));
+            let fields = encode(&State::LeakyBucket(LeakyBucketState { level: 1.0, last }));
             let Ok(Decoded::State(State::LeakyBucket(state))) = decode(&fields) else { panic!("{fields:?}") };
             assert!(state.last >= last);
         }

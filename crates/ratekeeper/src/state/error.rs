@@ -1,9 +1,11 @@
-//! Why state cannot be read, or not be put together.
+//! Why a state cannot be read, or cannot be written.
 
 use std::borrow::Cow;
 use std::fmt;
 
-/// State that cannot be read, or rules whose states no record can hold: which field it is, what was found there,
+use crate::quote::quote;
+
+/// The error of a state that cannot be read, or of rules whose states no record can hold: the field, what was found there,
 /// and what would be right.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateError {
@@ -14,7 +16,7 @@ pub struct StateError {
     remedy: Cow<'static, str>,
 }
 
-/// What is wrong with it.
+/// What kind of error it is, and so who most likely wrote the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StateErrorKind {
@@ -40,12 +42,12 @@ impl StateError {
         StateError { kind, part: None, field, found, remedy: remedy.into() }
     }
 
-    /// A field that is not what it should be.
+    /// Returns the error of a field that is not what it should be.
     pub(super) fn wrong(field: &'static str, found: &[u8], remedy: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StateErrorKind::Field, field, quote(found), remedy)
     }
 
-    /// A field that is not there.
+    /// Returns the error of a field that is missing.
     pub(super) fn missing(field: &'static str, remedy: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StateErrorKind::Field, field, "missing".into(), remedy)
     }
@@ -58,32 +60,32 @@ impl StateError {
         StateError { kind, ..self }
     }
 
-    /// The same error, found in this part of a composite, counted from 1.
+    /// Returns the same error, found in this part of a composite, counted from 1.
     pub(super) fn in_part(self, part: usize) -> Self {
         StateError { part: Some(part), ..self }
     }
 
-    /// The sort of error.
+    /// Returns the kind of error.
     pub fn kind(&self) -> StateErrorKind {
         self.kind
     }
 
-    /// Which part of a composite it was found in, counted from 1; none if the state is no composite.
+    /// Returns which part of a composite it was found in, counted from 1; none if the state is no composite.
     pub fn part(&self) -> Option<usize> {
         self.part
     }
 
-    /// Which field is wrong.
+    /// Returns the name of the field that is wrong.
     pub fn field(&self) -> &'static str {
         self.field
     }
 
-    /// What was found, quoted and shortened.
+    /// Returns what was found, quoted and shortened.
     pub fn found(&self) -> &str {
         &self.found
     }
 
-    /// What would be right.
+    /// Returns what would be right.
     pub fn remedy(&self) -> &str {
         &self.remedy
     }
@@ -100,21 +102,14 @@ impl fmt::Display for StateError {
 
 impl std::error::Error for StateError {}
 
-/// At most 64 bytes of what was found, printable: errors end up in logs and on wires.
-pub(super) fn quote(found: &[u8]) -> String {
-    const MOST: usize = 64;
-    let more = if found.len() > MOST { "…" } else { "" };
-    format!("`{}{more}`", found[..found.len().min(MOST)].escape_ascii())
-}
-
-/// What a store does about state that it cannot read. Never silently "fresh": whoever could damage a key could
-/// otherwise lift its limit unseen.
+/// What a store does about a state that it cannot read. Never silently "fresh": otherwise whoever can damage a key could
+/// lift its limit unseen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OnUnreadable {
-    /// The caller gets the error, and the state stays as it is.
+    /// Return the error; the state stays as it is.
     #[default]
     Error,
-    /// The key starts fresh; the store logs and counts it.
+    /// Start the key fresh; the store logs and counts it.
     Reset,
 }

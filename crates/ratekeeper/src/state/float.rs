@@ -38,7 +38,7 @@ fn push_fraction(out: &mut String, digits: Option<&str>) {
     }
 }
 
-/// The fewest digits that read back as `x`, the nearest to it of those, and the exponent of the first of them.
+/// Returns the fewest digits that read back as `x`, the nearest to it of those, and the exponent of the first of them.
 fn shortest(x: f64) -> (String, i32) {
     let shortest = format!("{x:e}");
     let decimals = shortest.find('e').unwrap_or(0).saturating_sub(2);

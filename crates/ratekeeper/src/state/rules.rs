@@ -6,23 +6,28 @@
 //! written out as what a fresh key is, so that the shape of a record depends on the plan alone, and a record of
 //! another shape is known to be another plan's.
 
-use super::record::{Part, Record, Window, Windows};
-use super::{Replaced, State, StateError};
-use crate::algorithm::{
-    Algorithm, fixed_window, gcra, leaky_bucket, sliding_log, sliding_window, token_bucket,
-};
-use crate::{Name, Quota, Timestamp};
+use super::error::StateError;
+use super::part::{NamedWindow, NamedWindows, RecordPart, part_of, single};
+use super::record::Record;
+use crate::algorithm::exact;
+use crate::algorithm::fixed_window::FixedWindowState;
+use crate::algorithm::gcra::GcraState;
+use crate::algorithm::leaky_bucket::LeakyBucketState;
+use crate::algorithm::sliding_log::SlidingLogState;
+use crate::algorithm::sliding_window::SlidingWindowState;
+use crate::algorithm::token_bucket::TokenBucketState;
+use crate::{Algorithm, Name, Quota, State, Timestamp};
 
 impl Record {
-    /// One record of the state that each rule is in at `now`, changed or not; none if every rule is fresh, which
+    /// Returns one record of the state that each rule is in at `now`, changed or not; none if every rule is fresh, which
     /// is a key to forget.
     ///
     /// Refused are more than 8 fixed windows, more than 16 parts, a concurrency limit (whose state is held by
     /// permits), and a state of another algorithm than its rule's.
     ///
     /// ```
-    /// use ratekeeper::state::{Record, State, ascii};
-    /// use ratekeeper::{Cost, Name, Quota, Timestamp, algorithm};
+    /// use ratekeeper::state::{Record, ascii};
+    /// use ratekeeper::{Cost, Name, Quota, State, Timestamp, algorithm};
     ///
     /// let (name, quota): (Name, Quota) = ("default".parse()?, "10/s bucket".parse()?);
     /// let now = Timestamp::from_secs(1_761_884_055);
@@ -48,23 +53,23 @@ impl Record {
                 Some(state) => checked(name, quota, state)?,
                 None => fresh(name, quota, now)?,
             };
-            if let State::FixedWindow(fixed_window::State { count, start }) = state {
+            if let State::FixedWindow(FixedWindowState { count, start }) = state {
                 if windows.is_empty() {
                     windows_at = parts.len();
                 }
-                windows.push(Window { name: name.clone(), count, start });
+                windows.push(NamedWindow { name: name.clone(), count, start });
                 continue;
             }
             parts.push(part_of(name, state)?);
         }
         if !windows.is_empty() {
-            parts.insert(windows_at, Part::FixedWindows(Windows::new(windows)?));
+            parts.insert(windows_at, RecordPart::FixedWindows(NamedWindows::new(windows)?));
         }
         let record = Record::new(parts)?;
         Ok(if all_fresh { None } else { Some(record) })
     }
 
-    /// The state of each rule, in the order of the rules; none where it equals a fresh key's.
+    /// Returns the state of each rule, in the order of the rules; none where it equals a fresh key's.
     ///
     /// By position, the rules must be those that the record was made of: the same algorithms in the same order, and the
     /// same names of fixed windows. Their numbers may have changed since. By name, a rule that the record does not name
@@ -77,13 +82,13 @@ impl Record {
             return self.into_named_rules(rules);
         }
         let mut parts = self.into_parts().into_iter();
-        let mut windows: Option<Vec<Window>> = None;
+        let mut windows: Option<Vec<NamedWindow>> = None;
         let mut states = Vec::new();
         for (name, quota) in rules {
             let is_window = matches!(quota.algorithm(), Algorithm::FixedWindow(_));
             if !is_window || windows.is_none() {
                 match (parts.next(), is_window) {
-                    (Some(Part::FixedWindows(found)), true) => windows = Some(found.into_vec()),
+                    (Some(RecordPart::FixedWindows(found)), true) => windows = Some(found.into_vec()),
                     (Some(part), false) => {
                         let found = part.algorithm();
                         let state = single(part).ok_or_else(|| mismatch(name, quota, found))?;
@@ -112,59 +117,30 @@ impl Record {
     }
 }
 
-/// The state of a part that is one rule's; none of several windows.
-pub(super) fn single(part: Part) -> Option<State> {
-    match part {
-        Part::FixedWindows(windows) => match windows.as_slice() {
-            [window] => Some(State::FixedWindow(window.state())),
-            _ => None,
-        },
-        Part::TokenBucket(state) => Some(State::TokenBucket(state)),
-        Part::LeakyBucket(state) => Some(State::LeakyBucket(state)),
-        Part::Gcra(state) => Some(State::Gcra(state)),
-        Part::SlidingWindow(state) => Some(State::SlidingWindow(state)),
-        Part::SlidingLog(state) => Some(State::SlidingLog(state)),
-    }
-}
-
-/// A rule's state as a part of its own.
-pub(super) fn part_of(name: &Name, state: State) -> Result<Part, StateError> {
-    Ok(match state {
-        State::FixedWindow(fixed_window::State { count, start }) => {
-            Part::FixedWindows(Windows::new(vec![Window { name: name.clone(), count, start }])?)
-        }
-        State::TokenBucket(state) => Part::TokenBucket(state),
-        State::LeakyBucket(state) => Part::LeakyBucket(state),
-        State::Gcra(state) => Part::Gcra(state),
-        State::SlidingWindow(state) => Part::SlidingWindow(state),
-        State::SlidingLog(state) => Part::SlidingLog(state),
-    })
-}
-
-/// What a fresh key is, spelled out.
+/// Returns the state of a fresh key, spelled out.
 pub(super) fn fresh(name: &Name, quota: &Quota, now: Timestamp) -> Result<State, StateError> {
     Ok(match quota.algorithm() {
-        Algorithm::Gcra => State::Gcra(gcra::State { tat: now }),
+        Algorithm::Gcra => State::Gcra(GcraState { tat: now }),
         Algorithm::TokenBucket => {
-            State::TokenBucket(token_bucket::State { tokens: token_bucket::exact(quota.burst()), last: now })
+            State::TokenBucket(TokenBucketState { tokens: exact(quota.burst()), last: now })
         }
-        Algorithm::LeakyBucket => State::LeakyBucket(leaky_bucket::State { level: 0.0, last: now }),
-        Algorithm::FixedWindow(_) => State::FixedWindow(fixed_window::State { count: 0, start: now }),
+        Algorithm::LeakyBucket => State::LeakyBucket(LeakyBucketState { level: 0.0, last: now }),
+        Algorithm::FixedWindow(_) => State::FixedWindow(FixedWindowState { count: 0, start: now }),
         Algorithm::SlidingWindow => {
-            State::SlidingWindow(sliding_window::State { previous: 0, current: 0, start: now })
+            State::SlidingWindow(SlidingWindowState { previous: 0, current: 0, start: now })
         }
-        Algorithm::SlidingLog => State::SlidingLog(sliding_log::State::default()),
+        Algorithm::SlidingLog => State::SlidingLog(SlidingLogState::default()),
         Algorithm::Concurrency => return Err(not_stored(name)),
     })
 }
 
-/// True if the state says what no state says, whatever the time. (A TAT says so only once it has passed.)
+/// Returns true if the state equals a fresh key's at any time. (A TAT does only once it has passed.)
 ///
 /// Without this, the first request of a window that was written out while empty would not begin it.
 pub(super) fn is_fresh(state: &State, quota: &Quota) -> bool {
     match state {
         State::Gcra(_) => false,
-        State::TokenBucket(state) => state.tokens >= token_bucket::exact(quota.burst()),
+        State::TokenBucket(state) => state.tokens >= exact(quota.burst()),
         State::LeakyBucket(state) => state.level <= 0.0,
         State::FixedWindow(state) => state.count == 0,
         State::SlidingWindow(state) => state.previous == 0 && state.current == 0,
@@ -172,31 +148,48 @@ pub(super) fn is_fresh(state: &State, quota: &Quota) -> bool {
     }
 }
 
-/// The state, if it is of the rule's algorithm.
+/// Returns the state, if it is of the rule's algorithm.
 pub(super) fn checked(name: &Name, quota: &Quota, state: State) -> Result<State, StateError> {
     let found = state.algorithm();
     if quota.algorithm().has_states_of(found) { Ok(state) } else { Err(mismatch(name, quota, found)) }
+}
+
+/// A state that is given up, because the rule of its name is decided by another algorithm now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Replaced {
+    /// The rule, which starts fresh.
+    pub rule: Name,
+    /// The algorithm whose state it was.
+    pub found: Algorithm,
+}
+
+impl Replaced {
+    /// Returns a note that this rule's state was one of that algorithm.
+    pub fn new(rule: Name, found: Algorithm) -> Self {
+        Replaced { rule, found }
+    }
 }
 
 /// What a record by position says of rules that it may not have been made of.
 pub(super) struct Fitting {
     /// The state of each rule, in the order of the rules.
     pub(super) states: Vec<Option<State>>,
-    /// Windows of rules that are not there.
-    pub(super) others: Vec<Window>,
+    /// NamedWindows of rules that are not there.
+    pub(super) others: Vec<NamedWindow>,
     /// What is of another algorithm than the rule in its place.
     pub(super) replaced: Vec<Replaced>,
 }
 
 impl Record {
-    /// The state of each rule, as far as it can be told whose it is: windows by name, everything else in the order of the
+    /// Returns the state of each rule, as far as it can be told whose it is: windows by name, everything else in the order of the
     /// rules, each with the first state of its algorithm that is left. The plan may have been edited since the record was written, so a
     /// rule for which nothing is left is fresh. What a dropped rule left has no name to be kept under.
     pub(super) fn into_fitting_rules(self, rules: &[(&Name, &Quota)]) -> Result<Fitting, StateError> {
         let (mut parts, mut others) = (Vec::new(), Vec::new());
         for part in self.into_parts() {
             match part {
-                Part::FixedWindows(windows) => others.extend(windows.into_vec()),
+                RecordPart::FixedWindows(windows) => others.extend(windows.into_vec()),
                 part => parts.extend(single(part)),
             }
         }

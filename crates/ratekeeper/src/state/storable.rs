@@ -1,32 +1,32 @@
-//! What can be written: finite doubles, and whole numbers that fit a signed 64-bit integer.
+//! What can be stored: finite doubles, and whole numbers that fit a signed 64-bit integer.
 //!
 //! The algorithms produce nothing else, but their states have public fields. What does not fit is replaced by what
 //! the algorithms would take it for, so that encoding never fails and never gives anything away.
 
 use crate::Timestamp;
-use crate::algorithm::sliding_log;
+use crate::algorithm::sliding_log::SlidingLogState;
 
 /// The largest whole number that is written; no quota's count exceeds it.
 pub(super) const MOST: u64 = i64::MAX.cast_unsigned();
 
-/// Tokens that are no number are no tokens.
+/// Returns the tokens to write: zero for what is no number.
 pub(super) fn tokens(tokens: f64) -> f64 {
     if tokens.is_finite() { tokens } else { 0.0 }
 }
 
-/// A level that is no number is above every brim.
+/// Returns the level to write: above every capacity for what is no number.
 pub(super) fn level(level: f64) -> f64 {
     if level.is_finite() { level } else { f64::MAX }
 }
 
-/// A count beyond every limit stays beyond every limit.
+/// Returns the count to write: beyond every limit if it was.
 pub(super) fn count(count: u64) -> u64 {
     count.min(MOST)
 }
 
-/// The entries of a log that count, costs summing up to [`MOST`] at the most. Should they exceed it, the oldest
+/// Returns the entries of a log that count, costs summing up to [`MOST`] at the most. Should they exceed it, the oldest
 /// give way: what is left still fills every limit, and for no shorter time.
-pub(super) fn entries(log: &sliding_log::State) -> impl Iterator<Item = (Timestamp, u64)> + '_ {
+pub(super) fn entries(log: &SlidingLogState) -> impl Iterator<Item = (Timestamp, u64)> + '_ {
     let total: u128 = log.entries().map(|(_, cost)| u128::from(cost)).sum();
     let mut excess = total.saturating_sub(MOST.into());
     let kept = log.entries().map(move |(at, cost)| {
@@ -40,7 +40,7 @@ pub(super) fn entries(log: &sliding_log::State) -> impl Iterator<Item = (Timesta
 /// Builds a log from what was read, and refuses what no log can be.
 #[derive(Debug, Default)]
 pub(super) struct LogReader {
-    log: sliding_log::State,
+    log: SlidingLogState,
     last: Option<Timestamp>,
     total: u64,
 }
@@ -66,7 +66,7 @@ impl LogReader {
         Ok(())
     }
 
-    pub(super) fn finish(self) -> sliding_log::State {
+    pub(super) fn finish(self) -> SlidingLogState {
         self.log
     }
 }
@@ -86,9 +86,9 @@ mod tests {
     #[test]
     fn the_oldest_entries_give_way_when_a_log_is_too_full() {
         let at = Timestamp::from_secs;
-        let log: sliding_log::State = [(at(1), 7), (at(2), 5), (at(3), MOST - 2)].into_iter().collect();
+        let log: SlidingLogState = [(at(1), 7), (at(2), 5), (at(3), MOST - 2)].into_iter().collect();
         assert_eq!(entries(&log).collect::<Vec<_>>(), [(at(2), 2), (at(3), MOST - 2)]);
-        let log: sliding_log::State = [(at(1), 0), (at(2), 5)].into_iter().collect();
+        let log: SlidingLogState = [(at(1), 0), (at(2), 5)].into_iter().collect();
         assert_eq!(entries(&log).collect::<Vec<_>>(), [(at(2), 5)], "an entry that cost nothing is none");
     }
 }

@@ -18,7 +18,7 @@ pub(super) struct Backoff {
 }
 
 impl Backoff {
-    /// Under a tokio runtime, some microseconds; elsewhere, some turns of whatever runs this.
+    /// Waits: under a tokio runtime some microseconds, elsewhere for some turns of whatever polls this.
     pub(super) async fn wait(&mut self) {
         let doublings = self.lost.min(MOST_DOUBLINGS);
         self.lost = self.lost.saturating_add(1);
@@ -30,15 +30,15 @@ impl Backoff {
             return tokio::time::sleep(std::time::Duration::from_micros(micros)).await;
         }
         for _ in 0..=(jitter % (1 << doublings)) {
-            Turn(false).await;
+            YieldOnce(false).await;
         }
     }
 }
 
 /// Lets everybody else run once.
-struct Turn(bool);
+struct YieldOnce(bool);
 
-impl Future for Turn {
+impl Future for YieldOnce {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {

@@ -11,9 +11,11 @@ use super::backoff::Backoff;
 use crate::algorithm::{Tenancy, composite, gcra, partial_grant};
 use crate::clock::TimeSource;
 use crate::port::{Answer, Clock, Grant, KeyValue, Request, Store};
-use crate::state::{NamedStates, OnUnreadable, Part, RuleStates, State, StateError, ascii, shared_name};
+use crate::state::{
+    NamedStates, OnUnreadable, RecordPart, RuleStates, StateError, StorageKey, ascii, shared_name,
+};
 use crate::{
-    Charged, Cost, Decision, Name, Nanos, Quota, Rules, StoreError, StoreErrorKind, Timestamp,
+    Charged, Cost, Decision, Name, Nanos, Quota, Rules, State, StoreError, StoreErrorKind, Timestamp,
 };
 
 /// The shortest time to live: a store that counts in milliseconds would take less for none.
@@ -44,7 +46,7 @@ pub struct CasStore<V> {
 }
 
 impl<V: KeyValue> CasStore<V> {
-    /// A store of these values, under the prefix `rate_limiter`, by the process's clock (tokio's,
+    /// Returns a store of these values, under the prefix `rate_limiter`, by the process's clock (tokio's,
     /// where that is paused).
     pub fn new(values: V) -> Self {
         CasStore {
@@ -56,34 +58,34 @@ impl<V: KeyValue> CasStore<V> {
         }
     }
 
-    /// Another prefix.
+    /// Sets the prefix of all keys. Defaults to `rate_limiter`.
     #[must_use]
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = prefix.into();
         self
     }
 
-    /// The clock to decide by. All who share the values must agree on it, and time to live must not run faster.
+    /// Sets the clock to decide by. All who share the values must agree on it, and time to live must not run faster.
     #[must_use]
     pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
         self.clock = TimeSource::new(clock);
         self
     }
 
-    /// What to do about a value that cannot be read; an error unless said otherwise.
+    /// Sets what to do about a value that cannot be read. Defaults to [`OnUnreadable::Error`].
     #[must_use]
     pub fn on_unreadable(mut self, policy: OnUnreadable) -> Self {
         self.on_unreadable = policy;
         self
     }
 
-    /// How many states were given up so far because their rule is decided by another algorithm now.
+    /// Returns how many states were given up so far because their rule is decided by another algorithm now.
     pub fn algorithms_changed(&self) -> u64 {
         self.algorithms_changed.load(Ordering::Relaxed)
     }
 
-    /// The rules by name, and where their state is.
-    fn place<'a>(&'a self, request: &Request<'a>) -> Result<Place<'a>, StoreError> {
+    /// Returns the rules of a request by name, and the key of their states.
+    fn locate<'a>(&'a self, request: &Request<'a>) -> Result<StoredRules<'a>, StoreError> {
         let (plan, rules): (Option<&Name>, Vec<(Cow<'_, Name>, &Quota)>) = match request.rules {
             Rules::Quota(quota) => {
                 (None, vec![(Cow::Owned(shared_name(quota).map_err(unsupported)?), quota)])
@@ -96,27 +98,21 @@ impl<V: KeyValue> CasStore<V> {
                 return Err(StoreError::new(StoreErrorKind::Unsupported, message));
             }
         };
-        let mut key = self.prefix.clone().into_bytes();
-        key.extend_from_slice(b":{");
-        escape(request.key.as_bytes(), b"{}%", &mut key);
-        key.push(b'}');
-        if let Some(plan) = plan {
-            key.push(b':');
-            escape(plan.as_str().as_bytes(), b":", &mut key);
-        }
-        Ok(Place { key, rules, tenancy: request.rules.tenancy() })
+        let key = StorageKey::new(&self.prefix, request.key);
+        let key = plan.map_or(key, |plan| key.of_plan(plan));
+        Ok(StoredRules { key, rules, tenancy: request.rules.tenancy() })
     }
 
-    /// When the state at this place was last forgotten, if anything that was charged before could still be given back.
-    async fn last_reset(&self, place: &Place<'_>) -> Result<Option<Timestamp>, StoreError> {
-        Ok(self.values.get(&place.reset_key()).await?.map(|marker| instant_of(&marker)))
+    /// When these rules were last forgotten, if anything that was charged before could still be given back.
+    async fn last_reset(&self, stored: &StoredRules<'_>) -> Result<Option<Timestamp>, StoreError> {
+        Ok(self.values.get(&stored.key.reset().to_bytes()).await?.map(|marker| instant_of(&marker)))
     }
 
-    /// Remembers that the state at this place is forgotten now, for as long as anything that was charged before could be
+    /// Remembers that these rules are forgotten now, for as long as anything that was charged before could be
     /// given back.
-    async fn mark_reset(&self, place: &Place<'_>, reach: Nanos) -> Result<(), StoreError> {
-        let (key, now) = (place.reset_key(), self.clock.now());
-        let marker = ascii::encode(&Part::Gcra(gcra::State { tat: now }).into());
+    async fn mark_reset(&self, stored: &StoredRules<'_>, reach: Nanos) -> Result<(), StoreError> {
+        let (key, now) = (stored.key.reset().to_bytes(), self.clock.now());
+        let marker = ascii::encode(&RecordPart::Gcra(gcra::GcraState { tat: now }).into());
         let mut backoff = Backoff::default();
         loop {
             let old = self.values.get(&key).await?;
@@ -130,11 +126,11 @@ impl<V: KeyValue> CasStore<V> {
         }
     }
 
-    async fn read(&self, place: &Place<'_>) -> Result<(Option<String>, RuleStates), StoreError> {
-        let text = self.values.get(&place.key).await?;
-        let fresh = || RuleStates::fresh(place.rules.len());
+    async fn read(&self, stored: &StoredRules<'_>) -> Result<(Option<String>, RuleStates), StoreError> {
+        let text = self.values.get(&stored.key.to_bytes()).await?;
+        let fresh = || RuleStates::fresh(stored.rules.len());
         let Some(read) = &text else { return Ok((None, fresh())) };
-        match (RuleStates::read(read, place.named(), place.tenancy), self.on_unreadable) {
+        match (RuleStates::read(read, stored.named(), stored.tenancy), self.on_unreadable) {
             (Ok(states), _) => Ok((text, states)),
             (Err(_), OnUnreadable::Reset) => Ok((text, fresh())),
             (Err(error), _) => {
@@ -148,32 +144,32 @@ impl<V: KeyValue> CasStore<V> {
     /// least one, so after `burst` of them there is nothing left to race for.
     async fn change<T>(
         &self,
-        place: &Place<'_>,
-        verb: Verb,
-        decide: impl Fn(&[(Quota, Option<State>)], Moment) -> Result<(T, Change), StoreError> + Send + Sync,
+        stored: &StoredRules<'_>,
+        purpose: ReadFor,
+        decide: impl Fn(&[(Quota, Option<State>)], ReadAt) -> Result<(T, StateChange), StoreError> + Send + Sync,
     ) -> Result<T, StoreError> {
-        let burst = place.rules.iter().map(|(_, quota)| quota.burst()).max().unwrap_or(1);
+        let burst = stored.rules.iter().map(|(_, quota)| quota.burst()).max().unwrap_or(1);
         let mut backoff = Backoff::default();
         for _ in 0..=burst {
-            let (old, RuleStates { states, others, replaced, .. }) = self.read(place).await?;
+            let (old, RuleStates { states, others, replaced, .. }) = self.read(stored).await?;
             // Asked after the state was read: a reset leaves its marker before it takes the state away, so whatever was
             // written after it is not mistaken for what was charged before.
-            let last_reset = match verb {
-                Verb::GiveBack if old.is_some() => self.last_reset(place).await?,
+            let last_reset = match purpose {
+                ReadFor::GiveBack if old.is_some() => self.last_reset(stored).await?,
                 _ => None,
             };
             let now = self.clock.now();
-            let rules = place.with_quotas(states);
-            let (outcome, change) = decide(&rules, Moment { now, last_reset })?;
+            let rules = stored.with_quotas(states);
+            let (outcome, change) = decide(&rules, ReadAt { now, last_reset })?;
             let states = match change {
-                Change::None => return Ok(outcome),
-                Change::Some(changed) => {
+                StateChange::None => return Ok(outcome),
+                StateChange::Some(changed) => {
                     changed.into_iter().zip(rules).map(|(new, (_, old))| new.or(old)).collect()
                 }
-                Change::All(changed) => changed,
+                StateChange::All(changed) => changed,
             };
-            let (text, ttl) = place.write(states, &others, now)?;
-            if self.values.compare_and_set(&place.key, old.as_deref(), &text, ttl).await? {
+            let (text, ttl) = stored.write(states, &others, now)?;
+            if self.values.compare_and_set(&stored.key.to_bytes(), old.as_deref(), &text, ttl).await? {
                 self.algorithms_changed.fetch_add(replaced.len() as u64, Ordering::Relaxed);
                 return Ok(outcome);
             }
@@ -186,20 +182,20 @@ impl<V: KeyValue> CasStore<V> {
 
 /// What a state is read for.
 #[derive(Clone, Copy)]
-enum Verb {
+enum ReadFor {
     Decide,
     /// This one must know of the last reset, too, if there is anything to give back to.
     GiveBack,
 }
 
 /// When a state is looked at.
-struct Moment {
+struct ReadAt {
     now: Timestamp,
     last_reset: Option<Timestamp>,
 }
 
 /// What a decision changes.
-enum Change {
+enum StateChange {
     /// Nothing.
     None,
     /// Those rules that have a state here.
@@ -208,20 +204,15 @@ enum Change {
     All(Vec<Option<State>>),
 }
 
-/// Where a request's state is.
-struct Place<'a> {
-    key: Vec<u8>,
+/// The rules of a request, and the key of their states.
+struct StoredRules<'a> {
+    key: StorageKey<'a>,
     rules: Vec<(Cow<'a, Name>, &'a Quota)>,
     tenancy: Tenancy,
 }
 
-impl Place<'_> {
-    /// Where the instant of the last reset is kept. No plan's name has a `%` in it.
-    fn reset_key(&self) -> Vec<u8> {
-        [&self.key[..], b"%reset"].concat()
-    }
-
-    /// How long after a charge something of it can be given back, at most: a refill, or the two slots of a sliding
+impl StoredRules<'_> {
+    /// Returns how long after a charge something of it can be given back, at most: a refill, or the two slots of a sliding
     /// window. What was left by quotas that are not here now may count for longer.
     fn reach(&self) -> Nanos {
         let own = self.rules.iter().map(|(_, quota)| quota.refill_time().saturating_add(quota.refill_time()));
@@ -233,7 +224,7 @@ impl Place<'_> {
         self.rules.iter().map(|(name, quota)| (&**name, *quota))
     }
 
-    /// The rules' states with their quotas, as the algorithms take them.
+    /// Returns the rules' states with their quotas, as the algorithms take them.
     fn with_quotas(&self, states: Vec<Option<State>>) -> Vec<(Quota, Option<State>)> {
         self.rules.iter().zip(states).map(|((_, quota), state)| (**quota, state)).collect()
     }
@@ -252,18 +243,18 @@ impl Place<'_> {
     }
 }
 
-/// The instant of a reset. A marker that cannot be read says that there was one, and not when: nothing is given back.
+/// Returns the instant of a reset. A marker that cannot be read says that there was one, and not when: nothing is given back.
 fn instant_of(marker: &str) -> Timestamp {
     match ascii::decode(marker) {
         Ok(record) => match record.parts() {
-            [Part::Gcra(state)] => state.tat,
+            [RecordPart::Gcra(state)] => state.tat,
             _ => Timestamp::MAX,
         },
         Err(_) => Timestamp::MAX,
     }
 }
 
-/// What others left must live as long as it may count, which only they know.
+/// Returns the shortest time to live: what others left must live as long as it may count, which only they know.
 fn least_ttl(others: &NamedStates) -> Nanos {
     if others.is_empty() { LEAST_TTL } else { OTHERS_TTL }
 }
@@ -272,19 +263,7 @@ fn named(plan: &crate::Plan) -> Vec<(Cow<'_, Name>, &Quota)> {
     plan.rules().iter().map(|rule| (Cow::Borrowed(rule.name()), rule.quota())).collect()
 }
 
-/// Percent-encodes some bytes. The braces are a hash tag: what is between them decides the slot in a cluster, so a key
-/// must not bring its own. A `:` in a plan's name would read as the end of it where a rule's name may follow.
-fn escape(bytes: &[u8], special: &[u8], into: &mut Vec<u8>) {
-    for byte in bytes {
-        if special.contains(byte) {
-            into.extend_from_slice(format!("%{byte:02X}").as_bytes());
-        } else {
-            into.push(*byte);
-        }
-    }
-}
-
-/// The rules, or their states, cannot be written as text.
+/// Returns the error of rules, or of states, that cannot be written as text.
 fn unsupported(error: StateError) -> StoreError {
     StoreError::new(StoreErrorKind::Unsupported, error.to_string()).caused_by(error)
 }
@@ -304,94 +283,95 @@ fn take(
     cost: Cost,
     now: Timestamp,
     tenancy: Tenancy,
-) -> Result<(Decision, Change), StoreError> {
+) -> Result<(Decision, StateChange), StoreError> {
     let (decision, changed) = composite::try_acquire(rules, cost, now, tenancy).map_err(mismatch)?;
-    let change = if changed.iter().any(Option::is_some) { Change::Some(changed) } else { Change::None };
+    let change =
+        if changed.iter().any(Option::is_some) { StateChange::Some(changed) } else { StateChange::None };
     Ok((decision.taken(cost, now), change))
 }
 
 impl<V: KeyValue> Store for CasStore<V> {
     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
         Answer::later(async move {
-            let place = self.place(&request)?;
-            let decide = |rules: &[_], at: Moment| take(rules, request.cost, at.now, place.tenancy);
-            self.change(&place, Verb::Decide, decide).await
+            let stored = self.locate(&request)?;
+            let decide = |rules: &[_], at: ReadAt| take(rules, request.cost, at.now, stored.tenancy);
+            self.change(&stored, ReadFor::Decide, decide).await
         })
     }
 
     fn acquire_up_to<'a>(&'a self, request: Request<'a>) -> Answer<'a, Grant> {
         Answer::later(async move {
-            let place = self.place(&request)?;
-            let decide = |rules: &[(Quota, Option<State>)], Moment { now, .. }: Moment| {
+            let stored = self.locate(&request)?;
+            let decide = |rules: &[(Quota, Option<State>)], ReadAt { now, .. }: ReadAt| {
                 let left =
-                    composite::peek(rules, Cost::PEEK, now, place.tenancy).map_err(mismatch)?.remaining;
+                    composite::peek(rules, Cost::PEEK, now, stored.tenancy).map_err(mismatch)?.remaining;
                 let wanted = partial_grant(left, request.cost);
-                let (decision, change) = take(rules, wanted, now, place.tenancy)?;
+                let (decision, change) = take(rules, wanted, now, stored.tenancy)?;
                 let granted = if decision.allowed { wanted } else { Cost::PEEK };
                 Ok((Grant { granted, decision }, change))
             };
-            self.change(&place, Verb::Decide, decide).await
+            self.change(&stored, ReadFor::Decide, decide).await
         })
     }
 
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
         Answer::later(async move {
-            let place = self.place(&request)?;
-            let look = |rules: &[(Quota, Option<State>)], Moment { now, .. }: Moment| {
+            let stored = self.locate(&request)?;
+            let look = |rules: &[(Quota, Option<State>)], ReadAt { now, .. }: ReadAt| {
                 Ok((
-                    composite::peek(rules, request.cost, now, place.tenancy).map_err(mismatch)?,
-                    Change::None,
+                    composite::peek(rules, request.cost, now, stored.tenancy).map_err(mismatch)?,
+                    StateChange::None,
                 ))
             };
-            self.change(&place, Verb::Decide, look).await
+            self.change(&stored, ReadFor::Decide, look).await
         })
     }
 
     fn refund<'a>(&'a self, request: Request<'a>, charged: Charged) -> Answer<'a, Decision> {
         Answer::later(async move {
-            let place = self.place(&request)?;
-            let give_back = |rules: &[(Quota, Option<State>)], Moment { now, last_reset }: Moment| {
+            let stored = self.locate(&request)?;
+            let give_back = |rules: &[(Quota, Option<State>)], ReadAt { now, last_reset }: ReadAt| {
                 let charged_at = charged.instant(now);
                 let known = rules.iter().any(|(_, state)| state.is_some());
                 let forgotten = last_reset.is_some_and(|reset| charged_at <= reset);
                 if !known || forgotten || request.cost == Cost::PEEK {
-                    let left = composite::peek(rules, Cost::PEEK, now, place.tenancy).map_err(mismatch)?;
-                    return Ok((left, Change::None));
+                    let left = composite::peek(rules, Cost::PEEK, now, stored.tenancy).map_err(mismatch)?;
+                    return Ok((left, StateChange::None));
                 }
                 let (decision, states) =
-                    composite::refund(rules, request.cost, charged_at, now, place.tenancy)
+                    composite::refund(rules, request.cost, charged_at, now, stored.tenancy)
                         .map_err(mismatch)?;
-                Ok((decision, Change::All(states)))
+                Ok((decision, StateChange::All(states)))
             };
-            let verb = if request.cost == Cost::PEEK { Verb::Decide } else { Verb::GiveBack };
-            self.change(&place, verb, give_back).await
+            let purpose = if request.cost == Cost::PEEK { ReadFor::Decide } else { ReadFor::GiveBack };
+            self.change(&stored, purpose, give_back).await
         })
     }
 
     fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, u64> {
         Answer::later(async move {
-            let place = self.place(&request)?;
+            let stored = self.locate(&request)?;
             // What cannot be read is forgotten all the same: that is what resetting it is for.
-            let read = self.read(&place).await.map(|(_, states)| states);
+            let read = self.read(&stored).await.map(|(_, states)| states);
             let read_all = read.is_ok();
             let RuleStates { states, others, .. } =
-                read.unwrap_or_else(|_| RuleStates::fresh(place.rules.len()));
+                read.unwrap_or_else(|_| RuleStates::fresh(stored.rules.len()));
             let now = self.clock.now();
             let mut live = 0;
-            for ((_, quota), state) in place.rules.iter().zip(states) {
+            for ((_, quota), state) in stored.rules.iter().zip(states) {
                 let rule = [(**quota, state)];
-                let left = composite::peek(&rule, Cost::PEEK, now, place.tenancy).map_err(mismatch)?;
+                let left = composite::peek(&rule, Cost::PEEK, now, stored.tenancy).map_err(mismatch)?;
                 live += u64::from(left.reset_after > Nanos::ZERO);
             }
-            if place.tenancy == Tenancy::Shared {
+            if stored.tenancy == Tenancy::Shared {
                 live += others.live(now);
             }
             // First the marker: a refund that finds none must not find a state that began after the reset. And once
             // more: what was charged in between is forgotten, too.
-            let reach = if read_all { place.reach().max(least_ttl(&others)) } else { OTHERS_TTL };
-            self.mark_reset(&place, reach).await?;
-            self.values.delete(&place.key).await?;
-            self.mark_reset(&place, reach).await?;
+            let reach = if read_all { stored.reach().max(least_ttl(&others)) } else { OTHERS_TTL };
+            self.mark_reset(&stored, reach).await?;
+            self.values.delete(&stored.key.to_bytes()).await?;
+            self.mark_reset(&stored, reach).await?;
             Ok(live)
         })
     }

@@ -38,12 +38,12 @@ impl<S: Store> Guarded<S> {
     /// How long a store may take to answer, unless said otherwise.
     pub const DEFAULT_TIMEOUT: Duration = Duration::from_millis(100);
 
-    /// The store behind this breaker.
+    /// Returns this store behind this breaker, with a timeout of its default length.
     pub fn new(store: S, breaker: Breaker) -> Self {
         Guarded { store, breaker: Arc::new(breaker), timeout: Some(Self::DEFAULT_TIMEOUT) }
     }
 
-    /// How long the store may take to answer; `None` for one that keeps a limit of its own. The timer is tokio's:
+    /// Sets how long the store may take to answer; `None` for one that keeps a limit of its own. The timer is tokio's:
     /// outside of its runtime there is no limit.
     #[must_use]
     pub fn timeout(mut self, timeout: Option<Duration>) -> Self {
@@ -51,12 +51,12 @@ impl<S: Store> Guarded<S> {
         self
     }
 
-    /// The breaker, to be looked at.
+    /// Returns the breaker, to be looked at.
     pub fn breaker(&self) -> Arc<Breaker> {
         Arc::clone(&self.breaker)
     }
 
-    /// The store behind.
+    /// Returns the store behind.
     pub fn inner(&self) -> &S {
         &self.store
     }
@@ -85,14 +85,14 @@ impl<S: Store> Guarded<S> {
     }
 }
 
-/// A timer of the runtime that this runs in; none outside of one, and in one that was built without.
+/// Returns a timer of the runtime that this runs in; none outside of one, and in one that was built without.
 fn alarm(timeout: Duration) -> Option<Sleep> {
     tokio::runtime::Handle::try_current().ok()?;
     // There is no way to ask a runtime for its timer but to try.
     catch_unwind(|| tokio::time::sleep(timeout)).ok()
 }
 
-/// The answer, or an error when the alarm goes off.
+/// Returns the answer, or an error when the alarm goes off.
 async fn within<T>(timeout: Duration, alarm: Sleep, mut answer: Answer<'_, T>) -> Result<T, StoreError> {
     let mut alarm = pin!(alarm);
     poll_fn(|context| {

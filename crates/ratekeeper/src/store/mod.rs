@@ -15,4 +15,4 @@ pub use cas::CasStore;
 pub use denials::{DenialCache, DenialStatistics};
 #[cfg(all(feature = "tokio", not(loom)))]
 pub use guarded::Guarded;
-pub use memory::{Hashing, MemoryStore, MemoryStoreBuilder, OnFull, SnapshotError, Statistics};
+pub use memory::{Hashing, MemoryStore, MemoryStoreBuilder, OnFull, SnapshotError, StoreStatistics};

@@ -13,11 +13,10 @@
 
 use std::sync::Arc;
 
-use super::FakeClock;
+use super::fake_clock::FakeClock;
 use crate::algorithm::{Tenancy, composite};
 use crate::port::{Request, Store};
-use crate::state::State;
-use crate::{Charged, Cost, Decision, Key, Nanos, Plan, Quota, Rules, StoreErrorKind, Timestamp};
+use crate::{Charged, Cost, Decision, Key, Nanos, Plan, Quota, Rules, State, StoreErrorKind, Timestamp};
 
 /// A store to be examined, and a way to move its clock.
 pub struct Bench<'a> {
@@ -35,13 +34,13 @@ impl std::fmt::Debug for Bench<'_> {
 }
 
 impl<'a> Bench<'a> {
-    /// A store that goes by a fake clock.
+    /// Returns a bench for a store that goes by a fake clock.
     pub fn new(store: &'a dyn Store, clock: &'a FakeClock) -> Self {
         use crate::port::Clock;
         Self::with_time(store, || clock.now(), |span| clock.advance(span))
     }
 
-    /// A store whose time is told and moved by functions.
+    /// Returns a bench for a store whose time is read and moved by functions.
     pub fn with_time(
         store: &'a dyn Store,
         now: impl Fn() -> Timestamp + Send + Sync + 'a,
@@ -51,14 +50,14 @@ impl<'a> Bench<'a> {
         Bench { store, now, advance, resolution: Nanos::from_nanos(1), several_plans: true }
     }
 
-    /// The unit of the store's clock, if it is not the nanosecond.
+    /// Sets the unit of the store's clock, if it is not the nanosecond.
     #[must_use]
     pub fn resolution(mut self, unit: Nanos) -> Self {
         self.resolution = unit;
         self
     }
 
-    /// The store decides one plan at a time.
+    /// Skips what needs several plans in one request, for a store that decides one plan at a time.
     #[must_use]
     pub fn one_plan_at_a_time(mut self) -> Self {
         self.several_plans = false;
@@ -118,16 +117,16 @@ pub async fn check(bench: &Bench<'_>) {
 }
 
 /// A key as the pure algorithms see it, and what it has been charged.
-struct Model {
+struct SuiteModel {
     rules: Vec<(Quota, Option<State>)>,
     tenancy: Tenancy,
     charges: Vec<(Cost, Timestamp)>,
     last_reset: Timestamp,
 }
 
-impl Model {
+impl SuiteModel {
     fn of(rules: Rules<'_>) -> Self {
-        Model {
+        SuiteModel {
             rules: rules.iter().map(|(_, quota)| (*quota, None)).collect(),
             tenancy: rules.tenancy(),
             charges: Vec::new(),
@@ -164,7 +163,7 @@ impl Model {
         decision
     }
 
-    /// How many states are worth something.
+    /// Returns how many states are worth something.
     fn reset(&mut self, now: Timestamp) -> u64 {
         self.last_reset = now;
         let states = self.rules.iter_mut().map(|rule| {
@@ -180,7 +179,7 @@ impl Model {
 /// A random sequence of every verb on two keys gets the answers of the pure algorithms.
 async fn random_walk(bench: &Bench<'_>, rules: Rules<'_>, name: &str, seed: u64) {
     let keys = [format!("{name}/one"), format!("{name}/other \u{1F512} {{%}}")];
-    let mut models = [Model::of(rules), Model::of(rules)];
+    let mut models = [SuiteModel::of(rules), SuiteModel::of(rules)];
     let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     for step in 0..250 {
         let which = random.below(2);

@@ -20,7 +20,7 @@ use crate::{Nanos, Timestamp};
 pub struct FakeClock(Arc<AtomicI64>);
 
 impl FakeClock {
-    /// A clock that stands at `now`.
+    /// Returns a clock that stands at `now`.
     pub fn at(now: Timestamp) -> Self {
         FakeClock(Arc::new(AtomicI64::new(now.as_nanos())))
     }

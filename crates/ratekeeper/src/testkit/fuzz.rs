@@ -8,7 +8,7 @@ use crate::state::{NamedStates, ascii, binary};
 /// No error is longer than this, whatever it quotes.
 const MAX_ERROR_LEN: usize = 1024;
 
-/// Bytes as a record in compact ASCII: what decodes is the same after another round, and is then written the same. States
+/// Checks bytes as a record in compact ASCII: what decodes is the same after another round, and is then written the same. States
 /// by name are written as they were read, each as it is.
 pub fn decode_ascii(bytes: &[u8]) {
     match NamedStates::decode(bytes) {
@@ -25,7 +25,7 @@ pub fn decode_ascii(bytes: &[u8]) {
     }
 }
 
-/// Bytes as the fields of a hash: what decodes is the same after another round.
+/// Checks bytes as the fields of a hash: what decodes is the same after another round.
 pub fn decode_binary(bytes: &[u8]) {
     match binary::decode(&split_fields(bytes)) {
         Ok(Decoded::State(state)) => {
@@ -37,7 +37,7 @@ pub fn decode_binary(bytes: &[u8]) {
     }
 }
 
-/// Bytes as the text of a quota: what parses is written as text that parses to the same.
+/// Checks bytes as the text of a quota: what parses is written as text that parses to the same.
 pub fn parse_quota(bytes: &[u8]) {
     let Ok(text) = str::from_utf8(bytes) else { return };
     match text.parse::<Quota>() {
@@ -56,7 +56,7 @@ fn check_error(error: &dyn std::error::Error) {
     assert!(!text.contains(char::is_control), "{text:?}");
 }
 
-/// The fields in the bytes of a fuzzer: name and content in turn, each after its length in one byte.
+/// Returns the fields in the bytes of a fuzzer: name and content in turn, each after its length in one byte.
 fn split_fields(mut bytes: &[u8]) -> Vec<(&[u8], &[u8])> {
     let mut next = || {
         let (length, rest) = bytes.split_first()?;
@@ -67,7 +67,7 @@ fn split_fields(mut bytes: &[u8]) -> Vec<(&[u8], &[u8])> {
     std::iter::from_fn(|| Some((next()?, next()?))).collect()
 }
 
-/// Fields as the bytes from which [`decode_binary`] takes them apart. Contents are cut off at 255 bytes.
+/// Returns fields as the bytes from which [`decode_binary`] takes them apart. Contents are cut off at 255 bytes.
 pub fn join_fields<N: AsRef<[u8]>, V: AsRef<[u8]>>(fields: &[(N, V)]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for text in fields.iter().flat_map(|(name, content)| [name.as_ref(), content.as_ref()]) {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::FakeClock;
+use super::fake_clock::FakeClock;
 use crate::port::{Answer, Clock, KeyValue};
 use crate::{Nanos, Timestamp};
 
@@ -18,12 +18,12 @@ pub struct MemoryValues {
 type Values = HashMap<Vec<u8>, (String, Timestamp)>;
 
 impl MemoryValues {
-    /// No values yet, by this clock.
+    /// Returns an empty store that goes by this clock.
     pub fn new(clock: FakeClock) -> Self {
         MemoryValues { clock, values: Arc::default() }
     }
 
-    /// The value under a key, and when it expires.
+    /// Returns the value under a key, and when it expires.
     pub fn value(&self, key: &[u8]) -> Option<(String, Timestamp)> {
         let values = self.values.lock().unwrap_or_else(PoisonError::into_inner);
         values.get(key).filter(|(_, expires)| *expires > self.clock.now()).cloned()

@@ -10,7 +10,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use ratekeeper::algorithm::{Meter, Tenancy, View, composite};
+use ratekeeper::algorithm::{AnyView, Tenancy, View, composite};
 use ratekeeper::port::{Clock, Request, Store};
 use ratekeeper::{Charged, Cost, Decision, Key, MemoryStore, Nanos, Plan, Quota, Rules, State, Timestamp};
 
@@ -108,7 +108,7 @@ impl<'q> Model<'q> {
         Model { quotas, keys, latest, together, tenancy }
     }
 
-    fn meters(&self, key: usize, now: Timestamp) -> Vec<Meter<'_>> {
+    fn meters(&self, key: usize, now: Timestamp) -> Vec<AnyView<'_>> {
         let rules = self.quotas.iter().zip(&self.keys[key]);
         rules.map(|(quota, known)| meter(quota, known.state.as_ref(), now, self.tenancy)).collect()
     }
@@ -120,7 +120,7 @@ impl<'q> Model<'q> {
         if !decision.allowed || cost == Cost::PEEK {
             return decision;
         }
-        let states: Vec<_> = meters.iter().map(Meter::to_state).collect();
+        let states: Vec<_> = meters.iter().map(AnyView::to_state).collect();
         for (known, state) in self.keys[key].iter_mut().zip(states) {
             known.state = state;
         }
@@ -148,7 +148,7 @@ impl<'q> Model<'q> {
             }
         }
         let decision = composite::look_all(&meters, Cost::PEEK);
-        let states: Vec<_> = meters.iter().map(Meter::to_state).collect();
+        let states: Vec<_> = meters.iter().map(AnyView::to_state).collect();
         for (known, state) in self.keys[key].iter_mut().zip(states) {
             if is_known(known) {
                 known.state = state;
@@ -175,8 +175,8 @@ impl<'q> Model<'q> {
     }
 }
 
-fn meter<'a>(quota: &'a Quota, state: Option<&'a State>, now: Timestamp, tenancy: Tenancy) -> Meter<'a> {
-    Meter::at(quota, state, now, tenancy).unwrap()
+fn meter<'a>(quota: &'a Quota, state: Option<&'a State>, now: Timestamp, tenancy: Tenancy) -> AnyView<'a> {
+    AnyView::at(quota, state, now, tenancy).unwrap()
 }
 
 impl Sequential for Model<'_> {

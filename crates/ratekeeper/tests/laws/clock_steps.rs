@@ -1,7 +1,7 @@
 //! The clock may step back: that neither mints nor locks out.
 
 use proptest::prelude::*;
-use ratekeeper::algorithm::{Meter, SLACK, Tenancy, View};
+use ratekeeper::algorithm::{AnyView, SLACK, Tenancy, View};
 use ratekeeper::{Algorithm, Anchor, Nanos, Quota, State, Timestamp};
 
 use super::support::before;
@@ -125,7 +125,7 @@ proptest! {
         let now = before(walk.now, back.under(&key.quota));
         let Some(old) = key.state.clone() else { return Ok(()) };
         let quota = key.quota;
-        let view = Meter::at(&quota, Some(&old), now, Tenancy::Own).unwrap();
+        let view = AnyView::at(&quota, Some(&old), now, Tenancy::Own).unwrap();
         if !view.was_repaired() && key.take(cost, now).allowed {
             let new = instant(key.state.as_ref().unwrap());
             let cut_off = walk.now.since(now) > SLACK && new == now;
@@ -141,7 +141,7 @@ proptest! {
         let now = before(walk.now, Nanos::from_secs(years * 31_536_000));
         key.take(u64::MAX, now);
         let repaired = key.state.clone();
-        prop_assert!(!Meter::at(&key.quota, repaired.as_ref(), now, Tenancy::Own).unwrap().was_repaired());
+        prop_assert!(!AnyView::at(&key.quota, repaired.as_ref(), now, Tenancy::Own).unwrap().was_repaired());
         key.take(u64::MAX, now);
         prop_assert_eq!(key.state, repaired);
     }

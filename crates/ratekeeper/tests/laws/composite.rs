@@ -1,7 +1,7 @@
 //! Several rules at once: all or nothing.
 
 use proptest::prelude::*;
-use ratekeeper::algorithm::{Meter, View};
+use ratekeeper::algorithm::{AnyView, View};
 use ratekeeper::algorithm::{Tenancy, composite};
 use ratekeeper::{Algorithm, Cost, Decision, Nanos, Quota, State, Timestamp};
 
@@ -50,7 +50,7 @@ proptest! {
         let (decision, wrote) = composite::try_acquire(&rules, Cost::new(cost), now, Tenancy::Own).unwrap();
         prop_assert_eq!(decision.allowed, alone.iter().all(|decision| decision.allowed));
         for ((quota, state), wrote) in before.iter().zip(&wrote) {
-            let repaired = Meter::at(quota, state.as_ref(), now, Tenancy::Own).unwrap().was_repaired();
+            let repaired = AnyView::at(quota, state.as_ref(), now, Tenancy::Own).unwrap().was_repaired();
             let mut key = Key { quota: *quota, state: state.clone() };
             if decision.allowed && cost > 0 {
                 key.take(cost, now);

@@ -44,23 +44,23 @@ fn state(
     at: impl Strategy<Value = Timestamp> + Clone + 'static,
 ) -> BoxedStrategy<State> {
     match algorithm {
-        Algorithm::Gcra => at.prop_map(|tat| State::Gcra(gcra::State { tat })).boxed(),
+        Algorithm::Gcra => at.prop_map(|tat| State::Gcra(gcra::GcraState { tat })).boxed(),
         Algorithm::TokenBucket => (double(), at)
-            .prop_map(|(tokens, last)| State::TokenBucket(token_bucket::State { tokens, last }))
+            .prop_map(|(tokens, last)| State::TokenBucket(token_bucket::TokenBucketState { tokens, last }))
             .boxed(),
         Algorithm::LeakyBucket => (double(), at)
-            .prop_map(|(level, last)| State::LeakyBucket(leaky_bucket::State { level, last }))
+            .prop_map(|(level, last)| State::LeakyBucket(leaky_bucket::LeakyBucketState { level, last }))
             .boxed(),
         Algorithm::FixedWindow(_) => (count(), at)
-            .prop_map(|(count, start)| State::FixedWindow(fixed_window::State { count, start }))
+            .prop_map(|(count, start)| State::FixedWindow(fixed_window::FixedWindowState { count, start }))
             .boxed(),
         Algorithm::SlidingWindow => (count(), count(), at)
             .prop_map(|(previous, current, start)| {
-                State::SlidingWindow(sliding_window::State { previous, current, start })
+                State::SlidingWindow(sliding_window::SlidingWindowState { previous, current, start })
             })
             .boxed(),
         _ => prop::collection::vec((at, count()), 0..8)
-            .prop_map(|entries| State::SlidingLog(sliding_log::State::from_iter(entries)))
+            .prop_map(|entries| State::SlidingLog(sliding_log::SlidingLogState::from_iter(entries)))
             .boxed(),
     }
 }

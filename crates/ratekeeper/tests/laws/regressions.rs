@@ -51,7 +51,7 @@ fn a_wait_that_saturates_is_never() {
     let last = Nanos::MAX.saturating_sub(Quota::MAX_SPAN).saturating_sub(TICK);
     for (late, retry) in [(0, Some(Nanos::MAX)), (1, None)] {
         let start = Timestamp::MIN + last + Nanos::from_nanos(late);
-        let state = sliding_window::State { previous: 0, current: 1, start };
+        let state = sliding_window::SlidingWindowState { previous: 0, current: 1, start };
         let shared = Tenancy::Shared;
         let mut view = sliding_window::SlidingWindowView::at(&quota, Some(state), Timestamp::MIN, shared);
         assert_eq!(ratekeeper::algorithm::take(&mut view, Cost::ONE).retry_after, retry, "{late}");
@@ -76,7 +76,7 @@ fn a_wait_until_the_last_instant_is_kept() {
 fn fewer_than_no_tokens_are_no_tokens() {
     let mut key = key("10/s bucket");
     for tokens in [-1.0, -1e300, f64::MIN] {
-        key.state = Some(State::TokenBucket(token_bucket::State { tokens, last: NOON }));
+        key.state = Some(State::TokenBucket(token_bucket::TokenBucketState { tokens, last: NOON }));
         assert!(key.peek(0, NOON).allowed);
         let wait = key.take(1, NOON).retry_after.unwrap();
         assert!(wait <= Nanos::from_millis(100), "{tokens}: {wait}");
@@ -86,7 +86,7 @@ fn fewer_than_no_tokens_are_no_tokens() {
 /// Costs in a stored log that sum up to more than 2^64 wrapped, and so counted for nothing.
 #[test]
 fn the_costs_of_a_log_do_not_wrap() {
-    let log: sliding_log::State = [(NOON, u64::MAX), (NOON + TICK, 2)].into_iter().collect();
+    let log: sliding_log::SlidingLogState = [(NOON, u64::MAX), (NOON + TICK, 2)].into_iter().collect();
     let mut key = key("5 per 10s log");
     key.state = Some(State::SlidingLog(log));
     assert_eq!(key.peek(0, NOON + TICK).remaining, 0);
@@ -99,13 +99,17 @@ fn the_costs_of_a_log_do_not_wrap() {
 fn a_state_that_holds_nothing_has_no_say_in_when() {
     let later = NOON + Nanos::from_secs(30);
     let nothing = [
-        ("5/m fixed", State::FixedWindow(fixed_window::State { count: 0, start: later })),
-        ("5/m bucket", State::TokenBucket(token_bucket::State { tokens: 7.0, last: later })),
-        ("5/m leaky", State::LeakyBucket(leaky_bucket::State { level: 0.0, last: later })),
-        ("5/m leaky", State::LeakyBucket(leaky_bucket::State { level: -7.0, last: later })),
+        ("5/m fixed", State::FixedWindow(fixed_window::FixedWindowState { count: 0, start: later })),
+        ("5/m bucket", State::TokenBucket(token_bucket::TokenBucketState { tokens: 7.0, last: later })),
+        ("5/m leaky", State::LeakyBucket(leaky_bucket::LeakyBucketState { level: 0.0, last: later })),
+        ("5/m leaky", State::LeakyBucket(leaky_bucket::LeakyBucketState { level: -7.0, last: later })),
         (
             "5/m sliding",
-            State::SlidingWindow(sliding_window::State { previous: 0, current: 0, start: later }),
+            State::SlidingWindow(sliding_window::SlidingWindowState {
+                previous: 0,
+                current: 0,
+                start: later,
+            }),
         ),
         ("5/m log", State::SlidingLog([(later, 0)].into_iter().collect())),
     ];

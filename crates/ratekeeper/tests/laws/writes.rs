@@ -1,7 +1,7 @@
 //! Who writes, and who does not.
 
 use proptest::prelude::*;
-use ratekeeper::algorithm::{self, Meter, Tenancy, View};
+use ratekeeper::algorithm::{self, AnyView, Tenancy, View};
 use ratekeeper::{Algorithm, Cost, Reason};
 
 use super::support::before;
@@ -34,7 +34,7 @@ proptest! {
         for now in [walk.now, before(walk.now, back.under(&key.quota))] {
             let (decision, wrote) =
                 algorithm::try_acquire(&key.quota, key.state.as_ref(), Cost::new(cost), now).unwrap();
-            let repaired = Meter::at(&key.quota, key.state.as_ref(), now, Tenancy::Own).unwrap().was_repaired();
+            let repaired = AnyView::at(&key.quota, key.state.as_ref(), now, Tenancy::Own).unwrap().was_repaired();
             prop_assert_eq!(wrote.is_some(), decision.allowed || repaired);
             if !decision.allowed {
                 let mut after = key.clone();

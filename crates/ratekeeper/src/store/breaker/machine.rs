@@ -1,20 +1,20 @@
 //! The breaker as data: what it does with a question and with its outcome. No lock, no clock.
 
 use super::settings::BreakerSettings;
-use super::window::Window;
+use super::window::FailureWindow;
 use crate::port::breaker::BreakerState;
 use crate::{Nanos, Timestamp};
 
 /// A state followed another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Turn {
+pub(super) struct Transition {
     pub(super) from: BreakerState,
     pub(super) to: BreakerState,
 }
 
 /// What became of a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum CallVerdict {
     /// The store answered.
     Answered,
     /// It did not, or said that it cannot.
@@ -36,16 +36,16 @@ pub(super) struct Ticket {
 #[derive(Debug)]
 pub(super) struct Machine {
     settings: BreakerSettings,
-    phase: Phase,
+    phase: BreakerPhase,
     /// Counts the changes.
     era: u64,
 }
 
 #[derive(Debug)]
-enum Phase {
+enum BreakerPhase {
     Closed {
         failed_in_a_row: u32,
-        window: Window,
+        window: FailureWindow,
     },
     Open {
         since: Timestamp,
@@ -59,34 +59,34 @@ enum Phase {
 
 impl Machine {
     pub(super) fn new(settings: BreakerSettings) -> Self {
-        Machine { phase: Phase::closed(&settings), settings, era: 0 }
+        Machine { phase: BreakerPhase::closed(&settings), settings, era: 0 }
     }
 
     pub(super) fn state(&self) -> BreakerState {
         match self.phase {
-            Phase::Closed { .. } => BreakerState::Closed,
-            Phase::Open { .. } => BreakerState::Open,
-            Phase::HalfOpen { .. } => BreakerState::HalfOpen,
+            BreakerPhase::Closed { .. } => BreakerState::Closed,
+            BreakerPhase::Open { .. } => BreakerState::Open,
+            BreakerPhase::HalfOpen { .. } => BreakerState::HalfOpen,
         }
     }
 
-    /// How often the state has changed.
+    /// Returns how often the state has changed.
     pub(super) fn changes(&self) -> u64 {
         self.era
     }
 
-    /// May the store be asked? Refused: how long until it is worth trying again.
-    pub(super) fn admit(&mut self, now: Timestamp) -> (Result<Ticket, Nanos>, Option<Turn>) {
+    /// Returns a ticket if the store may be asked; otherwise how long until it is worth trying again.
+    pub(super) fn admit(&mut self, now: Timestamp) -> (Result<Ticket, Nanos>, Option<Transition>) {
         match &mut self.phase {
-            Phase::Closed { .. } => (Ok(Ticket { era: self.era, probe: 0 }), None),
-            Phase::Open { since } => match rest_left(since, now, self.settings.rest) {
+            BreakerPhase::Closed { .. } => (Ok(Ticket { era: self.era, probe: 0 }), None),
+            BreakerPhase::Open { since } => match rest_left(since, now, self.settings.rest) {
                 Some(left) => (Err(left), None),
                 None => {
-                    let change = self.turn(Phase::HalfOpen { probe: 0, out_since: Some(now) });
+                    let change = self.turn(BreakerPhase::HalfOpen { probe: 0, out_since: Some(now) });
                     (Ok(Ticket { era: self.era, probe: 0 }), Some(change))
                 }
             },
-            Phase::HalfOpen { probe, out_since } => {
+            BreakerPhase::HalfOpen { probe, out_since } => {
                 // A probe that its caller holds on to without polling it must not keep the store away for ever.
                 let left = out_since.as_mut().and_then(|since| rest_left(since, now, self.settings.rest));
                 if let Some(left) = left {
@@ -99,59 +99,65 @@ impl Machine {
         }
     }
 
-    /// What became of a question that was let through.
-    pub(super) fn settle(&mut self, ticket: Ticket, verdict: Verdict, now: Timestamp) -> Option<Turn> {
+    /// Counts what became of a question that was let through. Returns the change of state, if it made one.
+    pub(super) fn settle(
+        &mut self,
+        ticket: Ticket,
+        verdict: CallVerdict,
+        now: Timestamp,
+    ) -> Option<Transition> {
         if ticket.era != self.era {
             return None;
         }
         match &mut self.phase {
-            Phase::Closed { failed_in_a_row, window } => {
+            BreakerPhase::Closed { failed_in_a_row, window } => {
                 match verdict {
-                    Verdict::Unknown => return None,
-                    Verdict::Answered => *failed_in_a_row = 0,
-                    Verdict::Failed => *failed_in_a_row = failed_in_a_row.saturating_add(1),
+                    CallVerdict::Unknown => return None,
+                    CallVerdict::Answered => *failed_in_a_row = 0,
+                    CallVerdict::Failed => *failed_in_a_row = failed_in_a_row.saturating_add(1),
                 }
-                window.count(verdict == Verdict::Failed, now);
+                window.count(verdict == CallVerdict::Failed, now);
                 let too_often =
                     *failed_in_a_row >= self.settings.failures_in_a_row || window.is_bad(&self.settings);
-                (verdict == Verdict::Failed && too_often).then(|| self.turn(Phase::Open { since: now }))
+                (verdict == CallVerdict::Failed && too_often)
+                    .then(|| self.turn(BreakerPhase::Open { since: now }))
             }
-            Phase::HalfOpen { probe, out_since } => match verdict {
-                Verdict::Unknown => {
+            BreakerPhase::HalfOpen { probe, out_since } => match verdict {
+                CallVerdict::Unknown => {
                     if ticket.probe == *probe {
                         *out_since = None;
                     }
                     None
                 }
-                Verdict::Answered => {
-                    let closed = Phase::closed(&self.settings);
+                CallVerdict::Answered => {
+                    let closed = BreakerPhase::closed(&self.settings);
                     Some(self.turn(closed))
                 }
-                Verdict::Failed => Some(self.turn(Phase::Open { since: now })),
+                CallVerdict::Failed => Some(self.turn(BreakerPhase::Open { since: now })),
             },
             // No ticket is of an open era.
-            Phase::Open { .. } => None,
+            BreakerPhase::Open { .. } => None,
         }
     }
 
-    fn turn(&mut self, phase: Phase) -> Turn {
+    fn turn(&mut self, phase: BreakerPhase) -> Transition {
         let from = self.state();
         self.phase = phase;
         self.era = self.era.wrapping_add(1);
-        Turn { from, to: self.state() }
+        Transition { from, to: self.state() }
     }
 }
 
-/// What is left of a rest. A clock that stepped back makes it no longer than a whole one.
+/// Returns what is left of a rest. A clock that stepped back makes it no longer than a whole one.
 fn rest_left(since: &mut Timestamp, now: Timestamp, rest: Nanos) -> Option<Nanos> {
     *since = (*since).min(now);
     let left = rest.saturating_sub(now.since(*since));
     (!left.is_zero()).then_some(left)
 }
 
-impl Phase {
+impl BreakerPhase {
     fn closed(settings: &BreakerSettings) -> Self {
-        Phase::Closed { failed_in_a_row: 0, window: Window::new(settings.window) }
+        BreakerPhase::Closed { failed_in_a_row: 0, window: FailureWindow::new(settings.window) }
     }
 }
 

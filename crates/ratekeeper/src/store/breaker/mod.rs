@@ -21,7 +21,7 @@ use crate::port::breaker::{BreakerChange, BreakerState};
 use crate::port::{Clock, Observer};
 use crate::sync::Mutex;
 use crate::{Nanos, StoreError, StoreErrorKind, Timestamp};
-use machine::{Machine, Ticket, Turn, Verdict};
+use machine::{CallVerdict, Machine, Ticket, Transition};
 
 /// Decides whether a store is asked at all. Shared by all who ask it.
 ///
@@ -47,13 +47,13 @@ use machine::{Machine, Ticket, Turn, Verdict};
 pub struct Breaker {
     /// Empty for one without a name.
     name: Arc<str>,
-    shared: Mutex<Shared>,
+    shared: Mutex<BreakerShared>,
     clock: TimeSource,
     observers: Vec<Arc<dyn Observer>>,
 }
 
 /// What threads share: the machine, and the changes that the observers have yet to be told of.
-struct Shared {
+struct BreakerShared {
     machine: Machine,
     /// What opened it; none while it is closed.
     cause: Option<Arc<StoreError>>,
@@ -71,12 +71,17 @@ impl Default for Breaker {
 }
 
 impl Breaker {
-    /// A closed breaker. By the process's clock, or tokio's in a test that has paused it.
+    /// Returns a closed breaker, by the process's clock, or tokio's in a test that has paused it.
     pub fn new(settings: BreakerSettings) -> Self {
         let machine = Machine::new(settings);
         Breaker {
             name: Arc::default(),
-            shared: Mutex::new(Shared { machine, cause: None, untold: VecDeque::new(), is_telling: false }),
+            shared: Mutex::new(BreakerShared {
+                machine,
+                cause: None,
+                untold: VecDeque::new(),
+                is_telling: false,
+            }),
             clock: TimeSource::default(),
             observers: Vec::new(),
         }
@@ -90,7 +95,7 @@ impl Breaker {
         self
     }
 
-    /// Another clock.
+    /// Sets the clock.
     #[must_use]
     pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
         self.clock = TimeSource::new(clock);
@@ -117,17 +122,21 @@ impl Breaker {
         self.shared.lock().cause.clone()
     }
 
-    /// The state. An open breaker stays open until somebody asks after its rest.
+    /// Returns the state. An open breaker stays open until a permit is asked for after its rest.
     pub fn state(&self) -> BreakerState {
         self.shared.lock().machine.state()
     }
 
-    /// How often the state has changed.
+    /// Returns how often the state has changed.
     pub fn changes(&self) -> u64 {
         self.shared.lock().machine.changes()
     }
 
-    /// Leave to ask the store; an error of the kind [`BreakerOpen`](StoreErrorKind::BreakerOpen) if there is none.
+    /// Returns a permit to ask the store. Takes a lock for some ten nanoseconds.
+    ///
+    /// # Errors
+    ///
+    /// One of the kind [`BreakerOpen`](StoreErrorKind::BreakerOpen) while the store is left alone.
     pub fn admit(&self) -> Result<BreakerPermit<'_>, StoreError> {
         match self.change(None, Machine::admit) {
             Ok(ticket) => Ok(BreakerPermit { breaker: self, ticket }),
@@ -149,13 +158,13 @@ impl Breaker {
     fn change<T>(
         &self,
         cause: Option<&StoreError>,
-        ask: impl FnOnce(&mut Machine, Timestamp) -> (T, Option<Turn>),
+        ask: impl FnOnce(&mut Machine, Timestamp) -> (T, Option<Transition>),
     ) -> T {
         let mut shared = self.shared.lock();
         // Read under the lock: a thread that read it before and came late would look like a clock that stepped back.
         let now = self.clock.now();
         let (answer, turn) = ask(&mut shared.machine, now);
-        let Some(Turn { from, to }) = turn else { return answer };
+        let Some(Transition { from, to }) = turn else { return answer };
         match to {
             BreakerState::Open => shared.cause = cause.map(|cause| Arc::new(cause.without_source())),
             BreakerState::Closed => shared.cause = None,
@@ -196,7 +205,7 @@ impl fmt::Debug for Breaker {
     }
 }
 
-/// Leave to ask a store once. Dropped without a word, it counts for nothing, and a probe may be tried by the next.
+/// A permit to ask a store once. If it is dropped without an outcome, nothing is counted, and the next caller may probe.
 #[derive(Debug)]
 #[must_use = "a permit that is dropped counts for nothing"]
 pub struct BreakerPermit<'a> {
@@ -205,17 +214,17 @@ pub struct BreakerPermit<'a> {
 }
 
 impl BreakerPermit<'_> {
-    /// The store answered.
+    /// Counts an answer of the store.
     pub fn answered(self) {
-        self.end(Verdict::Answered, None);
+        self.end(CallVerdict::Answered, None);
     }
 
-    /// The store did not decide. Whether that is an outage, the error tells.
+    /// Counts an error of the store. Its kind tells whether it is an outage.
     pub fn failed(self, error: &StoreError) {
         self.end(verdict(error), Some(error));
     }
 
-    /// The store's answer, passed on.
+    /// Counts the store's answer or error, and returns it.
     pub fn settle<T>(self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
         match &answer {
             Ok(_) => self.answered(),
@@ -224,16 +233,16 @@ impl BreakerPermit<'_> {
         answer
     }
 
-    /// Several answers at once, each the error that it is or none: a failure among them counts, else an answer. If there is
-    /// neither, nothing counts.
+    /// Counts several answers as one, each given as its error or none: a failure if there is one, else an answer if there is
+    /// one, else nothing.
     #[cfg(all(feature = "tokio", not(loom)))]
     pub(super) fn settle_all<'e>(self, answers: impl Iterator<Item = Option<&'e StoreError>>) {
         let mut is_answered = false;
         for error in answers {
-            match error.map_or(Verdict::Answered, verdict) {
-                Verdict::Failed => return self.end(Verdict::Failed, error),
-                Verdict::Answered => is_answered = true,
-                Verdict::Unknown => {}
+            match error.map_or(CallVerdict::Answered, verdict) {
+                CallVerdict::Failed => return self.end(CallVerdict::Failed, error),
+                CallVerdict::Answered => is_answered = true,
+                CallVerdict::Unknown => {}
             }
         }
         if is_answered {
@@ -241,7 +250,7 @@ impl BreakerPermit<'_> {
         }
     }
 
-    fn end(self, verdict: Verdict, cause: Option<&StoreError>) {
+    fn end(self, verdict: CallVerdict, cause: Option<&StoreError>) {
         let BreakerPermit { breaker, ticket } = self;
         // It has ended: dropped, it would end again.
         std::mem::forget(self);
@@ -249,21 +258,22 @@ impl BreakerPermit<'_> {
     }
 }
 
-fn verdict(error: &StoreError) -> Verdict {
+fn verdict(error: &StoreError) -> CallVerdict {
     match error.kind() {
         // It answered, and would answer another key.
-        StoreErrorKind::Unreadable | StoreErrorKind::Contended => Verdict::Answered,
+        StoreErrorKind::Unreadable | StoreErrorKind::Contended => CallVerdict::Answered,
         // It was not asked.
-        StoreErrorKind::Unsupported | StoreErrorKind::BreakerOpen => Verdict::Unknown,
+        StoreErrorKind::Unsupported | StoreErrorKind::BreakerOpen => CallVerdict::Unknown,
         StoreErrorKind::Timeout
         | StoreErrorKind::Unreachable
         | StoreErrorKind::Unavailable
-        | StoreErrorKind::Other => Verdict::Failed,
+        | StoreErrorKind::Other => CallVerdict::Failed,
     }
 }
 
 impl Drop for BreakerPermit<'_> {
     fn drop(&mut self) {
-        self.breaker.change(None, |machine, now| ((), machine.settle(self.ticket, Verdict::Unknown, now)));
+        self.breaker
+            .change(None, |machine, now| ((), machine.settle(self.ticket, CallVerdict::Unknown, now)));
     }
 }

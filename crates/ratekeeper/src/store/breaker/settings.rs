@@ -1,8 +1,8 @@
-//! When a breaker opens, and for how long.
+//! The settings of a breaker.
 
 use crate::Nanos;
 
-/// When a breaker opens, and for how long it rests.
+/// The settings of a breaker: when it opens, and how long it leaves the store alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BreakerSettings {
     pub(super) failures_in_a_row: u32,
@@ -25,15 +25,15 @@ impl Default for BreakerSettings {
 }
 
 impl BreakerSettings {
-    /// Opens after so many failures with no answer between them; 5 unless said otherwise, at least 1.
+    /// Sets after how many failures with no answer between them the breaker opens: at least 1. Defaults to 5.
     #[must_use]
     pub fn failures_in_a_row(mut self, failures: u32) -> Self {
         self.failures_in_a_row = failures.max(1);
         self
     }
 
-    /// Opens when `percent` (1 to 100) of the questions within the window failed, if there were at least `least` of
-    /// them; half of 20 unless said otherwise.
+    /// Sets which part of the requests within the window may fail before the breaker opens, `percent` from 1 to 100, if
+    /// there were at least `least` of them. Defaults to 50 % of at least 20.
     #[must_use]
     pub fn failed_percent(mut self, percent: u8, least: u32) -> Self {
         self.failed_percent = percent.clamp(1, 100);
@@ -41,14 +41,14 @@ impl BreakerSettings {
         self
     }
 
-    /// What failures are counted over; 10 s unless said otherwise.
+    /// Sets the window over which failures are counted. Defaults to 10 s.
     #[must_use]
     pub fn window(mut self, window: impl Into<Nanos>) -> Self {
         self.window = window.into();
         self
     }
 
-    /// How long the store is left alone before one question probes it; 1 s unless said otherwise.
+    /// Sets how long the store is left alone before one question probes it. Defaults to 1 s.
     #[must_use]
     pub fn rest(mut self, rest: impl Into<Nanos>) -> Self {
         self.rest = rest.into();

@@ -48,12 +48,12 @@ impl Model {
         true
     }
 
-    fn settles(&mut self, question: usize, verdict: Verdict, now: Timestamp) {
+    fn settles(&mut self, question: usize, verdict: CallVerdict, now: Timestamp) {
         match (self.state(), verdict) {
-            (BreakerState::Closed, Verdict::Unknown) => {}
+            (BreakerState::Closed, CallVerdict::Unknown) => {}
             (BreakerState::Closed, verdict) => {
                 let part = now.as_nanos().div_euclid(TENTH.cast_signed());
-                self.outcomes.push((part, verdict == Verdict::Failed));
+                self.outcomes.push((part, verdict == CallVerdict::Failed));
                 let in_a_row = self.outcomes.iter().rev().take_while(|(_, failed)| *failed).count();
                 let recent: Vec<bool> = self
                     .outcomes
@@ -63,13 +63,13 @@ impl Model {
                     .collect();
                 let failed = recent.iter().filter(|failed| **failed).count();
                 let is_bad = recent.len() >= 6 && failed * 2 >= recent.len();
-                if verdict == Verdict::Failed && (in_a_row >= 3 || is_bad) {
+                if verdict == CallVerdict::Failed && (in_a_row >= 3 || is_bad) {
                     self.become_(BreakerState::Open, now);
                 }
             }
-            (BreakerState::HalfOpen, Verdict::Answered) => self.become_(BreakerState::Closed, now),
-            (BreakerState::HalfOpen, Verdict::Failed) => self.become_(BreakerState::Open, now),
-            (BreakerState::HalfOpen, Verdict::Unknown) => {
+            (BreakerState::HalfOpen, CallVerdict::Answered) => self.become_(BreakerState::Closed, now),
+            (BreakerState::HalfOpen, CallVerdict::Failed) => self.become_(BreakerState::Open, now),
+            (BreakerState::HalfOpen, CallVerdict::Unknown) => {
                 if self.probe.is_some_and(|(probe, _)| probe == question) {
                     self.probe = None;
                 }
@@ -82,13 +82,12 @@ impl Model {
 #[derive(Clone, Debug)]
 enum Step {
     Ask,
-    Settle(usize, Verdict),
+    Settle(usize, CallVerdict),
     Wait(u64),
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let verdict =
-        prop_oneof![2 => Just(Verdict::Answered), 4 => Just(Verdict::Failed), 1 => Just(Verdict::Unknown)];
+    let verdict = prop_oneof![2 => Just(CallVerdict::Answered), 4 => Just(CallVerdict::Failed), 1 => Just(CallVerdict::Unknown)];
     let step = prop_oneof![
         5 => Just(Step::Ask),
         5 => (any::<usize>(), verdict).prop_map(|(which, verdict)| Step::Settle(which, verdict)),
@@ -141,8 +140,8 @@ fn a_clock_that_stepped_back_locks_nobody_out() {
     let mut machine = Machine::new(settings().failures_in_a_row(1));
     let late = Timestamp::from_secs(2_000_000_000);
     let ticket = machine.admit(late).0.unwrap();
-    let opened = Turn { from: BreakerState::Closed, to: BreakerState::Open };
-    assert_eq!(machine.settle(ticket, Verdict::Failed, late), Some(opened));
+    let opened = Transition { from: BreakerState::Closed, to: BreakerState::Open };
+    assert_eq!(machine.settle(ticket, CallVerdict::Failed, late), Some(opened));
     let early = Timestamp::from_secs(1_000_000_000);
     assert_eq!(machine.admit(early).0, Err(Nanos::from_millis(700)));
     assert!(machine.admit(early + Nanos::from_millis(700)).0.is_ok());
@@ -153,14 +152,14 @@ fn a_probe_that_is_held_back_is_replaced_after_a_rest() {
     let mut machine = Machine::new(settings().failures_in_a_row(1));
     let start = Timestamp::from_secs(1_000);
     let ticket = machine.admit(start).0.unwrap();
-    machine.settle(ticket, Verdict::Failed, start);
+    machine.settle(ticket, CallVerdict::Failed, start);
     let rested = start + Nanos::from_millis(700);
     let held = machine.admit(rested).0.unwrap();
     assert!(machine.admit(rested + Nanos::from_millis(699)).0.is_err());
     let second = machine.admit(rested + Nanos::from_millis(700)).0.unwrap();
-    assert_eq!(machine.settle(held, Verdict::Unknown, rested), None);
+    assert_eq!(machine.settle(held, CallVerdict::Unknown, rested), None);
     assert!(machine.admit(rested + Nanos::from_millis(701)).0.is_err(), "the second is still out");
-    assert!(machine.settle(second, Verdict::Answered, rested).is_some());
+    assert!(machine.settle(second, CallVerdict::Answered, rested).is_some());
     assert_eq!(machine.state(), BreakerState::Closed);
 }
 
@@ -170,7 +169,9 @@ fn extreme_instants_and_settings_do_not_wrap() {
     for settings in [settings, settings.window(Nanos::ZERO).rest(Nanos::ZERO)] {
         let mut machine = Machine::new(settings);
         for now in [Timestamp::MIN, Timestamp::MAX, Timestamp::EPOCH, Timestamp::MIN] {
-            for verdict in [Verdict::Failed, Verdict::Failed, Verdict::Failed, Verdict::Answered] {
+            for verdict in
+                [CallVerdict::Failed, CallVerdict::Failed, CallVerdict::Failed, CallVerdict::Answered]
+            {
                 if let Ok(ticket) = machine.admit(now).0 {
                     machine.settle(ticket, verdict, now);
                 }

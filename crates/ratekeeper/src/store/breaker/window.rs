@@ -8,8 +8,8 @@ const PARTS: u8 = 10;
 
 /// Counts over the last window, in parts.
 #[derive(Debug)]
-pub(super) struct Window {
-    parts: [Tally; PARTS as usize],
+pub(super) struct FailureWindow {
+    parts: [WindowPart; PARTS as usize],
     /// How long a part is, in nanoseconds.
     part: i64,
     /// The number of the newest part, counted from the epoch.
@@ -17,15 +17,15 @@ pub(super) struct Window {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Tally {
+struct WindowPart {
     asked: u64,
     failed: u64,
 }
 
-impl Window {
+impl FailureWindow {
     pub(super) fn new(length: Nanos) -> Self {
         let part = i64::try_from(length.as_nanos() / u64::from(PARTS)).unwrap_or(i64::MAX).max(1);
-        Window { parts: [Tally::default(); PARTS as usize], part, newest: i64::MIN }
+        FailureWindow { parts: [WindowPart::default(); PARTS as usize], part, newest: i64::MIN }
     }
 
     pub(super) fn count(&mut self, failed: bool, now: Timestamp) {
@@ -34,10 +34,11 @@ impl Window {
         let passed = number.checked_sub(self.newest).and_then(|passed| usize::try_from(passed).ok());
         match passed {
             Some(passed) if passed < usize::from(PARTS) => {
-                (0..passed)
-                    .for_each(|back| *self.at(number.wrapping_sub_unsigned(back as u64)) = Tally::default());
+                (0..passed).for_each(|back| {
+                    *self.at(number.wrapping_sub_unsigned(back as u64)) = WindowPart::default()
+                });
             }
-            _ => self.parts = [Tally::default(); PARTS as usize],
+            _ => self.parts = [WindowPart::default(); PARTS as usize],
         }
         self.newest = number;
         let tally = self.at(number);
@@ -45,7 +46,7 @@ impl Window {
         tally.failed = tally.failed.saturating_add(u64::from(failed));
     }
 
-    /// True if enough were asked to tell, and too many of them failed.
+    /// Returns true if enough were asked to tell, and too many of them failed.
     pub(super) fn is_bad(&self, settings: &BreakerSettings) -> bool {
         let (asked, failed) = self.parts.iter().fold((0u128, 0u128), |sum, part| {
             (sum.0 + u128::from(part.asked), sum.1 + u128::from(part.failed))
@@ -54,7 +55,7 @@ impl Window {
             && failed * 100 >= asked * u128::from(settings.failed_percent)
     }
 
-    fn at(&mut self, number: i64) -> &mut Tally {
+    fn at(&mut self, number: i64) -> &mut WindowPart {
         // The remainder is below PARTS, which any usize holds.
         let index = usize::try_from(number.rem_euclid(PARTS.into())).unwrap_or(0);
         &mut self.parts[index]

@@ -3,10 +3,10 @@
 //! ```text
 //! mod       the store in front of the store
 //! set       the places of the keys that share a lock
-//! refusal   one refusal, and how long it holds
+//! denial    one denial, and how long it holds
 //! ```
 
-mod refusal;
+mod denial;
 mod set;
 
 use std::fmt;
@@ -19,8 +19,8 @@ use crate::clock::TimeSource;
 use crate::port::{Answer, Clock, Grant, Request, Store};
 use crate::sync::Mutex;
 use crate::{Charged, Cost, Decision, Nanos, StoreError};
-use refusal::Refusal;
-use set::{Set, WAYS};
+use denial::KnownDenial;
+use set::{DenialSet, WAYS};
 
 /// A store that refuses by itself what the store behind it has just refused.
 ///
@@ -52,7 +52,7 @@ use set::{Set, WAYS};
 /// ```
 pub struct DenialCache<S> {
     store: S,
-    sets: Box<[Mutex<Set>]>,
+    sets: Box<[Mutex<DenialSet>]>,
     hasher: KeyHasher,
     matters: RandomState,
     clock: TimeSource,
@@ -78,7 +78,7 @@ impl<S: Store> DenialCache<S> {
     /// How long a refusal is trusted, unless said otherwise.
     pub const DEFAULT_TRUST: Nanos = Nanos::from_secs(1);
 
-    /// In front of this store. By the process's clock, or tokio's in a test that has paused it.
+    /// Returns a cache in front of this store, by the process's clock, or tokio's in a test that has paused it.
     pub fn new(store: S) -> Self {
         DenialCache {
             store,
@@ -90,33 +90,33 @@ impl<S: Store> DenialCache<S> {
         }
     }
 
-    /// How many refusals are remembered at most, rounded up to a power of two.
+    /// Sets how many refusals are remembered at most, rounded up to a power of two.
     #[must_use]
     pub fn capacity(mut self, refusals: usize) -> Self {
         self.sets = sets(refusals);
         self
     }
 
-    /// How long a refusal is trusted at most: so long can something that others gave back or reset go unnoticed.
+    /// Sets how long a refusal is trusted at most: so long can something that others gave back or reset go unnoticed.
     #[must_use]
     pub fn trust(mut self, trust: impl Into<Nanos>) -> Self {
         self.trust = trust.into();
         self
     }
 
-    /// Another clock. It need not agree with the store's: only spans are read from it.
+    /// Sets the clock. It need not agree with the store's: only spans are read from it.
     #[must_use]
     pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
         self.clock = TimeSource::new(clock);
         self
     }
 
-    /// The store behind.
+    /// Returns the store behind.
     pub fn inner(&self) -> &S {
         &self.store
     }
 
-    /// What is held and was done.
+    /// Returns what the cache holds and has answered. Takes every lock in turn.
     pub fn statistics(&self) -> DenialStatistics {
         let start = DenialStatistics { capacity: self.sets.len() * WAYS, ..DenialStatistics::default() };
         self.sets.iter().fold(start, |mut sum, set| {
@@ -127,7 +127,7 @@ impl<S: Store> DenialCache<S> {
         })
     }
 
-    /// What is asked for, and by whom.
+    /// Returns what is asked for, and by whom.
     fn inquire(&self, request: Request<'_>, cost: Cost) -> Inquiry<'_> {
         let key = self.hasher.hash(request.key);
         let mut hasher = self.matters.build_hasher();
@@ -140,15 +140,15 @@ impl<S: Store> DenialCache<S> {
         Inquiry { set: &self.sets[low], key, matter: hasher.finish(), cost }
     }
 
-    /// What is refused already; else everything that is needed to learn from the store's answer.
-    fn look_up<'a>(&'a self, inquiry: Inquiry<'a>) -> Result<Decision, Asked<'a, S>> {
+    /// Returns what is refused already; else everything that is needed to learn from the store's answer.
+    fn look_up<'a>(&'a self, inquiry: Inquiry<'a>) -> Result<Decision, PendingLookup<'a, S>> {
         let asked = self.clock.now();
         // A cost of nothing is never refused.
         if inquiry.cost == Cost::PEEK {
-            return Err(Asked { cache: self, inquiry: None, version: 0, asked });
+            return Err(PendingLookup { cache: self, inquiry: None, version: 0, asked });
         }
         let found = inquiry.set.lock().find(inquiry.key, inquiry.matter, asked);
-        found.map_err(|version| Asked { cache: self, inquiry: Some(inquiry), version, asked })
+        found.map_err(|version| PendingLookup { cache: self, inquiry: Some(inquiry), version, asked })
     }
 
     fn acquire_or_refuse<'a, T: Send + 'a>(
@@ -195,15 +195,15 @@ impl<S: Store> DenialCache<S> {
     }
 }
 
-fn sets(refusals: usize) -> Box<[Mutex<Set>]> {
+fn sets(refusals: usize) -> Box<[Mutex<DenialSet>]> {
     let count = refusals.div_ceil(WAYS).clamp(1, 1 << 24).next_power_of_two();
-    std::iter::repeat_with(|| Mutex::new(Set::default())).take(count).collect()
+    std::iter::repeat_with(|| Mutex::new(DenialSet::default())).take(count).collect()
 }
 
 /// Whose refusal, in which matter.
 #[derive(Clone, Copy)]
 struct Inquiry<'a> {
-    set: &'a Mutex<Set>,
+    set: &'a Mutex<DenialSet>,
     key: KeyHash,
     /// Rules and cost.
     matter: u64,
@@ -211,7 +211,7 @@ struct Inquiry<'a> {
 }
 
 /// A question that is on its way to the store.
-struct Asked<'a, S> {
+struct PendingLookup<'a, S> {
     cache: &'a DenialCache<S>,
     /// None for a peek, from which nothing is learnt.
     inquiry: Option<Inquiry<'a>>,
@@ -219,7 +219,7 @@ struct Asked<'a, S> {
     asked: crate::Timestamp,
 }
 
-impl<S> Asked<'_, S> {
+impl<S> PendingLookup<'_, S> {
     fn learn(&self, decision: Decision) {
         let Some(inquiry) = &self.inquiry else { return };
         if decision.allowed {
@@ -230,23 +230,23 @@ impl<S> Asked<'_, S> {
             return;
         }
         let heard = self.cache.clock.now();
-        if let Some(refusal) = Refusal::of(decision, self.asked, heard, self.cache.trust) {
+        if let Some(refusal) = KnownDenial::of(decision, self.asked, heard, self.cache.trust) {
             inquiry.set.lock().remember(inquiry.key, inquiry.matter, refusal, self.version);
         }
     }
 }
 
 /// Forgets a key's refusals when dropped.
-struct Forget<'a>(Inquiry<'a>);
+struct ForgetKey<'a>(Inquiry<'a>);
 
-impl Drop for Forget<'_> {
+impl Drop for ForgetKey<'_> {
     fn drop(&mut self) {
         self.0.set.lock().forget(self.0.key);
     }
 }
 
 /// Forgets all refusals when dropped.
-struct ForgetAll<'a>(&'a [Mutex<Set>]);
+struct ForgetAll<'a>(&'a [Mutex<DenialSet>]);
 
 impl Drop for ForgetAll<'_> {
     fn drop(&mut self) {
@@ -292,12 +292,12 @@ impl<S: Store> Store for DenialCache<S> {
     }
 
     fn refund<'a>(&'a self, request: Request<'a>, charged: Charged) -> Answer<'a, Decision> {
-        let forget = Forget(self.inquire(request, request.cost));
+        let forget = ForgetKey(self.inquire(request, request.cost));
         self.forgetting(forget, |store| store.refund(request, charged))
     }
 
     fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, u64> {
-        let forget = Forget(self.inquire(request, request.cost));
+        let forget = ForgetKey(self.inquire(request, request.cost));
         self.forgetting(forget, |store| store.reset(request))
     }
 

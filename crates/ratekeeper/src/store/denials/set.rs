@@ -1,7 +1,7 @@
-//! The places of the keys that share a lock.
+//! The denials of the keys that share a lock.
 
 use super::super::memory::KeyHash;
-use super::refusal::Refusal;
+use super::denial::KnownDenial;
 use crate::{Decision, Timestamp};
 
 /// How many refusals share a lock: a key under several plans, or with several costs, and a neighbour or two.
@@ -9,15 +9,15 @@ pub(super) const WAYS: usize = 4;
 
 /// Some keys' refusals.
 #[derive(Debug, Default)]
-pub(super) struct Set {
-    ways: [Option<(KeyHash, u64, Refusal)>; WAYS],
+pub(super) struct DenialSet {
+    ways: [Option<(KeyHash, u64, KnownDenial)>; WAYS],
     /// Moves on whenever something is forgotten, so that an answer from before cannot be remembered after.
     version: u64,
     answered: u64,
 }
 
-impl Set {
-    /// The refusal of this key in this matter; else the version under which the store is asked.
+impl DenialSet {
+    /// Returns the refusal of this key in this matter; else the version under which the store is asked.
     pub(super) fn find(&mut self, key: KeyHash, matter: u64, now: Timestamp) -> Result<Decision, u64> {
         for way in &mut self.ways {
             if let Some((held, about, refusal)) = way
@@ -35,15 +35,16 @@ impl Set {
 
     /// Remembers a refusal, unless something was forgotten since the store was asked. Displaces the one that would
     /// have ended first.
-    pub(super) fn remember(&mut self, key: KeyHash, matter: u64, refusal: Refusal, version: u64) {
+    pub(super) fn remember(&mut self, key: KeyHash, matter: u64, refusal: KnownDenial, version: u64) {
         if version != self.version {
             return;
         }
-        let same = |way: &Option<(KeyHash, u64, Refusal)>| {
+        let same = |way: &Option<(KeyHash, u64, KnownDenial)>| {
             way.as_ref().is_some_and(|(held, about, _)| (*held, *about) == (key, matter))
         };
-        let soonest =
-            |way: &&mut Option<(KeyHash, u64, Refusal)>| way.as_ref().map(|(.., refusal)| refusal.until());
+        let soonest = |way: &&mut Option<(KeyHash, u64, KnownDenial)>| {
+            way.as_ref().map(|(.., refusal)| refusal.until())
+        };
         let place = match self.ways.iter().position(same) {
             Some(at) => self.ways.get_mut(at),
             None => self.ways.iter_mut().min_by_key(soonest),
@@ -53,7 +54,7 @@ impl Set {
         }
     }
 
-    /// Somebody took something: how long the key's other costs must wait has changed. They are still refused, but
+    /// Notes that somebody took something: how long the key's other costs must wait has changed. They are still refused, but
     /// nobody is told an outdated time.
     pub(super) fn taken(&mut self, key: KeyHash) {
         for way in &mut self.ways {
@@ -63,13 +64,13 @@ impl Set {
         }
     }
 
-    /// Something was given back: whatever is known of the key no longer holds, nor does what is on its way.
+    /// Forgets a key because something was given back: whatever is known of the key no longer holds, nor does what is on its way.
     pub(super) fn forget(&mut self, key: KeyHash) {
         self.version = self.version.wrapping_add(1);
         self.taken(key);
     }
 
-    /// The same of all keys.
+    /// Forgets all keys.
     pub(super) fn forget_all(&mut self) {
         self.version = self.version.wrapping_add(1);
         self.ways = [None; WAYS];

@@ -1,14 +1,11 @@
-//! How much there may be: states and bytes, and how much of both the quotas of requests may take.
+//! The bounds of a store: how many states and bytes there may be, and how many of both the quotas of requests may take.
 
 use std::ops::{Add, AddAssign};
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
-use super::resets::Resets;
-use super::shard::Rest;
-
 /// States and bytes: what a shard holds, what a request needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Held {
+pub(super) struct Footprint {
     pub(super) states: usize,
     /// How many of them belong to quotas that requests brought.
     pub(super) brought: usize,
@@ -18,11 +15,11 @@ pub(super) struct Held {
     pub(super) brought_bytes: usize,
 }
 
-impl Add for Held {
-    type Output = Held;
+impl Add for Footprint {
+    type Output = Footprint;
 
-    fn add(self, other: Held) -> Held {
-        Held {
+    fn add(self, other: Footprint) -> Footprint {
+        Footprint {
             states: self.states + other.states,
             brought: self.brought + other.brought,
             bytes: self.bytes + other.bytes,
@@ -31,8 +28,8 @@ impl Add for Held {
     }
 }
 
-impl AddAssign for Held {
-    fn add_assign(&mut self, other: Held) {
+impl AddAssign for Footprint {
+    fn add_assign(&mut self, other: Footprint) {
         *self = *self + other;
     }
 }
@@ -41,16 +38,16 @@ impl AddAssign for Held {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Full {
     /// The store has not got this.
-    Store(Held),
+    Store(Footprint),
     /// The same for a key that has a live state: what it is held to is no secret, and nobody else's state stands in.
-    Known(Held),
+    Known(Footprint),
     /// The shard is as big as it may be.
     Crowded,
 }
 
 /// Which bounds hold for what is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Room {
+pub(super) enum Allowance {
     /// All of them.
     Within,
     /// All but that of states: for the other rules of a plan under which the key is known.
@@ -94,8 +91,7 @@ impl Budget {
     /// More than this cannot be counted.
     pub(super) const MOST_STATES: usize = u32::MAX as usize;
 
-    pub(super) fn new(most: usize, most_bytes: usize, kept: u8, shards: usize) -> Self {
-        let spare = most_bytes / 64 + shards * (size_of::<Rest>() + Resets::MOST_BYTES);
+    pub(super) fn new(most: usize, most_bytes: usize, kept: u8, spare: usize) -> Self {
         Budget {
             states: AtomicU64::new(0),
             bytes: AtomicUsize::new(0),
@@ -120,7 +116,7 @@ impl Budget {
         self.expired.load(Ordering::Relaxed)
     }
 
-    /// The percentage that is kept for plans.
+    /// Returns the percentage that is kept for plans.
     pub(super) fn kept(&self) -> u8 {
         match self.kept.load(Ordering::Relaxed) {
             UNSAID => 0,
@@ -132,7 +128,7 @@ impl Budget {
         self.kept.store(percent.min(100), Ordering::Relaxed);
     }
 
-    /// There is a plan: from now on something is kept for plans, unless somebody said otherwise.
+    /// Notes that there is a plan: from now on something is kept for plans, unless a percentage was set.
     pub(super) fn expect_plans(&self) {
         if self.kept.load(Ordering::Relaxed) == UNSAID {
             // Somebody may say so at this very moment.
@@ -140,10 +136,10 @@ impl Budget {
         }
     }
 
-    /// What is taken. The numbers guard nothing but themselves: the states are behind the locks of their shards.
-    pub(super) fn taken(&self) -> Held {
+    /// Returns what is taken. The numbers guard nothing but themselves: the states are behind the locks of their shards.
+    pub(super) fn taken(&self) -> Footprint {
         let (states, brought) = halves(self.states.load(Ordering::Relaxed));
-        Held {
+        Footprint {
             states,
             brought,
             bytes: self.bytes.load(Ordering::Relaxed),
@@ -152,7 +148,7 @@ impl Budget {
     }
 
     /// Takes what is needed, or nothing.
-    pub(super) fn take(&self, needs: Held, room: Room) -> bool {
+    pub(super) fn take(&self, needs: Footprint, room: Allowance) -> bool {
         let allowed = self.allowed(room);
         let states = |taken| {
             let (states, brought) = halves(taken);
@@ -165,18 +161,18 @@ impl Budget {
             return false;
         }
         if !take(&self.bytes, needs.bytes, allowed.bytes) {
-            self.give_back(Held { bytes: 0, brought_bytes: 0, ..needs });
+            self.give_back(Footprint { bytes: 0, brought_bytes: 0, ..needs });
             return false;
         }
         if !take(&self.brought_bytes, needs.brought_bytes, allowed.brought_bytes) {
-            self.give_back(Held { brought_bytes: 0, ..needs });
+            self.give_back(Footprint { brought_bytes: 0, ..needs });
             return false;
         }
         true
     }
 
-    /// What [`take`](Budget::take) would tell.
-    pub(super) fn fits(&self, needs: Held, room: Room) -> bool {
+    /// Returns what [`take`](Budget::take) would return. Takes nothing.
+    pub(super) fn fits(&self, needs: Footprint, room: Allowance) -> bool {
         let (taken, allowed) = (self.taken(), self.allowed(room));
         let fits = |needs: usize, taken: usize, allowed: usize| needs == 0 || taken + needs <= allowed;
         fits(needs.states, taken.states, allowed.states)
@@ -185,10 +181,10 @@ impl Budget {
             && fits(needs.brought_bytes, taken.brought_bytes, allowed.brought_bytes)
     }
 
-    /// How much there may be in all.
-    fn allowed(&self, room: Room) -> Held {
+    /// Returns how much there may be in all.
+    fn allowed(&self, room: Allowance) -> Footprint {
         let left = 100 - usize::from(self.kept());
-        let within = Held {
+        let within = Footprint {
             states: self.most,
             // The most states are a number of 32 bits; of bytes, less than a hundred may get lost.
             brought: usize::try_from(self.most as u64 * left as u64 / 100).unwrap_or(self.most),
@@ -196,9 +192,9 @@ impl Budget {
             brought_bytes: self.most_bytes.saturating_sub(self.spare) / 100 * left,
         };
         match room {
-            Room::Within => within,
-            Room::Known => Held { states: Self::MOST_STATES, ..within },
-            Room::Beyond => Held {
+            Allowance::Within => within,
+            Allowance::Known => Footprint { states: Self::MOST_STATES, ..within },
+            Allowance::Beyond => Footprint {
                 states: Self::MOST_STATES,
                 brought: (within.brought + MOST_SHARED).min(Self::MOST_STATES),
                 bytes: self.most_bytes,
@@ -207,9 +203,9 @@ impl Budget {
         }
     }
 
-    /// A shard was to hold `expected`, which was taken, and holds `held`.
-    pub(super) fn settle(&self, expected: Held, held: Held) {
-        self.give_back(Held {
+    /// Settles with a shard that was to hold `expected`, which was taken, and holds `held`.
+    pub(super) fn settle(&self, expected: Footprint, held: Footprint) {
+        self.give_back(Footprint {
             states: expected.states.saturating_sub(held.states),
             brought: expected.brought.saturating_sub(held.brought),
             bytes: expected.bytes.saturating_sub(held.bytes),
@@ -223,20 +219,20 @@ impl Budget {
     }
 
     /// Takes without asking: what a snapshot holds, and what a store begins with.
-    pub(super) fn take_anyway(&self, held: Held) {
+    pub(super) fn take_anyway(&self, held: Footprint) {
         self.states.fetch_add(whole(held), Ordering::Relaxed);
         self.bytes.fetch_add(held.bytes, Ordering::Relaxed);
         self.brought_bytes.fetch_add(held.brought_bytes, Ordering::Relaxed);
     }
 
-    /// So many states were dropped because they had expired.
+    /// Counts states that were dropped because they had expired.
     pub(super) fn note_expired(&self, states: usize) {
         if states > 0 {
             self.expired.fetch_add(states as u64, Ordering::Relaxed);
         }
     }
 
-    fn give_back(&self, held: Held) {
+    fn give_back(&self, held: Footprint) {
         if held.states > 0 {
             self.states.fetch_sub(whole(held), Ordering::Relaxed);
         }
@@ -254,8 +250,8 @@ fn take(counter: &AtomicUsize, wanted: usize, most: usize) -> bool {
     wanted == 0 || counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
 }
 
-/// A number of states and how many of them requests brought, in one word.
-fn whole(held: Held) -> u64 {
+/// Returns a number of states and how many of them requests brought, in one word.
+fn whole(held: Footprint) -> u64 {
     ((held.brought as u64) << 32) | held.states as u64
 }
 

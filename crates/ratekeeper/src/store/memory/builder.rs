@@ -2,9 +2,13 @@
 
 use std::sync::atomic::AtomicU64;
 
-use super::budget::{Held, UNSAID};
+use super::budget::{Budget, Footprint, UNSAID};
+use super::cache_line::CacheLine;
+use super::resets::Resets;
+use super::search::Search;
+use super::shard::ShardExtras;
+use super::store::{MemoryStore, OnFull};
 use super::tag::{Hashing, KeyHasher};
-use super::{Budget, Line, MemoryStore, Search};
 use crate::Timestamp;
 use crate::clock::TimeSource;
 use crate::port::Clock;
@@ -18,16 +22,17 @@ const LEAST_SHARDS: usize = 64;
 /// Bytes for each shard, at least: a store of few bytes has few shards.
 const BYTES_PER_SHARD: usize = 16 << 10;
 
-/// What a new key gets when there are as many live ones as there may be.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OnFull {
-    /// A denial, with [`Reason::StoreFull`](crate::Reason::StoreFull).
-    #[default]
-    Refuse,
-    /// A share in one state for all such keys, under the same quota. Of [quotas of requests](crate::Rules::Quota) a
-    /// thousand have such a state, so that they do not take what is [kept for
-    /// plans](MemoryStoreBuilder::kept_for_plans); under others, a denial.
-    Share,
+impl Default for MemoryStore {
+    fn default() -> Self {
+        MemoryStore::builder().build()
+    }
+}
+
+impl MemoryStore {
+    /// Returns a builder of a store, with the default settings.
+    pub fn builder() -> MemoryStoreBuilder {
+        MemoryStoreBuilder::default()
+    }
 }
 
 /// A [`MemoryStore`] in the making.
@@ -64,7 +69,7 @@ impl MemoryStoreBuilder {
     /// The least that [`max_bytes`](MemoryStoreBuilder::max_bytes) can be.
     pub const LEAST_BYTES: usize = 1 << 20;
 
-    /// The most states there may be, one for every key and rule; at least one.
+    /// Sets the most states there may be, one for every key and rule; at least one.
     ///
     /// More than 4,294,967,295 cannot be counted.
     ///
@@ -76,7 +81,7 @@ impl MemoryStoreBuilder {
         self
     }
 
-    /// The most bytes that the store may allocate, for tables, logs and [kept keys](MemoryStoreBuilder::keep_keys); at
+    /// Sets the most bytes that the store may allocate, for tables, logs and [kept keys](MemoryStoreBuilder::keep_keys); at
     /// least a megabyte. Unless said otherwise, 128 for each of the [`max_keys`](MemoryStoreBuilder::max_keys), 192 if
     /// keys are kept, and at least 16 MiB: a million GCRA keys take 40 MB and never more than 50, a million of any other
     /// algorithm but the log never more than 100, and so this bound is met only by logs and by very long keys. A log
@@ -92,7 +97,7 @@ impl MemoryStoreBuilder {
         self
     }
 
-    /// The percentage of states and of bytes that [quotas of requests](crate::Rules::Quota) cannot take: it is kept for
+    /// Sets the percentage of states and of bytes that [quotas of requests](crate::Rules::Quota) cannot take: it is kept for
     /// plans, which may take everything. Whoever brings a quota chooses its period, and a million keys under
     /// `1 per 30 years` would lock every new customer out for as long.
     ///
@@ -104,7 +109,7 @@ impl MemoryStoreBuilder {
         self
     }
 
-    /// Whether the store remembers the bytes of its keys, so that [`forget`](crate::port::Store::forget) can find them by
+    /// Sets whether the store remembers the bytes of its keys, so that [`forget`](crate::port::Store::forget) can find them by
     /// how they start. Slots hold hashes alone, so this takes memory, about the length of each key and 20 bytes,
     /// which counts in [`max_bytes`](MemoryStoreBuilder::max_bytes), and time when a key is new; a known key's decision
     /// costs the same. A key that has lost its states stays in memory until its shard is tidied up, by
@@ -114,13 +119,13 @@ impl MemoryStoreBuilder {
         self
     }
 
-    /// What a new key gets when the store is full.
+    /// Sets what a new key gets when the store is full. Defaults to [`OnFull::Refuse`].
     pub fn on_full(mut self, policy: OnFull) -> Self {
         self.on_full = policy;
         self
     }
 
-    /// How keys are hashed.
+    /// Sets how keys are hashed.
     pub fn hashing(mut self, hashing: Hashing) -> Self {
         self.hashing = hashing;
         self
@@ -134,7 +139,7 @@ impl MemoryStoreBuilder {
         self
     }
 
-    /// The store.
+    /// Builds the store. Allocates its shards, 64 bytes each; tables grow with their keys.
     pub fn build(self) -> MemoryStore {
         let hasher = KeyHasher::random(self.hashing);
         self.build_with(hasher)
@@ -147,10 +152,12 @@ impl MemoryStoreBuilder {
         });
         let wanted = (self.max_keys / KEYS_PER_SHARD).max(LEAST_SHARDS).next_power_of_two();
         let affordable = (max_bytes / BYTES_PER_SHARD + 1).next_power_of_two() / 2;
-        let shards: Box<[_]> =
-            std::iter::repeat_with(Line::default).take(wanted.min(affordable).max(LEAST_SHARDS)).collect();
-        let budget = Budget::new(self.max_keys, max_bytes, self.kept_for_plans, shards.len());
-        budget.take_anyway(Held { bytes: size_of_val(&*shards), ..Held::default() });
+        let shards: Box<[_]> = std::iter::repeat_with(CacheLine::default)
+            .take(wanted.min(affordable).max(LEAST_SHARDS))
+            .collect();
+        let spare = max_bytes / 64 + shards.len() * (size_of::<ShardExtras>() + Resets::MOST_BYTES);
+        let budget = Budget::new(self.max_keys, max_bytes, self.kept_for_plans, spare);
+        budget.take_anyway(Footprint { bytes: size_of_val(&*shards), ..Footprint::default() });
         MemoryStore {
             shards,
             hasher,

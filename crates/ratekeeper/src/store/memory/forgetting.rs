@@ -1,9 +1,9 @@
 //! Forgetting on request: a key under its rules, or all keys that start alike.
 
 use super::budget::Budget;
-use super::keys::Places;
-use super::shard::{Caller, Shard};
-use super::slot::Change;
+use super::keys::KeyPlaces;
+use super::shard::{Shard, Subject};
+use super::slot::SlotChange;
 use super::tag::Tag;
 use crate::algorithm::{Tenancy, View};
 use crate::{Nanos, Rules, Timestamp};
@@ -11,12 +11,12 @@ use crate::{Nanos, Rules, Timestamp};
 impl Shard {
     /// Forgets the key under these rules; under a quota of a request, under all of them. Tells how many states that
     /// were worth something are gone.
-    pub(super) fn reset(&mut self, caller: Caller<'_>, now: Timestamp, budget: &Budget) -> u64 {
+    pub(super) fn reset(&mut self, subject: Subject<'_>, now: Timestamp, budget: &Budget) -> u64 {
         let (before, now) = (self.held(), self.advance(now));
-        let live = match caller.rules {
+        let live = match subject.rules {
             // States of one key lie apart, and nobody knows which quotas were brought: look at every state.
-            Rules::Quota(_) => self.forget_all(now, |tag| caller.hash.brought(tag)),
-            _ => self.forget_ruled(caller, now),
+            Rules::Quota(_) => self.forget_all(now, |tag| subject.hash.brought(tag)),
+            _ => self.forget_ruled(subject, now),
         };
         self.settle(before, budget);
         live
@@ -27,7 +27,7 @@ impl Shard {
         let (before, now) = (self.held(), self.advance(now));
         let starting = self.rest.iter().flat_map(|rest| rest.keys.iter());
         let starting = starting.filter(|entry| entry.key.starts_with(prefix));
-        let places: Places = starting.map(|entry| entry.place).collect();
+        let places: KeyPlaces = starting.map(|entry| entry.place).collect();
         let live = match (prefix.is_empty(), places.is_empty()) {
             // Also those whose keys are not known: restored without them, or shared by all who found no room.
             (true, _) => self.forget_all(now, |_| true),
@@ -39,10 +39,10 @@ impl Shard {
         live
     }
 
-    fn forget_ruled(&mut self, caller: Caller<'_>, now: Timestamp) -> u64 {
-        let live = caller.tags().map(|(tag, quota)| {
+    fn forget_ruled(&mut self, subject: Subject<'_>, now: Timestamp) -> u64 {
+        let live = subject.tags().map(|(tag, quota)| {
             let reset_after = self.meter(tag, quota, now, Tenancy::Own).reset_after();
-            self.write(tag, Change::forget(quota.algorithm()), now, Tenancy::Own);
+            self.write(tag, SlotChange::forget(quota.algorithm()), now, Tenancy::Own);
             if reset_after > Nanos::ZERO {
                 self.rest.get_or_insert_default().resets.note(tag, now, reset_after);
             }

@@ -15,12 +15,12 @@ use std::collections::HashSet;
 
 use foldhash::fast::RandomState;
 
-use super::budget::Held;
+use super::budget::Footprint;
 use super::tag::{KeyHash, Tag};
 use crate::Key;
 
 /// Places of keys: already hashes, so that any hasher will do.
-pub(super) type Places = HashSet<u64, RandomState>;
+pub(super) type KeyPlaces = HashSet<u64, RandomState>;
 
 /// Bytes before the key of an entry.
 const HEAD: usize = 10;
@@ -36,7 +36,7 @@ const BYTES_PER_STATE: usize = 16;
 
 /// The keys of a shard, one after another. Some are there twice, and some have lost their states.
 #[derive(Debug, Default)]
-pub(super) struct Keys {
+pub(super) struct KeptKeys {
     entries: Vec<u8>,
     /// Bytes of those that requests brought.
     brought: usize,
@@ -46,21 +46,21 @@ pub(super) struct Keys {
     is_stale: bool,
 }
 
-impl Keys {
-    /// What the key will take.
+impl KeptKeys {
+    /// Returns the bytes that the key will take.
     pub(super) fn size_of(key: Key<'_>) -> usize {
         HEAD + key.as_bytes().len()
     }
 
-    pub(super) fn held(&self) -> Held {
-        Held { bytes: self.entries.capacity(), brought_bytes: self.brought, ..Held::default() }
+    pub(super) fn held(&self) -> Footprint {
+        Footprint { bytes: self.entries.capacity(), brought_bytes: self.brought, ..Footprint::default() }
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// How many bytes should be [reserved](Keys::reserve) for this key, if there is no room for it.
+    /// Returns how many bytes should be [reserved](KeptKeys::reserve) for this key, if there is no room for it.
     pub(super) fn bigger(&self, key: Key<'_>) -> Option<usize> {
         let (len, capacity) = (self.entries.len() + Self::size_of(key), self.entries.capacity());
         (len > capacity).then(|| len.max(capacity + capacity / 4).max(LEAST))
@@ -81,27 +81,27 @@ impl Keys {
         self.brought += if brought { Self::size_of(key) } else { 0 };
     }
 
-    /// True if it has doubled since duplicates were last looked for. Looking for them is looking at so many `states`: one
+    /// Returns true if it has doubled since duplicates were last looked for. Looking for them is looking at so many `states`: one
     /// long key that gets state after state must not make every other request pay for that.
     pub(super) fn is_due(&self, states: usize) -> bool {
         self.entries.len() >= LEAST.max(2 * self.tidied).max(BYTES_PER_STATE * states)
     }
 
-    /// A state has gone.
+    /// Notes that a state has gone.
     pub(super) fn lose_state(&mut self) {
         self.is_stale = !self.is_empty();
     }
 
-    /// True if a state has gone, and maybe the last one of its key.
+    /// Returns true if a state has gone, and maybe the last one of its key.
     pub(super) fn is_stale(&self) -> bool {
         self.is_stale
     }
 
     /// Keeps of the keys in these places one each, and no others.
-    pub(super) fn tidy(&mut self, mut live: Places) {
+    pub(super) fn tidy(&mut self, mut live: KeyPlaces) {
         let (mut kept, mut at) = (0, 0);
         self.brought = 0;
-        while let Some(entry) = Entry::at(&self.entries, at) {
+        while let Some(entry) = KeptKey::at(&self.entries, at) {
             let end = at + entry.size();
             if live.remove(&entry.place) {
                 self.brought += if entry.brought { entry.size() } else { 0 };
@@ -115,7 +115,7 @@ impl Keys {
         self.is_stale = false;
     }
 
-    /// How many bytes would do, if there are far too many.
+    /// Returns how many bytes would do, if there are far too many.
     pub(super) fn smaller(&self) -> Option<usize> {
         let is_sparse = self.entries.capacity() > LEAST && self.entries.len() * 2 < self.entries.capacity();
         is_sparse.then(|| self.entries.len() + self.entries.len() / 4)
@@ -125,32 +125,32 @@ impl Keys {
         self.entries.shrink_to(size);
     }
 
-    /// All of them.
-    pub(super) fn iter(&self) -> impl Iterator<Item = Entry<'_>> {
-        let first = Entry::at(&self.entries, 0).map(|entry| (0, entry));
+    /// Returns all of them.
+    pub(super) fn iter(&self) -> impl Iterator<Item = KeptKey<'_>> {
+        let first = KeptKey::at(&self.entries, 0).map(|entry| (0, entry));
         let entries = std::iter::successors(first, |(at, entry)| {
             let next = at + entry.size();
-            Entry::at(&self.entries, next).map(|entry| (next, entry))
+            KeptKey::at(&self.entries, next).map(|entry| (next, entry))
         });
         entries.map(|(_, entry)| entry)
     }
 }
 
 /// A key.
-pub(super) struct Entry<'a> {
+pub(super) struct KeptKey<'a> {
     pub(super) place: u64,
     pub(super) key: &'a [u8],
     /// A request's own quota brought it.
     pub(super) brought: bool,
 }
 
-impl<'a> Entry<'a> {
+impl<'a> KeptKey<'a> {
     fn at(entries: &'a [u8], at: usize) -> Option<Self> {
         let (place, rest) = entries.get(at..)?.split_first_chunk()?;
         let (len, rest) = rest.split_first_chunk()?;
         let len = u16::from_ne_bytes(*len);
         let key = rest.get(..usize::from(len & !BROUGHT))?;
-        Some(Entry { place: u64::from_ne_bytes(*place), key, brought: len & BROUGHT != 0 })
+        Some(KeptKey { place: u64::from_ne_bytes(*place), key, brought: len & BROUGHT != 0 })
     }
 
     fn size(&self) -> usize {
@@ -158,8 +158,8 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// The places of these tags.
-pub(super) fn places(tags: impl Iterator<Item = Tag>) -> Places {
+/// Returns the places of these tags.
+pub(super) fn places(tags: impl Iterator<Item = Tag>) -> KeyPlaces {
     tags.map(|tag| tag.place).collect()
 }
 
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn keeps_one_of_each_key_that_has_a_state() {
         let hasher = KeyHasher::with_seed(Hashing::Fold, [1, 2]);
-        let mut keys = Keys::default();
+        let mut keys = KeptKeys::default();
         let names = ["a", "bb", "a", "ccc", "bb", "a"];
         for (index, name) in names.iter().enumerate() {
             let key = Key::new(name).unwrap();
@@ -181,7 +181,7 @@ mod tests {
             keys.add(hasher.hash(key), key, index % 2 == 0);
         }
         assert_eq!(keys.iter().map(|entry| entry.key).collect::<Vec<_>>(), names.map(str::as_bytes));
-        assert_eq!(keys.held(), Held { bytes: LEAST, brought_bytes: 34, ..Held::default() });
+        assert_eq!(keys.held(), Footprint { bytes: LEAST, brought_bytes: 34, ..Footprint::default() });
         let live = ["a", "bb"].map(|name| hasher.hash(Key::new(name).unwrap()).place);
         keys.tidy(live.into_iter().collect());
         assert_eq!(
@@ -189,7 +189,7 @@ mod tests {
             [(live[0], &b"a"[..]), (live[1], b"bb")]
         );
         assert_eq!(keys.held().brought_bytes, 11);
-        keys.tidy(Places::default());
+        keys.tidy(KeyPlaces::default());
         assert_eq!((keys.iter().count(), keys.held().brought_bytes), (0, 0));
     }
 }

@@ -1,28 +1,27 @@
 //! The logs of a shard: states that take memory of their own, counted as it comes and goes.
 
-use super::budget::Held;
+use super::budget::Footprint;
 use super::slot::Logged;
-use super::snapshot::has_room;
-use super::table::Table;
+use super::table::StateTable;
 use super::tag::Tag;
 use crate::Timestamp;
-use crate::algorithm::sliding_log::{self, Edit};
+use crate::algorithm::sliding_log::{LogEdit, SlidingLogState};
 
 /// A table of logs, and the bytes that their entries take.
 #[derive(Debug, Default)]
 pub(super) struct Logs {
-    table: Table<Logged>,
-    entries: Entries,
+    table: StateTable<Logged>,
+    entries: LogBytes,
 }
 
 /// Bytes of all logs, and of those that requests brought.
 #[derive(Debug, Default)]
-struct Entries {
+struct LogBytes {
     bytes: usize,
     brought: usize,
 }
 
-impl Entries {
+impl LogBytes {
     fn add(&mut self, tag: Tag, bytes: usize) {
         self.bytes += bytes;
         self.brought += if tag.is_brought() { bytes } else { 0 };
@@ -35,17 +34,17 @@ impl Entries {
 }
 
 impl Logs {
-    pub(super) fn table(&self) -> &Table<Logged> {
+    pub(super) fn table(&self) -> &StateTable<Logged> {
         &self.table
     }
 
-    pub(super) fn find(&self, tag: Tag) -> Option<&sliding_log::State> {
+    pub(super) fn find(&self, tag: Tag) -> Option<&SlidingLogState> {
         self.table.find(tag).map(|index| &self.table.get(index).log)
     }
 
-    pub(super) fn held(&self) -> Held {
-        let Entries { bytes, brought: brought_bytes } = self.entries;
-        self.table.held() + Held { bytes, brought_bytes, ..Held::default() }
+    pub(super) fn held(&self) -> Footprint {
+        let LogBytes { bytes, brought: brought_bytes } = self.entries;
+        self.table.held() + Footprint { bytes, brought_bytes, ..Footprint::default() }
     }
 
     pub(super) fn resize(&mut self, size: usize) {
@@ -53,7 +52,7 @@ impl Logs {
     }
 
     /// Edits the log of this tag, and adds it if there is none. Tells whether an expired one made way for it.
-    pub(super) fn edit(&mut self, tag: Tag, edit: &Edit, expires: Timestamp, now: Timestamp) -> bool {
+    pub(super) fn edit(&mut self, tag: Tag, edit: &LogEdit, expires: Timestamp, now: Timestamp) -> bool {
         let known = self.table.find(tag);
         let mut log =
             known.map(|index| std::mem::take(&mut self.table.get_mut(index).log)).unwrap_or_default();
@@ -74,7 +73,7 @@ impl Logs {
 
     /// Adds a log of a snapshot, unless one of this tag is there.
     pub(super) fn restore(&mut self, tag: Tag, logged: Logged) {
-        if has_room(&mut self.table, tag) {
+        if self.table.make_room_for(tag) {
             self.entries.add(tag, logged.log.heap_size());
             // At the beginning of time nothing has expired: nothing makes way.
             self.insert_counted(tag, logged, Timestamp::MIN);

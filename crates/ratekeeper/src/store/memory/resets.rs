@@ -33,12 +33,12 @@ impl Resets {
     /// The most bytes on the heap.
     pub(super) const MOST_BYTES: usize = MOST * size_of::<Note>();
 
-    /// Bytes on the heap.
+    /// Returns the bytes on the heap.
     pub(super) fn heap_size(&self) -> usize {
         self.noted.capacity() * size_of::<Note>()
     }
 
-    /// The tag's state was forgotten now. `reach` is how long it would still have counted: so long, and no longer, some
+    /// Notes that the tag's state was forgotten now. `reach` is how long it would still have counted: so long, and no longer, some
     /// of what was charged to it could have been given back.
     pub(super) fn note(&mut self, tag: Tag, now: Timestamp, reach: Nanos) {
         // An earlier reset of the same state may have had more to forget than this one.
@@ -52,7 +52,7 @@ impl Resets {
         self.noted.push(Note { tag, at: now, until });
     }
 
-    /// Many states were forgotten now, each with its reach.
+    /// Notes that many states were forgotten now, each with its reach.
     pub(super) fn note_all(&mut self, forgotten: &[(Tag, Nanos)], now: Timestamp) {
         if forgotten.len() <= MOST {
             return forgotten.iter().for_each(|(tag, reach)| self.note(*tag, now, *reach));
@@ -61,7 +61,7 @@ impl Resets {
         self.floor = now;
     }
 
-    /// True if the tag's state was forgotten at that instant or later.
+    /// Returns true if the tag's state was forgotten at that instant or later.
     pub(super) fn since(&self, tag: Tag, instant: Timestamp) -> bool {
         instant <= self.floor || self.noted.iter().any(|note| note.tag == tag && instant <= note.at)
     }

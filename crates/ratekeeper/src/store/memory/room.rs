@@ -1,14 +1,13 @@
 //! Room in a shard: what a request needs before its states are written, and making it.
 
-use super::budget::{Budget, Full, Held, Room};
-use super::keys::{Keys, places};
-use super::shard::{Caller, Rest, Shard};
-use super::slot::{Packed, Tat};
-use super::table::Table;
-use super::tag::Tag;
-use crate::Timestamp;
-use crate::algorithm::{Algorithm, Meter, Tenancy, sliding_log};
-use crate::store::memory::slot::Logged;
+use super::budget::{Allowance, Budget, Footprint, Full};
+use super::keys::{KeptKeys, places};
+use super::shard::{Shard, ShardExtras, Subject};
+use super::slot::{Logged, Packed, Tat};
+use super::table::StateTable;
+use crate::algorithm::sliding_log::SlidingLogState;
+use crate::algorithm::{AnyView, Tenancy};
+use crate::{Algorithm, Timestamp};
 
 /// States of one shard beyond which quotas of requests get no new one: eight times what chance gives it at most. Only one
 /// key with very many quotas, which all lie here, fills a shard like that, and looking at it must not take long.
@@ -34,7 +33,7 @@ impl Missing {
 /// What is to be taken, and the new sizes of what must grow.
 #[derive(Clone, Copy, Debug, Default)]
 struct Needs {
-    held: Held,
+    held: Footprint,
     instants: Option<usize>,
     packed: Option<usize>,
     logs: Option<usize>,
@@ -42,55 +41,30 @@ struct Needs {
 }
 
 impl Shard {
-    /// How many states there are.
-    pub(super) fn len(&self) -> usize {
-        let rest = self.rest.as_ref().map_or(0, |rest| rest.packed.len() + rest.logs.table().len());
-        self.instants.len() + rest
-    }
-
-    /// What the shard takes.
-    pub(super) fn held(&self) -> Held {
-        let mut held = self.instants.held();
-        if let Some(rest) = &self.rest {
-            let own = size_of::<Rest>() + rest.resets.heap_size();
-            held += rest.packed.held() + rest.logs.held() + rest.keys.held();
-            held.bytes += own;
-        }
-        held
-    }
-
-    /// No state in here expires before this.
-    pub(super) fn earliest(&self) -> Timestamp {
-        let rest = self.rest.as_ref();
-        let rest =
-            rest.map_or(Timestamp::MAX, |rest| rest.packed.earliest().min(rest.logs.table().earliest()));
-        self.instants.earliest().min(rest)
-    }
-
-    /// [`make_room`](Shard::make_room) for one instant that is known to be missing: most new keys find it at once.
+    /// Like [`make_room`](Shard::make_room), for one instant that is known to be missing: most new keys find it at once.
     pub(super) fn make_room_for_instant(
         &mut self,
-        caller: Caller<'_>,
+        subject: Subject<'_>,
         now: Timestamp,
         budget: &Budget,
-    ) -> Result<Held, Full> {
-        if self.instants.has_room(1) && !self.is_due(caller) {
-            let needs = self.needs(caller, Missing { instants: 1, ..Missing::default() }, false);
-            if caller.tenancy() == Tenancy::Own {
+    ) -> Result<Footprint, Full> {
+        if self.instants.has_room(1) && !self.is_due(subject) {
+            let needs = self.needs(subject, Missing { instants: 1, ..Missing::default() }, false);
+            if subject.tenancy() == Tenancy::Own {
                 budget.expect_plans();
             }
-            if budget.take(needs.held, Room::Within) {
+            if budget.take(needs.held, Allowance::Within) {
                 let expected = self.held() + needs.held;
-                self.grow(needs, caller);
+                self.grow(needs, subject);
                 return Ok(expected);
             }
         }
-        self.make_room(caller, Room::Within, now, budget)
+        self.make_room(subject, Allowance::Within, now, budget)
     }
 
-    /// True if keys that are there twice, or have no states any more, should be looked for before one is added.
-    fn is_due(&self, caller: Caller<'_>) -> bool {
-        caller.kept.is_some() && self.rest.as_ref().is_some_and(|rest| rest.keys.is_due(self.len()))
+    /// Returns true if keys that are there twice, or have no states any more, should be looked for before one is added.
+    fn is_due(&self, subject: Subject<'_>) -> bool {
+        subject.kept.is_some() && self.rest.as_ref().is_some_and(|rest| rest.keys.is_due(self.len()))
     }
 
     /// Takes a place for every rule that has no state yet, and the bytes for that and for logs that must grow, so that the
@@ -98,14 +72,14 @@ impl Shard {
     /// but that expired states are gone.
     pub(super) fn make_room(
         &mut self,
-        caller: Caller<'_>,
-        room: Room,
+        subject: Subject<'_>,
+        room: Allowance,
         now: Timestamp,
         budget: &Budget,
-    ) -> Result<Held, Full> {
-        let needs = self.find_room(caller, room, now, budget, |needs, room| budget.take(needs, room))?;
+    ) -> Result<Footprint, Full> {
+        let needs = self.find_room(subject, room, now, budget, |needs, room| budget.take(needs, room))?;
         let expected = self.held() + needs.held;
-        self.grow(needs, caller);
+        self.grow(needs, subject);
         Ok(expected)
     }
 
@@ -113,27 +87,27 @@ impl Shard {
     /// or not, and nobody can tell.
     pub(super) fn has_room(
         &mut self,
-        caller: Caller<'_>,
-        room: Room,
+        subject: Subject<'_>,
+        room: Allowance,
         now: Timestamp,
         budget: &Budget,
     ) -> Result<(), Full> {
-        self.find_room(caller, room, now, budget, |needs, room| budget.fits(needs, room)).map(drop)
+        self.find_room(subject, room, now, budget, |needs, room| budget.fits(needs, room)).map(drop)
     }
 
     fn find_room(
         &mut self,
-        caller: Caller<'_>,
-        room: Room,
+        subject: Subject<'_>,
+        room: Allowance,
         now: Timestamp,
         budget: &Budget,
-        claim: impl Fn(Held, Room) -> bool,
+        claim: impl Fn(Footprint, Allowance) -> bool,
     ) -> Result<Needs, Full> {
-        let mut missing = self.missing(caller, now);
+        let mut missing = self.missing(subject, now);
         if missing == Missing::default() {
             return Ok(Needs::default());
         }
-        let is_brought = caller.tenancy() == Tenancy::Shared;
+        let is_brought = subject.tenancy() == Tenancy::Shared;
         if !is_brought {
             budget.expect_plans();
         }
@@ -143,41 +117,41 @@ impl Shard {
         if is_tight || is_crowded(self, missing) {
             self.sweep(now, budget);
             // What is gone may be a state of this very key.
-            missing = self.missing(caller, now);
+            missing = self.missing(subject, now);
             if is_crowded(self, missing) {
                 return Err(Full::Crowded);
             }
         }
-        if self.is_due(caller) {
+        if self.is_due(subject) {
             self.tidy_keys(budget);
         }
-        let needs = self.needs(caller, missing, is_tight);
+        let needs = self.needs(subject, missing, is_tight);
         if claim(needs.held, room) {
             return Ok(needs);
         }
         self.sweep(now, budget);
-        let mut needs = self.needs(caller, self.missing(caller, now), false);
+        let mut needs = self.needs(subject, self.missing(subject, now), false);
         if claim(needs.held, room) {
             return Ok(needs);
         }
         if self.has_stale_keys() {
             self.give_back(budget);
-            needs = self.needs(caller, self.missing(caller, now), false);
+            needs = self.needs(subject, self.missing(subject, now), false);
             if claim(needs.held, room) {
                 return Ok(needs);
             }
         }
-        match self.knows(caller, now) {
+        match self.knows(subject, now) {
             false => Err(Full::Store(needs.held)),
-            true if room == Room::Within && claim(needs.held, Room::Known) => Ok(needs),
+            true if room == Allowance::Within && claim(needs.held, Allowance::Known) => Ok(needs),
             true => Err(Full::Known(needs.held)),
         }
     }
 
-    fn missing(&self, caller: Caller<'_>, now: Timestamp) -> Missing {
+    fn missing(&self, subject: Subject<'_>, now: Timestamp) -> Missing {
         let mut missing = Missing::default();
         let rest = self.rest.as_ref();
-        for (tag, quota) in caller.tags() {
+        for (tag, quota) in subject.tags() {
             match quota.algorithm() {
                 Algorithm::Gcra | Algorithm::Concurrency => {
                     missing.instants += usize::from(self.instants.find(tag).is_none());
@@ -187,7 +161,7 @@ impl Shard {
                         missing.logs += 1;
                         continue;
                     };
-                    if let Meter::SlidingLog(view) = self.meter(tag, quota, now, caller.tenancy())
+                    if let AnyView::SlidingLog(view) = self.meter(tag, quota, now, subject.tenancy())
                         && let Some(bytes) = log.grows_to(&view.edit())
                     {
                         missing.bigger_logs += bytes;
@@ -200,7 +174,7 @@ impl Shard {
         missing
     }
 
-    /// True if no table must grow.
+    /// Returns true if no table must grow.
     fn has_slots(&self, missing: Missing) -> bool {
         let Missing { instants, packed, logs, .. } = missing;
         let rest = self.rest.as_ref();
@@ -209,45 +183,45 @@ impl Shard {
             && (logs == 0 || rest.is_some_and(|rest| rest.logs.table().has_room(logs)))
     }
 
-    fn needs(&self, caller: Caller<'_>, missing: Missing, swept: bool) -> Needs {
-        const FIRST_LOG: usize = sliding_log::State::FIRST_HEAP;
+    fn needs(&self, subject: Subject<'_>, missing: Missing, swept: bool) -> Needs {
+        const FIRST_LOG: usize = SlidingLogState::FIRST_HEAP;
         let states = missing.states();
         let instants = self.instants.bigger(missing.instants, swept);
-        let mut bytes = Table::<Tat>::bytes(instants.unwrap_or(0));
-        let mut brought_bytes = missing.instants * Table::<Tat>::WEIGHT;
+        let mut bytes = StateTable::<Tat>::bytes(instants.unwrap_or(0));
+        let mut brought_bytes = missing.instants * StateTable::<Tat>::WEIGHT;
         let mut needs = Needs { instants, ..Needs::default() };
-        let kept = caller.kept.filter(|_| states > 0);
+        let kept = subject.kept.filter(|_| states > 0);
         if kept.is_some() || states > missing.instants || missing.bigger_logs > 0 {
             let none;
             let rest = match self.rest.as_deref() {
                 Some(rest) => rest,
                 None => {
-                    bytes += size_of::<Rest>();
-                    none = Rest::default();
+                    bytes += size_of::<ShardExtras>();
+                    none = ShardExtras::default();
                     &none
                 }
             };
             needs.packed = rest.packed.bigger(missing.packed, swept);
             needs.logs = rest.logs.table().bigger(missing.logs, swept);
             needs.keys = kept.and_then(|key| rest.keys.bigger(key));
-            bytes += Table::<Packed>::bytes(needs.packed.unwrap_or(0))
-                + Table::<Logged>::bytes(needs.logs.unwrap_or(0))
+            bytes += StateTable::<Packed>::bytes(needs.packed.unwrap_or(0))
+                + StateTable::<Logged>::bytes(needs.logs.unwrap_or(0))
                 + needs.keys.unwrap_or(0)
                 + missing.logs * FIRST_LOG
                 + missing.bigger_logs;
-            brought_bytes += missing.packed * Table::<Packed>::WEIGHT
-                + missing.logs * (Table::<Logged>::WEIGHT + FIRST_LOG)
+            brought_bytes += missing.packed * StateTable::<Packed>::WEIGHT
+                + missing.logs * (StateTable::<Logged>::WEIGHT + FIRST_LOG)
                 + missing.more
-                + kept.map_or(0, Keys::size_of);
+                + kept.map_or(0, KeptKeys::size_of);
         }
-        needs.held = match caller.tenancy() {
-            Tenancy::Own => Held { states, bytes, ..Held::default() },
-            Tenancy::Shared => Held { states, brought: states, bytes, brought_bytes },
+        needs.held = match subject.tenancy() {
+            Tenancy::Own => Footprint { states, bytes, ..Footprint::default() },
+            Tenancy::Shared => Footprint { states, brought: states, bytes, brought_bytes },
         };
         needs
     }
 
-    fn grow(&mut self, needs: Needs, caller: Caller<'_>) {
+    fn grow(&mut self, needs: Needs, subject: Subject<'_>) {
         if let Some(size) = needs.instants {
             self.instants.resize(size);
         }
@@ -257,12 +231,12 @@ impl Shard {
         if let Some(size) = needs.logs {
             self.rest.get_or_insert_default().logs.resize(size);
         }
-        if let Some(key) = caller.kept.filter(|_| needs.held.states > 0) {
+        if let Some(key) = subject.kept.filter(|_| needs.held.states > 0) {
             let keys = &mut self.rest.get_or_insert_default().keys;
             if let Some(size) = needs.keys {
                 keys.reserve(size);
             }
-            keys.add(caller.hash, key, caller.tenancy() == Tenancy::Shared);
+            keys.add(subject.hash, key, subject.tenancy() == Tenancy::Shared);
         }
     }
 
@@ -286,8 +260,8 @@ impl Shard {
         swept
     }
 
-    /// The shard was to hold `expected`, which was taken: gives back what it does not hold.
-    pub(super) fn settle(&mut self, expected: Held, budget: &Budget) {
+    /// Gives back what the shard does not hold of `expected`, which was taken for it.
+    pub(super) fn settle(&mut self, expected: Footprint, budget: &Budget) {
         let held = self.held();
         // Fewer than there were, or an expired one made way.
         if held.states < expected.states
@@ -298,12 +272,12 @@ impl Shard {
         budget.settle(expected, held);
     }
 
-    /// True if a kept key may have lost its states.
+    /// Returns true if a kept key may have lost its states.
     fn has_stale_keys(&self) -> bool {
         self.rest.as_ref().is_some_and(|rest| rest.keys.is_stale())
     }
 
-    /// True if there is memory to be given back.
+    /// Returns true if there is memory to be given back.
     pub(super) fn is_sparse(&self) -> bool {
         let rest = self.rest.as_ref();
         self.has_stale_keys()
@@ -332,21 +306,22 @@ impl Shard {
     /// While a table is copied there are two of it: without the bytes for that, it stays.
     fn shrink(&mut self, budget: &Budget) {
         let claim = |size: Option<usize>, bytes: fn(usize) -> usize| {
-            let spare =
-                |size: &usize| budget.take(Held { bytes: bytes(*size), ..Held::default() }, Room::Beyond);
+            let spare = |size: &usize| {
+                budget.take(Footprint { bytes: bytes(*size), ..Footprint::default() }, Allowance::Beyond)
+            };
             size.filter(spare).map(|size| (size, bytes(size)))
         };
         let (mut expected, mut taken) = (self.held(), 0);
-        if let Some((size, bytes)) = claim(self.instants.smaller(), Table::<Tat>::bytes) {
+        if let Some((size, bytes)) = claim(self.instants.smaller(), StateTable::<Tat>::bytes) {
             self.instants.resize(size);
             taken += bytes;
         }
         if let Some(rest) = &mut self.rest {
-            if let Some((size, bytes)) = claim(rest.packed.smaller(), Table::<Packed>::bytes) {
+            if let Some((size, bytes)) = claim(rest.packed.smaller(), StateTable::<Packed>::bytes) {
                 rest.packed.resize(size);
                 taken += bytes;
             }
-            if let Some((size, bytes)) = claim(rest.logs.table().smaller(), Table::<Logged>::bytes) {
+            if let Some((size, bytes)) = claim(rest.logs.table().smaller(), StateTable::<Logged>::bytes) {
                 rest.logs.resize(size);
                 taken += bytes;
             }
@@ -367,12 +342,5 @@ impl Shard {
             self.rest.get_or_insert_default().keys.tidy(live);
         }
         budget.settle(before, self.held());
-    }
-
-    /// The tags of all states that expire after this instant.
-    pub(super) fn tags(&self, after: Timestamp) -> impl Iterator<Item = Tag> {
-        let rest = self.rest.iter();
-        let rest = rest.flat_map(move |rest| rest.packed.tags(after).chain(rest.logs.table().tags(after)));
-        self.instants.tags(after).chain(rest)
     }
 }

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
-use super::Line;
-use super::budget::{Budget, Held, Room};
+use super::budget::{Allowance, Budget, Footprint};
+use super::cache_line::CacheLine;
 use super::shard::Shard;
 use super::sync::SpinLock;
 use crate::{Nanos, Timestamp};
@@ -44,9 +44,9 @@ impl Search {
     /// Never waits for a lock: whoever holds it is busy deciding, or making room itself.
     pub(super) fn make_room(
         &self,
-        shards: &[Line<SpinLock<Shard>>],
-        needs: Held,
-        room: Room,
+        shards: &[CacheLine<SpinLock<Shard>>],
+        needs: Footprint,
+        room: Allowance,
         now: Timestamp,
         budget: &Budget,
     ) -> bool {
@@ -171,7 +171,7 @@ mod tests {
             clock.advance(Nanos::from_nanos(1));
             assert_eq!((ask("other", &short), store.len()), (Reason::WithinQuota, 3));
         }
-        while store.budget.take(Held { bytes: 1, ..Held::default() }, Room::Within) {}
+        while store.budget.take(Footprint { bytes: 1, ..Footprint::default() }, Allowance::Within) {}
         assert_eq!(ask("one", &long), Reason::StoreFull);
         clock.advance(Nanos::from_secs(11));
         assert_eq!((ask("one", &long), store.len()), (Reason::WithinQuota, 3));

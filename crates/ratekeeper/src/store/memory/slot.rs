@@ -1,11 +1,13 @@
 //! What the slots of the tables hold.
 
 use super::table::Expires;
-use crate::algorithm::sliding_log::Edit;
-use crate::algorithm::{
-    Algorithm, Meter, View, fixed_window, leaky_bucket, sliding_log, sliding_window, token_bucket,
-};
-use crate::{Nanos, Timestamp};
+use crate::algorithm::fixed_window::FixedWindowState;
+use crate::algorithm::leaky_bucket::LeakyBucketState;
+use crate::algorithm::sliding_log::{LogEdit, SlidingLogState};
+use crate::algorithm::sliding_window::SlidingWindowState;
+use crate::algorithm::token_bucket::TokenBucketState;
+use crate::algorithm::{AnyView, View};
+use crate::{Algorithm, Nanos, Timestamp};
 
 /// The state of GCRA is the instant at which it expires: eight bytes say it all.
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,21 +33,21 @@ impl Expires for Packed {
 }
 
 impl Packed {
-    pub(super) fn token_bucket(&self) -> token_bucket::State {
-        token_bucket::State { tokens: f64::from_bits(self.words[0]), last: instant(self.words[1]) }
+    pub(super) fn token_bucket(&self) -> TokenBucketState {
+        TokenBucketState { tokens: f64::from_bits(self.words[0]), last: instant(self.words[1]) }
     }
 
-    pub(super) fn leaky_bucket(&self) -> leaky_bucket::State {
-        leaky_bucket::State { level: f64::from_bits(self.words[0]), last: instant(self.words[1]) }
+    pub(super) fn leaky_bucket(&self) -> LeakyBucketState {
+        LeakyBucketState { level: f64::from_bits(self.words[0]), last: instant(self.words[1]) }
     }
 
-    pub(super) fn fixed_window(&self) -> fixed_window::State {
-        fixed_window::State { count: self.words[0], start: instant(self.words[1]) }
+    pub(super) fn fixed_window(&self) -> FixedWindowState {
+        FixedWindowState { count: self.words[0], start: instant(self.words[1]) }
     }
 
-    pub(super) fn sliding_window(&self) -> sliding_window::State {
+    pub(super) fn sliding_window(&self) -> SlidingWindowState {
         let [previous, current, start] = self.words;
-        sliding_window::State { previous, current, start: instant(start) }
+        SlidingWindowState { previous, current, start: instant(start) }
     }
 }
 
@@ -61,7 +63,7 @@ fn word(instant: Timestamp) -> u64 {
 #[derive(Debug, Default)]
 pub(super) struct Logged {
     pub(super) expires: Timestamp,
-    pub(super) log: sliding_log::State,
+    pub(super) log: SlidingLogState,
 }
 
 impl Expires for Logged {
@@ -72,41 +74,44 @@ impl Expires for Logged {
 
 /// What a decision does to a slot, detached from the state that it was made on. `None` drops the state.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Change {
+pub(super) enum SlotChange {
     Instant(Option<Tat>),
     Packed(Option<Packed>),
-    Log(Option<(Edit, Timestamp)>),
+    Log(Option<(LogEdit, Timestamp)>),
 }
 
-impl Change {
-    /// What the meter has become.
-    pub(super) fn of(meter: &Meter<'_>, now: Timestamp) -> Self {
+impl SlotChange {
+    /// Returns the change that makes a state what the view has become.
+    pub(super) fn of(meter: &AnyView<'_>, now: Timestamp) -> Self {
         let expires = now + meter.reset_after();
-        let packed = |words: Option<[u64; 3]>| Change::Packed(words.map(|words| Packed { expires, words }));
+        let packed =
+            |words: Option<[u64; 3]>| SlotChange::Packed(words.map(|words| Packed { expires, words }));
         match meter {
-            Meter::Gcra(view) => Change::Instant(view.state().map(|state| Tat(state.tat))),
-            Meter::TokenBucket(view) => {
+            AnyView::Gcra(view) => SlotChange::Instant(view.state().map(|state| Tat(state.tat))),
+            AnyView::TokenBucket(view) => {
                 packed(view.state().map(|state| [state.tokens.to_bits(), word(state.last), 0]))
             }
-            Meter::LeakyBucket(view) => {
+            AnyView::LeakyBucket(view) => {
                 packed(view.state().map(|state| [state.level.to_bits(), word(state.last), 0]))
             }
-            Meter::FixedWindow(view) => packed(view.state().map(|state| [state.count, word(state.start), 0])),
-            Meter::SlidingWindow(view) => {
+            AnyView::FixedWindow(view) => {
+                packed(view.state().map(|state| [state.count, word(state.start), 0]))
+            }
+            AnyView::SlidingWindow(view) => {
                 packed(view.state().map(|state| [state.previous, state.current, word(state.start)]))
             }
-            Meter::SlidingLog(view) => {
-                Change::Log((view.reset_after() > Nanos::ZERO).then(|| (view.edit(), expires)))
+            AnyView::SlidingLog(view) => {
+                SlotChange::Log((view.reset_after() > Nanos::ZERO).then(|| (view.edit(), expires)))
             }
         }
     }
 
-    /// No state, in the table of this algorithm.
+    /// Returns the change that drops the state, in the table of this algorithm.
     pub(super) fn forget(algorithm: Algorithm) -> Self {
         match algorithm {
-            Algorithm::Gcra | Algorithm::Concurrency => Change::Instant(None),
-            Algorithm::SlidingLog => Change::Log(None),
-            _ => Change::Packed(None),
+            Algorithm::Gcra | Algorithm::Concurrency => SlotChange::Instant(None),
+            Algorithm::SlidingLog => SlotChange::Log(None),
+            _ => SlotChange::Packed(None),
         }
     }
 }

@@ -24,11 +24,11 @@ use std::fmt;
 
 use super::builder::MemoryStoreBuilder;
 use super::keys::places;
+use super::shard::Shard;
 use super::slot::{Logged, Packed, Tat};
-use super::table::{Expires, Table};
+use super::store::MemoryStore;
 use super::tag::{Hashing, KeyHasher, Tag};
-use super::{MemoryStore, Shard};
-use crate::algorithm::sliding_log;
+use crate::algorithm::sliding_log::SlidingLogState;
 use crate::{Key, Timestamp};
 
 const MAGIC: &[u8; 8] = b"RKMEM\0\0\x03";
@@ -83,7 +83,7 @@ impl fmt::Display for SnapshotError {
 impl std::error::Error for SnapshotError {}
 
 impl MemoryStore {
-    /// The store as bytes: live states, and their keys in clear if they are
+    /// Returns the store as bytes: live states, and their keys in clear if they are
     /// [kept](MemoryStoreBuilder::keep_keys). Each shard is locked in turn: what is decided meanwhile may or may not be in
     /// it.
     pub fn snapshot(&self) -> Vec<u8> {
@@ -115,7 +115,11 @@ impl MemoryStore {
 }
 
 impl MemoryStoreBuilder {
-    /// A store with the states of a snapshot. What has expired since is left out.
+    /// Builds a store with the states of a snapshot. What has expired since is left out.
+    ///
+    /// # Errors
+    ///
+    /// If the bytes are not a snapshot of this version, are damaged, or hold more than the store may.
     pub fn restore(self, snapshot: &[u8]) -> Result<MemoryStore, SnapshotError> {
         let (body, sum) = snapshot.split_last_chunk::<8>().ok_or(SnapshotError::Truncated)?;
         let mut bytes = Bytes(body);
@@ -222,7 +226,7 @@ fn read_state(store: &MemoryStore, now: Timestamp, bytes: &mut Bytes<'_>) -> Res
     let mut shard = store.shard_at(tag.place).lock();
     match kind {
         0 => {
-            if is_live && has_room(&mut shard.instants, tag) {
+            if is_live && shard.instants.make_room_for(tag) {
                 // At the beginning of time nothing has expired: nothing that was just read makes way.
                 shard.instants.insert(tag, Tat(expires), Timestamp::MIN);
             }
@@ -230,12 +234,12 @@ fn read_state(store: &MemoryStore, now: Timestamp, bytes: &mut Bytes<'_>) -> Res
         1 => {
             let words = [bytes.word()?, bytes.word()?, bytes.word()?];
             let table = &mut shard.rest.get_or_insert_default().packed;
-            if is_live && has_room(table, tag) {
+            if is_live && table.make_room_for(tag) {
                 table.insert(tag, Packed { expires, words }, Timestamp::MIN);
             }
         }
         2 => {
-            let mut log = sliding_log::State::default();
+            let mut log = SlidingLogState::default();
             for _ in 0..bytes.word()? {
                 log.push(bytes.instant()?, bytes.word()?);
             }
@@ -246,15 +250,6 @@ fn read_state(store: &MemoryStore, now: Timestamp, bytes: &mut Bytes<'_>) -> Res
         _ => return Err(SnapshotError::Damaged),
     }
     Ok(())
-}
-
-/// Sees to it that the state can be added, unless it is there.
-pub(super) fn has_room<V: Expires>(table: &mut Table<V>, tag: Tag) -> bool {
-    let is_new = table.find(tag).is_none();
-    if let Some(size) = table.bigger(1, false).filter(|_| is_new) {
-        table.resize(size);
-    }
-    is_new
 }
 
 /// Reads one key into its shard, if keys are kept.

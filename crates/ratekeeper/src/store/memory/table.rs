@@ -1,6 +1,6 @@
 //! Open addressing over fixed-size slots: a look-up touches one cache line, or two neighbouring ones.
 
-use super::budget::Held;
+use super::budget::Footprint;
 use super::sync::prefetch;
 use super::tag::Tag;
 use crate::Timestamp;
@@ -15,10 +15,10 @@ pub(super) trait Expires: Default {
 
 /// A hash table from tags to states, linear probing, at most four fifths full. It grows by a quarter: with a power
 /// of two, the table would be half empty for half of its life. It never grows by itself: whoever adds states has
-/// [asked for the bytes](Table::bigger) and [resized](Table::resize) it before.
+/// [asked for the bytes](StateTable::bigger) and [resized](StateTable::resize) it before.
 #[derive(Debug)]
-pub(super) struct Table<V> {
-    slots: Box<[Slot<V>]>,
+pub(super) struct StateTable<V> {
+    slots: Box<[TableSlot<V>]>,
     len: u32,
     /// How many of the states belong to quotas that requests brought.
     brought: u32,
@@ -27,31 +27,31 @@ pub(super) struct Table<V> {
 }
 
 #[derive(Debug, Default)]
-struct Slot<V> {
+struct TableSlot<V> {
     tag: Tag,
     value: V,
 }
 
-impl<V> Default for Table<V> {
+impl<V> Default for StateTable<V> {
     fn default() -> Self {
-        Table { slots: Box::new([]), len: 0, brought: 0, earliest: Timestamp::MAX }
+        StateTable { slots: Box::new([]), len: 0, brought: 0, earliest: Timestamp::MAX }
     }
 }
 
-impl<V: Expires> Table<V> {
+impl<V: Expires> StateTable<V> {
     pub(super) fn len(&self) -> usize {
         self.len as usize
     }
 
-    /// No state in here expires before this.
+    /// Returns an instant before which no state in here expires.
     pub(super) fn earliest(&self) -> Timestamp {
         self.earliest
     }
 
-    /// What the table takes, without what the values own themselves.
-    pub(super) fn held(&self) -> Held {
+    /// Returns what the table takes, without what the values own themselves.
+    pub(super) fn held(&self) -> Footprint {
         let brought = self.brought as usize;
-        Held {
+        Footprint {
             states: self.len(),
             brought,
             bytes: size_of_val(&*self.slots),
@@ -60,20 +60,20 @@ impl<V: Expires> Table<V> {
     }
 
     /// Bytes that one state counts for: two slots, for a table that was just swept is at least half full.
-    pub(super) const WEIGHT: usize = 2 * size_of::<Slot<V>>();
+    pub(super) const WEIGHT: usize = 2 * size_of::<TableSlot<V>>();
 
-    /// Bytes that so many slots take.
+    /// Returns the bytes that so many slots take.
     pub(super) const fn bytes(slots: usize) -> usize {
-        slots * size_of::<Slot<V>>()
+        slots * size_of::<TableSlot<V>>()
     }
 
-    /// True if so many more states can be added.
+    /// Returns true if so many more states can be added.
     #[inline]
     pub(super) fn has_room(&self, more: usize) -> bool {
         (self.len() + more) * 5 <= self.slots.len() * 4
     }
 
-    /// How many slots the table should have for so many more states, if it should have more than now.
+    /// Returns how many slots the table should have for so many more states, if it should have more than now.
     ///
     /// If it was `swept` because there was no room, it must have got more than just enough: a sweep that frees little
     /// would soon be followed by the next.
@@ -84,13 +84,13 @@ impl<V: Expires> Table<V> {
         (more > 0 && !is_good).then(|| (self.slots.len() + self.slots.len() / 4).max(LEAST).max(enough))
     }
 
-    /// How many slots would do, if there are far too many.
+    /// Returns how many slots would do, if there are far too many.
     pub(super) fn smaller(&self) -> Option<usize> {
         let is_sparse = self.slots.len() > LEAST && self.len() * 2 < self.slots.len();
         is_sparse.then(|| if self.len == 0 { 0 } else { (self.len() * 3 / 2 + 1).max(LEAST) })
     }
 
-    /// Where probing for a tag begins: the hash as a fraction of the table, so that any size will do.
+    /// Returns where probing for a tag begins: the hash as a fraction of the table, so that any size will do.
     #[inline]
     fn home(&self, tag: Tag) -> usize {
         home(tag, self.slots.len())
@@ -101,7 +101,7 @@ impl<V: Expires> Table<V> {
         if index + 1 == self.slots.len() { 0 } else { index + 1 }
     }
 
-    /// Where the tag's state is.
+    /// Returns where the tag's state is.
     #[inline]
     pub(super) fn find(&self, tag: Tag) -> Option<usize> {
         if self.slots.is_empty() {
@@ -120,7 +120,7 @@ impl<V: Expires> Table<V> {
         }
     }
 
-    /// Asks for the cache line at which [`find`](Table::find) will begin.
+    /// Asks for the cache line at which [`find`](StateTable::find) will begin.
     #[inline]
     pub(super) fn prefetch(&self, tag: Tag) {
         if let Some(slot) = self.slots.get(self.home(tag)) {
@@ -133,7 +133,7 @@ impl<V: Expires> Table<V> {
         &self.slots[index].value
     }
 
-    /// The state at `index`, to be changed to one that does not expire earlier.
+    /// Returns the state at `index`, to be changed to one that does not expire earlier.
     #[inline]
     pub(super) fn get_mut(&mut self, index: usize) -> &mut V {
         &mut self.slots[index].value
@@ -145,13 +145,22 @@ impl<V: Expires> Table<V> {
         self.slots[index].value = value;
     }
 
-    /// Adds a state whose tag is not in the table, which [has room](Table::has_room) for it. The first state on the way
+    /// Grows the table if a state of this tag needs it. False if there is one already.
+    pub(super) fn make_room_for(&mut self, tag: Tag) -> bool {
+        let is_new = self.find(tag).is_none();
+        if let Some(size) = self.bigger(1, false).filter(|_| is_new) {
+            self.resize(size);
+        }
+        is_new
+    }
+
+    /// Adds a state whose tag is not in the table, which [has room](StateTable::has_room) for it. The first state on the way
     /// that has expired makes way for it and is handed out: keys that come and go cost no more than those that stay.
     pub(super) fn insert(&mut self, tag: Tag, value: V, now: Timestamp) -> Option<(Tag, V)> {
         self.earliest = self.earliest.min(value.expires_at());
         self.brought += u32::from(tag.is_brought());
         if let Some(dead) = self.first_dead(tag, now) {
-            let Slot { tag, value } = std::mem::replace(&mut self.slots[dead], Slot { tag, value });
+            let TableSlot { tag, value } = std::mem::replace(&mut self.slots[dead], TableSlot { tag, value });
             self.brought -= u32::from(tag.is_brought());
             return Some((tag, value));
         }
@@ -160,7 +169,7 @@ impl<V: Expires> Table<V> {
         None
     }
 
-    /// The first slot from the tag's home on whose state has expired, if there is one before an empty slot.
+    /// Returns the first slot from the tag's home on whose state has expired, if there is one before an empty slot.
     fn first_dead(&self, tag: Tag, now: Timestamp) -> Option<usize> {
         if self.slots.is_empty() || self.earliest > now {
             return None;
@@ -177,7 +186,7 @@ impl<V: Expires> Table<V> {
 
     /// Takes a state out. Those that were pushed past it move back: there are no tombstones to wade through.
     pub(super) fn remove(&mut self, index: usize) -> V {
-        let Slot { tag, value: removed } = std::mem::take(&mut self.slots[index]);
+        let TableSlot { tag, value: removed } = std::mem::take(&mut self.slots[index]);
         self.len -= 1;
         self.brought -= u32::from(tag.is_brought());
         let mut hole = index;
@@ -209,7 +218,7 @@ impl<V: Expires> Table<V> {
     pub(super) fn take_out(&mut self, which: impl Fn(Tag, &V) -> bool, mut out: impl FnMut(Tag, V)) {
         let mut index = 0;
         while index < self.slots.len() {
-            let Slot { tag, value } = &self.slots[index];
+            let TableSlot { tag, value } = &self.slots[index];
             let tag = *tag;
             if tag != Tag::NONE && which(tag, value) {
                 // Another state may move back to here: look again.
@@ -220,19 +229,19 @@ impl<V: Expires> Table<V> {
         }
     }
 
-    /// All states and their tags.
+    /// Returns all states and their tags.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Tag, &V)> {
         self.slots.iter().filter(|slot| slot.tag != Tag::NONE).map(|slot| (slot.tag, &slot.value))
     }
 
-    /// The tags of all states that expire after this instant.
+    /// Returns the tags of all states that expire after this instant.
     pub(super) fn tags(&self, after: Timestamp) -> impl Iterator<Item = Tag> {
         self.iter().filter(move |(_, value)| value.expires_at() > after).map(|(tag, _)| tag)
     }
 
     /// Gives the table so many slots, which are enough.
     pub(super) fn resize(&mut self, size: usize) {
-        let mut slots: Box<[Slot<V>]> = std::iter::repeat_with(Slot::default).take(size).collect();
+        let mut slots: Box<[TableSlot<V>]> = std::iter::repeat_with(TableSlot::default).take(size).collect();
         for slot in std::mem::take(&mut self.slots) {
             if slot.tag != Tag::NONE {
                 place(&mut slots, slot.tag, slot.value);
@@ -249,12 +258,12 @@ fn home(tag: Tag, size: usize) -> usize {
 }
 
 /// Puts a state into the first empty slot from its home on; there is one.
-fn place<V>(slots: &mut [Slot<V>], tag: Tag, value: V) {
+fn place<V>(slots: &mut [TableSlot<V>], tag: Tag, value: V) {
     let mut index = home(tag, slots.len());
     while slots[index].tag != Tag::NONE {
         index = if index + 1 == slots.len() { 0 } else { index + 1 };
     }
-    slots[index] = Slot { tag, value };
+    slots[index] = TableSlot { tag, value };
 }
 
 #[cfg(test)]
@@ -296,7 +305,7 @@ mod tests {
         /// comes back, and what is counted is what is there.
         #[test]
         fn behaves_as_a_map(steps in steps()) {
-            let mut table = Table::<i64>::default();
+            let mut table = StateTable::<i64>::default();
             let mut map = HashMap::<u64, i64>::new();
             let tag = |rest| Tag { place: 0, rest };
             for step in steps {

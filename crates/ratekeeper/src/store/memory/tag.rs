@@ -5,8 +5,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use foldhash::quality::FixedState;
 use siphasher::sip128::{Hasher128, SipHasher13};
 
-use crate::algorithm::{Algorithm, Anchor};
-use crate::{Key, Quota, RuleId};
+use crate::{Algorithm, Anchor, Key, Quota, RuleId};
 
 /// How keys are hashed. Both are seeded at random for every store, and the seed is secret: whoever chooses keys
 /// cannot choose their places.
@@ -51,11 +50,11 @@ impl KeyHasher {
     pub(in crate::store) fn hash(&self, key: Key<'_>) -> KeyHash {
         match self.hashing {
             Hashing::Fold => {
-                let words = Words::of(key.as_bytes());
+                let words = KeyWords::of(key.as_bytes());
                 let half = |state: &FixedState| {
                     let mut hasher = state.build_hasher();
                     match words {
-                        Some(Words { head, tail, len }) => {
+                        Some(KeyWords { head, tail, len }) => {
                             hasher.write_u128(head);
                             hasher.write_u128(tail);
                             hasher.write_u64(len);
@@ -82,27 +81,27 @@ impl KeyHasher {
 /// A key of at most 32 bytes, as most are, in words: hashed without a loop and without a call. Head, tail and length
 /// together are the key: no two keys have the same.
 #[derive(Clone, Copy)]
-struct Words {
+struct KeyWords {
     head: u128,
     tail: u128,
     len: u64,
 }
 
-impl Words {
+impl KeyWords {
     #[inline]
     fn of(key: &[u8]) -> Option<Self> {
         let len = key.len() as u64;
         if let (Some(head), Some(tail)) = (key.first_chunk::<16>(), key.last_chunk::<16>()) {
             // Up to 32 bytes the first and the last sixteen cover all of them.
             let (head, tail) = (u128::from_le_bytes(*head), u128::from_le_bytes(*tail));
-            return (len <= 32).then_some(Words { head, tail, len });
+            return (len <= 32).then_some(KeyWords { head, tail, len });
         }
         if let (Some(head), Some(tail)) = (key.first_chunk::<8>(), key.last_chunk::<8>()) {
             let (head, tail) = (u64::from_le_bytes(*head), u64::from_le_bytes(*tail));
-            return Some(Words { head: head.into(), tail: tail.into(), len });
+            return Some(KeyWords { head: head.into(), tail: tail.into(), len });
         }
         let head = key.iter().fold(0u128, |word, byte| (word << 8) | u128::from(*byte));
-        Some(Words { head, tail: 0, len })
+        Some(KeyWords { head, tail: 0, len })
     }
 }
 
@@ -117,7 +116,7 @@ impl KeyHash {
     /// The key that no caller can have: the empty one. It stands for all who share the overflow state.
     pub(super) const OVERFLOW: KeyHash = KeyHash { place: 0, rest: 0 };
 
-    /// The tag of this key's state under one rule. An algorithm never reads another's state. Quotas of requests share
+    /// Returns the tag of this key's state under one rule. An algorithm never reads another's state. Quotas of requests share
     /// their key's state by algorithm, and where the state counts in windows, by the window's length as well.
     #[inline]
     pub(super) fn under(self, rule: RuleId, quota: &Quota) -> Tag {
@@ -146,7 +145,7 @@ impl KeyHash {
         Tag { place: self.place, rest: if rest == 0 { !OF_REQUEST } else { rest } }
     }
 
-    /// True if the state of this tag is this key's, and was left by a quota that a request brought.
+    /// Returns true if the state of this tag is this key's, and was left by a quota that a request brought.
     pub(super) fn brought(self, tag: Tag) -> bool {
         tag.place == self.place && tag.is_brought()
     }
@@ -156,7 +155,7 @@ impl KeyHash {
 /// decide where in its table a state lies, and all of one key's would lie together.
 const OF_REQUEST: u64 = 1;
 
-/// Where a fixed window lies: windows of one length in different places are not one another's, and whoever asked for both
+/// Returns bits that tell where a fixed window lies: windows of one length in different places are not one another's, and whoever asked for both
 /// in turn would find each of them fresh.
 fn anchored(algorithm: Algorithm) -> u64 {
     match algorithm {
@@ -169,7 +168,7 @@ fn anchored(algorithm: Algorithm) -> u64 {
     }
 }
 
-/// A permutation of 64 bits that leaves no pattern (the finaliser of SplitMix64).
+/// Returns a permutation of 64 bits that leaves no pattern (the finaliser of SplitMix64).
 const fn mix(mut word: u64) -> u64 {
     word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -187,7 +186,7 @@ impl Tag {
     /// No tag: the slot is empty.
     pub(super) const NONE: Tag = Tag { place: 0, rest: 0 };
 
-    /// True if the state belongs to a quota that a request brought.
+    /// Returns true if the state belongs to a quota that a request brought.
     #[inline]
     pub(super) fn is_brought(self) -> bool {
         self.rest & OF_REQUEST != 0

@@ -4,7 +4,7 @@ use crate::{Calendar, CalendarUnit, Timestamp, Zone};
 
 const DAY: i128 = 86_400_000_000_000;
 
-/// The window around an instant. Named zones are beyond a naive model: there it takes the engine's word.
+/// Returns the window around an instant. Named zones are beyond a naive model: there it takes the engine's word.
 pub(super) fn window(calendar: Calendar, at: i128) -> (i128, i128) {
     if calendar.zone() != Zone::UTC {
         let nearest = i64::try_from(at).unwrap_or(i64::MAX);
@@ -34,7 +34,7 @@ fn length(year: i128) -> i128 {
     if is_leap(year) { 366 * DAY } else { 365 * DAY }
 }
 
-/// The year around an instant, its first one and the next year's.
+/// Returns the year around an instant, its first one and the next year's.
 fn year(at: i128) -> (i128, i128, i128) {
     let (mut year, mut start) = (1970, 0);
     while start > at {

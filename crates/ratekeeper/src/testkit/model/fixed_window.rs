@@ -1,8 +1,9 @@
 //! The fixed window: a count in `[start, start + w)`, gone when the window is.
 
-use super::{Law, SLACK, calendar};
+use super::calendar;
+use super::law::{Law, SLACK};
 use crate::algorithm::Tenancy;
-use crate::algorithm::fixed_window::State;
+use crate::algorithm::fixed_window::FixedWindowState;
 use crate::{Algorithm, Anchor, Quota};
 
 /// What passed in the window around `start`.
@@ -13,17 +14,17 @@ pub(super) struct FixedWindow {
 }
 
 impl FixedWindow {
-    pub(super) fn of(state: State) -> Self {
+    pub(super) fn of(state: FixedWindowState) -> Self {
         FixedWindow { count: state.count, start: state.start.as_nanos().into() }
     }
 
-    /// The first instant after the window.
+    /// Returns the first instant after the window.
     fn end(&self, quota: &Quota) -> i128 {
         window(quota, self.start).1
     }
 }
 
-/// The window that a fresh key would be in.
+/// Returns the window that a fresh key would be in.
 fn window(quota: &Quota, at: i128) -> (i128, i128) {
     let length = i128::from(quota.period().as_nanos());
     match quota.algorithm() {

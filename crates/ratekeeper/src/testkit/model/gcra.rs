@@ -1,9 +1,9 @@
 //! GCRA: `t0 = max(TAT, now)`, `t1 = t0 + cost · e`, allowed iff `t1 − now ≤ B · e`.
 
-use super::{Law, SLACK, emission, refill};
+use super::law::{Law, SLACK, emission, refill};
 use crate::Quota;
 use crate::algorithm::Tenancy;
-use crate::algorithm::gcra::State;
+use crate::algorithm::gcra::GcraState;
 
 /// The theoretical arrival time.
 #[derive(Clone, Debug)]
@@ -12,7 +12,7 @@ pub(super) struct Gcra {
 }
 
 impl Gcra {
-    pub(super) fn of(state: State) -> Self {
+    pub(super) fn of(state: GcraState) -> Self {
         Gcra { tat: state.tat.as_nanos().into() }
     }
 

@@ -2,10 +2,10 @@
 
 use num_rational::BigRational;
 
-use super::{Law, SLACK, epsilon, flow, refill, whole};
+use super::law::{Law, SLACK, epsilon, flow, refill, whole};
 use crate::Quota;
 use crate::algorithm::Tenancy;
-use crate::algorithm::leaky_bucket::State;
+use crate::algorithm::leaky_bucket::LeakyBucketState;
 
 /// A level, and when it was read.
 #[derive(Clone, Debug)]
@@ -16,7 +16,7 @@ pub(super) struct LeakyBucket {
 
 impl LeakyBucket {
     /// A level that is no number leaves no room: it is more than any capacity.
-    pub(super) fn of(state: State) -> Self {
+    pub(super) fn of(state: LeakyBucketState) -> Self {
         let level = BigRational::from_float(state.level).unwrap_or_else(|| whole(u64::MAX));
         LeakyBucket { level, last: state.last.as_nanos().into() }
     }

@@ -1,6 +1,6 @@
 //! The two searches by which the model finds its numbers.
 
-/// The first instant from `start` on at which a predicate that stays true holds; `None` if it does not within some
+/// Returns the first instant from `start` on at which a predicate that stays true holds; `None` if it does not within some
 /// 2^80 nanoseconds, which is for ever.
 pub(super) fn first(start: i128, holds: impl Fn(i128) -> bool) -> Option<i128> {
     if holds(start) {
@@ -26,7 +26,7 @@ pub(super) fn first(start: i128, holds: impl Fn(i128) -> bool) -> Option<i128> {
     Some(start + span)
 }
 
-/// The largest number up to `most` for which a predicate holds that holds for all smaller ones; 0 if for none.
+/// Returns the largest number up to `most` for which a predicate holds that holds for all smaller ones; 0 if for none.
 pub(super) fn last(most: u64, holds: impl Fn(u64) -> bool) -> u64 {
     let (mut least, mut most) = (0, most);
     while least < most {

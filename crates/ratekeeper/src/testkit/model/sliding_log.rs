@@ -1,9 +1,9 @@
 //! The sliding window log: a list of what passed and when. An entry exactly `window` old still counts.
 
-use super::{Law, SLACK};
+use super::law::{Law, SLACK};
 use crate::Quota;
 use crate::algorithm::Tenancy;
-use crate::algorithm::sliding_log::State;
+use crate::algorithm::sliding_log::SlidingLogState;
 
 /// Instants and costs, oldest first.
 #[derive(Clone, Debug)]
@@ -14,7 +14,7 @@ pub(super) struct SlidingLog {
 }
 
 impl SlidingLog {
-    pub(super) fn of(state: &State) -> Self {
+    pub(super) fn of(state: &SlidingLogState) -> Self {
         let entries: Vec<_> = state.entries().map(|(at, cost)| (at.as_nanos().into(), cost)).collect();
         let latest = entries.last().map_or(i128::MIN, |(at, _)| *at);
         SlidingLog { entries, latest }
@@ -58,7 +58,7 @@ impl Law for SlidingLog {
         self.entries.push((self.latest, cost));
     }
 
-    /// The entry of that instant: what was charged up to it, the newest first; if there is too little, what was charged
+    /// Takes out the entry of that instant: what was charged up to it, the newest first; if there is too little, what was charged
     /// later, the oldest first. What has left the window is gone.
     fn refund(&mut self, quota: &Quota, cost: u64, charged_at: i128, _: i128) {
         let has_left = self.latest - charged_at > i128::from(quota.period().as_nanos());

@@ -3,10 +3,10 @@
 
 use num_rational::BigRational;
 
-use super::{Law, SLACK, whole};
+use super::law::{Law, SLACK, whole};
 use crate::Quota;
 use crate::algorithm::Tenancy;
-use crate::algorithm::sliding_window::State;
+use crate::algorithm::sliding_window::SlidingWindowState;
 
 /// The counts of two neighbouring slots, and where the later one began.
 #[derive(Clone, Debug)]
@@ -17,7 +17,7 @@ pub(super) struct SlidingWindow {
 }
 
 impl SlidingWindow {
-    pub(super) fn of(state: State) -> Self {
+    pub(super) fn of(state: SlidingWindowState) -> Self {
         SlidingWindow {
             previous: state.previous,
             current: state.current,

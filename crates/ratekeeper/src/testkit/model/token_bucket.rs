@@ -2,10 +2,10 @@
 
 use num_rational::BigRational;
 
-use super::{Law, SLACK, epsilon, flow, refill, whole};
+use super::law::{Law, SLACK, epsilon, flow, refill, whole};
 use crate::Quota;
 use crate::algorithm::Tenancy;
-use crate::algorithm::token_bucket::State;
+use crate::algorithm::token_bucket::TokenBucketState;
 
 /// Tokens, and when they were counted.
 #[derive(Clone, Debug)]
@@ -16,7 +16,7 @@ pub(super) struct TokenBucket {
 
 impl TokenBucket {
     /// Tokens that are no number are no tokens.
-    pub(super) fn of(state: State) -> Self {
+    pub(super) fn of(state: TokenBucketState) -> Self {
         let tokens = BigRational::from_float(state.tokens).unwrap_or_else(|| whole(0));
         TokenBucket { tokens, last: state.last.as_nanos().into() }
     }

@@ -4,7 +4,7 @@ pub(crate) mod draw;
 pub(crate) mod float;
 
 use proptest::test_runner::Config;
-use ratekeeper::testkit::model::Answer;
+use ratekeeper::testkit::model::ModelAnswer;
 use ratekeeper::{Cost, Decision, Nanos, Quota, State, Timestamp, algorithm};
 
 /// Two centuries before the end of time lies the present: an ordinary instant to start from.
@@ -79,9 +79,9 @@ impl Key {
 
 /// Whether the engine's answer is the model's. Instants after the end of time do not exist for the engine: of a reset
 /// that lies there it need only say that it is no sooner.
-pub(crate) fn same(decision: Decision, answer: Answer, now: Timestamp) -> Result<(), String> {
+pub(crate) fn same(decision: Decision, answer: ModelAnswer, now: Timestamp) -> Result<(), String> {
     let left = Timestamp::MAX.since(now);
-    let mut given = Answer::from(decision);
+    let mut given = ModelAnswer::from(decision);
     if answer.reset_after > left && given.reset_after >= left {
         given.reset_after = answer.reset_after;
     }

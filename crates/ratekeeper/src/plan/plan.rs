@@ -1,21 +1,19 @@
-//! Named lists of rules: what a caller is held to.
+//! The plan and its rules.
 
 use std::fmt;
-use std::sync::Arc;
 
-use crate::algorithm::{Algorithm, Tenancy};
+use super::error::{MAX_RULES, PlanError};
 use crate::failure_mode::FailureMode;
-use crate::name::Name;
-use crate::quota::{Quota, QuotaError, QuotaErrorKind};
+use crate::{Algorithm, Name, NameError, Quota};
 
-/// A named list of rules: all must allow, or none is charged.
+/// A named list of 1 to 16 rules: all must allow a request, or none is charged.
 ///
 /// ```
 /// use ratekeeper::Plan;
 /// let gold = Plan::parse("gold", "10/s burst 20; daily=1000/day fixed")?;
 /// let names: Vec<_> = gold.rules().iter().map(|rule| rule.name().as_str()).collect();
 /// assert_eq!(names, ["per-s", "daily"]);
-/// # Ok::<(), ratekeeper::QuotaError>(())
+/// # Ok::<(), ratekeeper::PlanError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
@@ -26,55 +24,54 @@ pub struct Plan {
 
 impl Plan {
     /// The most rules in one plan.
-    pub const MAX_RULES: usize = 16;
+    pub const MAX_RULES: usize = MAX_RULES;
 
-    /// A plan of these rules. Refused are no rules, too many, and two of the same name.
-    pub fn new(name: Name, rules: impl IntoIterator<Item = (Name, Quota)>) -> Result<Self, QuotaError> {
+    /// Returns a plan of these rules, each with its name.
+    ///
+    /// # Errors
+    ///
+    /// If there are no rules, more than [16](Plan::MAX_RULES), two of the same name, or one that limits concurrency.
+    pub fn new(name: Name, rules: impl IntoIterator<Item = (Name, Quota)>) -> Result<Self, PlanError> {
         let rules: Box<[Rule]> = rules
             .into_iter()
             .take(Self::MAX_RULES + 1)
             .map(|(rule, quota)| Rule::new(&name, rule, quota))
             .collect();
         if rules.is_empty() {
-            return Err(QuotaError::new(
-                QuotaErrorKind::Syntax,
-                "rules",
-                "none",
-                "a plan has at least one rule",
-            ));
+            return Err(PlanError::NoRules);
         }
         if rules.len() > Self::MAX_RULES {
-            let remedy = format!("a plan has at most {} rules", Self::MAX_RULES);
-            return Err(QuotaError::range("rules", format!("more than {}", Self::MAX_RULES), remedy));
+            return Err(PlanError::TooManyRules);
         }
         for (index, rule) in rules.iter().enumerate() {
             if rules[..index].iter().any(|earlier| earlier.name == rule.name) {
-                let remedy = "each rule of a plan has a name of its own";
-                return Err(QuotaError::new(
-                    QuotaErrorKind::Name,
-                    "rule",
-                    format!("`{}`", rule.name),
-                    remedy,
-                ));
+                return Err(PlanError::DuplicateRule(rule.name.clone()));
             }
             if rule.quota.algorithm() == Algorithm::Concurrency {
-                let remedy = "what is in flight is held by a permit: use `Concurrency`, not a plan";
-                return Err(QuotaError::conflict("rule", format!("`{}`", rule.quota), remedy));
+                return Err(PlanError::Concurrency(rule.quota));
             }
         }
         Ok(Plan { name, rules, on_store_error: FailureMode::default() })
     }
 
-    /// A plan from text: quotas separated by `;`, each with an optional name before `=`.
+    /// Parses a plan: quotas separated by `;`, each with an optional name before `=`.
     ///
     /// A rule without a name is called after its period (`per-s`, `per-30s`, `per-day`), not its count, so that a
     /// limit can be changed without losing what its callers have used.
-    pub fn parse(name: &str, text: &str) -> Result<Self, QuotaError> {
+    ///
+    /// # Errors
+    ///
+    /// If the name or a quota is malformed, or for the reasons of [`Plan::new`].
+    pub fn parse(name: &str, text: &str) -> Result<Self, PlanError> {
         Self::from_texts(name, text.split(';').filter(|part| !part.trim().is_empty()))
     }
 
-    /// A plan from several texts, each one rule as in [`Plan::parse`].
-    pub fn from_texts<'a>(name: &str, texts: impl IntoIterator<Item = &'a str>) -> Result<Self, QuotaError> {
+    /// Parses a plan of several texts, each one rule as in [`Plan::parse`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Plan::parse`].
+    pub fn from_texts<'a>(name: &str, texts: impl IntoIterator<Item = &'a str>) -> Result<Self, PlanError> {
         let name: Name = name.parse()?;
         let mut rules: Vec<(Name, Quota)> = Vec::new();
         for text in texts {
@@ -91,31 +88,31 @@ impl Plan {
         Self::new(name, rules)
     }
 
-    /// What to answer when the store fails; `open` unless said otherwise.
+    /// Sets what to answer when the store fails. Defaults to [`FailureMode::Open`].
     #[must_use]
     pub fn on_store_error(mut self, mode: FailureMode) -> Self {
         self.on_store_error = mode;
         self
     }
 
-    /// The plan's name.
+    /// Returns the plan's name.
     pub fn name(&self) -> &Name {
         &self.name
     }
 
-    /// The rules, in the order they were given.
+    /// Returns the rules, in the order they were given.
     pub fn rules(&self) -> &[Rule] {
         &self.rules
     }
 
-    /// What to answer when the store fails.
+    /// Returns what to answer when the store fails.
     pub fn failure_mode(&self) -> FailureMode {
         self.on_store_error
     }
 }
 
-/// `per-30s`, or `per-30s-2` if that is taken.
-fn unused_name(quota: &Quota, taken: &[(Name, Quota)]) -> Result<Name, QuotaError> {
+/// Returns the name of a rule that was given none: `per-30s`, or `per-30s-2` if that is taken.
+fn unused_name(quota: &Quota, taken: &[(Name, Quota)]) -> Result<Name, NameError> {
     let text = quota.to_string();
     let period =
         text.split_once('/').map(|(_, rest)| rest).or(text.split_once(" per ").map(|(_, rest)| rest));
@@ -130,7 +127,7 @@ fn unused_name(quota: &Quota, taken: &[(Name, Quota)]) -> Result<Name, QuotaErro
     candidate.parse()
 }
 
-/// A quota with a name inside a plan.
+/// A quota of a plan, with a name that is unique in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     name: Name,
@@ -144,29 +141,29 @@ impl Rule {
         Rule { name, quota, id }
     }
 
-    /// The rule's name.
+    /// Returns the rule's name.
     pub fn name(&self) -> &Name {
         &self.name
     }
 
-    /// The rule's quota.
+    /// Returns the rule's quota.
     pub fn quota(&self) -> &Quota {
         &self.quota
     }
 
-    /// What tells this rule's states from another's.
+    /// Returns what tells this rule's states from another's.
     pub fn id(&self) -> RuleId {
         self.id
     }
 }
 
-/// What tells the states of one rule from those of another: derived from the names of plan and rule alone, so that
+/// An identifier that tells the states of one rule from those of another: derived from the names of plan and rule alone, so that
 /// it survives a restart and a change of the quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RuleId(u64);
 
 impl RuleId {
-    /// The rule of a quota that comes with the request and belongs to no plan.
+    /// The identifier of a quota that comes with the request and belongs to no plan.
     pub const AD_HOC: RuleId = RuleId(0);
 
     fn of(plan: &Name, rule: &Name) -> Self {
@@ -177,7 +174,7 @@ impl RuleId {
         RuleId(bytes.fold(BASIS, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(PRIME)))
     }
 
-    /// The bits.
+    /// Returns the identifier as a number.
     pub const fn as_u64(self) -> u64 {
         self.0
     }
@@ -190,66 +187,6 @@ impl fmt::Display for Plan {
             write!(f, "{separator}{}={}", rule.name, rule.quota)?;
         }
         Ok(())
-    }
-}
-
-/// The rules that one request is held to.
-#[derive(Clone, Copy, Debug)]
-pub enum Rules<'a> {
-    /// A quota that came with the request.
-    Quota(&'a Quota),
-    /// All rules of one plan.
-    Plan(&'a Plan),
-    /// All rules of several plans, in order.
-    Plans(&'a [Arc<Plan>]),
-}
-
-impl<'a> Rules<'a> {
-    /// The rules in order: a rule's position here is what [`Decision::rule`](crate::Decision::rule) counts.
-    pub fn iter(self) -> impl Iterator<Item = (RuleId, &'a Quota)> + Clone {
-        let (quota, plan, plans) = match self {
-            Rules::Quota(quota) => (Some(quota), None, &[][..]),
-            Rules::Plan(plan) => (None, Some(plan), &[][..]),
-            Rules::Plans(plans) => (None, None, plans),
-        };
-        let named =
-            plan.into_iter().chain(plans.iter().map(|plan| &**plan)).flat_map(|plan| plan.rules.iter());
-        let ad_hoc = quota.into_iter().map(|quota| (RuleId::AD_HOC, quota));
-        ad_hoc.chain(named.map(|rule| (rule.id, &rule.quota)))
-    }
-
-    /// Returns whose states these rules decide on: their own, or what all quotas of requests share.
-    #[inline]
-    pub const fn tenancy(self) -> Tenancy {
-        match self {
-            Rules::Quota(_) => Tenancy::Shared,
-            Rules::Plan(_) | Rules::Plans(_) => Tenancy::Own,
-        }
-    }
-
-    /// How many there are.
-    pub fn len(self) -> usize {
-        match self {
-            Rules::Quota(_) => 1,
-            Rules::Plan(plan) => plan.rules.len(),
-            Rules::Plans(plans) => plans.iter().map(|plan| plan.rules.len()).sum(),
-        }
-    }
-
-    /// True if there is none.
-    pub fn is_empty(self) -> bool {
-        self.len() == 0
-    }
-
-    /// The plan and rule at a position.
-    pub fn at(self, position: usize) -> Option<(&'a Plan, &'a Rule)> {
-        let plans: &'a [Arc<Plan>] = match self {
-            Rules::Quota(_) => return None,
-            Rules::Plan(plan) => return plan.rules.get(position).map(|rule| (plan, rule)),
-            Rules::Plans(plans) => plans,
-        };
-        let mut rules = plans.iter().flat_map(|plan| plan.rules.iter().map(move |rule| (&**plan, rule)));
-        rules.nth(position)
     }
 }
 

@@ -1,10 +1,10 @@
-//! A refusal that is remembered.
+//! A denial that is remembered.
 
 use crate::{Decision, Nanos, Reason, Timestamp};
 
 /// What a store refused, and how long that can be relied on.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Refusal {
+pub(super) struct KnownDenial {
     decision: Decision,
     /// Before the store was asked: it decided later than that, so this long and `retry_after` more it still refuses.
     asked: Timestamp,
@@ -13,23 +13,23 @@ pub(super) struct Refusal {
     until: Timestamp,
 }
 
-impl Refusal {
-    /// What is worth remembering of a decision: that the quota is used up. Trusted no longer than told.
+impl KnownDenial {
+    /// Returns what is worth remembering of a decision: that the quota is used up. Trusted for `trust` at most.
     pub(super) fn of(decision: Decision, asked: Timestamp, heard: Timestamp, trust: Nanos) -> Option<Self> {
         if decision.allowed || !matches!(decision.reason, Reason::QuotaExceeded | Reason::NeverFits) {
             return None;
         }
         let holds = decision.retry_after.map_or(trust, |wait| wait.min(trust));
         let until = asked + holds;
-        (heard < until).then_some(Refusal { decision, asked, heard, until })
+        (heard < until).then_some(KnownDenial { decision, asked, heard, until })
     }
 
-    /// The end of trust in it.
+    /// Returns until when it is trusted.
     pub(super) fn until(&self) -> Timestamp {
         self.until
     }
 
-    /// The refusal as it stands now, if it still does. A clock that stepped back tells nothing about it.
+    /// Returns the refusal as it stands now, if it still does. A clock that stepped back tells nothing about it.
     pub(super) fn at(&self, now: Timestamp) -> Option<Decision> {
         if now < self.asked || now >= self.until {
             return None;

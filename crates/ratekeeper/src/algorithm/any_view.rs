@@ -5,18 +5,20 @@ use std::fmt;
 use super::fixed_window::FixedWindowView;
 use super::gcra::GcraView;
 use super::leaky_bucket::LeakyBucketView;
-use super::sliding_log::{self, Edit, SlidingLogView};
+use super::sliding_log::{LogEdit, SlidingLogState, SlidingLogView};
 use super::sliding_window::SlidingWindowView;
+use super::state::State;
+use super::tenancy::Tenancy;
 use super::token_bucket::TokenBucketView;
-use super::{Algorithm, Tenancy, View, Wait};
-use crate::state::State;
-use crate::{Cost, Nanos, Quota, Timestamp};
+use super::view::View;
+use super::wait::Wait;
+use crate::{Algorithm, Cost, Nanos, Quota, Timestamp};
 
-/// The view of whichever algorithm the quota names.
+/// The view of the algorithm that the quota names.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "each variant is the view of its name")]
-pub enum Meter<'a> {
+pub enum AnyView<'a> {
     Gcra(GcraView<'a>),
     TokenBucket(TokenBucketView),
     LeakyBucket(LeakyBucketView),
@@ -25,8 +27,12 @@ pub enum Meter<'a> {
     SlidingLog(SlidingLogView<'a>),
 }
 
-impl<'a> Meter<'a> {
-    /// The state as it stands at `now`; none is a fresh key.
+impl<'a> AnyView<'a> {
+    /// Returns the state as it stands at `now`; none is a fresh key's.
+    ///
+    /// # Errors
+    ///
+    /// If the state is that of another algorithm, or the quota limits concurrency.
     pub fn at(
         quota: &'a Quota,
         state: Option<&'a State>,
@@ -36,9 +42,9 @@ impl<'a> Meter<'a> {
         macro_rules! view {
             ($variant:ident, $view:ident, $state:ident => $value:expr) => {
                 match state {
-                    None => Meter::$variant($view::at(quota, None, now, tenancy)),
+                    None => AnyView::$variant($view::at(quota, None, now, tenancy)),
                     Some(State::$variant($state)) => {
-                        Meter::$variant($view::at(quota, Some($value), now, tenancy))
+                        AnyView::$variant($view::at(quota, Some($value), now, tenancy))
                     }
                     Some(other) => {
                         return Err(Mismatch { wanted: quota.algorithm(), found: other.algorithm() })
@@ -59,33 +65,34 @@ impl<'a> Meter<'a> {
         })
     }
 
-    /// The state to store; none when it equals a fresh key's.
+    /// Returns the state to store; none when it equals a fresh key's.
     pub fn to_state(&self) -> Option<State> {
         match self {
-            Meter::Gcra(view) => view.state().map(State::Gcra),
-            Meter::TokenBucket(view) => view.state().map(State::TokenBucket),
-            Meter::LeakyBucket(view) => view.state().map(State::LeakyBucket),
-            Meter::FixedWindow(view) => view.state().map(State::FixedWindow),
-            Meter::SlidingWindow(view) => view.state().map(State::SlidingWindow),
-            Meter::SlidingLog(view) => view.state().map(State::SlidingLog),
+            AnyView::Gcra(view) => view.state().map(State::Gcra),
+            AnyView::TokenBucket(view) => view.state().map(State::TokenBucket),
+            AnyView::LeakyBucket(view) => view.state().map(State::LeakyBucket),
+            AnyView::FixedWindow(view) => view.state().map(State::FixedWindow),
+            AnyView::SlidingWindow(view) => view.state().map(State::SlidingWindow),
+            AnyView::SlidingLog(view) => view.state().map(State::SlidingLog),
         }
     }
 }
 
-/// What is to become of a state, free from the state itself, so that it can be borrowed to be changed.
+/// A change of a state, detached from the state itself so that it can be borrowed mutably.
 #[derive(Debug)]
-pub(super) enum Write {
+pub(super) enum StateWrite {
     Set(Option<State>),
-    Log(Edit),
+    Log(LogEdit),
 }
 
-impl Write {
+impl StateWrite {
+    /// Makes the change.
     pub(super) fn apply(self, state: &mut Option<State>) {
         match (self, &mut *state) {
-            (Write::Set(new), _) => *state = new,
-            (Write::Log(edit), Some(State::SlidingLog(log))) => edit.apply(log),
-            (Write::Log(edit), _) => {
-                let mut log = sliding_log::State::default();
+            (StateWrite::Set(new), _) => *state = new,
+            (StateWrite::Log(edit), Some(State::SlidingLog(log))) => edit.apply(log),
+            (StateWrite::Log(edit), _) => {
+                let mut log = SlidingLogState::default();
                 edit.apply(&mut log);
                 *state = Some(State::SlidingLog(log));
             }
@@ -93,31 +100,31 @@ impl Write {
     }
 }
 
-impl Meter<'_> {
-    /// What the state that this is a view of is to become.
-    pub(super) fn write(&self) -> Write {
+impl AnyView<'_> {
+    /// Returns the change of the state that this is a view of.
+    pub(super) fn write(&self) -> StateWrite {
         match self {
-            Meter::SlidingLog(view) => Write::Log(view.edit()),
-            other => Write::Set(other.to_state()),
+            AnyView::SlidingLog(view) => StateWrite::Log(view.edit()),
+            other => StateWrite::Set(other.to_state()),
         }
     }
 }
 
 /// Answers a question with whichever view it is.
 macro_rules! each {
-    ($meter:expr, $view:ident => $answer:expr) => {
-        match $meter {
-            Meter::Gcra($view) => $answer,
-            Meter::TokenBucket($view) => $answer,
-            Meter::LeakyBucket($view) => $answer,
-            Meter::FixedWindow($view) => $answer,
-            Meter::SlidingWindow($view) => $answer,
-            Meter::SlidingLog($view) => $answer,
+    ($any:expr, $view:ident => $answer:expr) => {
+        match $any {
+            AnyView::Gcra($view) => $answer,
+            AnyView::TokenBucket($view) => $answer,
+            AnyView::LeakyBucket($view) => $answer,
+            AnyView::FixedWindow($view) => $answer,
+            AnyView::SlidingWindow($view) => $answer,
+            AnyView::SlidingLog($view) => $answer,
         }
     };
 }
 
-impl View for Meter<'_> {
+impl View for AnyView<'_> {
     fn wait_for(&self, cost: Cost) -> Wait {
         each!(self, view => view.wait_for(cost))
     }
@@ -147,13 +154,13 @@ impl View for Meter<'_> {
     }
 }
 
-/// The state was written by another algorithm than the quota's, or the quota is one that no stored state decides.
+/// The error of a state written by another algorithm than the quota's, or of a quota that no stored state decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Mismatch {
     /// The quota's algorithm.
     pub wanted: Algorithm,
-    /// The state's.
+    /// The state's algorithm.
     pub found: Algorithm,
 }
 

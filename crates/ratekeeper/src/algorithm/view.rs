@@ -1,0 +1,69 @@
+//! The questions that every algorithm answers, and what is the same for all of them.
+
+use super::wait::Wait;
+use crate::{Cost, Decision, Nanos, Timestamp};
+
+/// A state as it stands at one instant under one quota, and the questions that an algorithm must answer about it.
+///
+/// Making a view never fails and never gives away capacity: a clock that stepped back and a quota that changed are dealt
+/// with there, by clamping. Changing a view changes nothing stored; whoever holds the state writes the view back.
+pub trait View {
+    /// Returns how long this cost must wait.
+    fn wait_for(&self, cost: Cost) -> Wait;
+
+    /// Takes a cost that [`wait_for`](View::wait_for) found ready.
+    fn charge(&mut self, cost: Cost);
+
+    /// Gives back what is left of a cost that was charged at this instant, never above the capacity: what has refilled
+    /// since is not given back a second time.
+    fn refund(&mut self, cost: Cost, charged_at: Timestamp);
+
+    /// Returns the capacity.
+    fn limit(&self) -> u64;
+
+    /// Returns how many requests of cost 1 would pass now, one after another.
+    fn remaining(&self) -> u64;
+
+    /// Returns the time until the state equals a fresh key's.
+    fn reset_after(&self) -> Nanos;
+
+    /// Returns true if the stored state reaches further ahead than the quota allows (the clock stepped far back, or the
+    /// quota was lowered) and the view has cut it off; see [`Tenancy::Own`]. Such a state must be written back even by
+    /// a denial, or the key would stay locked out until the clock catches up.
+    fn was_repaired(&self) -> bool;
+}
+
+/// Takes the cost from the view if it passes. The view has changed if and only if the decision allows.
+#[inline]
+pub fn take<V: View>(view: &mut V, cost: Cost) -> Decision {
+    let wait = view.wait_for(cost);
+    // Even charging nothing may move the last bit of a double.
+    if wait == Wait::Ready && cost != Cost::PEEK {
+        view.charge(cost);
+    }
+    describe(view, wait)
+}
+
+/// Returns what [`take`] would decide, with what is left before it. Changes nothing.
+#[inline]
+pub fn look<V: View>(view: &V, cost: Cost) -> Decision {
+    describe(view, view.wait_for(cost))
+}
+
+/// Returns the decision that a wait amounts to, with what the view has left. Divides, so it is done after a lock is
+/// released.
+#[inline(always)]
+pub(crate) fn describe<V: View>(view: &V, wait: Wait) -> Decision {
+    let (limit, remaining, reset_after) = (view.limit(), view.remaining(), view.reset_after());
+    match wait {
+        Wait::Ready => Decision::allow(limit, remaining, reset_after),
+        Wait::After(wait) => Decision::deny(limit, remaining, Some(wait), reset_after),
+        Wait::Never => Decision::deny(limit, remaining, None, reset_after),
+    }
+}
+
+/// Returns the cost to ask for when `left` would pass and up to `up_to` is wanted: at least 1, so that a denial has a time
+/// to wait, unless nothing is wanted.
+pub(crate) fn partial_grant(left: u64, up_to: Cost) -> Cost {
+    Cost::new(up_to.get().min(left.max(1)))
+}

@@ -1,0 +1,528 @@
+//! The store: which shard a request falls to, and what happens when it is full.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
+
+use super::budget::{Allowance, Budget, Full};
+use super::cache_line::CacheLine;
+use super::decisions::Wanted;
+use super::search::Search;
+use super::shard::{Shard, Subject};
+use super::statistics::StoreStatistics;
+use super::sync::{SpinLock, prefetch};
+use super::tag::{KeyHash, KeyHasher, Tag};
+use crate::algorithm::gcra::GcraView;
+use crate::algorithm::{Wait, describe};
+use crate::clock::TimeSource;
+use crate::port::{Answer, Grant, Request, Store};
+use crate::{
+    Algorithm, Charged, Cost, Decision, Key, Quota, Reason, RuleId, Rules, StoreError, StoreErrorKind,
+    Timestamp,
+};
+
+/// What a new key gets when there are as many live ones as there may be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnFull {
+    /// A denial, with [`Reason::StoreFull`](crate::Reason::StoreFull).
+    #[default]
+    Refuse,
+    /// A share in one state for all such keys, under the same quota. Of [quotas of requests](crate::Rules::Quota) a
+    /// thousand have such a state, so that they do not take what is [kept for
+    /// plans](super::MemoryStoreBuilder::kept_for_plans); under others, a denial.
+    Share,
+}
+
+/// Requests of a batch that are prefetched together: enough to hide memory's latency, few enough that the first
+/// line is still there when its turn comes.
+const BATCH: usize = 16;
+
+/// Shards in which keys are forgotten before others may run: about a millisecond.
+const SHARDS_AT_ONCE: usize = 4;
+
+/// The store in memory. Bounded to a million keys unless said otherwise.
+///
+/// ```
+/// use ratekeeper::port::Request;
+/// use ratekeeper::{Cost, Key, MemoryStore, Quota, Rules};
+///
+/// let store = MemoryStore::default();
+/// let quota: Quota = "2/m".parse()?;
+/// let request = Request { key: Key::new("user:42")?, rules: Rules::Quota(&quota), cost: Cost::ONE };
+/// assert!(store.try_acquire(request)?.allowed);
+/// assert!(store.try_acquire(request)?.allowed);
+/// assert!(!store.try_acquire(request)?.allowed);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct MemoryStore {
+    pub(super) shards: Box<[CacheLine<SpinLock<Shard>>]>,
+    pub(super) hasher: KeyHasher,
+    pub(super) budget: Budget,
+    pub(super) keeps_keys: bool,
+    pub(super) on_full: OnFull,
+    pub(super) clock: TimeSource,
+    pub(super) search: Search,
+    pub(super) refused: AtomicU64,
+    pub(super) refused_of_requests: AtomicU64,
+    /// What was charged before this instant is not given back: which keys were reset is not in a snapshot.
+    pub(super) restored_at: Timestamp,
+}
+
+// A decision touches two cache lines: the shard's and the slot's.
+const _: () = assert!(size_of::<CacheLine<SpinLock<Shard>>>() == 64, "a shard and its lock fit a cache line");
+
+impl MemoryStore {
+    /// Returns the number of states held; see [`StoreStatistics::keys`].
+    pub fn len(&self) -> usize {
+        self.budget.taken().states
+    }
+
+    /// Returns true if nothing is held.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns what the store holds. Reads counters, and takes no lock.
+    pub fn statistics(&self) -> StoreStatistics {
+        let taken = self.budget.taken();
+        StoreStatistics {
+            keys: taken.states,
+            max_keys: self.budget.most(),
+            keys_of_requests: taken.brought,
+            bytes: taken.bytes,
+            max_bytes: self.budget.most_bytes(),
+            bytes_of_requests: taken.brought_bytes,
+            kept_for_plans: self.budget.kept(),
+            expired: self.budget.expired(),
+            refused: self.refused.load(Ordering::Relaxed),
+            refused_of_requests: self.refused_of_requests.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Drops what has expired, and [kept keys](super::MemoryStoreBuilder::keep_keys) that have no state any more, and gives the
+    /// memory back, shard by shard: others are served in between. Tells how many states were dropped. Never needed; good
+    /// for an idle process.
+    pub fn sweep(&self) -> usize {
+        let now = self.clock.now();
+        self.shards.iter().map(|shard| shard.0.lock().tidy(now, &self.budget)).sum()
+    }
+
+    /// Changes the percentage that is [kept for plans](super::MemoryStoreBuilder::kept_for_plans), from now on: what quotas of
+    /// requests have taken already, they keep until it expires.
+    pub fn keep_for_plans(&self, percent: u8) {
+        self.budget.keep(percent);
+    }
+
+    /// [`Store::acquire`] for callers who know their store: the decision itself, and no answer to unwrap.
+    #[inline(always)]
+    pub fn try_acquire(&self, request: Request<'_>) -> Result<Decision, StoreError> {
+        self.acquire_at(request, self.clock.now())
+    }
+
+    /// [`Store::acquire_many`] for callers who know their store: decisions alone are appended, up to the first request
+    /// that this store cannot decide, and nothing after it is asked.
+    #[inline]
+    pub fn try_acquire_many(
+        &self,
+        requests: &[Request<'_>],
+        into: &mut Vec<Decision>,
+    ) -> Result<(), StoreError> {
+        into.reserve(requests.len());
+        self.acquire_each(requests, |answer| answer.map(|decision| into.push(decision)))
+    }
+
+    /// Like [`try_acquire`](MemoryStore::try_acquire) at an instant of the caller's choosing, for simulations and for callers who read the clock once for
+    /// many. Time does not go back: after a later instant, an earlier one counts as that for all keys of the same shard.
+    #[inline(always)]
+    pub fn acquire_at(&self, request: Request<'_>, now: Timestamp) -> Result<Decision, StoreError> {
+        let hash = self.hasher.hash(request.key);
+        self.acquire_hashed(hash, request, now)
+    }
+
+    #[inline(always)]
+    fn acquire_hashed(
+        &self,
+        hash: KeyHash,
+        request: Request<'_>,
+        now: Timestamp,
+    ) -> Result<Decision, StoreError> {
+        if let Some((rule, quota)) = only_gcra(request.rules) {
+            let (tag, tenancy) = (hash.under(rule, quota), request.rules.tenancy());
+            let known = self.shard(hash).lock().take_known(tag, quota, tenancy, request.cost, now);
+            // What is left is worked out after the lock is gone.
+            if let Some((view, wait)) = known {
+                return Ok(taken(&view, wait, request.cost));
+            }
+            return self.acquire_new(hash, tag, quota, request, now);
+        }
+        self.acquire_slowly(hash, request, now)
+    }
+
+    /// Decides on a key that is new to one GCRA quota, or was when it was looked up: somebody may have come between. Out of line,
+    /// so that a known key's decision stays in registers.
+    #[inline(never)]
+    fn acquire_new(
+        &self,
+        hash: KeyHash,
+        tag: Tag,
+        quota: &Quota,
+        request: Request<'_>,
+        now: Timestamp,
+    ) -> Result<Decision, StoreError> {
+        let mut shard = self.shard(hash).lock();
+        let known = shard.take_known(tag, quota, request.rules.tenancy(), request.cost, now);
+        let subject = self.subject(hash, request.key, request.rules);
+        let decided = known.or_else(|| shard.take_new(subject, tag, quota, request.cost, now, &self.budget));
+        drop(shard);
+        match decided {
+            Some((view, wait)) => Ok(taken(&view, wait, request.cost)),
+            None => self.acquire_slowly(hash, request, now),
+        }
+    }
+
+    /// Decides when the store is full, or the rules are several or of another algorithm.
+    #[inline(never)]
+    fn acquire_slowly(
+        &self,
+        hash: KeyHash,
+        request: Request<'_>,
+        now: Timestamp,
+    ) -> Result<Decision, StoreError> {
+        let subject = self.subject(hash, request.key, request.rules);
+        self.take(subject, Wanted::Exactly(request.cost), now).map(|grant| grant.decision)
+    }
+
+    fn subject<'a>(&self, hash: KeyHash, key: Key<'a>, rules: Rules<'a>) -> Subject<'a> {
+        Subject { hash, rules, kept: self.keeps_keys.then_some(key) }
+    }
+
+    fn take(&self, subject: Subject<'_>, wanted: Wanted, now: Timestamp) -> Result<Grant, StoreError> {
+        check(subject.rules)?;
+        // A place that was made free may be taken by another before this one returns for it: try as often as
+        // there are rules, and once more.
+        let mut full = Full::Crowded;
+        for _ in 0..=subject.rules.len() {
+            // Bound first: in a `match` the lock would be held while other shards are searched, and its own could
+            // not be looked at.
+            let taken =
+                self.shard(subject.hash).lock().take(subject, wanted, now, Allowance::Within, &self.budget);
+            full = match taken {
+                Ok(grant) => return Ok(grant),
+                Err(full) => full,
+            };
+            if !self.search_for(full, now) {
+                break;
+            }
+        }
+        self.refused.fetch_add(1, Ordering::Relaxed);
+        if let Rules::Quota(_) = subject.rules {
+            self.refused_of_requests.fetch_add(1, Ordering::Relaxed);
+        }
+        let refused = Grant { granted: Cost::PEEK, decision: refusal(subject.rules) };
+        if self.on_full == OnFull::Refuse || matches!(full, Full::Known(_)) {
+            return Ok(refused);
+        }
+        let subject = Subject { hash: KeyHash::OVERFLOW, kept: None, ..subject };
+        let taken =
+            self.shard(subject.hash).lock().take(subject, wanted, now, Allowance::Beyond, &self.budget);
+        // Beyond the bound there is room, but for a crowd of quotas and for very long logs.
+        Ok(taken.unwrap_or(refused))
+    }
+
+    /// Looks elsewhere for what was missing. True if it is there now.
+    fn search_for(&self, full: Full, now: Timestamp) -> bool {
+        match full {
+            Full::Store(needs) => {
+                self.search.make_room(&self.shards, needs, Allowance::Within, now, &self.budget)
+            }
+            Full::Known(needs) => {
+                self.search.make_room(&self.shards, needs, Allowance::Known, now, &self.budget)
+            }
+            // What has expired elsewhere is of no use to a crowded shard.
+            Full::Crowded => false,
+        }
+    }
+
+    /// Returns what [`take`](MemoryStore::take) would decide, also if it would find no room.
+    fn look(&self, subject: Subject<'_>, cost: Cost, now: Timestamp) -> Decision {
+        let look = |subject: Subject<'_>, room| {
+            let mut shard = self.shard(subject.hash).lock();
+            let decision = shard.look(subject, cost, now);
+            // What takes nothing needs no room.
+            if !decision.allowed || cost == Cost::PEEK {
+                return Ok(decision);
+            }
+            shard.has_room(subject, room, now, &self.budget).map(|()| decision)
+        };
+        let full = match look(subject, Allowance::Within) {
+            Ok(decision) => return decision,
+            Err(full) => full,
+        };
+        if self.search_for(full, now) {
+            return self.shard(subject.hash).lock().look(subject, cost, now);
+        }
+        if self.on_full == OnFull::Refuse || matches!(full, Full::Known(_)) {
+            return refusal(subject.rules);
+        }
+        let subject = Subject { hash: KeyHash::OVERFLOW, kept: None, ..subject };
+        look(subject, Allowance::Beyond).unwrap_or_else(|_| refusal(subject.rules))
+    }
+
+    /// Forgets every key that starts like this, some shards at a time.
+    async fn forget_keys(&self, prefix: &[u8]) -> Result<u64, StoreError> {
+        if !self.keeps_keys {
+            let message =
+                "the store in memory does not keep its keys, only hashes: build it with `keep_keys(true)`";
+            return Err(StoreError::new(StoreErrorKind::Unsupported, message));
+        }
+        let mut forgotten = 0;
+        for shards in self.shards.chunks(SHARDS_AT_ONCE) {
+            let now = self.clock.now();
+            forgotten +=
+                shards.iter().map(|shard| shard.0.lock().forget(prefix, now, &self.budget)).sum::<u64>();
+            let_others_run().await;
+        }
+        Ok(forgotten)
+    }
+
+    #[inline]
+    pub(super) fn shard(&self, hash: KeyHash) -> &SpinLock<Shard> {
+        self.shard_at(hash.place)
+    }
+
+    #[inline]
+    pub(super) fn shard_at(&self, place: u64) -> &SpinLock<Shard> {
+        // The number of shards is a power of two.
+        let index = (place >> 32) as usize & (self.shards.len() - 1);
+        &self.shards[index].0
+    }
+
+    /// Takes many costs by one look at the clock, and has each answer heard, until one is heard with an error.
+    #[inline]
+    fn acquire_each(
+        &self,
+        requests: &[Request<'_>],
+        mut hear: impl FnMut(Result<Decision, StoreError>) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let now = self.clock.now();
+        requests.chunks(BATCH).try_for_each(|batch| self.acquire_batch(batch, now, &mut hear))
+    }
+
+    fn acquire_batch(
+        &self,
+        requests: &[Request<'_>],
+        now: Timestamp,
+        hear: &mut impl FnMut(Result<Decision, StoreError>) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let mut hashes = [KeyHash::OVERFLOW; BATCH];
+        // One pass each: a lock waits for all reads before it, so keys that are hashed between locks are fetched
+        // from memory one by one, and keys that are hashed in a row all at once.
+        requests.iter().for_each(|request| prefetch(request.key.as_bytes()));
+        for (hash, request) in hashes.iter_mut().zip(requests) {
+            *hash = self.hasher.hash(request.key);
+        }
+        for (hash, request) in hashes.iter().zip(requests) {
+            if let Some((rule, quota)) = only_gcra(request.rules) {
+                self.shard(*hash).lock().instants.prefetch(hash.under(rule, quota));
+            }
+        }
+        for (hash, request) in hashes.iter().zip(requests) {
+            hear(self.acquire_hashed(*hash, *request, now))?;
+        }
+        Ok(())
+    }
+}
+
+/// Lets the thread's other tasks run, whatever runtime this is in.
+async fn let_others_run() {
+    let mut has_run = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut has_run, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// Returns the decision on a cost that was asked of one GCRA, and taken if it was ready.
+#[inline(always)]
+fn taken(view: &GcraView<'_>, wait: Wait, cost: Cost) -> Decision {
+    describe(view, wait).taken(cost, view.now())
+}
+
+/// Returns what a new key is told when there is no place for it.
+fn refusal(rules: Rules<'_>) -> Decision {
+    let limit = rules.iter().map(|(_, quota)| quota.burst()).min().unwrap_or(0);
+    Decision::uninformed(false, limit, Reason::StoreFull)
+}
+
+/// Returns the one rule, if there is one and it is GCRA.
+#[inline]
+fn only_gcra(rules: Rules<'_>) -> Option<(RuleId, &Quota)> {
+    let (rule, quota) = match rules {
+        Rules::Quota(quota) => (RuleId::AD_HOC, quota),
+        Rules::Plan(plan) => match plan.rules() {
+            [rule] => (rule.id(), rule.quota()),
+            _ => return None,
+        },
+        Rules::Plans(_) => return None,
+    };
+    (quota.algorithm() == Algorithm::Gcra).then_some((rule, quota))
+}
+
+/// Refuses rules that this store cannot decide. A concurrency limit counts what is in flight, and no store hears when a
+/// flight ends. A plan that is named twice would be charged twice after it was asked once.
+fn check(rules: Rules<'_>) -> Result<(), StoreError> {
+    if let Rules::Plans(plans) = rules
+        && (1..plans.len()).any(|index| plans[..index].iter().any(|plan| plan.name() == plans[index].name()))
+    {
+        return Err(StoreError::new(StoreErrorKind::Unsupported, "a request names each plan once"));
+    }
+    if rules.iter().any(|(_, quota)| quota.algorithm() == Algorithm::Concurrency) {
+        let message =
+            "a store cannot hold a concurrency limit: use `Concurrency`, whose permits are given back";
+        return Err(StoreError::new(StoreErrorKind::Unsupported, message));
+    }
+    Ok(())
+}
+
+impl Store for MemoryStore {
+    #[inline(always)]
+    fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
+        Answer::ready(self.try_acquire(request))
+    }
+
+    fn acquire_up_to<'a>(&'a self, Request { key, rules, cost }: Request<'a>) -> Answer<'a, Grant> {
+        let subject = self.subject(self.hasher.hash(key), key, rules);
+        Answer::ready(self.take(subject, Wanted::UpTo(cost), self.clock.now()))
+    }
+
+    fn peek<'a>(&'a self, Request { key, rules, cost }: Request<'a>) -> Answer<'a, Decision> {
+        let subject = self.subject(self.hasher.hash(key), key, rules);
+        Answer::ready(check(rules).map(|()| self.look(subject, cost, self.clock.now())))
+    }
+
+    fn refund<'a>(
+        &'a self,
+        Request { key, rules, cost }: Request<'a>,
+        charged: Charged,
+    ) -> Answer<'a, Decision> {
+        let (subject, now) = (self.subject(self.hasher.hash(key), key, rules), self.clock.now());
+        let cost = if charged.instant(now) < self.restored_at { Cost::PEEK } else { cost };
+        let refund = || self.shard(subject.hash).lock().refund(subject, cost, charged, now, &self.budget);
+        Answer::ready(check(rules).map(|()| refund()))
+    }
+
+    fn reset<'a>(&'a self, Request { key, rules, .. }: Request<'a>) -> Answer<'a, u64> {
+        let (subject, now) = (self.subject(self.hasher.hash(key), key, rules), self.clock.now());
+        let reset = || self.shard(subject.hash).lock().reset(subject, now, &self.budget);
+        Answer::ready(check(rules).map(|()| reset()))
+    }
+
+    /// Needs [kept keys](super::MemoryStoreBuilder::keep_keys). Keys of a snapshot that was taken without them are found by the
+    /// empty prefix alone, which stands for all. Lets others run every millisecond or so.
+    fn forget<'a>(&'a self, prefix: &'a [u8]) -> Answer<'a, u64> {
+        Answer::later(self.forget_keys(prefix))
+    }
+
+    fn acquire_many<'a>(
+        &'a self,
+        requests: &'a [Request<'a>],
+        into: &'a mut Vec<Result<Decision, StoreError>>,
+    ) -> Answer<'a, ()> {
+        into.reserve(requests.len());
+        Answer::ready(self.acquire_each(requests, |answer| {
+            into.push(answer);
+            Ok(())
+        }))
+    }
+}
+
+impl fmt::Debug for MemoryStore {
+    /// Counts, never keys: those are somebody's.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryStore")
+            .field("keys", &self.len())
+            .field("max_keys", &self.budget.most())
+            .field("shards", &self.shards.len())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testkit::FakeClock;
+    use crate::{Key, Nanos, Reason};
+
+    /// One long key that got window after window made every other request look at all of them.
+    #[test]
+    fn a_long_key_is_not_looked_for_all_the_time() {
+        let store = MemoryStore::builder().keep_keys(true).build();
+        let name = [b'k'; Key::MAX_LEN];
+        let key = Key::new(&name).unwrap();
+        let kept = || {
+            let shard = store.shard(store.hasher.hash(key)).lock();
+            shard.rest.as_ref().map_or(0, |rest| rest.keys.iter().count())
+        };
+        let (mut before, mut tidied) = (0, 0);
+        for millis in 1..=4_000 {
+            let quota: Quota = format!("1 per {}ms fixed", 3_600_000 + millis).parse().unwrap();
+            let request = Request { key, rules: Rules::Quota(&quota), cost: Cost::ONE };
+            assert!(store.try_acquire(request).unwrap().allowed);
+            let now = kept();
+            tidied += u32::from(now <= before);
+            before = now;
+        }
+        assert!((1..=400).contains(&tidied), "{tidied} times in 4,000 requests");
+        assert!(before <= 64, "{before} times the same key");
+    }
+
+    /// A peek tells what an acquire would, also when only the key's shard has no room.
+    #[test]
+    fn a_peek_at_a_crowded_shard_is_honest() {
+        let window = |millis| format!("1 per {millis}ms fixed").parse::<Quota>().unwrap();
+        for policy in [OnFull::Refuse, OnFull::Share] {
+            let clock = FakeClock::at(Timestamp::from_secs(1_761_884_055));
+            let store = MemoryStore::builder().on_full(policy).clock(clock.clone()).build();
+            // A key whose shard is not that of the state which all share who find no room.
+            let overflow = store.shard(KeyHash::OVERFLOW);
+            let names = (0_u8..=255).map(|number| [number]);
+            let is_elsewhere = |name: &[u8; 1]| {
+                !std::ptr::eq(store.shard(store.hasher.hash(Key::new(name).unwrap())), overflow)
+            };
+            let name = names.into_iter().find(is_elsewhere).unwrap();
+            let key = Key::new(&name).unwrap();
+            let last = 1_000 + super::super::room::CROWDED;
+            for millis in 1_001..=last {
+                let request = Request { key, rules: Rules::Quota(&window(millis)), cost: Cost::ONE };
+                assert!(store.try_acquire(request).unwrap().allowed);
+            }
+            let request = |quota, cost| Request { key, rules: Rules::Quota(quota), cost: Cost::new(cost) };
+            let same = |quota, cost| {
+                let foreseen = store.peek(request(quota, cost)).now().unwrap().unwrap();
+                let decision = store.try_acquire(request(quota, cost)).unwrap();
+                assert_eq!(
+                    (foreseen.allowed, foreseen.reason),
+                    (decision.allowed, decision.reason),
+                    "{policy:?}"
+                );
+                decision
+            };
+            let (new, known) = (window(20_000), window(last));
+            assert_eq!(same(&new, 1).allowed, policy == OnFull::Share);
+            assert!(!same(&new, 1).allowed, "{policy:?}");
+            assert_eq!(same(&known, 1).reason, Reason::QuotaExceeded);
+            assert_eq!(
+                same(&new, 2).reason,
+                Reason::NeverFits,
+                "{policy:?}: there is no room that would help"
+            );
+            clock.advance(Nanos::from_secs(30));
+            assert!(same(&new, 1).allowed, "{policy:?}");
+        }
+    }
+}
