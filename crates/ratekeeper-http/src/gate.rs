@@ -112,7 +112,8 @@ impl Gate {
         self.settings.by.key(&RequestView::new(headers, uri, peer))
     }
 
-    /// Returns true if such a request is [exempt](Limit::exempt) from the limit: it needs no key, and nobody need be asked.
+    /// Returns true if such a request is [exempt](Limit::exempt) from the limit: it needs no key, and nobody need be
+    /// asked.
     pub fn is_exempt(&self, headers: &HeaderMap, uri: &Uri, peer: Option<IpAddr>) -> bool {
         self.settings.is_exempt(&RequestView::new(headers, uri, peer))
     }
@@ -126,14 +127,14 @@ impl Gate {
     ///
     /// # Cancel safety
     ///
-    /// Dropped before it is ready, it may have taken the cost from a remote store. A store in memory answers at the first
-    /// poll.
+    /// Dropped before it is ready, it may have taken the cost from a remote store. A store in memory answers at the
+    /// first poll.
     pub async fn try_allow(&self, key: &[u8]) -> Result<Decision, GateError> {
         self.decide(key, false).await
     }
 
-    /// Like [`try_allow`](Gate::try_allow), but waits in turn if the limit has a [queue](Limit::queue). Dropped while it
-    /// waits, it leaves the queue and has taken nothing.
+    /// Like [`try_allow`](Gate::try_allow), but waits in turn if the limit has a [queue](Limit::queue). Dropped while
+    /// it waits, it leaves the queue and has taken nothing.
     pub async fn allow(&self, key: &[u8]) -> Result<Decision, GateError> {
         self.decide(key, true).await
     }

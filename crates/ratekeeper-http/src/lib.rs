@@ -1,7 +1,7 @@
 //! Rate limiting over HTTP, for servers and for clients: tower layers that work under axum, tonic, hyper and reqwest.
 //!
-//! A server that lets each client address through ten times a second, twenty at once, and tells the others when to
-//! come back (feature `axum`):
+//! A server that lets each client address through ten times a second, twenty at once, and answers the rest with 429 and
+//! a time to come back (feature `axum`):
 //!
 //! ```no_run
 //! # #[cfg(feature = "axum")] mod example {
@@ -36,7 +36,7 @@
 //!
 //! | to | take |
 //! |---|---|
-//! | limit a server: who, how much, what they are told | [`Limit`], and the extractors in [`key`] |
+//! | limit a server: who, how much, what responses say of it | [`Limit`], and the extractors in [`key`] |
 //! | limit without tower: keys in, decisions out | [`Gate`] |
 //! | keep a client within what servers allow | [`client::Pace`] |
 //! | read what any server says of its limits, or write it | [`headers`] |

@@ -83,7 +83,8 @@ impl Pace {
         acquired
     }
 
-    /// Waits until a request that was refused may be sent again; `None` if not in time, so that the refusal is the answer.
+    /// Waits until a request that was refused may be sent again; `None` if not in time, so that the refusal is the
+    /// answer.
     ///
     /// `onward`: the host that it was redirected to, and that refused it. It will arrive there again, so that one is
     /// waited for too.
@@ -167,8 +168,8 @@ impl Pace {
 
     /// Reads a response's headers, learns from them, and leaves what was read in the extensions.
     ///
-    /// What it says is the word of whoever answered. Returns that host if it is another than the request was sent to,
-    /// because that one has redirected it.
+    /// What it says is booked on the host that answered. Returns that host if it is another than the request was sent
+    /// to, because that one has redirected it.
     pub(super) fn heard(&self, sent: &SentRequest, answer: ObservedResponse<'_>) -> Option<Arc<Host>> {
         let limits = headers::parse(answer.headers, SystemTime::now());
         let elsewhere = self.answered_elsewhere(sent, &answer);
@@ -213,8 +214,8 @@ impl Pace {
         Ok(host)
     }
 
-    /// Returns a random time up to the longest that is set, and that there is time for. Not a secret: it spreads clients
-    /// out. The clock's lowest digits are different enough.
+    /// Returns a random time up to the longest that is set, and that there is time for. Not a secret: it spreads
+    /// clients out. The clock's lowest digits are different enough.
     fn some_jitter(&self, time: Duration) -> Duration {
         let noise =
             SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |now| now.subsec_nanos());
@@ -259,7 +260,7 @@ fn give_back(limit: &HostLimit, granted: Granted) {
     drop(granted);
 }
 
-/// Hosts that nobody is at and that have nothing to remember make room. If there are none, any do that nobody is at:
+/// Forgets hosts without requests that have nothing to remember. If there are none, forgets any without requests:
 /// their limiters live on in `Keyed`, and what they have learnt they learn again.
 fn make_room(hosts: &mut HashMap<String, Arc<Host>>) {
     let now = Instant::now();

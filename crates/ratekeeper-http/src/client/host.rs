@@ -56,8 +56,8 @@ impl ServerSpan {
         self.until <= now
     }
 
-    /// Returns true if whoever waited for its end has been sent, and what is said now is said anew: nobody comes back later than
-    /// the `jitter` after it.
+    /// Returns true if every request that waited for its end has been sent, so that what is said now is said anew: none
+    /// comes back later than the `jitter` after it.
     fn is_history(&self, now: Instant, jitter: Duration) -> bool {
         later(self.until, jitter) < now
     }
@@ -127,7 +127,8 @@ impl Host {
         }
     }
 
-    /// Returns true if the server has said anything that still holds. If not, nothing is lost when the host is forgotten.
+    /// Returns true if the server has said anything that still holds. If not, nothing is lost when the host is
+    /// forgotten.
     pub(super) fn is_bound(&self, now: Instant) -> bool {
         let learnt = self.lock();
         let budget = learnt.budget.map(|(_, span)| span);
@@ -158,9 +159,9 @@ impl Host {
         Ok(SentRequest { host: Arc::clone(self), granted: None, onward: None, is_probe })
     }
 
-    /// Learns what one response says. Only ever slows down: a pause is never shortened, and a budget never raised before its
-    /// time is over. That time is not put off by answers that still allow something: a server that counts the last
-    /// minute always says that the minute ends in a minute.
+    /// Learns what one response says. Only ever slows down: a pause is never shortened, and a budget never raised
+    /// before its time is over. That time is not put off by answers that still allow something: a server that counts
+    /// the last minute always says that the minute ends in a minute.
     ///
     /// `counted`: whether the request that was answered is one of those in flight here.
     pub(super) fn learn(&self, lesson: Lesson, counted: bool, now: Instant, bounds: WaitBounds) {
@@ -198,7 +199,8 @@ impl Host {
         }
     }
 
-    /// Notes that a request has failed without a response: there is nothing to wait for, and the others find out for themselves.
+    /// Notes that a request has failed without a response: there is nothing to wait for, and the others find out for
+    /// themselves.
     fn learn_nothing(&self) {
         self.lock().state = ServerState::Known;
     }

@@ -97,9 +97,9 @@ pub(super) enum HostLimit {
 }
 
 impl HostLimit {
-    /// Returns true if it is taken before the server is waited for, and held meanwhile. Only permits of the host's own are: a
-    /// rate is charged when the request is sent, and permits that others share would keep them waiting for a server
-    /// that is not theirs.
+    /// Returns true if it is taken before the server is waited for, and held meanwhile. Only permits of the host's own
+    /// are: a rate is charged when the request is sent, and permits that others share would keep them waiting for a
+    /// server that is not theirs.
     pub(super) fn is_held_while_waiting(&self) -> bool {
         matches!(self, HostLimit::OwnPermits(_))
     }

@@ -20,8 +20,8 @@ use crate::closing::Closing;
 type KeyOf = Arc<dyn Fn(&Uri, &HeaderMap) -> String + Send + Sync>;
 type OnRejected = Arc<dyn Fn(&str, &Rejected) + Send + Sync>;
 
-/// A polite client's settings: it keeps to a limit of its own, to what servers say, or both. Clones share what they count and
-/// what they have learnt.
+/// A polite client's settings: it keeps to a limit of its own, to what servers say, or both. Clones share what they
+/// count and what they have learnt.
 ///
 /// ```
 /// use ratekeeper_http::client::Pace;
@@ -81,10 +81,10 @@ impl Pace {
         Ok(Pace { limit: PaceLimit::of(quota)?, ..Pace::default() })
     }
 
-    /// Creates a pace over a limiter that exists already, which others may use too: a [`Limiter`](ratekeeper::Limiter), a
-    /// [`LeakyQueue`](ratekeeper::limiter::LeakyQueue), a [`Concurrency`](ratekeeper::limiter::Concurrency) or an
-    /// [`All`](ratekeeper::limiter::All) of them that all hosts share, or a [`Keyed`](ratekeeper::limiter::Keyed) with a
-    /// limit for each, by [host and port](Pace::by).
+    /// Creates a pace over a limiter that exists already, which others may use too: a [`Limiter`](ratekeeper::Limiter),
+    /// a [`LeakyQueue`](ratekeeper::limiter::LeakyQueue), a [`Concurrency`](ratekeeper::limiter::Concurrency) or an
+    /// [`All`](ratekeeper::limiter::All) of them that all hosts share, or a [`Keyed`](ratekeeper::limiter::Keyed) with
+    /// a limit for each, by [host and port](Pace::by).
     ///
     /// What all hosts share is taken once the host's server may be asked, and given back if that has changed meanwhile:
     /// a request that waits for its server holds no permit. The rates of an `All` and the places of a `LeakyQueue`
@@ -128,9 +128,9 @@ impl Pace {
         self
     }
 
-    /// Sets the longest pause that a server can impose: an hour by default. A longer one is cut to this, and
-    /// told whole in [`ServerLimits`](crate::headers::ServerLimits). Answers that come in during a pause may prolong it, but not beyond this in all:
-    /// then one request is sent.
+    /// Sets the longest pause that a server can impose: an hour by default. A longer one is cut to this;
+    /// [`ServerLimits`](crate::headers::ServerLimits) has it whole. Answers that come in during a pause may prolong it,
+    /// but not beyond this in all: then one request is sent.
     #[must_use]
     pub fn max_wait(mut self, longest: Duration) -> Self {
         self.max_wait = longest;
@@ -189,8 +189,8 @@ impl Pace {
         }
     }
 
-    /// Returns what is known of one host (`example.com:443`), or of whatever else [`by`](Pace::by) tells apart; `None` if
-    /// nothing was sent there yet. Makes no entry.
+    /// Returns what is known of one host (`example.com:443`), or of whatever else [`by`](Pace::by) tells apart; `None`
+    /// if nothing was sent there yet. Makes no entry.
     pub fn host_statistics(&self, key: &str) -> Option<HostStatistics> {
         let host = self.state.hosts().get(key).cloned()?;
         Some(host.statistics(Instant::now()))
@@ -209,8 +209,8 @@ impl Pace {
     }
 }
 
-/// Returns the host in lower case, and the port: the URI's, or its scheme's. Who the user is makes no difference to the host,
-/// and a password must not become a key, which listeners and logs see.
+/// Returns the host in lower case, and the port: the URI's, or its scheme's. Who the user is makes no difference to the
+/// host, and a password must not become a key, which listeners and logs see.
 fn host_and_port(uri: &Uri) -> String {
     let mut key = host(uri.host().unwrap_or_default());
     if let Some(port) = uri.port_u16().or_else(|| default_port(uri.scheme_str()?)) {
@@ -220,8 +220,8 @@ fn host_and_port(uri: &Uri) -> String {
     key
 }
 
-/// Returns one spelling of the many that a host has: a name may end in the dot of the root, and zeros of an IPv6 address may be
-/// left out. Names of other scripts are ASCII by the time that they are a URI.
+/// Returns one spelling of the many that a host has: a name may end in the dot of the root, and zeros of an IPv6
+/// address may be left out. Names of other scripts are ASCII by the time that they are a URI.
 fn host(written: &str) -> String {
     let address = written.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
     match address.and_then(|address| address.parse::<Ipv6Addr>().ok()) {

@@ -1,4 +1,4 @@
-//! `RateLimit` and `RateLimit-QuotaPolicy`: structured fields since draft 07 of
+//! `RateLimit` and `RateLimit-Policy`: structured fields since draft 07 of
 //! draft-ietf-httpapi-ratelimit-headers.
 
 use std::time::Duration;

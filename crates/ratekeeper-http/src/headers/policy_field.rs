@@ -1,4 +1,4 @@
-//! `RateLimit-QuotaPolicy`, which does not change from one response to the next.
+//! `RateLimit-Policy`, which does not change from one response to the next.
 
 use http::HeaderValue;
 
@@ -9,7 +9,7 @@ use super::name::{FieldError, LimitName, string};
 use super::number::seconds_up;
 use super::quota_policy::{QuotaPolicy, Unit};
 
-/// A `RateLimit-QuotaPolicy` field, rendered once. Cloning it shares the bytes.
+/// A `RateLimit-Policy` field, rendered once. Cloning it shares the bytes.
 ///
 /// ```
 /// use ratekeeper_http::headers::{QuotaPolicy, PolicyField};
@@ -34,8 +34,8 @@ impl PolicyField {
     ///
     /// # Errors
     ///
-    /// If there is no policy or more than [`MAX_ENTRIES`], a policy has no name or a window of no time, or a name or unit
-    /// is not printable ASCII.
+    /// If there is no policy or more than [`MAX_ENTRIES`], a policy has no name or a window of no time, or a name or
+    /// unit is not printable ASCII.
     pub fn new(policies: &[QuotaPolicy]) -> Result<Self, FieldError> {
         if policies.len() > MAX_ENTRIES {
             return Err(FieldError::TooManyPolicies);

@@ -44,7 +44,8 @@ impl ResponseTime {
         http_date(text, self.made, self.mode).map(|moment| self.until(moment))
     }
 
-    /// Returns what a number in a reset field means: seconds from now, epoch seconds or epoch milliseconds, by its size.
+    /// Returns what a number in a reset field means: seconds from now, epoch seconds or epoch milliseconds, by its
+    /// size.
     pub(crate) fn until_number(self, number: Duration) -> Duration {
         if number < EPOCH_SECONDS_FROM {
             number

@@ -42,9 +42,9 @@ pub(crate) fn drafts(headers: &HeaderMap, time: ResponseTime) -> Family {
     family
 }
 
-/// `X-RateLimit-*` or `X-Rate-Limit-*`, with `prefix` up to the last dash: the plain three, Discord's
-/// `-Reset-After`, a name in `-Resource` or `-Bucket`, rules in `-QuotaPolicy` written as in `RateLimit-QuotaPolicy`, and three
-/// fields for each name at the end (`-Limit-Tokens`, `-Limit-Minute`).
+/// `X-RateLimit-*` or `X-Rate-Limit-*`, with `prefix` up to the last dash: the plain three, Discord's `-Reset-After`, a
+/// name in `-Resource` or `-Bucket`, rules in `-Policy` written as in `RateLimit-Policy`, and three fields
+/// for each name at the end (`-Limit-Tokens`, `-Limit-Minute`).
 ///
 /// No standard governs these, so there is nothing for the strict mode to refuse.
 pub(crate) fn x(headers: &HeaderMap, prefix: &str, time: ResponseTime) -> Family {

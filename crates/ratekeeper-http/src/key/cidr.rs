@@ -41,7 +41,8 @@ impl Cidr {
         Cidr { network, mask: u128::MAX << (32 - length) }
     }
 
-    /// Returns true if the address is in the network. An IPv4 address that is written as an IPv6 one is an IPv4 address.
+    /// Returns true if the address is in the network. An IPv4 address that is written as an IPv6 one is an IPv4
+    /// address.
     pub fn contains(&self, address: IpAddr) -> bool {
         bits(address) & self.mask == self.network
     }

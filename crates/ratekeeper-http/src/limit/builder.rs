@@ -69,9 +69,9 @@ impl Limit {
         }
     }
 
-    /// Creates a limit from text, decided in memory: quotas separated by `;`, all of which must allow. A rule is named by
-    /// what stands before `=`, or else after its period, as in [`Plan::parse`]; a sole one after the limit.
-    /// `8 concurrent` among them limits how many are in flight, besides the rates.
+    /// Creates a limit from text, decided in memory: quotas separated by `;`, all of which must allow. A rule is named
+    /// by what stands before `=`, or else after its period, as in [`Plan::parse`]; a sole one after the limit. `8
+    /// concurrent` among them limits how many are in flight, besides the rates.
     ///
     /// # Errors
     ///
@@ -128,8 +128,8 @@ impl Limit {
 impl Limit<KeeperPlans> {
     /// Creates a limit by a plan of this keeper, over whatever store it has.
     ///
-    /// The keeper is asked for the plan with each request, because plans may change. A request whose plan does not exist
-    /// is answered as the keeper's [`on_missing_plan`](Keeper::on_missing_plan) says: with 500 by default.
+    /// The keeper is asked for the plan with each request, because plans may change. A request whose plan does not
+    /// exist is answered as the keeper's [`on_missing_plan`](Keeper::on_missing_plan) says: with 500 by default.
     ///
     /// # Examples
     ///
@@ -274,8 +274,9 @@ impl<P> Limit<P> {
     ///
     /// A connection that is upgraded (a websocket, a tunnel) is in flight until it is closed, by either side. That is
     /// known of every upgrade by hyper, under axum or without; the connection that the handler gets is then not
-    /// [downcast](https://docs.rs/hyper/1/hyper/upgrade/struct.Upgraded.html#method.downcast) to the socket. Of upgrades
-    /// by other servers, and without the feature `upgrades`, nothing is known once the body of the answer was dropped.
+    /// [downcast](https://docs.rs/hyper/1/hyper/upgrade/struct.Upgraded.html#method.downcast) to the socket. Of
+    /// upgrades by other servers, and without the feature `upgrades`, nothing is known once the body of the answer was
+    /// dropped.
     #[must_use]
     pub fn in_flight(mut self, limit: u64) -> Self {
         let queue = self.settings.queue.as_ref().map_or(0, |queue| queue.turns.bound() + 1);
@@ -285,9 +286,9 @@ impl<P> Limit<P> {
         self
     }
 
-    /// Lets requests wait, first come, first served, instead of refusing them: at most `places` of each key, each at most
-    /// `wait`. One that would have to wait longer, or finds no place, is refused at once; `Retry-After` then says when
-    /// the queue is expected to have passed.
+    /// Lets requests wait, first come, first served, instead of refusing them: at most `places` of each key, each at
+    /// most `wait`. One that would have to wait longer, or finds no place, is refused at once; `Retry-After` then says
+    /// when the queue is expected to have passed.
     ///
     /// # Cancel safety
     ///

@@ -2,8 +2,8 @@
 
 use ratekeeper::{Decision, Name};
 
-/// The decision on a request, in its extensions; see [`Limit::with_decision`](super::Limit::with_decision). In axum it is
-/// an extractor.
+/// The decision on a request, in its extensions; see [`Limit::with_decision`](super::Limit::with_decision). In axum it
+/// is an extractor.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LimitDecision {

@@ -1,4 +1,4 @@
-//! A limit as a web server sees it: who is limited, by how much, and what they are told.
+//! A limit as a web server sees it: who is limited, by how much, and what responses say of it.
 //!
 //! ```text
 //! builder          Limit: how it is set up           permits          how many are in flight, by key

@@ -10,13 +10,14 @@ use ratekeeper::limiter::{AcquireError, Concurrency, OwnedPermit};
 use ratekeeper::{Nanos, Quota};
 use tokio::time::Instant;
 
-/// A concurrency limit for each key that is in use. It exists for as long as somebody waits for or holds a permit of it:
-/// memory is bounded by how many requests the server has.
+/// A concurrency limit for each key that is in use. It exists for as long as somebody waits for or holds a permit of
+/// it: memory is bounded by how many requests the server has.
 pub(crate) struct KeyedPermits {
     table: Mutex<HashMap<Box<[u8]>, KeyEntry>>,
     limit: u64,
     queue: usize,
-    /// How long a permit is held, in nanoseconds, on average over the last few of any key; 0 before the first came back.
+    /// How long a permit is held, in nanoseconds, on average over the last few of any key; 0 before the first came
+    /// back.
     held: AtomicU64,
 }
 
@@ -66,8 +67,8 @@ impl KeyedPermits {
         (held > 0).then(|| Nanos::from_nanos(u64::try_from(wait).unwrap_or(u64::MAX)))
     }
 
-    /// Notes how long a permit was held. An average in which the last eight or so count most; of two at once one may get
-    /// lost, which an estimate can bear.
+    /// Notes how long a permit was held. An average in which the last eight or so count most; of two at once one may
+    /// get lost, which an estimate can bear.
     fn learn(&self, held: Duration) {
         let new = u64::try_from(held.as_nanos()).unwrap_or(u64::MAX).max(1);
         let old = self.held.load(Ordering::Relaxed);

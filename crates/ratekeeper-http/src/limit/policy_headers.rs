@@ -17,8 +17,8 @@ pub struct PolicyHeaders {
 }
 
 impl PolicyHeaders {
-    /// Renders the rules that a request was held to. Those of several plans are called `plan.rule`, and a quota that came
-    /// with its request is called `quota`.
+    /// Renders the rules that a request was held to. Those of several plans are called `plan.rule`, and a quota that
+    /// came with its request is called `quota`.
     pub fn of_rules(rules: Rules<'_>) -> Self {
         let quotas = match rules {
             Rules::Plan(plan) => return Self::of(plan),
@@ -61,8 +61,8 @@ impl PolicyHeaders {
         self.rules.get(usize::from(position)).and_then(|(name, _)| name.as_ref())
     }
 
-    /// Adds to a response what this decision says of the rule that bound it: what is left, and how long until
-    /// there is more. Nothing is reported of a decision that was made without knowing. Allocates the header values only.
+    /// Adds to a response what this decision says of the rule that bound it: what is left, and how long until there is
+    /// more. Nothing is reported of a decision that was made without knowing. Allocates the header values only.
     pub fn write(&self, headers: &mut HeaderMap, dialect: HeaderDialect, decision: &Decision) {
         let Some(field) = &self.field else { return };
         let status = self.status(field, decision);
@@ -80,8 +80,8 @@ impl PolicyHeaders {
     }
 }
 
-/// Returns a quota as the draft tells it: as much as can be used at once, in the time it takes to be whole again. The same
-/// rate as the count per period, and what remains is never more than the quota.
+/// Returns a quota as the draft tells it: as much as can be used at once, in the time it takes to be whole again. The
+/// same rate as the count per period, and what remains is never more than the quota.
 fn policy(name: &str, quota: &Quota) -> QuotaPolicy {
     let window = match quota.algorithm() {
         Algorithm::Gcra | Algorithm::TokenBucket | Algorithm::LeakyBucket => quota.refill_time(),

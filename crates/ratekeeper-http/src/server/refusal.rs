@@ -66,8 +66,8 @@ fn denial(settings: &LimitSettings, refusal: &LimitRefusal, is_grpc: bool) -> Re
     response
 }
 
-/// Returns the response to a request that could not be decided. It is logged too, unless the request is at fault, of which
-/// anybody can send any number: nobody should have to guess.
+/// Returns the response to a request that could not be decided. It is logged too, unless the request is at fault, of
+/// which anybody can send any number: nobody should have to guess.
 pub(super) fn failed(settings: &LimitSettings, failure: &LimitFailure, is_grpc: bool) -> Response<Vec<u8>> {
     let (is_transient, text) = match failure {
         LimitFailure::Key(error) => (false, error.to_string()),
