@@ -9,12 +9,12 @@ use crate::log;
 /// A charge that is not settled yet. Dropped before that, wherever its request is abandoned, it is refunded or kept as
 /// the [`ChargePolicy`] says.
 pub(crate) struct PendingCharge {
-    refund: Option<Refund>,
+    refund: Option<ChargeRefund>,
     policy: ChargePolicy,
 }
 
 /// What a refund needs.
-struct Refund {
+struct ChargeRefund {
     keeper: Keeper,
     key: KeyBuf,
     plan: Name,
@@ -26,7 +26,7 @@ struct Refund {
 impl PendingCharge {
     /// Creates the charge of what a ruling took; `None` if it took nothing, so that there is nothing to refund.
     pub(crate) fn of(ruling: &Ruling, keeper: &Keeper, key: &KeyBuf, policy: ChargePolicy) -> Option<Self> {
-        let refund = Refund {
+        let refund = ChargeRefund {
             charged: ruling.charged()?,
             plan: ruling.plan()?.name().clone(),
             cost: ruling.granted(),
@@ -48,7 +48,7 @@ impl PendingCharge {
 
     /// Refunds the charge. Returns what is left then, if the store answers at once; otherwise a task waits for it.
     pub(crate) fn give_back(mut self) -> Option<Ruling> {
-        self.refund.take().and_then(Refund::give_back)
+        self.refund.take().and_then(ChargeRefund::give_back)
     }
 }
 
@@ -63,7 +63,7 @@ impl Drop for PendingCharge {
     }
 }
 
-impl Refund {
+impl ChargeRefund {
     fn give_back(self) -> Option<Ruling> {
         let key = self.key.key().ok()?;
         let refunded = self.keeper.refund(key, self.plan.as_str(), self.cost, self.charged).now().ok();
