@@ -38,7 +38,7 @@ fn root() -> PathBuf {
 
 /// Where the generated files are committed.
 fn folder() -> PathBuf {
-    root().join("crates/ratekeeper-server/src/grpc/generated")
+    root().join("crates/ratekeeper-server/src/transport/grpc/generated")
 }
 
 /// The files by name.

@@ -15,9 +15,8 @@ use serde_json::Value;
 
 use crate::run;
 use crate::workspace::Workspace;
-use process::Process;
+use process::{Process, SERVER};
 
-const SERVER: &str = "0";
 const LOAD: &str = "1";
 const BOTH: &str = "0,1";
 /// Connections that are held without a word.
@@ -62,7 +61,7 @@ pub(crate) fn run(workspace: &Workspace, args: &[&str]) -> Result<()> {
     if only_idle {
         return idle::measure(&bench.ratekeeper);
     }
-    say(
+    run::say(
         "| | bar | by processor time | by answers a second | ns for one answer, ours and theirs |\n|---|---|---|---|---|",
     );
     if let Some(program) = yardstick {
@@ -88,7 +87,7 @@ pub(crate) fn run(workspace: &Workspace, args: &[&str]) -> Result<()> {
 }
 
 fn build(workspace: &Workspace) -> Result<OsString> {
-    let build = ["build", "--release", "--package", "ratekeeper-server"];
+    let build = ["build", "--release", "--package", "ratekeeper-cli"];
     run::succeed(run::cargo().current_dir(&workspace.root).args(build))?;
     let target =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace.root.join("target"), Into::into);
@@ -115,7 +114,7 @@ impl Bench {
             let (first, second): (Result<f64>, Result<f64>) = (p99(ours), p99(theirs));
             ratios.push(first? / second?);
         }
-        say(&format!(
+        run::say(&format!(
             "| p99 at 5,000 requests/s, of the yardstick's | at most 1.1 | | {:.2} | |",
             median(ratios)
         ));
@@ -155,7 +154,7 @@ impl Bench {
             }
         }
         let (time, answers, [first, second]) = (median(time), median(answers), nanos.map(median));
-        say(&format!("| {name} | {bar} | {time:.2} | {answers:.2} | {first:.0}, {second:.0} |"));
+        run::say(&format!("| {name} | {bar} | {time:.2} | {answers:.2} | {first:.0}, {second:.0} |"));
         Ok(())
     }
 
@@ -191,7 +190,7 @@ impl Bench {
         long.load(LOAD, &server, "resp", &load)?;
         let keys = server.keys()? - none;
         let each = (server.resident()? - before) / keys;
-        say(&format!("| bytes for a key, {keys:.0} keys | below 64 | {each:.1} | | |"));
+        run::say(&format!("| bytes for a key, {keys:.0} keys | below 64 | {each:.1} | | |"));
         let server = self.serve(SERVER, 1)?;
         self.load(LOAD, &server, "resp", &[])?;
         let before = server.resident()?;
@@ -200,7 +199,7 @@ impl Bench {
         // Connections are accepted in order: whoever is answered is behind all of them.
         self.load(LOAD, &server, "resp", &[])?;
         let each = (server.resident()? - before) / IDLE as f64;
-        say(&format!(
+        run::say(&format!(
             "| bytes for an idle RESP connection, {} held | below 3000 | {each:.0} | | |",
             held.len()
         ));
@@ -211,9 +210,4 @@ impl Bench {
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
-}
-
-#[expect(clippy::print_stdout, reason = "the table is what it is for")]
-fn say(line: &str) {
-    println!("{line}");
 }

@@ -6,7 +6,7 @@
 //! - `bench_server`: the server against its yardsticks, as one table
 //! - `faults`: the whole fault matrix of the Redis store
 //! - `examples`, `loom`: the two steps that are more than one command
-//! - `tidy`: what no compiler checks: architecture, versions, banned words, links
+//! - `tidy`: what no compiler checks: who may know whom, versions, banned words, links
 //! - `workspace`: what `cargo metadata` says; `run`: headings, commands, deadlines
 
 mod bench_server;
@@ -33,7 +33,8 @@ Commands:
   test    Set the machine up, then format, lint, test, document, run the examples, tidy
   faults  Put the Redis store through every fault on every topology in every failure mode, on Redis and on Valkey
   codegen Write the Rust side of proto/, which is committed
-  tidy    Check architecture, versions, banned words, file lengths and Markdown links
+  tidy [--report] [FOLDER]
+          Check crates, floors, circles, names, versions, banned words, file lengths and Markdown links
   bench-server [--ratekeeper SERVER] [--yardstick CEILING] [--throttlecrab SERVER] [--rounds N] [--seconds S] [--only idle]
           Print how the server does against a bare loop, throttlecrab-server and itself
 ";
@@ -58,7 +59,7 @@ fn main() -> ExitCode {
         ["test"] => Workspace::load().and_then(|workspace| test::run(&workspace)),
         ["faults"] => Workspace::load().and_then(|workspace| faults::run(&workspace)),
         ["codegen"] => Workspace::load().and_then(|workspace| codegen(&workspace)),
-        ["tidy"] => Workspace::load().and_then(|workspace| tidy::run(&workspace)),
+        ["tidy", options @ ..] => Workspace::load().and_then(|workspace| tidy::run(&workspace, options)),
         ["bench-server", options @ ..] => {
             Workspace::load().and_then(|workspace| bench_server::run(&workspace, options))
         }

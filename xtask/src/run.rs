@@ -17,6 +17,12 @@ pub(crate) fn step(name: &str, body: impl FnOnce() -> Result<()>) -> Result<()> 
     Ok(())
 }
 
+/// Prints a line of a result, for which standard output is kept.
+#[expect(clippy::print_stdout, reason = "a result is what the command was started for")]
+pub(crate) fn say(line: &str) {
+    println!("{line}");
+}
+
 /// The cargo that runs us.
 ///
 /// `cargo run` describes the xtask package in the environment. Build scripts of some dependencies watch these
@@ -65,6 +71,10 @@ pub(crate) fn within(limit: Duration, command: &mut Command) -> Result<Option<Ex
             child.wait()?;
             return Ok(None);
         }
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "std waits for a child with a deadline in no other way"
+        )]
         std::thread::sleep(POLL);
     }
 }

@@ -44,7 +44,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     })?;
     step("examples", || examples::run(workspace, environment))?;
     step("loom", || loom::run(workspace, environment))?;
-    step("tidy", || tidy::run(workspace))?;
+    step("tidy", || tidy::run(workspace, &[]))?;
     eprintln!("\nAll steps passed in {:.1} s.", began.elapsed().as_secs_f64());
     Ok(())
 }

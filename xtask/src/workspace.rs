@@ -23,7 +23,7 @@ pub(crate) struct Member {
     /// Relative to the root.
     pub(crate) manifest: PathBuf,
     pub(crate) dependencies: Vec<Dependency>,
-    pub(crate) targets: Vec<Target>,
+    pub(crate) targets: Vec<CargoTarget>,
     /// Examples that cannot run unattended: `[package.metadata.xtask] manual-examples`.
     pub(crate) manual_examples: Vec<String>,
 }
@@ -37,9 +37,11 @@ pub(crate) struct Dependency {
 
 /// A library, binary, test, example or bench.
 #[derive(Debug)]
-pub(crate) struct Target {
+pub(crate) struct CargoTarget {
     pub(crate) name: String,
     pub(crate) kinds: Vec<String>,
+    /// Its root file, relative to the workspace's root.
+    pub(crate) root: PathBuf,
     pub(crate) required_features: Vec<String>,
 }
 
@@ -77,13 +79,15 @@ impl Member {
             name: text(package, "name")?,
             manifest: manifest.strip_prefix(root).unwrap_or(&manifest).to_owned(),
             dependencies: list(package, "dependencies").map(Dependency::parse).collect::<Result<_>>()?,
-            targets: list(package, "targets").map(Target::parse).collect::<Result<_>>()?,
+            targets: list(package, "targets")
+                .map(|target| CargoTarget::parse(target, root))
+                .collect::<Result<_>>()?,
             manual_examples: strings(&package["metadata"]["xtask"], "manual-examples"),
         })
     }
 
     /// The targets of one kind: `example`, `test`, …
-    pub(crate) fn targets_of(&self, kind: &str) -> impl Iterator<Item = &Target> {
+    pub(crate) fn targets_of(&self, kind: &str) -> impl Iterator<Item = &CargoTarget> {
         self.targets.iter().filter(move |target| target.kinds.iter().any(|k| k == kind))
     }
 }
@@ -94,11 +98,13 @@ impl Dependency {
     }
 }
 
-impl Target {
-    fn parse(target: &Value) -> Result<Self> {
+impl CargoTarget {
+    fn parse(target: &Value, root: &Path) -> Result<Self> {
+        let source = Path::new(target["src_path"].as_str().unwrap_or_default());
         Ok(Self {
             name: text(target, "name")?,
             kinds: strings(target, "kind"),
+            root: source.strip_prefix(root).unwrap_or(source).to_owned(),
             required_features: strings(target, "required-features"),
         })
     }
@@ -132,7 +138,7 @@ mod tests {
                 "manifest_path": "/w/crates/a/Cargo.toml",
                 "dependencies": [{ "name": "b", "kind": null }, { "name": "c", "kind": "dev" }],
                 "targets": [
-                    { "name": "a", "kind": ["lib"] },
+                    { "name": "a", "kind": ["lib"], "src_path": "/w/crates/a/src/lib.rs" },
                     { "name": "loom_slot", "kind": ["test"], "required-features": ["loom"] },
                 ],
                 "metadata": { "xtask": { "manual-examples": ["chat"] } },
@@ -143,6 +149,7 @@ mod tests {
         assert_eq!(member.manifest, Path::new("crates/a/Cargo.toml"));
         assert_eq!(member.manual_examples, ["chat"]);
         assert_eq!(member.dependencies.iter().map(|d| d.is_dev).collect::<Vec<_>>(), [false, true]);
+        assert_eq!(member.targets_of("lib").next().unwrap().root, Path::new("crates/a/src/lib.rs"));
         assert_eq!(member.targets_of("test").next().unwrap().required_features, ["loom"]);
     }
 

@@ -1,63 +1,69 @@
-//! What can go wrong.
+//! Why a request got no decision.
 
 use std::fmt;
 use std::io;
 use std::time::Duration;
 
-use crate::frame::MAX_KEY;
-
-/// Why there is no decision.
+/// The reason why a request got no decision.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Error {
-    /// A key has 1 to 1024 bytes. Nothing was sent.
-    Key {
-        /// How many this one has.
-        bytes: usize,
+pub enum ClientError {
+    /// A part of the request cannot be right for any server. Nothing was sent.
+    Invalid {
+        /// The part: `key`, `burst`, `rate`, `period` or `cost`.
+        field: &'static str,
+        /// Its value; for a key, how many bytes it has.
+        value: String,
+        /// What to pass instead.
+        remedy: &'static str,
     },
-    /// There is no connection, and none could be made. Nothing was sent.
+    /// There is no connection and none could be made. Nothing was sent.
     Connect(io::Error),
-    /// The server answered that it will not decide this, and why.
+    /// The server answered that it will not decide this request, and why.
     Refused(String),
-    /// No answer came in time. The request may have been executed.
+    /// No answer came within this time. The request may have been executed.
     Timeout(Duration),
     /// The connection was lost before the answer came. The request may have been executed.
     Lost(io::ErrorKind),
-    /// What came back is no answer. The request may have been executed.
+    /// The server sent bytes that are not an answer. The request may have been executed.
     Malformed,
 }
 
-impl Error {
-    /// True if the request may have been executed all the same: sending it again may charge twice.
+impl ClientError {
+    /// Returns true if the request may have been executed all the same: sending it again may charge twice.
     pub fn may_have_been_executed(&self) -> bool {
-        matches!(self, Error::Timeout(_) | Error::Lost(_) | Error::Malformed)
+        matches!(self, ClientError::Timeout(_) | ClientError::Lost(_) | ClientError::Malformed)
     }
 
-    /// True if the same request may well be answered later.
+    /// Returns true if the same request may be answered later without any change.
     pub fn is_transient(&self) -> bool {
-        matches!(self, Error::Connect(_) | Error::Timeout(_) | Error::Lost(_))
+        matches!(self, ClientError::Connect(_) | ClientError::Timeout(_) | ClientError::Lost(_))
     }
 }
 
-impl fmt::Display for Error {
+impl fmt::Display for ClientError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::Key { bytes } => write!(f, "key: {bytes} bytes; a key has 1 to {MAX_KEY} bytes"),
-            Error::Connect(error) => write!(f, "cannot connect: {error}"),
-            Error::Refused(why) => write!(f, "refused: {why}"),
-            Error::Timeout(after) => {
+            ClientError::Invalid { field, value, remedy } => write!(f, "{field}: {value}; {remedy}"),
+            ClientError::Connect(error) => write!(f, "cannot connect: {error}"),
+            ClientError::Refused(why) => write!(f, "the server refused the request: {why}"),
+            ClientError::Timeout(after) => {
                 write!(f, "no answer within {after:?}; the request may have been executed")
             }
-            Error::Lost(kind) => write!(f, "connection lost ({kind}); the request may have been executed"),
-            Error::Malformed => f.write_str("the answer is malformed; the request may have been executed"),
+            ClientError::Lost(kind) => {
+                write!(f, "connection lost ({kind}); the request may have been executed")
+            }
+            ClientError::Malformed => {
+                f.write_str("cannot parse the answer; the request may have been executed")
+            }
         }
     }
 }
 
-impl std::error::Error for Error {
+impl std::error::Error for ClientError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Error::Connect(error) => Some(error),
+            ClientError::Connect(error) => Some(error),
             _ => None,
         }
     }

@@ -5,11 +5,10 @@ use std::time::Duration;
 use bytes::{Buf, BytesMut};
 use rmp::{decode, encode};
 
-use crate::client::Decision;
-use crate::error::Error;
+use crate::decision::RemoteDecision;
+use crate::error::ClientError;
+use crate::throttle::ThrottleParts;
 
-/// The most bytes of a key.
-pub(crate) const MAX_KEY: usize = 1024;
 /// The most bytes of a reply. The longest is a refusal: seven small values, and a text of at most 255 bytes.
 const MAX_REPLY: usize = 1024;
 const PREFIX: usize = 4;
@@ -17,8 +16,8 @@ const PREFIX: usize = 4;
 const THROTTLE: i64 = 1;
 const AUTH: i64 = 2;
 
-/// A request to take from a quota.
-pub(crate) fn throttle(key: &[u8], numbers: [i64; 4]) -> Vec<u8> {
+/// Returns the frame of a request to take from a quota.
+pub(crate) fn throttle(ThrottleParts { key, numbers }: ThrottleParts<'_>) -> Vec<u8> {
     frame(6, |out| {
         encode::write_sint(out, THROTTLE)?;
         // Text as text, for servers that accept nothing else.
@@ -33,7 +32,7 @@ pub(crate) fn throttle(key: &[u8], numbers: [i64; 4]) -> Vec<u8> {
     })
 }
 
-/// A request to be let in.
+/// Returns the frame of a request to be let in by a token.
 pub(crate) fn auth(token: &str) -> Vec<u8> {
     frame(2, |out| {
         encode::write_sint(out, AUTH)?;
@@ -50,12 +49,19 @@ fn frame(fields: u32, write: impl Fn(&mut Vec<u8>) -> Result<(), encode::ValueWr
     out
 }
 
-/// Takes one reply off the input, if it is complete: the server's decision, or why there is none.
-pub(crate) fn reply(input: &mut BytesMut) -> Result<Option<Result<Decision, Error>>, Error> {
+/// What a complete reply says: the server's decision, or why there is none.
+pub(crate) type FrameReply = Result<RemoteDecision, ClientError>;
+
+/// Takes one reply off the input; none while it is incomplete.
+///
+/// # Errors
+///
+/// [`ClientError::Malformed`] if the input cannot be a reply, whatever follows: the connection is of no more use.
+pub(crate) fn reply(input: &mut BytesMut) -> Result<Option<FrameReply>, ClientError> {
     let Some(prefix) = input.first_chunk::<PREFIX>() else { return Ok(None) };
     let len = u32::from_be_bytes(*prefix) as usize;
     if len > MAX_REPLY {
-        return Err(Error::Malformed);
+        return Err(ClientError::Malformed);
     }
     if input.len() < PREFIX + len {
         return Ok(None);
@@ -65,14 +71,14 @@ pub(crate) fn reply(input: &mut BytesMut) -> Result<Option<Result<Decision, Erro
     parse(&body).map(Some)
 }
 
-fn parse(mut body: &[u8]) -> Result<Result<Decision, Error>, Error> {
-    let fields = decode::read_array_len(&mut body).map_err(|_| Error::Malformed)?;
-    let ok = decode::read_bool(&mut body).map_err(|_| Error::Malformed)?;
-    let mut number = || decode::read_int::<i64, _>(&mut body).map_err(|_| Error::Malformed);
+fn parse(mut body: &[u8]) -> Result<FrameReply, ClientError> {
+    let fields = decode::read_array_len(&mut body).map_err(|_| ClientError::Malformed)?;
+    let ok = decode::read_bool(&mut body).map_err(|_| ClientError::Malformed)?;
+    let mut number = || decode::read_int::<i64, _>(&mut body).map_err(|_| ClientError::Malformed);
     let (allowed, limit, remaining) = (number()?, number()?, number()?);
     let (retry_after, reset_after) = (number()?, number()?);
     if ok {
-        return Ok(Ok(Decision {
+        return Ok(Ok(RemoteDecision {
             allowed: allowed != 0,
             limit,
             remaining,
@@ -81,11 +87,11 @@ fn parse(mut body: &[u8]) -> Result<Result<Decision, Error>, Error> {
         }));
     }
     if fields < 7 {
-        return Ok(Err(Error::Refused("the server does not say why".to_owned())));
+        return Ok(Err(ClientError::Refused("the server gave no reason".to_owned())));
     }
-    let len = decode::read_str_len(&mut body).map_err(|_| Error::Malformed)?;
-    let text = body.get(..len as usize).ok_or(Error::Malformed)?;
-    Ok(Err(Error::Refused(String::from_utf8_lossy(text).into_owned())))
+    let len = decode::read_str_len(&mut body).map_err(|_| ClientError::Malformed)?;
+    let text = body.get(..len as usize).ok_or(ClientError::Malformed)?;
+    Ok(Err(ClientError::Refused(String::from_utf8_lossy(text).into_owned())))
 }
 
 #[cfg(test)]
@@ -94,8 +100,9 @@ mod tests {
 
     #[test]
     fn requests_are_what_the_server_reads() {
-        assert_eq!(throttle(b"k", [15, 30, 60, 1]), b"\0\0\0\x08\x96\x01\xa1k\x0f\x1e\x3c\x01");
-        assert_eq!(throttle(b"\xff", [1, 1, 1, -1])[6..9], *b"\xc4\x01\xff");
+        let parts = |key, numbers| throttle(ThrottleParts { key, numbers });
+        assert_eq!(parts(b"k", [15, 30, 60, 1]), b"\0\0\0\x08\x96\x01\xa1k\x0f\x1e\x3c\x01");
+        assert_eq!(parts(b"\xff", [1, 1, 1, -1])[6..9], *b"\xc4\x01\xff");
         assert_eq!(auth("sesame"), b"\0\0\0\x09\x92\x02\xa6sesame");
     }
 
@@ -109,7 +116,7 @@ mod tests {
         assert_eq!(decision.reset_after, Duration::from_secs(30));
         assert!(reply(&mut input).unwrap().is_none(), "one byte is missing");
         input.unsplit(last);
-        assert!(matches!(reply(&mut input), Ok(Some(Err(Error::Refused(why)))) if why == "no"));
+        assert!(matches!(reply(&mut input), Ok(Some(Err(ClientError::Refused(why)))) if why == "no"));
         assert!(reply(&mut input).unwrap().is_none());
     }
 
@@ -121,7 +128,7 @@ mod tests {
             b"\0\0\0\x00",
             b"\0\0\0\x09\x97\xc2\0\0\0\0\0\xd9\xff",
         ] {
-            assert!(matches!(reply(&mut BytesMut::from(bytes)), Err(Error::Malformed)), "{bytes:?}");
+            assert!(matches!(reply(&mut BytesMut::from(bytes)), Err(ClientError::Malformed)), "{bytes:?}");
         }
     }
 }

@@ -1,16 +1,16 @@
 //! A client of `ratekeeper serve`, over its MessagePack transport.
 //!
-//! A few connections are shared by all callers of a runtime; requests of many callers are in flight on one connection at the same
-//! time. A lost connection is replaced when somebody next asks. A request that may have been executed is never sent
-//! again: its caller is told, and decides.
+//! A few connections are shared by all callers of a runtime; requests of many callers are in flight on one connection at the
+//! same time. A lost connection is replaced when somebody next asks. A request that may have been executed is never sent
+//! again: its caller gets an error that says so, and decides.
 //!
 //! ```no_run
-//! # async fn ask() -> Result<(), ratekeeper_client::Error> {
-//! use ratekeeper_client::Client;
+//! # async fn ask() -> Result<(), ratekeeper_client::ClientError> {
+//! use ratekeeper_client::{Client, Throttle};
 //!
 //! let client = Client::connect("127.0.0.1:9090").await?;
-//! // Burst 15, 30 in 60 seconds, take 1.
-//! let decision = client.throttle("user:123", 15, 30, 60, 1).await?;
+//! // Takes 1 of 30 per minute, 15 of which may be taken at once.
+//! let decision = client.acquire("user:123", Throttle::per_minute(30).burst(15), 1).await?;
 //! if !decision.allowed {
 //!     println!("retry after {:?}", decision.retry_after);
 //! }
@@ -18,21 +18,32 @@
 //! # }
 //! ```
 //!
-//! # Layout
+//! # What it never does
 //!
-//! - `client`: the pool, and what callers see; `builder`: how it is set up
-//! - `link`: one connection, and the requests in flight on it
+//! It decides nothing itself and needs nothing of the engine: the crate depends on no sibling.
+//!
+//! # Layout, from the ground up
+//!
+//! - `error`: why a request got no decision; `decision`: what a server decided
+//! - `throttle`: the quota that a request brings, checked before anything is sent
 //! - `frame`: requests to bytes, bytes to replies
-//! - `error`: what can go wrong
+//! - `connection`: one connection, and the requests in flight on it
+//! - `pool`: the connections of each runtime
+//! - `client`: the verbs; `builder`: how a client is set up
 
 #![forbid(unsafe_code)]
 
 mod builder;
 mod client;
+mod connection;
+mod decision;
 mod error;
 mod frame;
-mod link;
+mod pool;
+mod throttle;
 
-pub use builder::Builder;
-pub use client::{Client, Decision};
-pub use error::Error;
+pub use builder::ClientBuilder;
+pub use client::Client;
+pub use decision::RemoteDecision;
+pub use error::ClientError;
+pub use throttle::Throttle;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use ratekeeper::Name;
 
-/// How the states of a plan are written.
+/// The form in which the states of a plan are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Encoding {
@@ -16,7 +16,7 @@ pub enum Encoding {
     Binary,
 }
 
-/// Which plan is written how.
+/// The encoding of each plan.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Encodings {
     pub(crate) usual: Encoding,
@@ -24,7 +24,7 @@ pub(crate) struct Encodings {
 }
 
 impl Encodings {
-    /// The encoding of a plan, or of a quota that belongs to none.
+    /// Returns the encoding of a plan, or of a quota that belongs to none.
     pub(crate) fn of(&self, plan: Option<&Name>) -> Encoding {
         if self.of_plan.is_empty() {
             return self.usual;

@@ -1,4 +1,4 @@
-//! What a server may answer instead of a decision, and what to do about it.
+//! What can keep a server from deciding, and what to do about it.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use ratekeeper::{StoreError, StoreErrorKind};
 use redis::ErrorKind;
 
-/// The server could not be asked, or did not do what was asked. The message says what to do.
+/// Why the server could not be asked, or did not do what was asked. The message ends with what to do.
 #[derive(Clone, Debug)]
 pub struct RedisError {
     kind: RedisErrorKind,
@@ -16,47 +16,47 @@ pub struct RedisError {
     is_lost: bool,
 }
 
-/// What sort of failure it is.
+/// The kind of a [`RedisError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RedisErrorKind {
-    /// The address is none, or nobody there is who it says.
+    /// The URL is wrong: it cannot be read, or what it names is not there.
     Address,
-    /// It cannot be reached.
+    /// The server cannot be reached.
     Unreachable,
-    /// It did not answer in time.
+    /// The server did not answer in time. Whether the request was charged is not known.
     Timeout,
-    /// It wants a password, or another one, or does not allow what is needed.
+    /// The server wants a password, or another one, or does not allow the user what is needed.
     Auth,
-    /// Something answered, and it is no Redis.
+    /// Something answered that is not a Redis or Valkey server.
     NotRedis,
-    /// The key holds something else than state.
+    /// The key holds something else than a state.
     WrongType,
-    /// It is a replica.
+    /// The server is a replica, which takes no writes.
     ReadOnly,
-    /// It is a replica that has lost its master.
+    /// The server is a replica that has lost its master.
     MasterDown,
-    /// It is still reading its data.
+    /// The server is still loading its data.
     Loading,
-    /// It has no memory left, and may evict nothing.
+    /// The server's memory is full, and it may evict nothing.
     OutOfMemory,
-    /// It cannot save, and takes no writes until it can.
+    /// The server cannot save to disk, and takes no writes until it can.
     CannotSave,
-    /// It has fewer replicas than it must have to take writes.
+    /// The server has fewer replicas than it must have to take writes.
     NoReplicas,
     /// The keys of one request lie in different slots of a cluster.
     CrossSlot,
-    /// A cluster that cannot serve the slot now, or a node of a cluster where one server was expected.
+    /// The cluster cannot serve the slot now, or the server is a node of a cluster and the URL says that it is alone.
     Cluster,
-    /// It is busy with somebody's script.
+    /// The server is busy with a script.
     Busy,
-    /// It was not asked, because it has failed too often lately.
+    /// The server was not asked: its breaker is open, because it has failed too often lately.
     BreakerOpen,
-    /// There is no tokio runtime to ask from, or it is shutting down.
+    /// The caller is not within a tokio runtime, or the runtime has no timers or shuts down.
     NoRuntime,
-    /// The answer is none that the script gives.
+    /// The server sent a reply that the command does not have.
     Protocol,
-    /// Anything else.
+    /// Any other error of the server.
     Other,
 }
 
@@ -87,12 +87,12 @@ impl RedisErrorKind {
     }
 }
 
-/// Where a cluster's node says that a slot is. An empty host is the host that was asked.
+/// The server that a cluster's node redirects a command to. An empty host is the host that was asked.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Redirect<'a> {
     pub(crate) host: &'a str,
     pub(crate) port: u16,
-    /// Not only for this once.
+    /// True if the slot has moved for good, and not only this command is to go there.
     pub(crate) is_for_good: bool,
 }
 
@@ -102,45 +102,63 @@ impl RedisError {
     }
 
     pub(crate) fn timeout(after: Duration) -> Self {
-        let message =
-            format!("no answer within {after:?}; whether it charged is not known, so it is not asked again");
+        let message = format!(
+            "no answer within {after:?}; whether it was charged is not known, so it is not sent again"
+        );
         RedisError::new(RedisErrorKind::Timeout, message)
     }
 
     pub(crate) fn not_redis() -> Self {
-        let message = "what answers there is no Redis; check host and port";
-        RedisError::new(RedisErrorKind::NotRedis, message)
+        RedisError::new(RedisErrorKind::NotRedis, NOT_REDIS)
     }
 
-    pub(crate) fn protocol(what: &str) -> Self {
-        RedisError::new(RedisErrorKind::Protocol, what)
+    /// A reply that is not what the command's replies look like.
+    pub(crate) fn unparsed(command: &str, expected: &str) -> Self {
+        let message = format!(
+            "cannot parse the reply to {command}: expected {expected}; is this a Redis or Valkey server?"
+        );
+        RedisError::new(RedisErrorKind::Protocol, message)
+    }
+
+    /// Something that only an error in the scripts or in this crate explains.
+    pub(crate) fn script_fault(what: &str) -> Self {
+        let message = format!("{what}; please report this, with the version of the server");
+        RedisError::new(RedisErrorKind::Protocol, message)
+    }
+
+    pub(crate) fn subscription_ended() -> Self {
+        RedisError::new(RedisErrorKind::Unreachable, "the server has ended the subscription")
+    }
+
+    pub(crate) fn no_seeds() -> Self {
+        RedisError::new(RedisErrorKind::Address, "a cluster without nodes; name at least one in the URL")
     }
 
     pub(crate) fn no_runtime() -> Self {
         let message =
-            "there is no tokio runtime here with timers and I/O, or it is shutting down: ask within one";
+            "not within a tokio runtime with timers and I/O, or the runtime shuts down: call this within one";
         RedisError::new(RedisErrorKind::NoRuntime, message)
     }
 
-    /// What an open breaker says.
+    /// The error of an open breaker.
     pub(crate) fn refused(error: StoreError) -> Self {
         RedisError::new(RedisErrorKind::BreakerOpen, error.to_string())
     }
 
-    /// The same, with where it happened, unless it says so.
-    pub(crate) fn at(mut self, place: &str) -> Self {
-        if !self.message.starts_with(place) {
-            self.message = format!("{place}: {}", self.message);
+    /// Puts the server's address before the message, unless it is there.
+    pub(crate) fn at(mut self, address: &str) -> Self {
+        if !self.message.starts_with(address) {
+            self.message = format!("{address}: {}", self.message);
         }
         self
     }
 
-    /// True if the server does not know the script by its name.
+    /// Returns true if the server does not know the script by its SHA-1.
     pub(crate) fn is_no_script(&self) -> bool {
         self.code() == Some("NOSCRIPT")
     }
 
-    /// True if the server is well and says something about this slot or this script alone.
+    /// Returns true if the error is about this slot or this script alone, and the server is well.
     pub(crate) fn is_of_the_slot(&self) -> bool {
         match self.code() {
             Some("MOVED" | "ASK" | "TRYAGAIN" | "NOSCRIPT") => true,
@@ -150,29 +168,29 @@ impl RedisError {
         }
     }
 
-    /// The same, of a connection that had answered before.
+    /// Marks it as the loss of a connection that had answered before.
     pub(crate) fn lost(mut self) -> Self {
         self.is_lost = true;
         self
     }
 
-    /// True if a connection was lost that had answered before. Whether the server is there is not known: it may have
-    /// closed what was idle, or have been started again.
+    /// Returns true if a connection was lost that had answered before. Whether the server is there is not known: it may
+    /// have closed what was idle, or have been restarted.
     pub(crate) fn is_lost(&self) -> bool {
         self.is_lost
     }
 
-    /// True if the slot is moving: it has its owner still, and some of the keys are there already.
+    /// Returns true if the slot is moving: it still has its owner, and some of the keys are elsewhere already.
     pub(crate) fn is_try_again(&self) -> bool {
         self.code() == Some("TRYAGAIN")
     }
 
-    /// True if the connection is of no more use.
+    /// Returns true if the connection is of no more use.
     pub(crate) fn is_of_the_connection(&self) -> bool {
         matches!(self.kind, RedisErrorKind::Unreachable | RedisErrorKind::NotRedis)
     }
 
-    /// Where to go instead, if that is what the server says.
+    /// Returns where to send the command instead, if that is what the server says.
     pub(crate) fn redirect(&self) -> Option<Redirect<'_>> {
         let (address, _) = self.source.as_ref()?.redirect_node()?;
         let (host, port) = address.rsplit_once(':')?;
@@ -184,22 +202,25 @@ impl RedisError {
         self.source.as_ref().and_then(redis::RedisError::code)
     }
 
-    /// The kind of failure.
+    /// Returns the kind of the error.
     pub fn kind(&self) -> RedisErrorKind {
         self.kind
     }
 }
 
-/// What a user needs who may not do something.
+/// The remedy where something else listens.
+const NOT_REDIS: &str = "this is not a Redis or Valkey server; check host and port";
+
+/// The remedy for a user who lacks permissions.
 const NOT_ALLOWED: &str = "the user may not do this; allow on ~PREFIX:* what is needed: +ping +eval +evalsha +time +get \
                            +set +del +pttl; with sentinels +role; in a cluster +cluster|slots +cluster|info +asking; \
                            for hashes +@hash +pexpire; for permits +@sortedset +pexpire; to forget +scan +unlink; to \
                            inspect +type";
 
-/// What a server's error means, by the word it begins with, and what to do.
+/// Returns what a server's error means by the word that it begins with, and what to do.
 fn by_code(code: &str, text: &str) -> Option<(RedisErrorKind, &'static str)> {
     Some(match code {
-        "NOAUTH" => (RedisErrorKind::Auth, "it wants a password: put user and password into the URL"),
+        "NOAUTH" => (RedisErrorKind::Auth, "the server wants a password: put user and password into the URL"),
         "WRONGPASS" => (RedisErrorKind::Auth, "the password is wrong: check user and password in the URL"),
         "NOPERM" => (RedisErrorKind::Auth, NOT_ALLOWED),
         // What a script may not do, as Redis 7.0 says it, and as later ones do.
@@ -208,42 +229,48 @@ fn by_code(code: &str, text: &str) -> Option<(RedisErrorKind, &'static str)> {
         }
         "WRONGTYPE" => (
             RedisErrorKind::WrongType,
-            "something else is kept at this key: delete it, or set another prefix",
+            "something else is kept under this key: delete it, or set another prefix",
         ),
         "READONLY" => (
             RedisErrorKind::ReadOnly,
-            "it is a replica: name the primary, or use redis-sentinel:// to follow it",
+            "the server is a replica: name the primary, or use redis-sentinel:// to follow it",
         ),
-        "MASTERDOWN" => (RedisErrorKind::MasterDown, "it is a replica without its primary: name the primary"),
-        "LOADING" => (RedisErrorKind::Loading, "it is reading its data and will serve when that is done"),
+        "MASTERDOWN" => {
+            (RedisErrorKind::MasterDown, "the server is a replica without its primary: name the primary")
+        }
+        "LOADING" => {
+            (RedisErrorKind::Loading, "the server is loading its data: it will serve when that is done")
+        }
         "OOM" => (
             RedisErrorKind::OutOfMemory,
-            "its memory is full: raise maxmemory, or let it evict volatile keys",
+            "the server's memory is full: raise maxmemory, or let it evict volatile keys",
         ),
         "NOREPLICAS" => (
             RedisErrorKind::NoReplicas,
-            "it has too few replicas to take writes: see min-replicas-to-write and INFO replication",
+            "the server has too few replicas to take writes: see min-replicas-to-write and INFO replication",
         ),
-        "MISCONF" => (RedisErrorKind::CannotSave, "it cannot save to disk and takes no writes: see its log"),
+        "MISCONF" => {
+            (RedisErrorKind::CannotSave, "the server cannot save to disk and takes no writes: see its log")
+        }
         "CROSSSLOT" => (
             RedisErrorKind::CrossSlot,
             "the keys of one request must share a slot: the prefix must not contain braces of its own",
         ),
         "MOVED" | "ASK" => (
             RedisErrorKind::Cluster,
-            "it is a node of a cluster, or the slot is moving: use redis-cluster://",
+            "the server is a node of a cluster, or the slot is moving: use redis-cluster://",
         ),
         "CLUSTERDOWN" => (RedisErrorKind::Cluster, "the cluster does not serve this slot: see CLUSTER INFO"),
         "TRYAGAIN" => (RedisErrorKind::Cluster, "the slot is moving, key by key: it will be served soon"),
-        "BUSY" => (RedisErrorKind::Busy, "it is busy with a script: see SCRIPT KILL"),
+        "BUSY" => (RedisErrorKind::Busy, "the server is busy with a script: see SCRIPT KILL"),
         "ERR" if text.contains("cluster support disabled") => {
-            (RedisErrorKind::Address, "it is no node of a cluster: use redis://")
+            (RedisErrorKind::Address, "the server is not a node of a cluster: use redis://")
         }
         "ERR" if text.contains("without any password configured") || text.contains("no password is set") => {
-            (RedisErrorKind::Auth, "it has no password: leave it out of the URL")
+            (RedisErrorKind::Auth, "the server has no password: leave it out of the URL")
         }
         "ERR" if text.contains("invalid DB index") || text.contains("DB index is out of range") => {
-            (RedisErrorKind::Address, "it has fewer databases: name a smaller one")
+            (RedisErrorKind::Address, "the server has fewer databases: name a smaller one")
         }
         _ => return None,
     })
@@ -256,9 +283,7 @@ impl From<redis::RedisError> for RedisError {
         let (kind, remedy) = told.unwrap_or_else(|| match source.kind() {
             ErrorKind::AuthenticationFailed => (RedisErrorKind::Auth, "check user and password in the URL"),
             ErrorKind::InvalidClientConfig => (RedisErrorKind::Address, "check the URL"),
-            ErrorKind::Parse => {
-                (RedisErrorKind::NotRedis, "what answers there is no Redis; check host and port")
-            }
+            ErrorKind::Parse => (RedisErrorKind::NotRedis, NOT_REDIS),
             ErrorKind::Io => (RedisErrorKind::Unreachable, "is it running, and is the URL right?"),
             _ if source.is_io_error() => {
                 (RedisErrorKind::Unreachable, "is it running, and is the URL right?")
@@ -291,6 +316,12 @@ impl From<RedisError> for StoreError {
         };
         StoreError::new(kind, error.to_string()).because(error.kind.as_str()).caused_by(error)
     }
+}
+
+/// A state that cannot be what the rules say it is.
+pub(crate) fn unreadable(error: &(impl std::error::Error + Clone + Send + Sync + 'static)) -> StoreError {
+    let message = format!("{error}; delete the key, or set the policy `reset`");
+    StoreError::new(StoreErrorKind::Unreadable, message).caused_by(error.clone())
 }
 
 impl fmt::Display for RedisError {
@@ -328,7 +359,7 @@ mod tests {
             ("WRONGTYPE Operation against a key", Kind::WrongType, Store::Unreadable, "another prefix"),
             ("READONLY You can't write", Kind::ReadOnly, Store::Unavailable, "redis-sentinel://"),
             ("MASTERDOWN Link with MASTER is down", Kind::MasterDown, Store::Unavailable, "name the primary"),
-            ("LOADING Redis is loading", Kind::Loading, Store::Unavailable, "reading its data"),
+            ("LOADING Redis is loading", Kind::Loading, Store::Unavailable, "loading its data"),
             ("OOM command not allowed", Kind::OutOfMemory, Store::Unavailable, "raise maxmemory"),
             ("NOREPLICAS Not enough good", Kind::NoReplicas, Store::Unavailable, "INFO replication"),
             ("MISCONF Redis is configured to save", Kind::CannotSave, Store::Unavailable, "see its log"),

@@ -1,63 +1,63 @@
-//! Forgetting all keys that start alike: every server is asked for them, and each is deleted by itself.
+//! Forgets all keys that start alike: lists them on every server, and deletes each by itself.
 //!
 //! The store's names begin with the key, so `SCAN` finds them: a thousand at a time, so that no other command waits for
 //! long. In a cluster, all masters are asked, and a name whose slot has moved is deleted where it is by then.
 //!
-//! Nothing is left behind, neither when the keys were reset now nor when they were reset before: who forgets keys wants
-//! the memory back, and notes would take as much as the states. The price is told at [`Store::forget`].
+//! Nothing is left behind, not even a note of when the keys were reset: the purpose is to free memory, and notes
+//! would take as much as the states. See [`Store::forget`] for the price.
 //!
 //! [`Store::forget`]: ratekeeper::port::Store::forget
 
 use futures_util::{StreamExt, stream};
-use ratekeeper::{StoreError, StoreErrorKind};
+use ratekeeper::StoreError;
+use ratekeeper::state::StorageKey;
 use redis::Value;
 
-use crate::link::{Holder, Link};
-use crate::place::{self, Kept};
-use crate::reply::odd;
-use crate::scripted::{Run, Scripted};
+use crate::error::RedisError;
+use crate::exchange::{KeyContent, key_content};
+use crate::link::{KeyHolder, Link};
 
-/// Names that the server looks at in one step: well below a millisecond.
+/// How many names a server looks at in one step: well below a millisecond.
 const AT_A_TIME: usize = 1_000;
 
-/// How many are being deleted at once.
+/// How many names are being deleted at the same time.
 const AT_ONCE: usize = 64;
 
-/// Forgets every state of every key that starts like this. Tells under how many names there was something: the rules of
-/// a plan share one, unless it is kept in hashes, and so do the quotas that requests bring.
+/// Forgets every state of every key that starts with `start`. Returns under how many names there was something: the rules
+/// of a plan share one, unless it is kept in hashes, and so do the quotas that requests bring.
 ///
-/// What fails for one name or one server does not keep the others: the first error is told at the end.
-pub(crate) async fn forget<R: Run>(scripted: &Scripted<R>, prefix: &[u8]) -> Result<u64, StoreError> {
-    let Some(link) = scripted.runner.link() else {
-        return Err(StoreError::new(StoreErrorKind::Unsupported, "nobody here can list keys"));
-    };
-    let mut start = Vec::new();
-    place::write_start(&scripted.settings.prefix, prefix, &mut start);
-    let mut outcome = Outcome::default();
+/// # Errors
+///
+/// The first failure, with how many states were forgotten all the same: what fails for one name or one server does not
+/// keep the others from being deleted.
+pub(crate) async fn forget(link: &Link, prefix: &str, start: &[u8]) -> Result<u64, StoreError> {
+    let mut names = Vec::new();
+    StorageKey::write_start(prefix, start, &mut names);
+    let mut progress = ForgetProgress::default();
     for holder in link.holders().await? {
-        if let Err(error) = forget_at(link, &holder, &start, &mut outcome).await {
-            outcome.failed(error);
+        if let Err(error) = forget_at(link, &holder, &names, &mut progress).await {
+            progress.fail(error.into());
         }
     }
-    outcome.told()
+    progress.finish()
 }
 
-/// What was forgotten, and what was not.
+/// How many states are forgotten so far, and what has failed.
 #[derive(Default)]
-struct Outcome {
+struct ForgetProgress {
     forgotten: u64,
     failures: u64,
     first: Option<StoreError>,
 }
 
-impl Outcome {
-    fn failed(&mut self, error: StoreError) {
+impl ForgetProgress {
+    fn fail(&mut self, error: StoreError) {
         self.failures += 1;
         self.first.get_or_insert(error);
     }
 
-    fn told(self) -> Result<u64, StoreError> {
-        let Outcome { forgotten, failures, first } = self;
+    fn finish(self) -> Result<u64, StoreError> {
+        let ForgetProgress { forgotten, failures, first } = self;
         let Some(first) = first else { return Ok(forgotten) };
         let message = format!(
             "{forgotten} states were forgotten, others were not: forget them again; failures: {failures}, the first: \
@@ -67,13 +67,13 @@ impl Outcome {
     }
 }
 
-/// Forgets what one server has. Fails if it does not list its names to the end.
+/// Forgets what one server holds. Fails if it does not list its names to the end.
 async fn forget_at(
     link: &Link,
-    holder: &Holder,
+    holder: &KeyHolder,
     start: &[u8],
-    outcome: &mut Outcome,
-) -> Result<(), StoreError> {
+    progress: &mut ForgetProgress,
+) -> Result<(), RedisError> {
     let pattern = pattern(start);
     let mut cursor = b"0".to_vec();
     loop {
@@ -81,14 +81,14 @@ async fn forget_at(
         scan.arg(&cursor).arg("MATCH").arg(&pattern).arg("COUNT").arg(AT_A_TIME);
         let (next, names) = page(holder.send(&scan).await?)?;
         let names = names.into_iter().filter(|name| name.starts_with(start));
-        let kept = names.filter_map(|name| place::kept(&name).map(|kept| (name, kept)));
-        let mut deleted = stream::iter(kept)
-            .map(async |(name, kept)| (kept, delete(link, holder, &name).await))
+        let ours = names.filter_map(|name| key_content(&name).map(|content| (name, content)));
+        let mut deleted = stream::iter(ours)
+            .map(async |(name, content)| (content, delete(link, holder, &name).await))
             .buffer_unordered(AT_ONCE);
-        while let Some((kept, result)) = deleted.next().await {
+        while let Some((content, result)) = deleted.next().await {
             match result {
-                Ok(was_there) => outcome.forgotten += u64::from(was_there && kept == Kept::State),
-                Err(error) => outcome.failed(error),
+                Ok(was_there) => progress.forgotten += u64::from(was_there && content == KeyContent::State),
+                Err(error) => progress.fail(error.into()),
             }
         }
         if next == b"0" {
@@ -98,9 +98,9 @@ async fn forget_at(
     }
 }
 
-/// Tells whether there was something under this name. The server that listed it is asked, whatever its breaker says: one
-/// that is full refuses new keys, which opens the breaker, and is never to refuse the remedy.
-async fn delete(link: &Link, holder: &Holder, name: &[u8]) -> Result<bool, StoreError> {
+/// Deletes a name, and returns whether there was something under it. The server that listed it is asked whatever its
+/// breaker says: a full server refuses new keys, which opens the breaker, and deleting is the remedy.
+async fn delete(link: &Link, holder: &KeyHolder, name: &[u8]) -> Result<bool, RedisError> {
     let mut command = redis::cmd("UNLINK");
     command.arg(name);
     let reply = match holder.send(&command).await {
@@ -109,24 +109,25 @@ async fn delete(link: &Link, holder: &Holder, name: &[u8]) -> Result<bool, Store
     };
     match reply? {
         Value::Int(count) => Ok(count > 0),
-        _ => Err(odd("no number")),
+        _ => Err(RedisError::unparsed("UNLINK", "a number")),
     }
 }
 
-/// What a server answers to `SCAN`: where to go on, and names. Some come twice.
-fn page(reply: Value) -> Result<(Vec<u8>, Vec<Vec<u8>>), StoreError> {
-    let Value::Array(parts) = reply else { return Err(odd("no page of names")) };
+/// Reads the reply to `SCAN`: where to go on, and names. Some come twice.
+fn page(reply: Value) -> Result<(Vec<u8>, Vec<Vec<u8>>), RedisError> {
+    let unparsed = || RedisError::unparsed("SCAN", "a cursor and an array of names");
+    let Value::Array(parts) = reply else { return Err(unparsed()) };
     let Ok([Value::BulkString(cursor), Value::Array(names)]) = <[Value; 2]>::try_from(parts) else {
-        return Err(odd("no page of names"));
+        return Err(unparsed());
     };
     let names = names.into_iter().map(|name| match name {
         Value::BulkString(name) => Ok(name),
-        _ => Err(odd("no name")),
+        _ => Err(unparsed()),
     });
     Ok((cursor, names.collect::<Result<_, _>>()?))
 }
 
-/// A pattern for all names that start like this: what means something in a pattern is escaped.
+/// Returns the pattern of all names that start like this. What has a meaning in a pattern is escaped.
 fn pattern(start: &[u8]) -> Vec<u8> {
     let mut pattern = Vec::with_capacity(start.len() + 8);
     for byte in start {
@@ -146,7 +147,7 @@ mod tests {
     #[test]
     fn a_pattern_means_what_it_says() {
         let mut start = Vec::new();
-        place::write_start("rate*limiter", b"a{b}%[c]?\\", &mut start);
+        StorageKey::write_start("rate*limiter", b"a{b}%[c]?\\", &mut start);
         assert_eq!(start, b"rate*limiter:{a%7Bb%7D%25[c]?\\");
         assert_eq!(pattern(&start), b"rate\\*limiter:{a%7Bb%7D%25\\[c\\]\\?\\\\*");
     }
@@ -154,13 +155,13 @@ mod tests {
     #[test]
     fn permits_are_no_states_and_a_note_goes_with_its_state() {
         for name in ["p:{a}", "p:{a}::", "p:{a}:plan", "p:{a}:plan:rule", "p:{%21}"] {
-            assert_eq!(place::kept(name.as_bytes()), Some(Kept::State), "{name}");
+            assert_eq!(key_content(name.as_bytes()), Some(KeyContent::State), "{name}");
         }
         for name in ["p:{a}%reset", "p:{a}:plan%reset", "p:{a}::%reset"] {
-            assert_eq!(place::kept(name.as_bytes()), Some(Kept::Reset), "{name}");
+            assert_eq!(key_content(name.as_bytes()), Some(KeyContent::Reset), "{name}");
         }
         for name in ["p:{a}:!slots", "p:{a"] {
-            assert_eq!(place::kept(name.as_bytes()), None, "{name}");
+            assert_eq!(key_content(name.as_bytes()), None, "{name}");
         }
     }
 }

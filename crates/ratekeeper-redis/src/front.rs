@@ -1,4 +1,4 @@
-//! What stands before the scripts: a memory of refusals, unless it is left out.
+//! The denial cache before the scripts, unless it is left out.
 
 use std::sync::Arc;
 
@@ -7,11 +7,12 @@ use ratekeeper::port::Store;
 use ratekeeper::store::{DenialCache, DenialStatistics};
 
 use crate::link::Link;
-use crate::scripted;
+use crate::scripted::ScriptedStore;
 
-type Scripted = Arc<scripted::Scripted<Link>>;
+/// What decides behind the front.
+type Scripts = Arc<ScriptedStore<Link>>;
 
-/// How much is remembered, and how long it is trusted.
+/// How many refusals a denial cache remembers, and how long it trusts them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DenialSettings {
     pub(crate) capacity: usize,
@@ -21,40 +22,40 @@ pub(crate) struct DenialSettings {
 impl Default for DenialSettings {
     fn default() -> Self {
         DenialSettings {
-            capacity: DenialCache::<Scripted>::DEFAULT_CAPACITY,
-            trust: DenialCache::<Scripted>::DEFAULT_TRUST,
+            capacity: DenialCache::<Scripts>::DEFAULT_CAPACITY,
+            trust: DenialCache::<Scripts>::DEFAULT_TRUST,
         }
     }
 }
 
-/// The scripts with what stands before them.
+/// The scripts, with or without a denial cache before them.
 #[derive(Clone, Debug)]
-pub(crate) enum Front {
-    Bare(Scripted),
-    Remembering(Arc<DenialCache<Scripted>>),
+pub(crate) enum StoreFront {
+    Bare(Scripts),
+    Cached(Arc<DenialCache<Scripts>>),
 }
 
-impl Front {
-    pub(crate) fn new(scripted: Scripted, denials: Option<DenialSettings>) -> Self {
+impl StoreFront {
+    pub(crate) fn new(scripted: Scripts, denials: Option<DenialSettings>) -> Self {
         match denials {
-            None => Front::Bare(scripted),
+            None => StoreFront::Bare(scripted),
             Some(DenialSettings { capacity, trust }) => {
-                Front::Remembering(Arc::new(DenialCache::new(scripted).capacity(capacity).trust(trust)))
+                StoreFront::Cached(Arc::new(DenialCache::new(scripted).capacity(capacity).trust(trust)))
             }
         }
     }
 
     pub(crate) fn store(&self) -> &dyn Store {
         match self {
-            Front::Bare(store) => store,
-            Front::Remembering(store) => &**store,
+            StoreFront::Bare(store) => store,
+            StoreFront::Cached(store) => &**store,
         }
     }
 
     pub(crate) fn denials(&self) -> Option<DenialStatistics> {
         match self {
-            Front::Bare(_) => None,
-            Front::Remembering(store) => Some(store.statistics()),
+            StoreFront::Bare(_) => None,
+            StoreFront::Cached(store) => Some(store.statistics()),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What is under a key, explained.
+//! Explains what is under a key of the server.
 
 use std::time::Duration;
 
@@ -7,76 +7,76 @@ use ratekeeper::{Name, State, StoreError, StoreErrorKind, Timestamp};
 use redis::Value;
 
 use crate::encoding::Encoding;
-use crate::reply::odd;
-use crate::{heal, shared};
+use crate::error::RedisError;
+use crate::exchange::{SharedFields, fields_by_state, hash_fields, state_name};
 
-/// What was found under a key of a server.
+/// What lies under a key of a server.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Inspection {
-    /// How it is written.
+    /// The encoding, as the type of the key shows it.
     pub encoding: Encoding,
-    /// What it says.
-    pub found: Found,
-    /// The states themselves, if it could be read. A window that is a hash of its own is called `default`.
+    /// The content, read as states.
+    pub found: InspectedContent,
+    /// The states themselves, if they can be read. A window that is a hash of its own is called `default`.
     pub record: Option<Record>,
-    /// How long it has to live; none if it stays.
+    /// The time until the server deletes the key; none if it never will.
     pub expires_in: Option<Duration>,
     /// The server's time, to compare instants with.
     pub now: Timestamp,
 }
 
-/// What state says.
+/// The content of a key.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Found {
+pub enum InspectedContent {
     /// The states of a plan's rules, each with its strategy and fields.
     States(Vec<Explained>),
-    /// A hash of another schema version, quoted.
+    /// A hash of another schema version, which is quoted.
     OtherVersion(String),
-    /// It is no state, and this is why.
+    /// Something that is not a state, and why not.
     Unreadable(StateError),
 }
 
-/// One state in words.
+/// One state in words and numbers.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Explained {
-    /// The rule that it belongs to, where that is told.
+    /// The rule that it belongs to, where the encoding says so.
     pub rule: Option<Name>,
     /// The algorithm's word, as in the text form of a quota.
     pub strategy: &'static str,
     /// The version of its format.
     pub version: &'static str,
-    /// Its fields by name.
+    /// The fields, by their names.
     pub fields: Vec<(String, FieldValue)>,
 }
 
-/// The content of a field.
+/// The content of one field of a state.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum FieldValue {
-    /// How many.
+    /// A whole number.
     Count(u64),
-    /// How much.
+    /// A fraction of a number, such as tokens in a bucket.
     Amount(f64),
-    /// When.
+    /// A point in time.
     Instant(Timestamp),
 }
 
-/// Reads what `scripts/inspect.lua` answers; none if there is nothing under the key.
+/// Reads the answer of `scripts/inspect.lua`; none if there is nothing under the key.
 pub(crate) fn read(value: Value) -> Result<Option<Inspection>, StoreError> {
-    let Value::Array(items) = value else { return Err(odd("no list")) };
+    let Value::Array(items) = value else { return Err(unparsed().into()) };
     let [kind, content, Value::Int(left), Value::Int(micros)] = items.as_slice() else {
-        return Err(odd("no inspection"));
+        return Err(unparsed().into());
     };
-    let Value::BulkString(kind) = kind else { return Err(odd("no type")) };
+    let Value::BulkString(kind) = kind else { return Err(unparsed().into()) };
     let (encoding, found, record) = match (kind.as_slice(), content) {
         (b"none", _) => return Ok(None),
         (b"string", Value::BulkString(text)) => {
             let (found, record) = match ascii::decode(text) {
                 Ok(record) => (explain(&record), Some(record)),
-                Err(error) => (Found::Unreadable(error), None),
+                Err(error) => (InspectedContent::Unreadable(error), None),
             };
             (Encoding::Ascii, found, record)
         }
@@ -86,7 +86,7 @@ pub(crate) fn read(value: Value) -> Result<Option<Inspection>, StoreError> {
         }
         (kind, _) => {
             let kind = kind.escape_ascii();
-            let message = format!("key: holds a {kind}; state is a string or a hash: is this another key?");
+            let message = format!("key: holds a {kind}; a state is a string or a hash: inspect another key");
             return Err(StoreError::new(StoreErrorKind::Unreadable, message));
         }
     };
@@ -95,41 +95,49 @@ pub(crate) fn read(value: Value) -> Result<Option<Inspection>, StoreError> {
     Ok(Some(Inspection { encoding, found, record, expires_in, now }))
 }
 
-fn explain(record: &Record) -> Found {
+fn unparsed() -> RedisError {
+    RedisError::unparsed("the script", "a type, a content, a time to live and the time")
+}
+
+fn explain(record: &Record) -> InspectedContent {
     let named = record.parts().iter().enumerate().flat_map(|(index, part)| {
         let rule = record.names().get(index);
         explain_part(part).into_iter().map(move |explained| Explained { rule: rule.cloned(), ..explained })
     });
-    Found::States(named.collect())
+    InspectedContent::States(named.collect())
 }
 
-fn explain_hash(fields: &[Value]) -> Result<(Found, Option<Record>), StoreError> {
-    let shared = shared::by_name(fields)?;
+fn explain_hash(fields: &[Value]) -> Result<(InspectedContent, Option<Record>), StoreError> {
+    let shared = fields_by_state(fields)?;
     if !shared.is_empty() {
         return Ok(explain_shared(shared));
     }
-    Ok(match binary::decode(&heal::pairs(fields)?) {
-        Ok(binary::Decoded::State(state)) => (Found::States(vec![explain_state(&state)]), record(state)),
-        Ok(binary::Decoded::OtherVersion { found }) => (Found::OtherVersion(found), None),
-        Err(error) => (Found::Unreadable(error), None),
+    Ok(match binary::decode(&hash_fields(fields)?) {
+        Ok(binary::Decoded::State(state)) => {
+            (InspectedContent::States(vec![explain_state(&state)]), record(state))
+        }
+        Ok(binary::Decoded::OtherVersion { found }) => (InspectedContent::OtherVersion(found), None),
+        Err(error) => (InspectedContent::Unreadable(error), None),
     })
 }
 
-/// The states in a hash that the quotas of requests share.
-fn explain_shared(states: shared::Fields<'_>) -> (Found, Option<Record>) {
+/// Explains the states in a hash that the quotas of requests share.
+fn explain_shared(states: SharedFields<'_>) -> (InspectedContent, Option<Record>) {
     let mut named = Vec::with_capacity(states.len());
     for (name, fields) in states {
         match binary::decode(&fields) {
             Ok(binary::Decoded::State(state)) => {
-                named.extend(shared::name(name).zip(Some(state)));
+                named.extend(state_name(name).zip(Some(state)));
             }
-            Ok(binary::Decoded::OtherVersion { found }) => return (Found::OtherVersion(found), None),
-            Err(error) => return (Found::Unreadable(error), None),
+            Ok(binary::Decoded::OtherVersion { found }) => {
+                return (InspectedContent::OtherVersion(found), None);
+            }
+            Err(error) => return (InspectedContent::Unreadable(error), None),
         }
     }
     let explained =
         named.iter().map(|(name, state)| Explained { rule: Some(name.clone()), ..explain_state(state) });
-    (Found::States(explained.collect()), Record::by_name(named).ok())
+    (InspectedContent::States(explained.collect()), Record::by_name(named).ok())
 }
 
 fn record(state: State) -> Option<Record> {

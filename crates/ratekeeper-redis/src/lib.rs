@@ -1,8 +1,8 @@
 //! One limit for many instances: a [`Store`](ratekeeper::port::Store) on Redis or Valkey.
 //!
 //! One script call decides a request, all rules of all its plans, all or nothing, by the server's clock and no other.
-//! The script answers with the states it found and the time it was; the engine's own pure functions make the decision
-//! of them. So a store here and a store in memory cannot give different answers to the same question.
+//! The script answers with the states that it found and the time of the decision; the engine's own pure functions make the
+//! decision of them. So a store here and a store in memory cannot give different answers to the same question.
 //!
 //! ```no_run
 //! use ratekeeper::{Cost, Keeper, Key, Plan, Registry};
@@ -19,27 +19,29 @@
 //!
 //! # What it never does
 //!
-//! It decides nothing by the clock of this process. It keeps no limit on the server: limits travel with each request,
-//! so that a flushed server has lost states, not configuration. It never takes a state that it cannot read for a fresh
-//! key without saying so.
+//! It decides nothing by the clock of this process. It keeps no limit on the server: limits travel with each request, so that
+//! a flushed server has lost states, not configuration. It never takes a state that it cannot read for a fresh key without
+//! logging it.
 //!
-//! # Layout
+//! # Layout, from the ground up
 //!
 //! ```text
-//! store, builder   the store and its settings           link/          how commands get to a server
-//! scripted         a store made of scripts              script, call   a script by name; its keys and arguments
-//! library          the scripts, composed of parts       question       a request as a call
-//! place, encoding  where states are, and how written    reply, heal    what comes back; what was not understood
-//! shared           the hash that requests' quotas share  forgotten      how much a reset forgot
-//! values           compare-and-set on strings           permits        what is in flight, over all instances
-//! inspect          a key explained                      clock          about what time it is on the server
-//! error            what a server may answer             forget         all keys that start alike
-//! front            a memory of refusals                 differential/  scripts against the engine (tests)
+//! error, encoding     what can go wrong; the two ways to write a state
+//! script/             the scripts, composed of parts, and the calls that run them
+//! exchange/           a request as a call, what comes back as a decision
+//! link/               how commands get to a server, or to the right one of many
+//! server_clock        a guess at the server's time      losses    the states that had to be discarded
+//! forget              all keys that start alike
+//! scripted            the store made of scripts
+//! front               the denial cache before it        permits   concurrency limits that instances share
+//! values              compare-and-set on strings        inspect   what is under a key
+//! store, builder      the store as programs use it, and its settings
+//! differential/       scripts against the engine (tests)
 //! ```
 //!
-//! The scripts are in `scripts/`: `prelude`, `number` and `product` (64 bits in a language of doubles), a time part,
-//! a part for each algorithm and each encoding, and `decide`, which puts them to work. A request gets the script of just
-//! the parts that it needs.
+//! The scripts are in `scripts/`: `prelude`, `number` and `product` (64 bits in a language of doubles), a time part, a part
+//! for each algorithm and each encoding, and `decide`, which uses them. A request gets the script of just the parts that it
+//! needs.
 //!
 //! # Features
 //!
@@ -50,24 +52,18 @@
 //! | `testkit` | a store whose time a test gives |
 
 mod builder;
-mod call;
-mod clock;
 mod encoding;
 mod error;
+mod exchange;
 mod forget;
-mod forgotten;
 mod front;
-mod heal;
 mod inspect;
-mod library;
 mod link;
+mod losses;
 mod permits;
-mod place;
-mod question;
-mod reply;
 mod script;
 mod scripted;
-mod shared;
+mod server_clock;
 mod store;
 mod values;
 
@@ -77,9 +73,10 @@ mod differential;
 pub use builder::RedisStoreBuilder;
 pub use encoding::Encoding;
 pub use error::{RedisError, RedisErrorKind};
-pub use inspect::{Explained, FieldValue, Found, Inspection};
-pub use permits::{Permit, Permits};
-pub use store::{Losses, RedisStore};
+pub use inspect::{Explained, FieldValue, InspectedContent, Inspection};
+pub use losses::Losses;
+pub use permits::{RedisPermit, RedisPermits};
+pub use store::RedisStore;
 pub use values::RedisValues;
 
 /// The guide's examples are tests too.

@@ -1,45 +1,48 @@
 //! A store made of scripts, wherever they run.
 
-use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use parking_lot::Mutex;
 use ratekeeper::port::{Answer, Clock, Grant, Request, Store};
-use ratekeeper::state::{OnUnreadable, Replaced};
-use ratekeeper::{Charged, Cost, Decision, Name, Nanos, StoreError};
+use ratekeeper::state::OnUnreadable;
+use ratekeeper::{Charged, Cost, Decision, Nanos, StoreError, StoreErrorKind};
 use redis::Value;
 
-use crate::call::Call;
-use crate::clock::ServerClock;
 use crate::encoding::Encodings;
 use crate::error::RedisError;
+use crate::exchange::{
+    RuleGroup, ScriptDecision, ScriptReply, ScriptVerb, StateRepair, express_call, general_call, groups,
+};
 use crate::forget::forget;
-use crate::heal::{self, Loss};
-use crate::library::Library;
 use crate::link::Link;
-use crate::place::{Place, places};
-use crate::question::{self, Verb};
-use crate::reply::{Decided, Reply, odd};
-use crate::script::Script;
+use crate::losses::LossCounters;
+use crate::script::{Script, ScriptCall, ScriptLibrary};
+use crate::server_clock::ServerClock;
 
-/// How often one request is put again because a state had to be set right or a window had passed. Each is rare, and
-/// none can follow itself for long.
+/// How often one request is sent to the script at most: again only after a state had to be replaced, or a window had
+/// passed. Each is rare, and none can follow itself for long.
 const MOST_ROUNDS: usize = 8;
 
-/// Runs scripts.
-pub(crate) trait Run: Send + Sync {
-    /// Runs a script where its keys are.
-    fn run(&self, script: &Script, call: &Call) -> impl Future<Output = Result<Value, RedisError>> + Send;
+/// What runs scripts: a link to servers, or in tests a Lua interpreter without any.
+pub(crate) trait RunScript: Send + Sync {
+    /// Runs a script where its keys are: one round trip, and another if the server does not know the script yet.
+    fn run(
+        &self,
+        script: &Script,
+        call: &ScriptCall,
+    ) -> impl Future<Output = Result<Value, RedisError>> + Send;
 
-    /// The way to the servers that have the keys; none if nobody can be asked for them.
+    /// Returns the link to the servers that hold the keys; none if they cannot be listed.
     fn link(&self) -> Option<&Link> {
         None
     }
 }
 
-impl Run for Link {
-    fn run(&self, script: &Script, call: &Call) -> impl Future<Output = Result<Value, RedisError>> + Send {
+impl RunScript for Link {
+    fn run(
+        &self,
+        script: &Script,
+        call: &ScriptCall,
+    ) -> impl Future<Output = Result<Value, RedisError>> + Send {
         self.run(script, call)
     }
 
@@ -49,21 +52,17 @@ impl Run for Link {
 }
 
 /// A store made of scripts and what runs them.
-pub(crate) struct Scripted<R> {
+pub(crate) struct ScriptedStore<R> {
     pub(crate) runner: R,
-    pub(crate) library: Library,
-    pub(crate) settings: Settings,
+    pub(crate) library: ScriptLibrary,
+    pub(crate) settings: ScriptSettings,
     pub(crate) clock: ServerClock,
-    pub(crate) versions_discarded: AtomicU64,
-    pub(crate) states_reset: AtomicU64,
-    pub(crate) algorithms_changed: AtomicU64,
-    /// Plans and rules of which it was logged that their algorithm has changed: once for each.
-    told_changed: Mutex<HashSet<(Option<Name>, Name)>>,
+    pub(crate) losses: LossCounters,
 }
 
-/// What can be chosen.
+/// How states are named, written and read.
 #[derive(Clone, Debug)]
-pub(crate) struct Settings {
+pub(crate) struct ScriptSettings {
     pub(crate) prefix: String,
     pub(crate) encodings: Encodings,
     pub(crate) on_unreadable: OnUnreadable,
@@ -71,158 +70,146 @@ pub(crate) struct Settings {
     pub(crate) given: Option<Arc<dyn Clock>>,
 }
 
-impl<R: Run> Scripted<R> {
-    pub(crate) fn new(runner: R, library: Library, settings: Settings) -> Self {
-        Scripted {
+impl<R: RunScript> ScriptedStore<R> {
+    pub(crate) fn new(runner: R, library: ScriptLibrary, settings: ScriptSettings) -> Self {
+        ScriptedStore {
             runner,
             library,
             settings,
             clock: ServerClock::default(),
-            versions_discarded: 0.into(),
-            states_reset: 0.into(),
-            algorithms_changed: 0.into(),
-            told_changed: Mutex::default(),
+            losses: LossCounters::default(),
         }
     }
 
-    pub(crate) fn places<'a>(&'a self, request: &Request<'a>) -> Result<Vec<Place<'a>>, StoreError> {
-        places(request, &self.settings.encodings)
+    /// Returns the rules of a request by the keys that hold their states.
+    pub(crate) fn groups<'a>(&'a self, request: &Request<'a>) -> Result<Vec<RuleGroup<'a>>, StoreError> {
+        groups(request, &self.settings.encodings)
     }
 
-    /// Puts a request to the script until it has decided.
+    /// Sends a request to the script until it has decided: once, but for a state that must be replaced first, or a window
+    /// that has just passed.
     async fn ask(
         &self,
-        verb: Verb,
+        verb: ScriptVerb,
         request: &Request<'_>,
-        places: &[Place<'_>],
-    ) -> Result<Decided, StoreError> {
+        groups: &[RuleGroup<'_>],
+    ) -> Result<ScriptDecision, StoreError> {
         let given = || self.settings.given.as_ref().map(|clock| clock.now());
-        if verb == Verb::Acquire
-            && let Some(call) = question::express(request, places, &self.settings.prefix, given())
-            && let Some(script) = self.library.express(places[0].rules.len(), places[0].tenancy())
+        if verb == ScriptVerb::Acquire
+            && let Some(call) = express_call(request, groups, &self.settings.prefix, given())
+            && let Some(script) = self.library.express(groups[0].rules.len(), groups[0].tenancy())
         {
             let value = self.runner.run(script, &call).await?;
-            if let Reply::Decided(decided) = Reply::read(value, verb, places)? {
+            if let ScriptReply::Decided(decided) = ScriptReply::read(value, verb, groups)? {
                 return Ok(decided);
             }
         }
-        let mut told = None;
+        let mut server_time = None;
         for _ in 0..MOST_ROUNDS {
             let given = given();
-            let guess = || given.or(told).unwrap_or_else(|| self.clock.guess());
-            let (parts, call) = question::call(verb, request, places, &self.settings.prefix, guess, given);
+            let guess = || given.or(server_time).unwrap_or_else(|| self.clock.guess());
+            let (parts, call) = general_call(verb, request, groups, &self.settings.prefix, guess, given);
             let value = self.runner.run(self.library.decide(parts), &call).await?;
-            match Reply::read(value, verb, places)? {
-                Reply::Decided(decided) => return Ok(decided),
-                Reply::OtherWindow(now) => {
+            match ScriptReply::read(value, verb, groups)? {
+                ScriptReply::Decided(decided) => return Ok(decided),
+                ScriptReply::OtherWindow(now) => {
                     self.clock.correct(now);
                     // Not a guess from there: the server's clock has not gone back since.
-                    told = Some(now);
+                    server_time = Some(now);
                 }
-                Reply::Unusual => return Err(odd("a request unusual to the script for all")),
-                Reply::Unread { place, found } => {
-                    let key = call.parts().nth(place).unwrap_or_default();
-                    self.heal(&places[place], key, &found).await?;
+                ScriptReply::Unusual => return Err(RedisError::unparsed("the script", "a decision").into()),
+                ScriptReply::Unread { group, found } => {
+                    let key = call.parts().nth(group).unwrap_or_default();
+                    self.repair(&groups[group], key, &found).await?;
                 }
             }
         }
-        Err(odd("it asks to be asked again, and again"))
+        let what = format!("a script has asked to be called again {MOST_ROUNDS} times in a row");
+        Err(RedisError::script_fault(&what).into())
     }
 
-    async fn heal(&self, place: &Place<'_>, key: &[u8], found: &Value) -> Result<(), StoreError> {
-        let cure = heal::cure(place, key, found, self.settings.on_unreadable)?;
-        let value = self.runner.run(self.library.replace(), &cure.call).await?;
-        // Somebody else may have been faster, and has counted.
-        let (Some(loss), Value::Int(1)) = (cure.loss, value) else { return Ok(()) };
-        let key = key.escape_ascii();
-        match loss {
-            Loss::OtherVersion(found) => {
-                self.versions_discarded.fetch_add(1, Ordering::Relaxed);
-                tracing::warn!(%key, %found, "state of another schema version: discarded, the key starts fresh");
-            }
-            Loss::OtherAlgorithm(replaced) => {
-                self.algorithms_changed.fetch_add(replaced.len() as u64, Ordering::Relaxed);
-                for Replaced { rule, found, .. } in replaced {
-                    if self.told_changed.lock().insert((place.plan.cloned(), rule.clone())) {
-                        let (plan, found) = (place.plan.map_or("", Name::as_str), found.word());
-                        tracing::warn!(%plan, %rule, %found, "state of another algorithm: the rule starts fresh");
-                    }
-                }
-            }
-            Loss::Unreadable(error) => {
-                self.states_reset.fetch_add(1, Ordering::Relaxed);
-                tracing::warn!(%key, %error, "state that cannot be read: reset, the key starts fresh");
-            }
+    /// Replaces a state that the script could not read, unless it was replaced meanwhile.
+    async fn repair(&self, group: &RuleGroup<'_>, key: &[u8], found: &Value) -> Result<(), StoreError> {
+        let StateRepair { call, loss } = StateRepair::of(group, key, found, self.settings.on_unreadable)?;
+        let value = self.runner.run(self.library.replace(), &call).await?;
+        // Another caller may have been faster, and has counted.
+        if let (Some(loss), Value::Int(1)) = (loss, value) {
+            self.losses.record(loss, group.plan, key);
         }
         Ok(())
     }
 }
 
-impl<R: Run> Store for Scripted<R> {
+impl<R: RunScript> Store for ScriptedStore<R> {
     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
         Answer::later(async move {
-            let places = self.places(&request)?;
-            if places.is_empty() {
+            let groups = self.groups(&request)?;
+            if groups.is_empty() {
                 return Ok(UNLIMITED);
             }
-            self.ask(Verb::Acquire, &request, &places).await?.acquire(&places, request.cost)
+            self.ask(ScriptVerb::Acquire, &request, &groups).await?.acquire(&groups, request.cost)
         })
     }
 
     fn acquire_up_to<'a>(&'a self, request: Request<'a>) -> Answer<'a, Grant> {
         Answer::later(async move {
-            let places = self.places(&request)?;
-            if places.is_empty() {
+            let groups = self.groups(&request)?;
+            if groups.is_empty() {
                 return Ok(Grant { granted: request.cost, decision: UNLIMITED });
             }
-            let decided = self.ask(Verb::AcquireUpTo, &request, &places).await?;
-            let (granted, decision) = decided.acquire_up_to(&places, request.cost)?;
+            let decided = self.ask(ScriptVerb::AcquireUpTo, &request, &groups).await?;
+            let (granted, decision) = decided.acquire_up_to(&groups, request.cost)?;
             Ok(Grant { granted, decision })
         })
     }
 
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
         Answer::later(async move {
-            let places = self.places(&request)?;
-            if places.is_empty() {
+            let groups = self.groups(&request)?;
+            if groups.is_empty() {
                 return Ok(UNLIMITED);
             }
-            self.ask(Verb::Peek, &request, &places).await?.peek(&places, request.cost)
+            self.ask(ScriptVerb::Peek, &request, &groups).await?.peek(&groups, request.cost)
         })
     }
 
     fn refund<'a>(&'a self, request: Request<'a>, charged: Charged) -> Answer<'a, Decision> {
         Answer::later(async move {
-            let places = self.places(&request)?;
-            if places.is_empty() {
+            let groups = self.groups(&request)?;
+            if groups.is_empty() {
                 return Ok(UNLIMITED);
             }
-            let decided = self.ask(Verb::Refund(charged.when()), &request, &places).await?;
-            decided.refund(&places, request.cost, charged)
+            let decided = self.ask(ScriptVerb::Refund(charged.when()), &request, &groups).await?;
+            decided.refund(&groups, request.cost, charged)
         })
     }
 
     fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, u64> {
         Answer::later(async move {
-            let places = self.places(&request)?;
-            if places.is_empty() {
+            let groups = self.groups(&request)?;
+            if groups.is_empty() {
                 return Ok(0);
             }
             let forget = Request { cost: Cost::PEEK, ..request };
-            self.ask(Verb::Forget, &forget, &places).await?.live(&places)
+            self.ask(ScriptVerb::Forget, &forget, &groups).await?.live(&groups)
         })
     }
 
     fn forget<'a>(&'a self, prefix: &'a [u8]) -> Answer<'a, u64> {
-        Answer::later(forget(self, prefix))
+        Answer::later(async move {
+            let Some(link) = self.runner.link() else {
+                return Err(StoreError::new(StoreErrorKind::Unsupported, "keys cannot be listed here"));
+            };
+            forget(link, &self.settings.prefix, prefix).await
+        })
     }
 }
 
-/// No rules at all allow everything: there is nothing to exceed.
+/// The decision without any rules: there is nothing to exceed.
 const UNLIMITED: Decision = Decision::allow(u64::MAX, u64::MAX, Nanos::ZERO);
 
-impl<R> std::fmt::Debug for Scripted<R> {
+impl<R> std::fmt::Debug for ScriptedStore<R> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Scripted").field("settings", &self.settings).finish_non_exhaustive()
+        f.debug_struct("ScriptedStore").field("settings", &self.settings).finish_non_exhaustive()
     }
 }

@@ -1,31 +1,29 @@
-//! The store as a program uses it: scripts behind a memory of refusals, servers behind their breakers.
+//! The store as a program uses it: scripts behind a denial cache, servers behind their breakers.
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use ratekeeper::port::{Answer, Grant, Request, Store};
 use ratekeeper::store::{Breaker, DenialStatistics};
 use ratekeeper::{Charged, Decision, Key, Name, StoreError};
 
-use crate::builder::RedisStoreBuilder;
-use crate::call::Call;
 use crate::error::RedisError;
-use crate::front::Front;
+use crate::front::StoreFront;
 use crate::inspect::{self, Inspection};
-use crate::library::Library;
 use crate::link::Link;
-use crate::permits::Permits;
-use crate::scripted::Scripted;
+use crate::losses::Losses;
+use crate::permits::RedisPermits;
+use crate::script::ScriptCall;
+use crate::scripted::ScriptedStore;
 use crate::values::RedisValues;
 
-/// A [`Store`] on Redis or Valkey. Clones share the connections, the breakers and the memory of refusals.
+/// A [`Store`] on Redis or Valkey. Clones share the connections, the breakers and the denial cache.
 ///
-/// One script call decides a request, all rules of all its plans, by the server's clock. While a server fails, its
-/// [breaker](Breaker) leaves it alone, and the plan's failure mode answers; other nodes of a cluster go on. What the
-/// server has refused is refused
-/// for up to a second [without asking](ratekeeper::store::DenialCache). Must be used within a tokio runtime.
+/// One script call, and so one round trip, decides a request with all rules of all its plans, by the server's clock. While
+/// a server fails, its [breaker](Breaker) is open: the server is not asked, and the plan's failure mode answers; other
+/// nodes of a cluster go on. What the server has refused is refused for up to a second
+/// [without asking](ratekeeper::store::DenialCache). Must be used within a tokio runtime.
 ///
 /// ```
 /// use ratekeeper::{FailureMode, Keeper, Plan, Registry};
@@ -40,104 +38,79 @@ use crate::values::RedisValues;
 /// ```
 #[derive(Clone)]
 pub struct RedisStore {
-    scripted: Arc<Scripted<Link>>,
-    front: Front,
-}
-
-/// What a store has had to give up so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Losses {
-    /// Hashes of another schema version that were discarded.
-    pub versions_discarded: u64,
-    /// States that could not be read and were reset, as the policy says.
-    pub states_reset: u64,
-    /// States given up because their rule is decided by another algorithm now.
-    pub algorithms_changed: u64,
+    scripted: Arc<ScriptedStore<Link>>,
+    front: StoreFront,
 }
 
 impl RedisStore {
-    /// Connects to the server at a URL, such as `redis://127.0.0.1:6379`, and makes sure that it answers.
-    pub async fn connect(url: &str) -> Result<Self, RedisError> {
-        Self::builder(url).connect().await
-    }
-
-    /// A store of other settings.
-    pub fn builder(url: &str) -> RedisStoreBuilder {
-        RedisStoreBuilder::new(url)
-    }
-
-    pub(crate) fn new(scripted: Arc<Scripted<Link>>, front: Front) -> Self {
+    pub(crate) fn new(scripted: Arc<ScriptedStore<Link>>, front: StoreFront) -> Self {
         RedisStore { scripted, front }
     }
 
-    /// Makes sure that the server answers, and tells what is wrong if it does not.
+    /// Asks the server whether it serves, whatever its breaker says; a cluster is asked for its map. May take as long as
+    /// four attempts to connect.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the server or its address, and what to do about it.
     pub async fn check(&self) -> Result<(), RedisError> {
-        self.link().check().await
+        self.scripted.runner.check().await
     }
 
-    /// The way to the server.
-    pub(crate) fn link(&self) -> &Link {
-        &self.scripted.runner
+    /// Returns a concurrency limit that all instances share: at most `limit` permits of this name for this key at once.
+    /// Each is leased for `lease`, which is brought within a millisecond and a hundred years. Sends nothing.
+    pub fn permits(&self, key: Key<'_>, name: &Name, limit: u64, lease: Duration) -> RedisPermits {
+        RedisPermits::new(Arc::clone(&self.scripted), key, name, limit, lease)
     }
 
-    pub(crate) fn library(&self) -> &Library {
-        &self.scripted.library
-    }
-
-    pub(crate) fn prefix(&self) -> &str {
-        &self.scripted.settings.prefix
-    }
-
-    /// A concurrency limit that all instances share: at most `limit` permits of this name for this key at once, each
-    /// leased for a time from a millisecond to a hundred years.
-    pub fn permits(&self, key: Key<'_>, name: &Name, limit: u64, lease: Duration) -> Permits {
-        Permits::new(self.clone(), key, name, limit, lease)
-    }
-
-    /// The server's strings, to keep states by compare-and-set.
+    /// Returns the server's strings, to keep states by compare-and-set. Sends nothing.
     pub fn values(&self) -> RedisValues {
-        RedisValues::new(self.clone())
+        RedisValues::new(Arc::clone(&self.scripted))
     }
 
-    /// Explains what is under a key of the server, given by its whole name there; none if nothing is.
+    /// Explains what is under a key of the server, given by its whole name there; none if nothing is. One round trip.
+    ///
+    /// # Errors
+    ///
+    /// `Unreadable` if the key holds neither a string nor a hash; otherwise what keeps the server from answering.
     pub async fn inspect(&self, key: &[u8]) -> Result<Option<Inspection>, StoreError> {
-        let mut call = Call::with_capacity(1, key.len());
+        let mut call = ScriptCall::with_capacity(1, key.len());
         call.key(key);
-        inspect::read(self.link().run(self.library().inspect(), &call).await?)
+        inspect::read(self.scripted.runner.run(self.scripted.library.inspect(), &call).await?)
     }
 
-    /// The name on the server of each state of a request, in the order of its rules: what
-    /// [`inspect`](RedisStore::inspect) takes.
+    /// Returns the name on the server of each state of a request, in the order of its rules: what
+    /// [`inspect`](RedisStore::inspect) takes. Sends nothing.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` if a rule is a concurrency limit, which has no state here.
     pub fn keys(&self, request: &Request<'_>) -> Result<Vec<Vec<u8>>, StoreError> {
-        let places = self.scripted.places(request)?;
-        let keys = places.iter().map(|place| {
+        let groups = self.scripted.groups(request)?;
+        let keys = groups.iter().map(|group| {
             let mut key = Vec::new();
-            place.write_key(self.prefix(), request.key, &mut key);
+            group.write_key(&self.scripted.settings.prefix, request.key, &mut key);
             key
         });
         Ok(keys.collect())
     }
 
-    /// What this store has had to give up so far.
+    /// Returns how many states this store and its clones have had to discard so far.
     pub fn losses(&self) -> Losses {
-        Losses {
-            versions_discarded: self.scripted.versions_discarded.load(Ordering::Relaxed),
-            states_reset: self.scripted.states_reset.load(Ordering::Relaxed),
-            algorithms_changed: self.scripted.algorithms_changed.load(Ordering::Relaxed),
-        }
+        self.scripted.losses.read()
     }
 
-    /// Returns the breaker of each server, in the order of their names; none if the store was built
-    /// [without](RedisStoreBuilder::without_breaker).
+    /// Returns the breaker of each server, in the order of their names; empty if the store was built
+    /// [without](crate::RedisStoreBuilder::without_breaker).
     ///
     /// A server is named by its address, a master that sentinels watch by its name there. A cluster has one breaker for
-    /// each node that is part of it now, and one called `topology` before the question who they are.
+    /// each node that is part of it now, and one called `topology` before the question which nodes there are.
     pub fn breakers(&self) -> Vec<Arc<Breaker>> {
-        self.link().breakers()
+        self.scripted.runner.breakers()
     }
 
-    /// What was refused without asking, unless every request is asked.
+    /// Returns the counts of the denial cache; none if the store was built
+    /// [without](crate::RedisStoreBuilder::without_denial_cache).
     pub fn denials(&self) -> Option<DenialStatistics> {
         self.front.denials()
     }
@@ -164,14 +137,22 @@ impl Store for RedisStore {
         self.front.store().reset(request)
     }
 
-    /// Asks the server, or every master of a cluster, for the names of the keys, a thousand at a time, and deletes each
-    /// by itself: hundreds of thousands take some ten seconds. No command is long, each has its own time limit, and
-    /// dropping the future stops it; what was forgotten by then stays so. Counts names, under which the rules of a plan
-    /// lie together. [`Permits`] stay. A key whose slot moves at this moment may be missed.
+    /// Forgets every state of every key that starts with `prefix`. Asks the server, or every master of a cluster, for the
+    /// names of the keys, a thousand at a time, and deletes each by itself: hundreds of thousands take some ten seconds. No
+    /// command is long, and each has its own time limit. Counts names, under which the rules of a plan lie together.
+    /// [`RedisPermits`] stay. A key whose slot moves at this moment may be missed.
     ///
-    /// All memory of the keys is freed, with what was noted of their resets: a full server takes new keys again. So
-    /// nobody knows afterwards which charges are older. A name or a server that fails does not keep the others: the
-    /// error tells how many states were forgotten nevertheless.
+    /// All memory of the keys is freed, also the notes of when they were reset: a full server takes new keys again. So a
+    /// refund of an older charge is not recognised as such afterwards.
+    ///
+    /// # Errors
+    ///
+    /// The first failure, with how many states were forgotten all the same: a name or a server that fails does not keep
+    /// the others from being forgotten.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future stops it; what was forgotten by then stays so.
     fn forget<'a>(&'a self, prefix: &'a [u8]) -> Answer<'a, u64> {
         self.front.store().forget(prefix)
     }

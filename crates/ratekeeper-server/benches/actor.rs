@@ -9,8 +9,8 @@
 
 use std::time::{Duration, Instant};
 
-use ratekeeper::port::Request;
-use ratekeeper::{Cost, Decision, Key, MemoryStore, Quota, Rules};
+use ratekeeper::port::{Request, Store};
+use ratekeeper::{Cost, Decision, Key, MemoryStore, Quota, Rules, StoreError};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, oneshot};
 
@@ -69,7 +69,7 @@ fn median(mut times: Vec<f64>) -> f64 {
 /// Decides where the keys are.
 struct Direct {
     store: MemoryStore,
-    decisions: Vec<Decision>,
+    decisions: Vec<Result<Decision, StoreError>>,
 }
 
 impl Direct {
@@ -79,7 +79,7 @@ impl Direct {
             let ask =
                 |key| Request { key: Key::new(key).unwrap(), rules: Rules::Quota(quota), cost: Cost::ONE };
             let requests: Vec<Request<'_>> = batch.iter().map(|key| ask(*key)).collect();
-            self.store.try_acquire_many(&requests, &mut self.decisions).unwrap();
+            self.store.acquire_many(&requests, &mut self.decisions).now().unwrap().unwrap();
             assert_eq!(self.decisions.len(), batch.len());
             self.decisions.clear();
         }
@@ -135,6 +135,6 @@ async fn serve(mut questions: mpsc::Receiver<Question>) {
     while let Some(Question { key, quota, answer }) = questions.recv().await {
         let request = Request { key: Key::new(&key).unwrap(), rules: Rules::Quota(&quota), cost: Cost::ONE };
         // Whoever asked may have gone.
-        let _ = answer.send(store.try_acquire(request).unwrap());
+        let _ = answer.send(store.acquire(request).now().unwrap().unwrap());
     }
 }

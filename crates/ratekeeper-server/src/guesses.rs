@@ -12,18 +12,16 @@
 
 use std::hash::BuildHasher;
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use foldhash::quality::RandomState;
 use http::HeaderValue;
-use tokio::sync::Mutex;
 use tokio::time::sleep;
 
-use crate::log::Seldom;
-use crate::meter::Meter;
+use crate::net::AuthState;
 use crate::secret::{Role, Tokens, bearer};
-use crate::server::Connection;
+use crate::watch::{LogThrottle, TransportMetrics};
 
 /// Addresses share this many counters. A shared counter slows a stranger, so there are many; and so few that counting
 /// costs no memory, however many addresses guess.
@@ -35,29 +33,29 @@ const AT_ONCE: u64 = 20;
 /// The longest wait, in microseconds.
 const MOST: u64 = 1_000_000;
 
-/// Who failed lately.
+/// Slows down addresses that have sent wrong tokens lately.
 #[derive(Debug)]
-pub(crate) struct Guesses {
+pub(crate) struct GuessLimiter {
     began: Instant,
     /// Secret, so that nobody can choose an address that shares the counter of another.
     seed: RandomState,
     /// The instant at which all failures will be forgotten, in microseconds since the beginning.
     forgotten_at: Box<[AtomicU64]>,
-    said: Seldom,
+    log: LogThrottle,
 }
 
-impl Default for Guesses {
+impl Default for GuessLimiter {
     fn default() -> Self {
-        Guesses {
+        GuessLimiter {
             began: Instant::now(),
             seed: RandomState::default(),
             forgotten_at: (0..COUNTERS).map(|_| AtomicU64::new(0)).collect(),
-            said: Seldom::default(),
+            log: LogThrottle::default(),
         }
     }
 }
 
-impl Guesses {
+impl GuessLimiter {
     fn now(&self) -> u64 {
         u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
@@ -72,7 +70,7 @@ impl Guesses {
         &self.forgotten_at[usize::try_from(hash % COUNTERS as u64).unwrap_or(0)]
     }
 
-    /// How long this address waits before its next guess is looked at.
+    /// Returns how long this address waits before its next guess is looked at.
     fn wait(&self, peer: IpAddr, now: u64) -> Duration {
         let ahead = self.counter(peer).load(Ordering::Relaxed).saturating_sub(now);
         Duration::from_micros(ahead.saturating_sub(AT_ONCE * PER_FAILURE).min(MOST))
@@ -87,17 +85,7 @@ impl Guesses {
     }
 }
 
-/// What is remembered of one connection.
-#[derive(Debug)]
-pub(crate) struct Visitor {
-    peer: IpAddr,
-    /// The highest rank of the tokens that it has shown; 0 if there were none.
-    shown: AtomicU8,
-    /// Held while a guess waits.
-    pausing: Mutex<()>,
-}
-
-/// How much a token is good for. The first is that of the metrics, which all others open too.
+/// The rank of the token for the metrics; all tokens of higher rank open those too.
 const METRICS: u8 = 1;
 
 fn rank(role: Role) -> u8 {
@@ -107,35 +95,33 @@ fn rank(role: Role) -> u8 {
     }
 }
 
-impl Visitor {
-    /// A connection from there that has shown nothing yet.
-    pub(crate) fn new(peer: IpAddr) -> Self {
-        Visitor { peer, shown: AtomicU8::new(0), pausing: Mutex::default() }
-    }
-}
-
-/// The tokens that a connection may show, and what happens to a wrong one.
+/// Checks the tokens that one connection shows, and slows down whoever guesses.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Check<'a> {
+pub(crate) struct TokenCheck<'a> {
+    /// The tokens that are valid.
     pub(crate) tokens: &'a Tokens,
-    pub(crate) guesses: &'a Guesses,
-    pub(crate) meter: &'a Meter,
+    /// Which addresses have failed lately.
+    pub(crate) guesses: &'a GuessLimiter,
+    /// Where failures are counted.
+    pub(crate) metrics: &'a TransportMetrics,
+    /// The transport, for the log.
     pub(crate) transport: &'static str,
-    pub(crate) connection: &'a Connection,
+    /// The connection, as far as tokens are concerned.
+    pub(crate) auth: &'a AuthState,
 }
 
-impl Check<'_> {
-    /// Returns what the token in a field `authorization` is good for, if anything; after a wait if need be.
+impl TokenCheck<'_> {
+    /// Returns the role of the token in a field `authorization`, if it is valid. Waits first if need be.
     pub(crate) async fn role_of(self, authorization: Option<&HeaderValue>) -> Option<Role> {
         let token = bearer(authorization)?;
-        // Where there is no token to know, nothing is guessed.
+        // Without a token to know, nothing is guessed.
         if !self.tokens.can_be_shown() {
             return None;
         }
         self.ask(self.tokens.role(token), rank).await
     }
 
-    /// Whether a request with this field `authorization` may read the metrics; after a wait if need be.
+    /// Returns true if a request with this field `authorization` may read the metrics. Waits first if need be.
     pub(crate) async fn may_read_metrics(self, authorization: Option<&HeaderValue>) -> bool {
         if self.tokens.are_metrics_open() {
             return true;
@@ -146,10 +132,10 @@ impl Check<'_> {
         self.ask(found, |rank| rank).await.is_some()
     }
 
-    /// Tells what was found out about a token that came with a request: those may share their connection with somebody
-    /// who guesses. Only what its connection has shown before is told without a wait.
+    /// Returns what was found out about a token that came with a request. Requests may share a connection with somebody
+    /// who guesses, so only a rank that the connection has shown before is answered without a wait.
     async fn ask<T: Copy>(self, found: Option<T>, rank: impl Fn(T) -> u8) -> Option<T> {
-        let shown = self.connection.visitor().shown.load(Ordering::Relaxed);
+        let shown = self.auth.rank();
         if found.is_none_or(|found| rank(found) > shown) {
             self.pause().await;
         }
@@ -157,27 +143,27 @@ impl Check<'_> {
         found
     }
 
-    /// Whether the next guess has to wait.
+    /// Returns true if the next guess has to wait.
     pub(crate) fn must_wait(self) -> bool {
         !self.wait().is_zero()
     }
 
     fn wait(self) -> Duration {
-        self.guesses.wait(self.connection.visitor().peer, self.guesses.now())
+        self.guesses.wait(self.auth.peer(), self.guesses.now())
     }
 
-    /// Waits if need be. To be called before [`role`](Check::role). A server that stops lets it end, or cuts it off.
+    /// Waits if need be. To be called before [`role`](TokenCheck::role). A server that stops lets it end, or cuts it off.
     pub(crate) async fn pause(self) {
-        let _turn = self.connection.visitor().pausing.lock().await;
+        let _first = self.auth.queue_guess().await;
         let wait = self.wait();
         if !wait.is_zero() {
             sleep(wait).await;
         }
     }
 
-    /// Returns what this token is good for, if anything, and counts a failure.
+    /// Returns the role of this token, if it is valid; counts a failure if not.
     pub(crate) fn role(self, token: &[u8]) -> Option<Role> {
-        // Where there is no token to know, nothing is guessed.
+        // Without a token to know, nothing is guessed.
         if !self.tokens.can_be_shown() {
             return None;
         }
@@ -186,18 +172,16 @@ impl Check<'_> {
         role
     }
 
-    /// Remembers the rank of the token that was shown, or that it was wrong.
+    /// Notes the rank of a valid token, or counts a failure.
     fn count(self, shown: Option<u8>) {
-        let Check { guesses, meter, transport, connection, .. } = self;
-        let visitor = connection.visitor();
+        let TokenCheck { guesses, metrics, transport, auth, .. } = self;
         if let Some(rank) = shown {
-            visitor.shown.fetch_max(rank, Ordering::Relaxed);
-            return;
+            return auth.note_rank(rank);
         }
-        guesses.failed(visitor.peer, guesses.now());
-        meter.auth_failed();
-        if let Some(unsaid) = guesses.said.is_due() {
-            tracing::warn!(transport, peer = %visitor.peer, unsaid, "auth: wrong token");
+        guesses.failed(auth.peer(), guesses.now());
+        metrics.auth_failed();
+        if let Some(skipped) = guesses.log.is_due() {
+            tracing::warn!(transport, peer = %auth.peer(), skipped, "auth: wrong token");
         }
     }
 }
@@ -212,7 +196,7 @@ mod tests {
 
     #[test]
     fn failures_make_their_own_address_wait_and_are_forgotten() {
-        let guesses = Guesses::default();
+        let guesses = GuessLimiter::default();
         let (guesser, other) = (ip("10.0.0.1"), ip("10.0.0.2"));
         for _ in 0..AT_ONCE {
             assert_eq!(guesses.wait(guesser, 0), Duration::ZERO);
@@ -230,7 +214,7 @@ mod tests {
 
     #[test]
     fn one_customer_is_one_address() {
-        let guesses = Guesses::default();
+        let guesses = GuessLimiter::default();
         let same = |one, other| std::ptr::eq(guesses.counter(ip(one)), guesses.counter(ip(other)));
         assert!(same("2001:db8::1", "2001:db8::ffff:1"));
         assert!(same("10.0.0.1", "::ffff:10.0.0.1"));

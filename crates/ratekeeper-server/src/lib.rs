@@ -1,55 +1,42 @@
 //! The ratekeeper server: one engine over the network.
 //!
-//! A driving adapter and the composition root: it reads bytes, asks the engine in the crate `ratekeeper`, and writes
-//! bytes. It never decides anything by itself, and it holds no state but that of its connections.
+//! A driving adapter: it reads bytes, asks the engine in the crate `ratekeeper`, and writes bytes. It decides nothing by
+//! itself, and holds no state but that of its connections.
 //!
-//! # Layout
+//! # Layout, from the ground up
 //!
-//! - [`cli`]: the command line; [`config`]: the file; [`settings`]: what both amount to; [`log`]: what is said
-//! - [`reload`]: plans that change; [`watcher`]: files that are looked at again; [`snapshot`]: state across a restart;
-//!   [`store_check`]: the store, asked at the start
-//! - [`limits`]: what quotas of requests may be; [`units`]: sizes and percentages in words
-//! - [`pressure`]: a store that is full; `failure_log`: why a store fails
-//! - [`engine`]: what every transport asks; [`meter`], [`tally`], [`sketch`]: what is counted
-//! - [`server`]: event loops, listeners, bounds, stopping: once, for all transports
-//! - [`resp`]: the Redis protocol; [`http`]: HTTP and JSON; [`grpc`]: gRPC; [`msgpack`]: MessagePack
-//! - `stream`: sockets, buffers and batches, once for the transports that are streams
-//! - [`secret`]: what clients must know; `guesses`: how fast it may be guessed; `readiness`: whether the store answers;
-//!   `turn`: how much is done for one client before it is another's turn; [`duration`]: how durations are written
-//! - [`simulate`]: what a limit would have done; [`load`]: how fast it is; [`inspect`], [`headers`]: what states and
-//!   headers say; [`when`]: instants for people
+//! - `request`: what a client asks for, whichever wire carried it; `secret`: tokens
+//! - [`settings`]: what a server is started with; [`config`]: the file; `log`, `duration`, `units`: what is in it
+//! - `net`: connections below every protocol; `watch`: what is counted and logged; `guesses`: tokens guessed slowly
+//! - `engine`: the keeper and everything around it; `responder`: requests to answers, once for all wires
+//! - `stream`: sockets, buffers and batches of the protocols that are streams
+//! - `transport`: RESP, HTTP, gRPC and MessagePack: bytes to requests, answers to bytes
+//! - `server`: starts, announces and stops all of it; `reload`, `snapshot`, `store_check`: files and the store, beside it
 
 #![forbid(unsafe_code)]
 
-pub mod cli;
 pub mod config;
 pub mod duration;
-pub mod engine;
-mod failure_log;
-pub mod grpc;
+mod engine;
 mod guesses;
-pub mod headers;
-pub mod http;
-pub mod inspect;
-pub mod limits;
-pub mod load;
 pub mod log;
-pub mod meter;
-pub mod msgpack;
-pub mod pressure;
-mod readiness;
+mod net;
 pub mod reload;
-pub mod resp;
+mod request;
+mod responder;
 pub mod secret;
-pub mod server;
+mod server;
 pub mod settings;
-pub mod simulate;
-pub mod sketch;
 pub mod snapshot;
 pub mod store_check;
 mod stream;
-pub mod tally;
-mod turn;
+mod transport;
 pub mod units;
+mod watch;
 pub mod watcher;
-pub mod when;
+
+pub use engine::Engine;
+pub use request::{Limits, QuotaBounds, WrongDefault};
+pub use server::{Server, serve};
+pub use settings::{Endpoint, Settings};
+pub use watch::ReloadCounts;

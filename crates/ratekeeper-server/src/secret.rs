@@ -98,7 +98,7 @@ impl Tokens {
     }
 }
 
-/// Why somebody may not do what only an administrator may.
+/// Why a client may not do what only an administrator may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotAdmin {
     /// The server has no admin token, so nobody may.
@@ -110,14 +110,25 @@ pub enum NotAdmin {
 }
 
 impl NotAdmin {
-    /// Checks that somebody in this role may do what only an administrator may.
-    pub fn check(tokens: &Tokens, role: Option<Role>) -> Result<(), NotAdmin> {
+    /// Checks that a client in this role is an administrator.
+    pub(crate) fn check(tokens: &Tokens, role: Option<Role>) -> Result<Admin, NotAdmin> {
         match role {
             _ if tokens.admin.is_none() => Err(NotAdmin::TurnedOff),
-            Some(Role::Admin) => Ok(()),
+            Some(Role::Admin) => Ok(Admin(())),
             Some(Role::Client) => Err(NotAdmin::Forbidden),
             None => Err(NotAdmin::Unknown),
         }
+    }
+}
+
+/// Proof that a request comes from an administrator; only [`NotAdmin::check`] makes one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Admin(());
+
+#[cfg(test)]
+impl Admin {
+    pub(crate) fn for_test() -> Self {
+        Admin(())
     }
 }
 
@@ -219,13 +230,13 @@ impl<'de> Deserialize<'de> for SecretText {
 }
 
 /// True if what was typed looks like an address, however wrong, that may hold a password.
-pub(crate) fn may_hold_password(given: &str) -> bool {
+pub fn may_hold_password(given: &str) -> bool {
     given.contains('@') || given.contains("://")
 }
 
 /// Text with whatever may be the password of a URL taken out of each line: for errors that show what was typed, where
 /// a URL may stand that is not even one.
-pub(crate) fn without_passwords(text: &str) -> String {
+pub fn without_passwords(text: &str) -> String {
     let masked = |line: &str| {
         // A mistyped `redis:/:pw@host` or `redis//:pw@host` has a password too.
         let start = line.find("//").map(|at| at + 2).or_else(|| line.find(":/").map(|at| at + 2));
@@ -306,6 +317,6 @@ mod tests {
         );
         assert_eq!(NotAdmin::check(&open, None), Err(NotAdmin::Unknown));
         assert_eq!(NotAdmin::check(&all, Some(Role::Client)), Err(NotAdmin::Forbidden));
-        assert_eq!(NotAdmin::check(&all, Some(Role::Admin)), Ok(()));
+        assert_eq!(NotAdmin::check(&all, Some(Role::Admin)), Ok(Admin::for_test()));
     }
 }

@@ -10,8 +10,7 @@ use ratekeeper::FailureMode;
 use ratekeeper::store::{BreakerSettings, MemoryStoreBuilder};
 use ratekeeper_redis::{RedisStore, RedisStoreBuilder};
 
-use crate::engine::Limits;
-use crate::log::{Format, Level};
+use crate::request::Limits;
 use crate::secret::Tokens;
 
 /// Everything that `serve` needs to know.
@@ -55,15 +54,13 @@ pub struct Settings {
     pub on_store_error: FailureMode,
     /// How many of the keys that are denied most the metrics tell; 0 for none.
     pub top_denied: usize,
-    /// How much is logged.
-    pub log_level: Level,
-    /// In which form.
-    pub log_format: Format,
 }
 
 impl Settings {
     /// Half: whoever sends requests cannot take more than that from those whom the operator gave a plan.
     pub const DEFAULT_KEPT_FOR_PLANS: u8 = 50;
+    /// The most keys that [`top_denied`](Settings::top_denied) may list: each is a line that Prometheus keeps.
+    pub const MOST_TOP_DENIED: usize = 1_000;
 }
 
 impl Default for Settings {
@@ -89,8 +86,6 @@ impl Default for Settings {
             snapshot_every: Duration::ZERO,
             on_store_error: FailureMode::Error,
             top_denied: 0,
-            log_level: Level::default(),
-            log_format: Format::default(),
         }
     }
 }

@@ -13,7 +13,7 @@ use ratekeeper_redis::RedisStore;
 use tokio::runtime::Builder;
 
 use crate::engine::probe_question;
-use crate::log::one_line;
+use crate::watch::{one_line, store_hint};
 
 /// Asks the store on a thread of its own, and logs what it answers.
 pub fn start(store: RedisStore, timeout: Duration) -> Result<()> {
@@ -22,7 +22,7 @@ pub fn start(store: RedisStore, timeout: Duration) -> Result<()> {
         let outcome = runtime.block_on(ask(&store));
         // The connection ends with its runtime. Whoever reads of the outcome finds it gone.
         drop(runtime);
-        tell(&outcome, timeout);
+        log(&outcome, timeout);
     };
     thread::Builder::new().name("store-check".into()).spawn(check).context("cannot start a thread")?;
     Ok(())
@@ -37,7 +37,7 @@ async fn ask(store: &RedisStore) -> Result<(), StoreError> {
     }
 }
 
-fn tell(outcome: &Result<(), StoreError>, timeout: Duration) {
+fn log(outcome: &Result<(), StoreError>, timeout: Duration) {
     let Err(error) = outcome else { return tracing::info!("store: it answers") };
     let (reason, error) = (error.reason(), one_line(error));
     if may_pass(reason) {
@@ -49,7 +49,7 @@ fn tell(outcome: &Result<(), StoreError>, timeout: Duration) {
             "store: cannot be used as configured; failure modes answer until it can"
         );
     }
-    if let Some(hint) = hint(reason) {
+    if let Some(hint) = store_hint(reason) {
         tracing::warn!(redis_timeout = ?timeout, "{hint}");
     }
 }
@@ -57,9 +57,4 @@ fn tell(outcome: &Result<(), StoreError>, timeout: Duration) {
 /// True if waiting may help: it starts, or is overloaded. Everything else is for the operator to put right.
 fn may_pass(reason: &str) -> bool {
     matches!(reason, "unreachable" | "timeout" | "loading" | "busy" | "master_down" | "breaker_open")
-}
-
-/// What an operator can do about it here, if anything.
-pub(crate) fn hint(reason: &str) -> Option<&'static str> {
-    (reason == "timeout").then_some("store: if it is well but far away or slow, raise --redis-timeout")
 }

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-#[path = "../src/grpc/generated/throttlecrab.rs"]
+#[path = "../src/transport/grpc/generated/throttlecrab.rs"]
 #[rustfmt::skip]
 #[allow(missing_docs, unreachable_pub, reason = "nobody wrote it by hand")]
 mod proto;
@@ -17,9 +17,7 @@ use prost::Message;
 use proto::{ThrottleRequest, ThrottleResponse};
 use ratekeeper::testkit::FakeClock;
 use ratekeeper::{MemoryStore, Nanos, Registry};
-use ratekeeper_server::engine::{Engine, Limits};
-use ratekeeper_server::server::Server;
-use ratekeeper_server::settings::{Endpoint, Settings};
+use ratekeeper_server::{Endpoint, Engine, Limits, Server, Settings};
 
 /// A server in this process, whose store tells the time by `clock`.
 struct Fixture {

@@ -140,7 +140,7 @@ fn waiters() {
         let (took, tasks) = (began.elapsed(), runtime_tasks());
         println!("\n| {MANY} waiters, one limiter | |\n|---|---|");
         println!(
-            "| bytes each (future and place) | {} |",
+            "| bytes each (future and slot) | {} |",
             allocated.bytes_current / i64::try_from(MANY).unwrap()
         );
         println!("| ns to enter, to give up, to be granted | {enter:.0}, {leave:.0}, {grant:.0} |");

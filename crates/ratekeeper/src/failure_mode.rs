@@ -3,14 +3,14 @@
 /// What to answer when the store fails. Of several plans the strictest counts, in this order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FailureMode {
-    /// Allow.
+    /// Allow every request.
     #[default]
     Open,
-    /// Let an in-memory store decide until the real one is back.
+    /// Let a store in this process's memory decide until the real one is back.
     Local,
-    /// Deny.
+    /// Deny every request.
     Closed,
-    /// Hand the error to the caller.
+    /// Return the error to the caller.
     Error,
 }
 

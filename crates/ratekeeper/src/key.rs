@@ -88,7 +88,7 @@ impl fmt::Display for Key<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KeyError {
-    /// How many bytes were offered.
+    /// How many bytes were given.
     pub len: usize,
 }
 

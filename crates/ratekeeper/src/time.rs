@@ -19,7 +19,7 @@ const NANOS_PER_SECOND: u64 = 1_000_000_000;
 pub struct Timestamp(i64);
 
 impl Timestamp {
-    /// 1970-01-01T00:00:00Z.
+    /// The Unix epoch, 1970-01-01T00:00:00Z.
     pub const EPOCH: Timestamp = Timestamp(0);
     /// The earliest instant, in 1677.
     pub const MIN: Timestamp = Timestamp(i64::MIN);
@@ -98,7 +98,7 @@ impl From<SystemTime> for Timestamp {
 pub struct Nanos(u64);
 
 impl Nanos {
-    /// No time at all.
+    /// A span of zero nanoseconds.
     pub const ZERO: Nanos = Nanos(0);
     /// The longest span, 584 years.
     pub const MAX: Nanos = Nanos(u64::MAX);

@@ -15,7 +15,7 @@ fn a_known_key_is_decided_without_an_allocation() {
     let rules = quotas.iter().map(Rules::Quota).chain([Rules::Plan(&plan)]);
     for rules in rules {
         let request = Request { key: Key::new("user:42").unwrap(), rules, cost: Cost::ONE };
-        store.try_acquire(request).unwrap();
+        store.acquire(request).now().unwrap().unwrap();
         let counted = allocation_counter::measure(|| {
             assert!(store.acquire(request).now().unwrap().unwrap().allowed);
             assert!(store.peek(request).now().unwrap().unwrap().allowed);
@@ -95,7 +95,7 @@ fn the_store_allocates_what_it_says_and_no_more_than_it_may() {
                 0 => drop(store.sweep()),
                 1..=40 => drop(store.reset(request).now()),
                 41..=80 => drop(store.refund(request, Charged::NOW).now()),
-                _ => drop(store.try_acquire(request)),
+                _ => drop(store.acquire(request).now().unwrap()),
             });
             if rest < 20 {
                 clock.advance(Nanos::from_secs(60));

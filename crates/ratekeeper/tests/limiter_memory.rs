@@ -28,7 +28,7 @@ fn a_free_limiter_allocates_nothing_and_needs_no_runtime() {
                 assert!(!is_pending(&mut limiter.acquire(Cost::ONE)));
                 assert!(limiter.acquire(Cost::ONE).wait().is_ok());
                 assert!(limiter.try_acquire(Cost::ONE).allowed);
-                assert!(permits.try_acquire().is_some());
+                assert!(permits.try_acquire().is_ok());
             }
         });
         assert_eq!(allocated.count_total, 0, "{quota}");
@@ -49,6 +49,6 @@ fn a_waiter_takes_less_than_200_bytes() {
             assert!(waiters.iter_mut().all(is_pending));
         });
         let each = allocated.bytes_current / i64::try_from(MANY).unwrap();
-        assert!(each < 200, "{each} bytes for the future and its place in the queue");
+        assert!(each < 200, "{each} bytes for the future and its slot in the queue");
     });
 }

@@ -60,7 +60,7 @@ fn poll_once(acquire: &mut Acquire<'_>) -> Poll<Result<ratekeeper::Decision, Acq
 }
 
 #[test]
-fn the_word_and_the_desk_charge_exactly_what_is_there() {
+fn the_word_and_the_queue_charge_exactly_what_is_there() {
     loom::model(|| {
         let limiter = limiter("1/h burst 2");
         let other = limiter.clone();

@@ -20,7 +20,7 @@ fn clock() -> FakeClock {
 
 fn acquire(store: &MemoryStore, key: &str, quota: &Quota, cost: u64) -> Decision {
     let key = Key::new(key).unwrap();
-    store.try_acquire(Request { key, rules: Rules::Quota(quota), cost: Cost::new(cost) }).unwrap()
+    store.acquire(Request { key, rules: Rules::Quota(quota), cost: Cost::new(cost) }).now().unwrap().unwrap()
 }
 
 fn quota(text: &str) -> Quota {
@@ -121,11 +121,15 @@ fn a_peek_at_a_full_store_is_honest() {
             Request { key: Key::new("new").unwrap(), rules: Rules::Quota(&quota), cost: Cost::new(3) };
         let peek = || store.peek(request).now().unwrap().unwrap();
         assert_eq!(peek().allowed, policy == OnFull::Share, "{policy:?}");
-        assert_eq!(store.try_acquire(request).unwrap().allowed, policy == OnFull::Share, "{policy:?}");
+        assert_eq!(
+            store.acquire(request).now().unwrap().unwrap().allowed,
+            policy == OnFull::Share,
+            "{policy:?}"
+        );
         assert!(!peek().allowed, "{policy:?}: {:?}", peek());
         clock.advance(Nanos::from_secs(3_600));
         assert_eq!(peek().remaining, 4, "{policy:?}: all have expired");
-        assert!(store.try_acquire(request).unwrap().allowed);
+        assert!(store.acquire(request).now().unwrap().unwrap().allowed);
     }
 }
 
@@ -142,8 +146,8 @@ fn a_plan_evicts_as_many_as_it_needs() {
     clock.advance(SECOND);
     let plan = Plan::parse("gold", "a=10/h; b=10/h bucket; c=10/h log").unwrap();
     let request = |key| Request { key: Key::new(key).unwrap(), rules: Rules::Plan(&plan), cost: Cost::ONE };
-    assert!(store.try_acquire(request("new")).unwrap().allowed);
-    assert_eq!(store.try_acquire(request("another")).unwrap().reason, Reason::StoreFull);
+    assert!(store.acquire(request("new")).now().unwrap().unwrap().allowed);
+    assert_eq!(store.acquire(request("another")).now().unwrap().unwrap().reason, Reason::StoreFull);
     assert_eq!(store.len(), 6);
     for key in 0..3 {
         assert!(!acquire(&store, &format!("long:{key}"), &long, 1).allowed, "no live state was lost");
@@ -158,7 +162,7 @@ fn a_repaired_state_expires_when_it_says() {
     let plan = Plan::parse("gold", "1/m").unwrap();
     let ask = |store: &MemoryStore, key: &str| {
         let request = Request { key: Key::new(key).unwrap(), rules: Rules::Plan(&plan), cost: Cost::ONE };
-        store.try_acquire(request).unwrap()
+        store.acquire(request).now().unwrap().unwrap()
     };
     let store = builder().build();
     assert!(ask(&store, "old").allowed);
@@ -179,9 +183,9 @@ fn a_plan_gets_all_of_its_states_or_none() {
     let store = MemoryStore::builder().max_keys(3).clock(clock.clone()).build();
     let plan = Plan::parse("gold", "a=10/h; b=10/h bucket").unwrap();
     let request = |key| Request { key: Key::new(key).unwrap(), rules: Rules::Plan(&plan), cost: Cost::ONE };
-    assert!(store.try_acquire(request("first")).unwrap().allowed);
+    assert!(store.acquire(request("first")).now().unwrap().unwrap().allowed);
     assert_eq!(store.len(), 2);
-    let full = store.try_acquire(request("second")).unwrap();
+    let full = store.acquire(request("second")).now().unwrap().unwrap();
     assert_eq!((full.reason, store.len()), (Reason::StoreFull, 2));
     let peek =
         |cost| store.peek(Request { cost: Cost::new(cost), ..request("second") }).now().unwrap().unwrap();
@@ -277,10 +281,11 @@ fn a_batch_decides_as_one_after_another() {
             Request { key: Key::new(name).unwrap(), rules, cost: Cost::new(index as u64 % 3) }
         })
         .collect();
-    let expected: Vec<Decision> = requests.iter().map(|request| one.try_acquire(*request).unwrap()).collect();
+    let expected: Vec<Decision> =
+        requests.iter().map(|request| one.acquire(*request).now().unwrap().unwrap()).collect();
     let mut found = Vec::new();
-    many.try_acquire_many(&requests, &mut found).unwrap();
-    assert_eq!(found, expected);
+    many.acquire_many(&requests, &mut found).now().unwrap().unwrap();
+    assert_eq!(found.into_iter().collect::<Result<Vec<_>, _>>().unwrap(), expected);
 }
 
 #[test]
@@ -288,11 +293,14 @@ fn what_a_store_cannot_hold_is_refused() {
     let store = MemoryStore::default();
     let quota = Quota::concurrent(3).build().unwrap();
     let request = Request { key: Key::new("key").unwrap(), rules: Rules::Quota(&quota), cost: Cost::ONE };
-    assert_eq!(store.try_acquire(request).unwrap_err().kind(), StoreErrorKind::Unsupported);
+    assert_eq!(store.acquire(request).now().unwrap().unwrap_err().kind(), StoreErrorKind::Unsupported);
     let plan = std::sync::Arc::new(Plan::parse("gold", "1/s").unwrap());
     let twice = [plan.clone(), plan];
     let request = Request { rules: Rules::Plans(&twice), ..request };
-    assert_eq!(store.try_acquire(request).unwrap_err().to_string(), "a request names each plan once");
+    assert_eq!(
+        store.acquire(request).now().unwrap().unwrap_err().to_string(),
+        "plans: `gold` twice; a request names each plan once"
+    );
 }
 
 /// A restored store answers as the one that was saved, but for what has expired since.
@@ -304,7 +312,7 @@ fn a_snapshot_remembers() {
     let plan = Plan::parse("gold", "a=5/h; b=7/h log").unwrap();
     let request =
         Request { key: Key::new("planned").unwrap(), rules: Rules::Plan(&plan), cost: Cost::new(2) };
-    assert!(store.try_acquire(request).unwrap().allowed);
+    assert!(store.acquire(request).now().unwrap().unwrap().allowed);
     for text in texts {
         acquire(&store, "kept", &quota(text), 3);
     }
@@ -317,7 +325,10 @@ fn a_snapshot_remembers() {
         let expected = acquire(&store, "kept", &quota(text), 1);
         assert_eq!(acquire(&restored, "kept", &quota(text), 1), expected, "{text}");
     }
-    assert_eq!(restored.try_acquire(request).unwrap(), store.try_acquire(request).unwrap());
+    assert_eq!(
+        restored.acquire(request).now().unwrap().unwrap(),
+        store.acquire(request).now().unwrap().unwrap()
+    );
 }
 
 /// What was kept of the keys is in the snapshot, and who brought which state.
@@ -332,7 +343,7 @@ async fn a_restored_store_knows_its_keys() {
         acquire(&store, &name, &quota("5/h"), 1);
         acquire(&store, &name, &quota("5/h log"), 1);
         let request = Request { key: Key::new(&name).unwrap(), rules: Rules::Plan(&plan), cost: Cost::ONE };
-        assert!(store.try_acquire(request).unwrap().allowed);
+        assert!(store.acquire(request).now().unwrap().unwrap().allowed);
     }
     let restored = builder(true).restore(&store.snapshot()).unwrap();
     let (before, after) = (store.statistics(), restored.statistics());
@@ -361,11 +372,11 @@ async fn what_was_charged_before_it_was_forgotten_is_not_given_back() {
     let quota = quota("3/h fixed");
     for rules in [Rules::Plan(&plan), Rules::Quota(&quota)] {
         let ask = Request { key: Key::new("user:1").unwrap(), rules, cost: Cost::new(3) };
-        let before = store.try_acquire(ask).unwrap().charged_at().unwrap();
+        let before = store.acquire(ask).now().unwrap().unwrap().charged_at().unwrap();
         clock.advance(Nanos::from_millis(1));
         assert_eq!(store.forget(b"user:").await.unwrap(), 1);
         clock.advance(Nanos::from_millis(1));
-        assert!(store.try_acquire(ask).unwrap().allowed);
+        assert!(store.acquire(ask).now().unwrap().unwrap().allowed);
         assert_eq!(store.refund(ask, Charged::at(before)).await.unwrap().remaining, 0, "{rules:?}");
         assert_eq!(store.forget(b"").await.unwrap(), 1);
     }
@@ -381,7 +392,7 @@ fn a_snapshot_holds_no_key_without_a_state() {
     for rules in [Rules::Plan(&plan), Rules::Quota(&quota("5/h"))] {
         for name in ["mail:live", "mail:reset"] {
             let request = Request { key: Key::new(name).unwrap(), rules, cost: Cost::ONE };
-            assert!(store.try_acquire(request).unwrap().allowed);
+            assert!(store.acquire(request).now().unwrap().unwrap().allowed);
             if name == "mail:reset" {
                 assert!(store.reset(request).now().unwrap().unwrap() > 0);
             }
@@ -405,7 +416,7 @@ fn a_restored_store_keeps_room_for_plans() {
     acquire(&store, "j", &quota("1/h"), 1);
     assert_eq!(builder().restore(&store.snapshot()).unwrap().statistics().kept_for_plans, 0);
     let request = Request { key: Key::new("known").unwrap(), rules: Rules::Plan(&plan), cost: Cost::ONE };
-    assert!(store.try_acquire(request).unwrap().allowed);
+    assert!(store.acquire(request).now().unwrap().unwrap().allowed);
     let restored = builder().restore(&store.snapshot()).unwrap();
     assert_eq!(restored.statistics().kept_for_plans, 50);
     let said = builder().kept_for_plans(10).restore(&store.snapshot()).unwrap();
@@ -506,7 +517,7 @@ fn a_key_is_known_as_long_as_any_of_its_states_lives() {
         let plan = Plan::parse("gold", "5/s; 12/day fixed").unwrap();
         let ask = |key: &str| {
             let request = Request { key: Key::new(key).unwrap(), rules: Rules::Plan(&plan), cost: Cost::ONE };
-            store.try_acquire(request).unwrap()
+            store.acquire(request).now().unwrap().unwrap()
         };
         let known: Vec<String> = (0..10).map(|key| format!("known:{key}")).collect();
         let mut admitted = 0;

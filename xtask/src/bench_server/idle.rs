@@ -6,8 +6,8 @@ use std::net::{SocketAddr, TcpStream};
 
 use anyhow::{Context, Result};
 
-use super::process::Process;
-use super::{SERVER, say};
+use super::process::{Process, SERVER};
+use crate::run::say;
 
 /// Connections that are held at once.
 const HELD: usize = 5_000;

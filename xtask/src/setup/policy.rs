@@ -17,22 +17,22 @@ const FORBIDDEN: i32 = 101;
 
 /// Puts the former policy back when dropped.
 #[derive(Debug)]
-pub(crate) struct Denied {
+pub(crate) struct DeniedStarts {
     /// The file to remove, or `None` if the machine's own policy already forbids.
     ours: Option<PathBuf>,
 }
 
 /// Forbids service starts until the answer is dropped.
-pub(crate) fn deny_service_starts(policy: &Path) -> Result<Denied> {
+pub(crate) fn deny_service_starts(policy: &Path) -> Result<DeniedStarts> {
     let is_ours = fs::read_to_string(policy).is_ok_and(|text| text == OURS);
     if !is_ours {
         let status = Command::new(policy).args(["redis-server", "start"]).status();
         if status.is_ok_and(|status| status.code() == Some(FORBIDDEN)) {
-            return Ok(Denied { ours: None });
+            return Ok(DeniedStarts { ours: None });
         }
         put_ours(policy).with_context(|| format!("cannot write {}", policy.display()))?;
     }
-    Ok(Denied { ours: Some(policy.to_owned()) })
+    Ok(DeniedStarts { ours: Some(policy.to_owned()) })
 }
 
 fn put_ours(policy: &Path) -> io::Result<()> {
@@ -48,7 +48,7 @@ fn aside(policy: &Path) -> PathBuf {
     policy.with_extension("d.before-xtask")
 }
 
-impl Drop for Denied {
+impl Drop for DeniedStarts {
     fn drop(&mut self) {
         let Some(policy) = &self.ours else { return };
         let restored =

@@ -20,10 +20,22 @@ const RULES: &[Rule] = &[
     Rule { name: "ratekeeper-http", may_see: &["ratekeeper"], binds_tests: false },
     // What speaks to the server from elsewhere needs none of its engine.
     Rule { name: "ratekeeper-client", may_see: &[], binds_tests: true },
-    // The composition root: the one place that knows everyone.
+    // The engine, and the adapters that it serves.
     Rule {
         name: "ratekeeper-server",
         may_see: &["ratekeeper", "ratekeeper-redis", "ratekeeper-http"],
+        binds_tests: false,
+    },
+    // The composition root: the one place that knows everyone.
+    Rule {
+        name: "ratekeeper-cli",
+        may_see: &[
+            "ratekeeper",
+            "ratekeeper-redis",
+            "ratekeeper-http",
+            "ratekeeper-client",
+            "ratekeeper-server",
+        ],
         binds_tests: false,
     },
     // Writes files of the server, and must build when those are wrong.
@@ -79,8 +91,14 @@ mod tests {
     /// What the check says when `name` depends on `dependency` with this kind.
     fn findings(name: &str, dependency: &str, kind: Option<&str>) -> Vec<String> {
         let package = |name: &str| json!({ "name": name, "manifest_path": format!("/w/{name}/Cargo.toml") });
-        let names =
-            ["ratekeeper", "ratekeeper-redis", "ratekeeper-http", "ratekeeper-server", "xtask", "new"];
+        let names = [
+            "ratekeeper",
+            "ratekeeper-redis",
+            "ratekeeper-http",
+            "ratekeeper-server",
+            "ratekeeper-cli",
+            "new",
+        ];
         let mut packages: Vec<_> = names.iter().map(|name| package(name)).collect();
         let at = names.iter().position(|n| *n == name).unwrap();
         packages[at]["dependencies"] = json!([{ "name": dependency, "kind": kind }]);
@@ -115,10 +133,13 @@ mod tests {
     }
 
     #[test]
-    fn the_server_sees_all() {
+    fn the_server_sees_the_engine_and_adapters_and_only_the_command_line_sees_all() {
         for name in ["ratekeeper", "ratekeeper-redis", "ratekeeper-http"] {
             assert!(findings("ratekeeper-server", name, None).is_empty());
+            assert!(findings("ratekeeper-cli", name, None).is_empty());
         }
+        assert!(findings("ratekeeper-cli", "ratekeeper-server", None).is_empty());
+        assert_eq!(findings("ratekeeper-server", "ratekeeper-cli", None).len(), 1);
     }
 
     #[test]

@@ -16,6 +16,11 @@ impl Finding {
     pub(crate) fn new(path: &Path, line: usize, what: impl Into<String>) -> Self {
         Self { path: path.to_owned(), line, what: what.into() }
     }
+
+    /// Returns whether the finding is about a file in this folder, or about this file.
+    pub(crate) fn is_below(&self, folder: &Path) -> bool {
+        self.path.starts_with(folder)
+    }
 }
 
 impl fmt::Display for Finding {

@@ -1,20 +1,15 @@
 //! No Rust file above 700 lines: one noun per file, and people read it in one sitting.
 
 use super::finding::Finding;
-use super::source::Source;
+use super::source::SourceFile;
 
 const LIMIT: usize = 700;
 
-/// Generators mark their output within the first lines.
-const GENERATED: &str = "@generated";
-const HEAD: usize = 5;
-
-/// Reports a file that is too long, unless a machine wrote it.
-pub(crate) fn check(source: &Source) -> Option<Finding> {
+/// Reports a file that is too long, unless a tool wrote it.
+pub(crate) fn check(source: &SourceFile) -> Option<Finding> {
     let lines = source.text.lines().count();
-    let is_generated = source.comments.lines().take(HEAD).any(|line| line.contains(GENERATED));
     let what = || format!("{lines} lines; split the file into nouns of at most {LIMIT} lines");
-    (lines > LIMIT && !is_generated).then(|| Finding::new(&source.path, LIMIT + 1, what()))
+    (lines > LIMIT && !source.is_generated()).then(|| Finding::new(&source.path, LIMIT + 1, what()))
 }
 
 #[cfg(test)]
@@ -23,7 +18,8 @@ mod tests {
     use std::path::Path;
 
     fn finding(text: &str) -> Option<String> {
-        check(&Source::new(Path::new("a.rs"), text)).map(|finding| finding.to_string())
+        check(&SourceFile::parse(Path::new("a.rs"), text.to_owned()).unwrap())
+            .map(|finding| finding.to_string())
     }
 
     #[test]

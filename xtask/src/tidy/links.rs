@@ -3,7 +3,7 @@
 use std::path::{Component, Path, PathBuf};
 
 use super::finding::Finding;
-use super::source::numbered;
+use super::text::numbered;
 
 /// Reports links to nowhere. `text` comes without its code; `exists` is asked about paths from the root.
 pub(crate) fn check(path: &Path, text: &str, exists: &dyn Fn(&Path) -> bool) -> Vec<Finding> {

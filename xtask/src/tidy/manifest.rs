@@ -1,4 +1,4 @@
-//! Versions stand in the workspace's table and nowhere else; members write `workspace = true`.
+//! Versions and lints stand in the workspace's tables and nowhere else; members write `workspace = true`.
 //!
 //! `cargo metadata` shows versions after inheritance, so this reads the manifests. It knows as much TOML as
 //! dependency tables use.
@@ -23,8 +23,19 @@ struct Entry {
     inherits: bool,
 }
 
-/// Reports dependencies and package versions that a member chooses by itself.
+/// Reports dependencies and package versions that a member chooses by itself, and a member without the lints.
 pub(crate) fn check(path: &Path, manifest: &str) -> Vec<Finding> {
+    let mut findings = check_versions(path, manifest);
+    let statements = statements(manifest);
+    let inherits =
+        |pair: &[(usize, String)]| pair[0].1 == "[lints]" && pair[1].1.replace(' ', "") == "workspace=true";
+    if !statements.windows(2).any(inherits) {
+        findings.push(Finding::new(path, 1, "no lints; write `[lints]` and `workspace = true`"));
+    }
+    findings
+}
+
+fn check_versions(path: &Path, manifest: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut entries: Vec<Entry> = Vec::new();
     let mut section = Section::Other;
@@ -123,7 +134,15 @@ mod tests {
     use super::*;
 
     fn findings(manifest: &str) -> Vec<String> {
-        check(Path::new("Cargo.toml"), manifest).iter().map(ToString::to_string).collect()
+        check_versions(Path::new("Cargo.toml"), manifest).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn every_member_is_linted() {
+        let lints = |manifest: &str| check(Path::new("Cargo.toml"), manifest).len();
+        assert_eq!(lints("[package]\nname = \"a\"\n"), 1);
+        assert_eq!(lints("[lints.rust]\nunsafe_code = \"allow\"\n"), 1);
+        assert_eq!(lints("[package]\nname = \"a\"\n\n[lints]\nworkspace = true\n"), 0);
     }
 
     #[test]

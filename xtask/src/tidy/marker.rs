@@ -1,23 +1,15 @@
-//! No `todo!`, no "to do" in comments: what is open is an issue, where it can be found and closed.
+//! No "to do" in any file: what is open is an issue, where it can be found and closed. `todo!` is a lint's matter.
 
 use std::path::Path;
 
 use super::finding::Finding;
-use super::source::{Source, has_word, numbered};
+use super::text::{has_word, numbered};
 
-const MARKERS: [&str; 2] = ["TODO", "FIXME"];
-
-/// Reports markers in a Rust file's comments and `todo!` in its code.
-pub(crate) fn check(source: &Source) -> Vec<Finding> {
-    let mut findings = check_text(&source.path, &source.comments);
-    let macros = numbered(&source.code).filter(|(_, line)| has_word(line, "todo!"));
-    let what = "todo!; finish it, or leave it out";
-    findings.extend(macros.map(|(line, _)| Finding::new(&source.path, line, what)));
-    findings
-}
+// In two parts, so that this file passes its own check.
+const MARKERS: [&str; 2] = [concat!("TO", "DO"), concat!("FIX", "ME")];
 
 /// Reports markers anywhere in a text.
-pub(crate) fn check_text(path: &Path, text: &str) -> Vec<Finding> {
+pub(crate) fn check(path: &Path, text: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (line, content) in numbered(text) {
         let found = MARKERS.iter().filter(|marker| has_word(content, marker));
@@ -31,22 +23,12 @@ pub(crate) fn check_text(path: &Path, text: &str) -> Vec<Finding> {
 mod tests {
     use super::*;
 
-    fn findings(text: &str) -> Vec<String> {
-        let source = Source::new(Path::new("a.rs"), text);
-        check(&source).iter().map(ToString::to_string).collect()
-    }
-
     #[test]
-    fn markers_are_found() {
-        let found = findings("fn f() {}\n// TODO: g\n");
-        assert_eq!(found, ["a.rs:2: TODO; do it now, or open an issue"]);
-        assert_eq!(findings("/* FIXME(me) */").len(), 1);
-        assert_eq!(findings("fn f() { todo!() }").len(), 1);
-        assert_eq!(check_text(Path::new("a.lua"), "x\n-- TODO y\n").len(), 1);
-    }
-
-    #[test]
-    fn data_and_longer_words_are_fine() {
-        assert!(findings("const MARKER: &str = \"TODO\"; // TODOS\nfn todo() {}\n").is_empty());
+    fn markers_are_found_and_longer_words_are_fine() {
+        let [todo, fixme] = MARKERS;
+        let text = format!("fn f() {{}}\n// {todo}: g\n-- {fixme}(me)\n{todo}S\n");
+        let found: Vec<String> = check(Path::new("a.rs"), &text).iter().map(ToString::to_string).collect();
+        let expected = |line, marker| format!("a.rs:{line}: {marker}; do it now, or open an issue");
+        assert_eq!(found, [expected(2, todo), expected(3, fixme)]);
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ratekeeper::limiter::{
-    AcquireError, All, AnyLimiter, Concurrency, Keyed, LeakyQueue, Limiter, Statistics,
+    AcquireError, All, AnyLimiter, Concurrency, Keyed, LeakyQueue, Limiter, LimiterStatistics,
 };
 use ratekeeper::{Algorithm, Quota, QuotaError};
 
@@ -114,7 +114,7 @@ impl HostLimit {
         }
     }
 
-    pub(super) fn statistics(&self) -> Option<Statistics> {
+    pub(super) fn statistics(&self) -> Option<LimiterStatistics> {
         self.limiter().map(AnyLimiter::statistics)
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use ratekeeper::limiter::Statistics;
+use ratekeeper::limiter::LimiterStatistics;
 
 /// What a [`Pace`](super::Pace) has done so far, over all hosts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub struct PaceStatistics {
 #[non_exhaustive]
 pub struct HostStatistics {
     /// Statistics of the client's own limit, if there is one.
-    pub local: Option<Statistics>,
+    pub local: Option<LimiterStatistics>,
     /// Requests that are on their way.
     pub in_flight: u64,
     /// For how long the server has asked to be left alone.

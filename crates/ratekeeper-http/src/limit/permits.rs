@@ -116,7 +116,7 @@ pub(crate) struct PermitVisit {
 impl PermitVisit {
     /// Takes a permit, if one is free and nobody waits for it.
     pub(crate) fn try_pass(self) -> Option<InFlightPermit> {
-        let permit = self.permits.try_acquire_owned()?;
+        let permit = self.permits.try_acquire_owned().ok()?;
         Some(InFlightPermit { _permit: permit, visit: self, since: Instant::now() })
     }
 

@@ -65,54 +65,54 @@ pub(crate) fn rules() -> impl Strategy<Value = Vec<(Quota, Quota)>> {
 
 /// A cost, in parts of a capacity or in units.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Share {
+pub(crate) enum DrawnCost {
     Units(u64),
     /// In 1/16 of the smallest burst, and so many more or less.
     Part(u64, i64),
 }
 
-impl Share {
+impl DrawnCost {
     pub(crate) fn of(self, burst: u64) -> u64 {
         match self {
-            Share::Units(units) => units,
-            Share::Part(part, more) => (burst / 16).saturating_mul(part).saturating_add_signed(more),
+            DrawnCost::Units(units) => units,
+            DrawnCost::Part(part, more) => (burst / 16).saturating_mul(part).saturating_add_signed(more),
         }
     }
 }
 
-fn share() -> impl Strategy<Value = Share> {
+fn share() -> impl Strategy<Value = DrawnCost> {
     prop_oneof![
-        6 => (0_u64..=4).prop_map(Share::Units),
-        1 => Just(Share::Units(u64::MAX)),
-        1 => any::<u64>().prop_map(Share::Units),
-        5 => (0_u64..=17, -2_i64..=18).prop_map(|(part, more)| Share::Part(part, more)),
+        6 => (0_u64..=4).prop_map(DrawnCost::Units),
+        1 => Just(DrawnCost::Units(u64::MAX)),
+        1 => any::<u64>().prop_map(DrawnCost::Units),
+        5 => (0_u64..=17, -2_i64..=18).prop_map(|(part, more)| DrawnCost::Part(part, more)),
     ]
 }
 
 /// A span: so many parts of 1/16 of a rule's period or refill, and so many microseconds.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Span {
+pub(crate) struct DrawnSpan {
     pub(crate) rule: usize,
     pub(crate) refill: bool,
     pub(crate) parts: u64,
     pub(crate) micros: u64,
 }
 
-fn span() -> impl Strategy<Value = Span> {
+fn span() -> impl Strategy<Value = DrawnSpan> {
     (0_usize..5, any::<bool>(), prop_oneof![3 => 0_u64..=20, 1 => Just(40)], 0_u64..=2)
-        .prop_map(|(rule, refill, parts, micros)| Span { rule, refill, parts, micros })
+        .prop_map(|(rule, refill, parts, micros)| DrawnSpan { rule, refill, parts, micros })
 }
 
-/// What may happen.
+/// One thing that happens on a walk.
 #[derive(Clone, Debug)]
-pub(crate) enum Step {
-    Take(Share),
-    TakeUpTo(Share),
-    Peek(Share),
-    Refund(Share, Age),
+pub(crate) enum WalkStep {
+    Take(DrawnCost),
+    TakeUpTo(DrawnCost),
+    Peek(DrawnCost),
+    Refund(DrawnCost, ChargeAge),
     Reset,
-    Forward(Span),
-    Back(Span),
+    Forward(DrawnSpan),
+    Back(DrawnSpan),
     /// To the instant that the last denial promised, rounded to the clock, or one unit before it.
     Wait {
         early: bool,
@@ -120,32 +120,32 @@ pub(crate) enum Step {
     /// The rules get their other quotas.
     Change,
     /// Another version of the plan takes over.
-    Edit(Version),
+    Edit(PlanVersion),
 }
 
 /// When something was charged that is given back.
 #[derive(Clone, Debug)]
-pub(crate) enum Age {
+pub(crate) enum ChargeAge {
     /// As the store told when it charged something.
     Charge(Index),
-    At(Span),
-    Ago(Span),
+    At(DrawnSpan),
+    Ago(DrawnSpan),
     Any(i64),
 }
 
-fn age() -> impl Strategy<Value = Age> {
+fn age() -> impl Strategy<Value = ChargeAge> {
     prop_oneof![
-        6 => any::<Index>().prop_map(Age::Charge),
-        2 => span().prop_map(Age::At),
-        3 => span().prop_map(Age::Ago),
-        1 => any::<i64>().prop_map(Age::Any),
+        6 => any::<Index>().prop_map(ChargeAge::Charge),
+        2 => span().prop_map(ChargeAge::At),
+        3 => span().prop_map(ChargeAge::Ago),
+        1 => any::<i64>().prop_map(ChargeAge::Any),
     ]
 }
 
 /// Which rules a version of a plan has.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Version {
-    /// All of them.
+pub(crate) enum PlanVersion {
+    /// All rules, in order.
     Whole,
     /// In another order, and some are missing.
     Reversed(usize),
@@ -153,26 +153,26 @@ pub(crate) enum Version {
     Shifted,
 }
 
-fn version() -> impl Strategy<Value = Version> {
+fn version() -> impl Strategy<Value = PlanVersion> {
     prop_oneof![
-        2 => Just(Version::Whole),
-        2 => (0_usize..4).prop_map(Version::Reversed),
-        1 => Just(Version::Shifted),
+        2 => Just(PlanVersion::Whole),
+        2 => (0_usize..4).prop_map(PlanVersion::Reversed),
+        1 => Just(PlanVersion::Shifted),
     ]
 }
 
-pub(crate) fn step() -> impl Strategy<Value = Step> {
+pub(crate) fn step() -> impl Strategy<Value = WalkStep> {
     prop_oneof![
-        8 => share().prop_map(Step::Take),
-        3 => share().prop_map(Step::TakeUpTo),
-        1 => share().prop_map(Step::Peek),
-        3 => (share(), age()).prop_map(|(share, age)| Step::Refund(share, age)),
-        1 => Just(Step::Reset),
-        4 => span().prop_map(Step::Forward),
-        2 => span().prop_map(Step::Back),
-        3 => any::<bool>().prop_map(|early| Step::Wait { early }),
-        1 => Just(Step::Change),
-        1 => version().prop_map(Step::Edit),
+        8 => share().prop_map(WalkStep::Take),
+        3 => share().prop_map(WalkStep::TakeUpTo),
+        1 => share().prop_map(WalkStep::Peek),
+        3 => (share(), age()).prop_map(|(share, age)| WalkStep::Refund(share, age)),
+        1 => Just(WalkStep::Reset),
+        4 => span().prop_map(WalkStep::Forward),
+        2 => span().prop_map(WalkStep::Back),
+        3 => any::<bool>().prop_map(|early| WalkStep::Wait { early }),
+        1 => Just(WalkStep::Change),
+        1 => version().prop_map(WalkStep::Edit),
     ]
 }
 

@@ -12,47 +12,47 @@ use ratekeeper::state::{Record, RuleStates, ascii, binary, shared_name};
 use ratekeeper::{Cost, Key, Name, Quota, Rules, State, Timestamp};
 
 use super::draw;
-use super::lua::{Engine, Keyspace, Stored};
-use super::model::Model;
+use super::lua::{Keyspace, LuaServer, StoredValue};
+use super::model::StoreModel;
 use super::walks::{cases, plan, runtime, settings};
 use crate::encoding::Encoding;
-use crate::library::{Library, TimePart};
-use crate::scripted::Scripted;
+use crate::script::{ScriptLibrary, ScriptTime};
+use crate::scripted::ScriptedStore;
 
 /// How many states, for each encoding.
 const STATES: u32 = 4_000;
 
 /// A small change to some bytes.
 #[derive(Clone, Debug)]
-enum Edit {
+enum ByteEdit {
     Put(Index, u8),
     Insert(Index, u8),
     Remove(Index),
     Repeat(Index, usize),
 }
 
-fn edit() -> impl Strategy<Value = Edit> {
+fn edit() -> impl Strategy<Value = ByteEdit> {
     let byte = || prop_oneof![8 => prop::sample::select(b"0123456789|$=-+.er ".to_vec()), 1 => any::<u8>()];
     prop_oneof![
-        3 => (any::<Index>(), byte()).prop_map(|(at, byte)| Edit::Put(at, byte)),
-        2 => (any::<Index>(), byte()).prop_map(|(at, byte)| Edit::Insert(at, byte)),
-        2 => any::<Index>().prop_map(Edit::Remove),
-        1 => (any::<Index>(), 1_usize..24).prop_map(|(at, times)| Edit::Repeat(at, times)),
+        3 => (any::<Index>(), byte()).prop_map(|(at, byte)| ByteEdit::Put(at, byte)),
+        2 => (any::<Index>(), byte()).prop_map(|(at, byte)| ByteEdit::Insert(at, byte)),
+        2 => any::<Index>().prop_map(ByteEdit::Remove),
+        1 => (any::<Index>(), 1_usize..24).prop_map(|(at, times)| ByteEdit::Repeat(at, times)),
     ]
 }
 
-fn apply(bytes: &mut Vec<u8>, edit: &Edit) {
+fn apply(bytes: &mut Vec<u8>, edit: &ByteEdit) {
     match edit {
-        Edit::Insert(at, byte) => bytes.insert(at.index(bytes.len() + 1), *byte),
+        ByteEdit::Insert(at, byte) => bytes.insert(at.index(bytes.len() + 1), *byte),
         _ if bytes.is_empty() => {}
-        Edit::Put(at, byte) => {
+        ByteEdit::Put(at, byte) => {
             let at = at.index(bytes.len());
             bytes[at] = *byte;
         }
-        Edit::Remove(at) => {
+        ByteEdit::Remove(at) => {
             bytes.remove(at.index(bytes.len()));
         }
-        Edit::Repeat(at, times) => {
+        ByteEdit::Repeat(at, times) => {
             let at = at.index(bytes.len());
             let byte = bytes[at];
             bytes.splice(at..at, std::iter::repeat_n(byte, *times));
@@ -61,13 +61,13 @@ fn apply(bytes: &mut Vec<u8>, edit: &Edit) {
 }
 
 /// What the engine reads, if it does.
-fn read(model: &Model, stored: &Stored) -> Option<Vec<Option<State>>> {
+fn read(model: &StoreModel, stored: &StoredValue) -> Option<Vec<Option<State>>> {
     match stored {
-        Stored::Text(text) => {
+        StoredValue::Text(text) => {
             let named = model.rules.iter().map(|(name, quota)| (name, quota));
             RuleStates::read(text, named, model.tenancy).ok().map(|found| found.states)
         }
-        Stored::Hash(hash) => {
+        StoredValue::Hash(hash) => {
             let fields: Vec<_> =
                 hash.iter().map(|(name, content)| (name.as_slice(), content.as_slice())).collect();
             match binary::decode(&fields).ok()? {
@@ -83,9 +83,9 @@ fn read(model: &Model, stored: &Stored) -> Option<Vec<Option<State>>> {
     }
 }
 
-fn stored_of(model: &Model) -> Option<Stored> {
+fn stored_of(model: &StoreModel) -> Option<StoredValue> {
     match model.encoding {
-        Encoding::Ascii => model.text.clone().map(|text| Stored::Text(text.into())),
+        Encoding::Ascii => model.text.clone().map(|text| StoredValue::Text(text.into())),
         Encoding::Binary => model.hashes.get(&model.rules[0].0).map(|state| {
             let fields = binary::encode(state);
             let mut hash = BTreeMap::from([(b"v".to_vec(), binary::VERSION.to_vec())]);
@@ -93,14 +93,14 @@ fn stored_of(model: &Model) -> Option<Stored> {
                 let (name, content): (&str, &[u8]) = (name, content);
                 (name.as_bytes().to_vec(), content.to_vec())
             }));
-            Stored::Hash(hash)
+            StoredValue::Hash(hash)
         }),
     }
 }
 
 /// How states are written before they are changed.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Form {
+enum WrittenForm {
     Text,
     /// As services in other languages write it, and this one did before.
     ByPosition,
@@ -109,20 +109,25 @@ enum Form {
     Hash,
 }
 
-impl Form {
+impl WrittenForm {
     fn encoding(self) -> Encoding {
-        if self == Form::Hash { Encoding::Binary } else { Encoding::Ascii }
+        if self == WrittenForm::Hash { Encoding::Binary } else { Encoding::Ascii }
     }
 
     fn tenancy(self) -> Tenancy {
-        if self == Form::Shared { Tenancy::Shared } else { Tenancy::Own }
+        if self == WrittenForm::Shared { Tenancy::Shared } else { Tenancy::Own }
     }
 }
 
 /// Some rules, what a key looks like from which each has taken the cost, and the first of them if they are shared.
-fn written(form: Form, rules: &[(Name, Quota)], cost: u64, now: Timestamp) -> (Model, Option<Stored>) {
-    let mut model = Model::new(form.encoding(), form.tenancy(), rules.to_vec());
-    if form == Form::Shared {
+fn written(
+    form: WrittenForm,
+    rules: &[(Name, Quota)],
+    cost: u64,
+    now: Timestamp,
+) -> (StoreModel, Option<StoredValue>) {
+    let mut model = StoreModel::new(form.encoding(), form.tenancy(), rules.to_vec());
+    if form == WrittenForm::Shared {
         for (_, quota) in rules.iter().rev() {
             model.rules = vec![(shared_name(quota).unwrap(), *quota)];
             model.take(cost, now);
@@ -131,7 +136,7 @@ fn written(form: Form, rules: &[(Name, Quota)], cost: u64, now: Timestamp) -> (M
         model.take(cost, now);
     }
     let stored = stored_of(&model);
-    if form != Form::ByPosition {
+    if form != WrittenForm::ByPosition {
         return (model, stored);
     }
     let record = model.text.as_ref().and_then(|text| {
@@ -140,14 +145,15 @@ fn written(form: Form, rules: &[(Name, Quota)], cost: u64, now: Timestamp) -> (M
         let states = named().zip(states).map(|((name, quota), state)| (name, quota, state));
         Record::from_rules(states, now).unwrap()
     });
-    (model, record.map(|record| Stored::Text(ascii::encode(&record).into())))
+    (model, record.map(|record| StoredValue::Text(ascii::encode(&record).into())))
 }
 
-fn mutated_states_are_read_alike(form: Form) {
+fn mutated_states_are_read_alike(form: WrittenForm) {
     let encoding = form.encoding();
-    let engine = Arc::new(Engine::new());
+    let engine = Arc::new(LuaServer::new());
     let runtime = runtime();
-    let store = Scripted::new(Arc::clone(&engine), Library::new(TimePart::Server), settings(encoding));
+    let store =
+        ScriptedStore::new(Arc::clone(&engine), ScriptLibrary::new(ScriptTime::Server), settings(encoding));
     let strategy = (
         draw::rules(),
         draw::instant(),
@@ -155,7 +161,7 @@ fn mutated_states_are_read_alike(form: Form) {
         prop::collection::vec((any::<Index>(), edit()), 1..4),
         0_u64..3,
     );
-    let check = |(rules, now, cost, edits, then): Drawn| {
+    let check = |(rules, now, cost, edits, then): DrawnCase| {
         let count = if encoding == Encoding::Binary { 1 } else { rules.len() };
         let plan = plan(rules[..count].iter().map(|rule| rule.0));
         let named = plan.rules().iter().map(|rule| (rule.name().clone(), *rule.quota()));
@@ -164,8 +170,8 @@ fn mutated_states_are_read_alike(form: Form) {
         let Some(mut stored) = stored else { return Ok(()) };
         for (which, edit) in &edits {
             match &mut stored {
-                Stored::Text(text) => apply(text, edit),
-                Stored::Hash(hash) => {
+                StoredValue::Text(text) => apply(text, edit),
+                StoredValue::Hash(hash) => {
                     let name = hash.keys().nth(which.index(hash.len())).cloned();
                     if let Some(content) = name.and_then(|name| hash.get_mut(&name)) {
                         apply(content, edit);
@@ -173,10 +179,10 @@ fn mutated_states_are_read_alike(form: Form) {
                 }
             }
         }
-        let rules = if form == Form::Shared { Rules::Quota(&named[0].1) } else { Rules::Plan(&plan) };
+        let rules = if form == WrittenForm::Shared { Rules::Quota(&named[0].1) } else { Rules::Plan(&plan) };
         let request = Request { key: Key::new("k").unwrap(), rules, cost: Cost::new(then) };
         let mut key = Vec::new();
-        store.places(&request).unwrap()[0].write_key("rl", request.key, &mut key);
+        store.groups(&request).unwrap()[0].write_key("rl", request.key, &mut key);
         *engine.keyspace.lock().unwrap() = Keyspace { now, ..Keyspace::default() };
         engine.keyspace.lock().unwrap().keys.insert(key.clone(), stored.clone());
         let found = runtime.block_on(store.acquire(request));
@@ -192,8 +198,8 @@ fn mutated_states_are_read_alike(form: Form) {
             return Ok(());
         };
         match &stored {
-            Stored::Text(text) => model.text = Some(String::from_utf8(text.clone()).unwrap()),
-            Stored::Hash(_) => {
+            StoredValue::Text(text) => model.text = Some(String::from_utf8(text.clone()).unwrap()),
+            StoredValue::Hash(_) => {
                 model.hashes.clear();
                 model.hashes.extend(states[0].clone().map(|state| (model.rules[0].0.clone(), state)));
             }
@@ -225,24 +231,24 @@ fn mutated_states_are_read_alike(form: Form) {
     }
 }
 
-type Drawn = (Vec<(Quota, Quota)>, Timestamp, u64, Vec<(Index, Edit)>, u64);
+type DrawnCase = (Vec<(Quota, Quota)>, Timestamp, u64, Vec<(Index, ByteEdit)>, u64);
 
 #[test]
 fn mutated_texts_are_read_alike() {
-    mutated_states_are_read_alike(Form::Text);
+    mutated_states_are_read_alike(WrittenForm::Text);
 }
 
 #[test]
 fn mutated_texts_by_position_are_read_alike() {
-    mutated_states_are_read_alike(Form::ByPosition);
+    mutated_states_are_read_alike(WrittenForm::ByPosition);
 }
 
 #[test]
 fn mutated_texts_that_quotas_share_are_read_alike() {
-    mutated_states_are_read_alike(Form::Shared);
+    mutated_states_are_read_alike(WrittenForm::Shared);
 }
 
 #[test]
 fn mutated_hashes_are_read_alike() {
-    mutated_states_are_read_alike(Form::Hash);
+    mutated_states_are_read_alike(WrittenForm::Hash);
 }

@@ -7,14 +7,13 @@ use mlua::{Function, Lua, MultiValue, Table, Value as LuaValue};
 use ratekeeper::Timestamp;
 use redis::Value;
 
-use crate::call::Call;
 use crate::error::{RedisError, RedisErrorKind};
-use crate::script::Script;
-use crate::scripted::Run;
+use crate::script::{Script, ScriptCall};
+use crate::scripted::RunScript;
 
 /// What is under a key.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Stored {
+pub(crate) enum StoredValue {
     Text(Vec<u8>),
     Hash(BTreeMap<Vec<u8>, Vec<u8>>),
 }
@@ -22,7 +21,7 @@ pub(crate) enum Stored {
 /// The keys, their times to live in milliseconds, and the time.
 #[derive(Debug, Default)]
 pub(crate) struct Keyspace {
-    pub(crate) keys: HashMap<Vec<u8>, Stored>,
+    pub(crate) keys: HashMap<Vec<u8>, StoredValue>,
     /// Those that were just set, for a test to take out.
     pub(crate) expiry: HashMap<Vec<u8>, u64>,
     /// When each key expires, in milliseconds since the epoch. None of them does: a test's clock jumps.
@@ -30,14 +29,14 @@ pub(crate) struct Keyspace {
     pub(crate) now: Timestamp,
 }
 
-/// The engine.
-pub(crate) struct Engine {
+/// A server that runs scripts on a table in this process.
+pub(crate) struct LuaServer {
     lua: Lua,
     compiled: Mutex<HashMap<String, Function>>,
     pub(crate) keyspace: Arc<Mutex<Keyspace>>,
 }
 
-impl Engine {
+impl LuaServer {
     pub(crate) fn new() -> Self {
         let lua = Lua::new();
         let keyspace = Arc::new(Mutex::new(Keyspace::default()));
@@ -58,11 +57,11 @@ impl Engine {
                 rawset(table, name, value)
             end })";
         lua.load(strict).exec().unwrap();
-        Engine { lua, compiled: Mutex::default(), keyspace }
+        LuaServer { lua, compiled: Mutex::default(), keyspace }
     }
 
     /// Runs a script, as `EVALSHA` does.
-    pub(crate) fn eval(&self, script: &Script, call: &Call) -> Value {
+    pub(crate) fn eval(&self, script: &Script, call: &ScriptCall) -> Value {
         let mut compiled = self.compiled.lock().unwrap();
         let function = compiled
             .entry(script.sha1().to_owned())
@@ -78,8 +77,8 @@ impl Engine {
     }
 }
 
-impl Run for Arc<Engine> {
-    async fn run(&self, script: &Script, call: &Call) -> Result<Value, RedisError> {
+impl RunScript for Arc<LuaServer> {
+    async fn run(&self, script: &Script, call: &ScriptCall) -> Result<Value, RedisError> {
         match self.eval(script, call) {
             Value::Okay => Err(RedisError::new(RedisErrorKind::Other, "no answer")),
             value => Ok(value),
@@ -127,15 +126,15 @@ impl Keyspace {
             }
             ("GET", [key]) => match self.keys.get(key) {
                 None => Ok(LuaValue::Boolean(false)),
-                Some(Stored::Text(text)) => bytes(text),
-                Some(Stored::Hash(_)) => Err(wrong()),
+                Some(StoredValue::Text(text)) => bytes(text),
+                Some(StoredValue::Hash(_)) => Err(wrong()),
             },
             ("SET", [key, text, keep]) if keep == b"KEEPTTL" => {
-                self.keys.insert(key.clone(), Stored::Text(text.clone()));
+                self.keys.insert(key.clone(), StoredValue::Text(text.clone()));
                 Ok(LuaValue::Boolean(true))
             }
             ("SET", [key, text, px, millis]) if px == b"PX" => {
-                self.keys.insert(key.clone(), Stored::Text(text.clone()));
+                self.keys.insert(key.clone(), StoredValue::Text(text.clone()));
                 self.expire(key, millis);
                 Ok(LuaValue::Boolean(true))
             }
@@ -152,18 +151,18 @@ impl Keyspace {
             }
             ("HGETALL", [key]) => match self.keys.get(key) {
                 None => list(Vec::new()).map(LuaValue::Table),
-                Some(Stored::Hash(hash)) => {
+                Some(StoredValue::Hash(hash)) => {
                     let fields = hash.iter().flat_map(|(name, content)| [name.clone(), content.clone()]);
                     list(fields.collect()).map(LuaValue::Table)
                 }
-                Some(Stored::Text(_)) => Err(wrong()),
+                Some(StoredValue::Text(_)) => Err(wrong()),
             },
             ("HMGET", [key, fields @ ..]) => {
                 let empty = BTreeMap::new();
                 let hash = match self.keys.get(key) {
                     None => &empty,
-                    Some(Stored::Hash(hash)) => hash,
-                    Some(Stored::Text(_)) => return Err(wrong()),
+                    Some(StoredValue::Hash(hash)) => hash,
+                    Some(StoredValue::Text(_)) => return Err(wrong()),
                 };
                 let found = lua.create_table()?;
                 for (at, field) in fields.iter().enumerate() {
@@ -174,15 +173,15 @@ impl Keyspace {
                 Ok(LuaValue::Table(found))
             }
             ("HKEYS", [key]) => match self.keys.get(key) {
-                Some(Stored::Hash(hash)) => list(hash.keys().cloned().collect()).map(LuaValue::Table),
+                Some(StoredValue::Hash(hash)) => list(hash.keys().cloned().collect()).map(LuaValue::Table),
                 _ => list(Vec::new()).map(LuaValue::Table),
             },
             ("HLEN", [key]) => match self.keys.get(key) {
-                Some(Stored::Hash(hash)) => Ok(LuaValue::Integer(i64::try_from(hash.len()).unwrap())),
+                Some(StoredValue::Hash(hash)) => Ok(LuaValue::Integer(i64::try_from(hash.len()).unwrap())),
                 _ => Ok(LuaValue::Integer(0)),
             },
             ("HDEL", [key, fields @ ..]) => {
-                let Some(Stored::Hash(hash)) = self.keys.get_mut(key) else {
+                let Some(StoredValue::Hash(hash)) = self.keys.get_mut(key) else {
                     return Ok(LuaValue::Integer(0));
                 };
                 let removed = fields.iter().filter(|field| hash.remove(*field).is_some()).count();
@@ -193,8 +192,8 @@ impl Keyspace {
                 Ok(LuaValue::Integer(i64::try_from(removed).unwrap()))
             }
             ("HSET", [key, fields @ ..]) => {
-                let hash = self.keys.entry(key.clone()).or_insert_with(|| Stored::Hash(BTreeMap::new()));
-                let Stored::Hash(hash) = hash else { return Err(wrong()) };
+                let hash = self.keys.entry(key.clone()).or_insert_with(|| StoredValue::Hash(BTreeMap::new()));
+                let StoredValue::Hash(hash) = hash else { return Err(wrong()) };
                 for [name, content] in fields.as_chunks::<2>().0 {
                     hash.insert(name.clone(), content.clone());
                 }

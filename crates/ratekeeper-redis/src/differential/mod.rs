@@ -1,4 +1,4 @@
-//! The scripts against the engine: the same random calls get the same answers.
+//! The scripts against the engine: the same random calls get the same answers. Slots of keys against the servers'.
 //!
 //! The scripts run in a Lua of the same version as the servers', against a table instead of a keyspace, thousands of
 //! times; and on a real server, some times.
@@ -7,6 +7,7 @@ mod draw;
 mod fuzz;
 mod lua;
 mod model;
+mod slots;
 #[path = "../../tests/support/mod.rs"]
 mod support;
 mod walks;

@@ -10,7 +10,7 @@ use crate::encoding::Encoding;
 
 /// Some rules, and the states of one key: those of these rules, and those of others.
 #[derive(Clone, Debug)]
-pub(crate) struct Model {
+pub(crate) struct StoreModel {
     pub(crate) encoding: Encoding,
     pub(crate) tenancy: Tenancy,
     pub(crate) rules: Vec<(Name, Quota)>,
@@ -22,12 +22,12 @@ pub(crate) struct Model {
     pub(crate) resets: BTreeMap<Option<Name>, Timestamp>,
 }
 
-type Held = Vec<(Quota, Option<State>)>;
+type HeldStates = Vec<(Quota, Option<State>)>;
 
-impl Model {
+impl StoreModel {
     pub(crate) fn new(encoding: Encoding, tenancy: Tenancy, rules: Vec<(Name, Quota)>) -> Self {
         let (text, hashes, resets) = (None, BTreeMap::new(), BTreeMap::new());
-        Model { encoding, tenancy, rules, text, hashes, resets }
+        StoreModel { encoding, tenancy, rules, text, hashes, resets }
     }
 
     /// The key under which a rule's state is: one of its own, or that for all.
@@ -38,10 +38,10 @@ impl Model {
 
     /// Just one of the rules.
     pub(crate) fn alone(&self, rule: usize) -> Self {
-        Model { rules: vec![self.rules[rule].clone()], ..self.clone() }
+        StoreModel { rules: vec![self.rules[rule].clone()], ..self.clone() }
     }
 
-    /// The smallest capacity.
+    /// Returns the smallest burst of the rules.
     pub(crate) fn burst(&self) -> u64 {
         self.rules.iter().map(|(_, quota)| quota.burst()).min().unwrap_or(1)
     }
@@ -52,7 +52,7 @@ impl Model {
     }
 
     /// What these rules find, and what is kept for others. A state of another algorithm is given up for good.
-    fn read(&mut self) -> (Held, NamedStates) {
+    fn read(&mut self) -> (HeldStates, NamedStates) {
         let named = || self.rules.iter().map(|(name, quota)| (name, quota));
         let (states, others) = match (self.encoding, &self.text) {
             (Encoding::Ascii, None) => (vec![None; self.rules.len()], NamedStates::default()),

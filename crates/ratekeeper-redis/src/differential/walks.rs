@@ -13,14 +13,14 @@ use ratekeeper::testkit::FakeClock;
 use ratekeeper::{Charged, Cost, Key, Name, Nanos, Plan, Quota, Rules, Timestamp};
 use tokio::runtime::Runtime;
 
-use super::draw::{self, Age, LAST_MICROS, Span, Step, Version};
-use super::lua::{Engine, Keyspace};
-use super::model::Model;
+use super::draw::{self, ChargeAge, DrawnSpan, LAST_MICROS, PlanVersion, WalkStep};
+use super::lua::{Keyspace, LuaServer};
+use super::model::StoreModel;
 use super::support::server::Server;
 use crate::encoding::{Encoding, Encodings};
-use crate::library::{Kind, Library, Parts, TimePart};
-use crate::link::{Address, Breakers, Link, Options};
-use crate::scripted::{Scripted, Settings};
+use crate::link::{BreakerFactory, Link, LinkOptions, RedisAddress};
+use crate::script::{RuleKind, Script, ScriptCall, ScriptLibrary, ScriptParts, ScriptTime};
+use crate::scripted::{ScriptSettings, ScriptedStore};
 
 /// How many walks, for each encoding.
 const WALKS: u32 = 2_000;
@@ -28,8 +28,8 @@ const WALKS: u32 = 2_000;
 /// How many on a server, for each encoding.
 const SERVER_WALKS: u32 = 60;
 
-pub(super) fn settings(encoding: Encoding) -> Settings {
-    Settings {
+pub(super) fn settings(encoding: Encoding) -> ScriptSettings {
+    ScriptSettings {
         prefix: "rl".into(),
         encodings: Encodings { usual: encoding, ..Encodings::default() },
         on_unreadable: OnUnreadable::Error,
@@ -52,18 +52,18 @@ pub(super) fn plan(quotas: impl Iterator<Item = Quota>) -> Arc<Plan> {
 }
 
 /// What requests are held to, as it changes on a walk.
-struct Terms<'a> {
+struct WalkTerms<'a> {
     rules: &'a [(Quota, Quota)],
     tenancy: Tenancy,
     other_quotas: bool,
-    version: Version,
+    version: PlanVersion,
     /// Which of the quotas a request brings.
     brought: usize,
 }
 
-impl<'a> Terms<'a> {
+impl<'a> WalkTerms<'a> {
     fn new(rules: &'a [(Quota, Quota)], tenancy: Tenancy) -> Self {
-        Terms { rules, tenancy, other_quotas: false, version: Version::Whole, brought: 0 }
+        WalkTerms { rules, tenancy, other_quotas: false, version: PlanVersion::Whole, brought: 0 }
     }
 
     /// The rules of now, by the names of their states.
@@ -78,35 +78,35 @@ impl<'a> Terms<'a> {
         }
         let name = |rule: usize| format!("r{rule}").parse().unwrap();
         match self.version {
-            Version::Whole => (0..count).map(|rule| (name(rule), quota(rule))).collect(),
-            Version::Reversed(skip) => {
+            PlanVersion::Whole => (0..count).map(|rule| (name(rule), quota(rule))).collect(),
+            PlanVersion::Reversed(skip) => {
                 (0..count).rev().skip(skip % count).map(|rule| (name(rule), quota(rule))).collect()
             }
-            Version::Shifted => (0..count).map(|rule| (name(rule), quota(rule + 1))).collect(),
+            PlanVersion::Shifted => (0..count).map(|rule| (name(rule), quota(rule + 1))).collect(),
         }
     }
 
-    fn held_to(&self) -> HeldTo {
+    fn held_to(&self) -> WalkRules {
         match self.tenancy {
             Tenancy::Own => {
                 let plan = Plan::new("walk".parse().unwrap(), self.named()).unwrap();
-                HeldTo::Plan(Arc::new(plan))
+                WalkRules::Plan(Arc::new(plan))
             }
-            Tenancy::Shared => HeldTo::Quota(self.named()[0].1),
+            Tenancy::Shared => WalkRules::Quota(self.named()[0].1),
         }
     }
 }
 
-enum HeldTo {
+enum WalkRules {
     Plan(Arc<Plan>),
     Quota(Quota),
 }
 
-impl HeldTo {
+impl WalkRules {
     fn rules(&self) -> Rules<'_> {
         match self {
-            HeldTo::Plan(plan) => Rules::Plan(plan),
-            HeldTo::Quota(quota) => Rules::Quota(quota),
+            WalkRules::Plan(plan) => Rules::Plan(plan),
+            WalkRules::Quota(quota) => Rules::Quota(quota),
         }
     }
 }
@@ -124,11 +124,11 @@ impl<S: Store> Walk<'_, S> {
     fn through(
         &mut self,
         encoding: Encoding,
-        mut terms: Terms<'_>,
-        steps: &[Step],
-        check: impl Fn(&mut Model, Timestamp) -> Result<(), TestCaseError>,
+        mut terms: WalkTerms<'_>,
+        steps: &[WalkStep],
+        check: impl Fn(&mut StoreModel, Timestamp) -> Result<(), TestCaseError>,
     ) -> Result<(), TestCaseError> {
-        let mut model = Model::new(encoding, terms.tenancy, terms.named());
+        let mut model = StoreModel::new(encoding, terms.tenancy, terms.named());
         let (mut held_to, mut promised, mut charges) = (terms.held_to(), Nanos::ZERO, vec![self.now]);
         for (number, step) in steps.iter().enumerate() {
             let burst = model.burst();
@@ -140,7 +140,7 @@ impl<S: Store> Walk<'_, S> {
             };
             (self.set_time)(self.now);
             match step {
-                Step::Take(share) => {
+                WalkStep::Take(share) => {
                     let cost = share.of(burst);
                     let expected = model.take(cost, self.now);
                     let found = self.runtime.block_on(self.store.acquire(request(cost))).unwrap();
@@ -148,7 +148,7 @@ impl<S: Store> Walk<'_, S> {
                     promised = expected.retry_after.unwrap_or(Nanos::ZERO);
                     charges.extend(found.charged_at());
                 }
-                Step::TakeUpTo(share) => {
+                WalkStep::TakeUpTo(share) => {
                     let cost = share.of(burst);
                     let (granted, expected) = model.take_up_to(cost, self.now);
                     let found = self.runtime.block_on(self.store.acquire_up_to(request(cost))).unwrap();
@@ -156,26 +156,26 @@ impl<S: Store> Walk<'_, S> {
                     prop_assert_eq!(found.granted.get(), granted, "{}, up to {}", what, cost);
                     charges.extend(found.decision.charged_at());
                 }
-                Step::Peek(share) => {
+                WalkStep::Peek(share) => {
                     let cost = share.of(burst);
                     let found = self.runtime.block_on(self.store.peek(request(cost))).unwrap();
                     prop_assert_eq!(found, model.peek(cost, self.now), "{}, cost {}", what, cost);
                 }
-                Step::Refund(share, age) => {
+                WalkStep::Refund(share, age) => {
                     let cost = share.of(burst);
                     let span = |span| Nanos::from_nanos(self.measure(span, &model) * 1_000);
                     let charged = match age {
-                        Age::Charge(which) => Charged::at(charges[which.index(charges.len())]),
-                        Age::At(ago) => Charged::at(self.now.saturating_sub(span(*ago))),
-                        Age::Ago(ago) => Charged::ago(span(*ago)),
-                        Age::Any(nanos) if nanos % 2 == 0 => Charged::at(Timestamp::from_nanos(*nanos)),
-                        Age::Any(nanos) => Charged::ago(Nanos::from_nanos(nanos.cast_unsigned())),
+                        ChargeAge::Charge(which) => Charged::at(charges[which.index(charges.len())]),
+                        ChargeAge::At(ago) => Charged::at(self.now.saturating_sub(span(*ago))),
+                        ChargeAge::Ago(ago) => Charged::ago(span(*ago)),
+                        ChargeAge::Any(nanos) if nanos % 2 == 0 => Charged::at(Timestamp::from_nanos(*nanos)),
+                        ChargeAge::Any(nanos) => Charged::ago(Nanos::from_nanos(nanos.cast_unsigned())),
                     };
                     let expected = model.refund(cost, charged, self.now);
                     let found = self.runtime.block_on(self.store.refund(request(cost), charged)).unwrap();
                     prop_assert_eq!(found, expected, "{}, cost {}, {:?}", what, cost, charged);
                 }
-                Step::Reset => {
+                WalkStep::Reset => {
                     let expected = model.reset(self.now);
                     let found = self.runtime.block_on(self.store.reset(request(1))).unwrap();
                     // Whether those of other quotas count is not the model's to know.
@@ -183,16 +183,18 @@ impl<S: Store> Walk<'_, S> {
                         if terms.tenancy == Tenancy::Own { found == expected } else { found >= expected };
                     prop_assert!(fits, "{what}: {found} instead of {expected}");
                 }
-                Step::Forward(span) => self.go(self.measure(*span, &model).cast_signed()),
-                Step::Back(span) => self.go(-self.measure(*span, &model).cast_signed()),
-                Step::Wait { early } => {
+                WalkStep::Forward(span) => self.go(self.measure(*span, &model).cast_signed()),
+                WalkStep::Back(span) => self.go(-self.measure(*span, &model).cast_signed()),
+                WalkStep::Wait { early } => {
                     let micros = promised.ceil_micros().min(LAST_MICROS.cast_unsigned());
                     self.go(micros.cast_signed() - i64::from(*early));
                     promised = Nanos::ZERO;
                 }
-                Step::Change | Step::Edit(_) => {
+                WalkStep::Change | WalkStep::Edit(_) => {
                     match step {
-                        Step::Edit(version) => (terms.version, terms.brought) = (*version, terms.brought + 1),
+                        WalkStep::Edit(version) => {
+                            (terms.version, terms.brought) = (*version, terms.brought + 1)
+                        }
                         _ => terms.other_quotas = !terms.other_quotas,
                     }
                     (held_to, model.rules) = (terms.held_to(), terms.named());
@@ -203,8 +205,8 @@ impl<S: Store> Walk<'_, S> {
         Ok(())
     }
 
-    /// In microseconds.
-    fn measure(&self, span: Span, model: &Model) -> u64 {
+    /// Returns how long a drawn span is under the model's rules, in microseconds.
+    fn measure(&self, span: DrawnSpan, model: &StoreModel) -> u64 {
         let quota = &model.rules[span.rule % model.rules.len()].1;
         let measure = if span.refill { quota.refill_time() } else { quota.period() }.as_nanos();
         let nanos = u128::from(measure) * u128::from(span.parts) / 16;
@@ -219,7 +221,7 @@ impl<S: Store> Walk<'_, S> {
 
 /// What was just written expires once it is worthless: not before, and, if nobody else counts on it, within a
 /// millisecond (for the largest spans, a part in 10^9).
-fn expiry_fits(keyspace: &mut Keyspace, model: &mut Model, now: Timestamp) -> Result<(), TestCaseError> {
+fn expiry_fits(keyspace: &mut Keyspace, model: &mut StoreModel, now: Timestamp) -> Result<(), TestCaseError> {
     for (key, millis) in keyspace.expiry.drain() {
         let text = String::from_utf8_lossy(&key);
         if text.ends_with("%reset") {
@@ -253,15 +255,16 @@ fn expiry_fits(keyspace: &mut Keyspace, model: &mut Model, now: Timestamp) -> Re
 }
 
 fn walks_in_lua(encoding: Encoding, tenancy: Tenancy) {
-    let engine = Arc::new(Engine::new());
+    let engine = Arc::new(LuaServer::new());
     let runtime = runtime();
-    let store = Scripted::new(Arc::clone(&engine), Library::new(TimePart::Server), settings(encoding));
+    let store =
+        ScriptedStore::new(Arc::clone(&engine), ScriptLibrary::new(ScriptTime::Server), settings(encoding));
     let strategy = (draw::rules(), draw::instant(), prop::collection::vec(draw::step(), 1..40));
-    let walk = |(rules, start, steps): (Vec<(Quota, Quota)>, Timestamp, Vec<Step>)| {
+    let walk = |(rules, start, steps): (Vec<(Quota, Quota)>, Timestamp, Vec<WalkStep>)| {
         *engine.keyspace.lock().unwrap() = Keyspace::default();
         let set_time = |now| engine.keyspace.lock().unwrap().now = now;
         let mut walk = Walk { store: &store, set_time: &set_time, runtime: &runtime, now: start };
-        walk.through(encoding, Terms::new(&rules, tenancy), &steps, |model, now| {
+        walk.through(encoding, WalkTerms::new(&rules, tenancy), &steps, |model, now| {
             expiry_fits(&mut engine.keyspace.lock().unwrap(), model, now)
         })
     };
@@ -277,16 +280,16 @@ fn a_full_bucket_beside_a_rule_that_is_cut_off_is_full_as_of_now() {
     let quota = |text: &str| text.parse::<Quota>().unwrap();
     let rules =
         [(quota("6/s burst 1"), quota("1/s")), (quota("1/s burst 1 bucket"), quota("1/s burst 2 bucket"))];
-    let take = |units| Step::Take(draw::Share::Units(units));
-    let back = Step::Back(Span { rule: 0, refill: false, parts: 0, micros: 1 });
-    let steps = [Step::Change, take(1), Step::Change, back, take(1), Step::Change, take(0)];
-    let (engine, runtime) = (Arc::new(Engine::new()), runtime());
+    let take = |units| WalkStep::Take(draw::DrawnCost::Units(units));
+    let back = WalkStep::Back(DrawnSpan { rule: 0, refill: false, parts: 0, micros: 1 });
+    let steps = [WalkStep::Change, take(1), WalkStep::Change, back, take(1), WalkStep::Change, take(0)];
+    let (engine, runtime) = (Arc::new(LuaServer::new()), runtime());
     let settings = settings(Encoding::Ascii);
-    let store = Scripted::new(Arc::clone(&engine), Library::new(TimePart::Server), settings);
+    let store = ScriptedStore::new(Arc::clone(&engine), ScriptLibrary::new(ScriptTime::Server), settings);
     let set_time = |now| engine.keyspace.lock().unwrap().now = now;
     let now = Timestamp::from_secs(1_761_912_000);
     let mut walk = Walk { store: &store, set_time: &set_time, runtime: &runtime, now };
-    walk.through(Encoding::Ascii, Terms::new(&rules, Tenancy::Own), &steps, |_, _| Ok(())).unwrap();
+    walk.through(Encoding::Ascii, WalkTerms::new(&rules, Tenancy::Own), &steps, |_, _| Ok(())).unwrap();
 }
 
 #[test]
@@ -324,14 +327,15 @@ fn servers_decide_as_the_engine_does() {
                 case += 1;
                 let given: Option<Arc<dyn ratekeeper::port::Clock>> = Some(Arc::new(clock.clone()));
                 let settings =
-                    Settings { given, prefix: format!("{encoding:?}{case}"), ..settings(encoding) };
-                let options = Options { command_timeout: Duration::from_secs(10), ..Options::default() };
-                let address = Address::parse(&server.url()).unwrap();
-                let link = Link::open(&address, &options, Breakers::default());
-                let store = Scripted::new(link, Library::new(TimePart::Given), settings);
+                    ScriptSettings { given, prefix: format!("{encoding:?}{case}"), ..settings(encoding) };
+                let options =
+                    LinkOptions { command_timeout: Duration::from_secs(10), ..LinkOptions::default() };
+                let address = RedisAddress::parse(&server.url()).unwrap();
+                let link = Link::open(&address, &options, BreakerFactory::default());
+                let store = ScriptedStore::new(link, ScriptLibrary::new(ScriptTime::Given), settings);
                 let set_time = |now| clock.set(now);
                 let tenancy = if case % 3 == 0 { Tenancy::Shared } else { Tenancy::Own };
-                let terms = Terms::new(&drawn.0, tenancy);
+                let terms = WalkTerms::new(&drawn.0, tenancy);
                 let mut walk = Walk { store: &store, set_time: &set_time, runtime: &runtime, now: drawn.1 };
                 if let Err(error) = walk.through(encoding, terms, &drawn.2, |_, _| Ok(())) {
                     panic!("{encoding:?}, {tenancy:?}: {error}\n{drawn:?}");
@@ -345,10 +349,10 @@ fn servers_decide_as_the_engine_does() {
 async fn scripts_in_lua_conform() {
     use ratekeeper::testkit::conformance::{Bench, check};
     for encoding in [Encoding::Ascii, Encoding::Binary] {
-        let engine = Arc::new(Engine::new());
+        let engine = Arc::new(LuaServer::new());
         let clock = FakeClock::at(Timestamp::from_nanos(1_761_884_055_342_794_000));
-        let settings = Settings { given: Some(Arc::new(clock.clone())), ..settings(encoding) };
-        let store = Scripted::new(Arc::clone(&engine), Library::new(TimePart::Given), settings);
+        let settings = ScriptSettings { given: Some(Arc::new(clock.clone())), ..settings(encoding) };
+        let store = ScriptedStore::new(Arc::clone(&engine), ScriptLibrary::new(ScriptTime::Given), settings);
         check(&Bench::new(&store, &clock).resolution(Nanos::from_nanos(1_000))).await;
     }
 }
@@ -360,14 +364,14 @@ fn struct_is_the_servers() {
     let script = "local upper, lower = struct.unpack('>I4I4', ARGV[1], 3)
         return { struct.pack('>I4I4', upper, lower), struct.pack('>d', tonumber(ARGV[2])),
             string.format('%.17g', struct.unpack('>d', ARGV[3])), string.format('%.0f', upper) }";
-    let (engine, mut connection) = (Engine::new(), server.connection());
+    let (engine, mut connection) = (LuaServer::new(), server.connection());
     for bits in [0, 1, 0x8000_0000, 0xffff_ffff_ffff_ffff, 0x1234_5678_9abc_def0_u64] {
         let number = f64::from_bits(bits >> 2);
-        let mut call = crate::call::Call::with_capacity(3, 64);
+        let mut call = ScriptCall::with_capacity(3, 64);
         call.arg(&[&[0, 0][..], &bits.to_be_bytes()].concat());
         call.arg(format!("{number:e}").as_bytes());
         call.arg(&number.to_be_bytes());
-        let here = engine.eval(&crate::script::Script::composed(&[script]), &call);
+        let here = engine.eval(&Script::composed(&[script]), &call);
         let there: redis::Value = call.command("EVAL", script).query(&mut connection).unwrap();
         assert_eq!(here, there, "{bits:x}");
     }
@@ -377,18 +381,19 @@ fn struct_is_the_servers() {
 #[test]
 fn usual_requests_take_the_express_script() {
     let (server, runtime) = (Server::redis(), runtime());
-    let knows = |script: &crate::script::Script| -> bool {
+    let knows = |script: &Script| -> bool {
         let mut question = redis::cmd("SCRIPT");
         let known: Vec<bool> =
             question.arg("EXISTS").arg(script.sha1()).query(&mut server.connection()).unwrap();
         known == [true]
     };
-    let options = Options { command_timeout: Duration::from_secs(10), ..Options::default() };
-    let link = || Link::open(&Address::parse(&server.url()).unwrap(), &options, Breakers::default());
-    let store = Scripted::new(link(), Library::new(TimePart::Server), settings(Encoding::Ascii));
+    let options = LinkOptions { command_timeout: Duration::from_secs(10), ..LinkOptions::default() };
+    let link =
+        || Link::open(&RedisAddress::parse(&server.url()).unwrap(), &options, BreakerFactory::default());
+    let store = ScriptedStore::new(link(), ScriptLibrary::new(ScriptTime::Server), settings(Encoding::Ascii));
     let quotas = |text: &str, count| plan(std::iter::repeat_n(text.parse::<Quota>().unwrap(), count));
     let decide = |kind| {
-        let mut parts = Parts::default();
+        let mut parts = ScriptParts::default();
         parts.need(kind, Encoding::Ascii, Tenancy::Own);
         store.library.decide(parts)
     };
@@ -401,8 +406,8 @@ fn usual_requests_take_the_express_script() {
         let answers: Vec<bool> = (0..3).map(|_| ask(&plan, &format!("k{count}")).allowed).collect();
         assert_eq!(answers, [true, true, false], "{count} rules: fresh, found, refused");
         assert!(knows(store.library.express(count, Tenancy::Own).unwrap()), "{count} rules");
-        assert!(!knows(decide(Kind::Gcra)), "{count} rules");
+        assert!(!knows(decide(RuleKind::Gcra)), "{count} rules");
     }
     ask(&quotas("2/h bucket", 1), "other");
-    assert!(knows(decide(Kind::TokenBucket)), "the question would be answered");
+    assert!(knows(decide(RuleKind::TokenBucket)), "the question would be answered");
 }

@@ -1,4 +1,4 @@
-//! Where a server is: what a URL says, or which part of it is wrong.
+//! What a URL says about where a server is, or which part of it is wrong.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ const SCHEMES: &str = "redis://, rediss://, unix://, redis+unix://, redis-cluste
 const REDIS_PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
 
-/// Where a server, or a group of them, is.
+/// Where a server is, or a group of them.
 ///
 /// | URL | what |
 /// |---|---|
@@ -25,37 +25,45 @@ const SENTINEL_PORT: u16 = 26379;
 /// A sentinel that wants a password of its own gets `?sentinel_user=…&sentinel_password=…`. `%` starts an escape in
 /// users, passwords and paths.
 #[derive(Clone)]
-pub(crate) struct Address {
-    pub(super) place: Place,
+pub(crate) struct RedisAddress {
+    pub(super) endpoint: Endpoint,
     /// The URL without its secrets.
     shown: String,
 }
 
+/// What a URL leads to.
 #[derive(Clone)]
-pub(super) enum Place {
+pub(super) enum Endpoint {
+    /// One server.
     Server(ConnectionInfo),
+    /// A cluster, by some of its nodes.
     Cluster { seeds: Vec<ConnectionInfo> },
+    /// A master that sentinels watch; its credentials and database are in `template`.
     Sentinel { sentinels: Vec<ConnectionInfo>, master: String, template: ConnectionInfo },
 }
 
-impl Address {
+impl RedisAddress {
     /// Reads a URL.
+    ///
+    /// # Errors
+    ///
+    /// Names the part that is wrong and does not quote it: wherever a URL is mistyped, a part may be a password.
     pub(crate) fn parse(url: &str) -> Result<Self, RedisError> {
         let Some((scheme, rest)) = url.split_once("://") else {
-            return Err(wrong("URL", format!("it has no scheme; begin it with {SCHEMES}")));
+            return Err(wrong("URL", format!("no scheme; begin it with {SCHEMES}")));
         };
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
-        let (is_tls, place) = match scheme {
+        let (is_tls, kind) = match scheme {
             "unix" | "redis+unix" => {
-                let place = Place::Server(socket(rest, query)?);
-                return Ok(Address { place, shown: format!("{scheme}://{rest}") });
+                let endpoint = Endpoint::Server(socket(rest, query)?);
+                return Ok(RedisAddress { endpoint, shown: format!("{scheme}://{rest}") });
             }
-            "redis" | "valkey" => (false, Kind::Server),
-            "rediss" | "valkeys" => (true, Kind::Server),
-            "redis-cluster" => (false, Kind::Cluster),
-            "rediss-cluster" => (true, Kind::Cluster),
-            "redis-sentinel" => (false, Kind::Sentinel),
-            "rediss-sentinel" => (true, Kind::Sentinel),
+            "redis" | "valkey" => (false, SchemeKind::Server),
+            "rediss" | "valkeys" => (true, SchemeKind::Server),
+            "redis-cluster" => (false, SchemeKind::Cluster),
+            "rediss-cluster" => (true, SchemeKind::Cluster),
+            "redis-sentinel" => (false, SchemeKind::Sentinel),
+            "rediss-sentinel" => (true, SchemeKind::Sentinel),
             // A typing error is seen sooner if it is shown, and only this part is never meant to be a secret.
             _ if scheme.len() <= 16
                 && scheme.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-') =>
@@ -77,29 +85,29 @@ impl Address {
         let (hosts, path) = rest.split_once('/').unwrap_or((rest, ""));
         let settings = credentials_of(credentials)?;
         let shown = format!("{scheme}://{rest}");
-        let port = if matches!(place, Kind::Sentinel) { SENTINEL_PORT } else { REDIS_PORT };
+        let port = if matches!(kind, SchemeKind::Sentinel) { SENTINEL_PORT } else { REDIS_PORT };
         let hosts = hosts.split(',').map(|host| host_and_port(host, port, is_tls));
         let hosts: Vec<ConnectionAddr> = hosts.collect::<Result<_, _>>()?;
         let at = |address: &ConnectionAddr, settings: &RedisConnectionInfo| {
             info(address.clone(), settings.clone())
         };
-        let place = match place {
-            Kind::Server => {
+        let endpoint = match kind {
+            SchemeKind::Server => {
                 no_query(query)?;
                 let [address] = hosts.as_slice() else {
                     return Err(wrong("host", "name one host, or use redis-cluster://"));
                 };
-                Place::Server(at(address, &database(settings, path)?)?)
+                Endpoint::Server(at(address, &database(settings, path)?)?)
             }
-            Kind::Cluster => {
+            SchemeKind::Cluster => {
                 no_query(query)?;
                 if !matches!(path, "" | "0") {
                     return Err(wrong("database", "a cluster has database 0 alone"));
                 }
                 let seeds = hosts.iter().map(|address| at(address, &settings));
-                Place::Cluster { seeds: seeds.collect::<Result<_, _>>()? }
+                Endpoint::Cluster { seeds: seeds.collect::<Result<_, _>>()? }
             }
-            Kind::Sentinel => {
+            SchemeKind::Sentinel => {
                 let (master, db) = path.split_once('/').unwrap_or((path, ""));
                 if master.is_empty() {
                     let remedy =
@@ -110,32 +118,34 @@ impl Address {
                 let sentinels = hosts.iter().map(|address| at(address, &own));
                 let sentinels = sentinels.collect::<Result<_, _>>()?;
                 let template = at(&hosts[0], &database(settings, db)?)?;
-                Place::Sentinel { sentinels, master: unescape(master, "master")?, template }
+                Endpoint::Sentinel { sentinels, master: unescape(master, "master")?, template }
             }
         };
-        Ok(Address { place, shown })
+        Ok(RedisAddress { endpoint, shown })
     }
 }
 
-enum Kind {
+/// What the scheme of a URL says that it leads to.
+enum SchemeKind {
     Server,
     Cluster,
     Sentinel,
 }
 
-impl fmt::Display for Address {
+impl fmt::Display for RedisAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.shown)
     }
 }
 
-impl fmt::Debug for Address {
+impl fmt::Debug for RedisAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Address({})", self.shown)
+        write!(f, "RedisAddress({})", self.shown)
     }
 }
 
-/// How to reach an address, with these credentials. Answers are small and waited for: no delay for larger packets.
+/// Returns how to reach an address with these credentials. Answers are small and waited for, so nothing is held back to fill
+/// a packet.
 pub(super) fn info(
     address: ConnectionAddr,
     settings: RedisConnectionInfo,
@@ -144,7 +154,7 @@ pub(super) fn info(
     Ok(info.set_redis_settings(settings).set_tcp_settings(TcpSettings::default().set_nodelay(true)))
 }
 
-/// The same settings at another host, as servers tell of each other.
+/// Returns how to reach another host with the same settings: servers name each other.
 pub(super) fn moved(like: &ConnectionInfo, host: &str, port: u16) -> Result<ConnectionInfo, RedisError> {
     let is_tls = matches!(like.addr(), ConnectionAddr::TcpTls { .. });
     info(tcp(host, port, is_tls), like.redis_settings().clone())
@@ -182,7 +192,12 @@ fn sentinel_settings(query: &str) -> Result<RedisConnectionInfo, RedisError> {
         settings = match name {
             "sentinel_user" => settings.set_username(value),
             "sentinel_password" => settings.set_password(value),
-            _ => return Err(wrong("parameter", "it takes sentinel_user and sentinel_password")),
+            _ => {
+                return Err(wrong(
+                    "parameter",
+                    "redis-sentinel:// takes sentinel_user and sentinel_password",
+                ));
+            }
         };
     }
     Ok(settings)
@@ -191,7 +206,7 @@ fn sentinel_settings(query: &str) -> Result<RedisConnectionInfo, RedisError> {
 fn no_query(query: &str) -> Result<(), RedisError> {
     match query {
         "" => Ok(()),
-        _ => Err(wrong("parameter", "it takes none; a `?` in a password is written %3F")),
+        _ => Err(wrong("parameter", "this URL takes none; write a `?` in a password as %3F")),
     }
 }
 
@@ -251,7 +266,8 @@ fn host_and_port(text: &str, default: u16, is_tls: bool) -> Result<ConnectionAdd
     Ok(tcp(host, port, is_tls))
 }
 
-/// What was escaped by `%` and two hexadecimal digits. The value may be a secret, so the error does not show it.
+/// Replaces each `%` and two hexadecimal digits by the byte they stand for. The value may be a secret, so the error does
+/// not show it.
 fn unescape(text: &str, part: &str) -> Result<String, RedisError> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -276,7 +292,7 @@ fn bad_escape(part: &str) -> RedisError {
     wrong(part, "a bad escape; write `%` as %25 and others as % and two hexadecimal digits, in UTF-8")
 }
 
-/// Says which part is wrong, and what to do. Not what it is: wherever a URL is mistyped, a part may be a password.
+/// Returns the error that says which part is wrong, and what to do. Not what the part is: it may be a password.
 fn wrong(part: &str, remedy: impl fmt::Display) -> RedisError {
     RedisError::new(RedisErrorKind::Address, format!("{part}: {remedy}"))
 }
@@ -286,12 +302,12 @@ mod tests {
     use super::*;
 
     fn refused(url: &str) -> String {
-        Address::parse(url).expect_err(url).to_string()
+        RedisAddress::parse(url).expect_err(url).to_string()
     }
 
     fn server(url: &str) -> ConnectionInfo {
-        match Address::parse(url).expect(url).place {
-            Place::Server(info) => info,
+        match RedisAddress::parse(url).expect(url).endpoint {
+            Endpoint::Server(info) => info,
             _ => panic!("{url}: one server"),
         }
     }
@@ -313,7 +329,8 @@ mod tests {
 
     #[test]
     fn many_servers() {
-        let Place::Cluster { seeds } = Address::parse("redis-cluster://u:p@a:1,b,[::2]:3/0").unwrap().place
+        let Endpoint::Cluster { seeds } =
+            RedisAddress::parse("redis-cluster://u:p@a:1,b,[::2]:3/0").unwrap().endpoint
         else {
             panic!("a cluster")
         };
@@ -323,7 +340,8 @@ mod tests {
         assert!(seeds.iter().all(|seed| seed.tcp_settings().nodelay()));
 
         let url = "redis-sentinel://u:p@a,b:5/my%2Dmaster/4?sentinel_password=s";
-        let Place::Sentinel { sentinels, master, template } = Address::parse(url).unwrap().place else {
+        let Endpoint::Sentinel { sentinels, master, template } = RedisAddress::parse(url).unwrap().endpoint
+        else {
             panic!("sentinels")
         };
         assert_eq!(master, "my-master");
@@ -337,7 +355,7 @@ mod tests {
     fn which_part_is_wrong_is_said() {
         let port = "port: a port is a number from 1 to 65535";
         for (url, says) in [
-            ("localhost:6379", "URL: it has no scheme; begin it with redis://"),
+            ("localhost:6379", "URL: no scheme; begin it with redis://"),
             ("http://localhost", "scheme: http; use redis://"),
             ("redis://:6379", "host: name a host, as in redis://localhost:6379"),
             ("redis://h:0", port),
@@ -346,10 +364,10 @@ mod tests {
             ("redis://[::1", "host: close the bracket"),
             ("redis://h/x", "database: a database is a number, 0 unless given"),
             ("redis://a,b", "host: name one host, or use redis-cluster://"),
-            ("redis://h?db=1", "parameter: it takes none"),
+            ("redis://h?db=1", "parameter: this URL takes none"),
             ("redis-cluster://a,b/1", "database: a cluster has database 0 alone"),
             ("redis-sentinel://a,b", "master: name the master"),
-            ("redis-sentinel://a/m?x=1", "parameter: it takes sentinel_user"),
+            ("redis-sentinel://a/m?x=1", "parameter: redis-sentinel:// takes sentinel_user"),
             ("unix://run/redis.sock", "path: a socket has an absolute path"),
         ] {
             let said = refused(url);
@@ -406,9 +424,9 @@ mod tests {
 
     #[test]
     fn secrets_are_not_shown() {
-        let shown = format!("{:?}", Address::parse("redis://user:hush@h:1/2").unwrap());
-        assert_eq!(shown, "Address(redis://h:1/2)");
-        let shown = format!("{:?}", Address::parse("unix:///s?password=hush").unwrap());
-        assert_eq!(shown, "Address(unix:///s)");
+        let shown = format!("{:?}", RedisAddress::parse("redis://user:hush@h:1/2").unwrap());
+        assert_eq!(shown, "RedisAddress(redis://h:1/2)");
+        let shown = format!("{:?}", RedisAddress::parse("unix:///s?password=hush").unwrap());
+        assert_eq!(shown, "RedisAddress(unix:///s)");
     }
 }

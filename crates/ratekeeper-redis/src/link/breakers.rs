@@ -1,4 +1,4 @@
-//! A breaker for each server: one that fails is left alone, and nobody else is.
+//! The breaker of each server: while one server fails it is not asked, and all others are.
 
 use std::sync::Arc;
 
@@ -7,46 +7,46 @@ use ratekeeper::store::{Breaker, BreakerChange, BreakerSettings, BreakerState};
 
 /// Makes the breaker of each server as it becomes known.
 #[derive(Clone, Debug)]
-pub(crate) struct Breakers {
-    /// None for no breakers at all.
+pub(crate) struct BreakerFactory {
+    /// The settings of every breaker; none to have no breakers at all.
     pub(crate) settings: Option<BreakerSettings>,
-    /// Who is told of the changes of every breaker.
+    /// Called at every change of every breaker.
     pub(crate) observers: Vec<Arc<dyn Observer>>,
 }
 
-impl Default for Breakers {
+impl Default for BreakerFactory {
     fn default() -> Self {
-        Breakers { settings: Some(BreakerSettings::default()), observers: Vec::new() }
+        BreakerFactory { settings: Some(BreakerSettings::default()), observers: Vec::new() }
     }
 }
 
-impl Breakers {
-    /// A breaker before what has this name.
-    pub(super) fn before(&self, name: &str) -> Option<Arc<Breaker>> {
-        let breaker = Breaker::new(self.settings?).named(name).observer(Arc::new(Log));
+impl BreakerFactory {
+    /// Returns the breaker of what has this name.
+    pub(super) fn make(&self, name: &str) -> Option<Arc<Breaker>> {
+        let breaker = Breaker::new(self.settings?).named(name).observer(Arc::new(BreakerLog));
         Some(Arc::new(self.observers.iter().cloned().fold(breaker, Breaker::observer)))
     }
 }
 
-/// Logs the changes of a breaker, once each.
+/// Logs each change of a breaker, once.
 #[derive(Debug)]
-struct Log;
+struct BreakerLog;
 
-impl Observer for Log {
+impl Observer for BreakerLog {
     fn breaker_changed(&self, change: &BreakerChange) {
         let node = &*change.name;
         match (change.to, &change.cause) {
             (BreakerState::Open, Some(error)) => {
                 let (from, reason) = (change.from.as_str(), error.reason());
-                tracing::warn!(%node, from, reason, %error, "breaker opened: the node fails and is left alone");
+                tracing::warn!(%node, from, reason, %error, "breaker opened: the node fails and is not asked");
             }
             (BreakerState::Open, None) => {
-                tracing::warn!(%node, "breaker opened: the node fails and is left alone");
+                tracing::warn!(%node, "breaker opened: the node fails and is not asked");
             }
             (BreakerState::HalfOpen, _) => {
-                tracing::debug!(%node, "breaker half-open: one request finds out whether the node is back");
+                tracing::debug!(%node, "breaker half-open: one request probes the node");
             }
-            (BreakerState::Closed, _) => tracing::info!(%node, "breaker closed: the node is back"),
+            (BreakerState::Closed, _) => tracing::info!(%node, "breaker closed: the node answers again"),
         }
     }
 }

@@ -16,94 +16,101 @@ use redis::{Cmd, ConnectionInfo, Value};
 use tokio::runtime::Id;
 use tokio::sync::watch;
 
-use super::Options;
 use super::address::moved;
-use super::breakers::Breakers;
+use super::breakers::BreakerFactory;
 use super::deadline::Deadline;
-use super::node::{Node, Target};
+use super::node::Node;
+use super::options::LinkOptions;
 use super::per_runtime::PerRuntime;
-use super::resolve::{self, Contact};
-use super::server::Server;
+use super::resolve::{self, SeedContact};
+use super::server::RedisServer;
 use super::slot::SLOTS;
 use super::survey::{Candidate, Survey};
-use super::topology::Range;
+use super::target::NodeTarget;
+use super::topology::SlotRange;
 use crate::error::{Redirect, RedisError, RedisErrorKind};
 
-/// A look at the map is not worth repeating sooner.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
+/// The least time between two refreshes of the map.
+const BETWEEN_REFRESHES: Duration = Duration::from_millis(100);
 
-/// An outdated map leads to one that knows better, and that one to who is just getting the slot; then it moves again.
+/// How many redirects one command follows: an outdated map leads to a node that knows better, that one to the node that is
+/// just getting the slot, and then the slot may move again.
 const MOST_REDIRECTS: usize = 3;
 
-/// So many maps without it a node outlives that a redirect has named: longer than it takes until the next one names it.
+/// How many maps without it a node outlives that a redirect has named: more than it takes until a map names it.
 const SPARE: u8 = 2;
 
 /// The name of the breaker before the map.
 const TOPOLOGY: &str = "topology";
 
-/// No node.
+/// The owner of a slot that no node serves.
 const NOBODY: u16 = u16::MAX;
 
-/// A cluster.
+/// The nodes of a cluster, and which slots each of them has.
 pub(super) struct Cluster {
     seeds: Vec<ConnectionInfo>,
-    options: Options,
-    breakers: Breakers,
-    map: RwLock<Map>,
-    looks: PerRuntime<Look>,
-    /// Before waiting for a map: nobody waits for seeds that are gone.
+    options: LinkOptions,
+    breakers: BreakerFactory,
+    map: RwLock<SlotMap>,
+    refreshes: PerRuntime<MapRefresh>,
+    /// The breaker before a wait for the map: no caller waits for seeds that are gone.
     topology: Option<Arc<Breaker>>,
 }
 
-/// Who has what.
-struct Map {
-    nodes: Vec<Member>,
-    /// For every slot, which of the nodes.
+/// Which node has which slot.
+struct SlotMap {
+    nodes: Vec<ClusterMember>,
+    /// For every slot, the index of its node.
     owners: Box<[u16]>,
 }
 
+/// A node, by the address that the cluster calls it by.
 #[derive(Clone)]
-struct Member {
+struct ClusterMember {
     host: String,
     port: u16,
-    server: Arc<Server>,
-    /// How many more times the map may be drawn without it: a node that is just getting its first slot has none yet.
+    server: Arc<RedisServer>,
+    /// How many more maps without it it outlives: a node that is just getting its first slot is on none yet.
     spare: u8,
 }
 
-/// Looking at the map of the cluster: one at a time on each runtime, since a look is a task of its runtime.
+/// How far a runtime is with refreshing the map: one refresh at a time, since it is a task of its runtime.
 #[derive(Default)]
-enum Look {
+enum MapRefresh {
+    /// It has not begun to.
     #[default]
     Never,
-    /// The channel tells when the look is over, and closes if its runtime is.
+    /// A task asks the nodes. The channel changes when that is over, and closes if its runtime ends first.
     Underway(watch::Receiver<()>),
-    Done {
-        began: Instant,
-        at: Instant,
-        outcome: Outcome,
-    },
+    /// The last one has ended, at this time and with this outcome.
+    Done { began: Instant, at: Instant, outcome: RefreshOutcome },
 }
 
-/// What came of a look.
-type Outcome = Result<(), RedisError>;
+/// What came of a refresh.
+type RefreshOutcome = Result<(), RedisError>;
 
 impl Cluster {
-    pub(super) fn new(seeds: Vec<ConnectionInfo>, options: Options, breakers: Breakers) -> Arc<Self> {
-        let map = Map { nodes: Vec::new(), owners: vec![NOBODY; SLOTS].into() };
-        let topology = breakers.before(TOPOLOGY);
-        let (map, looks) = (RwLock::new(map), PerRuntime::new());
-        Arc::new(Cluster { seeds, options, breakers, map, looks, topology })
+    /// Returns a cluster whose map is not known yet.
+    pub(super) fn new(
+        seeds: Vec<ConnectionInfo>,
+        options: LinkOptions,
+        breakers: BreakerFactory,
+    ) -> Arc<Self> {
+        let map = SlotMap { nodes: Vec::new(), owners: vec![NOBODY; SLOTS].into() };
+        let topology = breakers.make(TOPOLOGY);
+        let (map, refreshes) = (RwLock::new(map), PerRuntime::new());
+        Arc::new(Cluster { seeds, options, breakers, map, refreshes, topology })
     }
 
-    /// The breakers: of the map, and of the nodes that are part of the cluster now.
+    /// Returns the breakers: of the map, and of the nodes that are part of the cluster now.
     pub(super) fn breakers(&self) -> Vec<Arc<Breaker>> {
         let map = self.map.read();
         let nodes = map.nodes.iter().filter_map(|member| member.server.breaker());
         self.topology.iter().chain(nodes).cloned().collect()
     }
 
-    /// Sends a command to the node that has the slot, and after it if it has moved.
+    /// Sends a command to the node that has the slot, and follows the slot if it has moved. One round trip, and one more for
+    /// each redirect.
     pub(super) async fn send(
         self: &Arc<Self>,
         command: &Cmd,
@@ -119,33 +126,37 @@ impl Cluster {
             if is_for_good {
                 member = self.learn(slot, &host, port)?;
                 // One slot has moved: others may have.
-                let _ = self.look();
+                let _ = self.refresh();
                 reply = member.server.send(command, deadline).await;
             } else {
                 member = self.named(&mut self.map.write(), &host, port)?;
                 reply = member.server.ask(command, deadline).await;
             }
         }
-        if reply.as_ref().is_err_and(is_reason_to_look) {
-            let _ = self.look();
+        if reply.as_ref().is_err_and(is_reason_to_refresh) {
+            let _ = self.refresh();
         }
         reply
     }
 
-    /// Looks at the map as it is now, whoever has looked before.
+    /// Asks the cluster for its map as it is now, whatever a refresh before has found.
     pub(super) async fn check(self: &Arc<Self>) -> Result<(), RedisError> {
         let asked = Instant::now();
-        // One that is under way may have begun before something changed.
+        // A refresh that is under way may have begun before something changed.
         loop {
-            match self.look_unless(|began, _| began >= asked) {
+            match self.refresh_unless(|began, _| began >= asked) {
                 Ok(mut over) => over.changed().await.map_err(|_| RedisError::no_runtime())?,
                 Err(outcome) => return outcome,
             }
         }
     }
 
-    /// Every node that has a slot, by the map; an error if a slot is nobody's.
-    pub(super) fn masters(&self) -> Result<Vec<Arc<Server>>, RedisError> {
+    /// Returns every node that has a slot by the map.
+    ///
+    /// # Errors
+    ///
+    /// `Cluster` if no node serves some slot.
+    pub(super) fn masters(&self) -> Result<Vec<Arc<RedisServer>>, RedisError> {
         let map = self.map.read();
         if let Some(slot) = map.owners.iter().position(|owner| usize::from(*owner) >= map.nodes.len()) {
             return Err(unserved(slot));
@@ -155,12 +166,12 @@ impl Cluster {
         Ok(masters.map(|(_, member)| Arc::clone(&member.server)).collect())
     }
 
-    fn known_owner(&self, slot: usize) -> Option<Member> {
+    fn known_owner(&self, slot: usize) -> Option<ClusterMember> {
         let map = self.map.read();
         map.owners.get(slot).and_then(|owner| map.nodes.get(usize::from(*owner))).cloned()
     }
 
-    async fn owner(self: &Arc<Self>, slot: usize, deadline: Deadline) -> Result<Member, RedisError> {
+    async fn owner(self: &Arc<Self>, slot: usize, deadline: Deadline) -> Result<ClusterMember, RedisError> {
         if let Some(owner) = self.known_owner(slot) {
             return Ok(owner);
         }
@@ -174,13 +185,13 @@ impl Cluster {
         found
     }
 
-    /// The owner of a slot, after a look at the map if that is what it takes.
-    async fn find(self: &Arc<Self>, slot: usize) -> Result<Member, RedisError> {
+    /// Returns the owner of a slot, after a refresh of the map if the map does not say.
+    async fn find(self: &Arc<Self>, slot: usize) -> Result<ClusterMember, RedisError> {
         loop {
             if let Some(owner) = self.known_owner(slot) {
                 return Ok(owner);
             }
-            match self.look() {
+            match self.refresh() {
                 Ok(mut over) => over.changed().await.map_err(|_| RedisError::no_runtime())?,
                 Err(outcome) => return outcome.and_then(|()| Err(unserved(slot))),
             }
@@ -188,7 +199,7 @@ impl Cluster {
     }
 
     /// Notes that a slot has moved.
-    fn learn(&self, slot: usize, host: &str, port: u16) -> Result<Member, RedisError> {
+    fn learn(&self, slot: usize, host: &str, port: u16) -> Result<ClusterMember, RedisError> {
         let mut map = self.map.write();
         let member = self.named(&mut map, host, port)?;
         let at = map.nodes.iter().position(|known| Arc::ptr_eq(&known.server, &member.server));
@@ -198,8 +209,8 @@ impl Cluster {
         Ok(member)
     }
 
-    /// The node that a redirect names: it may have no slot by any map yet.
-    fn named(&self, map: &mut Map, host: &str, port: u16) -> Result<Member, RedisError> {
+    /// Returns the node that a redirect names, and keeps it for some maps: it may have no slot on any of them yet.
+    fn named(&self, map: &mut SlotMap, host: &str, port: u16) -> Result<ClusterMember, RedisError> {
         let member = self.member(map, host, port)?;
         for known in &mut map.nodes {
             if Arc::ptr_eq(&known.server, &member.server) {
@@ -209,78 +220,81 @@ impl Cluster {
         Ok(member)
     }
 
-    /// The node at an address, known or new.
-    fn member(&self, map: &mut Map, host: &str, port: u16) -> Result<Member, RedisError> {
+    /// Returns the node at an address, known or new.
+    fn member(&self, map: &mut SlotMap, host: &str, port: u16) -> Result<ClusterMember, RedisError> {
         if let Some(known) = map.nodes.iter().find(|known| known.host == host && known.port == port) {
             return Ok(known.clone());
         }
-        let like = self.seeds.first().ok_or_else(|| RedisError::protocol("a cluster without seeds"))?;
+        let like = self.seeds.first().ok_or_else(RedisError::no_seeds)?;
         let info = moved(like, host, port)?;
         let name = info.addr().to_string();
-        let target = || Target::Fixed(info.clone());
-        let server = Server::new(name, &self.options, &self.breakers, target);
-        let member = Member { host: host.into(), port, server, spare: 0 };
+        let target = || NodeTarget::Fixed(info.clone());
+        let server = RedisServer::new(name, &self.options, &self.breakers, target);
+        let member = ClusterMember { host: host.into(), port, server, spare: 0 };
         map.nodes.push(member.clone());
         Ok(member)
     }
 
-    /// Has a task look at the map, soon; tells when that is done, or what came of it if one just has.
-    fn look(self: &Arc<Self>) -> Result<watch::Receiver<()>, Outcome> {
-        self.look_unless(|_, at| at.elapsed() < BETWEEN_LOOKS)
+    /// Has a task refresh the map. Returns a channel that changes when that is done, or the outcome of a refresh that was just done.
+    fn refresh(self: &Arc<Self>) -> Result<watch::Receiver<()>, RefreshOutcome> {
+        self.refresh_unless(|_, at| at.elapsed() < BETWEEN_REFRESHES)
     }
 
-    /// The same, unless the last look will do, by when it began and when it was done.
-    fn look_unless(
+    /// Like [`refresh`](Cluster::refresh), unless the last refresh will do, by when it began and when it was done.
+    fn refresh_unless(
         self: &Arc<Self>,
         will_do: impl FnOnce(Instant, Instant) -> bool,
-    ) -> Result<watch::Receiver<()>, Outcome> {
-        let (over, expedition) = self.looks.with(|runtime, look| {
-            match look {
-                Look::Underway(over) => return Ok((over.clone(), None)),
-                Look::Done { began, at, outcome } if will_do(*began, *at) => return Err(outcome.clone()),
-                Look::Done { .. } | Look::Never => {}
+    ) -> Result<watch::Receiver<()>, RefreshOutcome> {
+        let (over, task) = self.refreshes.with(|runtime, refresh| {
+            match refresh {
+                MapRefresh::Underway(over) => return Ok((over.clone(), None)),
+                MapRefresh::Done { began, at, outcome } if will_do(*began, *at) => {
+                    return Err(outcome.clone());
+                }
+                MapRefresh::Done { .. } | MapRefresh::Never => {}
             }
             let (ends, over) = watch::channel(());
-            *look = Look::Underway(over.clone());
+            *refresh = MapRefresh::Underway(over.clone());
             let (cluster, began) = (Arc::clone(self), Instant::now());
-            let expedition = Expedition { cluster, runtime, began, outcome: None, ends };
-            Ok((over, Some(expedition)))
+            let task = RefreshTask { cluster, runtime, began, outcome: None, ends };
+            Ok((over, Some(task)))
         })?;
-        if let Some(expedition) = expedition {
-            tokio::spawn(expedition.run());
+        if let Some(task) = task {
+            tokio::spawn(task.run());
         }
         Ok(over)
     }
 
-    /// Asks the nodes that are known, those first that do not fail, and then the seeds.
+    /// Asks the known nodes for the map, those first that do not fail, and then the seeds.
     async fn explore(self: &Arc<Self>) -> Result<(), RedisError> {
         let mut known = self.map.read().nodes.clone();
         let is_failing =
             |breaker: Option<&Arc<Breaker>>| breaker.is_some_and(|one| one.state() != BreakerState::Closed);
         known.sort_by_key(|member| is_failing(member.server.breaker()));
-        let known = known.into_iter().map(|Member { host, server, .. }| {
-            let place = server.name().to_owned();
-            Candidate { node: Arc::clone(server.lane()), host, place }
+        let known = known.into_iter().map(|ClusterMember { host, server, .. }| {
+            let address = server.name().to_owned();
+            Candidate { node: Arc::clone(server.lane()), host, address }
         });
         let known: Vec<Candidate> = known.collect();
-        let mut places: HashSet<String> = known.iter().map(|candidate| candidate.place.clone()).collect();
+        let mut asked: HashSet<String> = known.iter().map(|candidate| candidate.address.clone()).collect();
         let mut survey = Survey::new(self.options.connect_timeout);
         if !survey.ask(known).await {
             let patience = self.options.connect_timeout;
             let contacts = self.seeds.iter().map(|seed| resolve::contacts(seed, patience));
             let contacts = join_all(contacts).await.into_iter().flatten();
             // Nobody is asked twice.
-            let seeds = contacts.filter_map(|Contact { target, host }| {
-                let place = target.to_string();
-                let is_new = places.insert(place.clone());
-                is_new.then(|| Candidate { node: Node::new(target, self.options), host, place })
+            let seeds = contacts.filter_map(|SeedContact { target, host }| {
+                let address = target.to_string();
+                let is_new = asked.insert(address.clone());
+                is_new.then(|| Candidate { node: Node::new(target, self.options), host, address })
             });
             survey.ask(seeds.collect()).await;
         }
         self.redraw(&survey.ranges()?)
     }
 
-    fn redraw(&self, ranges: &[Range]) -> Result<(), RedisError> {
+    /// Replaces the map, and lets nodes go that serve nothing any more.
+    fn redraw(&self, ranges: &[SlotRange]) -> Result<(), RedisError> {
         let mut map = self.map.write();
         let mut owners: Box<[u16]> = vec![NOBODY; SLOTS].into();
         for range in ranges {
@@ -291,27 +305,27 @@ impl Cluster {
                 owners.fill(at);
             }
         }
-        // Nodes that serve nothing any more are let go, with their connections, unless a slot is on its way to them.
+        // Their connections go with them. A node that a redirect has named stays: a slot is on its way to it.
         let old = std::mem::take(&mut map.nodes);
-        let mut places = vec![NOBODY; old.len()];
+        let mut moved_to = vec![NOBODY; old.len()];
         for (at, mut member) in old.into_iter().enumerate() {
             let has_slots = owners.iter().any(|owner| usize::from(*owner) == at);
             if has_slots || member.spare > 0 {
                 member.spare = member.spare.saturating_sub(1);
-                places[at] = u16::try_from(map.nodes.len()).unwrap_or(NOBODY);
+                moved_to[at] = u16::try_from(map.nodes.len()).unwrap_or(NOBODY);
                 map.nodes.push(member);
             }
         }
         for owner in &mut owners {
-            *owner = places.get(usize::from(*owner)).copied().unwrap_or(NOBODY);
+            *owner = moved_to.get(usize::from(*owner)).copied().unwrap_or(NOBODY);
         }
         map.owners = owners;
         Ok(())
     }
 }
 
-/// True if the slot may have another owner now.
-fn is_reason_to_look(error: &RedisError) -> bool {
+/// Returns true if the slot may have another owner now.
+fn is_reason_to_refresh(error: &RedisError) -> bool {
     if error.is_try_again() {
         return false;
     }
@@ -327,28 +341,28 @@ fn unserved(slot: usize) -> RedisError {
     RedisError::new(RedisErrorKind::Cluster, message)
 }
 
-/// A look at the map. However it ends, its end is noticed: also when its runtime is shut down under it.
-struct Expedition {
+/// A refresh of the map. Its end is noticed however it ends: also when its runtime is shut down meanwhile.
+struct RefreshTask {
     cluster: Arc<Cluster>,
     runtime: Id,
     began: Instant,
-    outcome: Option<Outcome>,
+    outcome: Option<RefreshOutcome>,
     ends: watch::Sender<()>,
 }
 
-impl Expedition {
+impl RefreshTask {
     async fn run(mut self) {
         self.outcome = Some(self.cluster.explore().await);
     }
 }
 
-impl Drop for Expedition {
+impl Drop for RefreshTask {
     fn drop(&mut self) {
         let outcome = self.outcome.take();
         let has_ended = outcome.is_some();
         let (began, at) = (self.began, Instant::now());
-        let done = outcome.map_or(Look::Never, |outcome| Look::Done { began, at, outcome });
-        self.cluster.looks.change(self.runtime, |look| *look = done);
+        let done = outcome.map_or(MapRefresh::Never, |outcome| MapRefresh::Done { began, at, outcome });
+        self.cluster.refreshes.change(self.runtime, |refresh| *refresh = done);
         if has_ended {
             self.ends.send_replace(());
         }

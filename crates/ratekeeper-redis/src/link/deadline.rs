@@ -1,4 +1,4 @@
-//! Until when a command is waited for, whatever it takes to get its answer.
+//! Until when a command waits for its answer, whatever it takes to get it.
 
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::error::RedisError;
 
-/// When patience ends.
+/// The end of a command's time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Deadline {
     at: Instant,
@@ -18,7 +18,11 @@ pub(super) struct Deadline {
 }
 
 impl Deadline {
-    /// So long from now; an error outside of a tokio runtime, where there are neither timers nor connections.
+    /// Returns the deadline that is `patience` from now.
+    ///
+    /// # Errors
+    ///
+    /// `NoRuntime` outside of a tokio runtime, where there are neither timers nor connections.
     pub(super) fn after(patience: Duration) -> Result<Self, RedisError> {
         tokio::runtime::Handle::try_current().map_err(|_| RedisError::no_runtime())?;
         let now = Instant::now();
@@ -27,7 +31,11 @@ impl Deadline {
         Ok(Deadline { at, patience })
     }
 
-    /// What comes of it until then.
+    /// Waits for an exchange until the deadline.
+    ///
+    /// # Errors
+    ///
+    /// The exchange's own, `Timeout` after the deadline, and `NoRuntime` in a runtime that has no timers or shuts down.
     pub(super) async fn bound<T>(
         self,
         exchange: impl Future<Output = Result<T, RedisError>>,

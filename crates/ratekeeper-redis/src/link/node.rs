@@ -1,108 +1,82 @@
-//! One server, and for each runtime the one connection to it that all callers there share.
+//! One node, and for each runtime the one connection to it that all callers there share.
 //!
-//! Connecting is done by a task of its own, once at a time; callers wait for it no longer than for a command. After
-//! an attempt in vain there is a pause, in which everybody is told at once what went wrong. The task and the connection
-//! are driven by the runtime of whoever asked, so callers on another runtime, which must not depend on that, have an
-//! attempt and a connection of their own.
+//! A task of its own connects, one at a time; callers wait for it no longer than for a command. After a failed attempt
+//! there is a pause, in which every caller gets the attempt's error at once. The task and the connection are driven by the
+//! runtime of whoever asked, so callers on another runtime, which must not depend on that, have an attempt and a connection
+//! of their own.
 
-use std::fmt;
-use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, Cmd, ConnectionInfo, Pipeline, Value};
+use redis::{Cmd, Pipeline, Value};
 use tokio::runtime::Id;
 use tokio::sync::watch;
 
-use super::Options;
+use super::options::LinkOptions;
 use super::per_runtime::PerRuntime;
-use super::resolve::Pinned;
-use super::sentinel::Sentinels;
-use super::silence::Silence;
+use super::sentinel::{self, FollowsMaster, Sentinels};
+use super::silence::ConnectionSilence;
+use super::target::NodeTarget;
 use crate::error::{RedisError, RedisErrorKind};
 
-/// The pause after the first attempt in vain; each later one is twice as long.
+/// The pause after the first failed attempt; each later one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
-/// No pause is longer, so that service is back soon after the server.
+/// The longest pause, so that service is back soon after the server.
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
-/// A connection that was not used for so long may have been closed by the server: that is looked at before it is used.
+/// How long a connection may be unused before it is checked that the server has not closed it.
 const IDLE: Duration = Duration::from_millis(5);
 
-/// Where a node is.
-#[derive(Debug)]
-pub(super) enum Target {
-    /// At an address.
-    Fixed(ConnectionInfo),
-    /// At one of the addresses that a name stands for.
-    Pinned(ConnectionInfo, SocketAddr),
-    /// Wherever the sentinels say that the master is.
-    Master(Sentinels),
-}
-
-impl fmt::Display for Target {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Target::Fixed(info) => info.addr().fmt(f),
-            Target::Pinned(_, address) => address.fmt(f),
-            Target::Master(sentinels) => f.write_str(sentinels.master()),
-        }
-    }
-}
-
-/// One server.
+/// One node: a server, or a master wherever its sentinels say that it is.
 #[derive(Debug)]
 pub(super) struct Node {
-    target: Target,
-    options: Options,
-    states: PerRuntime<State>,
+    target: NodeTarget,
+    options: LinkOptions,
+    states: PerRuntime<ConnectionState>,
 }
 
 /// How far a runtime is with its connection.
 #[derive(Debug, Default)]
-enum State {
-    /// Nobody has tried, or the connection was lost.
+enum ConnectionState {
+    /// There is no connection, and no attempt to make one.
     #[default]
     Idle,
-    /// Somebody is trying. The channel tells when the attempt is over, and closes if its runtime is.
+    /// An attempt is under way. The channel changes when it is over, and closes if its runtime ends first.
     Connecting(watch::Receiver<()>),
-    Connected(Live),
-    /// The last attempt was in vain.
-    Pausing {
-        until: Instant,
-        attempts: u32,
-        error: RedisError,
-    },
+    /// There is a connection, and callers share it.
+    Connected(LiveConnection),
+    /// The last attempt failed, with this error; the next one may begin after the pause.
+    Pausing { until: Instant, attempts: u32, error: RedisError },
 }
 
 /// What a caller does next.
-enum Next {
-    /// Goes on with it.
-    Known(Result<Live, RedisError>),
-    /// Begins the attempt if it is a new one, waits for its end, and looks again.
-    Wait(watch::Receiver<()>, Option<Attempt>),
+enum NextStep {
+    /// Uses the connection, or returns the error of the last attempt.
+    Known(Result<LiveConnection, RedisError>),
+    /// Starts the attempt if it is a new one, waits for its end, and looks again.
+    Wait(watch::Receiver<()>, Option<ConnectAttempt>),
 }
 
 /// A connection. Clones share it.
 #[derive(Clone, Debug)]
-struct Live {
-    /// Which runtime drives it.
+struct LiveConnection {
+    /// The runtime that drives it.
     runtime: Id,
     connection: MultiplexedConnection,
-    silence: Arc<Silence>,
+    silence: Arc<ConnectionSilence>,
 }
 
-impl Live {
-    /// True if the server has closed it. Nothing is sent.
+impl LiveConnection {
+    /// Returns true if the server has closed it. Sends nothing.
     async fn is_closed(&self) -> bool {
-        // Twice, so that the runtime looks at its sockets, and then runs the task that reads from this one: it ends with
-        // the connection.
+        // Twice, so that the runtime looks at its sockets, and then runs the task that reads from this one, which ends
+        // with the connection.
         for _ in 0..2 {
             tokio::task::yield_now().await;
         }
-        // That task takes nothing any more if it has ended. If not, it passes over what nobody waits for.
+        // If that task has ended, it takes no command. If not, it drops one that nobody waits for, unsent.
         let mut connection = self.connection.clone();
         let ping = redis::cmd("PING");
         connection.send_packed_command(&ping).now_or_never().is_some_and(|taken| taken.is_err())
@@ -110,11 +84,20 @@ impl Live {
 }
 
 impl Node {
-    pub(super) fn new(target: Target, options: Options) -> Arc<Self> {
+    /// Returns a node that has not connected yet.
+    pub(super) fn new(target: NodeTarget, options: LinkOptions) -> Arc<Self> {
         Arc::new(Node { target, options, states: PerRuntime::new() })
     }
 
-    /// Sends a command, once. Must be called within a tokio runtime.
+    /// Sends a command, once. One round trip, after connecting if need be.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves it open whether the command was executed.
     pub(super) async fn send(self: &Arc<Self>, command: &Cmd) -> Result<Value, RedisError> {
         let mut live = self.connection().await?;
         live.silence.sent();
@@ -126,7 +109,7 @@ impl Node {
         self.examine(&live, reply.and_then(Value::extract_error))
     }
 
-    /// Sends several commands at once; each has its own reply.
+    /// Like [`send`](Node::send), but several commands at once in one round trip; each has its own reply.
     pub(super) async fn send_all(
         self: &Arc<Self>,
         commands: &Pipeline,
@@ -143,13 +126,13 @@ impl Node {
         }
     }
 
-    /// A reply as it is; a connection that is of no more use is given up.
-    fn examine(&self, live: &Live, reply: redis::RedisResult<Value>) -> Result<Value, RedisError> {
+    /// Returns a reply as it is, and discards a connection that is of no more use.
+    fn examine(&self, live: &LiveConnection, reply: redis::RedisResult<Value>) -> Result<Value, RedisError> {
         reply.map_err(|error| {
             let error = RedisError::from(error);
             match error.kind() {
-                // The sentinels know another master, and a name may stand for another server by now: not more often
-                // than one connects in vain.
+                // The sentinels know another master, and a name may stand for another server by now. Not more often than
+                // attempts to connect may fail.
                 RedisErrorKind::ReadOnly | RedisErrorKind::MasterDown
                     if self.sentinels().is_some() || live.silence.is_older_than(LONGEST_PAUSE) =>
                 {
@@ -165,31 +148,32 @@ impl Node {
         })
     }
 
-    /// Forgets a connection, if it is still the one.
-    fn give_up(&self, live: &Live) {
+    /// Discards a connection, if it is still the one in use.
+    fn give_up(&self, live: &LiveConnection) {
         self.states.change(live.runtime, |state| {
-            if matches!(state, State::Connected(now) if Arc::ptr_eq(&now.silence, &live.silence)) {
-                *state = State::Idle;
+            if matches!(state, ConnectionState::Connected(now) if Arc::ptr_eq(&now.silence, &live.silence)) {
+                *state = ConnectionState::Idle;
             }
         });
     }
 
-    async fn connection(self: &Arc<Self>) -> Result<Live, RedisError> {
+    /// Returns the connection of this runtime, after making one if need be.
+    async fn connection(self: &Arc<Self>) -> Result<LiveConnection, RedisError> {
         loop {
             let next = self.states.with(|runtime, state| match state {
-                State::Connected(live) => Next::Known(Ok(live.clone())),
-                State::Pausing { until, error, .. } if Instant::now() < *until => {
-                    Next::Known(Err(error.clone()))
+                ConnectionState::Connected(live) => NextStep::Known(Ok(live.clone())),
+                ConnectionState::Pausing { until, error, .. } if Instant::now() < *until => {
+                    NextStep::Known(Err(error.clone()))
                 }
-                State::Connecting(over) => Next::Wait(over.clone(), None),
-                State::Idle => self.start(runtime, state, 0),
-                State::Pausing { attempts, .. } => {
+                ConnectionState::Connecting(over) => NextStep::Wait(over.clone(), None),
+                ConnectionState::Idle => self.start(runtime, state, 0),
+                ConnectionState::Pausing { attempts, .. } => {
                     let attempts = *attempts;
                     self.start(runtime, state, attempts)
                 }
             });
             match next {
-                Next::Known(Ok(live)) => {
+                NextStep::Known(Ok(live)) => {
                     if live.silence.is_to_be_checked(self.options.command_timeout) {
                         tokio::spawn(Arc::clone(self).check(live.clone()));
                     }
@@ -199,8 +183,8 @@ impl Node {
                     }
                     return Ok(live);
                 }
-                Next::Known(Err(error)) => return Err(error),
-                Next::Wait(mut over, attempt) => {
+                NextStep::Known(Err(error)) => return Err(error),
+                NextStep::Wait(mut over, attempt) => {
                     // In a task of its own: a caller that gives up takes nobody's connection with it.
                     if let Some(attempt) = attempt {
                         tokio::spawn(attempt.run());
@@ -213,9 +197,9 @@ impl Node {
         }
     }
 
-    /// Asks a connection that has been silent for long whether its other end is there, and gives it up if not: the other
-    /// end may be gone without a word, and nobody else may be waiting long enough to notice.
-    async fn check(self: Arc<Self>, mut live: Live) {
+    /// Sends `PING` on a connection that has been silent for long, and discards it if nothing comes back: the server may be
+    /// gone without closing it, and no caller may wait long enough to notice.
+    async fn check(self: Arc<Self>, mut live: LiveConnection) {
         let ping = redis::cmd("PING");
         let asked = live.connection.send_packed_command(&ping);
         match tokio::time::timeout(self.options.connect_timeout, asked).await {
@@ -224,128 +208,75 @@ impl Node {
         }
     }
 
-    /// The next attempt to connect.
-    fn start(self: &Arc<Self>, runtime: Id, state: &mut State, attempts: u32) -> Next {
+    /// Prepares the next attempt to connect.
+    fn start(self: &Arc<Self>, runtime: Id, state: &mut ConnectionState, attempts: u32) -> NextStep {
         let (ends, over) = watch::channel(());
-        *state = State::Connecting(over.clone());
-        let attempt = Attempt { node: Arc::clone(self), runtime, outcome: None, attempts, ends };
-        Next::Wait(over, Some(attempt))
+        *state = ConnectionState::Connecting(over.clone());
+        let attempt = ConnectAttempt { node: Arc::clone(self), runtime, outcome: None, attempts, ends };
+        NextStep::Wait(over, Some(attempt))
     }
 
-    /// The sentinels that tell where it is, if it is a master that they watch.
-    pub(super) fn sentinels(&self) -> Option<&Sentinels> {
-        match &self.target {
-            Target::Fixed(_) | Target::Pinned(..) => None,
-            Target::Master(sentinels) => Some(sentinels),
-        }
+    fn sentinels(&self) -> Option<&Arc<Sentinels>> {
+        self.target.sentinels()
     }
+}
 
-    pub(super) fn options(&self) -> &Options {
-        &self.options
-    }
-
-    /// Leaves the server that a runtime is connected to: the next command connects anew. What is under way there is
-    /// still answered.
-    pub(super) fn leave(&self, runtime: Id) {
-        let mut left = State::Idle;
+impl FollowsMaster for Node {
+    fn leave(&self, runtime: Id) {
+        let mut left = ConnectionState::Idle;
         self.states.change(runtime, |state| {
-            if matches!(state, State::Connected(_)) {
+            if matches!(state, ConnectionState::Connected(_)) {
                 left = std::mem::take(state);
             }
         });
-        // It may wake whoever waits for it: not under the lock.
+        // Dropping a connection may wake its callers: not under the lock.
         drop(left);
     }
-
-    async fn connect(&self) -> Result<MultiplexedConnection, RedisError> {
-        match &self.target {
-            Target::Fixed(info) => open(info.clone(), &self.options).await,
-            Target::Pinned(info, address) => open_at(info.clone(), Some(*address), &self.options).await,
-            Target::Master(sentinels) => sentinels.connect(&self.options).await,
-        }
-    }
 }
 
-/// Connects, and makes sure that it is a Redis that answers.
-pub(super) async fn open(
-    info: ConnectionInfo,
-    options: &Options,
-) -> Result<MultiplexedConnection, RedisError> {
-    open_at(info, None, options).await
-}
-
-/// The same at this one of the addresses that the host's name stands for.
-async fn open_at(
-    info: ConnectionInfo,
-    address: Option<SocketAddr>,
-    options: &Options,
-) -> Result<MultiplexedConnection, RedisError> {
-    let place = address.map_or_else(|| info.addr().to_string(), |address| address.to_string());
-    let within = options.connect_timeout;
-    let attempt = async {
-        // The time limits are ours: one timer for a command, however many parts it has.
-        let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
-        let config = match address {
-            Some(address) => config.set_dns_resolver(Pinned(address)),
-            None => config,
-        };
-        let client = Client::open(info)?;
-        let mut connection = client.get_multiplexed_async_connection_with_config(&config).await?;
-        let reply = connection.send_packed_command(&redis::cmd("PING")).await?.extract_error()?;
-        match reply {
-            Value::SimpleString(pong) if pong == "PONG" => Ok(connection),
-            _ => Err(RedisError::not_redis()),
-        }
-    };
-    let outcome = tokio::time::timeout(within, attempt).await.unwrap_or_else(|_| {
-        let message = format!("no Redis answered within {within:?}; is it frozen, or something else?");
-        Err(RedisError::new(RedisErrorKind::Unreachable, message))
-    });
-    outcome.map_err(|error| error.at(&place))
-}
-
-/// An attempt to connect. However it ends, its end is noticed: also when its runtime is shut down under it.
-struct Attempt {
+/// An attempt to connect. Its end is noticed however it ends: also when its runtime is shut down meanwhile.
+struct ConnectAttempt {
     node: Arc<Node>,
     runtime: Id,
     outcome: Option<Result<MultiplexedConnection, RedisError>>,
-    /// How many were in vain before.
+    /// How many have failed before it.
     attempts: u32,
     ends: watch::Sender<()>,
 }
 
-impl Attempt {
+impl ConnectAttempt {
     async fn run(mut self) {
-        self.outcome = Some(self.node.connect().await);
+        self.outcome = Some(self.node.target.connect(&self.node.options).await);
         if let (Some(Ok(_)), Some(sentinels)) = (&self.outcome, self.node.sentinels()) {
-            sentinels.watch(&self.node);
+            let node: Weak<dyn FollowsMaster> = Arc::downgrade(&self.node) as _;
+            sentinel::watch(sentinels, &node, self.node.options);
         }
     }
 }
 
-impl Drop for Attempt {
+impl Drop for ConnectAttempt {
     fn drop(&mut self) {
         let has_ended = self.outcome.is_some();
         let state = match self.outcome.take() {
-            Some(Ok(connection)) => State::Connected(Live {
+            Some(Ok(connection)) => ConnectionState::Connected(LiveConnection {
                 runtime: self.runtime,
                 connection,
-                silence: Arc::new(Silence::new()),
+                silence: Arc::new(ConnectionSilence::new()),
             }),
             Some(Err(error)) => {
                 let pause = FIRST_PAUSE.saturating_mul(1 << self.attempts.min(10)).min(LONGEST_PAUSE);
                 if self.attempts == 0 {
-                    tracing::warn!(%error, "cannot connect; trying on");
+                    tracing::warn!(%error, "cannot connect: trying again");
                 }
-                State::Pausing { until: Instant::now() + pause, attempts: self.attempts + 1, error }
+                ConnectionState::Pausing { until: Instant::now() + pause, attempts: self.attempts + 1, error }
             }
-            None => State::Idle,
+            None => ConnectionState::Idle,
         };
-        if self.attempts > 0 && matches!(state, State::Connected(_)) {
+        if self.attempts > 0 && matches!(state, ConnectionState::Connected(_)) {
             tracing::info!(node = %self.node.target, attempts = self.attempts + 1, "connected again");
         }
         self.node.states.change(self.runtime, |now| *now = state);
-        // News of another master may have come since it was asked for, when there was nothing to leave yet.
+        // A report of another master may have come since this one was asked for, when there was no connection to leave.
         if self.node.sentinels().is_some_and(|sentinels| !sentinels.is_at_master(self.runtime)) {
             self.node.leave(self.runtime);
         }

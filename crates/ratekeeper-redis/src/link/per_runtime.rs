@@ -12,21 +12,21 @@ use tokio::sync::watch;
 
 /// A value for each tokio runtime that asks for it, until that runtime ends.
 pub(super) struct PerRuntime<T> {
-    entries: Arc<Entries<T>>,
-    /// Closes with this, which ends the tasks that wait for the end of their runtimes.
+    entries: Arc<RuntimeEntries<T>>,
+    /// Closes when this is dropped, which ends the tasks that wait for the end of their runtimes.
     life: watch::Sender<()>,
 }
 
 /// Few: most programs have one runtime, and others one for each core.
-type Entries<T> = Mutex<Vec<(Id, T)>>;
+type RuntimeEntries<T> = Mutex<Vec<(Id, T)>>;
 
 impl<T: Default + Send + 'static> PerRuntime<T> {
     pub(super) fn new() -> Self {
         PerRuntime { entries: Arc::default(), life: watch::Sender::new(()) }
     }
 
-    /// Reads or changes the value of the current runtime, which is the default at first. The closure is told which
-    /// runtime that is, and must not spawn: it is called under a lock.
+    /// Reads or changes the value of the current runtime, which is the default at first. The closure gets the runtime's id.
+    /// It is called under a lock, so it must not spawn.
     ///
     /// # Panics
     ///
@@ -43,14 +43,14 @@ impl<T: Default + Send + 'static> PerRuntime<T> {
         drop(entries);
         if known.is_none() {
             // Not under the lock: a runtime that is ending drops the task at once.
-            let entry = Entry { id, entries: Arc::downgrade(&self.entries) };
+            let entry = RuntimeEntry { id, entries: Arc::downgrade(&self.entries) };
             tokio::spawn(entry.stay(self.life.subscribe()));
         }
         outcome
     }
 
-    /// Changes the value of a runtime, unless it has ended. Can be called from anywhere: also from what is dropped
-    /// while its runtime ends.
+    /// Changes the value of a runtime, unless it has ended. May be called from anywhere, also from what is dropped while its
+    /// runtime ends.
     pub(super) fn change(&self, id: Id, change: impl FnOnce(&mut T)) {
         if let Some((_, value)) = self.entries.lock().iter_mut().find(|(of, _)| *of == id) {
             change(value);
@@ -59,25 +59,25 @@ impl<T: Default + Send + 'static> PerRuntime<T> {
 }
 
 /// The entry of one runtime, held by a task of that runtime: it goes when the runtime ends and drops its tasks.
-struct Entry<T> {
+struct RuntimeEntry<T> {
     id: Id,
-    entries: Weak<Entries<T>>,
+    entries: Weak<RuntimeEntries<T>>,
 }
 
-impl<T> Entry<T> {
+impl<T> RuntimeEntry<T> {
     async fn stay(self, mut life: watch::Receiver<()>) {
         // Nothing is ever sent: it closes.
         let _ = life.changed().await;
     }
 }
 
-impl<T> Drop for Entry<T> {
+impl<T> Drop for RuntimeEntry<T> {
     fn drop(&mut self) {
         let Some(entries) = self.entries.upgrade() else { return };
         let mut entries = entries.lock();
         let found = entries.iter().position(|(of, _)| *of == self.id);
         let removed = found.map(|at| entries.swap_remove(at));
-        // A connection may wake whoever waits for it when it is dropped: not under the lock.
+        // Dropping a connection may wake its callers: not under the lock.
         drop(entries);
         drop(removed);
     }

@@ -3,20 +3,20 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use redis::io::AsyncDNSResolver;
-use redis::{ConnectionAddr, ConnectionInfo, RedisFuture};
+use redis::{ConnectionAddr, ConnectionInfo};
 
-use super::node::Target;
+use super::target::NodeTarget;
 
-/// Where to ask about a cluster, and what to call a node there that does not know its own name.
+/// Where to ask about a cluster.
 #[derive(Debug)]
-pub(super) struct Contact {
-    pub(super) target: Target,
+pub(super) struct SeedContact {
+    pub(super) target: NodeTarget,
+    /// What to call a node there that does not know its own name.
     pub(super) host: String,
 }
 
-/// Everybody that a seed may mean: behind one name may be many nodes, and any of them may know nothing.
-pub(super) async fn contacts(seed: &ConnectionInfo, patience: Duration) -> Vec<Contact> {
+/// Returns everything that a seed may mean: behind one name may be many nodes, and any of them may know nothing.
+pub(super) async fn contacts(seed: &ConnectionInfo, patience: Duration) -> Vec<SeedContact> {
     let (host, port, is_tls) = match seed.addr() {
         ConnectionAddr::Tcp(host, port) => (host.as_str(), *port, false),
         ConnectionAddr::TcpTls { host, port, .. } => (host.as_str(), *port, true),
@@ -27,51 +27,38 @@ pub(super) async fn contacts(seed: &ConnectionInfo, patience: Duration) -> Vec<C
         true => tokio::time::timeout(patience, tokio::net::lookup_host((host, port))).await,
         false => return each(seed, host, is_tls, Vec::new()),
     };
-    // A name that is not found is told of by whoever connects to it.
+    // A name that is not found is reported by the attempt to connect to it.
     let addresses = found.ok().and_then(Result::ok).map(Iterator::collect).unwrap_or_default();
     each(seed, host, is_tls, addresses)
 }
 
-fn each(seed: &ConnectionInfo, host: &str, is_tls: bool, mut addresses: Vec<SocketAddr>) -> Vec<Contact> {
+fn each(seed: &ConnectionInfo, host: &str, is_tls: bool, mut addresses: Vec<SocketAddr>) -> Vec<SeedContact> {
     addresses.sort_unstable();
     addresses.dedup();
     if addresses.len() < 2 {
-        return vec![Contact { target: Target::Fixed(seed.clone()), host: host.to_owned() }];
+        return vec![SeedContact { target: NodeTarget::Fixed(seed.clone()), host: host.to_owned() }];
     }
-    let each = addresses.into_iter().map(|address| Contact {
-        target: Target::Pinned(seed.clone(), address),
+    let each = addresses.into_iter().map(|address| SeedContact {
+        target: NodeTarget::Pinned(seed.clone(), address),
         // A certificate is for a name. Without one the address tells which of the nodes it is.
         host: if is_tls { host.to_owned() } else { address.ip().to_string() },
     });
     each.collect()
 }
 
-/// Knows one address, whatever the name.
-pub(super) struct Pinned(pub(super) SocketAddr);
-
-impl AsyncDNSResolver for Pinned {
-    fn resolve<'a, 'b: 'a>(
-        &'a self,
-        _host: &'b str,
-        _port: u16,
-    ) -> RedisFuture<'a, Box<dyn Iterator<Item = SocketAddr> + Send + 'a>> {
-        Box::pin(async { Ok(Box::new(std::iter::once(self.0)) as Box<dyn Iterator<Item = _> + Send>) })
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::address::{Address, Place};
+    use super::super::address::{Endpoint, RedisAddress};
     use super::*;
 
     fn seed(url: &str) -> ConnectionInfo {
-        match Address::parse(url).unwrap().place {
-            Place::Cluster { mut seeds } => seeds.remove(0),
+        match RedisAddress::parse(url).unwrap().endpoint {
+            Endpoint::Cluster { mut seeds } => seeds.remove(0),
             _ => panic!("{url}: a cluster"),
         }
     }
 
-    fn hosts(contacts: &[Contact]) -> Vec<&str> {
+    fn hosts(contacts: &[SeedContact]) -> Vec<&str> {
         contacts.iter().map(|contact| contact.host.as_str()).collect()
     }
 
@@ -82,12 +69,12 @@ mod tests {
         let addresses: Vec<SocketAddr> = addresses.iter().map(|address| address.parse().unwrap()).collect();
         let found = each(&seed, "nodes.example", false, addresses.clone());
         assert_eq!(hosts(&found), ["10.0.0.1", "10.0.0.2"]);
-        assert!(found.iter().all(|contact| matches!(contact.target, Target::Pinned(..))));
+        assert!(found.iter().all(|contact| matches!(contact.target, NodeTarget::Pinned(..))));
         let found = each(&seed, "nodes.example", true, addresses);
         assert_eq!(hosts(&found), ["nodes.example", "nodes.example"], "a certificate is for a name");
         let found = each(&seed, "nodes.example", false, vec!["10.0.0.1:7000".parse().unwrap()]);
         assert_eq!(hosts(&found), ["nodes.example"], "its address may change");
-        assert!(matches!(found[0].target, Target::Fixed(_)));
+        assert!(matches!(found[0].target, NodeTarget::Fixed(_)));
     }
 
     #[tokio::test]

@@ -9,33 +9,34 @@ use ratekeeper::StoreError;
 use ratekeeper::store::Breaker;
 use redis::{Cmd, Value};
 
-use super::Options;
-use super::breakers::Breakers;
+use super::breakers::BreakerFactory;
 use super::deadline::Deadline;
-use super::node::{Node, Target};
+use super::node::Node;
+use super::options::LinkOptions;
+use super::target::NodeTarget;
 use crate::error::RedisError;
 
-/// A server, with one breaker for all who ask it.
-pub(super) struct Server {
+/// A server, with one breaker for all its callers.
+pub(super) struct RedisServer {
     name: String,
     breaker: Option<Arc<Breaker>>,
     /// At least one. Each thread keeps to one of them.
     lanes: Box<[Arc<Node>]>,
 }
 
-impl Server {
-    /// The server of this name, which is no secret; each lane to it has its target.
+impl RedisServer {
+    /// Returns the server of this name, which must be no secret. `target` is called once for each connection of a runtime.
     pub(super) fn new(
         name: String,
-        options: &Options,
-        breakers: &Breakers,
-        target: impl Fn() -> Target,
+        options: &LinkOptions,
+        breakers: &BreakerFactory,
+        target: impl Fn() -> NodeTarget,
     ) -> Arc<Self> {
         let lanes = (0..options.connections.get()).map(|_| Node::new(target(), *options)).collect();
-        Arc::new(Server { breaker: breakers.before(&name), name, lanes })
+        Arc::new(RedisServer { breaker: breakers.make(&name), name, lanes })
     }
 
-    /// What errors, logs and metrics call it.
+    /// Returns what errors, logs and metrics call it.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
@@ -44,30 +45,32 @@ impl Server {
         self.breaker.as_ref()
     }
 
-    /// This thread's way to the server, past the breaker.
+    /// Returns this thread's node of the server, past the breaker.
     pub(super) fn lane(&self) -> &Arc<Node> {
         &self.lanes[thread_number() % self.lanes.len()]
     }
 
-    /// Sends a command, once, unless the breaker is open.
+    /// Sends a command, once, unless the breaker is open. One round trip.
     pub(super) async fn send(&self, command: &Cmd, deadline: Deadline) -> Result<Value, RedisError> {
         self.guard(deadline, self.lane().send(command)).await
     }
 
-    /// Sends a command to a server that is just getting the slot.
+    /// Sends a command, after `ASKING`, to a server that is just getting the slot. One round trip.
     pub(super) async fn ask(&self, command: &Cmd, deadline: Deadline) -> Result<Value, RedisError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ASKING").add_command(command.clone());
         let exchange = async {
             let mut replies = self.lane().send_all(&pipeline, 2).await?;
-            replies.pop().unwrap_or_else(|| Err(RedisError::protocol("no reply to a command after ASKING")))
+            replies.pop().unwrap_or_else(|| Err(RedisError::unparsed("ASKING", "another reply after it")))
         };
         self.guard(deadline, exchange).await
     }
 
-    /// Dropped before it has ended, which is what a caller does that gives up, this counts for nothing. The end of our
-    /// own patience counts as a failure. A connection that was lost is neither: each runtime has its own, and servers
-    /// close what is idle; whether the server is there tells the next one, which connects.
+    /// Waits for an exchange unless the breaker is open, and records in the breaker how it ended.
+    ///
+    /// A future that is dropped before its end counts for nothing: its caller gave up. The end of our own patience counts
+    /// as a failure. A connection that was lost counts for nothing either: each runtime has its own, and servers close what
+    /// is idle; whether the server is there will show when the next one connects.
     async fn guard(
         &self,
         deadline: Deadline,
@@ -87,7 +90,8 @@ impl Server {
     }
 }
 
-/// Threads are counted as they first ask, so that as many of them as there are lanes have one each.
+/// Returns the number of this thread. Threads are numbered as they first ask, so that as many of them as there are lanes
+/// have one each.
 fn thread_number() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
@@ -96,9 +100,9 @@ fn thread_number() -> usize {
     MINE.with(|mine| *mine)
 }
 
-impl fmt::Debug for Server {
+impl fmt::Debug for RedisServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Server")
+        f.debug_struct("RedisServer")
             .field("name", &self.name)
             .field("breaker", &self.breaker)
             .finish_non_exhaustive()

@@ -1,14 +1,14 @@
 //! For how long a connection has been asked without answering, or has not been asked at all.
 //!
-//! Callers that give up tell nothing about the server, and take the replies that they no longer wait for with them. So
-//! silence alone proves nothing: it is a reason to ask whether the other end is still there.
+//! Callers that give up say nothing about the server, and drop the replies that they no longer wait for. So silence alone
+//! proves nothing: it is a reason to ask whether the other end is still there.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Since when a connection has been asked and nobody has heard a reply.
+/// The times at which a connection was last asked and has last answered.
 #[derive(Debug)]
-pub(super) struct Silence {
+pub(super) struct ConnectionSilence {
     connected: Instant,
     /// When the first command was sent after the last reply, in nanoseconds from `connected`; 0 for none.
     since: AtomicU64,
@@ -17,42 +17,47 @@ pub(super) struct Silence {
     is_checked: AtomicBool,
 }
 
-impl Silence {
+impl ConnectionSilence {
     pub(super) fn new() -> Self {
-        Silence { connected: Instant::now(), since: 0.into(), heard: 0.into(), is_checked: false.into() }
+        ConnectionSilence {
+            connected: Instant::now(),
+            since: 0.into(),
+            heard: 0.into(),
+            is_checked: false.into(),
+        }
     }
 
-    /// A command is on its way.
+    /// Notes that a command is on its way.
     pub(super) fn sent(&self) {
         if self.since.load(Ordering::Relaxed) == 0 {
             self.since.store(self.now(), Ordering::Relaxed);
         }
     }
 
-    /// Something came back: any reply will do.
+    /// Notes that a reply came back, whatever it says.
     pub(super) fn heard(&self) {
         self.heard.store(self.now(), Ordering::Relaxed);
         self.since.store(0, Ordering::Relaxed);
     }
 
-    /// True if it has been connected for that long.
+    /// Returns true if it has been connected for that long.
     pub(super) fn is_older_than(&self, span: Duration) -> bool {
         self.connected.elapsed() >= span
     }
 
-    /// True if anything ever came back.
+    /// Returns true if anything ever came back.
     pub(super) fn has_answered(&self) -> bool {
         self.heard.load(Ordering::Relaxed) != 0
     }
 
-    /// True if nothing is under way, and nothing has come back for that long.
+    /// Returns true if nothing is under way, and nothing has come back for that long.
     pub(super) fn is_idle(&self, span: Duration) -> bool {
         let heard = self.heard.load(Ordering::Relaxed);
         self.since.load(Ordering::Relaxed) == 0 && self.now().saturating_sub(heard) >= nanos(span)
     }
 
-    /// True if it has lasted for that long, for one caller at a time: the one that asks the other end, and says so
-    /// when that is [over](Silence::checked).
+    /// Returns true if a command has been without a reply for that long, to one caller at a time: the one that asks the
+    /// other end, and calls [`checked`](ConnectionSilence::checked) when it has answered.
     pub(super) fn is_to_be_checked(&self, patience: Duration) -> bool {
         let since = self.since.load(Ordering::Relaxed);
         since != 0
@@ -60,7 +65,7 @@ impl Silence {
             && !self.is_checked.swap(true, Ordering::Relaxed)
     }
 
-    /// The other end has answered a check.
+    /// Notes that the other end has answered a check.
     pub(super) fn checked(&self) {
         self.heard();
         self.is_checked.store(false, Ordering::Relaxed);
@@ -81,7 +86,7 @@ mod tests {
 
     #[test]
     fn silence_lasts_from_the_first_command_to_the_first_reply() {
-        let silence = Silence::new();
+        let silence = ConnectionSilence::new();
         assert!(!silence.is_to_be_checked(Duration::ZERO), "nothing was asked");
         assert!(silence.is_idle(Duration::ZERO) && !silence.has_answered());
         silence.sent();

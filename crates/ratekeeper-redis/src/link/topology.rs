@@ -4,23 +4,23 @@ use redis::Value;
 
 use crate::error::RedisError;
 
-/// Slots, and who has them.
+/// A range of slots, and the node that has them.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Range {
+pub(super) struct SlotRange {
     pub(super) first: usize,
-    /// Inclusive.
+    /// The last slot, which belongs to the range.
     pub(super) last: usize,
     pub(super) host: String,
     pub(super) port: u16,
 }
 
 /// Reads the reply of the node at `asked`: a node that does not know its own name is where it was asked.
-pub(super) fn read(reply: Value, asked: &str) -> Result<Vec<Range>, RedisError> {
+pub(super) fn read(reply: Value, asked: &str) -> Result<Vec<SlotRange>, RedisError> {
     let Value::Array(ranges) = reply else { return Err(unreadable()) };
     ranges.iter().map(|range| read_range(range, asked).ok_or_else(unreadable)).collect()
 }
 
-fn read_range(range: &Value, asked: &str) -> Option<Range> {
+fn read_range(range: &Value, asked: &str) -> Option<SlotRange> {
     let Value::Array(parts) = range else { return None };
     let [Value::Int(first), Value::Int(last), Value::Array(primary), ..] = parts.as_slice() else {
         return None;
@@ -34,11 +34,11 @@ fn read_range(range: &Value, asked: &str) -> Option<Range> {
     };
     let host = if host.is_empty() || host == "?" { asked.to_owned() } else { host };
     let (first, last) = (usize::try_from(*first).ok()?, usize::try_from(*last).ok()?);
-    (first <= last).then_some(Range { first, last, host, port: u16::try_from(*port).ok()? })
+    (first <= last).then_some(SlotRange { first, last, host, port: u16::try_from(*port).ok()? })
 }
 
 fn unreadable() -> RedisError {
-    RedisError::protocol("the reply to CLUSTER SLOTS is none")
+    RedisError::unparsed("CLUSTER SLOTS", "an array of ranges")
 }
 
 #[cfg(test)]
@@ -74,7 +74,10 @@ mod tests {
             Value::Array(vec![range(0, 5, Value::Int(4), 7000)]),
         ];
         for reply in replies {
-            assert!(read(reply.clone(), "h").is_err(), "{reply:?}");
+            let error = read(reply, "h").unwrap_err().to_string();
+            assert!(
+                error.starts_with("cannot parse the reply to CLUSTER SLOTS: expected an array of ranges")
+            );
         }
     }
 }

@@ -80,8 +80,13 @@ async fn no_redis_there() {
         }
     });
     let store = store(&format!("redis://127.0.0.1:{port}"));
-    expect(&store, RedisErrorKind::NotRedis, StoreErrorKind::Unreachable, "no Redis; check host and port")
-        .await;
+    expect(
+        &store,
+        RedisErrorKind::NotRedis,
+        StoreErrorKind::Unreachable,
+        "not a Redis or Valkey server; check host and port",
+    )
+    .await;
 }
 
 #[tokio::test]
@@ -177,7 +182,7 @@ async fn memory_is_full_and_data_is_loading() {
     let _ = slow.wait();
     let (kind, text) = told.expect("it says that it is loading");
     assert_eq!(kind, StoreErrorKind::Unavailable);
-    assert!(text.contains("reading its data"), "{text}");
+    assert!(text.contains("loading its data"), "{text}");
 }
 
 #[tokio::test]

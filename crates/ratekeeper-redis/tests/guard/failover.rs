@@ -9,7 +9,7 @@ use ratekeeper_redis::RedisStore;
 
 use super::shared_limit::{binaries, started};
 use crate::front::scripts_run;
-use crate::load::{Load, Tally};
+use crate::load::{AnswerCounts, Load};
 use crate::support::sentinel::Trio;
 use crate::support::server::{Server, redis_binary};
 use crate::support::wait;
@@ -20,9 +20,9 @@ async fn the_store_follows_the_master() {
     let stores: Vec<RedisStore> =
         (0..2).map(|_| RedisStore::builder(&trio.url()).without_denial_cache().build().unwrap()).collect();
     let load = Load::start(&stores, "100/day", 16);
-    load.more("answers", 300, Tally::informed).await;
+    load.more("answers", 300, AnswerCounts::informed).await;
     trio.master.kill();
-    load.more("answers in its stead", 100, Tally::failed).await;
+    load.more("answers in its stead", 100, AnswerCounts::failed).await;
     let trio = tokio::task::spawn_blocking(move || {
         trio.wait_for_promotion();
         trio
@@ -30,10 +30,10 @@ async fn the_store_follows_the_master() {
     .await
     .unwrap();
     load.is_back("after the promotion").await;
-    load.more("answers", 100, Tally::informed).await;
-    let tally = load.stop().await;
+    load.more("answers", 100, AnswerCounts::informed).await;
+    let counts = load.stop().await;
     // What the old master acknowledged and had not passed on is lost: at worst all of it, once.
-    assert!(tally.admitted.load(Ordering::SeqCst) <= 2 * 2 * 100, "{tally:?}");
+    assert!(counts.admitted.load(Ordering::SeqCst) <= 2 * 2 * 100, "{counts:?}");
     drop(trio);
 }
 
@@ -51,7 +51,7 @@ async fn nobody_asks_a_master_that_was_replaced_by_plan() {
             .collect();
         let load = Load::start(&stores, "2000/day", 8);
         let most_in_a_second = 8 * 250;
-        load.more("answers", 400, Tally::informed).await;
+        load.more("answers", 400, AnswerCounts::informed).await;
         let (trio, asked) = tokio::task::spawn_blocking(move || {
             trio.fail_over();
             trio.wait_for_promotion();
@@ -60,17 +60,17 @@ async fn nobody_asks_a_master_that_was_replaced_by_plan() {
         })
         .await
         .unwrap();
-        let is_used_up = |tally: &Tally| tally.denied.load(Ordering::SeqCst);
+        let is_used_up = |counts: &AnswerCounts| counts.denied.load(Ordering::SeqCst);
         load.more("denials by both plans", 4_000, is_used_up).await;
         let asked_since = scripts_run(&trio.master) - asked;
         // If anybody were still there, the new master would admit them all again.
         trio.demote_old_master();
-        load.more("answers", 500, Tally::informed).await;
-        let tally = load.stop().await;
-        let admitted = tally.admitted.load(Ordering::SeqCst);
-        assert!(asked_since <= 100, "{asked_since} after the sentinels agreed, {tally:?}");
+        load.more("answers", 500, AnswerCounts::informed).await;
+        let counts = load.stop().await;
+        let admitted = counts.admitted.load(Ordering::SeqCst);
+        assert!(asked_since <= 100, "{asked_since} after the sentinels agreed, {counts:?}");
         let too_many = admitted.saturating_sub(2 * QUOTA);
-        assert!(too_many <= most_in_a_second, "{too_many} too many, {tally:?}");
+        assert!(too_many <= most_in_a_second, "{too_many} too many, {counts:?}");
     }
 }
 
@@ -80,7 +80,7 @@ async fn any_sentinel_tells_of_the_new_master() {
     let trio = started(&redis_binary(), Trio::start).await;
     let stores = [RedisStore::builder(&trio.url_by_one()).without_denial_cache().build().unwrap()];
     let load = Load::start(&stores, "1000000/day", 4);
-    load.more("answers", 100, Tally::informed).await;
+    load.more("answers", 100, AnswerCounts::informed).await;
     let trio = tokio::task::spawn_blocking(move || {
         trio.fail_over();
         trio.wait_for_promotion();
@@ -92,7 +92,7 @@ async fn any_sentinel_tells_of_the_new_master() {
     let mut asked = scripts_run(&trio.master);
     let deadline = Instant::now() + wait::BACK_WITHIN;
     loop {
-        load.more("answers", 100, Tally::informed).await;
+        load.more("answers", 100, AnswerCounts::informed).await;
         let now = scripts_run(&trio.master);
         if std::mem::replace(&mut asked, now) == now {
             break;
@@ -108,7 +108,7 @@ async fn a_frozen_master_is_left() {
     let trio = started(&redis_binary(), Trio::start).await;
     let stores = [RedisStore::builder(&trio.url()).without_denial_cache().build().unwrap()];
     let load = Load::start(&stores, "100/day", 8);
-    load.more("answers", 100, Tally::informed).await;
+    load.more("answers", 100, AnswerCounts::informed).await;
     trio.master.freeze();
     let trio = tokio::task::spawn_blocking(move || {
         trio.wait_for_promotion();
@@ -118,9 +118,9 @@ async fn a_frozen_master_is_left() {
     .unwrap();
     load.is_back("after the promotion").await;
     trio.master.thaw();
-    load.more("answers", 100, Tally::informed).await;
-    let tally = load.stop().await;
-    assert!(tally.admitted.load(Ordering::SeqCst) <= 2 * 2 * 100, "{tally:?}");
+    load.more("answers", 100, AnswerCounts::informed).await;
+    let counts = load.stop().await;
+    assert!(counts.admitted.load(Ordering::SeqCst) <= 2 * 2 * 100, "{counts:?}");
 }
 
 /// Each runtime listens to the sentinels for itself, and nothing of it is left when the runtime or the store has ended.

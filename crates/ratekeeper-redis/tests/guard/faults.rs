@@ -7,7 +7,7 @@ use std::time::Duration;
 use ratekeeper::store::BreakerState;
 use ratekeeper_redis::RedisStore;
 
-use crate::load::{Load, Tally, only_breaker};
+use crate::load::{AnswerCounts, Load, only_breaker};
 use crate::support::cluster::command;
 use crate::support::server::Server;
 use crate::support::wait;
@@ -26,8 +26,8 @@ fn stores(url: &str, timeout: Duration) -> Vec<RedisStore> {
 }
 
 /// Two plans with a quota each.
-fn assert_admitted(tally: &Tally, lives: u64) {
-    let admitted = tally.admitted.load(Ordering::SeqCst);
+fn assert_admitted(counts: &AnswerCounts, lives: u64) {
+    let admitted = counts.admitted.load(Ordering::SeqCst);
     assert!(admitted <= 2 * QUOTA * lives, "{admitted} admitted in {lives} lives of the server");
 }
 
@@ -36,9 +36,9 @@ async fn it_is_killed_and_started_again() {
     let mut server = Server::redis();
     let stores = stores(&server.url(), SHORT);
     let load = Load::start(&stores, RULES, CLIENTS);
-    load.more("answers", 300, Tally::informed).await;
+    load.more("answers", 300, AnswerCounts::informed).await;
     server.kill();
-    load.more("answers in its stead", 200, Tally::failed).await;
+    load.more("answers in its stead", 200, AnswerCounts::failed).await;
     let breakers: Vec<_> = stores.iter().map(only_breaker).collect();
     wait::until_async("the breakers open", wait::PATIENCE, || {
         breakers.iter().all(|breaker| breaker.state() != BreakerState::Closed)
@@ -46,10 +46,10 @@ async fn it_is_killed_and_started_again() {
     .await;
     server.restart(&[]);
     load.is_back("after a restart").await;
-    load.more("answers by both", 200, Tally::informed).await;
-    let tally = load.stop().await;
-    assert!(tally.failed_open.load(Ordering::SeqCst) > 0 && tally.errors.load(Ordering::SeqCst) > 0);
-    assert_admitted(&tally, 2);
+    load.more("answers by both", 200, AnswerCounts::informed).await;
+    let counts = load.stop().await;
+    assert!(counts.failed_open.load(Ordering::SeqCst) > 0 && counts.errors.load(Ordering::SeqCst) > 0);
+    assert_admitted(&counts, 2);
     // Closed, opened, probed some times, closed: far fewer changes than requests.
     assert!(breakers.iter().all(|breaker| breaker.changes() >= 3));
 }
@@ -59,17 +59,17 @@ async fn it_freezes_and_nobody_is_held() {
     for server in Server::each() {
         let stores = stores(&server.url(), SHORT);
         let load = Load::start(&stores, RULES, CLIENTS);
-        load.more("answers", 300, Tally::informed).await;
+        load.more("answers", 300, AnswerCounts::informed).await;
         server.freeze();
         // As long as it is frozen, no answer can be its own: these come without it, and keep coming.
-        load.more("answers in its stead", 600, Tally::failed).await;
+        load.more("answers in its stead", 600, AnswerCounts::failed).await;
         server.thaw();
         load.is_back("after it was thawed").await;
-        load.more("answers", 100, Tally::informed).await;
-        let tally = load.stop().await;
+        load.more("answers", 100, AnswerCounts::informed).await;
+        let counts = load.stop().await;
         // Its state is what it was. What it was asked before it froze was charged without anybody knowing, so fewer
         // may have been admitted, and never more.
-        assert_admitted(&tally, 1);
+        assert_admitted(&counts, 1);
     }
 }
 
@@ -81,15 +81,15 @@ async fn its_scripts_and_its_data_are_flushed() {
         let load = Load::start(&stores, RULES, CLIENTS);
         let mut connection = server.connection();
         for _ in 0..10 {
-            load.more("answers", 100, Tally::informed).await;
+            load.more("answers", 100, AnswerCounts::informed).await;
             command(&mut connection, &["SCRIPT", "FLUSH"]);
         }
         command(&mut connection, &["FLUSHALL"]);
         command(&mut connection, &["SCRIPT", "FLUSH"]);
-        load.more("answers", 300, Tally::informed).await;
-        let tally = load.stop().await;
-        assert_eq!(tally.failed(), 0, "a script is sent again before anybody notices: {tally:?}");
-        let admitted = tally.admitted.load(Ordering::SeqCst);
+        load.more("answers", 300, AnswerCounts::informed).await;
+        let counts = load.stop().await;
+        assert_eq!(counts.failed(), 0, "a script is sent again before anybody notices: {counts:?}");
+        let admitted = counts.admitted.load(Ordering::SeqCst);
         assert_eq!(admitted, 2 * 2 * QUOTA, "each of two plans' quotas, before the flush and after");
     }
 }
@@ -100,11 +100,11 @@ async fn its_memory_is_full() {
         let stores = stores(&server.url(), SHORT);
         // Enough quota that every request has something to write.
         let load = Load::start(&stores, "1000000/day", CLIENTS);
-        load.more("answers", 100, Tally::informed).await;
+        load.more("answers", 100, AnswerCounts::informed).await;
         let mut connection = server.connection();
         command(&mut connection, &["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
         command(&mut connection, &["CONFIG", "SET", "maxmemory", "1"]);
-        load.more("answers in its stead", 200, Tally::failed).await;
+        load.more("answers in its stead", 200, AnswerCounts::failed).await;
         command(&mut connection, &["CONFIG", "SET", "maxmemory", "0"]);
         load.is_back("after there is memory again").await;
         load.stop().await;

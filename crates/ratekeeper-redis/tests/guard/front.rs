@@ -8,7 +8,7 @@ use ratekeeper::store::BreakerState;
 use ratekeeper::{Cost, FailureMode, Keeper, Key, Nanos, Plan, Quota, Reason, Registry, Rules, Timestamp};
 use ratekeeper_redis::{RedisErrorKind, RedisStore};
 
-use crate::load::{Load, Tally, only_breaker};
+use crate::load::{AnswerCounts, Load, only_breaker};
 use crate::support::server::{Server, free_port, redis_binary};
 use crate::support::wait;
 
@@ -50,7 +50,7 @@ async fn the_server_may_be_down_at_first() {
     assert_eq!(refused.kind(), RedisErrorKind::Unreachable, "{refused}");
     let store = RedisStore::builder(&url).without_denial_cache().build().unwrap();
     let load = Load::start(std::slice::from_ref(&store), "100/day", 8);
-    load.more("answers in its stead", 100, Tally::failed).await;
+    load.more("answers in its stead", 100, AnswerCounts::failed).await;
     let server = Server::on(port, &redis_binary(), &[]).expect("its port is free");
     load.is_back("after it was started").await;
     load.stop().await;

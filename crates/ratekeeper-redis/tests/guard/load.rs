@@ -15,7 +15,7 @@ use crate::support::wait;
 
 /// What was sent, and what came of it.
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
+pub(crate) struct AnswerCounts {
     sent: AtomicU64,
     pub(crate) admitted: AtomicU64,
     pub(crate) denied: AtomicU64,
@@ -25,7 +25,7 @@ pub(crate) struct Tally {
     said: Mutex<BTreeSet<String>>,
 }
 
-impl Tally {
+impl AnswerCounts {
     /// Answers by the server itself.
     pub(crate) fn informed(&self) -> u64 {
         self.admitted.load(Ordering::SeqCst) + self.denied.load(Ordering::SeqCst)
@@ -47,7 +47,7 @@ pub(crate) fn only_breaker(store: &RedisStore) -> Arc<Breaker> {
 /// Clients at work: half of them under a plan that fails open, half under one that hands over the error.
 #[derive(Debug)]
 pub(crate) struct Load {
-    pub(crate) tally: Arc<Tally>,
+    pub(crate) counts: Arc<AnswerCounts>,
     stop: Arc<AtomicBool>,
     clients: Vec<JoinHandle<()>>,
 }
@@ -61,57 +61,57 @@ pub(crate) fn plans(rules: &str) -> Registry {
 impl Load {
     /// Clients that ask for one key, through each of these stores.
     pub(crate) fn start(stores: &[RedisStore], rules: &str, clients: usize) -> Self {
-        let (tally, stop) = (Arc::new(Tally::default()), Arc::new(AtomicBool::new(false)));
+        let (counts, stop) = (Arc::new(AnswerCounts::default()), Arc::new(AtomicBool::new(false)));
         let keepers: Vec<Keeper> =
             stores.iter().map(|store| Keeper::new(store.clone(), plans(rules))).collect();
         let clients = (0..clients).map(|number| {
             let keeper = keepers[number % keepers.len()].clone();
             let plan = if (number / keepers.len()).is_multiple_of(2) { "open" } else { "error" };
-            tokio::spawn(ask_on(keeper, plan, Arc::clone(&tally), Arc::clone(&stop)))
+            tokio::spawn(ask_on(keeper, plan, Arc::clone(&counts), Arc::clone(&stop)))
         });
-        Load { clients: clients.collect(), tally, stop }
+        Load { clients: clients.collect(), counts, stop }
     }
 
     /// Waits for so many more answers of a sort.
-    pub(crate) async fn more(&self, what: &str, count: u64, of: impl Fn(&Tally) -> u64) {
-        let start = of(&self.tally);
-        wait::until_async(what, wait::PATIENCE, || of(&self.tally) >= start + count).await;
+    pub(crate) async fn more(&self, what: &str, count: u64, of: impl Fn(&AnswerCounts) -> u64) {
+        let start = of(&self.counts);
+        wait::until_async(what, wait::PATIENCE, || of(&self.counts) >= start + count).await;
     }
 
     /// The server is back: so is service, within three seconds.
     pub(crate) async fn is_back(&self, what: &str) {
-        let start = self.tally.informed();
-        wait::until_async(what, wait::BACK_WITHIN, || self.tally.informed() > start).await;
+        let start = self.counts.informed();
+        wait::until_async(what, wait::BACK_WITHIN, || self.counts.informed() > start).await;
     }
 
     /// Stops, and makes sure that every request was answered exactly once.
-    pub(crate) async fn stop(self) -> Arc<Tally> {
+    pub(crate) async fn stop(self) -> Arc<AnswerCounts> {
         self.stop.store(true, Ordering::SeqCst);
         for client in self.clients {
             client.await.expect("a client that lives");
         }
-        let sent = self.tally.sent.load(Ordering::SeqCst);
-        assert_eq!(self.tally.informed() + self.tally.failed(), sent, "{:?}", self.tally);
-        self.tally
+        let sent = self.counts.sent.load(Ordering::SeqCst);
+        assert_eq!(self.counts.informed() + self.counts.failed(), sent, "{:?}", self.counts);
+        self.counts
     }
 }
 
-async fn ask_on(keeper: Keeper, plan: &str, tally: Arc<Tally>, stop: Arc<AtomicBool>) {
+async fn ask_on(keeper: Keeper, plan: &str, counts: Arc<AnswerCounts>, stop: Arc<AtomicBool>) {
     // A pace: what is to be seen is what is answered, not how fast a loop can turn.
     let mut pace = tokio::time::interval(Duration::from_millis(4));
     pace.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let key = Key::new("caller").expect("a key");
     while !stop.load(Ordering::SeqCst) {
         pace.tick().await;
-        tally.sent.fetch_add(1, Ordering::SeqCst);
+        counts.sent.fetch_add(1, Ordering::SeqCst);
         let counter = match keeper.acquire(key, plan, Cost::ONE).await {
-            Ok(ruling) if ruling.reason == Reason::FailOpen => &tally.failed_open,
-            Ok(ruling) if ruling.allowed => &tally.admitted,
-            Ok(_) => &tally.denied,
+            Ok(ruling) if ruling.reason == Reason::FailOpen => &counts.failed_open,
+            Ok(ruling) if ruling.allowed => &counts.admitted,
+            Ok(_) => &counts.denied,
             Err(KeeperError::Store(error)) => {
                 assert!(error.is_transient(), "an outage is one: {error}");
-                tally.said.lock().expect("no panic").insert(error.to_string());
-                &tally.errors
+                counts.said.lock().expect("no panic").insert(error.to_string());
+                &counts.errors
             }
             Err(error) => panic!("{error}"),
         };

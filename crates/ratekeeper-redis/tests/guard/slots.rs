@@ -9,7 +9,7 @@ use ratekeeper_redis::{RedisStore, RedisStoreBuilder};
 
 use super::shared_limit::started;
 use crate::giving_up::connections;
-use crate::load::{Load, Tally};
+use crate::load::{AnswerCounts, Load};
 use crate::support::cluster::{Cluster, begin_move, move_slot};
 use crate::support::server::redis_binary;
 
@@ -25,7 +25,7 @@ async fn a_slot_moves_under_load() {
     let cluster = started(&redis_binary(), Cluster::start).await;
     let stores: Vec<RedisStore> = (0..2).map(|_| store(&cluster).build().unwrap()).collect();
     let load = Load::start(&stores, "400/day", 16);
-    load.more("answers", 100, Tally::informed).await;
+    load.more("answers", 100, AnswerCounts::informed).await;
     let cluster = tokio::task::spawn_blocking(move || {
         let (slot, mut from, mut to) = cluster.slot_of("{caller}");
         for _ in 0..3 {
@@ -36,10 +36,10 @@ async fn a_slot_moves_under_load() {
     })
     .await
     .unwrap();
-    load.more("the rest", 1_500, Tally::informed).await;
-    let tally = load.stop().await;
-    assert_eq!(tally.failed(), 0, "redirects are followed: {tally:?}");
-    assert_eq!(tally.admitted.load(Ordering::SeqCst), 2 * 400, "the state moved along");
+    load.more("the rest", 1_500, AnswerCounts::informed).await;
+    let counts = load.stop().await;
+    assert_eq!(counts.failed(), 0, "redirects are followed: {counts:?}");
+    assert_eq!(counts.admitted.load(Ordering::SeqCst), 2 * 400, "the state moved along");
     drop(cluster);
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use ratekeeper::port::{Request, Store};
 use ratekeeper::testkit::FakeClock;
 use ratekeeper::{Cost, Key, Plan, Rules, StoreErrorKind, Timestamp};
-use ratekeeper_redis::{Encoding, FieldValue, Found};
+use ratekeeper_redis::{Encoding, FieldValue, InspectedContent};
 use redis::Commands;
 
 use crate::patient;
@@ -31,7 +31,7 @@ async fn every_strategy_is_explained_in_either_encoding() {
             assert_eq!(inspection.encoding, encoding);
             assert!(inspection.expires_in.unwrap() > Duration::from_secs(3_600), "a test's hour and more");
             assert!(inspection.now > NOW, "the server's time");
-            let Found::States(states) = inspection.found else { panic!("{inspection:?}") };
+            let InspectedContent::States(states) = inspection.found else { panic!("{inspection:?}") };
             explained.extend(states);
         }
         let strategies: Vec<_> = explained.iter().map(|state| state.strategy).collect();
@@ -58,11 +58,11 @@ async fn what_is_no_state_is_explained_too() {
     let () = connection.set("text", "hello").unwrap();
     let inspection = store.inspect(b"text").await.unwrap().unwrap();
     assert_eq!(inspection.expires_in, None);
-    let Found::Unreadable(error) = inspection.found else { panic!("{inspection:?}") };
+    let InspectedContent::Unreadable(error) = inspection.found else { panic!("{inspection:?}") };
     assert!(error.to_string().starts_with("strategy: `hello`"), "{error}");
     let () = connection.hset("hash", "v", "7").unwrap();
     let found = store.inspect(b"hash").await.unwrap().unwrap().found;
-    assert_eq!(found, Found::OtherVersion("`7`".into()));
+    assert_eq!(found, InspectedContent::OtherVersion("`7`".into()));
     let () = connection.rpush("list", "item").unwrap();
     let error = store.inspect(b"list").await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Unreadable);

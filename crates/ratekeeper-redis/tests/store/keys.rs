@@ -30,7 +30,7 @@ async fn keys_are_laid_out_to_the_byte() {
     assert_eq!(keys(&binary, Rules::Plan(&plan)), hashes);
     assert_eq!(keys(&binary, Rules::Quota(&quota)), [r"rl:{u%7B1%7D%25\xff}::"]);
     let error = patient(&server.url()).prefix("a{b}").connect().await.unwrap_err();
-    assert_eq!(error.to_string(), "prefix: `a{b}`; a prefix has no braces");
+    assert_eq!(error.to_string(), "prefix: `a{b}`; a prefix must not contain braces");
 }
 
 #[tokio::test]

@@ -26,10 +26,12 @@ fn patient(url: &str) -> RedisStoreBuilder {
     RedisStore::builder(url).command_timeout(Duration::from_secs(10))
 }
 
-/// Asks until the answer is yes.
+/// Asks every few milliseconds until the answer is yes.
 async fn eventually(what: &str, mut ask: impl AsyncFnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(20);
+    let mut tick = tokio::time::interval(Duration::from_millis(2));
     while !ask().await {
         assert!(Instant::now() < deadline, "never: {what}");
+        tick.tick().await;
     }
 }

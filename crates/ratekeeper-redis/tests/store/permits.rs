@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use ratekeeper::{Key, Name};
-use ratekeeper_redis::Permits;
+use ratekeeper::{Key, Name, Reason};
+use ratekeeper_redis::RedisPermits;
 use redis::Commands;
 
 use crate::support::server::Server;
 use crate::{eventually, patient};
 
-async fn permits(server: &Server, limit: u64, lease: Duration) -> Permits {
+async fn permits(server: &Server, limit: u64, lease: Duration) -> RedisPermits {
     let store = patient(&server.url()).connect().await.unwrap();
     let name: Name = "exports".parse().unwrap();
     store.permits(Key::new("tenant:7").unwrap(), &name, limit, lease)
@@ -24,11 +24,12 @@ async fn no_more_than_the_limit_are_held_over_all_instances() {
         let first = here.try_acquire().await.unwrap().unwrap();
         let second = there.try_acquire().await.unwrap().unwrap();
         assert_ne!(first.id(), second.id());
-        assert!(here.try_acquire().await.unwrap().is_none());
+        let refused = here.try_acquire().await.unwrap().unwrap_err();
+        assert_eq!((refused.limit, refused.reason, refused.retry_after), (2, Reason::AtCapacity, None));
         assert_eq!(there.held().await.unwrap(), 2);
         assert!(first.release().await.unwrap());
         let third = there.try_acquire().await.unwrap().unwrap();
-        assert!(here.try_acquire().await.unwrap().is_none(), "one came back, one was taken");
+        assert!(here.try_acquire().await.unwrap().is_err(), "one came back, one was taken");
         drop((second, third));
         eventually("what is dropped comes back", async || here.held().await.unwrap() == 0).await;
     }
@@ -40,7 +41,7 @@ async fn the_permit_of_a_crashed_holder_comes_back() {
     let permits = permits(&server, 1, Duration::from_millis(300)).await;
     let crashed = permits.try_acquire().await.unwrap().unwrap();
     std::mem::forget(crashed);
-    let next = async || permits.try_acquire().await.unwrap().is_some();
+    let next = async || permits.try_acquire().await.unwrap().is_ok();
     eventually("its lease ends", next).await;
     eventually("nothing is left behind", async || {
         redis::cmd("DBSIZE").query::<u64>(&mut server.connection()).unwrap() == 0
@@ -66,7 +67,7 @@ async fn a_renewed_lease_lives_on_and_one_that_ended_is_known_to_have() {
     assert!(connection.zscore::<_, _, f64>(key, permit.id()).unwrap() > before);
     let () = connection.del(key).unwrap();
     assert!(!permit.renew().await.unwrap(), "it is gone");
-    assert!(permits.try_acquire().await.unwrap().is_some());
+    assert!(permits.try_acquire().await.unwrap().is_ok());
 }
 
 /// The server refused the expiry of such a lease after it had given the permit: nobody could take it or give it back.

@@ -167,7 +167,8 @@ fn take_over(replica: &Server) {
     });
 }
 
-fn start_node(binary: &Path) -> Server {
+/// Starts a node that is alone in its cluster.
+pub(crate) fn start_node(binary: &Path) -> Server {
     Server::with(binary, &node_arguments(&free_port().to_string()))
 }
 

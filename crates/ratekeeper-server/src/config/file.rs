@@ -1,27 +1,26 @@
-//! What a configuration file may say.
+//! What a configuration file may say, section by section.
 
-use ratekeeper::FailureMode;
 use std::collections::BTreeMap;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 
-use clap::ValueEnum;
+use ratekeeper::FailureMode;
 use serde::Deserialize;
 use toml::Spanned;
 
 use crate::duration::DurationText;
-use crate::log::{Format, Level};
+use crate::log::{LogFormat, LogLevel};
 use crate::secret::SecretText;
 use crate::units::{ByteSize, Percent};
 
-/// The whole file; every part of it may be missing.
+/// A whole configuration file. Every part of it may be missing.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct File {
+pub struct ConfigFile {
     /// `[server]`.
     pub server: ServerSection,
     /// `[transports.<name>]`.
-    pub transports: Transports,
+    pub transports: TransportSections,
     /// `[store]`.
     pub store: StoreSection,
     /// `[limits]`.
@@ -30,42 +29,42 @@ pub struct File {
     pub(super) plans: BTreeMap<Spanned<String>, PlanSection>,
 }
 
-/// The process as a whole.
+/// `[server]`: the process as a whole.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ServerSection {
-    /// How much is logged.
-    pub log_level: Option<Level>,
-    /// In which form.
-    pub log_format: Option<Format>,
-    /// Event loops.
+    /// How much to log.
+    pub log_level: Option<LogLevel>,
+    /// In which form to log.
+    pub log_format: Option<LogFormat>,
+    /// How many event loops to run.
     pub loops: Option<NonZeroUsize>,
-    /// What clients must know.
+    /// The token that clients must send.
     pub auth_token: Option<SecretText>,
-    /// The same, in a file of its own.
+    /// A file that holds `auth_token`.
     pub auth_token_file: Option<PathBuf>,
-    /// What an administrator must know.
+    /// The token that allows keys to be forgotten by prefix.
     pub admin_token: Option<SecretText>,
-    /// The same, in a file of its own.
+    /// A file that holds `admin_token`.
     pub admin_token_file: Option<PathBuf>,
-    /// What whoever reads the metrics must know.
+    /// The token to read `/metrics`.
     pub metrics_token: Option<SecretText>,
-    /// The same, in a file of its own.
+    /// A file that holds `metrics_token`.
     pub metrics_token_file: Option<PathBuf>,
-    /// How many of the keys that are denied most the metrics tell.
+    /// How many of the most denied keys `/metrics` lists.
     pub top_denied: Option<usize>,
-    /// How long to go on serving after being told to stop.
+    /// How long to keep serving after SIGTERM.
     pub drain: Option<DurationText>,
-    /// A certificate in PEM form.
+    /// A certificate and its chain, in PEM form.
     pub tls_cert: Option<PathBuf>,
-    /// Its private key.
+    /// The private key of the certificate, in PEM form.
     pub tls_key: Option<PathBuf>,
 }
 
-/// The transports by name.
+/// `[transports]`: the transports by name.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Transports {
+pub struct TransportSections {
     /// The Redis protocol.
     pub resp: TransportSection,
     /// HTTP and JSON.
@@ -76,96 +75,96 @@ pub struct Transports {
     pub msgpack: TransportSection,
 }
 
-/// One transport.
+/// `[transports.<name>]`: one transport.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TransportSection {
-    /// Whether it listens at all.
+    /// Whether to listen.
     pub enabled: Option<bool>,
-    /// Where: an address or a name.
+    /// The host to listen on: an address or a name.
     pub host: Option<String>,
-    /// Where: 0 is any free port.
+    /// The port to listen on; 0 for any free one.
     pub port: Option<u16>,
-    /// Connections at once.
+    /// How many connections to accept at once.
     pub max_connections: Option<NonZeroUsize>,
     /// Seconds after which a silent connection is closed; 0 for never.
     pub idle_timeout: Option<u32>,
-    /// Seconds for which a client may take to finish a request, or to read a reply.
+    /// Seconds that a client may take to finish a request, or to read a reply.
     pub request_timeout: Option<NonZeroU32>,
 }
 
-/// Where state lives.
+/// `[store]`: where state is kept.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct StoreSection {
     /// `memory` or `redis`.
     #[serde(rename = "type")]
     pub kind: Option<String>,
-    /// Where a Redis is, whatever its topology.
+    /// The URL of a Redis, of any topology.
     pub url: Option<SecretText>,
-    /// States that the store in memory may hold.
+    /// How many states the store in memory may hold.
     pub max_keys: Option<NonZeroUsize>,
-    /// Bytes that the store in memory may allocate.
+    /// How many bytes the store in memory may allocate.
     pub max_bytes: Option<ByteSize>,
-    /// The percentage of both that quotas of requests cannot take, while there are plans.
+    /// The percentage of both that quotas of requests cannot take while there are plans.
     pub kept_for_plans: Option<Percent>,
     /// Whether the store in memory remembers keys, so that they can be forgotten by prefix.
     pub keep_keys: Option<bool>,
-    /// Where state is written on stop, and read from on start.
+    /// The file that state is read from on start, and written to on stop.
     pub snapshot: Option<PathBuf>,
-    /// How often it is written besides.
+    /// The interval at which it is written as well.
     pub snapshot_every: Option<DurationText>,
-    /// How long to wait for an answer of a Redis.
+    /// How long to wait for Redis to answer a request.
     pub timeout: Option<DurationText>,
-    /// How long to wait for a connection to a Redis.
+    /// How long to wait for a connection to Redis.
     pub connect_timeout: Option<DurationText>,
-    /// What keys in a Redis begin with.
+    /// The prefix of all keys in Redis.
     pub prefix: Option<String>,
     /// `[store.breaker]`.
     pub breaker: BreakerSection,
 }
 
-/// When a Redis that fails is left alone.
+/// `[store.breaker]`: when to stop asking a Redis that fails.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct BreakerSection {
-    /// Whether it ever is.
+    /// Whether to ever stop asking it.
     pub enabled: Option<bool>,
-    /// After so many failures in a row.
+    /// Stop after so many failures in a row.
     pub failures: Option<NonZeroU32>,
-    /// Or when so many of a hundred requests within the window fail.
+    /// Stop when this percentage of requests within `window` has failed.
     pub percent: Option<u8>,
-    /// If there were at least so many of them.
+    /// How many requests within `window` it takes for `percent` to count.
     pub least: Option<NonZeroU32>,
-    /// What failures are counted over.
+    /// The time that `percent` and `least` are counted over.
     pub window: Option<DurationText>,
-    /// For how long.
+    /// How long to leave it alone.
     pub rest: Option<DurationText>,
 }
 
-/// What a request without limits is held to.
+/// `[limits]`: requests that name no plan.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LimitsSection {
-    /// For `max_burst`.
+    /// The `max_burst` of requests that have none.
     pub default_burst: Option<i64>,
-    /// For `count_per_period`.
+    /// The `count_per_period` of requests that have none.
     pub default_rate: Option<i64>,
-    /// For `period`, in seconds.
+    /// The `period` of requests that have none, in seconds.
     pub default_period: Option<i64>,
-    /// What to answer when the store fails a request that names no plan.
+    /// How to answer when the store fails.
     pub on_store_error: Option<OnStoreError>,
-    /// The longest period, and the longest refill, of a quota that comes with a request.
+    /// The longest period, and the longest time to refill, of a quota that comes with a request.
     pub max_period: Option<DurationText>,
     /// Whether a quota that comes with a request may be a `log`.
     pub allow_log: Option<bool>,
-    /// The most requests that such a log may remember.
+    /// The largest burst of such a `log`.
     pub max_log_entries: Option<NonZeroU32>,
-    /// Whether requests must name plans: no quotas of their own.
+    /// Whether every request must name a plan.
     pub plans_only: Option<bool>,
 }
 
-/// One plan.
+/// `[plans.<name>]`: one plan.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PlanSection {
@@ -174,18 +173,18 @@ pub(super) struct PlanSection {
     pub(super) on_store_error: OnStoreError,
 }
 
-/// The words for a [`FailureMode`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ValueEnum)]
+/// How to answer when the store fails: a [`FailureMode`] as the file writes it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnStoreError {
-    /// Allow.
+    /// Allow the request.
     #[default]
     Open,
-    /// Deny.
+    /// Deny the request.
     Closed,
-    /// Let a store in memory decide.
+    /// Let a store in the memory of this process decide.
     Local,
-    /// Tell the client of the error.
+    /// Answer with an error.
     Error,
 }
 

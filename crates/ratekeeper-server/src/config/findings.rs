@@ -1,4 +1,4 @@
-//! Every mistake of a file, not only the first: what `check` tells.
+//! Every mistake of a file, not only the first: for tools that check files.
 //!
 //! A file is understood as a whole or not at all, and the first mistake ends that. So the part that is wrong is taken
 //! out, and the rest is tried again, until nothing is wrong.
@@ -11,11 +11,11 @@ use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Deserializer};
 
-use crate::secret::may_hold_password;
+use super::document::Config;
+use super::error::ConfigError;
+use super::file::ConfigFile;
 
-use super::{Config, ConfigError, File, line_at};
-
-/// What a file was understood to say, and what is wrong with it.
+/// What a file says, and what is wrong with it.
 #[derive(Debug)]
 pub struct Findings {
     /// What is left when everything that is wrong is taken out.
@@ -26,22 +26,26 @@ pub struct Findings {
     pub errors: Vec<ConfigError>,
 }
 
-/// Mistakes that are told of one file. Each costs one more reading of what is left.
+/// How many mistakes of one file are reported. Each costs one more reading of what is left.
 const MOST: usize = 100;
 
 impl Config {
     /// Reads a file, and goes on after mistakes.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read at all.
     pub fn examine(path: &Path) -> Result<Findings, ConfigError> {
         let text = Self::read_text(path)?;
         let (table, syntax) = DeTable::parse_recoverable(&text);
         let tell = |error: &toml::de::Error| ConfigError::of_toml(path, &text, error);
         let mut errors: Vec<ConfigError> = syntax.iter().map(tell).collect();
-        let mut file = File::default();
+        let mut file = ConfigFile::default();
         // After a mistake of syntax the rest means something else than what was written.
         if errors.is_empty() {
             let mut table = table;
             while errors.len() < MOST {
-                match File::deserialize(Deserializer::from(table.clone())) {
+                match ConfigFile::deserialize(Deserializer::from(table.clone())) {
                     Ok(understood) => {
                         file = understood;
                         break;
@@ -56,7 +60,7 @@ impl Config {
                 }
             }
         }
-        let config = Config { path: path.to_owned(), text: text.clone(), file };
+        let config = Config::of(path, text.clone(), file);
         let mut plans = Vec::new();
         for (name, section) in &config.file.plans {
             match config.plan(name, section) {
@@ -64,7 +68,7 @@ impl Config {
                 Err(mistakes) => errors.extend(mistakes),
             }
         }
-        errors.sort_by_key(|error| error.line);
+        errors.sort_by_key(|error| error.line());
         errors.truncate(MOST);
         Ok(Findings { config, plans, errors })
     }
@@ -100,25 +104,6 @@ fn is_within_table(value: &Spanned<DeValue<'_>>, span: &Range<usize>) -> bool {
     table.iter().any(|(key, value)| holds(key.span()) || holds(value.span()) || is_within_table(value, span))
 }
 
-/// A message that quotes no address with a user or a password, as a URL that stands in the wrong place is.
-fn without_addresses(message: &str) -> String {
-    let mask = |message: String, quote: char| {
-        let parts = message.split(quote).enumerate();
-        let masked =
-            parts.map(|(index, part)| if index % 2 == 1 && may_hold_password(part) { "…" } else { part });
-        masked.collect::<Vec<_>>().join(quote.encode_utf8(&mut [0; 4]))
-    };
-    ['`', '"'].into_iter().fold(message.to_owned(), mask)
-}
-
-impl ConfigError {
-    pub(super) fn of_toml(path: &Path, text: &str, error: &toml::de::Error) -> Self {
-        // Without the excerpt that the error has too: there may be a password in it.
-        let message = without_addresses(&error.message().replace('\n', "; "));
-        ConfigError::new(path, error.span().map(|span| line_at(text, span.start)), &message)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -152,7 +137,7 @@ limits = [\"1/s\"]
 limits = [\"1/s\", \"5/m\"]
 ";
         let findings = examine("mistakes", text);
-        let lines: Vec<_> = findings.errors.iter().map(|error| error.line.unwrap()).collect();
+        let lines: Vec<_> = findings.errors.iter().map(|error| error.line().unwrap()).collect();
         assert_eq!(lines, [2, 3, 4, 7, 8, 10, 10, 11, 12, 13], "{:#?}", findings.errors);
         let plans: Vec<_> = findings.plans.iter().map(|plan| plan.name().as_str()).collect();
         assert_eq!(plans, ["fine"]);
@@ -162,6 +147,6 @@ limits = [\"1/s\", \"5/m\"]
     fn mistakes_of_syntax_end_it() {
         let findings = examine("syntax", "[server\nloops = 1\n");
         assert!(!findings.errors.is_empty() && findings.plans.is_empty());
-        assert_eq!(findings.errors[0].line, Some(1));
+        assert_eq!(findings.errors[0].line(), Some(1));
     }
 }

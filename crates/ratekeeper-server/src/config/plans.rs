@@ -3,17 +3,22 @@
 use ratekeeper::Plan;
 use toml::Spanned;
 
+use super::document::Config;
+use super::error::ConfigError;
 use super::file::PlanSection;
-use super::{Config, ConfigError};
 
 impl Config {
-    /// The plans, each checked; the first mistake is told with its line.
+    /// Returns the plans of the file.
+    ///
+    /// # Errors
+    ///
+    /// A plan is wrong: the first mistake, with its line.
     pub fn plans(&self) -> Result<Vec<Plan>, ConfigError> {
         let sections = self.file.plans.iter();
         sections.map(|(name, section)| self.plan(name, section).map_err(first)).collect()
     }
 
-    /// One plan, or every mistake in it; there is at least one.
+    /// Returns one plan, or every mistake in it, of which there is at least one.
     pub(super) fn plan(
         &self,
         name: &Spanned<String>,

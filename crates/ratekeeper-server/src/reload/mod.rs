@@ -2,13 +2,9 @@
 //!
 //! ```text
 //! mod       a file under watch       changes   what a reload changes, and what becomes of states
-//!                                    counts    how reloads went
 //! ```
 
 mod changes;
-mod counts;
-
-pub use counts::{ReloadCounts, ReloadReading};
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,6 +15,7 @@ use ratekeeper::{Plan, Registry};
 use toml::Value;
 
 use crate::config::{Config, ConfigError};
+use crate::watch::ReloadCounts;
 use crate::watcher::{Look, Watcher, is_no_file};
 use changes::Changes;
 

@@ -1,12 +1,12 @@
 //! What the service manager is told: that the server is ready, or stops. See `sd_notify(3)`.
 
-/// Tells systemd, if it started us and wants to know. Whoever does not listen has missed nothing.
+/// Tells systemd a state, if it has started the process and asked for that.
 #[cfg(target_os = "linux")]
 pub(super) fn tell(state: &str) {
     if let Some(address) = std::env::var_os("NOTIFY_SOCKET")
         && let Err(error) = send(address.as_encoded_bytes(), state)
     {
-        tracing::warn!(%error, state, "cannot tell the service manager");
+        tracing::warn!(%error, state, "start: cannot notify the service manager");
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the process is told from outside: to stop, or to read its files again.
+//! Signals to the process: to stop, or to read its files again.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -8,24 +8,24 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 use crate::watcher::Watcher;
 
 /// How often a watched file is looked at.
-const GLANCE: Duration = Duration::from_secs(1);
-/// For how long one signal to stop may come more than once: wrappers signal a process and its group besides.
+const FILE_INTERVAL: Duration = Duration::from_secs(1);
+/// How long a repeated signal to stop counts as the same: wrappers signal a process and its group besides.
 const REPEATS: Duration = Duration::from_secs(1);
 
-/// Ready to be told.
+/// Receives the signals of the process, and has files looked at meanwhile.
 #[derive(Debug)]
 pub(super) struct Signals {
-    received: Received,
-    glances: Interval,
+    received: ReceivedSignals,
+    looks: Interval,
     watchers: Vec<Watcher>,
-    /// When it was last told to stop.
-    told: Option<Instant>,
+    /// When a signal to stop last came.
+    last_stop: Option<Instant>,
 }
 
 /// What a signal means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Told {
-    /// To stop, by the signal of this number.
+enum SignalMeaning {
+    /// To stop; the number of the signal.
     Stop(u8),
     /// To read files again.
     #[cfg(unix)]
@@ -33,43 +33,42 @@ enum Told {
 }
 
 impl Signals {
-    /// To be called within a runtime.
+    /// Starts to receive signals. Must be called within a runtime.
     pub(super) fn new() -> io::Result<Self> {
-        let mut glances = interval(GLANCE);
-        glances.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Ok(Signals { received: Received::new()?, glances, watchers: Vec::new(), told: None })
+        let mut looks = interval(FILE_INTERVAL);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        Ok(Signals { received: ReceivedSignals::new()?, looks, watchers: Vec::new(), last_stop: None })
     }
 
-    /// Has these looked at once a second, and when the process is told to, for as long as signals are waited for.
+    /// Has these files looked at once a second, and on SIGHUP, for as long as signals are waited for.
     pub(super) fn watch(&mut self, watchers: Vec<Watcher>) {
         self.watchers = watchers;
     }
 
-    /// Waits until the process is told to stop, and returns the number of the signal. One that comes right after
-    /// another is the same.
+    /// Waits for a signal to stop, and returns its number. One that comes right after another counts as the same.
     ///
     /// # Cancel safety
     ///
-    /// Dropping it loses nothing.
+    /// Dropping the future loses no signal.
     pub(super) async fn told_to_stop(&mut self) -> u8 {
         loop {
-            let told = tokio::select! {
-                told = self.received.next() => told,
-                _ = self.glances.tick() => {
+            let meaning = tokio::select! {
+                meaning = self.received.next() => meaning,
+                _ = self.looks.tick() => {
                     self.watchers.iter().for_each(Watcher::if_changed);
                     continue;
                 }
             };
-            match told {
-                Told::Stop(_) if self.told.is_some_and(|told| told.elapsed() < REPEATS) => {}
-                Told::Stop(signal) => {
-                    self.told = Some(Instant::now());
+            match meaning {
+                SignalMeaning::Stop(_) if self.last_stop.is_some_and(|at| at.elapsed() < REPEATS) => {}
+                SignalMeaning::Stop(signal) => {
+                    self.last_stop = Some(Instant::now());
                     return signal;
                 }
                 #[cfg(unix)]
-                Told::Reload => {
+                SignalMeaning::Reload => {
                     if self.watchers.is_empty() {
-                        tracing::warn!("nothing to reload: there is no --config, and no --tls-cert");
+                        tracing::warn!("reload: nothing to reload, there is no --config and no --tls-cert");
                     }
                     self.watchers.iter().for_each(Watcher::now);
                 }
@@ -78,51 +77,51 @@ impl Signals {
     }
 }
 
-/// Where signals come in.
+/// The streams of signals.
 #[cfg(unix)]
 #[derive(Debug)]
-struct Received {
+struct ReceivedSignals {
     terminate: tokio::signal::unix::Signal,
     interrupt: tokio::signal::unix::Signal,
     hang_up: tokio::signal::unix::Signal,
 }
 
 #[cfg(unix)]
-impl Received {
+impl ReceivedSignals {
     fn new() -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
-        Ok(Received {
+        Ok(ReceivedSignals {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
             hang_up: signal(SignalKind::hangup())?,
         })
     }
 
-    async fn next(&mut self) -> Told {
+    async fn next(&mut self) -> SignalMeaning {
         tokio::select! {
-            _ = self.terminate.recv() => Told::Stop(15),
-            _ = self.interrupt.recv() => Told::Stop(2),
-            _ = self.hang_up.recv() => Told::Reload,
+            _ = self.terminate.recv() => SignalMeaning::Stop(15),
+            _ = self.interrupt.recv() => SignalMeaning::Stop(2),
+            _ = self.hang_up.recv() => SignalMeaning::Reload,
         }
     }
 }
 
-/// Where signals come in.
+/// The streams of signals.
 #[cfg(not(unix))]
 #[derive(Debug)]
-struct Received;
+struct ReceivedSignals;
 
 #[cfg(not(unix))]
-impl Received {
+impl ReceivedSignals {
     fn new() -> io::Result<Self> {
-        Ok(Received)
+        Ok(ReceivedSignals)
     }
 
-    async fn next(&mut self) -> Told {
-        // An error says that nobody will ever tell.
+    async fn next(&mut self) -> SignalMeaning {
+        // An error means that no signal will ever come.
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;
         }
-        Told::Stop(2)
+        SignalMeaning::Stop(2)
     }
 }

@@ -1,98 +1,80 @@
-//! Many requests, one decision: the keeper decides a batch by one look at the clock, or asks a store elsewhere for all of
-//! it at once.
+//! Many throttles, one question to the keeper: one look at the clock, and states fetched from memory while the ones
+//! before are decided. A remote store is asked for all of them at once.
 
 use std::time::Instant;
 
 use ratekeeper::port::Request;
-use ratekeeper::{Cost, Decision, Keeper, Key, Quota, Rules, StoreError};
+use ratekeeper::{Decision, StoreError};
 
-use super::buffers::{Buffers, Waiting};
-use crate::engine::Engine;
-use crate::meter::Meter;
+use super::buffers::Buffers;
+use super::pending::PendingThrottle;
+use crate::responder::Responder;
 
-/// Decides what waits, and has each answered by `write`, in order.
+/// Decides the pending throttles, and has each answered by `write`, in order. Allocates once per batch, and nothing for
+/// a batch of one.
 #[inline]
 pub(crate) async fn decide(
-    engine: &Engine,
-    meter: &Meter,
+    responder: &Responder,
     buffers: &mut Buffers,
-    mut write: impl FnMut(&mut Vec<u8>, &Waiting, Result<&Decision, &StoreError>) + Send,
+    write: impl FnMut(&mut Vec<u8>, &PendingThrottle, Result<&Decision, &StoreError>) + Send,
 ) {
-    if buffers.waiting.is_empty() {
+    if buffers.pending.is_empty() {
         return;
     }
     let began = Instant::now();
-    let mut answers = std::mem::take(&mut buffers.answers);
-    let keeper = engine.keeper();
-    let is_near = engine.memory().is_some();
-    if !(is_near && decide_at_once(keeper, &buffers.waiting, buffers.input(), &mut answers)) {
-        // In a box: what is kept across this wait would otherwise be room in every idle connection.
-        Box::pin(decide_later(keeper, &buffers.waiting, buffers.input(), &mut answers)).await;
+    let mut decisions = std::mem::take(&mut buffers.decisions);
+    ask(responder, buffers, &mut decisions).await;
+    answer(responder, buffers, &decisions, began, write);
+    decisions.clear();
+    buffers.decisions = decisions;
+    buffers.pending.clear();
+}
+
+/// Has the keeper decide all of them; every one gets its own answer.
+#[inline]
+async fn ask(responder: &Responder, buffers: &Buffers, into: &mut Vec<Result<Decision, StoreError>>) {
+    let (keeper, input) = (responder.engine().keeper(), buffers.input());
+    if responder.engine().answers_at_once() {
+        // Not awaited: the requests would be kept across the wait, and enlarge every idle connection.
+        let _ = match buffers.pending.as_slice() {
+            // Most batches are of one, which needs no list.
+            [only] => only.request(input).map(|request| keeper.acquire_many(&[request], into).now().is_ok()),
+            pending => Some(keeper.acquire_many(&requests(pending, input), into).now().is_ok()),
+        };
+    } else {
+        let later = async move {
+            let Ok(()) = keeper.acquire_many(&requests(&buffers.pending, input), into).await;
+        };
+        // Boxed for the same reason.
+        Box::pin(later).await;
     }
-    let took = began.elapsed();
+}
+
+fn requests<'a>(pending: &'a [PendingThrottle], input: &'a [u8]) -> Vec<Request<'a>> {
+    pending.iter().filter_map(|throttle| throttle.request(input)).collect()
+}
+
+/// Writes and counts the answers.
+#[inline]
+fn answer(
+    responder: &Responder,
+    buffers: &mut Buffers,
+    decisions: &[Result<Decision, StoreError>],
+    began: Instant,
+    mut write: impl FnMut(&mut Vec<u8>, &PendingThrottle, Result<&Decision, &StoreError>),
+) {
+    let (metrics, took) = (responder.metrics(), began.elapsed());
     let (mut allowed, mut denied) = (0, 0);
-    for (waiting, answer) in buffers.waiting.iter().zip(&answers) {
-        match answer {
+    for (throttle, decided) in buffers.pending.iter().zip(decisions) {
+        match decided {
             Ok(decision) if decision.allowed => allowed += 1,
             Ok(_) => {
                 denied += 1;
-                meter.denied(waiting.key(&buffers.input));
+                metrics.denied(throttle.key(&buffers.input));
             }
-            Err(_) => meter.failed(),
+            Err(_) => metrics.failed(),
         }
-        write(&mut buffers.output, waiting, answer.as_ref());
+        write(&mut buffers.output, throttle, decided.as_ref());
     }
-    meter.decided(allowed, denied, took);
-    answers.clear();
-    buffers.answers = answers;
-    buffers.waiting.clear();
-}
-
-/// Returns true if the store has answered; if not, nobody was asked.
-#[inline]
-fn decide_at_once(
-    keeper: &Keeper,
-    waiting: &[Waiting],
-    input: &[u8],
-    into: &mut Vec<Result<Decision, StoreError>>,
-) -> bool {
-    if let [only] = waiting {
-        // Most batches are of one request, which needs no list.
-        return only.request(input).is_none_or(|request| keeper.acquire_many(&[request], into).now().is_ok());
-    }
-    keeper.acquire_many(&requests(waiting, input), into).now().is_ok()
-}
-
-async fn decide_later(
-    keeper: &Keeper,
-    waiting: &[Waiting],
-    input: &[u8],
-    into: &mut Vec<Result<Decision, StoreError>>,
-) {
-    let Ok(()) = keeper.acquire_many(&requests(waiting, input), into).await;
-}
-
-fn requests<'a>(waiting: &'a [Waiting], input: &'a [u8]) -> Vec<Request<'a>> {
-    waiting.iter().filter_map(|waiting| waiting.request(input)).collect()
-}
-
-impl Waiting {
-    /// The request, as the store is asked.
-    #[inline]
-    pub(crate) fn request<'a>(&'a self, input: &'a [u8]) -> Option<Request<'a>> {
-        request(&self.quota, self.cost, self.key(input))
-    }
-
-    /// Who asks.
-    #[inline]
-    fn key<'a>(&self, input: &'a [u8]) -> &'a [u8] {
-        &input[self.key.clone()]
-    }
-}
-
-/// The key was found to be one when its request was read, so this is always a request.
-#[inline]
-fn request<'a>(quota: &'a Quota, cost: Cost, key: &'a [u8]) -> Option<Request<'a>> {
-    let key = Key::new(key).ok()?;
-    Some(Request { key, rules: Rules::Quota(quota), cost })
+    metrics.decided(allowed, denied, took);
 }

@@ -1,46 +1,53 @@
-//! A request that was understood once. Clients repeat themselves: most requests differ from the one before in their key
-//! alone, and such a one is recognised by comparing bytes, without reading it again.
+//! The last throttle that was parsed. Clients repeat themselves: most throttles differ from the one before in their key
+//! alone, and are recognised by comparing bytes, without parsing them again.
 //!
-//! Whose request it was does not matter, because nothing of it is kept but what its bytes say.
+//! Which client sent it does not matter, because nothing of it is kept but what its bytes say.
 
 use std::ops::Range;
 
-use super::Waiting;
+use super::pending::PendingThrottle;
 
-/// Requests with more bytes around their key are read: comparing them would save little.
+/// Throttles with more bytes around their key are parsed: comparing them would save little.
 const MAX: usize = 128;
 
-/// How a framing tells where a key lies, in the bytes that begin with it: its length comes before it, so that it can
+/// Returns where the key lies in bytes that begin with its framing. The length comes before the key, so that the key can
 /// neither be cut short nor reach into what follows.
-pub(crate) type Locate = fn(&[u8]) -> Option<Range<usize>>;
+pub(super) type LocateKey = fn(&[u8]) -> Option<Range<usize>>;
 
-/// The request, without its key.
+/// A throttle without its key.
 #[derive(Debug)]
-pub(super) struct Template {
+pub(super) struct ThrottleTemplate {
     head: Box<[u8]>,
-    locate: Locate,
+    locate: LocateKey,
     tail: Box<[u8]>,
-    waiting: Waiting,
+    throttle: PendingThrottle,
 }
 
-impl Template {
-    /// Of the request that is `text`, which lies at `base`, and tells of its key after so many bytes.
+impl ThrottleTemplate {
+    /// Returns the template of the throttle that is `text`, lies at `base`, and has its key after `head` bytes; `None` if
+    /// it is too long.
     pub(super) fn new(
         text: &[u8],
         base: usize,
         head: usize,
-        locate: Locate,
-        waiting: &Waiting,
+        locate: LocateKey,
+        throttle: &PendingThrottle,
     ) -> Option<Self> {
         let (head, _) = text.split_at_checked(head)?;
-        let tail = text.get(waiting.key.end.checked_sub(base)?..)?;
+        let tail = text.get(throttle.key.end.checked_sub(base)?..)?;
         let fits = head.len() + tail.len() <= MAX;
-        fits.then(|| Template { head: head.into(), locate, tail: tail.into(), waiting: waiting.clone() })
+        fits.then(|| ThrottleTemplate {
+            head: head.into(),
+            locate,
+            tail: tail.into(),
+            throttle: throttle.clone(),
+        })
     }
 
-    /// The request at the beginning of `bytes`, which lie at `base`, and its length: if it is this one but for the key.
+    /// Returns the throttle at the beginning of `bytes`, which lie at `base`, and its length, if it is this one but for
+    /// the key.
     #[inline]
-    pub(super) fn recognise(&self, bytes: &[u8], base: usize) -> Option<(Waiting, usize)> {
+    pub(super) fn recognise(&self, bytes: &[u8], base: usize) -> Option<(PendingThrottle, usize)> {
         let rest = bytes.strip_prefix(&*self.head)?;
         let key = (self.locate)(rest)?;
         if key.is_empty() || !rest.get(key.end..)?.starts_with(&self.tail) {
@@ -48,7 +55,7 @@ impl Template {
         }
         let at = base + self.head.len();
         let len = self.head.len() + key.end + self.tail.len();
-        Some((Waiting { key: at + key.start..at + key.end, ..self.waiting.clone() }, len))
+        Some((PendingThrottle { key: at + key.start..at + key.end, ..self.throttle.clone() }, len))
     }
 }
 
@@ -56,8 +63,8 @@ impl Template {
 mod tests {
     use ratekeeper::{Cost, Quota};
 
-    use super::super::Dialect;
     use super::*;
+    use crate::request::ThrottleDialect;
 
     /// One digit, and so many bytes.
     fn locate(bytes: &[u8]) -> Option<Range<usize>> {
@@ -65,17 +72,17 @@ mod tests {
         (len < 10).then_some(1..1 + len)
     }
 
-    fn waiting(key: Range<usize>) -> Waiting {
+    fn throttle(key: Range<usize>) -> PendingThrottle {
         let quota = Quota::throttle(1, 2, 3).unwrap();
-        Waiting { key, quota, cost: Cost::ONE, dialect: Dialect::Throttle }
+        PendingThrottle { key, quota, cost: Cost::ONE, dialect: ThrottleDialect::Throttle }
     }
 
     #[test]
     fn only_the_key_may_differ() {
-        let template = Template::new(b"<2ab 1 2 3>", 9, 1, locate, &waiting(11..13)).unwrap();
+        let template = ThrottleTemplate::new(b"<2ab 1 2 3>", 9, 1, locate, &throttle(11..13)).unwrap();
         let found = |bytes: &str| {
             let (found, len) = template.recognise(bytes.as_bytes(), 100)?;
-            assert_eq!(found.quota, waiting(0..0).quota);
+            assert_eq!(found.quota, throttle(0..0).quota);
             Some((found.key, len))
         };
         assert_eq!(found("<2xy 1 2 3><2"), Some((102..104, 11)));
@@ -89,7 +96,7 @@ mod tests {
 
     #[test]
     fn what_is_long_is_not_remembered() {
-        assert!(Template::new(&[b'a'; MAX + 2], 0, 1, locate, &waiting(1..3)).is_some());
-        assert!(Template::new(&[b'a'; MAX + 3], 0, 1, locate, &waiting(1..3)).is_none());
+        assert!(ThrottleTemplate::new(&[b'a'; MAX + 2], 0, 1, locate, &throttle(1..3)).is_some());
+        assert!(ThrottleTemplate::new(&[b'a'; MAX + 3], 0, 1, locate, &throttle(1..3)).is_none());
     }
 }

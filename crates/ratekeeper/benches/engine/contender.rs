@@ -6,8 +6,8 @@ use std::sync::Mutex;
 use std::time::SystemTime;
 
 use governor::{DefaultKeyedRateLimiter, RateLimiter};
-use ratekeeper::port::Request;
-use ratekeeper::{Cost, Decision, Key, MemoryStore, Quota, Rules};
+use ratekeeper::port::{Request, Store};
+use ratekeeper::{Cost, Key, MemoryStore, Quota, Rules};
 use throttlecrab::PeriodicStore;
 
 /// The quota of all: one a minute with a burst that nobody exhausts, so that nobody is refused, and so that no state
@@ -50,8 +50,8 @@ impl Ratekeeper {
 impl Contender for Ratekeeper {
     fn decide(&self, keys: &[String], order: &[u32]) {
         for index in order {
-            let answer = self.store.try_acquire(self.request(&keys[*index as usize]));
-            assert!(answer.is_ok_and(|decision| decision.allowed));
+            let answer = self.store.acquire(self.request(&keys[*index as usize])).now();
+            assert!(matches!(answer, Ok(Ok(decision)) if decision.allowed));
         }
     }
 }
@@ -60,14 +60,14 @@ pub(crate) struct Batched(Ratekeeper);
 
 impl Contender for Batched {
     fn decide(&self, keys: &[String], order: &[u32]) {
-        let mut decisions: Vec<Decision> = Vec::with_capacity(16);
+        let mut decisions = Vec::with_capacity(16);
         let mut batch = Vec::with_capacity(16);
         for chunk in order.chunks(16) {
             batch.clear();
             batch.extend(chunk.iter().map(|index| self.0.request(&keys[*index as usize])));
             decisions.clear();
-            assert!(self.0.store.try_acquire_many(&batch, &mut decisions).is_ok());
-            assert!(decisions.iter().all(|decision| decision.allowed));
+            assert!(matches!(self.0.store.acquire_many(&batch, &mut decisions).now(), Ok(Ok(()))));
+            assert!(decisions.iter().all(|answer| answer.as_ref().is_ok_and(|decision| decision.allowed)));
         }
     }
 }

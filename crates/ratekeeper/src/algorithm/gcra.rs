@@ -12,7 +12,7 @@ use crate::{Cost, Nanos, Quota, Timestamp};
 /// The state of GCRA: the instant at which the quota is full again. Equals a fresh key's once it has passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GcraState {
-    /// The theoretical arrival time.
+    /// The theoretical arrival time: when the quota is full again.
     pub tat: Timestamp,
 }
 

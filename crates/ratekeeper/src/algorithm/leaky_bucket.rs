@@ -11,9 +11,9 @@ use crate::{Cost, Nanos, Quota, Timestamp};
 /// The state of a leaky bucket: how full it was, and when.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LeakyBucketState {
-    /// The level at `last`.
+    /// How full the bucket was at `last`, in units of cost.
     pub level: f64,
-    /// When it was read.
+    /// The instant at which the level was computed.
     pub last: Timestamp,
 }
 

@@ -12,9 +12,9 @@ use crate::{Cost, Nanos, Quota, Timestamp};
 /// The state of a token bucket: how many tokens there were, and when.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TokenBucketState {
-    /// Tokens at `last`.
+    /// How many tokens there were at `last`.
     pub tokens: f64,
-    /// When they were counted.
+    /// The instant at which the tokens were computed.
     pub last: Timestamp,
 }
 

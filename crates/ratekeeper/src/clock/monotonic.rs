@@ -147,12 +147,12 @@ impl SharedCalibration {
         }
         let version = self.version.load(Ordering::Relaxed);
         let Calibration { ticks, wall, scale, correction } = bend(self.read(|| ()).0);
-        // The fence keeps the writes below after the version that made their place the other one: who still reads
+        // The fence keeps the writes below after the version that made their copy the other one: who still reads
         // there finds that version, and reads again.
         fence(Ordering::Release);
         let words = [ticks, wall.as_nanos().cast_unsigned(), scale, correction.cast_unsigned()];
-        for (place, word) in self.copies[usize::from(version & 1 == 0)].iter().zip(words) {
-            place.store(word, Ordering::Relaxed);
+        for (slot, word) in self.copies[usize::from(version & 1 == 0)].iter().zip(words) {
+            slot.store(word, Ordering::Relaxed);
         }
         self.version.store(version + 1, Ordering::Release);
         self.busy.store(false, Ordering::Release);

@@ -26,6 +26,15 @@ impl Ruling {
         Ruling { decision, granted, resolved, charged }
     }
 
+    /// Returns the same ruling with another decision.
+    pub(super) fn with(self, decision: Decision) -> Self {
+        Ruling { decision, ..self }
+    }
+
+    pub(super) fn into_resolved(self) -> Resolved {
+        self.resolved
+    }
+
     /// The decision.
     pub fn decision(&self) -> &Decision {
         &self.decision

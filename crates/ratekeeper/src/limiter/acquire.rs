@@ -2,77 +2,60 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use super::core::Core;
-use super::desk::{Collected, Entry, Request};
+use super::blocking::{BlockingFuture, block_on};
+use super::core_ref::CoreRef;
 use super::error::{AcquireError, LimiterKind};
-use super::park::{Blockable, block_on};
-use super::queue::{Kind, Place};
+use super::queue::{Admission, WaitOutcome, WaitRequest, WaiterId, WaiterKind};
+use super::ticket::ticket;
 use super::timer;
-use crate::sync::Arc;
 use crate::{Cost, Decision, Nanos, Timestamp};
 
-/// Numbers every request that waits, in the order in which they came, over all limiters of the process.
-static TICKETS: AtomicU64 = AtomicU64::new(1);
-
-pub(crate) fn ticket() -> u64 {
-    TICKETS.fetch_add(1, Ordering::Relaxed)
-}
-
-/// Whose limiter it is: borrowed from a handle, or looked up by key.
-#[derive(Clone, Debug)]
-pub(crate) enum Held<'a> {
-    Borrowed(&'a Arc<Core>),
-    Owned(Arc<Core>),
-}
-
-impl std::ops::Deref for Held<'_> {
-    type Target = Arc<Core>;
-
-    fn deref(&self) -> &Arc<Core> {
-        match self {
-            Held::Borrowed(core) => core,
-            Held::Owned(core) => core,
-        }
-    }
-}
-
-/// Waits in turn; made by `acquire`.
+/// A future that waits in turn, and yields the [`Decision`] by which it was granted; made by `acquire`.
 ///
-/// Nothing happens before it is first polled: that is when its place in the queue is taken, and when the time of
-/// [`within`](Acquire::within) begins. Dropping it gives the place up, and hands on a grant that was not taken up.
+/// Nothing happens before it is first polled: that is when it enters the queue, and when the time of
+/// [`within`](Acquire::within) begins. On a free limiter it is ready at once, and neither allocates nor starts a timer.
+///
+/// # Cancel safety
+///
+/// Dropping it leaves the queue and takes nothing. A grant that was on its way to it goes to the next in turn. A new
+/// `acquire` starts at the end of the queue: to keep the turn over a `select!`, keep the future and poll it again.
+///
+/// # Panics
+///
+/// If it is polled after it was ready.
 #[derive(Debug)]
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct Acquire<'a> {
-    core: Result<Held<'a>, AcquireError>,
+    core: Result<CoreRef<'a>, AcquireError>,
     cost: Cost,
     within: Option<Nanos>,
-    stage: Stage,
+    stage: AcquireStage,
     /// A thread polls, and keeps the time itself.
     blocking: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Stage {
+enum AcquireStage {
     Start,
-    Waiting(Place),
+    Waiting(WaiterId),
     Done,
 }
 
 impl<'a> Acquire<'a> {
-    pub(crate) fn new(core: Held<'a>, cost: Cost) -> Self {
-        Acquire { core: Ok(core), cost, within: None, stage: Stage::Start, blocking: false }
+    pub(crate) fn new(core: CoreRef<'a>, cost: Cost) -> Self {
+        Acquire { core: Ok(core), cost, within: None, stage: AcquireStage::Start, blocking: false }
     }
 
-    /// There is no limiter to wait for.
+    /// Fails when polled: there is no limiter to wait for.
     pub(crate) fn failed(error: AcquireError, cost: Cost) -> Self {
-        Acquire { core: Err(error), cost, within: None, stage: Stage::Start, blocking: false }
+        Acquire { core: Err(error), cost, within: None, stage: AcquireStage::Start, blocking: false }
     }
 
-    /// Waits no longer than this. If that cannot be enough, it fails at once; nothing at all means: now or never.
+    /// Waits no longer than this, counted from the first poll. If that cannot be enough, it fails at once; a time of zero
+    /// means now or never.
     pub fn within(mut self, time: Duration) -> Self {
         self.within = Some(time.into());
         self
@@ -89,10 +72,13 @@ impl<'a> Acquire<'a> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// Do not block the thread of an asynchronous runtime: other tasks stand still. Where tokio's time is paused, that
-    /// time would stand still too: this fails with
-    /// [`ClockStopped`](super::AcquireErrorKind::ClockStopped) after a second. A thread outside of the runtime may wait
-    /// for paused time, if the runtime is driven: it has ten seconds to move it.
+    /// Do not block the thread of an asynchronous runtime: other tasks stand still.
+    ///
+    /// # Errors
+    ///
+    /// As the future. Where tokio's time is paused, a thread of its runtime that waits keeps that time from moving: this
+    /// fails with [`ClockStopped`](super::AcquireErrorKind::ClockStopped) after a second. A thread outside of the runtime
+    /// may wait for paused time, if the runtime is driven: it has ten seconds to move it.
     pub fn wait(self) -> Result<Decision, AcquireError> {
         block_on(self)
     }
@@ -107,51 +93,54 @@ impl Future for Acquire<'_> {
             Ok(core) => core,
             Err(error) => return Poll::Ready(Err(*error)),
         };
-        if let Stage::Start = this.stage {
+        if let AcquireStage::Start = this.stage {
             if let Some(decision) = core.try_fast(this.cost).filter(|decision| decision.allowed) {
-                this.stage = Stage::Done;
+                this.stage = AcquireStage::Done;
                 return Poll::Ready(Ok(decision));
             }
             let (cost, within) = (this.cost, this.within);
-            let entry = core.with(|desk, now, wakes| {
+            let admission = core.with(|queue, now, wakes| {
                 let deadline = within.map(|within| now + within);
-                desk.enter(Request { cost, deadline, ticket: ticket(), kind: Kind::Solo }, now, wakes)
+                let kind = WaiterKind::Single;
+                queue.enter(WaitRequest { cost, deadline, ticket: ticket(), kind }, now, wakes)
             });
-            this.stage = Stage::Done;
-            match entry {
-                Ok(Entry::Waiting(place)) => this.stage = Stage::Waiting(place),
-                Ok(Entry::Granted(decision)) => return Poll::Ready(Ok(decision)),
+            this.stage = AcquireStage::Done;
+            match admission {
+                Ok(Admission::Waiting(id)) => this.stage = AcquireStage::Waiting(id),
+                Ok(Admission::Granted(decision)) => return Poll::Ready(Ok(decision)),
                 Err(error) => return Poll::Ready(Err(error)),
             }
         }
-        let Stage::Waiting(place) = this.stage else { panic!("polled after it was ready") };
-        let (outcome, hire) = core.poll(place, cx.waker(), !this.blocking);
-        if hire {
-            timer::hire(core);
+        let AcquireStage::Waiting(id) = this.stage else { panic!("polled after it was ready") };
+        let (outcome, starts_timer) = core.poll(id, cx.waker(), !this.blocking);
+        if starts_timer {
+            timer::start(core);
         }
         let Some(outcome) = outcome else { return Poll::Pending };
-        this.stage = Stage::Done;
+        this.stage = AcquireStage::Done;
         Poll::Ready(match outcome {
-            Collected::Granted(decision, _) => Ok(decision),
-            Collected::Failed(error) => Err(error),
+            WaitOutcome::Granted(decision, _) => Ok(decision),
+            WaitOutcome::Failed(error) => Err(error),
         })
     }
 }
 
-impl Blockable for Acquire<'_> {
-    type Grant = Decision;
+impl BlockingFuture for Acquire<'_> {
+    type Waited = Decision;
 
     fn block(&mut self, keeps_time: bool) {
         self.blocking = keeps_time;
     }
 
     fn turn(&mut self) -> Option<Nanos> {
-        let (Ok(core), Stage::Waiting(place)) = (&self.core, self.stage) else { return Some(Nanos::ZERO) };
-        core.turn_of(place)
+        let (Ok(core), AcquireStage::Waiting(id)) = (&self.core, self.stage) else {
+            return Some(Nanos::ZERO);
+        };
+        core.turn_of_thread(id)
     }
 
-    fn paused_clock(&self) -> Option<Timestamp> {
-        self.core.as_ref().ok()?.paused_now()
+    fn runtime_now(&self) -> Option<Timestamp> {
+        self.core.as_ref().ok()?.clock.runtime_now()
     }
 
     fn limiter(&self) -> LimiterKind {
@@ -161,8 +150,8 @@ impl Blockable for Acquire<'_> {
 
 impl Drop for Acquire<'_> {
     fn drop(&mut self) {
-        if let (Ok(core), Stage::Waiting(place)) = (&self.core, self.stage) {
-            core.with(|desk, now, wakes| desk.leave(place, now, wakes));
+        if let (Ok(core), AcquireStage::Waiting(id)) = (&self.core, self.stage) {
+            core.with(|queue, now, wakes| queue.leave(id, now, wakes));
         }
     }
 }

@@ -5,74 +5,77 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use super::acquire::ticket;
-use super::all::{All, Granted};
-use super::core::Open;
-use super::desk::{Desk, Entry, Request};
+use super::all_parts::AllParts;
+use super::blocking::{BlockingFuture, block_on};
+use super::core::LockedQueue;
 use super::error::{AcquireError, AcquireErrorKind, LimiterKind};
-use super::park::{Blockable, block_on};
-use super::queue::{Fault, Kind, Phase, Place};
+use super::granted::Granted;
+use super::queue::{Admission, WaitRequest, WaiterId, WaiterKind, WakeList};
+use super::statistics::LimiterStatistics;
+use super::ticket::ticket;
 use super::timer;
-use super::wakes::Wakes;
 use crate::{Cost, Decision, Nanos, Reason, Timestamp};
 
-/// Waits in turn for all of several limiters; made by [`All::acquire`].
+/// A future that waits in turn for all of several limiters; made by [`All::acquire`](super::All::acquire).
+///
+/// Once its turn has come at one of them it decides by itself, when it is polled: one that is kept but not polled holds
+/// up everybody behind it there. Poll it, or drop it.
 ///
 /// # Cancel safety
 ///
-/// Dropping it gives up its place, and takes nothing from any of them.
+/// Dropping it leaves every queue, and takes nothing from any limiter.
+///
+/// # Panics
+///
+/// If it is polled after it was ready.
 #[derive(Debug)]
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct AcquireAll<'a> {
-    all: &'a All,
+    all: &'a AllParts,
     cost: Cost,
     within: Option<Nanos>,
-    stage: Stage,
+    stage: AllStage,
     stands: Vec<Stand>,
-    /// It has come back to where its turn had come before: it gives up no place any more.
+    /// It has come back to where its turn had come before: it leaves no queue any more.
     stays: bool,
     blocking: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum AllStage {
     /// Not polled yet.
     Start,
-    /// With the number of its place in time.
+    /// Of this age.
     Waiting(u64),
     Done,
 }
 
-/// How one waiter stands with one limiter.
+/// How one who waits for several stands with one of them.
 #[derive(Clone, Copy, Debug)]
 struct Stand {
-    place: Option<Place>,
+    waiter: Option<WaiterId>,
     visited: bool,
     /// By this limiter's clock.
     deadline: Option<Timestamp>,
 }
 
 impl<'a> AcquireAll<'a> {
-    pub(super) fn new(all: &'a All, cost: Cost) -> Self {
-        AcquireAll {
-            all,
-            cost,
-            within: None,
-            stage: Stage::Start,
-            stands: Vec::new(),
-            stays: false,
-            blocking: false,
-        }
+    pub(super) fn new(all: &'a AllParts, cost: Cost) -> Self {
+        let (within, stage, stands) = (None, AllStage::Start, Vec::new());
+        AcquireAll { all, cost, within, stage, stands, stays: false, blocking: false }
     }
 
-    /// Waits no longer than this. If that cannot be enough, it fails at once.
+    /// Waits no longer than this, counted from the first poll. If that cannot be enough, it fails at once.
     pub fn within(mut self, time: Duration) -> Self {
         self.within = Some(time.into());
         self
     }
 
-    /// Waits on this thread instead of in a task: in the same queues, and without any runtime. See
-    /// [`Acquire::wait`](super::Acquire::wait).
+    /// Waits on this thread instead of in a task: in the same queues, and without any runtime.
+    ///
+    /// # Errors
+    ///
+    /// As [`Acquire::wait`](super::Acquire::wait).
     pub fn wait(self) -> Result<Granted, AcquireError> {
         block_on(self)
     }
@@ -81,112 +84,110 @@ impl<'a> AcquireAll<'a> {
     fn attempt(
         &mut self,
         ticket: u64,
-        opens: &mut [Open<'_>],
+        locked: &mut [LockedQueue<'_>],
         waker: &Waker,
-        wakes: &mut Wakes,
+        wakes: &mut WakeList,
     ) -> Poll<Result<Decision, AcquireError>> {
-        if let Some(error) = self.failure(opens) {
-            self.withdraw(opens, wakes);
+        if let Some(error) = self.failure(locked) {
+            self.withdraw(locked, wakes);
             return Poll::Ready(Err(error));
         }
-        let decisions = self.all.judge(opens, self.cost, ticket);
+        let decisions = self.all.judge(locked, self.cost, ticket);
         let Some(at) = longest(&decisions) else {
-            let decision = self.all.take(opens, self.cost);
-            self.withdraw(opens, wakes);
+            let decision = self.all.take(locked, self.cost);
+            self.withdraw(locked, wakes);
             return Poll::Ready(Ok(decision));
         };
-        if let Err(error) = self.stand_at(at, ticket, opens, wakes) {
-            self.withdraw(opens, wakes);
+        if let Err(error) = self.stand_at(at, ticket, locked, wakes) {
+            self.withdraw(locked, wakes);
             return Poll::Ready(Err(error.of_part(at)));
         }
-        for (stand, open) in self.stands.iter().zip(opens) {
-            if let Some(place) = stand.place {
-                open.desk().listen(place, waker, wakes);
+        for (stand, locked) in self.stands.iter().zip(locked) {
+            if let Some(waiter) = stand.waiter {
+                locked.queue().listen(waiter, waker, wakes);
             }
         }
         Poll::Pending
     }
 
-    /// What has become of the places it holds, if it is bad news.
-    fn failure(&self, opens: &mut [Open<'_>]) -> Option<AcquireError> {
-        let mut stands = self.stands.iter().zip(opens).enumerate();
-        stands.find_map(|(part, (stand, open))| {
-            let now = open.now;
-            let fault = open.desk().fault_at(stand.place?)?;
-            Some(open.desk().failure(fault, self.all.cost_of(part, self.cost), now).of_part(part))
+    /// Why it was sent away from one of the queues it stands in, if it was.
+    fn failure(&self, locked: &mut [LockedQueue<'_>]) -> Option<AcquireError> {
+        let mut stands = self.stands.iter().zip(locked).enumerate();
+        stands.find_map(|(part, (stand, locked))| {
+            let (now, cost) = (locked.now, self.all.cost_of(part, self.cost));
+            Some(locked.queue().failure_of(stand.waiter?, cost, now)?.of_part(part))
         })
     }
 
-    /// Takes its place at the limiter that must be waited for longest, and gives up the others, unless it has been
-    /// sent back here.
+    /// Enters the queue of the limiter that must be waited for longest, and leaves the others, unless it has been sent
+    /// back here.
     fn stand_at(
         &mut self,
         at: usize,
         ticket: u64,
-        opens: &mut [Open<'_>],
-        wakes: &mut Wakes,
+        locked: &mut [LockedQueue<'_>],
+        wakes: &mut WakeList,
     ) -> Result<(), AcquireError> {
-        let Stand { place, visited, deadline } = self.stands[at];
-        let now = opens[at].now;
-        if let Some(place) = place {
-            opens[at].desk().recall(place, deadline, now, wakes);
+        let Stand { waiter, visited, deadline } = self.stands[at];
+        let now = locked[at].now;
+        if let Some(waiter) = waiter {
+            locked[at].queue().recall(waiter, deadline, now, wakes);
             return Ok(());
         }
         self.stays |= visited;
         if !self.stays {
-            self.withdraw(opens, wakes);
+            self.withdraw(locked, wakes);
         }
         let cost = self.all.cost_of(at, self.cost);
-        let request = Request { cost, deadline, ticket, kind: Kind::Group };
+        let request = WaitRequest { cost, deadline, ticket, kind: WaiterKind::Composite };
         self.stands[at].visited = true;
-        if let Entry::Waiting(place) = opens[at].desk().enter(request, now, wakes)? {
-            self.stands[at].place = Some(place);
+        if let Admission::Waiting(waiter) = locked[at].queue().enter(request, now, wakes)? {
+            self.stands[at].waiter = Some(waiter);
         }
         Ok(())
     }
 
-    /// Gives up every place.
-    fn withdraw(&mut self, opens: &mut [Open<'_>], wakes: &mut Wakes) {
-        for (stand, open) in self.stands.iter_mut().zip(opens) {
-            if let Some(place) = stand.place.take() {
-                let now = open.now;
-                open.desk().step_aside(place, wakes);
-                open.desk().pump(now, wakes);
+    /// Leaves every queue.
+    fn withdraw(&mut self, locked: &mut [LockedQueue<'_>], wakes: &mut WakeList) {
+        for (stand, locked) in self.stands.iter_mut().zip(locked) {
+            if let Some(waiter) = stand.waiter.take() {
+                let now = locked.now;
+                locked.queue().step_aside(waiter, wakes);
+                locked.queue().pump(now, wakes);
             }
         }
     }
 
-    /// Who has promised a keeper of time to those that need one.
-    fn promise_keepers(&self, opens: &mut [Open<'_>]) -> Vec<usize> {
-        let mut promised = Vec::new();
-        for (part, (stand, open)) in self.stands.iter().zip(opens).enumerate() {
-            if stand.place.is_some() && !self.blocking && open.desk().promise_keeper() {
-                promised.push(part);
-            }
-        }
-        promised
+    /// Returns the parts whose timers the caller has to start.
+    fn promise_timers(&self, locked: &mut [LockedQueue<'_>]) -> Vec<usize> {
+        let stands = self.stands.iter().zip(locked).enumerate();
+        let promised = stands.filter_map(|(part, (stand, locked))| {
+            let starts = stand.waiter.is_some() && !self.blocking && locked.queue().promise_timer();
+            starts.then_some(part)
+        });
+        promised.collect()
     }
 
-    /// Gives up every place, as one that has given up: it counts as cancelled where it stood.
+    /// Leaves every queue, as one that has given up: it counts as cancelled where it stood.
     fn leave(&mut self) {
         for (stand, part) in self.stands.iter_mut().zip(&self.all.parts) {
-            if let Some(place) = stand.place.take() {
-                part.core.with(|desk, now, wakes| desk.leave(place, now, wakes));
+            if let Some(waiter) = stand.waiter.take() {
+                part.core.with(|queue, now, wakes| queue.leave(waiter, now, wakes));
             }
         }
     }
 
     /// All of it was closed.
     fn close(&mut self, ticket: u64) -> Poll<Result<Granted, AcquireError>> {
-        self.stage = Stage::Done;
+        self.stage = AllStage::Done;
         self.leave();
-        self.all.group.conclude(ticket, false);
+        self.all.state.leave(ticket, |counts| counts.rejected += 1);
         Poll::Ready(Err(AcquireError::new(AcquireErrorKind::Closed, LimiterKind::All)))
     }
 }
 
 /// The one that must be waited for longest; none if none has to be. One that can never grant comes first; those that
-/// cannot be foreseen come last: it would be a pity to hold their places while waiting for a certain time elsewhere.
+/// cannot be foreseen come last: it would be a pity to stand there while waiting for a certain time elsewhere.
 fn longest(decisions: &[Decision]) -> Option<usize> {
     let rank = |decision: &Decision| match (decision.reason, decision.retry_after) {
         (Reason::NeverFits | Reason::Closed, _) => (2, Nanos::ZERO),
@@ -197,72 +198,52 @@ fn longest(decisions: &[Decision]) -> Option<usize> {
     refusing.max_by_key(|(_, decision)| rank(decision)).map(|(part, _)| part)
 }
 
-impl Desk {
-    /// Why the waiter at this place was sent away, if it was.
-    fn fault_at(&self, place: Place) -> Option<Fault> {
-        match self.queue.get(place)?.phase {
-            Phase::Failed(fault) => Some(fault),
-            Phase::Waiting | Phase::Called | Phase::Granted { .. } => None,
-        }
-    }
-
-    /// One that was called could not use its turn, because this limiter has changed its mind: it waits again.
-    fn recall(&mut self, place: Place, deadline: Option<Timestamp>, now: Timestamp, wakes: &mut Wakes) {
-        if let Some(waiter) = self.queue.get_mut(place)
-            && waiter.phase == Phase::Called
-        {
-            waiter.phase = Phase::Waiting;
-            // It has come, so it has no more time than it had before.
-            deadline.into_iter().for_each(|deadline| self.queue.set_deadline(place, deadline));
-            // Nobody keeps the time of one that was called: whoever sleeps may sleep for too long now.
-            self.poke(now, wakes);
-        }
-    }
-}
-
 impl Future for AcquireAll<'_> {
     type Output = Result<Granted, AcquireError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         let ticket = match this.stage {
-            Stage::Start => ticket(),
-            Stage::Waiting(ticket) => ticket,
-            Stage::Done => panic!("polled after it was ready"),
+            AllStage::Start => ticket(),
+            AllStage::Waiting(ticket) => ticket,
+            AllStage::Done => panic!("polled after it was ready"),
         };
-        if this.all.is_closed() {
+        if this.all.state.is_closed() {
             return this.close(ticket);
         }
-        let mut wakes = Wakes::default();
-        let mut opens = this.all.open(&mut wakes);
-        if this.stage == Stage::Start {
-            this.stage = Stage::Waiting(ticket);
+        let mut wakes = WakeList::default();
+        let mut locked = this.all.lock(&mut wakes);
+        if this.stage == AllStage::Start {
+            this.stage = AllStage::Waiting(ticket);
             let within = this.within;
-            let stand = |open: &Open<'_>| {
-                let deadline = within.map(|within| open.now + within);
-                Stand { place: None, visited: false, deadline }
+            let stand = |locked: &LockedQueue<'_>| {
+                let deadline = within.map(|within| locked.now + within);
+                Stand { waiter: None, visited: false, deadline }
             };
-            this.stands = opens.iter().map(stand).collect();
+            this.stands = locked.iter().map(stand).collect();
         }
-        let attempt = this.attempt(ticket, &mut opens, cx.waker(), &mut wakes);
-        let promised = this.promise_keepers(&mut opens);
-        drop(opens);
+        let attempt = this.attempt(ticket, &mut locked, cx.waker(), &mut wakes);
+        let promised = this.promise_timers(&mut locked);
+        drop(locked);
         wakes.wake();
-        promised.into_iter().for_each(|part| timer::hire(&this.all.parts[part].core));
+        promised.into_iter().for_each(|part| timer::start(&this.all.parts[part].core));
+        let (cost, state) = (this.cost, &this.all.state);
         match &attempt {
-            // Who closes wakes everybody that was entered: who is not, because it is closed by now, is told here.
-            Poll::Pending if !this.all.group.enter(ticket, cx.waker()) => return this.close(ticket),
+            // Who closes wakes everybody that was entered: who is not, because it is closed by now, finds out here.
+            Poll::Pending if !state.enter(ticket, cx.waker()) => return this.close(ticket),
             Poll::Pending => return Poll::Pending,
-            Poll::Ready(Ok(_)) if this.cost == Cost::PEEK => this.all.group.forget(ticket),
-            Poll::Ready(outcome) => this.all.group.conclude(ticket, outcome.is_ok()),
+            Poll::Ready(outcome) => state.leave(ticket, |counts: &mut LimiterStatistics| match outcome {
+                Ok(_) => counts.acquired += u64::from(cost != Cost::PEEK),
+                Err(_) => counts.rejected += 1,
+            }),
         }
-        this.stage = Stage::Done;
+        this.stage = AllStage::Done;
         attempt.map_ok(|decision| this.all.granted(decision, this.cost))
     }
 }
 
-impl Blockable for AcquireAll<'_> {
-    type Grant = Granted;
+impl BlockingFuture for AcquireAll<'_> {
+    type Waited = Granted;
 
     fn block(&mut self, keeps_time: bool) {
         self.blocking = keeps_time;
@@ -270,11 +251,11 @@ impl Blockable for AcquireAll<'_> {
 
     fn turn(&mut self) -> Option<Nanos> {
         let stands = self.stands.iter().zip(&self.all.parts);
-        stands.filter_map(|(stand, part)| part.core.turn_of(stand.place?)).min()
+        stands.filter_map(|(stand, part)| part.core.turn_of_thread(stand.waiter?)).min()
     }
 
-    fn paused_clock(&self) -> Option<Timestamp> {
-        self.all.parts.iter().find_map(|part| part.core.paused_now())
+    fn runtime_now(&self) -> Option<Timestamp> {
+        self.all.parts.iter().find_map(|part| part.core.clock.runtime_now())
     }
 
     fn limiter(&self) -> LimiterKind {
@@ -284,9 +265,9 @@ impl Blockable for AcquireAll<'_> {
 
 impl Drop for AcquireAll<'_> {
     fn drop(&mut self) {
-        if let Stage::Waiting(ticket) = self.stage {
+        if let AllStage::Waiting(ticket) = self.stage {
             self.leave();
-            self.all.group.cancel(ticket);
+            self.all.state.leave(ticket, |counts| counts.cancelled += 1);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! One face for all limiters.
+//! What all limiters have in common.
 
 use std::fmt;
 use std::future::Future;
@@ -6,17 +6,19 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use super::acquire::{Acquire, Held};
+use super::acquire::Acquire;
 use super::acquire_all::AcquireAll;
-use super::all::{All, Granted, Refusal};
+use super::all::All;
+use super::close::Close;
 use super::concurrency::Concurrency;
-use super::core::Core;
+use super::core::LimiterCore;
+use super::core_ref::CoreRef;
 use super::direct::Limiter;
 use super::error::{AcquireError, LimiterKind};
+use super::granted::Granted;
 use super::leaky_queue::LeakyQueue;
 use super::permit::Permit;
-use super::repository::Close;
-use super::statistics::Statistics;
+use super::statistics::LimiterStatistics;
 use crate::sync::Arc;
 use crate::{Cost, Decision};
 
@@ -27,8 +29,8 @@ use crate::{Cost, Decision};
 /// [handle of a key](super::Keyed::limiter) is. What is granted is a [`Granted`]: keep it for as long as the work takes,
 /// for it may hold permits.
 ///
-/// The cost is what a rate is charged. [`Concurrency`] and [`LeakyQueue`] take one permit or place for any cost; a cost
-/// of 0 takes nothing anywhere.
+/// The cost is what a rate is charged. [`Concurrency`] and [`LeakyQueue`] take room for one, for any cost; a cost of 0
+/// takes nothing anywhere.
 ///
 /// ```
 /// use ratekeeper::limiter::{AcquireError, AnyLimiter, Concurrency, Limiter};
@@ -53,45 +55,62 @@ pub trait AnyLimiter: Close + fmt::Debug + Send + Sync {
     /// Returns which sort of limiter it is.
     fn kind(&self) -> LimiterKind;
 
-    /// Takes, if it can be taken now and nobody waits for it.
-    fn try_acquire(&self, cost: Cost) -> Result<Granted, Refusal>;
+    /// Takes the cost, if it is there now and nobody waits for it.
+    ///
+    /// # Errors
+    ///
+    /// The refusal, if it is not.
+    fn try_acquire(&self, cost: Cost) -> Result<Granted, Decision>;
 
-    /// Takes, in turn: awaited in a task, or [waited](AcquireAny::wait) for on a thread.
+    /// Takes the cost, in turn: await it in a task, or [wait](AcquireAny::wait) for it on a thread.
     fn acquire(&self, cost: Cost) -> AcquireAny<'_>;
 
     /// Returns what it has done so far.
-    fn statistics(&self) -> Statistics;
+    fn statistics(&self) -> LimiterStatistics;
 
     /// Returns true once it was closed.
     fn is_closed(&self) -> bool;
 }
 
-/// Waits in turn for any limiter; made by [`AnyLimiter::acquire`]. Dropping it gives the place up.
+/// A future that waits in turn for any limiter; made by [`AnyLimiter::acquire`].
+///
+/// # Cancel safety
+///
+/// Dropping it leaves the queue and takes nothing; see [`Acquire`] and [`AcquireAll`].
+///
+/// # Panics
+///
+/// If it is polled after it was ready.
 #[derive(Debug)]
 #[must_use = "a future does nothing unless it is awaited"]
-pub struct AcquireAny<'a>(Which<'a>);
+pub struct AcquireAny<'a>(AnyAcquire<'a>);
 
 #[derive(Debug)]
-enum Which<'a> {
+enum AnyAcquire<'a> {
     /// With the limiter whose permit is to be held, if there is one.
-    One(Acquire<'a>, Option<&'a Arc<Core>>),
+    One(Acquire<'a>, Option<&'a Arc<LimiterCore>>),
     All(AcquireAll<'a>),
 }
 
 impl AcquireAny<'_> {
-    /// Waits no longer than this. If that cannot be enough, it fails at once; nothing at all means: now or never.
+    /// Waits no longer than this, counted from the first poll. If that cannot be enough, it fails at once; a time of zero
+    /// means now or never.
     pub fn within(self, time: Duration) -> Self {
         AcquireAny(match self.0 {
-            Which::One(acquire, permit_of) => Which::One(acquire.within(time), permit_of),
-            Which::All(acquire) => Which::All(acquire.within(time)),
+            AnyAcquire::One(acquire, permit_of) => AnyAcquire::One(acquire.within(time), permit_of),
+            AnyAcquire::All(acquire) => AnyAcquire::All(acquire.within(time)),
         })
     }
 
-    /// Waits on this thread instead of in a task; see [`Acquire::wait`].
+    /// Waits on this thread instead of in a task.
+    ///
+    /// # Errors
+    ///
+    /// As [`Acquire::wait`].
     pub fn wait(self) -> Result<Granted, AcquireError> {
         match self.0 {
-            Which::One(acquire, permit_of) => acquire.wait().map(|decision| hold(decision, permit_of)),
-            Which::All(acquire) => acquire.wait(),
+            AnyAcquire::One(acquire, permit_of) => acquire.wait().map(|decision| hold(decision, permit_of)),
+            AnyAcquire::All(acquire) => acquire.wait(),
         }
     }
 }
@@ -101,114 +120,75 @@ impl Future for AcquireAny<'_> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match &mut self.0 {
-            Which::One(acquire, permit_of) => {
+            AnyAcquire::One(acquire, permit_of) => {
                 Pin::new(acquire).poll(cx).map_ok(|decision| hold(decision, *permit_of))
             }
-            Which::All(acquire) => Pin::new(acquire).poll(cx),
+            AnyAcquire::All(acquire) => Pin::new(acquire).poll(cx),
         }
     }
 }
 
-/// What was granted, with the permit that was taken, if one was. What is told is what was decided then.
-fn hold(decision: Decision, permit_of: Option<&Arc<Core>>) -> Granted {
-    let permit = permit_of.map(|core| Permit::new(Held::Owned(Arc::clone(core)), Cost::ONE));
-    Granted::new(decision, permit)
+/// What was granted, with the permit that was taken, if one was. The decision is that of when it was taken.
+fn hold(decision: Decision, permit_of: Option<&Arc<LimiterCore>>) -> Granted {
+    Granted::new(decision, permit_of.map(|core| Permit::new(CoreRef::shared(core), Cost::ONE)))
 }
 
-/// What the decision of a limiter that nobody waits for amounts to.
-fn answer(decision: Decision, kind: LimiterKind, permit_of: Option<&Arc<Core>>) -> Result<Granted, Refusal> {
-    if decision.allowed { Ok(hold(decision, permit_of)) } else { Err(Refusal::new(decision, kind)) }
+/// Implements the trait for a limiter with one core: what it takes for a cost, and whether that is a permit.
+macro_rules! one_core {
+    ($limiter:ty, $takes:expr, $holds_permits:expr) => {
+        impl AnyLimiter for $limiter {
+            fn kind(&self) -> LimiterKind {
+                self.core.kind
+            }
+
+            fn try_acquire(&self, cost: Cost) -> Result<Granted, Decision> {
+                let cost = $takes(cost);
+                let decision = self.core.try_acquire(cost);
+                let holds = $holds_permits && cost != Cost::PEEK;
+                if decision.allowed { Ok(hold(decision, holds.then_some(&self.core))) } else { Err(decision) }
+            }
+
+            fn acquire(&self, cost: Cost) -> AcquireAny<'_> {
+                let cost = $takes(cost);
+                let holds = $holds_permits && cost != Cost::PEEK;
+                let acquire = Acquire::new(CoreRef::Borrowed(&self.core), cost);
+                AcquireAny(AnyAcquire::One(acquire, holds.then_some(&self.core)))
+            }
+
+            fn statistics(&self) -> LimiterStatistics {
+                self.core.statistics()
+            }
+
+            fn is_closed(&self) -> bool {
+                self.core.is_closed()
+            }
+        }
+    };
 }
 
-/// Whose permit is to be held: nobody's where nothing is taken.
-fn taken_of(core: &Arc<Core>, permits: Cost) -> Option<&Arc<Core>> {
-    (permits != Cost::PEEK).then_some(core)
+/// One, for any cost but nothing.
+fn at_most_one(cost: Cost) -> Cost {
+    cost.min(Cost::ONE)
 }
 
-impl AnyLimiter for Limiter {
-    fn kind(&self) -> LimiterKind {
-        self.core.kind
-    }
-
-    fn try_acquire(&self, cost: Cost) -> Result<Granted, Refusal> {
-        answer(Limiter::try_acquire(self, cost), self.core.kind, None)
-    }
-
-    fn acquire(&self, cost: Cost) -> AcquireAny<'_> {
-        AcquireAny(Which::One(Limiter::acquire(self, cost), None))
-    }
-
-    fn statistics(&self) -> Statistics {
-        Limiter::statistics(self)
-    }
-
-    fn is_closed(&self) -> bool {
-        Limiter::is_closed(self)
-    }
-}
-
-impl AnyLimiter for LeakyQueue {
-    fn kind(&self) -> LimiterKind {
-        LimiterKind::LeakyQueue
-    }
-
-    fn try_acquire(&self, cost: Cost) -> Result<Granted, Refusal> {
-        answer(self.core.try_acquire(cost.min(Cost::ONE)), LimiterKind::LeakyQueue, None)
-    }
-
-    fn acquire(&self, cost: Cost) -> AcquireAny<'_> {
-        let place = cost.min(Cost::ONE);
-        AcquireAny(Which::One(Acquire::new(Held::Borrowed(&self.core), place), None))
-    }
-
-    fn statistics(&self) -> Statistics {
-        LeakyQueue::statistics(self)
-    }
-
-    fn is_closed(&self) -> bool {
-        LeakyQueue::is_closed(self)
-    }
-}
-
-impl AnyLimiter for Concurrency {
-    fn kind(&self) -> LimiterKind {
-        LimiterKind::Concurrency
-    }
-
-    fn try_acquire(&self, cost: Cost) -> Result<Granted, Refusal> {
-        let permits = cost.min(Cost::ONE);
-        answer(self.core.try_acquire(permits), LimiterKind::Concurrency, taken_of(&self.core, permits))
-    }
-
-    fn acquire(&self, cost: Cost) -> AcquireAny<'_> {
-        let permits = cost.min(Cost::ONE);
-        let acquire = Acquire::new(Held::Borrowed(&self.core), permits);
-        AcquireAny(Which::One(acquire, taken_of(&self.core, permits)))
-    }
-
-    fn statistics(&self) -> Statistics {
-        Concurrency::statistics(self)
-    }
-
-    fn is_closed(&self) -> bool {
-        Concurrency::is_closed(self)
-    }
-}
+one_core!(Limiter, std::convert::identity, false);
+one_core!(LeakyQueue, at_most_one, false);
+one_core!(Concurrency, at_most_one, true);
 
 impl AnyLimiter for All {
     fn kind(&self) -> LimiterKind {
         LimiterKind::All
     }
 
-    fn try_acquire(&self, cost: Cost) -> Result<Granted, Refusal> {
+    fn try_acquire(&self, cost: Cost) -> Result<Granted, Decision> {
         All::try_acquire(self, cost)
     }
 
     fn acquire(&self, cost: Cost) -> AcquireAny<'_> {
-        AcquireAny(Which::All(All::acquire(self, cost)))
+        AcquireAny(AnyAcquire::All(All::acquire(self, cost)))
     }
 
-    fn statistics(&self) -> Statistics {
+    fn statistics(&self) -> LimiterStatistics {
         All::statistics(self)
     }
 
@@ -223,7 +203,7 @@ impl<L: AnyLimiter + ?Sized> AnyLimiter for std::sync::Arc<L> {
         (**self).kind()
     }
 
-    fn try_acquire(&self, cost: Cost) -> Result<Granted, Refusal> {
+    fn try_acquire(&self, cost: Cost) -> Result<Granted, Decision> {
         (**self).try_acquire(cost)
     }
 
@@ -231,7 +211,7 @@ impl<L: AnyLimiter + ?Sized> AnyLimiter for std::sync::Arc<L> {
         (**self).acquire(cost)
     }
 
-    fn statistics(&self) -> Statistics {
+    fn statistics(&self) -> LimiterStatistics {
         (**self).statistics()
     }
 

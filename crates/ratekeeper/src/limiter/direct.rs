@@ -1,20 +1,20 @@
-//! One limit.
+//! One rate.
 
 use std::fmt;
 
-use super::acquire::{Acquire, Held};
-use super::core::Core;
-use super::error::LimiterKind;
-use super::statistics::Statistics;
-use super::tank::{Contents, Tank};
-use super::ticks::Ticks;
+use super::acquire::Acquire;
+use super::core::LimiterCore;
+use super::core_ref::CoreRef;
+use super::error::{AcquireError, LimiterKind, SetQuotaError};
+use super::reservation::Reservation;
+use super::statistics::LimiterStatistics;
+use super::supply::{Inherit, Supply, Ticks, check_rate};
 use crate::clock::TimeSource;
 use crate::port::Clock;
-use crate::quota::QuotaError;
 use crate::sync::Arc;
-use crate::{Algorithm, Charged, Cost, Decision, Quota};
+use crate::{Charged, Cost, Decision, Quota, QuotaError};
 
-/// One limit, decided by any algorithm that a quota can name; for those who want an answer now, and for those who
+/// One rate, decided by any algorithm that a quota can name: for callers who want an answer now, and for callers who
 /// would rather wait their turn. Clones are handles of the same limit.
 ///
 /// ```
@@ -50,45 +50,76 @@ use crate::{Algorithm, Charged, Cost, Decision, Quota};
 /// ```
 #[derive(Clone)]
 pub struct Limiter {
-    pub(crate) core: Arc<Core>,
+    pub(super) core: Arc<LimiterCore>,
 }
 
 impl Limiter {
-    /// A limiter of this quota. Permits are not counted by it: for `32 concurrent`, see
-    /// [`Concurrency`](super::Concurrency).
+    /// Builds a limiter of this quota.
+    ///
+    /// # Errors
+    ///
+    /// If the quota counts permits, such as `32 concurrent`: build a [`Concurrency`](super::Concurrency).
     pub fn new(quota: Quota) -> Result<Self, QuotaError> {
         Limiter::builder(quota).build()
     }
 
-    /// A limiter with a bounded queue, or another clock.
+    /// Returns a builder, for a bounded queue or another clock.
     pub fn builder(quota: Quota) -> LimiterBuilder {
-        LimiterBuilder { made_of: MadeOf::Quota(quota), queue: usize::MAX, clock: TimeSource::default() }
+        LimiterBuilder::new(MadeOf::Quota(quota))
     }
 
-    /// A limiter of whole tokens at whole intervals.
+    /// Builds a limiter of whole tokens at whole intervals.
+    ///
+    /// # Errors
+    ///
+    /// If a number is out of range, or more tokens are there at first than fit.
     pub fn ticking(ticks: Ticks) -> Result<Self, QuotaError> {
         Limiter::ticking_builder(ticks).build()
     }
 
-    /// The same, with a bounded queue or another clock.
+    /// Returns a builder of a limiter of [`Ticks`], for a bounded queue or another clock.
     pub fn ticking_builder(ticks: Ticks) -> LimiterBuilder {
-        LimiterBuilder { made_of: MadeOf::Ticks(ticks), queue: usize::MAX, clock: TimeSource::default() }
+        LimiterBuilder::new(MadeOf::Ticks(ticks))
     }
 
-    /// Takes, if it can be taken now and nobody waits for it. The cost is a number, or a [`Cost`]; 0 asks and takes
-    /// nothing.
+    /// Takes the cost, if it is there now and nobody waits for it; else takes nothing. A cost of 0 asks and takes nothing.
+    ///
+    /// With GCRA, the default algorithm, this is one compare-and-swap while nobody waits; with others, one lock. It
+    /// allocates nothing, but for a growing log.
     #[inline]
     pub fn try_acquire(&self, cost: impl Into<Cost>) -> Decision {
         self.core.try_acquire(cost.into())
     }
 
-    /// Takes, in turn: awaited in a task, or [waited](Acquire::wait) for on a thread. On a free limiter it neither
-    /// allocates nor touches a timer.
+    /// Takes the cost, in turn: await it in a task, or [wait](Acquire::wait) for it on a thread.
     pub fn acquire(&self, cost: impl Into<Cost>) -> Acquire<'_> {
-        Acquire::new(Held::Borrowed(&self.core), cost.into())
+        Acquire::new(CoreRef::Borrowed(&self.core), cost.into())
     }
 
-    /// What is there, whoever waits for it. Takes nothing.
+    /// Takes an estimate, now or in turn, to be settled when the true cost is known.
+    ///
+    /// ```
+    /// use ratekeeper::{Limiter, Nanos};
+    /// let tokens = Limiter::new("60000/m burst 1000".parse()?)?;
+    /// let call = tokens.reserve(800)?;
+    /// assert_eq!(call.ready_in(), Some(Nanos::ZERO));
+    /// assert!(!tokens.try_acquire(300).allowed, "800 of 1000 are taken");
+    /// call.settle(500); // it was less: the rest is given back
+    /// assert!(tokens.try_acquire(300).allowed);
+    ///
+    /// drop(tokens.reserve(150)?); // cancelled in full
+    /// assert!(tokens.try_acquire(150).allowed);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the estimate is more than the capacity, the queue is full, or the limiter is closed.
+    pub fn reserve(&self, estimate: impl Into<Cost>) -> Result<Reservation, AcquireError> {
+        Reservation::new(&self.core, estimate.into())
+    }
+
+    /// Decides as if nobody waited, and takes nothing.
     pub fn peek(&self, cost: impl Into<Cost>) -> Decision {
         self.core.peek(cost.into())
     }
@@ -118,36 +149,40 @@ impl Limiter {
     /// ```
     pub fn refund_charged(&self, cost: impl Into<Cost>, charged: Charged) {
         let cost = cost.into();
-        self.core.with(|desk, now, wakes| desk.refund(cost, charged, now, wakes));
+        self.core.with(|queue, now, wakes| queue.refund(cost, charged, now, wakes));
     }
 
     /// Forgets all that was taken, and what is owed. A reservation that was made before gives back nothing any more.
     pub fn reset(&self) {
-        self.core.with(|desk, now, wakes| desk.reset(now, wakes));
+        self.core.with(|queue, now, wakes| queue.reset(now, wakes));
     }
 
     /// Changes the quota; `inherit` says what becomes of what was taken. What was taken before cannot be given back any
-    /// more: it has come in again at another rate. Whoever waits for more than the new capacity fails now. A limiter of [`Ticks`] has no quota: that is an error.
+    /// more: it has come in again at another rate. Whoever waits for more than the new capacity fails now.
     ///
     /// From then on the limiter decides under its lock, which takes a few nanoseconds longer.
-    pub fn set_quota(&self, quota: Quota, inherit: Inherit) -> Result<(), QuotaError> {
-        check(&quota)?;
+    ///
+    /// # Errors
+    ///
+    /// If the new quota counts permits, or this is a limiter of [`Ticks`], which has no quota. Nothing has changed then.
+    pub fn set_quota(&self, quota: Quota, inherit: Inherit) -> Result<(), SetQuotaError> {
+        check_rate(&quota).map_err(SetQuotaError::Quota)?;
         self.core.set_quota(quota, inherit)
     }
 
-    /// What it has done so far.
-    pub fn statistics(&self) -> Statistics {
+    /// Returns what it has done so far.
+    pub fn statistics(&self) -> LimiterStatistics {
         self.core.statistics()
     }
 
-    /// Everybody who waits fails now, and everybody who comes later. Statistics stay readable.
+    /// Closes it: everybody who waits fails now, and everybody who comes later. Statistics stay readable.
     pub fn close(&self) {
-        self.core.with(|desk, _, wakes| desk.close(wakes));
+        self.core.close();
     }
 
-    /// True once it was closed.
+    /// Returns true once it was closed.
     pub fn is_closed(&self) -> bool {
-        self.core.with(|desk, _, _| desk.is_closed())
+        self.core.is_closed()
     }
 }
 
@@ -157,24 +192,7 @@ impl fmt::Debug for Limiter {
     }
 }
 
-/// What becomes of what was taken when the quota changes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Inherit {
-    /// As much counts as used as was used, cut to the new capacity and rounded up: a drained `10/s` is a drained
-    /// `10/h`. Nothing is refilled. (A drained token bucket stays drained under a larger capacity too.)
-    ///
-    /// (Plans that are reloaded in a [`Keeper`](crate::Keeper) cannot do that: the quota that a stored state was written
-    /// under is not known there. A GCRA keeps the time until it is whole, and so counts as less used under a slower
-    /// rate.)
-    #[default]
-    Keep,
-    /// The same share of the capacity counts as used, rounded up.
-    Proportional,
-    /// Nothing was ever taken.
-    Reset,
-}
-
-/// A limiter in the making.
+/// A builder of a [`Limiter`].
 #[derive(Clone, Debug)]
 #[must_use = "a builder is not a limiter yet: call `build`"]
 pub struct LimiterBuilder {
@@ -190,38 +208,38 @@ enum MadeOf {
 }
 
 impl LimiterBuilder {
-    /// How many may wait; the next one is refused at once. Unbounded unless said otherwise.
+    fn new(made_of: MadeOf) -> Self {
+        LimiterBuilder { made_of, queue: usize::MAX, clock: TimeSource::default() }
+    }
+
+    /// Sets how many may wait; the next one fails at once. Unbounded by default.
     pub fn queue(mut self, bound: usize) -> Self {
         self.queue = bound;
         self
     }
 
-    /// Another clock than the process's. Timers still run on real (or tokio's) time: a clock that is moved by hand
-    /// suits those who do not wait.
+    /// Sets the clock. By default the process's, or tokio's time if this is built in a runtime that has paused it. Timers
+    /// still run on real (or tokio's) time: a clock that is moved by hand suits callers who do not wait.
     pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
         self.clock = TimeSource::new(clock);
         self
     }
 
-    /// The limiter, if its quota is one that state decides.
+    /// Builds the limiter.
+    ///
+    /// # Errors
+    ///
+    /// If the quota counts permits, or the ticks cannot be honoured.
     pub fn build(self) -> Result<Limiter, QuotaError> {
-        let (kind, tank) = match self.made_of {
+        let (kind, capacity) = match self.made_of {
             MadeOf::Quota(quota) => {
-                check(&quota)?;
-                (LimiterKind::Rate, Tank::of_quota(quota))
+                check_rate(&quota)?;
+                (LimiterKind::Rate, quota.into())
             }
             MadeOf::Ticks(ticks) => {
-                (LimiterKind::Ticks, Contents::Ticks(ticks.build(self.clock.now())?).into())
+                (LimiterKind::Ticks, Supply::Ticks(ticks.build(self.clock.now())?).into())
             }
         };
-        Ok(Limiter { core: Core::new(kind, tank, self.queue, self.clock) })
+        Ok(Limiter { core: LimiterCore::new(kind, capacity, self.queue, self.clock) })
     }
-}
-
-pub(crate) fn check(quota: &Quota) -> Result<(), QuotaError> {
-    if quota.algorithm() == Algorithm::Concurrency {
-        let remedy = "what is in flight is held by permits: use `Concurrency`";
-        return Err(QuotaError::conflict("algorithm", quota.algorithm().word(), remedy));
-    }
-    Ok(())
 }

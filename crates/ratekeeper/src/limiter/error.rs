@@ -1,11 +1,11 @@
-//! Why waiting ended without a grant.
+//! Why a limiter did not grant, or could not be changed or built.
 
 use std::fmt;
 
-use crate::Nanos;
+use crate::{Nanos, QuotaError};
 
-/// Why waiting ended without a grant: what went wrong, at which sort of limiter, and when to try again. Nothing was
-/// taken.
+/// The error of a caller who waited, or would have waited, in vain: what went wrong, at which sort of limiter, and when
+/// to try again. Nothing was taken.
 ///
 /// ```
 /// use ratekeeper::limiter::{AcquireErrorKind, Limiter, LimiterKind};
@@ -23,6 +23,9 @@ pub struct AcquireError {
     /// The longest time for none.
     retry_after: Nanos,
     part: Option<u16>,
+    /// How many there are, and how many there may be, of what has run out.
+    count: u64,
+    bound: u64,
 }
 
 /// What sort of failure an [`AcquireError`] is.
@@ -33,7 +36,7 @@ pub enum AcquireErrorKind {
     Deadline,
     /// The limiter was closed.
     Closed,
-    /// As many callers wait as may.
+    /// As many callers are waiting as may wait.
     QueueFull,
     /// The cost is more than the limiter can ever grant.
     NeverFits,
@@ -45,7 +48,7 @@ pub enum AcquireErrorKind {
     ClockStopped,
 }
 
-/// Which sort of limiter refused.
+/// Which sort of limiter it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LimiterKind {
@@ -88,16 +91,22 @@ impl fmt::Display for LimiterKind {
 
 impl AcquireError {
     pub(crate) const fn new(kind: AcquireErrorKind, limiter: LimiterKind) -> Self {
-        AcquireError { kind, limiter, retry_after: Nanos::MAX, part: None }
+        AcquireError { kind, limiter, retry_after: Nanos::MAX, part: None, count: 0, bound: 0 }
     }
 
-    /// The same, with the time after which to try again.
+    /// Adds the time after which to try again.
     pub(crate) fn retry_in(mut self, wait: Option<Nanos>) -> Self {
         self.retry_after = wait.unwrap_or(Nanos::MAX);
         self
     }
 
-    /// The same, told by this part of several.
+    /// Adds how many there are, and how many there may be, of what has run out.
+    pub(crate) fn counted(mut self, count: u64, bound: u64) -> Self {
+        (self.count, self.bound) = (count, bound);
+        self
+    }
+
+    /// Adds which part of several it was.
     pub(crate) fn of_part(mut self, part: usize) -> Self {
         self.part = u16::try_from(part).ok();
         self
@@ -123,11 +132,11 @@ impl AcquireError {
     /// | kind | the time until |
     /// |---|---|
     /// | `Deadline` | this cost would have been granted, or would be if it entered the queue now |
-    /// | `QueueFull` | there is a place in the queue |
+    /// | `QueueFull` | the queue has room for one more |
     /// | `TooManyKeys` | the first key may be forgotten |
     /// | `Closed`, `NeverFits`, `ClockStopped` | none: it would fail again |
     ///
-    /// When a permit comes back cannot be foreseen: a [`Concurrency`](super::Concurrency) tells none.
+    /// When a permit comes back cannot be foreseen: a [`Concurrency`](super::Concurrency) returns `None`.
     pub fn retry_after(&self) -> Option<Nanos> {
         (self.retry_after < Nanos::MAX).then_some(self.retry_after)
     }
@@ -143,17 +152,23 @@ impl AcquireError {
 
 impl fmt::Display for AcquireError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} limiter: ", self.limiter)?;
-        f.write_str(match self.kind {
-            AcquireErrorKind::Deadline => "not granted before the deadline",
-            AcquireErrorKind::Closed => "closed",
-            AcquireErrorKind::QueueFull => "the queue is full",
-            AcquireErrorKind::NeverFits => "the cost is more than its capacity",
-            AcquireErrorKind::TooManyKeys => "the key is new, and as many keys are limited as may be",
-            AcquireErrorKind::ClockStopped => {
-                "its clock does not move: tokio's time is paused; await the future instead of calling `wait`"
+        let AcquireError { kind, limiter, count, bound, .. } = self;
+        write!(f, "{limiter} limiter: ")?;
+        match kind {
+            AcquireErrorKind::Deadline => f.write_str("not granted before the deadline"),
+            AcquireErrorKind::Closed => f.write_str("closed"),
+            AcquireErrorKind::QueueFull => {
+                let callers = if *count == 1 { "caller is" } else { "callers are" };
+                write!(f, "queue is full: {count} {callers} waiting (limit {bound})")
             }
-        })?;
+            AcquireErrorKind::NeverFits => f.write_str("the cost is more than its capacity"),
+            AcquireErrorKind::TooManyKeys => {
+                write!(f, "no room for a new key: {count} keys are limited (limit {bound})")
+            }
+            AcquireErrorKind::ClockStopped => f.write_str(
+                "its clock does not move: tokio's time is paused; await the future instead of calling `wait`",
+            ),
+        }?;
         if let Some(part) = self.part {
             write!(f, " (part {part})")?;
         }
@@ -165,3 +180,46 @@ impl fmt::Display for AcquireError {
 }
 
 impl std::error::Error for AcquireError {}
+
+/// Why a limiter's quota was not changed. It goes on under the old one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SetQuotaError {
+    /// The quota is not one of a rate.
+    Quota(QuotaError),
+    /// The limiter is not decided by a quota: it counts [`Ticks`](super::Ticks).
+    NoQuota,
+    /// The key is new, and there is no room for it, or the limiter is closed.
+    Key(AcquireError),
+}
+
+impl fmt::Display for SetQuotaError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SetQuotaError::Quota(error) => error.fmt(f),
+            SetQuotaError::NoQuota => f.write_str("a limiter of ticks has no quota: build another limiter"),
+            SetQuotaError::Key(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for SetQuotaError {}
+
+/// The same limiter was given twice to one [`All`](super::All): it is not clear what it would be charged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DuplicatePart {
+    /// The part that it was first, counted from 0.
+    pub first: usize,
+    /// The part that it was again.
+    pub second: usize,
+}
+
+impl fmt::Display for DuplicatePart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let DuplicatePart { first, second } = self;
+        write!(f, "part {second} is the same limiter as part {first}: give it once, with the cost of both")
+    }
+}
+
+impl std::error::Error for DuplicatePart {}

@@ -1,36 +1,37 @@
-//! One limit for each key.
+//! One rate for each key.
 
 use std::borrow::Borrow;
 use std::fmt;
-use std::hash::Hash;
-use std::sync::Arc as StdArc;
+use std::hash::{BuildHasher, Hash};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-use super::acquire::{Acquire, Held};
-use super::core::{Core, no_room};
-use super::error::{AcquireError, AcquireErrorKind, LimiterKind};
-use super::statistics::Statistics;
-use super::table::{Origin, Returns, Table, hash_of};
-use super::tank::Tank;
-use super::{Inherit, Limiter};
-use crate::algorithm;
+use super::acquire::Acquire;
+use super::core::LimiterCore;
+use super::core_ref::CoreRef;
+use super::direct::Limiter;
+use super::error::{AcquireError, AcquireErrorKind, LimiterKind, SetQuotaError};
+use super::key_table::{KeyTable, STEPS};
+use super::returned_keys::{KeyOrigin, ReturnedKeys};
+use super::statistics::LimiterStatistics;
+use super::supply::{Inherit, check_rate};
+use crate::algorithm::peek;
 use crate::clock::TimeSource;
 use crate::port::Clock;
-use crate::quota::QuotaError;
+use crate::store::OnFull;
 use crate::sync::Arc;
-use crate::{Charged, Cost, Decision, Quota, Reason, Timestamp};
+use crate::{Charged, Cost, Decision, Quota, QuotaError, Reason, Timestamp};
 
 /// How many parts the keys are divided into, each with a lock of its own.
 const SHARDS: usize = 16;
 
-/// One limit for each key, made when the key is first used and forgotten when it is as good as fresh. Keys are looked
+/// One rate for each key, made when the key is first used and forgotten when it is as good as fresh. Keys are looked
 /// up by anything they can be borrowed as. Clones are handles of the same limits.
 ///
 /// Memory is bounded: there are at most [`max_keys`](KeyedBuilder::max_keys). A flood of new keys changes nothing for
 /// those that are limited already: only a key whose state equals a fresh one's is ever forgotten to make room, and
-/// when there is none, the new key is [refused, or shares one limit](Flood) with all others that came too late.
+/// when there is none, the new key is [refused, or shares one limit](OnFull) with all others that came too late.
 ///
 /// ```
 /// use ratekeeper::limiter::Keyed;
@@ -43,15 +44,15 @@ const SHARDS: usize = 16;
 /// # Ok::<(), ratekeeper::QuotaError>(())
 /// ```
 pub struct Keyed<K> {
-    inner: StdArc<Inner<K>>,
+    keys: Arc<KeyedLimits<K>>,
 }
 
 /// The quota of each key.
 type QuotaOf<K> = Box<dyn Fn(&K) -> Quota + Send + Sync>;
 
-struct Inner<K> {
-    shards: Box<[Mutex<Table<K>>]>,
-    returns: Arc<Returns>,
+struct KeyedLimits<K> {
+    shards: Box<[Mutex<KeyTable<K>>]>,
+    returned: Arc<ReturnedKeys>,
     hasher: foldhash::quality::RandomState,
     len: AtomicUsize,
     max_keys: usize,
@@ -63,36 +64,32 @@ struct Inner<K> {
     closed: AtomicBool,
 }
 
-/// What becomes of a new key when there is no room for it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Flood {
-    /// It is refused.
-    #[default]
-    Refuse,
-    /// It shares one limit, of the common quota, with all others there is no room for.
-    Share,
-}
-
 impl<K: Hash + Eq> Keyed<K> {
-    /// The same quota for each key.
+    /// Builds limits of the same quota for each key.
+    ///
+    /// # Errors
+    ///
+    /// If the quota counts permits.
     pub fn new(quota: Quota) -> Result<Self, QuotaError> {
         Keyed::builder(quota).build()
     }
 
-    /// With another bound, a quota of its own for some keys, a bounded queue or another clock.
+    /// Returns a builder, for another bound, quotas that depend on the key, a bounded queue or another clock.
     pub fn builder(quota: Quota) -> KeyedBuilder<K> {
         KeyedBuilder {
             quota,
             quota_of: None,
             max_keys: KeyedBuilder::<K>::DEFAULT_MAX_KEYS,
-            flood: Flood::Refuse,
+            on_full: OnFull::Refuse,
             queue: usize::MAX,
             clock: TimeSource::default(),
         }
     }
 
-    /// Takes, if it can be taken now and nobody waits for it.
+    /// Takes the cost, if it is there now and nobody waits for it; else takes nothing.
+    ///
+    /// Costs the lock of a shard for the lookup, and then what [`Limiter::try_acquire`] does. A new key is allocated, and
+    /// a few old ones are forgotten.
     pub fn try_acquire<Q>(&self, key: &Q, cost: impl Into<Cost>) -> Decision
     where
         K: Borrow<Q>,
@@ -104,20 +101,24 @@ impl<K: Hash + Eq> Keyed<K> {
         }
     }
 
-    /// Takes, in turn among those with the same key.
+    /// Takes the cost, in turn among those with the same key.
     pub fn acquire<Q>(&self, key: &Q, cost: impl Into<Cost>) -> Acquire<'static>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
         match self.core(key) {
-            Ok(core) => Acquire::new(Held::Owned(core), cost.into()),
+            Ok(core) => Acquire::new(CoreRef::Shared(core), cost.into()),
             Err(kind) => Acquire::failed(self.error(kind), cost.into()),
         }
     }
 
-    /// The limiter of this key, as a handle. The key is not forgotten while the handle lives. A key that there is no
-    /// room for has none, whatever the [`Flood`]: what it does to its own limiter would be done to everybody's.
+    /// Returns the limiter of this key, as a handle. The key is not forgotten while the handle lives.
+    ///
+    /// # Errors
+    ///
+    /// If there is no room for the key, whatever [`OnFull`] says: what it does to its own limiter would be done to
+    /// everybody's. Or if this was closed.
     pub fn limiter<Q>(&self, key: &Q) -> Result<Limiter, AcquireError>
     where
         K: Borrow<Q>,
@@ -126,7 +127,7 @@ impl<K: Hash + Eq> Keyed<K> {
         self.own(key).map(|core| Limiter { core }).map_err(|kind| self.error(kind))
     }
 
-    /// What is there, whoever waits for it: where it would be taken, or refused. Takes nothing, and makes no entry.
+    /// Decides as if nobody waited. Takes nothing, and makes no entry.
     pub fn peek<Q>(&self, key: &Q, cost: impl Into<Cost>) -> Decision
     where
         K: Borrow<Q>,
@@ -141,18 +142,15 @@ impl<K: Hash + Eq> Keyed<K> {
         }
         if !self.has_room(key) {
             let refused = || self.refusal(AcquireErrorKind::TooManyKeys);
-            return self.inner.overflow.as_ref().map_or_else(refused, |limiter| limiter.peek(cost));
+            return self.keys.overflow.as_ref().map_or_else(refused, |limiter| limiter.peek(cost));
         }
-        let quota = match &self.inner.quota_of {
-            Some(quota_of) => quota_of(&key.to_owned()),
-            None => self.inner.quota,
-        };
-        let fresh = algorithm::peek(&quota, None, cost, self.inner.clock.now());
+        let quota = self.keys.quota_of.as_ref().map_or(self.keys.quota, |quota_of| quota_of(&key.to_owned()));
+        let fresh = peek(&quota, None, cost, self.keys.clock.now());
         fresh.unwrap_or_else(|_| no_room(quota.burst()))
     }
 
     /// Gives back what the key took just now, never above the capacity; see [`Limiter::refund`]. An unknown key has
-    /// taken nothing, unless it [shares](Flood::Share) with others: then it gives back to them all.
+    /// taken nothing, unless it [shares](OnFull::Share) with others: then it gives back to them all.
     pub fn refund<Q>(&self, key: &Q, cost: impl Into<Cost>)
     where
         K: Borrow<Q>,
@@ -169,15 +167,15 @@ impl<K: Hash + Eq> Keyed<K> {
     {
         if let Some(core) = self.find(key) {
             let cost = cost.into();
-            core.with(|desk, now, wakes| desk.refund(cost, charged, now, wakes));
-        } else if let Some(shared) = &self.inner.overflow
+            core.with(|queue, now, wakes| queue.refund(cost, charged, now, wakes));
+        } else if let Some(shared) = &self.keys.overflow
             && !self.has_room(key)
         {
             shared.refund_charged(cost, charged);
         }
     }
 
-    /// Forgets all that the key has taken. What it has taken from a [shared](Flood::Share) limit stays taken: nobody
+    /// Forgets all that the key has taken. What it has taken from a [shared](OnFull::Share) limit stays taken: nobody
     /// knows how much of it was this key's.
     pub fn reset<Q>(&self, key: &Q)
     where
@@ -185,23 +183,27 @@ impl<K: Hash + Eq> Keyed<K> {
         Q: Hash + Eq + ?Sized,
     {
         if let Some(core) = self.find(key) {
-            core.with(|desk, now, wakes| desk.reset(now, wakes));
+            core.with(|queue, now, wakes| queue.reset(now, wakes));
         }
     }
 
     /// Gives one key a quota of its own, which it keeps: it is not forgotten any more.
+    ///
+    /// # Errors
+    ///
+    /// If the quota counts permits, or the key is new and there is no room for it.
     pub fn set_quota<Q>(&self, key: &Q, quota: Quota, inherit: Inherit) -> Result<(), SetQuotaError>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
-        super::direct::check(&quota).map_err(SetQuotaError::Quota)?;
+        check_rate(&quota).map_err(SetQuotaError::Quota)?;
         let core = self.own(key).map_err(|kind| SetQuotaError::Key(self.error(kind)))?;
-        core.set_quota(quota, inherit).map_err(SetQuotaError::Quota)
+        core.set_quota(quota, inherit)
     }
 
-    /// What this key has done; none if it is unknown.
-    pub fn statistics<Q>(&self, key: &Q) -> Option<Statistics>
+    /// Returns what this key has done; `None` if it is unknown.
+    pub fn statistics<Q>(&self, key: &Q) -> Option<LimiterStatistics>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
@@ -209,47 +211,45 @@ impl<K: Hash + Eq> Keyed<K> {
         self.find(key).map(|core| core.statistics())
     }
 
-    /// How many keys are remembered.
+    /// Returns how many keys are remembered.
     pub fn len(&self) -> usize {
-        self.inner.len.load(Ordering::Relaxed)
+        self.keys.len.load(Ordering::Relaxed)
     }
 
-    /// True if no key is remembered.
+    /// Returns true if no key is remembered.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Everybody who waits fails now, and everybody who comes later.
+    /// Closes it: everybody who waits fails now, and everybody who comes later.
     pub fn close(&self) {
-        self.inner.closed.store(true, Ordering::SeqCst);
-        let overflow = self.inner.overflow.iter().map(|limiter| Arc::clone(&limiter.core));
-        let cores = |shard: &Mutex<Table<K>>| shard.lock().cores().cloned().collect::<Vec<_>>();
-        for core in self.inner.shards.iter().flat_map(cores).chain(overflow) {
-            core.with(|desk, _, wakes| desk.close(wakes));
-        }
-    }
-
-    fn shard(&self, hash: u64) -> &Mutex<Table<K>> {
-        // The table inside uses the low bits and the top ones: these are neither.
-        &self.inner.shards[(hash >> 32) as usize % SHARDS]
-    }
-
-    fn find<Q>(&self, key: &Q) -> Option<Arc<Core>>
-    where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
-    {
-        let hash = hash_of(&self.inner.hasher, key);
-        self.shard(hash).lock().get(hash, key).cloned()
+        self.keys.closed.store(true, Ordering::SeqCst);
+        let overflow = self.keys.overflow.iter().map(|limiter| Arc::clone(&limiter.core));
+        let cores = |shard: &Mutex<KeyTable<K>>| shard.lock().cores().cloned().collect::<Vec<_>>();
+        self.keys.shards.iter().flat_map(cores).chain(overflow).for_each(|core| core.close());
     }
 
     /// Returns true once it was closed.
     pub fn is_closed(&self) -> bool {
-        self.inner.closed.load(Ordering::SeqCst)
+        self.keys.closed.load(Ordering::SeqCst)
+    }
+
+    fn shard(&self, hash: u64) -> &Mutex<KeyTable<K>> {
+        // The table inside uses the low bits and the top ones: these are neither.
+        &self.keys.shards[(hash >> 32) as usize % SHARDS]
+    }
+
+    fn find<Q>(&self, key: &Q) -> Option<Arc<LimiterCore>>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let hash = self.keys.hasher.hash_one(key);
+        self.shard(hash).lock().get(hash, key).cloned()
     }
 
     fn refusal(&self, kind: AcquireErrorKind) -> Decision {
-        let limit = self.inner.quota.burst();
+        let limit = self.keys.quota.burst();
         match kind {
             AcquireErrorKind::Closed => Decision::uninformed(false, limit, Reason::Closed),
             _ => no_room(limit),
@@ -262,47 +262,48 @@ impl<K: Hash + Eq> Keyed<K> {
         if kind != AcquireErrorKind::TooManyKeys {
             return error;
         }
-        let now = self.inner.clock.now();
-        let due = self.inner.shards.iter().filter_map(|shard| shard.lock().first_due(now)).min();
+        let now = self.keys.clock.now();
+        let due = self.keys.shards.iter().filter_map(|shard| shard.lock().first_due(now)).min();
+        let error = error.counted(self.len() as u64, self.keys.max_keys as u64);
         error.retry_in(due.map(|due| due.since(now)))
     }
 
     /// Where this key is limited: by itself, or with all others that came too late.
-    fn core<Q>(&self, key: &Q) -> Result<Arc<Core>, AcquireErrorKind>
+    fn core<Q>(&self, key: &Q) -> Result<Arc<LimiterCore>, AcquireErrorKind>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
-        match (self.own(key), &self.inner.overflow) {
+        match (self.own(key), &self.keys.overflow) {
             (Err(AcquireErrorKind::TooManyKeys), Some(shared)) => Ok(Arc::clone(&shared.core)),
             (own, _) => own,
         }
     }
 
     /// The key's own limiter, made if there is none.
-    fn own<Q>(&self, key: &Q) -> Result<Arc<Core>, AcquireErrorKind>
+    fn own<Q>(&self, key: &Q) -> Result<Arc<LimiterCore>, AcquireErrorKind>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
-        let hash = hash_of(&self.inner.hasher, key);
+        let hash = self.keys.hasher.hash_one(key);
         if let Some(core) = self.shard(hash).lock().get(hash, key) {
             return Ok(Arc::clone(core));
         }
         if self.is_closed() {
             return Err(AcquireErrorKind::Closed);
         }
-        let now = self.inner.clock.now();
-        let room = |len: usize| (len < self.inner.max_keys).then_some(len + 1);
-        let len = &self.inner.len;
-        let taken = || len.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room).is_ok();
+        let now = self.keys.clock.now();
+        let one_more = |len: usize| (len < self.keys.max_keys).then_some(len + 1);
+        let len = &self.keys.len;
+        let taken = || len.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok();
         if !self.make_room(hash, now, taken) {
             return Err(AcquireErrorKind::TooManyKeys);
         }
-        let room = Room(len);
+        let room = KeyRoom(len);
         // Made outside of the lock: it is the caller's code, which may panic, or ask for other keys.
         let owned = key.to_owned();
-        let made = self.inner.make(&owned, hash, now);
+        let made = self.keys.make(&owned, hash, now);
         let mut table = self.shard(hash).lock();
         // Asked under the lock: whoever closes comes for what is in here after having said so.
         match table.get(hash, key) {
@@ -316,162 +317,155 @@ impl<K: Hash + Eq> Keyed<K> {
         }
     }
 
-    /// True if this key, which is new, would be given a limiter.
+    /// Returns true if this key, which is new, would be given a limiter.
     fn has_room<Q>(&self, key: &Q) -> bool
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let is_free = || self.len() < self.inner.max_keys;
-        is_free() || self.make_room(hash_of(&self.inner.hasher, key), self.inner.clock.now(), is_free)
+        let is_free = || self.len() < self.keys.max_keys;
+        is_free() || self.make_room(self.keys.hasher.hash_one(key), self.keys.clock.now(), is_free)
     }
 
     /// Forgets what can be forgotten until `there_is` room.
     fn make_room(&self, hash: u64, now: Timestamp, there_is: impl Fn() -> bool) -> bool {
-        for returned in self.inner.returns.take_some() {
+        for returned in self.keys.returned.take_some(STEPS) {
             self.shard(returned).lock().revisit(returned, now);
         }
         // Every new key forgets some old ones, so that the table shrinks when the load does.
         let mut forgotten = self.shard(hash).lock().forget_some(now);
-        self.inner.len.fetch_sub(forgotten, Ordering::Relaxed);
-        let mut shards = self.inner.shards.iter();
+        self.keys.len.fetch_sub(forgotten, Ordering::Relaxed);
+        let mut shards = self.keys.shards.iter();
         loop {
             if there_is() {
                 return true;
             }
             let Some(shard) = shards.next() else { return false };
             forgotten = shard.lock().forget_some(now);
-            self.inner.len.fetch_sub(forgotten, Ordering::Relaxed);
+            self.keys.len.fetch_sub(forgotten, Ordering::Relaxed);
         }
     }
 }
 
-/// Room for one more key, given back unless it is used.
-struct Room<'a>(&'a AtomicUsize);
+/// The refusal of a new key, when there is no room for it.
+fn no_room(limit: u64) -> Decision {
+    Decision::uninformed(false, limit, Reason::StoreFull)
+}
 
-impl Drop for Room<'_> {
+/// Room for one more key, given back unless it is used.
+struct KeyRoom<'a>(&'a AtomicUsize);
+
+impl Drop for KeyRoom<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl<K> Inner<K> {
-    fn make(&self, key: &K, hash: u64, now: Timestamp) -> Arc<Core> {
+impl<K> KeyedLimits<K> {
+    fn make(&self, key: &K, hash: u64, now: Timestamp) -> Arc<LimiterCore> {
         let quota = self.quota_of.as_ref().map_or(self.quota, |quota_of| quota_of(key));
         // A quota of permits has no state: the common quota stands in for it, which was checked.
-        let quota = super::direct::check(&quota).map_or(self.quota, |()| quota);
-        let origin = Origin::new(&self.returns, hash, now);
-        let (tank, clock) = (Tank::of_quota(quota), self.clock.clone());
-        Core::with_origin(LimiterKind::Keyed, tank, self.queue, clock, Some(origin))
+        let quota = check_rate(&quota).map_or(self.quota, |()| quota);
+        let origin = KeyOrigin::new(&self.returned, hash, now);
+        LimiterCore::with_origin(
+            LimiterKind::Keyed,
+            quota.into(),
+            self.queue,
+            self.clock.clone(),
+            Some(origin),
+        )
     }
 }
 
 impl<K> Clone for Keyed<K> {
     fn clone(&self) -> Self {
-        Keyed { inner: StdArc::clone(&self.inner) }
+        Keyed { keys: Arc::clone(&self.keys) }
     }
 }
 
 impl<K> fmt::Debug for Keyed<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let len = self.inner.len.load(Ordering::Relaxed);
-        f.debug_struct("Keyed").field("quota", &self.inner.quota).field("len", &len).finish_non_exhaustive()
+        let len = self.keys.len.load(Ordering::Relaxed);
+        f.debug_struct("Keyed").field("quota", &self.keys.quota).field("len", &len).finish_non_exhaustive()
     }
 }
 
-/// Why a key cannot be given a quota of its own.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum SetQuotaError {
-    /// The quota is not one of a rate.
-    Quota(QuotaError),
-    /// The key is new, and there is no room for it, or the limiter is closed.
-    Key(AcquireError),
-}
-
-impl fmt::Display for SetQuotaError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            SetQuotaError::Quota(error) => error.fmt(f),
-            SetQuotaError::Key(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for SetQuotaError {}
-
-/// Keyed limits in the making.
+/// A builder of a [`Keyed`].
 #[must_use = "a builder is not a limiter yet: call `build`"]
 pub struct KeyedBuilder<K> {
     quota: Quota,
     quota_of: Option<QuotaOf<K>>,
     max_keys: usize,
-    flood: Flood,
+    on_full: OnFull,
     queue: usize,
     clock: TimeSource,
 }
 
 impl<K: Hash + Eq> KeyedBuilder<K> {
-    /// How many keys are remembered unless said otherwise.
+    /// The default of [`max_keys`](KeyedBuilder::max_keys).
     pub const DEFAULT_MAX_KEYS: usize = 100_000;
 
-    /// How many keys are remembered at most.
+    /// Sets how many keys are remembered at most; at least one.
     pub fn max_keys(mut self, keys: usize) -> Self {
         self.max_keys = keys.max(1);
         self
     }
 
-    /// What becomes of a new key when there is no room for it.
-    pub fn flood(mut self, flood: Flood) -> Self {
-        self.flood = flood;
+    /// Sets what a new key gets when there is no room for it. It is refused by default.
+    pub fn on_full(mut self, policy: OnFull) -> Self {
+        self.on_full = policy;
         self
     }
 
-    /// The quota of each key, asked whenever the key is made anew. One of permits counts as the common one.
+    /// Sets the quota of each key, which is asked for whenever the key is made anew. One of permits counts as the common
+    /// one.
     pub fn quota_of(mut self, quota_of: impl Fn(&K) -> Quota + Send + Sync + 'static) -> Self {
         self.quota_of = Some(Box::new(quota_of));
         self
     }
 
-    /// How many may wait for one key; the next one is refused at once.
+    /// Sets how many may wait for one key; the next one fails at once. Unbounded by default.
     pub fn queue(mut self, bound: usize) -> Self {
         self.queue = bound;
         self
     }
 
-    /// Another clock than the process's.
+    /// Sets the clock. By default the process's, or tokio's time if this is built in a runtime that has paused it.
     pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
         self.clock = TimeSource::new(clock);
         self
     }
 
-    /// The limits, if the common quota is one of a rate.
+    /// Builds the limits.
+    ///
+    /// # Errors
+    ///
+    /// If the common quota counts permits.
     pub fn build(self) -> Result<Keyed<K>, QuotaError> {
-        super::direct::check(&self.quota)?;
-        let shared = Tank::of_quota(self.quota);
-        let overflow =
-            Limiter { core: Core::new(LimiterKind::Keyed, shared, self.queue, self.clock.clone()) };
-        let inner = Inner {
-            shards: (0..SHARDS).map(|_| Mutex::new(Table::default())).collect(),
-            returns: Arc::default(),
+        check_rate(&self.quota)?;
+        let shared =
+            || LimiterCore::new(LimiterKind::Keyed, self.quota.into(), self.queue, self.clock.clone());
+        let keys = KeyedLimits {
+            shards: (0..SHARDS).map(|_| Mutex::new(KeyTable::default())).collect(),
+            returned: Arc::default(),
             hasher: foldhash::quality::RandomState::default(),
             len: AtomicUsize::new(0),
             max_keys: self.max_keys,
             quota: self.quota,
+            overflow: (self.on_full == OnFull::Share).then(|| Limiter { core: shared() }),
             quota_of: self.quota_of,
-            overflow: (self.flood == Flood::Share).then_some(overflow),
             queue: self.queue,
             clock: self.clock,
             closed: AtomicBool::new(false),
         };
-        Ok(Keyed { inner: StdArc::new(inner) })
+        Ok(Keyed { keys: Arc::new(keys) })
     }
 }
 
 impl<K> fmt::Debug for KeyedBuilder<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut debug = f.debug_struct("KeyedBuilder");
-        debug.field("quota", &self.quota).field("max_keys", &self.max_keys).field("flood", &self.flood);
+        debug.field("quota", &self.quota).field("max_keys", &self.max_keys).field("on_full", &self.on_full);
         debug.finish_non_exhaustive()
     }
 }

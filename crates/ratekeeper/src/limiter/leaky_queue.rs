@@ -2,24 +2,22 @@
 
 use std::fmt;
 
-use super::acquire::{Acquire, Held};
-use super::core::Core;
+use super::acquire::Acquire;
+use super::core::LimiterCore;
+use super::core_ref::CoreRef;
 use super::error::LimiterKind;
-use super::line::Line;
-use super::statistics::Statistics;
-use super::tank::Contents;
+use super::statistics::LimiterStatistics;
+use super::supply::{LeakyLine, Supply, check_rate};
 use crate::clock::TimeSource;
 use crate::port::Clock;
-use crate::quota::QuotaError;
 use crate::sync::Arc;
-use crate::{Cost, Decision, Quota};
+use crate::{Cost, Decision, Quota, QuotaError};
 
-/// The leaky bucket as a queue: whoever waits leaves it in order, one every interval and never closer together, and
-/// at most `capacity` have not left yet. Clones are handles of the same queue.
+/// The leaky bucket as a queue: callers leave it in order, one every interval and never closer together, and at most
+/// `capacity` have not left yet. Clones are handles of the same queue.
 ///
-/// Only the rate of the quota counts, not its burst: smoothing is what this is for. Who does not wait
-/// ([`try_acquire`](LeakyQueue::try_acquire)) is told at once whether there is a place, and occupies it until it would
-/// have leaked.
+/// Only the rate of the quota counts, not its burst: smoothing is what this is for. A caller who does not wait
+/// ([`try_acquire`](LeakyQueue::try_acquire)) learns at once whether there is room, and takes it until it would have left.
 ///
 /// ```
 /// use ratekeeper::limiter::{AcquireError, LeakyQueue};
@@ -33,56 +31,63 @@ use crate::{Cost, Decision, Quota};
 /// ```
 #[derive(Clone)]
 pub struct LeakyQueue {
-    pub(crate) core: Arc<Core>,
+    pub(super) core: Arc<LimiterCore>,
 }
 
 impl LeakyQueue {
-    /// One every emission interval of the quota, with places for `capacity` to wait.
+    /// Builds a queue that lets one leave every emission interval of the quota, with room for `capacity` to wait.
+    ///
+    /// # Errors
+    ///
+    /// If the quota counts permits, or a full queue would take longer than 200 years to drain.
     pub fn new(quota: Quota, capacity: u64) -> Result<Self, QuotaError> {
         LeakyQueue::build(quota, capacity, TimeSource::default())
     }
 
-    /// The same, with another clock.
+    /// Like [`new`](LeakyQueue::new), with another clock.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](LeakyQueue::new).
     pub fn with_clock(quota: Quota, capacity: u64, clock: impl Clock + 'static) -> Result<Self, QuotaError> {
         LeakyQueue::build(quota, capacity, TimeSource::new(clock))
     }
 
     fn build(quota: Quota, capacity: u64, clock: TimeSource) -> Result<Self, QuotaError> {
-        super::direct::check(&quota)?;
+        check_rate(&quota)?;
         let interval = quota.emission_interval();
         let drained = u128::from(interval.as_nanos()) * (u128::from(capacity) + 1);
         if drained > u128::from(Quota::MAX_SPAN.as_nanos()) {
             let value = format!("{capacity} at one every {interval}");
             return Err(QuotaError::range("capacity", value, "must drain within 200 years"));
         }
-        let line = Line { interval, capacity, free_at: clock.now() };
-        let core = Core::new(LimiterKind::LeakyQueue, Contents::Line(line).into(), usize::MAX, clock);
-        Ok(LeakyQueue { core })
+        let line = Supply::Line(LeakyLine { interval, capacity, free_at: clock.now() });
+        Ok(LeakyQueue { core: LimiterCore::new(LimiterKind::LeakyQueue, line.into(), usize::MAX, clock) })
     }
 
-    /// Takes a place without waiting in it, if one is free and nobody waits.
+    /// Takes room for one without waiting in it, if there is some and nobody waits.
     pub fn try_acquire(&self) -> Decision {
         self.core.try_acquire(Cost::ONE)
     }
 
-    /// Waits in turn, if there is a place to wait in.
+    /// Waits in turn, if there is room to wait in.
     pub fn acquire(&self) -> Acquire<'_> {
-        Acquire::new(Held::Borrowed(&self.core), Cost::ONE)
+        Acquire::new(CoreRef::Borrowed(&self.core), Cost::ONE)
     }
 
-    /// What it has done so far; `available` are the places.
-    pub fn statistics(&self) -> Statistics {
+    /// Returns what it has done so far; `available` is how many more there is room for.
+    pub fn statistics(&self) -> LimiterStatistics {
         self.core.statistics()
     }
 
-    /// Everybody who waits fails now, and everybody who comes later.
+    /// Closes it: everybody who waits fails now, and everybody who comes later.
     pub fn close(&self) {
-        self.core.with(|desk, _, wakes| desk.close(wakes));
+        self.core.close();
     }
 
     /// Returns true once it was closed.
     pub fn is_closed(&self) -> bool {
-        self.core.with(|desk, _, _| desk.is_closed())
+        self.core.is_closed()
     }
 }
 

@@ -1,42 +1,41 @@
-//! The right to be in flight.
+//! The right to be in flight, and the future of one.
 
-use super::acquire::Held;
-use crate::{Charged, Cost, Timestamp};
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use super::acquire::Acquire;
+use super::blocking::{BlockingFuture, block_on};
+use super::core_ref::CoreRef;
+use super::error::{AcquireError, LimiterKind};
+use super::queue::PermitOutcome;
+use crate::{Charged, Cost, Nanos, Timestamp};
 
 /// The right to be in flight. Dropping it gives it back; there is no other way, so it cannot be given back twice.
+///
+/// Dropping it takes one lock, and lets in the next caller who waits.
 #[derive(Debug)]
 #[must_use = "a permit that is not held is given back at once"]
 pub struct Permit<'a> {
-    held: Held<'a>,
+    core: CoreRef<'a>,
     /// How many it counts as; more than one only as a part of several.
     cost: Cost,
     since: Timestamp,
-    outcome: Outcome,
+    outcome: PermitOutcome,
 }
 
-/// A permit that borrows nothing: it can live in any task or thread.
+/// A [`Permit`] that borrows nothing: it can live in any task or thread.
 pub type OwnedPermit = Permit<'static>;
 
-/// How what a permit was for has ended. Only an adaptive limit learns from it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Outcome {
-    /// It was done, and how long it took tells how loaded the far side is.
-    Success,
-    /// The far side was overloaded: it refused, shed the load or timed out.
-    Overload,
-    /// It tells nothing: cancelled, failed before it began, or not known. What a dropped permit counts as.
-    #[default]
-    Ignored,
-}
-
 impl<'a> Permit<'a> {
-    pub(crate) fn new(held: Held<'a>, cost: Cost) -> Self {
-        let since = held.now();
-        Permit { held, cost, since, outcome: Outcome::Ignored }
+    pub(crate) fn new(core: CoreRef<'a>, cost: Cost) -> Self {
+        let since = core.now();
+        Permit { core, cost, since, outcome: PermitOutcome::Ignored }
     }
 
-    /// Gives the permit back, and tells how it went.
-    pub fn finish(mut self, outcome: Outcome) {
+    /// Gives the permit back, and says how it went: an adaptive limit learns from it.
+    pub fn finish(mut self, outcome: PermitOutcome) {
         self.outcome = outcome;
     }
 }
@@ -44,12 +43,79 @@ impl<'a> Permit<'a> {
 impl Drop for Permit<'_> {
     fn drop(&mut self) {
         let (cost, since, outcome) = (self.cost, self.since, self.outcome);
-        self.held.with(|desk, now, wakes| {
+        self.core.with(|queue, now, wakes| {
             #[cfg(feature = "adaptive")]
-            desk.learn(since, outcome, now);
+            queue.learn(since, outcome, now);
             #[cfg(not(feature = "adaptive"))]
             let _ = (since, outcome);
-            desk.refund(cost, Charged::NOW, now, wakes);
+            queue.refund(cost, Charged::NOW, now, wakes);
         });
+    }
+}
+
+/// A future that waits in turn for a [`Permit`]; made by [`Concurrency::acquire`](super::Concurrency::acquire).
+///
+/// # Cancel safety
+///
+/// Dropping it leaves the queue and takes nothing; see [`Acquire`].
+///
+/// # Panics
+///
+/// If it is polled after it was ready.
+#[derive(Debug)]
+#[must_use = "a future does nothing unless it is awaited"]
+pub struct AcquirePermit<'a> {
+    core: CoreRef<'a>,
+    acquire: Acquire<'a>,
+}
+
+impl<'a> AcquirePermit<'a> {
+    pub(crate) fn new(core: CoreRef<'a>) -> Self {
+        AcquirePermit { acquire: Acquire::new(core.clone(), Cost::ONE), core }
+    }
+
+    /// Waits no longer than this, counted from the first poll. When permits come back cannot be foreseen, so only a time
+    /// of zero fails at once.
+    pub fn within(mut self, time: Duration) -> Self {
+        self.acquire = self.acquire.within(time);
+        self
+    }
+
+    /// Waits on this thread instead of in a task: in the same queue, and without any runtime.
+    ///
+    /// # Errors
+    ///
+    /// As [`Acquire::wait`].
+    pub fn wait(self) -> Result<Permit<'a>, AcquireError> {
+        block_on(self)
+    }
+}
+
+impl<'a> Future for AcquirePermit<'a> {
+    type Output = Result<Permit<'a>, AcquireError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let granted = ready!(Pin::new(&mut self.acquire).poll(cx));
+        Poll::Ready(granted.map(|_| Permit::new(self.core.clone(), Cost::ONE)))
+    }
+}
+
+impl<'a> BlockingFuture for AcquirePermit<'a> {
+    type Waited = Permit<'a>;
+
+    fn block(&mut self, keeps_time: bool) {
+        self.acquire.block(keeps_time);
+    }
+
+    fn turn(&mut self) -> Option<Nanos> {
+        self.acquire.turn()
+    }
+
+    fn runtime_now(&self) -> Option<Timestamp> {
+        self.acquire.runtime_now()
+    }
+
+    fn limiter(&self) -> LimiterKind {
+        LimiterKind::Concurrency
     }
 }

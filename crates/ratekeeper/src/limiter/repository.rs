@@ -8,58 +8,15 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use super::close::Close;
 use super::error::{AcquireError, AcquireErrorKind, LimiterKind};
-use super::{All, Concurrency, Keyed, LeakyQueue, Limiter};
 
 const CLOSED: AcquireError = AcquireError::new(AcquireErrorKind::Closed, LimiterKind::Repository);
 
-/// Something that can be closed: whoever waits for it fails.
-pub trait Close {
-    /// Everybody who waits fails now, and everybody who comes later.
-    fn close(&self);
-}
-
-impl Close for Limiter {
-    fn close(&self) {
-        Limiter::close(self);
-    }
-}
-
-impl Close for Concurrency {
-    fn close(&self) {
-        Concurrency::close(self);
-    }
-}
-
-impl Close for LeakyQueue {
-    fn close(&self) {
-        LeakyQueue::close(self);
-    }
-}
-
-impl Close for All {
-    fn close(&self) {
-        All::close(self);
-    }
-}
-
-/// A limiter behind a pointer is closed for all who hold it.
-impl<L: Close + ?Sized> Close for Arc<L> {
-    fn close(&self) {
-        (**self).close();
-    }
-}
-
-impl<K: Hash + Eq> Close for Keyed<K> {
-    fn close(&self) {
-        Keyed::close(self);
-    }
-}
-
-/// One limiter of any kind for each key, made on demand. The repository owns their lives: one that is removed is
+/// A table of limiters of any kind, one for each key, made on demand. The repository owns their lives: one that is removed is
 /// closed, so that nobody goes on waiting for what nobody else can reach.
 ///
-/// Nothing is removed by itself: for keys that strangers choose, take [`Keyed`], which is bounded.
+/// Nothing is removed by itself: for keys that strangers choose, take [`Keyed`](super::Keyed), which is bounded.
 ///
 /// ```
 /// use ratekeeper::limiter::{Concurrency, Repository};
@@ -67,28 +24,33 @@ impl<K: Hash + Eq> Close for Keyed<K> {
 /// assert_eq!(tenants.get_or_create("big")?.limit(), 64);
 /// let small = tenants.get_or_create("small")?;
 /// assert!(tenants.remove("small"));
-/// assert!(small.try_acquire().is_none(), "it was closed");
+/// assert!(small.try_acquire().is_err(), "it was closed");
 /// assert_eq!(tenants.remove_where(|_, limit| limit.in_flight() == 0), 1);
 /// # Ok::<(), ratekeeper::limiter::AcquireError>(())
 /// ```
 pub struct Repository<K, L: Close> {
-    shared: Arc<Shared<K, L>>,
+    shared: Arc<Limiters<K, L>>,
 }
 
-struct Shared<K, L: Close> {
+struct Limiters<K, L: Close> {
     make: Box<dyn Fn(&K) -> L + Send + Sync>,
-    /// None once it was closed.
+    /// `None` once it was closed.
     limiters: Mutex<Option<HashMap<K, L>>>,
 }
 
 impl<K: Hash + Eq, L: Close + Clone> Repository<K, L> {
-    /// An empty repository; `make` makes the limiter of a key.
+    /// Returns an empty repository; `make` makes the limiter of a key.
     pub fn new(make: impl Fn(&K) -> L + Send + Sync + 'static) -> Self {
         let limiters = Mutex::new(Some(HashMap::new()));
-        Repository { shared: Arc::new(Shared { make: Box::new(make), limiters }) }
+        Repository { shared: Arc::new(Limiters { make: Box::new(make), limiters }) }
     }
 
-    /// The limiter of this key, made if there is none; fails once the repository was closed.
+    /// Returns the limiter of this key, which is made if there is none. One lock; two, and a call of `make` outside of them,
+    /// for a new key.
+    ///
+    /// # Errors
+    ///
+    /// If the repository was closed.
     pub fn get_or_create<Q>(&self, key: &Q) -> Result<L, AcquireError>
     where
         K: Borrow<Q>,
@@ -105,7 +67,7 @@ impl<K: Hash + Eq, L: Close + Clone> Repository<K, L> {
         Ok(limiters.entry(key).or_insert(made).clone())
     }
 
-    /// The limiter of this key, if there is one.
+    /// Returns the limiter of this key, if there is one.
     pub fn get<Q>(&self, key: &Q) -> Option<L>
     where
         K: Borrow<Q>,
@@ -114,7 +76,7 @@ impl<K: Hash + Eq, L: Close + Clone> Repository<K, L> {
         self.shared.limiters.lock().as_ref()?.get(key).cloned()
     }
 
-    /// Removes and closes the limiter of this key; false if there is none.
+    /// Removes and closes the limiter of this key; returns false if there is none.
     pub fn remove<Q>(&self, key: &Q) -> bool
     where
         K: Borrow<Q>,
@@ -124,7 +86,7 @@ impl<K: Hash + Eq, L: Close + Clone> Repository<K, L> {
         removed.inspect(Close::close).is_some()
     }
 
-    /// Removes and closes those of which the predicate is true; tells how many. The predicate is called under the
+    /// Removes and closes those of which the predicate is true; returns how many. The predicate is called under the
     /// repository's lock: it must not call the repository.
     pub fn remove_where(&self, mut predicate: impl FnMut(&K, &L) -> bool) -> usize {
         let removed: Vec<(K, L)> = match self.shared.limiters.lock().as_mut() {
@@ -135,30 +97,30 @@ impl<K: Hash + Eq, L: Close + Clone> Repository<K, L> {
         removed.len()
     }
 
-    /// How many there are.
+    /// Returns how many limiters there are.
     pub fn len(&self) -> usize {
         self.shared.limiters.lock().as_ref().map_or(0, HashMap::len)
     }
 
-    /// True if there are none.
+    /// Returns true if there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Closes all, now and for good.
+    /// Closes all limiters, now and for good.
     pub fn close(&self) {
         self.shared.close();
     }
 }
 
-impl<K, L: Close> Shared<K, L> {
+impl<K, L: Close> Limiters<K, L> {
     fn close(&self) {
         let limiters = self.limiters.lock().take();
         limiters.into_iter().flatten().for_each(|(_, limiter)| limiter.close());
     }
 }
 
-impl<K, L: Close> Drop for Shared<K, L> {
+impl<K, L: Close> Drop for Limiters<K, L> {
     fn drop(&mut self) {
         self.close();
     }

@@ -1,10 +1,10 @@
-//! What a breaker tells its observers. The breaker itself is a store's part.
+//! The states of a [breaker](crate::store::Breaker), and the changes that its observers are called with.
 
 use std::sync::Arc;
 
 use crate::StoreError;
 
-/// Whether a store is asked.
+/// The state of a breaker: whether the store behind it is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BreakerState {
     /// Requests reach the store.
@@ -26,7 +26,7 @@ impl BreakerState {
     }
 }
 
-/// One change of a breaker's state, and why.
+/// One change of a breaker's state, and its cause.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct BreakerChange {

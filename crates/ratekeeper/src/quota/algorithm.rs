@@ -17,7 +17,7 @@ pub enum Algorithm {
     FixedWindow(Anchor),
     /// Two counts, weighted by how much of the previous window still overlaps.
     SlidingWindow,
-    /// Every request remembered: exact.
+    /// Every request within the window is remembered: exact, at 16 bytes for each.
     SlidingLog,
     /// How many are in flight. Held by permits, not by stored state.
     Concurrency,

@@ -10,17 +10,17 @@ use crate::{Nanos, Timestamp};
 /// A unit of the calendar. A week begins on Monday.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CalendarUnit {
-    /// From second 0.
+    /// A minute, from second 0.
     Minute,
-    /// From minute 0.
+    /// An hour, from minute 0.
     Hour,
-    /// From midnight: 23 or 25 hours when the zone's clocks change.
+    /// A day, from midnight: 23 or 25 hours when the zone's clocks change.
     Day,
-    /// From midnight before Monday.
+    /// A week, from the midnight before Monday.
     Week,
-    /// From midnight before the 1st.
+    /// A month, from the midnight before the 1st.
     Month,
-    /// From midnight before 1 January.
+    /// A year, from the midnight before 1 January.
     Year,
 }
 

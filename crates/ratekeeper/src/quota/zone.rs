@@ -75,7 +75,6 @@ impl fmt::Display for Zone {
 }
 
 /// A zone of the database.
-#[cfg_attr(not(feature = "timezones"), expect(dead_code, reason = "no zone but UTC is ever found"))]
 struct NamedZone {
     name: &'static str,
     rules: TimeZone,

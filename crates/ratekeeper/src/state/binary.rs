@@ -44,7 +44,7 @@ pub type Field = (&'static str, Vec<u8>);
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
 pub enum Decoded {
-    /// The state.
+    /// The state of one rule.
     State(State),
     /// A schema of another version: to be discarded, counted and logged. The key starts fresh.
     OtherVersion {

@@ -35,7 +35,7 @@ impl Backoff {
     }
 }
 
-/// Lets everybody else run once.
+/// A future that lets other tasks run once before it is ready.
 struct YieldOnce(bool);
 
 impl Future for YieldOnce {

@@ -92,9 +92,11 @@ impl<V: KeyValue> CasStore<V> {
             }
             Rules::Plan(plan) => (Some(plan.name()), named(plan)),
             Rules::Plans([plan]) => (Some(plan.name()), named(plan)),
-            Rules::Plans(_) => {
-                let message =
-                    "a compare-and-set store decides one plan at a time: put the rules into one plan";
+            Rules::Plans(plans) => {
+                let message = format!(
+                    "plans: {}; a compare-and-set store decides one plan at a time: put the rules into one plan",
+                    plans.len()
+                );
                 return Err(StoreError::new(StoreErrorKind::Unsupported, message));
             }
         };
@@ -175,7 +177,10 @@ impl<V: KeyValue> CasStore<V> {
             }
             backoff.wait().await;
         }
-        let message = format!("lost {burst} races for one key in a row; too many writers for it");
+        let message = format!(
+            "contention: lost {} compare-and-set races for one key in a row; too many writers share it",
+            burst + 1
+        );
         Err(StoreError::new(StoreErrorKind::Contended, message))
     }
 }
@@ -194,13 +199,13 @@ struct ReadAt {
     last_reset: Option<Timestamp>,
 }
 
-/// What a decision changes.
+/// Which states a decision changes.
 enum StateChange {
-    /// Nothing.
+    /// None of them: nothing is written.
     None,
-    /// Those rules that have a state here.
+    /// The states of those rules that have one here.
     Some(Vec<Option<State>>),
-    /// Every rule; none is a fresh one.
+    /// The states of all rules; none is a fresh one.
     All(Vec<Option<State>>),
 }
 

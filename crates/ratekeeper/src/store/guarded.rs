@@ -56,7 +56,7 @@ impl<S: Store> Guarded<S> {
         Arc::clone(&self.breaker)
     }
 
-    /// Returns the store behind.
+    /// Returns the store behind the breaker.
     pub fn inner(&self) -> &S {
         &self.store
     }

@@ -1,5 +1,5 @@
-//! Where state lives: in memory, or in any key-value store with an atomic compare-and-set. And what stands before a
-//! store that is far away: a breaker with a timeout, and a memory of refusals.
+//! Stores: in memory, or on any key-value store with an atomic compare-and-set. And what stands in front of a store that is
+//! far away: a breaker with a timeout, and a cache of denials.
 
 mod backoff;
 mod breaker;

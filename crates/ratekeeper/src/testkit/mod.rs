@@ -1,5 +1,5 @@
-//! What it takes to test a limit, and a store: a clock that stands still, a key-value store in memory, a reference
-//! model of every algorithm, and the suite that every store passes.
+//! Tools to test limits and stores: a fake clock, a key-value store in memory, a reference model of every algorithm, and the
+//! conformance suite that every store passes.
 
 pub mod conformance;
 mod fake_clock;

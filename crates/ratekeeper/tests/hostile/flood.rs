@@ -12,7 +12,7 @@ pub(crate) fn clock() -> FakeClock {
 }
 
 pub(crate) fn acquire(store: &MemoryStore, key: &str, rules: Rules<'_>) -> Decision {
-    store.try_acquire(Request { key: Key::new(key).unwrap(), rules, cost: Cost::ONE }).unwrap()
+    store.acquire(Request { key: Key::new(key).unwrap(), rules, cost: Cost::ONE }).now().unwrap().unwrap()
 }
 
 pub(crate) fn quota(text: &str) -> Quota {

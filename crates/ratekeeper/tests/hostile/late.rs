@@ -110,7 +110,7 @@ fn what_was_reset_stays_reset() {
     let rules = Rules::Plan(&plan);
     let take = |store: &MemoryStore, key: &str, cost| {
         clock.advance(Nanos::from_secs(1));
-        store.try_acquire(request(key, rules, cost)).unwrap().charged_at().unwrap()
+        store.acquire(request(key, rules, cost)).now().unwrap().unwrap().charged_at().unwrap()
     };
     let reset = |key: &str| {
         clock.advance(Nanos::from_secs(1));
@@ -148,11 +148,11 @@ fn one_key_with_very_many_quotas_is_bounded() {
     let full = MemoryStore::builder().max_keys(10).on_full(OnFull::Share).clock(FakeClock::at(START)).build();
     for seconds in 0..40_000 {
         let quota = fixed(seconds);
-        store.try_acquire(request("k", Rules::Quota(&quota), 1)).unwrap();
-        full.try_acquire(request("k", Rules::Quota(&quota), 1)).unwrap();
+        store.acquire(request("k", Rules::Quota(&quota), 1)).now().unwrap().unwrap();
+        full.acquire(request("k", Rules::Quota(&quota), 1)).now().unwrap().unwrap();
     }
     assert!(store.len() < 20_000 && full.len() < 20_000, "{} and {}", store.len(), full.len());
-    assert!(store.try_acquire(request("other", Rules::Quota(&fixed(0)), 1)).unwrap().allowed);
+    assert!(store.acquire(request("other", Rules::Quota(&fixed(0)), 1)).now().unwrap().unwrap().allowed);
     let forgotten = store.reset(request("k", Rules::Quota(&fixed(0)), 0)).now().unwrap().unwrap();
     assert!(forgotten > 10_000 && store.len() == 1, "{forgotten} forgotten, {} left", store.len());
 }

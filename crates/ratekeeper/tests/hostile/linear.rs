@@ -215,7 +215,7 @@ fn ask(store: &MemoryStore, rules: Rules<'_>, &Question { key, verb, cost, now }
     NOW.set(now);
     let request = Request { key: Key::new(KEYS[key]).unwrap(), rules, cost };
     vec![match verb {
-        Verb::Acquire => Answer::Decided(store.try_acquire(request).unwrap()),
+        Verb::Acquire => Answer::Decided(store.acquire(request).now().unwrap().unwrap()),
         Verb::AcquireAt => {
             NOW.set(Timestamp::MIN);
             Answer::Decided(store.acquire_at(request, now).unwrap())

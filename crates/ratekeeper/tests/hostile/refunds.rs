@@ -38,7 +38,7 @@ fn attack(store: &MemoryStore, rules: Rules<'_>, threads: usize) -> Vec<Admissio
         let begin = Instant::now();
         while begin.elapsed() < LENGTH {
             let (before, request) = (now(), request(rules, 1 + random.below(2)));
-            let decision = store.try_acquire(request).unwrap();
+            let decision = store.acquire(request).now().unwrap().unwrap();
             if let Some(charged_at) = decision.charged_at() {
                 let admission = Admission { before, after: now(), cost: request.cost.get(), refunded: None };
                 match random.once_in(3) {
@@ -96,11 +96,12 @@ fn no_age_of_a_refund_mints() {
             let clock = FakeClock::at(Timestamp::from_secs(1_761_884_055));
             let store = MemoryStore::builder().clock(clock.clone()).build();
             let rules = Rules::Quota(&quota);
-            let drain =
-                || (0..).take_while(|_| store.try_acquire(request(rules, 1)).unwrap().allowed).count();
+            let drain = || {
+                (0..).take_while(|_| store.acquire(request(rules, 1)).now().unwrap().unwrap().allowed).count()
+            };
             let mut held = Vec::new();
             for _ in 0..steps {
-                while let Some(at) = store.try_acquire(request(rules, 1)).unwrap().charged_at() {
+                while let Some(at) = store.acquire(request(rules, 1)).now().unwrap().unwrap().charged_at() {
                     held.push(Charged::at(at));
                 }
                 clock.advance(Nanos::from_millis(step));
@@ -129,11 +130,12 @@ fn a_reset_leaves_nothing_to_give_back() {
             let clock = FakeClock::at(Timestamp::from_secs(1_761_884_055));
             let store = MemoryStore::builder().clock(clock.clone()).build();
             for round in 0..8 {
-                let charged = store.try_acquire(request(rules, 100)).unwrap().charged_at().unwrap();
+                let charged =
+                    store.acquire(request(rules, 100)).now().unwrap().unwrap().charged_at().unwrap();
                 clock.advance(Nanos::from_millis(1));
                 assert_eq!(store.reset(request(rules, 0)).now().unwrap().unwrap(), 1);
                 clock.advance(Nanos::from_millis(1));
-                assert!(store.try_acquire(request(rules, 100)).unwrap().allowed);
+                assert!(store.acquire(request(rules, 100)).now().unwrap().unwrap().allowed);
                 for charged in [Charged::at(charged), Charged::ago(Nanos::from_millis(2))] {
                     let left = store.refund(request(rules, 100), charged).now().unwrap().unwrap().remaining;
                     assert_eq!(left, 0, "{text}, round {round}: {charged:?}");

@@ -63,7 +63,7 @@ fn pause(random: &mut Random) {
 #[test]
 fn one_by_one() {
     attack("one by one", |store, request, _| {
-        let decision = store.try_acquire(request).unwrap();
+        let decision = store.acquire(request).now().unwrap().unwrap();
         if decision.allowed { request.cost.get() } else { 0 }
     });
 }
@@ -77,8 +77,8 @@ fn in_batches() {
         let other = |key| Request { key: Key::new(key).unwrap(), ..request };
         let requests: Vec<Request<'_>> = others.iter().flat_map(|key| [request, other(key)]).collect();
         let mut decisions = Vec::new();
-        store.try_acquire_many(&requests, &mut decisions).unwrap();
-        let ours = decisions.iter().step_by(2).filter(|decision| decision.allowed).count();
+        store.acquire_many(&requests, &mut decisions).now().unwrap().unwrap();
+        let ours = decisions.iter().step_by(2).filter(|decision| decision.as_ref().unwrap().allowed).count();
         ours as u64 * request.cost.get()
     });
 }
@@ -112,7 +112,7 @@ fn crowds_of_every_size() {
         let store = MemoryStore::default();
         let request = Request { key: Key::new(KEY).unwrap(), rules: Rules::Quota(&quota), cost: Cost::ONE };
         let admitted = crowd(threads, Duration::from_millis(400), LEAST_CALLS, |_, _| {
-            u64::from(store.try_acquire(request).unwrap().allowed)
+            u64::from(store.acquire(request).now().unwrap().unwrap().allowed)
         });
         findings.check(&format!("{quota}, {threads} threads"), &[Bound::of(&quota)], &admitted);
     }

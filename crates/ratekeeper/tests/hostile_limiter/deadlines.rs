@@ -165,7 +165,7 @@ fn closing_a_combination_sends_away_who_waits_for_it_and_nobody_else() {
         assert_eq!(waiting.join().unwrap().unwrap_err().kind(), AcquireErrorKind::Closed);
         assert!(both.try_acquire(1).is_err() && both.is_closed());
         drop(held);
-        assert!(slots.try_acquire().is_some() && rate.try_acquire(1).allowed, "its parts are open");
+        assert!(slots.try_acquire().is_ok() && rate.try_acquire(1).allowed, "its parts are open");
         let statistics = both.statistics();
         assert_eq!((statistics.acquired, statistics.rejected, statistics.queue_depth), (0, 2, 0));
     });
@@ -200,7 +200,7 @@ fn waiting_for_all_exactly_as_long_as_was_told_failed() {
         for round in 0..5 {
             rate.acquire(1).wait().unwrap();
             let Err(refused) = both.try_acquire(1) else { continue };
-            let told = refused.retry_after().unwrap();
+            let told = refused.retry_after.unwrap();
             let outcome = both.acquire(1).within(told.into()).wait();
             assert!(outcome.is_ok(), "round {round}: {outcome:?}");
         }

@@ -180,7 +180,7 @@ fn a_clock_that_panics_when_it_is_dropped_ended_the_timer_of_everybody() {
         assert!(doomed.try_acquire(1).allowed);
         let mut waiting = doomed.acquire(1);
         assert!(poll(&mut waiting).is_pending());
-        // The keeper of its time is told to go home, and is held up until it is the last to know the limiter.
+        // Its timer is dismissed, and is held up until it is the last to know the limiter.
         gate.change(|hold| hold.is_shut = true);
         drop(waiting);
         gate.wait(|hold| hold.is_reached);

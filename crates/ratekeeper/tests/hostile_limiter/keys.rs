@@ -1,7 +1,8 @@
 //! Keys that are forgotten, and keys that there is no room for.
 
-use ratekeeper::limiter::{Flood, Inherit, Keyed};
+use ratekeeper::limiter::{Inherit, Keyed};
 use ratekeeper::port::Clock;
+use ratekeeper::store::OnFull;
 use ratekeeper::testkit::FakeClock;
 use ratekeeper::{Charged, Nanos};
 
@@ -32,7 +33,7 @@ fn a_reset_was_forgotten_with_its_key() {
 #[test]
 fn what_a_key_took_from_a_shared_limit_went_back_to_its_own() {
     let clock = clock();
-    let builder = Keyed::<String>::builder("10/m".parse().unwrap()).max_keys(1).flood(Flood::Share);
+    let builder = Keyed::<String>::builder("10/m".parse().unwrap()).max_keys(1).on_full(OnFull::Share);
     let keys = builder.clock(clock.clone()).build().unwrap();
     assert!(keys.try_acquire("a", 1).allowed);
     let shared = keys.try_acquire("b", 10).charged_at().unwrap();

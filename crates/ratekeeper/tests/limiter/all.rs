@@ -15,20 +15,19 @@ async fn a_refusal_takes_nothing_and_names_all_who_refuse() {
     let granted = together.try_acquire(ONE).unwrap();
     assert_eq!((granted.decision().remaining, granted.decision().rule), (0, 1));
     let refusal = together.try_acquire(ONE).unwrap_err();
-    let refused: Vec<_> = refusal.refused().map(|(part, decision)| (part, decision.reason)).collect();
+    assert_eq!((refusal.allowed, refusal.rule, refusal.reason), (false, 2, Reason::AtCapacity));
+    assert_eq!(refusal.retry_after, None, "when a permit comes back cannot be foreseen");
+    let answers = together.peek(ONE);
+    let refused = answers.iter().enumerate().filter(|(_, answer)| !answer.allowed);
+    let refused: Vec<_> = refused.map(|(part, answer)| (part, answer.reason)).collect();
     assert_eq!(refused, [(1, Reason::QuotaExceeded), (2, Reason::AtCapacity)]);
-    assert_eq!(refusal.retry_after(), None, "when a permit comes back cannot be foreseen");
-    assert_eq!(
-        refusal.to_string(),
-        "refused by part 1 (rate: quota_exceeded) part 2 (concurrency: at_capacity)"
-    );
     drop(granted);
     let refusal = together.try_acquire(ONE).unwrap_err();
-    assert_eq!(refusal.retry_after(), Some(Nanos::from_secs(60)));
+    assert_eq!((refusal.rule, refusal.retry_after), (1, Some(Nanos::from_secs(60))));
     assert_eq!((fast.peek(ONE).remaining, slots.in_flight()), (1, 0));
     assert_eq!(
         all![&fast, &slow, &fast].unwrap_err().to_string(),
-        "part: 2; it is the same limiter as part 0"
+        "part 2 is the same limiter as part 0: give it once, with the cost of both"
     );
 }
 
@@ -70,7 +69,7 @@ async fn giving_up_gives_up_every_place_and_takes_nothing() {
     drop(held); // its turn has come, but it does not take it
     drop(waiter);
     assert_eq!((slots.statistics().queue_depth, slots.in_flight(), slots.statistics().cancelled), (0, 0, 1));
-    assert!(a.try_acquire(ONE).allowed && slots.try_acquire().is_some());
+    assert!(a.try_acquire(ONE).allowed && slots.try_acquire().is_ok());
 }
 
 #[tokio::test(start_paused = true)]
@@ -148,7 +147,7 @@ async fn one_that_is_sent_back_stays() {
     let held_b = b.try_acquire_owned().unwrap();
     drop(held_a);
     assert!(poll(&mut waiter).is_pending(), "sent back to b: now it stays at a as well");
-    assert!(a.try_acquire().is_none());
+    assert!(a.try_acquire().is_err());
     drop(held_b);
     let Poll::Ready(Ok(granted)) = poll(&mut waiter) else { panic!("both are its own") };
     assert_eq!((a.in_flight(), b.in_flight()), (1, 1));

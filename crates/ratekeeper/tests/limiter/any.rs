@@ -3,7 +3,7 @@
 use ratekeeper::limiter::{AcquireErrorKind, AnyLimiter, Concurrency, Keyed, LeakyQueue, LimiterKind, Ticks};
 use ratekeeper::port::Clock;
 use ratekeeper::testkit::FakeClock;
-use ratekeeper::{Cost, Limiter, Nanos, Timestamp, all};
+use ratekeeper::{Cost, Limiter, Nanos, Reason, Timestamp, all};
 
 use crate::support::{ONE, limiter, ms, poll};
 
@@ -19,7 +19,7 @@ fn a_number_is_a_cost() {
     assert_eq!(limiter.peek(1).remaining, 4);
 }
 
-/// Every refusal says by which sort of limiter, and when to come back; then there is a place.
+/// Every refusal says by which sort of limiter, and when to come back; then there is room.
 #[test]
 fn every_refusal_says_who_and_when() {
     let clock = FakeClock::at(Timestamp::from_secs(1_000_000));
@@ -45,16 +45,16 @@ fn every_refusal_says_who_and_when() {
         let full = limiter.acquire(ONE).wait().unwrap_err();
         assert_eq!((full.kind(), full.limiter()), (AcquireErrorKind::QueueFull, kind));
         assert_eq!(full.retry_after().map(Nanos::ceil_secs), seconds, "{kind}");
-        assert!(full.is_transient());
+        let text = format!("{kind} limiter: queue is full: 1 caller is waiting (limit 1)");
+        assert!(full.is_transient() && full.to_string().starts_with(&text), "{full}");
         let refusal = limiter.try_acquire(ONE).unwrap_err();
-        assert_eq!(refusal.limiter(), kind);
-        assert_eq!(refusal.to_string(), format!("refused by the {kind} limiter: queued"));
+        assert_eq!((refusal.allowed, refusal.reason), (false, Reason::Queued), "{kind}");
         match seconds {
             Some(seconds) => clock.advance(Nanos::from_secs(seconds)),
             None => drop(granted),
         }
         let mut second = limiter.acquire(ONE);
-        assert!(poll(&mut second).is_pending(), "{kind}: there is a place now");
+        assert!(poll(&mut second).is_pending(), "{kind}: there is room now");
         drop((first, second));
         limiter.close();
         let closed = limiter.acquire(ONE).wait().unwrap_err();
@@ -71,7 +71,7 @@ fn every_refusal_says_who_and_when() {
 fn code_that_does_not_care_takes_any_limiter() {
     fn both_ways<L: AnyLimiter + ?Sized>(limiter: &L) -> u64 {
         let granted = limiter.try_acquire(ONE).unwrap();
-        granted.finish(ratekeeper::limiter::Outcome::Success);
+        granted.finish(ratekeeper::limiter::PermitOutcome::Success);
         drop(limiter.acquire(ONE).within(ms(1_000)).wait().unwrap());
         limiter.statistics().acquired
     }

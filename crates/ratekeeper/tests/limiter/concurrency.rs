@@ -2,7 +2,7 @@
 
 use std::task::Poll;
 
-use ratekeeper::limiter::{AcquireErrorKind, Concurrency, Outcome};
+use ratekeeper::limiter::{AcquireErrorKind, Concurrency, PermitOutcome};
 use tokio::time::Instant;
 
 use crate::support::{advance, failure, failure_and_retry, ms, poll, settle, since};
@@ -33,7 +33,7 @@ async fn permits_come_back_however_they_are_lost() {
     assert!(panicking.await.unwrap_err().is_panic());
     assert_eq!(limit.in_flight(), 0, "by panic");
 
-    limit.acquire().await.unwrap().finish(Outcome::Success);
+    limit.acquire().await.unwrap().finish(PermitOutcome::Success);
     assert_eq!(limit.in_flight(), 0, "by being done");
     assert_eq!(limit.statistics().acquired, 3);
 }
@@ -46,7 +46,7 @@ async fn permits_go_to_the_oldest_and_nobody_overtakes() {
     assert!(poll(&mut first).is_pending() && poll(&mut second).is_pending());
     assert_eq!(failure_and_retry(limit.acquire().await), (AcquireErrorKind::QueueFull, None));
     drop(held);
-    assert!(limit.try_acquire().is_none(), "it was handed to the first");
+    assert!(limit.try_acquire().is_err(), "it was handed to the first");
     assert!(poll(&mut second).is_pending());
     drop(first); // granted, but not taken up
     let Poll::Ready(Ok(permit)) = poll(&mut second) else { panic!("it is handed on") };

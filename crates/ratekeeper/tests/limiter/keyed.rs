@@ -1,6 +1,7 @@
 //! One limit for each key.
 
-use ratekeeper::limiter::{AcquireErrorKind, Flood, Inherit, Keyed, Limiter, Repository};
+use ratekeeper::limiter::{AcquireErrorKind, Inherit, Keyed, Limiter, Repository};
+use ratekeeper::store::OnFull;
 use ratekeeper::testkit::FakeClock;
 use ratekeeper::{Cost, Nanos, Quota, Reason, Timestamp};
 use tokio::time::Instant;
@@ -11,15 +12,15 @@ fn quota(text: &str) -> Quota {
     text.parse().unwrap()
 }
 
-fn bounded(max_keys: usize, flood: Flood) -> (Keyed<u32>, FakeClock) {
+fn bounded(max_keys: usize, on_full: OnFull) -> (Keyed<u32>, FakeClock) {
     let clock = FakeClock::at(Timestamp::from_secs(1_000));
-    let builder = Keyed::builder(quota("2/m")).max_keys(max_keys).flood(flood).clock(clock.clone());
+    let builder = Keyed::builder(quota("2/m")).max_keys(max_keys).on_full(on_full).clock(clock.clone());
     (builder.build().unwrap(), clock)
 }
 
 #[test]
 fn a_flood_changes_nothing_for_those_who_are_limited() {
-    let (keyed, clock) = bounded(100, Flood::Refuse);
+    let (keyed, clock) = bounded(100, OnFull::Refuse);
     for key in 0..100 {
         assert!(keyed.try_acquire(&key, Cost::new(2)).allowed);
     }
@@ -42,7 +43,7 @@ fn a_flood_changes_nothing_for_those_who_are_limited() {
 
 #[test]
 fn who_comes_too_late_may_share() {
-    let (keyed, _) = bounded(1, Flood::Share);
+    let (keyed, _) = bounded(1, OnFull::Share);
     assert!(keyed.try_acquire(&1, ONE).allowed);
     assert!(keyed.try_acquire(&2, ONE).allowed && keyed.try_acquire(&3, ONE).allowed);
     assert_eq!(keyed.try_acquire(&4, ONE).reason, Reason::QuotaExceeded);
@@ -52,7 +53,7 @@ fn who_comes_too_late_may_share() {
 
 #[test]
 fn what_is_given_back_makes_room_again() {
-    let (keyed, _) = bounded(1, Flood::Refuse);
+    let (keyed, _) = bounded(1, OnFull::Refuse);
     assert!(keyed.try_acquire(&1, ONE).allowed);
     assert!(!keyed.try_acquire(&2, ONE).allowed);
     keyed.refund(&1, ONE);
@@ -67,7 +68,7 @@ fn what_is_given_back_makes_room_again() {
 
 #[test]
 fn reading_makes_no_entry() {
-    let (keyed, _) = bounded(10, Flood::Refuse);
+    let (keyed, _) = bounded(10, OnFull::Refuse);
     assert_eq!(keyed.peek(&1, ONE).remaining, 2);
     assert!(keyed.statistics(&1).is_none());
     keyed.refund(&1, ONE);
@@ -77,7 +78,7 @@ fn reading_makes_no_entry() {
 
 #[test]
 fn a_key_in_somebodys_hands_is_not_forgotten() {
-    let (keyed, clock) = bounded(1, Flood::Refuse);
+    let (keyed, clock) = bounded(1, OnFull::Refuse);
     let handle = keyed.limiter(&1).unwrap();
     assert!(!keyed.try_acquire(&2, ONE).allowed);
     drop(handle);

@@ -1,4 +1,5 @@
-//! Random schedules against a sequential model that steps through time one millisecond after another.
+//! Random schedules against a sequential model that goes from one event to the next, and asks the reference model of
+//! `testkit` when each is.
 //!
 //! What is compared after every step is everything that can be seen: what became of each waiter, and the statistics.
 //! Order, exactly one outcome, conservation and the arithmetic of deadlines all follow from that.
@@ -6,8 +7,9 @@
 use std::task::Poll;
 
 use proptest::prelude::*;
-use ratekeeper::limiter::{Acquire, AcquireErrorKind, Statistics};
-use ratekeeper::{Cost, Limiter, Nanos, Quota, Reason, State, Timestamp, algorithm};
+use ratekeeper::limiter::{Acquire, AcquireErrorKind, LimiterStatistics};
+use ratekeeper::testkit::model::Model;
+use ratekeeper::{Cost, Limiter, Nanos, Quota, Reason, Timestamp};
 
 use crate::support::{advance, limiter, ms, poll};
 
@@ -64,11 +66,12 @@ enum ModelState {
     Over(Seen),
 }
 
-/// The law, in the words of the semantics and with no regard for cost.
+/// What the law says of waiting, with no regard for cost. What is there at an instant, and when there will be enough, is
+/// found by the reference model, which shares no code with the limiter.
 #[derive(Clone, Debug)]
-struct Model {
+struct WaitModel {
     quota: Quota,
-    state: Option<State>,
+    supply: Model,
     now: Timestamp,
     waiters: Vec<ModelWaiter>,
     closed: bool,
@@ -77,11 +80,11 @@ struct Model {
     cancelled: u64,
 }
 
-impl Model {
+impl WaitModel {
     fn new(quota: Quota) -> Self {
-        Model {
+        WaitModel {
             quota,
-            state: None,
+            supply: Model::new(quota),
             now: Timestamp::from_secs(1_000),
             waiters: Vec::new(),
             closed: false,
@@ -92,19 +95,12 @@ impl Model {
     }
 
     fn take(&mut self, cost: u64) -> bool {
-        let (decision, state) =
-            algorithm::try_acquire(&self.quota, self.state.as_ref(), Cost::new(cost), self.now).unwrap();
-        if state.is_some() {
-            self.state = state;
-        }
-        decision.allowed
+        self.supply.try_acquire(Cost::new(cost), self.now).allowed
     }
 
     fn give_back(&mut self, cost: u64, charged: Timestamp) {
         // What has come in since may have been taken by others: only the rest is given back.
-        let refunded =
-            algorithm::refund(&self.quota, self.state.as_ref(), Cost::new(cost), charged, self.now);
-        self.state = refunded.unwrap().1;
+        self.supply.refund(Cost::new(cost), charged, self.now);
     }
 
     fn oldest(&self) -> Option<usize> {
@@ -137,11 +133,23 @@ impl Model {
         }
     }
 
+    /// The next instant at which somebody's time has come, one way or the other.
+    fn next_event(&self) -> Option<Timestamp> {
+        let oldest = self.oldest().map(|oldest| Cost::new(self.waiters[oldest].cost));
+        let grant = oldest.and_then(|cost| self.supply.peek(cost, self.now).retry_after);
+        let waiting = self.waiters.iter().filter(|waiter| waiter.state == ModelState::Waiting);
+        let deadlines = waiting.filter_map(|waiter| waiter.deadline);
+        deadlines.chain(grant.map(|wait| self.now + wait)).min()
+    }
+
     fn advance(&mut self, millis: u64) {
-        for _ in 0..millis {
-            self.now = self.now + Nanos::from_millis(1);
+        let end = self.now + Nanos::from_millis(millis);
+        while let Some(next) = self.next_event().filter(|next| *next < end) {
+            self.now = next;
             self.settle();
         }
+        self.now = end;
+        self.settle();
     }
 
     fn try_acquire(&mut self, cost: u64) -> bool {
@@ -162,7 +170,8 @@ impl Model {
         future.waiters.push(waiter);
         future.settle();
         while future.waiters.last().unwrap().state == ModelState::Waiting {
-            future.advance(1);
+            future.now = future.next_event().expect("it fits, so it will be granted");
+            future.settle();
         }
         future.now.since(self.now)
     }
@@ -240,7 +249,7 @@ impl Model {
     }
 
     fn statistics(&self) -> (u64, u64, u64, u64, usize) {
-        let now = algorithm::peek(&self.quota, self.state.as_ref(), Cost::PEEK, self.now).unwrap();
+        let now = self.supply.peek(Cost::PEEK, self.now);
         let waiting = self.waiters.iter().filter(|waiter| waiter.state == ModelState::Waiting).count();
         (self.acquired, self.rejected, self.cancelled, now.remaining, waiting)
     }
@@ -287,14 +296,14 @@ impl<'a> Real<'a> {
     }
 }
 
-fn counts(statistics: Statistics) -> (u64, u64, u64, u64, usize) {
-    let Statistics { acquired, rejected, cancelled, available, queue_depth, .. } = statistics;
+fn counts(statistics: LimiterStatistics) -> (u64, u64, u64, u64, usize) {
+    let LimiterStatistics { acquired, rejected, cancelled, available, queue_depth, .. } = statistics;
     (acquired, rejected, cancelled, available, queue_depth)
 }
 
 async fn compare(quota: &str, steps: Vec<Step>) {
     let limiter = limiter(quota);
-    let mut model = Model::new(quota.parse().unwrap());
+    let mut model = WaitModel::new(quota.parse().unwrap());
     let mut real = Real { limiter: &limiter, waiters: Vec::new() };
     for step in steps {
         match step {

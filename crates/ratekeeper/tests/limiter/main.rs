@@ -2,6 +2,8 @@
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, missing_docs)]
 
+#[cfg(feature = "adaptive")]
+mod adaptive;
 mod all;
 mod any;
 mod concurrency;

@@ -4,8 +4,9 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 
 use ratekeeper::limiter::{
-    AcquireErrorKind, Concurrency, Flood, Inherit, Keyed, LeakyQueue, Limiter, Part, SetQuotaError, Ticks,
+    AcquireErrorKind, Concurrency, Inherit, Keyed, LeakyQueue, Limiter, Part, SetQuotaError, Ticks,
 };
+use ratekeeper::store::OnFull;
 use ratekeeper::testkit::FakeClock;
 use ratekeeper::{Cost, Nanos, Quota, Reason, Timestamp, all};
 use tokio::time::Instant;
@@ -40,7 +41,7 @@ fn a_part_that_took_no_permit_gave_back_somebody_elses() {
     let held = slots.try_acquire().unwrap();
     drop(all![Part::from(&slots).cost(Cost::PEEK)].unwrap().try_acquire(ONE).unwrap());
     assert_eq!(slots.in_flight(), 1);
-    assert!(slots.try_acquire().is_none());
+    assert!(slots.try_acquire().is_err());
     drop(held);
 }
 
@@ -49,7 +50,7 @@ async fn more_permits_than_there_are_were_waited_for_for_ever() {
     let slots = Concurrency::new(2).unwrap();
     let five = all![Part::from(&slots).cost(Cost::new(5))].unwrap();
     let refusal = five.try_acquire(ONE).unwrap_err();
-    assert_eq!(refusal.refused().next().unwrap().1.reason, Reason::NeverFits);
+    assert_eq!(refusal.reason, Reason::NeverFits);
     assert_eq!(failure(five.acquire(ONE).await), AcquireErrorKind::NeverFits);
 
     let two = all![Part::from(&slots).cost(Cost::new(2))].unwrap();
@@ -161,7 +162,7 @@ async fn an_uncollected_grant_gave_back_what_had_leaked() {
 
 #[test]
 fn a_key_without_room_changed_everybodys_quota() {
-    let (keyed, _clock) = full(Flood::Share);
+    let (keyed, _clock) = full(OnFull::Share);
     let quota = "50/m".parse().unwrap();
     let refused = keyed.set_quota(&2, quota, Inherit::Reset);
     let Err(SetQuotaError::Key(refused)) = refused else { panic!("{refused:?}") };
@@ -173,9 +174,9 @@ fn a_key_without_room_changed_everybodys_quota() {
 }
 
 /// Room for one key, and that is taken.
-fn full(flood: Flood) -> (Keyed<u32>, FakeClock) {
+fn full(on_full: OnFull) -> (Keyed<u32>, FakeClock) {
     let clock = clock();
-    let builder = Keyed::builder("2/m".parse().unwrap()).max_keys(1).flood(flood).clock(clock.clone());
+    let builder = Keyed::builder("2/m".parse().unwrap()).max_keys(1).on_full(on_full).clock(clock.clone());
     let keyed = builder.build().unwrap();
     assert!(keyed.try_acquire(&1, Cost::new(2)).allowed);
     (keyed, clock)
@@ -183,7 +184,7 @@ fn full(flood: Flood) -> (Keyed<u32>, FakeClock) {
 
 #[test]
 fn a_look_at_a_full_or_closed_table_disagreed_with_taking() {
-    let (keyed, clock) = full(Flood::Refuse);
+    let (keyed, clock) = full(OnFull::Refuse);
     assert_eq!(keyed.peek(&2, ONE).reason, Reason::StoreFull);
     clock.advance(Nanos::from_secs(60));
     assert!(keyed.peek(&2, ONE).allowed, "the first can be forgotten by now");
@@ -192,7 +193,7 @@ fn a_look_at_a_full_or_closed_table_disagreed_with_taking() {
     assert_eq!(keyed.peek(&3, ONE).reason, Reason::Closed);
     assert_eq!(keyed.try_acquire(&3, ONE).reason, Reason::Closed, "and not that there is no room");
 
-    let (keyed, _clock) = full(Flood::Share);
+    let (keyed, _clock) = full(OnFull::Share);
     assert!(keyed.try_acquire(&2, Cost::new(2)).allowed);
     assert_eq!((keyed.peek(&3, ONE).allowed, keyed.try_acquire(&3, ONE).allowed), (false, false));
     keyed.refund(&2, ONE);
@@ -230,7 +231,8 @@ fn a_new_quota_for_ticks_did_nothing_but_send_waiters_away() {
     let ticks = Limiter::ticking_builder(Ticks::bucket(4, 2, ms(1_000))).clock(clock).build().unwrap();
     assert!(ticks.try_acquire(Cost::new(4)).allowed);
     let waiting = ticks.reserve(Cost::new(3)).unwrap();
-    assert!(ticks.set_quota("1/s".parse().unwrap(), Inherit::Keep).is_err());
+    let refused = ticks.set_quota("1/s".parse().unwrap(), Inherit::Keep);
+    assert_eq!(refused, Err(SetQuotaError::NoQuota));
     assert_eq!(waiting.ready_in(), Some(Nanos::from_secs(2)));
 }
 
@@ -256,12 +258,12 @@ async fn one_that_was_called_in_vain_was_forgotten_until_its_deadline() {
 #[cfg(feature = "adaptive")]
 #[test]
 fn a_limit_set_by_hand_was_forgotten_with_the_next_permit() {
-    use ratekeeper::limiter::Outcome;
-    use ratekeeper::limiter::adaptive::Adaptive;
+    use ratekeeper::limiter::Adaptive;
+    use ratekeeper::limiter::PermitOutcome;
     let builder = Concurrency::builder("10 concurrent".parse().unwrap());
     let upstream = builder.adaptive(Adaptive::aimd().bounds(2, 50)).clock(clock()).build().unwrap();
     upstream.set_limit(30).unwrap();
-    upstream.try_acquire().unwrap().finish(Outcome::Success);
+    upstream.try_acquire().unwrap().finish(PermitOutcome::Success);
     assert_eq!(upstream.limit(), 30);
     upstream.set_limit(100).unwrap();
     assert_eq!(upstream.limit(), 50, "within its bounds");

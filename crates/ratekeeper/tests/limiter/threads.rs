@@ -102,7 +102,7 @@ fn a_thread_is_woken_by_a_permit_a_deadline_and_a_close() {
 
 fn until(mut holds: impl FnMut() -> bool) {
     while !holds() {
-        thread::yield_now();
+        thread::park_timeout(ms(1));
     }
 }
 
@@ -155,7 +155,7 @@ fn the_word_and_the_desk_never_charge_twice() {
             scope.spawn(|| {
                 while limiter.try_acquire(ONE).allowed {
                     allowed.fetch_add(1, Ordering::Relaxed);
-                    // Takes the state to the desk and back.
+                    // Takes the state behind the lock and back.
                     assert!(limiter.statistics().available < 10_000);
                 }
             });

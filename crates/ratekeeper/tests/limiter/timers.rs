@@ -38,7 +38,7 @@ fn an_alarm_nobody_needs_any_more_kept_a_limiter_in_memory() {
     let patience = std::time::Instant::now() + ms(20_000);
     while Arc::strong_count(&trace) > 1 {
         assert!(std::time::Instant::now() < patience, "still there");
-        thread::yield_now();
+        thread::park_timeout(ms(1));
     }
 }
 
@@ -135,7 +135,7 @@ async fn a_keeper_that_was_done_dismissed_its_successor() {
     let waker = Waker::from(successor);
     assert!(Pin::new(&mut first).poll(&mut Context::from_waker(&waker)).is_pending());
     advance(ms(1_000)).await;
-    assert_eq!(woken.0.load(Ordering::Relaxed), 0, "told to hire another, though one was hired");
+    assert_eq!(woken.0.load(Ordering::Relaxed), 0, "woken to start another timer, though there was one");
     advance(ms(1_000)).await;
     assert_eq!(woken.0.load(Ordering::Relaxed), 1);
 }

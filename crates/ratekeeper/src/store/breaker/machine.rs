@@ -5,26 +5,26 @@ use super::window::FailureWindow;
 use crate::port::breaker::BreakerState;
 use crate::{Nanos, Timestamp};
 
-/// A state followed another.
+/// A change from one state to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Transition {
     pub(super) from: BreakerState,
     pub(super) to: BreakerState,
 }
 
-/// What became of a question.
+/// What became of a request that was let through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CallVerdict {
     /// The store answered.
     Answered,
-    /// It did not, or said that it cannot.
+    /// The store did not answer, or answered that it cannot serve.
     Failed,
-    /// Nobody knows: the caller gave up, or the store was never asked.
+    /// Not known: the caller gave up, or the store was never asked.
     Unknown,
 }
 
-/// The ticket of a question that was let through. Outcomes of questions from before the last change are nobody's
-/// business any more, and the numbers tell.
+/// The ticket of a request that was let through. It tells outcomes of requests from before the last change, which count
+/// no more, from the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ticket {
     era: u64,
@@ -32,12 +32,12 @@ pub(super) struct Ticket {
     probe: u64,
 }
 
-/// A breaker without a lock.
+/// The breaker as data, without a lock and without a clock.
 #[derive(Debug)]
-pub(super) struct Machine {
+pub(super) struct BreakerMachine {
     settings: BreakerSettings,
     phase: BreakerPhase,
-    /// Counts the changes.
+    /// How many changes there were: tickets of an earlier era are ignored.
     era: u64,
 }
 
@@ -57,9 +57,9 @@ enum BreakerPhase {
     },
 }
 
-impl Machine {
+impl BreakerMachine {
     pub(super) fn new(settings: BreakerSettings) -> Self {
-        Machine { phase: BreakerPhase::closed(&settings), settings, era: 0 }
+        BreakerMachine { phase: BreakerPhase::closed(&settings), settings, era: 0 }
     }
 
     pub(super) fn state(&self) -> BreakerState {

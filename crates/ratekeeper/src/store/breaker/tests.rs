@@ -102,7 +102,7 @@ proptest! {
     /// at the same moments.
     #[test]
     fn the_machine_does_what_the_model_does(steps in steps()) {
-        let (mut machine, mut model) = (Machine::new(settings()), Model::default());
+        let (mut machine, mut model) = (BreakerMachine::new(settings()), Model::default());
         let mut now = Timestamp::from_secs(1_761_884_055);
         let mut out: Vec<(usize, Ticket, u64)> = Vec::new();
         for (number, step) in steps.into_iter().enumerate() {
@@ -137,7 +137,7 @@ proptest! {
 
 #[test]
 fn a_clock_that_stepped_back_locks_nobody_out() {
-    let mut machine = Machine::new(settings().failures_in_a_row(1));
+    let mut machine = BreakerMachine::new(settings().failures_in_a_row(1));
     let late = Timestamp::from_secs(2_000_000_000);
     let ticket = machine.admit(late).0.unwrap();
     let opened = Transition { from: BreakerState::Closed, to: BreakerState::Open };
@@ -149,7 +149,7 @@ fn a_clock_that_stepped_back_locks_nobody_out() {
 
 #[test]
 fn a_probe_that_is_held_back_is_replaced_after_a_rest() {
-    let mut machine = Machine::new(settings().failures_in_a_row(1));
+    let mut machine = BreakerMachine::new(settings().failures_in_a_row(1));
     let start = Timestamp::from_secs(1_000);
     let ticket = machine.admit(start).0.unwrap();
     machine.settle(ticket, CallVerdict::Failed, start);
@@ -167,7 +167,7 @@ fn a_probe_that_is_held_back_is_replaced_after_a_rest() {
 fn extreme_instants_and_settings_do_not_wrap() {
     let settings = settings().window(Nanos::MAX).rest(Nanos::MAX).failures_in_a_row(u32::MAX);
     for settings in [settings, settings.window(Nanos::ZERO).rest(Nanos::ZERO)] {
-        let mut machine = Machine::new(settings);
+        let mut machine = BreakerMachine::new(settings);
         for now in [Timestamp::MIN, Timestamp::MAX, Timestamp::EPOCH, Timestamp::MIN] {
             for verdict in
                 [CallVerdict::Failed, CallVerdict::Failed, CallVerdict::Failed, CallVerdict::Answered]

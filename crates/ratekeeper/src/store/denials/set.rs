@@ -7,7 +7,7 @@ use crate::{Decision, Timestamp};
 /// How many refusals share a lock: a key under several plans, or with several costs, and a neighbour or two.
 pub(super) const WAYS: usize = 4;
 
-/// Some keys' refusals.
+/// The denials of the keys that share a lock, at most [`WAYS`].
 #[derive(Debug, Default)]
 pub(super) struct DenialSet {
     ways: [Option<(KeyHash, u64, KnownDenial)>; WAYS],
@@ -70,7 +70,7 @@ impl DenialSet {
         self.taken(key);
     }
 
-    /// Forgets all keys.
+    /// Forgets the denials of all keys.
     pub(super) fn forget_all(&mut self) {
         self.version = self.version.wrapping_add(1);
         self.ways = [None; WAYS];

@@ -9,7 +9,7 @@ pub(super) struct Footprint {
     pub(super) states: usize,
     /// How many of them belong to quotas that requests brought.
     pub(super) brought: usize,
-    /// Bytes allocated.
+    /// Bytes that are allocated.
     pub(super) bytes: usize,
     /// Bytes that count as taken by quotas that requests brought: tables are shared, so a state counts for its slots.
     pub(super) brought_bytes: usize,
@@ -34,10 +34,10 @@ impl AddAssign for Footprint {
     }
 }
 
-/// There is no room.
+/// Why there is no room for a state.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Full {
-    /// The store has not got this.
+    /// The store has not got this much left.
     Store(Footprint),
     /// The same for a key that has a live state: what it is held to is no secret, and nobody else's state stands in.
     Known(Footprint),
@@ -48,7 +48,7 @@ pub(super) enum Full {
 /// Which bounds hold for what is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Allowance {
-    /// All of them.
+    /// All bounds.
     Within,
     /// All but that of states: for the other rules of a plan under which the key is known.
     Known,

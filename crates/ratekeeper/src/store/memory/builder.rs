@@ -35,7 +35,7 @@ impl MemoryStore {
     }
 }
 
-/// A [`MemoryStore`] in the making.
+/// A builder of a [`MemoryStore`].
 #[derive(Debug)]
 #[must_use = "a builder is not a store yet: call `build`"]
 pub struct MemoryStoreBuilder {
@@ -125,7 +125,7 @@ impl MemoryStoreBuilder {
         self
     }
 
-    /// Sets how keys are hashed.
+    /// Sets how keys are hashed. Defaults to [`Hashing::Fold`].
     pub fn hashing(mut self, hashing: Hashing) -> Self {
         self.hashing = hashing;
         self

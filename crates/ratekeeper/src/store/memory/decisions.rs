@@ -98,7 +98,7 @@ impl Shard {
         subject.tags().all(|(tag, quota)| ready(tag, quota))
     }
 
-    /// Takes the cost if it passes, every state having its place. Tells how many expired states made way.
+    /// Takes the cost if it passes, every state having its place. Returns how many expired states made way.
     fn take_with_room(
         &mut self,
         subject: Subject<'_>,

@@ -125,7 +125,7 @@ impl KeptKeys {
         self.entries.shrink_to(size);
     }
 
-    /// Returns all of them.
+    /// Returns all keys that are kept, some of them twice.
     pub(super) fn iter(&self) -> impl Iterator<Item = KeptKey<'_>> {
         let first = KeptKey::at(&self.entries, 0).map(|entry| (0, entry));
         let entries = std::iter::successors(first, |(at, entry)| {
@@ -136,7 +136,7 @@ impl KeptKeys {
     }
 }
 
-/// A key.
+/// A key that is kept, with the place of its states.
 pub(super) struct KeptKey<'a> {
     pub(super) place: u64,
     pub(super) key: &'a [u8],

@@ -13,7 +13,7 @@ use crate::{Algorithm, Timestamp};
 /// key with very many quotas, which all lie here, fills a shard like that, and looking at it must not take long.
 pub(super) const CROWDED: usize = 16_384;
 
-/// What has no place yet.
+/// What a request needs that the shard has no slot for yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Missing {
     instants: usize,
@@ -68,7 +68,7 @@ impl Shard {
     }
 
     /// Takes a place for every rule that has no state yet, and the bytes for that and for logs that must grow, so that the
-    /// writes that follow cannot fail half-way. Tells what the shard will hold at most. On failure nothing has changed
+    /// writes that follow cannot fail half-way. Returns what the shard will hold at most. On failure nothing has changed
     /// but that expired states are gone.
     pub(super) fn make_room(
         &mut self,
@@ -83,7 +83,7 @@ impl Shard {
         Ok(expected)
     }
 
-    /// Tells whether [`make_room`](Shard::make_room) would succeed. Dropping what has expired is not writing: it is there
+    /// Returns whether [`make_room`](Shard::make_room) would succeed. Dropping what has expired is not writing: it is there
     /// or not, and nobody can tell.
     pub(super) fn has_room(
         &mut self,
@@ -240,7 +240,7 @@ impl Shard {
         }
     }
 
-    /// Drops everything that has expired. Tells how many states that were.
+    /// Drops everything that has expired. Returns how many states that were.
     ///
     /// A caller who comes late must not find a fresh key where there was a live state at its instant: so the shard's
     /// time moves on.
@@ -287,7 +287,7 @@ impl Shard {
             })
     }
 
-    /// Drops everything that has expired, and gives back what nobody needs. Tells how many states were dropped.
+    /// Drops everything that has expired, and gives back what nobody needs. Returns how many states were dropped.
     pub(super) fn tidy(&mut self, now: Timestamp, budget: &Budget) -> usize {
         let now = self.advance(now);
         let swept = self.sweep(now, budget);

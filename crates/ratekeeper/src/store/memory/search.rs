@@ -92,7 +92,7 @@ impl Search {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::port::Request;
+    use crate::port::{Request, Store};
     use crate::store::memory::{Hashing, KeyHasher};
     use crate::testkit::FakeClock;
     use crate::{Cost, Key, MemoryStore, Plan, Quota, Reason, Rules};
@@ -108,7 +108,7 @@ mod tests {
         let ask = |key: &str| {
             let request =
                 Request { key: Key::new(key).unwrap(), rules: Rules::Quota(&quota), cost: Cost::ONE };
-            store.try_acquire(request).unwrap().allowed
+            store.acquire(request).now().unwrap().unwrap().allowed
         };
         for key in 0..keys {
             assert!(ask(&key.to_string()));
@@ -144,7 +144,7 @@ mod tests {
         for key in ["old", "new"] {
             let request =
                 Request { key: Key::new(key).unwrap(), rules: Rules::Quota(&quota), cost: Cost::ONE };
-            assert_eq!(store.try_acquire(request).unwrap().allowed, key == "old");
+            assert_eq!(store.acquire(request).now().unwrap().unwrap().allowed, key == "old");
         }
         assert_eq!(store.search.not_before.load(Ordering::Relaxed), (now + REST).as_nanos());
     }
@@ -159,7 +159,7 @@ mod tests {
         let plan = |rules| Plan::parse("plan", rules).unwrap();
         let ask = |key, plan| {
             let request = Request { key: Key::new(key).unwrap(), rules: Rules::Plan(plan), cost: Cost::ONE };
-            store.try_acquire(request).unwrap().reason
+            store.acquire(request).now().unwrap().unwrap().reason
         };
         let [one, other] = ["one", "other"].map(|key| store.hasher.hash(Key::new(key).unwrap()));
         assert!(!std::ptr::eq(store.shard(one), store.shard(other)));
@@ -189,7 +189,7 @@ mod tests {
             let mut places = ["old", "new"].map(|key| {
                 let request =
                     Request { key: Key::new(key).unwrap(), rules: Rules::Quota(&quota), cost: Cost::ONE };
-                assert!(store.try_acquire(request).unwrap().allowed);
+                assert!(store.acquire(request).now().unwrap().unwrap().allowed);
                 clock.advance(Nanos::from_secs(2));
                 store.shards.iter().position(|shard| shard.0.lock().len() > 0).unwrap()
             });

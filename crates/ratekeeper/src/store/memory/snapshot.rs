@@ -33,28 +33,28 @@ use crate::{Key, Timestamp};
 
 const MAGIC: &[u8; 8] = b"RKMEM\0\0\x03";
 
-/// The bytes are not a snapshot that can be restored.
+/// The error of bytes that cannot be restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SnapshotError {
-    /// They do not begin as a snapshot of this version does.
+    /// The bytes do not begin as a snapshot of this version does.
     Foreign,
-    /// They end too early.
+    /// The bytes end too early.
     Truncated,
-    /// They are damaged: the checksum does not fit, or something is what it cannot be.
+    /// The bytes are damaged: the checksum does not match, or a field has an impossible value.
     Damaged,
-    /// They hold more states than the store may.
+    /// The snapshot holds more states than the store may.
     TooManyKeys {
-        /// In the snapshot.
+        /// How many the snapshot holds.
         found: u64,
-        /// In the store, at most.
+        /// How many the store may hold.
         max_keys: usize,
     },
-    /// They hold states that take more memory than the store may.
+    /// The snapshot holds states that take more memory than the store may.
     TooManyBytes {
-        /// What they would take.
+        /// How many bytes they would take.
         found: usize,
-        /// In the store, at most.
+        /// How many bytes the store may take.
         max_bytes: usize,
     },
 }
@@ -280,7 +280,7 @@ fn checksum(bytes: &[u8]) -> u64 {
         .fold(start, |sum, chunk| (sum ^ word(chunk)).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(29))
 }
 
-/// What is left to read.
+/// The bytes that are left to read.
 struct Bytes<'a>(&'a [u8]);
 
 impl Bytes<'_> {

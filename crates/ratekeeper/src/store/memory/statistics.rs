@@ -1,6 +1,6 @@
-//! What a store in memory holds.
+//! The statistics of a store in memory.
 
-/// What the store holds.
+/// The statistics of a store in memory: what it holds, what it may hold, and how often it had to refuse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoreStatistics {

@@ -25,10 +25,10 @@ use crate::{
 /// What a new key gets when there are as many live ones as there may be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnFull {
-    /// A denial, with [`Reason::StoreFull`](crate::Reason::StoreFull).
+    /// It is denied, with [`Reason::StoreFull`](crate::Reason::StoreFull).
     #[default]
     Refuse,
-    /// A share in one state for all such keys, under the same quota. Of [quotas of requests](crate::Rules::Quota) a
+    /// It shares one state with all such keys, under the same quota. Of [quotas of requests](crate::Rules::Quota) a
     /// thousand have such a state, so that they do not take what is [kept for
     /// plans](super::MemoryStoreBuilder::kept_for_plans); under others, a denial.
     Share,
@@ -100,9 +100,9 @@ impl MemoryStore {
         }
     }
 
-    /// Drops what has expired, and [kept keys](super::MemoryStoreBuilder::keep_keys) that have no state any more, and gives the
-    /// memory back, shard by shard: others are served in between. Tells how many states were dropped. Never needed; good
-    /// for an idle process.
+    /// Drops expired states, and [kept keys](super::MemoryStoreBuilder::keep_keys) that have no state any more, and gives the
+    /// memory back, shard by shard: others are served in between. Returns how many states were dropped. Never needed; good
+    /// for an idle process. Holds each lock for some microseconds.
     pub fn sweep(&self) -> usize {
         let now = self.clock.now();
         self.shards.iter().map(|shard| shard.0.lock().tidy(now, &self.budget)).sum()
@@ -272,8 +272,7 @@ impl MemoryStore {
     /// Forgets every key that starts like this, some shards at a time.
     async fn forget_keys(&self, prefix: &[u8]) -> Result<u64, StoreError> {
         if !self.keeps_keys {
-            let message =
-                "the store in memory does not keep its keys, only hashes: build it with `keep_keys(true)`";
+            let message = "keep_keys: false; the store in memory has only hashes of its keys: build it with `keep_keys(true)`";
             return Err(StoreError::new(StoreErrorKind::Unsupported, message));
         }
         let mut forgotten = 0;
@@ -376,15 +375,20 @@ fn only_gcra(rules: Rules<'_>) -> Option<(RuleId, &Quota)> {
 /// Refuses rules that this store cannot decide. A concurrency limit counts what is in flight, and no store hears when a
 /// flight ends. A plan that is named twice would be charged twice after it was asked once.
 fn check(rules: Rules<'_>) -> Result<(), StoreError> {
-    if let Rules::Plans(plans) = rules
-        && (1..plans.len()).any(|index| plans[..index].iter().any(|plan| plan.name() == plans[index].name()))
-    {
-        return Err(StoreError::new(StoreErrorKind::Unsupported, "a request names each plan once"));
+    let unsupported = |message| Err(StoreError::new(StoreErrorKind::Unsupported, message));
+    if let Rules::Plans(plans) = rules {
+        let names_again =
+            |index: &usize| plans[..*index].iter().any(|plan| plan.name() == plans[*index].name());
+        if let Some(twice) = (1..plans.len()).find(names_again) {
+            let name = plans[twice].name();
+            return unsupported(format!("plans: `{name}` twice; a request names each plan once"));
+        }
     }
-    if rules.iter().any(|(_, quota)| quota.algorithm() == Algorithm::Concurrency) {
-        let message =
-            "a store cannot hold a concurrency limit: use `Concurrency`, whose permits are given back";
-        return Err(StoreError::new(StoreErrorKind::Unsupported, message));
+    let mut quotas = rules.iter().map(|(_, quota)| quota);
+    if let Some(quota) = quotas.find(|quota| quota.algorithm() == Algorithm::Concurrency) {
+        let remedy =
+            "a store cannot count what is in flight: use `Concurrency`, whose permits are given back";
+        return unsupported(format!("quota: `{quota}`; {remedy}"));
     }
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! What a key is known by inside the store: 127 seeded bits instead of its bytes, and one that tells whose state it is.
+//! Tags: what a state is found by inside the store, 127 seeded bits instead of the bytes of its key, and one bit that tells
+//! whether a plan or a request owns it.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
@@ -28,7 +29,7 @@ pub(in crate::store) struct KeyHasher {
 }
 
 impl KeyHasher {
-    /// Seeded by the operating system.
+    /// Returns a hasher with a seed of the operating system.
     pub(in crate::store) fn random(hashing: Hashing) -> Self {
         let random = || RandomState::new().hash_one(0u8);
         Self::with_seed(hashing, [random(), random()])

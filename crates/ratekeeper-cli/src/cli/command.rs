@@ -1,0 +1,73 @@
+//! The command line as data: every command and every flag.
+
+use clap::{CommandFactory, Parser, Subcommand};
+
+use super::bench::BenchFlags;
+use super::check::CheckFlags;
+use super::completions::CompletionsFlags;
+use super::headers::HeadersFlags;
+use super::health::HealthFlags;
+use super::inspect::InspectFlags;
+use super::man::ManFlags;
+use super::serve::ServeFlags;
+use super::simulate::SimulateFlags;
+
+/// Rate limiting for services in every language.
+#[derive(Debug, Parser)]
+#[command(name = "ratekeeper", version, max_term_width = 100)]
+pub(super) struct CommandLine {
+    #[command(subcommand)]
+    pub(super) command: CliCommand,
+}
+
+/// What the command line asks for, with its flags.
+#[derive(Debug, Subcommand)]
+pub(super) enum CliCommand {
+    /// Serve limits over the network until SIGTERM.
+    Serve(Box<ServeFlags>),
+    /// Check a configuration file, and show how it is understood.
+    Check(CheckFlags),
+    /// Decode stored states.
+    Inspect(InspectFlags),
+    /// Explain the rate-limit headers of a response.
+    Headers(HeadersFlags),
+    /// Replay a trace or an access log against limits, without waiting.
+    Simulate(SimulateFlags),
+    /// Measure how fast a server, or the engine in this process, answers.
+    Bench(BenchFlags),
+    /// Ask a running server whether it is healthy, for health checks.
+    Health(HealthFlags),
+    /// Print a completion script for a shell.
+    Completions(CompletionsFlags),
+    /// Print a manual page.
+    Man(ManFlags),
+}
+
+/// Returns the command line as clap describes it: to parse, for completions and for the manual.
+pub(super) fn command() -> clap::Command {
+    // One line names the twins in the environment: one more for each flag would fill the screen.
+    CommandLine::command().mut_subcommand("serve", |serve| serve.mut_args(|flag| flag.hide_env(true)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn every_flag_of_serve_has_a_twin_in_the_environment() {
+        let command = command();
+        let serve = command.find_subcommand("serve").unwrap();
+        let flags: Vec<&str> = serve.get_arguments().filter_map(clap::Arg::get_long).collect();
+        assert!(flags.len() > 10, "{flags:?}");
+        for flag in serve.get_arguments().filter(|flag| flag.get_long() != Some("help")) {
+            let long = flag.get_long().unwrap_or_else(|| panic!("{} is no flag", flag.get_id()));
+            let twin = format!("RATEKEEPER_{}", long.to_uppercase().replace('-', "_"));
+            assert_eq!(flag.get_env().and_then(|name| name.to_str()), Some(twin.as_str()));
+        }
+    }
+}

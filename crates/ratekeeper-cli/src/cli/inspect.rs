@@ -1,0 +1,95 @@
+//! `ratekeeper inspect`.
+
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context, Result};
+use clap::Args;
+use ratekeeper::Timestamp;
+use ratekeeper_redis::RedisStore;
+
+use super::output::{EXIT_NO, print};
+use crate::inspect::InspectedState;
+
+/// How long a Redis may take: a person has more patience than a request.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Decodes states, strictly: strategy, version, fields and times.
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "ratekeeper inspect [OPTIONS] STATE…\n       ratekeeper inspect [OPTIONS] --redis URL KEY…",
+    after_help = "Example: ratekeeper inspect '12|8.5|1761884055342794596' --quota '10/s bucket'"
+)]
+pub(super) struct InspectFlags {
+    /// States in ASCII form, or with --redis the names of keys.
+    #[arg(value_name = "STATE", required = true)]
+    states: Vec<String>,
+    /// Read the states from this Redis server, in either encoding.
+    #[arg(long, value_name = "URL")]
+    redis: Option<String>,
+    /// Also say what the next request would get under this quota.
+    #[arg(long, value_name = "QUOTA")]
+    quota: Option<String>,
+    /// Use this time for now, in seconds since the epoch [default: the clock].
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
+    at: Option<i64>,
+    /// Print one JSON object per state.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(flags: &InspectFlags) -> Result<ExitCode> {
+    let at = flags.at.map(Timestamp::from_secs);
+    // All are read before anything is said: one message, or all answers.
+    let found = match &flags.redis {
+        Some(url) => fetch(url, &flags.states, at)?,
+        None => decode(&flags.states, at.unwrap_or_else(|| SystemTime::now().into()))?,
+    };
+    let mut missing = false;
+    let mut states = Vec::new();
+    for (name, state) in flags.states.iter().zip(found) {
+        match (state, &flags.quota) {
+            (Some(state), Some(quota)) => {
+                states.push(state.under(quota).with_context(|| format!("{name:?}"))?)
+            }
+            (Some(state), None) => states.push(state),
+            (None, _) => {
+                missing = true;
+                eprintln!("ratekeeper: {name:?}: no such key; a key without state is a fresh one");
+            }
+        }
+    }
+    for state in states {
+        if flags.json {
+            print(format_args!("{}\n", state.to_json()))?;
+        } else {
+            print(state)?;
+        }
+    }
+    Ok(if missing { ExitCode::from(EXIT_NO) } else { ExitCode::SUCCESS })
+}
+
+fn decode(states: &[String], now: Timestamp) -> Result<Vec<Option<InspectedState>>> {
+    let read = |text: &String| {
+        let state = InspectedState::from_ascii(text, now).with_context(|| format!("state {text:?}"))?;
+        Ok(Some(state))
+    };
+    states.iter().map(read).collect()
+}
+
+/// Reads what lies under each key. The URL is not repeated in messages: there may be a password in it.
+fn fetch(url: &str, keys: &[String], at: Option<Timestamp>) -> Result<Vec<Option<InspectedState>>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let store = RedisStore::builder(url).command_timeout(PATIENCE).connect_timeout(PATIENCE);
+        let store = store.connect().await.context("--redis")?;
+        let mut states = Vec::with_capacity(keys.len());
+        for key in keys {
+            let found =
+                store.inspect(key.as_bytes()).await.with_context(|| format!("--redis: key {key:?}"))?;
+            let state = found.map(|found| InspectedState::from_redis(found, at)).transpose();
+            states.push(state.with_context(|| format!("key {key:?}"))?);
+        }
+        Ok(states)
+    })
+}

@@ -1,0 +1,19 @@
+//! The command line: each command is a file that says what it takes, and calls what does it.
+//!
+//! - `command`: all commands as data; `run`: from arguments to exit code; `output`: exit codes, and standard output
+//! - `serve`, `check`, `inspect`, `headers`, `simulate`, `bench`, `health`, `completions`, `man`: the commands
+
+mod bench;
+mod check;
+mod command;
+mod completions;
+mod headers;
+mod health;
+mod inspect;
+mod man;
+mod output;
+mod run;
+mod serve;
+mod simulate;
+
+pub use run::run;

@@ -1,0 +1,73 @@
+//! From the arguments of the process to the exit code.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::FromArgMatches;
+use clap::error::{ContextKind, ContextValue};
+use ratekeeper_server::secret::{may_hold_password, without_passwords};
+
+use super::command::{CliCommand, CommandLine, command};
+use super::output::EXIT_USAGE;
+use super::{bench, check, completions, headers, health, inspect, man, serve, simulate};
+
+/// Runs the command that the arguments of this process name, and returns its exit code.
+///
+/// Ends the process itself where the arguments are wrong, or ask for help.
+pub fn run() -> ExitCode {
+    let understood = command().try_get_matches().and_then(|matches| {
+        let mut cli = CommandLine::from_arg_matches(&matches)?;
+        if let (CliCommand::Serve(flags), Some(matches)) =
+            (&mut cli.command, matches.subcommand_matches("serve"))
+        {
+            flags.prefer_command_line(matches);
+        }
+        Ok(cli)
+    });
+    let cli = understood.unwrap_or_else(|error| refuse(&error));
+    let outcome = match cli.command {
+        CliCommand::Serve(flags) => serve::run(*flags),
+        CliCommand::Health(flags) => health::run(&flags),
+        CliCommand::Check(flags) => check::run(&flags),
+        CliCommand::Inspect(flags) => inspect::run(&flags),
+        CliCommand::Headers(flags) => headers::run(&flags),
+        CliCommand::Simulate(flags) => simulate::run(&flags),
+        CliCommand::Bench(flags) => bench::run(&flags),
+        CliCommand::Completions(flags) => completions::run(&flags, &mut command()),
+        CliCommand::Man(flags) => man::run(&flags, command()),
+    };
+    match outcome {
+        Ok(code) => code,
+        // Whoever reads has seen enough.
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            // With nowhere to complain to, the exit code still tells.
+            let said = without_passwords(&format!("{error:#}"));
+            let _ = writeln!(io::stderr(), "ratekeeper: {said}");
+            ExitCode::from(EXIT_USAGE)
+        }
+    }
+}
+
+/// Ends the process because the command line cannot be understood, or asks for help: with usage and code 2, or 0.
+fn refuse(error: &clap::Error) -> ! {
+    let told = error.to_string();
+    // A URL that stands where none may is shown, and with it a password.
+    let shown =
+        [ContextKind::InvalidArg, ContextKind::InvalidValue].into_iter().fold(told.clone(), |told, kind| {
+            match error.get(kind) {
+                Some(ContextValue::String(given)) if may_hold_password(given) => told.replace(given, "…"),
+                _ => told,
+            }
+        });
+    if told != shown {
+        let _ = write!(io::stderr(), "{shown}");
+        std::process::exit(error.exit_code());
+    }
+    error.exit()
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let io_errors = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
+    io_errors.into_iter().any(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}

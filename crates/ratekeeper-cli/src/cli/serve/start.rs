@@ -1,0 +1,102 @@
+//! A server with the settings that flags and file amount to.
+
+use std::num::NonZeroUsize;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use ratekeeper::store::MemoryStoreBuilder;
+use ratekeeper::{MemoryStore, Registry};
+use ratekeeper_server::config::Config;
+use ratekeeper_server::settings::{Settings, StorePlace};
+use ratekeeper_server::snapshot::Snapshot;
+use ratekeeper_server::{Engine, reload, serve, store_check};
+
+use super::super::output::EXIT_NO;
+use super::flags::ServeFlags;
+use super::settings;
+use crate::log;
+
+/// Serves until the process is told to stop, and writes the snapshot, if there is one.
+pub(in crate::cli) fn run(flags: ServeFlags) -> Result<ExitCode> {
+    let config = flags.config.as_deref().map(Config::read).transpose()?;
+    let settings = settings::settings(&flags, config.as_ref())?;
+    let plans = config.as_ref().map(Config::plans).transpose()?;
+    let registry = Registry::new(plans.unwrap_or_default());
+    let (level, format) = settings::logging(&flags, config.as_ref());
+    log::start(level, format);
+    let limits = &settings.limits;
+    if limits.bounds.plans_only && (limits.burst.or(limits.rate).or(limits.period)).is_some() {
+        tracing::warn!(
+            "[limits] default_burst, default_rate and default_period are not used: plans_only is set"
+        );
+    }
+    let snapshot = settings.snapshot.as_deref().map(Snapshot::open).transpose()?.map(Arc::new);
+    let engine = match &settings.store {
+        StorePlace::Memory => {
+            let store = match &snapshot {
+                Some(snapshot) => snapshot.restore(|| memory(&settings))?,
+                None => memory(&settings).build(),
+            };
+            Engine::in_memory(store, registry.clone(), settings.limits)
+        }
+        StorePlace::Redis(url) => {
+            // A Redis that is down is found when it is up, and until then the plans say what to answer.
+            // Every loop is a runtime, and so has a connection of its own. A way to it of its own besides, so that no
+            // loop waits for another to find its connection.
+            let connections = NonZeroUsize::new(settings.loops).unwrap_or(NonZeroUsize::MIN);
+            let store = settings.redis.builder(url).connections(connections).build().context("--store")?;
+            store_check::start(store.clone(), settings.redis.timeout)?;
+            let breakers = {
+                let store = store.clone();
+                move || store.breakers()
+            };
+            Engine::over(Arc::new(store), registry.clone(), settings.limits)
+                .guarded_by(breakers, memory(&settings).build())
+        }
+    };
+    let engine = engine
+        .kept_for_plans(settings.kept_for_plans)
+        .on_store_error(settings.on_store_error)
+        .top_denied(settings.top_denied);
+    let engine = Arc::new(engine);
+    let reload = config.map(|config| {
+        // Everything that the file says, as at a start: but what needs a restart is not fetched from elsewhere.
+        let understand = Box::new(move |config: &Config| {
+            settings::check(&flags, config)?;
+            Ok(config.plans()?)
+        });
+        reload::watch(&config, registry, engine.reloads().clone(), understand)
+    });
+    let reload = reload.transpose().context("cannot watch --config")?;
+    let periodic = match &snapshot {
+        Some(snapshot) if !settings.snapshot_every.is_zero() => {
+            Some(snapshot.write_every(settings.snapshot_every, &engine)?)
+        }
+        _ => None,
+    };
+    serve(&settings, &engine, reload)?;
+    if let Some(periodic) = periodic {
+        periodic.stop();
+    }
+    let (Some(snapshot), Some(store)) = (&snapshot, engine.memory()) else { return Ok(ExitCode::SUCCESS) };
+    match snapshot.write(store) {
+        Ok(()) => {
+            tracing::info!(keys = store.len(), "state written");
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(error) => {
+            tracing::error!(error = format!("{error:#}"), "state not written: the next start forgets it");
+            Ok(ExitCode::from(EXIT_NO))
+        }
+    }
+}
+
+/// A store in memory, within its bounds.
+fn memory(settings: &Settings) -> MemoryStoreBuilder {
+    let builder = MemoryStore::builder().max_keys(settings.max_keys).keep_keys(settings.keep_keys);
+    match settings.max_bytes {
+        Some(max_bytes) => builder.max_bytes(max_bytes),
+        None => builder,
+    }
+}

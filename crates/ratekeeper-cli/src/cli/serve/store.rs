@@ -1,0 +1,133 @@
+//! Where state lives, and how much of it.
+
+use std::num::NonZeroUsize;
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Result;
+use ratekeeper::store::MemoryStoreBuilder;
+use ratekeeper_server::settings::{RedisSettings, Settings, StorePlace};
+use ratekeeper_server::units::{ByteSize, Percent};
+
+use super::breaker::breaker;
+use super::layers::Layers;
+use super::tokens::has_admin;
+
+const STORES: &str =
+    "`memory`, redis://host:port/0, rediss://…, redis-cluster://h1,h2 or redis-sentinel://h1,h2/name";
+/// The bounds of what a Redis may take to answer, or to be connected to.
+const REDIS_WAIT: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(60);
+/// Bytes that a prefix may have: every key in a Redis begins with it.
+const MAX_PREFIX: usize = 128;
+/// Less would not even hold the tables of an empty store.
+const LEAST_BYTES: u64 = MemoryStoreBuilder::LEAST_BYTES as u64;
+
+/// Returns where state lives. A URL is taken apart now, though no server is asked yet.
+pub(super) fn store(layers: Layers<'_>, settings: &RedisSettings) -> Result<StorePlace> {
+    let wrong = |is_flag, setting, message: &str| layers.mistake(is_flag, "--store", setting, message);
+    let redis = |url: &str, is_flag| {
+        let built = settings.builder(url).build();
+        built.map_err(|error| wrong(is_flag, "store.url", &error.to_string()))?;
+        Ok(StorePlace::Redis(url.to_owned()))
+    };
+    if let Some(store) = &layers.flags.store {
+        return match &**store {
+            "memory" => Ok(StorePlace::Memory),
+            url if url.contains("://") => redis(url, true),
+            other => Err(wrong(true, "", &format!("{}not a store; write {STORES}", word(other)))),
+        };
+    }
+    let section = &layers.file.store;
+    match (section.kind.as_deref(), &section.url) {
+        (None | Some("memory"), None) => Ok(StorePlace::Memory),
+        (Some("memory"), Some(_)) => {
+            Err(wrong(false, "store.url", "the store in memory has none; leave it out"))
+        }
+        (None | Some("redis"), Some(url)) => redis(url, false),
+        (Some("redis"), None) => Err(wrong(false, "store.url", "missing; say where the Redis is")),
+        (Some(kind), _) => {
+            let message = format!("{}not a store; write \"memory\", or \"redis\" with a url", word(kind));
+            Err(wrong(false, "store.type", &message))
+        }
+    }
+}
+
+/// Returns what was given, if it is a mere word: a URL that is written wrongly may hold a password.
+fn word(given: &str) -> String {
+    let is_word = given.len() <= 20 && given.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    if is_word { format!("{given}: ") } else { String::new() }
+}
+
+/// Returns how a Redis is asked. Checked even if there is none: a mistake is one.
+pub(super) fn redis(layers: Layers<'_>) -> Result<RedisSettings> {
+    let (flags, section, usual) = (layers.flags, &layers.file.store, RedisSettings::default());
+    let timeout = layers.pick(("--redis-timeout", flags.redis_timeout), ("store.timeout", section.timeout));
+    let connect_timeout = layers.pick(
+        ("--redis-connect-timeout", flags.redis_connect_timeout),
+        ("store.connect_timeout", section.connect_timeout),
+    );
+    let prefix = layers
+        .pick(("--redis-prefix", flags.redis_prefix.as_deref()), ("store.prefix", section.prefix.as_deref()));
+    // Braces would decide the slot in a cluster instead of the key.
+    let is_wrong =
+        |prefix: &&str| prefix.is_empty() || prefix.len() > MAX_PREFIX || prefix.contains(['{', '}']);
+    if let Some(text) = prefix.value.filter(is_wrong) {
+        return Err(prefix.wrong(format_args!("{text:?}; must be 1 to {MAX_PREFIX} bytes without braces")));
+    }
+    Ok(RedisSettings {
+        timeout: timeout.within(REDIS_WAIT)?.unwrap_or(usual.timeout),
+        connect_timeout: connect_timeout.within(REDIS_WAIT)?.unwrap_or(usual.connect_timeout),
+        prefix: prefix.value.map_or(usual.prefix, str::to_owned),
+        breaker: breaker(layers)?,
+    })
+}
+
+/// The bounds of the store in memory.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MemoryBounds {
+    pub(super) max_keys: usize,
+    pub(super) max_bytes: Option<usize>,
+    pub(super) kept_for_plans: u8,
+    pub(super) keep_keys: bool,
+}
+
+/// Returns the bounds of the store in memory.
+pub(super) fn memory(layers: Layers<'_>) -> Result<MemoryBounds> {
+    let (flags, section) = (layers.flags, &layers.file.store);
+    let max_bytes = layers.pick(("--max-bytes", flags.max_bytes), ("store.max_bytes", section.max_bytes));
+    if let Some(ByteSize(bytes)) = max_bytes.value.filter(|ByteSize(bytes)| *bytes < LEAST_BYTES) {
+        return Err(max_bytes.wrong(format_args!("{bytes} bytes; must be at least {LEAST_BYTES} (1MiB)")));
+    }
+    // What this machine cannot address is no bound.
+    let addressable = |ByteSize(bytes)| usize::try_from(bytes).unwrap_or(usize::MAX);
+    let max_keys = flags.max_keys.or(section.max_keys);
+    let kept_for_plans = flags.kept_for_plans.or(section.kept_for_plans);
+    Ok(MemoryBounds {
+        max_keys: max_keys.map_or(MemoryStoreBuilder::DEFAULT_MAX_KEYS, NonZeroUsize::get),
+        max_bytes: max_bytes.value.map(addressable),
+        kept_for_plans: kept_for_plans.map_or(Settings::DEFAULT_KEPT_FOR_PLANS, Percent::get),
+        // They are worth their bytes only to an administrator, who can forget them by prefix.
+        keep_keys: flags.keep_keys.or(section.keep_keys).unwrap_or_else(|| has_admin(layers)),
+    })
+}
+
+/// Returns the file that state is written to, if any, and how often it is written besides on stop.
+pub(super) fn snapshot(layers: Layers<'_>, store: &StorePlace) -> Result<(Option<PathBuf>, Duration)> {
+    let (flags, section) = (layers.flags, &layers.file.store);
+    let path = layers
+        .pick(("--snapshot", flags.snapshot.as_deref()), ("store.snapshot", section.snapshot.as_deref()));
+    if path.value.is_some_and(|path| path.as_os_str().is_empty()) {
+        return Err(path.wrong("empty; name a file, or leave it out"));
+    }
+    if path.value.is_some() && *store != StorePlace::Memory {
+        return Err(path.wrong("a Redis keeps its own state; leave it out, or use `--store memory`"));
+    }
+    let every = layers
+        .pick(("--snapshot-every", flags.snapshot_every), ("store.snapshot_every", section.snapshot_every));
+    let interval = every.value.unwrap_or_default().0;
+    if !interval.is_zero() && path.value.is_none() {
+        return Err(every.wrong("there is no file to write; name one by --snapshot"));
+    }
+    Ok((path.value.map(Into::into), interval))
+}

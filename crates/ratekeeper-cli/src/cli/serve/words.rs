@@ -1,0 +1,41 @@
+//! Flags whose values are words of the configuration file.
+
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use ratekeeper_server::config::OnStoreError;
+use ratekeeper_server::log::{LogFormat, LogLevel};
+use serde::de::value::{Error, StringDeserializer};
+use serde::de::{DeserializeOwned, IntoDeserializer};
+
+pub(super) fn log_level() -> impl TypedValueParser<Value = LogLevel> {
+    words([
+        ("error", "Failures"),
+        ("warn", "Failures, and what may become one"),
+        ("info", "What happens to the server as well"),
+        ("debug", "What happens to each connection as well"),
+        ("trace", "Everything, including what libraries log"),
+    ])
+}
+
+pub(super) fn log_format() -> impl TypedValueParser<Value = LogFormat> {
+    words([("text", "A line for people"), ("json", "An object per line, for machines")])
+}
+
+pub(super) fn on_store_error() -> impl TypedValueParser<Value = OnStoreError> {
+    words([
+        ("open", "Allow the request"),
+        ("closed", "Deny the request"),
+        ("local", "Let a store in the memory of this process decide"),
+        ("error", "Answer with an error"),
+    ])
+}
+
+/// Accepts the words that the configuration file accepts, and lists them in `--help` with what they mean.
+fn words<T: DeserializeOwned + Clone + Send + Sync + 'static, const N: usize>(
+    words: [(&'static str, &'static str); N],
+) -> impl TypedValueParser<Value = T> {
+    let known = words.map(|(word, help)| PossibleValue::new(word).help(help));
+    PossibleValuesParser::new(known).try_map(|word| {
+        let word: StringDeserializer<Error> = word.into_deserializer();
+        T::deserialize(word)
+    })
+}

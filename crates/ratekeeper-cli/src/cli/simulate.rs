@@ -1,0 +1,200 @@
+//! `ratekeeper simulate`.
+
+use std::fs;
+use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::SystemTime;
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, ValueEnum};
+use ratekeeper::Timestamp;
+use ratekeeper_server::config::Config;
+use serde_json::json;
+
+use super::output::print;
+use crate::simulate::trace::{KeyField, TraceFormat, TraceParser};
+use crate::simulate::{
+    DeniedShare, Replay, ReplaySummary, SimulatedPolicy, SuggestError, Suggestion, TraceOverview,
+    TraceSource, chart, suggest, write_decision,
+};
+
+/// Shows what limits would have done to the requests of a trace.
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "ratekeeper simulate --quota QUOTA… [OPTIONS] [TRACE]",
+    after_help = "Example: ratekeeper simulate --quota '10/s burst 20' --format combined access.log"
+)]
+pub(super) struct SimulateFlags {
+    /// File with lines `time_seconds [key [cost]]`, or an access log [default: standard input].
+    #[arg(value_name = "TRACE")]
+    trace: Option<PathBuf>,
+    /// Limit to try; give several to compare them.
+    #[arg(long, value_name = "QUOTA", required_unless_present = "config")]
+    quota: Vec<String>,
+    /// Try the plans of this configuration file.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Format of the lines.
+    #[arg(
+        long,
+        value_enum,
+        default_value_t,
+        hide_possible_values = true,
+        value_name = "plain|common|combined"
+    )]
+    format: TraceFormat,
+    /// Part of an access log's line that is the key.
+    #[arg(
+        long,
+        value_enum,
+        default_value_t,
+        hide_possible_values = true,
+        value_name = "client|user|path|all"
+    )]
+    by: KeyField,
+    /// Draw admitted and denied requests over time into this `.svg` or `.html` file.
+    #[arg(long, value_name = "FILE")]
+    chart: Option<PathBuf>,
+    /// Find the smallest count that denies at most this share of requests, such as 0.01 or 1%.
+    #[arg(long, value_name = "P")]
+    suggest: Option<DeniedShare>,
+    /// How many of the most denied keys to list.
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    top: usize,
+    /// Stop at the first line that cannot be read or is out of order.
+    #[arg(long)]
+    strict: bool,
+    /// Print a JSON object per decision, or with `--json=summary` one for all.
+    #[arg(long, value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "lines", hide_possible_values = true, value_name = "lines|summary")]
+    json: Option<JsonOutput>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum JsonOutput {
+    Lines,
+    Summary,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum ChartFormat {
+    Svg,
+    Html,
+}
+
+pub(super) fn run(flags: &SimulateFlags) -> Result<ExitCode> {
+    let mut policies = policies(flags)?;
+    let picture = picture(flags)?;
+    let source = TraceSource::of(flags.trace.as_deref());
+    if source.is_terminal() {
+        bail!("no trace: give a file, or pipe one to standard input; see `ratekeeper simulate --help`");
+    }
+    if flags.suggest.is_some() && !source.is_repeatable() {
+        return Err(SuggestError::NotRepeatable.into());
+    }
+    let parser = TraceParser::new(flags.format, flags.by);
+    let mut replay = Replay { parser, strict: flags.strict, now: Timestamp::from(SystemTime::now()) };
+    // What is suggested is the answer then, and not every decision on the way to it.
+    let lines = flags.json == Some(JsonOutput::Lines) && flags.suggest.is_none();
+    let overview = if lines {
+        replay_to_lines(&mut replay, &source, &mut policies)?
+    } else {
+        replay.run(&source, &mut policies, |_, _, _| Ok(()))?
+    };
+    let summary = ReplaySummary { source: &source, overview: &overview, policies: &policies, top: flags.top };
+    match (flags.json, flags.suggest) {
+        (None, _) => print(&summary)?,
+        (Some(JsonOutput::Summary), None) => print(format_args!("{}\n", summary.to_json()))?,
+        _ => {}
+    }
+    if let Some(share) = flags.suggest {
+        for policy in &policies {
+            let found = suggest(&replay, &source, &overview, policy, share)?;
+            print_suggestion(flags, policy, &overview, &found)?;
+        }
+    }
+    if let (Some(path), Some(picture)) = (&flags.chart, picture) {
+        let text = match picture {
+            ChartFormat::Svg => chart::svg(&summary),
+            ChartFormat::Html => chart::html(&summary),
+        };
+        fs::write(path, text).with_context(|| format!("--chart {}: cannot be written", path.display()))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn policies(flags: &SimulateFlags) -> Result<Vec<SimulatedPolicy>> {
+    let mut policies: Vec<SimulatedPolicy> =
+        flags.quota.iter().map(|quota| SimulatedPolicy::parse(quota)).collect::<Result<_, _>>()?;
+    if let Some(path) = &flags.config {
+        let plans = Config::read(path)?.plans()?;
+        if plans.is_empty() {
+            bail!("{}: no plans; write `[plans.free]` and below it `limits = [\"10/s\"]`", path.display());
+        }
+        policies.extend(plans.iter().map(SimulatedPolicy::of_plan));
+    }
+    Ok(policies)
+}
+
+fn picture(flags: &SimulateFlags) -> Result<Option<ChartFormat>> {
+    let Some(path) = &flags.chart else { return Ok(None) };
+    match path.extension().and_then(|extension| extension.to_str()) {
+        Some("svg") => Ok(Some(ChartFormat::Svg)),
+        Some("html" | "htm") => Ok(Some(ChartFormat::Html)),
+        _ => bail!("--chart {}: not a known kind of picture; name it `.svg` or `.html`", path.display()),
+    }
+}
+
+fn replay_to_lines(
+    replay: &mut Replay,
+    source: &TraceSource,
+    policies: &mut [SimulatedPolicy],
+) -> Result<TraceOverview> {
+    let several = policies.len() > 1;
+    let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
+    let overview = replay.run(source, policies, |entry, policy, decision| {
+        write_decision(&mut out, entry, several.then_some(policy), decision)
+    })?;
+    out.flush()?;
+    if let Some(skipped) = overview.skipped {
+        let (lines, first, error) = (skipped.lines, skipped.first, skipped.error);
+        let _ = writeln!(
+            io::stderr(),
+            "ratekeeper: {}: skipped {lines} lines; line {first}: {error}",
+            source.name()
+        );
+    }
+    Ok(overview)
+}
+
+fn print_suggestion(
+    flags: &SimulateFlags,
+    policy: &SimulatedPolicy,
+    overview: &TraceOverview,
+    found: &Suggestion,
+) -> Result<()> {
+    let Suggestion { quota, denied, one_less } = found;
+    let requests = overview.requests;
+    if flags.json.is_some() {
+        let one_less =
+            one_less.map(|(quota, denied)| json!({ "quota": quota.to_string(), "denied": denied }));
+        return print(format_args!(
+            "{}\n",
+            json!({
+                "policy": policy.label(),
+                "suggested": quota.to_string(),
+                "denied": denied,
+                "requests": requests,
+                "one_less": one_less,
+            })
+        ));
+    }
+    let less = match one_less {
+        Some((quota, denied)) => format!("; `{quota}` would have denied {denied}"),
+        None => String::new(),
+    };
+    print(format_args!(
+        "\nsuggested instead of `{}`: `{quota}`, denies {denied} of {requests}{less}\n",
+        policy.label()
+    ))
+}

@@ -1,0 +1,111 @@
+//! `POST /throttle` in HTTP/1.1.
+
+use memchr::memmem;
+
+use super::super::measurement::LoadAnswer;
+use super::super::work::ThrottleNumbers;
+use super::reply::WireReply;
+
+/// The largest head of a reply, in bytes.
+const MAX_HEAD: usize = 16 << 10;
+
+/// Requests, all alike but for their key.
+#[derive(Clone, Debug)]
+pub(in crate::load) struct HttpRequests {
+    before_key: Vec<u8>,
+    after_key: Vec<u8>,
+}
+
+impl HttpRequests {
+    pub(super) fn new(ThrottleNumbers { burst, count, period }: ThrottleNumbers, host: &str) -> Self {
+        let start = "{\"key\":\"";
+        let end = format!("\",\"max_burst\":{burst},\"count_per_period\":{count},\"period\":{period}}}");
+        let length = start.len() + 20 + end.len();
+        let head = format!(
+            "POST /throttle HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{start}"
+        );
+        HttpRequests { before_key: head.into_bytes(), after_key: end.into_bytes() }
+    }
+
+    #[inline]
+    pub(super) fn encode(&self, out: &mut Vec<u8>, key: &[u8; 20]) {
+        out.extend_from_slice(&self.before_key);
+        out.extend_from_slice(key);
+        out.extend_from_slice(&self.after_key);
+    }
+}
+
+/// Reads a reply: a status line, a content length, and a body that says whether the request is allowed.
+pub(super) fn decode(input: &[u8]) -> WireReply {
+    let start = b"HTTP/1.";
+    if !input.starts_with(&start[..input.len().min(start.len())]) {
+        return WireReply::Foreign;
+    }
+    let Some(end) = memmem::find(input, b"\r\n\r\n") else {
+        return if input.len() > MAX_HEAD { WireReply::Foreign } else { WireReply::Partial };
+    };
+    let (head, body) = (&input[..end], &input[end + 4..]);
+    let Some(length) = content_length(head) else { return WireReply::Foreign };
+    let Some(body) = body.get(..length) else { return WireReply::Partial };
+    let len = end + 4 + length;
+    match head.get(9..12) {
+        Some(b"200") if memmem::find(body, b"\"allowed\":true").is_some() => {
+            WireReply::Whole(len, LoadAnswer::Allowed)
+        }
+        Some(b"200") if memmem::find(body, b"\"allowed\":false").is_some() => {
+            WireReply::Whole(len, LoadAnswer::Denied)
+        }
+        Some(status) if status != b"200" => {
+            let shown = &body[..body.len().min(200)];
+            let message = format!("{} {}", String::from_utf8_lossy(status), String::from_utf8_lossy(shown));
+            WireReply::Error(len, message)
+        }
+        _ => WireReply::Foreign,
+    }
+}
+
+fn content_length(head: &[u8]) -> Option<usize> {
+    head.split(|byte| *byte == b'\n').find_map(|line| {
+        let colon = line.iter().position(|byte| *byte == b':')?;
+        let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
+        let is_length = name.eq_ignore_ascii_case(b"content-length");
+        is_length.then(|| str::from_utf8(value).ok()?.parse().ok())?
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replies() {
+        let whole = b"HTTP/1.1 200 OK\r\nContent-Length: 16\r\n\r\n{\"allowed\":true}";
+        assert_eq!(decode(whole), WireReply::Whole(whole.len(), LoadAnswer::Allowed));
+        for cut in 0..whole.len() {
+            assert_eq!(decode(&whole[..cut]), WireReply::Partial, "{cut}");
+        }
+        assert_eq!(
+            decode(b"HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\nno"),
+            WireReply::Error(47, "404 no".to_owned())
+        );
+        for foreign in [
+            &b"-ERR x\r\n"[..],
+            b"\0",
+            b"HTTP/1.1 200 OK\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\n7",
+        ] {
+            assert_eq!(decode(foreign), WireReply::Foreign, "{}", foreign.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn the_length_of_a_request_is_right() {
+        let http = HttpRequests::new(ThrottleNumbers { burst: 1, count: 2, period: 3 }, "here");
+        let mut out = Vec::new();
+        http.encode(&mut out, b"key:0000000000000000");
+        let end = memmem::find(&out, b"\r\n\r\n").unwrap() + 4;
+        assert_eq!(content_length(&out[..end]), Some(out.len() - end));
+        let body: serde_json::Value = serde_json::from_slice(&out[end..]).unwrap();
+        assert_eq!((&body["max_burst"], &body["period"]), (&1.into(), &3.into()));
+    }
+}

@@ -1,0 +1,140 @@
+//! A trace, line by line, against all policies at once.
+
+use std::io;
+
+use ratekeeper::{Cost, Decision, Timestamp};
+
+use super::lines::{LineReader, TraceLine};
+use super::overview::{SkippedLines, TraceOverview};
+use super::policy::SimulatedPolicy;
+use super::progress::ReplayProgress;
+use super::replay_error::{ReplayError, ReplayFailure};
+use super::source::TraceSource;
+use super::trace::{LineError, TraceEntry, TraceFormat, TraceParser};
+
+/// Lines at the start that may be unreadable before the file is taken for something else.
+const PATIENCE: u64 = 1_000;
+
+/// Replays traces against policies, in the time that the trace tells.
+#[derive(Clone, Debug)]
+pub struct Replay {
+    /// The parser of the lines.
+    pub parser: TraceParser,
+    /// Whether to stop at a line that cannot be read or is out of order.
+    pub strict: bool,
+    /// The present: what is later is reported as being in the future.
+    pub now: Timestamp,
+}
+
+impl Replay {
+    /// Decides every line by every policy, and calls `each` with every decision and the policy that made it.
+    ///
+    /// Reads the trace once, in blocks of a mebibyte. Memory grows with the keys, not with the lines.
+    ///
+    /// # Errors
+    ///
+    /// The trace cannot be read, has no request, or has a line that `strict` forbids; or `each` fails.
+    pub fn run(
+        &mut self,
+        source: &TraceSource,
+        policies: &mut [SimulatedPolicy],
+        mut each: impl FnMut(&TraceEntry<'_>, &SimulatedPolicy, &Decision) -> io::Result<()>,
+    ) -> Result<TraceOverview, ReplayError> {
+        let fail = |failure| ReplayError { trace: source.name(), failure };
+        let opened = source.open().map_err(|error| fail(ReplayFailure::Unreadable(error)))?;
+        let mut progress = ReplayProgress::new(opened.len());
+        let mut lines = LineReader::new(opened);
+        let mut overview = TraceOverview::default();
+        let mut number = 0;
+        loop {
+            progress.tell(number, lines.read);
+            let line = match lines.next() {
+                Ok(Some(line)) => line,
+                Ok(None) => break,
+                Err(error) => return Err(fail(ReplayFailure::Unreadable(error))),
+            };
+            number += 1;
+            let parsed = match line {
+                TraceLine::Text(text) if is_silent(text, self.parser.format()) => continue,
+                TraceLine::Text(text) => self.parser.parse(text).map_err(|error| (error, text)),
+                TraceLine::TooLong => Err((LineError::LineTooLong, &[][..])),
+            };
+            let entry = match parsed {
+                Ok(entry) => entry,
+                Err((error, text)) => {
+                    let bad = self.note_bad(&mut overview, number, error, text);
+                    bad.map_err(fail)?;
+                    continue;
+                }
+            };
+            let noted = overview.note_time(entry.at, number, self.strict, self.now);
+            noted.map_err(|line| fail(ReplayFailure::OutOfOrder { line }))?;
+            overview.requests += 1;
+            overview.peak.count(entry.at);
+            let key = overview
+                .keys
+                .ask(entry.key, entry.cost)
+                .map_err(|_| fail(ReplayFailure::TooManyKeys { line: number }))?;
+            for policy in &mut *policies {
+                let decision = policy.decide(key, Cost::new(entry.cost), entry.at);
+                each(&entry, policy, &decision).map_err(|error| fail(ReplayFailure::Output(error)))?;
+            }
+        }
+        match (overview.requests, overview.skipped) {
+            (0, None) => Err(fail(ReplayFailure::Empty)),
+            (0, Some(SkippedLines { first, error, .. })) => Err(fail(ReplayFailure::Foreign {
+                line: first,
+                error,
+                format: self.parser.format(),
+                guess: None,
+            })),
+            _ => Ok(overview),
+        }
+    }
+
+    /// A line that cannot be read is counted, unless there is reason to give up.
+    #[cold]
+    fn note_bad(
+        &self,
+        overview: &mut TraceOverview,
+        line: u64,
+        error: LineError,
+        text: &[u8],
+    ) -> Result<(), ReplayFailure> {
+        let format = self.parser.format();
+        if overview.requests == 0 {
+            if is_binary(text) {
+                return Err(ReplayFailure::Binary { line });
+            }
+            // The first line of all: a header perhaps, but if it is another format's, so are the others.
+            let guess = TraceParser::guess(text);
+            if overview.skipped.is_none() && guess.is_some() {
+                return Err(ReplayFailure::Foreign { line, error, format, guess });
+            }
+        }
+        if self.strict {
+            return Err(ReplayFailure::Strict { line, error });
+        }
+        let skipped = overview.skipped.get_or_insert(SkippedLines { lines: 0, first: line, error });
+        skipped.lines += 1;
+        if overview.requests == 0 && skipped.lines >= PATIENCE {
+            let SkippedLines { first, error, .. } = *skipped;
+            return Err(ReplayFailure::Foreign { line: first, error, format, guess: None });
+        }
+        Ok(())
+    }
+}
+
+/// Blank lines, and comments where no line could begin like that.
+fn is_silent(line: &[u8], format: TraceFormat) -> bool {
+    match line {
+        [] => true,
+        [b'#', ..] => format == TraceFormat::Plain,
+        [first, ..] => first.is_ascii_whitespace() && line.trim_ascii().is_empty(),
+    }
+}
+
+fn is_binary(line: &[u8]) -> bool {
+    const MAGIC: [&[u8]; 3] = [b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"BZh"];
+    memchr::memchr(0, line).is_some() || MAGIC.iter().any(|magic| line.starts_with(magic))
+}

@@ -1,0 +1,48 @@
+//! What is wrong with a line of a trace.
+
+use std::fmt;
+
+/// What is wrong with a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LineError {
+    /// The first word of a plain line is not a time.
+    Time,
+    /// The third word of a plain line is not a cost.
+    Cost,
+    /// A plain line has more than three words.
+    Surplus,
+    /// There is no `[10/Oct/2000:13:55:36 -0700]` where it should be.
+    Date,
+    /// There are no client, identity and user before the date.
+    Client,
+    /// There is no `"GET / HTTP/1.1" 200 512` after the date.
+    Request,
+    /// There is no `"referer" "user agent"` at the end.
+    Combined,
+    /// The time is before 1677 or after 2262.
+    Range,
+    /// The key is longer than [`Key::MAX_LEN`](ratekeeper::Key::MAX_LEN).
+    KeyTooLong,
+    /// The line is longer than a mebibyte.
+    LineTooLong,
+}
+
+impl fmt::Display for LineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            LineError::Time => "no time in seconds at the start; write `time_seconds [key [cost]]`",
+            LineError::Cost => "the cost is not a whole number; write `time_seconds [key [cost]]`",
+            LineError::Surplus => "more than three words; write `time_seconds [key [cost]]`",
+            LineError::Date => "no date such as [10/Oct/2000:13:55:36 -0700]",
+            LineError::Client => "no client, identity and user before the date",
+            LineError::Request => "no \"request\", status and size after the date",
+            LineError::Combined => "no \"referer\" and \"user agent\" at the end",
+            LineError::Range => "the time is not between the years 1677 and 2262",
+            LineError::KeyTooLong => "the key has more than 1024 bytes",
+            LineError::LineTooLong => "the line has more than 1 MiB",
+        })
+    }
+}
+
+impl std::error::Error for LineError {}

@@ -1,0 +1,20 @@
+//! Lines of a trace to entries: who asked, when, for how much.
+//!
+//! - [`TraceFormat`], [`KeyField`]: what the lines look like, and which part of them is the key
+//! - [`TraceParser`]: a line to a [`TraceEntry`]; `plain`, `access`: the formats; `date`: the date of an access log
+//! - [`LineError`]: what is wrong with a line
+
+mod access;
+mod date;
+mod entry;
+mod format;
+mod line_error;
+mod parser;
+mod plain;
+#[cfg(test)]
+mod reference;
+
+pub use entry::TraceEntry;
+pub use format::{KeyField, TraceFormat};
+pub use line_error::LineError;
+pub use parser::TraceParser;

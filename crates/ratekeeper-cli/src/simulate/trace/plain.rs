@@ -1,0 +1,128 @@
+//! The plain format: `time_seconds [key [cost]]`.
+
+use ratekeeper::Timestamp;
+
+use super::entry::TraceEntry;
+use super::format::KeyField;
+use super::line_error::LineError;
+
+const NANOS_PER_SECOND: i64 = 1_000_000_000;
+
+pub(super) fn parse(line: &[u8], by: KeyField) -> Result<TraceEntry<'_>, LineError> {
+    let mut words = line.split(|byte| matches!(byte, b' ' | b'\t')).filter(|word| !word.is_empty());
+    let at = time(words.next().ok_or(LineError::Time)?)?;
+    let key = words.next().unwrap_or_default();
+    let cost = match words.next() {
+        Some(word) => cost(word).ok_or(LineError::Cost)?,
+        None => 1,
+    };
+    if words.next().is_some() {
+        return Err(LineError::Surplus);
+    }
+    Ok(TraceEntry { at, key: if by == KeyField::All { b"" } else { key }, cost })
+}
+
+fn cost(word: &[u8]) -> Option<u64> {
+    if !word.first()?.is_ascii_digit() {
+        return None;
+    }
+    str::from_utf8(word).ok()?.parse().ok()
+}
+
+/// Reads seconds with a fraction, exactly; what is finer than a nanosecond is cut off. A number with an exponent is read
+/// as a double.
+fn time(word: &[u8]) -> Result<Timestamp, LineError> {
+    let (negative, digits) = match word {
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] => (false, digits),
+        digits => (false, digits),
+    };
+    let point = digits.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(digits.len());
+    let (whole, rest) = digits.split_at(point);
+    let fraction = match rest {
+        [] => rest,
+        [b'.', fraction @ ..] if fraction.iter().all(u8::is_ascii_digit) => fraction,
+        _ => return double(word),
+    };
+    if whole.is_empty() && fraction.is_empty() {
+        return Err(LineError::Time);
+    }
+    let digit = |byte: &u8| i64::from(byte - b'0');
+    let push = |sum: i64, byte: &u8| sum.checked_mul(10)?.checked_add(digit(byte));
+    let seconds = whole.iter().try_fold(0, push).ok_or(LineError::Range)?;
+    let places = fraction.iter().map(digit).chain(std::iter::repeat(0)).take(9);
+    let nanos = places.fold(0, |sum, digit| sum * 10 + digit);
+    let total = seconds.checked_mul(NANOS_PER_SECOND).and_then(|whole| whole.checked_add(nanos));
+    let total = total.ok_or(LineError::Range)?;
+    Ok(Timestamp::from_nanos(if negative { -total } else { total }))
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "checked against the range of an i64 before")]
+fn double(word: &[u8]) -> Result<Timestamp, LineError> {
+    let starts_right = word.iter().all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(byte));
+    let text = str::from_utf8(word).map_err(|_| LineError::Time)?;
+    let seconds: f64 = text.parse().ok().filter(|_| starts_right).ok_or(LineError::Time)?;
+    let nanos = seconds * 1e9;
+    if nanos.abs() < 9.2e18 { Ok(Timestamp::from_nanos(nanos as i64)) } else { Err(LineError::Range) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nanos(line: &str) -> Result<i64, LineError> {
+        parse(line.as_bytes(), KeyField::Client).map(|entry| entry.at.as_nanos())
+    }
+
+    #[test]
+    fn times_are_exact() {
+        for (text, expected) in [
+            ("0", 0),
+            ("1.5", 1_500_000_000),
+            ("1761884055.342794596", 1_761_884_055_342_794_596),
+            ("0.1234567899", 123_456_789),
+            (".5", 500_000_000),
+            ("7.", 7_000_000_000),
+            ("-1.5", -1_500_000_000),
+            ("1e3", 1_000_000_000_000),
+            ("5e-1", 500_000_000),
+            ("  3\tkey", 3_000_000_000),
+        ] {
+            assert_eq!(nanos(text), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_line() {
+        for (text, expected) in [
+            ("", LineError::Time),
+            (".", LineError::Time),
+            ("-", LineError::Time),
+            ("inf", LineError::Time),
+            ("nan", LineError::Time),
+            ("0x1", LineError::Time),
+            ("key 1", LineError::Time),
+            ("99999999999", LineError::Range),
+            ("1e300", LineError::Range),
+            ("99999999999999999999999", LineError::Range),
+            ("1 key -1", LineError::Cost),
+            ("1 key 1.5", LineError::Cost),
+            ("1 key +1", LineError::Cost),
+            ("1 key 99999999999999999999", LineError::Cost),
+            ("1 key 1 more", LineError::Surplus),
+        ] {
+            assert_eq!(nanos(text), Err(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn key_and_cost_may_be_missing() {
+        let read = |line: &'static str| {
+            parse(line.as_bytes(), KeyField::Client).map(|entry| (entry.key, entry.cost))
+        };
+        assert_eq!(read("1"), Ok((&b""[..], 1)));
+        assert_eq!(read("1 k"), Ok((&b"k"[..], 1)));
+        assert_eq!(read("1 k 0"), Ok((&b"k"[..], 0)));
+        assert_eq!(parse(b"1 k 2", KeyField::All).unwrap().key, b"");
+    }
+}

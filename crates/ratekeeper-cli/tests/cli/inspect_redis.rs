@@ -1,0 +1,112 @@
+//! `inspect --redis`: what lies on a real server, in either encoding.
+
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::json;
+
+use crate::eventually::eventually;
+use crate::support::{Folder, run};
+
+/// A Redis of the test's own, gone when it ends.
+struct Redis {
+    child: Child,
+    port: u16,
+    _folder: Folder,
+}
+
+impl Redis {
+    fn start() -> Self {
+        let folder = Folder::new("cli");
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let program = std::env::var("RATEKEEPER_REDIS_SERVER").unwrap_or_else(|_| "redis-server".to_owned());
+        let (dir, number) = (folder.path("."), port.to_string());
+        let child = Command::new(program)
+            .args(["--port", &number, "--bind", "127.0.0.1", "--save", "", "--dir", &dir])
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        eventually("redis-server listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+        Redis { child, port, _folder: folder }
+    }
+
+    fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// By redis-cli, which reads escapes in quotes.
+    fn command(&self, line: &str) {
+        let script = format!("printf '%s\\n' '{line}' | redis-cli -p {}", self.port);
+        let output = Command::new("sh").args(["-c", &script]).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success() && !said.starts_with("ERR"), "{line}: {said}");
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn either_encoding_with_its_time_to_live() {
+    let redis = Redis::start();
+    redis.command("SET text 12|8.5|1761884055000000000 PX 60000000");
+    redis.command("HSET hash v 1 t \"\\x40\\x21\\x00\\x00\\x00\\x00\\x00\\x00\" ts \"\\x00\\x06\\x42\\x6c\\x99\\x3b\\xd3\\xc0\"");
+    let inspect = |key: &str| {
+        run(&[
+            "inspect",
+            "--json",
+            "--at",
+            "1761884058",
+            "--quota",
+            "10/s bucket",
+            "--redis",
+            &redis.url(),
+            key,
+        ])
+        .json()
+    };
+    let text = inspect("text");
+    assert_eq!(
+        (&text["encoding"], &text["strategy"], &text["version"]),
+        (&json!("ascii"), &json!("token_bucket"), &json!(2))
+    );
+    assert_eq!((&text["fields"]["tokens"], &text["next"]["allowed"]), (&json!(8.5), &json!(true)));
+    let ttl = text["ttl_ms"].as_u64().unwrap();
+    assert!((1..=60_000_000).contains(&ttl), "{text}");
+    let hash = inspect("hash");
+    assert_eq!(
+        (&hash["encoding"], &hash["version"], &hash["ttl_ms"]),
+        (&json!("binary"), &json!(1), &json!(null))
+    );
+    assert_eq!(hash["fields"]["tokens"], 8.5);
+    assert_eq!(hash["fields"]["last"], "2025-10-31T04:14:15Z");
+    let words = run(&["inspect", "--at", "1761884058", "--redis", &redis.url(), "text", "hash"]).ok();
+    assert!(
+        words.contains("(last refilled 3 s ago)") && words.contains("ascii encoding, expires in "),
+        "{words}"
+    );
+    assert!(words.contains("binary encoding, never expires"), "{words}");
+}
+
+#[test]
+fn what_is_not_there_or_no_state() {
+    let redis = Redis::start();
+    redis.command("SET wrong nonsense");
+    redis.command("LPUSH list 1");
+    redis.command("HSET newer v 9");
+    let url = redis.url();
+    let missing = run(&["inspect", "--redis", &url, "no-such-key"]);
+    assert_eq!((missing.code, missing.out.as_str()), (1, ""));
+    assert!(missing.err.contains("\"no-such-key\": no such key"), "{}", missing.err);
+    for (key, expected) in [("wrong", "strategy"), ("list", "holds a list"), ("newer", "version: `9`")] {
+        let said = run(&["inspect", "--redis", &url, key]).refused();
+        assert!(said.contains(key) && said.contains(expected), "{key}: {said}");
+    }
+    drop(redis);
+    assert!(run(&["inspect", "--redis", &url, "text"]).refused().contains("--redis"));
+    assert!(run(&["inspect", "--redis", "tape://x", "text"]).refused().contains("--redis"));
+}

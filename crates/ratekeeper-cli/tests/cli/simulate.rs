@@ -1,0 +1,247 @@
+//! `simulate`: traces, answers, bad input.
+
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+
+use crate::support::{Folder, ratekeeper, run, run_with};
+
+fn lines(args: &[&str], trace: &str) -> Vec<Value> {
+    let said = run_with(&[&["simulate", "--json"], args].concat(), trace).ok();
+    said.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn log(n: usize, second: usize) -> String {
+    format!(
+        "203.0.113.{n} - - [10/Oct/2025:13:55:{second:02} +0000] \"GET /{n}?q=1 HTTP/1.1\" 200 5 \"-\" \"curl\"\n"
+    )
+}
+
+/// The first rows of the worked answers: burst 5, 10 a minute.
+#[test]
+fn the_answers_are_the_engines() {
+    let trace = "0 k\n0 k\n0 k\n0 k\n0 k\n0 k\n6 k\n6 k 9\n6 k 0\n";
+    let answers = lines(&["--quota", "10/m burst 5"], trace);
+    let expect = |t: i64, cost: u64, allowed: bool, remaining: u64, retry: i64, reset: i64| {
+        json!({
+            "t": t, "key": "k", "cost": cost, "allowed": allowed, "limit": 5,
+            "remaining": remaining, "retry_after_ms": retry, "reset_after_ms": reset,
+        })
+    };
+    assert_eq!(
+        answers,
+        [
+            expect(0, 1, true, 4, 0, 6_000),
+            expect(0, 1, true, 3, 0, 12_000),
+            expect(0, 1, true, 2, 0, 18_000),
+            expect(0, 1, true, 1, 0, 24_000),
+            expect(0, 1, true, 0, 0, 30_000),
+            expect(0, 1, false, 0, 6_000, 30_000),
+            expect(6, 1, true, 0, 0, 30_000),
+            expect(6, 9, false, 0, -1, 30_000),
+            expect(6, 0, true, 0, 0, 30_000),
+        ]
+    );
+}
+
+#[test]
+fn waits_are_rounded_up_and_keys_are_apart() {
+    let answers = lines(&["--quota", "3/s burst 1"], "0 a\n0.0001 a\n0.0001 b\n0.5\n");
+    assert_eq!(answers[1]["retry_after_ms"], 334);
+    assert_eq!(answers[2]["allowed"], true);
+    assert_eq!((&answers[3]["key"], &answers[3]["t"]), (&Value::Null, &json!(0.5)));
+}
+
+#[test]
+fn several_policies_side_by_side() {
+    let answers = lines(&["--quota", "1/s", "--quota", "5/s fixed; 2/m"], "1 a\n1 a\n");
+    let short: Vec<_> =
+        answers.iter().map(|a| (a["policy"].as_str().unwrap(), a["allowed"].as_bool().unwrap())).collect();
+    assert_eq!(short, [("1/s", true), ("5/s fixed; 2/m", true), ("1/s", false), ("5/s fixed; 2/m", true)]);
+    let folder = Folder::new("cli");
+    let config =
+        folder.write("a.toml", "[plans.free]\nlimits = [\"1/s\"]\n[plans.gold]\nlimits = [\"9/s\"]\n");
+    let said = run_with(&["simulate", "--config", &config], "1 a\n1 a\n").ok();
+    assert!(said.contains("plan free") && said.contains("plan gold"), "{said}");
+}
+
+#[test]
+fn the_summary_says_what_one_can_act_on() {
+    let trace: String =
+        (0..100).map(|n| format!("{} {}\n", n / 10, if n % 10 < 8 { "greedy" } else { "modest" })).collect();
+    let said = run_with(&["simulate", "--quota", "5/s"], &trace).ok();
+    for expected in [
+        "standard input: 100 requests of 2 keys, 0 s to 9 s",
+        "peak: 10 requests in one second, at 0 s",
+        "5/s: most denials at ",
+        "  greedy  30 of 80 denied (37.5 %)",
+    ] {
+        assert!(said.contains(expected), "{expected}\n{said}");
+    }
+    assert!(!said.contains("modest  "), "{said}");
+    let object = run_with(&["simulate", "--quota", "5/s", "--json=summary"], &trace).json();
+    let policy = &object["policies"][0];
+    assert_eq!((&policy["admitted"], &policy["denied"]), (&json!(70), &json!(30)));
+    assert_eq!(policy["worst_keys"], json!([{ "key": "greedy", "asked": 80, "denied": 30 }]));
+    assert_eq!((&object["peak_per_second"], &object["skipped"]), (&json!(10), &json!(0)));
+}
+
+#[test]
+fn access_logs() {
+    let combined: String = (0..6).map(|n| log(n % 2, n)).collect();
+    for format in ["common", "combined"] {
+        let answers = lines(&["--quota", "1/m", "--format", format], &combined);
+        let allowed: Vec<_> = answers.iter().map(|answer| answer["allowed"].as_bool().unwrap()).collect();
+        assert_eq!(allowed, [true, true, false, false, false, false], "{format}");
+        assert_eq!((&answers[0]["t"], &answers[1]["key"]), (&json!(1_760_104_500), &json!("203.0.113.1")));
+    }
+    let by = |by| lines(&["--quota", "9/m", "--format", "combined", "--by", by], &combined)[1]["key"].clone();
+    assert_eq!((by("path"), by("user"), by("all")), (json!("/1"), json!("-"), Value::Null));
+}
+
+#[test]
+fn bad_lines_are_counted_and_skipped_unless_strict() {
+    let trace = "# a comment\n\n1 a\nnonsense\n2 a\n2 a -1\n";
+    let said = run_with(&["simulate", "--quota", "1/s"], trace).ok();
+    assert!(
+        said.contains("2 requests")
+            && said.contains("skipped 2 lines that could not be read; line 4: no time"),
+        "{said}"
+    );
+    let per_line = run_with(&["simulate", "--quota", "1/s", "--json"], trace);
+    assert_eq!((per_line.code, per_line.out.lines().count()), (0, 2));
+    assert!(per_line.err.contains("skipped 2 lines; line 4"), "{}", per_line.err);
+    let strict = run_with(&["simulate", "--quota", "1/s", "--strict"], trace).refused();
+    assert!(strict.contains("standard input: line 4: no time in seconds"), "{strict}");
+}
+
+#[test]
+fn lines_out_of_order_are_decided_at_their_own_time() {
+    let trace = "10 a\n5 b\n10 a\n5 b\n";
+    let allowed: Vec<_> = lines(&["--quota", "1/s"], trace).iter().map(|a| a["allowed"].clone()).collect();
+    assert_eq!(allowed, [true, true, false, false]);
+    let said = run_with(&["simulate", "--quota", "1/s"], trace).ok();
+    assert!(said.contains("2 lines out of order, by 5 s at most, the first in line 2"), "{said}");
+    let strict = run_with(&["simulate", "--quota", "1/s", "--strict"], trace).refused();
+    assert!(strict.contains("line 2: earlier than a line before it"), "{strict}");
+}
+
+#[test]
+fn a_time_in_the_future_is_pointed_out() {
+    let said = run_with(&["simulate", "--quota", "1/s"], "5 a\n9000000000 a\n").ok();
+    assert!(said.contains("line 2 is in the future"), "{said}");
+    let beyond = run_with(&["simulate", "--quota", "1/s", "--strict"], "5 a\n99999999999 a\n").refused();
+    assert!(beyond.contains("line 2: the time is not between the years 1677 and 2262"), "{beyond}");
+}
+
+#[test]
+fn what_is_no_trace_is_one_clear_message() {
+    let folder = Folder::new("cli");
+    let quota = ["simulate", "--quota", "1/s"];
+    let refused = |args: &[&str]| run(&[&quota[..], args].concat()).refused();
+    let empty = folder.write("empty", "");
+    assert!(refused(&[&empty]).contains("empty: line 1: the trace is empty"));
+    let binary = folder.write("binary", b"\x7fELF\0\0\0\n1 a\n");
+    assert!(refused(&[&binary]).contains("binary: line 1: not text"));
+    let gzip = folder.write("log.gz", b"\x1f\x8b\x08 and so on\n");
+    assert!(refused(&[&gzip]).contains("zcat"));
+    let combined = folder.write("access.log", log(1, 1).repeat(3));
+    assert!(refused(&[&combined]).contains("line 1: no time in seconds at the start"));
+    assert!(refused(&[&combined]).contains("it looks like `--format combined`"));
+    let plain = folder.write("plain", "1 a\n");
+    assert!(refused(&["--format", "common", &plain]).contains("it looks like `--format plain`"));
+    let prose = folder.write("prose", "Dear Sir,\nyours\n");
+    assert!(refused(&[&prose]).contains("line 1: no time in seconds at the start"));
+    let folder_path = folder.path(".");
+    assert!(refused(&[&folder_path]).contains("it is a directory"));
+    assert!(refused(&["no/such/file"]).contains("no/such/file: cannot be read"));
+    assert!(refused(&["--chart", "a.png", &plain]).contains("name it `.svg` or `.html`"));
+    assert!(refused(&["--suggest", "1%"]).contains("give a file"));
+}
+
+#[cfg(unix)]
+#[test]
+fn no_permission_is_told() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = Folder::new("cli");
+    let path = folder.write("secret", "1 a\n");
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o000)).unwrap();
+    // Root may read everything.
+    if std::fs::read(&path).is_err() {
+        assert!(
+            run(&["simulate", "--quota", "1/s", &path])
+                .refused()
+                .contains("secret: cannot be read: Permission denied")
+        );
+    }
+    let chart =
+        run(&["simulate", "--quota", "1/s", "--chart", "/proc/no/chart.svg", &folder.write("t", "1\n")]);
+    assert_eq!(chart.code, 2);
+    assert!(chart.err.contains("--chart /proc/no/chart.svg: cannot be written"), "{}", chart.err);
+}
+
+#[test]
+fn a_quota_that_says_nothing() {
+    for (quota, expected) in [
+        ("", "rules: none"),
+        (" ; ", "rules: none"),
+        ("lots", "quota: `lots`"),
+        ("0/s", "count: 0"),
+        ("9 concurrent", "permit"),
+    ] {
+        let said = run_with(&["simulate", "--quota", quota], "1 a\n").refused();
+        assert!(said.contains("--quota ") && said.contains(expected), "{quota}: {said}");
+    }
+    assert_eq!(run_with(&["simulate"], "1 a\n").code, 2);
+}
+
+#[test]
+fn whoever_reads_may_stop_reading() {
+    let folder = Folder::new("cli");
+    let trace = folder.write("long", "1 a\n".repeat(300_000));
+    let mut child = ratekeeper(&["simulate", "--quota", "1/s", "--json", &trace])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut first = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(first.starts_with("{\"t\":1,"));
+    assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]));
+}
+
+#[test]
+fn suggestions() {
+    let folder = Folder::new("cli");
+    // Ten at once each second: 10/s denies nobody, 9/s every tenth.
+    let trace = folder.write("trace", (0..100).map(|n| format!("{}\n", n / 10)).collect::<String>());
+    let said = run(&["simulate", "--quota", "1/s fixed", "--suggest", "0", &trace]).ok();
+    assert!(said.contains("`10/s fixed`, denies 0 of 100; `9/s fixed` would have denied 10"), "{said}");
+    let object = run(&["simulate", "--quota", "1/s fixed", "--suggest", "10%", "--json", &trace]).json();
+    assert_eq!((&object["suggested"], &object["denied"]), (&json!("9/s fixed"), &json!(10)));
+    let kept = run(&["simulate", "--quota", "1/s burst 4", "--suggest", "0", &trace]);
+    assert_eq!(kept.code, 2);
+    assert!(kept.err.contains("its burst is what denies"), "{}", kept.err);
+    let several = run(&["simulate", "--quota", "1/s; 5/m", "--suggest", "0", &trace]);
+    assert!(several.code == 2 && several.err.contains("has several rules"), "{}", several.err);
+    assert_eq!(run(&["simulate", "--quota", "1/s", "--suggest", "two", &trace]).code, 2);
+}
+
+#[test]
+fn charts_stand_alone() {
+    let folder = Folder::new("cli");
+    let trace =
+        folder.write("a & b", (0..1000).map(|n| format!("{} k{}\n", n / 10, n % 3)).collect::<String>());
+    for name in ["chart.svg", "chart.html"] {
+        let path = folder.path(name);
+        run(&["simulate", "--quota", "1/s", "--quota", "20/s", "--chart", &path, &trace]).ok();
+        let chart = std::fs::read_to_string(&path).unwrap();
+        assert!(chart.contains("<svg") && chart.contains("a &amp; b: 1,000 requests of 3 keys"), "{name}");
+        assert!(chart.contains("url(#hatch)") && chart.contains("denied (hatched)"), "not by colour alone");
+        assert_eq!(chart.matches("class=\"no\" d=").count(), 1, "one policy denies, the other does not");
+        let elsewhere = chart.replace("http://www.w3.org/2000/svg", "");
+        assert!(!elsewhere.contains("http") && !elsewhere.contains("src="), "nothing is fetched");
+    }
+}

@@ -1,0 +1,47 @@
+//! The binary, over real sockets, with clients that nobody here wrote.
+//!
+//! Every server listens on a free loopback port, is waited for by its readiness line, and is killed by whoever
+//! started it. Nothing sleeps; whatever is waited for has a deadline.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod abuse;
+#[path = "../common/binary.rs"]
+mod binary;
+mod client;
+mod clients;
+mod config;
+mod crowd;
+mod edits;
+#[path = "../common/eventually.rs"]
+mod eventually;
+mod floods;
+#[path = "../common/folder.rs"]
+mod folder;
+mod full;
+mod grpc;
+mod http;
+mod limits;
+mod msgpack;
+mod observe;
+mod openapi;
+mod process;
+#[path = "../../../ratekeeper-server/src/transport/grpc/generated/ratekeeper_v1.rs"]
+#[rustfmt::skip]
+#[allow(dead_code, missing_docs, unreachable_pub, reason = "nobody wrote it by hand")]
+mod proto;
+mod python;
+mod redis;
+#[path = "../../../ratekeeper-redis/tests/support/mod.rs"]
+mod redis_support;
+mod refund;
+mod reload;
+mod resp;
+mod snapshot;
+mod stop;
+mod store;
+mod support;
+#[cfg(feature = "tls")]
+mod tls;
+mod tokens;
+mod transaction;

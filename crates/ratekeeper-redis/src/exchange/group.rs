@@ -1,0 +1,142 @@
+//! The rules of a request, grouped by the key on the server that holds their states.
+
+use std::borrow::Cow;
+
+use ratekeeper::algorithm::Tenancy;
+use ratekeeper::port::Request;
+use ratekeeper::state::{StorageKey, shared_name};
+use ratekeeper::{Key, Name, Plan, Quota, Rules, StoreError, StoreErrorKind};
+
+use crate::encoding::{Encoding, Encodings};
+use crate::error::RedisError;
+use crate::script::RuleKind;
+
+/// The rules whose states lie under one key of the server.
+#[derive(Debug)]
+pub(crate) struct RuleGroup<'a> {
+    pub(crate) plan: Option<&'a Name>,
+    pub(crate) encoding: Encoding,
+    pub(crate) rules: Vec<GroupedRule<'a>>,
+}
+
+/// A rule, and the name by which its state is found.
+#[derive(Clone, Debug)]
+pub(crate) struct GroupedRule<'a> {
+    pub(crate) name: Cow<'a, Name>,
+    pub(crate) quota: &'a Quota,
+    pub(crate) kind: RuleKind,
+}
+
+/// Returns the groups of a request, in the order of its rules.
+///
+/// # Errors
+///
+/// `Unsupported` for a quota that no stored state decides: a concurrency limit.
+pub(crate) fn groups<'a>(
+    request: &Request<'a>,
+    encodings: &Encodings,
+) -> Result<Vec<RuleGroup<'a>>, StoreError> {
+    let mut groups = Vec::with_capacity(1);
+    match request.rules {
+        Rules::Quota(quota) => {
+            let name = shared_name(quota).map_err(|error| unsupported(error.to_string()))?;
+            add(&mut groups, None, std::iter::once((Cow::Owned(name), quota)), encodings)?;
+        }
+        Rules::Plan(plan) => add(&mut groups, Some(plan.name()), named(plan), encodings)?,
+        Rules::Plans(plans) => {
+            for plan in plans {
+                add(&mut groups, Some(plan.name()), named(plan), encodings)?;
+            }
+        }
+    }
+    Ok(groups)
+}
+
+fn named(plan: &Plan) -> impl ExactSizeIterator<Item = (Cow<'_, Name>, &Quota)> {
+    plan.rules().iter().map(|rule| (Cow::Borrowed(rule.name()), rule.quota()))
+}
+
+fn unsupported(message: String) -> StoreError {
+    StoreError::new(StoreErrorKind::Unsupported, message)
+}
+
+fn add<'a>(
+    groups: &mut Vec<RuleGroup<'a>>,
+    plan: Option<&'a Name>,
+    rules: impl ExactSizeIterator<Item = (Cow<'a, Name>, &'a Quota)>,
+    encodings: &Encodings,
+) -> Result<(), StoreError> {
+    let encoding = encodings.of(plan);
+    let rules = rules.map(|(name, quota)| match RuleKind::of(quota) {
+        Some(kind) => Ok(GroupedRule { name, quota, kind }),
+        None => Err(unsupported(format!(
+            "rule: `{name}` is `{quota}`; a plan in Redis has no concurrency limits: use `RedisStore::permits`"
+        ))),
+    });
+    match encoding {
+        Encoding::Ascii => groups.push(RuleGroup { plan, encoding, rules: rules.collect::<Result<_, _>>()? }),
+        Encoding::Binary => {
+            for rule in rules {
+                groups.push(RuleGroup { plan, encoding, rules: vec![rule?] });
+            }
+        }
+    }
+    Ok(())
+}
+
+impl RuleGroup<'_> {
+    /// Returns the key of the group: that of a string holds all rules of a plan, that of a hash one rule.
+    fn storage_key<'k>(&'k self, prefix: &'k str, key: Key<'k>) -> StorageKey<'k> {
+        let storage_key = StorageKey::new(prefix, key);
+        match (self.plan, self.encoding, self.rules.first()) {
+            (None, Encoding::Ascii, _) => storage_key,
+            (None, Encoding::Binary, _) => storage_key.of_fields(),
+            (Some(plan), Encoding::Binary, Some(rule)) => storage_key.of_rule(plan, &rule.name),
+            (Some(plan), _, _) => storage_key.of_plan(plan),
+        }
+    }
+
+    /// Writes the key of the group.
+    pub(crate) fn write_key(&self, prefix: &str, key: Key<'_>, into: &mut Vec<u8>) {
+        self.storage_key(prefix, key).write_to(into);
+    }
+
+    /// Writes the key that notes when this group was last reset.
+    pub(crate) fn write_reset_key(&self, prefix: &str, key: Key<'_>, into: &mut Vec<u8>) {
+        self.storage_key(prefix, key).reset().write_to(into);
+    }
+
+    /// Returns whether a plan owns the states, or requests that bring quotas share them.
+    pub(crate) fn tenancy(&self) -> Tenancy {
+        if self.plan.is_some() { Tenancy::Own } else { Tenancy::Shared }
+    }
+
+    /// Returns the one rule of a group in binary, which has just one.
+    pub(super) fn first_rule(&self) -> Result<&GroupedRule<'_>, RedisError> {
+        self.rules.first().ok_or_else(|| RedisError::script_fault("a key without a rule"))
+    }
+
+    /// Returns the rules by the names of their states.
+    pub(crate) fn named(&self) -> impl ExactSizeIterator<Item = (&Name, &Quota)> + Clone {
+        self.rules.iter().map(|rule| (&*rule.name, rule.quota))
+    }
+}
+
+/// What this store keeps under a name of the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeyContent {
+    /// The states of a group.
+    State,
+    /// A note of when a group was last reset.
+    Reset,
+}
+
+/// Returns what is under a name; none for permits, and for names that this store does not write.
+pub(crate) fn key_content(name: &[u8]) -> Option<KeyContent> {
+    let close = name.iter().rposition(|byte| *byte == b'}')?;
+    match &name[close + 1..] {
+        after if after.starts_with(b":!") => None,
+        after if StorageKey::is_reset(after) => Some(KeyContent::Reset),
+        _ => Some(KeyContent::State),
+    }
+}

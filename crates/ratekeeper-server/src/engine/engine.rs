@@ -1,0 +1,273 @@
+//! The engine behind all transports and all event loops.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Instant;
+
+use ratekeeper::keeper::KeeperError;
+use ratekeeper::port::Store;
+use ratekeeper::store::Breaker;
+use ratekeeper::{FailureMode, Keeper, Key, MemoryStore, Quota, Registry, StoreError, StoreErrorKind};
+
+use super::probe::ask_store;
+use crate::guesses::GuessLimiter;
+use crate::net::{Stop, let_sockets_in};
+use crate::request::Limits;
+use crate::watch::{PlanMetrics, Readiness, ReloadCounts, ServerMetrics, StorePressure};
+
+/// The keeper that decides every request, its plans, and what the server counts. Shared by all transports.
+///
+/// ```
+/// use ratekeeper::{MemoryStore, Plan, Registry};
+/// use ratekeeper_server::{Engine, Limits};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let plans = Registry::new([Plan::parse("free", "10/s burst 20")?]);
+/// let engine = Engine::in_memory(MemoryStore::default(), plans, Limits::default());
+/// assert_eq!(engine.registry().all().len(), 1);
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+pub struct Engine {
+    keeper: Keeper,
+    registry: Registry,
+    /// The keeper's store, if it lives in this process: only such a store can be counted and written to a file.
+    memory: Option<Arc<MemoryStore>>,
+    /// The store in this process: that one, or the local one beside a remote store.
+    local: Arc<MemoryStore>,
+    breakers: Option<Breakers>,
+    limits: Limits,
+    metrics: ServerMetrics,
+    plan_metrics: PlanMetrics,
+    pressure: StorePressure,
+    reloads: ReloadCounts,
+    started: Instant,
+    draining: Stop,
+    readiness: Readiness,
+    guesses: GuessLimiter,
+}
+
+/// Lists the breakers before the servers of a remote store. A function, because servers come and go.
+struct Breakers(Box<dyn Fn() -> Vec<Arc<Breaker>> + Send + Sync>);
+
+impl fmt::Debug for Breakers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.0()).finish()
+    }
+}
+
+impl Engine {
+    /// Returns an engine over a store in this process.
+    pub fn in_memory(store: MemoryStore, registry: Registry, limits: Limits) -> Self {
+        let memory = Arc::new(store);
+        let engine = Self::over(memory.clone(), registry, limits);
+        Engine { memory: Some(Arc::clone(&memory)), local: memory, ..engine }.looked_at()
+    }
+
+    /// Returns an engine over any store, such as one that has to be awaited.
+    pub fn over(store: Arc<dyn Store>, registry: Registry, limits: Limits) -> Self {
+        let plan_metrics = PlanMetrics::default();
+        let local = Arc::new(MemoryStore::builder().keep_keys(true).build());
+        let keeper = Keeper::from_arcs(store, Arc::new(registry.clone()));
+        Engine {
+            keeper: keeper.observer(plan_metrics.clone()).local_store(Arc::clone(&local)),
+            registry,
+            memory: None,
+            local,
+            breakers: None,
+            limits,
+            metrics: ServerMetrics::default(),
+            plan_metrics,
+            pressure: StorePressure::default(),
+            reloads: ReloadCounts::default(),
+            started: Instant::now(),
+            draining: Stop::default(),
+            readiness: Readiness::default(),
+            guesses: GuessLimiter::default(),
+        }
+    }
+
+    /// Sets the breakers before the servers of a remote store, and the local store that decides for plans with the
+    /// failure mode `local` while the remote one fails.
+    #[must_use]
+    pub fn guarded_by(
+        mut self,
+        breakers: impl Fn() -> Vec<Arc<Breaker>> + Send + Sync + 'static,
+        local: MemoryStore,
+    ) -> Self {
+        self.local = Arc::new(local);
+        self.keeper = self.keeper.local_store(Arc::clone(&self.local));
+        self.breakers = Some(Breakers(Box::new(breakers)));
+        self.looked_at()
+    }
+
+    /// Sets what is answered when the store fails a request that is held to no plan.
+    #[must_use]
+    pub fn on_store_error(mut self, mode: FailureMode) -> Self {
+        self.keeper = self.keeper.on_store_error(mode);
+        self
+    }
+
+    /// Remembers the `keys` keys that are denied most, for the metrics; 0 for none. To be set before a server starts.
+    #[must_use]
+    pub fn top_denied(mut self, keys: usize) -> Self {
+        self.metrics = ServerMetrics::new(keys);
+        self
+    }
+
+    /// Keeps this percentage of the store in memory for plans while there are any; half of it if this is not called.
+    #[must_use]
+    pub fn kept_for_plans(self, percent: u8) -> Self {
+        self.pressure.keep_for_plans(percent);
+        self.looked_at()
+    }
+
+    fn looked_at(self) -> Self {
+        self.watch_store();
+        self
+    }
+
+    /// Returns the keeper, which decides every request of every transport.
+    pub fn keeper(&self) -> &Keeper {
+        &self.keeper
+    }
+
+    /// Returns the plans. Replacing them in the registry takes effect with the next request.
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// Returns the store if it lives in this process: to count its keys, or to write a snapshot.
+    pub fn memory(&self) -> Option<&MemoryStore> {
+        self.memory.as_deref()
+    }
+
+    /// Returns true if decisions never have to be awaited.
+    pub(crate) fn answers_at_once(&self) -> bool {
+        self.memory.is_some()
+    }
+
+    /// Returns the counters of reloads, which the metrics report.
+    pub fn reloads(&self) -> &ReloadCounts {
+        &self.reloads
+    }
+
+    /// Returns the breakers before a remote store, one per server; none before a store in memory.
+    pub(crate) fn breakers(&self) -> Vec<Arc<Breaker>> {
+        self.breakers.as_ref().map_or_else(Vec::new, |Breakers(list)| list())
+    }
+
+    /// Returns the addresses that have sent wrong tokens lately, over all transports.
+    pub(crate) fn guesses(&self) -> &GuessLimiter {
+        &self.guesses
+    }
+
+    /// Returns the defaults and bounds for quotas that come with requests.
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Returns what the transports have counted.
+    pub(crate) fn metrics(&self) -> &ServerMetrics {
+        &self.metrics
+    }
+
+    /// Returns what was counted by plan and rule, and failures of the store.
+    pub(crate) fn plan_metrics(&self) -> &PlanMetrics {
+        &self.plan_metrics
+    }
+
+    /// Returns the seconds since the start.
+    pub(crate) fn uptime(&self) -> u64 {
+        self.started.elapsed().as_secs()
+    }
+
+    /// Forgets a key under all plans and under every quota that came with a request. Returns how many states were
+    /// forgotten. Costs one question to the store per plan.
+    pub(crate) async fn reset_everywhere(&self, key: Key<'_>) -> Result<u64, KeeperError> {
+        let mut forgotten = match Quota::throttle(1, 1, 1) {
+            // Any quota stands for all that requests brought for this key, of whatever algorithm and period.
+            Ok(any) => self.keeper.reset(key, &any).await?,
+            Err(_) => 0,
+        };
+        for plan in self.registry.all() {
+            match self.keeper.reset(key, plan.name().as_str()).await {
+                Ok(more) => forgotten += more,
+                // A reload has removed it a moment ago.
+                Err(KeeperError::UnknownPlan { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(forgotten)
+    }
+
+    /// Forgets every key that starts with these bytes, under all plans and quotas; no bytes stand for all keys. Returns
+    /// how many states were forgotten.
+    pub(crate) async fn forget(&self, prefix: &[u8]) -> Result<u64, KeeperError> {
+        let forgotten = let_sockets_in(self.keeper.forget(prefix)).await.map_err(|error| match error {
+            KeeperError::Store(error)
+                if error.kind() == StoreErrorKind::Unsupported && self.memory.is_some() =>
+            {
+                let message = "keys are not kept (keep_keys = false), so they cannot be found by prefix";
+                KeeperError::Store(StoreError::new(StoreErrorKind::Unsupported, message))
+            }
+            error => error,
+        })?;
+        // Not which: keys are personal data.
+        let everything = prefix.is_empty();
+        tracing::warn!(forgotten, everything, "admin: keys were forgotten by prefix");
+        Ok(forgotten)
+    }
+
+    /// Returns whether the store decides. A remote store is asked once a second at most, however many callers there are:
+    /// callers in between get the last answer, and callers at the same time share one.
+    ///
+    /// A store on many servers decides as long as any of them does: what the others fail is answered by failure modes,
+    /// on every instance of this server alike, so no other instance would do better.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing.
+    pub(crate) async fn probe(&self) -> Result<(), Arc<StoreError>> {
+        // Each server has a breaker, and so has the map of a cluster.
+        let is_spread = self.breakers().len() > 1;
+        match self.memory {
+            Some(_) => ask_store(&self.keeper, is_spread).await.map_err(Arc::new),
+            None => self.readiness.check(|| ask_store(&self.keeper, is_spread)).await,
+        }
+    }
+
+    /// Declares this server not ready, for good, so that load balancers send no more clients. Requests are decided as
+    /// before.
+    pub fn drain(&self) {
+        self.draining.raise();
+    }
+
+    /// Returns true once [`drain`](Engine::drain) was called.
+    pub fn is_draining(&self) -> bool {
+        self.draining.is_raised()
+    }
+
+    /// Waits until [`drain`](Engine::drain) is called; returns at once if it was.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing.
+    pub(crate) async fn drain_begun(&self) {
+        self.draining.wait().await;
+    }
+
+    /// Returns whose new keys the store in memory refuses at present: `plan`, `request`, both or none.
+    pub(crate) fn refusing_new_keys(&self) -> Vec<&'static str> {
+        self.watch_store();
+        self.pressure.refusing()
+    }
+
+    /// Looks whether the store in this process (the store itself, or the local one beside a remote one) refuses new keys,
+    /// logs that, and keeps room for plans while there are any.
+    pub(crate) fn watch_store(&self) {
+        let has_plans = !self.registry.all().is_empty();
+        let name = if self.memory.is_some() { "memory" } else { "local" };
+        self.pressure.look(name, &self.local, has_plans);
+    }
+}

@@ -1,0 +1,24 @@
+//! What a client asks for, whichever wire carried it.
+//!
+//! Each wire reads its bytes into [`ThrottleFields`], [`PlanFields`] or [`ForgetFields`]. These fill in defaults and
+//! check bounds, once for all wires, and make the [`WireRequest`] that the
+//! [`Responder`](crate::responder::Responder) answers. Mistakes are a [`RequestError`], which names its field; a wire
+//! that calls a field by another name spells the error [its own way](RequestError::spelled).
+//!
+//! ```text
+//! fields   what clients write, field by field     wire_request   what is asked, checked and complete
+//! limits   defaults and bounds for quotas         error          what is wrong with a request
+//! field    the fields there are
+//! ```
+
+mod error;
+mod field;
+mod fields;
+mod limits;
+mod wire_request;
+
+pub(crate) use error::RequestError;
+pub(crate) use field::RequestField;
+pub(crate) use fields::{ForgetFields, PlanFields, PlanVerb, Throttle, ThrottleDialect, ThrottleFields};
+pub use limits::{Limits, QuotaBounds, WrongDefault};
+pub(crate) use wire_request::{RequestedLimits, WireRequest};

@@ -1,0 +1,89 @@
+//! A server as a whole process: announced on standard output, and obeying signals.
+
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::notify;
+use super::server::{Server, runtime};
+use super::signals::Signals;
+use crate::engine::Engine;
+use crate::net::{CertificateRotation, raise_descriptor_limit};
+use crate::settings::Settings;
+use crate::watcher::{Look, Watcher};
+
+/// How often the store in memory is looked at.
+const STORE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Serves until the process is told to stop by a signal. `reload` watches the configuration file, if there is one; it is
+/// asked to look once a second and on SIGHUP.
+///
+/// # Errors
+///
+/// The server cannot [start](Server::start), or signals cannot be received.
+pub fn serve(settings: &Settings, engine: &Arc<Engine>, reload: Option<Watcher>) -> Result<()> {
+    // Signals are received before anyone can have read that the server is ready.
+    let runtime = runtime()?;
+    let mut signals = {
+        let _entered = runtime.enter();
+        Signals::new().context("cannot listen for signals")?
+    };
+    raise_descriptor_limit();
+    let mut server = Server::start(settings, engine)?;
+    let rotation = server.take_rotation().map(watch).transpose().context("cannot watch --tls-cert")?;
+    signals.watch(reload.into_iter().chain(rotation).collect());
+    announce(server.addresses(), settings.tokens.are_needed() || settings.tls.is_some());
+    notify::tell("READY=1");
+    runtime.spawn(watch_store(Arc::clone(engine)));
+    runtime.block_on(signals.told_to_stop());
+    tracing::info!(drain = ?settings.drain, "stop: stopping");
+    notify::tell("STOPPING=1");
+    runtime.block_on(server.leave(settings.drain, async || {
+        signals.told_to_stop().await;
+    }));
+    // State is still to be written. Another signal ends the process without that.
+    let impatient = move || {
+        let signal = runtime.block_on(signals.told_to_stop());
+        tracing::error!("stop: told to stop again, ended before everything was done");
+        std::process::exit(128 + i32::from(signal));
+    };
+    thread::Builder::new().name("signals".into()).spawn(impatient).context("cannot start a thread")?;
+    Ok(())
+}
+
+/// Looks at the store in memory once a second, for as long as the server runs.
+async fn watch_store(engine: Arc<Engine>) {
+    let mut seconds = interval(STORE_INTERVAL);
+    seconds.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        seconds.tick().await;
+        engine.watch_store();
+    }
+}
+
+/// Has the certificate exchanged when its files change.
+fn watch(mut rotation: CertificateRotation) -> io::Result<Watcher> {
+    Watcher::start("certificate", move |look| match look {
+        Look::IfChanged => rotation.look(),
+        Look::Now => rotation.now(),
+    })
+}
+
+/// Writes the lines that whoever started the server waits for.
+fn announce(bound: &[(&'static str, SocketAddr)], is_guarded: bool) {
+    let mut out = io::stdout().lock();
+    for (name, address) in bound {
+        if !is_guarded && !address.ip().is_loopback() {
+            let transport = name;
+            tracing::warn!(transport, %address, "start: open to the network without --auth-token or TLS");
+        }
+        // A standard output that is closed is not an error: nobody waits for these lines.
+        let _ = writeln!(out, "listening {name} {address}");
+    }
+    let _ = writeln!(out, "ready").and_then(|()| out.flush());
+}

@@ -1,0 +1,201 @@
+//! A server: its listeners, its event loops, and their end.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::mpsc;
+use tokio::time::{sleep, timeout};
+
+use crate::engine::Engine;
+use crate::net::{
+    BoundListener, CertificateRotation, ConnectionSlots, ConnectionTimeouts, Stop, Tls, Transport, bind,
+    run_event_loop,
+};
+use crate::settings::{Endpoint, Settings};
+use crate::transport::grpc::{self, Grpc};
+use crate::transport::http::{self, Http};
+use crate::transport::msgpack::{self, MsgPack};
+use crate::transport::resp::{self, Resp};
+
+/// How long a stop waits for what was begun: for clients that take their replies slowly, or never. The contract is
+/// three seconds for all of it, and state must be written afterwards.
+const GRACE: Duration = Duration::from_secs(2);
+/// How much longer a stop waits for an event loop that hangs.
+const STUCK: Duration = Duration::from_millis(500);
+
+/// A running server. Dropping it stops it without waiting.
+///
+/// It runs on threads of its own, one per event loop, and needs no runtime of its caller.
+#[derive(Debug)]
+pub struct Server {
+    bound: Vec<(&'static str, SocketAddr)>,
+    engine: Arc<Engine>,
+    rotation: Option<CertificateRotation>,
+    stop: Arc<Stop>,
+    /// Raised when connections are no longer waited for.
+    cut: Arc<Stop>,
+    /// Closed when the last event loop has ended.
+    ended: mpsc::Receiver<Infallible>,
+}
+
+impl Server {
+    /// Binds every address in the settings, and starts the event loops. Clients can connect when this returns.
+    ///
+    /// # Errors
+    ///
+    /// An address cannot be bound, the files for TLS cannot be used, or a thread cannot be started.
+    pub fn start(settings: &Settings, engine: &Arc<Engine>) -> Result<Self> {
+        let tokens = &settings.tokens;
+        let mut listeners = Listeners::new(settings, engine)?;
+        listeners.add(http::NAME, settings.http.as_ref(), |_| {
+            Arc::new(Http::new(Arc::clone(engine), tokens.clone()))
+        })?;
+        listeners.add(resp::NAME, settings.resp.as_ref(), |slots| {
+            Arc::new(Resp::new(Arc::clone(engine), Arc::clone(slots), tokens.clone()))
+        })?;
+        let patience = settings.grpc.map_or(0, |endpoint| endpoint.request_timeout).into();
+        listeners.add(grpc::NAME, settings.grpc.as_ref(), |_| {
+            Arc::new(Grpc::new(Arc::clone(engine), tokens.clone(), Duration::from_secs(patience)))
+        })?;
+        listeners.add(msgpack::NAME, settings.msgpack.as_ref(), |_| {
+            Arc::new(MsgPack::new(Arc::clone(engine), tokens.clone()))
+        })?;
+        let Listeners { bound, loops, rotation, .. } = listeners;
+        let (stop, cut) = (Arc::new(Stop::default()), Arc::new(Stop::default()));
+        let ended = start_loops(loops, &stop, &cut)?;
+        Ok(Server { bound, engine: Arc::clone(engine), rotation, stop, cut, ended })
+    }
+
+    /// Returns the transports and where each listens, with the port that was bound.
+    pub fn addresses(&self) -> &[(&'static str, SocketAddr)] {
+        &self.bound
+    }
+
+    /// Stops accepting, answers what is in flight, and waits until all event loops have ended: two seconds and a half at
+    /// most, unless a loop hangs.
+    ///
+    /// # Panics
+    ///
+    /// If it is called within an asynchronous runtime, which it would block: call it by `spawn_blocking` there.
+    pub fn stop(mut self) {
+        self.engine.drain();
+        self.stop.raise();
+        // Nothing is ever sent: the channel is closed when the last loop has ended.
+        let _ = self.ended.blocking_recv();
+    }
+
+    /// Takes what exchanges the certificate when its files change, if there is one.
+    pub(super) fn take_rotation(&mut self) -> Option<CertificateRotation> {
+        self.rotation.take()
+    }
+
+    /// Declares the server not ready, serves for `drain` as before, and then stops. Stops at once, and cuts connections,
+    /// when `hurry` returns; it is called again for each wait.
+    pub(super) async fn leave(mut self, drain: Duration, mut hurry: impl AsyncFnMut()) {
+        self.engine.drain();
+        let is_hurried = tokio::select! {
+            () = sleep(drain) => false,
+            () = hurry() => true,
+        };
+        self.stop.raise();
+        if !is_hurried {
+            let ended = tokio::select! {
+                ended = timeout(GRACE + STUCK, self.ended.recv()) => Some(ended),
+                () = hurry() => None,
+            };
+            match ended {
+                Some(Ok(_)) => return,
+                Some(Err(_)) => return tracing::error!("stop: an event loop hangs, its connections are cut"),
+                None => {}
+            }
+        }
+        tracing::warn!("stop: told to stop again, open connections are cut");
+        self.cut.raise();
+        // A loop that hangs ends with the process.
+        let _ = timeout(STUCK, self.ended.recv()).await;
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop.raise();
+    }
+}
+
+/// The listeners of a server that is about to start.
+struct Listeners<'a> {
+    engine: &'a Engine,
+    tls: Option<Tls>,
+    rotation: Option<CertificateRotation>,
+    loops: Vec<Vec<BoundListener>>,
+    bound: Vec<(&'static str, SocketAddr)>,
+}
+
+impl<'a> Listeners<'a> {
+    fn new(settings: &Settings, engine: &'a Arc<Engine>) -> Result<Self> {
+        let tls = settings.tls.as_ref().map(|files| {
+            let engine = Arc::clone(engine);
+            Tls::read(files, move |expiry| engine.metrics().certificate_expires(expiry))
+        });
+        let (tls, rotation) = tls.transpose()?.unzip();
+        let loops = (0..settings.loops).map(|_| Vec::new()).collect();
+        Ok(Listeners { engine, tls, rotation, loops, bound: Vec::new() })
+    }
+
+    /// Binds a transport's address, and gives every loop a listener there. Does nothing without an endpoint.
+    fn add(
+        &mut self,
+        name: &'static str,
+        endpoint: Option<&Endpoint>,
+        make: impl Fn(&Arc<ConnectionSlots>) -> Arc<dyn Transport>,
+    ) -> Result<()> {
+        let Some(endpoint) = endpoint else { return Ok(()) };
+        let slots = ConnectionSlots::new(endpoint.max_connections);
+        self.engine.metrics().watch(name, &slots);
+        let address = endpoint.address;
+        let listeners = bind(address, self.loops.len()).with_context(|| {
+            format!("--{name} {address}: cannot listen there; name a free address, or `off`")
+        })?;
+        self.bound.push((name, listeners.first().map_or(Ok(address), |first| first.local_addr())?));
+        let timeouts = ConnectionTimeouts { idle: endpoint.idle_timeout, request: endpoint.request_timeout };
+        for (bound, listener) in self.loops.iter_mut().zip(listeners) {
+            let transport = make(&slots);
+            let tls = self.tls.as_ref().map(|tls| tls.handshake(transport.protocols()));
+            bound.push(BoundListener { listener, transport, slots: Arc::clone(&slots), tls, timeouts });
+        }
+        Ok(())
+    }
+}
+
+/// Starts the loops. The channel is closed when all of them have ended, whether well or by a panic.
+fn start_loops(
+    loops: Vec<Vec<BoundListener>>,
+    stop: &Arc<Stop>,
+    cut: &Arc<Stop>,
+) -> Result<mpsc::Receiver<Infallible>> {
+    let (running, ended) = mpsc::channel(1);
+    for (index, listeners) in loops.into_iter().enumerate() {
+        let runtime = runtime()?;
+        let (stop, cut, running) = (Arc::clone(stop), Arc::clone(cut), running.clone());
+        let thread = thread::Builder::new().name(format!("loop-{index}")).spawn(move || {
+            let _running = running;
+            if let Err(error) = runtime.block_on(run_event_loop(listeners, stop, cut, GRACE)) {
+                tracing::error!(%error, "event loop: ended with an error");
+            }
+            // Before the loop counts as ended: dropping the runtime closes its connections.
+            drop(runtime);
+        });
+        thread.context("cannot start a thread")?;
+    }
+    Ok(ended)
+}
+
+/// Returns a runtime on the calling thread.
+pub(super) fn runtime() -> Result<Runtime> {
+    Builder::new_current_thread().enable_all().build().context("cannot start an event loop")
+}

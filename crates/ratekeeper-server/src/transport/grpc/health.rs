@@ -1,0 +1,78 @@
+//! `grpc.health.v1.Health`: asks the engine, because a process that merely runs is not healthy.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use h2::server::SendResponse;
+use tokio::time::sleep;
+
+use super::context::Grpc;
+use super::generated::grpc_health_v1::health_check_response::ServingStatus;
+use super::generated::grpc_health_v1::{HealthCheckRequest, HealthCheckResponse};
+use super::message::ResponseStream;
+use super::status::{GrpcCode, GrpcStatus};
+use crate::net::Connection;
+
+/// The services that can be asked about; the empty name is the server as a whole.
+const SERVICES: [&str; 3] = ["", "throttlecrab.RateLimiter", "ratekeeper.v1.RateLimiter"];
+/// How often a server that is watched is asked.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Answers `Check`.
+pub(super) async fn check(grpc: &Grpc, asked: HealthCheckRequest) -> Result<HealthCheckResponse, GrpcStatus> {
+    if !is_known(&asked) {
+        return Err(GrpcStatus::new(
+            GrpcCode::NotFound,
+            "service: unknown; leave it empty for the whole server",
+        ));
+    }
+    Ok(response(status(grpc).await))
+}
+
+/// Sends the status, and again whenever it changes, until the client or the server leaves.
+pub(super) async fn watch(
+    grpc: &Grpc,
+    connection: &Connection,
+    asked: HealthCheckRequest,
+    reply: &mut SendResponse<Bytes>,
+) -> Result<(), h2::Error> {
+    let mut answers = ResponseStream::begin(reply)?;
+    let mut last = None;
+    loop {
+        let now = match is_known(&asked) {
+            true => status(grpc).await,
+            false => ServingStatus::ServiceUnknown,
+        };
+        if last != Some(now) {
+            answers.send(&response(now)).await?;
+            last = Some(now);
+        }
+        if connection.stop().is_raised() {
+            return answers.end(None);
+        }
+        tokio::select! {
+            () = answers.abandoned() => return Ok(()),
+            () = connection.stop().wait() => {}
+            () = grpc.responder.engine().drain_begun(), if !grpc.responder.engine().is_draining() => {}
+            () = sleep(INTERVAL) => {}
+        }
+    }
+}
+
+fn is_known(asked: &HealthCheckRequest) -> bool {
+    SERVICES.contains(&asked.service.as_str())
+}
+
+async fn status(grpc: &Grpc) -> ServingStatus {
+    if grpc.responder.engine().is_draining() {
+        return ServingStatus::NotServing;
+    }
+    match grpc.responder.engine().probe().await {
+        Ok(()) => ServingStatus::Serving,
+        Err(_) => ServingStatus::NotServing,
+    }
+}
+
+fn response(status: ServingStatus) -> HealthCheckResponse {
+    HealthCheckResponse { status: status.into() }
+}

@@ -1,0 +1,161 @@
+//! Messages on streams: a byte that says whether it is compressed, a length of four bytes, and so many bytes.
+
+use std::future::poll_fn;
+use std::time::Duration;
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use h2::server::SendResponse;
+use h2::{RecvStream, SendStream};
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderValue, Response};
+use prost::Message;
+use tokio::time::timeout;
+
+use super::context::MAX_MESSAGE;
+use super::status::{self, GrpcCode, GrpcStatus};
+
+const PREFIX: usize = 5;
+
+/// Reads the messages that a client sends on one stream.
+pub(super) struct RequestMessages {
+    body: RecvStream,
+    /// What came of the next message. The client is allowed to send more only when it is whole: all unfinished
+    /// messages of a connection together are no more than its window.
+    unread: BytesMut,
+    /// How long the client may take to finish.
+    patience: Duration,
+}
+
+impl RequestMessages {
+    pub(super) fn new(body: RecvStream, patience: Duration) -> Self {
+        RequestMessages { body, unread: BytesMut::new(), patience }
+    }
+
+    /// Returns the message of a call that has exactly one.
+    pub(super) async fn only<M: Message + Default>(&mut self) -> Result<M, GrpcStatus> {
+        let patience = self.patience;
+        let both = async {
+            let first = self.next().await?;
+            // The client's half of the stream must have ended, or the answer would cut it off.
+            let second = self.next().await?;
+            Ok::<_, GrpcStatus>((first, second))
+        };
+        let late = |_| GrpcStatus::new(GrpcCode::DeadlineExceeded, "the request was never finished");
+        match timeout(patience, both).await.map_err(late)?? {
+            (Some(message), None) => decode(message),
+            (None, _) => Err(GrpcStatus::invalid("no message; a request has one")),
+            (Some(_), Some(_)) => Err(GrpcStatus::invalid("several messages; a request has one")),
+        }
+    }
+
+    /// Returns the next message, if there is one.
+    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, GrpcStatus> {
+        loop {
+            if let Some(message) = self.take()? {
+                return Ok(Some(message));
+            }
+            match poll_fn(|context| self.body.poll_data(context)).await {
+                Some(Ok(data)) => self.unread.extend_from_slice(&data),
+                None if self.unread.is_empty() => return Ok(None),
+                // The stream or the message ends too early: either way the client has gone.
+                Some(Err(_)) | None => return Err(GrpcStatus::invalid("the request breaks off")),
+            }
+        }
+    }
+
+    fn take(&mut self) -> Result<Option<Bytes>, GrpcStatus> {
+        let Some((&[compressed, ref len @ ..], _)) = self.unread.split_first_chunk::<PREFIX>() else {
+            return Ok(None);
+        };
+        if compressed != 0 {
+            let message = "compressed messages are not understood; send `grpc-encoding: identity`";
+            return Err(GrpcStatus::new(GrpcCode::Unimplemented, message));
+        }
+        let len = u32::from_be_bytes(*len) as usize;
+        if len > MAX_MESSAGE {
+            let message = format!("a message of {len} bytes; at most {MAX_MESSAGE} are read");
+            return Err(GrpcStatus::new(GrpcCode::ResourceExhausted, message));
+        }
+        if self.unread.len() < PREFIX + len {
+            return Ok(None);
+        }
+        // A stream that was reset in the meantime needs no window.
+        let _ = self.body.flow_control().release_capacity(PREFIX + len);
+        self.unread.advance(PREFIX);
+        Ok(Some(self.unread.split_to(len).freeze()))
+    }
+}
+
+/// Decodes a message; the error names the field.
+pub(super) fn decode<M: Message + Default>(message: Bytes) -> Result<M, GrpcStatus> {
+    M::decode(message).map_err(|error| GrpcStatus::invalid(error.to_string()))
+}
+
+fn framed(message: &impl Message) -> Bytes {
+    let len = message.encoded_len();
+    let mut bytes = BytesMut::with_capacity(PREFIX + len);
+    bytes.put_u8(0);
+    bytes.put_u32(u32::try_from(len).unwrap_or(u32::MAX));
+    // There is room for all of it.
+    let _ = message.encode(&mut bytes);
+    bytes.freeze()
+}
+
+fn head() -> Response<()> {
+    let mut response = Response::new(());
+    let mut headers = HeaderMap::with_capacity(3);
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    *response.headers_mut() = headers;
+    response
+}
+
+/// ResponseStream a call with one message. It is small, so there is no waiting for a window: h2 keeps it until there is.
+pub(super) fn answer(reply: &mut SendResponse<Bytes>, message: &impl Message) -> Result<(), h2::Error> {
+    let mut stream = reply.send_response(head(), false)?;
+    stream.send_data(framed(message), false)?;
+    stream.send_trailers(status::ok())
+}
+
+/// ResponseStream a call with what went wrong.
+pub(super) fn refuse(reply: &mut SendResponse<Bytes>, status: &GrpcStatus) -> Result<(), h2::Error> {
+    let mut response = head();
+    status.write(response.headers_mut());
+    reply.send_response(response, true).map(|_| ())
+}
+
+/// ResponseStream a call with several messages.
+pub(super) struct ResponseStream(SendStream<Bytes>);
+
+impl ResponseStream {
+    pub(super) fn begin(reply: &mut SendResponse<Bytes>) -> Result<Self, h2::Error> {
+        reply.send_response(head(), false).map(ResponseStream)
+    }
+
+    /// Sends one message, as fast as the client takes it.
+    pub(super) async fn send(&mut self, message: &impl Message) -> Result<(), h2::Error> {
+        let mut left = framed(message);
+        while !left.is_empty() {
+            self.0.reserve_capacity(left.len());
+            let Some(capacity) = poll_fn(|context| self.0.poll_capacity(context)).await else {
+                return Err(h2::Reason::CANCEL.into());
+            };
+            let piece = left.split_to(capacity?.min(left.len()));
+            self.0.send_data(piece, false)?;
+        }
+        Ok(())
+    }
+
+    /// Returns when the client is no longer interested.
+    pub(super) async fn abandoned(&mut self) {
+        let _ = poll_fn(|context| self.0.poll_reset(context)).await;
+    }
+
+    pub(super) fn end(mut self, status: Option<&GrpcStatus>) -> Result<(), h2::Error> {
+        let mut trailers = HeaderMap::new();
+        match status {
+            Some(status) => status.write(&mut trailers),
+            None => trailers = status::ok(),
+        }
+        self.0.send_trailers(trailers)
+    }
+}

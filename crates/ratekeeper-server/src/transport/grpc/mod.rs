@@ -1,0 +1,31 @@
+//! gRPC: unary calls over HTTP/2, decided where their bytes were read.
+//!
+//! ```text
+//! transport   the transport                       connection   calls in, replies out
+//! context     what all clients share              socket       a socket that reports progress
+//! call        paths to methods                    framing      where frames begin and end; flood: too many of them
+//! message     messages on streams                 status       what went wrong
+//! throttle, plans, health, reflection             the methods
+//! generated   the Rust side of proto/
+//! ```
+//!
+//! The crate `h2` speaks HTTP/2; the few lines of gRPC on top of it are written here. A framework would give every call
+//! a task of its own; this way all calls of a read are answered by one write.
+
+mod call;
+mod connection;
+mod context;
+mod flood;
+mod frame_head;
+mod framing;
+mod generated;
+mod health;
+mod message;
+mod plans;
+mod reflection;
+mod socket;
+mod status;
+mod throttle;
+mod transport;
+
+pub(crate) use context::{Grpc, NAME};

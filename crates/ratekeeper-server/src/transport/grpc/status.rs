@@ -1,0 +1,139 @@
+//! What went wrong, as gRPC says it: a number, and a text in printable characters.
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+use ratekeeper::keeper::KeeperError;
+
+use crate::request::{RequestError, RequestField};
+use crate::secret::NotAdmin;
+
+const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
+const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
+
+/// The codes that are used here, by their numbers on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum GrpcCode {
+    InvalidArgument = 3,
+    DeadlineExceeded = 4,
+    NotFound = 5,
+    PermissionDenied = 7,
+    ResourceExhausted = 8,
+    Unimplemented = 12,
+    Internal = 13,
+    Unavailable = 14,
+    Unauthenticated = 16,
+}
+
+/// Why a call was not answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct GrpcStatus {
+    code: GrpcCode,
+    message: String,
+}
+
+impl GrpcStatus {
+    pub(super) fn new(code: GrpcCode, message: impl Into<String>) -> Self {
+        GrpcStatus { code, message: message.into() }
+    }
+
+    /// Returns the status of a mistake of the client; the message names the field.
+    pub(super) fn invalid(message: impl Into<String>) -> Self {
+        Self::new(GrpcCode::InvalidArgument, message)
+    }
+
+    /// Returns the status of a mistake of this server: an answer of another kind than the request.
+    #[cold]
+    pub(super) fn internal() -> Self {
+        Self::new(GrpcCode::Internal, "the answer does not fit the request")
+    }
+
+    /// Writes the trailers.
+    pub(super) fn write(&self, headers: &mut HeaderMap) {
+        headers.insert(GRPC_STATUS, HeaderValue::from(self.code as u16));
+        // Whatever is not printable is written in digits, so it is a value.
+        if let Ok(message) = HeaderValue::try_from(printable(&self.message)) {
+            headers.insert(GRPC_MESSAGE, message);
+        }
+    }
+}
+
+/// Returns the trailers of a call that was answered.
+pub(super) fn ok() -> HeaderMap {
+    let mut trailers = HeaderMap::with_capacity(1);
+    trailers.insert(GRPC_STATUS, HeaderValue::from_static("0"));
+    trailers
+}
+
+/// Returns the message with `%` and everything that is not printable ASCII as `%` and two digits, byte by byte.
+fn printable(message: &str) -> String {
+    let mut out = String::with_capacity(message.len());
+    for byte in message.bytes() {
+        match byte {
+            b'%' | ..=0x1f | 0x7f.. => {
+                out.push('%');
+                for digit in [byte >> 4, byte & 0xf] {
+                    out.extend(char::from_digit(digit.into(), 16).map(|digit| digit.to_ascii_uppercase()));
+                }
+            }
+            _ => out.push(char::from(byte)),
+        }
+    }
+    out
+}
+
+impl From<RequestError> for GrpcStatus {
+    fn from(error: RequestError) -> Self {
+        let code = match &error {
+            RequestError::PlansOnly => GrpcCode::PermissionDenied,
+            RequestError::NotAdmin(NotAdmin::Unknown) => GrpcCode::Unauthenticated,
+            RequestError::NotAdmin(NotAdmin::TurnedOff | NotAdmin::Forbidden) => GrpcCode::PermissionDenied,
+            RequestError::CannotForget(_) => GrpcCode::Unimplemented,
+            RequestError::Keeper(KeeperError::UnknownPlan { .. }) => GrpcCode::NotFound,
+            // A store that cannot decide by a quota was asked by mistake, and then the error has a field.
+            RequestError::Keeper(KeeperError::Store(_)) if error.field().is_none() => GrpcCode::Unavailable,
+            _ => GrpcCode::InvalidArgument,
+        };
+        let message = error.spelled(name);
+        let method = if matches!(error, RequestError::NotAdmin(_)) { "Forget: " } else { "" };
+        Self::new(code, format!("{method}{message}"))
+    }
+}
+
+/// Returns what a field is called on this wire.
+fn name(field: RequestField) -> &'static str {
+    match field {
+        RequestField::Plan => "plans",
+        other => other.name(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ratekeeper::{StoreError, StoreErrorKind};
+
+    use super::*;
+
+    #[test]
+    fn failures_say_whose_fault_they_are() {
+        let status = |error: KeeperError| GrpcStatus::from(RequestError::from(error));
+        let of = |kind| status(KeeperError::Store(StoreError::new(kind, "gone"))).code;
+        for kind in [StoreErrorKind::Timeout, StoreErrorKind::Unreachable, StoreErrorKind::BreakerOpen] {
+            assert_eq!(of(kind), GrpcCode::Unavailable);
+        }
+        assert_eq!(of(StoreErrorKind::Unsupported), GrpcCode::InvalidArgument);
+        assert_eq!(status(KeeperError::UnknownPlan { name: "gold".to_owned() }).code, GrpcCode::NotFound);
+        assert_eq!(status(KeeperError::NoPlan).code, GrpcCode::InvalidArgument);
+        let missing = GrpcStatus::from(RequestError::Missing(RequestField::Plan));
+        assert!(missing.message.starts_with("plans: missing; "), "{}", missing.message);
+    }
+
+    #[test]
+    fn messages_are_printable() {
+        assert_eq!(printable("plan `a b`: 100%\r\né"), "plan `a b`: 100%25%0D%0A%C3%A9");
+        let mut headers = HeaderMap::new();
+        GrpcStatus::new(GrpcCode::Unauthenticated, "no\0").write(&mut headers);
+        assert_eq!(
+            (&headers["grpc-status"], &headers["grpc-message"]),
+            (&HeaderValue::from_static("16"), &HeaderValue::from_static("no%00"),)
+        );
+    }
+}

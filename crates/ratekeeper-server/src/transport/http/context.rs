@@ -1,0 +1,23 @@
+//! What all clients of the transport share, on one event loop.
+
+use std::sync::Arc;
+
+use crate::engine::Engine;
+use crate::responder::Responder;
+use crate::secret::Tokens;
+
+/// The transport's name.
+pub(crate) const NAME: &str = "http";
+
+/// The HTTP transport on one event loop.
+#[derive(Debug)]
+pub(crate) struct Http {
+    pub(super) responder: Responder,
+}
+
+impl Http {
+    /// Returns the transport.
+    pub(crate) fn new(engine: Arc<Engine>, tokens: Tokens) -> Self {
+        Http { responder: Responder::new(NAME, engine, tokens) }
+    }
+}

@@ -1,0 +1,213 @@
+//! What Prometheus reads. The names are a contract.
+
+use std::fmt::Write;
+
+use ratekeeper::store::BreakerState;
+
+use crate::engine::Engine;
+use crate::watch::{BUCKETS, RefusedKeys, TransportReading};
+
+/// Returns the page, in the text format of Prometheus.
+pub(super) fn render(engine: &Engine) -> String {
+    let mut page = MetricsPage(String::with_capacity(4096));
+    let readings = engine.metrics().read();
+    page.head("ratekeeper_requests_total", "counter", "Requests by their result.");
+    for (transport, reading) in &readings {
+        for (result, count) in
+            [("allowed", reading.allowed), ("denied", reading.denied), ("error", reading.errors)]
+        {
+            page.line(&format!(
+                "ratekeeper_requests_total{{transport=\"{transport}\",result=\"{result}\"}} {count}"
+            ));
+        }
+    }
+    page.head("ratekeeper_auth_failures_total", "counter", "Wrong tokens.");
+    for (transport, reading) in &readings {
+        let count = reading.auth_failures;
+        page.line(&format!("ratekeeper_auth_failures_total{{transport=\"{transport}\"}} {count}"));
+    }
+    page.head("ratekeeper_floods_total", "counter", "Connections cut for control frames without requests.");
+    for (transport, reading) in &readings {
+        page.line(&format!("ratekeeper_floods_total{{transport=\"{transport}\"}} {}", reading.floods));
+    }
+    page.head("ratekeeper_decision_seconds", "histogram", "Time for one decision, share of its batch.");
+    for (transport, reading) in &readings {
+        page.histogram(transport, reading);
+    }
+    page.head("ratekeeper_connections", "gauge", "Connections now.");
+    for (transport, slots) in engine.metrics().slots() {
+        page.line(&format!("ratekeeper_connections{{transport=\"{transport}\"}} {}", slots.in_use()));
+    }
+    if let Some(expiry) = engine.metrics().certificate_expiry() {
+        let name = "ratekeeper_tls_certificate_expiry_timestamp_seconds";
+        page.head(name, "gauge", "When the TLS certificate in use expires, as a Unix time.");
+        page.line(&format!("{name} {expiry}"));
+    }
+    if let Some(store) = engine.memory() {
+        page.head("ratekeeper_keys", "gauge", "States held by the store in memory.");
+        let statistics = store.statistics();
+        page.line(&format!("ratekeeper_keys {}", statistics.keys));
+        page.head("ratekeeper_keys_of_requests", "gauge", "Those of quotas that requests brought.");
+        page.line(&format!("ratekeeper_keys_of_requests {}", statistics.keys_of_requests));
+        page.head("ratekeeper_max_keys", "gauge", "States that the store may hold (--max-keys).");
+        page.line(&format!("ratekeeper_max_keys {}", statistics.max_keys));
+        page.head("ratekeeper_store_bytes", "gauge", "Bytes allocated by the store in memory.");
+        page.line(&format!("ratekeeper_store_bytes {}", statistics.bytes));
+        page.head("ratekeeper_store_bytes_of_requests", "gauge", "Those of quotas that requests brought.");
+        page.line(&format!("ratekeeper_store_bytes_of_requests {}", statistics.bytes_of_requests));
+        page.head("ratekeeper_store_max_bytes", "gauge", "Bytes that the store may allocate (--max-bytes).");
+        page.line(&format!("ratekeeper_store_max_bytes {}", statistics.max_bytes));
+        page.head(
+            "ratekeeper_kept_for_plans_percent",
+            "gauge",
+            "What quotas of requests cannot take of both.",
+        );
+        page.line(&format!("ratekeeper_kept_for_plans_percent {}", statistics.kept_for_plans));
+        page.head("ratekeeper_keys_refused_total", "counter", "New keys that found the store full.");
+        let refused = RefusedKeys::of(&statistics);
+        for (of, count) in [("plan", refused.plan), ("request", refused.request)] {
+            page.line(&format!("ratekeeper_keys_refused_total{{of=\"{of}\"}} {count}"));
+        }
+    }
+    let breakers = engine.breakers();
+    if !breakers.is_empty() {
+        let help = "Before each server of the store: 0 closed, 1 open, 2 half-open.";
+        page.head("ratekeeper_breaker_state", "gauge", help);
+    }
+    for breaker in breakers {
+        let state = match breaker.state() {
+            BreakerState::Closed => 0,
+            BreakerState::Open => 1,
+            BreakerState::HalfOpen => 2,
+        };
+        let node = label(breaker.name().as_bytes());
+        page.line(&format!("ratekeeper_breaker_state{{node=\"{node}\"}} {state}"));
+    }
+    page.head("ratekeeper_store_errors_total", "counter", "Failures of the store by their reason.");
+    for (kind, count) in engine.plan_metrics().store_errors() {
+        page.line(&format!("ratekeeper_store_errors_total{{kind=\"{kind}\"}} {count}"));
+    }
+    page.head("ratekeeper_plan_decisions_total", "counter", "Decisions by the rule that bound them.");
+    for (plan, rule, result, count) in engine.plan_metrics().decisions() {
+        // Names of plans and rules have no character that would need escaping.
+        page.line(&format!(
+            "ratekeeper_plan_decisions_total{{plan=\"{plan}\",rule=\"{rule}\",result=\"{result}\"}} {count}"
+        ));
+    }
+    if let Some(reloads) = engine.reloads().read() {
+        page.head(
+            "ratekeeper_reloads_total",
+            "counter",
+            "Reloads of the configuration file by their result.",
+        );
+        for (result, count) in [("success", reloads.succeeded), ("error", reloads.failed)] {
+            page.line(&format!("ratekeeper_reloads_total{{result=\"{result}\"}} {count}"));
+        }
+        let name = "ratekeeper_reload_last_successful";
+        page.head(
+            name,
+            "gauge",
+            "1 if the configuration in force is the file's, 0 if the last reload failed.",
+        );
+        page.line(&format!("{name} {}", u8::from(!reloads.last_failed)));
+        let name = "ratekeeper_reload_last_success_timestamp_seconds";
+        page.head(name, "gauge", "When the configuration in force was read.");
+        page.line(&format!("{name} {}", reloads.last_success));
+    }
+    let top = engine.metrics().top_denied();
+    if !top.is_empty() {
+        page.head("ratekeeper_top_denied", "gauge", "Denials of the keys with most of them, about.");
+    }
+    for (rank, (key, count)) in (1..).zip(top) {
+        let key = label(&key);
+        page.line(&format!("ratekeeper_top_denied{{key=\"{key}\",rank=\"{rank}\"}} {count}"));
+    }
+    page.0
+}
+
+/// Returns a key as the value of a label. Keys are bytes, and a label is text: what is not printable is escaped as in a
+/// Rust string, so that two keys never look the same; then the format's own escapes are applied.
+fn label(key: &[u8]) -> String {
+    let mut shown = String::with_capacity(key.len());
+    for chunk in key.utf8_chunks() {
+        for char in chunk.valid().chars() {
+            match char {
+                '"' | '\'' => shown.push(char),
+                _ => shown.extend(char.escape_debug()),
+            }
+        }
+        shown.extend(chunk.invalid().iter().map(|byte| format!("\\x{byte:02x}")));
+    }
+    shown.replace('\\', "\\\\").replace('"', "\\\"")
+}
+
+struct MetricsPage(String);
+
+impl MetricsPage {
+    fn head(&mut self, name: &str, kind: &str, help: &str) {
+        self.line(&format!("# HELP {name} {help}"));
+        self.line(&format!("# TYPE {name} {kind}"));
+    }
+
+    fn line(&mut self, line: &str) {
+        self.0.push_str(line);
+        self.0.push('\n');
+    }
+
+    fn histogram(&mut self, transport: &str, reading: &TransportReading) {
+        let name = "ratekeeper_decision_seconds";
+        let mut count = 0;
+        for (bound, bucket) in BUCKETS.iter().zip(&reading.buckets) {
+            count += bucket;
+            let bound = seconds(*bound);
+            self.line(&format!("{name}_bucket{{transport=\"{transport}\",le=\"{bound}\"}} {count}"));
+        }
+        count += reading.buckets[BUCKETS.len()];
+        self.line(&format!("{name}_bucket{{transport=\"{transport}\",le=\"+Inf\"}} {count}"));
+        self.line(&format!("{name}_sum{{transport=\"{transport}\"}} {}", seconds(reading.nanos)));
+        self.line(&format!("{name}_count{{transport=\"{transport}\"}} {count}"));
+    }
+}
+
+/// Returns seconds in exact decimals: no floating point between a counter and its reader.
+fn seconds(nanos: u64) -> String {
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let _ = write!(text, "{}.{:09}", nanos / 1_000_000_000, nanos % 1_000_000_000);
+    text.truncate(text.trim_end_matches('0').trim_end_matches('.').len());
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_one_label_whatever_is_in_it() {
+        for (key, expected) in [
+            (&b"user:42"[..], "user:42"),
+            ("né".as_bytes(), "né"),
+            (b"a\"b", r#"a\"b"#),
+            (b"a\nb", r"a\\nb"),
+            (b"a\\nb", r"a\\\\nb"),
+            (b"a\xffb", r"a\\xffb"),
+            (b"a\\xffb", r"a\\\\xffb"),
+            (b"\r\0\x1b", r"\\r\\0\\u{1b}"),
+        ] {
+            assert_eq!(label(key), expected);
+        }
+    }
+
+    #[test]
+    fn seconds_are_exact() {
+        for (nanos, expected) in [
+            (0, "0"),
+            (250, "0.00000025"),
+            (1_000_000_000, "1"),
+            (1_500_000_000, "1.5"),
+            (10_000_000_000, "10"),
+        ] {
+            assert_eq!(seconds(nanos), expected);
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Errors as `application/problem+json`, with a code that programs can rely on.
+
+use http::header::{ALLOW, CONTENT_TYPE, WWW_AUTHENTICATE};
+use http::{HeaderValue, StatusCode};
+use ratekeeper::keeper::KeeperError;
+use ratekeeper::{StoreError, StoreErrorKind};
+use serde::Serialize;
+
+use super::reply::{HttpReply, reply};
+use crate::request::RequestError;
+use crate::secret::NotAdmin;
+
+/// The title of problems with a field.
+const INVALID_FIELD: &str = "A field is wrong or missing";
+
+/// Why a request was not answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Problem {
+    status: StatusCode,
+    code: &'static str,
+    title: &'static str,
+    detail: String,
+    field: Option<String>,
+}
+
+#[derive(Serialize)]
+struct ProblemBody<'a> {
+    r#type: &'static str,
+    title: &'static str,
+    status: u16,
+    code: &'static str,
+    detail: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    field: Option<&'a str>,
+}
+
+impl Problem {
+    fn new(status: StatusCode, code: &'static str, title: &'static str, detail: impl Into<String>) -> Self {
+        Problem { status, code, title, detail: detail.into(), field: None }
+    }
+
+    pub(super) fn malformed(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "malformed_json", "The body is not JSON", detail)
+    }
+
+    pub(super) fn field(name: impl Into<String>, detail: impl Into<String>) -> Self {
+        let problem = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_field", INVALID_FIELD, detail);
+        Problem { field: Some(name.into()), ..problem }
+    }
+
+    pub(super) fn too_large(most: usize) -> Self {
+        let detail = format!("at most {most} bytes are read");
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", "The body is too large", detail)
+    }
+
+    pub(super) fn media_type(detail: &'static str) -> Self {
+        Self::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "unsupported_media_type",
+            "The body is not JSON",
+            detail,
+        )
+    }
+
+    pub(super) fn unauthorized() -> Self {
+        let detail = "send `authorization: Bearer TOKEN`";
+        Self::new(StatusCode::UNAUTHORIZED, "unauthorized", "The token is wrong or missing", detail)
+    }
+
+    pub(super) fn not_found() -> Self {
+        let detail = "GET /openapi.json tells what there is";
+        Self::new(StatusCode::NOT_FOUND, "not_found", "There is nothing here", detail)
+    }
+
+    pub(super) fn method(allowed: &'static str) -> Self {
+        let detail = format!("use {allowed}");
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "Not with this method", detail)
+    }
+
+    pub(super) fn store(error: &StoreError) -> Self {
+        // What no store can do was asked for by mistake.
+        if error.kind() == StoreErrorKind::Unsupported {
+            return Self::field("quota", error.to_string());
+        }
+        let title = "The store cannot decide";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", title, error.to_string())
+    }
+
+    pub(super) fn draining() -> Self {
+        let detail = "ask another instance; requests on open connections are still decided";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "draining", "The server is about to stop", detail)
+    }
+
+    /// Returns the reply that says so.
+    pub(super) fn into_reply(self) -> HttpReply {
+        let body = ProblemBody {
+            r#type: "about:blank",
+            title: self.title,
+            status: self.status.as_u16(),
+            code: self.code,
+            detail: &self.detail,
+            field: self.field.as_deref(),
+        };
+        // Nothing in it can fail to be JSON.
+        let mut reply = reply(self.status, serde_json::to_vec(&body).unwrap_or_default());
+        let headers = reply.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        match self.status {
+            StatusCode::UNAUTHORIZED => {
+                headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            }
+            StatusCode::METHOD_NOT_ALLOWED => {
+                let allowed = self.detail.trim_start_matches("use ");
+                if let Ok(allowed) = HeaderValue::from_str(allowed) {
+                    headers.insert(ALLOW, allowed);
+                }
+            }
+            _ => {}
+        }
+        reply
+    }
+}
+
+impl From<RequestError> for Problem {
+    fn from(error: RequestError) -> Self {
+        let (status, code, title) = match &error {
+            RequestError::Missing(_) | RequestError::Invalid(..) => {
+                (StatusCode::UNPROCESSABLE_ENTITY, "invalid_field", INVALID_FIELD)
+            }
+            RequestError::OutOfBounds(..) => (
+                StatusCode::UNPROCESSABLE_ENTITY,
+                "quota_out_of_bounds",
+                "The quota is beyond what this server takes from requests",
+            ),
+            RequestError::LogNotAllowed(_) => {
+                (StatusCode::UNPROCESSABLE_ENTITY, "log_not_allowed", "A request may not bring a `log`")
+            }
+            RequestError::PlansOnly => {
+                (StatusCode::FORBIDDEN, "plans_only", "This server takes no quotas from requests")
+            }
+            RequestError::NotAdmin(refusal) => {
+                let (status, code) = match refusal {
+                    NotAdmin::Unknown => (StatusCode::UNAUTHORIZED, "unauthorized"),
+                    NotAdmin::TurnedOff => (StatusCode::FORBIDDEN, "admin_disabled"),
+                    NotAdmin::Forbidden => (StatusCode::FORBIDDEN, "admin_required"),
+                };
+                (status, code, "Only an administrator may do this")
+            }
+            RequestError::CannotForget(_) => {
+                (StatusCode::NOT_IMPLEMENTED, "unsupported", "The store cannot find keys by prefix")
+            }
+            RequestError::Keeper(KeeperError::Store(error)) => return Self::store(error),
+            RequestError::Keeper(KeeperError::UnknownPlan { .. }) => {
+                let title = "There is no plan of that name";
+                return Self::new(StatusCode::NOT_FOUND, "unknown_plan", title, error.to_string());
+            }
+            RequestError::Keeper(KeeperError::Key(_)) => return Self::field("key", error.to_string()),
+            // The plans are wrong together, and not one of them.
+            RequestError::Keeper(_) => return Self::field("plans", error.to_string()),
+        };
+        let problem = Self::new(status, code, title, error.to_string());
+        Problem { field: error.field().map(|field| field.name().to_owned()), ..problem }
+    }
+}

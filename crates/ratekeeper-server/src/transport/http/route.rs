@@ -1,0 +1,199 @@
+//! Paths to answers.
+
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
+use http::{HeaderValue, Method, Request, StatusCode};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use ratekeeper::Key;
+use serde_json::json;
+
+use super::body::{self, ForgetBody, MAX_BODY, PlanBody, ThrottleBody};
+use super::context::Http;
+use super::metrics;
+use super::problem::Problem;
+use super::reply::{self, HttpReply, reply};
+use crate::net::Connection;
+use crate::request::{PlanVerb, ThrottleDialect};
+use crate::responder::WireAnswer;
+use crate::secret::Admin;
+
+/// Answers one request. An error is a problem, with a status of the server only if the server is to blame.
+pub(super) async fn answer(http: &Http, connection: &Connection, request: Request<Incoming>) -> HttpReply {
+    match dispatch(http, connection, request).await {
+        Ok(reply) => reply,
+        Err(problem) => {
+            http.responder.metrics().failed();
+            problem.into_reply()
+        }
+    }
+}
+
+async fn dispatch(
+    http: &Http,
+    connection: &Connection,
+    request: Request<Incoming>,
+) -> Result<HttpReply, Problem> {
+    let check = http.responder.check(connection);
+    let authorization = request.headers().get(AUTHORIZATION);
+    // The probes need no token, and the metrics may have one of their own.
+    let is_welcome = match request.uri().path() {
+        "/health" | "/ready" => true,
+        "/metrics" => check.may_read_metrics(authorization).await,
+        _ => !http.responder.tokens().are_needed() || check.role_of(authorization).await.is_some(),
+    };
+    if !is_welcome {
+        return Err(Problem::unauthorized());
+    }
+    let is_post = request.method() == Method::POST;
+    let is_get = matches!(*request.method(), Method::GET | Method::HEAD);
+    match request.uri().path() {
+        "/throttle" if is_post => throttle(http, &whole_body(request).await?).await,
+        "/v1/acquire" if is_post => planned(http, PlanVerb::Acquire, &whole_body(request).await?).await,
+        "/v1/peek" if is_post => planned(http, PlanVerb::Peek, &whole_body(request).await?).await,
+        "/v1/refund" if is_post => planned(http, PlanVerb::Refund, &whole_body(request).await?).await,
+        "/v1/reset" if is_post => planned(http, PlanVerb::Reset, &whole_body(request).await?).await,
+        "/v1/forget" if is_post => {
+            let role = check.role_of(request.headers().get(AUTHORIZATION)).await;
+            let admin = http.responder.admin(role)?;
+            forget(http, admin, &whole_body(request).await?).await
+        }
+        "/throttle" | "/v1/acquire" | "/v1/peek" | "/v1/refund" | "/v1/reset" | "/v1/forget" => {
+            Err(Problem::method("POST"))
+        }
+        "/v1/plans" if is_get => Ok(list(http)),
+        "/health" if is_get => health(http).await,
+        "/ready" if is_get => ready(http).await,
+        "/metrics" if is_get => Ok(plain_text(metrics::render(http.responder.engine()))),
+        "/openapi.json" if is_get => {
+            Ok(reply(StatusCode::OK, Bytes::from_static(include_bytes!("openapi.json"))))
+        }
+        "/v1/plans" | "/health" | "/ready" | "/metrics" | "/openapi.json" => {
+            Err(Problem::method("GET, HEAD"))
+        }
+        _ => Err(Problem::not_found()),
+    }
+}
+
+/// Returns the whole body, if it claims to be JSON and is not too large.
+async fn whole_body(request: Request<Incoming>) -> Result<Bytes, Problem> {
+    let headers = request.headers();
+    if headers.get(CONTENT_TYPE).is_some_and(|value| !is_json(value)) {
+        return Err(Problem::media_type("send `content-type: application/json`"));
+    }
+    let is_other = |name, plain: &[u8]| {
+        headers.get_all(name).iter().any(|value| !value.as_bytes().eq_ignore_ascii_case(plain))
+    };
+    if is_other(CONTENT_ENCODING, b"identity") || is_other(TRANSFER_ENCODING, b"chunked") {
+        return Err(Problem::media_type("send the body as it is: it is neither unpacked nor decoded"));
+    }
+    let declared = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
+    if declared.is_some_and(|len| len > MAX_BODY) {
+        return Err(Problem::too_large(MAX_BODY));
+    }
+    let mut body = request.into_body();
+    let mut first = Bytes::new();
+    let mut rest: Vec<u8> = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| Problem::malformed(format!("the body breaks off: {error}")))?;
+        let Ok(data) = frame.into_data() else { continue };
+        if first.len() + rest.len() + data.len() > MAX_BODY {
+            return Err(Problem::too_large(MAX_BODY));
+        }
+        // Almost every body comes in one piece, and is used as it is.
+        if first.is_empty() {
+            first = data;
+        } else {
+            rest.extend_from_slice(&data);
+        }
+    }
+    if rest.is_empty() {
+        return Ok(first);
+    }
+    Ok([&first[..], &rest].concat().into())
+}
+
+fn is_json(value: &HeaderValue) -> bool {
+    let essence = value.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+    essence.eq_ignore_ascii_case(b"application/json") || essence.ends_with(b"+json")
+}
+
+async fn throttle(http: &Http, bytes: &[u8]) -> Result<HttpReply, Problem> {
+    let body: ThrottleBody = body::read(bytes)?;
+    let asked = async {
+        let key = Key::new(&body.key)?;
+        let throttle = body.fields().check(ThrottleDialect::Throttle, http.responder.limits())?;
+        http.responder.answer(&throttle.request(key)).await
+    };
+    Ok(match asked.await? {
+        WireAnswer::Ruling(ruling) => reply::throttled(&ruling),
+        WireAnswer::Forgotten(count) => reply::forgotten(count),
+    })
+}
+
+async fn planned(http: &Http, verb: PlanVerb, bytes: &[u8]) -> Result<HttpReply, Problem> {
+    let body = PlanBody::read(verb, bytes)?;
+    let names = body.names()?;
+    let request = body.fields(&names).check(verb, http.responder.limits())?;
+    Ok(match http.responder.answer(&request).await? {
+        // A peek or a refund is refused nothing.
+        WireAnswer::Ruling(ruling) => reply::ruled(&ruling, verb == PlanVerb::Acquire),
+        WireAnswer::Forgotten(count) => reply::forgotten(count),
+    })
+}
+
+async fn forget(http: &Http, admin: Admin, bytes: &[u8]) -> Result<HttpReply, Problem> {
+    let body: ForgetBody = body::read(bytes)?;
+    Ok(match http.responder.answer(&body.fields().check(admin)?).await? {
+        WireAnswer::Forgotten(count) => reply::forgotten(count),
+        WireAnswer::Ruling(ruling) => reply::ruled(&ruling, false),
+    })
+}
+
+fn list(http: &Http) -> HttpReply {
+    let plans: Vec<_> = http.responder.engine().registry().all().iter().map(|plan| {
+        let rules: Vec<_> = plan.rules().iter().map(|rule| {
+            json!({ "name": rule.name().as_str(), "quota": rule.quota().to_string() })
+        }).collect();
+        json!({ "name": plan.name().as_str(), "rules": rules, "on_store_error": plan.failure_mode().word() })
+    }).collect();
+    reply(StatusCode::OK, json!({ "plans": plans }).to_string())
+}
+
+/// Answers whether the engine decides: a process that merely runs is not healthy. A remote store that fails is reported,
+/// but is no reason to restart this process.
+async fn health(http: &Http) -> Result<HttpReply, Problem> {
+    let engine = http.responder.engine();
+    let store = match engine.probe().await {
+        Ok(()) => "ok",
+        Err(error) if engine.memory().is_none() => error.reason(),
+        Err(error) => return Err(Problem::store(&error)),
+    };
+    let mut body = json!({ "status": "ok", "store": store });
+    if let Some(reloads) = engine.reloads().read() {
+        body["config"] = if reloads.last_failed { "reload_failed" } else { "ok" }.into();
+    }
+    if engine.memory().is_some() {
+        let refusing = engine.refusing_new_keys();
+        body["full"] = (!refusing.is_empty()).into();
+        body["refusing_new_keys"] = refusing.into();
+    }
+    Ok(reply(StatusCode::OK, body.to_string()))
+}
+
+/// Answers whether requests can be decided, and will be: the store is reachable, and the server is not about to stop.
+async fn ready(http: &Http) -> Result<HttpReply, Problem> {
+    let engine = http.responder.engine();
+    if engine.is_draining() {
+        return Err(Problem::draining());
+    }
+    engine.probe().await.map_err(|error| Problem::store(&error))?;
+    Ok(reply(StatusCode::OK, json!({ "status": "ready" }).to_string()))
+}
+
+fn plain_text(body: String) -> HttpReply {
+    let mut reply = reply(StatusCode::OK, body);
+    let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    reply.headers_mut().insert(CONTENT_TYPE, kind);
+    reply
+}

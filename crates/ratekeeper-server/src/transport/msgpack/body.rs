@@ -1,0 +1,171 @@
+//! Bodies to requests, in either form: a positional array, or a map.
+
+use std::fmt;
+use std::ops::Range;
+
+use ratekeeper::{Cost, Key, Quota};
+
+use super::reader::{MalformedPack, PackReader, PackValue};
+use crate::request::{Limits, RequestError, RequestField, ThrottleDialect, ThrottleFields};
+
+const FIELDS: [&str; 6] = ["cmd", "key", "burst", "rate", "period", "quantity"];
+const THROTTLE: i64 = 1;
+/// No part of the original protocol, which has no tokens.
+const AUTH: i64 = 2;
+
+/// What a body asks for.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Body {
+    /// A throttle, whose key lies there in the body.
+    Throttle { key: Range<usize>, quota: Quota, cost: Cost },
+    /// To be let in, by the token that lies there in the body.
+    Auth(Range<usize>),
+}
+
+/// What is wrong with a body.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct BodyError(pub(super) String);
+
+impl From<MalformedPack> for BodyError {
+    fn from(_: MalformedPack) -> Self {
+        BodyError("malformed MessagePack".to_owned())
+    }
+}
+
+impl From<RequestError> for BodyError {
+    fn from(error: RequestError) -> Self {
+        BodyError(error.spelled(name))
+    }
+}
+
+/// Returns what a field is called on this wire.
+fn name(field: RequestField) -> &'static str {
+    match field {
+        RequestField::MaxBurst => "burst",
+        RequestField::CountPerPeriod => "rate",
+        other => other.name(),
+    }
+}
+
+fn wrong<T>(message: impl fmt::Display) -> Result<T, BodyError> {
+    Err(BodyError(message.to_string()))
+}
+
+impl Body {
+    /// Reads a body. Allocates nothing unless something is wrong.
+    pub(super) fn read(body: &[u8], limits: &Limits) -> Result<Self, BodyError> {
+        let [cmd, key, burst, rate, period, quantity] = fields(body)?;
+        let bytes = match key {
+            PackValue::Bytes(bytes) => bytes,
+            PackValue::Nil => return Err(RequestError::Missing(RequestField::Key).into()),
+            _ => return wrong("key: must be a string or bytes"),
+        };
+        // The key is a piece of the body, so this is its distance from the start.
+        let start = bytes.as_ptr().addr() - body.as_ptr().addr();
+        let key = start..start + bytes.len();
+        match cmd {
+            PackValue::Integer(THROTTLE) => {}
+            PackValue::Integer(AUTH) => return Ok(Body::Auth(key)),
+            PackValue::Integer(other) => return wrong(format!("cmd: {other}; 1 is throttle")),
+            _ => return wrong("cmd: missing, or no integer; 1 is throttle"),
+        }
+        limits.admits_quotas()?;
+        Key::new(bytes).map_err(RequestError::from)?;
+        let fields = ThrottleFields {
+            max_burst: number(RequestField::MaxBurst, burst)?,
+            count_per_period: number(RequestField::CountPerPeriod, rate)?,
+            period: number(RequestField::Period, period)?,
+            quantity: number(RequestField::Quantity, quantity)?,
+        };
+        let throttle = fields.check(ThrottleDialect::Throttle, limits)?;
+        Ok(Body::Throttle { key, quota: throttle.quota, cost: throttle.cost })
+    }
+}
+
+fn number(field: RequestField, value: PackValue<'_>) -> Result<Option<i64>, RequestError> {
+    match value {
+        PackValue::Integer(value) => Ok(Some(value)),
+        PackValue::Nil => Ok(None),
+        _ => Err(RequestError::not_an_integer(field)),
+    }
+}
+
+/// Returns the six fields, each nil if it is absent.
+fn fields(body: &[u8]) -> Result<[PackValue<'_>; 6], BodyError> {
+    let mut reader = PackReader::new(body);
+    let mut fields = [PackValue::Nil; 6];
+    match reader.value()? {
+        PackValue::Array(len) if len as usize <= FIELDS.len() => {
+            for field in fields.iter_mut().take(len as usize) {
+                *field = scalar(&mut reader)?;
+            }
+        }
+        PackValue::Array(len) => return wrong(format!("{len} fields; a request has at most 6")),
+        PackValue::Map(len) => {
+            for _ in 0..len {
+                let name = scalar(&mut reader)?;
+                let value = scalar(&mut reader)?;
+                let known = FIELDS.iter().position(|field| name == PackValue::Bytes(field.as_bytes()));
+                if let Some(known) = known {
+                    fields[known] = value;
+                }
+            }
+        }
+        _ => return wrong("a request is an array or a map"),
+    }
+    if !reader.is_empty() {
+        return wrong("bytes after the request");
+    }
+    Ok(fields)
+}
+
+/// Returns the next value; what lies within an array or a map is skipped.
+fn scalar<'a>(reader: &mut PackReader<'a>) -> Result<PackValue<'a>, MalformedPack> {
+    let value = reader.value()?;
+    reader.skip_within(value)?;
+    Ok(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(body: &[u8]) -> Result<Body, String> {
+        Body::read(body, &Limits::default()).map_err(|BodyError(message)| message)
+    }
+
+    #[test]
+    fn both_forms_mean_the_same() {
+        let array = b"\x96\x01\xa3key\x0a\x64\x3c\x02";
+        let map = b"\x86\xa6period\x3c\xa3cmd\x01\xa3key\xa3key\xa5burst\x0a\xa4rate\x64\xa8quantity\x02";
+        let quota = Quota::throttle(10, 100, 60).unwrap();
+        let cost = Cost::new(2);
+        assert_eq!(parse(array), Ok(Body::Throttle { key: 3..6, quota, cost }));
+        assert_eq!(parse(map), Ok(Body::Throttle { key: 19..22, quota, cost }));
+        assert_eq!(&map[19..22], b"key");
+    }
+
+    #[test]
+    fn errors_name_the_field() {
+        for (body, expected) in [
+            (&b""[..], "malformed MessagePack"),
+            (b"\x01", "a request is an array or a map"),
+            (b"\x90", "key: missing; say who asks"),
+            (b"\x95\x07\xa1k\x01\x01\x01", "cmd: 7; 1 is throttle"),
+            (b"\x95\x01\x07\x01\x01\x01", "key: must be a string or bytes"),
+            (b"\x95\x01\xa0\x01\x01\x01", "key: 0 bytes; a key has 1 to 1024 bytes"),
+            (b"\x92\x01\xa1k", "burst: missing, and no default_burst is configured"),
+            (b"\x95\x01\xa1k\xa1x\x01\x01", "burst: must be an integer of 64 bits"),
+            (b"\x95\x01\xa1k\x00\x01\x01", "burst: 0; must be at least 1"),
+            (b"\x95\x01\xa1k\x01\xff\x01", "rate: -1; must be at least 1"),
+            (b"\x95\x01\xa1k\x01\x01\x00", "period: 0; must be at least 1"),
+            (b"\x95\x01\xa1k\xcb\x40\x24\0\0\0\0\0\0\x01\x01", "burst: must be an integer of 64 bits"),
+            (b"\x95\x01\xd4\x01k\x01\x01\x01", "key: must be a string or bytes"),
+            (b"\x96\x01\xa1k\x01\x01\x01\xff", "quantity: -1; must be at least 0"),
+            (b"\x95\x01\xa1k\x01\x01\x01\x01", "bytes after the request"),
+            (b"\x97\x01\xa1k\x01\x01\x01\x01\x01", "7 fields; a request has at most 6"),
+        ] {
+            assert_eq!(parse(body), Err(expected.to_owned()), "{}", body.escape_ascii());
+        }
+    }
+}

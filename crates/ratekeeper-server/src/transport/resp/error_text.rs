@@ -1,0 +1,35 @@
+//! Errors to the text of an error reply.
+
+use ratekeeper::keeper::KeeperError;
+
+use super::reply::escaped;
+use crate::request::{RequestError, RequestField};
+use crate::secret::NotAdmin;
+
+/// Returns the text of the reply to a command of this name that went wrong; its first word is the kind of the error.
+#[cold]
+pub(super) fn error_text(command: &str, error: &RequestError) -> String {
+    match error {
+        RequestError::Missing(RequestField::Plan) => "ERR invalid plan: none; name at least one".to_owned(),
+        RequestError::Missing(RequestField::Prefix) => {
+            "ERR invalid prefix: empty; every key starts with it: send FORGET ALL KEYS if that is meant"
+                .to_owned()
+        }
+        // Arguments have positions and no names, so there are too few of them.
+        RequestError::Missing(field) => {
+            let (name, problem) = (field.name(), field.if_missing().trim_start_matches("missing, and "));
+            format!("ERR wrong number of arguments for '{command}' command: no {name}, and {problem}")
+        }
+        RequestError::PlansOnly => format!("ERR {error}"),
+        RequestError::NotAdmin(refusal) => {
+            let how = if *refusal == NotAdmin::TurnedOff { "" } else { "; send AUTH with it first" };
+            format!("NOPERM {}: {refusal}{how}", command.to_ascii_uppercase())
+        }
+        RequestError::CannotForget(problem) => format!("ERR store: {problem}"),
+        RequestError::Keeper(KeeperError::UnknownPlan { name }) => {
+            format!("ERR unknown plan '{}'", escaped(name.as_bytes()))
+        }
+        RequestError::Keeper(KeeperError::Store(error)) => format!("ERR store: {error}"),
+        _ => format!("ERR invalid {error}"),
+    }
+}

@@ -1,0 +1,30 @@
+//! The Redis protocol: bytes to requests, answers to bytes.
+//!
+//! ```text
+//! transport   the transport                        protocol     reads, answers, batches: one client
+//! client      commands to replies                  multi        MULTI, EXEC, DISCARD; transaction: what they queue
+//! command     the commands there are               session      what stock clients ask first; info: INFO
+//! throttle    THROTTLE and CL.THROTTLE             planned      ACQUIRE, PEEK, REFUND, RESET; forget: FORGET
+//! frame       bytes to commands, with inline, number, framing_error         reply   replies to bytes
+//! ```
+
+mod client;
+mod command;
+mod context;
+mod error_text;
+mod forget;
+mod frame;
+mod framing_error;
+mod info;
+mod inline;
+mod multi;
+mod number;
+mod planned;
+mod protocol;
+mod reply;
+mod session;
+mod throttle;
+mod transaction;
+mod transport;
+
+pub(crate) use context::{NAME, Resp};

@@ -1,0 +1,53 @@
+//! Lines of the log that somebody outside can cause or word.
+
+use std::fmt::Display;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Returns a text without line ends: what a remote server says may hold anything, and a line of the log is one event.
+pub(crate) fn one_line(text: &dyn Display) -> String {
+    let text = text.to_string();
+    let lines = text.split(|char: char| char.is_control()).map(str::trim).filter(|line| !line.is_empty());
+    lines.collect::<Vec<_>>().join(" ")
+}
+
+/// Limits a line that clients can cause over and over to one per second.
+#[derive(Debug, Default)]
+pub(crate) struct LogThrottle {
+    /// The second of the last line, since the epoch.
+    last: AtomicU64,
+    skipped: AtomicU64,
+}
+
+impl LogThrottle {
+    /// Returns a throttle whose first line is due.
+    pub(crate) const fn new() -> Self {
+        LogThrottle { last: AtomicU64::new(0), skipped: AtomicU64::new(0) }
+    }
+
+    /// Returns how many lines were skipped since the last one, if another is due; `None` if this one is skipped.
+    pub(crate) fn is_due(&self) -> Option<u64> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        if self.last.swap(now, Ordering::Relaxed) == now {
+            self.skipped.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
+        Some(self.skipped.swap(0, Ordering::Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_that_is_caused_over_and_over_is_written_once_a_second() {
+        let throttle = LogThrottle::new();
+        assert_eq!(throttle.is_due(), Some(0));
+        let written: Vec<u64> = (0..1_000).filter_map(|_| throttle.is_due()).collect();
+        // The second may have ended in between.
+        assert!(written.len() <= 1, "{written:?}");
+        let skipped = throttle.skipped.into_inner();
+        assert_eq!(written.iter().sum::<u64>() + skipped + written.len() as u64, 1_000);
+    }
+}

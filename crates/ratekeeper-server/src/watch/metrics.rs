@@ -1,0 +1,255 @@
+//! Requests, counted without locks or sharing: every event loop counts for itself, and readers add up.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use ratekeeper::{Decision, Key};
+
+use super::sketch::DenialSketch;
+use crate::net::ConnectionSlots;
+use crate::settings::Settings;
+
+/// Upper bounds of the buckets of `ratekeeper_decision_seconds`, in nanoseconds.
+pub(crate) const BUCKETS: [u64; 12] = [
+    250,
+    500,
+    1_000,
+    2_500,
+    5_000,
+    10_000,
+    50_000,
+    100_000,
+    1_000_000,
+    10_000_000,
+    100_000_000,
+    1_000_000_000,
+];
+
+/// The counters of one transport on one event loop. Aligned to two cache lines: other loops write their own next to it.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct TransportMetrics {
+    allowed: AtomicU64,
+    denied: AtomicU64,
+    errors: AtomicU64,
+    auth_failures: AtomicU64,
+    floods: AtomicU64,
+    buckets: [AtomicU64; BUCKETS.len() + 1],
+    nanos: AtomicU64,
+    /// The keys that are denied most, if `--top-denied` is set. Locked for a denial and by readers, never for a request
+    /// that is allowed.
+    denied_keys: Option<Mutex<DenialSketch>>,
+}
+
+/// What the counters of one transport say, summed over all event loops.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TransportReading {
+    /// Requests that were allowed.
+    pub(crate) allowed: u64,
+    /// Requests that were denied.
+    pub(crate) denied: u64,
+    /// Requests that could not be decided.
+    pub(crate) errors: u64,
+    /// Tokens that were wrong.
+    pub(crate) auth_failures: u64,
+    /// Connections that were cut because they sent too many control frames.
+    pub(crate) floods: u64,
+    /// How many decisions took at most the bound in [`BUCKETS`]; the last bucket holds those that took longer.
+    pub(crate) buckets: [u64; BUCKETS.len() + 1],
+    /// Nanoseconds that all decisions took.
+    pub(crate) nanos: u64,
+}
+
+impl TransportMetrics {
+    /// Counts decisions that were made in one batch, which took this long.
+    #[inline]
+    pub(crate) fn decided(&self, allowed: u64, denied: u64, took: Duration) {
+        let count = allowed + denied;
+        if count == 0 {
+            return;
+        }
+        let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        let bucket = BUCKETS.partition_point(|bound| *bound < nanos / count);
+        add(&self.allowed, allowed);
+        add(&self.denied, denied);
+        add(&self.buckets[bucket], count);
+        add(&self.nanos, nanos);
+    }
+
+    /// Counts one decision, and remembers a key that was denied.
+    pub(crate) fn took(&self, key: Key<'_>, decision: &Decision, took: Duration) {
+        self.looked(decision, took);
+        if !decision.allowed {
+            self.denied(key.as_bytes());
+        }
+    }
+
+    /// Counts the answer to a peek or a refund: nothing was to be taken, so no key was denied anything.
+    pub(crate) fn looked(&self, decision: &Decision, took: Duration) {
+        self.decided(decision.allowed.into(), (!decision.allowed).into(), took);
+    }
+
+    /// Remembers a key that was denied, if `--top-denied` is set.
+    #[inline]
+    pub(crate) fn denied(&self, key: &[u8]) {
+        if let Some(sketch) = &self.denied_keys {
+            lock(sketch).add(key);
+        }
+    }
+
+    /// Counts a request that could not be decided.
+    pub(crate) fn failed(&self) {
+        add(&self.errors, 1);
+    }
+
+    /// Counts a token that was wrong.
+    pub(crate) fn auth_failed(&self) {
+        add(&self.auth_failures, 1);
+    }
+
+    /// Counts a connection that was cut for its control frames.
+    pub(crate) fn cut(&self) {
+        add(&self.floods, 1);
+    }
+
+    fn read_into(&self, sum: &mut TransportReading) {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        sum.allowed += read(&self.allowed);
+        sum.denied += read(&self.denied);
+        sum.errors += read(&self.errors);
+        sum.auth_failures += read(&self.auth_failures);
+        sum.floods += read(&self.floods);
+        sum.nanos += read(&self.nanos);
+        for (sum, bucket) in sum.buckets.iter_mut().zip(&self.buckets) {
+            *sum += read(bucket);
+        }
+    }
+}
+
+#[inline]
+fn add(counter: &AtomicU64, count: u64) {
+    if count > 0 {
+        counter.fetch_add(count, Ordering::Relaxed);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The counters of all transports on all event loops.
+#[derive(Debug, Default)]
+pub(crate) struct ServerMetrics {
+    top_denied: usize,
+    loops: Mutex<Vec<(&'static str, Arc<TransportMetrics>)>>,
+    slots: Mutex<Vec<(&'static str, Arc<ConnectionSlots>)>>,
+    certificate_expiry: Mutex<Option<i64>>,
+}
+
+impl ServerMetrics {
+    /// How many keys are watched for each that is listed, so that the listed ones are the right ones.
+    const WATCHED: usize = 8;
+
+    /// Returns counters that remember the `top_denied` keys that are denied most; 0 for none.
+    pub(crate) fn new(top_denied: usize) -> Self {
+        ServerMetrics { top_denied: top_denied.min(Settings::MOST_TOP_DENIED), ..ServerMetrics::default() }
+    }
+
+    /// Returns new counters for a transport on an event loop.
+    pub(crate) fn transport(&self, transport: &'static str) -> Arc<TransportMetrics> {
+        let watched = self.top_denied * Self::WATCHED;
+        let denied_keys = (watched > 0).then(|| Mutex::new(DenialSketch::new(watched)));
+        let counters = Arc::new(TransportMetrics { denied_keys, ..TransportMetrics::default() });
+        lock(&self.loops).push((transport, Arc::clone(&counters)));
+        counters
+    }
+
+    /// Adds the connections of a transport to what is reported.
+    pub(crate) fn watch(&self, transport: &'static str, slots: &Arc<ConnectionSlots>) {
+        lock(&self.slots).push((transport, Arc::clone(slots)));
+    }
+
+    /// Returns the connections of each transport.
+    pub(crate) fn slots(&self) -> Vec<(&'static str, Arc<ConnectionSlots>)> {
+        lock(&self.slots).clone()
+    }
+
+    /// Notes when the TLS certificate in use expires, in seconds since the epoch.
+    pub(crate) fn certificate_expires(&self, at: Option<i64>) {
+        *lock(&self.certificate_expiry) = at;
+    }
+
+    /// Returns when the TLS certificate in use expires, in seconds since the epoch, if there is one.
+    pub(crate) fn certificate_expiry(&self) -> Option<i64> {
+        *lock(&self.certificate_expiry)
+    }
+
+    /// Returns the keys that are denied most, over all event loops and transports, each with its approximate count.
+    /// Empty unless `--top-denied` is set: keys are personal data.
+    pub(crate) fn top_denied(&self) -> Vec<(Box<[u8]>, u64)> {
+        let mut sums: HashMap<Box<[u8]>, u64> = HashMap::new();
+        for (_, counters) in &*lock(&self.loops) {
+            let Some(sketch) = &counters.denied_keys else { continue };
+            for (key, count) in lock(sketch).entries() {
+                *sums.entry(key.into()).or_default() += count;
+            }
+        }
+        let mut all: Vec<_> = sums.into_iter().collect();
+        all.sort_by(|(one, ones), (other, others)| others.cmp(ones).then_with(|| one.cmp(other)));
+        all.truncate(self.top_denied);
+        all
+    }
+
+    /// Returns the sums over all event loops, one per transport, in the order in which they were started.
+    pub(crate) fn read(&self) -> Vec<(&'static str, TransportReading)> {
+        let mut sums: Vec<(&'static str, TransportReading)> = Vec::new();
+        for (transport, counters) in &*lock(&self.loops) {
+            let at = match sums.iter().position(|(name, _)| name == transport) {
+                Some(at) => at,
+                None => {
+                    sums.push((transport, TransportReading::default()));
+                    sums.len() - 1
+                }
+            };
+            counters.read_into(&mut sums[at].1);
+        }
+        sums
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loops_are_added_up_and_a_batch_is_spread_over_its_decisions() {
+        let metrics = ServerMetrics::default();
+        let (one, two) = (metrics.transport("resp"), metrics.transport("resp"));
+        metrics.transport("http").failed();
+        one.decided(3, 1, Duration::from_nanos(2_000));
+        two.decided(0, 0, Duration::from_secs(9));
+        two.decided(1, 0, Duration::from_secs(9));
+        let read = metrics.read();
+        assert_eq!(read[0].0, "resp");
+        assert_eq!((read[0].1.allowed, read[0].1.denied, read[0].1.errors), (4, 1, 0));
+        assert_eq!(read[0].1.buckets[1], 4, "500 ns each");
+        assert_eq!(read[0].1.buckets[BUCKETS.len()], 1, "longer than every bound");
+        assert_eq!((read[1].0, read[1].1.errors), ("http", 1));
+    }
+
+    #[test]
+    fn denied_keys_are_added_up_over_loops_and_only_if_asked_for() {
+        let metrics = ServerMetrics::new(2);
+        let (one, two) = (metrics.transport("resp"), metrics.transport("http"));
+        for (counters, key, times) in [(&one, "a", 3), (&two, "a", 2), (&two, "b", 4), (&one, "c", 1)] {
+            (0..times).for_each(|_| counters.denied(key.as_bytes()));
+        }
+        let top = metrics.top_denied();
+        assert_eq!(top, [(Box::from(&b"a"[..]), 5), (Box::from(&b"b"[..]), 4)]);
+        let silent = ServerMetrics::default();
+        silent.transport("resp").denied(b"a");
+        assert!(silent.top_denied().is_empty());
+    }
+}

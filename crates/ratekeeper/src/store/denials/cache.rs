@@ -1,0 +1,342 @@
+//! The store in front of the store.
+
+use std::fmt;
+use std::hash::{BuildHasher, Hash, Hasher};
+
+use foldhash::quality::RandomState;
+
+use super::super::memory::{Hashing, KeyHash, KeyHasher};
+use super::denial::KnownDenial;
+use super::set::{DenialSet, WAYS};
+use crate::clock::TimeSource;
+use crate::port::{Answer, Clock, Grant, Request, Store};
+use crate::sync::Mutex;
+use crate::{Charged, Cost, Decision, Nanos, StoreError};
+
+/// A store that repeats the denials of the store behind it without asking again.
+///
+/// A key that was denied until some time is denied until then, `retry_after` counting down. A denial holds for the very
+/// same rules and the very same cost: a changed quota, another plan or a smaller cost is asked for. As long as nobody else
+/// refunds or resets, every request is allowed or denied just as it would be without the cache.
+///
+/// What is refunded or reset through this store is honoured at once; what others refund or reset, within the
+/// [trust](DenialCache::trust), one second. `remaining` of a cost above one is as of the denial, and at most as old. A
+/// [peek](Store::peek) always asks.
+///
+/// Memory is bounded: a fixed number of denials, of which the one that ends first makes room. A request costs one short lock
+/// and two hashes of its key.
+///
+/// ```
+/// use ratekeeper::port::{Request, Store};
+/// use ratekeeper::store::DenialCache;
+/// use ratekeeper::{Cost, Key, MemoryStore, Quota, Rules};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let store = DenialCache::new(MemoryStore::default());
+/// let quota: Quota = "1/h".parse()?;
+/// let request = Request { key: Key::new("user:42")?, rules: Rules::Quota(&quota), cost: Cost::ONE };
+/// assert!(store.acquire(request).await?.allowed);
+/// for _ in 0..100 {
+///     assert!(!store.acquire(request).await?.allowed);
+/// }
+/// assert_eq!(store.statistics().answered, 99, "the store behind refused once");
+/// # Ok(()) }
+/// ```
+pub struct DenialCache<S> {
+    store: S,
+    sets: Box<[Mutex<DenialSet>]>,
+    hasher: KeyHasher,
+    matters: RandomState,
+    clock: TimeSource,
+    trust: Nanos,
+}
+
+/// What a denial cache holds, and how often it has answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DenialStatistics {
+    /// Refusals held. Some may have ended and not been dropped yet.
+    pub held: usize,
+    /// The most denials that are held.
+    pub capacity: usize,
+    /// Requests denied without asking the store.
+    pub answered: u64,
+}
+
+impl<S: Store> DenialCache<S> {
+    /// How many refusals are remembered, unless said otherwise: about a megabyte of them.
+    pub const DEFAULT_CAPACITY: usize = 8_192;
+
+    /// How long a refusal is trusted, unless said otherwise.
+    pub const DEFAULT_TRUST: Nanos = Nanos::from_secs(1);
+
+    /// Returns a cache in front of this store, by the process's clock, or tokio's in a test that has paused it.
+    pub fn new(store: S) -> Self {
+        DenialCache {
+            store,
+            sets: sets(Self::DEFAULT_CAPACITY),
+            hasher: KeyHasher::random(Hashing::Fold),
+            matters: RandomState::default(),
+            clock: TimeSource::default(),
+            trust: Self::DEFAULT_TRUST,
+        }
+    }
+
+    /// Sets how many refusals are remembered at most, rounded up to a power of two.
+    #[must_use]
+    pub fn capacity(mut self, refusals: usize) -> Self {
+        self.sets = sets(refusals);
+        self
+    }
+
+    /// Sets how long a refusal is trusted at most: so long can something that others gave back or reset go unnoticed.
+    #[must_use]
+    pub fn trust(mut self, trust: impl Into<Nanos>) -> Self {
+        self.trust = trust.into();
+        self
+    }
+
+    /// Sets the clock. It need not agree with the store's: only spans are read from it.
+    #[must_use]
+    pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
+        self.clock = TimeSource::new(clock);
+        self
+    }
+
+    /// Returns the store behind the cache.
+    pub fn inner(&self) -> &S {
+        &self.store
+    }
+
+    /// Returns what the cache holds and has answered. Takes every lock in turn.
+    pub fn statistics(&self) -> DenialStatistics {
+        let start = DenialStatistics { capacity: self.sets.len() * WAYS, ..DenialStatistics::default() };
+        self.sets.iter().fold(start, |mut sum, set| {
+            let set = set.lock();
+            sum.held += set.held();
+            sum.answered += set.answered();
+            sum
+        })
+    }
+
+    /// Returns what is asked for, and by whom.
+    fn inquire(&self, request: Request<'_>, cost: Cost) -> Inquiry<'_> {
+        let key = self.hasher.hash(request.key);
+        let mut hasher = self.matters.build_hasher();
+        for (id, quota) in request.rules.iter() {
+            (id, quota).hash(&mut hasher);
+        }
+        cost.hash(&mut hasher);
+        // The low bits choose: the number of sets is a power of two.
+        let low = usize::try_from(key.place & (self.sets.len() as u64 - 1)).unwrap_or(0);
+        Inquiry { set: &self.sets[low], key, matter: hasher.finish(), cost }
+    }
+
+    /// Returns what is refused already; else everything that is needed to learn from the store's answer.
+    fn look_up<'a>(&'a self, inquiry: Inquiry<'a>) -> Result<Decision, PendingLookup<'a, S>> {
+        let asked = self.clock.now();
+        // A cost of nothing is never refused.
+        if inquiry.cost == Cost::PEEK {
+            return Err(PendingLookup { cache: self, inquiry: None, version: 0, asked });
+        }
+        let found = inquiry.set.lock().find(inquiry.key, inquiry.matter, asked);
+        found.map_err(|version| PendingLookup { cache: self, inquiry: Some(inquiry), version, asked })
+    }
+
+    fn acquire_or_refuse<'a, T: Send + 'a>(
+        &'a self,
+        inquiry: Inquiry<'a>,
+        refuse: impl FnOnce(Decision) -> T,
+        question: impl FnOnce(&'a S) -> Answer<'a, T>,
+        decision: impl Fn(&T) -> Decision + Send + Sync + 'a,
+    ) -> Answer<'a, T> {
+        let asked = match self.look_up(inquiry) {
+            Ok(refused) => return Answer::ready(Ok(refuse(refused))),
+            Err(asked) => asked,
+        };
+        let learn = move |answer: Result<T, StoreError>| {
+            if let Ok(outcome) = &answer {
+                asked.learn(decision(outcome));
+            }
+            answer
+        };
+        match question(&self.store).now() {
+            Ok(answer) => Answer::ready(learn(answer)),
+            Err(pending) => Answer::later(async move { learn(pending.await) }),
+        }
+    }
+
+    /// Asks something after which refusals hold no more, whatever is answered, and even if nobody waits for the answer:
+    /// `forget` is dropped then.
+    fn forgetting<'a, T: Send + 'a>(
+        &'a self,
+        forget: impl Send + 'a,
+        question: impl FnOnce(&'a S) -> Answer<'a, T>,
+    ) -> Answer<'a, T> {
+        match question(&self.store).now() {
+            Ok(answer) => {
+                drop(forget);
+                Answer::ready(answer)
+            }
+            Err(pending) => Answer::later(async move {
+                let answer = pending.await;
+                drop(forget);
+                answer
+            }),
+        }
+    }
+}
+
+fn sets(refusals: usize) -> Box<[Mutex<DenialSet>]> {
+    let count = refusals.div_ceil(WAYS).clamp(1, 1 << 24).next_power_of_two();
+    std::iter::repeat_with(|| Mutex::new(DenialSet::default())).take(count).collect()
+}
+
+/// The key, rules and cost of a request, and the lock that its denials are behind.
+#[derive(Clone, Copy)]
+struct Inquiry<'a> {
+    set: &'a Mutex<DenialSet>,
+    key: KeyHash,
+    /// The hash of rules and cost.
+    matter: u64,
+    cost: Cost,
+}
+
+/// A question that is on its way to the store.
+struct PendingLookup<'a, S> {
+    cache: &'a DenialCache<S>,
+    /// None for a peek, from which nothing is learnt.
+    inquiry: Option<Inquiry<'a>>,
+    version: u64,
+    asked: crate::Timestamp,
+}
+
+impl<S> PendingLookup<'_, S> {
+    fn learn(&self, decision: Decision) {
+        let Some(inquiry) = &self.inquiry else { return };
+        if decision.allowed {
+            return inquiry.set.lock().taken(inquiry.key);
+        }
+        // Part of a cost may be refused while there is something left: that says nothing about a cost of one.
+        if inquiry.cost == Cost::ONE && decision.remaining > 0 {
+            return;
+        }
+        let heard = self.cache.clock.now();
+        if let Some(refusal) = KnownDenial::of(decision, self.asked, heard, self.cache.trust) {
+            inquiry.set.lock().remember(inquiry.key, inquiry.matter, refusal, self.version);
+        }
+    }
+}
+
+/// Forgets a key's refusals when dropped.
+struct ForgetKey<'a>(Inquiry<'a>);
+
+impl Drop for ForgetKey<'_> {
+    fn drop(&mut self) {
+        self.0.set.lock().forget(self.0.key);
+    }
+}
+
+/// Forgets all refusals when dropped.
+struct ForgetAll<'a>(&'a [Mutex<DenialSet>]);
+
+impl Drop for ForgetAll<'_> {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|set| set.lock().forget_all());
+    }
+}
+
+impl<S: Store> Store for DenialCache<S> {
+    fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
+        let inquiry = self.inquire(request, request.cost);
+        self.acquire_or_refuse(
+            inquiry,
+            |refused| refused,
+            |store| store.acquire(request),
+            |decision| *decision,
+        )
+    }
+
+    fn acquire_up_to<'a>(&'a self, request: Request<'a>) -> Answer<'a, Grant> {
+        // Refused is who cannot even have one, until one can be had: the refusal of a cost of one.
+        let least = Cost::new(request.cost.get().min(1));
+        self.acquire_or_refuse(
+            self.inquire(request, least),
+            |decision| Grant { granted: Cost::PEEK, decision },
+            |store| store.acquire_up_to(request),
+            |grant| grant.decision,
+        )
+    }
+
+    fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
+        let inquiry = self.inquire(request, request.cost);
+        // An allowed peek where a refusal is held means that somebody else gave back: believe the store.
+        let learn = move |answer: Result<Decision, StoreError>| {
+            if answer.as_ref().is_ok_and(|decision| decision.allowed) {
+                inquiry.set.lock().taken(inquiry.key);
+            }
+            answer
+        };
+        match self.store.peek(request).now() {
+            Ok(answer) => Answer::ready(learn(answer)),
+            Err(pending) => Answer::later(async move { learn(pending.await) }),
+        }
+    }
+
+    fn refund<'a>(&'a self, request: Request<'a>, charged: Charged) -> Answer<'a, Decision> {
+        let forget = ForgetKey(self.inquire(request, request.cost));
+        self.forgetting(forget, |store| store.refund(request, charged))
+    }
+
+    fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, u64> {
+        let forget = ForgetKey(self.inquire(request, request.cost));
+        self.forgetting(forget, |store| store.reset(request))
+    }
+
+    /// Which keys these are is not known here: all refusals are forgotten.
+    fn forget<'a>(&'a self, prefix: &'a [u8]) -> Answer<'a, u64> {
+        self.forgetting(ForgetAll(&self.sets), |store| store.forget(prefix))
+    }
+
+    fn acquire_many<'a>(
+        &'a self,
+        requests: &'a [Request<'a>],
+        into: &'a mut Vec<Result<Decision, StoreError>>,
+    ) -> Answer<'a, ()> {
+        Answer::later(async move {
+            let looked_up: Vec<_> =
+                requests.iter().map(|request| self.look_up(self.inquire(*request, request.cost))).collect();
+            let unanswered = requests.iter().zip(&looked_up).filter(|(_, found)| found.is_err());
+            let unanswered: Vec<Request<'_>> = unanswered.map(|(request, _)| *request).collect();
+            let mut answers = Vec::with_capacity(unanswered.len());
+            let outcome = match unanswered.is_empty() {
+                true => Ok(()),
+                false => self.store.acquire_many(&unanswered, &mut answers).await,
+            };
+            // A store that failed as a whole has answered the first of them.
+            let mut answers = answers.into_iter();
+            for found in looked_up {
+                match found {
+                    Ok(refused) => into.push(Ok(refused)),
+                    Err(asked) => {
+                        let Some(answer) = answers.next() else { break };
+                        if let Ok(decision) = &answer {
+                            asked.learn(*decision);
+                        }
+                        into.push(answer);
+                    }
+                }
+            }
+            outcome
+        })
+    }
+}
+
+impl<S: fmt::Debug> fmt::Debug for DenialCache<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DenialCache")
+            .field("store", &self.store)
+            .field("trust", &self.trust)
+            .finish_non_exhaustive()
+    }
+}
