@@ -11,7 +11,7 @@ use http::{HeaderMap, Uri};
 use ratekeeper::keeper::KeeperError;
 use ratekeeper::{Cost, Decision, Key, KeyError, Nanos, Reason};
 
-use crate::closing::Closing;
+use crate::close_signal::CloseSignal;
 use crate::key::{ExtractError, KeyBuf, KeyExtractor, RequestView};
 use crate::limit::{InFlightPermit, Limit, LimitFailure, LimitRequest, LimitSettings, LimitVerdict};
 
@@ -50,7 +50,7 @@ pub struct Gate {
 struct GateState {
     /// The permits of who is in flight: here nobody else holds them.
     permits: Mutex<HeldPermits>,
-    closing: Closing,
+    closing: CloseSignal,
     acquired: AtomicU64,
     rejected: AtomicU64,
 }
@@ -159,20 +159,18 @@ impl Gate {
     /// If the bytes are not a key, or the keeper cannot decide.
     pub async fn statistics(&self, key: &[u8]) -> Result<GateStatistics, GateError> {
         let request = self.request(key)?;
-        let rate = match &self.settings.rate {
+        let (rate, waiting_for_rate) = match &self.settings.rate {
             Some(rate) => {
-                let key = request.key.key().map_err(GateError::Key)?;
-                let ruling = rate.keeper.peek(key, &*request.plan, request.cost).await;
-                Some(*ruling.map_err(GateError::Keeper)?.decision())
+                let limited = request.key.key().map_err(GateError::Key)?;
+                let ruling = rate.keeper.peek(limited, &*request.plan, request.cost).await;
+                let decision = *ruling.map_err(GateError::Keeper)?.decision();
+                (Some(decision), rate.keeper.queue_depth(limited, &*request.plan))
             }
-            None => None,
+            None => (None, 0),
         };
         let in_flight = self.settings.in_flight.as_ref();
         let (in_flight, waiting) = in_flight.map_or((0, 0), |part| part.permits.statistics(key));
-        let (first, behind) =
-            self.settings.queue.as_ref().map_or((0, 0), |queue| queue.turns.statistics(key));
-        let first = usize::try_from(first).unwrap_or(usize::MAX);
-        Ok(GateStatistics { rate, in_flight, queue_depth: waiting + first + behind })
+        Ok(GateStatistics { rate, in_flight, queue_depth: waiting + waiting_for_rate })
     }
 
     /// Returns what this gate has done so far, for all keys together. Layers of the same limit count for themselves.
@@ -216,7 +214,7 @@ impl Gate {
         let request = self.request(key)?;
         // Nothing is polled once it is closed, so nothing is taken.
         let deciding = self.state.closing.unless_closed(async {
-            match self.settings.decide_now(&request) {
+            match self.settings.decide_now(&request, wait) {
                 Some(verdict) => verdict,
                 None => self.settings.decide_later(request, wait).await,
             }

@@ -69,7 +69,7 @@
 #[cfg(feature = "axum")]
 mod axum;
 pub mod client;
-mod closing;
+mod close_signal;
 pub mod gate;
 pub mod headers;
 mod instant;

@@ -15,7 +15,7 @@ use super::error::Rejected;
 use super::host::Host;
 use super::limit::PaceLimit;
 use super::statistics::{HostStatistics, PaceCounters, PaceStatistics};
-use crate::closing::Closing;
+use crate::close_signal::CloseSignal;
 
 type KeyOf = Arc<dyn Fn(&Uri, &HeaderMap) -> String + Send + Sync>;
 type OnRejected = Arc<dyn Fn(&str, &Rejected) + Send + Sync>;
@@ -49,7 +49,7 @@ pub struct Pace {
 pub(super) struct PaceState {
     hosts: Mutex<HashMap<String, Arc<Host>>>,
     pub(super) counters: PaceCounters,
-    pub(super) closing: Closing,
+    pub(super) closing: CloseSignal,
 }
 
 /// Without a limit of its own: whatever the servers say.

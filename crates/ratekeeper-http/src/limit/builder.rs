@@ -279,7 +279,7 @@ impl<P> Limit<P> {
     /// dropped.
     #[must_use]
     pub fn in_flight(mut self, limit: u64) -> Self {
-        let queue = self.settings.queue.as_ref().map_or(0, |queue| queue.turns.bound() + 1);
+        let queue = self.settings.queue.map_or(0, |queue| queue.places);
         let headers = Arc::new(PolicyHeaders::concurrent(&self.settings.name, limit));
         let permits = Arc::new(KeyedPermits::new(limit, queue));
         self.settings.in_flight = Some(InFlightSettings { permits, headers });
@@ -295,10 +295,7 @@ impl<P> Limit<P> {
     /// A request that is dropped while it waits leaves the queue, and nothing was taken for it.
     #[must_use]
     pub fn queue(mut self, places: usize, wait: Duration) -> Self {
-        // The first in line waits for the store, the others for the first.
-        let behind = places.saturating_sub(1);
-        self.settings.queue =
-            (places > 0).then(|| QueueSettings { turns: Arc::new(KeyedPermits::new(1, behind)), wait });
+        self.settings.queue = (places > 0).then_some(QueueSettings { places, wait });
         if let Some(in_flight) = &mut self.settings.in_flight {
             in_flight.permits = Arc::new(KeyedPermits::new(in_flight.permits.limit(), places));
         }

@@ -10,38 +10,37 @@ use tokio::time::Instant;
 
 use super::charge_policy::ChargePolicy;
 use super::limit_request::LimitRequest;
-use super::pending_charge::PendingCharge;
 use super::permits::InFlightPermit;
 use super::policy_headers::LimitReport;
+use super::refundable_charge::RefundableCharge;
 use super::settings::{InFlightSettings, LimitSettings, PlanSource, RateSettings};
-use super::verdict::{Admission, LimitFailure, LimitRefusal, LimitVerdict};
+use super::verdict::{AdmittedRequest, LimitFailure, LimitRefusal, LimitVerdict};
 use crate::instant::later;
 
 pub(crate) type Deciding = Pin<Box<dyn Future<Output = LimitVerdict> + Send>>;
 
 impl LimitSettings {
-    /// Returns the verdict, if nothing has to be waited for. Otherwise nothing was taken.
-    pub(crate) fn decide_now(&self, request: &LimitRequest<'_>) -> Option<LimitVerdict> {
-        let key = request.key.as_bytes();
-        let mut admission = Admission::default();
+    /// Returns the verdict, if nothing has to be waited for. Otherwise nothing was taken. `wait`: whether it may wait for
+    /// a turn, so that a refusal is not the last word.
+    pub(crate) fn decide_now(&self, request: &LimitRequest<'_>, wait: bool) -> Option<LimitVerdict> {
+        let queue = self.queue.filter(|_| wait);
+        let mut admission = AdmittedRequest::default();
         if let Some(in_flight) = &self.in_flight {
-            match in_flight.permits.visit(key, 1).try_pass() {
+            match in_flight.permits.visit(request.key.as_bytes()).try_pass() {
                 Some(permit) => admission.hold(in_flight, permit),
-                None if self.queue.is_some() => return None,
+                None if queue.is_some() => return None,
                 None => return Some(self.at_capacity(in_flight, request)),
             }
         }
         let Some(rate) = &self.rate else { return Some(LimitVerdict::Pass(admission)) };
-        if let Some(queue) = &self.queue
-            && queue.turns.wanted(key).is_some()
-        {
-            return None;
-        }
         // The key was checked to be one.
-        let ruling = rate.keeper.acquire(request.key.key().ok()?, &*request.plan, request.cost).now().ok()?;
-        match ruling {
-            Ok(ruling) if !ruling.allowed && self.queue.is_some() => None,
-            Ok(ruling) => Some(self.judge(rate, admission, &ruling, *ruling.decision(), request)),
+        let attempt = rate.keeper.acquire(request.key.key().ok()?, &*request.plan, request.cost);
+        let answer = match queue {
+            Some(queue) => attempt.within(queue.wait).places(queue.places).into_future(),
+            None => attempt.into_future(),
+        };
+        match answer.now().ok()? {
+            Ok(ruling) => Some(self.judge(rate, admission, &ruling, request)),
             Err(error) => Some(LimitVerdict::Fail(Box::new(LimitFailure::Keeper(error)))),
         }
     }
@@ -58,39 +57,38 @@ impl LimitSettings {
     }
 
     async fn decide(&self, request: &LimitRequest<'_>, wait: bool) -> Result<LimitVerdict, KeeperError> {
-        let queue = self.queue.as_ref().filter(|_| wait);
+        let queue = self.queue.filter(|_| wait);
         let patience = queue.map_or(Duration::ZERO, |queue| queue.wait);
         let deadline = later(Instant::now(), patience);
-        let mut admission = Admission::default();
+        let mut admission = AdmittedRequest::default();
         if let Some(in_flight) = &self.in_flight {
-            let visit = in_flight.permits.visit(request.key.as_bytes(), 1);
+            let visit = in_flight.permits.visit(request.key.as_bytes());
             match visit.pass(patience).await {
                 Ok(permit) => admission.hold(in_flight, permit),
                 Err(_) => return Ok(self.at_capacity(in_flight, request)),
             }
         }
         let Some(rate) = &self.rate else { return Ok(LimitVerdict::Pass(admission)) };
-        let (ruling, decision) = match &self.queue {
-            Some(queue) if wait => rate.ask_in_turn(queue, request, deadline).await?,
-            // Who does not wait does not overtake those who do.
-            Some(queue) => match queue.turns.wanted(request.key.as_bytes()) {
-                Some(ahead) => rate.turn_away(request, ahead).await?,
-                None => rate.ask(request).await?,
-            },
-            None => rate.ask(request).await?,
+        let attempt = rate.keeper.acquire(request.key.key()?, &*request.plan, request.cost);
+        let ruling = match queue {
+            Some(queue) => {
+                let left = deadline.saturating_duration_since(Instant::now());
+                attempt.within(left).places(queue.places).await?
+            }
+            None => attempt.await?,
         };
-        Ok(self.judge(rate, admission, &ruling, decision, request))
+        Ok(self.judge(rate, admission, &ruling, request))
     }
 
     /// Returns the verdict of a ruling.
     fn judge(
         &self,
         rate: &RateSettings,
-        mut admission: Admission,
+        mut admission: AdmittedRequest,
         ruling: &Ruling,
-        decision: Decision,
         request: &LimitRequest<'_>,
     ) -> LimitVerdict {
+        let decision = *ruling.decision();
         let headers = match (&rate.plan, ruling.plan()) {
             (PlanSource::Own { headers, .. }, _) => Arc::clone(headers),
             (PlanSource::Named { headers, .. } | PlanSource::PerRequest { headers, .. }, Some(plan)) => {
@@ -106,7 +104,7 @@ impl LimitSettings {
         }
         admission.report.rate = Some((headers, decision));
         if self.charge != ChargePolicy::OnArrival {
-            let charge = PendingCharge::of(ruling, &rate.keeper, &request.key, self.charge);
+            let charge = RefundableCharge::of(ruling, &rate.keeper, &request.key, self.charge);
             admission.charge = charge.map(Box::new);
         }
         LimitVerdict::Pass(admission)
@@ -136,7 +134,7 @@ impl LimitSettings {
     }
 }
 
-impl Admission {
+impl AdmittedRequest {
     fn hold(&mut self, in_flight: &InFlightSettings, permit: InFlightPermit) {
         let decision = Decision::allow(in_flight.permits.limit(), permit.available(), Nanos::ZERO);
         self.report.in_flight = Some((Arc::clone(&in_flight.headers), decision));

@@ -1,11 +1,10 @@
 //! A limit as a web server sees it: who is limited, by how much, and what responses say of it.
 //!
 //! ```text
-//! builder          Limit: how it is set up           permits          how many are in flight, by key
-//! settings         what was set up                   pending_charge   what may be refunded
-//! decide           one request decided               policy_headers   the header fields, rendered once
-//! rate_queue       waiting for a rate                upgrade          connections that leave HTTP
-//! verdict          what a decision came to
+//! builder    Limit: how it is set up      permits             how many are in flight, by key
+//! settings   what was set up              refundable_charge   what a request was charged, and may get back
+//! decide     one request decided          policy_headers      the header fields, rendered once
+//! verdict    what a decision came to      upgrade             connections that leave HTTP
 //! ```
 
 mod builder;
@@ -13,15 +12,13 @@ mod charge_policy;
 mod cost;
 mod decide;
 mod denied;
-mod expected_wait;
 mod limit_decision;
 mod limit_request;
 #[cfg(not(feature = "upgrades"))]
 mod no_upgrade;
-mod pending_charge;
 mod permits;
 mod policy_headers;
-mod rate_queue;
+mod refundable_charge;
 mod settings;
 mod sole_plan;
 #[cfg(feature = "upgrades")]
@@ -38,9 +35,9 @@ pub(crate) use decide::Deciding;
 pub(crate) use limit_request::LimitRequest;
 #[cfg(not(feature = "upgrades"))]
 pub(crate) use no_upgrade::NoUpgrade as Upgrade;
-pub(crate) use pending_charge::PendingCharge;
 pub(crate) use permits::InFlightPermit;
+pub(crate) use refundable_charge::RefundableCharge;
 pub(crate) use settings::LimitSettings;
 #[cfg(feature = "upgrades")]
 pub(crate) use upgrade::Upgrade;
-pub(crate) use verdict::{Admission, LimitFailure, LimitRefusal, LimitVerdict, MethodKind};
+pub(crate) use verdict::{AdmittedRequest, LimitFailure, LimitRefusal, LimitVerdict, MethodKind};

@@ -25,8 +25,6 @@ struct KeyEntry {
     permits: Concurrency,
     /// How many wait for a permit or hold one.
     visitors: usize,
-    /// What all of them want together.
-    cost: u64,
 }
 
 impl KeyedPermits {
@@ -38,16 +36,6 @@ impl KeyedPermits {
     /// Returns how many permits each key has.
     pub(crate) fn limit(&self) -> u64 {
         self.limit
-    }
-
-    /// Returns how many may wait for each key.
-    pub(crate) fn bound(&self) -> usize {
-        self.queue
-    }
-
-    /// Returns what those who wait for or hold permits of this key want together; `None` if there is nobody.
-    pub(crate) fn wanted(&self, key: &[u8]) -> Option<u64> {
-        self.lock().get(key).map(|entry| entry.cost)
     }
 
     /// Returns how many permits of this key are held, and how many wait for one.
@@ -77,19 +65,14 @@ impl KeyedPermits {
     }
 
     /// Registers somebody who wants a permit of this key. Takes a lock.
-    pub(crate) fn visit(self: &Arc<Self>, key: &[u8], cost: u64) -> PermitVisit {
+    pub(crate) fn visit(self: &Arc<Self>, key: &[u8]) -> PermitVisit {
         let mut table = self.lock();
         let entry = match table.get_mut(key) {
             Some(entry) => entry,
-            None => table.entry(key.into()).or_insert_with(|| KeyEntry {
-                permits: self.make(),
-                visitors: 0,
-                cost: 0,
-            }),
+            None => table.entry(key.into()).or_insert_with(|| KeyEntry { permits: self.make(), visitors: 0 }),
         };
         entry.visitors += 1;
-        entry.cost = entry.cost.saturating_add(cost);
-        PermitVisit { owner: Arc::clone(self), key: key.into(), cost, permits: entry.permits.clone() }
+        PermitVisit { owner: Arc::clone(self), key: key.into(), permits: entry.permits.clone() }
     }
 
     /// Creates the limit of a key. There is at least one permit, so it cannot be refused.
@@ -109,7 +92,6 @@ impl KeyedPermits {
 pub(crate) struct PermitVisit {
     owner: Arc<KeyedPermits>,
     key: Box<[u8]>,
-    cost: u64,
     permits: Concurrency,
 }
 
@@ -132,7 +114,6 @@ impl Drop for PermitVisit {
         let mut table = self.owner.lock();
         if let Some(entry) = table.get_mut(&self.key) {
             entry.visitors -= 1;
-            entry.cost = entry.cost.saturating_sub(self.cost);
             if entry.visitors == 0 {
                 table.remove(&self.key);
             }

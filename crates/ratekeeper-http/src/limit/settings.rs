@@ -85,10 +85,9 @@ pub(crate) struct InFlightSettings {
     pub(crate) headers: Arc<PolicyHeaders>,
 }
 
-/// How many may wait, instead of being refused, and for how long.
-#[derive(Clone)]
+/// How many of each key may wait, instead of being refused, and for how long.
+#[derive(Clone, Copy)]
 pub(crate) struct QueueSettings {
-    /// Of each key one permit: whoever has it asks the store, the others wait for it.
-    pub(crate) turns: Arc<KeyedPermits>,
+    pub(crate) places: usize,
     pub(crate) wait: Duration,
 }

@@ -5,25 +5,25 @@ use ratekeeper::keeper::KeeperError;
 use ratekeeper::{Decision, Name, Nanos};
 
 use super::Upgrade;
-use super::pending_charge::PendingCharge;
 use super::permits::InFlightPermit;
 use super::policy_headers::LimitReport;
+use super::refundable_charge::RefundableCharge;
 use crate::key::ExtractError;
 
 /// What becomes of a request.
 pub(crate) enum LimitVerdict {
-    Pass(Admission),
+    Pass(AdmittedRequest),
     Refuse(Box<LimitRefusal>),
     Fail(Box<LimitFailure>),
 }
 
 /// What a request that is served holds until its response has ended.
 #[derive(Default)]
-pub(crate) struct Admission {
+pub(crate) struct AdmittedRequest {
     pub(crate) report: LimitReport,
     /// In a box, as the pending charge: most limits have no permits, and charge on arrival.
     pub(crate) permit: Option<Box<InFlightPermit>>,
-    pub(crate) charge: Option<Box<PendingCharge>>,
+    pub(crate) charge: Option<Box<RefundableCharge>>,
     /// Of a request with a permit that asks for an upgrade.
     pub(crate) upgrade: Option<Upgrade>,
     pub(crate) method: MethodKind,

@@ -10,7 +10,7 @@ use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
 use super::grpc::GRPC_STATUS;
-use crate::limit::{ChargePolicy, InFlightPermit, PendingCharge};
+use crate::limit::{ChargePolicy, InFlightPermit, RefundableCharge};
 
 pin_project! {
     /// The body of a limited service's response, or of a refusal. A request is in flight until its body has ended,
@@ -34,13 +34,13 @@ pin_project! {
 #[derive(Default)]
 pub(super) struct HeldByBody {
     permit: Option<Box<InFlightPermit>>,
-    charge: Option<Box<PendingCharge>>,
+    charge: Option<Box<RefundableCharge>>,
     /// How many bytes are still to come, if that is known.
     left: Option<u64>,
 }
 
 impl HeldByBody {
-    pub(super) fn new(permit: Option<Box<InFlightPermit>>, charge: Option<Box<PendingCharge>>) -> Self {
+    pub(super) fn new(permit: Option<Box<InFlightPermit>>, charge: Option<Box<RefundableCharge>>) -> Self {
         HeldByBody { permit, charge, left: None }
     }
 

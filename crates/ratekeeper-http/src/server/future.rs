@@ -15,7 +15,7 @@ use super::body::{HeldByBody, LimitBody};
 use super::grpc::GRPC_STATUS;
 use super::judge::judge;
 use crate::key::has_grpc_trailers;
-use crate::limit::{Admission, ChargePolicy, Deciding, LimitSettings, MethodKind};
+use crate::limit::{AdmittedRequest, ChargePolicy, Deciding, LimitSettings, MethodKind};
 
 pin_project! {
     /// A future of the response: the service's, or a refusal.
@@ -38,7 +38,7 @@ pin_project! {
     #[project_replace = ResponseStateReplaced]
     enum ResponseState<S, F, B> {
         Deciding { verdict: Deciding, inner: Option<S>, request: Option<Request<B>>, is_grpc: bool, settings: Arc<LimitSettings> },
-        Serving { #[pin] future: F, admission: Option<Admission>, settings: Arc<LimitSettings> },
+        Serving { #[pin] future: F, admission: Option<AdmittedRequest>, settings: Arc<LimitSettings> },
         Refused { response: Option<Box<Response<Vec<u8>>>> },
     }
 }
@@ -48,7 +48,11 @@ impl<S: Service<Request<B>>, B> ResponseFuture<S, B> {
         ResponseFuture { state: ResponseState::Refused { response: Some(response) } }
     }
 
-    pub(super) fn serving(future: S::Future, admission: Admission, settings: &Arc<LimitSettings>) -> Self {
+    pub(super) fn serving(
+        future: S::Future,
+        admission: AdmittedRequest,
+        settings: &Arc<LimitSettings>,
+    ) -> Self {
         let settings = Arc::clone(settings);
         ResponseFuture { state: ResponseState::Serving { future, admission: Some(admission), settings } }
     }
@@ -114,7 +118,7 @@ where
 /// Settles what the service's response settles, reports what is left, and lets the body hold the rest.
 fn answered<R: http_body::Body>(
     settings: &LimitSettings,
-    mut admission: Admission,
+    mut admission: AdmittedRequest,
     response: Response<R>,
 ) -> Response<LimitBody<R>> {
     let mut charge = admission.charge.take();

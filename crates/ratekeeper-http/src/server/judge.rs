@@ -4,7 +4,7 @@ use http::{Request, Response};
 
 use super::refusal;
 use crate::limit::{
-    Admission, LimitDecision, LimitFailure, LimitSettings, LimitVerdict, MethodKind, Upgrade,
+    AdmittedRequest, LimitDecision, LimitFailure, LimitSettings, LimitVerdict, MethodKind, Upgrade,
 };
 
 /// Returns what follows from a verdict: the request passes, perhaps with the decision, or this is the response.
@@ -13,7 +13,7 @@ pub(super) fn judge<B>(
     verdict: LimitVerdict,
     is_grpc: bool,
     request: &mut Request<B>,
-) -> Result<Admission, Box<Response<Vec<u8>>>> {
+) -> Result<AdmittedRequest, Box<Response<Vec<u8>>>> {
     let (mut admission, decision) = match verdict {
         LimitVerdict::Pass(admission) => {
             let rate = admission.report.rate.as_ref().or(admission.report.in_flight.as_ref());
@@ -30,14 +30,14 @@ pub(super) fn judge<B>(
             }
             let (decision, rule) = (refusal.decision, refusal.rule);
             let refused = LimitDecision { decision, limit: settings.name.clone(), rule };
-            (Admission::default(), settings.with_decision.then_some(refused))
+            (AdmittedRequest::default(), settings.with_decision.then_some(refused))
         }
         LimitVerdict::Fail(failure) => {
             let response = refusal::failed(settings, &failure, is_grpc);
             // Shadow mode breaks nothing, unless it can never work.
             match *failure {
                 LimitFailure::Keeper(error) if settings.shadow && error.is_transient() => {
-                    (Admission::default(), None)
+                    (AdmittedRequest::default(), None)
                 }
                 _ => return Err(Box::new(response)),
             }

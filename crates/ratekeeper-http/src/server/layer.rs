@@ -13,7 +13,7 @@ use super::future::ResponseFuture;
 use super::judge::judge;
 use super::refusal;
 use crate::key::RequestView;
-use crate::limit::{Admission, Limit, LimitRequest, LimitSettings};
+use crate::limit::{AdmittedRequest, Limit, LimitRequest, LimitSettings};
 
 impl<P> Limit<P> {
     /// Returns a layer of this limit. All layers of one limit, and all clones of them, limit together.
@@ -76,28 +76,33 @@ where
         let settings = &self.settings;
         let view = RequestView::from(&request);
         if settings.is_exempt(&view) {
-            return ResponseFuture::serving(self.inner.call(request), Admission::default(), settings);
+            return ResponseFuture::serving(self.inner.call(request), AdmittedRequest::default(), settings);
         }
         let is_grpc = view.is_grpc();
         let asked = match LimitRequest::read(settings, &view) {
             Ok(asked) => asked,
             // Shadow mode refuses nobody.
             Err(failure) if settings.shadow && failure.is_of_request() => {
-                return ResponseFuture::serving(self.inner.call(request), Admission::default(), settings);
+                return ResponseFuture::serving(
+                    self.inner.call(request),
+                    AdmittedRequest::default(),
+                    settings,
+                );
             }
             Err(failure) => {
                 let response = refusal::failed(settings, &failure, is_grpc);
                 return ResponseFuture::refused(Box::new(response));
             }
         };
-        match settings.decide_now(&asked) {
+        // Shadow mode delays nobody.
+        let wait = !settings.shadow;
+        match settings.decide_now(&asked, wait) {
             Some(verdict) => match judge(settings, verdict, is_grpc, &mut request) {
                 Ok(admission) => ResponseFuture::serving(self.inner.call(request), admission, settings),
                 Err(response) => ResponseFuture::refused(response),
             },
             None => {
-                // Shadow mode delays nobody either.
-                let verdict = settings.decide_later(asked, !settings.shadow);
+                let verdict = settings.decide_later(asked, wait);
                 // The one that was found ready is the one that will be called.
                 let clone = self.inner.clone();
                 let inner = std::mem::replace(&mut self.inner, clone);

@@ -9,13 +9,13 @@ use tokio::sync::Notify;
 
 /// Whether something was closed; those who wait are woken then.
 #[derive(Debug, Default)]
-pub(crate) struct Closing {
+pub(crate) struct CloseSignal {
     is_closed: AtomicBool,
     news: Notify,
 }
 
-impl Closing {
-    /// Closes, for good. Whoever waits in [`unless_closed`](Closing::unless_closed) stops waiting.
+impl CloseSignal {
+    /// Closes, for good. Whoever waits in [`unless_closed`](CloseSignal::unless_closed) stops waiting.
     pub(crate) fn close(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
         self.news.notify_waiters();

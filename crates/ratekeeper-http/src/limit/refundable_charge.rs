@@ -8,7 +8,7 @@ use crate::log;
 
 /// A charge that is not settled yet. Dropped before that, wherever its request is abandoned, it is refunded or kept as
 /// the [`ChargePolicy`] says.
-pub(crate) struct PendingCharge {
+pub(crate) struct RefundableCharge {
     refund: Option<ChargeRefund>,
     policy: ChargePolicy,
 }
@@ -23,7 +23,7 @@ struct ChargeRefund {
     charged: Charged,
 }
 
-impl PendingCharge {
+impl RefundableCharge {
     /// Creates the charge of what a ruling took; `None` if it took nothing, so that there is nothing to refund.
     pub(crate) fn of(ruling: &Ruling, keeper: &Keeper, key: &KeyBuf, policy: ChargePolicy) -> Option<Self> {
         let refund = ChargeRefund {
@@ -33,7 +33,7 @@ impl PendingCharge {
             keeper: keeper.clone(),
             key: key.clone(),
         };
-        Some(PendingCharge { refund: Some(refund), policy })
+        Some(RefundableCharge { refund: Some(refund), policy })
     }
 
     /// Returns which requests are charged in the end.
@@ -52,7 +52,7 @@ impl PendingCharge {
     }
 }
 
-impl Drop for PendingCharge {
+impl Drop for RefundableCharge {
     fn drop(&mut self) {
         // It is not known to have succeeded: what is charged on failure stays charged.
         if self.policy == ChargePolicy::OnCompletion
