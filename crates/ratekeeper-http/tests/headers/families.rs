@@ -3,7 +3,7 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use http::{HeaderMap, HeaderValue};
-use ratekeeper_http::headers::{MAX_ENTRIES, MAX_NAME, Mode, parse, parse_lines, parse_with};
+use ratekeeper_http::headers::{MAX_ENTRIES, MAX_NAME, ParseMode, parse, parse_lines, parse_with};
 
 use super::{DATE, notation, understood, understood_by_all, understood_unless_strict, wrong_clock};
 
@@ -43,6 +43,39 @@ fn parameters_of_the_wrong_type() {
     understood_by_all(r#"RateLimit-Policy: "a";q=-1, "b";w=1, "c";q=1;qu=5, "d";q="1""#, "");
     understood_by_all(r#"RateLimit: ("a");r=1, 5;r=1, ?1;r=1, :YQ==:;r=1"#, "");
     understood_by_all(r#"RateLimit: "a";r=-1;a=5"#, "");
+}
+
+/// What RFC 9651 allows is read, even where no rate-limit field uses it; a line that breaks it says nothing.
+#[test]
+fn structured_fields_by_the_letter() {
+    for (line, expected) in [
+        (r#""a\"b\\c";r=5"#, r#"L(a"b\c - 5 -)"#),
+        (r#""b" ; r=2"#, ""),
+        (r#""b"; r=2;r=3"#, "L(b - 3 -)"),
+        ("\"a\";r=1\t,\t\"b\";r=2", "L(a - 1 -) L(b - 2 -)"),
+        (r#"("a" b;x=1 2);r=3, "c";r=1, ()"#, "L(c - 1 -)"),
+        (r#""a";r=1;w=@1751371200;x=?0;y=%"f%c3%bc";z=-1.5;flag"#, "L(a - 1 -)"),
+        (r#""a";r=1;pk=:c2VjcmV0Cg:"#, "L(a - 1 -)"),
+        (r#""a";r=999999999999999"#, "L(a - 999999999999999 -)"),
+        (r#""a";r=-0"#, "L(a - 0 -)"),
+        (r#""a";r=0001"#, "L(a - 1 -)"),
+        (r#""a";r=1,"#, ""),
+        (r#","a";r=1"#, ""),
+        (r#""a";r=1,,"b";r=1"#, ""),
+        (r#""a";r=1 "b";r=1"#, ""),
+        (r#""a";r=1000000000000000"#, ""),
+        (r#""a";r=1;pk=:!!:"#, ""),
+        (r#""a";r=1;x=@1.5"#, ""),
+        (r#""a";r=1;x=%"f%C3%BC""#, ""),
+        (r#""a";r=1;x=?2"#, ""),
+        (r#""a";r=1;x=1.2345"#, ""),
+        (r#""a";r=1;R=1"#, ""),
+        ("\"tab\there\";r=1", ""),
+        (r#""open;r=1"#, ""),
+    ] {
+        understood_by_all(&format!("RateLimit: {line}"), expected);
+    }
+    understood_by_all("RateLimit: limit=100;w=5, flag;x, limit=7", "L(- 7 - -)");
 }
 
 #[test]
@@ -313,7 +346,7 @@ fn a_header_map_reads_like_its_text() {
         headers.append(http::HeaderName::from_bytes(name.as_bytes()).unwrap(), value.parse().unwrap());
     }
     assert_eq!(notation(&parse(&headers, wrong_clock())), "L(default - 1 -) L(tokens - - 1s) RA(2.5s)");
-    assert_eq!(notation(&parse_with(&headers, wrong_clock(), Mode::Strict)), "L(tokens - - 1s)");
+    assert_eq!(notation(&parse_with(&headers, wrong_clock(), ParseMode::Strict)), "L(tokens - - 1s)");
 }
 
 /// So much in no time at all was read as a policy.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ratekeeper::Key;
 
 use super::command::{self, CommandSpec, RespCommand};
-use super::context::Resp;
+use super::context::RespTransport;
 use super::error_text::error_text;
 use super::frame::{CommandArgs, CommandParser, LINE_END, short_bulk};
 use super::framing_error::MAX_ARGS;
@@ -16,7 +16,7 @@ use super::session::{self, RespSession};
 use super::transaction::Transaction;
 use super::{forget, info, planned, throttle};
 use crate::net::Connection;
-use crate::request::{PlanVerb, Throttle, ThrottleDialect};
+use crate::request::{CheckedThrottle, PlanVerb, ThrottleDialect};
 use crate::responder::WireAnswer;
 use crate::stream::{Buffers, MAX_BATCH, PendingThrottle, Progress, decide};
 
@@ -31,7 +31,7 @@ const WATCH_REFUSED: &str = "ERR WATCH is not supported: no key can be read here
 /// One client's side of the protocol, without its socket.
 #[derive(Debug)]
 pub(super) struct RespClient {
-    pub(super) resp: Arc<Resp>,
+    pub(super) resp: Arc<RespTransport>,
     pub(super) parser: CommandParser,
     pub(super) session: RespSession,
     pub(super) connection: Arc<Connection>,
@@ -43,7 +43,7 @@ pub(super) struct RespClient {
 }
 
 impl RespClient {
-    pub(super) fn new(resp: Arc<Resp>, connection: Arc<Connection>) -> Self {
+    pub(super) fn new(resp: Arc<RespTransport>, connection: Arc<Connection>) -> Self {
         let session = RespSession::new(connection.id(), resp.responder.tokens().are_needed());
         let parser = CommandParser::default();
         RespClient { resp, parser, session, connection, answered: false, has_paused: false, costly: 0 }
@@ -67,7 +67,7 @@ impl RespClient {
             && self.session.authenticated
         {
             match self.throttle(dialect, buffers) {
-                Ok(Throttle { quota, cost, is_refund: false }) => {
+                Ok(CheckedThrottle { quota, cost, is_refund: false }) => {
                     let pending = PendingThrottle { key: args.range(1, base), quota, cost, dialect };
                     // The name, the key and three numbers: nothing is left to the configuration. What is not an array
                     // does not tell the key's length.
@@ -124,7 +124,7 @@ impl RespClient {
 
     /// Reads a throttle. Apart from its caller and without waiting, so that none of this is kept across a wait.
     #[inline]
-    fn throttle(&self, dialect: ThrottleDialect, buffers: &Buffers) -> Result<Throttle, String> {
+    fn throttle(&self, dialect: ThrottleDialect, buffers: &Buffers) -> Result<CheckedThrottle, String> {
         // A throttle has six words; one more shows that there are too many.
         let mut words = [&[][..]; 7];
         let words = spread(self.parser.args(), buffers.input(), buffers.start(), &mut words);
@@ -182,7 +182,7 @@ impl RespClient {
 
     #[cold]
     #[inline(never)]
-    async fn refund(&self, dialect: ThrottleDialect, refund: Throttle, buffers: &mut Buffers) {
+    async fn refund(&self, dialect: ThrottleDialect, refund: CheckedThrottle, buffers: &mut Buffers) {
         self.decide(buffers).await;
         let range = self.parser.args().range(1, buffers.start());
         // The key was checked when the throttle was read.
