@@ -42,35 +42,20 @@ use source::SourceFile;
 /// The document that lists the floors of every crate.
 const ARCHITECTURE: &str = "ARCHITECTURE.md";
 
-/// Which checks fail the run. The others report, while the workspace is brought under them.
-mod law {
-    pub(super) const CIRCLES: bool = false;
-    pub(super) const FLOORS: bool = false;
-    pub(super) const NAMES: bool = false;
-    pub(super) const DOORS: bool = false;
-}
-
-/// Prints each finding on a line of its own, and fails if there is any that is law.
+/// Prints each finding on a line of its own, and fails if there is any.
 ///
 /// `options` may hold `--report` for figures on standard output, and a folder whose findings alone are wanted.
 pub(crate) fn run(workspace: &Workspace, options: &[&str]) -> Result<()> {
-    let Checked { mut findings, mut pending, report } = check(workspace)?;
+    let (mut findings, report) = check(workspace)?;
     for option in options {
         match *option {
             "--report" => run::say(&report),
             option if option.starts_with('-') => bail!("tidy: unknown option {option}"),
-            folder => {
-                findings.retain(|finding| finding.is_below(Path::new(folder)));
-                pending.retain(|finding| finding.is_below(Path::new(folder)));
-            }
+            folder => findings.retain(|finding| finding.is_below(Path::new(folder))),
         }
     }
     findings.sort();
     findings.dedup();
-    pending.sort();
-    for finding in &pending {
-        eprintln!("{finding} (not enforced yet)");
-    }
     for finding in &findings {
         eprintln!("{finding}");
     }
@@ -81,27 +66,13 @@ pub(crate) fn run(workspace: &Workspace, options: &[&str]) -> Result<()> {
     }
 }
 
-#[derive(Default)]
-struct Checked {
-    findings: Vec<Finding>,
-    /// What is not law yet.
-    pending: Vec<Finding>,
-    report: String,
-}
-
-impl Checked {
-    fn add(&mut self, is_law: bool, found: Vec<Finding>) {
-        if is_law { self.findings.extend(found) } else { self.pending.extend(found) }
-    }
-}
-
-fn check(workspace: &Workspace) -> Result<Checked> {
+/// Returns the findings and the report.
+fn check(workspace: &Workspace) -> Result<(Vec<Finding>, String)> {
     let root = &workspace.root;
     let read = |path: &Path| {
         fs::read_to_string(root.join(path)).with_context(|| format!("cannot read {}", path.display()))
     };
-    let mut checked = Checked::default();
-    let findings = &mut checked.findings;
+    let mut findings = Vec::new();
     for member in &workspace.members {
         let manifest = read(&member.manifest)?;
         findings.extend(architecture::check(member, &workspace.members, &manifest));
@@ -130,44 +101,34 @@ fn check(workspace: &Workspace) -> Result<Checked> {
             sources.insert(path, source);
         }
     }
-    check_house(workspace, &sources, &read(Path::new(ARCHITECTURE))?, &mut checked);
-    Ok(checked)
+    let report = check_house(workspace, &sources, &read(Path::new(ARCHITECTURE))?, &mut findings);
+    Ok((findings, report))
 }
 
-/// Checks what is inside of the crates.
-fn check_house(workspace: &Workspace, sources: &Sources, document: &str, checked: &mut Checked) {
+/// Checks what is inside of the crates, and returns the report.
+fn check_house(
+    workspace: &Workspace,
+    sources: &Sources,
+    document: &str,
+    findings: &mut Vec<Finding>,
+) -> String {
     let mut trees: Vec<(Tree, Vec<Arrow>)> = Vec::new();
     for member in &workspace.members {
         for target in ["lib", "bin"].iter().flat_map(|kind| member.targets_of(kind)) {
             let tree = Tree::read(&member.name, &target.root, sources);
             let arrows = arrows::find(&tree);
-            checked.add(law::CIRCLES, circles::check(&tree, &arrows));
-            checked.add(law::DOORS, doors::check(&tree));
+            findings.extend(circles::check(&tree, &arrows));
+            findings.extend(doors::check(&tree));
             trees.push((tree, arrows));
         }
     }
-    let path = Path::new(ARCHITECTURE);
-    let plans = floors::read(document);
-    for plan in &plans {
-        // A crate's library, or its binary if it has no other.
-        match trees.iter().find(|(tree, _)| plan.module.split("::").next() == Some(&tree.name)) {
-            Some((tree, arrows)) => checked.add(law::FLOORS, floors::check(path, plan, tree, arrows)),
-            None => checked.add(law::FLOORS, vec![Finding::new(path, plan.line, "floors of no crate")]),
-        }
-    }
-    let is_unplanned = |tree: &Tree| {
-        let has_modules = tree.modules.iter().skip(1).any(|module| !module.is_test);
-        has_modules && plans.iter().all(|plan| plan.module != tree.name)
-    };
-    for (tree, _) in trees.iter().filter(|(tree, _)| is_unplanned(tree)) {
-        let what = format!("{} has no floors; list them in a block ```floors {}", tree.name, tree.name);
-        checked.add(law::FLOORS, vec![Finding::new(path, 1, what)]);
-    }
-    checked.report = report::write(sources, &trees);
+    findings.extend(floors::check_all(Path::new(ARCHITECTURE), document, &trees));
+    let report = report::write(sources, &trees);
     let trees: Vec<Tree> = trees.into_iter().map(|(tree, _)| tree).collect();
     for root in trees.iter().filter_map(|tree| tree.modules.first()) {
-        checked.findings.extend(orphans::check(&root.file, sources, &trees));
+        findings.extend(orphans::check(&root.file, sources, &trees));
     }
     let is_generated = |path: &Path| sources.get(path).is_some_and(SourceFile::is_generated);
-    checked.add(law::NAMES, names::check(&trees, &is_generated));
+    findings.extend(names::check(&trees, &is_generated));
+    report
 }

@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use ratekeeper::{MemoryStore, Plan, Registry};
-use ratekeeper_server::{Endpoint, Engine, RequestLimits, Server, Settings};
+use ratekeeper_server::{Engine, RequestLimits, Server, Settings, TransportEndpoint};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::spawn_blocking;
@@ -22,7 +22,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let engine = Arc::new(Engine::in_memory(MemoryStore::default(), plans, RequestLimits::default()));
 
     // The Redis protocol on a free port. The server runs on threads of its own, beside this runtime.
-    let resp = Some(Endpoint::at(([127, 0, 0, 1], 0).into()));
+    let resp = Some(TransportEndpoint::at(([127, 0, 0, 1], 0).into()));
     let server = Server::start(&Settings { resp, ..Settings::default() }, &engine)?;
     let (transport, address) = server.addresses()[0];
     println!("{transport} at {address}");

@@ -8,12 +8,12 @@
 //! use std::sync::Arc;
 //!
 //! use ratekeeper::{MemoryStore, Plan, Registry};
-//! use ratekeeper_server::{Endpoint, Engine, RequestLimits, Server, Settings};
+//! use ratekeeper_server::{TransportEndpoint, Engine, RequestLimits, Server, Settings};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let plans = Registry::new([Plan::parse("free", "10/s burst 20")?]);
 //! let engine = Arc::new(Engine::in_memory(MemoryStore::default(), plans, RequestLimits::default()));
-//! let http = Some(Endpoint::at(([127, 0, 0, 1], 0).into()));
+//! let http = Some(TransportEndpoint::at(([127, 0, 0, 1], 0).into()));
 //! let server = Server::start(&Settings { http, ..Settings::default() }, &engine)?;
 //! assert_eq!(server.addresses()[0].0, "http");
 //! server.stop();
@@ -58,7 +58,7 @@ pub use engine::Engine;
 pub use request::{QuotaBounds, RequestLimits, WrongDefault};
 pub use secret::{Secret, Tokens};
 pub use server::{Server, serve};
-pub use settings::{Bind, BindError, Endpoint, RedisSettings, Settings, StoreLocation, TlsFiles};
+pub use settings::{Bind, BindError, RedisSettings, Settings, StoreLocation, TlsFiles, TransportEndpoint};
 pub use snapshot::{PeriodicSnapshot, Snapshot};
 pub use store_check::check_store;
 pub use watch::ReloadCounts;

@@ -17,13 +17,13 @@ use crate::secret::Tokens;
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Where to listen for the Redis protocol; `None`: nowhere.
-    pub resp: Option<Endpoint>,
+    pub resp: Option<TransportEndpoint>,
     /// Where to listen for HTTP; `None`: nowhere.
-    pub http: Option<Endpoint>,
+    pub http: Option<TransportEndpoint>,
     /// Where to listen for gRPC; `None`: nowhere.
-    pub grpc: Option<Endpoint>,
+    pub grpc: Option<TransportEndpoint>,
     /// Where to listen for MessagePack; `None`: nowhere.
-    pub msgpack: Option<Endpoint>,
+    pub msgpack: Option<TransportEndpoint>,
     /// How many event loops to run, each on a thread of its own.
     pub loops: usize,
     /// Where state is kept.
@@ -158,7 +158,7 @@ impl RedisSettings {
 
 /// Where a transport listens, and its bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Endpoint {
+pub struct TransportEndpoint {
     /// The address; port 0 binds a free port.
     pub address: SocketAddr,
     /// The most connections at once.
@@ -169,7 +169,7 @@ pub struct Endpoint {
     pub request_timeout: u32,
 }
 
-impl Endpoint {
+impl TransportEndpoint {
     /// The default for `max_connections`.
     pub const DEFAULT_MAX_CONNECTIONS: usize = 20_000;
     /// The default for `request_timeout`.
@@ -177,7 +177,7 @@ impl Endpoint {
 
     /// Returns an endpoint with the default bounds.
     pub fn at(address: SocketAddr) -> Self {
-        Endpoint {
+        TransportEndpoint {
             address,
             max_connections: Self::DEFAULT_MAX_CONNECTIONS,
             idle_timeout: 0,

@@ -45,6 +45,39 @@ fn parameters_of_the_wrong_type() {
     understood_by_all(r#"RateLimit: "a";r=-1;a=5"#, "");
 }
 
+/// What RFC 9651 allows is read, even where no rate-limit field uses it; a line that breaks it says nothing.
+#[test]
+fn structured_fields_by_the_letter() {
+    for (line, expected) in [
+        (r#""a\"b\\c";r=5"#, r#"L(a"b\c - 5 -)"#),
+        (r#""b" ; r=2"#, ""),
+        (r#""b"; r=2;r=3"#, "L(b - 3 -)"),
+        ("\"a\";r=1\t,\t\"b\";r=2", "L(a - 1 -) L(b - 2 -)"),
+        (r#"("a" b;x=1 2);r=3, "c";r=1, ()"#, "L(c - 1 -)"),
+        (r#""a";r=1;w=@1751371200;x=?0;y=%"f%c3%bc";z=-1.5;flag"#, "L(a - 1 -)"),
+        (r#""a";r=1;pk=:c2VjcmV0Cg:"#, "L(a - 1 -)"),
+        (r#""a";r=999999999999999"#, "L(a - 999999999999999 -)"),
+        (r#""a";r=-0"#, "L(a - 0 -)"),
+        (r#""a";r=0001"#, "L(a - 1 -)"),
+        (r#""a";r=1,"#, ""),
+        (r#","a";r=1"#, ""),
+        (r#""a";r=1,,"b";r=1"#, ""),
+        (r#""a";r=1 "b";r=1"#, ""),
+        (r#""a";r=1000000000000000"#, ""),
+        (r#""a";r=1;pk=:!!:"#, ""),
+        (r#""a";r=1;x=@1.5"#, ""),
+        (r#""a";r=1;x=%"f%C3%BC""#, ""),
+        (r#""a";r=1;x=?2"#, ""),
+        (r#""a";r=1;x=1.2345"#, ""),
+        (r#""a";r=1;R=1"#, ""),
+        ("\"tab\there\";r=1", ""),
+        (r#""open;r=1"#, ""),
+    ] {
+        understood_by_all(&format!("RateLimit: {line}"), expected);
+    }
+    understood_by_all("RateLimit: limit=100;w=5, flag;x, limit=7", "L(- 7 - -)");
+}
+
 #[test]
 fn tokens_as_names_and_units() {
     understood_unless_strict("RateLimit: default;r=5;t=1", "L(default - 5 1s)", "");

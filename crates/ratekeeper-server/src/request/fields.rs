@@ -32,7 +32,7 @@ pub(crate) enum ThrottleDialect {
 
 /// What a throttle takes from, and how much.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Throttle {
+pub(crate) struct CheckedThrottle {
     /// The quota.
     pub(crate) quota: Quota,
     /// How much is taken, or given back.
@@ -52,7 +52,7 @@ impl ThrottleFields {
         self,
         dialect: ThrottleDialect,
         limits: &RequestLimits,
-    ) -> Result<Throttle, RequestError> {
+    ) -> Result<CheckedThrottle, RequestError> {
         limits.admits_quotas()?;
         let filled = |given: Option<i64>, field| {
             given.or_else(|| limits.default_of(field)).ok_or(RequestError::Missing(field))
@@ -73,7 +73,7 @@ impl ThrottleFields {
         if is_refund && dialect == ThrottleDialect::Throttle {
             return Err(too_low(RequestField::Quantity, quantity));
         }
-        Ok(Throttle { quota, cost: Cost::new(quantity.unsigned_abs()), is_refund })
+        Ok(CheckedThrottle { quota, cost: Cost::new(quantity.unsigned_abs()), is_refund })
     }
 }
 
@@ -82,7 +82,7 @@ fn too_low(field: RequestField, value: i64) -> RequestError {
     RequestError::Invalid(field, format!("{value}; must be at least 0"))
 }
 
-impl Throttle {
+impl CheckedThrottle {
     /// Returns the request that this is for a key. A refund is of what was charged just now: no dialect of a throttle
     /// can say when it was.
     pub(crate) fn request<'a>(self, key: Key<'a>) -> WireRequest<'a> {
@@ -188,7 +188,7 @@ fn together(field: RequestField, other: &str) -> RequestError {
 mod tests {
     use super::*;
 
-    fn throttle(dialect: ThrottleDialect, numbers: [i64; 4]) -> Result<Throttle, String> {
+    fn throttle(dialect: ThrottleDialect, numbers: [i64; 4]) -> Result<CheckedThrottle, String> {
         let [max_burst, count_per_period, period, quantity] = numbers.map(Some);
         let fields = ThrottleFields { max_burst, count_per_period, period, quantity };
         fields.check(dialect, &RequestLimits::NONE).map_err(|error| error.to_string())

@@ -19,6 +19,8 @@ mod wire_request;
 
 pub(crate) use error::RequestError;
 pub(crate) use field::RequestField;
-pub(crate) use fields::{ForgetFields, PlanFields, PlanVerb, Throttle, ThrottleDialect, ThrottleFields};
+pub(crate) use fields::{
+    CheckedThrottle, ForgetFields, PlanFields, PlanVerb, ThrottleDialect, ThrottleFields,
+};
 pub use limits::{QuotaBounds, RequestLimits, WrongDefault};
 pub(crate) use wire_request::{RequestedLimits, WireRequest};

@@ -16,7 +16,7 @@ use crate::net::{
     BoundListener, CertificateRotation, ConnectionSlots, ConnectionTimeouts, Stop, Tls, Transport, bind,
     run_event_loop,
 };
-use crate::settings::{Endpoint, Settings};
+use crate::settings::{Settings, TransportEndpoint};
 use crate::transport::grpc::{self, GrpcTransport};
 use crate::transport::http::{self, HttpTransport};
 use crate::transport::msgpack::{self, MsgPackTransport};
@@ -153,7 +153,7 @@ impl<'a> Listeners<'a> {
     fn add(
         &mut self,
         name: &'static str,
-        endpoint: Option<&Endpoint>,
+        endpoint: Option<&TransportEndpoint>,
         make: impl Fn(&Arc<ConnectionSlots>) -> Arc<dyn Transport>,
     ) -> Result<()> {
         let Some(endpoint) = endpoint else { return Ok(()) };

@@ -23,16 +23,16 @@ use super::tree::{Module, Tree};
 
 /// The floors of one module, as a document lists them.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct FloorPlan {
+struct FloorPlan {
     /// `ratekeeper` or `ratekeeper::store`.
-    pub(crate) module: String,
-    pub(crate) line: usize,
+    module: String,
+    line: usize,
     /// From the top down: the modules of each floor, and the line that lists them.
     floors: Vec<(usize, Vec<String>)>,
 }
 
 /// Reads the blocks of floors from a Markdown document.
-pub(crate) fn read(document: &str) -> Vec<FloorPlan> {
+fn read(document: &str) -> Vec<FloorPlan> {
     let mut plans: Vec<FloorPlan> = Vec::new();
     let mut is_open = false;
     for (line, text) in numbered(document) {
@@ -49,8 +49,29 @@ pub(crate) fn read(document: &str) -> Vec<FloorPlan> {
     plans
 }
 
+/// Checks every crate against the floors that a document lists; a crate with modules must have a list.
+pub(crate) fn check_all(path: &Path, document: &str, trees: &[(Tree, Vec<Arrow>)]) -> Vec<Finding> {
+    let plans = read(document);
+    let mut findings = Vec::new();
+    for plan in &plans {
+        // A crate's library comes before its binaries.
+        match trees.iter().find(|(tree, _)| plan.module.split("::").next() == Some(&tree.name)) {
+            Some((tree, arrows)) => findings.extend(check(path, plan, tree, arrows)),
+            None => findings.push(Finding::new(path, plan.line, "floors of no crate; strike them off")),
+        }
+    }
+    for (tree, _) in trees {
+        let has_modules = tree.modules.iter().skip(1).any(|module| !module.is_test);
+        if has_modules && plans.iter().all(|plan| plan.module != tree.name) {
+            let what = format!("{} has no floors; list them in a block ```floors {}", tree.name, tree.name);
+            findings.push(Finding::new(path, 1, what));
+        }
+    }
+    findings
+}
+
 /// Reports arrows that run upward, modules without a floor, and floors without their module.
-pub(crate) fn check(document: &Path, plan: &FloorPlan, tree: &Tree, arrows: &[Arrow]) -> Vec<Finding> {
+fn check(document: &Path, plan: &FloorPlan, tree: &Tree, arrows: &[Arrow]) -> Vec<Finding> {
     let rooms = Rooms::of(tree, &plan.module);
     let mut findings = Vec::new();
     let mut floor_of: BTreeMap<&str, usize> = BTreeMap::new();
@@ -169,9 +190,24 @@ mod tests {
 
     fn findings(document: &str, files: &[(&str, &str)]) -> Vec<String> {
         let tree = tree(files);
+        let arrows = arrows::find(&tree);
         let plans = read(document);
-        let check = |plan| check(Path::new("A.md"), plan, &tree, &arrows::find(&tree));
-        plans.iter().flat_map(check).map(|finding| finding.to_string()).collect()
+        let found = plans.iter().flat_map(|plan| check(Path::new("A.md"), plan, &tree, &arrows));
+        found.map(|finding| finding.to_string()).collect()
+    }
+
+    #[test]
+    fn every_crate_with_modules_has_floors_and_no_other() {
+        let tree = tree(&FILES);
+        let trees = [(tree, Vec::new())];
+        let check = |document: &str| check_all(Path::new("A.md"), document, &trees);
+        let found: Vec<String> = check("```floors gone\na\n```\n").iter().map(ToString::to_string).collect();
+        let expected = [
+            "A.md:1: floors of no crate; strike them off",
+            "A.md:1: fixture has no floors; list them in a block ```floors fixture",
+        ];
+        assert_eq!(found, expected);
+        assert!(check("```floors fixture\nkeeper port store\n```\n").is_empty());
     }
 
     #[test]

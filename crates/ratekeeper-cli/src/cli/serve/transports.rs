@@ -4,7 +4,7 @@ use std::num::{NonZeroU32, NonZeroUsize};
 
 use anyhow::{Result, bail};
 use ratekeeper_server::config::TransportSection;
-use ratekeeper_server::{Bind, BindError, Endpoint, TlsFiles};
+use ratekeeper_server::{Bind, BindError, TlsFiles, TransportEndpoint};
 
 use super::layers::{Effort, Layers};
 
@@ -22,7 +22,7 @@ pub(super) fn endpoint(
     flag: Option<Bind>,
     section: &TransportSection,
     default_port: u16,
-) -> Result<Option<Endpoint>> {
+) -> Result<Option<TransportEndpoint>> {
     let bind = match flag {
         Some(bind) => bind,
         None if section.enabled == Some(false) => Bind::Off,
@@ -42,11 +42,12 @@ pub(super) fn endpoint(
     let flags = layers.flags;
     let max_connections = flags.max_connections.or(section.max_connections);
     let request_timeout = flags.request_timeout.or(section.request_timeout);
-    Ok(Some(Endpoint {
+    Ok(Some(TransportEndpoint {
         address,
-        max_connections: max_connections.map_or(Endpoint::DEFAULT_MAX_CONNECTIONS, NonZeroUsize::get),
+        max_connections: max_connections
+            .map_or(TransportEndpoint::DEFAULT_MAX_CONNECTIONS, NonZeroUsize::get),
         idle_timeout: flags.idle_timeout.or(section.idle_timeout).unwrap_or(0),
-        request_timeout: request_timeout.map_or(Endpoint::DEFAULT_REQUEST_TIMEOUT, NonZeroU32::get),
+        request_timeout: request_timeout.map_or(TransportEndpoint::DEFAULT_REQUEST_TIMEOUT, NonZeroU32::get),
     }))
 }
 

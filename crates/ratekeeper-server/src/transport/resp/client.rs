@@ -16,7 +16,7 @@ use super::session::{self, RespSession};
 use super::transaction::Transaction;
 use super::{forget, info, planned, throttle};
 use crate::net::Connection;
-use crate::request::{PlanVerb, Throttle, ThrottleDialect};
+use crate::request::{CheckedThrottle, PlanVerb, ThrottleDialect};
 use crate::responder::WireAnswer;
 use crate::stream::{Buffers, MAX_BATCH, PendingThrottle, Progress, decide};
 
@@ -67,7 +67,7 @@ impl RespClient {
             && self.session.authenticated
         {
             match self.throttle(dialect, buffers) {
-                Ok(Throttle { quota, cost, is_refund: false }) => {
+                Ok(CheckedThrottle { quota, cost, is_refund: false }) => {
                     let pending = PendingThrottle { key: args.range(1, base), quota, cost, dialect };
                     // The name, the key and three numbers: nothing is left to the configuration. What is not an array
                     // does not tell the key's length.
@@ -124,7 +124,7 @@ impl RespClient {
 
     /// Reads a throttle. Apart from its caller and without waiting, so that none of this is kept across a wait.
     #[inline]
-    fn throttle(&self, dialect: ThrottleDialect, buffers: &Buffers) -> Result<Throttle, String> {
+    fn throttle(&self, dialect: ThrottleDialect, buffers: &Buffers) -> Result<CheckedThrottle, String> {
         // A throttle has six words; one more shows that there are too many.
         let mut words = [&[][..]; 7];
         let words = spread(self.parser.args(), buffers.input(), buffers.start(), &mut words);
@@ -182,7 +182,7 @@ impl RespClient {
 
     #[cold]
     #[inline(never)]
-    async fn refund(&self, dialect: ThrottleDialect, refund: Throttle, buffers: &mut Buffers) {
+    async fn refund(&self, dialect: ThrottleDialect, refund: CheckedThrottle, buffers: &mut Buffers) {
         self.decide(buffers).await;
         let range = self.parser.args().range(1, buffers.start());
         // The key was checked when the throttle was read.

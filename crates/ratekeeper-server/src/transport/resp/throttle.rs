@@ -5,7 +5,9 @@ use ratekeeper::{Decision, Key};
 use super::error_text::error_text;
 use super::number::integer;
 use super::reply::escaped;
-use crate::request::{RequestError, RequestField, RequestLimits, Throttle, ThrottleDialect, ThrottleFields};
+use crate::request::{
+    CheckedThrottle, RequestError, RequestField, RequestLimits, ThrottleDialect, ThrottleFields,
+};
 
 /// The fields that may follow the key, in their order.
 const NUMBERS: [RequestField; 4] =
@@ -26,7 +28,7 @@ pub(super) fn read(
     dialect: ThrottleDialect,
     args: &[&[u8]],
     limits: &RequestLimits,
-) -> Result<Throttle, String> {
+) -> Result<CheckedThrottle, String> {
     match args {
         [key, numbers @ ..] if numbers.len() <= NUMBERS.len() => fields(key, numbers, limits)
             .and_then(|fields| fields.check(dialect, limits))
