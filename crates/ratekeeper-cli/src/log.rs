@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal;
 
-use ratekeeper_server::log::{LogFormat, LogLevel};
+use ratekeeper_server::config::{LogFormat, LogLevel};
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;

@@ -191,7 +191,7 @@ impl<R: RunScript> Store for ScriptedStore<R> {
 
     fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, u64> {
         Answer::later(async move {
-            let forget = Request { cost: Cost::PEEK, ..request };
+            let forget = Request { cost: Cost::ZERO, ..request };
             let decided = self.decide(ScriptVerb::Forget, &forget).await?;
             decided.map_or(Ok(0), |(groups, script)| script.live(&groups))
         })

@@ -1,4 +1,5 @@
-//! How fast a token may be guessed: whoever has failed often lately waits before the next guess is answered.
+//! Bounds how fast a token can be guessed: an address that has failed often lately waits before its next guess is
+//! answered.
 //!
 //! Failures are counted by address. Twenty may come at once and ten a second after that; beyond it a guess waits before
 //! it is answered, for a second at most, and one at a time on each connection. So an address can try its twenty, and then

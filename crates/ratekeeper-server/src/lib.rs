@@ -1,42 +1,65 @@
 //! The ratekeeper server: one engine over the network.
 //!
 //! A driving adapter: it reads bytes, asks the engine in the crate `ratekeeper`, and writes bytes. It decides nothing by
-//! itself, and holds no state but that of its connections.
+//! itself, and holds no state but that of its connections. What starts it, the command `ratekeeper serve` or any other
+//! program, makes [`Settings`] and an [`Engine`], and calls [`Server::start`].
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use ratekeeper::{MemoryStore, Plan, Registry};
+//! use ratekeeper_server::{Endpoint, Engine, RequestLimits, Server, Settings};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let plans = Registry::new([Plan::parse("free", "10/s burst 20")?]);
+//! let engine = Arc::new(Engine::in_memory(MemoryStore::default(), plans, RequestLimits::default()));
+//! let http = Some(Endpoint::at(([127, 0, 0, 1], 0).into()));
+//! let server = Server::start(&Settings { http, ..Settings::default() }, &engine)?;
+//! assert_eq!(server.addresses()[0].0, "http");
+//! server.stop();
+//! # Ok(()) }
+//! ```
 //!
 //! # Layout, from the ground up
 //!
-//! - `request`: what a client asks for, whichever wire carried it; `secret`: tokens
-//! - [`settings`]: what a server is started with; [`config`]: the file; `log`, `duration`, `units`: what is in it
-//! - `net`: connections below every protocol; `watch`: what is counted and logged; `guesses`: tokens guessed slowly
-//! - `engine`: the keeper and everything around it; `responder`: requests to answers, once for all wires
-//! - `stream`: sockets, buffers and batches of the protocols that are streams
-//! - `transport`: RESP, HTTP, gRPC and MessagePack: bytes to requests, answers to bytes
-//! - `server`: starts, announces and stops all of it; `reload`, `snapshot`, `store_check`: files and the store, beside it
+//! ```text
+//! secret       tokens                                     watcher    files that are looked at again
+//! request      what a client asks, whichever wire carried it
+//! settings     what a server is started with
+//! net          connections below every protocol: event loops, sockets, TLS, timeouts, stopping
+//! watch        what is counted, remembered and logged
+//! config       the configuration file, its values, and its reload
+//! guesses      tokens that are guessed, slowly            engine     the keeper, and all that is around it
+//! responder    requests to answers, once for all wires    snapshot, store_check   the engine's state and store
+//! stream       sockets, buffers and batches of protocols that are streams
+//! transport    RESP, HTTP, gRPC and MessagePack: bytes to requests, answers to bytes
+//! server       starts, announces and stops all of it
+//! ```
 
 #![forbid(unsafe_code)]
 
 pub mod config;
-pub mod duration;
 mod engine;
 mod guesses;
-pub mod log;
 mod net;
-pub mod reload;
 mod request;
 mod responder;
-pub mod secret;
+mod secret;
 mod server;
-pub mod settings;
-pub mod snapshot;
-pub mod store_check;
+mod settings;
+mod snapshot;
+mod store_check;
 mod stream;
 mod transport;
-pub mod units;
 mod watch;
-pub mod watcher;
+mod watcher;
 
 pub use engine::Engine;
-pub use request::{Limits, QuotaBounds, WrongDefault};
+pub use request::{QuotaBounds, RequestLimits, WrongDefault};
+pub use secret::{Secret, Tokens};
 pub use server::{Server, serve};
-pub use settings::{Endpoint, Settings};
+pub use settings::{Bind, BindError, Endpoint, RedisSettings, Settings, StoreLocation, TlsFiles};
+pub use snapshot::{PeriodicSnapshot, Snapshot};
+pub use store_check::check_store;
 pub use watch::ReloadCounts;
+pub use watcher::FileWatcher;

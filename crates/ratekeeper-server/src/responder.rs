@@ -9,7 +9,7 @@ use ratekeeper::{Key, Ruling, StoreErrorKind};
 use crate::engine::Engine;
 use crate::guesses::TokenCheck;
 use crate::net::Connection;
-use crate::request::{Limits, RequestError, RequestedLimits, WireRequest};
+use crate::request::{RequestError, RequestLimits, RequestedLimits, WireRequest};
 use crate::secret::{Admin, NotAdmin, Role, Tokens};
 use crate::watch::TransportMetrics;
 
@@ -54,7 +54,7 @@ impl Responder {
     }
 
     /// Returns the defaults and bounds for quotas that come with requests.
-    pub(crate) fn limits(&self) -> &Limits {
+    pub(crate) fn limits(&self) -> &RequestLimits {
         self.engine.limits()
     }
 

@@ -1,24 +1,20 @@
-//! Tokens that clients must know, and what each of them is good for.
+//! Tokens that clients must show, and the role that each of them gives.
 
-use std::convert::Infallible;
 use std::fmt;
-use std::ops::Deref;
-use std::str::FromStr;
 
 use http::HeaderValue;
-use serde::de::{Deserialize, Deserializer, Error, Visitor};
 
 /// A token, compared in a time that does not depend on how much of a guess is right.
 #[derive(Clone)]
 pub struct Secret(Box<[u8]>);
 
 impl Secret {
-    /// The secret of this text, unless it is empty.
+    /// Returns the secret of this text; `None` if it is empty.
     pub fn new(text: &str) -> Option<Self> {
         (!text.is_empty()).then(|| Secret(text.as_bytes().into()))
     }
 
-    /// Whether a guess is right. Only the guess's own length, which its sender knows, shows in the time.
+    /// Returns true if a guess is right. The time shows nothing but the length of the guess, which its sender knows.
     #[must_use]
     pub fn matches(&self, guess: &[u8]) -> bool {
         let mut difference = u8::from(guess.len() != self.0.len());
@@ -30,14 +26,14 @@ impl Secret {
         difference == 0
     }
 
-    /// Whether it is the same text as another.
+    /// Returns true if it is the same text as another.
     #[must_use]
     pub fn is_same_as(&self, other: &Secret) -> bool {
         self.matches(&other.0)
     }
 }
 
-/// The token in a field `authorization`: what comes after `Bearer`.
+/// Returns the token in a field `authorization`: what comes after `Bearer`.
 pub(crate) fn bearer(authorization: Option<&HeaderValue>) -> Option<&[u8]> {
     let (scheme, token) = authorization?.as_bytes().split_at_checked("Bearer ".len())?;
     scheme.eq_ignore_ascii_case(b"Bearer ").then_some(token)
@@ -46,36 +42,36 @@ pub(crate) fn bearer(authorization: Option<&HeaderValue>) -> Option<&[u8]> {
 /// The tokens of a server.
 #[derive(Clone, Debug, Default)]
 pub struct Tokens {
-    /// Needed for everything but the probes, if there is one.
+    /// Required for everything but the probes, if set.
     pub auth: Option<Secret>,
-    /// Needed for what only an administrator may do; also passes wherever the first does.
+    /// Required for what only an administrator may do; also valid wherever the first is.
     pub admin: Option<Secret>,
-    /// Needed for the metrics, if there is one; passes nowhere else.
+    /// Required for the metrics, if set; valid nowhere else.
     pub metrics: Option<Secret>,
 }
 
 /// What the bearer of a token may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Role {
+pub(crate) enum Role {
     /// Ask for decisions.
     Client,
-    /// The same, and forget many keys at once.
+    /// Ask for decisions, and forget many keys at once.
     Admin,
 }
 
 impl Tokens {
-    /// Whether a client must show a token before it is answered.
+    /// Returns true if a client must show a token before it is answered.
     pub fn are_needed(&self) -> bool {
         self.auth.is_some()
     }
 
-    /// Whether there is a token that a client can show, needed or not.
-    pub fn can_be_shown(&self) -> bool {
+    /// Returns true if there is a token that a client can show, required or not.
+    pub(crate) fn can_be_shown(&self) -> bool {
         self.auth.is_some() || self.admin.is_some()
     }
 
-    /// Returns what this token is good for, if anything.
-    pub fn role(&self, token: &[u8]) -> Option<Role> {
+    /// Returns the role of this token; `None` if it is not valid.
+    pub(crate) fn role(&self, token: &[u8]) -> Option<Role> {
         // Both are always compared, so that the time does not tell which one a guess comes close to.
         let is_client = self.auth.as_ref().is_some_and(|secret| secret.matches(token));
         let is_admin = self.admin.as_ref().is_some_and(|secret| secret.matches(token));
@@ -86,13 +82,13 @@ impl Tokens {
         }
     }
 
-    /// Whether anybody may read the metrics.
-    pub fn are_metrics_open(&self) -> bool {
+    /// Returns true if anybody may read the metrics.
+    pub(crate) fn are_metrics_open(&self) -> bool {
         self.auth.is_none() && self.metrics.is_none()
     }
 
-    /// Whether the bearer of this token may read the metrics.
-    pub fn opens_metrics(&self, token: &[u8]) -> bool {
+    /// Returns true if the bearer of this token may read the metrics.
+    pub(crate) fn opens_metrics(&self, token: &[u8]) -> bool {
         let is_theirs = self.metrics.as_ref().is_some_and(|secret| secret.matches(token));
         is_theirs | self.role(token).is_some()
     }
@@ -100,12 +96,12 @@ impl Tokens {
 
 /// Why a client may not do what only an administrator may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NotAdmin {
+pub(crate) enum NotAdmin {
     /// The server has no admin token, so nobody may.
     TurnedOff,
-    /// The client has shown no token that is good for anything.
+    /// The client has shown no valid token.
     Unknown,
-    /// The client's token is good for other things only.
+    /// The client's token is valid, and not the administrator's.
     Forbidden,
 }
 
@@ -149,124 +145,9 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Text of a flag or a file that holds a secret: a token, or a URL with a password. It never shows in what is printed
-/// for debugging, nor in the error when it is written wrongly.
-#[derive(Clone, PartialEq, Eq)]
-pub struct SecretText(String);
-
-impl Deref for SecretText {
-    type Target = str;
-
-    fn deref(&self) -> &str {
-        &self.0
-    }
-}
-
-impl FromStr for SecretText {
-    type Err = Infallible;
-
-    fn from_str(text: &str) -> Result<Self, Infallible> {
-        Ok(SecretText(text.to_owned()))
-    }
-}
-
-impl From<&str> for SecretText {
-    fn from(text: &str) -> Self {
-        SecretText(text.to_owned())
-    }
-}
-
-impl fmt::Debug for SecretText {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SecretText(…)")
-    }
-}
-
-impl<'de> Deserialize<'de> for SecretText {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Quoted;
-
-        /// What to say about a value that is no text. What serde would say shows the value.
-        const WRONG: &str = "must be text in quotes";
-
-        impl Visitor<'_> for Quoted {
-            type Value = SecretText;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("text in quotes")
-            }
-
-            fn visit_str<E: Error>(self, text: &str) -> Result<SecretText, E> {
-                Ok(SecretText(text.to_owned()))
-            }
-
-            fn visit_bool<E: Error>(self, _: bool) -> Result<SecretText, E> {
-                Err(E::custom(WRONG))
-            }
-
-            fn visit_i64<E: Error>(self, _: i64) -> Result<SecretText, E> {
-                Err(E::custom(WRONG))
-            }
-
-            fn visit_u64<E: Error>(self, _: u64) -> Result<SecretText, E> {
-                Err(E::custom(WRONG))
-            }
-
-            fn visit_i128<E: Error>(self, _: i128) -> Result<SecretText, E> {
-                Err(E::custom(WRONG))
-            }
-
-            fn visit_u128<E: Error>(self, _: u128) -> Result<SecretText, E> {
-                Err(E::custom(WRONG))
-            }
-
-            fn visit_f64<E: Error>(self, _: f64) -> Result<SecretText, E> {
-                Err(E::custom(WRONG))
-            }
-        }
-
-        deserializer.deserialize_str(Quoted)
-    }
-}
-
-/// True if what was typed looks like an address, however wrong, that may hold a password.
-pub fn may_hold_password(given: &str) -> bool {
-    given.contains('@') || given.contains("://")
-}
-
-/// Text with whatever may be the password of a URL taken out of each line: for errors that show what was typed, where
-/// a URL may stand that is not even one.
-pub fn without_passwords(text: &str) -> String {
-    let masked = |line: &str| {
-        // A mistyped `redis:/:pw@host` or `redis//:pw@host` has a password too.
-        let start = line.find("//").map(|at| at + 2).or_else(|| line.find(":/").map(|at| at + 2));
-        let secret = start.and_then(|start| Some((start, line.rfind('@').filter(|end| *end > start)?)));
-        match secret {
-            Some((start, end)) => format!("{}…{}", &line[..start], &line[end..]),
-            None => line.to_owned(),
-        }
-    };
-    text.split('\n').map(masked).collect::<Vec<_>>().join("\n")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn passwords_of_urls_are_taken_out_of_what_is_told() {
-        for (text, expected) in [
-            ("no store at redis://:sesame@host:1", "no store at redis://…@host:1"),
-            ("`redis://user:ses@me@host`\nmore", "`redis://…@host`\nmore"),
-            ("redis//:my sesame@host", "redis//…@host"),
-            ("redis:/:sesame@host", "redis:/…@host"),
-            ("plan `gold@eu`: period", "plan `gold@eu`: period"),
-            ("redis://host:1", "redis://host:1"),
-        ] {
-            assert_eq!(without_passwords(text), expected);
-        }
-        assert_eq!(format!("{:?}", SecretText::from("sesame")), "SecretText(…)");
-    }
 
     #[test]
     fn only_the_whole_secret_matches() {

@@ -1,4 +1,4 @@
-//! What the server was told to do, after flags, environment, file and defaults were laid over each other.
+//! What a server is started with. The command makes it of flags, environment, file and defaults.
 
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -10,61 +10,60 @@ use ratekeeper::FailureMode;
 use ratekeeper::store::{BreakerSettings, MemoryStoreBuilder};
 use ratekeeper_redis::{RedisStore, RedisStoreBuilder};
 
-use crate::request::Limits;
+use crate::request::RequestLimits;
 use crate::secret::Tokens;
 
-/// Everything that `serve` needs to know.
+/// The settings of a server. The default listens nowhere and has one event loop.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where the Redis protocol is spoken, if anywhere.
+    /// Where to listen for the Redis protocol; `None`: nowhere.
     pub resp: Option<Endpoint>,
-    /// Where HTTP is spoken, if anywhere.
+    /// Where to listen for HTTP; `None`: nowhere.
     pub http: Option<Endpoint>,
-    /// Where gRPC is spoken, if anywhere.
+    /// Where to listen for gRPC; `None`: nowhere.
     pub grpc: Option<Endpoint>,
-    /// Where MessagePack is spoken, if anywhere.
+    /// Where to listen for MessagePack; `None`: nowhere.
     pub msgpack: Option<Endpoint>,
-    /// Event loops.
+    /// How many event loops to run, each on a thread of its own.
     pub loops: usize,
-    /// Where state lives.
-    pub store: StorePlace,
-    /// How a Redis is asked, if state lives in one.
+    /// Where state is kept.
+    pub store: StoreLocation,
+    /// How to ask Redis, if state is kept there.
     pub redis: RedisSettings,
-    /// States that the store in memory may hold.
+    /// The most states of the store in memory.
     pub max_keys: usize,
-    /// Bytes that the store in memory may allocate; as many as the engine finds right, if none.
+    /// The most bytes of the store in memory; `None`: as many as its states need.
     pub max_bytes: Option<usize>,
-    /// The percentage of both that quotas of requests cannot take, while there are plans.
+    /// The percentage of both that is kept for plans, while there are any.
     pub kept_for_plans: u8,
-    /// Whether the store in memory remembers keys, so that they can be forgotten by prefix.
+    /// Whether the store in memory keeps the bytes of keys, so that they can be forgotten by prefix.
     pub keep_keys: bool,
-    /// What a request without limits is held to, and what quotas requests may bring.
-    pub limits: Limits,
-    /// What clients must know, if anything.
+    /// Defaults and bounds for quotas that come with requests.
+    pub limits: RequestLimits,
+    /// The tokens that clients must show.
     pub tokens: Tokens,
-    /// What to encrypt all transports with, if they are to be.
+    /// The certificate that encrypts all transports; `None`: they are not encrypted.
     pub tls: Option<TlsFiles>,
-    /// How long the server goes on serving after it was told to stop, while it says that it is not ready.
+    /// How long to go on serving, as not ready, after a signal to stop.
     pub drain: Duration,
-    /// Where state is written on stop, and read from on start.
+    /// The file that state is written to on stop, and read from on start.
     pub snapshot: Option<PathBuf>,
-    /// How often state is written besides; zero for never.
+    /// How often state is written besides; zero: never.
     pub snapshot_every: Duration,
     /// What to answer when the store fails a request that is held to no plan.
     pub on_store_error: FailureMode,
-    /// How many of the keys that are denied most the metrics tell; 0 for none.
+    /// How many of the keys that are denied most the metrics list; 0: none.
     pub top_denied: usize,
 }
 
 impl Settings {
-    /// Half: whoever sends requests cannot take more than that from those whom the operator gave a plan.
+    /// Half: quotas of requests cannot take more than the other half from keys that are held to plans.
     pub const DEFAULT_KEPT_FOR_PLANS: u8 = 50;
     /// The most keys that [`top_denied`](Settings::top_denied) may list: each is a line that Prometheus keeps.
     pub const MOST_TOP_DENIED: usize = 1_000;
 }
 
 impl Default for Settings {
-    /// One event loop, and nobody listens.
     fn default() -> Self {
         Settings {
             resp: None,
@@ -72,13 +71,13 @@ impl Default for Settings {
             grpc: None,
             msgpack: None,
             loops: 1,
-            store: StorePlace::Memory,
+            store: StoreLocation::Memory,
             redis: RedisSettings::default(),
             max_keys: MemoryStoreBuilder::DEFAULT_MAX_KEYS,
             max_bytes: None,
             kept_for_plans: Settings::DEFAULT_KEPT_FOR_PLANS,
             keep_keys: false,
-            limits: Limits::default(),
+            limits: RequestLimits::default(),
             tokens: Tokens::default(),
             tls: None,
             drain: Duration::ZERO,
@@ -93,42 +92,42 @@ impl Default for Settings {
 /// A certificate and its private key, in PEM form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// The certificate, and those that vouch for it.
+    /// The certificate, followed by its chain.
     pub cert: PathBuf,
-    /// The key of the first certificate.
+    /// The private key of the certificate.
     pub key: PathBuf,
 }
 
-/// Where state lives.
+/// Where state is kept.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub enum StorePlace {
-    /// In this process.
+pub enum StoreLocation {
+    /// In the memory of this process.
     #[default]
     Memory,
-    /// In a Redis, by its URL.
+    /// In the Redis at this URL.
     Redis(String),
 }
 
-impl fmt::Debug for StorePlace {
+impl fmt::Debug for StoreLocation {
     /// Without the URL: there may be a password in it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            StorePlace::Memory => "Memory",
-            StorePlace::Redis(_) => "Redis(…)",
+            StoreLocation::Memory => "Memory",
+            StoreLocation::Redis(_) => "Redis(…)",
         })
     }
 }
 
-/// How a Redis is asked.
+/// How Redis is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RedisSettings {
-    /// How long to wait for an answer.
+    /// The timeout of one request.
     pub timeout: Duration,
-    /// How long to wait for a connection.
+    /// The timeout of one connection attempt.
     pub connect_timeout: Duration,
-    /// What keys begin with.
+    /// The prefix of every key.
     pub prefix: String,
-    /// When a server that fails is left alone; none for never.
+    /// When a failing server is not asked for a while; `None`: it always is.
     pub breaker: Option<BreakerSettings>,
 }
 
@@ -157,26 +156,26 @@ impl RedisSettings {
     }
 }
 
-/// Where a transport listens, and for how many.
+/// Where a transport listens, and its bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Endpoint {
-    /// The address; port 0 is any free one.
+    /// The address; port 0 binds a free port.
     pub address: SocketAddr,
-    /// Connections at once.
+    /// The most connections at once.
     pub max_connections: usize,
-    /// Seconds after which a silent connection is closed; 0 for never.
+    /// Seconds after which a silent connection is closed; 0: never.
     pub idle_timeout: u32,
-    /// Seconds for which a client may take to finish a request, or to read a reply.
+    /// Seconds that a client may take to finish a request, or to read a reply.
     pub request_timeout: u32,
 }
 
 impl Endpoint {
-    /// Connections at once, unless said otherwise.
+    /// The default for `max_connections`.
     pub const DEFAULT_MAX_CONNECTIONS: usize = 20_000;
-    /// Seconds for a request, unless said otherwise.
+    /// The default for `request_timeout`.
     pub const DEFAULT_REQUEST_TIMEOUT: u32 = 30;
 
-    /// An endpoint with the usual bounds.
+    /// Returns an endpoint with the default bounds.
     pub fn at(address: SocketAddr) -> Self {
         Endpoint {
             address,
@@ -187,12 +186,12 @@ impl Endpoint {
     }
 }
 
-/// An address, or `off`.
+/// An address to listen on, or `off`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bind {
-    /// Not at all.
+    /// Do not listen.
     Off,
-    /// There.
+    /// Listen on this address.
     At(SocketAddr),
 }
 
@@ -209,7 +208,7 @@ impl FromStr for Bind {
     }
 }
 
-/// The text is no address.
+/// A text that is neither an address nor `off`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BindError;
 

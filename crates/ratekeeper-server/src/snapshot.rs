@@ -24,11 +24,11 @@ const MAGIC: &[u8] = b"RKMEM\0";
 /// How many files that could not be read are kept, of each kind.
 const KEPT: usize = 5;
 
-/// A file of state, which is this process's alone.
+/// A file of state, locked for this process.
 #[derive(Debug)]
 pub struct Snapshot {
     path: PathBuf,
-    /// Locked as long as it is open; nobody ever removes it, because another might have locked it meanwhile.
+    /// Locked as long as it is open. Never removed, because another process may have locked it meanwhile.
     _lock: Option<File>,
 }
 
@@ -43,7 +43,7 @@ impl Snapshot {
         if path.is_dir() {
             bail!("{}: it is a folder; name a file in it", failed());
         }
-        // To open a pipe may take for ever, and a device is not to be moved aside.
+        // Opening a pipe may take for ever, and a device must not be moved aside.
         for path in [path, &beside(path, ".lock")] {
             if is_no_file(path) {
                 bail!("{}: {} is no regular file; name another", failed(), path.display());
@@ -51,7 +51,7 @@ impl Snapshot {
         }
         let lock = lock(path)?;
         let snapshot = Snapshot { path: path.to_owned(), _lock: lock };
-        // A new file, because to write into an old one shows nothing about the folder.
+        // A new file, because writing into an old one shows nothing about the folder.
         let part = snapshot.beside(".part");
         match fs::remove_file(&part) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error).with_context(failed),
@@ -77,23 +77,23 @@ impl Snapshot {
         };
         match builder().restore(&bytes) {
             Ok(store) => {
-                tracing::info!(keys = store.len(), %path, "restored");
+                tracing::info!(keys = store.len(), %path, "snapshot: restored");
                 Ok(store)
             }
             Err(error @ (SnapshotError::Foreign | SnapshotError::Truncated | SnapshotError::Damaged)) => {
                 let is_whole = error == SnapshotError::Foreign && bytes.starts_with(MAGIC);
                 let aside = self.set_aside(if is_whole { ".version-" } else { ".damaged-" })?;
                 let aside = aside.display();
-                tracing::error!(%error, %path, %aside, "snapshot cannot be read: moved aside, limits start afresh");
+                tracing::error!(%error, %path, %aside, "snapshot: cannot be read, moved aside; limits start afresh");
                 Ok(builder().build())
             }
-            // Nothing is wrong with the file: a setting is.
+            // The file is right, and a setting is wrong.
             Err(error) => Err(error).with_context(|| format!("--snapshot {path}")),
         }
     }
 
-    /// Writes the store to the file: whole or not at all, and for nobody else's eyes, because the seed of the hashes is in
-    /// it. Shards are locked one after the other, and none while anything is written.
+    /// Writes the store to the file: whole or not at all, and readable by its owner alone, because the secret seed of the
+    /// hashes is in it. Shards are locked one after the other, and none while anything is written.
     ///
     /// # Errors
     ///
@@ -107,40 +107,46 @@ impl Snapshot {
             .and_then(|()| file.sync_all())
             .and_then(|()| fs::rename(&part, &self.path));
         if written.is_err() {
-            // Half a snapshot is of no use, and takes room where there is none.
+            // Half a snapshot is of no use, and the disk may be full.
             let _ = fs::remove_file(&part);
         }
         written.with_context(failed)?;
-        // The name must outlive a loss of power as well. Not every system can say so of a folder.
+        // The name must survive a loss of power too. Not every system can sync a folder.
         #[cfg(unix)]
         let _ = File::open(folder(&self.path)).and_then(|folder| folder.sync_all());
         Ok(())
     }
 
-    /// Writes the store of an engine every so often, on a thread of its own, until what is returned is stopped.
+    /// Writes the store of an engine once per interval, on a thread of its own, until the result is stopped.
     ///
     /// # Errors
     ///
-    /// There is no room for another thread.
-    pub fn write_every(self: &Arc<Self>, interval: Duration, engine: &Arc<Engine>) -> Result<Periodic> {
+    /// A thread cannot be started.
+    pub fn write_every(
+        self: &Arc<Self>,
+        interval: Duration,
+        engine: &Arc<Engine>,
+    ) -> Result<PeriodicSnapshot> {
         let (stop, told) = mpsc::channel();
         let (snapshot, engine) = (Arc::clone(self), Arc::clone(engine));
         let work = move || {
             while told.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
                 let Some(store) = engine.memory() else { return };
                 match snapshot.write(store) {
-                    Ok(()) => tracing::debug!(keys = store.len(), "state written"),
-                    Err(error) => tracing::error!(error = format!("{error:#}"), "state not written"),
+                    Ok(()) => tracing::debug!(keys = store.len(), "snapshot: state written"),
+                    Err(error) => {
+                        tracing::error!(error = format!("{error:#}"), "snapshot: state not written")
+                    }
                 }
             }
         };
         let thread = thread::Builder::new().name("snapshot".into()).spawn(work);
-        Ok(Periodic { stop, thread: thread.context("cannot start a thread")? })
+        Ok(PeriodicSnapshot { stop, thread: thread.context("cannot start a thread")? })
     }
 
-    /// Moves the file to a name of its own, and forgets the oldest of such files if there are many.
+    /// Moves the file to a name of its own, and removes the oldest such file if there are many.
     fn set_aside(&self, kind: &str) -> Result<PathBuf> {
-        // As many digits for centuries to come: names are in the order of time.
+        // The same number of digits for centuries to come, so that names sort by time.
         let aside = self.beside(&format!("{kind}{:014}", millis()));
         let failed = || format!("--snapshot {}: cannot be read, nor moved aside", self.path.display());
         fs::rename(&self.path, &aside).with_context(failed)?;
@@ -154,7 +160,7 @@ impl Snapshot {
             .collect();
         found.sort();
         for oldest in found.iter().rev().skip(KEPT) {
-            // One too many does no harm.
+            // One file too many does no harm.
             let _ = fs::remove_file(oldest);
         }
         Ok(aside)
@@ -165,23 +171,23 @@ impl Snapshot {
     }
 }
 
-/// What writes the state now and then.
+/// A thread that writes a snapshot once per interval.
 #[derive(Debug)]
-pub struct Periodic {
+pub struct PeriodicSnapshot {
     stop: mpsc::Sender<()>,
     thread: JoinHandle<()>,
 }
 
-impl Periodic {
-    /// Writes no more. Waits for what is being written.
+impl PeriodicSnapshot {
+    /// Stops writing. Waits for a snapshot that is being written.
     pub fn stop(self) {
         drop(self.stop);
-        // A panic has been told of already.
+        // A panic was reported by its thread.
         let _ = self.thread.join();
     }
 }
 
-/// Shows other servers that the file is taken.
+/// Locks the file against other servers; `None` if the file system has no locks.
 fn lock(path: &Path) -> Result<Option<File>> {
     let failed = || format!("--snapshot {}: cannot be written", path.display());
     let name = beside(path, ".lock");
@@ -194,8 +200,7 @@ fn lock(path: &Path) -> Result<Option<File>> {
             name.display()
         ),
         Err(TryLockError::Error(error)) => {
-            // Some network file systems have no locks.
-            tracing::warn!(%error, path = %name.display(), "cannot lock the snapshot: let no other server use it");
+            tracing::warn!(%error, path = %name.display(), "snapshot: cannot be locked, let no other server use it");
             Ok(None)
         }
     }

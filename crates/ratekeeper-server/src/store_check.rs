@@ -1,6 +1,6 @@
-//! Asks a store elsewhere at the start, so that a wrong password is known before the first request.
+//! Asks a remote store at the start, so that a wrong password is known before the first request.
 //!
-//! Nobody waits for the outcome: a store that is down must not keep the server from starting, because plans say what to
+//! Nothing waits for the outcome: a store that is down must not keep the server from starting, because plans say what to
 //! answer meanwhile.
 
 use std::thread;
@@ -16,11 +16,15 @@ use crate::engine::probe_question;
 use crate::watch::{one_line, store_hint};
 
 /// Asks the store on a thread of its own, and logs what it answers.
-pub fn start(store: RedisStore, timeout: Duration) -> Result<()> {
+///
+/// # Errors
+///
+/// A thread or its runtime cannot be started.
+pub fn check_store(store: RedisStore, timeout: Duration) -> Result<()> {
     let runtime = Builder::new_current_thread().enable_all().build().context("cannot start an event loop")?;
     let check = move || {
         let outcome = runtime.block_on(ask(&store));
-        // The connection ends with its runtime. Whoever reads of the outcome finds it gone.
+        // The connection ends with its runtime, before the outcome is logged.
         drop(runtime);
         log(&outcome, timeout);
     };
@@ -30,7 +34,7 @@ pub fn start(store: RedisStore, timeout: Duration) -> Result<()> {
 
 async fn ask(store: &RedisStore) -> Result<(), StoreError> {
     store.check().await?;
-    // That it answers is not enough: it must let this user run scripts, and have the keys.
+    // An answer is not enough: the store must let this user run scripts, and have the keys.
     match probe_question() {
         Some(question) => store.peek(question).await.map(drop),
         None => Ok(()),
@@ -54,7 +58,7 @@ fn log(outcome: &Result<(), StoreError>, timeout: Duration) {
     }
 }
 
-/// True if waiting may help: it starts, or is overloaded. Everything else is for the operator to put right.
+/// Returns true if waiting may help: the store is starting, or overloaded. Everything else is for the operator to fix.
 fn may_pass(reason: &str) -> bool {
     matches!(reason, "unreachable" | "timeout" | "loading" | "busy" | "master_down" | "breaker_open")
 }

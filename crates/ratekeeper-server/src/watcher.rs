@@ -1,6 +1,6 @@
 //! Files that are looked at again and again, each on a thread of its own.
 //!
-//! To look at a file may take for ever: a pipe that nobody writes to, a network that is gone. Whoever hears signals must
+//! Looking at a file may take for ever: a pipe that nobody writes to, a network that is gone. What receives signals must
 //! not wait for it.
 
 use std::io;
@@ -10,53 +10,57 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 
-/// What to look at a file for.
+/// Why a file is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Look {
+pub(crate) enum FileLook {
     /// It may have changed.
     IfChanged,
-    /// Somebody says so.
+    /// Somebody asked for it, by a signal.
     Now,
 }
 
-/// Has something looked at by a thread of its own; asking for it never waits.
+/// Has a file looked at by a thread of its own; asking for a look never waits.
 #[derive(Debug)]
-pub struct Watcher {
+pub struct FileWatcher {
     looks: SyncSender<()>,
     is_asked: Arc<AtomicBool>,
 }
 
-impl Watcher {
-    /// Starts the thread, which ends with the watcher.
-    pub(crate) fn start(name: &str, mut look: impl FnMut(Look) + Send + 'static) -> io::Result<Self> {
-        // One look may wait while another goes on: more would find nothing else.
+impl FileWatcher {
+    /// Starts the thread, which ends when the watcher is dropped.
+    pub(crate) fn start(name: &str, mut look: impl FnMut(FileLook) + Send + 'static) -> io::Result<Self> {
+        // One look may wait while another goes on; more would find nothing else.
         let (looks, wanted) = sync_channel(1);
         let is_asked = Arc::new(AtomicBool::new(false));
-        let watcher = Watcher { looks, is_asked: Arc::clone(&is_asked) };
+        let watcher = FileWatcher { looks, is_asked: Arc::clone(&is_asked) };
         thread::Builder::new().name(name.to_owned()).spawn(move || {
             for () in wanted {
-                look(if is_asked.swap(false, Ordering::AcqRel) { Look::Now } else { Look::IfChanged });
+                look(if is_asked.swap(false, Ordering::AcqRel) {
+                    FileLook::Now
+                } else {
+                    FileLook::IfChanged
+                });
             }
         })?;
         Ok(watcher)
     }
 
-    /// Has it looked at, in case it has changed.
+    /// Asks for a look, in case the file has changed.
     pub(crate) fn if_changed(&self) {
-        // If one look is waiting already, that will do.
+        // A look that is waiting already will do.
         let _ = self.looks.try_send(());
     }
 
-    /// Has it looked at because somebody asks for that.
+    /// Asks for a look because somebody asked for it.
     pub(crate) fn now(&self) {
-        // Before the look is sent for, so that one that is waiting already sees it: nobody who asked is forgotten.
+        // Set before the look is asked for, so that a look that is waiting already sees it.
         self.is_asked.store(true, Ordering::Release);
         let _ = self.looks.try_send(());
     }
 }
 
-/// True of what exists and is no regular file, such as a pipe: it can be read once, and to read it again may take for
-/// ever.
+/// Returns true for what exists and is no regular file, such as a pipe: it can be read once, and reading it again may
+/// take for ever.
 pub(crate) fn is_no_file(path: &Path) -> bool {
     path.metadata().is_ok_and(|metadata| !metadata.is_file())
 }
@@ -75,20 +79,20 @@ mod tests {
     fn nobody_waits_for_a_look_and_nobody_who_asked_is_forgotten() {
         let (begun, seen) = channel();
         let (release, held) = channel::<()>();
-        let watcher = Watcher::start("test", move |look| {
+        let watcher = FileWatcher::start("test", move |look| {
             begun.send(look).unwrap();
             let _ = held.recv();
         });
         let watcher = watcher.unwrap();
         watcher.if_changed();
-        assert_eq!(seen.recv_timeout(DEADLINE), Ok(Look::IfChanged));
+        assert_eq!(seen.recv_timeout(DEADLINE), Ok(FileLook::IfChanged));
         // It hangs. One more may wait, and the others are asked for all the same.
         for _ in 0..3 {
             watcher.if_changed();
             watcher.now();
         }
         release.send(()).unwrap();
-        assert_eq!(seen.recv_timeout(DEADLINE), Ok(Look::Now));
+        assert_eq!(seen.recv_timeout(DEADLINE), Ok(FileLook::Now));
         release.send(()).unwrap();
     }
 }

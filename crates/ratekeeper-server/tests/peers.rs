@@ -17,7 +17,7 @@ use prost::Message;
 use proto::{ThrottleRequest, ThrottleResponse};
 use ratekeeper::testkit::FakeClock;
 use ratekeeper::{MemoryStore, Nanos, Registry};
-use ratekeeper_server::{Endpoint, Engine, Limits, Server, Settings};
+use ratekeeper_server::{Endpoint, Engine, RequestLimits, Server, Settings};
 
 /// A server in this process, whose store tells the time by `clock`.
 struct Fixture {
@@ -30,7 +30,7 @@ impl Fixture {
     fn new(max_keys: usize) -> Self {
         let clock = FakeClock::default();
         let store = MemoryStore::builder().max_keys(max_keys).clock(clock.clone()).build();
-        let engine = Arc::new(Engine::in_memory(store, Registry::default(), Limits::default()));
+        let engine = Arc::new(Engine::in_memory(store, Registry::default(), RequestLimits::default()));
         let any = Endpoint::at(SocketAddr::from(([127, 0, 0, 1], 0)));
         let settings = Settings {
             resp: Some(any),

@@ -4,15 +4,15 @@ use std::fmt;
 
 /// How many units of a quota a request takes. Defaults to [one](Cost::ONE).
 ///
-/// A request of [zero](Cost::PEEK) is answered like any other, but takes nothing and never writes state.
+/// A request of [zero](Cost::ZERO) is answered like any other, but takes nothing and never writes state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cost(u64);
 
 impl Cost {
     /// The cost of an ordinary request.
     pub const ONE: Cost = Cost(1);
-    /// Asks, takes nothing, writes nothing.
-    pub const PEEK: Cost = Cost(0);
+    /// No units: what a request asks for that only looks, and what was granted to one that got nothing.
+    pub const ZERO: Cost = Cost(0);
 
     /// Returns a cost of `units`; any number is valid, a cost above a quota's capacity is denied for ever.
     #[inline]

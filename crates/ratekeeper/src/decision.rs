@@ -83,7 +83,7 @@ impl Decision {
     /// the cost is zero.
     #[inline(always)]
     pub fn taken(self, cost: Cost, at: Timestamp) -> Self {
-        if self.allowed && cost != Cost::PEEK { self.charged(at) } else { self }
+        if self.allowed && cost != Cost::ZERO { self.charged(at) } else { self }
     }
 
     /// Returns when the cost was taken, by the clock of the store that took it: what a

@@ -22,15 +22,21 @@
 //!
 //! # Layout
 //!
+//! Floors, from the ground up: a module uses those above it in this list, and never one below.
+//!
 //! ```text
-//! quota/       how much, checked when it is built      key, cost, name, time   the other values
-//! plan         named lists of rules                    decision, charged       the answer; when it was charged
-//! failure_mode what is answered instead of a store     error                   what goes wrong in between
-//! algorithm/   the algorithms, pure                    state/                  their states, as text and as bytes
-//! port         what the engine asks of the world       clock                   the time in process
-//! store/       in memory; on any compare-and-set       keeper/                 the use case
-//! limiter/     what waits in turn
-//! testkit/     to test your limits, and your stores
+//! time cost key name     values that cannot be built wrong
+//! error failure_mode     why a store could not decide, and what is answered then
+//! quota/                 so many per period, checked when it is built; the algorithms and calendars that it names
+//! decision charged       the answer to a request; when its cost was charged
+//! algorithm/             the algorithms, pure, each with its state
+//! plan/ state/           named lists of rules; states as text and as bytes, and the keys they are stored at
+//! port/                  what the engine asks of the world: stores, clocks, plans, observers
+//! clock/ sync            the time in process; locks and atomics
+//! store/                 in memory, and on any compare-and-set; a breaker and a cache of denials in front of a store
+//! limiter/               what waits in turn
+//! keeper/                the use case: plans, a store, a failure mode, one answer
+//! testkit/               to test your limits, and your stores
 //! ```
 //!
 //! # Features

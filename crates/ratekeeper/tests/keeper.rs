@@ -230,7 +230,7 @@ async fn observers_are_told_and_change_nothing() {
     assert!(keeper.acquire(key("user"), "gold", Cost::ONE).await.unwrap().allowed);
     assert!(!keeper.acquire(key("user"), "gold", Cost::ONE).await.unwrap().allowed);
     keeper.peek(key("user"), "gold", Cost::ONE).await.unwrap();
-    keeper.refund(key("user"), "lead", Cost::PEEK, Charged::NOW).await.unwrap();
+    keeper.refund(key("user"), "lead", Cost::ZERO, Charged::NOW).await.unwrap();
     assert_eq!(nervous.heard().last().map(String::as_str), Some("no lead"), "a peek is no decision");
     keeper.reset(key("user"), "gold").await.unwrap();
     keeper.acquire(key("user"), "gold", Cost::ONE).await.unwrap();

@@ -100,9 +100,8 @@ async fn who_comes_first_is_served_first() {
                 assert!(ruling.allowed && ruling.charged().is_some());
                 served.lock().unwrap().push((number, began.elapsed()));
             }));
-            // Each is there before the next comes, also at a store elsewhere.
-            advance(millis(8)).await;
-            settle().await;
+            // Each is in line before the next comes, also at a store elsewhere.
+            sleep(millis(8)).await;
         }
         for task in tasks {
             task.await.unwrap();
@@ -130,8 +129,7 @@ async fn who_cannot_be_in_time_is_refused_at_once_and_told_when_to_come_back() {
                 })
             })
             .collect();
-        advance(millis(20)).await;
-        settle().await;
+        sleep(millis(20)).await;
         assert_eq!(keeper.queue_depth("key", "plan"), 3);
         let began = Instant::now();
         let refused = keeper.acquire("key", "plan", 1).within(millis(200)).await.unwrap();
@@ -156,8 +154,7 @@ async fn a_full_line_has_no_place() {
             keeper.acquire("key", "plan", 1).within(PATIENT).places(2).await.unwrap().allowed
         };
         let waiting = [tokio::spawn(wait(keeper.clone())), tokio::spawn(wait(keeper.clone()))];
-        advance(millis(20)).await;
-        settle().await;
+        sleep(millis(20)).await;
         let began = Instant::now();
         assert!(!wait(keeper.clone()).await);
         assert!(began.elapsed() < millis(20));
@@ -179,8 +176,7 @@ async fn who_does_not_wait_does_not_overtake() {
                 async move { keeper.acquire("key", "plan", 2).within(PATIENT).await.unwrap().allowed },
             )
         };
-        advance(millis(120)).await;
-        settle().await;
+        sleep(millis(120)).await;
         let overtaking = keeper.acquire("key", "plan", 1).await.unwrap();
         assert_eq!((overtaking.allowed, overtaking.reason), (false, Reason::Queued), "there is room for one");
         assert_eq!(keeper.acquire_up_to("key", "plan", 1).await.unwrap().granted(), Cost::new(0));
@@ -317,8 +313,7 @@ async fn failure_modes_hold_for_those_who_wait() {
                 tokio::spawn(async move { keeper.acquire("key", "plan", 1).within(PATIENT).await })
             })
             .collect();
-        advance(millis(10)).await;
-        settle().await;
+        sleep(millis(10)).await;
         store.is_down.store(true, Ordering::Relaxed);
         let began = Instant::now();
         for one in waiting {
@@ -418,9 +413,9 @@ fn a_thread_without_a_runtime_waits_too() {
 #[test]
 fn what_passes_at_once_is_ready() {
     let keeper = Keeper::new(MemoryStore::default(), plans("2/h burst 2"));
-    let ask = || keeper.acquire("key", "plan", 1).within(millis(5)).into_future().now();
-    assert!(ask().unwrap().unwrap().allowed);
-    assert!(ask().unwrap().unwrap().allowed);
-    assert!(!ask().unwrap().unwrap().allowed, "half an hour is longer than it waits");
+    let ask = || keeper.acquire("key", "plan", 1).within(millis(5)).into_future().now().unwrap();
+    assert!(ask().unwrap().allowed);
+    assert!(ask().unwrap().allowed);
+    assert!(!ask().unwrap().allowed, "half an hour is longer than it waits");
     assert!(keeper.acquire("key", "none", 1).within(PATIENT).into_future().now().unwrap().is_err());
 }

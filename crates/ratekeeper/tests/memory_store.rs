@@ -104,7 +104,7 @@ fn a_partial_grant_from_the_overflow_takes_what_is_left_of_it() {
     assert_eq!(up_to("new:0").granted, Cost::new(3));
     assert_eq!(up_to("new:1").granted, Cost::ONE);
     let nothing = up_to("new:2");
-    assert_eq!((nothing.granted, nothing.decision.reason), (Cost::PEEK, Reason::QuotaExceeded));
+    assert_eq!((nothing.granted, nothing.decision.reason), (Cost::ZERO, Reason::QuotaExceeded));
 }
 
 /// A peek tells what an acquire would, also when there is no room.
@@ -299,7 +299,7 @@ fn what_a_store_cannot_hold_is_refused() {
     let request = Request { rules: Rules::Plans(&twice), ..request };
     assert_eq!(
         store.acquire(request).now().unwrap().unwrap_err().to_string(),
-        "a request names each plan once"
+        "plans: `gold` twice; a request names each plan once"
     );
 }
 

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::FromArgMatches;
 use clap::error::{ContextKind, ContextValue};
-use ratekeeper_server::secret::{may_hold_password, without_passwords};
+use ratekeeper_server::config::{may_hold_password, without_passwords};
 
 use super::command::{CliCommand, CommandLine, command};
 use super::output::EXIT_USAGE;

@@ -134,7 +134,7 @@ impl SimulatedPolicy {
                 let mut view = gcra::GcraView::at(quota, Some(gcra::GcraState { tat }), now, Tenancy::Own);
                 let decision = take(&mut view, cost);
                 if let Some(state) = view.state()
-                    && cost != Cost::PEEK
+                    && cost != Cost::ZERO
                 {
                     instants[key] = state.tat;
                 }

@@ -138,7 +138,7 @@ impl StoreModel {
             states.push(if is_refunded && state.is_some() { view.to_state() } else { state.clone() });
             views.push(view);
         }
-        let decision = composite::look_all(&views, Cost::PEEK);
+        let decision = composite::look_all(&views, Cost::ZERO);
         if cost > 0 && self.rules.iter().any(|(name, _)| !is_reset(name)) {
             self.write(states, &others);
         }
@@ -149,7 +149,7 @@ impl StoreModel {
     pub(crate) fn reset(&mut self, now: Timestamp) -> u64 {
         let held = self.read().0;
         let live = |rule: &&(Quota, Option<State>)| {
-            let left = composite::peek(std::slice::from_ref(*rule), Cost::PEEK, now, self.tenancy);
+            let left = composite::peek(std::slice::from_ref(*rule), Cost::ZERO, now, self.tenancy);
             left.unwrap().reset_after > Nanos::ZERO
         };
         let count = held.iter().filter(live).count() as u64;

@@ -102,7 +102,7 @@ impl ScriptDecision {
     pub(crate) fn acquire(&self, groups: &[RuleGroup<'_>], cost: Cost) -> Result<Decision, StoreError> {
         let decision = composite::take_all(&mut self.views(groups)?, cost);
         // What costs nothing always passes, and the script is not asked.
-        if cost == Cost::PEEK {
+        if cost == Cost::ZERO {
             return Ok(decision);
         }
         if decision.allowed != self.passed {
@@ -119,7 +119,7 @@ impl ScriptDecision {
     ) -> Result<(Cost, Decision), StoreError> {
         let cost = Cost::new(up_to.get().min(self.granted.max(1)));
         let decision = self.acquire(groups, cost)?;
-        Ok((if decision.allowed { cost } else { Cost::PEEK }, decision))
+        Ok((if decision.allowed { cost } else { Cost::ZERO }, decision))
     }
 
     /// Returns what would be decided.
@@ -138,11 +138,11 @@ impl ScriptDecision {
         let of_place = |(group, is_reset): (&RuleGroup<'_>, &bool)| repeat_n(*is_reset, group.rules.len());
         let resets = groups.iter().zip(&self.resets).flat_map(of_place);
         for (view, is_reset) in views.iter_mut().zip(resets) {
-            if !is_reset && cost != Cost::PEEK {
+            if !is_reset && cost != Cost::ZERO {
                 view.refund(cost, charged_at);
             }
         }
-        Ok(composite::look_all(&views, Cost::PEEK))
+        Ok(composite::look_all(&views, Cost::ZERO))
     }
 
     /// Returns how many states were live: differed from those of a fresh key.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::secret::{may_hold_password, without_passwords};
+use super::secret_text::{may_hold_password, without_passwords};
 
 /// Returns the number of the line that a position of the text lies in, from 1.
 pub(super) fn line_at(text: &str, at: usize) -> usize {

@@ -8,10 +8,10 @@ use ratekeeper::FailureMode;
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::duration::DurationText;
-use crate::log::{LogFormat, LogLevel};
-use crate::secret::SecretText;
-use crate::units::{ByteSize, Percent};
+use super::duration::DurationText;
+use super::logging::{LogFormat, LogLevel};
+use super::secret_text::SecretText;
+use super::units::{ByteSize, Percent};
 
 /// A whole configuration file. Every part of it may be missing.
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -2,17 +2,30 @@
 //!
 //! - [`Config`]: a file that was read, and its plans; [`ConfigFile`]: what a file may say, section by section
 //! - [`Findings`]: every mistake of a file, for tools that check files; [`ConfigError`]: one mistake
+//! - [`DurationText`], [`ByteSize`], [`Percent`], [`SecretText`]: values as flags and files spell them
+//! - [`watch`]: has the plans of a running server follow the file
 
+mod changes;
 mod document;
+mod duration;
 mod error;
 mod file;
 mod findings;
+mod logging;
 mod plans;
+mod reload;
+mod secret_text;
+mod units;
 
 pub use document::Config;
+pub use duration::{DurationError, DurationText};
 pub use error::ConfigError;
 pub use file::{
     BreakerSection, ConfigFile, LimitsSection, OnStoreError, ServerSection, StoreSection, TransportSection,
     TransportSections,
 };
 pub use findings::Findings;
+pub use logging::{LogFormat, LogLevel};
+pub use reload::{ReadPlans, watch};
+pub use secret_text::{SecretText, may_hold_password, without_passwords};
+pub use units::{ByteSize, Percent, UnitError};

@@ -12,18 +12,18 @@ use ratekeeper::{FailureMode, Keeper, Key, MemoryStore, Quota, Registry, StoreEr
 use super::probe::ask_store;
 use crate::guesses::GuessLimiter;
 use crate::net::{Stop, let_sockets_in};
-use crate::request::Limits;
+use crate::request::RequestLimits;
 use crate::watch::{PlanMetrics, Readiness, ReloadCounts, ServerMetrics, StorePressure};
 
 /// The keeper that decides every request, its plans, and what the server counts. Shared by all transports.
 ///
 /// ```
 /// use ratekeeper::{MemoryStore, Plan, Registry};
-/// use ratekeeper_server::{Engine, Limits};
+/// use ratekeeper_server::{Engine, RequestLimits};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let plans = Registry::new([Plan::parse("free", "10/s burst 20")?]);
-/// let engine = Engine::in_memory(MemoryStore::default(), plans, Limits::default());
+/// let engine = Engine::in_memory(MemoryStore::default(), plans, RequestLimits::default());
 /// assert_eq!(engine.registry().all().len(), 1);
 /// # Ok(()) }
 /// ```
@@ -35,8 +35,8 @@ pub struct Engine {
     memory: Option<Arc<MemoryStore>>,
     /// The store in this process: that one, or the local one beside a remote store.
     local: Arc<MemoryStore>,
-    breakers: Option<Breakers>,
-    limits: Limits,
+    breakers: Option<BreakerList>,
+    limits: RequestLimits,
     metrics: ServerMetrics,
     plan_metrics: PlanMetrics,
     pressure: StorePressure,
@@ -48,9 +48,9 @@ pub struct Engine {
 }
 
 /// Lists the breakers before the servers of a remote store. A function, because servers come and go.
-struct Breakers(Box<dyn Fn() -> Vec<Arc<Breaker>> + Send + Sync>);
+struct BreakerList(Box<dyn Fn() -> Vec<Arc<Breaker>> + Send + Sync>);
 
-impl fmt::Debug for Breakers {
+impl fmt::Debug for BreakerList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.0()).finish()
     }
@@ -58,14 +58,14 @@ impl fmt::Debug for Breakers {
 
 impl Engine {
     /// Returns an engine over a store in this process.
-    pub fn in_memory(store: MemoryStore, registry: Registry, limits: Limits) -> Self {
+    pub fn in_memory(store: MemoryStore, registry: Registry, limits: RequestLimits) -> Self {
         let memory = Arc::new(store);
         let engine = Self::over(memory.clone(), registry, limits);
         Engine { memory: Some(Arc::clone(&memory)), local: memory, ..engine }.looked_at()
     }
 
     /// Returns an engine over any store, such as one that has to be awaited.
-    pub fn over(store: Arc<dyn Store>, registry: Registry, limits: Limits) -> Self {
+    pub fn over(store: Arc<dyn Store>, registry: Registry, limits: RequestLimits) -> Self {
         let plan_metrics = PlanMetrics::default();
         let local = Arc::new(MemoryStore::builder().keep_keys(true).build());
         let keeper = Keeper::from_arcs(store, Arc::new(registry.clone()));
@@ -85,6 +85,7 @@ impl Engine {
             readiness: Readiness::default(),
             guesses: GuessLimiter::default(),
         }
+        .looked_at()
     }
 
     /// Sets the breakers before the servers of a remote store, and the local store that decides for plans with the
@@ -97,7 +98,7 @@ impl Engine {
     ) -> Self {
         self.local = Arc::new(local);
         self.keeper = self.keeper.local_store(Arc::clone(&self.local));
-        self.breakers = Some(Breakers(Box::new(breakers)));
+        self.breakers = Some(BreakerList(Box::new(breakers)));
         self.looked_at()
     }
 
@@ -154,7 +155,7 @@ impl Engine {
 
     /// Returns the breakers before a remote store, one per server; none before a store in memory.
     pub(crate) fn breakers(&self) -> Vec<Arc<Breaker>> {
-        self.breakers.as_ref().map_or_else(Vec::new, |Breakers(list)| list())
+        self.breakers.as_ref().map_or_else(Vec::new, |BreakerList(list)| list())
     }
 
     /// Returns the addresses that have sent wrong tokens lately, over all transports.
@@ -163,7 +164,7 @@ impl Engine {
     }
 
     /// Returns the defaults and bounds for quotas that come with requests.
-    pub(crate) fn limits(&self) -> &Limits {
+    pub(crate) fn limits(&self) -> &RequestLimits {
         &self.limits
     }
 

@@ -1,6 +1,6 @@
 //! The end of a connection that the server closes first: the client must be able to read its last replies.
 //!
-//! Closing a socket with unread bytes resets the connection, and a reset may destroy replies on their way. So the
+//! SocketClosing a socket with unread bytes resets the connection, and a reset may destroy replies on their way. So the
 //! server shuts down its side, and then reads and discards what the client still sends, until the client has noticed.
 
 use std::io;
@@ -69,9 +69,9 @@ impl Farewell {
 
 /// Shuts a socket down as the connection's server wants it: at once, or after a [`Farewell`] if the server stops.
 #[derive(Debug, Default)]
-pub(crate) struct Closing(Option<Farewell>);
+pub(crate) struct SocketClosing(Option<Farewell>);
 
-impl Closing {
+impl SocketClosing {
     /// Returns ready when the socket can be dropped.
     pub(crate) fn poll(
         &mut self,

@@ -33,7 +33,7 @@ pub(crate) use budget::{LoopBudget, let_sockets_in};
 pub(crate) use connection::Connection;
 pub(crate) use descriptors::raise_descriptor_limit;
 pub(crate) use event_loop::{BoundListener, ConnectionTimeouts, run_event_loop};
-pub(crate) use farewell::{Closing, Farewell};
+pub(crate) use farewell::{Farewell, SocketClosing};
 pub(crate) use listener::bind;
 pub(crate) use slots::ConnectionSlots;
 pub(crate) use socket::Socket;

@@ -4,7 +4,7 @@ use ratekeeper::{Charged, Cost, Key, Nanos, Quota};
 
 use super::error::RequestError;
 use super::field::RequestField;
-use super::limits::Limits;
+use super::limits::RequestLimits;
 use super::wire_request::{RequestedCharge, RequestedLimits, WireRequest};
 use crate::secret::Admin;
 
@@ -48,7 +48,11 @@ impl ThrottleFields {
     ///
     /// The server takes no quotas from requests, a number is missing and has no default, or one is out of range.
     #[inline]
-    pub(crate) fn check(self, dialect: ThrottleDialect, limits: &Limits) -> Result<Throttle, RequestError> {
+    pub(crate) fn check(
+        self,
+        dialect: ThrottleDialect,
+        limits: &RequestLimits,
+    ) -> Result<Throttle, RequestError> {
         limits.admits_quotas()?;
         let filled = |given: Option<i64>, field| {
             given.or_else(|| limits.default_of(field)).ok_or(RequestError::Missing(field))
@@ -121,10 +125,14 @@ impl<'a> PlanFields<'a> {
     /// # Errors
     ///
     /// The key is none, there are neither plans nor a quota or there are both, or the quota is not admitted.
-    pub(crate) fn check(self, verb: PlanVerb, limits: &Limits) -> Result<WireRequest<'a>, RequestError> {
+    pub(crate) fn check(
+        self,
+        verb: PlanVerb,
+        limits: &RequestLimits,
+    ) -> Result<WireRequest<'a>, RequestError> {
         let key = Key::new(self.key)?;
         // Whatever was admitted once can be forgotten, also after the bounds have become narrower.
-        let limits = if verb == PlanVerb::Reset { &Limits::NONE } else { limits };
+        let limits = if verb == PlanVerb::Reset { &RequestLimits::NONE } else { limits };
         let held_to = match (self.quota, self.plans) {
             (Some(text), []) => RequestedLimits::Quota(limits.parse(text)?),
             (None, [_, ..]) => RequestedLimits::Plans(self.plans),
@@ -183,7 +191,7 @@ mod tests {
     fn throttle(dialect: ThrottleDialect, numbers: [i64; 4]) -> Result<Throttle, String> {
         let [max_burst, count_per_period, period, quantity] = numbers.map(Some);
         let fields = ThrottleFields { max_burst, count_per_period, period, quantity };
-        fields.check(dialect, &Limits::NONE).map_err(|error| error.to_string())
+        fields.check(dialect, &RequestLimits::NONE).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -205,13 +213,14 @@ mod tests {
 
     #[test]
     fn limits_fill_in_what_is_left_out() {
-        let limits = Limits { burst: Some(10), rate: Some(100), period: Some(60), ..Limits::default() };
+        let limits =
+            RequestLimits { burst: Some(10), rate: Some(100), period: Some(60), ..RequestLimits::default() };
         let checked = |fields: ThrottleFields| fields.check(ThrottleDialect::Throttle, &limits).unwrap();
         let nothing = checked(ThrottleFields::default());
         assert_eq!((nothing.quota, nothing.cost), (Quota::throttle(10, 100, 60).unwrap(), Cost::ONE));
         let burst = checked(ThrottleFields { max_burst: Some(7), ..ThrottleFields::default() });
         assert_eq!(burst.quota, Quota::throttle(7, 100, 60).unwrap());
-        let missing = ThrottleFields::default().check(ThrottleDialect::Throttle, &Limits::default());
+        let missing = ThrottleFields::default().check(ThrottleDialect::Throttle, &RequestLimits::default());
         let missing = missing.unwrap_err();
         assert_eq!(missing.field(), Some(RequestField::MaxBurst));
         assert_eq!(missing.to_string(), "max_burst: missing, and no default_burst is configured");
@@ -219,7 +228,7 @@ mod tests {
 
     #[test]
     fn plans_or_a_quota_and_never_both() {
-        let limits = Limits::default();
+        let limits = RequestLimits::default();
         let fields = PlanFields { key: b"k", plans: &["gold"], ..PlanFields::default() };
         let checked = |fields: PlanFields<'static>, verb| {
             fields.check(verb, &limits).map_err(|error| error.to_string())

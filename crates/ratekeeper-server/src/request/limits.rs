@@ -1,6 +1,6 @@
 //! Defaults for requests that leave numbers out, and bounds on the quotas that come with requests.
 //!
-//! Every quota of a request is made by [`Limits::throttle`] or [`Limits::parse`], so that no wire is laxer than another.
+//! Every quota of a request is made by [`RequestLimits::throttle`] or [`RequestLimits::parse`], so that no wire is laxer than another.
 //! Such a quota costs the server memory for as long as it takes to refill, and clients choose it: without bounds, a
 //! million keys with a long one would lock every new key out for years.
 
@@ -13,7 +13,7 @@ use super::field::RequestField;
 
 /// `[limits]`: defaults for numbers that a request leaves out, and bounds on its quota.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Limits {
+pub struct RequestLimits {
     /// The default for `max_burst`.
     pub burst: Option<i64>,
     /// The default for `count_per_period`.
@@ -58,9 +58,9 @@ impl Default for QuotaBounds {
     }
 }
 
-impl Limits {
+impl RequestLimits {
     /// No defaults and no bounds.
-    pub const NONE: Self = Limits { burst: None, rate: None, period: None, bounds: QuotaBounds::NONE };
+    pub const NONE: Self = RequestLimits { burst: None, rate: None, period: None, bounds: QuotaBounds::NONE };
 
     /// Checks the defaults now, and not when the first request leaves its numbers out. Where there is no default, any
     /// number may come, and 1 is assumed. With `plans_only` the defaults are not used, and must be right all the same.
@@ -69,7 +69,7 @@ impl Limits {
     ///
     /// A default is no number of a quota, or makes one that the bounds do not admit.
     pub fn check_defaults(&self) -> Result<(), WrongDefault> {
-        let used = Limits { bounds: QuotaBounds { plans_only: false, ..self.bounds }, ..*self };
+        let used = RequestLimits { bounds: QuotaBounds { plans_only: false, ..self.bounds }, ..*self };
         let [burst, rate, period] = [self.burst, self.rate, self.period].map(|default| default.unwrap_or(1));
         match used.throttle(burst, rate, period) {
             Ok(_) => Ok(()),
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn a_period_and_a_refill_are_bound_alike() {
-        let limits = Limits::default();
+        let limits = RequestLimits::default();
         let month = 31 * 86_400;
         assert!(limits.throttle(1, 1, month).is_ok());
         assert!(limits.throttle(5, 10, 2 * month / 4).is_ok());
@@ -282,7 +282,7 @@ mod tests {
 
     #[test]
     fn a_log_must_be_allowed_and_is_bound_even_then() {
-        let mut limits = Limits::default();
+        let mut limits = RequestLimits::default();
         let refused = limits.parse("1/s log").unwrap_err();
         assert!(matches!(refused, RequestError::LogNotAllowed(_)), "{refused}");
         assert_eq!(refused.field(), Some(RequestField::Quota));
@@ -297,12 +297,12 @@ mod tests {
     #[test]
     fn plans_only_admits_nothing_and_every_message_fits_the_narrowest_wire() {
         let bounds = QuotaBounds { plans_only: true, ..QuotaBounds::default() };
-        let limits = Limits { bounds, ..Limits::default() };
+        let limits = RequestLimits { bounds, ..RequestLimits::default() };
         let refused = limits.parse("1/s").unwrap_err();
         assert!(matches!(refused, RequestError::PlansOnly), "{refused}");
         assert!(refused.to_string().contains("ACQUIRE"), "{refused}");
         assert!(matches!(limits.throttle(1, 1, 1), Err(RequestError::PlansOnly)));
-        let open = Limits::default();
+        let open = RequestLimits::default();
         let longest = open.throttle(i64::MAX, 1_000_000_000, 1).unwrap_err();
         for said in [refused, open.parse("1/s log").unwrap_err(), longest].map(|error| error.to_string()) {
             // A message on the MessagePack wire has no more bytes.

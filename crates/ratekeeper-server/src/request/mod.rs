@@ -20,5 +20,5 @@ mod wire_request;
 pub(crate) use error::RequestError;
 pub(crate) use field::RequestField;
 pub(crate) use fields::{ForgetFields, PlanFields, PlanVerb, Throttle, ThrottleDialect, ThrottleFields};
-pub use limits::{Limits, QuotaBounds, WrongDefault};
+pub use limits::{QuotaBounds, RequestLimits, WrongDefault};
 pub(crate) use wire_request::{RequestedLimits, WireRequest};

@@ -4,10 +4,8 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
 
 use anyhow::{Context, Result};
-use tokio::time::{MissedTickBehavior, interval};
 
 use super::notify;
 use super::server::{Server, runtime};
@@ -15,10 +13,7 @@ use super::signals::Signals;
 use crate::engine::Engine;
 use crate::net::{CertificateRotation, raise_descriptor_limit};
 use crate::settings::Settings;
-use crate::watcher::{Look, Watcher};
-
-/// How often the store in memory is looked at.
-const STORE_INTERVAL: Duration = Duration::from_secs(1);
+use crate::watcher::{FileLook, FileWatcher};
 
 /// Serves until the process is told to stop by a signal. `reload` watches the configuration file, if there is one; it is
 /// asked to look once a second and on SIGHUP.
@@ -26,7 +21,7 @@ const STORE_INTERVAL: Duration = Duration::from_secs(1);
 /// # Errors
 ///
 /// The server cannot [start](Server::start), or signals cannot be received.
-pub fn serve(settings: &Settings, engine: &Arc<Engine>, reload: Option<Watcher>) -> Result<()> {
+pub fn serve(settings: &Settings, engine: &Arc<Engine>, reload: Option<FileWatcher>) -> Result<()> {
     // Signals are received before anyone can have read that the server is ready.
     let runtime = runtime()?;
     let mut signals = {
@@ -39,7 +34,6 @@ pub fn serve(settings: &Settings, engine: &Arc<Engine>, reload: Option<Watcher>)
     signals.watch(reload.into_iter().chain(rotation).collect());
     announce(server.addresses(), settings.tokens.are_needed() || settings.tls.is_some());
     notify::tell("READY=1");
-    runtime.spawn(watch_store(Arc::clone(engine)));
     runtime.block_on(signals.told_to_stop());
     tracing::info!(drain = ?settings.drain, "stop: stopping");
     notify::tell("STOPPING=1");
@@ -56,21 +50,11 @@ pub fn serve(settings: &Settings, engine: &Arc<Engine>, reload: Option<Watcher>)
     Ok(())
 }
 
-/// Looks at the store in memory once a second, for as long as the server runs.
-async fn watch_store(engine: Arc<Engine>) {
-    let mut seconds = interval(STORE_INTERVAL);
-    seconds.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        seconds.tick().await;
-        engine.watch_store();
-    }
-}
-
 /// Has the certificate exchanged when its files change.
-fn watch(mut rotation: CertificateRotation) -> io::Result<Watcher> {
-    Watcher::start("certificate", move |look| match look {
-        Look::IfChanged => rotation.look(),
-        Look::Now => rotation.now(),
+fn watch(mut rotation: CertificateRotation) -> io::Result<FileWatcher> {
+    FileWatcher::start("certificate", move |look| match look {
+        FileLook::IfChanged => rotation.look(),
+        FileLook::Now => rotation.now(),
     })
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
-use tokio::time::{sleep, timeout};
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use crate::engine::Engine;
 use crate::net::{
@@ -17,16 +17,18 @@ use crate::net::{
     run_event_loop,
 };
 use crate::settings::{Endpoint, Settings};
-use crate::transport::grpc::{self, Grpc};
-use crate::transport::http::{self, Http};
-use crate::transport::msgpack::{self, MsgPack};
-use crate::transport::resp::{self, Resp};
+use crate::transport::grpc::{self, GrpcTransport};
+use crate::transport::http::{self, HttpTransport};
+use crate::transport::msgpack::{self, MsgPackTransport};
+use crate::transport::resp::{self, RespTransport};
 
 /// How long a stop waits for what was begun: for clients that take their replies slowly, or never. The contract is
 /// three seconds for all of it, and state must be written afterwards.
 const GRACE: Duration = Duration::from_secs(2);
 /// How much longer a stop waits for an event loop that hangs.
 const STUCK: Duration = Duration::from_millis(500);
+/// How often the store in memory is looked at.
+const STORE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A running server. Dropping it stops it without waiting.
 ///
@@ -53,21 +55,21 @@ impl Server {
         let tokens = &settings.tokens;
         let mut listeners = Listeners::new(settings, engine)?;
         listeners.add(http::NAME, settings.http.as_ref(), |_| {
-            Arc::new(Http::new(Arc::clone(engine), tokens.clone()))
+            Arc::new(HttpTransport::new(Arc::clone(engine), tokens.clone()))
         })?;
         listeners.add(resp::NAME, settings.resp.as_ref(), |slots| {
-            Arc::new(Resp::new(Arc::clone(engine), Arc::clone(slots), tokens.clone()))
+            Arc::new(RespTransport::new(Arc::clone(engine), Arc::clone(slots), tokens.clone()))
         })?;
         let patience = settings.grpc.map_or(0, |endpoint| endpoint.request_timeout).into();
         listeners.add(grpc::NAME, settings.grpc.as_ref(), |_| {
-            Arc::new(Grpc::new(Arc::clone(engine), tokens.clone(), Duration::from_secs(patience)))
+            Arc::new(GrpcTransport::new(Arc::clone(engine), tokens.clone(), Duration::from_secs(patience)))
         })?;
         listeners.add(msgpack::NAME, settings.msgpack.as_ref(), |_| {
-            Arc::new(MsgPack::new(Arc::clone(engine), tokens.clone()))
+            Arc::new(MsgPackTransport::new(Arc::clone(engine), tokens.clone()))
         })?;
         let Listeners { bound, loops, rotation, .. } = listeners;
         let (stop, cut) = (Arc::new(Stop::default()), Arc::new(Stop::default()));
-        let ended = start_loops(loops, &stop, &cut)?;
+        let ended = start_loops(loops, engine, &stop, &cut)?;
         Ok(Server { bound, engine: Arc::clone(engine), rotation, stop, cut, ended })
     }
 
@@ -172,9 +174,11 @@ impl<'a> Listeners<'a> {
     }
 }
 
-/// Starts the loops. The channel is closed when all of them have ended, whether well or by a panic.
+/// Starts the loops, the first of which also watches the store. The channel is closed when all of them have ended,
+/// whether well or by a panic.
 fn start_loops(
     loops: Vec<Vec<BoundListener>>,
+    engine: &Arc<Engine>,
     stop: &Arc<Stop>,
     cut: &Arc<Stop>,
 ) -> Result<mpsc::Receiver<Infallible>> {
@@ -182,6 +186,9 @@ fn start_loops(
     for (index, listeners) in loops.into_iter().enumerate() {
         let runtime = runtime()?;
         let (stop, cut, running) = (Arc::clone(stop), Arc::clone(cut), running.clone());
+        if index == 0 {
+            runtime.spawn(watch_store(Arc::clone(engine)));
+        }
         let thread = thread::Builder::new().name(format!("loop-{index}")).spawn(move || {
             let _running = running;
             if let Err(error) = runtime.block_on(run_event_loop(listeners, stop, cut, GRACE)) {
@@ -193,6 +200,16 @@ fn start_loops(
         thread.context("cannot start a thread")?;
     }
     Ok(ended)
+}
+
+/// Looks at the store in memory once a second, for as long as its loop runs.
+async fn watch_store(engine: Arc<Engine>) {
+    let mut seconds = interval(STORE_INTERVAL);
+    seconds.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        seconds.tick().await;
+        engine.watch_store();
+    }
 }
 
 /// Returns a runtime on the calling thread.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
-use crate::watcher::Watcher;
+use crate::watcher::FileWatcher;
 
 /// How often a watched file is looked at.
 const FILE_INTERVAL: Duration = Duration::from_secs(1);
@@ -17,7 +17,7 @@ const REPEATS: Duration = Duration::from_secs(1);
 pub(super) struct Signals {
     received: ReceivedSignals,
     looks: Interval,
-    watchers: Vec<Watcher>,
+    watchers: Vec<FileWatcher>,
     /// When a signal to stop last came.
     last_stop: Option<Instant>,
 }
@@ -41,7 +41,7 @@ impl Signals {
     }
 
     /// Has these files looked at once a second, and on SIGHUP, for as long as signals are waited for.
-    pub(super) fn watch(&mut self, watchers: Vec<Watcher>) {
+    pub(super) fn watch(&mut self, watchers: Vec<FileWatcher>) {
         self.watchers = watchers;
     }
 
@@ -55,7 +55,7 @@ impl Signals {
             let meaning = tokio::select! {
                 meaning = self.received.next() => meaning,
                 _ = self.looks.tick() => {
-                    self.watchers.iter().for_each(Watcher::if_changed);
+                    self.watchers.iter().for_each(FileWatcher::if_changed);
                     continue;
                 }
             };
@@ -70,7 +70,7 @@ impl Signals {
                     if self.watchers.is_empty() {
                         tracing::warn!("reload: nothing to reload, there is no --config and no --tls-cert");
                     }
-                    self.watchers.iter().for_each(Watcher::now);
+                    self.watchers.iter().for_each(FileWatcher::now);
                 }
             }
         }

@@ -1,4 +1,19 @@
 //! Decisions of several quotas together: all must allow, or none is charged.
+//!
+//! First every view is asked whether the cost would pass. Only if all say yes is it taken from each, so that a denial by one
+//! never uses up another. The decision is [joined](crate::Decision::join): the least that is left, the longest wait, and the
+//! rule that binds.
+//!
+//! ```
+//! use ratekeeper::algorithm::{Tenancy, composite};
+//! use ratekeeper::{Cost, Timestamp};
+//!
+//! let rules = [("10/s".parse()?, None), ("5/h fixed".parse()?, None)];
+//! let (decision, states) = composite::try_acquire(&rules, Cost::ONE, Timestamp::EPOCH, Tenancy::Own)?;
+//! assert_eq!((decision.allowed, decision.remaining, decision.rule), (true, 4, 1));
+//! assert!(states.iter().all(Option::is_some));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 use super::any_view::{AnyView, Mismatch, StateWrite};
 use super::state::State;
@@ -43,7 +58,7 @@ pub fn try_acquire(
 ) -> Result<(Decision, Vec<Option<State>>), Mismatch> {
     let mut views = views(rules, now, tenancy)?;
     let decision = take_all(&mut views, cost);
-    let wrote = |view: &AnyView<'_>| cost != Cost::PEEK && (decision.allowed || view.was_repaired());
+    let wrote = |view: &AnyView<'_>| cost != Cost::ZERO && (decision.allowed || view.was_repaired());
     Ok((decision, views.iter().map(|view| if wrote(view) { view.to_state() } else { None }).collect()))
 }
 
@@ -65,7 +80,7 @@ pub fn acquire_in_place(
         .map(|(quota, state)| AnyView::at(quota, state.as_ref(), now, Tenancy::Own))
         .collect::<Result<_, _>>()?;
     let decision = take_all(&mut views, cost);
-    let wrote = |view: &AnyView<'_>| cost != Cost::PEEK && (decision.allowed || view.was_repaired());
+    let wrote = |view: &AnyView<'_>| cost != Cost::ZERO && (decision.allowed || view.was_repaired());
     let writes: Vec<Option<StateWrite>> =
         views.iter().map(|view| wrote(view).then(|| view.write())).collect();
     for (state, write) in states.iter_mut().zip(writes) {
@@ -105,7 +120,7 @@ pub fn refund(
 ) -> Result<(Decision, Vec<Option<State>>), Mismatch> {
     let mut views = views(rules, now, tenancy)?;
     views.iter_mut().for_each(|view| view.refund(cost, charged_at));
-    Ok((look_all(&views, Cost::PEEK), views.iter().map(AnyView::to_state).collect()))
+    Ok((look_all(&views, Cost::ZERO), views.iter().map(AnyView::to_state).collect()))
 }
 
 fn views<'a>(

@@ -31,7 +31,7 @@ pub fn try_acquire(
 ) -> Result<(Decision, Option<State>), Mismatch> {
     let mut view = AnyView::at(quota, state, now, Tenancy::Own)?;
     let decision = take(&mut view, cost);
-    let changed = cost != Cost::PEEK && (decision.allowed || view.was_repaired());
+    let changed = cost != Cost::ZERO && (decision.allowed || view.was_repaired());
     Ok((decision, if changed { view.to_state() } else { None }))
 }
 
@@ -51,7 +51,7 @@ pub fn try_acquire_up_to(
     let left = AnyView::at(quota, state, now, Tenancy::Own)?.remaining();
     let grant = partial_grant(left, up_to);
     let (decision, state) = try_acquire(quota, state, grant, now)?;
-    Ok((if decision.allowed { grant } else { Cost::PEEK }, decision, state))
+    Ok((if decision.allowed { grant } else { Cost::ZERO }, decision, state))
 }
 
 /// Returns what [`try_acquire`] would decide.
@@ -78,5 +78,5 @@ pub fn refund(
 ) -> Result<(Decision, Option<State>), Mismatch> {
     let mut view = AnyView::at(quota, state, now, Tenancy::Own)?;
     view.refund(cost, charged_at);
-    Ok((look(&view, Cost::PEEK), view.to_state()))
+    Ok((look(&view, Cost::ZERO), view.to_state()))
 }

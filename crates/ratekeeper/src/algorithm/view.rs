@@ -38,7 +38,7 @@ pub trait View {
 pub fn take<V: View>(view: &mut V, cost: Cost) -> Decision {
     let wait = view.wait_for(cost);
     // Even charging nothing may move the last bit of a double.
-    if wait == Wait::Ready && cost != Cost::PEEK {
+    if wait == Wait::Ready && cost != Cost::ZERO {
         view.charge(cost);
     }
     describe(view, wait)

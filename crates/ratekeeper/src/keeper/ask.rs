@@ -6,13 +6,15 @@ use super::resolve::Understood;
 use super::ruling::Ruling;
 use super::setup::Keeper;
 use crate::port::{Answer, Request, Store};
-use crate::{Cost, FailureMode, Rules, StoreError, StoreErrorKind};
+use crate::{Charged, Cost, Decision, FailureMode, Key, Rules, StoreError, StoreErrorKind};
 
 /// What a question does if it is allowed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Intent {
     /// Takes the cost. The observers are told.
     Take,
+    /// Takes the cost, and is one of several tries: the observers are told of the last by whoever tries.
+    Try,
     /// Takes nothing, and decides nothing.
     Look,
 }
@@ -93,13 +95,41 @@ impl Keeper {
         is_local: bool,
     ) -> Ruling {
         let (key, cost) = (understood.key, understood.cost);
-        let granted = if intent == Intent::Take { outcome.granted(cost) } else { Cost::PEEK };
+        let granted = if intent == Intent::Look { Cost::ZERO } else { outcome.granted(cost) };
         let ruling = Ruling::new(*outcome.decision(), granted, understood.resolved, is_local);
         if intent == Intent::Take {
-            let request = Request { key, rules: ruling.rules(), cost };
-            self.tell(|observer| observer.decided(&request, ruling.decision()));
+            self.announce(key, cost, &ruling);
         }
         ruling
+    }
+
+    /// Tells the observers of a request to take that was decided.
+    #[inline]
+    pub(super) fn announce(&self, key: Key<'_>, cost: Cost, ruling: &Ruling) {
+        let request = Request { key, rules: ruling.rules(), cost };
+        self.tell(|observer| observer.decided(&request, ruling.decision()));
+    }
+
+    /// Gives a cost back to the store that took it.
+    pub(super) fn give_back<'a>(
+        &'a self,
+        taken: Understood<'a>,
+        charged: Charged,
+    ) -> Answer<'a, Ruling, KeeperError> {
+        let is_local = charged.was_local();
+        let taker: &dyn Store = if is_local { &*self.local } else { &*self.store };
+        ask(
+            taker,
+            taken,
+            move |store, request| match request.rules.is_empty() {
+                true => Answer::ready(Ok(Decision::unlimited(request))),
+                false => store.refund(request, charged),
+            },
+            move |taken, refunded| {
+                let ruling = |decision| Ruling::new(decision, Cost::ZERO, taken.resolved, is_local);
+                Answer::ready(refunded.map(ruling).map_err(|error| self.failed(error)))
+            },
+        )
     }
 
     /// Returns the strictest of the plans' modes, but for what is not a failure of the store.

@@ -1,15 +1,15 @@
 //! A request to take, before it is asked.
 
-use super::ask::Intent;
-use super::error::KeeperError;
-use super::held_to::HeldTo;
-use super::ruling::Ruling;
-use super::setup::Keeper;
-use crate::port::Answer;
-use crate::{Cost, Key, KeyError};
+use std::time::Duration;
 
-/// A request to take a cost, made by [`Keeper::acquire`]. Nothing happens until it is awaited, or asked
-/// [`now`](Attempt::now).
+use super::error::KeeperError;
+use super::resolve::NamedRequest;
+use super::ruling::Ruling;
+use super::waiting::Waiting;
+use crate::port::Answer;
+
+/// A request to take a cost, made by [`Keeper::acquire`](super::Keeper::acquire). Nothing happens until it is awaited,
+/// asked [`now`](Attempt::now), or given time [`within`](Attempt::within) which to wait.
 ///
 /// # Cancel safety
 ///
@@ -17,21 +17,12 @@ use crate::{Cost, Key, KeyError};
 /// is not known; a store in memory answers at once, and cannot be interrupted.
 #[derive(Debug)]
 #[must_use = "an attempt takes nothing until it is awaited, or asked `now`"]
-pub struct Attempt<'a> {
-    keeper: &'a Keeper,
-    key: Result<Key<'a>, KeyError>,
-    held_to: HeldTo<'a>,
-    cost: Cost,
-}
+pub struct Attempt<'a>(NamedRequest<'a>);
 
 impl<'a> Attempt<'a> {
-    pub(super) fn new(
-        keeper: &'a Keeper,
-        key: Result<Key<'a>, KeyError>,
-        held_to: HeldTo<'a>,
-        cost: Cost,
-    ) -> Self {
-        Attempt { keeper, key, held_to, cost }
+    #[inline]
+    pub(super) fn new(named: NamedRequest<'a>) -> Self {
+        Attempt(named)
     }
 
     /// Takes the cost now, if the store answers at once. For callers who have no runtime, or would rather not make a
@@ -51,9 +42,35 @@ impl<'a> Attempt<'a> {
     /// assert!(ruling.allowed);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[expect(
+        clippy::result_large_err,
+        reason = "an answer to go on with, not an error: a box would be an allocation"
+    )]
     #[inline]
     pub fn now(self) -> Result<Result<Ruling, KeeperError>, Answer<'a, Ruling, KeeperError>> {
         self.into_future().now()
+    }
+
+    /// Waits for the cost, no longer than this, first come, first served among those who wait in this process: see
+    /// [`Waiting`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// # use ratekeeper::{Keeper, MemoryStore, Plan, Registry};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let keeper = Keeper::new(MemoryStore::default(), Registry::new([Plan::parse("free", "100/s burst 1")?]));
+    /// let patience = Duration::from_secs(2);
+    /// assert!(keeper.acquire("user:42", "free", 1).within(patience).await?.allowed);
+    /// assert!(keeper.acquire("user:42", "free", 1).within(patience).await?.allowed, "10 ms later");
+    /// let refused = keeper.acquire("user:42", "free", 2).within(patience).await?;
+    /// assert!(!refused.allowed, "at once: two never fit into a burst of one");
+    /// # Ok(()) }
+    /// ```
+    pub fn within(self, patience: Duration) -> Waiting<'a> {
+        Waiting::new(self.0, patience)
     }
 }
 
@@ -63,10 +80,9 @@ impl<'a> IntoFuture for Attempt<'a> {
 
     #[inline]
     fn into_future(self) -> Self::IntoFuture {
-        match self.keeper.understand(self.key, self.held_to, self.cost) {
-            Ok(understood) => {
-                self.keeper.decide(understood, Intent::Take, |store, request| store.acquire(request))
-            }
+        let keeper = self.0.keeper;
+        match self.0.understand() {
+            Ok(understood) => keeper.take_in_turn(understood, |store, request| store.acquire(request)),
             Err(error) => Answer::ready(Err(error)),
         }
     }

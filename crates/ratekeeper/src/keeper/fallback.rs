@@ -38,7 +38,7 @@ impl Fallback for Decision {
     }
 
     fn granted(&self, cost: Cost) -> Cost {
-        if self.allowed { cost } else { Cost::PEEK }
+        if self.allowed { cost } else { Cost::ZERO }
     }
 }
 

@@ -23,9 +23,8 @@ impl Keeper {
             return self.decide(understood, Intent::Take, question);
         };
         let (key, cost) = (understood.key, understood.cost);
-        self.refusal_behind(understood, ahead).map(move |refused| {
-            refused.inspect(|ruling| self.announce(key, cost, ruling))
-        })
+        self.refusal_behind(understood, ahead)
+            .map(move |refused| refused.inspect(|ruling| self.announce(key, cost, ruling)))
     }
 
     /// Takes for one of those who wait. The observers are not told.

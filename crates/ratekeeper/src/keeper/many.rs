@@ -4,7 +4,7 @@ use std::convert::Infallible;
 
 use super::fallback::Fallback;
 use super::setup::Keeper;
-use crate::port::{Answer, Request, Store};
+use crate::port::{Answer, Request};
 use crate::{Decision, FailureMode, StoreError, StoreErrorKind, Timestamp};
 
 impl Keeper {
@@ -54,7 +54,7 @@ impl Keeper {
     ) -> Answer<'a, (), Infallible> {
         let before = into.len();
         if let [only] = requests
-            && !only.rules.is_empty()
+            && !self.needs_care(requests)
         {
             return match self.store.acquire(*only).now() {
                 Ok(answer) => {
@@ -68,13 +68,31 @@ impl Keeper {
             };
         }
         // An answer that is not ready borrows `into`: it is dropped, and has asked nobody.
-        let at_once = take(&*self.store, requests, into).now().ok();
+        let at_once = self.take_many(requests, into).now().ok();
         match at_once {
             Some(whole) => self.settle_many(requests, into, before, whole),
             None => Answer::later(async move {
-                let whole = take(&*self.store, requests, into).await;
+                let whole = self.take_many(requests, into).await;
                 self.settle_many(requests, into, before, whole).await
             }),
+        }
+    }
+
+    /// Returns true if some are not to be put to the store as they are: see [`take_one_by_one`](Keeper::take_one_by_one).
+    #[inline]
+    fn needs_care(&self, requests: &[Request<'_>]) -> bool {
+        self.lines.are_used() || requests.iter().any(|request| request.rules.is_empty())
+    }
+
+    #[inline]
+    fn take_many<'a>(
+        &'a self,
+        requests: &'a [Request<'a>],
+        into: &'a mut Vec<Result<Decision, StoreError>>,
+    ) -> Answer<'a, ()> {
+        match self.needs_care(requests) {
+            true => Answer::later(self.take_one_by_one(requests, into)),
+            false => self.store.acquire_many(requests, into),
         }
     }
 
@@ -119,34 +137,6 @@ impl Keeper {
         self.tell(|observer| observer.decided_many(requests, answers));
         Ok(())
     }
-}
-
-/// Asks the store for all of them.
-#[inline]
-fn take<'a>(
-    store: &'a dyn Store,
-    requests: &'a [Request<'a>],
-    into: &'a mut Vec<Result<Decision, StoreError>>,
-) -> Answer<'a, ()> {
-    if requests.iter().any(|request| request.rules.is_empty()) {
-        return Answer::later(take_one_by_one(store, requests, into));
-    }
-    store.acquire_many(requests, into)
-}
-
-/// Asks for them one after another: some are held to nothing, and no store is asked about those.
-async fn take_one_by_one(
-    store: &dyn Store,
-    requests: &[Request<'_>],
-    into: &mut Vec<Result<Decision, StoreError>>,
-) -> Result<(), StoreError> {
-    for request in requests {
-        into.push(match request.rules.is_empty() {
-            true => Ok(Decision::unlimited(*request)),
-            false => store.acquire(*request).await,
-        });
-    }
-    Ok(())
 }
 
 /// Gives an error to every request that has no answer: the store's own to the first, and copies to the others.

@@ -7,25 +7,32 @@
 //! Whatever carries a request, a call, a middleware or a wire, this is where it is decided.
 //!
 //! ```text
-//! setup     the keeper and its settings      ask        one question, and the failure mode
-//! held_to   what a request is held to        attempt    a request to take, before it is asked
-//! resolve   names become plans               verbs      what a keeper can be asked
-//! ruling    what comes out                   many       many requests in one call
-//! fallback  what stands in for a store       registry   plans by name
-//! error     why there is no ruling
+//! setup     the keeper and its settings      ask         one question, and the failure mode
+//! held_to   what a request is held to        in_turn     nobody overtakes those who wait
+//! resolve   names become plans               attempt     a request to take, before it is asked
+//! ruling    what comes out                   verbs       what a keeper can be asked
+//! fallback  what stands in for a store       many        many requests in one call
+//! registry  plans by name                    waiting     waiting for a cost
+//! error     why there is no ruling           wait_lines  who waits, by key
+//! taking    costs that nobody collects       expected    how long a line takes
 //! ```
 
 mod ask;
 mod attempt;
 mod error;
+mod expected;
 mod fallback;
 mod held_to;
+mod in_turn;
 mod many;
 mod registry;
 mod resolve;
 mod ruling;
 mod setup;
+mod taking;
 mod verbs;
+mod wait_lines;
+mod waiting;
 
 pub use attempt::Attempt;
 pub use error::KeeperError;
@@ -33,3 +40,4 @@ pub use held_to::{HeldTo, MAX_PLANS, OnMissingPlan};
 pub use registry::Registry;
 pub use ruling::Ruling;
 pub use setup::Keeper;
+pub use waiting::Waiting;

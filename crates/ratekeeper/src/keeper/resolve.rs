@@ -7,7 +7,26 @@ use super::setup::Keeper;
 use crate::port::Request;
 use crate::{Cost, Key, KeyError};
 
+/// A request as a caller has named it.
+#[derive(Debug)]
+pub(super) struct NamedRequest<'a> {
+    pub(super) keeper: &'a Keeper,
+    pub(super) key: Result<Key<'a>, KeyError>,
+    pub(super) held_to: HeldTo<'a>,
+    pub(super) cost: Cost,
+}
+
+impl<'a> NamedRequest<'a> {
+    /// Resolves the names.
+    #[inline]
+    pub(super) fn understand(self) -> Result<Understood<'a>, KeeperError> {
+        let NamedRequest { keeper, key, held_to, cost } = self;
+        Ok(Understood { key: key?, resolved: keeper.resolve(held_to)?, cost })
+    }
+}
+
 /// A request whose names have been resolved. It owns its plans: a reload while it waits does not change them.
+#[derive(Clone)]
 pub(super) struct Understood<'a> {
     pub(super) key: Key<'a>,
     pub(super) resolved: Resolved,
@@ -23,16 +42,6 @@ impl Understood<'_> {
 }
 
 impl Keeper {
-    /// Resolves what a caller has named.
-    pub(super) fn understand<'a>(
-        &self,
-        key: Result<Key<'a>, KeyError>,
-        held_to: HeldTo<'_>,
-        cost: Cost,
-    ) -> Result<Understood<'a>, KeeperError> {
-        Ok(Understood { key: key?, resolved: self.resolve(held_to)?, cost })
-    }
-
     fn resolve(&self, held_to: HeldTo<'_>) -> Result<Resolved, KeeperError> {
         let names = match &held_to {
             HeldTo::Quota(quota) => return Ok(Resolved::Quota(**quota)),

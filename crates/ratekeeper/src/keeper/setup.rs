@@ -4,6 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::held_to::OnMissingPlan;
+use super::wait_lines::WaitLines;
 use crate::port::{Observer, Plans, Store};
 use crate::{FailureMode, MemoryStore};
 
@@ -34,6 +35,8 @@ pub struct Keeper {
     pub(super) on_missing_plan: OnMissingPlan,
     /// For requests that are held to no plan.
     pub(super) on_store_error: FailureMode,
+    /// Shared by clones: they wait together.
+    pub(super) lines: Arc<WaitLines>,
 }
 
 impl Keeper {
@@ -51,6 +54,7 @@ impl Keeper {
             observers: Arc::new([]),
             on_missing_plan: OnMissingPlan::default(),
             on_store_error: FailureMode::Error,
+            lines: Arc::default(),
         }
     }
 

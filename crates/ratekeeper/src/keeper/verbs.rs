@@ -3,9 +3,8 @@
 use super::ask::{Intent, ask};
 use super::attempt::Attempt;
 use super::error::KeeperError;
-use super::fallback::Fallback;
 use super::held_to::HeldTo;
-use super::resolve::Understood;
+use super::resolve::{NamedRequest, Understood};
 use super::ruling::Ruling;
 use super::setup::Keeper;
 use crate::port::{Answer, Request, Store};
@@ -40,7 +39,8 @@ impl Keeper {
         held_to: impl Into<HeldTo<'a>>,
         cost: impl Into<Cost>,
     ) -> Attempt<'a> {
-        Attempt::new(self, key.into_key(), held_to.into(), cost.into())
+        let (key, held_to, cost) = (key.into_key(), held_to.into(), cost.into());
+        Attempt::new(NamedRequest { keeper: self, key, held_to, cost })
     }
 
     /// Takes as much of the cost as every rule allows: see [`Ruling::granted`].
@@ -55,7 +55,7 @@ impl Keeper {
         cost: impl Into<Cost>,
     ) -> Answer<'a, Ruling, KeeperError> {
         self.understood(key, held_to, cost, |understood| {
-            self.decide(understood, Intent::Take, |store, request| store.acquire_up_to(request))
+            self.take_in_turn(understood, |store, request| store.acquire_up_to(request))
         })
     }
 
@@ -104,20 +104,7 @@ impl Keeper {
         cost: impl Into<Cost>,
         charged: Charged,
     ) -> Answer<'a, Ruling, KeeperError> {
-        self.understood(key, held_to, cost, |understood| {
-            // Back to the store that took it.
-            let is_local = charged.was_local();
-            let taker: &dyn Store = if is_local { &*self.local } else { &*self.store };
-            ask(
-                taker,
-                understood,
-                move |store, request| refund(store, request, charged),
-                move |understood, refunded| {
-                    let ruling = |decision| Ruling::new(decision, Cost::PEEK, understood.resolved, is_local);
-                    Answer::ready(refunded.map(ruling).map_err(|error| self.failed(error)))
-                },
-            )
-        })
+        self.understood(key, held_to, cost, |understood| self.give_back(understood, charged))
     }
 
     /// Forgets the key under these rules, and returns how many states were forgotten. A quota stands for all quotas that
@@ -131,7 +118,7 @@ impl Keeper {
         key: impl IntoKey<'a>,
         held_to: impl Into<HeldTo<'a>>,
     ) -> Answer<'a, u64, KeeperError> {
-        self.understood(key, held_to, Cost::PEEK, |understood| {
+        self.understood(key, held_to, Cost::ZERO, |understood| {
             ask(&*self.store, understood, reset, move |understood, forgotten| match forgotten {
                 Ok(forgotten) => ask(&*self.local, understood, reset, move |_, locally| {
                     Answer::ready(locally.map(|_| forgotten).map_err(KeeperError::Store))
@@ -158,6 +145,14 @@ impl Keeper {
         })
     }
 
+    /// Returns how many wait [within](super::Attempt::within) some time for this key under these plans or this quota, the
+    /// first in line included; nobody waits for what cannot be resolved.
+    pub fn queue_depth<'a>(&'a self, key: impl IntoKey<'a>, held_to: impl Into<HeldTo<'a>>) -> usize {
+        let (key, held_to) = (key.into_key(), held_to.into());
+        let named = NamedRequest { keeper: self, key, held_to, cost: Cost::ZERO };
+        named.understand().map_or(0, |understood| self.lines.depth(&understood.request()))
+    }
+
     /// Asks whether the store itself decides, by a peek: no failure mode stands in for it, and no observer is told. For
     /// checks of readiness.
     ///
@@ -177,19 +172,12 @@ impl Keeper {
         cost: impl Into<Cost>,
         then: impl FnOnce(Understood<'a>) -> Answer<'a, R, KeeperError>,
     ) -> Answer<'a, R, KeeperError> {
-        match self.understand(key.into_key(), held_to.into(), cost.into()) {
+        let (key, held_to, cost) = (key.into_key(), held_to.into(), cost.into());
+        match (NamedRequest { keeper: self, key, held_to, cost }).understand() {
             Ok(understood) => then(understood),
             Err(error) => Answer::ready(Err(error)),
         }
     }
-}
-
-/// Gives back, unless the request is held to nothing: then there is nothing to ask about.
-fn refund<'q>(store: &'q dyn Store, request: Request<'q>, charged: Charged) -> Answer<'q, Decision> {
-    if request.rules.is_empty() {
-        return Answer::ready(Ok(Decision::unlimited(request)));
-    }
-    store.refund(request, charged)
 }
 
 fn reset<'q>(store: &'q dyn Store, request: Request<'q>) -> Answer<'q, u64> {

@@ -24,7 +24,7 @@ use crate::{Cost, Decision, Nanos, Timestamp};
 ///
 /// # Panics
 ///
-/// If it is polled after it was ready.
+/// If it is polled after it was ready, or if it has to wait and the process can start no thread to keep the time.
 #[derive(Debug)]
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct Acquire<'a> {

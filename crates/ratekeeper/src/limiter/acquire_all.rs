@@ -234,7 +234,7 @@ impl Future for AcquireAll<'_> {
             Poll::Pending if !state.enter(ticket, cx.waker()) => return this.close(ticket),
             Poll::Pending => return Poll::Pending,
             Poll::Ready(outcome) => state.leave(ticket, |counts: &mut LimiterStatistics| match outcome {
-                Ok(_) => counts.acquired += u64::from(cost != Cost::PEEK),
+                Ok(_) => counts.acquired += u64::from(cost != Cost::ZERO),
                 Err(_) => counts.rejected += 1,
             }),
         }

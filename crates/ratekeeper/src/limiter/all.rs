@@ -76,7 +76,7 @@ impl All {
             false => self.take_or_refuse(cost),
         };
         self.parts.state.count(|counts| match &taken {
-            Ok(_) => counts.acquired += u64::from(cost != Cost::PEEK),
+            Ok(_) => counts.acquired += u64::from(cost != Cost::ZERO),
             Err(_) => counts.rejected += 1,
         });
         taken.map(|decision| self.parts.granted(decision, cost))

@@ -98,7 +98,7 @@ impl AllParts {
 
     /// What is taken of this part when `cost` is asked of all. Asking takes nothing, anywhere.
     pub(super) fn cost_of(&self, part: usize, cost: Cost) -> Cost {
-        if cost == Cost::PEEK { cost } else { self.parts[part].cost.unwrap_or(cost) }
+        if cost == Cost::ZERO { cost } else { self.parts[part].cost.unwrap_or(cost) }
     }
 
     /// Decides for one of this age, at each part, now that all have done what was due.
@@ -115,7 +115,7 @@ impl AllParts {
         let take = |(part, locked): (usize, &mut LockedQueue<'_>)| {
             let (now, cost) = (locked.now, self.cost_of(part, cost));
             match cost {
-                Cost::PEEK => locked.queue().peek(cost, now),
+                Cost::ZERO => locked.queue().peek(cost, now),
                 _ => locked.queue().take(cost, now),
             }
         };
@@ -127,7 +127,7 @@ impl AllParts {
         let permit = |(number, part): (usize, &Part)| {
             let cost = self.cost_of(number, cost);
             // Where nothing was taken there is nothing to give back.
-            let holds = cost != Cost::PEEK && part.core.kind == LimiterKind::Concurrency;
+            let holds = cost != Cost::ZERO && part.core.kind == LimiterKind::Concurrency;
             holds.then(|| Permit::new(CoreRef::shared(&part.core), cost))
         };
         Granted::new(decision, self.parts.iter().enumerate().filter_map(permit))

@@ -144,13 +144,13 @@ macro_rules! one_core {
             fn try_acquire(&self, cost: Cost) -> Result<Granted, Decision> {
                 let cost = $takes(cost);
                 let decision = self.core.try_acquire(cost);
-                let holds = $holds_permits && cost != Cost::PEEK;
+                let holds = $holds_permits && cost != Cost::ZERO;
                 if decision.allowed { Ok(hold(decision, holds.then_some(&self.core))) } else { Err(decision) }
             }
 
             fn acquire(&self, cost: Cost) -> AcquireAny<'_> {
                 let cost = $takes(cost);
-                let holds = $holds_permits && cost != Cost::PEEK;
+                let holds = $holds_permits && cost != Cost::ZERO;
                 let acquire = Acquire::new(CoreRef::Borrowed(&self.core), cost);
                 AcquireAny(AnyAcquire::One(acquire, holds.then_some(&self.core)))
             }

@@ -4,9 +4,7 @@ use std::fmt;
 use std::task::Waker;
 
 use super::error::{LimiterKind, SetQuotaError};
-#[cfg(not(loom))]
-use super::queue::NextTurn;
-use super::queue::{Moment, WaitOutcome, WaitQueue, WaiterId, WakeList};
+use super::queue::{NextTurn, QueueMoment, WaitOutcome, WaitQueue, WaiterId, WakeList};
 use super::returned_keys::KeyOrigin;
 use super::statistics::LimiterStatistics;
 use super::supply::{Capacity, Inherit, Supply};
@@ -108,7 +106,7 @@ impl LimiterCore {
     pub(crate) fn try_fast(&self, cost: Cost) -> Option<Decision> {
         let quota = self.fast.as_ref()?;
         let mut tat = self.word.load(Ordering::Relaxed);
-        if tat == IN_QUEUE || cost.get() > quota.burst() || cost == Cost::PEEK {
+        if tat == IN_QUEUE || cost.get() > quota.burst() || cost == Cost::ZERO {
             return None;
         }
         let now = self.clock.now();
@@ -137,7 +135,7 @@ impl LimiterCore {
     }
 
     /// Works on the queue, alone. Whoever is to be woken is woken after the lock is released.
-    pub(crate) fn with<R>(&self, work: impl FnOnce(&mut WaitQueue, &mut Moment<'_>) -> R) -> R {
+    pub(crate) fn with<R>(&self, work: impl FnOnce(&mut WaitQueue, &mut QueueMoment<'_>) -> R) -> R {
         let mut wakes = WakeList::default();
         let mut locked = self.lock();
         let (queue, mut at) = locked.open(&mut wakes);
@@ -174,7 +172,7 @@ impl LimiterCore {
     }
 
     /// A timer's turn: does what is due, and returns what the timer is to do next.
-    #[cfg(not(loom))]
+    #[cfg_attr(loom, expect(dead_code, reason = "there are no timers in a model"))]
     pub(crate) fn turn_of_timer(&self, waker: &Waker) -> NextTurn {
         self.with(|queue, at| queue.turn_of_timer(waker, at))
     }
@@ -255,8 +253,8 @@ impl LockedQueue<'_> {
     }
 
     /// Returns the queue, and the moment to work on it at.
-    pub(crate) fn open<'w>(&mut self, wakes: &'w mut WakeList) -> (&mut WaitQueue, Moment<'w>) {
-        (&mut self.guard.queue, Moment { now: self.now, wakes })
+    pub(crate) fn open<'w>(&mut self, wakes: &'w mut WakeList) -> (&mut WaitQueue, QueueMoment<'w>) {
+        (&mut self.guard.queue, QueueMoment { now: self.now, wakes })
     }
 }
 

@@ -41,6 +41,10 @@ impl Zone {
         self.0.map_or("UTC", |zone| zone.name)
     }
 
+    pub(super) fn is_utc(&self) -> bool {
+        self.0.is_none()
+    }
+
     /// Returns the zone's offsets from UTC, and when they change.
     pub(super) fn rules(&self) -> &'static TimeZone {
         static UTC: TimeZone = TimeZone::UTC;
@@ -75,7 +79,6 @@ impl fmt::Display for Zone {
 }
 
 /// A zone of the database.
-#[cfg_attr(not(feature = "timezones"), expect(dead_code, reason = "no zone but UTC is ever found"))]
 struct NamedZone {
     name: &'static str,
     rules: TimeZone,

@@ -95,7 +95,7 @@ impl NamedStates {
         self.find(name).map(|at| read_state(name, &self.0[at].1))
     }
 
-    /// Tells how many of these still count, if they are what requests' quotas left.
+    /// Returns how many of these still count, if they are what requests' quotas left.
     pub fn live(&self, now: Timestamp) -> u64 {
         let states = self.iter().filter_map(|(name, text)| Some((name, read_state(name, text).ok()?)));
         states.filter(|(name, state)| is_live(name, state, now)).count() as u64

@@ -37,6 +37,27 @@ const OTHERS_TTL: Nanos = Nanos::from_secs(400 * 86_400);
 /// for the fast one; GCRA, whose state is an instant, never is.
 ///
 /// A reset leaves its instant at the key of the state and `%reset`, so that what was charged before is not given back.
+///
+/// Every decision is one read, and one compare-and-set if it changes something. Of writers that race for a key, one wins and
+/// the others decide again on what it wrote, so that no request is counted twice and none is lost.
+///
+/// ```
+/// # #[cfg(not(feature = "testkit"))] fn main() {}
+/// # #[cfg(feature = "testkit")]
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use ratekeeper::port::{Request, Store};
+/// use ratekeeper::testkit::{FakeClock, MemoryValues};
+/// use ratekeeper::{CasStore, Cost, Key, Plan, Rules};
+///
+/// let clock = FakeClock::default();
+/// let values = MemoryValues::new(clock.clone());
+/// let store = CasStore::new(values.clone()).prefix("limits").clock(clock);
+/// let plan = Plan::parse("free", "2/m")?;
+/// let request = Request { key: Key::new("user:42")?, rules: Rules::Plan(&plan), cost: Cost::ONE };
+/// assert_eq!(store.acquire(request).await?.remaining, 1);
+/// assert!(values.value(b"limits:{user:42}:free").is_some());
+/// # Ok(()) }
+/// ```
 pub struct CasStore<V> {
     values: V,
     prefix: String,
@@ -92,9 +113,11 @@ impl<V: KeyValue> CasStore<V> {
             }
             Rules::Plan(plan) => (Some(plan.name()), named(plan)),
             Rules::Plans([plan]) => (Some(plan.name()), named(plan)),
-            Rules::Plans(_) => {
-                let message =
-                    "a compare-and-set store decides one plan at a time: put the rules into one plan";
+            Rules::Plans(plans) => {
+                let message = format!(
+                    "plans: {}; a compare-and-set store decides one plan at a time: put the rules into one plan",
+                    plans.len()
+                );
                 return Err(StoreError::new(StoreErrorKind::Unsupported, message));
             }
         };
@@ -175,7 +198,10 @@ impl<V: KeyValue> CasStore<V> {
             }
             backoff.wait().await;
         }
-        let message = format!("lost {burst} races for one key in a row; too many writers for it");
+        let message = format!(
+            "contention: lost {} compare-and-set races for one key in a row; too many writers share it",
+            burst + 1
+        );
         Err(StoreError::new(StoreErrorKind::Contended, message))
     }
 }
@@ -236,7 +262,7 @@ impl StoredRules<'_> {
         now: Timestamp,
     ) -> Result<(String, Nanos), StoreError> {
         let rules = self.with_quotas(states);
-        let whole = composite::peek(&rules, Cost::PEEK, now, self.tenancy).map_err(mismatch)?.reset_after;
+        let whole = composite::peek(&rules, Cost::ZERO, now, self.tenancy).map_err(mismatch)?.reset_after;
         let named = self.named().zip(rules).map(|((name, quota), (_, state))| (name, quota, state));
         let text = RuleStates::write_out(named, others, self.tenancy, now).map_err(unsupported)?;
         Ok((text, whole.max(least_ttl(others))))
@@ -304,10 +330,10 @@ impl<V: KeyValue> Store for CasStore<V> {
             let stored = self.locate(&request)?;
             let decide = |rules: &[(Quota, Option<State>)], ReadAt { now, .. }: ReadAt| {
                 let left =
-                    composite::peek(rules, Cost::PEEK, now, stored.tenancy).map_err(mismatch)?.remaining;
+                    composite::peek(rules, Cost::ZERO, now, stored.tenancy).map_err(mismatch)?.remaining;
                 let wanted = partial_grant(left, request.cost);
                 let (decision, change) = take(rules, wanted, now, stored.tenancy)?;
-                let granted = if decision.allowed { wanted } else { Cost::PEEK };
+                let granted = if decision.allowed { wanted } else { Cost::ZERO };
                 Ok((Grant { granted, decision }, change))
             };
             self.change(&stored, ReadFor::Decide, decide).await
@@ -334,8 +360,8 @@ impl<V: KeyValue> Store for CasStore<V> {
                 let charged_at = charged.instant(now);
                 let known = rules.iter().any(|(_, state)| state.is_some());
                 let forgotten = last_reset.is_some_and(|reset| charged_at <= reset);
-                if !known || forgotten || request.cost == Cost::PEEK {
-                    let left = composite::peek(rules, Cost::PEEK, now, stored.tenancy).map_err(mismatch)?;
+                if !known || forgotten || request.cost == Cost::ZERO {
+                    let left = composite::peek(rules, Cost::ZERO, now, stored.tenancy).map_err(mismatch)?;
                     return Ok((left, StateChange::None));
                 }
                 let (decision, states) =
@@ -343,7 +369,7 @@ impl<V: KeyValue> Store for CasStore<V> {
                         .map_err(mismatch)?;
                 Ok((decision, StateChange::All(states)))
             };
-            let purpose = if request.cost == Cost::PEEK { ReadFor::Decide } else { ReadFor::GiveBack };
+            let purpose = if request.cost == Cost::ZERO { ReadFor::Decide } else { ReadFor::GiveBack };
             self.change(&stored, purpose, give_back).await
         })
     }
@@ -360,7 +386,7 @@ impl<V: KeyValue> Store for CasStore<V> {
             let mut live = 0;
             for ((_, quota), state) in stored.rules.iter().zip(states) {
                 let rule = [(**quota, state)];
-                let left = composite::peek(&rule, Cost::PEEK, now, stored.tenancy).map_err(mismatch)?;
+                let left = composite::peek(&rule, Cost::ZERO, now, stored.tenancy).map_err(mismatch)?;
                 live += u64::from(left.reset_after > Nanos::ZERO);
             }
             if stored.tenancy == Tenancy::Shared {

@@ -146,7 +146,7 @@ impl SuiteModel {
                 rule.1 = state;
             }
         }
-        if !decision.allowed || cost == Cost::PEEK {
+        if !decision.allowed || cost == Cost::ZERO {
             return decision;
         }
         self.charges.push((cost, now));
@@ -154,8 +154,8 @@ impl SuiteModel {
     }
 
     fn refund(&mut self, cost: Cost, charged_at: Timestamp, now: Timestamp) -> Decision {
-        if cost == Cost::PEEK || charged_at <= self.last_reset {
-            return self.peek(Cost::PEEK, now);
+        if cost == Cost::ZERO || charged_at <= self.last_reset {
+            return self.peek(Cost::ZERO, now);
         }
         let (decision, states) = composite::refund(&self.rules, cost, charged_at, now, self.tenancy)
             .expect("the suite's states fit");
@@ -168,7 +168,7 @@ impl SuiteModel {
         self.last_reset = now;
         let states = self.rules.iter_mut().map(|rule| {
             let rule_alone = std::slice::from_ref(&*rule);
-            let left = composite::peek(rule_alone, Cost::PEEK, now, self.tenancy);
+            let left = composite::peek(rule_alone, Cost::ZERO, now, self.tenancy);
             rule.1 = None;
             u64::from(left.expect("the suite's states fit").reset_after > Nanos::ZERO)
         });
@@ -221,11 +221,11 @@ async fn random_walk(bench: &Bench<'_>, rules: Rules<'_>, name: &str, seed: u64)
                 assert_eq!(bench.store.reset(request).await.expect(&what), expected, "reset: {what}");
             }
             5 => {
-                let wanted = Cost::new(cost.get().min(model.peek(Cost::PEEK, now).remaining.max(1)));
+                let wanted = Cost::new(cost.get().min(model.peek(Cost::ZERO, now).remaining.max(1)));
                 let expected = model.charge(wanted, now);
                 let grant = bench.store.acquire_up_to(request).await.expect(&what);
                 same(grant.decision, expected, &format!("up to: {what}"));
-                let granted = if expected.allowed { wanted } else { Cost::PEEK };
+                let granted = if expected.allowed { wanted } else { Cost::ZERO };
                 assert_eq!(grant.granted, granted, "up to: {what}");
             }
             _ => {
@@ -253,7 +253,7 @@ async fn waiting_is_exact(bench: &Bench<'_>, quota: &Quota, name: &str) {
     let burst = quota.burst();
     for cost in [1, burst, burst / 2 + 1] {
         let drained = bench.store.acquire_up_to(request(burst)).await.expect(name);
-        assert!(drained.decision.allowed || drained.granted == Cost::PEEK, "{name}");
+        assert!(drained.decision.allowed || drained.granted == Cost::ZERO, "{name}");
         let denied = bench.store.acquire(request(cost)).await.expect(name);
         assert!(!denied.allowed, "{name}: {denied:?}");
         let wait = denied.retry_after.expect("a cost within the capacity passes some day").as_nanos();

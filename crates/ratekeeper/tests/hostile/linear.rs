@@ -117,7 +117,7 @@ impl<'q> Model<'q> {
     fn acquire(&mut self, key: usize, cost: Cost, now: Timestamp) -> Decision {
         let mut meters = self.meters(key, now);
         let decision = composite::take_all(&mut meters, cost);
-        if !decision.allowed || cost == Cost::PEEK {
+        if !decision.allowed || cost == Cost::ZERO {
             return decision;
         }
         let states: Vec<_> = meters.iter().map(AnyView::to_state).collect();
@@ -130,16 +130,16 @@ impl<'q> Model<'q> {
     /// As much as there is; if there is nothing, the answer to a cost of 1.
     fn acquire_up_to(&mut self, key: usize, cost: Cost, now: Timestamp) -> (Cost, Decision) {
         let left = self.meters(key, now).iter().map(View::remaining).min().unwrap();
-        let cost = if cost == Cost::PEEK { cost } else { Cost::new(cost.get().min(left.max(1))) };
+        let cost = if cost == Cost::ZERO { cost } else { Cost::new(cost.get().min(left.max(1))) };
         let decision = self.acquire(key, cost, now);
-        (if decision.allowed { cost } else { Cost::PEEK }, decision)
+        (if decision.allowed { cost } else { Cost::ZERO }, decision)
     }
 
     fn refund(&mut self, key: usize, cost: Cost, charged: Charged, now: Timestamp) -> Decision {
         let charged_at = charged.instant(now);
         let is_known = |known: &Known| {
             let forgotten = known.reset_at.is_some_and(|reset_at| charged_at <= reset_at);
-            known.state.is_some() && cost != Cost::PEEK && !forgotten
+            known.state.is_some() && cost != Cost::ZERO && !forgotten
         };
         let mut meters = self.meters(key, now);
         for (view, known) in meters.iter_mut().zip(&self.keys[key]) {
@@ -147,7 +147,7 @@ impl<'q> Model<'q> {
                 view.refund(cost, charged_at);
             }
         }
-        let decision = composite::look_all(&meters, Cost::PEEK);
+        let decision = composite::look_all(&meters, Cost::ZERO);
         let states: Vec<_> = meters.iter().map(AnyView::to_state).collect();
         for (known, state) in self.keys[key].iter_mut().zip(states) {
             if is_known(known) {

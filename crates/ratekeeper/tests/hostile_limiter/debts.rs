@@ -44,7 +44,7 @@ fn settling_for_a_huge_amount_of_ticks_stalled_too() {
             limiter.reserve(ONE).unwrap().settle(Cost::new(100_000_000));
             let seconds = limiter.try_acquire(ONE).retry_after.unwrap().ceil_secs();
             assert!((99_999_990..=100_000_001).contains(&seconds), "{seconds}");
-            limiter.reserve(Cost::PEEK).unwrap().settle(Cost::new(u64::MAX));
+            limiter.reserve(Cost::ZERO).unwrap().settle(Cost::new(u64::MAX));
             assert_eq!(limiter.try_acquire(ONE).retry_after, None);
             limiter.reset();
             assert!(limiter.try_acquire(ONE).allowed);
@@ -74,7 +74,7 @@ fn pays(quota: &str, used: u64, owed: u64, later: u64, cost: Cost) {
     let limiter = at(&clock, quota);
     assert!(limiter.try_acquire(Cost::new(used)).allowed, "{case}");
     clock.advance(Nanos::from_millis(later));
-    limiter.reserve(Cost::PEEK).unwrap().settle(Cost::new(owed));
+    limiter.reserve(Cost::ZERO).unwrap().settle(Cost::new(owed));
     let told = limiter.peek(cost);
     if told.allowed {
         assert!(used + owed < 20, "{case}");
@@ -173,7 +173,7 @@ fn many_small_debts_were_forgotten_by_a_log() {
         let wait = |pieces: &[u64]| {
             let limiter = at(&clock(), quota);
             for piece in pieces {
-                limiter.reserve(Cost::PEEK).unwrap().settle(*piece);
+                limiter.reserve(Cost::ZERO).unwrap().settle(*piece);
             }
             limiter.peek(10).retry_after.unwrap()
         };
@@ -190,7 +190,7 @@ fn a_log_grew_with_what_was_owed() {
     let limiter = at(&clock, "10/h log");
     for _ in 0..20_000 {
         clock.advance(Nanos::from_nanos(1));
-        limiter.reserve(Cost::PEEK).unwrap().settle(ONE);
+        limiter.reserve(Cost::ZERO).unwrap().settle(ONE);
     }
     let wait = limiter.try_acquire(ONE).retry_after.unwrap();
     assert!(wait > Nanos::from_secs(3_600 * 1_999), "20,000 of 10 an hour are paid in {wait}");
@@ -200,7 +200,7 @@ fn a_log_grew_with_what_was_owed() {
 /// What a debt of so many whole windows is told to take, and what they take one after another.
 fn told_and_took(quota: &str, start: Timestamp, windows: u64) -> (Nanos, Nanos) {
     let limiter = at(&FakeClock::at(start), quota);
-    limiter.reserve(Cost::PEEK).unwrap().settle(10 * windows);
+    limiter.reserve(Cost::ZERO).unwrap().settle(10 * windows);
     let told = limiter.peek(ONE).retry_after.unwrap();
     let clock = FakeClock::at(start);
     let limiter = at(&clock, quota);

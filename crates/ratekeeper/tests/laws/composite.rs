@@ -118,7 +118,7 @@ proptest! {
             let key = Key { quota: *quota, state: state.clone() };
             quota.algorithm() == Algorithm::LeakyBucket && on_the_edge(&Walk { key, now, promised: Nanos::ZERO })
         }));
-        let remaining = composite::peek(&rules, Cost::PEEK, now, Tenancy::Own).unwrap().remaining;
+        let remaining = composite::peek(&rules, Cost::ZERO, now, Tenancy::Own).unwrap().remaining;
         for left in (0..=remaining).rev() {
             let (decision, wrote) = composite::try_acquire(&rules, Cost::ONE, now, Tenancy::Own).unwrap();
             prop_assert_eq!(decision.allowed, left > 0);

@@ -20,7 +20,7 @@ fn compare(walk: &mut Walk, model: &mut Model, step: Step) -> Result<(), TestCas
             check(decision, model.try_acquire(Cost::new(cost), now))
         }
         Step::TakeUpTo(cost) => {
-            let wanted = cost.min(model.peek(Cost::PEEK, now).remaining);
+            let wanted = cost.min(model.peek(Cost::ZERO, now).remaining);
             let (granted, decision) = key.take_up_to(cost, now);
             prop_assert_eq!(granted, wanted);
             // Nothing granted is the denial of a single one.

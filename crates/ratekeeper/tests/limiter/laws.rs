@@ -249,7 +249,7 @@ impl WaitModel {
     }
 
     fn statistics(&self) -> (u64, u64, u64, u64, usize) {
-        let now = self.supply.peek(Cost::PEEK, self.now);
+        let now = self.supply.peek(Cost::ZERO, self.now);
         let waiting = self.waiters.iter().filter(|waiter| waiter.state == ModelState::Waiting).count();
         (self.acquired, self.rejected, self.cancelled, now.remaining, waiting)
     }

@@ -39,7 +39,7 @@ fn a_part_of_three_permits_gave_back_one() {
 fn a_part_that_took_no_permit_gave_back_somebody_elses() {
     let slots = Concurrency::new(1).unwrap();
     let held = slots.try_acquire().unwrap();
-    drop(all![Part::from(&slots).cost(Cost::PEEK)].unwrap().try_acquire(ONE).unwrap());
+    drop(all![Part::from(&slots).cost(Cost::ZERO)].unwrap().try_acquire(ONE).unwrap());
     assert_eq!(slots.in_flight(), 1);
     assert!(slots.try_acquire().is_err());
     drop(held);
@@ -65,10 +65,10 @@ async fn more_permits_than_there_are_were_waited_for_for_ever() {
 #[test]
 fn a_cancelled_reservation_of_nothing_counted_below_zero() {
     let limiter = at(&clock(), "10/s");
-    drop(limiter.reserve(Cost::PEEK).unwrap());
+    drop(limiter.reserve(Cost::ZERO).unwrap());
     let statistics = limiter.statistics();
     assert_eq!((statistics.acquired, statistics.cancelled), (0, 0));
-    limiter.reserve(Cost::PEEK).unwrap().settle(Cost::new(3));
+    limiter.reserve(Cost::ZERO).unwrap().settle(Cost::new(3));
     assert_eq!(limiter.peek(ONE).remaining, 7);
 }
 

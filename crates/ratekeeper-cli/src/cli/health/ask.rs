@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use ratekeeper_server::settings::Bind;
+use ratekeeper_server::Bind;
 
 use super::flags::HealthFlags;
 use super::tls;

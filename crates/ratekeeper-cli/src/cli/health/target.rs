@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use ratekeeper_server::settings::{Bind, BindError};
+use ratekeeper_server::{Bind, BindError};
 
 /// Where to ask, and by which name the server is known.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,12 +5,10 @@ use std::path::PathBuf;
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args};
-use ratekeeper_server::config::OnStoreError;
-use ratekeeper_server::duration::DurationText;
-use ratekeeper_server::log::{LogFormat, LogLevel};
-use ratekeeper_server::secret::SecretText;
-use ratekeeper_server::settings::Bind;
-use ratekeeper_server::units::{ByteSize, Percent};
+use ratekeeper_server::Bind;
+use ratekeeper_server::config::{
+    ByteSize, DurationText, LogFormat, LogLevel, OnStoreError, Percent, SecretText,
+};
 
 use super::breaker_flag::BreakerFlag;
 use super::words;

@@ -5,8 +5,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use anyhow::anyhow;
-use ratekeeper_server::config::{Config, ConfigFile};
-use ratekeeper_server::duration::DurationText;
+use ratekeeper_server::config::{Config, ConfigFile, DurationText};
 
 use super::flags::ServeFlags;
 

@@ -4,16 +4,16 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use anyhow::Result;
-use ratekeeper_server::duration::DurationText;
-use ratekeeper_server::{Limits, QuotaBounds};
+use ratekeeper_server::config::DurationText;
+use ratekeeper_server::{QuotaBounds, RequestLimits};
 
 use super::layers::Layers;
 
 /// Returns the defaults and bounds of quotas, checked now and not when the first request comes.
-pub(super) fn limits(layers: Layers<'_>) -> Result<Limits> {
+pub(super) fn limits(layers: Layers<'_>) -> Result<RequestLimits> {
     let section = &layers.file.limits;
     let bounds = bounds(layers)?;
-    let limits = Limits {
+    let limits = RequestLimits {
         burst: section.default_burst,
         rate: section.default_rate,
         period: section.default_period,

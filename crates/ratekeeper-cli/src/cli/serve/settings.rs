@@ -5,10 +5,8 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use ratekeeper_server::config::{Config, ConfigFile, OnStoreError};
-use ratekeeper_server::duration::DurationText;
-use ratekeeper_server::log::{LogFormat, LogLevel};
-use ratekeeper_server::settings::Settings;
+use ratekeeper_server::Settings;
+use ratekeeper_server::config::{Config, ConfigFile, DurationText, LogFormat, LogLevel, OnStoreError};
 
 use super::flags::ServeFlags;
 use super::layers::{Effort, Layers};
@@ -98,7 +96,7 @@ mod tests {
     use std::time::Duration;
 
     use ratekeeper::store::BreakerSettings;
-    use ratekeeper_server::settings::{Bind, RedisSettings};
+    use ratekeeper_server::{Bind, RedisSettings};
 
     use super::*;
 

@@ -8,9 +8,7 @@ use anyhow::{Context, Result};
 use ratekeeper::store::MemoryStoreBuilder;
 use ratekeeper::{MemoryStore, Registry};
 use ratekeeper_server::config::Config;
-use ratekeeper_server::settings::{Settings, StorePlace};
-use ratekeeper_server::snapshot::Snapshot;
-use ratekeeper_server::{Engine, reload, serve, store_check};
+use ratekeeper_server::{Engine, Settings, Snapshot, StoreLocation, check_store, config, serve};
 
 use super::super::output::EXIT_NO;
 use super::flags::ServeFlags;
@@ -33,20 +31,20 @@ pub(in crate::cli) fn run(flags: ServeFlags) -> Result<ExitCode> {
     }
     let snapshot = settings.snapshot.as_deref().map(Snapshot::open).transpose()?.map(Arc::new);
     let engine = match &settings.store {
-        StorePlace::Memory => {
+        StoreLocation::Memory => {
             let store = match &snapshot {
                 Some(snapshot) => snapshot.restore(|| memory(&settings))?,
                 None => memory(&settings).build(),
             };
             Engine::in_memory(store, registry.clone(), settings.limits)
         }
-        StorePlace::Redis(url) => {
+        StoreLocation::Redis(url) => {
             // A Redis that is down is found when it is up, and until then the plans say what to answer.
             // Every loop is a runtime, and so has a connection of its own. A way to it of its own besides, so that no
             // loop waits for another to find its connection.
             let connections = NonZeroUsize::new(settings.loops).unwrap_or(NonZeroUsize::MIN);
             let store = settings.redis.builder(url).connections(connections).build().context("--store")?;
-            store_check::start(store.clone(), settings.redis.timeout)?;
+            check_store(store.clone(), settings.redis.timeout)?;
             let breakers = {
                 let store = store.clone();
                 move || store.breakers()
@@ -66,7 +64,7 @@ pub(in crate::cli) fn run(flags: ServeFlags) -> Result<ExitCode> {
             settings::check(&flags, config)?;
             Ok(config.plans()?)
         });
-        reload::watch(&config, registry, engine.reloads().clone(), understand)
+        config::watch(&config, registry, engine.reloads().clone(), understand)
     });
     let reload = reload.transpose().context("cannot watch --config")?;
     let periodic = match &snapshot {

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 use ratekeeper::store::MemoryStoreBuilder;
-use ratekeeper_server::settings::{RedisSettings, Settings, StorePlace};
-use ratekeeper_server::units::{ByteSize, Percent};
+use ratekeeper_server::config::{ByteSize, Percent};
+use ratekeeper_server::{RedisSettings, Settings, StoreLocation};
 
 use super::breaker::breaker;
 use super::layers::Layers;
@@ -24,23 +24,23 @@ const MAX_PREFIX: usize = 128;
 const LEAST_BYTES: u64 = MemoryStoreBuilder::LEAST_BYTES as u64;
 
 /// Returns where state lives. A URL is taken apart now, though no server is asked yet.
-pub(super) fn store(layers: Layers<'_>, settings: &RedisSettings) -> Result<StorePlace> {
+pub(super) fn store(layers: Layers<'_>, settings: &RedisSettings) -> Result<StoreLocation> {
     let wrong = |is_flag, setting, message: &str| layers.mistake(is_flag, "--store", setting, message);
     let redis = |url: &str, is_flag| {
         let built = settings.builder(url).build();
         built.map_err(|error| wrong(is_flag, "store.url", &error.to_string()))?;
-        Ok(StorePlace::Redis(url.to_owned()))
+        Ok(StoreLocation::Redis(url.to_owned()))
     };
     if let Some(store) = &layers.flags.store {
         return match &**store {
-            "memory" => Ok(StorePlace::Memory),
+            "memory" => Ok(StoreLocation::Memory),
             url if url.contains("://") => redis(url, true),
             other => Err(wrong(true, "", &format!("{}not a store; write {STORES}", word(other)))),
         };
     }
     let section = &layers.file.store;
     match (section.kind.as_deref(), &section.url) {
-        (None | Some("memory"), None) => Ok(StorePlace::Memory),
+        (None | Some("memory"), None) => Ok(StoreLocation::Memory),
         (Some("memory"), Some(_)) => {
             Err(wrong(false, "store.url", "the store in memory has none; leave it out"))
         }
@@ -113,14 +113,14 @@ pub(super) fn memory(layers: Layers<'_>) -> Result<MemoryBounds> {
 }
 
 /// Returns the file that state is written to, if any, and how often it is written besides on stop.
-pub(super) fn snapshot(layers: Layers<'_>, store: &StorePlace) -> Result<(Option<PathBuf>, Duration)> {
+pub(super) fn snapshot(layers: Layers<'_>, store: &StoreLocation) -> Result<(Option<PathBuf>, Duration)> {
     let (flags, section) = (layers.flags, &layers.file.store);
     let path = layers
         .pick(("--snapshot", flags.snapshot.as_deref()), ("store.snapshot", section.snapshot.as_deref()));
     if path.value.is_some_and(|path| path.as_os_str().is_empty()) {
         return Err(path.wrong("empty; name a file, or leave it out"));
     }
-    if path.value.is_some() && *store != StorePlace::Memory {
+    if path.value.is_some() && *store != StoreLocation::Memory {
         return Err(path.wrong("a Redis keeps its own state; leave it out, or use `--store memory`"));
     }
     let every = layers

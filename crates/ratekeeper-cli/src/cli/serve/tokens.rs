@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use ratekeeper_server::secret::{Secret, SecretText, Tokens};
+use ratekeeper_server::config::SecretText;
+use ratekeeper_server::{Secret, Tokens};
 
 use super::layers::{Effort, Layers};
 

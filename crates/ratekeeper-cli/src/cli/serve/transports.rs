@@ -4,7 +4,7 @@ use std::num::{NonZeroU32, NonZeroUsize};
 
 use anyhow::{Result, bail};
 use ratekeeper_server::config::TransportSection;
-use ratekeeper_server::settings::{Bind, BindError, Endpoint, TlsFiles};
+use ratekeeper_server::{Bind, BindError, Endpoint, TlsFiles};
 
 use super::layers::{Effort, Layers};
 

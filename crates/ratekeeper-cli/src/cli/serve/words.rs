@@ -1,8 +1,7 @@
 //! Flags whose values are words of the configuration file.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use ratekeeper_server::config::OnStoreError;
-use ratekeeper_server::log::{LogFormat, LogLevel};
+use ratekeeper_server::config::{LogFormat, LogLevel, OnStoreError};
 use serde::de::value::{Error, StringDeserializer};
 use serde::de::{DeserializeOwned, IntoDeserializer};
 

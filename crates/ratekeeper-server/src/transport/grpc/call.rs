@@ -11,7 +11,7 @@ use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use prost::Message;
 
-use super::context::Grpc;
+use super::context::GrpcTransport;
 use super::message::{self, RequestMessages};
 use super::status::{GrpcCode, GrpcStatus};
 use super::{health, plans, reflection, throttle};
@@ -58,7 +58,7 @@ impl GrpcMethod {
 
 /// Answers one call. Errors of its stream mean that the client has given it up.
 pub(super) async fn answer(
-    grpc: Arc<Grpc>,
+    grpc: Arc<GrpcTransport>,
     connection: Arc<Connection>,
     request: Request<RecvStream>,
     mut reply: SendResponse<Bytes>,
@@ -124,7 +124,7 @@ async fn unless_given_up<T>(
 }
 
 fn respond<M: Message>(
-    grpc: &Grpc,
+    grpc: &GrpcTransport,
     reply: &mut SendResponse<Bytes>,
     result: Result<M, GrpcStatus>,
 ) -> Result<(), h2::Error> {
@@ -145,7 +145,7 @@ fn is_grpc(head: &Parts) -> bool {
     head.method == Method::POST && (is_ours(b"application/grpc") || is_ours(b"application/grpc+proto"))
 }
 
-async fn find(grpc: &Grpc, connection: &Connection, head: &Parts) -> Result<GrpcMethod, GrpcStatus> {
+async fn find(grpc: &GrpcTransport, connection: &Connection, head: &Parts) -> Result<GrpcMethod, GrpcStatus> {
     let method = GrpcMethod::find(head.uri.path());
     if !method.is_some_and(GrpcMethod::is_open) && !is_authorized(grpc, connection, head).await {
         return Err(GrpcStatus::new(GrpcCode::Unauthenticated, "send `authorization: Bearer TOKEN`"));
@@ -155,11 +155,11 @@ async fn find(grpc: &Grpc, connection: &Connection, head: &Parts) -> Result<Grpc
     method.ok_or_else(unknown)
 }
 
-async fn is_authorized(grpc: &Grpc, connection: &Connection, head: &Parts) -> bool {
+async fn is_authorized(grpc: &GrpcTransport, connection: &Connection, head: &Parts) -> bool {
     !grpc.responder.tokens().are_needed() || role(grpc, connection, head).await.is_some()
 }
 
 /// Returns the role of the caller's token.
-async fn role(grpc: &Grpc, connection: &Connection, head: &Parts) -> Option<Role> {
+async fn role(grpc: &GrpcTransport, connection: &Connection, head: &Parts) -> Option<Role> {
     grpc.responder.check(connection).role_of(head.headers.get(AUTHORIZATION)).await
 }

@@ -13,7 +13,7 @@ use h2::{Reason, RecvStream};
 use http::Request;
 
 use super::call;
-use super::context::{Grpc, MAX_MESSAGE, MAX_STREAMS, NAME};
+use super::context::{GrpcTransport, MAX_MESSAGE, MAX_STREAMS, NAME};
 use super::socket::GrpcSocket;
 use crate::net::{Connection, Socket, StopWatch};
 use crate::watch::LogThrottle;
@@ -33,7 +33,7 @@ type Arrival = (Request<RecvStream>, SendResponse<Bytes>);
 type PendingCall = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Serves one client until it leaves, breaks the protocol, or the server stops.
-pub(super) async fn serve(grpc: Arc<Grpc>, socket: Socket, connection: Arc<Connection>) {
+pub(super) async fn serve(grpc: Arc<GrpcTransport>, socket: Socket, connection: Arc<Connection>) {
     let mut builder = server::Builder::new();
     builder
         .max_concurrent_streams(MAX_STREAMS)
@@ -74,7 +74,7 @@ pub(super) async fn serve(grpc: Arc<Grpc>, socket: Socket, connection: Arc<Conne
 }
 
 struct GrpcConnection {
-    grpc: Arc<Grpc>,
+    grpc: Arc<GrpcTransport>,
     connection: Arc<Connection>,
     h2: server::Connection<GrpcSocket, Bytes>,
     arrived: Vec<Arrival>,

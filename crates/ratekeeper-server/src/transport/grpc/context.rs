@@ -17,15 +17,15 @@ pub(super) const MAX_STREAMS: u32 = 128;
 
 /// The gRPC transport on one event loop.
 #[derive(Debug)]
-pub(crate) struct Grpc {
+pub(crate) struct GrpcTransport {
     pub(super) responder: Responder,
     /// How long a client may take to finish the request of one call, while its connection is busy with others.
     pub(super) patience: Duration,
 }
 
-impl Grpc {
+impl GrpcTransport {
     /// Returns the transport.
     pub(crate) fn new(engine: Arc<Engine>, tokens: Tokens, patience: Duration) -> Self {
-        Grpc { responder: Responder::new(NAME, engine, tokens), patience }
+        GrpcTransport { responder: Responder::new(NAME, engine, tokens), patience }
     }
 }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use h2::server::SendResponse;
 use tokio::time::sleep;
 
-use super::context::Grpc;
+use super::context::GrpcTransport;
 use super::generated::grpc_health_v1::health_check_response::ServingStatus;
 use super::generated::grpc_health_v1::{HealthCheckRequest, HealthCheckResponse};
 use super::message::ResponseStream;
@@ -19,7 +19,10 @@ const SERVICES: [&str; 3] = ["", "throttlecrab.RateLimiter", "ratekeeper.v1.Rate
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Answers `Check`.
-pub(super) async fn check(grpc: &Grpc, asked: HealthCheckRequest) -> Result<HealthCheckResponse, GrpcStatus> {
+pub(super) async fn check(
+    grpc: &GrpcTransport,
+    asked: HealthCheckRequest,
+) -> Result<HealthCheckResponse, GrpcStatus> {
     if !is_known(&asked) {
         return Err(GrpcStatus::new(
             GrpcCode::NotFound,
@@ -31,7 +34,7 @@ pub(super) async fn check(grpc: &Grpc, asked: HealthCheckRequest) -> Result<Heal
 
 /// Sends the status, and again whenever it changes, until the client or the server leaves.
 pub(super) async fn watch(
-    grpc: &Grpc,
+    grpc: &GrpcTransport,
     connection: &Connection,
     asked: HealthCheckRequest,
     reply: &mut SendResponse<Bytes>,
@@ -63,7 +66,7 @@ fn is_known(asked: &HealthCheckRequest) -> bool {
     SERVICES.contains(&asked.service.as_str())
 }
 
-async fn status(grpc: &Grpc) -> ServingStatus {
+async fn status(grpc: &GrpcTransport) -> ServingStatus {
     if grpc.responder.engine().is_draining() {
         return ServingStatus::NotServing;
     }

@@ -28,4 +28,4 @@ mod status;
 mod throttle;
 mod transport;
 
-pub(crate) use context::{Grpc, NAME};
+pub(crate) use context::{GrpcTransport, NAME};

@@ -3,7 +3,7 @@
 use prost_types::Duration;
 use ratekeeper::{Nanos, Ruling};
 
-use super::context::Grpc;
+use super::context::GrpcTransport;
 use super::generated::ratekeeper_v1::{
     AcquireRequest, Decision, ForgetRequest, ForgetResponse, RefundRequest, ResetRequest, ResetResponse,
 };
@@ -14,7 +14,7 @@ use crate::secret::Role;
 
 /// Answers `Acquire` and `Peek`, which are the same on the wire.
 pub(super) async fn acquire(
-    grpc: &Grpc,
+    grpc: &GrpcTransport,
     verb: PlanVerb,
     body: AcquireRequest,
 ) -> Result<Decision, GrpcStatus> {
@@ -24,7 +24,7 @@ pub(super) async fn acquire(
 }
 
 /// Answers `Refund`.
-pub(super) async fn refund(grpc: &Grpc, body: RefundRequest) -> Result<Decision, GrpcStatus> {
+pub(super) async fn refund(grpc: &GrpcTransport, body: RefundRequest) -> Result<Decision, GrpcStatus> {
     let RefundRequest { key, plans, quota, cost, charged_ago } = body;
     let age = charged_ago.map(age).transpose()?;
     let answer = answer(grpc, PlanVerb::Refund, &key, &plans, &quota, cost, age).await?;
@@ -32,7 +32,7 @@ pub(super) async fn refund(grpc: &Grpc, body: RefundRequest) -> Result<Decision,
 }
 
 /// Answers `Reset`.
-pub(super) async fn reset(grpc: &Grpc, body: ResetRequest) -> Result<ResetResponse, GrpcStatus> {
+pub(super) async fn reset(grpc: &GrpcTransport, body: ResetRequest) -> Result<ResetResponse, GrpcStatus> {
     let ResetRequest { key, plans, quota } = body;
     let answer = answer(grpc, PlanVerb::Reset, &key, &plans, &quota, None, None).await?;
     Ok(ResetResponse { forgotten: forgotten(answer)? })
@@ -40,7 +40,7 @@ pub(super) async fn reset(grpc: &Grpc, body: ResetRequest) -> Result<ResetRespon
 
 /// Answers `Forget`.
 pub(super) async fn forget(
-    grpc: &Grpc,
+    grpc: &GrpcTransport,
     role: Option<Role>,
     body: ForgetRequest,
 ) -> Result<ForgetResponse, GrpcStatus> {
@@ -52,7 +52,7 @@ pub(super) async fn forget(
 }
 
 async fn answer(
-    grpc: &Grpc,
+    grpc: &GrpcTransport,
     verb: PlanVerb,
     key: &str,
     plans: &[String],

@@ -1,4 +1,4 @@
-//! `grpc.reflection`: what can be called here, for tools that have no `.proto` file.
+//! `grpc.reflection`: describes the services to tools that have no `.proto` file.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::framing::FrameTracker;
-use crate::net::{Closing, Connection, LoopBudget, Socket};
+use crate::net::{Connection, LoopBudget, Socket, SocketClosing};
 
 /// The socket of one client.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub(super) struct GrpcSocket {
     connection: Arc<Connection>,
     unfinished: Unfinished,
     budget: LoopBudget,
-    closing: Closing,
+    closing: SocketClosing,
     /// Set when the client has sent too many control frames: nothing more is read.
     flood: Arc<AtomicBool>,
 }
@@ -59,7 +59,7 @@ impl GrpcSocket {
     pub(super) fn new(socket: Socket, connection: Arc<Connection>) -> Self {
         connection.owes();
         let (unfinished, budget, flood) = (Unfinished::new(), LoopBudget::default(), Arc::default());
-        GrpcSocket { socket, connection, unfinished, budget, closing: Closing::default(), flood }
+        GrpcSocket { socket, connection, unfinished, budget, closing: SocketClosing::default(), flood }
     }
 
     /// Returns the flag that the client is to be cut off, for when h2 owns the socket.

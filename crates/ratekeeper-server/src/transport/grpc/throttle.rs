@@ -2,14 +2,17 @@
 
 use ratekeeper::{Decision, Key};
 
-use super::context::Grpc;
+use super::context::GrpcTransport;
 use super::generated::throttlecrab::{ThrottleRequest, ThrottleResponse};
 use super::plans::ruling;
 use super::status::GrpcStatus;
 use crate::request::{RequestError, ThrottleDialect, ThrottleFields};
 
 /// Answers a throttle.
-pub(super) async fn answer(grpc: &Grpc, body: ThrottleRequest) -> Result<ThrottleResponse, GrpcStatus> {
+pub(super) async fn answer(
+    grpc: &GrpcTransport,
+    body: ThrottleRequest,
+) -> Result<ThrottleResponse, GrpcStatus> {
     let key = Key::new(&body.key).map_err(RequestError::from)?;
     // The wire cannot say that one of these is left out: 0 is refused.
     let fields = ThrottleFields {

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::connection;
-use super::context::{Grpc, NAME};
+use super::context::{GrpcTransport, NAME};
 use crate::net::{Connection, Serving, Socket, Transport};
 
-impl Transport for Grpc {
+impl Transport for GrpcTransport {
     fn name(&self) -> &'static str {
         NAME
     }

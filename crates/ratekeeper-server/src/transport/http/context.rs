@@ -11,13 +11,13 @@ pub(crate) const NAME: &str = "http";
 
 /// The HTTP transport on one event loop.
 #[derive(Debug)]
-pub(crate) struct Http {
+pub(crate) struct HttpTransport {
     pub(super) responder: Responder,
 }
 
-impl Http {
+impl HttpTransport {
     /// Returns the transport.
     pub(crate) fn new(engine: Arc<Engine>, tokens: Tokens) -> Self {
-        Http { responder: Responder::new(NAME, engine, tokens) }
+        HttpTransport { responder: Responder::new(NAME, engine, tokens) }
     }
 }

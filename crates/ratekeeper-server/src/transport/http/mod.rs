@@ -16,4 +16,4 @@ mod route;
 mod socket;
 mod transport;
 
-pub(crate) use context::{Http, NAME};
+pub(crate) use context::{HttpTransport, NAME};

@@ -9,7 +9,7 @@ use ratekeeper::Key;
 use serde_json::json;
 
 use super::body::{self, ForgetBody, MAX_BODY, PlanBody, ThrottleBody};
-use super::context::Http;
+use super::context::HttpTransport;
 use super::metrics;
 use super::problem::Problem;
 use super::reply::{self, HttpReply, reply};
@@ -19,7 +19,11 @@ use crate::responder::WireAnswer;
 use crate::secret::Admin;
 
 /// Answers one request. An error is a problem, with a status of the server only if the server is to blame.
-pub(super) async fn answer(http: &Http, connection: &Connection, request: Request<Incoming>) -> HttpReply {
+pub(super) async fn answer(
+    http: &HttpTransport,
+    connection: &Connection,
+    request: Request<Incoming>,
+) -> HttpReply {
     match dispatch(http, connection, request).await {
         Ok(reply) => reply,
         Err(problem) => {
@@ -30,7 +34,7 @@ pub(super) async fn answer(http: &Http, connection: &Connection, request: Reques
 }
 
 async fn dispatch(
-    http: &Http,
+    http: &HttpTransport,
     connection: &Connection,
     request: Request<Incoming>,
 ) -> Result<HttpReply, Problem> {
@@ -118,7 +122,7 @@ fn is_json(value: &HeaderValue) -> bool {
     essence.eq_ignore_ascii_case(b"application/json") || essence.ends_with(b"+json")
 }
 
-async fn throttle(http: &Http, bytes: &[u8]) -> Result<HttpReply, Problem> {
+async fn throttle(http: &HttpTransport, bytes: &[u8]) -> Result<HttpReply, Problem> {
     let body: ThrottleBody = body::read(bytes)?;
     let asked = async {
         let key = Key::new(&body.key)?;
@@ -131,7 +135,7 @@ async fn throttle(http: &Http, bytes: &[u8]) -> Result<HttpReply, Problem> {
     })
 }
 
-async fn planned(http: &Http, verb: PlanVerb, bytes: &[u8]) -> Result<HttpReply, Problem> {
+async fn planned(http: &HttpTransport, verb: PlanVerb, bytes: &[u8]) -> Result<HttpReply, Problem> {
     let body = PlanBody::read(verb, bytes)?;
     let names = body.names()?;
     let request = body.fields(&names).check(verb, http.responder.limits())?;
@@ -142,7 +146,7 @@ async fn planned(http: &Http, verb: PlanVerb, bytes: &[u8]) -> Result<HttpReply,
     })
 }
 
-async fn forget(http: &Http, admin: Admin, bytes: &[u8]) -> Result<HttpReply, Problem> {
+async fn forget(http: &HttpTransport, admin: Admin, bytes: &[u8]) -> Result<HttpReply, Problem> {
     let body: ForgetBody = body::read(bytes)?;
     Ok(match http.responder.answer(&body.fields().check(admin)?).await? {
         WireAnswer::Forgotten(count) => reply::forgotten(count),
@@ -150,7 +154,7 @@ async fn forget(http: &Http, admin: Admin, bytes: &[u8]) -> Result<HttpReply, Pr
     })
 }
 
-fn list(http: &Http) -> HttpReply {
+fn list(http: &HttpTransport) -> HttpReply {
     let plans: Vec<_> = http.responder.engine().registry().all().iter().map(|plan| {
         let rules: Vec<_> = plan.rules().iter().map(|rule| {
             json!({ "name": rule.name().as_str(), "quota": rule.quota().to_string() })
@@ -162,7 +166,7 @@ fn list(http: &Http) -> HttpReply {
 
 /// Answers whether the engine decides: a process that merely runs is not healthy. A remote store that fails is reported,
 /// but is no reason to restart this process.
-async fn health(http: &Http) -> Result<HttpReply, Problem> {
+async fn health(http: &HttpTransport) -> Result<HttpReply, Problem> {
     let engine = http.responder.engine();
     let store = match engine.probe().await {
         Ok(()) => "ok",
@@ -182,7 +186,7 @@ async fn health(http: &Http) -> Result<HttpReply, Problem> {
 }
 
 /// Answers whether requests can be decided, and will be: the store is reachable, and the server is not about to stop.
-async fn ready(http: &Http) -> Result<HttpReply, Problem> {
+async fn ready(http: &HttpTransport) -> Result<HttpReply, Problem> {
     let engine = http.responder.engine();
     if engine.is_draining() {
         return Err(Problem::draining());

@@ -7,14 +7,14 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::net::{Closing, Connection, LoopBudget, Socket};
+use crate::net::{Connection, LoopBudget, Socket, SocketClosing};
 
 /// The socket of one client.
 #[derive(Debug)]
 pub(super) struct HttpSocket {
     socket: Socket,
     connection: Arc<Connection>,
-    closing: Closing,
+    closing: SocketClosing,
     budget: SharedBudget,
 }
 
@@ -23,7 +23,7 @@ pub(super) type SharedBudget = Arc<Mutex<LoopBudget>>;
 
 impl HttpSocket {
     pub(super) fn new(socket: Socket, connection: Arc<Connection>, budget: SharedBudget) -> Self {
-        HttpSocket { socket, connection, closing: Closing::default(), budget }
+        HttpSocket { socket, connection, closing: SocketClosing::default(), budget }
     }
 
     fn report_write<T>(&self, polled: &Poll<T>) {

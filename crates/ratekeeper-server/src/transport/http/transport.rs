@@ -15,7 +15,7 @@ use hyper_util::rt::TokioIo;
 use tokio::time::timeout;
 
 use super::body::MAX_BODY;
-use super::context::{Http, NAME};
+use super::context::{HttpTransport, NAME};
 use super::route;
 use super::socket::{HttpSocket, SharedBudget};
 use crate::net::{Connection, Serving, Socket, StopWatch, Transport};
@@ -25,7 +25,7 @@ const IN_FLIGHT: Duration = Duration::from_millis(100);
 /// Bytes of the budget that a request is worth, besides its reply: sixteen of them spend it.
 const REQUEST_WORTH: usize = 2 * 1024;
 
-impl Transport for Http {
+impl Transport for HttpTransport {
     fn name(&self) -> &'static str {
         NAME
     }
@@ -43,7 +43,7 @@ impl Transport for Http {
     }
 }
 
-async fn serve(http: Arc<Http>, socket: Socket, connection: Arc<Connection>) {
+async fn serve(http: Arc<HttpTransport>, socket: Socket, connection: Arc<Connection>) {
     let budget = SharedBudget::default();
     let socket = HttpSocket::new(socket, Arc::clone(&connection), Arc::clone(&budget));
     let service = service_fn(|request| {

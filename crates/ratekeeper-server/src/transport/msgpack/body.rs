@@ -6,7 +6,7 @@ use std::ops::Range;
 use ratekeeper::{Cost, Key, Quota};
 
 use super::reader::{MalformedPack, PackReader, PackValue};
-use crate::request::{Limits, RequestError, RequestField, ThrottleDialect, ThrottleFields};
+use crate::request::{RequestError, RequestField, RequestLimits, ThrottleDialect, ThrottleFields};
 
 const FIELDS: [&str; 6] = ["cmd", "key", "burst", "rate", "period", "quantity"];
 const THROTTLE: i64 = 1;
@@ -53,7 +53,7 @@ fn wrong<T>(message: impl fmt::Display) -> Result<T, BodyError> {
 
 impl Body {
     /// Reads a body. Allocates nothing unless something is wrong.
-    pub(super) fn read(body: &[u8], limits: &Limits) -> Result<Self, BodyError> {
+    pub(super) fn read(body: &[u8], limits: &RequestLimits) -> Result<Self, BodyError> {
         let [cmd, key, burst, rate, period, quantity] = fields(body)?;
         let bytes = match key {
             PackValue::Bytes(bytes) => bytes,
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     fn parse(body: &[u8]) -> Result<Body, String> {
-        Body::read(body, &Limits::default()).map_err(|BodyError(message)| message)
+        Body::read(body, &RequestLimits::default()).map_err(|BodyError(message)| message)
     }
 
     #[test]

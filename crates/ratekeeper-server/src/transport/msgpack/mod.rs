@@ -12,4 +12,4 @@ mod protocol;
 mod reader;
 mod transport;
 
-pub(crate) use transport::{MsgPack, NAME};
+pub(crate) use transport::{MsgPackTransport, NAME};

@@ -14,16 +14,16 @@ pub(crate) const NAME: &str = "msgpack";
 
 /// The MessagePack transport on one event loop.
 #[derive(Debug)]
-pub(crate) struct MsgPack(Arc<Responder>);
+pub(crate) struct MsgPackTransport(Arc<Responder>);
 
-impl MsgPack {
+impl MsgPackTransport {
     /// Returns the transport.
     pub(crate) fn new(engine: Arc<Engine>, tokens: Tokens) -> Self {
-        MsgPack(Arc::new(Responder::new(NAME, engine, tokens)))
+        MsgPackTransport(Arc::new(Responder::new(NAME, engine, tokens)))
     }
 }
 
-impl Transport for MsgPack {
+impl Transport for MsgPackTransport {
     fn name(&self) -> &'static str {
         NAME
     }

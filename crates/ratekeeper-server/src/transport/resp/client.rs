@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ratekeeper::Key;
 
 use super::command::{self, CommandSpec, RespCommand};
-use super::context::Resp;
+use super::context::RespTransport;
 use super::error_text::error_text;
 use super::frame::{CommandArgs, CommandParser, LINE_END, short_bulk};
 use super::framing_error::MAX_ARGS;
@@ -31,7 +31,7 @@ const WATCH_REFUSED: &str = "ERR WATCH is not supported: no key can be read here
 /// One client's side of the protocol, without its socket.
 #[derive(Debug)]
 pub(super) struct RespClient {
-    pub(super) resp: Arc<Resp>,
+    pub(super) resp: Arc<RespTransport>,
     pub(super) parser: CommandParser,
     pub(super) session: RespSession,
     pub(super) connection: Arc<Connection>,
@@ -43,7 +43,7 @@ pub(super) struct RespClient {
 }
 
 impl RespClient {
-    pub(super) fn new(resp: Arc<Resp>, connection: Arc<Connection>) -> Self {
+    pub(super) fn new(resp: Arc<RespTransport>, connection: Arc<Connection>) -> Self {
         let session = RespSession::new(connection.id(), resp.responder.tokens().are_needed());
         let parser = CommandParser::default();
         RespClient { resp, parser, session, connection, answered: false, has_paused: false, costly: 0 }

@@ -13,7 +13,7 @@ pub(crate) const NAME: &str = "resp";
 
 /// The RESP transport on one event loop.
 #[derive(Debug)]
-pub(crate) struct Resp {
+pub(crate) struct RespTransport {
     pub(super) responder: Responder,
     /// The connections of this transport, for `INFO`.
     pub(super) slots: Arc<ConnectionSlots>,
@@ -21,9 +21,9 @@ pub(crate) struct Resp {
     pub(super) queued_bytes: Arc<AtomicUsize>,
 }
 
-impl Resp {
+impl RespTransport {
     /// Returns the transport.
     pub(crate) fn new(engine: Arc<Engine>, slots: Arc<ConnectionSlots>, tokens: Tokens) -> Self {
-        Resp { responder: Responder::new(NAME, engine, tokens), slots, queued_bytes: Arc::default() }
+        RespTransport { responder: Responder::new(NAME, engine, tokens), slots, queued_bytes: Arc::default() }
     }
 }

@@ -1,6 +1,6 @@
 //! `FORGET`: every key that starts with some bytes, for the administrator.
 
-use super::context::Resp;
+use super::context::RespTransport;
 use super::error_text::error_text;
 use super::reply::RespReply;
 use super::throttle::saturated;
@@ -12,7 +12,12 @@ use crate::secret::Role;
 const EVERYTHING: [&[u8]; 2] = [b"all", b"keys"];
 
 /// Answers the arguments after the command's name: `prefix`, or `ALL KEYS`.
-pub(super) async fn answer(resp: &Resp, role: Option<Role>, args: &[&[u8]], reply: &mut RespReply<'_>) {
+pub(super) async fn answer(
+    resp: &RespTransport,
+    role: Option<Role>,
+    args: &[&[u8]],
+    reply: &mut RespReply<'_>,
+) {
     let wrong = "ERR wrong number of arguments for 'forget' command: send one prefix, or ALL KEYS";
     let result = match (resp.responder.admin(role), fields(args)) {
         (Err(error), _) => Err(error_text("forget", &error)),

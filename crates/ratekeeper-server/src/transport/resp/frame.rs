@@ -15,7 +15,7 @@ pub(super) const LINE_END: &[u8] = b"\r\n";
 /// A command that is being read. Positions count from its first byte.
 #[derive(Debug, Default)]
 pub(super) struct CommandParser {
-    stage: Stage,
+    stage: FrameStage,
     /// The next byte to look at.
     at: usize,
     number: NumberLine,
@@ -24,7 +24,7 @@ pub(super) struct CommandParser {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Stage {
+enum FrameStage {
     /// Before the first byte.
     #[default]
     Start,
@@ -107,7 +107,7 @@ impl CommandParser {
         match self.advance(bytes) {
             Ok(true) => {
                 let len = self.at;
-                (self.stage, self.at) = (Stage::Start, 0);
+                (self.stage, self.at) = (FrameStage::Start, 0);
                 FrameStep::Command(len)
             }
             // Checked last: a command that is complete was within bounds.
@@ -121,16 +121,16 @@ impl CommandParser {
     fn advance(&mut self, bytes: &[u8]) -> Result<bool, FramingError> {
         loop {
             match self.stage {
-                Stage::Start => {
+                FrameStage::Start => {
                     let Some(first) = bytes.first() else { return Ok(false) };
                     self.args.len = 0;
                     if *first == b'*' {
-                        (self.stage, self.at, self.number) = (Stage::Count, 1, NumberLine::default());
+                        (self.stage, self.at, self.number) = (FrameStage::Count, 1, NumberLine::default());
                     } else {
-                        self.stage = Stage::Inline;
+                        self.stage = FrameStage::Inline;
                     }
                 }
-                Stage::Count => {
+                FrameStage::Count => {
                     let error = FramingError::InvalidCount;
                     let Some(count) = self.line(bytes, error)? else { return Ok(false) };
                     // Redis skips an array of nothing or less.
@@ -141,41 +141,41 @@ impl CommandParser {
                     if count == 0 {
                         return Ok(true);
                     }
-                    (self.stage, self.expected) = (Stage::Dollar, count);
+                    (self.stage, self.expected) = (FrameStage::Dollar, count);
                     if self.whole_arguments(bytes)? {
                         return Ok(true);
                     }
                 }
-                Stage::Dollar => {
+                FrameStage::Dollar => {
                     let Some(byte) = bytes.get(self.at) else { return Ok(false) };
                     if *byte != b'$' {
                         return Err(FramingError::ExpectedBulk(*byte));
                     }
                     self.at += 1;
-                    (self.stage, self.number) = (Stage::Length, NumberLine::default());
+                    (self.stage, self.number) = (FrameStage::Length, NumberLine::default());
                 }
-                Stage::Length => {
+                FrameStage::Length => {
                     let error = FramingError::InvalidLength;
                     let Some(length) = self.line(bytes, error)? else { return Ok(false) };
                     let length = usize::try_from(length).map_err(|_| error)?;
                     if length + 2 > MAX_COMMAND.saturating_sub(self.at) {
                         return Err(FramingError::TooLong);
                     }
-                    self.stage = Stage::Body(length);
+                    self.stage = FrameStage::Body(length);
                 }
-                Stage::Body(length) => {
+                FrameStage::Body(length) => {
                     let end = self.at + length;
                     let Some(line_end) = bytes.get(end..end + 2) else { return Ok(false) };
                     if line_end != b"\r\n" {
                         return Err(FramingError::Unterminated);
                     }
                     self.args.push(self.at, end)?;
-                    (self.stage, self.at) = (Stage::Dollar, end + 2);
+                    (self.stage, self.at) = (FrameStage::Dollar, end + 2);
                     if self.args.len == self.expected {
                         return Ok(true);
                     }
                 }
-                Stage::Inline => {
+                FrameStage::Inline => {
                     let Some(offset) = bytes[self.at..].iter().position(|byte| *byte == b'\n') else {
                         self.at = bytes.len();
                         return Ok(false);

@@ -27,4 +27,4 @@ mod throttle;
 mod transaction;
 mod transport;
 
-pub(crate) use context::{NAME, Resp};
+pub(crate) use context::{NAME, RespTransport};

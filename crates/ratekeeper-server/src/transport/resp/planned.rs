@@ -4,7 +4,7 @@ use ratekeeper::keeper::KeeperError;
 use ratekeeper::port::Plans;
 use ratekeeper::{Nanos, Ruling};
 
-use super::context::Resp;
+use super::context::RespTransport;
 use super::error_text::error_text;
 use super::number::integer;
 use super::reply::{RespReply, escaped};
@@ -13,7 +13,7 @@ use crate::request::{PlanFields, PlanVerb, RequestError};
 use crate::responder::WireAnswer;
 
 /// Answers the arguments after the command's name.
-pub(super) async fn answer(resp: &Resp, verb: PlanVerb, args: &[&[u8]], reply: &mut RespReply<'_>) {
+pub(super) async fn answer(resp: &RespTransport, verb: PlanVerb, args: &[&[u8]], reply: &mut RespReply<'_>) {
     match ask(resp, verb, args).await {
         Ok(WireAnswer::Ruling(ruling)) => write(&ruling, reply),
         Ok(WireAnswer::Forgotten(forgotten)) => reply.integer(saturated(forgotten)),
@@ -24,7 +24,7 @@ pub(super) async fn answer(resp: &Resp, verb: PlanVerb, args: &[&[u8]], reply: &
     }
 }
 
-async fn ask(resp: &Resp, verb: PlanVerb, args: &[&[u8]]) -> Result<WireAnswer, String> {
+async fn ask(resp: &RespTransport, verb: PlanVerb, args: &[&[u8]]) -> Result<WireAnswer, String> {
     let words = PlanWords::read(verb, args)?;
     let fields = PlanFields {
         key: words.key,

@@ -5,7 +5,7 @@ use ratekeeper::{Decision, Key};
 use super::error_text::error_text;
 use super::number::integer;
 use super::reply::escaped;
-use crate::request::{Limits, RequestError, RequestField, Throttle, ThrottleDialect, ThrottleFields};
+use crate::request::{RequestError, RequestField, RequestLimits, Throttle, ThrottleDialect, ThrottleFields};
 
 /// The fields that may follow the key, in their order.
 const NUMBERS: [RequestField; 4] =
@@ -22,7 +22,11 @@ pub(super) fn command_name(dialect: ThrottleDialect) -> &'static str {
 /// Reads the arguments after the command's name. Allocates nothing unless something is wrong; an error is the text of
 /// the reply.
 #[inline]
-pub(super) fn read(dialect: ThrottleDialect, args: &[&[u8]], limits: &Limits) -> Result<Throttle, String> {
+pub(super) fn read(
+    dialect: ThrottleDialect,
+    args: &[&[u8]],
+    limits: &RequestLimits,
+) -> Result<Throttle, String> {
     match args {
         [key, numbers @ ..] if numbers.len() <= NUMBERS.len() => fields(key, numbers, limits)
             .and_then(|fields| fields.check(dialect, limits))
@@ -32,7 +36,7 @@ pub(super) fn read(dialect: ThrottleDialect, args: &[&[u8]], limits: &Limits) ->
 }
 
 #[inline]
-fn fields(key: &[u8], numbers: &[&[u8]], limits: &Limits) -> Result<ThrottleFields, RequestError> {
+fn fields(key: &[u8], numbers: &[&[u8]], limits: &RequestLimits) -> Result<ThrottleFields, RequestError> {
     limits.admits_quotas()?;
     Key::new(key)?;
     let number = |index: usize| match numbers.get(index) {
@@ -48,7 +52,7 @@ fn fields(key: &[u8], numbers: &[&[u8]], limits: &Limits) -> Result<ThrottleFiel
 }
 
 /// Returns why a command of `args` arguments after its name cannot be meant, whatever they are.
-pub(super) fn arity_error(dialect: ThrottleDialect, args: usize, limits: &Limits) -> Option<String> {
+pub(super) fn arity_error(dialect: ThrottleDialect, args: usize, limits: &RequestLimits) -> Option<String> {
     if !(1..=1 + NUMBERS.len()).contains(&args) {
         return Some(wrong_arity(dialect));
     }
@@ -97,7 +101,7 @@ mod tests {
 
     fn error(dialect: ThrottleDialect, line: &str) -> String {
         let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-        read(dialect, &args, &Limits::NONE).unwrap_err()
+        read(dialect, &args, &RequestLimits::NONE).unwrap_err()
     }
 
     #[test]
@@ -128,11 +132,11 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_known_before_it_is_read() {
-        let limits = Limits { burst: Some(1), rate: Some(1), ..Limits::default() };
+        let limits = RequestLimits { burst: Some(1), rate: Some(1), ..RequestLimits::default() };
         let expected = "ERR wrong number of arguments for 'throttle' command: no period, and no default_period is configured";
         assert_eq!(arity_error(Throttle, 1, &limits).as_deref(), Some(expected));
         assert_eq!(arity_error(Throttle, 4, &limits), None);
-        assert_eq!(arity_error(Throttle, 5, &Limits::NONE), None);
+        assert_eq!(arity_error(Throttle, 5, &RequestLimits::NONE), None);
         assert!(arity_error(RedisCell, 0, &limits).unwrap().contains("'cl.throttle'"));
         assert!(arity_error(RedisCell, 6, &limits).is_some());
     }

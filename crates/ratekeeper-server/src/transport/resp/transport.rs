@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use super::client::RespClient;
-use super::context::{NAME, Resp};
+use super::context::{NAME, RespTransport};
 use crate::net::{Connection, Serving, Socket, Transport};
 use crate::stream::serve_stream;
 
-impl Transport for Resp {
+impl Transport for RespTransport {
     fn name(&self) -> &'static str {
         NAME
     }

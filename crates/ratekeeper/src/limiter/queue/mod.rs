@@ -32,4 +32,4 @@ pub(crate) use timekeeper::NextTurn;
 pub(crate) use wait_queue::WaitQueue;
 pub(crate) use wait_request::{Admission, WaitOutcome, WaitRequest, ticket};
 pub(crate) use waiters::{WaiterId, WaiterKind};
-pub(crate) use wake_list::{Moment, WakeList};
+pub(crate) use wake_list::{QueueMoment, WakeList};

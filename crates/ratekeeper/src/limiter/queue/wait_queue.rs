@@ -11,7 +11,7 @@ use super::permit_outcome::PermitOutcome;
 use super::timekeeper::{NextTurn, Timekeeper};
 use super::wait_request::{Admission, WaitOutcome, WaitRequest};
 use super::waiters::{Waiter, WaiterId, WaiterKind, WaiterList, WaiterPhase};
-use super::wake_list::{Moment, WakeList};
+use super::wake_list::{QueueMoment, WakeList};
 use crate::limiter::error::{AcquireError, AcquireErrorKind, LimiterKind};
 use crate::limiter::statistics::LimiterStatistics;
 use crate::limiter::supply::{Capacity, Inherit, Outlook, Supply};
@@ -87,14 +87,14 @@ impl WaitQueue {
     }
 
     /// Takes without waiting, and without overtaking anybody.
-    pub(crate) fn try_acquire(&mut self, cost: Cost, at: &mut Moment<'_>) -> Decision {
+    pub(crate) fn try_acquire(&mut self, cost: Cost, at: &mut QueueMoment<'_>) -> Decision {
         self.pump(at);
         let decision = match self.is_open_and_empty() {
             true => self.capacity.try_take(cost, at.now),
             false => self.judge(cost, u64::MAX, at.now),
         };
         match decision.allowed {
-            true => self.counts.acquired += u64::from(cost != Cost::PEEK),
+            true => self.counts.acquired += u64::from(cost != Cost::ZERO),
             false => self.counts.rejected += 1,
         }
         decision.taken(cost, at.now)
@@ -106,7 +106,7 @@ impl WaitQueue {
             return self.deny(None, Reason::Closed, now);
         }
         let overtakes = self.waiters.first().is_some_and(|first| first.ticket < ticket);
-        if !overtakes || cost == Cost::PEEK || self.capacity.outlook(cost, now) == Outlook::Never {
+        if !overtakes || cost == Cost::ZERO || self.capacity.outlook(cost, now) == Outlook::Never {
             return self.capacity.look(cost, now);
         }
         let wait = self.ready_at(cost, now).map(|ready| ready.since(now));
@@ -118,7 +118,7 @@ impl WaitQueue {
         self.capacity.charge(cost, now);
         self.forecast.clear();
         self.counts.acquired += 1;
-        self.capacity.look(Cost::PEEK, now).charged(now)
+        self.capacity.look(Cost::ZERO, now).charged(now)
     }
 
     /// Returns what to keep of a charge that was just made.
@@ -140,7 +140,7 @@ impl WaitQueue {
     }
 
     fn deny(&self, wait: Option<Nanos>, reason: Reason, now: Timestamp) -> Decision {
-        let reset_after = self.capacity.look(Cost::PEEK, now).reset_after;
+        let reset_after = self.capacity.look(Cost::ZERO, now).reset_after;
         Decision { reason, ..Decision::deny(self.capacity.limit(), 0, wait, reset_after) }
     }
 
@@ -153,7 +153,7 @@ impl WaitQueue {
     pub(crate) fn enter(
         &mut self,
         request: WaitRequest,
-        at: &mut Moment<'_>,
+        at: &mut QueueMoment<'_>,
     ) -> Result<Admission, AcquireError> {
         self.pump(at);
         let admission = self.admit(request, at.now);
@@ -170,7 +170,7 @@ impl WaitQueue {
         if self.closed {
             return Err(self.error(AcquireErrorKind::Closed));
         }
-        if cost == Cost::PEEK {
+        if cost == Cost::ZERO {
             return Ok(Admission::Granted(self.capacity.look(cost, now)));
         }
         match self.capacity.outlook(cost, now) {
@@ -236,7 +236,7 @@ impl WaitQueue {
         &mut self,
         id: WaiterId,
         waker: &Waker,
-        at: &mut Moment<'_>,
+        at: &mut QueueMoment<'_>,
     ) -> Option<WaitOutcome> {
         // Nobody has a slot that was given back: whoever kept its id has had its outcome already.
         let gone = WaitOutcome::Failed(self.error(AcquireErrorKind::Closed));
@@ -248,7 +248,7 @@ impl WaitQueue {
                 return None;
             }
             WaiterPhase::Granted { at: charged_at, resets } => {
-                let decision = self.capacity.look(Cost::PEEK, at.now).charged(charged_at);
+                let decision = self.capacity.look(Cost::ZERO, at.now).charged(charged_at);
                 WaitOutcome::Granted(decision, PendingCharge { at: charged_at, resets })
             }
             WaiterPhase::Failed(kind) => WaitOutcome::Failed(self.failure(kind, cost, at.now)),
@@ -285,7 +285,7 @@ impl WaitQueue {
 
     /// Returns how long until the turn of this waiter: zero once it was granted, `None` if it never will be, or if that
     /// cannot be foreseen. Takes as long as there are others ahead.
-    pub(crate) fn turn_in(&mut self, id: WaiterId, at: &mut Moment<'_>) -> Option<Nanos> {
+    pub(crate) fn turn_in(&mut self, id: WaiterId, at: &mut QueueMoment<'_>) -> Option<Nanos> {
         self.pump(at);
         match self.waiters.get(id)?.phase {
             WaiterPhase::Granted { .. } => Some(Nanos::ZERO),
@@ -301,7 +301,7 @@ impl WaitQueue {
         &mut self,
         id: WaiterId,
         deadline: Timestamp,
-        at: &mut Moment<'_>,
+        at: &mut QueueMoment<'_>,
     ) -> Result<(), AcquireError> {
         self.pump(at);
         if !self.waiters.is_waiting(id) {
@@ -321,39 +321,35 @@ impl WaitQueue {
     }
 
     /// Takes back the call to one that could not use its turn, because this limiter has changed its mind: it waits again.
-    pub(crate) fn recall(&mut self, id: WaiterId, deadline: Option<Timestamp>, at: &mut Moment<'_>) {
+    pub(crate) fn recall(&mut self, id: WaiterId, deadline: Option<Timestamp>, at: &mut QueueMoment<'_>) {
         if let Some(waiter) = self.waiters.get_mut(id)
             && waiter.phase == WaiterPhase::Called
         {
             waiter.phase = WaiterPhase::Waiting;
             // It has come, so it has no more time than it had before.
             deadline.into_iter().for_each(|deadline| self.waiters.set_deadline(id, deadline));
-            // Nobody keeps the time of one that was called: whoever sleeps may sleep for too long at.now.
+            // Nobody keeps the time of one that was called: whoever sleeps may sleep for too long now.
             self.alert(at);
         }
     }
 
     /// Gives up, in whatever phase. A grant that was not collected goes to the next in turn.
-    pub(crate) fn leave(&mut self, id: WaiterId, at: &mut Moment<'_>) {
+    pub(crate) fn leave(&mut self, id: WaiterId, at: &mut QueueMoment<'_>) {
         let Some((phase, cost)) = self.waiters.get(id).map(|waiter| (waiter.phase, waiter.cost)) else {
             return;
         };
-        match phase {
-            WaiterPhase::Waiting | WaiterPhase::Called => self.counts.cancelled += 1,
-            WaiterPhase::Granted { at: charged_at, resets } => {
-                self.return_charge(Cost::new(cost), PendingCharge { at: charged_at, resets }, at.now);
-                self.counts.acquired -= 1;
-                self.counts.cancelled += 1;
-            }
-            WaiterPhase::Failed(_) => {}
+        if let Some(charge) = phase.charge() {
+            self.return_charge(Cost::new(cost), charge, at.now);
+            self.counts.acquired -= 1;
         }
+        self.counts.cancelled += u64::from(!matches!(phase, WaiterPhase::Failed(_)));
         self.step_aside(id, at.wakes);
         self.pump(at);
     }
 
     /// Gives up what was taken. Nothing at all was neither taken nor counted.
-    pub(crate) fn give_up(&mut self, cost: Cost, charge: PendingCharge, at: &mut Moment<'_>) {
-        if cost != Cost::PEEK {
+    pub(crate) fn give_up(&mut self, cost: Cost, charge: PendingCharge, at: &mut QueueMoment<'_>) {
+        if cost != Cost::ZERO {
             self.counts.acquired -= 1;
             self.counts.cancelled += 1;
             self.give_back(cost, charge, at);
@@ -361,7 +357,7 @@ impl WaitQueue {
     }
 
     /// Gives back what is left of a charge, and lets in whom that has made room for.
-    fn give_back(&mut self, cost: Cost, charge: PendingCharge, at: &mut Moment<'_>) {
+    fn give_back(&mut self, cost: Cost, charge: PendingCharge, at: &mut QueueMoment<'_>) {
         self.return_charge(cost, charge, at.now);
         self.pump(at);
     }
@@ -381,7 +377,7 @@ impl WaitQueue {
         estimate: Cost,
         charge: Option<PendingCharge>,
         actual: Cost,
-        at: &mut Moment<'_>,
+        at: &mut QueueMoment<'_>,
     ) {
         let taken = charge.map_or(0, |_| estimate.get());
         match charge {
@@ -394,7 +390,7 @@ impl WaitQueue {
 
     /// Charges what has been used already, whether it is there or not: what is missing is paid before anybody else gets
     /// anything.
-    fn owe(&mut self, cost: Cost, at: &mut Moment<'_>) {
+    fn owe(&mut self, cost: Cost, at: &mut QueueMoment<'_>) {
         if !self.closed {
             self.capacity.owe(cost, at.now);
         }
@@ -403,7 +399,7 @@ impl WaitQueue {
     }
 
     /// Takes a waiter out, wherever it stands, as one that was served; returns what it was charged, if it was.
-    pub(crate) fn conclude(&mut self, id: WaiterId, at: &mut Moment<'_>) -> Option<PendingCharge> {
+    pub(crate) fn conclude(&mut self, id: WaiterId, at: &mut QueueMoment<'_>) -> Option<PendingCharge> {
         self.pump(at);
         let phase = self.waiters.get(id)?.phase;
         self.counts.acquired += u64::from(self.waiters.is_waiting(id));
@@ -421,7 +417,7 @@ impl WaitQueue {
     }
 
     /// Gives back, and lets in whom that has made room for.
-    pub(crate) fn refund(&mut self, cost: Cost, charged: Charged, at: &mut Moment<'_>) {
+    pub(crate) fn refund(&mut self, cost: Cost, charged: Charged, at: &mut QueueMoment<'_>) {
         if let Some(charged_at) = self.charges.instant_as_said(charged, at.now) {
             self.capacity.refund(cost, charged_at, at.now);
         }
@@ -431,7 +427,7 @@ impl WaitQueue {
     }
 
     /// Forgets all that was taken, and what is owed.
-    pub(crate) fn reset(&mut self, at: &mut Moment<'_>) {
+    pub(crate) fn reset(&mut self, at: &mut QueueMoment<'_>) {
         self.capacity.reset(at.now);
         self.forget_charges(at.now);
         self.pump(at);
@@ -446,7 +442,7 @@ impl WaitQueue {
 
     /// Reads on under another quota. What was charged under the old one has come in at another rate: what is left of it
     /// cannot be told.
-    pub(crate) fn set_quota(&mut self, quota: Quota, inherit: Inherit, at: &mut Moment<'_>) {
+    pub(crate) fn set_quota(&mut self, quota: Quota, inherit: Inherit, at: &mut QueueMoment<'_>) {
         self.capacity.set_quota(quota, inherit, at.now);
         self.changed = true;
         self.forget_charges(at.now);
@@ -455,7 +451,7 @@ impl WaitQueue {
     }
 
     /// Sets the number of permits. Those beyond it that are in flight stay so until they are given back.
-    pub(crate) fn set_limit(&mut self, new: u64, at: &mut Moment<'_>) {
+    pub(crate) fn set_limit(&mut self, new: u64, at: &mut QueueMoment<'_>) {
         #[cfg(feature = "adaptive")]
         let new = self.adaptive.as_mut().map_or(new, |adaptive| adaptive.move_to(new, at.now));
         if let Supply::Permits { limit, .. } = &mut self.capacity.supply {
@@ -535,7 +531,7 @@ impl WaitQueue {
     /// Lets in everybody whose turn has come, sends away everybody whose time is up.
     ///
     /// In this order: who could be granted at the instant of its deadline is, even if the timer was late.
-    pub(crate) fn pump(&mut self, at: &mut Moment<'_>) {
+    pub(crate) fn pump(&mut self, at: &mut QueueMoment<'_>) {
         if self.waiters.is_empty() && self.timekeeper.is_absent() {
             return;
         }
@@ -562,7 +558,7 @@ impl WaitQueue {
     }
 
     /// Grants the head's request, if it can be; true if there is a new head.
-    fn grant(&mut self, head: WaiterId, at: &mut Moment<'_>) -> bool {
+    fn grant(&mut self, head: WaiterId, at: &mut QueueMoment<'_>) -> bool {
         let charge = self.charge_at(at.now);
         let Some(waiter) = self.waiters.get_mut(head) else { return false };
         if waiter.phase == WaiterPhase::Called {
@@ -616,7 +612,7 @@ impl WaitQueue {
     }
 
     /// Sees to it that whatever is due next will be noticed in time.
-    fn alert(&mut self, at: &mut Moment<'_>) {
+    fn alert(&mut self, at: &mut QueueMoment<'_>) {
         self.timekeeper.release(&self.waiters);
         if self.waiters.is_empty() {
             self.forecast.clear();
@@ -649,7 +645,7 @@ impl WaitQueue {
     }
 
     /// A timer's turn: does what is due, and returns what the timer is to do next.
-    pub(crate) fn turn_of_timer(&mut self, waker: &Waker, at: &mut Moment<'_>) -> NextTurn {
+    pub(crate) fn turn_of_timer(&mut self, waker: &Waker, at: &mut QueueMoment<'_>) -> NextTurn {
         self.timekeeper.wake_up();
         self.pump(at);
         if !self.needs_time() {
@@ -662,7 +658,7 @@ impl WaitQueue {
     }
 
     /// The turn of a thread that waits: does what is due, and returns how long it may sleep if it is to keep the time.
-    pub(crate) fn turn_of_thread(&mut self, id: WaiterId, at: &mut Moment<'_>) -> Option<Nanos> {
+    pub(crate) fn turn_of_thread(&mut self, id: WaiterId, at: &mut QueueMoment<'_>) -> Option<Nanos> {
         self.pump(at);
         let next = self.next_event(at.now);
         Some(self.timekeeper.turn_of_thread(id, &self.waiters, next)?.since(at.now))

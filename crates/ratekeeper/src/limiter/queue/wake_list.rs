@@ -7,7 +7,7 @@ use crate::Timestamp;
 
 /// The instant at which a wait queue is worked on, and who is to be woken afterwards.
 #[derive(Debug)]
-pub(crate) struct Moment<'a> {
+pub(crate) struct QueueMoment<'a> {
     pub(crate) now: Timestamp,
     pub(crate) wakes: &'a mut WakeList,
 }

@@ -104,7 +104,7 @@ impl Capacity {
             return decision;
         }
         let reset_after = decision.reset_after.saturating_add(ahead);
-        if cost == Cost::PEEK {
+        if cost == Cost::ZERO {
             return Decision { remaining: 0, reset_after, ..decision };
         }
         Decision::deny(decision.limit, 0, self.outlook(cost, now).wait(), reset_after)
@@ -124,7 +124,7 @@ impl Capacity {
     /// Gives back what is left of a charge that was made at this instant: what has come in since may have been taken
     /// by others, and giving it back too would let too many in. Never above the capacity.
     pub(crate) fn refund(&mut self, cost: Cost, charged_at: Timestamp, now: Timestamp) {
-        if cost == Cost::PEEK {
+        if cost == Cost::ZERO {
             return;
         }
         if self.paid_at > now
@@ -142,7 +142,7 @@ impl Capacity {
     /// Takes a cost that was used already, whether it is there or not.
     pub(crate) fn owe(&mut self, cost: Cost, now: Timestamp) {
         let (at, _) = self.instant(now);
-        if cost == Cost::PEEK || self.supply.outlook(cost, at) == Outlook::Ready {
+        if cost == Cost::ZERO || self.supply.outlook(cost, at) == Outlook::Ready {
             return self.supply.charge(cost, at);
         }
         self.paid_at = match &mut self.supply {
@@ -169,7 +169,7 @@ impl Capacity {
 
     /// Returns how many of cost 1 would pass now.
     pub(crate) fn remaining(&self, now: Timestamp) -> u64 {
-        self.look(Cost::PEEK, now).remaining
+        self.look(Cost::ZERO, now).remaining
     }
 
     /// Returns the time until nothing is remembered; the longest time while permits are in flight.
@@ -177,7 +177,7 @@ impl Capacity {
         match self.supply {
             Supply::Permits { in_flight: 0, .. } => Nanos::ZERO,
             Supply::Permits { .. } => Nanos::MAX,
-            _ => self.look(Cost::PEEK, now).reset_after,
+            _ => self.look(Cost::ZERO, now).reset_after,
         }
     }
 
@@ -270,7 +270,7 @@ impl Supply {
             }
             Supply::Line(line) => {
                 let (room, wait, reset) = (line.room(now), line.wait_for_room(now), line.ahead(now));
-                if wait.is_zero() || cost == Cost::PEEK {
+                if wait.is_zero() || cost == Cost::ZERO {
                     Decision::allow(line.capacity, room, reset)
                 } else {
                     Decision::deny(line.capacity, room, Some(wait), reset)
@@ -285,15 +285,15 @@ impl Supply {
             return rate.try_take(cost, now);
         }
         let decision = self.look(cost, now);
-        if !decision.allowed || cost == Cost::PEEK {
+        if !decision.allowed || cost == Cost::ZERO {
             return decision;
         }
         self.charge(cost, now);
-        self.look(Cost::PEEK, now)
+        self.look(Cost::ZERO, now)
     }
 
     fn charge(&mut self, cost: Cost, now: Timestamp) {
-        if cost == Cost::PEEK {
+        if cost == Cost::ZERO {
             return;
         }
         match self {

@@ -78,12 +78,12 @@ impl RateState {
     pub(super) fn try_take(&mut self, cost: Cost, now: Timestamp) -> Decision {
         self.edit(now, |view| {
             let decision = take(view, cost);
-            (cost != Cost::PEEK && (decision.allowed || view.was_repaired()), decision)
+            (cost != Cost::ZERO && (decision.allowed || view.was_repaired()), decision)
         })
     }
 
     pub(super) fn charge(&mut self, cost: Cost, now: Timestamp) {
-        if cost != Cost::PEEK {
+        if cost != Cost::ZERO {
             self.edit(now, |view| (true, view.charge(cost)));
         }
     }

@@ -172,7 +172,7 @@ impl Breaker {
         answer
     }
 
-    /// Tells everybody of all changes, until there is none left. One that panics has had its turn.
+    /// Calls the observers with all changes, until there is none left. One that panics is called with the next change again.
     fn tell(&self) {
         loop {
             let mut shared = self.shared.lock();

@@ -136,7 +136,7 @@ impl<S: Store> DenialCache<S> {
     fn look_up<'a>(&'a self, inquiry: Inquiry<'a>) -> Result<Decision, PendingLookup<'a, S>> {
         let asked = self.clock.now();
         // A cost of nothing is never refused.
-        if inquiry.cost == Cost::PEEK {
+        if inquiry.cost == Cost::ZERO {
             return Err(PendingLookup { cache: self, inquiry: None, version: 0, asked });
         }
         let found = inquiry.set.lock().find(inquiry.key, inquiry.matter, asked);
@@ -262,7 +262,7 @@ impl<S: Store> Store for DenialCache<S> {
         let least = Cost::new(request.cost.get().min(1));
         self.acquire_or_refuse(
             self.inquire(request, least),
-            |decision| Grant { granted: Cost::PEEK, decision },
+            |decision| Grant { granted: Cost::ZERO, decision },
             |store| store.acquire_up_to(request),
             |grant| grant.decision,
         )

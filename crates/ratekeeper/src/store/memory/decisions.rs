@@ -1,4 +1,8 @@
 //! Decisions on the states of a shard, while its lock is held.
+//!
+//! Every decision goes through the same steps: ask all views whether the cost passes; take room for the states that it will
+//! write, so that no write can fail half-way; take the cost from each; settle with the budget what was not needed after all.
+//! A request for one GCRA quota, which most are, has a path of its own that skips what it does not need.
 
 use super::budget::{Allowance, Budget, Full};
 use super::shard::{Shard, Subject};
@@ -33,7 +37,7 @@ impl Shard {
         let now = self.advance(now);
         let tat = self.instants.get_mut(index);
         let (view, wait) = gcra::decide(quota, Some(tat.0), cost, now, tenancy);
-        if cost != Cost::PEEK {
+        if cost != Cost::ZERO {
             if view.was_repaired() {
                 // It expires earlier than it did, which the table must know.
                 self.instants.set(index, Tat(view.tat()));
@@ -57,7 +61,7 @@ impl Shard {
     ) -> Option<(GcraView<'q>, Wait)> {
         let now = self.advance(now);
         let (view, wait) = gcra::decide(quota, None, cost, now, Tenancy::Own);
-        if wait == Wait::Ready && cost != Cost::PEEK {
+        if wait == Wait::Ready && cost != Cost::ZERO {
             let expected = self.make_room_for_instant(subject, now, budget).ok()?;
             let made_way = self.instants.insert(tag, Tat(view.tat()), now).is_some();
             budget.note_expired(made_way.into());
@@ -81,7 +85,7 @@ impl Shard {
             Wanted::UpTo(cost) => partial_grant(self.remaining(subject, now), cost),
         };
         let passes = self.all_ready(subject, cost, now);
-        let expected = match passes && cost != Cost::PEEK {
+        let expected = match passes && cost != Cost::ZERO {
             true => self.make_room(subject, room, now, budget)?,
             false => self.held(),
         };
@@ -90,7 +94,7 @@ impl Shard {
         self.settle(expected, budget);
         // What is taken beyond the bound is taken from a state that many share: nobody gets it back.
         let decision = if room == Allowance::Beyond { decision } else { decision.taken(cost, now) };
-        Ok(Grant { granted: if decision.allowed { cost } else { Cost::PEEK }, decision })
+        Ok(Grant { granted: if decision.allowed { cost } else { Cost::ZERO }, decision })
     }
 
     fn all_ready(&self, subject: Subject<'_>, cost: Cost, now: Timestamp) -> bool {
@@ -98,7 +102,7 @@ impl Shard {
         subject.tags().all(|(tag, quota)| ready(tag, quota))
     }
 
-    /// Takes the cost if it passes, every state having its place. Tells how many expired states made way.
+    /// Takes the cost if it passes, every state having its place. Returns how many expired states made way.
     fn take_with_room(
         &mut self,
         subject: Subject<'_>,
@@ -106,7 +110,7 @@ impl Shard {
         now: Timestamp,
         passes: bool,
     ) -> (Decision, usize) {
-        let (writes, tenancy, mut made_way) = (cost != Cost::PEEK, subject.tenancy(), 0);
+        let (writes, tenancy, mut made_way) = (cost != Cost::ZERO, subject.tenancy(), 0);
         let decisions = subject.tags().map(|(tag, quota)| {
             let mut meter = self.meter(tag, quota, now, tenancy);
             let decision = if passes { take(&mut meter, cost) } else { look(&meter, cost) };
@@ -145,12 +149,12 @@ impl Shard {
         let (before, now, tenancy) = (self.held(), self.advance(now), subject.tenancy());
         let charged_at = charged.instant(now);
         let decisions = subject.tags().map(|(tag, quota)| {
-            let known = self.holds(tag, quota) && cost != Cost::PEEK && !self.was_reset(tag, charged_at);
+            let known = self.holds(tag, quota) && cost != Cost::ZERO && !self.was_reset(tag, charged_at);
             let mut meter = self.meter(tag, quota, now, tenancy);
             if known {
                 meter.refund(cost, charged_at);
             }
-            let decision = look(&meter, Cost::PEEK);
+            let decision = look(&meter, Cost::ZERO);
             if known {
                 let change = SlotChange::of(&meter, now);
                 self.write(tag, change, now, tenancy);

@@ -9,7 +9,7 @@ use crate::algorithm::{Tenancy, View};
 use crate::{Nanos, Rules, Timestamp};
 
 impl Shard {
-    /// Forgets the key under these rules; under a quota of a request, under all of them. Tells how many states that
+    /// Forgets the key under these rules; under a quota of a request, under all of them. Returns how many states that
     /// were worth something are gone.
     pub(super) fn reset(&mut self, subject: Subject<'_>, now: Timestamp, budget: &Budget) -> u64 {
         let (before, now) = (self.held(), self.advance(now));
@@ -22,7 +22,7 @@ impl Shard {
         live
     }
 
-    /// Forgets every key that starts like this. Tells how many states that were worth something are gone.
+    /// Forgets every key that starts like this. Returns how many states that were worth something are gone.
     pub(super) fn forget(&mut self, prefix: &[u8], now: Timestamp, budget: &Budget) -> u64 {
         let (before, now) = (self.held(), self.advance(now));
         let starting = self.rest.iter().flat_map(|rest| rest.keys.iter());
@@ -51,7 +51,7 @@ impl Shard {
         live.sum()
     }
 
-    /// Forgets every state of which this is true. Tells how many of them were worth something.
+    /// Forgets every state of which this is true. Returns how many of them were worth something.
     fn forget_all(&mut self, now: Timestamp, which: impl Fn(Tag) -> bool) -> u64 {
         let mut forgotten = Vec::new();
         let mut out = |tag, expires: Timestamp| {

@@ -51,7 +51,7 @@ impl Logs {
         self.table.resize(size);
     }
 
-    /// Edits the log of this tag, and adds it if there is none. Tells whether an expired one made way for it.
+    /// Edits the log of this tag, and adds it if there is none. Returns whether an expired one made way for it.
     pub(super) fn edit(&mut self, tag: Tag, edit: &LogEdit, expires: Timestamp, now: Timestamp) -> bool {
         let known = self.table.find(tag);
         let mut log =

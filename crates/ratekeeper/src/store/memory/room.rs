@@ -1,4 +1,8 @@
 //! Room in a shard: what a request needs before its states are written, and making it.
+//!
+//! States and bytes are claimed from the budget before anything is allocated. If there are too few, the shard drops what has
+//! expired, and what keys it need not keep, and tries again; other shards are searched only when that was not enough, and
+//! without this shard's lock.
 
 use super::budget::{Allowance, Budget, Footprint, Full};
 use super::keys::{KeptKeys, places};
@@ -68,7 +72,7 @@ impl Shard {
     }
 
     /// Takes a place for every rule that has no state yet, and the bytes for that and for logs that must grow, so that the
-    /// writes that follow cannot fail half-way. Tells what the shard will hold at most. On failure nothing has changed
+    /// writes that follow cannot fail half-way. Returns what the shard will hold at most. On failure nothing has changed
     /// but that expired states are gone.
     pub(super) fn make_room(
         &mut self,
@@ -83,7 +87,7 @@ impl Shard {
         Ok(expected)
     }
 
-    /// Tells whether [`make_room`](Shard::make_room) would succeed. Dropping what has expired is not writing: it is there
+    /// Returns whether [`make_room`](Shard::make_room) would succeed. Dropping what has expired is not writing: it is there
     /// or not, and nobody can tell.
     pub(super) fn has_room(
         &mut self,
@@ -240,7 +244,7 @@ impl Shard {
         }
     }
 
-    /// Drops everything that has expired. Tells how many states that were.
+    /// Drops everything that has expired. Returns how many states that were.
     ///
     /// A caller who comes late must not find a fresh key where there was a live state at its instant: so the shard's
     /// time moves on.
@@ -287,7 +291,7 @@ impl Shard {
             })
     }
 
-    /// Drops everything that has expired, and gives back what nobody needs. Tells how many states were dropped.
+    /// Drops everything that has expired, and gives back what nobody needs. Returns how many states were dropped.
     pub(super) fn tidy(&mut self, now: Timestamp, budget: &Budget) -> usize {
         let now = self.advance(now);
         let swept = self.sweep(now, budget);

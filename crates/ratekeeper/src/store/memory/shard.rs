@@ -164,7 +164,7 @@ impl Shard {
         subject.tags().any(|(tag, quota)| live(tag, quota))
     }
 
-    /// Makes a change. An insertion fills a place that was taken before. Tells whether an expired state made way for it.
+    /// Makes a change. An insertion fills a place that was taken before. Returns whether an expired state made way for it.
     ///
     /// What several quotas share counts for the longest of them: none of them shortens its life.
     pub(super) fn write(&mut self, tag: Tag, change: SlotChange, now: Timestamp, tenancy: Tenancy) -> bool {
@@ -197,7 +197,7 @@ impl Shard {
     }
 }
 
-/// Sets the tag's state, which is at `known` if there is one, or drops it. Tells whether an expired one made way for it.
+/// Sets the tag's state, which is at `known` if there is one, or drops it. Returns whether an expired one made way for it.
 fn put<V: Expires>(
     table: &mut StateTable<V>,
     tag: Tag,

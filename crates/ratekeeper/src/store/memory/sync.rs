@@ -1,6 +1,6 @@
-//! The two things that safe code cannot say: a lock that costs one atomic operation, and a prefetch.
+//! The two things that need `unsafe`: a lock that costs one atomic operation, and a prefetch.
 //!
-//! This is the only module of the crate that needs `unsafe`, and measurements demanded it: see
+//! This is the only module of the crate with `unsafe`, and measurements demanded it: see
 //! `docs/adr/0002-memory-store.md`.
 #![allow(unsafe_code, clippy::allow_attributes)]
 
@@ -71,7 +71,7 @@ impl RawSpin {
     }
 }
 
-/// Tells the processor that `value` will be read soon, where it knows how to be told.
+/// Asks the processor to fetch `value` into its cache, where it has an instruction for that.
 #[inline]
 pub(super) fn prefetch<T: ?Sized>(value: &T) {
     #[cfg(target_arch = "x86_64")]

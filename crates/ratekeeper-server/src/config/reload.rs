@@ -1,10 +1,4 @@
-//! Plans that change while the server runs.
-//!
-//! ```text
-//! mod       a file under watch       changes   what a reload changes, and what becomes of states
-//! ```
-
-mod changes;
+//! A configuration file under watch: the plans of a running server follow it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,70 +8,71 @@ use std::path::PathBuf;
 use ratekeeper::{Plan, Registry};
 use toml::Value;
 
-use crate::config::{Config, ConfigError};
+use super::changes::{self, PlanChanges};
+use super::document::Config;
+use super::error::ConfigError;
 use crate::watch::ReloadCounts;
-use crate::watcher::{Look, Watcher, is_no_file};
-use changes::Changes;
+use crate::watcher::{FileLook, FileWatcher, is_no_file};
 
-/// Reads everything that a file says, as a start would, and returns its plans.
-pub type Understand = Box<dyn Fn(&Config) -> anyhow::Result<Vec<Plan>> + Send>;
+/// Checks everything that a file says, as a start would, and returns its plans.
+pub type ReadPlans = Box<dyn Fn(&Config) -> anyhow::Result<Vec<Plan>> + Send>;
 
-/// Watches a file that was read, and whose plans are in the registry. It is read again if it has changed, and not since
-/// the last look: one that is still being written may end anywhere. A file with a mistake changes nothing and is
-/// complained about.
+/// Watches a file that was read and whose plans are in the registry. A changed file takes effect when it was the same at
+/// two looks in a row: one that is still being written may end anywhere. A file with a mistake changes nothing, and the
+/// mistake is logged.
 ///
 /// # Errors
 ///
-/// There is no room for another thread.
+/// A thread cannot be started.
 pub fn watch(
     config: &Config,
     registry: Registry,
     counts: ReloadCounts,
-    understand: Understand,
-) -> io::Result<Watcher> {
-    let mut watched = Watched::new(config, registry, counts, understand);
-    Watcher::start("reload", move |look| match look {
-        Look::IfChanged => watched.if_changed(),
-        Look::Now => watched.now(),
+    read_plans: ReadPlans,
+) -> io::Result<FileWatcher> {
+    let mut watched = WatchedConfig::new(config, registry, counts, read_plans);
+    FileWatcher::start("reload", move |look| match look {
+        FileLook::IfChanged => watched.if_changed(),
+        FileLook::Now => watched.now(),
     })
 }
 
 /// A configuration file under watch.
-struct Watched {
+struct WatchedConfig {
     path: PathBuf,
     /// What was found when the file was last acted upon. The contents themselves, because a file may be replaced by
     /// another of the same length and time.
-    settled: Found,
+    settled: FileText,
     /// A change that was seen once.
-    fresh: Option<Found>,
+    fresh: Option<FileText>,
     /// The settings that this process runs with and that only a restart changes.
     running: BTreeMap<String, Value>,
     registry: Registry,
     counts: ReloadCounts,
-    understand: Understand,
+    read_plans: ReadPlans,
 }
 
 /// The text of a file, or why it cannot be read.
-type Found = Result<String, ConfigError>;
+type FileText = Result<String, ConfigError>;
 
-impl fmt::Debug for Watched {
+impl fmt::Debug for WatchedConfig {
     /// Without texts: there may be passwords in them.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Watched").field("path", &self.path).finish_non_exhaustive()
+        f.debug_struct("WatchedConfig").field("path", &self.path).finish_non_exhaustive()
     }
 }
 
-impl Watched {
-    fn new(config: &Config, registry: Registry, counts: ReloadCounts, understand: Understand) -> Self {
+impl WatchedConfig {
+    fn new(config: &Config, registry: Registry, counts: ReloadCounts, read_plans: ReadPlans) -> Self {
         counts.started();
-        Watched {
+        WatchedConfig {
             path: config.path().to_owned(),
             settled: Ok(config.text().to_owned()),
             fresh: None,
             running: changes::fixed_settings(config.text()),
             registry,
             counts,
-            understand,
+            read_plans,
         }
     }
 
@@ -104,30 +99,30 @@ impl Watched {
         self.act_upon(found);
     }
 
-    fn act_upon(&mut self, found: Found) {
+    fn act_upon(&mut self, found: FileText) {
         self.fresh = None;
-        let understood = found.clone().map_err(Into::into).and_then(|text| self.understand(text));
+        let read = found.clone().map_err(Into::into).and_then(|text| self.read(text));
         self.settled = found;
-        match understood {
+        match read {
             Ok((plans, fixed)) => self.adopt(plans, &fixed),
             Err(error) => {
                 self.counts.failed();
                 // Every cause in one line.
                 let error = format!("{error:#}");
-                tracing::error!(error, "reload failed: the old plans stay");
+                tracing::error!(error, "reload: failed, the old plans stay");
             }
         }
     }
 
-    /// Everything that the file says, and whether it may be meant.
-    fn understand(&self, text: String) -> anyhow::Result<(Vec<Plan>, BTreeMap<String, Value>)> {
+    /// Returns the plans and the other settings of a text, unless it cannot be meant.
+    fn read(&self, text: String) -> anyhow::Result<(Vec<Plan>, BTreeMap<String, Value>)> {
         let has_plans = !self.registry.all().is_empty();
         if text.trim().is_empty() {
             return Err(self.refused("the file is empty"));
         }
         let fixed = changes::fixed_settings(&text);
         let config = Config::parse(&self.path, text)?;
-        let plans = (self.understand)(&config)?;
+        let plans = (self.read_plans)(&config)?;
         if plans.is_empty() && has_plans {
             return Err(self.refused("no plan is left in the file; to serve without plans, restart"));
         }
@@ -140,17 +135,17 @@ impl Watched {
 
     fn adopt(&self, plans: Vec<Plan>, fixed: &BTreeMap<String, Value>) {
         let old: Vec<Plan> = self.registry.all().iter().map(|plan| Plan::clone(plan)).collect();
-        let changes = Changes::between(&old, &plans);
+        let changes = PlanChanges::between(&old, &plans);
         let count = plans.len();
         self.registry.replace(plans);
         self.counts.succeeded();
         changes.log();
         if let Some(settings) = changes::differing(&self.running, fixed) {
-            tracing::warn!(settings, "changed in the file, needs a restart");
+            tracing::warn!(settings, "reload: changed in the file, needs a restart");
         }
         let (added, removed, changed) = (changes.added.len(), changes.removed.len(), changes.changed.len());
-        // Said only when it is true: somebody may wait for this line.
-        tracing::info!(plans = count, added, removed, changed, path = %self.path.display(), "plans reloaded");
+        // Logged last: somebody may wait for this line.
+        tracing::info!(plans = count, added, removed, changed, path = %self.path.display(), "reload: plans reloaded");
     }
 }
 
@@ -172,7 +167,7 @@ mod tests {
         path: PathBuf,
         registry: Registry,
         counts: ReloadCounts,
-        watched: Watched,
+        watched: WatchedConfig,
     }
 
     impl Case {
@@ -182,8 +177,8 @@ mod tests {
             let config = Config::read(&path).unwrap();
             let registry = Registry::new(config.plans().unwrap());
             let counts = ReloadCounts::default();
-            let understand = Box::new(|config: &Config| Ok(config.plans()?));
-            let watched = Watched::new(&config, registry.clone(), counts.clone(), understand);
+            let read_plans = Box::new(|config: &Config| Ok(config.plans()?));
+            let watched = WatchedConfig::new(&config, registry.clone(), counts.clone(), read_plans);
             Case { path, registry, counts, watched }
         }
 
@@ -290,8 +285,8 @@ mod tests {
         symlink("data/a.toml", folder.join("a.toml")).unwrap();
         let config = Config::read(&folder.join("a.toml")).unwrap();
         let registry = Registry::new(config.plans().unwrap());
-        let understand = Box::new(|config: &Config| Ok(config.plans()?));
-        let mut watched = Watched::new(&config, registry.clone(), ReloadCounts::default(), understand);
+        let read_plans = Box::new(|config: &Config| Ok(config.plans()?));
+        let mut watched = WatchedConfig::new(&config, registry.clone(), ReloadCounts::default(), read_plans);
         symlink("2", folder.join("next")).unwrap();
         fs::rename(folder.join("next"), folder.join("data")).unwrap();
         watched.if_changed();

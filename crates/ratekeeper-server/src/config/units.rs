@@ -16,7 +16,7 @@ pub struct ByteSize(pub u64);
 pub struct Percent(u8);
 
 impl Percent {
-    /// From 0 to 100.
+    /// Returns the percentage, from 0 to 100.
     pub fn get(self) -> u8 {
         self.0
     }

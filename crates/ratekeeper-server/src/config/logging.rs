@@ -1,4 +1,4 @@
-//! What is logged, how often, and in which form. Who collects it is the program's business.
+//! How much is logged, and in which form, as flags and files spell it.
 
 use serde::Deserialize;
 
@@ -6,26 +6,26 @@ use serde::Deserialize;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogLevel {
-    /// What went wrong.
+    /// Errors.
     Error,
-    /// And what may.
+    /// Errors, and warnings.
     Warn,
-    /// And what happened to the server.
+    /// Also what happens to the server.
     #[default]
     Info,
-    /// And what happened to each connection.
+    /// Also what happens to each connection.
     Debug,
-    /// And everything else.
+    /// Everything, including what libraries log.
     Trace,
 }
 
-/// In which form.
+/// In which form the log is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
-    /// For people.
+    /// Lines for people.
     #[default]
     Text,
-    /// One object a line, for machines.
+    /// One JSON object per line, for machines.
     Json,
 }

@@ -10,16 +10,16 @@ const MOST_LINES: usize = 50;
 
 /// What is different between two lists of plans.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Changes {
+pub(super) struct PlanChanges {
     pub(super) added: Vec<String>,
     pub(super) removed: Vec<String>,
     pub(super) changed: Vec<String>,
-    pub(super) details: Vec<Detail>,
+    pub(super) details: Vec<RuleChange>,
 }
 
 /// One line about a plan that changed.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Detail {
+pub(super) struct RuleChange {
     pub(super) plan: String,
     pub(super) rule: String,
     pub(super) was: String,
@@ -43,16 +43,16 @@ const RENAMED: &str = "rule added while others of its plan went: states are foun
                        every key; keep the old name to keep its states";
 const MODE: &str = "plan changed what it answers when the store fails";
 
-impl Changes {
+impl PlanChanges {
     /// What must be done to `old` to get `new`.
     pub(super) fn between(old: &[Plan], new: &[Plan]) -> Self {
         let by_name = |plans: &[Plan]| -> BTreeMap<String, Plan> {
             plans.iter().map(|plan| (plan.name().to_string(), plan.clone())).collect()
         };
         let (old, new) = (by_name(old), by_name(new));
-        let mut changes = Changes {
+        let mut changes = PlanChanges {
             added: new.keys().filter(|name| !old.contains_key(*name)).cloned().collect(),
-            ..Changes::default()
+            ..PlanChanges::default()
         };
         for (name, was) in old {
             match new.get(&name) {
@@ -75,7 +75,7 @@ impl Changes {
         let mut tell = |rule: &str, was: String, now_is: String, effect| {
             let refills = matches!(effect, ALGORITHM | LENGTH | ANCHOR | RENAMED);
             let plan = now.name().to_string();
-            self.details.push(Detail { plan, rule: rule.to_owned(), was, now: now_is, effect, refills });
+            self.details.push(RuleChange { plan, rule: rule.to_owned(), was, now: now_is, effect, refills });
         };
         if was.failure_mode() != now.failure_mode() {
             tell("", was.failure_mode().word().to_owned(), now.failure_mode().word().to_owned(), MODE);
@@ -110,7 +110,9 @@ impl Changes {
         }
         // What refills comes first: it must not be among what is left out.
         let (refills, kept): (Vec<_>, Vec<_>) = self.details.iter().partition(|detail| detail.refills);
-        for Detail { plan, rule, was, now, effect, refills } in refills.iter().chain(&kept).take(MOST_LINES) {
+        for RuleChange { plan, rule, was, now, effect, refills } in
+            refills.iter().chain(&kept).take(MOST_LINES)
+        {
             if *refills {
                 tracing::warn!(plan, rule, was, now, "{effect}");
             } else {
@@ -201,13 +203,13 @@ mod tests {
             ("a=10/s", "a=10/s; b=5/s", ADDED, false),
             ("a=10/s; b=5/s", "a=10/s", REMOVED, false),
         ] {
-            let changes = Changes::between(&[plan("p", was)], &[plan("p", now)]);
+            let changes = PlanChanges::between(&[plan("p", was)], &[plan("p", now)]);
             let told: Vec<_> = changes.details.iter().map(|detail| (detail.effect, detail.refills)).collect();
             assert_eq!(told, [(effect, refills)], "{was} to {now}");
             assert_eq!(changes.changed, ["p"]);
         }
         // A rule without a name is called after its period: another period is another rule.
-        let changes = Changes::between(&[plan("p", "100/m")], &[plan("p", "100/h")]);
+        let changes = PlanChanges::between(&[plan("p", "100/m")], &[plan("p", "100/h")]);
         let told: Vec<_> = changes.details.iter().map(|detail| (&*detail.rule, detail.effect)).collect();
         assert_eq!(told, [("per-m", REMOVED), ("per-h", RENAMED)]);
     }
@@ -216,11 +218,11 @@ mod tests {
     fn plans_come_go_and_change() {
         let old = [plan("a", "1/s"), plan("b", "1/s"), plan("c", "1/s")];
         let closed = plan("c", "1/s").on_store_error(ratekeeper::FailureMode::Closed);
-        let changes = Changes::between(&old, &[plan("b", "1/s"), closed, plan("d", "1/s")]);
+        let changes = PlanChanges::between(&old, &[plan("b", "1/s"), closed, plan("d", "1/s")]);
         assert_eq!((changes.added, changes.removed), (vec!["d".to_owned()], vec!["a".to_owned()]));
         assert_eq!(changes.changed, ["c"]);
         assert_eq!((&*changes.details[0].was, &*changes.details[0].now), ("open", "closed"));
-        assert_eq!(Changes::between(&old, &old), Changes::default());
+        assert_eq!(PlanChanges::between(&old, &old), PlanChanges::default());
     }
 
     #[test]
