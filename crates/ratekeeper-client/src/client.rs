@@ -6,7 +6,7 @@ use crate::decision::RemoteDecision;
 use crate::error::ClientError;
 use crate::frame;
 use crate::pool::ConnectionPool;
-use crate::throttle::{Throttle, ThrottleParts};
+use crate::quota::{RemoteQuota, ThrottleParts};
 
 /// A client of one server. Cheap to clone; clones share their connections.
 ///
@@ -27,9 +27,9 @@ impl Client {
     ///
     /// ```no_run
     /// # async fn example(client: ratekeeper_client::Client) -> Result<(), ratekeeper_client::ClientError> {
-    /// use ratekeeper_client::Throttle;
+    /// use ratekeeper_client::RemoteQuota;
     ///
-    /// let decision = client.acquire("user:123", Throttle::per_minute(30).burst(15), 1).await?;
+    /// let decision = client.acquire("user:123", RemoteQuota::per_minute(30).burst(15), 1).await?;
     /// if !decision.allowed {
     ///     println!("retry after {:?}", decision.retry_after);
     /// }
@@ -52,14 +52,14 @@ impl Client {
     pub async fn acquire(
         &self,
         key: impl AsRef<[u8]>,
-        throttle: Throttle,
+        quota: RemoteQuota,
         cost: u64,
     ) -> Result<RemoteDecision, ClientError> {
         if cost == 0 {
             let remedy = "pass at least 1, or use `peek` to look without taking";
             return Err(ClientError::Invalid { field: "cost", value: "0".to_owned(), remedy });
         }
-        self.ask(key.as_ref(), throttle, cost).await
+        self.ask(key.as_ref(), quota, cost).await
     }
 
     /// Reports what a key may still take under a quota, and takes nothing. One round trip.
@@ -74,13 +74,13 @@ impl Client {
     pub async fn peek(
         &self,
         key: impl AsRef<[u8]>,
-        throttle: Throttle,
+        quota: RemoteQuota,
     ) -> Result<RemoteDecision, ClientError> {
         // The wire's way to look without taking.
-        self.ask(key.as_ref(), throttle, 0).await
+        self.ask(key.as_ref(), quota, 0).await
     }
 
-    async fn ask(&self, key: &[u8], throttle: Throttle, cost: u64) -> Result<RemoteDecision, ClientError> {
-        self.0.ask(frame::throttle(ThrottleParts::new(key, throttle, cost)?)).await
+    async fn ask(&self, key: &[u8], quota: RemoteQuota, cost: u64) -> Result<RemoteDecision, ClientError> {
+        self.0.ask(frame::throttle(ThrottleParts::new(key, quota, cost)?)).await
     }
 }

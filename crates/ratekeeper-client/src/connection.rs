@@ -190,7 +190,7 @@ mod tests {
     use std::sync::mpsc::channel;
 
     use super::*;
-    use crate::throttle::ThrottleParts;
+    use crate::quota::ThrottleParts;
 
     /// It was handed back as if it had not been sent, and was sent again.
     #[test]

@@ -7,7 +7,7 @@ use rmp::{decode, encode};
 
 use crate::decision::RemoteDecision;
 use crate::error::ClientError;
-use crate::throttle::ThrottleParts;
+use crate::quota::ThrottleParts;
 
 /// The most bytes of a reply. The longest is a refusal: seven small values, and a text of at most 255 bytes.
 const MAX_REPLY: usize = 1024;

@@ -6,11 +6,11 @@
 //!
 //! ```no_run
 //! # async fn ask() -> Result<(), ratekeeper_client::ClientError> {
-//! use ratekeeper_client::{Client, Throttle};
+//! use ratekeeper_client::{Client, RemoteQuota};
 //!
 //! let client = Client::connect("127.0.0.1:9090").await?;
 //! // Takes 1 of 30 per minute, 15 of which may be taken at once.
-//! let decision = client.acquire("user:123", Throttle::per_minute(30).burst(15), 1).await?;
+//! let decision = client.acquire("user:123", RemoteQuota::per_minute(30).burst(15), 1).await?;
 //! if !decision.allowed {
 //!     println!("retry after {:?}", decision.retry_after);
 //! }
@@ -25,7 +25,7 @@
 //! # Layout, from the ground up
 //!
 //! - `error`: why a request got no decision; `decision`: what a server decided
-//! - `throttle`: the quota that a request brings, checked before anything is sent
+//! - `quota`: the quota that a request brings, checked before anything is sent
 //! - `frame`: requests to bytes, bytes to replies
 //! - `connection`: one connection, and the requests in flight on it
 //! - `pool`: the connections of each runtime
@@ -40,10 +40,10 @@ mod decision;
 mod error;
 mod frame;
 mod pool;
-mod throttle;
+mod quota;
 
 pub use builder::ClientBuilder;
 pub use client::Client;
 pub use decision::RemoteDecision;
 pub use error::ClientError;
-pub use throttle::Throttle;
+pub use quota::RemoteQuota;

@@ -82,4 +82,4 @@ pub use values::RedisValues;
 /// The guide's examples are tests too.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/guide/distributed.md")]
-struct Guide;
+struct DistributedGuide;

@@ -58,8 +58,7 @@ impl RedisPermits {
         limit: u64,
         lease: Duration,
     ) -> Self {
-        let mut written = Vec::new();
-        StorageKey::new(&scripted.settings.prefix, key).write_to(&mut written);
+        let mut written = StorageKey::new(&scripted.settings.prefix, key).to_bytes();
         // No name has a `!`: no plan's state is here.
         written.extend_from_slice(b":!");
         written.extend_from_slice(name.as_str().as_bytes());
@@ -107,7 +106,7 @@ impl RedisPermits {
         call.key(&self.key);
         call.arg(verb);
         arguments.iter().for_each(|argument| call.arg(argument));
-        let value = self.scripted.runner.run(self.scripted.library.permits(), &call).await?;
+        let value = self.scripted.runner.run(&self.scripted.library.permits, &call).await?;
         match value.as_sequence() {
             Some([Value::Int(done), Value::Int(held)]) => Ok((*done == 1, u64::try_from(*held).unwrap_or(0))),
             _ => Err(RedisError::unparsed("the script", "an outcome and a count of permits").into()),

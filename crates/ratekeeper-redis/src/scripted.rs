@@ -86,6 +86,20 @@ impl<R: RunScript> ScriptedStore<R> {
         groups(request, &self.settings.encodings)
     }
 
+    /// Returns the rules of a request and what the script has decided about them; none if there are no rules.
+    async fn decide<'a>(
+        &'a self,
+        verb: ScriptVerb,
+        request: &Request<'a>,
+    ) -> Result<Option<(Vec<RuleGroup<'a>>, ScriptDecision)>, StoreError> {
+        let groups = self.groups(request)?;
+        if groups.is_empty() {
+            return Ok(None);
+        }
+        let decision = self.ask(verb, request, &groups).await?;
+        Ok(Some((groups, decision)))
+    }
+
     /// Sends a request to the script until it has decided: once, but for a state that must be replaced first, or a window
     /// that has just passed.
     async fn ask(
@@ -131,7 +145,7 @@ impl<R: RunScript> ScriptedStore<R> {
     /// Replaces a state that the script could not read, unless it was replaced meanwhile.
     async fn repair(&self, group: &RuleGroup<'_>, key: &[u8], found: &Value) -> Result<(), StoreError> {
         let StateRepair { call, loss } = StateRepair::of(group, key, found, self.settings.on_unreadable)?;
-        let value = self.runner.run(self.library.replace(), &call).await?;
+        let value = self.runner.run(&self.library.replace, &call).await?;
         // Another caller may have been faster, and has counted.
         if let (Some(loss), Value::Int(1)) = (loss, value) {
             self.losses.record(loss, group.plan, key);
@@ -143,55 +157,43 @@ impl<R: RunScript> ScriptedStore<R> {
 impl<R: RunScript> Store for ScriptedStore<R> {
     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
         Answer::later(async move {
-            let groups = self.groups(&request)?;
-            if groups.is_empty() {
-                return Ok(UNLIMITED);
-            }
-            self.ask(ScriptVerb::Acquire, &request, &groups).await?.acquire(&groups, request.cost)
+            let decided = self.decide(ScriptVerb::Acquire, &request).await?;
+            let Some((groups, script)) = decided else { return Ok(UNLIMITED) };
+            script.acquire(&groups, request.cost)
         })
     }
 
     fn acquire_up_to<'a>(&'a self, request: Request<'a>) -> Answer<'a, Grant> {
         Answer::later(async move {
-            let groups = self.groups(&request)?;
-            if groups.is_empty() {
-                return Ok(Grant { granted: request.cost, decision: UNLIMITED });
-            }
-            let decided = self.ask(ScriptVerb::AcquireUpTo, &request, &groups).await?;
-            let (granted, decision) = decided.acquire_up_to(&groups, request.cost)?;
+            let (granted, decision) = match self.decide(ScriptVerb::AcquireUpTo, &request).await? {
+                Some((groups, script)) => script.acquire_up_to(&groups, request.cost)?,
+                None => (request.cost, UNLIMITED),
+            };
             Ok(Grant { granted, decision })
         })
     }
 
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
         Answer::later(async move {
-            let groups = self.groups(&request)?;
-            if groups.is_empty() {
-                return Ok(UNLIMITED);
-            }
-            self.ask(ScriptVerb::Peek, &request, &groups).await?.peek(&groups, request.cost)
+            let decided = self.decide(ScriptVerb::Peek, &request).await?;
+            let Some((groups, script)) = decided else { return Ok(UNLIMITED) };
+            script.peek(&groups, request.cost)
         })
     }
 
     fn refund<'a>(&'a self, request: Request<'a>, charged: Charged) -> Answer<'a, Decision> {
         Answer::later(async move {
-            let groups = self.groups(&request)?;
-            if groups.is_empty() {
-                return Ok(UNLIMITED);
-            }
-            let decided = self.ask(ScriptVerb::Refund(charged.when()), &request, &groups).await?;
-            decided.refund(&groups, request.cost, charged)
+            let decided = self.decide(ScriptVerb::Refund(charged.when()), &request).await?;
+            let Some((groups, script)) = decided else { return Ok(UNLIMITED) };
+            script.refund(&groups, request.cost, charged)
         })
     }
 
     fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, u64> {
         Answer::later(async move {
-            let groups = self.groups(&request)?;
-            if groups.is_empty() {
-                return Ok(0);
-            }
             let forget = Request { cost: Cost::ZERO, ..request };
-            self.ask(ScriptVerb::Forget, &forget, &groups).await?.live(&groups)
+            let decided = self.decide(ScriptVerb::Forget, &forget).await?;
+            decided.map_or(Ok(0), |(groups, script)| script.live(&groups))
         })
     }
 

@@ -76,7 +76,7 @@ impl RedisStore {
     pub async fn inspect(&self, key: &[u8]) -> Result<Option<Inspection>, StoreError> {
         let mut call = ScriptCall::with_capacity(1, key.len());
         call.key(key);
-        inspect::read(self.scripted.runner.run(self.scripted.library.inspect(), &call).await?)
+        inspect::read(self.scripted.runner.run(&self.scripted.library.inspect, &call).await?)
     }
 
     /// Returns the name on the server of each state of a request, in the order of its rules: what
@@ -87,12 +87,8 @@ impl RedisStore {
     /// `Unsupported` if a rule is a concurrency limit, which has no state here.
     pub fn keys(&self, request: &Request<'_>) -> Result<Vec<Vec<u8>>, StoreError> {
         let groups = self.scripted.groups(request)?;
-        let keys = groups.iter().map(|group| {
-            let mut key = Vec::new();
-            group.write_key(&self.scripted.settings.prefix, request.key, &mut key);
-            key
-        });
-        Ok(keys.collect())
+        let prefix = &self.scripted.settings.prefix;
+        Ok(groups.iter().map(|group| group.storage_key(prefix, request.key).to_bytes()).collect())
     }
 
     /// Returns how many states this store and its clones have had to discard so far.

@@ -59,7 +59,7 @@ impl KeyValue for RedisValues {
             if let Some(old) = old {
                 call.arg(old.as_bytes());
             }
-            is_one("the script", &self.0.runner.run(self.0.library.compare_and_set(), &call).await?)
+            is_one("the script", &self.0.runner.run(&self.0.library.compare_and_set, &call).await?)
         })
     }
 

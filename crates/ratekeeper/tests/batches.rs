@@ -32,6 +32,8 @@ enum Manner {
     AtOnce,
     /// After a while that differs by key, and fails at times.
     Later,
+    /// As `Later`, and never fails.
+    Slow,
     /// As `Later`, and fails what is left of a batch after some of it.
     Whole,
 }
@@ -61,7 +63,7 @@ impl Fickle {
 
     fn decide(&self, request: Request<'_>, draw: u64) -> Result<Decision, StoreError> {
         let kind = match draw % 8 {
-            _ if self.manner == Manner::Memory => None,
+            _ if matches!(self.manner, Manner::Memory | Manner::Slow) => None,
             0 => Some(StoreErrorKind::Timeout),
             1 => Some(StoreErrorKind::Contended),
             2 => Some(StoreErrorKind::Unsupported),
@@ -178,14 +180,15 @@ struct Desk {
 fn keeper(manner: Manner, mode: FailureMode) -> Desk {
     let plans = MODES.map(|mode| Plan::parse(mode.word(), "3/h; 4/day").unwrap().on_store_error(mode));
     let diary = Diary::default();
-    let store: Arc<dyn Store> = match manner {
-        Manner::Later => Arc::new(Fickle::new(manner)),
-        _ => Arc::new(Batching(Fickle::new(manner))),
+    // The store that stands in has to be awaited too, where the other one has.
+    let (store, local): (Arc<dyn Store>, Arc<dyn Store>) = match manner {
+        Manner::Later => (Arc::new(Fickle::new(manner)), Arc::new(Fickle::new(Manner::Slow))),
+        _ => (Arc::new(Batching(Fickle::new(manner))), Arc::new(memory())),
     };
     let keeper = Keeper::new(store, Registry::new(plans))
         .on_missing_plan(OnMissingPlan::Skip)
         .on_store_error(mode)
-        .local_store(memory())
+        .local_store(local)
         .observer(diary.clone());
     Desk { keeper, diary }
 }

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use ratekeeper_client::{Client, ClientError, RemoteDecision, Throttle};
+use ratekeeper_client::{Client, ClientError, RemoteDecision, RemoteQuota};
 
 use crate::redis_support::wait::until_stopped;
 use crate::support::{DEADLINE, Server};
@@ -18,22 +18,22 @@ async fn client(address: SocketAddr) -> Client {
 }
 
 /// What no request of these tests refills within its time.
-const HUNDRED: Throttle = Throttle::per_hour(1).burst(100);
+const HUNDRED: RemoteQuota = RemoteQuota::per_hour(1).burst(100);
 
 #[test]
 fn decisions() {
     let server = Server::start();
     block(async {
         let client = client(server.address("msgpack")).await;
-        let quota = Throttle::per_minute(30).burst(15);
+        let quota = RemoteQuota::per_minute(30).burst(15);
         let first = client.acquire("user:123", quota, 1).await.unwrap();
         assert_eq!((first.allowed, first.limit, first.remaining), (true, 15, 14));
         assert_eq!((first.retry_after, first.reset_after), (Some(Duration::ZERO), Duration::from_secs(2)));
         assert!(
-            client.acquire(b"\xff\0", Throttle::per_minute(1), 1).await.unwrap().allowed,
+            client.acquire(b"\xff\0", RemoteQuota::per_minute(1), 1).await.unwrap().allowed,
             "keys are bytes"
         );
-        let denied = client.acquire(b"\xff\0", Throttle::per_minute(1), 1).await.unwrap();
+        let denied = client.acquire(b"\xff\0", RemoteQuota::per_minute(1), 1).await.unwrap();
         assert!(!denied.allowed && denied.retry_after.is_some_and(|wait| !wait.is_zero()), "{denied:?}");
         assert_eq!(client.acquire("user:123", quota, 99).await.unwrap().retry_after, None, "never");
         assert_eq!(
@@ -52,7 +52,7 @@ fn many_callers_share_few_connections() {
         let mut callers = tokio::task::JoinSet::new();
         for _ in 0..3000 {
             let client = client.clone();
-            let quota = Throttle::per(1, Duration::from_secs(360)).burst(1000);
+            let quota = RemoteQuota::per(1, Duration::from_secs(360)).burst(1000);
             callers.spawn(async move { client.acquire("k", quota, 1).await.unwrap().allowed });
         }
         let allowed = callers.join_all().await.into_iter().filter(|allowed| *allowed).count();
@@ -65,7 +65,7 @@ fn mistakes_are_told_and_cost_no_connection() {
     let server = Server::start();
     block(async {
         let client = client(server.address("msgpack")).await;
-        let quota = Throttle::per_second(1);
+        let quota = RemoteQuota::per_second(1);
         for (key, quota, cost, wrong) in [
             ("", quota, 1, "key"),
             (&"k".repeat(1025), quota, 1, "key"),
@@ -77,7 +77,7 @@ fn mistakes_are_told_and_cost_no_connection() {
             assert!(matches!(error, ClientError::Invalid { field, .. } if field == wrong), "{error}");
             assert!(!error.may_have_been_executed());
         }
-        let error = client.acquire("k", Throttle::per_day(1).burst(32), 1).await.unwrap_err();
+        let error = client.acquire("k", RemoteQuota::per_day(1).burst(32), 1).await.unwrap_err();
         assert!(
             matches!(&error, ClientError::Refused(why) if why.starts_with("burst: 32 take 2764800 s")),
             "{error}"
@@ -93,11 +93,11 @@ fn a_token() {
     block(async {
         let with = |token: &str| Client::builder().timeout(DEADLINE).auth_token(token).connect(address);
         assert!(
-            with("sesame").await.unwrap().acquire("k", Throttle::per_minute(1), 1).await.unwrap().allowed
+            with("sesame").await.unwrap().acquire("k", RemoteQuota::per_minute(1), 1).await.unwrap().allowed
         );
         let error = with("guess").await.unwrap_err();
         assert!(matches!(&error, ClientError::Refused(why) if why == "wrong token"), "{error}");
-        let error = client(address).await.acquire("k", Throttle::per_minute(1), 1).await.unwrap_err();
+        let error = client(address).await.acquire("k", RemoteQuota::per_minute(1), 1).await.unwrap_err();
         assert!(
             matches!(&error, ClientError::Refused(why) if why.starts_with("authentication required")),
             "{error}"

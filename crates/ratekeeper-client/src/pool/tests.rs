@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::{ConnectionPool, PoolSettings};
 use crate::frame;
-use crate::throttle::{Throttle, ThrottleParts};
+use crate::quota::{RemoteQuota, ThrottleParts};
 use crate::{ClientError, RemoteDecision};
 
 /// Far longer than anything here takes.
@@ -76,7 +76,7 @@ fn connect(runtime: &tokio::runtime::Runtime, address: SocketAddr) -> Arc<Connec
 }
 
 async fn acquire(pool: &ConnectionPool, key: &str) -> Result<RemoteDecision, ClientError> {
-    pool.ask(frame::throttle(ThrottleParts::new(key.as_bytes(), Throttle::per_minute(5), 1)?)).await
+    pool.ask(frame::throttle(ThrottleParts::new(key.as_bytes(), RemoteQuota::per_minute(5), 1)?)).await
 }
 
 /// The runtime that had connected ended with a request of another one in flight: it was sent twice.

@@ -181,8 +181,7 @@ fn mutated_states_are_read_alike(form: WrittenForm) {
         }
         let rules = if form == WrittenForm::Shared { Rules::Quota(&named[0].1) } else { Rules::Plan(&plan) };
         let request = Request { key: Key::new("k").unwrap(), rules, cost: Cost::new(then) };
-        let mut key = Vec::new();
-        store.groups(&request).unwrap()[0].write_key("rl", request.key, &mut key);
+        let key = store.groups(&request).unwrap()[0].storage_key("rl", request.key).to_bytes();
         *engine.keyspace.lock().unwrap() = Keyspace { now, ..Keyspace::default() };
         engine.keyspace.lock().unwrap().keys.insert(key.clone(), stored.clone());
         let found = runtime.block_on(store.acquire(request));

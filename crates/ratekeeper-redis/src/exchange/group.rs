@@ -85,25 +85,16 @@ fn add<'a>(
 }
 
 impl RuleGroup<'_> {
-    /// Returns the key of the group: that of a string holds all rules of a plan, that of a hash one rule.
-    fn storage_key<'k>(&'k self, prefix: &'k str, key: Key<'k>) -> StorageKey<'k> {
-        let storage_key = StorageKey::new(prefix, key);
+    /// Returns the key on the server that holds the states: a string for a plan or for the quotas that requests bring, a hash
+    /// for each rule.
+    pub(crate) fn storage_key<'k>(&'k self, prefix: &'k str, key: Key<'k>) -> StorageKey<'k> {
+        let shared = StorageKey::new(prefix, key);
         match (self.plan, self.encoding, self.rules.first()) {
-            (None, Encoding::Ascii, _) => storage_key,
-            (None, Encoding::Binary, _) => storage_key.of_fields(),
-            (Some(plan), Encoding::Binary, Some(rule)) => storage_key.of_rule(plan, &rule.name),
-            (Some(plan), _, _) => storage_key.of_plan(plan),
+            (None, Encoding::Ascii, _) => shared,
+            (None, Encoding::Binary, _) => shared.of_fields(),
+            (Some(plan), Encoding::Binary, Some(rule)) => shared.of_rule(plan, &rule.name),
+            (Some(plan), ..) => shared.of_plan(plan),
         }
-    }
-
-    /// Writes the key of the group.
-    pub(crate) fn write_key(&self, prefix: &str, key: Key<'_>, into: &mut Vec<u8>) {
-        self.storage_key(prefix, key).write_to(into);
-    }
-
-    /// Writes the key that notes when this group was last reset.
-    pub(crate) fn write_reset_key(&self, prefix: &str, key: Key<'_>, into: &mut Vec<u8>) {
-        self.storage_key(prefix, key).reset().write_to(into);
     }
 
     /// Returns whether a plan owns the states, or requests that bring quotas share them.

@@ -52,11 +52,11 @@ pub(crate) fn general_call(
     let mut call =
         ScriptCall::with_capacity(4 + groups.len() * 3 + rules * 6, 64 * (1 + groups.len() + rules));
     for group in groups {
-        group.write_key(prefix, request.key, call.buffer());
+        group.storage_key(prefix, request.key).write_to(call.buffer());
         call.end_key();
     }
     for group in groups.iter().filter(|_| verb.concerns_resets()) {
-        group.write_reset_key(prefix, request.key, call.buffer());
+        group.storage_key(prefix, request.key).reset().write_to(call.buffer());
         call.end_key();
     }
     call.arg(verb.letter());
@@ -115,7 +115,7 @@ pub(crate) fn express_call(
         return None;
     }
     let mut call = ScriptCall::with_capacity(4 + 2 * group.rules.len(), 96 + 128 * group.rules.len());
-    group.write_key(prefix, request.key, call.buffer());
+    group.storage_key(prefix, request.key).write_to(call.buffer());
     call.end_key();
     for GroupedRule { quota, .. } in &group.rules {
         // At most the refill: the cost is at most the burst.

@@ -26,14 +26,14 @@ const SENTINEL_PORT: u16 = 26379;
 /// users, passwords and paths.
 #[derive(Clone)]
 pub(crate) struct RedisAddress {
-    pub(super) endpoint: Endpoint,
+    pub(super) endpoint: RedisEndpoint,
     /// The URL without its secrets.
     shown: String,
 }
 
 /// What a URL leads to.
 #[derive(Clone)]
-pub(super) enum Endpoint {
+pub(super) enum RedisEndpoint {
     /// One server.
     Server(ConnectionInfo),
     /// A cluster, by some of its nodes.
@@ -55,7 +55,7 @@ impl RedisAddress {
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (is_tls, kind) = match scheme {
             "unix" | "redis+unix" => {
-                let endpoint = Endpoint::Server(socket(rest, query)?);
+                let endpoint = RedisEndpoint::Server(socket(rest, query)?);
                 return Ok(RedisAddress { endpoint, shown: format!("{scheme}://{rest}") });
             }
             "redis" | "valkey" => (false, SchemeKind::Server),
@@ -97,7 +97,7 @@ impl RedisAddress {
                 let [address] = hosts.as_slice() else {
                     return Err(wrong("host", "name one host, or use redis-cluster://"));
                 };
-                Endpoint::Server(at(address, &database(settings, path)?)?)
+                RedisEndpoint::Server(at(address, &database(settings, path)?)?)
             }
             SchemeKind::Cluster => {
                 no_query(query)?;
@@ -105,7 +105,7 @@ impl RedisAddress {
                     return Err(wrong("database", "a cluster has database 0 alone"));
                 }
                 let seeds = hosts.iter().map(|address| at(address, &settings));
-                Endpoint::Cluster { seeds: seeds.collect::<Result<_, _>>()? }
+                RedisEndpoint::Cluster { seeds: seeds.collect::<Result<_, _>>()? }
             }
             SchemeKind::Sentinel => {
                 let (master, db) = path.split_once('/').unwrap_or((path, ""));
@@ -118,7 +118,7 @@ impl RedisAddress {
                 let sentinels = hosts.iter().map(|address| at(address, &own));
                 let sentinels = sentinels.collect::<Result<_, _>>()?;
                 let template = at(&hosts[0], &database(settings, db)?)?;
-                Endpoint::Sentinel { sentinels, master: unescape(master, "master")?, template }
+                RedisEndpoint::Sentinel { sentinels, master: unescape(master, "master")?, template }
             }
         };
         Ok(RedisAddress { endpoint, shown })
@@ -307,7 +307,7 @@ mod tests {
 
     fn server(url: &str) -> ConnectionInfo {
         match RedisAddress::parse(url).expect(url).endpoint {
-            Endpoint::Server(info) => info,
+            RedisEndpoint::Server(info) => info,
             _ => panic!("{url}: one server"),
         }
     }
@@ -329,7 +329,7 @@ mod tests {
 
     #[test]
     fn many_servers() {
-        let Endpoint::Cluster { seeds } =
+        let RedisEndpoint::Cluster { seeds } =
             RedisAddress::parse("redis-cluster://u:p@a:1,b,[::2]:3/0").unwrap().endpoint
         else {
             panic!("a cluster")
@@ -340,7 +340,8 @@ mod tests {
         assert!(seeds.iter().all(|seed| seed.tcp_settings().nodelay()));
 
         let url = "redis-sentinel://u:p@a,b:5/my%2Dmaster/4?sentinel_password=s";
-        let Endpoint::Sentinel { sentinels, master, template } = RedisAddress::parse(url).unwrap().endpoint
+        let RedisEndpoint::Sentinel { sentinels, master, template } =
+            RedisAddress::parse(url).unwrap().endpoint
         else {
             panic!("sentinels")
         };

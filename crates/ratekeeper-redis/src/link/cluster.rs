@@ -24,10 +24,9 @@ use super::options::LinkOptions;
 use super::per_runtime::PerRuntime;
 use super::resolve::{self, SeedContact};
 use super::server::RedisServer;
-use super::slot::SLOTS;
+use super::slot_map::{MappedNode, SlotMap};
 use super::survey::{Candidate, Survey};
 use super::target::NodeTarget;
-use super::topology::SlotRange;
 use crate::error::{Redirect, RedisError, RedisErrorKind};
 
 /// The least time between two refreshes of the map.
@@ -37,41 +36,18 @@ const BETWEEN_REFRESHES: Duration = Duration::from_millis(100);
 /// just getting the slot, and then the slot may move again.
 const MOST_REDIRECTS: usize = 3;
 
-/// How many maps without it a node outlives that a redirect has named: more than it takes until a map names it.
-const SPARE: u8 = 2;
-
 /// The name of the breaker before the map.
 const TOPOLOGY: &str = "topology";
-
-/// The owner of a slot that no node serves.
-const NOBODY: u16 = u16::MAX;
 
 /// The nodes of a cluster, and which slots each of them has.
 pub(super) struct Cluster {
     seeds: Vec<ConnectionInfo>,
     options: LinkOptions,
     breakers: BreakerFactory,
-    map: RwLock<SlotMap>,
+    map: RwLock<SlotMap<Arc<RedisServer>>>,
     refreshes: PerRuntime<MapRefresh>,
     /// The breaker before a wait for the map: no caller waits for seeds that are gone.
     topology: Option<Arc<Breaker>>,
-}
-
-/// Which node has which slot.
-struct SlotMap {
-    nodes: Vec<ClusterMember>,
-    /// For every slot, the index of its node.
-    owners: Box<[u16]>,
-}
-
-/// A node, by the address that the cluster calls it by.
-#[derive(Clone)]
-struct ClusterMember {
-    host: String,
-    port: u16,
-    server: Arc<RedisServer>,
-    /// How many more maps without it it outlives: a node that is just getting its first slot is on none yet.
-    spare: u8,
 }
 
 /// How far a runtime is with refreshing the map: one refresh at a time, since it is a task of its runtime.
@@ -86,6 +62,9 @@ enum MapRefresh {
     Done { began: Instant, at: Instant, outcome: RefreshOutcome },
 }
 
+/// A node, as the map has it.
+type ClusterNode = MappedNode<Arc<RedisServer>>;
+
 /// What came of a refresh.
 type RefreshOutcome = Result<(), RedisError>;
 
@@ -96,16 +75,15 @@ impl Cluster {
         options: LinkOptions,
         breakers: BreakerFactory,
     ) -> Arc<Self> {
-        let map = SlotMap { nodes: Vec::new(), owners: vec![NOBODY; SLOTS].into() };
         let topology = breakers.make(TOPOLOGY);
-        let (map, refreshes) = (RwLock::new(map), PerRuntime::new());
+        let (map, refreshes) = (RwLock::new(SlotMap::new()), PerRuntime::new());
         Arc::new(Cluster { seeds, options, breakers, map, refreshes, topology })
     }
 
     /// Returns the breakers: of the map, and of the nodes that are part of the cluster now.
     pub(super) fn breakers(&self) -> Vec<Arc<Breaker>> {
         let map = self.map.read();
-        let nodes = map.nodes.iter().filter_map(|member| member.server.breaker());
+        let nodes = map.nodes().iter().filter_map(|node| node.server.breaker());
         self.topology.iter().chain(nodes).cloned().collect()
     }
 
@@ -117,21 +95,21 @@ impl Cluster {
         slot: usize,
         deadline: Deadline,
     ) -> Result<Value, RedisError> {
-        let mut member = self.owner(slot, deadline).await?;
-        let mut reply = member.server.send(command, deadline).await;
+        let mut node = self.owner(slot, deadline).await?;
+        let mut reply = node.server.send(command, deadline).await;
         for _ in 0..MOST_REDIRECTS {
             let redirect = reply.as_ref().err().and_then(RedisError::redirect);
             let Some(Redirect { host, port, is_for_good }) = redirect else { break };
-            let host = if matches!(host, "" | "?") { member.host.clone() } else { host.to_owned() };
-            if is_for_good {
-                member = self.learn(slot, &host, port)?;
+            let host = if matches!(host, "" | "?") { node.host } else { host.to_owned() };
+            let moved = is_for_good.then_some(slot);
+            node = self.map.write().redirect((&host, port), moved, || self.server(&host, port))?;
+            reply = if is_for_good {
                 // One slot has moved: others may have.
                 let _ = self.refresh();
-                reply = member.server.send(command, deadline).await;
+                node.server.send(command, deadline).await
             } else {
-                member = self.named(&mut self.map.write(), &host, port)?;
-                reply = member.server.ask(command, deadline).await;
-            }
+                node.server.ask(command, deadline).await
+            };
         }
         if reply.as_ref().is_err_and(is_reason_to_refresh) {
             let _ = self.refresh();
@@ -157,21 +135,14 @@ impl Cluster {
     ///
     /// `Cluster` if no node serves some slot.
     pub(super) fn masters(&self) -> Result<Vec<Arc<RedisServer>>, RedisError> {
-        let map = self.map.read();
-        if let Some(slot) = map.owners.iter().position(|owner| usize::from(*owner) >= map.nodes.len()) {
-            return Err(unserved(slot));
-        }
-        let has_slots = |at: usize| map.owners.iter().any(|owner| usize::from(*owner) == at);
-        let masters = map.nodes.iter().enumerate().filter(|(at, _)| has_slots(*at));
-        Ok(masters.map(|(_, member)| Arc::clone(&member.server)).collect())
+        self.map.read().masters().map_err(unserved)
     }
 
-    fn known_owner(&self, slot: usize) -> Option<ClusterMember> {
-        let map = self.map.read();
-        map.owners.get(slot).and_then(|owner| map.nodes.get(usize::from(*owner))).cloned()
+    fn known_owner(&self, slot: usize) -> Option<ClusterNode> {
+        self.map.read().owner(slot).cloned()
     }
 
-    async fn owner(self: &Arc<Self>, slot: usize, deadline: Deadline) -> Result<ClusterMember, RedisError> {
+    async fn owner(self: &Arc<Self>, slot: usize, deadline: Deadline) -> Result<ClusterNode, RedisError> {
         if let Some(owner) = self.known_owner(slot) {
             return Ok(owner);
         }
@@ -186,7 +157,7 @@ impl Cluster {
     }
 
     /// Returns the owner of a slot, after a refresh of the map if the map does not say.
-    async fn find(self: &Arc<Self>, slot: usize) -> Result<ClusterMember, RedisError> {
+    async fn find(self: &Arc<Self>, slot: usize) -> Result<ClusterNode, RedisError> {
         loop {
             if let Some(owner) = self.known_owner(slot) {
                 return Ok(owner);
@@ -198,41 +169,12 @@ impl Cluster {
         }
     }
 
-    /// Notes that a slot has moved.
-    fn learn(&self, slot: usize, host: &str, port: u16) -> Result<ClusterMember, RedisError> {
-        let mut map = self.map.write();
-        let member = self.named(&mut map, host, port)?;
-        let at = map.nodes.iter().position(|known| Arc::ptr_eq(&known.server, &member.server));
-        if let (Some(at), Some(owner)) = (at, map.owners.get_mut(slot)) {
-            *owner = u16::try_from(at).unwrap_or(NOBODY);
-        }
-        Ok(member)
-    }
-
-    /// Returns the node that a redirect names, and keeps it for some maps: it may have no slot on any of them yet.
-    fn named(&self, map: &mut SlotMap, host: &str, port: u16) -> Result<ClusterMember, RedisError> {
-        let member = self.member(map, host, port)?;
-        for known in &mut map.nodes {
-            if Arc::ptr_eq(&known.server, &member.server) {
-                known.spare = SPARE;
-            }
-        }
-        Ok(member)
-    }
-
-    /// Returns the node at an address, known or new.
-    fn member(&self, map: &mut SlotMap, host: &str, port: u16) -> Result<ClusterMember, RedisError> {
-        if let Some(known) = map.nodes.iter().find(|known| known.host == host && known.port == port) {
-            return Ok(known.clone());
-        }
+    /// Returns the server at an address that a node of this cluster has named.
+    fn server(&self, host: &str, port: u16) -> Result<Arc<RedisServer>, RedisError> {
         let like = self.seeds.first().ok_or_else(RedisError::no_seeds)?;
         let info = moved(like, host, port)?;
-        let name = info.addr().to_string();
-        let target = || NodeTarget::Fixed(info.clone());
-        let server = RedisServer::new(name, &self.options, &self.breakers, target);
-        let member = ClusterMember { host: host.into(), port, server, spare: 0 };
-        map.nodes.push(member.clone());
-        Ok(member)
+        let (name, target) = (info.addr().to_string(), || NodeTarget::Fixed(info.clone()));
+        Ok(RedisServer::new(name, &self.options, &self.breakers, target))
     }
 
     /// Has a task refresh the map. Returns a channel that changes when that is done, or the outcome of a refresh that was just done.
@@ -267,11 +209,11 @@ impl Cluster {
 
     /// Asks the known nodes for the map, those first that do not fail, and then the seeds.
     async fn explore(self: &Arc<Self>) -> Result<(), RedisError> {
-        let mut known = self.map.read().nodes.clone();
+        let mut known = self.map.read().nodes().to_vec();
         let is_failing =
             |breaker: Option<&Arc<Breaker>>| breaker.is_some_and(|one| one.state() != BreakerState::Closed);
-        known.sort_by_key(|member| is_failing(member.server.breaker()));
-        let known = known.into_iter().map(|ClusterMember { host, server, .. }| {
+        known.sort_by_key(|node| is_failing(node.server.breaker()));
+        let known = known.into_iter().map(|MappedNode { host, server, .. }| {
             let address = server.name().to_owned();
             Candidate { node: Arc::clone(server.lane()), host, address }
         });
@@ -290,37 +232,8 @@ impl Cluster {
             });
             survey.ask(seeds.collect()).await;
         }
-        self.redraw(&survey.ranges()?)
-    }
-
-    /// Replaces the map, and lets nodes go that serve nothing any more.
-    fn redraw(&self, ranges: &[SlotRange]) -> Result<(), RedisError> {
-        let mut map = self.map.write();
-        let mut owners: Box<[u16]> = vec![NOBODY; SLOTS].into();
-        for range in ranges {
-            let member = self.member(&mut map, &range.host, range.port)?;
-            let at = map.nodes.iter().position(|known| Arc::ptr_eq(&known.server, &member.server));
-            let at = at.and_then(|at| u16::try_from(at).ok()).unwrap_or(NOBODY);
-            if let Some(owners) = owners.get_mut(range.first..=range.last) {
-                owners.fill(at);
-            }
-        }
-        // Their connections go with them. A node that a redirect has named stays: a slot is on its way to it.
-        let old = std::mem::take(&mut map.nodes);
-        let mut moved_to = vec![NOBODY; old.len()];
-        for (at, mut member) in old.into_iter().enumerate() {
-            let has_slots = owners.iter().any(|owner| usize::from(*owner) == at);
-            if has_slots || member.spare > 0 {
-                member.spare = member.spare.saturating_sub(1);
-                moved_to[at] = u16::try_from(map.nodes.len()).unwrap_or(NOBODY);
-                map.nodes.push(member);
-            }
-        }
-        for owner in &mut owners {
-            *owner = moved_to.get(usize::from(*owner)).copied().unwrap_or(NOBODY);
-        }
-        map.owners = owners;
-        Ok(())
+        let ranges = survey.ranges()?;
+        self.map.write().redraw(&ranges, |host, port| self.server(host, port))
     }
 }
 
@@ -371,6 +284,6 @@ impl Drop for RefreshTask {
 
 impl fmt::Debug for Cluster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cluster").field("nodes", &self.map.read().nodes.len()).finish_non_exhaustive()
+        f.debug_struct("Cluster").field("nodes", &self.map.read().nodes().len()).finish_non_exhaustive()
     }
 }

@@ -2,14 +2,15 @@
 //!
 //! ```text
 //! route      the link: one server or a cluster     server       one server: its breaker, and its connections
-//! cluster    which node has a slot, redirects      holder       one server that holds keys, for what concerns all keys
+//! cluster    finding nodes, following redirects    holder       one server that holds keys, for what concerns all keys
 //! survey     asking nodes for the map              node         one connection to it, made and made again
 //! resolve    the addresses behind a name           target       where a node is: fixed, pinned, or at a master
 //! sentinel/  where the master is                   connect      one attempt to connect
 //! topology   the reply to CLUSTER SLOTS            breakers     the breaker of each server
-//! slot       which slot a key lies in              silence      for how long a connection has not answered
+//! slot_map   which node has which slot             silence      for how long a connection has not answered
 //! address    what a URL says                       deadline     until when an answer is waited for
-//! options    how long to wait for what             per_runtime  what each runtime has for itself
+//! slot       which slot a key lies in              per_runtime  what each runtime has for itself
+//! options    how long to wait for what
 //! ```
 //!
 //! Opening a link does nothing yet: the first command connects. Concurrent callers on one runtime share one connection
@@ -33,6 +34,7 @@ mod sentinel;
 mod server;
 mod silence;
 mod slot;
+mod slot_map;
 mod survey;
 mod target;
 mod topology;

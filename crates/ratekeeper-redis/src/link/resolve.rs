@@ -48,12 +48,12 @@ fn each(seed: &ConnectionInfo, host: &str, is_tls: bool, mut addresses: Vec<Sock
 
 #[cfg(test)]
 mod tests {
-    use super::super::address::{Endpoint, RedisAddress};
+    use super::super::address::{RedisAddress, RedisEndpoint};
     use super::*;
 
     fn seed(url: &str) -> ConnectionInfo {
         match RedisAddress::parse(url).unwrap().endpoint {
-            Endpoint::Cluster { mut seeds } => seeds.remove(0),
+            RedisEndpoint::Cluster { mut seeds } => seeds.remove(0),
             _ => panic!("{url}: a cluster"),
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ratekeeper::store::Breaker;
 use redis::{Arg, Cmd, Value};
 
-use super::address::{Endpoint, RedisAddress};
+use super::address::{RedisAddress, RedisEndpoint};
 use super::breakers::BreakerFactory;
 use super::cluster::Cluster;
 use super::deadline::Deadline;
@@ -38,9 +38,11 @@ impl Link {
             LinkRoute::Server(RedisServer::new(name, options, &breakers, target))
         };
         let route = match address.endpoint.clone() {
-            Endpoint::Server(info) => server(info.addr().to_string(), &|| NodeTarget::Fixed(info.clone())),
-            Endpoint::Cluster { seeds } => LinkRoute::Cluster(Cluster::new(seeds, *options, breakers)),
-            Endpoint::Sentinel { sentinels, master, template } => server(master.clone(), &|| {
+            RedisEndpoint::Server(info) => {
+                server(info.addr().to_string(), &|| NodeTarget::Fixed(info.clone()))
+            }
+            RedisEndpoint::Cluster { seeds } => LinkRoute::Cluster(Cluster::new(seeds, *options, breakers)),
+            RedisEndpoint::Sentinel { sentinels, master, template } => server(master.clone(), &|| {
                 let sentinels = Sentinels::new(sentinels.clone(), master.clone(), template.clone());
                 NodeTarget::Master(Arc::new(sentinels))
             }),

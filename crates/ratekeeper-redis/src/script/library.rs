@@ -60,10 +60,14 @@ pub(crate) struct ScriptLibrary {
     express: [OnceLock<Script>; Plan::MAX_RULES + 1],
     /// For one quota that a request brings.
     express_shared: OnceLock<Script>,
-    replace: Script,
-    compare_and_set: Script,
-    permits: Script,
-    inspect: Script,
+    /// Replaces a state, if it is still what was read.
+    pub(crate) replace: Script,
+    /// Sets a value, if it is still what was read.
+    pub(crate) compare_and_set: Script,
+    /// Takes, renews, counts and gives back permits.
+    pub(crate) permits: Script,
+    /// Reads whatever is under a key.
+    pub(crate) inspect: Script,
 }
 
 impl ScriptLibrary {
@@ -94,26 +98,6 @@ impl ScriptLibrary {
             Tenancy::Shared => Some(&self.express_shared).filter(|_| rules == 1)?,
         };
         Some(script.get_or_init(|| Script::composed(&[time_part(self.time), &unrolled(rules, tenancy)])))
-    }
-
-    /// Returns the script that replaces a state.
-    pub(crate) fn replace(&self) -> &Script {
-        &self.replace
-    }
-
-    /// Returns the script that sets a value if it is still what was read.
-    pub(crate) fn compare_and_set(&self) -> &Script {
-        &self.compare_and_set
-    }
-
-    /// Returns the script that takes and gives back permits.
-    pub(crate) fn permits(&self) -> &Script {
-        &self.permits
-    }
-
-    /// Returns the script that reads whatever is under a key.
-    pub(crate) fn inspect(&self) -> &Script {
-        &self.inspect
     }
 }
 

@@ -1,4 +1,19 @@
 //! Decisions of several quotas together: all must allow, or none is charged.
+//!
+//! First every view is asked whether the cost would pass. Only if all say yes is it taken from each, so that a denial by one
+//! never uses up another. The decision is [joined](crate::Decision::join): the least that is left, the longest wait, and the
+//! rule that binds.
+//!
+//! ```
+//! use ratekeeper::algorithm::{Tenancy, composite};
+//! use ratekeeper::{Cost, Timestamp};
+//!
+//! let rules = [("10/s".parse()?, None), ("5/h fixed".parse()?, None)];
+//! let (decision, states) = composite::try_acquire(&rules, Cost::ONE, Timestamp::EPOCH, Tenancy::Own)?;
+//! assert_eq!((decision.allowed, decision.remaining, decision.rule), (true, 4, 1));
+//! assert!(states.iter().all(Option::is_some));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 use super::any_view::{AnyView, Mismatch, StateWrite};
 use super::state::State;

@@ -1,6 +1,25 @@
-//! The fixed window. State: a count, and the start of the window it was counted in.
+//! The fixed window: a count that starts again with every window.
 //!
-//! The simplest to explain and the easiest to outwit: twice the limit passes around an edge.
+//! The state is a count, and the start of the window that it was counted in. A request is allowed if the count and its cost
+//! are at most the limit; otherwise it waits for the end of the window.
+//!
+//! Windows begin where the quota's [`Anchor`] says: with the key's first request, on a grid since the epoch, or with the
+//! calendar. Windows in which nobody asked are skipped in one step, however many they are.
+//!
+//! It is the simplest to explain, and the easiest to outwit: up to twice the limit passes within a moment around an edge. The
+//! [sliding window](super::sliding_window) does not allow that.
+//!
+//! ```
+//! use ratekeeper::{Cost, Nanos, Quota, Timestamp, algorithm};
+//!
+//! let quota: Quota = "2/m fixed grid".parse()?;
+//! let at = |seconds| Timestamp::from_secs(seconds);
+//! let (_, state) = algorithm::try_acquire(&quota, None, Cost::new(2), at(59))?;
+//! let denied = algorithm::peek(&quota, state.as_ref(), Cost::ONE, at(59))?;
+//! assert_eq!(denied.retry_after, Some(Nanos::from_secs(1)));
+//! assert!(algorithm::peek(&quota, state.as_ref(), Cost::new(2), at(60))?.allowed, "the edge");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 use super::tenancy::Tenancy;
 use super::view::View;

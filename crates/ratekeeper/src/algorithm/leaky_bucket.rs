@@ -1,6 +1,27 @@
-//! The leaky bucket as a meter. State: a level as a double, and the instant it was read at.
+//! The leaky bucket as a meter: a level drains continuously, and a request raises it by its cost unless it would overflow.
 //!
-//! The mirror of the token bucket: what drains there is what refills here.
+//! The state is the level as a double, and the instant at which it was computed. With `r` the units that drain per second and
+//! `B` the capacity:
+//!
+//! ```text
+//! level       = max(0, stored − (now − last) · r)
+//! allowed     if level + c ≤ B + ε            then level + c and now are stored
+//! retry_after = the first nanosecond at which that holds
+//! ```
+//!
+//! It is the mirror of the [token bucket](super::token_bucket): what drains here refills there. Unlike the leaky bucket as a
+//! queue, it delays nobody; a queue is a [`LeakyQueue`](crate::limiter::LeakyQueue).
+//!
+//! ```
+//! use ratekeeper::{Cost, Nanos, Quota, Timestamp, algorithm};
+//!
+//! let quota: Quota = "1/s burst 5 leaky".parse()?;
+//! let now = Timestamp::from_secs(1_000);
+//! let (full, state) = algorithm::try_acquire(&quota, None, Cost::new(5), now)?;
+//! assert_eq!((full.remaining, full.reset_after), (0, Nanos::from_secs(5)));
+//! assert!(algorithm::peek(&quota, state.as_ref(), Cost::ONE, now + Nanos::from_secs(1))?.allowed);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 use super::flow::{EPSILON, Flow, exact, floor};
 use super::tenancy::Tenancy;

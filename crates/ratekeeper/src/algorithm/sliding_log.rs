@@ -1,8 +1,26 @@
-//! The sliding window log. State: the instant and cost of everything that passed within the window. Exact.
+//! The sliding window log: everything that passed within the window is remembered, so the answer is exact.
 //!
-//! Each entry carries the running total of all costs up to it, so that what lies in the window, and when enough of
-//! it will have left, are found by bisection. Totals wrap, differences of totals do not: what lies within one
-//! window is at most the limit.
+//! The state is the instant and cost of each request, oldest first. A request is allowed if the costs within the window and
+//! its own are at most the limit; otherwise it waits until enough of the oldest have left the window.
+//!
+//! Each entry carries the running total of all costs up to it, so that what lies in the window, and when enough of it will
+//! have left, are found by bisection. Totals wrap, differences of totals do not: what lies within one window is at most the
+//! limit.
+//!
+//! A log takes 16 bytes for each instant at which something passed, and a decision `O(log n)`; entries of one instant are one.
+//! A quota's [bound](crate::quota::QuotaBuilder::log_bound) keeps it from being built larger than intended.
+//!
+//! ```
+//! use ratekeeper::{Cost, Nanos, Quota, Timestamp, algorithm};
+//!
+//! let quota: Quota = "2 per 10s log".parse()?;
+//! let at = |seconds| Timestamp::from_secs(seconds);
+//! let (_, state) = algorithm::try_acquire(&quota, None, Cost::ONE, at(0))?;
+//! let (_, state) = algorithm::try_acquire(&quota, state.as_ref(), Cost::ONE, at(9))?;
+//! let denied = algorithm::peek(&quota, state.as_ref(), Cost::ONE, at(10))?;
+//! assert_eq!(denied.retry_after, Some(Nanos::from_nanos(1)), "an entry of exactly one window ago still counts");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 use std::collections::VecDeque;
 

@@ -1,8 +1,28 @@
-//! The sliding window counter. State: the counts of the previous and the current slot, and where the latter began.
+//! The sliding window counter: an estimate of what passed within the last window, from two counts.
 //!
-//! The estimate of what passed in the last window is `previous × (1 − elapsed / window) + current`: all of this
-//! slot, and of the previous one the part that the window still overlaps. It is never evaluated as a fraction:
-//! everything is multiplied by the window, in 128 bits.
+//! The state is the counts of the previous and the current slot, and the start of the current one; a slot is as long as the
+//! window. The estimate is
+//!
+//! ```text
+//! previous · (1 − elapsed / window) + current
+//! ```
+//!
+//! all of this slot, and of the previous one the part that the window still overlaps. It is never evaluated as a fraction:
+//! everything is multiplied by the window, in 128 bits, so that nothing is rounded.
+//!
+//! The estimate assumes that the previous slot's requests were spread evenly. If they were not, it may be off by the count of
+//! a slot at the worst, for part of a window; the [log](super::sliding_log) is exact, and takes memory for each request.
+//!
+//! ```
+//! use ratekeeper::{Cost, Nanos, Quota, Timestamp, algorithm};
+//!
+//! let quota: Quota = "10 per 10s sliding".parse()?;
+//! let now = Timestamp::from_secs(1_000);
+//! let (_, state) = algorithm::try_acquire(&quota, None, Cost::new(10), now)?;
+//! let later = now + Nanos::from_secs(15);
+//! assert_eq!(algorithm::peek(&quota, state.as_ref(), Cost::ONE, later)?.remaining, 5, "half has faded");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 use super::tenancy::Tenancy;
 use super::view::View;

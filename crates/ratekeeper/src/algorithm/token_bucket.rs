@@ -1,7 +1,32 @@
-//! The token bucket. State: tokens as a double, and the instant they were counted at.
+//! The token bucket: tokens refill continuously up to the burst, and a request takes as many as it costs.
 //!
-//! The order of the floating-point operations is part of the contract: a script in another language that does the
-//! same operations gets the same bits.
+//! The state is the number of tokens as a double, and the instant at which they were counted. With `r` the tokens per second
+//! and `B` the burst:
+//!
+//! ```text
+//! tokens      = min(B, stored + (now − last) · r)
+//! allowed     if tokens − c ≥ −ε              then tokens − c and now are stored
+//! retry_after = the first nanosecond at which that holds
+//! remaining   = the largest whole c that is allowed
+//! ```
+//!
+//! ε is a billionth of a token: 29 tokens at 100 a second are there after 290 ms, although the doubles say
+//! 28.999999999999996. The order of the floating-point operations is part of the contract: a script in another language that
+//! does the same operations gets the same bits. Waits are not computed by dividing, which would be off by some units in the
+//! last place, but [searched](super::solve) for by the predicate itself, so that a request that waits just so long passes.
+//!
+//! It decides what [GCRA](super::gcra) does, but for rounding. Choose it for states that other programs share.
+//!
+//! ```
+//! use ratekeeper::{Cost, Nanos, Quota, Timestamp, algorithm};
+//!
+//! let quota: Quota = "100/s burst 50 bucket".parse()?;
+//! let now = Timestamp::from_secs(1_000);
+//! let (_, state) = algorithm::try_acquire(&quota, None, Cost::new(50), now)?;
+//! let later = now + Nanos::from_millis(290);
+//! assert_eq!(algorithm::peek(&quota, state.as_ref(), Cost::ONE, later)?.remaining, 29);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 use super::flow::{EPSILON, Flow, exact, floor};
 use super::tenancy::Tenancy;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::error::KeeperError;
-use super::resolve::Named;
+use super::resolve::NamedRequest;
 use super::ruling::Ruling;
 use super::waiting::Waiting;
 use crate::port::Answer;
@@ -17,11 +17,11 @@ use crate::port::Answer;
 /// is not known; a store in memory answers at once, and cannot be interrupted.
 #[derive(Debug)]
 #[must_use = "an attempt takes nothing until it is awaited, or asked `now`"]
-pub struct Attempt<'a>(Named<'a>);
+pub struct Attempt<'a>(NamedRequest<'a>);
 
 impl<'a> Attempt<'a> {
     #[inline]
-    pub(super) fn new(named: Named<'a>) -> Self {
+    pub(super) fn new(named: NamedRequest<'a>) -> Self {
         Attempt(named)
     }
 

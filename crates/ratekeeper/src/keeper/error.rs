@@ -1,4 +1,4 @@
-//! Why a keeper has no ruling.
+//! Why a keeper could not decide.
 
 use std::error::Error;
 use std::fmt;
@@ -6,11 +6,12 @@ use std::fmt;
 use super::held_to::MAX_PLANS;
 use crate::{KeyError, StoreError};
 
-/// A request that could not be decided.
+/// Why a request could not be decided. A denial is no error: it is a [`Ruling`](super::Ruling).
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum KeeperError {
-    /// There is no plan of this name.
+    /// The request names a plan that does not exist, and the keeper does not
+    /// [go on without it](super::OnMissingPlan).
     UnknownPlan {
         /// The name.
         name: String,
@@ -22,14 +23,14 @@ pub enum KeeperError {
         /// The name.
         name: String,
     },
-    /// The request names more plans than it may.
+    /// The request names more than [`MAX_PLANS`] plans.
     TooManyPlans {
         /// How many it names.
         named: usize,
     },
     /// The key is empty or too long.
     Key(KeyError),
-    /// The store failed, and the plan leaves that to the caller.
+    /// The store failed, and the failure mode is [`Error`](crate::FailureMode::Error), or nothing can stand in for it.
     Store(StoreError),
 }
 
@@ -40,7 +41,7 @@ impl From<KeyError> for KeeperError {
 }
 
 impl KeeperError {
-    /// True if the same request may well be decided later.
+    /// Returns true if the same request may be decided later: the store failed for a while.
     pub fn is_transient(&self) -> bool {
         matches!(self, KeeperError::Store(error) if error.is_transient())
     }

@@ -9,30 +9,45 @@ use arc_swap::ArcSwap;
 use crate::port::Plans;
 use crate::{Name, Plan};
 
-/// The plans of a process. [`replace`](Registry::replace) exchanges them all at once: a request sees the old ones or
-/// the new ones, never some of each, and no state is touched. Clones are the same registry.
+/// The plans of a process, by name. Clones are handles of the same registry.
 ///
-/// State belongs to the names of plan and rule. It is read under the new quota and never refilled; but a rule that is
-/// renamed, or decided by another algorithm, is another rule, and a window that is made longer ends for the keys that
-/// are in it when it would have ended.
+/// [`replace`](Registry::replace) exchanges all plans at once: a request sees the old ones or the new ones, never some of
+/// each. No state is touched. State belongs to the names of plan and rule: it is read under the new quota and never
+/// refilled. A rule that is renamed, or decided by another algorithm, is another rule and starts fresh; a window that is
+/// made longer ends for the keys that are in it when it would have ended.
+///
+/// To [find](Plans::find) a plan takes no lock.
+///
+/// # Examples
+///
+/// ```
+/// use ratekeeper::port::Plans;
+/// use ratekeeper::{Plan, Registry};
+///
+/// let plans = Registry::new([Plan::parse("free", "10/s")?]);
+/// plans.replace([Plan::parse("free", "20/s")?, Plan::parse("gold", "100/s")?]);
+/// assert_eq!(plans.all().len(), 2);
+/// assert!(plans.find("silver").is_none());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Default)]
 pub struct Registry(Arc<ArcSwap<HashMap<Name, Arc<Plan>>>>);
 
 impl Registry {
-    /// A registry of these plans; of two with one name the later counts.
+    /// Returns a registry of these plans; of two with one name the later counts.
     pub fn new(plans: impl IntoIterator<Item = Plan>) -> Self {
         let registry = Registry::default();
         registry.replace(plans);
         registry
     }
 
-    /// Exchanges all plans for these.
+    /// Exchanges all plans for these. Requests that were resolved before keep theirs.
     pub fn replace(&self, plans: impl IntoIterator<Item = Plan>) {
         let plans = plans.into_iter().map(|plan| (plan.name().clone(), Arc::new(plan))).collect();
         self.0.store(Arc::new(plans));
     }
 
-    /// All plans, by name.
+    /// Returns all plans, sorted by name.
     pub fn all(&self) -> Vec<Arc<Plan>> {
         let mut plans: Vec<_> = self.0.load().values().cloned().collect();
         plans.sort_by(|one, other| one.name().cmp(other.name()));

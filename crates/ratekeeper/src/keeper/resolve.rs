@@ -9,18 +9,18 @@ use crate::{Cost, Key, KeyError};
 
 /// A request as a caller has named it.
 #[derive(Debug)]
-pub(super) struct Named<'a> {
+pub(super) struct NamedRequest<'a> {
     pub(super) keeper: &'a Keeper,
     pub(super) key: Result<Key<'a>, KeyError>,
     pub(super) held_to: HeldTo<'a>,
     pub(super) cost: Cost,
 }
 
-impl<'a> Named<'a> {
+impl<'a> NamedRequest<'a> {
     /// Resolves the names.
     #[inline]
     pub(super) fn understand(self) -> Result<Understood<'a>, KeeperError> {
-        let Named { keeper, key, held_to, cost } = self;
+        let NamedRequest { keeper, key, held_to, cost } = self;
         Ok(Understood { key: key?, resolved: keeper.resolve(held_to)?, cost })
     }
 }

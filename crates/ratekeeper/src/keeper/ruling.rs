@@ -1,11 +1,13 @@
-//! A decision, and what it was about.
+//! A decision, and the plans that it was made by.
 
 use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::{Charged, Cost, Decision, Plan, Quota, Rule, Rules, Timestamp};
 
-/// A keeper's decision; it knows the plan and the rule that bound it by name.
+/// A keeper's decision, with the plans that it was made by. Reads like the [`Decision`] that it holds.
+///
+/// It keeps the plans as they were when it was decided, whatever a reload has made of them since.
 #[derive(Clone, Debug)]
 pub struct Ruling {
     decision: Decision,
@@ -35,12 +37,13 @@ impl Ruling {
         self.resolved
     }
 
-    /// The decision.
+    /// Returns the decision.
     pub fn decision(&self) -> &Decision {
         &self.decision
     }
 
-    /// How much was taken.
+    /// Returns how much was taken: the cost or nothing, and anything in between of
+    /// [`acquire_up_to`](super::Keeper::acquire_up_to).
     pub fn granted(&self) -> Cost {
         self.granted
     }
@@ -53,17 +56,17 @@ impl Ruling {
         self.charged
     }
 
-    /// The rule that bound the decision, if it belongs to a plan.
+    /// Returns the rule that bound the decision; none if it is a quota of the request's own.
     pub fn rule(&self) -> Option<&Rule> {
         self.rules().at(self.decision.rule.into()).map(|(_, rule)| rule)
     }
 
-    /// The plan of that rule.
+    /// Returns the plan of the rule that bound the decision.
     pub fn plan(&self) -> Option<&Plan> {
         self.rules().at(self.decision.rule.into()).map(|(plan, _)| plan)
     }
 
-    /// Everything that was decided on.
+    /// Returns all rules that the request was held to.
     pub fn rules(&self) -> Rules<'_> {
         self.resolved.rules()
     }

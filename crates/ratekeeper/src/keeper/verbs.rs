@@ -4,7 +4,7 @@ use super::ask::{Intent, ask};
 use super::attempt::Attempt;
 use super::error::KeeperError;
 use super::held_to::HeldTo;
-use super::resolve::{Named, Understood};
+use super::resolve::{NamedRequest, Understood};
 use super::ruling::Ruling;
 use super::setup::Keeper;
 use crate::port::{Answer, Request, Store};
@@ -40,7 +40,7 @@ impl Keeper {
         cost: impl Into<Cost>,
     ) -> Attempt<'a> {
         let (key, held_to, cost) = (key.into_key(), held_to.into(), cost.into());
-        Attempt::new(Named { keeper: self, key, held_to, cost })
+        Attempt::new(NamedRequest { keeper: self, key, held_to, cost })
     }
 
     /// Takes as much of the cost as every rule allows: see [`Ruling::granted`].
@@ -149,7 +149,7 @@ impl Keeper {
     /// first in line included; nobody waits for what cannot be resolved.
     pub fn queue_depth<'a>(&'a self, key: impl IntoKey<'a>, held_to: impl Into<HeldTo<'a>>) -> usize {
         let (key, held_to) = (key.into_key(), held_to.into());
-        let named = Named { keeper: self, key, held_to, cost: Cost::ZERO };
+        let named = NamedRequest { keeper: self, key, held_to, cost: Cost::ZERO };
         named.understand().map_or(0, |understood| self.lines.depth(&understood.request()))
     }
 
@@ -173,7 +173,7 @@ impl Keeper {
         then: impl FnOnce(Understood<'a>) -> Answer<'a, R, KeeperError>,
     ) -> Answer<'a, R, KeeperError> {
         let (key, held_to, cost) = (key.into_key(), held_to.into(), cost.into());
-        match (Named { keeper: self, key, held_to, cost }).understand() {
+        match (NamedRequest { keeper: self, key, held_to, cost }).understand() {
             Ok(understood) => then(understood),
             Err(error) => Answer::ready(Err(error)),
         }

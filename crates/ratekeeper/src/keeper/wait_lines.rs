@@ -20,7 +20,7 @@ const MOST_WAITING: usize = 1 << 18;
 /// it.
 #[derive(Default)]
 pub(super) struct WaitLines {
-    lines: Mutex<HashMap<LineId, Line>>,
+    lines: Mutex<HashMap<LineId, WaitLine>>,
     /// How many stand in all lines together. Everybody who does not wait looks at it, and needs no lock while it is zero.
     waiting: AtomicUsize,
 }
@@ -39,7 +39,7 @@ enum LineRules {
     Plans(Box<[Name]>),
 }
 
-struct Line {
+struct WaitLine {
     /// One permit: whoever has it is the first, who asks the store for all.
     turns: Concurrency,
     waiters: usize,
@@ -80,26 +80,26 @@ impl WaitLines {
     }
 
     /// Joins the end of the request's line, unless so many stand there already.
-    pub(super) fn join(self: &Arc<Self>, request: &Request<'_>, places: usize) -> Option<Place> {
+    pub(super) fn join(self: &Arc<Self>, request: &Request<'_>, places: usize) -> Option<InLine> {
         let (id, cost) = (LineId::of(request), request.cost.get());
         let mut lines = self.lines.lock();
         let waiters = lines.get(&id).map_or(0, |line| line.waiters);
         if waiters >= places || self.waiting.load(Ordering::Relaxed) >= MOST_WAITING {
             return None;
         }
-        let line = lines.entry(id.clone()).or_insert_with(Line::new);
+        let line = lines.entry(id.clone()).or_insert_with(WaitLine::new);
         line.waiters += 1;
         line.cost += u128::from(cost);
         self.waiting.fetch_add(1, Ordering::Relaxed);
         let turns = line.turns.clone();
-        Some(Place { lines: Arc::clone(self), id, cost, turns, is_first: waiters == 0 })
+        Some(InLine { lines: Arc::clone(self), id, cost, turns, is_first: waiters == 0 })
     }
 }
 
-impl Line {
+impl WaitLine {
     #[expect(clippy::expect_used, reason = "a limit of one is within its bounds")]
     fn new() -> Self {
-        Line { turns: Concurrency::new(1).expect("one permit"), waiters: 0, cost: 0 }
+        WaitLine { turns: Concurrency::new(1).expect("one permit"), waiters: 0, cost: 0 }
     }
 }
 
@@ -111,7 +111,7 @@ impl fmt::Debug for WaitLines {
 }
 
 /// A place in a line. Dropping it leaves the line, wherever in it that is.
-pub(super) struct Place {
+pub(super) struct InLine {
     lines: Arc<WaitLines>,
     id: LineId,
     cost: u64,
@@ -121,20 +121,20 @@ pub(super) struct Place {
 }
 
 /// It is somebody's turn. Dropping it gives the turn to the next: the permit goes before the place.
-pub(super) struct Turn {
+pub(super) struct FirstInLine {
     _permit: OwnedPermit,
-    _place: Place,
+    _place: InLine,
 }
 
-impl Place {
+impl InLine {
     /// Waits until everybody ahead has left.
-    pub(super) async fn turn(self, within: Duration) -> Result<Turn, AcquireError> {
+    pub(super) async fn turn(self, within: Duration) -> Result<FirstInLine, AcquireError> {
         let permit = self.turns.acquire_owned().within(within).await?;
-        Ok(Turn { _permit: permit, _place: self })
+        Ok(FirstInLine { _permit: permit, _place: self })
     }
 }
 
-impl Drop for Place {
+impl Drop for InLine {
     fn drop(&mut self) {
         let mut lines = self.lines.lines.lock();
         self.lines.waiting.fetch_sub(1, Ordering::Relaxed);
@@ -150,7 +150,7 @@ impl Drop for Place {
 
 /// Sleeps for so long by the timer of all limiters: within any runtime, outside of one, and in paused time.
 pub(super) async fn sleep(time: Duration) {
-    let nobody = Line::new().turns;
+    let nobody = WaitLine::new().turns;
     let _held = nobody.try_acquire_owned();
     // The only permit is held here, so this always ends with the deadline.
     let _ = nobody.acquire_owned().within(time).await;

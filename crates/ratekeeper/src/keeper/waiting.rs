@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::error::KeeperError;
-use super::resolve::{Named, Understood};
+use super::resolve::{NamedRequest, Understood};
 use super::ruling::Ruling;
 use super::setup::Keeper;
 use super::taking::Taking;
@@ -38,7 +38,7 @@ const LEAST_PAUSE: Duration = Duration::from_millis(1);
 #[derive(Debug)]
 #[must_use = "nobody waits until it is awaited"]
 pub struct Waiting<'a> {
-    named: Named<'a>,
+    named: NamedRequest<'a>,
     patience: Duration,
     places: usize,
 }
@@ -47,7 +47,7 @@ impl<'a> Waiting<'a> {
     /// How many may wait for one key, unless [`places`](Waiting::places) says otherwise.
     pub const DEFAULT_PLACES: usize = 1_024;
 
-    pub(super) fn new(named: Named<'a>, patience: Duration) -> Self {
+    pub(super) fn new(named: NamedRequest<'a>, patience: Duration) -> Self {
         Waiting { named, patience, places: Self::DEFAULT_PLACES }
     }
 

@@ -8,8 +8,7 @@ use std::time::Duration;
 use super::blocking::{BlockingFuture, block_on};
 use super::core_ref::CoreRef;
 use super::error::{AcquireError, LimiterKind};
-use super::queue::{Admission, WaitOutcome, WaitRequest, WaiterId, WaiterKind};
-use super::ticket::ticket;
+use super::queue::{Admission, WaitOutcome, WaitRequest, WaiterId, WaiterKind, ticket};
 use super::timer;
 use crate::{Cost, Decision, Nanos, Timestamp};
 
@@ -25,7 +24,7 @@ use crate::{Cost, Decision, Nanos, Timestamp};
 ///
 /// # Panics
 ///
-/// If it is polled after it was ready.
+/// If it is polled after it was ready, or if it has to wait and the process can start no thread to keep the time.
 #[derive(Debug)]
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct Acquire<'a> {
@@ -99,10 +98,10 @@ impl Future for Acquire<'_> {
                 return Poll::Ready(Ok(decision));
             }
             let (cost, within) = (this.cost, this.within);
-            let admission = core.with(|queue, now, wakes| {
-                let deadline = within.map(|within| now + within);
+            let admission = core.with(|queue, at| {
+                let deadline = within.map(|within| at.now + within);
                 let kind = WaiterKind::Single;
-                queue.enter(WaitRequest { cost, deadline, ticket: ticket(), kind }, now, wakes)
+                queue.enter(WaitRequest { cost, deadline, ticket: ticket(), kind }, at)
             });
             this.stage = AcquireStage::Done;
             match admission {
@@ -151,7 +150,7 @@ impl BlockingFuture for Acquire<'_> {
 impl Drop for Acquire<'_> {
     fn drop(&mut self) {
         if let (Ok(core), AcquireStage::Waiting(id)) = (&self.core, self.stage) {
-            core.with(|queue, now, wakes| queue.leave(id, now, wakes));
+            core.with(|queue, at| queue.leave(id, at));
         }
     }
 }

@@ -10,9 +10,8 @@ use super::blocking::{BlockingFuture, block_on};
 use super::core::LockedQueue;
 use super::error::{AcquireError, AcquireErrorKind, LimiterKind};
 use super::granted::Granted;
-use super::queue::{Admission, WaitRequest, WaiterId, WaiterKind, WakeList};
+use super::queue::{Admission, WaitRequest, WaiterId, WaiterKind, WakeList, ticket};
 use super::statistics::LimiterStatistics;
-use super::ticket::ticket;
 use super::timer;
 use crate::{Cost, Decision, Nanos, Reason, Timestamp};
 
@@ -129,9 +128,9 @@ impl<'a> AcquireAll<'a> {
         wakes: &mut WakeList,
     ) -> Result<(), AcquireError> {
         let Stand { waiter, visited, deadline } = self.stands[at];
-        let now = locked[at].now;
         if let Some(waiter) = waiter {
-            locked[at].queue().recall(waiter, deadline, now, wakes);
+            let (queue, mut at) = locked[at].open(wakes);
+            queue.recall(waiter, deadline, &mut at);
             return Ok(());
         }
         self.stays |= visited;
@@ -140,9 +139,11 @@ impl<'a> AcquireAll<'a> {
         }
         let cost = self.all.cost_of(at, self.cost);
         let request = WaitRequest { cost, deadline, ticket, kind: WaiterKind::Composite };
-        self.stands[at].visited = true;
-        if let Admission::Waiting(waiter) = locked[at].queue().enter(request, now, wakes)? {
-            self.stands[at].waiter = Some(waiter);
+        let stand = &mut self.stands[at];
+        stand.visited = true;
+        let (queue, mut at) = locked[at].open(wakes);
+        if let Admission::Waiting(waiter) = queue.enter(request, &mut at)? {
+            stand.waiter = Some(waiter);
         }
         Ok(())
     }
@@ -151,9 +152,9 @@ impl<'a> AcquireAll<'a> {
     fn withdraw(&mut self, locked: &mut [LockedQueue<'_>], wakes: &mut WakeList) {
         for (stand, locked) in self.stands.iter_mut().zip(locked) {
             if let Some(waiter) = stand.waiter.take() {
-                let now = locked.now;
-                locked.queue().step_aside(waiter, wakes);
-                locked.queue().pump(now, wakes);
+                let (queue, mut at) = locked.open(wakes);
+                queue.step_aside(waiter, at.wakes);
+                queue.pump(&mut at);
             }
         }
     }
@@ -172,7 +173,7 @@ impl<'a> AcquireAll<'a> {
     fn leave(&mut self) {
         for (stand, part) in self.stands.iter_mut().zip(&self.all.parts) {
             if let Some(waiter) = stand.waiter.take() {
-                part.core.with(|queue, now, wakes| queue.leave(waiter, now, wakes));
+                part.core.with(|queue, at| queue.leave(waiter, at));
             }
         }
     }

@@ -90,8 +90,8 @@ impl AllParts {
             self.order.iter().map(|part| (*part, self.parts[*part].core.lock())).collect();
         locked.sort_by_key(|(part, _)| *part);
         for (_, locked) in &mut locked {
-            let now = locked.now;
-            locked.queue().pump(now, wakes);
+            let (queue, mut at) = locked.open(wakes);
+            queue.pump(&mut at);
         }
         locked.into_iter().map(|(_, locked)| locked).collect()
     }

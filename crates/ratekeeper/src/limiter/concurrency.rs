@@ -97,7 +97,7 @@ impl Concurrency {
     /// If the limit is 0, or more than [`Quota::MAX_COUNT`].
     pub fn set_limit(&self, limit: u64) -> Result<(), QuotaError> {
         let limit = Quota::concurrent(limit).build()?.burst();
-        self.core.with(|queue, now, wakes| queue.set_limit(limit, now, wakes));
+        self.core.with(|queue, at| queue.set_limit(limit, at));
         Ok(())
     }
 
@@ -108,7 +108,7 @@ impl Concurrency {
 
     /// Returns how many are in flight.
     pub fn in_flight(&self) -> u64 {
-        self.core.with(|queue, _, _| queue.in_flight())
+        self.core.with(|queue, _| queue.in_flight())
     }
 
     /// Returns what it has done so far.
@@ -180,9 +180,9 @@ impl ConcurrencyBuilder {
         let core = LimiterCore::new(LimiterKind::Concurrency, permits.into(), self.queue, self.clock);
         #[cfg(feature = "adaptive")]
         if let Some(adaptive) = self.adaptive {
-            core.with(|queue, now, wakes| {
+            core.with(|queue, at| {
                 queue.adapt(adaptive.begin(limit));
-                queue.set_limit(limit, now, wakes);
+                queue.set_limit(limit, at);
             });
         }
         Ok(Concurrency { core })

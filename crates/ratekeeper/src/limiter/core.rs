@@ -4,9 +4,7 @@ use std::fmt;
 use std::task::Waker;
 
 use super::error::{LimiterKind, SetQuotaError};
-#[cfg(not(loom))]
-use super::queue::NextTurn;
-use super::queue::{WaitOutcome, WaitQueue, WaiterId, WakeList};
+use super::queue::{NextTurn, QueueMoment, WaitOutcome, WaitQueue, WaiterId, WakeList};
 use super::returned_keys::KeyOrigin;
 use super::statistics::LimiterStatistics;
 use super::supply::{Capacity, Inherit, Supply};
@@ -100,7 +98,7 @@ impl LimiterCore {
     // Out of line: inlined, the queue's registers would be saved on the fast path too.
     #[inline(never)]
     fn try_queue(&self, cost: Cost) -> Decision {
-        self.with(|queue, now, wakes| queue.try_acquire(cost, now, wakes))
+        self.with(|queue, at| queue.try_acquire(cost, at))
     }
 
     /// Decides by the word, if the state is there. Refusals are not counted: whoever asks may go on to wait.
@@ -137,11 +135,11 @@ impl LimiterCore {
     }
 
     /// Works on the queue, alone. Whoever is to be woken is woken after the lock is released.
-    pub(crate) fn with<R>(&self, work: impl FnOnce(&mut WaitQueue, Timestamp, &mut WakeList) -> R) -> R {
+    pub(crate) fn with<R>(&self, work: impl FnOnce(&mut WaitQueue, &mut QueueMoment<'_>) -> R) -> R {
         let mut wakes = WakeList::default();
         let mut locked = self.lock();
-        let now = locked.now;
-        let result = work(locked.queue(), now, &mut wakes);
+        let (queue, mut at) = locked.open(&mut wakes);
+        let result = work(queue, &mut at);
         drop(locked);
         wakes.wake();
         result
@@ -166,34 +164,34 @@ impl LimiterCore {
     /// Returns the outcome of this waiter, if there is one. If there is none, also true if a timer is needed and there is
     /// none: the caller has to [start](super::timer::start) it, and it counts as started already.
     pub(crate) fn poll(&self, id: WaiterId, waker: &Waker, may_start: bool) -> (Option<WaitOutcome>, bool) {
-        self.with(|queue, now, wakes| {
-            let outcome = queue.collect(id, waker, now, wakes);
+        self.with(|queue, at| {
+            let outcome = queue.collect(id, waker, at);
             let starts = outcome.is_none() && may_start && queue.promise_timer();
             (outcome, starts)
         })
     }
 
     /// A timer's turn: does what is due, and returns what the timer is to do next.
-    #[cfg(not(loom))]
+    #[cfg_attr(loom, expect(dead_code, reason = "there are no timers in a model"))]
     pub(crate) fn turn_of_timer(&self, waker: &Waker) -> NextTurn {
-        self.with(|queue, now, wakes| queue.turn_of_timer(waker, now, wakes))
+        self.with(|queue, at| queue.turn_of_timer(waker, at))
     }
 
     /// The turn of a thread that waits: does what is due, and returns how long it may sleep if it is to keep the time.
     pub(crate) fn turn_of_thread(&self, id: WaiterId) -> Option<Nanos> {
-        self.with(|queue, now, wakes| queue.turn_of_thread(id, now, wakes))
+        self.with(|queue, at| queue.turn_of_thread(id, at))
     }
 
     /// Changes the quota; fails, and touches nothing, where no quota decides.
     pub(crate) fn set_quota(&self, quota: Quota, inherit: Inherit) -> Result<(), SetQuotaError> {
         let mut wakes = WakeList::default();
         let mut locked = self.lock();
-        let now = locked.now;
         if !matches!(locked.queue().capacity.supply, Supply::Rate(_)) {
             return Err(SetQuotaError::NoQuota);
         }
         locked.guard.fast = false;
-        locked.queue().set_quota(quota, inherit, now, &mut wakes);
+        let (queue, mut at) = locked.open(&mut wakes);
+        queue.set_quota(quota, inherit, &mut at);
         drop(locked);
         wakes.wake();
         Ok(())
@@ -201,8 +199,8 @@ impl LimiterCore {
 
     /// Returns what it has done so far.
     pub(crate) fn statistics(&self) -> LimiterStatistics {
-        self.with(|queue, now, _| {
-            let mut statistics = queue.statistics(now);
+        self.with(|queue, at| {
+            let mut statistics = queue.statistics(at.now);
             statistics.acquired += self.acquired.load(Ordering::Relaxed);
             statistics.rejected += self.rejected.load(Ordering::Relaxed);
             statistics
@@ -212,7 +210,7 @@ impl LimiterCore {
     /// Returns how long until it is as good as fresh; the longest time, if that cannot be foreseen or it has a quota of
     /// its own.
     pub(crate) fn fresh_in(&self) -> Nanos {
-        self.with(|queue, now, _| queue.fresh_in(now))
+        self.with(|queue, at| queue.fresh_in(at.now))
     }
 
     /// What was given back so far is known.
@@ -222,17 +220,17 @@ impl LimiterCore {
 
     /// Decides as if nobody waited, and takes nothing.
     pub(crate) fn peek(&self, cost: Cost) -> Decision {
-        self.with(|queue, now, _| queue.peek(cost, now))
+        self.with(|queue, at| queue.peek(cost, at.now))
     }
 
     /// Every waiter fails now, and everybody who comes later.
     pub(crate) fn close(&self) {
-        self.with(|queue, _, wakes| queue.close(wakes));
+        self.with(|queue, at| queue.close(at.wakes));
     }
 
     /// Returns true once it was closed.
     pub(crate) fn is_closed(&self) -> bool {
-        self.with(|queue, _, _| queue.is_closed())
+        self.with(|queue, _| queue.is_closed())
     }
 }
 
@@ -252,6 +250,11 @@ pub(crate) struct LockedQueue<'a> {
 impl LockedQueue<'_> {
     pub(crate) fn queue(&mut self) -> &mut WaitQueue {
         &mut self.guard.queue
+    }
+
+    /// Returns the queue, and the moment to work on it at.
+    pub(crate) fn open<'w>(&mut self, wakes: &'w mut WakeList) -> (&mut WaitQueue, QueueMoment<'w>) {
+        (&mut self.guard.queue, QueueMoment { now: self.now, wakes })
     }
 }
 

@@ -149,12 +149,12 @@ impl Limiter {
     /// ```
     pub fn refund_charged(&self, cost: impl Into<Cost>, charged: Charged) {
         let cost = cost.into();
-        self.core.with(|queue, now, wakes| queue.refund(cost, charged, now, wakes));
+        self.core.with(|queue, at| queue.refund(cost, charged, at));
     }
 
     /// Forgets all that was taken, and what is owed. A reservation that was made before gives back nothing any more.
     pub fn reset(&self) {
-        self.core.with(|queue, now, wakes| queue.reset(now, wakes));
+        self.core.with(|queue, at| queue.reset(at));
     }
 
     /// Changes the quota; `inherit` says what becomes of what was taken. What was taken before cannot be given back any

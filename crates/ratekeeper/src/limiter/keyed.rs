@@ -167,7 +167,7 @@ impl<K: Hash + Eq> Keyed<K> {
     {
         if let Some(core) = self.find(key) {
             let cost = cost.into();
-            core.with(|queue, now, wakes| queue.refund(cost, charged, now, wakes));
+            core.with(|queue, at| queue.refund(cost, charged, at));
         } else if let Some(shared) = &self.keys.overflow
             && !self.has_room(key)
         {
@@ -183,7 +183,7 @@ impl<K: Hash + Eq> Keyed<K> {
         Q: Hash + Eq + ?Sized,
     {
         if let Some(core) = self.find(key) {
-            core.with(|queue, now, wakes| queue.reset(now, wakes));
+            core.with(|queue, at| queue.reset(at));
         }
     }
 

@@ -25,7 +25,7 @@
 //! queue/                        who waits for it, as data: a WaitQueue is a capacity and the queue in front of it
 //! returned_keys, core           a wait queue that is shared: the lock, an atomic word past it, the clock
 //! timer/                        who wakes up when the next thing is due
-//! ticket, core_ref, blocking    what futures need
+//! core_ref, blocking            what futures need
 //! acquire, permit, reservation  the futures
 //! direct, concurrency, leaky_queue, key_table, keyed                    the limiters
 //! granted, all_state, all_parts, acquire_all, all                       several at once
@@ -65,7 +65,6 @@ mod reservation;
 mod returned_keys;
 mod statistics;
 mod supply;
-mod ticket;
 mod timer;
 
 pub use acquire::Acquire;

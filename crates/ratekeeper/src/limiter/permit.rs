@@ -6,11 +6,10 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use super::acquire::Acquire;
-use super::blocking::{BlockingFuture, block_on};
 use super::core_ref::CoreRef;
-use super::error::{AcquireError, LimiterKind};
+use super::error::AcquireError;
 use super::queue::PermitOutcome;
-use crate::{Charged, Cost, Nanos, Timestamp};
+use crate::{Charged, Cost, Timestamp};
 
 /// The right to be in flight. Dropping it gives it back; there is no other way, so it cannot be given back twice.
 ///
@@ -43,12 +42,12 @@ impl<'a> Permit<'a> {
 impl Drop for Permit<'_> {
     fn drop(&mut self) {
         let (cost, since, outcome) = (self.cost, self.since, self.outcome);
-        self.core.with(|queue, now, wakes| {
+        self.core.with(|queue, at| {
             #[cfg(feature = "adaptive")]
-            queue.learn(since, outcome, now);
+            queue.learn(since, outcome, at.now);
             #[cfg(not(feature = "adaptive"))]
             let _ = (since, outcome);
-            queue.refund(cost, Charged::NOW, now, wakes);
+            queue.refund(cost, Charged::NOW, at);
         });
     }
 }
@@ -87,7 +86,7 @@ impl<'a> AcquirePermit<'a> {
     ///
     /// As [`Acquire::wait`].
     pub fn wait(self) -> Result<Permit<'a>, AcquireError> {
-        block_on(self)
+        self.acquire.wait().map(|_| Permit::new(self.core, Cost::ONE))
     }
 }
 
@@ -97,25 +96,5 @@ impl<'a> Future for AcquirePermit<'a> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let granted = ready!(Pin::new(&mut self.acquire).poll(cx));
         Poll::Ready(granted.map(|_| Permit::new(self.core.clone(), Cost::ONE)))
-    }
-}
-
-impl<'a> BlockingFuture for AcquirePermit<'a> {
-    type Waited = Permit<'a>;
-
-    fn block(&mut self, keeps_time: bool) {
-        self.acquire.block(keeps_time);
-    }
-
-    fn turn(&mut self) -> Option<Nanos> {
-        self.acquire.turn()
-    }
-
-    fn runtime_now(&self) -> Option<Timestamp> {
-        self.acquire.runtime_now()
-    }
-
-    fn limiter(&self) -> LimiterKind {
-        LimiterKind::Concurrency
     }
 }

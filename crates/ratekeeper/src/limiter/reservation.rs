@@ -8,8 +8,7 @@ use std::time::Duration;
 use super::blocking::{BlockingFuture, block_on};
 use super::core::LimiterCore;
 use super::error::{AcquireError, LimiterKind};
-use super::queue::{Admission, PendingCharge, WaitOutcome, WaitRequest, WaiterId, WaiterKind};
-use super::ticket::ticket;
+use super::queue::{Admission, PendingCharge, WaitOutcome, WaitRequest, WaiterId, WaiterKind, ticket};
 use super::timer;
 use crate::sync::Arc;
 use crate::{Cost, Nanos, Timestamp};
@@ -40,9 +39,9 @@ impl Reservation {
     pub(super) fn new(core: &Arc<LimiterCore>, estimate: Cost) -> Result<Self, AcquireError> {
         let kind = WaiterKind::Single;
         let request = WaitRequest { cost: estimate, deadline: None, ticket: ticket(), kind };
-        let hold = core.with(|queue, now, wakes| {
-            queue.enter(request, now, wakes).map(|admission| match admission {
-                Admission::Granted(_) => Hold::Charged(queue.charge_at(now)),
+        let hold = core.with(|queue, at| {
+            queue.enter(request, at).map(|admission| match admission {
+                Admission::Granted(_) => Hold::Charged(queue.charge_at(at.now)),
                 Admission::Waiting(id) => Hold::Queued(id),
             })
         })?;
@@ -54,7 +53,7 @@ impl Reservation {
     /// while many wait.
     pub fn ready_in(&self) -> Option<Nanos> {
         match self.hold {
-            Hold::Queued(id) => self.core.with(|queue, now, wakes| queue.turn_in(id, now, wakes)),
+            Hold::Queued(id) => self.core.with(|queue, at| queue.turn_in(id, at)),
             Hold::Failed(_) => None,
             Hold::Charged(_) | Hold::Settled => Some(Nanos::ZERO),
         }
@@ -73,15 +72,15 @@ impl Reservation {
     pub fn settle(mut self, actual: impl Into<Cost>) {
         let actual = actual.into();
         let (hold, estimate) = (std::mem::replace(&mut self.hold, Hold::Settled), self.estimate);
-        self.core.with(|queue, now, wakes| {
+        self.core.with(|queue, at| {
             let charge = match hold {
                 Hold::Settled => return,
                 Hold::Charged(charge) => Some(charge),
                 Hold::Failed(_) => None,
                 // Used before its turn, or although it was sent away: all of it is owed.
-                Hold::Queued(id) => queue.conclude(id, now, wakes),
+                Hold::Queued(id) => queue.conclude(id, at),
             };
-            queue.settle(estimate, charge, actual, now, wakes);
+            queue.settle(estimate, charge, actual, at);
         });
     }
 }
@@ -89,9 +88,9 @@ impl Reservation {
 impl Drop for Reservation {
     fn drop(&mut self) {
         let (hold, estimate) = (self.hold, self.estimate);
-        self.core.with(|queue, now, wakes| match hold {
-            Hold::Charged(charge) => queue.give_up(estimate, charge, now, wakes),
-            Hold::Queued(id) => queue.leave(id, now, wakes),
+        self.core.with(|queue, at| match hold {
+            Hold::Charged(charge) => queue.give_up(estimate, charge, at),
+            Hold::Queued(id) => queue.leave(id, at),
             Hold::Failed(_) | Hold::Settled => {}
         });
     }
@@ -167,12 +166,12 @@ impl Future for Ready<'_> {
         let (within, may_start) = (self.within.take(), !self.blocking);
         let Reservation { core, hold, .. } = &mut *self.reservation;
         if let Hold::Queued(id) = *hold {
-            let (held, starts_timer) = core.with(|queue, now, wakes| {
-                let hastened = within.map(|within| queue.hasten(id, now + within, now, wakes));
+            let (held, starts_timer) = core.with(|queue, at| {
+                let hastened = within.map(|within| queue.hasten(id, at.now + within, at));
                 if let Some(Err(error)) = hastened {
                     return (Hold::Failed(error), false);
                 }
-                match queue.collect(id, cx.waker(), now, wakes) {
+                match queue.collect(id, cx.waker(), at) {
                     Some(WaitOutcome::Failed(error)) => (Hold::Failed(error), false),
                     Some(WaitOutcome::Granted(_, charge)) => (Hold::Charged(charge), false),
                     None => (Hold::Queued(id), may_start && queue.promise_timer()),

@@ -10,21 +10,23 @@ use crate::{Charged, Decision, StoreError, StoreErrorKind};
 
 /// Where state lives. Decides atomically: between reading and writing the states of one request, nobody else does.
 ///
-/// The store has the clock: in memory that of the process, over Redis the server's. An implementation proves itself
-/// with the suite in `testkit::conformance`.
+/// The store has the clock: in memory that of the process, over Redis the server's.
+///
+/// An implementation proves itself with the suite in `testkit::conformance`. Beyond what that can test it promises that
+/// an [`Answer`] which is not ready has not begun: dropped before it is polled, it has asked nobody. The keeper relies on
+/// it to ask again by a future that owns its request.
 pub trait Store: Send + Sync + Debug {
-    /// Takes the cost from every rule, or from none. What was taken is told with its
-    /// [instant](Decision::charged_at).
+    /// Takes the cost from every rule, or from none. The decision says [when](Decision::charged_at) it was taken.
     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision>;
 
-    /// Takes as much of the cost as every rule allows; how much is in the [`Grant`].
+    /// Takes as much of the cost as every rule allows, and returns how much that is.
     fn acquire_up_to<'a>(&'a self, request: Request<'a>) -> Answer<'a, Grant>;
 
-    /// What [`acquire`](Store::acquire) would decide. Writes nothing.
+    /// Returns what [`acquire`](Store::acquire) would decide. Writes nothing.
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision>;
 
-    /// Gives back to every rule what is left of a cost that was `charged` then, never above the rule's capacity.
-    /// Tells what is left then.
+    /// Gives back to every rule what is left of a cost that was `charged` then, never above the rule's capacity. The
+    /// decision says what remains.
     ///
     /// What was charged has refilled meanwhile, and others may have taken it: a late refund must not mint. With `age`
     /// the time since the charge, GCRA and both buckets get back `cost − rate · age`; a fixed window all of it in the
@@ -33,15 +35,15 @@ pub trait Store: Send + Sync + Debug {
     /// nothing back.
     fn refund<'a>(&'a self, request: Request<'a>, charged: Charged) -> Answer<'a, Decision>;
 
-    /// Forgets the key under these rules. Tells how many states were forgotten.
+    /// Forgets the key under these rules, and returns how many states were forgotten.
     ///
-    /// A [quota of the request's own](Rules::Quota) stands for all such quotas of the key: every state that any of them
+    /// A [quota of the request's own](crate::Rules::Quota) stands for all such quotas of the key: every state that any of them
     /// left is forgotten, whatever its algorithm and period.
     fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, u64>;
 
-    /// Forgets every state of every key that starts with these bytes, of plans and of requests' own quotas; no bytes are
-    /// the start of every key. Tells how many states were forgotten. For an administrator: it looks at all keys, and what
-    /// is asked meanwhile may fall before it or after it.
+    /// Forgets every state of every key that starts with these bytes, of plans and of requests' own quotas, and returns how
+    /// many states were forgotten. No bytes are the start of every key. For an administrator: it looks at all keys, and
+    /// what is asked meanwhile may fall before it or after it.
     ///
     /// A store may forget the [resets](Store::reset) of these keys as well, so that all their memory is free, and note
     /// none: then it cannot tell a refund of what was charged before from one of what was charged since. Such a refund

@@ -61,6 +61,18 @@ impl Quota {
 }
 
 /// A builder of a [`Quota`]; [`build`](QuotaBuilder::build) checks it.
+///
+/// Numbers are `i128`, so that whatever integer a caller has fits, and what is negative or too large is refused by name
+/// rather than wrapped by a cast.
+///
+/// ```
+/// use ratekeeper::{Algorithm, Quota};
+///
+/// let quota = Quota::per_minute(100).burst(20).algorithm(Algorithm::TokenBucket).build()?;
+/// assert_eq!((quota.count(), quota.burst(), quota.refill_time().ceil_secs()), (100, 20, 12));
+/// assert_eq!(Quota::per_minute(-1).build().unwrap_err().to_string(), "count: -1; must be at least 1");
+/// # Ok::<(), ratekeeper::QuotaError>(())
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "a builder is not a quota yet: call `build`"]
 pub struct QuotaBuilder {

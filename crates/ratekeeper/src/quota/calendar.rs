@@ -1,4 +1,7 @@
 //! Calendar windows: the minute, hour, day, week, month or year around an instant, in a time zone.
+//!
+//! Windows tile time: each begins where the one before ends. What people call a day is 23 or 25 hours long when clocks
+//! change, and where they skip midnight it begins with the first instant that exists.
 
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -36,15 +39,18 @@ impl CalendarUnit {
 
     /// Returns the unit's length, taking a month for 30 days and a year for 365.
     pub const fn nominal(self) -> Nanos {
-        let secs = match self {
+        Nanos::from_secs(self.nominal_secs())
+    }
+
+    const fn nominal_secs(self) -> u64 {
+        match self {
             CalendarUnit::Minute => 60,
             CalendarUnit::Hour => 3_600,
             CalendarUnit::Day => 86_400,
             CalendarUnit::Week => 7 * 86_400,
             CalendarUnit::Month => 30 * 86_400,
             CalendarUnit::Year => 365 * 86_400,
-        };
-        Nanos::from_secs(secs)
+        }
     }
 
     /// Returns the word for it in the text form of a quota.
@@ -113,13 +119,17 @@ impl Calendar {
     /// Returns the window around `at`: its first instant, and the first instant after it. At the ends of time windows
     /// are cut off rather than wrapped.
     ///
-    /// Costs some ten nanoseconds in UTC, some hundred in other zones, however long ago the last window was.
+    /// Costs 5 to 50 nanoseconds in UTC and some hundred in other zones, however long ago the last window was.
     pub fn window(&self, at: Timestamp) -> (Timestamp, Timestamp) {
         // Windows begin and end with a second, in every zone and since ever: so the nanoseconds do not matter.
         let second = at.as_nanos().div_euclid(1_000_000_000);
+        let rules = self.zone.rules();
         let (start, end) = match self.unit {
-            CalendarUnit::Minute | CalendarUnit::Hour => clock_window(self.unit, self.zone.rules(), second),
-            unit => date_window(unit, self.zone.rules(), second),
+            CalendarUnit::Month | CalendarUnit::Year => date_window(self.unit, rules, second),
+            // Every one as long as the other, which a division finds in a quarter of the time: decisions are made on it.
+            unit if self.zone.is_utc() => even_window(unit, second),
+            CalendarUnit::Minute | CalendarUnit::Hour => clock_window(self.unit, rules, second),
+            unit => date_window(unit, rules, second),
         };
         (Timestamp::from_secs(start), Timestamp::from_secs(end))
     }
@@ -131,9 +141,18 @@ fn instant(second: i64) -> Instant {
     Instant::from_second(second).unwrap_or(Instant::UNIX_EPOCH)
 }
 
+/// Minutes, hours, days and weeks of UTC, which has no leap seconds here and no changes of the clock.
+fn even_window(unit: CalendarUnit, second: i64) -> (i64, i64) {
+    // The epoch was a Thursday, and the first Monday after it four days later.
+    let first = if unit == CalendarUnit::Week { 4 * 86_400 } else { 0 };
+    let length = unit.nominal_secs().cast_signed();
+    let start = (second - first).div_euclid(length) * length + first;
+    (start, start + length)
+}
+
 /// Minutes and hours of the local clock. A change of the zone's offset within one ends it: the windows tile time.
 fn clock_window(unit: CalendarUnit, rules: &TimeZone, second: i64) -> (i64, i64) {
-    let length = if unit == CalendarUnit::Minute { 60 } else { 3_600 };
+    let length = unit.nominal_secs().cast_signed();
     let offset_at = |second| i64::from(rules.to_offset(instant(second)).seconds());
     let offset = offset_at(second);
     let start = (second + offset).div_euclid(length) * length - offset;

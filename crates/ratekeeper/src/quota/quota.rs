@@ -37,6 +37,8 @@ pub struct Quota {
     pub(super) algorithm: Algorithm,
 }
 
+// Bounds that every quota is checked against when it is built, so that no decision has to: sums and products of what is
+// within them fit 64 bits.
 impl Quota {
     /// The longest period and the longest refill: 200 years of 365 days. Instants end in the year 2262, and a quota that
     /// reaches beyond would deny a fresh key for ever.

@@ -1,5 +1,8 @@
 //! The text form of a quota: one parser for code, config file, command line and wire.
 //!
+//! Words are not case-sensitive, and numbers may have `_` between their digits. A quota is written back as the shortest text
+//! that parses to the same quota.
+//!
 //! ```text
 //! quota   = count ( "/" period | "per" period | "concurrent" ) { option }
 //! period  = [ number ] unit

@@ -41,6 +41,10 @@ impl Zone {
         self.0.map_or("UTC", |zone| zone.name)
     }
 
+    pub(super) fn is_utc(&self) -> bool {
+        self.0.is_none()
+    }
+
     /// Returns the zone's offsets from UTC, and when they change.
     pub(super) fn rules(&self) -> &'static TimeZone {
         static UTC: TimeZone = TimeZone::UTC;

@@ -37,6 +37,27 @@ const OTHERS_TTL: Nanos = Nanos::from_secs(400 * 86_400);
 /// for the fast one; GCRA, whose state is an instant, never is.
 ///
 /// A reset leaves its instant at the key of the state and `%reset`, so that what was charged before is not given back.
+///
+/// Every decision is one read, and one compare-and-set if it changes something. Of writers that race for a key, one wins and
+/// the others decide again on what it wrote, so that no request is counted twice and none is lost.
+///
+/// ```
+/// # #[cfg(not(feature = "testkit"))] fn main() {}
+/// # #[cfg(feature = "testkit")]
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use ratekeeper::port::{Request, Store};
+/// use ratekeeper::testkit::{FakeClock, MemoryValues};
+/// use ratekeeper::{CasStore, Cost, Key, Plan, Rules};
+///
+/// let clock = FakeClock::default();
+/// let values = MemoryValues::new(clock.clone());
+/// let store = CasStore::new(values.clone()).prefix("limits").clock(clock);
+/// let plan = Plan::parse("free", "2/m")?;
+/// let request = Request { key: Key::new("user:42")?, rules: Rules::Plan(&plan), cost: Cost::ONE };
+/// assert_eq!(store.acquire(request).await?.remaining, 1);
+/// assert!(values.value(b"limits:{user:42}:free").is_some());
+/// # Ok(()) }
+/// ```
 pub struct CasStore<V> {
     values: V,
     prefix: String,

@@ -13,8 +13,9 @@ use super::breaker::{Breaker, BreakerPermit};
 use crate::port::{Answer, Grant, Request, Store};
 use crate::{Charged, Decision, StoreError, StoreErrorKind};
 
-/// A store that never keeps a caller waiting: no answer within the timeout is an error, and so is, at once, any
-/// question while the [breaker](Breaker) is open. Nothing is ever asked twice.
+/// A store that never keeps a caller waiting for longer than its timeout: no answer within it is an error, and so is, at
+/// once, any request while the [breaker](Breaker) is open. No request is ever sent twice, because the first one may have been
+/// charged.
 ///
 /// What is answered then is the [failure mode](crate::FailureMode) of the plan, as with any error of a store.
 ///

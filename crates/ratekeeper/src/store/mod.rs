@@ -8,6 +8,7 @@ mod denials;
 #[cfg(all(feature = "tokio", not(loom)))]
 mod guarded;
 mod memory;
+mod on_full;
 
 pub use crate::port::breaker::{BreakerChange, BreakerState};
 pub use breaker::{Breaker, BreakerPermit, BreakerSettings};
@@ -15,4 +16,5 @@ pub use cas::CasStore;
 pub use denials::{DenialCache, DenialStatistics};
 #[cfg(all(feature = "tokio", not(loom)))]
 pub use guarded::Guarded;
-pub use memory::{Hashing, MemoryStore, MemoryStoreBuilder, OnFull, SnapshotError, StoreStatistics};
+pub use memory::{Hashing, MemoryStore, MemoryStoreBuilder, SnapshotError, StoreStatistics};
+pub use on_full::OnFull;

@@ -30,6 +30,6 @@ pub(crate) use charges::PendingCharge;
 pub use permit_outcome::PermitOutcome;
 pub(crate) use timekeeper::NextTurn;
 pub(crate) use wait_queue::WaitQueue;
-pub(crate) use wait_request::{Admission, WaitOutcome, WaitRequest};
+pub(crate) use wait_request::{Admission, WaitOutcome, WaitRequest, ticket};
 pub(crate) use waiters::{WaiterId, WaiterKind};
-pub(crate) use wake_list::WakeList;
+pub(crate) use wake_list::{QueueMoment, WakeList};

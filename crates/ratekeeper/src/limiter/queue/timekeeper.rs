@@ -129,10 +129,6 @@ impl Timekeeper {
 
     /// The timer is gone before its work was done (its runtime was shut down). Everybody is woken, because any of them
     /// may not come; whoever comes first starts another.
-    #[cfg_attr(
-        not(all(feature = "tokio", not(loom))),
-        expect(dead_code, reason = "the timer thread never ends")
-    )]
     pub(super) fn abandon(&mut self, waiters: &WaiterList, wakes: &mut WakeList) {
         self.leave();
         waiters.waiters().filter_map(|(_, waiter)| waiter.waker.clone()).for_each(|waker| wakes.push(waker));

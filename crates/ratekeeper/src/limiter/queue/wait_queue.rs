@@ -11,7 +11,7 @@ use super::permit_outcome::PermitOutcome;
 use super::timekeeper::{NextTurn, Timekeeper};
 use super::wait_request::{Admission, WaitOutcome, WaitRequest};
 use super::waiters::{Waiter, WaiterId, WaiterKind, WaiterList, WaiterPhase};
-use super::wake_list::WakeList;
+use super::wake_list::{QueueMoment, WakeList};
 use crate::limiter::error::{AcquireError, AcquireErrorKind, LimiterKind};
 use crate::limiter::statistics::LimiterStatistics;
 use crate::limiter::supply::{Capacity, Inherit, Outlook, Supply};
@@ -87,17 +87,17 @@ impl WaitQueue {
     }
 
     /// Takes without waiting, and without overtaking anybody.
-    pub(crate) fn try_acquire(&mut self, cost: Cost, now: Timestamp, wakes: &mut WakeList) -> Decision {
-        self.pump(now, wakes);
+    pub(crate) fn try_acquire(&mut self, cost: Cost, at: &mut QueueMoment<'_>) -> Decision {
+        self.pump(at);
         let decision = match self.is_open_and_empty() {
-            true => self.capacity.try_take(cost, now),
-            false => self.judge(cost, u64::MAX, now),
+            true => self.capacity.try_take(cost, at.now),
+            false => self.judge(cost, u64::MAX, at.now),
         };
         match decision.allowed {
             true => self.counts.acquired += u64::from(cost != Cost::ZERO),
             false => self.counts.rejected += 1,
         }
-        decision.taken(cost, now)
+        decision.taken(cost, at.now)
     }
 
     /// Decides for one with this ticket, and takes nothing. Only those with an earlier ticket count as waiting.
@@ -153,15 +153,14 @@ impl WaitQueue {
     pub(crate) fn enter(
         &mut self,
         request: WaitRequest,
-        now: Timestamp,
-        wakes: &mut WakeList,
+        at: &mut QueueMoment<'_>,
     ) -> Result<Admission, AcquireError> {
-        self.pump(now, wakes);
-        let admission = self.admit(request, now);
+        self.pump(at);
+        let admission = self.admit(request, at.now);
         match admission {
             Err(_) => self.counts.rejected += 1,
             // A deadline may be earlier than what the timekeeper sleeps until.
-            Ok(_) => self.alert(now, wakes),
+            Ok(_) => self.alert(at),
         }
         admission
     }
@@ -237,8 +236,7 @@ impl WaitQueue {
         &mut self,
         id: WaiterId,
         waker: &Waker,
-        now: Timestamp,
-        wakes: &mut WakeList,
+        at: &mut QueueMoment<'_>,
     ) -> Option<WaitOutcome> {
         // Nobody has a slot that was given back: whoever kept its id has had its outcome already.
         let gone = WaitOutcome::Failed(self.error(AcquireErrorKind::Closed));
@@ -246,14 +244,14 @@ impl WaitQueue {
         let (phase, cost) = (waiter.phase, Cost::new(waiter.cost));
         let outcome = match phase {
             WaiterPhase::Waiting | WaiterPhase::Called => {
-                self.listen(id, waker, wakes);
+                self.listen(id, waker, at.wakes);
                 return None;
             }
-            WaiterPhase::Granted { at, resets } => {
-                let decision = self.capacity.look(Cost::ZERO, now).charged(at);
-                WaitOutcome::Granted(decision, PendingCharge { at, resets })
+            WaiterPhase::Granted { at: charged_at, resets } => {
+                let decision = self.capacity.look(Cost::ZERO, at.now).charged(charged_at);
+                WaitOutcome::Granted(decision, PendingCharge { at: charged_at, resets })
             }
-            WaiterPhase::Failed(kind) => WaitOutcome::Failed(self.failure(kind, cost, now)),
+            WaiterPhase::Failed(kind) => WaitOutcome::Failed(self.failure(kind, cost, at.now)),
         };
         self.waiters.release(id);
         Some(outcome)
@@ -287,13 +285,13 @@ impl WaitQueue {
 
     /// Returns how long until the turn of this waiter: zero once it was granted, `None` if it never will be, or if that
     /// cannot be foreseen. Takes as long as there are others ahead.
-    pub(crate) fn turn_in(&mut self, id: WaiterId, now: Timestamp, wakes: &mut WakeList) -> Option<Nanos> {
-        self.pump(now, wakes);
+    pub(crate) fn turn_in(&mut self, id: WaiterId, at: &mut QueueMoment<'_>) -> Option<Nanos> {
+        self.pump(at);
         match self.waiters.get(id)?.phase {
             WaiterPhase::Granted { .. } => Some(Nanos::ZERO),
             WaiterPhase::Failed(_) => None,
             WaiterPhase::Waiting | WaiterPhase::Called => {
-                Some(ready_at_turn(&self.capacity, &self.waiters, id, now)?.since(now))
+                Some(ready_at_turn(&self.capacity, &self.waiters, id, at.now)?.since(at.now))
             }
         }
     }
@@ -303,34 +301,27 @@ impl WaitQueue {
         &mut self,
         id: WaiterId,
         deadline: Timestamp,
-        now: Timestamp,
-        wakes: &mut WakeList,
+        at: &mut QueueMoment<'_>,
     ) -> Result<(), AcquireError> {
-        self.pump(now, wakes);
+        self.pump(at);
         if !self.waiters.is_waiting(id) {
             return Ok(());
         }
-        let ready = ready_at_turn(&self.capacity, &self.waiters, id, now);
-        let in_vain = deadline <= now || ready.is_some_and(|ready| ready > deadline);
+        let ready = ready_at_turn(&self.capacity, &self.waiters, id, at.now);
+        let in_vain = deadline <= at.now || ready.is_some_and(|ready| ready > deadline);
         if in_vain {
-            self.step_aside(id, wakes);
+            self.step_aside(id, at.wakes);
             self.count_rejection();
-            self.pump(now, wakes);
-            return Err(self.too_late(ready, now));
+            self.pump(at);
+            return Err(self.too_late(ready, at.now));
         }
         self.waiters.set_deadline(id, deadline);
-        self.alert(now, wakes);
+        self.alert(at);
         Ok(())
     }
 
     /// Takes back the call to one that could not use its turn, because this limiter has changed its mind: it waits again.
-    pub(crate) fn recall(
-        &mut self,
-        id: WaiterId,
-        deadline: Option<Timestamp>,
-        now: Timestamp,
-        wakes: &mut WakeList,
-    ) {
+    pub(crate) fn recall(&mut self, id: WaiterId, deadline: Option<Timestamp>, at: &mut QueueMoment<'_>) {
         if let Some(waiter) = self.waiters.get_mut(id)
             && waiter.phase == WaiterPhase::Called
         {
@@ -338,47 +329,37 @@ impl WaitQueue {
             // It has come, so it has no more time than it had before.
             deadline.into_iter().for_each(|deadline| self.waiters.set_deadline(id, deadline));
             // Nobody keeps the time of one that was called: whoever sleeps may sleep for too long now.
-            self.alert(now, wakes);
+            self.alert(at);
         }
     }
 
     /// Gives up, in whatever phase. A grant that was not collected goes to the next in turn.
-    pub(crate) fn leave(&mut self, id: WaiterId, now: Timestamp, wakes: &mut WakeList) {
+    pub(crate) fn leave(&mut self, id: WaiterId, at: &mut QueueMoment<'_>) {
         let Some((phase, cost)) = self.waiters.get(id).map(|waiter| (waiter.phase, waiter.cost)) else {
             return;
         };
-        match phase {
-            WaiterPhase::Waiting | WaiterPhase::Called => self.counts.cancelled += 1,
-            WaiterPhase::Granted { at, resets } => {
-                self.return_charge(Cost::new(cost), PendingCharge { at, resets }, now);
-                self.counts.acquired -= 1;
-                self.counts.cancelled += 1;
-            }
-            WaiterPhase::Failed(_) => {}
+        if let Some(charge) = phase.charge() {
+            self.return_charge(Cost::new(cost), charge, at.now);
+            self.counts.acquired -= 1;
         }
-        self.step_aside(id, wakes);
-        self.pump(now, wakes);
+        self.counts.cancelled += u64::from(!matches!(phase, WaiterPhase::Failed(_)));
+        self.step_aside(id, at.wakes);
+        self.pump(at);
     }
 
     /// Gives up what was taken. Nothing at all was neither taken nor counted.
-    pub(crate) fn give_up(
-        &mut self,
-        cost: Cost,
-        charge: PendingCharge,
-        now: Timestamp,
-        wakes: &mut WakeList,
-    ) {
+    pub(crate) fn give_up(&mut self, cost: Cost, charge: PendingCharge, at: &mut QueueMoment<'_>) {
         if cost != Cost::ZERO {
             self.counts.acquired -= 1;
             self.counts.cancelled += 1;
-            self.give_back(cost, charge, now, wakes);
+            self.give_back(cost, charge, at);
         }
     }
 
     /// Gives back what is left of a charge, and lets in whom that has made room for.
-    fn give_back(&mut self, cost: Cost, charge: PendingCharge, now: Timestamp, wakes: &mut WakeList) {
-        self.return_charge(cost, charge, now);
-        self.pump(now, wakes);
+    fn give_back(&mut self, cost: Cost, charge: PendingCharge, at: &mut QueueMoment<'_>) {
+        self.return_charge(cost, charge, at.now);
+        self.pump(at);
     }
 
     fn return_charge(&mut self, cost: Cost, charge: PendingCharge, now: Timestamp) {
@@ -396,39 +377,33 @@ impl WaitQueue {
         estimate: Cost,
         charge: Option<PendingCharge>,
         actual: Cost,
-        now: Timestamp,
-        wakes: &mut WakeList,
+        at: &mut QueueMoment<'_>,
     ) {
         let taken = charge.map_or(0, |_| estimate.get());
         match charge {
             Some(charge) if actual < estimate => {
-                self.give_back(Cost::new(taken - actual.get()), charge, now, wakes);
+                self.give_back(Cost::new(taken - actual.get()), charge, at);
             }
-            _ => self.owe(Cost::new(actual.get() - taken), now, wakes),
+            _ => self.owe(Cost::new(actual.get() - taken), at),
         }
     }
 
     /// Charges what has been used already, whether it is there or not: what is missing is paid before anybody else gets
     /// anything.
-    fn owe(&mut self, cost: Cost, now: Timestamp, wakes: &mut WakeList) {
+    fn owe(&mut self, cost: Cost, at: &mut QueueMoment<'_>) {
         if !self.closed {
-            self.capacity.owe(cost, now);
+            self.capacity.owe(cost, at.now);
         }
         self.forecast.clear();
-        self.pump(now, wakes);
+        self.pump(at);
     }
 
     /// Takes a waiter out, wherever it stands, as one that was served; returns what it was charged, if it was.
-    pub(crate) fn conclude(
-        &mut self,
-        id: WaiterId,
-        now: Timestamp,
-        wakes: &mut WakeList,
-    ) -> Option<PendingCharge> {
-        self.pump(now, wakes);
+    pub(crate) fn conclude(&mut self, id: WaiterId, at: &mut QueueMoment<'_>) -> Option<PendingCharge> {
+        self.pump(at);
         let phase = self.waiters.get(id)?.phase;
         self.counts.acquired += u64::from(self.waiters.is_waiting(id));
-        self.step_aside(id, wakes);
+        self.step_aside(id, at.wakes);
         phase.charge()
     }
 
@@ -442,20 +417,20 @@ impl WaitQueue {
     }
 
     /// Gives back, and lets in whom that has made room for.
-    pub(crate) fn refund(&mut self, cost: Cost, charged: Charged, now: Timestamp, wakes: &mut WakeList) {
-        if let Some(at) = self.charges.instant_as_said(charged, now) {
-            self.capacity.refund(cost, at, now);
+    pub(crate) fn refund(&mut self, cost: Cost, charged: Charged, at: &mut QueueMoment<'_>) {
+        if let Some(charged_at) = self.charges.instant_as_said(charged, at.now) {
+            self.capacity.refund(cost, charged_at, at.now);
         }
         self.forecast.clear();
         self.gave_back = true;
-        self.pump(now, wakes);
+        self.pump(at);
     }
 
     /// Forgets all that was taken, and what is owed.
-    pub(crate) fn reset(&mut self, now: Timestamp, wakes: &mut WakeList) {
-        self.capacity.reset(now);
-        self.forget_charges(now);
-        self.pump(now, wakes);
+    pub(crate) fn reset(&mut self, at: &mut QueueMoment<'_>) {
+        self.capacity.reset(at.now);
+        self.forget_charges(at.now);
+        self.pump(at);
     }
 
     /// Nothing that was charged so far can be given back any more.
@@ -467,23 +442,23 @@ impl WaitQueue {
 
     /// Reads on under another quota. What was charged under the old one has come in at another rate: what is left of it
     /// cannot be told.
-    pub(crate) fn set_quota(&mut self, quota: Quota, inherit: Inherit, now: Timestamp, wakes: &mut WakeList) {
-        self.capacity.set_quota(quota, inherit, now);
+    pub(crate) fn set_quota(&mut self, quota: Quota, inherit: Inherit, at: &mut QueueMoment<'_>) {
+        self.capacity.set_quota(quota, inherit, at.now);
         self.changed = true;
-        self.forget_charges(now);
-        self.turn_away(|waiter| waiter.cost > quota.burst(), AcquireErrorKind::NeverFits, wakes);
-        self.pump(now, wakes);
+        self.forget_charges(at.now);
+        self.turn_away(|waiter| waiter.cost > quota.burst(), AcquireErrorKind::NeverFits, at.wakes);
+        self.pump(at);
     }
 
     /// Sets the number of permits. Those beyond it that are in flight stay so until they are given back.
-    pub(crate) fn set_limit(&mut self, new: u64, now: Timestamp, wakes: &mut WakeList) {
+    pub(crate) fn set_limit(&mut self, new: u64, at: &mut QueueMoment<'_>) {
         #[cfg(feature = "adaptive")]
-        let new = self.adaptive.as_mut().map_or(new, |adaptive| adaptive.move_to(new, now));
+        let new = self.adaptive.as_mut().map_or(new, |adaptive| adaptive.move_to(new, at.now));
         if let Supply::Permits { limit, .. } = &mut self.capacity.supply {
             *limit = new;
         }
-        self.turn_away(|waiter| waiter.cost > new, AcquireErrorKind::NeverFits, wakes);
-        self.pump(now, wakes);
+        self.turn_away(|waiter| waiter.cost > new, AcquireErrorKind::NeverFits, at.wakes);
+        self.pump(at);
     }
 
     /// Lets the number of permits move by itself from now on.
@@ -556,22 +531,22 @@ impl WaitQueue {
     /// Lets in everybody whose turn has come, sends away everybody whose time is up.
     ///
     /// In this order: who could be granted at the instant of its deadline is, even if the timer was late.
-    pub(crate) fn pump(&mut self, now: Timestamp, wakes: &mut WakeList) {
+    pub(crate) fn pump(&mut self, at: &mut QueueMoment<'_>) {
         if self.waiters.is_empty() && self.timekeeper.is_absent() {
             return;
         }
         loop {
             while let Some(head) = self.waiters.head() {
-                if !self.grant(head, now, wakes) {
+                if !self.grant(head, at) {
                     break;
                 }
             }
             let mut expired = false;
             while let Some((deadline, id)) = self.waiters.first_deadline() {
-                if deadline > now {
+                if deadline > at.now {
                     break;
                 }
-                self.fail(id, AcquireErrorKind::Deadline, wakes);
+                self.fail(id, AcquireErrorKind::Deadline, at.wakes);
                 expired = true;
             }
             // Behind one that gave up there may be one that fits.
@@ -579,21 +554,21 @@ impl WaitQueue {
                 break;
             }
         }
-        self.alert(now, wakes);
+        self.alert(at);
     }
 
     /// Grants the head's request, if it can be; true if there is a new head.
-    fn grant(&mut self, head: WaiterId, now: Timestamp, wakes: &mut WakeList) -> bool {
-        let charge = self.charge_at(now);
+    fn grant(&mut self, head: WaiterId, at: &mut QueueMoment<'_>) -> bool {
+        let charge = self.charge_at(at.now);
         let Some(waiter) = self.waiters.get_mut(head) else { return false };
         if waiter.phase == WaiterPhase::Called {
             return false;
         }
         let cost = Cost::new(waiter.cost);
-        match self.capacity.outlook(cost, now) {
+        match self.capacity.outlook(cost, at.now) {
             Outlook::Ready => {}
             Outlook::Never => {
-                self.fail(head, AcquireErrorKind::NeverFits, wakes);
+                self.fail(head, AcquireErrorKind::NeverFits, at.wakes);
                 return true;
             }
             Outlook::After(_) | Outlook::OnRelease => return false,
@@ -602,18 +577,18 @@ impl WaitQueue {
             waiter.phase = WaiterPhase::Called;
             let deadline = waiter.deadline;
             if let Some(waker) = waiter.waker.clone() {
-                wakes.push(waker);
+                at.wakes.push(waker);
             }
             // It was called in time, even if that is the instant of its deadline or the timer was late.
             if let Some(deadline) = deadline {
-                self.waiters.set_deadline(head, deadline.max(now + TIME_TO_COME));
+                self.waiters.set_deadline(head, deadline.max(at.now + TIME_TO_COME));
             }
             return false;
         }
-        self.capacity.charge(cost, now);
+        self.capacity.charge(cost, at.now);
         waiter.phase = WaiterPhase::granted(charge);
         if let Some(waker) = waiter.waker.take() {
-            wakes.push(waker);
+            at.wakes.push(waker);
         }
         self.counts.acquired += 1;
         self.waiters.unlink(head);
@@ -637,15 +612,15 @@ impl WaitQueue {
     }
 
     /// Sees to it that whatever is due next will be noticed in time.
-    fn alert(&mut self, now: Timestamp, wakes: &mut WakeList) {
+    fn alert(&mut self, at: &mut QueueMoment<'_>) {
         self.timekeeper.release(&self.waiters);
         if self.waiters.is_empty() {
             self.forecast.clear();
-            self.timekeeper.dismiss(wakes);
+            self.timekeeper.dismiss(at.wakes);
         } else if !self.timekeeper.is_awake()
-            && let Some(next) = self.next_event(now)
+            && let Some(next) = self.next_event(at.now)
         {
-            self.timekeeper.alert(next, &self.waiters, wakes);
+            self.timekeeper.alert(next, &self.waiters, at.wakes);
         }
     }
 
@@ -670,27 +645,22 @@ impl WaitQueue {
     }
 
     /// A timer's turn: does what is due, and returns what the timer is to do next.
-    pub(crate) fn turn_of_timer(&mut self, waker: &Waker, now: Timestamp, wakes: &mut WakeList) -> NextTurn {
+    pub(crate) fn turn_of_timer(&mut self, waker: &Waker, at: &mut QueueMoment<'_>) -> NextTurn {
         self.timekeeper.wake_up();
-        self.pump(now, wakes);
+        self.pump(at);
         if !self.needs_time() {
             self.timekeeper.leave();
             return NextTurn::Over;
         }
-        let next = self.next_event(now);
+        let next = self.next_event(at.now);
         self.timekeeper.sleep_until(next, waker);
-        next.map_or(NextTurn::Idle, |next| NextTurn::Sleep(next.since(now)))
+        next.map_or(NextTurn::Idle, |next| NextTurn::Sleep(next.since(at.now)))
     }
 
     /// The turn of a thread that waits: does what is due, and returns how long it may sleep if it is to keep the time.
-    pub(crate) fn turn_of_thread(
-        &mut self,
-        id: WaiterId,
-        now: Timestamp,
-        wakes: &mut WakeList,
-    ) -> Option<Nanos> {
-        self.pump(now, wakes);
-        let next = self.next_event(now);
-        Some(self.timekeeper.turn_of_thread(id, &self.waiters, next)?.since(now))
+    pub(crate) fn turn_of_thread(&mut self, id: WaiterId, at: &mut QueueMoment<'_>) -> Option<Nanos> {
+        self.pump(at);
+        let next = self.next_event(at.now);
+        Some(self.timekeeper.turn_of_thread(id, &self.waiters, next)?.since(at.now))
     }
 }

@@ -1,9 +1,19 @@
 //! A request that is willing to wait, and what becomes of it.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use super::charges::PendingCharge;
 use super::waiters::{WaiterId, WaiterKind};
 use crate::limiter::error::AcquireError;
 use crate::{Cost, Decision, Timestamp};
+
+/// Numbers every request that waits, in the order in which they came, over all limiters of the process.
+static TICKETS: AtomicU64 = AtomicU64::new(1);
+
+/// Returns the age of a request that comes now, comparable between queues.
+pub(crate) fn ticket() -> u64 {
+    TICKETS.fetch_add(1, Ordering::Relaxed)
+}
 
 /// What became of a request that is willing to wait.
 #[derive(Debug)]

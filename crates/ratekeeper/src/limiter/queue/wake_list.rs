@@ -3,6 +3,15 @@
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::task::Waker;
 
+use crate::Timestamp;
+
+/// The instant at which a wait queue is worked on, and who is to be woken afterwards.
+#[derive(Debug)]
+pub(crate) struct QueueMoment<'a> {
+    pub(crate) now: Timestamp,
+    pub(crate) wakes: &'a mut WakeList,
+}
+
 /// Wakers collected under a lock, to be woken or dropped outside of it: either may run anything, even the same limiter.
 #[derive(Debug, Default)]
 #[must_use = "whoever is in here sleeps until it is woken"]

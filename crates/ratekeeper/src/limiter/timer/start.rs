@@ -33,7 +33,7 @@ pub(crate) fn start(core: &Arc<LimiterCore>) {
             return;
         }
         // Whoever asks next may be luckier.
-        core.with(|queue, _, _| queue.withdraw_promise());
+        core.with(|queue, _| queue.withdraw_promise());
         panic!("the process can start no more threads: {error}");
     }
 }

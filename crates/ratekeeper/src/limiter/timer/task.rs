@@ -25,7 +25,7 @@ pub(super) fn spawn(core: &Arc<LimiterCore>, runtime: &Handle) -> bool {
     let is_gone = runtime.spawn(keep_time(TimerTask::new(core), sleep)).is_finished();
     if is_gone {
         // It has broken the promise, which is renewed, or everybody who comes would start another one.
-        core.with(|queue, _, _| queue.promise_timer());
+        core.with(|queue, _| queue.promise_timer());
     }
     !is_gone
 }
@@ -47,7 +47,7 @@ impl TimerTask {
 impl Drop for TimerTask {
     fn drop(&mut self) {
         if !self.is_over {
-            self.core.with(|queue, _, wakes| queue.abandon_timer(wakes));
+            self.core.with(|queue, at| queue.abandon_timer(at.wakes));
         }
     }
 }

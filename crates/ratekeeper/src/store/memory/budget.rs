@@ -1,4 +1,6 @@
 //! The bounds of a store: how many states and bytes there may be, and how many of both the quotas of requests may take.
+//!
+//! All shards share one budget, on a cache line of its own. A decision on a known key never touches it.
 
 use std::ops::{Add, AddAssign};
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};

@@ -7,11 +7,12 @@ use super::cache_line::CacheLine;
 use super::resets::Resets;
 use super::search::Search;
 use super::shard::ShardExtras;
-use super::store::{MemoryStore, OnFull};
+use super::store::MemoryStore;
 use super::tag::{Hashing, KeyHasher};
 use crate::Timestamp;
 use crate::clock::TimeSource;
 use crate::port::Clock;
+use crate::store::on_full::OnFull;
 
 /// Keys that a shard holds on average when the store is full. Growing such a shard takes some ten microseconds.
 const KEYS_PER_SHARD: usize = 2_048;
@@ -36,6 +37,14 @@ impl MemoryStore {
 }
 
 /// A builder of a [`MemoryStore`].
+///
+/// ```
+/// use ratekeeper::MemoryStore;
+/// use ratekeeper::store::OnFull;
+///
+/// let store = MemoryStore::builder().max_keys(10_000).on_full(OnFull::Share).keep_keys(true).build();
+/// assert_eq!((store.statistics().max_keys, store.is_empty()), (10_000, true));
+/// ```
 #[derive(Debug)]
 #[must_use = "a builder is not a store yet: call `build`"]
 pub struct MemoryStoreBuilder {

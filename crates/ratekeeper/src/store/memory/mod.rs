@@ -1,5 +1,12 @@
 //! The store in memory: sharded, bounded, exact.
 //!
+//! Slots hold 128 bits of a seeded hash instead of the key: a million GCRA keys take 40 MB, whatever their length, and whoever
+//! chooses keys cannot choose their shard. What has expired is dropped when its slot or its memory is needed; nothing else
+//! is ever evicted, so a flood of new keys is refused and takes no limit off the keys that are known.
+//!
+//! A decision on a known key takes one lock and touches two cache lines: that of the shard and that of the slot. What is left
+//! is worked out after the lock is released.
+//!
 //! A key's states lie in one of many small shards, chosen by a seeded hash, each behind a lock that is held for some
 //! ten nanoseconds. Shards are small on purpose: whatever must look at a whole shard (growing it, finding something
 //! to evict) takes microseconds, however many keys there are.
@@ -38,6 +45,6 @@ mod tag;
 pub use builder::MemoryStoreBuilder;
 pub use snapshot::SnapshotError;
 pub use statistics::StoreStatistics;
-pub use store::{MemoryStore, OnFull};
+pub use store::MemoryStore;
 pub use tag::Hashing;
 pub(super) use tag::{KeyHash, KeyHasher};

@@ -1,4 +1,8 @@
 //! Room in a shard: what a request needs before its states are written, and making it.
+//!
+//! States and bytes are claimed from the budget before anything is allocated. If there are too few, the shard drops what has
+//! expired, and what keys it need not keep, and tries again; other shards are searched only when that was not enough, and
+//! without this shard's lock.
 
 use super::budget::{Allowance, Budget, Footprint, Full};
 use super::keys::{KeptKeys, places};

@@ -1,4 +1,8 @@
 //! Looking for room when the store is full and the key's own shard has nothing to drop.
+//!
+//! A search is bounded: it asks a number of shards when their next state expires, looks at the states of the first that may
+//! have one to drop, and leaves the rest to the next search. A search in vain is followed by a rest, so that a flood of new
+//! keys does not make every request pay for one.
 
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 

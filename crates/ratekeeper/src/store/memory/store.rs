@@ -17,22 +17,11 @@ use crate::algorithm::gcra::GcraView;
 use crate::algorithm::{Wait, describe};
 use crate::clock::TimeSource;
 use crate::port::{Answer, Grant, Request, Store};
+use crate::store::on_full::OnFull;
 use crate::{
     Algorithm, Charged, Cost, Decision, Key, Quota, Reason, RuleId, Rules, StoreError, StoreErrorKind,
     Timestamp,
 };
-
-/// What a new key gets when there are as many live ones as there may be.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OnFull {
-    /// It is denied, with [`Reason::StoreFull`](crate::Reason::StoreFull).
-    #[default]
-    Refuse,
-    /// It shares one state with all such keys, under the same quota. Of [quotas of requests](crate::Rules::Quota) a
-    /// thousand have such a state, so that they do not take what is [kept for
-    /// plans](super::MemoryStoreBuilder::kept_for_plans); under others, a denial.
-    Share,
-}
 
 /// Requests of a batch that are prefetched together: enough to hide memory's latency, few enough that the first
 /// line is still there when its turn comes.
@@ -44,16 +33,18 @@ const SHARDS_AT_ONCE: usize = 4;
 /// The store in memory. Bounded to a million keys unless said otherwise.
 ///
 /// ```
-/// use ratekeeper::port::Request;
+/// use ratekeeper::port::{Request, Store};
 /// use ratekeeper::{Cost, Key, MemoryStore, Quota, Rules};
 ///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let store = MemoryStore::default();
 /// let quota: Quota = "2/m".parse()?;
 /// let request = Request { key: Key::new("user:42")?, rules: Rules::Quota(&quota), cost: Cost::ONE };
-/// assert!(store.try_acquire(request)?.allowed);
-/// assert!(store.try_acquire(request)?.allowed);
-/// assert!(!store.try_acquire(request)?.allowed);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// assert!(store.acquire(request).await?.allowed);
+/// assert!(store.acquire(request).await?.allowed);
+/// // Its answers are always there: without a runtime, ask for them now.
+/// assert!(matches!(store.acquire(request).now(), Ok(Ok(decision)) if !decision.allowed));
+/// # Ok(()) }
 /// ```
 pub struct MemoryStore {
     pub(super) shards: Box<[CacheLine<SpinLock<Shard>>]>,
@@ -114,26 +105,13 @@ impl MemoryStore {
         self.budget.keep(percent);
     }
 
-    /// [`Store::acquire`] for callers who know their store: the decision itself, and no answer to unwrap.
-    #[inline(always)]
-    pub fn try_acquire(&self, request: Request<'_>) -> Result<Decision, StoreError> {
-        self.acquire_at(request, self.clock.now())
-    }
-
-    /// [`Store::acquire_many`] for callers who know their store: decisions alone are appended, up to the first request
-    /// that this store cannot decide, and nothing after it is asked.
-    #[inline]
-    pub fn try_acquire_many(
-        &self,
-        requests: &[Request<'_>],
-        into: &mut Vec<Decision>,
-    ) -> Result<(), StoreError> {
-        into.reserve(requests.len());
-        self.acquire_each(requests, |answer| answer.map(|decision| into.push(decision)))
-    }
-
-    /// Like [`try_acquire`](MemoryStore::try_acquire) at an instant of the caller's choosing, for simulations and for callers who read the clock once for
-    /// many. Time does not go back: after a later instant, an earlier one counts as that for all keys of the same shard.
+    /// Takes the cost as [`acquire`](Store::acquire) does, at an instant of the caller's choosing: for simulations, and for
+    /// callers who read the clock once for many. Time does not go back: after a later instant, an earlier one counts as that
+    /// for all keys of the same shard.
+    ///
+    /// # Errors
+    ///
+    /// If this store cannot decide the rules: a concurrency limit is among them, or a plan is named twice.
     #[inline(always)]
     pub fn acquire_at(&self, request: Request<'_>, now: Timestamp) -> Result<Decision, StoreError> {
         let hash = self.hasher.hash(request.key);
@@ -297,23 +275,13 @@ impl MemoryStore {
         &self.shards[index].0
     }
 
-    /// Takes many costs by one look at the clock, and has each answer heard, until one is heard with an error.
-    #[inline]
-    fn acquire_each(
-        &self,
-        requests: &[Request<'_>],
-        mut hear: impl FnMut(Result<Decision, StoreError>) -> Result<(), StoreError>,
-    ) -> Result<(), StoreError> {
-        let now = self.clock.now();
-        requests.chunks(BATCH).try_for_each(|batch| self.acquire_batch(batch, now, &mut hear))
-    }
-
+    /// Takes up to [`BATCH`] costs at one instant.
     fn acquire_batch(
         &self,
         requests: &[Request<'_>],
         now: Timestamp,
-        hear: &mut impl FnMut(Result<Decision, StoreError>) -> Result<(), StoreError>,
-    ) -> Result<(), StoreError> {
+        into: &mut Vec<Result<Decision, StoreError>>,
+    ) {
         let mut hashes = [KeyHash::OVERFLOW; BATCH];
         // One pass each: a lock waits for all reads before it, so keys that are hashed between locks are fetched
         // from memory one by one, and keys that are hashed in a row all at once.
@@ -327,9 +295,8 @@ impl MemoryStore {
             }
         }
         for (hash, request) in hashes.iter().zip(requests) {
-            hear(self.acquire_hashed(*hash, *request, now))?;
+            into.push(self.acquire_hashed(*hash, *request, now));
         }
-        Ok(())
     }
 }
 
@@ -396,7 +363,7 @@ fn check(rules: Rules<'_>) -> Result<(), StoreError> {
 impl Store for MemoryStore {
     #[inline(always)]
     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
-        Answer::ready(self.try_acquire(request))
+        Answer::ready(self.acquire_at(request, self.clock.now()))
     }
 
     fn acquire_up_to<'a>(&'a self, Request { key, rules, cost }: Request<'a>) -> Answer<'a, Grant> {
@@ -438,10 +405,10 @@ impl Store for MemoryStore {
         into: &'a mut Vec<Result<Decision, StoreError>>,
     ) -> Answer<'a, ()> {
         into.reserve(requests.len());
-        Answer::ready(self.acquire_each(requests, |answer| {
-            into.push(answer);
-            Ok(())
-        }))
+        // One look at the clock for all of them.
+        let now = self.clock.now();
+        requests.chunks(BATCH).for_each(|batch| self.acquire_batch(batch, now, into));
+        Answer::ready(Ok(()))
     }
 }
 
@@ -476,7 +443,7 @@ mod tests {
         for millis in 1..=4_000 {
             let quota: Quota = format!("1 per {}ms fixed", 3_600_000 + millis).parse().unwrap();
             let request = Request { key, rules: Rules::Quota(&quota), cost: Cost::ONE };
-            assert!(store.try_acquire(request).unwrap().allowed);
+            assert!(store.acquire(request).now().unwrap().unwrap().allowed);
             let now = kept();
             tidied += u32::from(now <= before);
             before = now;
@@ -503,12 +470,12 @@ mod tests {
             let last = 1_000 + super::super::room::CROWDED;
             for millis in 1_001..=last {
                 let request = Request { key, rules: Rules::Quota(&window(millis)), cost: Cost::ONE };
-                assert!(store.try_acquire(request).unwrap().allowed);
+                assert!(store.acquire(request).now().unwrap().unwrap().allowed);
             }
             let request = |quota, cost| Request { key, rules: Rules::Quota(quota), cost: Cost::new(cost) };
             let same = |quota, cost| {
                 let foreseen = store.peek(request(quota, cost)).now().unwrap().unwrap();
-                let decision = store.try_acquire(request(quota, cost)).unwrap();
+                let decision = store.acquire(request(quota, cost)).now().unwrap().unwrap();
                 assert_eq!(
                     (foreseen.allowed, foreseen.reason),
                     (decision.allowed, decision.reason),

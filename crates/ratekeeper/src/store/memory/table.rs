@@ -1,4 +1,7 @@
 //! Open addressing over fixed-size slots: a look-up touches one cache line, or two neighbouring ones.
+//!
+//! Written by hand, because a decision that finds an expired state on its way to an empty slot may reuse it, because a table
+//! must never allocate by itself, and because no map of the ecosystem tells when its next value expires.
 
 use super::budget::Footprint;
 use super::sync::prefetch;

@@ -8,7 +8,7 @@ use siphasher::sip128::{Hasher128, SipHasher13};
 
 use crate::{Algorithm, Anchor, Key, Quota, RuleId};
 
-/// How keys are hashed. Both are seeded at random for every store, and the seed is secret: whoever chooses keys
+/// The hash function of keys. Both are seeded at random for every store, and the seed is secret: whoever chooses keys
 /// cannot choose their places.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]

@@ -7,29 +7,29 @@ use crate::error::ClientError;
 /// The most bytes that a key may have.
 const MAX_KEY: usize = 1024;
 
-/// A quota: so many in a period in the long run, and at most a burst at once.
+/// The quota that a server holds a key to: a rate in the long run, and at most a burst at once.
 ///
 /// ```
 /// use std::time::Duration;
-/// use ratekeeper_client::Throttle;
+/// use ratekeeper_client::RemoteQuota;
 ///
-/// let steady = Throttle::per_second(10); // at most 10 at once
-/// let bursty = Throttle::per_minute(30).burst(15);
-/// let rare = Throttle::per(1, Duration::from_secs(90));
+/// let steady = RemoteQuota::per_second(10); // at most 10 at once
+/// let bursty = RemoteQuota::per_minute(30).burst(15);
+/// let rare = RemoteQuota::per(1, Duration::from_secs(90));
 /// # let _ = (steady, bursty, rare);
 /// ```
 ///
 /// The numbers are checked when a request is made of them: [`Client::acquire`](crate::Client::acquire) says what is wrong
 /// before it sends anything. A server may have narrower bounds of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[must_use = "a throttle does nothing by itself: pass it to `Client::acquire`"]
-pub struct Throttle {
+#[must_use = "a quota does nothing by itself: pass it to `Client::acquire`"]
+pub struct RemoteQuota {
     rate: u64,
     period: Duration,
     burst: u64,
 }
 
-impl Throttle {
+impl RemoteQuota {
     /// Returns a quota of `rate` in every second.
     pub const fn per_second(rate: u64) -> Self {
         Self::per(rate, Duration::from_secs(1))
@@ -51,9 +51,9 @@ impl Throttle {
     }
 
     /// Returns a quota of `rate` in every `period`, which must be whole seconds. All of them may be taken at once, unless
-    /// [`burst`](Throttle::burst) says otherwise.
+    /// [`burst`](RemoteQuota::burst) says otherwise.
     pub const fn per(rate: u64, period: Duration) -> Self {
-        Throttle { rate, period, burst: rate }
+        RemoteQuota { rate, period, burst: rate }
     }
 
     /// Sets how much may be taken at once.
@@ -73,12 +73,12 @@ pub(crate) struct ThrottleParts<'a> {
 
 impl<'a> ThrottleParts<'a> {
     /// Checks a request. A cost of 0 only looks.
-    pub(crate) fn new(key: &'a [u8], throttle: Throttle, cost: u64) -> Result<Self, ClientError> {
+    pub(crate) fn new(key: &'a [u8], quota: RemoteQuota, cost: u64) -> Result<Self, ClientError> {
         if key.is_empty() || key.len() > MAX_KEY {
             let value = format!("{} bytes", key.len());
             return Err(ClientError::Invalid { field: "key", value, remedy: "pass 1 to 1024 bytes" });
         }
-        let Throttle { rate, period, burst } = throttle;
+        let RemoteQuota { rate, period, burst } = quota;
         if period.subsec_nanos() != 0 {
             let (value, remedy) =
                 (format!("{period:?}"), "pass whole seconds: the wire carries no fractions");
@@ -109,27 +109,27 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_said_by_field_value_and_remedy() {
-        let second = Throttle::per_second(1);
+        let second = RemoteQuota::per_second(1);
         let long = "k".repeat(1025);
-        for (key, throttle, cost, says) in [
+        for (key, quota, cost, says) in [
             ("", second, 1, "key: 0 bytes; pass 1 to 1024 bytes"),
             (&*long, second, 1, "key: 1025 bytes; pass 1 to 1024 bytes"),
-            ("k", Throttle::per_second(0).burst(1), 1, "rate: 0; pass at least 1"),
+            ("k", RemoteQuota::per_second(0).burst(1), 1, "rate: 0; pass at least 1"),
             ("k", second.burst(0), 1, "burst: 0; pass at least 1"),
-            ("k", Throttle::per(1, Duration::ZERO), 1, "period: 0; pass at least 1"),
-            ("k", Throttle::per(1, Duration::from_millis(1500)), 1, "period: 1.5s; pass whole seconds"),
+            ("k", RemoteQuota::per(1, Duration::ZERO), 1, "period: 0; pass at least 1"),
+            ("k", RemoteQuota::per(1, Duration::from_millis(1500)), 1, "period: 1.5s; pass whole seconds"),
             ("k", second.burst(u64::MAX), 1, "burst: 18446744073709551615; pass at most"),
             ("k", second, u64::MAX, "cost: 18446744073709551615; pass at most"),
         ] {
-            let said = ThrottleParts::new(key.as_bytes(), throttle, cost).expect_err(says).to_string();
+            let said = ThrottleParts::new(key.as_bytes(), quota, cost).expect_err(says).to_string();
             assert!(said.starts_with(says), "{said}");
         }
     }
 
     #[test]
     fn all_of_a_rate_may_be_taken_at_once_unless_a_burst_is_set() {
-        let numbers = |throttle, cost| ThrottleParts::new(b"k", throttle, cost).unwrap().numbers;
-        assert_eq!(numbers(Throttle::per_hour(30), 0), [30, 30, 3_600, 0]);
-        assert_eq!(numbers(Throttle::per_day(30).burst(5), 2), [5, 30, 86_400, 2]);
+        let numbers = |quota, cost| ThrottleParts::new(b"k", quota, cost).unwrap().numbers;
+        assert_eq!(numbers(RemoteQuota::per_hour(30), 0), [30, 30, 3_600, 0]);
+        assert_eq!(numbers(RemoteQuota::per_day(30).burst(5), 2), [5, 30, 86_400, 2]);
     }
 }
