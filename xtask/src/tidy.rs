@@ -36,7 +36,7 @@ use crate::workspace::Workspace;
 use finding::Finding;
 use house::arrows::{self, Arrow};
 use house::tree::{Sources, Tree};
-use house::{circles, floors};
+use house::{circles, floors, orphans};
 use source::SourceFile;
 
 /// The document that lists the floors of every crate.
@@ -66,6 +66,7 @@ pub(crate) fn run(workspace: &Workspace, options: &[&str]) -> Result<()> {
         }
     }
     findings.sort();
+    findings.dedup();
     pending.sort();
     for finding in &pending {
         eprintln!("{finding} (not enforced yet)");
@@ -154,12 +155,19 @@ fn check_house(workspace: &Workspace, sources: &Sources, document: &str, checked
             None => checked.add(law::FLOORS, vec![Finding::new(path, plan.line, "floors of no crate")]),
         }
     }
-    for (tree, _) in trees.iter().filter(|(tree, _)| plans.iter().all(|plan| plan.module != tree.name)) {
+    let is_unplanned = |tree: &Tree| {
+        let has_modules = tree.modules.iter().skip(1).any(|module| !module.is_test);
+        has_modules && plans.iter().all(|plan| plan.module != tree.name)
+    };
+    for (tree, _) in trees.iter().filter(|(tree, _)| is_unplanned(tree)) {
         let what = format!("{} has no floors; list them in a block ```floors {}", tree.name, tree.name);
         checked.add(law::FLOORS, vec![Finding::new(path, 1, what)]);
     }
     checked.report = report::write(sources, &trees);
     let trees: Vec<Tree> = trees.into_iter().map(|(tree, _)| tree).collect();
+    for root in trees.iter().filter_map(|tree| tree.modules.first()) {
+        checked.findings.extend(orphans::check(&root.file, sources, &trees));
+    }
     let is_generated = |path: &Path| sources.get(path).is_some_and(SourceFile::is_generated);
     checked.add(law::NAMES, names::check(&trees, &is_generated));
 }

@@ -3,19 +3,19 @@
 use std::fmt;
 use std::time::Duration;
 
-use ratekeeper_http::headers::{Limit, Limits, Policy};
+use ratekeeper_http::headers::{QuotaPolicy, ServerLimit, ServerLimits};
 use serde_json::{Value, json};
 
 use crate::when::HumanSpan;
 
 /// What the headers of one response say about limits.
 #[derive(Clone, Debug)]
-pub struct HeaderReport(pub Limits);
+pub struct HeaderReport(pub ServerLimits);
 
 impl HeaderReport {
     /// Returns `{"limits":[…],"policies":[…],"retry_after_ms"}`, with `null` for what the headers do not say.
     pub fn to_json(&self) -> Value {
-        let limit = |limit: &Limit| {
+        let limit = |limit: &ServerLimit| {
             json!({
                 "name": limit.name,
                 "limit": limit.limit,
@@ -23,7 +23,7 @@ impl HeaderReport {
                 "reset_ms": limit.reset.map(millis),
             })
         };
-        let policy = |policy: &Policy| {
+        let policy = |policy: &QuotaPolicy| {
             json!({
                 "name": policy.name,
                 "quota": policy.quota,
@@ -50,7 +50,7 @@ fn span(duration: Duration) -> HumanSpan {
 
 impl fmt::Display for HeaderReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Limits { limits, policies, retry_after, cached } = &self.0;
+        let ServerLimits { limits, policies, retry_after, cached } = &self.0;
         if self.0.is_empty() {
             return writeln!(f, "no rate-limit headers: they say nothing about limits");
         }

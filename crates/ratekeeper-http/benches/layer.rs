@@ -18,7 +18,7 @@ use axum::body::Body;
 use axum::extract::ConnectInfo;
 use http::{Request, Response};
 use ratekeeper_http::Limit;
-use ratekeeper_http::headers::Dialect;
+use ratekeeper_http::headers::HeaderDialect;
 use ratekeeper_http::key::ClientIp;
 use tower::Service;
 use tower_governor::GovernorLayer;
@@ -93,9 +93,9 @@ fn main() {
 fn compare(quota: &str, interval: u64) {
     let limit = Limit::new("api", quota.parse().unwrap()).by(ClientIp::default());
     let mut bare = Hello;
-    let mut silent = limit.clone().dialect(Dialect::None).layer().layer(Hello);
+    let mut silent = limit.clone().dialect(HeaderDialect::None).layer().layer(Hello);
     let mut ietf = limit.layer().layer(Hello);
-    let mut legacy = limit.clone().dialect(Dialect::Legacy).layer().layer(Hello);
+    let mut legacy = limit.clone().dialect(HeaderDialect::Legacy).layer().layer(Hello);
     let mut governor = GovernorConfigBuilder::default();
     governor.per_nanosecond(interval).burst_size(1_000_000);
     let mut telling = GovernorLayer::new(governor.use_headers().finish().unwrap()).layer(Hello);

@@ -7,7 +7,8 @@
 use axum::Router;
 use axum::routing::get;
 use ratekeeper_http::Limit;
-use ratekeeper_http::client::{Pace, ServerLimits};
+use ratekeeper_http::client::Pace;
+use ratekeeper_http::headers::ServerLimits;
 use tokio::net::TcpListener;
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
@@ -31,7 +32,7 @@ async fn main() -> Result<(), Error> {
     let start = std::time::Instant::now();
     for _ in 0..5 {
         let response = client.get(&url).send().await?;
-        let told = response.extensions().get::<ServerLimits>().and_then(|told| told.0.limits.first());
+        let told = response.extensions().get::<ServerLimits>().and_then(|told| told.limits.first());
         println!("{:.1?}: {} {told:?}", start.elapsed(), response.status());
     }
     Ok(())

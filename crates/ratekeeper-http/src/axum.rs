@@ -6,9 +6,9 @@ use axum::extract::{FromRequestParts, OptionalFromRequestParts};
 use http::StatusCode;
 use http::request::Parts;
 
-use crate::LimitDecision;
+use crate::limit::LimitDecision;
 
-/// The decision of the innermost limit that was told to [hand it over](crate::Limit::with_decision).
+/// Extracts the decision of the innermost limit that [hands it over](crate::Limit::with_decision); 500 if none does.
 impl<S: Send + Sync> FromRequestParts<S> for LimitDecision {
     type Rejection = (StatusCode, &'static str);
 
@@ -20,7 +20,7 @@ impl<S: Send + Sync> FromRequestParts<S> for LimitDecision {
     }
 }
 
-/// The same for handlers that some requests reach without a decision, because they are
+/// Extracts the decision, if there is one, in handlers that some requests reach without: because they are
 /// [exempt](crate::Limit::exempt) or no limit was put around them.
 impl<S: Send + Sync> OptionalFromRequestParts<S> for LimitDecision {
     type Rejection = Infallible;

@@ -1,4 +1,4 @@
-//! The gate under the middleware, for frameworks that have no tower: no request type, only keys.
+//! A limit without tower, for other frameworks: keys in, decisions out.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -11,15 +11,14 @@ use http::{HeaderMap, Uri};
 use ratekeeper::keeper::KeeperError;
 use ratekeeper::{Cost, Decision, Key, KeyError, Nanos, Reason};
 
-use crate::Limit;
-use crate::closing::Closing;
-use crate::key::{ExtractError, KeyBuf, RequestView};
-use crate::limit::{Asked, Failure, PlanOf, Seat, Settings, Verdict};
+use crate::close_signal::CloseSignal;
+use crate::key::{ExtractError, KeyBuf, KeyExtractor, RequestView};
+use crate::limit::{InFlightPermit, Limit, LimitFailure, LimitRequest, LimitSettings, LimitVerdict};
 
-impl Limit {
-    /// The limit without any framework. It limits together with the layers of the same limit.
+impl<P> Limit<P> {
+    /// Returns the limit without any framework. It limits together with the layers of the same limit.
     pub fn gate(&self) -> Gate {
-        Gate { settings: Arc::new(self.settings.clone()), shared: Arc::default() }
+        Gate { settings: Arc::new(self.settings.clone()), state: Arc::default() }
     }
 }
 
@@ -42,31 +41,31 @@ impl Limit {
 /// ```
 #[derive(Clone)]
 pub struct Gate {
-    settings: Arc<Settings>,
-    shared: Arc<Shared>,
+    settings: Arc<LimitSettings>,
+    state: Arc<GateState>,
 }
 
 /// What clones share.
 #[derive(Default)]
-struct Shared {
-    /// Who is in flight: here nobody else holds the seats.
-    seats: Mutex<Seats>,
-    closing: Closing,
+struct GateState {
+    /// The permits of who is in flight: here nobody else holds them.
+    permits: Mutex<HeldPermits>,
+    closing: CloseSignal,
     acquired: AtomicU64,
     rejected: AtomicU64,
 }
 
-type Seats = HashMap<Box<[u8]>, Vec<Seat>>;
+type HeldPermits = HashMap<Box<[u8]>, Vec<InFlightPermit>>;
 
-/// Where a key stands.
+/// What is left for a key, and who waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GateStatistics {
-    /// What the rate allows; none if the limit has no rate.
+    /// The decision that a request would get now; `None` if the limit has no rate.
     pub rate: Option<Decision>,
-    /// How many are in flight.
+    /// How many requests are in flight.
     pub in_flight: u64,
-    /// How many wait.
+    /// How many requests wait.
     pub queue_depth: usize,
 }
 
@@ -104,66 +103,82 @@ impl fmt::Display for GateError {
 impl std::error::Error for GateError {}
 
 impl Gate {
-    /// Whose request it is.
+    /// Returns the key of a request.
+    ///
+    /// # Errors
+    ///
+    /// If the request does not tell whose it is, and the limit's extractor has no fallback.
     pub fn key(&self, headers: &HeaderMap, uri: &Uri, peer: Option<IpAddr>) -> Result<KeyBuf, ExtractError> {
-        let mut key = KeyBuf::new();
-        self.settings.by.extract(&RequestView::new(headers, uri, peer), &mut key)?;
-        if key.as_bytes().is_empty() { Err(ExtractError::Empty) } else { Ok(key) }
+        self.settings.by.key(&RequestView::new(headers, uri, peer))
     }
 
-    /// True if such a request is [exempt](Limit::exempt) from the limit: it needs no key, and nobody need be asked.
+    /// Returns true if such a request is [exempt](Limit::exempt) from the limit: it needs no key, and nobody need be
+    /// asked.
     pub fn is_exempt(&self, headers: &HeaderMap, uri: &Uri, peer: Option<IpAddr>) -> bool {
         self.settings.is_exempt(&RequestView::new(headers, uri, peer))
     }
 
-    /// Lets it in or not, now. Who was let in by a limit on what is in flight must be [released](Gate::release).
+    /// Decides on a request of this key, without waiting in a queue. One that was let in by a limit on how many are in
+    /// flight must be [released](Gate::release).
+    ///
+    /// # Errors
+    ///
+    /// If the bytes are not a key, or the keeper cannot decide.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped before it is ready, it may have taken the cost from a remote store. A store in memory answers at the
+    /// first poll.
     pub async fn try_allow(&self, key: &[u8]) -> Result<Decision, GateError> {
         self.decide(key, false).await
     }
 
-    /// The same, but waits in turn if the limit has a [queue](Limit::queue).
+    /// Like [`try_allow`](Gate::try_allow), but waits in turn if the limit has a [queue](Limit::queue). Dropped while
+    /// it waits, it leaves the queue and has taken nothing.
     pub async fn allow(&self, key: &[u8]) -> Result<Decision, GateError> {
         self.decide(key, true).await
     }
 
-    /// One that was let in is done. False, and nothing else, if there is none of this key.
+    /// Ends a request that was let in. Returns false, and does nothing, if there is none of this key.
     pub fn release(&self, key: &[u8]) -> bool {
-        let mut seats = self.seats();
-        let Some(of_key) = seats.get_mut(key) else { return false };
-        let seat = of_key.pop();
+        let mut permits = self.permits();
+        let Some(of_key) = permits.get_mut(key) else { return false };
+        let permit = of_key.pop();
         if of_key.is_empty() {
-            seats.remove(key);
+            permits.remove(key);
         }
         // Whoever is next is woken after the lock is gone.
-        drop(seats);
-        seat.is_some()
+        drop(permits);
+        permit.is_some()
     }
 
-    /// Where a key stands. Takes nothing, and makes no entry.
+    /// Returns what is left for a key, and who waits. Takes nothing, and makes no entry.
+    ///
+    /// # Errors
+    ///
+    /// If the bytes are not a key, or the keeper cannot decide.
     pub async fn statistics(&self, key: &[u8]) -> Result<GateStatistics, GateError> {
-        let asked = self.asked(key)?;
-        let rate = match &self.settings.rate {
+        let request = self.request(key)?;
+        let (rate, waiting_for_rate) = match &self.settings.rate {
             Some(rate) => {
-                let key = asked.key.key().map_err(GateError::Key)?;
-                let ruling = rate.keeper.peek(key, &*asked.plan, asked.cost).await;
-                Some(*ruling.map_err(GateError::Keeper)?.decision())
+                let limited = request.key.key().map_err(GateError::Key)?;
+                let ruling = rate.keeper.peek(limited, &*request.plan, request.cost).await;
+                let decision = *ruling.map_err(GateError::Keeper)?.decision();
+                (Some(decision), rate.keeper.queue_depth(limited, &*request.plan))
             }
-            None => None,
+            None => (None, 0),
         };
         let in_flight = self.settings.in_flight.as_ref();
-        let (in_flight, waiting) = in_flight.map_or((0, 0), |part| part.turnstiles.statistics(key));
-        let (first, behind) =
-            self.settings.queue.as_ref().map_or((0, 0), |queue| queue.lines.statistics(key));
-        let first = usize::try_from(first).unwrap_or(usize::MAX);
-        Ok(GateStatistics { rate, in_flight, queue_depth: waiting + first + behind })
+        let (in_flight, waiting) = in_flight.map_or((0, 0), |part| part.permits.statistics(key));
+        Ok(GateStatistics { rate, in_flight, queue_depth: waiting + waiting_for_rate })
     }
 
-    /// What this gate has done so far, for all keys together. Layers of the same limit count for themselves.
+    /// Returns what this gate has done so far, for all keys together. Layers of the same limit count for themselves.
     pub fn totals(&self) -> GateTotals {
         GateTotals {
-            acquired: self.shared.acquired.load(Ordering::Relaxed),
-            rejected: self.shared.rejected.load(Ordering::Relaxed),
-            in_flight: self.seats().values().map(|of_key| of_key.len() as u64).sum(),
+            acquired: self.state.acquired.load(Ordering::Relaxed),
+            rejected: self.state.rejected.load(Ordering::Relaxed),
+            in_flight: self.permits().values().map(|of_key| of_key.len() as u64).sum(),
         }
     }
 
@@ -171,69 +186,66 @@ impl Gate {
     /// everybody who comes later. Who was let in stays in until [released](Gate::release), and statistics stay
     /// readable. Layers of the same limit go on.
     pub fn close(&self) {
-        self.shared.closing.close();
+        self.state.closing.close();
     }
 
-    /// True once it was closed.
+    /// Returns true once it was closed.
     pub fn is_closed(&self) -> bool {
-        self.shared.closing.is_closed()
+        self.state.closing.is_closed()
     }
 
-    fn asked(&self, key: &[u8]) -> Result<Asked<'_>, GateError> {
+    fn request(&self, key: &[u8]) -> Result<LimitRequest<'_>, GateError> {
         Key::new(key).map_err(GateError::Key)?;
         let mut buffer = KeyBuf::new();
         buffer.push(key);
-        let plan = match self.settings.rate.as_ref().map(|rate| &rate.plan) {
-            Some(PlanOf::Fixed(name)) => name,
-            _ => &self.settings.name,
-        };
+        let plan = Cow::Borrowed(self.settings.fixed_plan());
         let cost = self.settings.cost.fixed().unwrap_or(Cost::ONE);
-        Ok(Asked { key: buffer, plan: Cow::Borrowed(plan.as_str()), cost })
+        Ok(LimitRequest { key: buffer, plan, cost })
     }
 
     async fn decide(&self, key: &[u8], wait: bool) -> Result<Decision, GateError> {
         let decided = self.verdict(key, wait).await?;
-        let counter = if decided.allowed { &self.shared.acquired } else { &self.shared.rejected };
+        let counter = if decided.allowed { &self.state.acquired } else { &self.state.rejected };
         counter.fetch_add(1, Ordering::Relaxed);
         Ok(decided)
     }
 
     async fn verdict(&self, key: &[u8], wait: bool) -> Result<Decision, GateError> {
-        let asked = self.asked(key)?;
+        let request = self.request(key)?;
         // Nothing is polled once it is closed, so nothing is taken.
-        let deciding = self.shared.closing.unless_closed(async {
-            match self.settings.decide_now(&asked) {
+        let deciding = self.state.closing.unless_closed(async {
+            match self.settings.decide_now(&request, wait) {
                 Some(verdict) => verdict,
-                None => self.settings.decide_later(asked, wait).await,
+                None => self.settings.decide_later(request, wait).await,
             }
         });
         let Some(verdict) = deciding.await else {
-            let limit = self.settings.in_flight.as_ref().map_or(0, |in_flight| in_flight.turnstiles.limit());
+            let limit = self.settings.in_flight.as_ref().map_or(0, |in_flight| in_flight.permits.limit());
             return Ok(Decision::uninformed(false, limit, Reason::Closed));
         };
         match verdict {
-            Verdict::Pass(mut pass) => {
-                let (rate, in_flight) = (pass.standings.rate, pass.standings.in_flight);
-                if let Some(seat) = pass.seat.take() {
-                    self.seats().entry(key.into()).or_default().push(*seat);
+            LimitVerdict::Pass(mut admission) => {
+                let (rate, in_flight) = (admission.report.rate, admission.report.in_flight);
+                if let Some(permit) = admission.permit.take() {
+                    self.permits().entry(key.into()).or_default().push(*permit);
                 }
-                if let Some(tab) = pass.tab.take() {
-                    tab.keep();
+                if let Some(charge) = admission.charge.take() {
+                    charge.keep();
                 }
                 let decision = rate.or(in_flight).map(|(_, decision)| decision);
                 Ok(decision.unwrap_or(Decision::allow(0, 0, Nanos::ZERO)))
             }
-            Verdict::Refuse(refusal) => Ok(refusal.decision),
-            Verdict::Fail(failure) => match *failure {
-                Failure::Keeper(error) => Err(GateError::Keeper(error)),
+            LimitVerdict::Refuse(refusal) => Ok(refusal.decision),
+            LimitVerdict::Fail(failure) => match *failure {
+                LimitFailure::Keeper(error) => Err(GateError::Keeper(error)),
                 // A gate extracts nothing while it decides.
-                Failure::Key(_) => Err(GateError::Keeper(KeeperError::NoPlan)),
+                LimitFailure::Key(_) => Err(GateError::Keeper(KeeperError::NoPlan)),
             },
         }
     }
 
-    fn seats(&self) -> MutexGuard<'_, Seats> {
-        self.shared.seats.lock().unwrap_or_else(PoisonError::into_inner)
+    fn permits(&self) -> MutexGuard<'_, HeldPermits> {
+        self.state.permits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

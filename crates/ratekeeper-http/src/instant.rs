@@ -7,7 +7,7 @@ use tokio::time::Instant;
 /// Later than anybody waits, and yet an instant: what is said to last for longer lasts until then.
 const FOREVER: Duration = Duration::from_secs(60 * 60 * 24 * 365 * 30);
 
-/// The instant so much later.
+/// Returns the instant so much later.
 pub(crate) fn later(now: Instant, by: Duration) -> Instant {
     now + by.min(FOREVER)
 }

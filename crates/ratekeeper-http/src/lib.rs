@@ -1,7 +1,7 @@
 //! Rate limiting over HTTP, for servers and for clients: tower layers that work under axum, tonic, hyper and reqwest.
 //!
-//! A server that lets each client address through ten times a second, twenty at once, and tells the others when to
-//! come back (feature `axum`):
+//! A server that lets each client address through ten times a second, twenty at once, and answers the rest with 429 and
+//! a time to come back (feature `axum`):
 //!
 //! ```no_run
 //! # #[cfg(feature = "axum")] mod example {
@@ -36,7 +36,7 @@
 //!
 //! | to | take |
 //! |---|---|
-//! | limit a server: who, how much, what they are told | [`Limit`], and the extractors in [`key`] |
+//! | limit a server: who, how much, what responses say of it | [`Limit`], and the extractors in [`key`] |
 //! | limit without tower: keys in, decisions out | [`Gate`] |
 //! | keep a client within what servers allow | [`client::Pace`] |
 //! | read what any server says of its limits, or write it | [`headers`] |
@@ -58,10 +58,10 @@
 //! # Layout
 //!
 //! - [`key`]: whose request it is.
-//! - `limit`: the settings of a limit, and one request decided; [`gate`]: the same without a request.
+//! - `limit`: the settings of a limit, and one request decided; [`gate`]: a limit without a request.
 //! - [`server`]: the layer, the response on its way, its body.
 //! - [`client`]: pacing, learning, sending again.
-//! - [`headers`]: the codec. [`headers::parse`] reads any dialect into [`headers::Limits`];
+//! - [`headers`]: the codec. [`headers::parse`] reads any dialect into [`headers::ServerLimits`];
 //!   [`headers::emit`] writes the IETF fields, the legacy ones, or both.
 
 #![forbid(unsafe_code)]
@@ -69,7 +69,7 @@
 #[cfg(feature = "axum")]
 mod axum;
 pub mod client;
-mod closing;
+mod close_signal;
 pub mod gate;
 pub mod headers;
 mod instant;
@@ -79,7 +79,7 @@ mod log;
 pub mod server;
 
 pub use gate::{Gate, GateError, GateStatistics, GateTotals};
-pub use limit::{Charge, Denied, Limit, LimitDecision, Told};
+pub use limit::{ChargePolicy, Denied, KeeperPlans, Limit, LimitDecision, OwnPlan, PolicyHeaders};
 
 /// The README's examples are tests too; this crate sees all that they use.
 #[cfg(all(doctest, feature = "axum", feature = "reqwest"))]
@@ -90,7 +90,7 @@ struct Readme;
 #[cfg(all(doctest, feature = "axum", feature = "reqwest"))]
 mod guide {
     #[doc = include_str!("../../../docs/guide/http.md")]
-    struct Http;
+    struct HttpGuide;
     #[doc = include_str!("../../../docs/guide/migrate.md")]
-    struct Migrate;
+    struct MigrationGuide;
 }

@@ -1,6 +1,6 @@
-//! What an operator must hear of. Without the feature `tracing`, only the responses say it.
+//! What an operator must see. Without the feature `tracing` nothing is logged.
 
-/// A mistake of set-up, or a failure that callers notice.
+/// Logs a mistake of set-up, or a failure that callers notice.
 pub(crate) fn error(limit: &str, what: &dyn std::fmt::Display) {
     #[cfg(feature = "tracing")]
     tracing::error!(limit, "{what}");

@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 use http::{HeaderMap, Request, Response};
 use http_body_util::Full;
 use ratekeeper_http::Limit;
-use ratekeeper_http::headers::Dialect;
+use ratekeeper_http::headers::HeaderDialect;
 use ratekeeper_http::key::{ClientIp, Peer};
 use tower::Service;
 use tower_layer::Layer;
@@ -57,7 +57,7 @@ fn allocations<S: Service<Request<()>>>(mut service: S) -> u64 {
 fn an_allowed_request_takes_its_header_value_and_nothing_else() {
     let limit = Limit::new("api", "1000/s".parse().unwrap()).by(ClientIp::default());
     let bare = allocations(Hello);
-    let silent = allocations(limit.clone().dialect(Dialect::None).layer().layer(Hello));
+    let silent = allocations(limit.clone().dialect(HeaderDialect::None).layer().layer(Hello));
     let told = allocations(limit.layer().layer(Hello));
     assert_eq!(silent, bare, "deciding takes nothing");
     // The value itself; `http` keeps it behind a count of its own, and the second field of a response is what the map

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::finding::Finding;
+use super::manifest::line_of;
 use crate::workspace::{Dependency, Member};
 
 /// What a crate may depend on within the workspace.
@@ -72,16 +73,6 @@ fn breach(path: &Path, manifest: &str, rule: &Rule, dependency: &Dependency) -> 
     Finding::new(path, line_of(manifest, &dependency.name), what)
 }
 
-/// The line that declares a dependency, or the first where a rename hides it.
-fn line_of(manifest: &str, name: &str) -> usize {
-    let declares = |line: &str| {
-        let line = line.trim_start();
-        let line = line.rsplit_once("dependencies.").map_or(line, |(_, subtable)| subtable);
-        line.strip_prefix(name).is_some_and(|rest| rest.starts_with([' ', '.', '=', ']']))
-    };
-    manifest.lines().position(declares).map_or(1, |index| index + 1)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -145,13 +136,5 @@ mod tests {
     #[test]
     fn a_new_crate_needs_a_rule() {
         assert_eq!(findings("new", "serde", None).len(), 1);
-    }
-
-    #[test]
-    fn a_dependency_is_found_in_either_notation_and_by_its_whole_name() {
-        let manifest =
-            "[dependencies]\nratekeeper-http = { workspace = true }\nratekeeper.workspace = true\n";
-        assert_eq!(line_of(manifest, "ratekeeper"), 3);
-        assert_eq!(line_of("\n[dev-dependencies.ratekeeper]\nworkspace = true\n", "ratekeeper"), 2);
     }
 }

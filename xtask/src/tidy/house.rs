@@ -3,7 +3,7 @@
 //! Layout:
 //! - `tree`: a crate as modules with their names; `arrows`: who depends on whom
 //! - `circles`: no two files need each other; `floors`: nobody depends on a module above
-//! - `graph`: circles in any graph
+//! - `orphans`: no file is left over; `graph`: circles in any graph
 
 pub(crate) mod arrows;
 pub(crate) mod circles;
@@ -11,4 +11,5 @@ pub(crate) mod circles;
 pub(crate) mod fixture;
 pub(crate) mod floors;
 mod graph;
+pub(crate) mod orphans;
 pub(crate) mod tree;

@@ -1,132 +1,60 @@
 //! Versions and lints stand in the workspace's tables and nowhere else; members write `workspace = true`.
 //!
-//! `cargo metadata` shows versions after inheritance, so this reads the manifests. It knows as much TOML as
-//! dependency tables use.
+//! `cargo metadata` shows versions after inheritance, so this reads the manifests.
 
 use std::path::Path;
 
+use toml::{Table, Value};
+
 use super::finding::Finding;
 
-/// What a `[section]` holds, for our purpose.
-enum Section {
-    Package,
-    Dependencies,
-    /// `[dependencies.name]`: the whole section is one dependency.
-    Dependency(Entry),
-    Other,
-}
-
-/// A dependency and whether any of its lines inherits from the workspace.
-struct Entry {
-    name: String,
-    line: usize,
-    inherits: bool,
-}
+const DEPENDENCIES: [&str; 3] = ["dependencies", "dev-dependencies", "build-dependencies"];
 
 /// Reports dependencies and package versions that a member chooses by itself, and a member without the lints.
-pub(crate) fn check(path: &Path, manifest: &str) -> Vec<Finding> {
-    let mut findings = check_versions(path, manifest);
-    let statements = statements(manifest);
-    let inherits =
-        |pair: &[(usize, String)]| pair[0].1 == "[lints]" && pair[1].1.replace(' ', "") == "workspace=true";
-    if !statements.windows(2).any(inherits) {
+pub(crate) fn check(path: &Path, text: &str) -> Vec<Finding> {
+    let manifest: Table = match text.parse() {
+        Ok(manifest) => manifest,
+        Err(error) => return vec![Finding::new(path, 1, error.to_string())],
+    };
+    let mut findings = Vec::new();
+    let package = manifest.get("package").and_then(Value::as_table);
+    for key in ["version", "rust-version"] {
+        if package.and_then(|package| package.get(key)).is_some_and(|version| !inherits(version)) {
+            let what = format!("own {key}; write `{key}.workspace = true`");
+            findings.push(Finding::new(path, line_of(text, key), what));
+        }
+    }
+    let targets = manifest.get("target").and_then(Value::as_table).into_iter().flat_map(Table::values);
+    for table in [&manifest].into_iter().chain(targets.filter_map(Value::as_table)) {
+        for (name, _) in dependencies(table).filter(|(_, dependency)| !inherits(dependency)) {
+            let what = format!(
+                "{name} is chosen here; put it into [workspace.dependencies], write `workspace = true`"
+            );
+            findings.push(Finding::new(path, line_of(text, name), what));
+        }
+    }
+    if !manifest.get("lints").is_some_and(inherits) {
         findings.push(Finding::new(path, 1, "no lints; write `[lints]` and `workspace = true`"));
     }
     findings
 }
 
-fn check_versions(path: &Path, manifest: &str) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    let mut entries: Vec<Entry> = Vec::new();
-    let mut section = Section::Other;
-    for (line, statement) in statements(manifest) {
-        if let Some(header) = statement.strip_prefix('[') {
-            let next = open(header.trim_end_matches(']'), line);
-            if let Section::Dependency(entry) = std::mem::replace(&mut section, next) {
-                entries.push(entry);
-            }
-            // Names are compared within a section: the same crate may stand in several.
-            findings.extend(report(path, &mut entries));
-            continue;
-        }
-        let Some((key, value)) = statement.split_once('=') else { continue };
-        let (key, value) = (key.trim(), value.trim());
-        match &mut section {
-            Section::Package if key == "version" || key == "rust-version" => {
-                findings.push(Finding::new(path, line, format!("own {key}; write `{key}.workspace = true`")));
-            }
-            Section::Dependencies => {
-                let (name, field) = key.split_once('.').unwrap_or((key, ""));
-                let inherits = match field {
-                    "" => value.replace(' ', "").contains("workspace=true"),
-                    field => field == "workspace" && value == "true",
-                };
-                match entries.iter_mut().find(|entry| entry.name == name) {
-                    Some(entry) => entry.inherits |= inherits,
-                    None => entries.push(Entry { name: name.to_owned(), line, inherits }),
-                }
-            }
-            Section::Dependency(entry) => entry.inherits |= key == "workspace" && value == "true",
-            Section::Package | Section::Other => {}
-        }
-    }
-    if let Section::Dependency(entry) = section {
-        entries.push(entry);
-    }
-    findings.extend(report(path, &mut entries));
-    findings
+fn dependencies(table: &Table) -> impl Iterator<Item = (&String, &Value)> {
+    DEPENDENCIES.iter().filter_map(|name| table.get(*name)?.as_table()).flatten()
 }
 
-fn open(header: &str, line: usize) -> Section {
-    let is_table = |header: &str| {
-        let last = header.rsplit('.').next().unwrap_or(header);
-        matches!(last, "dependencies" | "dev-dependencies" | "build-dependencies")
+fn inherits(value: &Value) -> bool {
+    value.get("workspace").and_then(Value::as_bool) == Some(true)
+}
+
+/// Returns the line that declares a key, or the first where another name hides it.
+pub(crate) fn line_of(manifest: &str, name: &str) -> usize {
+    let declares = |line: &str| {
+        let line = line.trim_start();
+        let line = line.rsplit_once("dependencies.").map_or(line, |(_, subtable)| subtable);
+        line.strip_prefix(name).is_some_and(|rest| rest.starts_with([' ', '.', '=', ']']))
     };
-    match header.rsplit_once('.') {
-        _ if header == "package" => Section::Package,
-        _ if is_table(header) => Section::Dependencies,
-        Some((table, name)) if is_table(table) => {
-            Section::Dependency(Entry { name: name.to_owned(), line, inherits: false })
-        }
-        _ => Section::Other,
-    }
-}
-
-fn report(path: &Path, entries: &mut Vec<Entry>) -> Vec<Finding> {
-    let own = entries.drain(..).filter(|entry| !entry.inherits);
-    let what = |name: &str| {
-        format!("{name} is chosen here; put it into [workspace.dependencies], write `workspace = true`")
-    };
-    own.map(|entry| Finding::new(path, entry.line, what(&entry.name))).collect()
-}
-
-/// Headers and assignments with the line they start on; arrays and tables over several lines are joined.
-fn statements(manifest: &str) -> Vec<(usize, String)> {
-    let mut statements: Vec<(usize, String)> = Vec::new();
-    let mut depth = 0;
-    for (index, line) in manifest.lines().enumerate() {
-        let line = without_comment(line).trim();
-        match statements.last_mut() {
-            Some((_, open)) if depth > 0 => open.push_str(line),
-            _ if line.is_empty() => {}
-            _ => statements.push((index + 1, line.to_owned())),
-        }
-        let count = |brackets: [char; 2]| line.matches(brackets).count();
-        depth = (depth + count(['[', '{'])).saturating_sub(count([']', '}']));
-    }
-    statements
-}
-
-fn without_comment(line: &str) -> &str {
-    let mut quoted = false;
-    for (at, c) in line.char_indices() {
-        match c {
-            '"' => quoted = !quoted,
-            '#' if !quoted => return &line[..at],
-            _ => {}
-        }
-    }
-    line
+    manifest.lines().position(declares).map_or(1, |index| index + 1)
 }
 
 #[cfg(test)]
@@ -134,7 +62,8 @@ mod tests {
     use super::*;
 
     fn findings(manifest: &str) -> Vec<String> {
-        check_versions(Path::new("Cargo.toml"), manifest).iter().map(ToString::to_string).collect()
+        let manifest = format!("{manifest}[lints]\nworkspace = true\n");
+        check(Path::new("Cargo.toml"), &manifest).iter().map(ToString::to_string).collect()
     }
 
     #[test]
@@ -164,7 +93,7 @@ mod tests {
             optional = true
             workspace = true
             [features]
-            f = "1"
+            f = []
         "#;
         assert_eq!(findings(manifest), Vec::<String>::new());
     }
@@ -179,7 +108,6 @@ mod tests {
         assert_eq!(findings("[dependencies]\na = { path = \"../a\" }\n").len(), 1);
         assert_eq!(findings("[target.'cfg(unix)'.dependencies]\na = \"1\"\n").len(), 1);
         assert_eq!(findings("[dependencies.a]\nversion = \"1\"\n").len(), 1);
-        assert_eq!(findings("[dependencies.a]\nversion = \"1\"\n[features]\nx = []\n").len(), 1);
     }
 
     #[test]
@@ -192,5 +120,13 @@ mod tests {
     fn a_package_has_no_version_of_its_own() {
         let expected = "Cargo.toml:2: own version; write `version.workspace = true`";
         assert_eq!(findings("[package]\nversion = \"0.2.0\"\n"), [expected]);
+    }
+
+    #[test]
+    fn a_dependency_is_found_in_either_notation_and_by_its_whole_name() {
+        let manifest =
+            "[dependencies]\nratekeeper-http = { workspace = true }\nratekeeper.workspace = true\n";
+        assert_eq!(line_of(manifest, "ratekeeper"), 3);
+        assert_eq!(line_of("\n[dev-dependencies.ratekeeper]\nworkspace = true\n", "ratekeeper"), 2);
     }
 }

@@ -10,7 +10,7 @@ use super::house::tree::{Module, Tree, VisibleType};
 pub(crate) fn check(trees: &[Tree], is_generated: &dyn Fn(&Path) -> bool) -> Vec<Finding> {
     let mut by_name: BTreeMap<&str, Vec<Place<'_>>> = BTreeMap::new();
     for tree in trees {
-        for module in tree.modules.iter().filter(|module| !is_generated(&module.file)) {
+        for module in tree.modules.iter().filter(|module| !module.is_test && !is_generated(&module.file)) {
             for visible in &module.types {
                 by_name.entry(&visible.name).or_default().push(Place { tree, module, visible });
             }

@@ -2,17 +2,27 @@
 
 use std::fmt::Write;
 use std::path::Path;
+use std::slice;
 
 use super::house::arrows::Arrow;
 use super::house::floors;
 use super::house::tree::{Sources, Tree};
 
-/// Writes the floors that each crate's arrows demand, and how terse its documentation is.
+/// How many modules a folder has that the report shows by itself.
+const LARGE: usize = 8;
+
+/// Writes the floors that the arrows of each crate and each large folder demand, and how terse the documentation is.
 pub(crate) fn write(sources: &Sources, trees: &[(Tree, Vec<Arrow>)]) -> String {
     let mut report = String::new();
     for (tree, arrows) in trees {
-        let _ =
-            writeln!(report, "```floors {}\n{}```\n", tree.name, floors::propose(&tree.name, tree, arrows));
+        for module in &tree.modules {
+            let name = [slice::from_ref(&tree.name), &module.path].concat().join("::");
+            let floors = floors::propose(&name, tree, arrows);
+            let rooms = floors.split_whitespace().count();
+            if rooms >= LARGE || (module.path.is_empty() && rooms > 0) {
+                let _ = writeln!(report, "```floors {name}\n{floors}```\n");
+            }
+        }
     }
     let (mut all, mut terse) = (0, 0);
     let is_library = |path: &Path| path.starts_with("crates") && path.iter().nth(2) == Some("src".as_ref());

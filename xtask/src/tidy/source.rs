@@ -35,11 +35,11 @@ impl SourceFile {
     }
 }
 
-/// Returns whether an item exists in test builds alone: `#[cfg(test)]` or `#[cfg(all(test, …))]`.
+/// Returns whether an item exists in test builds alone: `#[cfg(test)]`, `#[cfg(all(test, …))]` or `#[cfg(doctest)]`.
 pub(crate) fn is_test_only(attributes: &[Attribute]) -> bool {
     predicates(attributes).any(|predicate| {
         let all = predicate.strip_prefix("all(").and_then(|rest| rest.strip_suffix(')'));
-        all.unwrap_or(&predicate).split(',').any(|part| part == "test")
+        all.unwrap_or(&predicate).split(',').any(|part| part == "test" || part == "doctest")
     })
 }
 

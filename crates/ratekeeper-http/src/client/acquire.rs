@@ -13,10 +13,10 @@ use ratekeeper::{Charged, Cost};
 use tokio::time::Instant;
 
 use super::error::Rejected;
-use super::host::{Heed, Host, InFlight, Wait};
+use super::host::{Host, SendDelay, SentRequest, WaitBounds};
 use super::learn::{is_refusal, learn};
 use super::limit::HostLimit;
-use super::pace::{Pace, ServerLimits};
+use super::pace::Pace;
 use crate::headers;
 use crate::instant::later;
 use crate::log;
@@ -25,7 +25,7 @@ use crate::log;
 const MAX_HOSTS: usize = 10_000;
 
 /// A response, as far as something can be learnt from it.
-pub(super) struct Answer<'a> {
+pub(super) struct ObservedResponse<'a> {
     /// Whom it is from; `None`: from whom the request was sent to.
     pub(super) uri: Option<&'a Uri>,
     /// The headers of the request.
@@ -40,7 +40,7 @@ pub(super) struct Answer<'a> {
 struct Patience {
     /// For its own limit, and for what the server has said.
     deadline: Option<Instant>,
-    /// For another one that has gone ahead. Half of the time, so that there is some left for the limit.
+    /// For a probe that has gone ahead. Half of the time, so that there is some left for the limit.
     courtesy: Option<Instant>,
 }
 
@@ -53,7 +53,7 @@ impl Patience {
         }
     }
 
-    /// How much is left; `None`: as much as it takes.
+    /// Returns how much time is left; `None`: as much as it takes.
     fn left(&self) -> Option<Duration> {
         self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
     }
@@ -64,11 +64,11 @@ impl Patience {
 }
 
 impl Pace {
-    /// Waits until a request may be sent. If it may not, whoever listens hears of it.
-    pub(super) async fn acquire(&self, uri: &Uri, request: &HeaderMap) -> Result<InFlight, Rejected> {
+    /// Waits until a request may be sent. If it may not, calls `on_rejected`.
+    pub(super) async fn acquire(&self, uri: &Uri, request: &HeaderMap) -> Result<SentRequest, Rejected> {
         let key = (self.key_of)(uri, request);
         let acquired = self.wait(&key, None).await;
-        let counters = &self.shared.counters;
+        let counters = &self.state.counters;
         let Err(rejected) = &acquired else {
             counters.sent.fetch_add(1, Ordering::Relaxed);
             return acquired;
@@ -77,13 +77,14 @@ impl Pace {
         if let Some(hear) = &self.on_rejected {
             // Whatever it does, a panic included, the caller gets the error.
             if catch_unwind(AssertUnwindSafe(|| hear(&key, rejected))).is_err() {
-                log::error(&key, &"`on_rejected` panicked");
+                log::error(&key, &"on_rejected panicked: the caller gets the error nevertheless");
             }
         }
         acquired
     }
 
-    /// Waits until a request that was refused may be sent again. `None`: not in time, and so its refusal is the answer.
+    /// Waits until a request that was refused may be sent again; `None` if not in time, so that the refusal is the
+    /// answer.
     ///
     /// `onward`: the host that it was redirected to, and that refused it. It will arrive there again, so that one is
     /// waited for too.
@@ -92,21 +93,21 @@ impl Pace {
         uri: &Uri,
         request: &HeaderMap,
         onward: Option<&Arc<Host>>,
-    ) -> Option<InFlight> {
+    ) -> Option<SentRequest> {
         let key = (self.key_of)(uri, request);
         let in_flight = self.wait(&key, onward).await.ok()?;
-        self.shared.counters.sent.fetch_add(1, Ordering::Relaxed);
-        self.shared.counters.retried.fetch_add(1, Ordering::Relaxed);
+        self.state.counters.sent.fetch_add(1, Ordering::Relaxed);
+        self.state.counters.retried.fetch_add(1, Ordering::Relaxed);
         Some(in_flight)
     }
 
-    async fn wait(&self, key: &str, onward: Option<&Arc<Host>>) -> Result<InFlight, Rejected> {
-        let _waiting = self.shared.counters.wait();
-        let acquired = self.shared.closing.unless_closed(self.acquire_by(key, onward)).await;
+    async fn wait(&self, key: &str, onward: Option<&Arc<Host>>) -> Result<SentRequest, Rejected> {
+        let _waiting = self.state.counters.wait();
+        let acquired = self.state.closing.unless_closed(self.acquire_by(key, onward)).await;
         acquired.unwrap_or(Err(Rejected::Closed))
     }
 
-    async fn acquire_by(&self, key: &str, onward: Option<&Arc<Host>>) -> Result<InFlight, Rejected> {
+    async fn acquire_by(&self, key: &str, onward: Option<&Arc<Host>>) -> Result<SentRequest, Rejected> {
         let patience = Patience::new(self.timeout);
         let host = self.host(key).map_err(Rejected::Local)?;
         let is_held = host.limit.is_held_while_waiting();
@@ -131,7 +132,7 @@ impl Pace {
         }
     }
 
-    /// Waits for as long as the server has asked for, and, as far as there is time, for what another one finds out.
+    /// Waits for as long as the server has asked for, and, as far as there is time, for what a probe finds out.
     async fn wait_for_server(&self, host: &Host, patience: Patience) -> Result<(), Rejected> {
         loop {
             // Listens before it looks, so that no news is missed in between.
@@ -140,7 +141,7 @@ impl Pace {
             let now = Instant::now();
             match host.may_send(now, patience.is_hurried(now)) {
                 Ok(()) => return Ok(()),
-                Err(Wait::For(pause)) => {
+                Err(SendDelay::For(pause)) => {
                     let until = later(now, pause);
                     if patience.deadline.is_some_and(|deadline| until > deadline) {
                         return Err(Rejected::Server { ready_in: pause });
@@ -150,7 +151,7 @@ impl Pace {
                     let left = patience.deadline.map_or(Duration::MAX, |deadline| deadline - until);
                     tokio::time::sleep_until(later(until, self.some_jitter(left / 2))).await;
                 }
-                Err(Wait::ForNews(longest)) => {
+                Err(SendDelay::ForNews(longest)) => {
                     let until = now + longest;
                     let until = patience.courtesy.map_or(until, |courtesy| until.min(courtesy));
                     // Heard or not, it is looked at again.
@@ -160,39 +161,39 @@ impl Pace {
         }
     }
 
-    /// A request was answered by an error: nothing is learnt from it, and nobody waits for it any longer.
-    pub(super) fn heard_nothing(&self, sent: &InFlight) {
+    /// Notes that a request has failed: nothing is learnt from it, and nobody waits for it any longer.
+    pub(super) fn heard_nothing(&self, sent: &SentRequest) {
         sent.learn_nothing_but_of(None);
     }
 
     /// Reads a response's headers, learns from them, and leaves what was read in the extensions.
     ///
-    /// What it says is the word of whoever answered. Returns that host if it is another than the request was sent to,
-    /// because that one has redirected it.
-    pub(super) fn heard(&self, sent: &InFlight, answer: Answer<'_>) -> Option<Arc<Host>> {
+    /// What it says is booked on the host that answered. Returns that host if it is another than the request was sent
+    /// to, because that one has redirected it.
+    pub(super) fn heard(&self, sent: &SentRequest, answer: ObservedResponse<'_>) -> Option<Arc<Host>> {
         let limits = headers::parse(answer.headers, SystemTime::now());
         let elsewhere = self.answered_elsewhere(sent, &answer);
         if self.respect {
             let host = elsewhere.as_ref().unwrap_or(&sent.host);
             let lesson = learn(answer.status, &limits);
-            let heed = Heed { longest: self.max_wait, jitter: self.jitter };
-            host.learn(lesson, sent.is_at(host), Instant::now(), heed);
+            let bounds = WaitBounds { longest: self.max_wait, jitter: self.jitter };
+            host.learn(lesson, sent.is_at(host), Instant::now(), bounds);
             sent.learn_nothing_but_of(Some(host));
         }
         if !limits.is_empty() {
-            answer.extensions.insert(ServerLimits(limits));
+            answer.extensions.insert(limits);
         }
         elsewhere
     }
 
-    /// The host that answered, if it is another than the request was sent to.
-    fn answered_elsewhere(&self, sent: &InFlight, answer: &Answer<'_>) -> Option<Arc<Host>> {
+    /// Returns the host that answered, if it is another than the request was sent to.
+    fn answered_elsewhere(&self, sent: &SentRequest, answer: &ObservedResponse<'_>) -> Option<Arc<Host>> {
         let key = (self.key_of)(answer.uri?, answer.request);
         // A limiter that has no room for another key can hold nobody to it.
         self.host(&key).ok().filter(|host| !Arc::ptr_eq(host, &sent.host))
     }
 
-    /// Whether a request that was answered like this is sent again.
+    /// Returns true if a request that was answered like this is sent again.
     pub(super) fn retries_it(&self, attempt: u32, method: &Method, status: StatusCode) -> bool {
         self.respect
             && attempt < self.retries
@@ -201,7 +202,7 @@ impl Pace {
     }
 
     fn host(&self, key: &str) -> Result<Arc<Host>, AcquireError> {
-        let mut hosts = self.shared.hosts();
+        let mut hosts = self.state.hosts();
         if let Some(host) = hosts.get(key) {
             return Ok(Arc::clone(host));
         }
@@ -213,8 +214,8 @@ impl Pace {
         Ok(host)
     }
 
-    /// Up to the longest that is set, and that there is time for. Not a secret: it spreads clients out. The clock's
-    /// lowest digits are different enough.
+    /// Returns a random time up to the longest that is set, and that there is time for. Not a secret: it spreads
+    /// clients out. The clock's lowest digits are different enough.
     fn some_jitter(&self, time: Duration) -> Duration {
         let noise =
             SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |now| now.subsec_nanos());
@@ -223,15 +224,20 @@ impl Pace {
     }
 }
 
-/// Sends one to a host, and onward to another.
-fn send(host: &Arc<Host>, onward: Option<&Arc<Host>>, now: Instant, hurried: bool) -> Result<InFlight, Wait> {
+/// Notes a request as sent to a host, and onward to another.
+fn send(
+    host: &Arc<Host>,
+    onward: Option<&Arc<Host>>,
+    now: Instant,
+    hurried: bool,
+) -> Result<SentRequest, SendDelay> {
     let onward = onward.map(|onward| onward.try_send(now, hurried)).transpose()?;
     let mut in_flight = host.try_send(now, hurried)?;
     in_flight.onward = onward.map(Box::new);
     Ok(in_flight)
 }
 
-/// Takes one of a limit, in turn and in time.
+/// Takes one from the local limit, in turn and in time.
 async fn take(limit: &HostLimit, patience: Patience) -> Result<Option<Granted>, Rejected> {
     let Some(limiter) = limit.limiter() else { return Ok(None) };
     let acquire = limiter.acquire(Cost::ONE);
@@ -254,7 +260,7 @@ fn give_back(limit: &HostLimit, granted: Granted) {
     drop(granted);
 }
 
-/// Hosts that nobody is at and that have nothing to remember make room. If there are none, any do that nobody is at:
+/// Forgets hosts without requests that have nothing to remember. If there are none, forgets any without requests:
 /// their limiters live on in `Keyed`, and what they have learnt they learn again.
 fn make_room(hosts: &mut HashMap<String, Arc<Host>>) {
     let now = Instant::now();

@@ -11,7 +11,7 @@ use ratekeeper::limiter::{AcquireError, LimiterKind};
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum PaceError<E> {
-    /// It would have had to wait longer than it may.
+    /// It was not sent: it would have had to wait longer than it may, or the pace was closed.
     Rejected(Rejected),
     /// The client failed.
     Client(E),
@@ -34,7 +34,7 @@ pub enum Rejected {
 }
 
 impl Rejected {
-    /// How long until a request like this could be sent, as far as that is known.
+    /// Returns how long until a request like this could be sent, as far as that is known.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Rejected::Local(error) => error.retry_after().map(Nanos::as_duration),
@@ -43,7 +43,7 @@ impl Rejected {
         }
     }
 
-    /// Which sort of limiter has no room; none if it was the server, or the pace is closed.
+    /// Returns which sort of limiter has no room; `None` if it was the server, or the pace is closed.
     pub fn limiter(&self) -> Option<LimiterKind> {
         match self {
             Rejected::Local(error) => Some(error.limiter()),
@@ -59,7 +59,7 @@ impl fmt::Display for Rejected {
             Rejected::Server { ready_in } => {
                 write!(f, "not sent: the server takes no more requests for another {ready_in:?}")
             }
-            Rejected::Closed => f.write_str("not sent: the pace was closed"),
+            Rejected::Closed => f.write_str("not sent: the pace was closed; make a new one to send more"),
         }
     }
 }

@@ -7,8 +7,9 @@ use http::{Extensions, Request, Response, Uri};
 use tower_layer::Layer;
 use tower_service::Service;
 
-use super::acquire::Answer;
-use super::{Pace, PaceError};
+use super::acquire::ObservedResponse;
+use super::error::PaceError;
+use super::pace::Pace;
 
 /// The extension in which a client that follows redirects tells whom a response is from: what a response says of its
 /// limits is booked on that host, and not on the one that redirected.
@@ -28,18 +29,18 @@ use super::{Pace, PaceError};
 pub struct AnsweredBy(pub Uri);
 
 impl AnsweredBy {
-    /// Whom a response is from, as far as it tells.
+    /// Returns whom a response is from, as far as it tells.
     fn of(extensions: &Extensions) -> Option<Uri> {
         #[cfg(feature = "tower-http")]
-        if let Some(told) = extensions.get::<tower_http::follow_redirect::RequestUri>() {
-            return Some(told.0.clone());
+        if let Some(by) = extensions.get::<tower_http::follow_redirect::RequestUri>() {
+            return Some(by.0.clone());
         }
-        extensions.get::<AnsweredBy>().map(|told| told.0.clone())
+        extensions.get::<AnsweredBy>().map(|by| by.0.clone())
     }
 }
 
 impl Pace {
-    /// A layer that paces like this. All layers of one pace, and all clones of them, pace together.
+    /// Returns a layer that paces like this. All layers of one pace, and all clones of them, pace together.
     pub fn layer(&self) -> PaceLayer {
         PaceLayer { pace: self.clone() }
     }
@@ -106,7 +107,7 @@ where
                 let answered_by = AnsweredBy::of(response.extensions()).filter(|by| by != request.uri());
                 let extensions = response.extensions_mut();
                 let (uri, sent) = (answered_by.as_ref(), request.headers());
-                let answer = Answer { uri, request: sent, status, headers: &headers, extensions };
+                let answer = ObservedResponse { uri, request: sent, status, headers: &headers, extensions };
                 let elsewhere = pace.heard(&in_flight, answer);
                 drop(in_flight);
                 if !pace.retries_it(attempt, request.method(), status) {

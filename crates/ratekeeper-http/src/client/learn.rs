@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 
-use crate::headers::{Limit, Limits};
+use crate::headers::{ServerLimit, ServerLimits};
 
 /// Without a word from the server, how long a client stays away after it was refused.
 const UNTOLD: Duration = Duration::from_secs(1);
@@ -18,8 +18,8 @@ pub(super) struct Lesson {
     pub(super) budget: Option<(u64, Duration)>,
 }
 
-/// What follows from a response. A cached one teaches nothing: its numbers are old.
-pub(super) fn learn(status: StatusCode, limits: &Limits) -> Lesson {
+/// Returns what follows from a response. A cached one teaches nothing: its numbers are old.
+pub(super) fn learn(status: StatusCode, limits: &ServerLimits) -> Lesson {
     let refused = is_refusal(status);
     if limits.cached {
         return Lesson { pause: refused.then_some(UNTOLD), budget: None };
@@ -42,13 +42,13 @@ pub(super) fn learn(status: StatusCode, limits: &Limits) -> Lesson {
     Lesson { pause, budget }
 }
 
-/// Whether the server refused because of a limit, or of its load.
+/// Returns true if the server refused because of a limit, or of its load.
 pub(super) fn is_refusal(status: StatusCode) -> bool {
     status == StatusCode::TOO_MANY_REQUESTS || status == StatusCode::SERVICE_UNAVAILABLE
 }
 
-/// How long until there is more; the window of the policy of that name, where the server does not tell.
-fn reset(limit: &Limit, limits: &Limits) -> Option<Duration> {
+/// Returns how long until there is more; the window of the policy of that name, where the server does not tell.
+fn reset(limit: &ServerLimit, limits: &ServerLimits) -> Option<Duration> {
     let policy = || limits.policies.iter().find(|policy| policy.name == limit.name)?.window;
     limit.reset.or_else(policy)
 }

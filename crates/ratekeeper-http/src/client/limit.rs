@@ -12,10 +12,10 @@ use ratekeeper::{Algorithm, Quota, QuotaError};
 /// Made from a [`Limiter`], [`LeakyQueue`], [`Concurrency`] or [`All`], or from any `Arc<dyn AnyLimiter>`, which all
 /// hosts then share, also with whoever else uses a clone of it; or from a [`Keyed`], which has a limit for each host.
 #[derive(Clone, Debug)]
-pub struct PaceLimit(Kind);
+pub struct PaceLimit(PaceLimitKind);
 
 #[derive(Clone, Debug)]
-enum Kind {
+enum PaceLimitKind {
     /// One for all hosts, or none.
     Shared(HostLimit),
     Rates(Keyed<String>),
@@ -24,37 +24,39 @@ enum Kind {
 }
 
 impl PaceLimit {
-    /// Whatever the servers say.
-    pub(super) const NONE: PaceLimit = PaceLimit(Kind::Shared(HostLimit::None));
+    /// No limit of the client's own.
+    pub(super) const NONE: PaceLimit = PaceLimit(PaceLimitKind::Shared(HostLimit::None));
 
-    /// This quota for each host.
+    /// Creates a limit of this quota for each host.
     pub(super) fn of(quota: Quota) -> Result<Self, QuotaError> {
         Ok(PaceLimit(match quota.algorithm() {
-            Algorithm::Concurrency => Kind::Permits(quota.burst()),
-            _ => Kind::Rates(Keyed::new(quota)?),
+            Algorithm::Concurrency => PaceLimitKind::Permits(quota.burst()),
+            _ => PaceLimitKind::Rates(Keyed::new(quota)?),
         }))
     }
 
-    /// The limit of one host.
+    /// Returns the limit of one host.
     pub(super) fn of_host(&self, key: &str) -> Result<HostLimit, AcquireError> {
         Ok(match &self.0 {
-            Kind::Shared(limit) => limit.clone(),
-            Kind::Rates(keyed) => HostLimit::Rate(keyed.limiter(key)?),
+            PaceLimitKind::Shared(limit) => limit.clone(),
+            PaceLimitKind::Rates(keyed) => HostLimit::Rate(keyed.limiter(key)?),
             // The number came from a quota, which has none that cannot be.
-            Kind::Permits(limit) => Concurrency::new(*limit).map_or(HostLimit::None, HostLimit::OwnPermits),
+            PaceLimitKind::Permits(limit) => {
+                Concurrency::new(*limit).map_or(HostLimit::None, HostLimit::OwnPermits)
+            }
         })
     }
 }
 
 impl From<Limiter> for PaceLimit {
     fn from(limiter: Limiter) -> Self {
-        PaceLimit(Kind::Shared(HostLimit::Rate(limiter)))
+        PaceLimit(PaceLimitKind::Shared(HostLimit::Rate(limiter)))
     }
 }
 
 impl From<Arc<dyn AnyLimiter>> for PaceLimit {
     fn from(limiter: Arc<dyn AnyLimiter>) -> Self {
-        PaceLimit(Kind::Shared(HostLimit::Any(limiter)))
+        PaceLimit(PaceLimitKind::Shared(HostLimit::Any(limiter)))
     }
 }
 
@@ -78,7 +80,7 @@ impl From<All> for PaceLimit {
 
 impl From<Keyed<String>> for PaceLimit {
     fn from(keyed: Keyed<String>) -> Self {
-        PaceLimit(Kind::Rates(keyed))
+        PaceLimit(PaceLimitKind::Rates(keyed))
     }
 }
 
@@ -95,14 +97,14 @@ pub(super) enum HostLimit {
 }
 
 impl HostLimit {
-    /// Whether it is taken before the server is waited for, and held meanwhile. Only permits of the host's own are: a
-    /// rate is charged when the request is sent, and permits that others share would keep them waiting for a server
-    /// that is not theirs.
+    /// Returns true if it is taken before the server is waited for, and held meanwhile. Only permits of the host's own
+    /// are: a rate is charged when the request is sent, and permits that others share would keep them waiting for a
+    /// server that is not theirs.
     pub(super) fn is_held_while_waiting(&self) -> bool {
         matches!(self, HostLimit::OwnPermits(_))
     }
 
-    /// What is asked, if there is a limit.
+    /// Returns the limiter to ask, if there is a limit.
     pub(super) fn limiter(&self) -> Option<&dyn AnyLimiter> {
         match self {
             HostLimit::None => None,

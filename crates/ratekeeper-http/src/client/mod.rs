@@ -24,5 +24,5 @@ mod statistics;
 pub use error::{PaceError, Rejected};
 pub use layer::{AnsweredBy, PaceLayer, PaceService};
 pub use limit::PaceLimit;
-pub use pace::{Pace, ServerLimits};
+pub use pace::Pace;
 pub use statistics::{HostStatistics, PaceStatistics};

@@ -14,15 +14,14 @@ use tokio::time::Instant;
 use super::error::Rejected;
 use super::host::Host;
 use super::limit::PaceLimit;
-use super::statistics::{Counters, HostStatistics, PaceStatistics};
-use crate::closing::Closing;
-use crate::headers::Limits;
+use super::statistics::{HostStatistics, PaceCounters, PaceStatistics};
+use crate::close_signal::CloseSignal;
 
 type KeyOf = Arc<dyn Fn(&Uri, &HeaderMap) -> String + Send + Sync>;
 type OnRejected = Arc<dyn Fn(&str, &Rejected) + Send + Sync>;
 
-/// How a client paces itself: by a limit of its own, by what servers say, or both. Clones share what they count and
-/// what they have learnt.
+/// A polite client's settings: it keeps to a limit of its own, to what servers say, or both. Clones share what they
+/// count and what they have learnt.
 ///
 /// ```
 /// use ratekeeper_http::client::Pace;
@@ -42,20 +41,16 @@ pub struct Pace {
     pub(super) respect: bool,
     pub(super) jitter: Duration,
     pub(super) on_rejected: Option<OnRejected>,
-    pub(super) shared: Arc<Shared>,
+    pub(super) state: Arc<PaceState>,
 }
 
 /// What clones share.
 #[derive(Debug, Default)]
-pub(super) struct Shared {
+pub(super) struct PaceState {
     hosts: Mutex<HashMap<String, Arc<Host>>>,
-    pub(super) counters: Counters,
-    pub(super) closing: Closing,
+    pub(super) counters: PaceCounters,
+    pub(super) closing: CloseSignal,
 }
-
-/// What a server said about its limits, in the extensions of every response.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ServerLimits(pub Limits);
 
 /// Without a limit of its own: whatever the servers say.
 impl Default for Pace {
@@ -70,21 +65,26 @@ impl Default for Pace {
             respect: true,
             jitter: Duration::from_millis(100),
             on_rejected: None,
-            shared: Arc::default(),
+            state: Arc::default(),
         }
     }
 }
 
 impl Pace {
-    /// At this quota, or below it where the server says so. `8 concurrent` limits how many are in flight.
+    /// Creates a pace of this quota for each host, or below it where the server says so. `8 concurrent` limits how many
+    /// are in flight.
+    ///
+    /// # Errors
+    ///
+    /// If no limiter can keep to this quota.
     pub fn new(quota: Quota) -> Result<Self, QuotaError> {
         Ok(Pace { limit: PaceLimit::of(quota)?, ..Pace::default() })
     }
 
-    /// Over a limiter that exists already, which others may use too: a [`Limiter`](ratekeeper::Limiter), a
-    /// [`LeakyQueue`](ratekeeper::limiter::LeakyQueue), a [`Concurrency`](ratekeeper::limiter::Concurrency) or an
-    /// [`All`](ratekeeper::limiter::All) of them that all hosts share, or a [`Keyed`](ratekeeper::limiter::Keyed) with a
-    /// limit for each, by [host and port](Pace::by).
+    /// Creates a pace over a limiter that exists already, which others may use too: a [`Limiter`](ratekeeper::Limiter),
+    /// a [`LeakyQueue`](ratekeeper::limiter::LeakyQueue), a [`Concurrency`](ratekeeper::limiter::Concurrency) or an
+    /// [`All`](ratekeeper::limiter::All) of them that all hosts share, or a [`Keyed`](ratekeeper::limiter::Keyed) with
+    /// a limit for each, by [host and port](Pace::by).
     ///
     /// What all hosts share is taken once the host's server may be asked, and given back if that has changed meanwhile:
     /// a request that waits for its server holds no permit. The rates of an `All` and the places of a `LeakyQueue`
@@ -102,7 +102,7 @@ impl Pace {
         Pace { limit: limiter.into(), ..Pace::default() }
     }
 
-    /// Who shares a limit; by host and port unless said otherwise: `example.com:443`, in lower case, with the scheme's
+    /// Sets who shares a limit; by host and port by default: `example.com:443`, in lower case, with the scheme's
     /// port where the URI has none, and never with a user's name or password.
     ///
     /// Asked twice: with the URI that a request is sent to, and, where the client tells (see
@@ -114,7 +114,7 @@ impl Pace {
         self
     }
 
-    /// How long a request may wait before it is sent: as long as it takes unless said otherwise; zero means never. One
+    /// Sets how long a request may wait before it is sent: as long as it takes by default; zero means never. One
     /// that would have to wait longer fails at once, and says whose limit it is.
     ///
     /// At a host that nothing is known of, or not any more, one request goes ahead and the others wait for its answer
@@ -128,16 +128,16 @@ impl Pace {
         self
     }
 
-    /// The longest pause that a server can impose: an hour unless said otherwise. A longer one is cut to this, and
-    /// told whole in [`ServerLimits`]. Answers that come in during a pause may prolong it, but not beyond this in all:
-    /// then one request is sent.
+    /// Sets the longest pause that a server can impose: an hour by default. A longer one is cut to this;
+    /// [`ServerLimits`](crate::headers::ServerLimits) has it whole. Answers that come in during a pause may prolong it,
+    /// but not beyond this in all: then one request is sent.
     #[must_use]
     pub fn max_wait(mut self, longest: Duration) -> Self {
         self.max_wait = longest;
         self
     }
 
-    /// How often a request that was refused (429, 503) is sent again: twice unless said otherwise. Only idempotent
+    /// Sets how often a request that was refused (429, 503) is sent again: twice by default. Only idempotent
     /// ones are, and only if their body can be sent again.
     #[must_use]
     pub fn retries(mut self, retries: u32) -> Self {
@@ -145,22 +145,22 @@ impl Pace {
         self
     }
 
-    /// Sends others than idempotent ones again too. A server that refuses has done nothing, if it is honest.
+    /// Sends also requests again that are not idempotent. A server that refuses has done nothing, if it is honest.
     #[must_use]
     pub fn retry_all_methods(mut self) -> Self {
         self.retry_all = true;
         self
     }
 
-    /// Whether to heed what servers say; yes unless said otherwise.
+    /// Sets whether to heed what servers say; true by default.
     #[must_use]
     pub fn respect_server_headers(mut self, respect: bool) -> Self {
         self.respect = respect;
         self
     }
 
-    /// How much later than asked a client comes back, at most; clients that were refused together do not come back
-    /// together. A tenth of a second unless said otherwise, and never so much that a request fails for it: no more than
+    /// Sets how much later than asked a client comes back, at most; clients that were refused together do not come back
+    /// together. A tenth of a second by default, and never so much that a request fails for it: no more than
     /// half of what its [timeout](Pace::timeout) leaves after the pause.
     #[must_use]
     pub fn jitter(mut self, longest: Duration) -> Self {
@@ -168,17 +168,17 @@ impl Pace {
         self
     }
 
-    /// Hears of every request that is not sent, before its caller does.
+    /// Sets a function that is called with the key of every request that is not sent, before its caller gets the error.
     #[must_use]
     pub fn on_rejected(mut self, hear: impl Fn(&str, &Rejected) + Send + Sync + 'static) -> Self {
         self.on_rejected = Some(Arc::new(hear));
         self
     }
 
-    /// What was sent so far, and what was not, over all hosts.
+    /// Returns what was sent so far, and what was not, over all hosts. Takes the lock of each host in turn.
     pub fn statistics(&self) -> PaceStatistics {
-        let hosts: Vec<_> = self.shared.hosts().values().cloned().collect();
-        let counters = &self.shared.counters;
+        let hosts: Vec<_> = self.state.hosts().values().cloned().collect();
+        let counters = &self.state.counters;
         PaceStatistics {
             sent: counters.sent.load(Ordering::Relaxed),
             retried: counters.retried.load(Ordering::Relaxed),
@@ -189,10 +189,10 @@ impl Pace {
         }
     }
 
-    /// Where one host stands (`example.com:443`), or whatever else [`by`](Pace::by) tells apart; none if nothing was
-    /// sent there yet. Makes no entry.
+    /// Returns what is known of one host (`example.com:443`), or of whatever else [`by`](Pace::by) tells apart; `None`
+    /// if nothing was sent there yet. Makes no entry.
     pub fn host_statistics(&self, key: &str) -> Option<HostStatistics> {
-        let host = self.shared.hosts().get(key).cloned()?;
+        let host = self.state.hosts().get(key).cloned()?;
         Some(host.statistics(Instant::now()))
     }
 
@@ -200,17 +200,17 @@ impl Pace {
     /// and so does every later one. What was sent is answered, and statistics stay readable. A limiter that it was put
     /// [over](Pace::over) stays open for its other users.
     pub fn close(&self) {
-        self.shared.closing.close();
+        self.state.closing.close();
     }
 
-    /// True once it was closed.
+    /// Returns true once it was closed.
     pub fn is_closed(&self) -> bool {
-        self.shared.closing.is_closed()
+        self.state.closing.is_closed()
     }
 }
 
-/// The host in lower case, and the port: the URI's, or its scheme's. Who the user is makes no difference to the host,
-/// and a password must not become a key, which listeners and logs see.
+/// Returns the host in lower case, and the port: the URI's, or its scheme's. Who the user is makes no difference to the
+/// host, and a password must not become a key, which listeners and logs see.
 fn host_and_port(uri: &Uri) -> String {
     let mut key = host(uri.host().unwrap_or_default());
     if let Some(port) = uri.port_u16().or_else(|| default_port(uri.scheme_str()?)) {
@@ -220,8 +220,8 @@ fn host_and_port(uri: &Uri) -> String {
     key
 }
 
-/// One spelling of the many that a host has: a name may end in the dot of the root, and zeros of an IPv6 address may be
-/// left out. Names of other scripts are ASCII by the time that they are a URI.
+/// Returns one spelling of the many that a host has: a name may end in the dot of the root, and zeros of an IPv6
+/// address may be left out. Names of other scripts are ASCII by the time that they are a URI.
 fn host(written: &str) -> String {
     let address = written.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
     match address.and_then(|address| address.parse::<Ipv6Addr>().ok()) {
@@ -241,7 +241,7 @@ fn default_port(scheme: &str) -> Option<u16> {
     }
 }
 
-impl Shared {
+impl PaceState {
     pub(super) fn hosts(&self) -> MutexGuard<'_, HashMap<String, Arc<Host>>> {
         self.hosts.lock().unwrap_or_else(PoisonError::into_inner)
     }

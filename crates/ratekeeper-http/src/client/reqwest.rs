@@ -4,8 +4,8 @@ use http::{Extensions, Uri};
 use reqwest::{Request, Response};
 use reqwest_middleware::{Error, Middleware, Next, Result};
 
-use super::Pace;
-use super::acquire::Answer;
+use super::acquire::ObservedResponse;
+use super::pace::Pace;
 
 /// The host that reqwest says a response is from if it was made by another middleware, and not received.
 const NOBODY: &str = "no.url.provided.local";
@@ -41,8 +41,13 @@ impl Middleware for Pace {
             let (status, headers) = (response.status(), response.headers().clone());
             let answered_by = answered_by(&response).filter(|by| *by != uri);
             let extensions = response.extensions_mut();
-            let answer =
-                Answer { uri: answered_by.as_ref(), request: &sent, status, headers: &headers, extensions };
+            let answer = ObservedResponse {
+                uri: answered_by.as_ref(),
+                request: &sent,
+                status,
+                headers: &headers,
+                extensions,
+            };
             let elsewhere = self.heard(&in_flight, answer);
             drop(in_flight);
             let Some(again) = again.filter(|_| self.retries_it(attempt, &method, status)) else {
@@ -57,7 +62,7 @@ impl Middleware for Pace {
     }
 }
 
-/// Whom a response is from: the last of those that the client was redirected to.
+/// Returns whom a response is from: the last of those that the client was redirected to.
 fn answered_by(response: &Response) -> Option<Uri> {
     let url = response.url();
     if url.host_str() == Some(NOBODY) {

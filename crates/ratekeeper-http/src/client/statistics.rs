@@ -11,25 +11,25 @@ use ratekeeper::limiter::LimiterStatistics;
 pub struct PaceStatistics {
     /// Requests that were sent; one that was sent again counts once for each time.
     pub sent: u64,
-    /// Those of them that were sent again.
+    /// Requests that were sent again; `sent` counts them too.
     pub retried: u64,
-    /// Requests that were not sent.
+    /// Requests that were not sent, because they would have had to wait too long or the pace was closed.
     pub rejected: u64,
-    /// How many are on their way.
+    /// Requests that are on their way.
     pub in_flight: u64,
-    /// How many wait to be sent.
+    /// Requests that wait to be sent.
     pub waiting: u64,
-    /// How many hosts are remembered.
+    /// Hosts that are remembered.
     pub hosts: usize,
 }
 
-/// Where one host stands.
+/// What is known of one host's limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HostStatistics {
-    /// The client's own limit; none if there is none.
+    /// Statistics of the client's own limit, if there is one.
     pub local: Option<LimiterStatistics>,
-    /// How many are on their way.
+    /// Requests that are on their way.
     pub in_flight: u64,
     /// For how long the server has asked to be left alone.
     pub paused_for: Option<Duration>,
@@ -39,25 +39,25 @@ pub struct HostStatistics {
 
 /// Counts for [`PaceStatistics`].
 #[derive(Debug, Default)]
-pub(super) struct Counters {
+pub(super) struct PaceCounters {
     pub(super) sent: AtomicU64,
     pub(super) retried: AtomicU64,
     pub(super) rejected: AtomicU64,
     pub(super) waiting: AtomicU64,
 }
 
-impl Counters {
-    /// One waits, until what this returns is dropped.
-    pub(super) fn wait(&self) -> Waiting<'_> {
+impl PaceCounters {
+    /// Counts one that waits, until the guard is dropped.
+    pub(super) fn wait(&self) -> WaitingGuard<'_> {
         self.waiting.fetch_add(1, Ordering::Relaxed);
-        Waiting(self)
+        WaitingGuard(self)
     }
 }
 
-/// One that waits.
-pub(super) struct Waiting<'a>(&'a Counters);
+/// Counts one that waits, until it is dropped.
+pub(super) struct WaitingGuard<'a>(&'a PaceCounters);
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingGuard<'_> {
     fn drop(&mut self) {
         self.0.waiting.fetch_sub(1, Ordering::Relaxed);
     }

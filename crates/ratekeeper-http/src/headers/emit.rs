@@ -1,49 +1,25 @@
-//! What our server says: the fields of a response, in the dialect its clients understand.
+//! Writes the fields of a response, in the dialect that its clients understand.
 //!
 //! Whatever can go wrong goes wrong when a [`PolicyField`] or a [`LimitName`] is built. Per response nothing
-//! fails, and the only memory taken is the header values' own.
+//! fails, and only the header values are allocated.
 
 use std::time::Duration;
 
 use http::header::RETRY_AFTER;
 use http::{HeaderMap, HeaderValue};
 
-use super::{
-    LimitName, PolicyField, RATELIMIT, RATELIMIT_POLICY, X_RATELIMIT_LIMIT, X_RATELIMIT_REMAINING,
-    X_RATELIMIT_RESET,
+use super::dialect::HeaderDialect;
+use super::fields::{
+    RATELIMIT, RATELIMIT_POLICY, X_RATELIMIT_LIMIT, X_RATELIMIT_REMAINING, X_RATELIMIT_RESET,
 };
+use super::name::LimitName;
+use super::number::{seconds_up, whole};
+use super::policy_field::PolicyField;
 
-/// The largest integer of structured fields: 15 digits.
-const MAX_INTEGER: u64 = 999_999_999_999_999;
-
-/// Which fields tell where a caller stands. `Retry-After` is no part of a dialect: a refusal always has it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Dialect {
-    /// `RateLimit` and `RateLimit-Policy`.
-    #[default]
-    Ietf,
-    /// `X-RateLimit-Limit`, `-Remaining` and `-Reset`, the reset in seconds from now.
-    Legacy,
-    /// Both of them.
-    Both,
-    /// Neither.
-    None,
-}
-
-impl Dialect {
-    fn ietf(self) -> bool {
-        matches!(self, Dialect::Ietf | Dialect::Both)
-    }
-
-    fn legacy(self) -> bool {
-        matches!(self, Dialect::Legacy | Dialect::Both)
-    }
-}
-
-/// Where the caller stands with one limit.
+/// What is left of one limit, to be reported to the caller.
 #[derive(Clone, Copy, Debug)]
-pub struct Standing<'a> {
-    /// Which limit.
+pub struct LimitStatus<'a> {
+    /// The name of the limit.
     pub name: &'a LimitName,
     /// Its quota.
     pub limit: u64,
@@ -58,16 +34,21 @@ pub struct Standing<'a> {
 /// Layers may be nested. The IETF fields are lists, so an outer layer's entries join the inner one's. The legacy
 /// fields hold one limit, the one with the least remaining (among equals, the longest reset); an inner layer's
 /// stay if they are no looser.
-pub fn write(headers: &mut HeaderMap, dialect: Dialect, policies: &PolicyField, standings: &[Standing<'_>]) {
+pub fn write(
+    headers: &mut HeaderMap,
+    dialect: HeaderDialect,
+    policies: &PolicyField,
+    statuses: &[LimitStatus<'_>],
+) {
     // A header map refuses an entry only when it holds tens of thousands: then the response goes without.
     if dialect.ietf() {
         let _ = headers.try_append(RATELIMIT_POLICY, policies.value().clone());
-        if let Some(value) = rate_limit(standings) {
+        if let Some(value) = rate_limit(statuses) {
             let _ = headers.try_append(RATELIMIT, value);
         }
     }
     if dialect.legacy()
-        && let Some(tightest) = tightest(standings)
+        && let Some(tightest) = tightest(statuses)
         && !is_tighter(headers, tightest)
     {
         let _ = headers.try_insert(X_RATELIMIT_LIMIT, tightest.limit.into());
@@ -83,27 +64,28 @@ pub fn write(headers: &mut HeaderMap, dialect: Dialect, policies: &PolicyField, 
     }
 }
 
-/// Sets `Retry-After`, as every refusal must have it.
+/// Sets `Retry-After`, which every refusal must have. Replaces one that is there.
 pub fn write_retry_after(headers: &mut HeaderMap, wait: Duration) {
     let _ = headers.try_insert(RETRY_AFTER, retry_after(wait));
 }
 
-/// The value of `RateLimit`, in one allocation; nothing if there is no standing to tell.
-pub fn rate_limit(standings: &[Standing<'_>]) -> Option<HeaderValue> {
-    if standings.is_empty() {
+/// Returns the value of `RateLimit`, in one allocation; `None` if there is no status to report.
+pub fn rate_limit(statuses: &[LimitStatus<'_>]) -> Option<HeaderValue> {
+    if statuses.is_empty() {
         return None;
     }
-    // Exact, so that the vector becomes the header value without being copied.
-    let length = standings.iter().map(rendered_length).sum::<usize>() + 2 * (standings.len() - 1);
+    // Written by hand and of exact length: this runs for every response, and a vector without spare room becomes the
+    // header value without being copied.
+    let length = statuses.iter().map(rendered_length).sum::<usize>() + 2 * (statuses.len() - 1);
     let mut field = Vec::with_capacity(length);
-    for standing in standings {
+    for status in statuses {
         if !field.is_empty() {
             field.extend_from_slice(b", ");
         }
-        field.extend_from_slice(standing.name.as_field().as_bytes());
+        field.extend_from_slice(status.name.as_field().as_bytes());
         field.extend_from_slice(b";r=");
-        push_number(standing.remaining, &mut field);
-        if let Some(reset) = standing.reset {
+        push_number(status.remaining, &mut field);
+        if let Some(reset) = status.reset {
             field.extend_from_slice(b";t=");
             push_number(seconds_up(reset), &mut field);
         }
@@ -113,37 +95,31 @@ pub fn rate_limit(standings: &[Standing<'_>]) -> Option<HeaderValue> {
     HeaderValue::try_from(field).ok()
 }
 
-/// The value of `Retry-After`: whole seconds, rounded up so that nobody comes too early, at least 1.
+/// Returns the value of `Retry-After`: whole seconds, rounded up so that nobody comes too early, at least 1.
 pub fn retry_after(wait: Duration) -> HeaderValue {
     seconds_up(wait).max(1).into()
 }
 
-/// Whole seconds, rounded up.
-pub(crate) fn seconds_up(duration: Duration) -> u64 {
-    duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0))
+fn push_number(number: u64, field: &mut Vec<u8>) {
+    field.extend_from_slice(itoa::Buffer::new().format(whole(number)).as_bytes());
 }
 
-/// A structured-field integer; larger numbers are sent as the largest one.
-pub(crate) fn push_number(number: u64, field: &mut Vec<u8>) {
-    field.extend_from_slice(itoa::Buffer::new().format(number.min(MAX_INTEGER)).as_bytes());
-}
-
-fn rendered_length(standing: &Standing<'_>) -> usize {
-    let reset = standing.reset.map_or(0, |reset| ";t=".len() + digits(seconds_up(reset)));
-    standing.name.as_field().len() + ";r=".len() + digits(standing.remaining) + reset
+fn rendered_length(status: &LimitStatus<'_>) -> usize {
+    let reset = status.reset.map_or(0, |reset| ";t=".len() + digits(seconds_up(reset)));
+    status.name.as_field().len() + ";r=".len() + digits(status.remaining) + reset
 }
 
 fn digits(number: u64) -> usize {
-    itoa::Buffer::new().format(number.min(MAX_INTEGER)).len()
+    itoa::Buffer::new().format(whole(number)).len()
 }
 
-/// The limit that will be hit first, as far as one can tell.
-fn tightest<'a, 'n>(standings: &'a [Standing<'n>]) -> Option<&'a Standing<'n>> {
-    standings.iter().min_by_key(|standing| (standing.remaining, std::cmp::Reverse(standing.reset)))
+/// Returns the limit that will be hit first, as far as one can tell.
+fn tightest<'a, 'n>(statuses: &'a [LimitStatus<'n>]) -> Option<&'a LimitStatus<'n>> {
+    statuses.iter().min_by_key(|status| (status.remaining, std::cmp::Reverse(status.reset)))
 }
 
-/// Whether the legacy fields already there tell of a limit no looser than `ours`.
-fn is_tighter(headers: &HeaderMap, ours: &Standing<'_>) -> bool {
+/// Returns true if the legacy fields already there report a limit no looser than `ours`.
+fn is_tighter(headers: &HeaderMap, ours: &LimitStatus<'_>) -> bool {
     let theirs =
         headers.get(X_RATELIMIT_REMAINING).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
     theirs.is_some_and(|remaining| remaining <= ours.remaining)
@@ -151,26 +127,26 @@ fn is_tighter(headers: &HeaderMap, ours: &Standing<'_>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::quota_policy::QuotaPolicy;
     use super::*;
-    use crate::headers::Policy;
 
     const SECOND: Duration = Duration::from_secs(1);
 
     fn field() -> PolicyField {
-        PolicyField::new(&[Policy::new("a", 10).window(SECOND), Policy::new("b", 99)]).unwrap()
+        PolicyField::new(&[QuotaPolicy::new("a", 10).window(SECOND), QuotaPolicy::new("b", 99)]).unwrap()
     }
 
-    fn standings(field: &PolicyField, left: [u64; 2]) -> [Standing<'_>; 2] {
+    fn statuses(field: &PolicyField, left: [u64; 2]) -> [LimitStatus<'_>; 2] {
         let [a, b] = field.names() else { panic!("two names") };
         [
-            Standing { name: a, limit: 10, remaining: left[0], reset: Some(Duration::from_millis(1200)) },
-            Standing { name: b, limit: 99, remaining: left[1], reset: None },
+            LimitStatus { name: a, limit: 10, remaining: left[0], reset: Some(Duration::from_millis(1200)) },
+            LimitStatus { name: b, limit: 99, remaining: left[1], reset: None },
         ]
     }
 
-    fn written(dialect: Dialect, left: [u64; 2]) -> Vec<String> {
+    fn written(dialect: HeaderDialect, left: [u64; 2]) -> Vec<String> {
         let mut headers = HeaderMap::new();
-        write(&mut headers, dialect, &field(), &standings(&field(), left));
+        write(&mut headers, dialect, &field(), &statuses(&field(), left));
         headers.iter().map(|(name, value)| format!("{name}: {}", value.to_str().unwrap())).collect()
     }
 
@@ -178,17 +154,24 @@ mod tests {
     fn dialects() {
         let ietf = [r#"ratelimit-policy: "a";q=10;w=1, "b";q=99"#, r#"ratelimit: "a";r=3;t=2, "b";r=7"#];
         let legacy = ["x-ratelimit-limit: 10", "x-ratelimit-remaining: 3", "x-ratelimit-reset: 2"];
-        assert_eq!(written(Dialect::Ietf, [3, 7]), ietf);
-        assert_eq!(written(Dialect::Legacy, [3, 7]), legacy);
-        assert_eq!(written(Dialect::Both, [3, 7]), [&ietf[..], &legacy].concat());
-        assert!(written(Dialect::None, [3, 7]).is_empty());
-        assert_eq!(Dialect::default(), Dialect::Ietf);
+        assert_eq!(written(HeaderDialect::Ietf, [3, 7]), ietf);
+        assert_eq!(written(HeaderDialect::Legacy, [3, 7]), legacy);
+        assert_eq!(written(HeaderDialect::Both, [3, 7]), [&ietf[..], &legacy].concat());
+        assert!(written(HeaderDialect::None, [3, 7]).is_empty());
+        assert_eq!(HeaderDialect::default(), HeaderDialect::Ietf);
     }
 
     #[test]
     fn legacy_tells_of_the_tightest() {
-        assert_eq!(written(Dialect::Legacy, [7, 3]), ["x-ratelimit-limit: 99", "x-ratelimit-remaining: 3"]);
-        assert_eq!(written(Dialect::Legacy, [3, 3])[0], "x-ratelimit-limit: 10", "a known reset is longer");
+        assert_eq!(
+            written(HeaderDialect::Legacy, [7, 3]),
+            ["x-ratelimit-limit: 99", "x-ratelimit-remaining: 3"]
+        );
+        assert_eq!(
+            written(HeaderDialect::Legacy, [3, 3])[0],
+            "x-ratelimit-limit: 10",
+            "a known reset is longer"
+        );
     }
 
     #[test]
@@ -196,8 +179,8 @@ mod tests {
         let field = field();
         let nest = |inner, outer| {
             let mut headers = HeaderMap::new();
-            write(&mut headers, Dialect::Both, &field, &standings(&field, inner)[..1]);
-            write(&mut headers, Dialect::Both, &field, &standings(&field, outer)[1..]);
+            write(&mut headers, HeaderDialect::Both, &field, &statuses(&field, inner)[..1]);
+            write(&mut headers, HeaderDialect::Both, &field, &statuses(&field, outer)[1..]);
             assert_eq!(headers.get_all(RATELIMIT).iter().count(), 2);
             let legacy = |name| headers.get(name).map(|v: &HeaderValue| v.to_str().unwrap().to_owned());
             (legacy(X_RATELIMIT_REMAINING), legacy(X_RATELIMIT_RESET))
@@ -210,7 +193,7 @@ mod tests {
     fn nothing_to_tell() {
         assert_eq!(rate_limit(&[]), None);
         let mut headers = HeaderMap::new();
-        write(&mut headers, Dialect::Both, &field(), &[]);
+        write(&mut headers, HeaderDialect::Both, &field(), &[]);
         assert_eq!(headers.keys().collect::<Vec<_>>(), [&RATELIMIT_POLICY]);
     }
 

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::{Limit, MAX_ENTRIES, Policy};
+use super::fields::MAX_ENTRIES;
+use super::quota_policy::QuotaPolicy;
+use super::server_limits::ServerLimit;
 
 /// Resets that differ by no more than this may be the same reset: one family counts seconds, another names the
 /// second it falls into, and both round.
@@ -11,8 +13,8 @@ const RESET_SLACK: Duration = Duration::from_secs(2);
 /// What one family of fields said.
 #[derive(Debug, Default)]
 pub(crate) struct Family {
-    pub(crate) limits: Vec<Limit>,
-    pub(crate) policies: Vec<Policy>,
+    pub(crate) limits: Vec<ServerLimit>,
+    pub(crate) policies: Vec<QuotaPolicy>,
 }
 
 impl Family {
@@ -45,14 +47,14 @@ impl Family {
 }
 
 /// Whether no number that both know differs.
-fn agree(a: &Limit, b: &Limit) -> bool {
+fn agree(a: &ServerLimit, b: &ServerLimit) -> bool {
     let counts = |a: Option<u64>, b: Option<u64>| a.zip(b).is_none_or(|(a, b)| a == b);
     let resets = a.reset.zip(b.reset).is_none_or(|(a, b)| a.abs_diff(b) <= RESET_SLACK);
     counts(a.limit, b.limit) && counts(a.remaining, b.remaining) && resets
 }
 
 /// Fills the gaps of `old`; a namesake with other numbers has nothing to add.
-fn complete(old: &mut Limit, new: Limit) {
+fn complete(old: &mut ServerLimit, new: ServerLimit) {
     if agree(old, &new) {
         old.name = old.name.take().or(new.name);
         old.limit = old.limit.or(new.limit);
@@ -61,7 +63,7 @@ fn complete(old: &mut Limit, new: Limit) {
     }
 }
 
-fn same_policy(old: &Policy, new: &Policy) -> bool {
+fn same_policy(old: &QuotaPolicy, new: &QuotaPolicy) -> bool {
     let names = old.name.is_none() || new.name.is_none() || old.name == new.name;
     let keys = old.partition_key == new.partition_key;
     names && keys && old.quota == new.quota && old.window == new.window && old.unit == new.unit
@@ -72,9 +74,9 @@ mod tests {
     use super::*;
     use std::slice::from_ref;
 
-    fn limit(name: &str, limit: u64, remaining: u64, reset: u64) -> Limit {
+    fn limit(name: &str, limit: u64, remaining: u64, reset: u64) -> ServerLimit {
         let some = |n: u64| (n != u64::MAX).then_some(n);
-        Limit {
+        ServerLimit {
             name: (!name.is_empty()).then(|| name.to_owned()),
             limit: some(limit),
             remaining: some(remaining),
@@ -85,8 +87,8 @@ mod tests {
     const NO: u64 = u64::MAX;
 
     #[track_caller]
-    fn absorbs(higher: &[Limit], lower: &[Limit], expected: &[Limit]) {
-        let family = |limits: &[Limit]| Family { limits: limits.to_vec(), policies: Vec::new() };
+    fn absorbs(higher: &[ServerLimit], lower: &[ServerLimit], expected: &[ServerLimit]) {
+        let family = |limits: &[ServerLimit]| Family { limits: limits.to_vec(), policies: Vec::new() };
         let mut all = Family::default();
         all.absorb(family(higher));
         all.absorb(family(lower));
@@ -120,9 +122,9 @@ mod tests {
 
     #[test]
     fn policies_add_up() {
-        let minute = Policy::new("minute", 20).window(Duration::from_secs(60));
-        let nameless = Policy { name: None, ..minute.clone() };
-        let hour = Policy::new("hour", 20).window(Duration::from_secs(3600));
+        let minute = QuotaPolicy::new("minute", 20).window(Duration::from_secs(60));
+        let nameless = QuotaPolicy { name: None, ..minute.clone() };
+        let hour = QuotaPolicy::new("hour", 20).window(Duration::from_secs(3600));
         let mut all = Family { limits: vec![], policies: vec![minute.clone()] };
         let lower = vec![nameless.clone(), minute.clone(), hour.clone()];
         all.absorb(Family { limits: vec![], policies: lower });

@@ -1,23 +1,23 @@
 //! Rate limits as header fields: [`parse`] reads whatever a server sends, [`emit`] writes what ours sends.
 //!
-//! A server tells where a caller stands, and a client understands it:
+//! A server reports what is left, and a client reads it:
 //!
 //! ```
-//! use ratekeeper_http::headers::{self, Dialect, Policy, PolicyField, Standing, emit};
+//! use ratekeeper_http::headers::{self, HeaderDialect, LimitStatus, PolicyField, QuotaPolicy, emit};
 //! use std::time::{Duration, SystemTime};
 //!
 //! // Once, at start-up:
-//! let policies = PolicyField::new(&[Policy::new("burst", 100).window(Duration::from_secs(60))])?;
+//! let policies = PolicyField::new(&[QuotaPolicy::new("burst", 100).window(Duration::from_secs(60))])?;
 //!
 //! // Per response:
 //! let mut response = http::HeaderMap::new();
-//! let standing = Standing {
+//! let status = LimitStatus {
 //!     name: &policies.names()[0],
 //!     limit: 100,
 //!     remaining: 50,
 //!     reset: Some(Duration::from_secs(30)),
 //! };
-//! emit::write(&mut response, Dialect::Ietf, &policies, &[standing]);
+//! emit::write(&mut response, HeaderDialect::Ietf, &policies, &[status]);
 //! assert_eq!(response["ratelimit"], r#""burst";r=50;t=30"#);
 //!
 //! // On the other side:
@@ -64,113 +64,32 @@
 
 pub mod emit;
 
-mod base64;
-mod clock;
 mod date;
+mod dialect;
 mod family;
+mod fields;
 mod ietf;
-mod limits;
 mod lines;
-mod moment;
+mod mode;
 mod name;
 mod number;
+mod parse;
 mod policy_field;
+mod quota_policy;
+mod response_time;
 mod retry_after;
-mod structured;
+mod server_limits;
 mod trio;
 
-use std::time::SystemTime;
-
-use http::header::AGE;
-use http::{HeaderMap, HeaderName};
-
-pub use emit::{Dialect, Standing};
-pub use limits::{Limit, Limits, Policy, Unit};
+pub use dialect::HeaderDialect;
+pub use emit::LimitStatus;
+pub use fields::{
+    MAX_ENTRIES, MAX_NAME, RATELIMIT, RATELIMIT_POLICY, X_RATELIMIT_LIMIT, X_RATELIMIT_REMAINING,
+    X_RATELIMIT_RESET,
+};
+pub use mode::ParseMode;
 pub use name::{FieldError, LimitName};
+pub use parse::{parse, parse_lines, parse_lines_with, parse_with};
 pub use policy_field::PolicyField;
-
-/// How many limits, and how many policies, are kept of one response or put into one field.
-pub const MAX_ENTRIES: usize = 64;
-
-/// Length in bytes of the longest name that is kept or sent, before escaping.
-pub const MAX_NAME: usize = 256;
-
-/// `RateLimit`.
-pub const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
-/// `RateLimit-Policy`.
-pub const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
-/// `X-RateLimit-Limit`.
-pub const X_RATELIMIT_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
-/// `X-RateLimit-Remaining`.
-pub const X_RATELIMIT_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
-/// `X-RateLimit-Reset`.
-pub const X_RATELIMIT_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
-
-/// How much a parser forgives.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Mode {
-    /// Whatever servers are known to send.
-    #[default]
-    Lenient,
-    /// Only what a standard allows, for the fields that have one:
-    ///
-    /// - `Retry-After`: no fractions of a second;
-    /// - HTTP-dates: no `UTC` for `GMT`, exact case, and the weekday must be right;
-    /// - `RateLimit`, `RateLimit-Policy`: names and units are strings, not tokens; one malformed line spoils the
-    ///   field, one malformed parameter its item;
-    /// - `RateLimit-Limit`, `-Remaining`, `-Reset`: whole numbers, resets in seconds from now.
-    ///
-    /// The `X-` families and the vendors' fields have no standard, so both modes read them alike.
-    Strict,
-}
-
-/// What a response's headers say about rate limits, leniently.
-///
-/// `now` is the local clock; it matters only when the response has no `Date`.
-pub fn parse(headers: &HeaderMap, now: SystemTime) -> Limits {
-    parse_with(headers, now, Mode::Lenient)
-}
-
-/// [`parse`], in this mode.
-pub fn parse_with(headers: &HeaderMap, now: SystemTime, mode: Mode) -> Limits {
-    let clock = clock::Clock::of(headers, now, mode);
-    let mut all = family::Family::default();
-    all.absorb(ietf::read(headers, clock));
-    all.absorb(trio::drafts(headers, clock));
-    all.absorb(trio::x(headers, "x-ratelimit-", clock));
-    all.absorb(trio::x(headers, "x-rate-limit-", clock));
-    all.absorb(trio::anthropic(headers, clock));
-    all.absorb(trio::shopify(headers));
-    Limits {
-        limits: all.limits,
-        policies: all.policies,
-        retry_after: retry_after::read(headers, clock),
-        cached: is_cached(headers),
-    }
-}
-
-/// What `Name: value` lines say about rate limits, leniently: text as `curl -sI` prints it.
-///
-/// Status lines are skipped, lines end in LF or CRLF, and of several header blocks (redirects) the last counts.
-///
-/// ```
-/// use std::time::{Duration, SystemTime};
-///
-/// let text = b"HTTP/2 429\r\nretry-after: 7\r\n\r\n";
-/// let limits = ratekeeper_http::headers::parse_lines(text, SystemTime::now());
-/// assert_eq!(limits.retry_after, Some(Duration::from_secs(7)));
-/// ```
-pub fn parse_lines(text: &[u8], now: SystemTime) -> Limits {
-    parse_lines_with(text, now, Mode::Lenient)
-}
-
-/// [`parse_lines`], in this mode.
-pub fn parse_lines_with(text: &[u8], now: SystemTime, mode: Mode) -> Limits {
-    parse_with(&lines::last_block(text), now, mode)
-}
-
-/// `Age` above zero on any line.
-fn is_cached(headers: &HeaderMap) -> bool {
-    let mut ages = headers.get_all(AGE).iter().flat_map(|value| value.as_bytes().split(|&b| b == b','));
-    ages.any(|age| number::integer(number::trim(age)).is_some_and(|seconds| seconds > 0))
-}
+pub use quota_policy::{QuotaPolicy, Unit};
+pub use server_limits::{ServerLimit, ServerLimits};

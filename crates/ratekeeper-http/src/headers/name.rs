@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use super::MAX_NAME;
+use sfv::{ItemSerializer, StringRef};
+
+use super::fields::MAX_NAME;
 
 /// The name of a limit, checked and escaped once, so that writing it per response is a copy.
 ///
@@ -23,35 +25,29 @@ pub struct LimitName {
 
 impl LimitName {
     /// Checks and escapes `name`: 1 to [`MAX_NAME`] characters of printable ASCII.
+    ///
+    /// # Errors
+    ///
+    /// If it is empty, longer, or not printable ASCII.
     pub fn new(name: &str) -> Result<Self, FieldError> {
-        Ok(LimitName { quoted: quote(name)?.into_boxed_str() })
+        Ok(LimitName { quoted: ItemSerializer::new().bare_item(string(name)?).finish().into() })
     }
 
-    /// The name in quotes, escaped, as it stands in a field.
+    /// Returns the name in quotes, escaped, as it stands in a field.
     pub fn as_field(&self) -> &str {
         &self.quoted
     }
 }
 
-/// `text` as a structured-field string.
-pub(crate) fn quote(text: &str) -> Result<String, FieldError> {
+/// Returns `text` as a structured-field string, if it can be one.
+pub(super) fn string(text: &str) -> Result<&StringRef, FieldError> {
     if text.is_empty() {
         return Err(FieldError::EmptyName);
     }
     if text.len() > MAX_NAME {
         return Err(FieldError::LongName);
     }
-    let mut quoted = String::with_capacity(text.len() + 2);
-    quoted.push('"');
-    for character in text.chars() {
-        match character {
-            '"' | '\\' => quoted.extend(['\\', character]),
-            ' '..='~' => quoted.push(character),
-            _ => return Err(FieldError::Unprintable),
-        }
-    }
-    quoted.push('"');
-    Ok(quoted)
+    StringRef::from_str(text).map_err(|_| FieldError::Unprintable)
 }
 
 /// Why a field cannot be written. All of these are mistakes of configuration: nothing fails per response.
@@ -92,8 +88,8 @@ impl std::error::Error for FieldError {}
 
 #[cfg(test)]
 mod tests {
+    use super::super::fields::MAX_ENTRIES;
     use super::*;
-    use crate::headers::MAX_ENTRIES;
 
     #[test]
     fn names() {

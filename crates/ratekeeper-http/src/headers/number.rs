@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-/// A non-negative decimal number, `digits` or `digits.digits`, to the nanosecond; finer digits are dropped.
+/// Reads a non-negative decimal number, `digits` or `digits.digits`, to the nanosecond; finer digits are dropped.
 /// It is a `Duration` because every use is either a time or only its whole part.
 pub(crate) fn decimal(text: &[u8]) -> Option<Duration> {
     let (whole, fraction) = match text.iter().position(|&b| b == b'.') {
@@ -18,7 +18,7 @@ pub(crate) fn decimal(text: &[u8]) -> Option<Duration> {
     Some(Duration::new(integer(whole)?, nanos))
 }
 
-/// One or more digits; saturates.
+/// Reads one or more digits; saturates.
 pub(crate) fn integer(text: &[u8]) -> Option<u64> {
     if text.is_empty() || !text.iter().all(u8::is_ascii_digit) {
         return None;
@@ -26,8 +26,8 @@ pub(crate) fn integer(text: &[u8]) -> Option<u64> {
     Some(text.iter().fold(0u64, |n, &b| n.saturating_mul(10).saturating_add(u64::from(b - b'0'))))
 }
 
-/// The digits after a point, in billionths.
-pub(crate) fn billionths(digits: &[u8]) -> Option<u32> {
+/// Reads the digits after a point, in billionths.
+fn billionths(digits: &[u8]) -> Option<u32> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;
     }
@@ -35,7 +35,7 @@ pub(crate) fn billionths(digits: &[u8]) -> Option<u32> {
     Some(padded.fold(0, |n, b| n * 10 + u32::from(b - b'0')))
 }
 
-/// A duration with units, `1h2m3.5s`, `6m0s`, `250ms`: what Go prints, plus `d` for days.
+/// Reads a duration with units, `1h2m3.5s`, `6m0s`, `250ms`: what Go prints, plus `d` for days.
 pub(crate) fn duration(mut text: &[u8]) -> Option<Duration> {
     let mut total = Duration::ZERO;
     if text.is_empty() {
@@ -66,15 +66,15 @@ fn unit_nanos(unit: &[u8]) -> Option<u64> {
     })
 }
 
-/// `amount` units of `unit` nanoseconds each.
+/// Returns `amount` units of `unit` nanoseconds each.
 fn scale(amount: Duration, unit: u64) -> Duration {
     let unit = u128::from(unit);
     let whole = u128::from(amount.as_secs()).saturating_mul(unit);
     from_nanos(whole.saturating_add(u128::from(amount.subsec_nanos()) * unit / 1_000_000_000))
 }
 
-/// Nanoseconds as a duration; saturates at `Duration::MAX`.
-pub(crate) fn from_nanos(nanos: u128) -> Duration {
+/// Returns nanoseconds as a duration; saturates at `Duration::MAX`.
+fn from_nanos(nanos: u128) -> Duration {
     let below_a_second = u32::try_from(nanos % 1_000_000_000).unwrap_or(0);
     match u64::try_from(nanos / 1_000_000_000) {
         Ok(seconds) => Duration::new(seconds, below_a_second),
@@ -82,7 +82,17 @@ pub(crate) fn from_nanos(nanos: u128) -> Duration {
     }
 }
 
-/// Without the blanks around it.
+/// Returns whole seconds, rounded up.
+pub(crate) fn seconds_up(duration: Duration) -> u64 {
+    duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0))
+}
+
+/// Returns a number as structured fields can carry it: larger ones are sent as the largest there is, of 15 digits.
+pub(crate) fn whole(number: u64) -> u64 {
+    number.min(999_999_999_999_999)
+}
+
+/// Returns the text without the blanks around it.
 pub(crate) fn trim(text: &[u8]) -> &[u8] {
     text.trim_ascii()
 }

@@ -2,19 +2,22 @@
 
 use http::HeaderValue;
 
-use super::emit::{push_number, seconds_up};
-use super::name::{FieldError, LimitName, quote};
-use super::{MAX_ENTRIES, Policy, Unit, base64};
+use sfv::{Integer, ListSerializer, key_ref};
+
+use super::fields::MAX_ENTRIES;
+use super::name::{FieldError, LimitName, string};
+use super::number::seconds_up;
+use super::quota_policy::{QuotaPolicy, Unit};
 
 /// A `RateLimit-Policy` field, rendered once. Cloning it shares the bytes.
 ///
 /// ```
-/// use ratekeeper_http::headers::{Policy, PolicyField};
+/// use ratekeeper_http::headers::{QuotaPolicy, PolicyField};
 /// use std::time::Duration;
 ///
 /// let field = PolicyField::new(&[
-///     Policy::new("burst", 100).window(Duration::from_secs(60)),
-///     Policy::new("daily", 1000).window(Duration::from_secs(86_400)),
+///     QuotaPolicy::new("burst", 100).window(Duration::from_secs(60)),
+///     QuotaPolicy::new("daily", 1000).window(Duration::from_secs(86_400)),
 /// ])?;
 /// assert_eq!(field.value(), r#""burst";q=100;w=60, "daily";q=1000;w=86400"#);
 /// # Ok::<(), ratekeeper_http::headers::FieldError>(())
@@ -28,59 +31,55 @@ pub struct PolicyField {
 impl PolicyField {
     /// Renders the policies, in order. Windows are rounded up to whole seconds, so that nobody is promised more
     /// than there is; numbers above 999,999,999,999,999 are sent as that, the largest the format has.
-    pub fn new(policies: &[Policy]) -> Result<Self, FieldError> {
-        if policies.is_empty() {
-            return Err(FieldError::NoPolicies);
-        }
+    ///
+    /// # Errors
+    ///
+    /// If there is no policy or more than [`MAX_ENTRIES`], a policy has no name or a window of no time, or a name or
+    /// unit is not printable ASCII.
+    pub fn new(policies: &[QuotaPolicy]) -> Result<Self, FieldError> {
         if policies.len() > MAX_ENTRIES {
             return Err(FieldError::TooManyPolicies);
         }
         let mut names = Vec::with_capacity(policies.len());
-        let mut field = Vec::new();
+        let mut list = ListSerializer::new();
         for policy in policies {
-            let name = LimitName::new(policy.name.as_deref().ok_or(FieldError::Unnamed)?)?;
+            let name = policy.name.as_deref().ok_or(FieldError::Unnamed)?;
+            names.push(LimitName::new(name)?);
             if policy.window.is_some_and(|window| window.is_zero()) {
                 return Err(FieldError::EmptyWindow);
             }
-            if !field.is_empty() {
-                field.extend_from_slice(b", ");
+            let mut field = list.bare_item(string(name)?).parameter(key_ref("q"), integer(policy.quota));
+            if let Some(window) = policy.window {
+                field = field.parameter(key_ref("w"), integer(seconds_up(window)));
             }
-            field.extend_from_slice(name.as_field().as_bytes());
-            push_parameters(policy, &mut field)?;
-            names.push(name);
+            if policy.unit != Unit::Requests {
+                field = field.parameter(key_ref("qu"), string(policy.unit.as_str())?);
+            }
+            if let Some(key) = &policy.partition_key {
+                field = field.parameter(key_ref("pk"), key.as_slice());
+            }
+            // All of it is in the list already.
+            let _ = field.finish();
         }
+        let field = list.finish().ok_or(FieldError::NoPolicies)?;
         let value = HeaderValue::try_from(field).map_err(|_| FieldError::Unprintable)?;
         Ok(PolicyField { value, names })
     }
 
-    /// What to send.
+    /// Returns the value to send.
     pub fn value(&self) -> &HeaderValue {
         &self.value
     }
 
-    /// The names of the policies, in order, ready to be sent in `RateLimit` too.
+    /// Returns the names of the policies, in order, ready to be sent in `RateLimit` too.
     pub fn names(&self) -> &[LimitName] {
         &self.names
     }
 }
 
-fn push_parameters(policy: &Policy, field: &mut Vec<u8>) -> Result<(), FieldError> {
-    field.extend_from_slice(b";q=");
-    push_number(policy.quota, field);
-    if let Some(window) = policy.window {
-        field.extend_from_slice(b";w=");
-        push_number(seconds_up(window), field);
-    }
-    if policy.unit != Unit::Requests {
-        field.extend_from_slice(b";qu=");
-        field.extend_from_slice(quote(policy.unit.as_str())?.as_bytes());
-    }
-    if let Some(key) = &policy.partition_key {
-        field.extend_from_slice(b";pk=:");
-        base64::encode(key, field);
-        field.push(b':');
-    }
-    Ok(())
+/// Larger numbers are sent as the largest one.
+fn integer(number: u64) -> Integer {
+    Integer::try_from(number).unwrap_or(Integer::MAX)
 }
 
 #[cfg(test)]
@@ -90,7 +89,7 @@ mod tests {
 
     #[test]
     fn every_parameter() {
-        let policy = Policy::new("a\"b", u64::MAX)
+        let policy = QuotaPolicy::new("a\"b", u64::MAX)
             .window(Duration::from_millis(1500))
             .unit(Unit::ContentBytes)
             .partition_key(*b"secret");
@@ -102,12 +101,12 @@ mod tests {
 
     #[test]
     fn refused() {
-        let refused = |policies: &[Policy]| PolicyField::new(policies).unwrap_err();
-        let fine = Policy::new("a", 1);
+        let refused = |policies: &[QuotaPolicy]| PolicyField::new(policies).unwrap_err();
+        let fine = QuotaPolicy::new("a", 1);
         assert_eq!(refused(&[]), FieldError::NoPolicies);
         assert_eq!(refused(&vec![fine.clone(); MAX_ENTRIES + 1]), FieldError::TooManyPolicies);
-        assert_eq!(refused(&[Policy { name: None, ..fine.clone() }]), FieldError::Unnamed);
-        assert_eq!(refused(&[fine.clone(), Policy::new("é", 1)]), FieldError::Unprintable);
+        assert_eq!(refused(&[QuotaPolicy { name: None, ..fine.clone() }]), FieldError::Unnamed);
+        assert_eq!(refused(&[fine.clone(), QuotaPolicy::new("é", 1)]), FieldError::Unprintable);
         assert_eq!(refused(&[fine.clone().window(Duration::ZERO)]), FieldError::EmptyWindow);
         assert_eq!(refused(&[fine.unit(Unit::Other("\t".to_owned()))]), FieldError::Unprintable);
     }

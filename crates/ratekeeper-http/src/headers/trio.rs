@@ -4,11 +4,14 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue};
 
-use super::clock::Clock;
 use super::family::Family;
+use super::fields::{MAX_ENTRIES, MAX_NAME};
 use super::ietf::read_policies;
+use super::mode::ParseMode;
 use super::number::{decimal, integer, trim};
-use super::{Limit, MAX_ENTRIES, MAX_NAME, Mode, Policy, Unit};
+use super::quota_policy::{QuotaPolicy, Unit};
+use super::response_time::ResponseTime;
+use super::server_limits::ServerLimit;
 
 /// Windows that Kong puts into field names, in seconds. Months and years as Kong counts them.
 const WINDOWS: [(&str, u64); 6] = [
@@ -21,15 +24,15 @@ const WINDOWS: [(&str, u64); 6] = [
 ];
 
 /// `RateLimit-Limit`, `-Remaining`, `-Reset`: drafts 00 to 06.
-pub(crate) fn drafts(headers: &HeaderMap, clock: Clock) -> Family {
+pub(crate) fn drafts(headers: &HeaderMap, time: ResponseTime) -> Family {
     let mut trio = Trio::default();
     for (field, value) in headers {
         match field.as_str() {
-            "ratelimit-limit" => trio.limit(value, clock.mode),
-            "ratelimit-remaining" => trio.remaining(value, clock.mode),
-            "ratelimit-reset" => trio.reset(match clock.mode {
-                Mode::Lenient => clock.until_reset(trim(value.as_bytes())),
-                Mode::Strict => clock.until_draft_reset(trim(value.as_bytes())),
+            "ratelimit-limit" => trio.limit(value, time.mode),
+            "ratelimit-remaining" => trio.remaining(value, time.mode),
+            "ratelimit-reset" => trio.reset(match time.mode {
+                ParseMode::Lenient => time.until_reset(trim(value.as_bytes())),
+                ParseMode::Strict => time.until_draft_reset(trim(value.as_bytes())),
             }),
             _ => (),
         }
@@ -39,14 +42,14 @@ pub(crate) fn drafts(headers: &HeaderMap, clock: Clock) -> Family {
     family
 }
 
-/// `X-RateLimit-*` or `X-Rate-Limit-*`, with `prefix` up to the last dash: the plain three, Discord's
-/// `-Reset-After`, a name in `-Resource` or `-Bucket`, rules in `-Policy` written as in `RateLimit-Policy`, and three
-/// fields for each name at the end (`-Limit-Tokens`, `-Limit-Minute`).
+/// `X-RateLimit-*` or `X-Rate-Limit-*`, with `prefix` up to the last dash: the plain three, Discord's `-Reset-After`, a
+/// name in `-Resource` or `-Bucket`, rules in `-Policy` written as in `RateLimit-Policy`, and three fields
+/// for each name at the end (`-Limit-Tokens`, `-Limit-Minute`).
 ///
 /// No standard governs these, so there is nothing for the strict mode to refuse.
-pub(crate) fn x(headers: &HeaderMap, prefix: &str, clock: Clock) -> Family {
+pub(crate) fn x(headers: &HeaderMap, prefix: &str, time: ResponseTime) -> Family {
     let mut plain = Trio::default();
-    let mut named = Named::default();
+    let mut named = NamedTrios::default();
     let (mut resource, mut bucket) = (None, None);
     let mut policies = Vec::new();
     for (field, value) in headers {
@@ -56,14 +59,14 @@ pub(crate) fn x(headers: &HeaderMap, prefix: &str, clock: Clock) -> Family {
             "bucket" => bucket = bucket.or_else(|| name(value)),
             "policy" => {
                 // A line that is no list, a mere name for example, tells no numbers.
-                let _ = read_policies(trim(value.as_bytes()), Mode::Lenient, &mut policies);
+                let _ = read_policies(trim(value.as_bytes()), ParseMode::Lenient, &mut policies);
             }
             "reset-after" => {
                 plain.reset_after = plain.reset_after.max(decimal(trim(value.as_bytes())));
             }
             _ => match field.split_once('-') {
-                None => plain.read(field, value, clock),
-                Some((part, name)) => named.read(name, part, value, clock),
+                None => plain.read(field, value, time),
+                Some((part, name)) => named.read(name, part, value, time),
             },
         }
     }
@@ -77,12 +80,12 @@ pub(crate) fn x(headers: &HeaderMap, prefix: &str, clock: Clock) -> Family {
 }
 
 /// `Anthropic-RateLimit-<name>-Limit` and its siblings.
-pub(crate) fn anthropic(headers: &HeaderMap, clock: Clock) -> Family {
-    let mut named = Named::default();
+pub(crate) fn anthropic(headers: &HeaderMap, time: ResponseTime) -> Family {
+    let mut named = NamedTrios::default();
     for (field, value) in headers {
         let field = field.as_str().strip_prefix("anthropic-ratelimit-");
         if let Some((name, part)) = field.and_then(|field| field.rsplit_once('-')) {
-            named.read(name, part, value, clock);
+            named.read(name, part, value, time);
         }
     }
     let mut family = Family::default();
@@ -99,32 +102,32 @@ pub(crate) fn shopify(headers: &HeaderMap) -> Family {
         let mut parts = value.as_bytes().split(|&b| b == b'/').map(|part| integer(trim(part)));
         if let (Some(Some(used)), Some(Some(limit)), None) = (parts.next(), parts.next(), parts.next()) {
             let remaining = Some(limit.saturating_sub(used));
-            family.limits.push(Limit { limit: Some(limit), remaining, ..Limit::default() });
+            family.limits.push(ServerLimit { limit: Some(limit), remaining, ..ServerLimit::default() });
         }
     }
     family
 }
 
-/// A name that travels as a field's value. One that cannot be shown is none.
+/// Reads a name that travels as a field's value. One that cannot be shown is none.
 fn name(value: &HeaderValue) -> Option<String> {
     let name = std::str::from_utf8(trim(value.as_bytes())).ok()?;
     (1..=MAX_NAME).contains(&name.len()).then(|| name.to_owned())
 }
 
-/// The window that a name ends in, as `minute` and `videos-minute` do.
+/// Returns the window that a name ends in, as `minute` and `videos-minute` do.
 fn window(name: &str) -> Option<Duration> {
     let last = name.rsplit('-').next()?;
     WINDOWS.iter().find(|(window, _)| *window == last).map(|(_, seconds)| Duration::from_secs(*seconds))
 }
 
-/// Threes by name, in the order of their first field.
+/// Limits by name, each told in three fields, in the order of their first field.
 #[derive(Default)]
-struct Named {
+struct NamedTrios {
     trios: Vec<(String, Trio)>,
 }
 
-impl Named {
-    fn read(&mut self, name: &str, part: &str, value: &HeaderValue, clock: Clock) {
+impl NamedTrios {
+    fn read(&mut self, name: &str, part: &str, value: &HeaderValue, time: ResponseTime) {
         let index = self.trios.iter().position(|(known, _)| known == name);
         let index = index.unwrap_or(self.trios.len());
         let fits = (1..=MAX_NAME).contains(&name.len()) && self.trios.len() < MAX_ENTRIES;
@@ -134,7 +137,7 @@ impl Named {
             }
             self.trios.push((name.to_owned(), Trio::default()));
         }
-        self.trios[index].1.read(part, value, clock);
+        self.trios[index].1.read(part, value, time);
     }
 }
 
@@ -154,18 +157,18 @@ struct Trio {
 }
 
 impl Trio {
-    fn read(&mut self, part: &str, value: &HeaderValue, clock: Clock) {
+    fn read(&mut self, part: &str, value: &HeaderValue, time: ResponseTime) {
         match part {
             // Lenient in every mode: no standard says how these are written.
-            "limit" => self.limit(value, Mode::Lenient),
-            "remaining" => self.remaining(value, Mode::Lenient),
-            "reset" => self.reset(clock.until_reset(trim(value.as_bytes()))),
+            "limit" => self.limit(value, ParseMode::Lenient),
+            "remaining" => self.remaining(value, ParseMode::Lenient),
+            "reset" => self.reset(time.until_reset(trim(value.as_bytes()))),
             _ => (),
         }
     }
 
     /// `100`, or `100, 100;w=60, 1000;w=3600`: what is in force, then the rules.
-    fn limit(&mut self, value: &HeaderValue, mode: Mode) {
+    fn limit(&mut self, value: &HeaderValue, mode: ParseMode) {
         for (index, member) in value.as_bytes().split(|&b| b == b',').enumerate() {
             let (number, parameters) = split_parameters(member);
             let Some(quota) = count(number, mode) else {
@@ -186,7 +189,7 @@ impl Trio {
         }
     }
 
-    fn remaining(&mut self, value: &HeaderValue, mode: Mode) {
+    fn remaining(&mut self, value: &HeaderValue, mode: ParseMode) {
         for member in value.as_bytes().split(|&b| b == b',') {
             if let Some(left) = count(split_parameters(member).0, mode) {
                 self.remaining = least(self.remaining, left);
@@ -200,7 +203,7 @@ impl Trio {
 
     /// Adds what was read, under `name`, with a rule if the name told a window.
     fn finish(self, name: Option<String>, window: Option<Duration>, family: &mut Family) {
-        let policy = |quota, window| Policy {
+        let policy = |quota, window| QuotaPolicy {
             name: name.clone(),
             quota,
             window: Some(window),
@@ -219,7 +222,7 @@ impl Trio {
             return;
         }
         let reset = self.reset_after.or(self.reset);
-        let limit = Limit { name, limit: self.limit, remaining: self.remaining, reset };
+        let limit = ServerLimit { name, limit: self.limit, remaining: self.remaining, reset };
         if !limit.is_blank() {
             family.limits.push(limit);
         }
@@ -230,11 +233,11 @@ fn least(known: Option<u64>, new: u64) -> Option<u64> {
     Some(known.map_or(new, |known| known.min(new)))
 }
 
-/// A count. Leniently `598.0` is one, as Reddit sends it; a started unit is not there to be used.
-fn count(text: &[u8], mode: Mode) -> Option<u64> {
+/// Reads a count. Leniently `598.0` is one, as Reddit sends it; a started unit is not there to be used.
+fn count(text: &[u8], mode: ParseMode) -> Option<u64> {
     match mode {
-        Mode::Lenient => decimal(text).map(|number| number.as_secs()),
-        Mode::Strict => integer(text),
+        ParseMode::Lenient => decimal(text).map(|number| number.as_secs()),
+        ParseMode::Strict => integer(text),
     }
 }
 
@@ -243,7 +246,7 @@ fn split_parameters(member: &[u8]) -> (&[u8], &[u8]) {
     (trim(&member[..end]), &member[end..])
 }
 
-/// `w` (drafts, Docker Hub) or `window` among parameters.
+/// Reads `w` (drafts, Docker Hub) or `window` among parameters.
 fn window_parameter(parameters: &[u8]) -> Option<Duration> {
     parameters.split(|&b| b == b';').find_map(|parameter| {
         let parameter = trim(parameter);

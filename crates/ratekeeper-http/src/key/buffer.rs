@@ -1,16 +1,16 @@
-//! The bytes of a key, where they cost nothing.
+//! The bytes of a key, on the stack.
 
 use std::fmt;
 
 use ratekeeper::{Key, KeyError};
 
-/// Keys up to this length, in bytes, take no memory of their own: an address, a user's id, a short route.
+/// Keys up to this length, in bytes, are not allocated: an address, a user's id, a short route.
 const INLINE: usize = 64;
 
 /// Hexadecimal digits of the digest that ends a key which was too long.
 const DIGEST: usize = 16;
 
-/// A key in the making.
+/// A buffer that a key is written into.
 ///
 /// A key has at most 1024 bytes. Of one that would be longer the first 1008 are kept, and a digest of the whole
 /// takes the place of the rest: two long keys that begin alike are still two.
@@ -25,12 +25,12 @@ pub struct KeyBuf {
 }
 
 impl KeyBuf {
-    /// No bytes yet.
+    /// Creates an empty buffer.
     pub fn new() -> Self {
         KeyBuf { inline: [0; INLINE], len: 0, spill: Vec::new(), digest: None }
     }
 
-    /// Appends bytes.
+    /// Appends bytes. Allocates once there are more than 64.
     pub fn push(&mut self, bytes: &[u8]) {
         if let Some(digest) = self.digest {
             return self.set_digest(fnv(digest, bytes));
@@ -57,12 +57,16 @@ impl KeyBuf {
         self.spill.extend_from_slice(format!("{digest:016x}").as_bytes());
     }
 
-    /// The bytes so far.
+    /// Returns the bytes so far.
     pub fn as_bytes(&self) -> &[u8] {
         if self.spill.is_empty() { &self.inline[..self.len] } else { &self.spill }
     }
 
-    /// The key, unless nothing was pushed.
+    /// Returns the key.
+    ///
+    /// # Errors
+    ///
+    /// If nothing was pushed.
     pub fn key(&self) -> Result<Key<'_>, KeyError> {
         Key::new(self.as_bytes())
     }

@@ -11,7 +11,7 @@ pub struct Cidr {
     mask: u128,
 }
 
-/// Not a network.
+/// A text that is not a network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CidrError(String);
 
@@ -41,7 +41,8 @@ impl Cidr {
         Cidr { network, mask: u128::MAX << (32 - length) }
     }
 
-    /// Whether the address is in the network. An IPv4 address that is written as an IPv6 one is an IPv4 address.
+    /// Returns true if the address is in the network. An IPv4 address that is written as an IPv6 one is an IPv4
+    /// address.
     pub fn contains(&self, address: IpAddr) -> bool {
         bits(address) & self.mask == self.network
     }
@@ -67,12 +68,12 @@ impl FromStr for Cidr {
     }
 }
 
-/// The first `length` of 128 bits.
+/// Returns a mask of the first `length` of 128 bits.
 pub(super) fn mask(length: u32) -> u128 {
     u128::MAX.checked_shl(128 - length.min(128)).unwrap_or(0)
 }
 
-/// IPv4 addresses as IPv6 ones, so that there is one comparison.
+/// Returns IPv4 addresses as IPv6 ones, so that there is one comparison.
 fn bits(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),

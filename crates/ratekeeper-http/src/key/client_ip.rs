@@ -1,15 +1,21 @@
-//! By the client's address.
+//! Keys by the client's address.
 
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::forwarded::{self, X_FORWARDED_FOR};
-use super::{Cidr, ExtractError, KeyBuf, KeyExtractor, RequestView};
+use super::buffer::KeyBuf;
+use super::cidr::{Cidr, mask};
+use super::error::ExtractError;
+use super::extractor::KeyExtractor;
+use super::forwarded;
+use super::request::RequestAttributes;
 
-/// The client's address: the peer's, unless it is told of proxies.
+/// The client's address: the peer's, unless you name the proxies between.
 ///
 /// IPv6 clients are limited by their network, /64 unless said otherwise: one client has all addresses of it. An IPv4
 /// address that is written as an IPv6 one (`::ffff:192.0.2.1`) counts as the IPv4 address.
+///
+/// # Examples
 ///
 /// ```
 /// use ratekeeper_http::key::ClientIp;
@@ -21,12 +27,12 @@ use super::{Cidr, ExtractError, KeyBuf, KeyExtractor, RequestView};
 /// ```
 #[derive(Clone, Debug)]
 pub struct ClientIp {
-    source: Source,
+    source: AddressSource,
     ipv6_prefix: u32,
 }
 
 #[derive(Clone, Debug)]
-enum Source {
+enum AddressSource {
     Peer,
     NthFromRight(usize),
     Trusted(Vec<Cidr>),
@@ -36,18 +42,18 @@ enum Source {
 
 impl Default for ClientIp {
     fn default() -> Self {
-        ClientIp { source: Source::Peer, ipv6_prefix: 64 }
+        ClientIp { source: AddressSource::Peer, ipv6_prefix: 64 }
     }
 }
 
 impl ClientIp {
-    /// Behind exactly so many proxies, each of which appends to `X-Forwarded-For`: the address is the n-th from the
-    /// right. If there are fewer, or it cannot be read, it is the peer's; for 0 it always is.
+    /// Takes the n-th address of `X-Forwarded-For` from the right: for exactly `proxies` proxies, each of which appends
+    /// one. If there are fewer addresses, or that one cannot be read, takes the peer's; for 0 always.
     pub fn behind_proxies(proxies: usize) -> Self {
-        ClientIp { source: Source::NthFromRight(proxies), ..Self::default() }
+        ClientIp { source: AddressSource::NthFromRight(proxies), ..Self::default() }
     }
 
-    /// Behind proxies in these networks: `X-Forwarded-For`, then `X-Real-IP`, then the peer.
+    /// Takes the address that proxies in these networks tell: `X-Forwarded-For`, then `X-Real-IP`, then the peer.
     ///
     /// Headers are believed only if the peer is in one of the networks; from anybody else the peer's address counts,
     /// whatever the headers say. Of `X-Forwarded-For` the address is the first from the right that is in none of the
@@ -55,67 +61,67 @@ impl ClientIp {
     /// `X-Forwarded-For` at all. So each proxy that is named here must append to `X-Forwarded-For`, or remove that and
     /// set `X-Real-IP`: what it passes on unchanged is the client's word.
     pub fn trusting(networks: impl IntoIterator<Item = Cidr>) -> Self {
-        ClientIp { source: Source::Trusted(networks.into_iter().collect()), ..Self::default() }
+        ClientIp { source: AddressSource::Trusted(networks.into_iter().collect()), ..Self::default() }
     }
 
-    /// [`trusting`](ClientIp::trusting) the private networks, the loopback and the link-local ones: 10.0.0.0/8,
-    /// 172.16.0.0/12, 192.168.0.0/16, 127.0.0.0/8, 169.254.0.0/16, ::1, fc00::/7 and fe80::/10. For servers that only
-    /// proxies can reach from there: **every machine in these networks is believed**.
+    /// Like [`trusting`](ClientIp::trusting), with the private networks, the loopback and the link-local ones:
+    /// 10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16, 127.0.0.0/8, 169.254.0.0/16, ::1, fc00::/7 and fe80::/10. For servers
+    /// that only proxies can reach from there: **every machine in these networks is believed**.
     pub fn trusting_private_networks() -> Self {
         Self::trusting(Cidr::PRIVATE)
     }
 
-    /// What `X-Real-IP` says. Unless a proxy sets it on every request, **anybody can write any address there**.
+    /// Takes what `X-Real-IP` says. Unless a proxy sets it on every request, **anybody can write any address there**.
     pub fn spoofable_real_ip() -> Self {
-        ClientIp { source: Source::SpoofableRealIp, ..Self::default() }
+        ClientIp { source: AddressSource::SpoofableRealIp, ..Self::default() }
     }
 
-    /// The leftmost address of `X-Forwarded-For`. **Anybody can write any address there.**
+    /// Takes the leftmost address of `X-Forwarded-For`. **Anybody can write any address there.**
     pub fn spoofable_first_forwarded() -> Self {
-        ClientIp { source: Source::SpoofableFirst, ..Self::default() }
+        ClientIp { source: AddressSource::SpoofableFirst, ..Self::default() }
     }
 
-    /// How many bits of an IPv6 address count; at most 128.
+    /// Sets how many bits of an IPv6 address count; at most 128. 64 by default.
     #[must_use]
     pub fn ipv6_prefix(mut self, bits: u32) -> Self {
         self.ipv6_prefix = bits.min(128);
         self
     }
 
-    /// The address, before it is masked.
-    pub fn address(&self, request: &RequestView<'_>) -> Option<IpAddr> {
-        let headers = request.headers();
+    /// Returns the client's address, before it is masked; `None` if neither the peer nor a header tells it.
+    pub fn address<R: RequestAttributes + ?Sized>(&self, request: &R) -> Option<IpAddr> {
         let told = match &self.source {
-            Source::Peer => None,
-            Source::NthFromRight(0) => None,
-            Source::NthFromRight(nth) => forwarded::from_the_right(headers).nth(nth - 1).flatten(),
-            Source::Trusted(networks) => return trusted(networks, request),
-            Source::SpoofableRealIp => forwarded::real_ip(headers),
-            Source::SpoofableFirst => forwarded::first(headers),
+            AddressSource::Peer => None,
+            AddressSource::NthFromRight(0) => None,
+            AddressSource::NthFromRight(nth) => forwarded::from_the_right(request).nth(nth - 1).flatten(),
+            AddressSource::Trusted(networks) => return trusted(networks, request),
+            AddressSource::SpoofableRealIp => forwarded::real_ip(request),
+            AddressSource::SpoofableFirst => forwarded::first(request),
         };
         told.or_else(|| request.peer())
     }
 }
 
-fn trusted(networks: &[Cidr], request: &RequestView<'_>) -> Option<IpAddr> {
+fn trusted<R: RequestAttributes + ?Sized>(networks: &[Cidr], request: &R) -> Option<IpAddr> {
     let is_trusted = |address: &IpAddr| networks.iter().any(|network| network.contains(*address));
     let mut client = request.peer()?;
-    let headers = request.headers();
-    if is_trusted(&client) && !headers.contains_key(X_FORWARDED_FOR) {
-        return forwarded::real_ip(headers).or(Some(client));
+    if !is_trusted(&client) {
+        return Some(client);
     }
-    let mut hops = forwarded::from_the_right(headers);
-    while is_trusted(&client) {
-        match hops.next() {
-            Some(Some(hop)) => client = hop,
-            Some(None) | None => break,
-        }
+    let mut hops = forwarded::from_the_right(request).peekable();
+    if hops.peek().is_none() {
+        return forwarded::real_ip(request).or(Some(client));
+    }
+    while is_trusted(&client)
+        && let Some(Some(hop)) = hops.next()
+    {
+        client = hop;
     }
     Some(client)
 }
 
-impl KeyExtractor for ClientIp {
-    fn extract(&self, request: &RequestView<'_>, key: &mut KeyBuf) -> Result<(), ExtractError> {
+impl<R: RequestAttributes + ?Sized> KeyExtractor<R> for ClientIp {
+    fn extract(&self, request: &R, key: &mut KeyBuf) -> Result<(), ExtractError> {
         match self.address(request).ok_or(ExtractError::NoPeer)?.to_canonical() {
             IpAddr::V4(address) => push_v4(address, key),
             IpAddr::V6(address) => push_v6(address, self.ipv6_prefix, key),
@@ -139,15 +145,15 @@ fn push_v4(address: Ipv4Addr, key: &mut KeyBuf) {
 }
 
 fn push_v6(address: Ipv6Addr, prefix: u32, key: &mut KeyBuf) {
-    let network = Ipv6Addr::from_bits(address.to_bits() & super::cidr::mask(prefix));
+    let network = Ipv6Addr::from_bits(address.to_bits() & mask(prefix));
     // Writing to a key cannot fail.
     let _ = if prefix == 128 { write!(key, "{network}") } else { write!(key, "{network}/{prefix}") };
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::view::{Peer, RequestView};
     use super::*;
-    use crate::key::Peer;
 
     fn key(by: &ClientIp, peer: Option<&str>, forwarded: &[&str]) -> Result<String, ExtractError> {
         let mut request = http::Request::new(());
@@ -157,8 +163,7 @@ mod tests {
         if let Some(peer) = peer {
             request.extensions_mut().insert(Peer(peer.parse().unwrap()));
         }
-        let mut key = KeyBuf::new();
-        by.extract(&RequestView::from(&request), &mut key)?;
+        let key = by.key(&RequestView::from(&request))?;
         Ok(String::from_utf8(key.as_bytes().to_vec()).unwrap())
     }
 

@@ -1,71 +1,94 @@
-//! Several extractors as one.
+//! Several keys as one.
 
-use super::{ExtractError, KeyBuf, KeyExtractor, RequestView};
+use super::buffer::KeyBuf;
+use super::error::ExtractError;
+use super::extractor::KeyExtractor;
 
-/// Several keys as one: per user and route, per tenant and address.
+/// The keys of two or more extractors as one: per user and route, per tenant and address.
 ///
-/// Parts are joined by `|`, and each is preceded by its length: whatever bytes a part consists of, two different
-/// lists of parts are never the same key.
+/// Parts are joined by `|`, and each is preceded by its length. So two different lists of parts are never the same key,
+/// whatever bytes the parts consist of.
+///
+/// # Examples
 ///
 /// ```
-/// use ratekeeper_http::key::{Composite, Header, KeyBuf, KeyExtractor, RequestView, Route};
+/// use ratekeeper_http::key::{Composite, Header, KeyExtractor, RequestView, Route};
 /// let per_user_and_route = Composite::new(Header::new("x-user")).and(Route);
 /// let request = http::Request::builder().uri("/search").header("x-user", "ann").body(())?;
-/// let mut key = KeyBuf::new();
-/// per_user_and_route.extract(&RequestView::from(&request), &mut key)?;
+/// let key = per_user_and_route.key(&RequestView::from(&request))?;
 /// assert_eq!(key.as_bytes(), b"3:ann|7:/search");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug, Default)]
-pub struct Composite(Vec<Box<dyn KeyExtractor>>);
+#[derive(Clone, Debug)]
+pub struct Composite<Parts>(Parts);
 
-impl Composite {
-    /// The first part.
-    pub fn new(first: impl KeyExtractor + 'static) -> Self {
-        Composite(vec![Box::new(first)])
-    }
-
-    /// And another one.
-    #[must_use]
-    pub fn and(mut self, next: impl KeyExtractor + 'static) -> Self {
-        self.0.push(Box::new(next));
-        self
+impl<First> Composite<(First,)> {
+    /// Creates a composite of one part.
+    pub fn new(first: First) -> Self {
+        Composite((first,))
     }
 }
 
-impl KeyExtractor for Composite {
-    fn extract(&self, request: &RequestView<'_>, key: &mut KeyBuf) -> Result<(), ExtractError> {
-        for (index, extractor) in self.0.iter().enumerate() {
-            let mut part = KeyBuf::new();
-            extractor.extract(request, &mut part)?;
-            if index > 0 {
-                key.push(b"|");
-            }
-            key.push(itoa::Buffer::new().format(part.as_bytes().len()).as_bytes());
-            key.push(b":");
-            key.push(part.as_bytes());
-        }
-        if self.0.is_empty() { Err(ExtractError::Empty) } else { Ok(()) }
+impl<Parts> Composite<Parts> {
+    /// Adds a part.
+    #[must_use]
+    pub fn and<Next>(self, next: Next) -> Composite<(Self, Next)> {
+        Composite((self, next))
     }
+}
+
+impl<R: ?Sized, First: KeyExtractor<R>> KeyExtractor<R> for Composite<(First,)> {
+    fn extract(&self, request: &R, key: &mut KeyBuf) -> Result<(), ExtractError> {
+        push_part(&self.0.0, request, key)
+    }
+}
+
+/// The first of the two is a composite too: only [`Composite::and`] makes this type.
+impl<R: ?Sized, Head: KeyExtractor<R>, Last: KeyExtractor<R>> KeyExtractor<R> for Composite<(Head, Last)> {
+    fn extract(&self, request: &R, key: &mut KeyBuf) -> Result<(), ExtractError> {
+        self.0.0.extract(request, key)?;
+        key.push(b"|");
+        push_part(&self.0.1, request, key)
+    }
+}
+
+fn push_part<R: ?Sized>(
+    part: &impl KeyExtractor<R>,
+    request: &R,
+    key: &mut KeyBuf,
+) -> Result<(), ExtractError> {
+    let mut bytes = KeyBuf::new();
+    part.extract(request, &mut bytes)?;
+    key.push(itoa::Buffer::new().format(bytes.as_bytes().len()).as_bytes());
+    key.push(b":");
+    key.push(bytes.as_bytes());
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::key::Header;
     use proptest::prelude::*;
 
-    fn key(values: &[String]) -> Vec<u8> {
-        let mut request = http::Request::new(());
-        let mut composite = Composite::default();
-        for (index, value) in values.iter().enumerate() {
-            let name: http::HeaderName = format!("x-{index}").parse().unwrap();
-            request.headers_mut().insert(name.clone(), value.parse().unwrap());
-            composite = composite.and(Header::from(name));
+    /// The part at this position of a request that is a list of parts.
+    #[derive(Clone, Debug)]
+    struct Nth(usize);
+
+    impl KeyExtractor<[String]> for Nth {
+        fn extract(&self, request: &[String], key: &mut KeyBuf) -> Result<(), ExtractError> {
+            key.push(request[self.0].as_bytes());
+            Ok(())
         }
-        let mut key = KeyBuf::new();
-        composite.extract(&RequestView::from(&request), &mut key).unwrap();
-        key.as_bytes().to_vec()
+    }
+
+    fn key(parts: &[String]) -> Vec<u8> {
+        let one = Composite::new(Nth(0));
+        let key = match parts.len() {
+            1 => one.key(parts),
+            2 => one.and(Nth(1)).key(parts),
+            _ => one.and(Nth(1)).and(Nth(2)).key(parts),
+        };
+        key.unwrap().as_bytes().to_vec()
     }
 
     proptest! {
@@ -76,12 +99,5 @@ mod tests {
         ) {
             prop_assert_eq!(one == other, key(&one) == key(&other));
         }
-    }
-
-    #[test]
-    fn nothing_is_no_key() {
-        let request = http::Request::new(());
-        let result = Composite::default().extract(&RequestView::from(&request), &mut KeyBuf::new());
-        assert_eq!(result, Err(ExtractError::Empty));
     }
 }

@@ -1,11 +1,16 @@
-//! By whatever the program knows.
+//! Keys by a function.
 
 use std::borrow::Cow;
 use std::fmt;
 
-use super::{ANONYMOUS, ExtractError, KeyBuf, KeyExtractor, RequestView};
+use super::buffer::KeyBuf;
+use super::error::ExtractError;
+use super::extractor::{ANONYMOUS, KeyExtractor};
+use super::view::RequestView;
 
-/// A function that tells the key; where it tells none, `anonymous`.
+/// The key that a function returns; `anonymous` where it returns `None` or an empty text.
+///
+/// # Examples
 ///
 /// ```
 /// use ratekeeper_http::key::Custom;
@@ -17,12 +22,21 @@ use super::{ANONYMOUS, ExtractError, KeyBuf, KeyExtractor, RequestView};
 /// ```
 pub struct Custom<F>(F);
 
-impl<F> Custom<F>
-where
-    F: for<'a> Fn(&RequestView<'a>) -> Option<Cow<'a, str>> + Send + Sync,
-{
-    /// By this function.
-    pub fn new(function: F) -> Self {
+impl<F> Custom<F> {
+    /// Creates an extractor of HTTP requests from a function.
+    pub fn new(function: F) -> Self
+    where
+        F: for<'r, 'a> Fn(&'r RequestView<'a>) -> Option<Cow<'r, str>> + Send + Sync,
+    {
+        Custom(function)
+    }
+
+    /// Creates an extractor of requests of your own type from a function. Write the type at the closure's parameter:
+    /// `Custom::of(|job: &Job| …)`.
+    pub fn of<R: ?Sized>(function: F) -> Self
+    where
+        F: for<'r> Fn(&'r R) -> Option<Cow<'r, str>> + Send + Sync,
+    {
         Custom(function)
     }
 }
@@ -33,13 +47,13 @@ impl<F> fmt::Debug for Custom<F> {
     }
 }
 
-impl<F> KeyExtractor for Custom<F>
+impl<R: ?Sized, F> KeyExtractor<R> for Custom<F>
 where
-    F: for<'a> Fn(&RequestView<'a>) -> Option<Cow<'a, str>> + Send + Sync,
+    F: for<'r> Fn(&'r R) -> Option<Cow<'r, str>> + Send + Sync,
 {
-    fn extract(&self, request: &RequestView<'_>, key: &mut KeyBuf) -> Result<(), ExtractError> {
-        let told = (self.0)(request).filter(|told| !told.is_empty());
-        key.push(told.as_deref().unwrap_or(ANONYMOUS).as_bytes());
+    fn extract(&self, request: &R, key: &mut KeyBuf) -> Result<(), ExtractError> {
+        let returned = (self.0)(request).filter(|returned| !returned.is_empty());
+        key.push(returned.as_deref().unwrap_or(ANONYMOUS).as_bytes());
         Ok(())
     }
 }

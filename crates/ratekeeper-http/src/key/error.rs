@@ -4,26 +4,25 @@ use std::fmt;
 
 use http::HeaderName;
 
-/// The request does not tell whose it is, and there is no fallback that would be true.
+/// Why a request has no key, where no fallback would be true.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ExtractError {
-    /// Nobody has put the peer's address into the request.
+    /// The request does not carry the peer's address: the server was not set up to put it there.
     NoPeer,
-    /// A [`Composite`](super::Composite) without parts, or an extractor that wrote nothing.
+    /// The extractor wrote nothing.
     Empty,
-    /// A [`Header`](super::Header) is there more than once, with different values. The request is answered with 400
-    /// (gRPC: status 3).
+    /// The request has several headers of this name, with different values. It is answered with 400 (gRPC: status 3).
     Ambiguous(HeaderName),
 }
 
 impl ExtractError {
-    /// True if the request is at fault, and not how the limit is set up.
+    /// Returns true if the request is at fault, and false if the limit's set-up is.
     pub const fn is_of_request(&self) -> bool {
         matches!(self, ExtractError::Ambiguous(_))
     }
 
-    /// How to set it right.
+    /// Returns how to set it right.
     pub const fn remedy(&self) -> &'static str {
         match self {
             ExtractError::NoPeer => {

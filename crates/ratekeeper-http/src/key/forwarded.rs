@@ -2,36 +2,39 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use http::{HeaderMap, HeaderName};
+use super::request::RequestAttributes;
 
-pub(super) const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
-const X_REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
+const X_FORWARDED_FOR: &str = "x-forwarded-for";
+const X_REAL_IP: &str = "x-real-ip";
 
 /// Hops that are looked at: a header of 64 KiB holds thousands, and no chain of proxies is that long.
 const MAX_HOPS: usize = 64;
 
-/// The addresses from the right, over all lines of the field; `None` where one cannot be read.
-pub(super) fn from_the_right(headers: &HeaderMap) -> impl Iterator<Item = Option<IpAddr>> {
-    let lines = headers.get_all(X_FORWARDED_FOR).iter().rev();
-    lines.flat_map(|line| line.as_bytes().rsplit(|byte| *byte == b',')).take(MAX_HOPS).map(address)
+/// Returns the addresses of `X-Forwarded-For` from the right, over all lines; `None` where one cannot be read. There is
+/// at least one if there is such a header at all.
+pub(super) fn from_the_right<R: RequestAttributes + ?Sized>(
+    request: &R,
+) -> impl Iterator<Item = Option<IpAddr>> {
+    let lines = request.header(X_FORWARDED_FOR).rev();
+    lines.flat_map(|line| line.rsplit(|byte| *byte == b',')).take(MAX_HOPS).map(address)
 }
 
-/// The leftmost address: whatever the client wrote.
-pub(super) fn first(headers: &HeaderMap) -> Option<IpAddr> {
-    address(headers.get(X_FORWARDED_FOR)?.as_bytes().split(|byte| *byte == b',').next()?)
+/// Returns the leftmost address of `X-Forwarded-For`: whatever the client wrote.
+pub(super) fn first<R: RequestAttributes + ?Sized>(request: &R) -> Option<IpAddr> {
+    address(request.header(X_FORWARDED_FOR).next()?.split(|byte| *byte == b',').next()?)
 }
 
-/// What `X-Real-IP` says; nothing if it is there more than once, because then nobody knows who wrote which.
-pub(super) fn real_ip(headers: &HeaderMap) -> Option<IpAddr> {
-    let mut lines = headers.get_all(X_REAL_IP).iter();
+/// Returns what `X-Real-IP` says; `None` if there are several, because then nobody knows who wrote which.
+pub(super) fn real_ip<R: RequestAttributes + ?Sized>(request: &R) -> Option<IpAddr> {
+    let mut lines = request.header(X_REAL_IP);
     match (lines.next(), lines.next()) {
-        (Some(sole), None) => address(sole.as_bytes()),
+        (Some(sole), None) => address(sole),
         _ => None,
     }
 }
 
-/// An address, with or without a port or brackets.
-pub(super) fn address(text: &[u8]) -> Option<IpAddr> {
+/// Reads an address, with or without a port or brackets.
+fn address(text: &[u8]) -> Option<IpAddr> {
     let text = text.trim_ascii();
     // The longest address there is, in brackets and with a port, is shorter.
     if text.len() > 64 {

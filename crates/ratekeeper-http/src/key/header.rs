@@ -1,17 +1,22 @@
-//! By a header: an API key, a tenant.
+//! Keys by a header: an API key, a tenant.
 
-use http::header::{HeaderMap, HeaderName};
+use http::HeaderName;
 
-use super::{ANONYMOUS, ExtractError, KeyBuf, KeyExtractor, RequestView};
+use super::buffer::KeyBuf;
+use super::error::ExtractError;
+use super::extractor::{ANONYMOUS, KeyExtractor};
+use super::request::RequestAttributes;
 
-/// The value of a header. Anybody can send any value: limit by it only what is checked elsewhere, or bound the
-/// number of keys.
+/// The value of a header. A client can send any value: limit by a header only where something else checks it, or bound
+/// the number of keys.
 ///
 /// A header that is missing, empty, or longer than [`MAX_LEN`](Header::MAX_LEN) counts as `anonymous`.
 ///
-/// A header that is there more than once, with different values, is refused with 400: what is behind the limit may take
+/// A request with several such headers, with different values, is refused with 400: what is behind the limit may take
 /// another one than the limit does, and then its sender chooses whose limit counts. If you know which one is true, say
 /// so: [`first`](Header::first) or [`last`](Header::last).
+///
+/// # Examples
 ///
 /// ```
 /// use ratekeeper_http::key::Header;
@@ -26,39 +31,40 @@ pub struct Header {
     of_several: OfSeveral,
 }
 
-/// Which one counts of several lines with different values.
+/// Which value counts if there are several different ones.
 #[derive(Clone, Copy, Debug)]
 enum OfSeveral {
-    /// Nobody knows.
+    /// None of them: the request is refused.
     None,
     First,
     Last,
 }
 
 impl Header {
-    /// The longest value that is a key, in bytes.
+    /// The longest value that becomes a key, in bytes.
     pub const MAX_LEN: usize = 256;
 
-    /// By the header of this name.
+    /// Creates an extractor of the header of this name, which is written in the program. For a name that comes from
+    /// elsewhere parse a [`HeaderName`] and take `Header::from`.
     ///
     /// # Panics
     ///
-    /// If the name is not one that a header can have: it is the program's, not the request's.
-    pub fn new(name: &str) -> Self {
+    /// If no header can have this name, as [`HeaderName::from_static`] does.
+    pub fn new(name: &'static str) -> Self {
         match HeaderName::try_from(name) {
             Ok(name) => Header::from(name),
-            Err(_) => panic!("header: `{}`; not a name that a header can have", name.escape_debug()),
+            Err(_) => panic!("header: `{}`; a name has letters, digits and `-` only", name.escape_debug()),
         }
     }
 
-    /// Takes the first of several lines, instead of refusing the request: for servers that take the first themselves.
+    /// Takes the first of several values, instead of refusing the request: for servers that take the first themselves.
     #[must_use]
     pub fn first(mut self) -> Self {
         self.of_several = OfSeveral::First;
         self
     }
 
-    /// Takes the last of several lines, instead of refusing the request: for proxies that append a line of their own,
+    /// Takes the last of several values, instead of refusing the request: for proxies that append a line of their own,
     /// and pass on what the client wrote.
     #[must_use]
     pub fn last(mut self) -> Self {
@@ -73,9 +79,9 @@ impl From<HeaderName> for Header {
     }
 }
 
-impl KeyExtractor for Header {
-    fn extract(&self, request: &RequestView<'_>, key: &mut KeyBuf) -> Result<(), ExtractError> {
-        let mut lines = lines(request.headers(), &self.name);
+impl<R: RequestAttributes + ?Sized> KeyExtractor<R> for Header {
+    fn extract(&self, request: &R, key: &mut KeyBuf) -> Result<(), ExtractError> {
+        let mut lines = request.header(self.name.as_str()).map(<[u8]>::trim_ascii);
         let value = match self.of_several {
             OfSeveral::First => lines.next(),
             OfSeveral::Last => lines.next_back(),
@@ -87,25 +93,18 @@ impl KeyExtractor for Header {
     }
 }
 
-/// Several lines of one header, with different values.
-pub(super) struct Ambiguous;
+/// Several headers of one name, with different values.
+struct Ambiguous;
 
-/// The values of a header's lines, in order, without the space around them.
-pub(super) fn lines<'a>(
-    headers: &'a HeaderMap,
-    name: &HeaderName,
-) -> impl DoubleEndedIterator<Item = &'a [u8]> + use<'a> {
-    headers.get_all(name).iter().map(|value| value.as_bytes().trim_ascii())
-}
-
-/// The only value that there is. Lines that repeat it are no other value.
-pub(super) fn sole<'a>(mut lines: impl Iterator<Item = &'a [u8]>) -> Result<Option<&'a [u8]>, Ambiguous> {
+/// Returns the only value that there is. A line that repeats it is no other value.
+fn sole<'a>(mut lines: impl Iterator<Item = &'a [u8]>) -> Result<Option<&'a [u8]>, Ambiguous> {
     let Some(first) = lines.next() else { return Ok(None) };
     if lines.all(|other| other == first) { Ok(Some(first)) } else { Err(Ambiguous) }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::view::RequestView;
     use super::*;
 
     /// The first of several was taken, whatever the others said.
@@ -116,8 +115,7 @@ mod tests {
             for line in lines {
                 request.headers_mut().append("x-api-key", line.parse().unwrap());
             }
-            let mut key = KeyBuf::new();
-            by.extract(&RequestView::from(&request), &mut key)?;
+            let key = by.key(&RequestView::from(&request))?;
             Ok(String::from_utf8(key.as_bytes().to_vec()).unwrap())
         };
         let header = Header::new("X-Api-Key");

@@ -6,11 +6,14 @@
 //! | [`ClientIp`] | the peer's address, or one that trusted proxies tell | the peer's address; without that, an error |
 //! | [`Header`] | a header's value | `anonymous`; if it tells several, an error |
 //! | [`Principal`] | who was authenticated | `anonymous` |
-//! | [`Route`] | the matched path, or the path | – |
-//! | [`Custom`] | whatever a function says | `anonymous` |
+//! | [`Route`] | the matched path, or the path | `/` |
+//! | [`Custom`] | what a function returns | `anonymous` |
 //! | [`Composite`] | several of them | as each of them says |
 //!
-//! A key is written into a [`KeyBuf`] that lies on the stack: extracting one takes no memory.
+//! They need no web framework: each works on every type that has [`RequestAttributes`], of which [`RequestView`] is the
+//! one for HTTP requests.
+//!
+//! A key is written into a [`KeyBuf`] on the stack: extracting one of up to 64 bytes allocates nothing.
 
 mod buffer;
 mod cidr;
@@ -18,9 +21,12 @@ mod client_ip;
 mod composite;
 mod custom;
 mod error;
+mod extractor;
 mod forwarded;
+mod global;
 mod header;
 mod principal;
+mod request;
 mod route;
 mod view;
 
@@ -30,43 +36,11 @@ pub use client_ip::ClientIp;
 pub use composite::Composite;
 pub use custom::Custom;
 pub use error::ExtractError;
+pub use extractor::{ANONYMOUS, KeyExtractor};
+pub use global::Global;
 pub use header::Header;
 pub use principal::{Authenticated, Principal};
+pub use request::RequestAttributes;
 pub use route::Route;
 pub(crate) use view::has_grpc_trailers;
 pub use view::{Peer, RequestView};
-
-use std::fmt::Debug;
-use std::sync::Arc;
-
-/// The key of those who do not say who they are: they share one limit.
-pub const ANONYMOUS: &str = "anonymous";
-
-/// Tells whose request it is.
-pub trait KeyExtractor: Send + Sync + Debug {
-    /// Appends the key to `key`.
-    fn extract(&self, request: &RequestView<'_>, key: &mut KeyBuf) -> Result<(), ExtractError>;
-}
-
-impl<E: KeyExtractor + ?Sized> KeyExtractor for Arc<E> {
-    fn extract(&self, request: &RequestView<'_>, key: &mut KeyBuf) -> Result<(), ExtractError> {
-        (**self).extract(request, key)
-    }
-}
-
-impl<E: KeyExtractor + ?Sized> KeyExtractor for Box<E> {
-    fn extract(&self, request: &RequestView<'_>, key: &mut KeyBuf) -> Result<(), ExtractError> {
-        (**self).extract(request, key)
-    }
-}
-
-/// One limit for everybody.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Global;
-
-impl KeyExtractor for Global {
-    fn extract(&self, _: &RequestView<'_>, key: &mut KeyBuf) -> Result<(), ExtractError> {
-        key.push(b"__global__");
-        Ok(())
-    }
-}

@@ -1,11 +1,15 @@
-//! By who was authenticated.
+//! Keys by who was authenticated.
 
 use std::sync::Arc;
 
-use super::{ANONYMOUS, ExtractError, KeyBuf, KeyExtractor, RequestView};
+use super::buffer::KeyBuf;
+use super::error::ExtractError;
+use super::extractor::{ANONYMOUS, KeyExtractor};
+use super::request::RequestAttributes;
 
-/// Who was authenticated, as an authentication layer that runs before the limit says; `anonymous` for everybody of
-/// whom it says nothing.
+/// The name of whoever was authenticated by a layer that runs before the limit; `anonymous` if there is none.
+///
+/// # Examples
 ///
 /// ```
 /// use ratekeeper_http::key::Authenticated;
@@ -16,26 +20,25 @@ use super::{ANONYMOUS, ExtractError, KeyBuf, KeyExtractor, RequestView};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Principal;
 
-/// The extension in which an authentication layer tells [`Principal`] who it is.
+/// The extension in which an authentication layer tells [`Principal`] who sent the request. A clone shares the name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Authenticated(Arc<str>);
 
 impl Authenticated {
-    /// Somebody of this name.
+    /// Creates the extension for a principal of this name.
     pub fn new(name: &str) -> Self {
         Authenticated(name.into())
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.0
     }
 }
 
-impl KeyExtractor for Principal {
-    fn extract(&self, request: &RequestView<'_>, key: &mut KeyBuf) -> Result<(), ExtractError> {
-        let name =
-            request.extension::<Authenticated>().map(Authenticated::name).filter(|name| !name.is_empty());
+impl<R: RequestAttributes + ?Sized> KeyExtractor<R> for Principal {
+    fn extract(&self, request: &R, key: &mut KeyBuf) -> Result<(), ExtractError> {
+        let name = request.principal().filter(|name| !name.is_empty());
         key.push(name.unwrap_or(ANONYMOUS).as_bytes());
         Ok(())
     }

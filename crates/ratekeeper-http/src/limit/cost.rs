@@ -30,7 +30,7 @@ impl Default for CostRule {
 }
 
 impl CostRule {
-    /// The cost, if it is the same for all.
+    /// Returns the cost, if it is the same for all.
     pub(crate) fn fixed(&self) -> Option<Cost> {
         match self {
             CostRule::Fixed(cost) => Some(*cost),
@@ -38,6 +38,7 @@ impl CostRule {
         }
     }
 
+    /// Returns the cost of this request.
     pub(crate) fn of(&self, request: &RequestView<'_>) -> Cost {
         match self {
             CostRule::Fixed(cost) => *cost,

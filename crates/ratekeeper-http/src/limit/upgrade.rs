@@ -3,7 +3,7 @@
 //! hyper hands an upgraded connection to whoever awaits the [`OnUpgrade`] in the request's extensions. That is the
 //! handler, or what it spawns, long after it has dropped the request and answered: nothing that a layer can hold lives
 //! as long as the connection does, except the connection itself. So the handler is given an upgrade of our own, which
-//! yields the same connection with the seat inside.
+//! yields the same connection with the permit inside.
 //!
 //! Only hyper can make an [`OnUpgrade`], and only for a connection that it serves. So it is given one to serve: a
 //! handshake in memory, whose answer is held back until the real connection was upgraded. From then on bytes go
@@ -24,7 +24,7 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 
-use super::Seat;
+use super::permits::InFlightPermit;
 
 /// What is asked in the handshake.
 const HANDSHAKE: &[u8] = b"GET / HTTP/1.1\r\nconnection: upgrade\r\nupgrade: any\r\n\r\n";
@@ -34,14 +34,14 @@ const END_OF_HEAD: &[u8] = b"\r\n\r\n";
 /// A request that asks for an upgrade, until it is answered. Dropped before that, or because the answer was no, it ends
 /// what waits for the upgrade.
 pub(crate) struct Upgrade {
-    place: Arc<Place>,
+    slot: Arc<PermitSlot>,
     /// Hands the connection over; none once nothing but the connection's own end should end it.
     task: Option<AbortHandle>,
 }
 
-/// Where a seat is put when the connection is upgraded: the connection holds the other end.
+/// Where a permit is put when the connection is upgraded: the connection holds the other end.
 #[derive(Default)]
-struct Place(Mutex<Option<Box<Seat>>>);
+struct PermitSlot(Mutex<Option<Box<InFlightPermit>>>);
 
 /// The real connection, once it was upgraded.
 type Handover = Arc<Mutex<Option<Upgraded>>>;
@@ -51,14 +51,14 @@ impl Upgrade {
     pub(crate) fn intercept<B>(request: &mut Request<B>) -> Option<Self> {
         let runtime = Handle::try_current().ok()?;
         let real = request.extensions_mut().remove::<OnUpgrade>()?;
-        let place = Arc::new(Place::default());
+        let slot = Arc::new(PermitSlot::default());
         let handover = Handover::default();
-        let io = Connection {
+        let io = UpgradedConnection {
             unread: HANDSHAKE,
             matched: 0,
             handover: Arc::clone(&handover),
             live: None,
-            _place: Arc::clone(&place),
+            _slot: Arc::clone(&slot),
         };
         let (sender, receiver) = oneshot::channel::<Upgraded>();
         let ours = Arc::new(Mutex::new(None));
@@ -94,13 +94,13 @@ impl Upgrade {
                 let _ = serving.await;
             }
         });
-        Some(Upgrade { place, task: Some(task.abort_handle()) })
+        Some(Upgrade { slot, task: Some(task.abort_handle()) })
     }
 
-    /// The answer was yes: the seat is held until the connection ends, or turns out not to be upgraded after all.
-    pub(crate) fn hold(mut self, seat: Box<Seat>) {
-        *lock(&self.place.0) = Some(seat);
-        // What waits for the upgrade has the other end of the place. It is not ended: if the connection is lost now,
+    /// The answer was yes: holds the permit until the connection ends, or turns out not to be upgraded after all.
+    pub(crate) fn hold(mut self, permit: Box<InFlightPermit>) {
+        *lock(&self.slot.0) = Some(permit);
+        // What waits for the upgrade has the other end of the slot. It is not ended: if the connection is lost now,
         // it hears of it.
         self.task = None;
     }
@@ -115,7 +115,7 @@ impl Drop for Upgrade {
 }
 
 /// What is served in memory until the real connection was upgraded, and the real connection from then on.
-struct Connection {
+struct UpgradedConnection {
     /// Of the handshake.
     unread: &'static [u8],
     /// How much of the end of the response's head was written last.
@@ -123,10 +123,10 @@ struct Connection {
     handover: Handover,
     live: Option<Upgraded>,
     /// Last, so that the connection has ended when the next one is let in.
-    _place: Arc<Place>,
+    _slot: Arc<PermitSlot>,
 }
 
-impl Connection {
+impl UpgradedConnection {
     /// Looks for the end of the response's head, after which everything is for the real connection. Returns how many of
     /// the bytes belong to the head.
     fn skip_head(&mut self, bytes: &[u8]) -> usize {
@@ -145,7 +145,7 @@ impl Connection {
     }
 }
 
-impl Read for Connection {
+impl Read for UpgradedConnection {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -166,7 +166,7 @@ impl Read for Connection {
     }
 }
 
-impl Write for Connection {
+impl Write for UpgradedConnection {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -1,27 +1,30 @@
-//! What came out of a decision.
+//! What a decision came to.
 
-use http::{Method, Response};
+use http::Method;
 use ratekeeper::keeper::KeeperError;
 use ratekeeper::{Decision, Name, Nanos};
 
-use super::{Seat, Standings, Tab, Upgrade};
+use super::Upgrade;
+use super::permits::InFlightPermit;
+use super::policy_headers::LimitReport;
+use super::refundable_charge::RefundableCharge;
 use crate::key::ExtractError;
 
-/// What is to become of a request.
-pub(crate) enum Verdict {
-    Pass(Pass),
-    Refuse(Box<Refusal>),
-    Fail(Box<Failure>),
+/// What becomes of a request.
+pub(crate) enum LimitVerdict {
+    Pass(AdmittedRequest),
+    Refuse(Box<LimitRefusal>),
+    Fail(Box<LimitFailure>),
 }
 
-/// It is served.
+/// What a request that is served holds until its response has ended.
 #[derive(Default)]
-pub(crate) struct Pass {
-    pub(crate) standings: Standings,
-    /// In a box, as what follows: most limits have no permits, and charge on arrival.
-    pub(crate) seat: Option<Box<Seat>>,
-    pub(crate) tab: Option<Box<Tab>>,
-    /// Of a request with a seat that asks for an upgrade.
+pub(crate) struct AdmittedRequest {
+    pub(crate) report: LimitReport,
+    /// In a box, as the pending charge: most limits have no permits, and charge on arrival.
+    pub(crate) permit: Option<Box<InFlightPermit>>,
+    pub(crate) charge: Option<Box<RefundableCharge>>,
+    /// Of a request with a permit that asks for an upgrade.
     pub(crate) upgrade: Option<Upgrade>,
     pub(crate) method: MethodKind,
 }
@@ -29,10 +32,10 @@ pub(crate) struct Pass {
 /// What a request's method says of the body of its response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum MethodKind {
-    /// There is one, unless the status says otherwise.
+    /// There is a body, unless the status says otherwise.
     #[default]
     Ordinary,
-    /// `HEAD`: there is none, whatever the headers say.
+    /// `HEAD`: there is no body, whatever the headers say.
     Head,
     /// `CONNECT`: a success opens a tunnel instead.
     Connect,
@@ -48,9 +51,9 @@ impl From<&Method> for MethodKind {
     }
 }
 
-/// It is not, and this is why.
-pub(crate) struct Refusal {
-    pub(crate) standings: Standings,
+/// Why a request is refused.
+pub(crate) struct LimitRefusal {
+    pub(crate) report: LimitReport,
     pub(crate) decision: Decision,
     /// When it is worth coming back, as far as that can be told.
     pub(crate) expected: Option<Nanos>,
@@ -58,47 +61,16 @@ pub(crate) struct Refusal {
     pub(crate) key: Box<[u8]>,
 }
 
-/// It could not be decided.
+/// Why a request could not be decided.
 #[derive(Debug)]
-pub(crate) enum Failure {
+pub(crate) enum LimitFailure {
     Key(ExtractError),
     Keeper(KeeperError),
 }
 
-impl Failure {
-    /// True if the request is at fault: neither the limit's set-up nor its store.
+impl LimitFailure {
+    /// Returns true if the request is at fault: neither the limit's set-up nor its store.
     pub(crate) fn is_of_request(&self) -> bool {
-        matches!(self, Failure::Key(error) if error.is_of_request())
+        matches!(self, LimitFailure::Key(error) if error.is_of_request())
     }
-}
-
-/// A request that is refused, as [`Limit::on_denied`](super::Limit::on_denied) hears of it.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct Denied<'a> {
-    /// The limit.
-    pub limit: &'a str,
-    /// The rule that bound the decision.
-    pub rule: &'a str,
-    /// Who is refused.
-    pub key: &'a [u8],
-    /// The decision.
-    pub decision: Decision,
-    /// True if it is served nevertheless, because the limit is only tried out.
-    pub shadow: bool,
-    /// The response, to be changed at will. In shadow mode nobody gets it.
-    pub response: &'a mut Response<Vec<u8>>,
-}
-
-/// The decision on a request, for its handler; see [`Limit::with_decision`](super::Limit::with_decision). In axum it is
-/// an extractor.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct LimitDecision {
-    /// The decision. In shadow mode it may be a denial.
-    pub decision: Decision,
-    /// The limit.
-    pub limit: Name,
-    /// The rule that bound the decision.
-    pub rule: Name,
 }

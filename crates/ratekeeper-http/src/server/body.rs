@@ -9,52 +9,52 @@ use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
-use super::refusal::GRPC_STATUS;
-use crate::limit::{Charge, Seat, Tab};
+use super::grpc::GRPC_STATUS;
+use crate::limit::{ChargePolicy, InFlightPermit, RefundableCharge};
 
 pin_project! {
-    /// The service's body, or a refusal's. What is in flight is in flight until the body has ended, failed, or was
-    /// dropped.
+    /// The body of a limited service's response, or of a refusal. A request is in flight until its body has ended,
+    /// failed, or was dropped.
     pub struct LimitBody<B> {
         #[pin]
-        state: State<B>,
+        state: BodyState<B>,
     }
 }
 
 pin_project! {
-    #[project = StateProjection]
-    enum State<B> {
-        Served { #[pin] body: B, held: Held },
+    #[project = BodyStateProjection]
+    enum BodyState<B> {
+        Served { #[pin] body: B, held: HeldByBody },
         Refused { body: Option<Vec<u8>> },
     }
 }
 
-/// What a body holds: a seat, which it gives back, and a tab, which it settles. Dropped before its body has ended, the
-/// tab is kept or given back as its charge says.
+/// What a body holds until it has ended: a permit, which comes back then, and a charge, which is settled then. Dropped
+/// before, the charge is refunded or kept as its policy says.
 #[derive(Default)]
-pub(super) struct Held {
-    seat: Option<Box<Seat>>,
-    tab: Option<Box<Tab>>,
+pub(super) struct HeldByBody {
+    permit: Option<Box<InFlightPermit>>,
+    charge: Option<Box<RefundableCharge>>,
     /// How many bytes are still to come, if that is known.
     left: Option<u64>,
 }
 
-impl Held {
-    pub(super) fn new(seat: Option<Box<Seat>>, tab: Option<Box<Tab>>) -> Self {
-        Held { seat, tab, left: None }
+impl HeldByBody {
+    pub(super) fn new(permit: Option<Box<InFlightPermit>>, charge: Option<Box<RefundableCharge>>) -> Self {
+        HeldByBody { permit, charge, left: None }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.seat.is_none() && self.tab.is_none()
+        self.permit.is_none() && self.charge.is_none()
     }
 
-    /// So many bytes are to come, and nobody asks for more.
+    /// Notes how many bytes are to come, after which nobody asks for more.
     pub(super) fn expect(&mut self, length: Option<u64>) {
         self.left = length;
         self.end_if_complete();
     }
 
-    /// So many bytes were sent.
+    /// Notes that so many bytes were sent.
     fn sent(&mut self, bytes: usize) {
         if let Some(left) = &mut self.left {
             *left = left.saturating_sub(bytes as u64);
@@ -69,50 +69,51 @@ impl Held {
         }
     }
 
-    /// The body has ended. It has been answered to the end; what is charged on failure has not said that it succeeded.
+    /// Notes that the body has ended: the request was answered to the end. One that is charged on failure has not said
+    /// that it succeeded.
     fn end(&mut self) {
-        self.seat = None;
-        if let Some(tab) = self.tab.take() {
-            tab.keep();
+        self.permit = None;
+        if let Some(charge) = self.charge.take() {
+            charge.keep();
         }
     }
 
-    /// The trailers tell how a gRPC call has ended.
+    /// Reads in the trailers how a gRPC call has ended.
     fn trailers(&mut self, trailers: &HeaderMap) {
         let succeeded = trailers.get(GRPC_STATUS).is_some_and(|status| status == "0");
         if succeeded
             && self.waits_for_trailers()
-            && let Some(tab) = self.tab.take()
+            && let Some(charge) = self.charge.take()
         {
-            tab.give_back();
+            charge.give_back();
         }
     }
 
-    /// The connection leaves HTTP: all of the answer is there. The seat is kept until the body is dropped, because
-    /// nobody knows for how long the connection lasts, but that it lasts longer than its body.
+    /// Notes that the connection leaves HTTP: all of the answer is there. The permit is held until the body is dropped,
+    /// because nobody knows for how long the connection lasts, but that it lasts longer than its body.
     pub(super) fn answered(&mut self) {
-        if let Some(tab) = self.tab.take() {
-            tab.keep();
+        if let Some(charge) = self.charge.take() {
+            charge.keep();
         }
     }
 
-    /// The body has failed.
+    /// Notes that the body has failed.
     fn fail(&mut self) {
-        *self = Held::default();
+        *self = HeldByBody::default();
     }
 
     fn waits_for_trailers(&self) -> bool {
-        self.tab.as_ref().is_some_and(|tab| tab.charge() == Charge::OnFailure)
+        self.charge.as_ref().is_some_and(|charge| charge.policy() == ChargePolicy::OnFailure)
     }
 }
 
 impl<B: Body> LimitBody<B> {
-    pub(super) fn new(body: B, held: Held) -> Self {
-        LimitBody { state: State::Served { body, held } }
+    pub(super) fn new(body: B, held: HeldByBody) -> Self {
+        LimitBody { state: BodyState::Served { body, held } }
     }
 
     pub(super) fn refusal(body: Vec<u8>) -> Self {
-        LimitBody { state: State::Refused { body: (!body.is_empty()).then_some(body) } }
+        LimitBody { state: BodyState::Refused { body: (!body.is_empty()).then_some(body) } }
     }
 }
 
@@ -129,7 +130,7 @@ where
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
         match self.project().state.project() {
-            StateProjection::Served { mut body, held } => {
+            BodyStateProjection::Served { mut body, held } => {
                 let frame = ready!(body.as_mut().poll_frame(context));
                 match &frame {
                     // Most bodies hold nothing.
@@ -150,7 +151,7 @@ where
                 }
                 Poll::Ready(frame)
             }
-            StateProjection::Refused { body } => {
+            BodyStateProjection::Refused { body } => {
                 Poll::Ready(body.take().map(|body| Ok(Frame::data(B::Data::from(body)))))
             }
         }
@@ -158,15 +159,15 @@ where
 
     fn is_end_stream(&self) -> bool {
         match &self.state {
-            State::Served { body, .. } => body.is_end_stream(),
-            State::Refused { body } => body.is_none(),
+            BodyState::Served { body, .. } => body.is_end_stream(),
+            BodyState::Refused { body } => body.is_none(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.state {
-            State::Served { body, .. } => body.size_hint(),
-            State::Refused { body } => {
+            BodyState::Served { body, .. } => body.size_hint(),
+            BodyState::Refused { body } => {
                 SizeHint::with_exact(body.as_ref().map_or(0, |body| body.len() as u64))
             }
         }
@@ -182,6 +183,6 @@ impl<B> fmt::Debug for LimitBody<B> {
 /// A refusal may be all there is: an empty body of any kind.
 impl<B: Body + Default> Default for LimitBody<B> {
     fn default() -> Self {
-        LimitBody { state: State::Served { body: B::default(), held: Held::default() } }
+        LimitBody { state: BodyState::Served { body: B::default(), held: HeldByBody::default() } }
     }
 }

@@ -1,4 +1,4 @@
-//! One request on its way.
+//! One request on its way to a response.
 
 use std::fmt;
 use std::pin::Pin;
@@ -11,41 +11,50 @@ use http::{Request, Response, StatusCode};
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
-use super::LimitBody;
-use super::body::Held;
-use super::refusal::GRPC_STATUS;
+use super::body::{HeldByBody, LimitBody};
+use super::grpc::GRPC_STATUS;
+use super::judge::judge;
 use crate::key::has_grpc_trailers;
-use crate::limit::{Charge, Deciding, MethodKind, Pass, Settings};
+use crate::limit::{AdmittedRequest, ChargePolicy, Deciding, LimitSettings, MethodKind};
 
 pin_project! {
-    /// The response, sooner or later: the service's or a refusal.
+    /// A future of the response: the service's, or a refusal.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped before it is ready, it leaves the queue; what was charged is refunded or kept as the
+    /// [`ChargePolicy`](crate::ChargePolicy) says, and the request is no longer in flight.
     pub struct ResponseFuture<S, B>
     where
         S: Service<Request<B>>,
     {
         #[pin]
-        state: State<S, S::Future, B>,
+        state: ResponseState<S, S::Future, B>,
     }
 }
 
 pin_project! {
-    #[project = StateProjection]
-    #[project_replace = StateReplaced]
-    enum State<S, F, B> {
-        Deciding { verdict: Deciding, inner: Option<S>, request: Option<Request<B>>, is_grpc: bool, settings: Arc<Settings> },
-        Serving { #[pin] future: F, pass: Option<Pass>, settings: Arc<Settings> },
+    #[project = ResponseStateProjection]
+    #[project_replace = ResponseStateReplaced]
+    enum ResponseState<S, F, B> {
+        Deciding { verdict: Deciding, inner: Option<S>, request: Option<Request<B>>, is_grpc: bool, settings: Arc<LimitSettings> },
+        Serving { #[pin] future: F, admission: Option<AdmittedRequest>, settings: Arc<LimitSettings> },
         Refused { response: Option<Box<Response<Vec<u8>>>> },
     }
 }
 
 impl<S: Service<Request<B>>, B> ResponseFuture<S, B> {
     pub(super) fn refused(response: Box<Response<Vec<u8>>>) -> Self {
-        ResponseFuture { state: State::Refused { response: Some(response) } }
+        ResponseFuture { state: ResponseState::Refused { response: Some(response) } }
     }
 
-    pub(super) fn serving(future: S::Future, pass: Pass, settings: &Arc<Settings>) -> Self {
+    pub(super) fn serving(
+        future: S::Future,
+        admission: AdmittedRequest,
+        settings: &Arc<LimitSettings>,
+    ) -> Self {
         let settings = Arc::clone(settings);
-        ResponseFuture { state: State::Serving { future, pass: Some(pass), settings } }
+        ResponseFuture { state: ResponseState::Serving { future, admission: Some(admission), settings } }
     }
 
     pub(super) fn deciding(
@@ -53,11 +62,11 @@ impl<S: Service<Request<B>>, B> ResponseFuture<S, B> {
         inner: S,
         request: Request<B>,
         is_grpc: bool,
-        settings: &Arc<Settings>,
+        settings: &Arc<LimitSettings>,
     ) -> Self {
         let settings = Arc::clone(settings);
         let (inner, request) = (Some(inner), Some(request));
-        ResponseFuture { state: State::Deciding { verdict, inner, request, is_grpc, settings } }
+        ResponseFuture { state: ResponseState::Deciding { verdict, inner, request, is_grpc, settings } }
     }
 }
 
@@ -72,30 +81,32 @@ where
         let mut this = self.project();
         loop {
             match this.state.as_mut().project() {
-                StateProjection::Deciding { verdict, inner, request, is_grpc, settings } => {
+                ResponseStateProjection::Deciding { verdict, inner, request, is_grpc, settings } => {
                     let verdict = ready!(verdict.as_mut().poll(context));
                     let (Some(mut inner), Some(mut request)) = (inner.take(), request.take()) else {
                         return Poll::Pending;
                     };
                     let settings = Arc::clone(settings);
-                    let next = match settings.judge(verdict, *is_grpc, &mut request) {
-                        Ok(pass) => {
-                            State::Serving { future: inner.call(request), pass: Some(pass), settings }
-                        }
-                        Err(response) => State::Refused { response: Some(response) },
+                    let next = match judge(&settings, verdict, *is_grpc, &mut request) {
+                        Ok(admission) => ResponseState::Serving {
+                            future: inner.call(request),
+                            admission: Some(admission),
+                            settings,
+                        },
+                        Err(response) => ResponseState::Refused { response: Some(response) },
                     };
                     this.state.as_mut().project_replace(next);
                 }
-                StateProjection::Serving { future, pass, settings } => {
+                ResponseStateProjection::Serving { future, admission, settings } => {
                     let result = ready!(future.poll(context));
-                    let pass = pass.take().unwrap_or_default();
+                    let admission = admission.take().unwrap_or_default();
                     return Poll::Ready(match result {
-                        Ok(response) => Ok(answered(settings, pass, response)),
-                        // The pass is dropped: what it was charged is kept or given back as if nobody had answered.
+                        Ok(response) => Ok(answered(settings, admission, response)),
+                        // The admission is dropped: what it was charged is kept or refunded as if nobody had answered.
                         Err(error) => Err(error),
                     });
                 }
-                StateProjection::Refused { response } => {
+                ResponseStateProjection::Refused { response } => {
                     let response = response.take().unwrap_or_default();
                     return Poll::Ready(Ok(response.map(LimitBody::refusal)));
                 }
@@ -104,21 +115,22 @@ where
     }
 }
 
-/// The service has answered: it is charged or not, its client is told, and what must live until the body ends does.
+/// Settles what the service's response settles, reports what is left, and lets the body hold the rest.
 fn answered<R: http_body::Body>(
-    settings: &Settings,
-    mut pass: Pass,
+    settings: &LimitSettings,
+    mut admission: AdmittedRequest,
     response: Response<R>,
 ) -> Response<LimitBody<R>> {
-    let mut tab = pass.tab.take();
-    if settings.charge == Charge::OnFailure
-        && let Some(owed) = tab.take()
+    let mut charge = admission.charge.take();
+    if settings.charge == ChargePolicy::OnFailure
+        && let Some(pending) = charge.take()
     {
         match outcome(&response) {
-            Outcome::Failed => owed.keep(),
-            Outcome::InTrailers => tab = Some(owed),
-            Outcome::Succeeded => {
-                if let (Some(ruling), Some((_, decision))) = (owed.give_back(), &mut pass.standings.rate) {
+            ResponseOutcome::Failed => pending.keep(),
+            ResponseOutcome::InTrailers => charge = Some(pending),
+            ResponseOutcome::Succeeded => {
+                if let (Some(ruling), Some((_, decision))) = (pending.give_back(), &mut admission.report.rate)
+                {
                     *decision = *ruling.decision();
                 }
             }
@@ -126,31 +138,31 @@ fn answered<R: http_body::Body>(
     }
     let (mut parts, body) = response.into_parts();
     if !settings.shadow {
-        pass.standings.write(&mut parts.headers, settings.dialect);
+        admission.report.write(&mut parts.headers, settings.dialect);
     }
-    let is_upgraded = is_upgraded(parts.status, pass.method);
+    let is_upgraded = is_upgraded(parts.status, admission.method);
     if is_upgraded
-        && let Some(upgrade) = pass.upgrade.take()
-        && let Some(seat) = pass.seat.take()
+        && let Some(upgrade) = admission.upgrade.take()
+        && let Some(permit) = admission.permit.take()
     {
-        upgrade.hold(seat);
+        upgrade.hold(permit);
     }
-    let mut held = Held::new(pass.seat, tab);
+    let mut held = HeldByBody::new(admission.permit, charge);
     if is_upgraded {
         held.answered();
     } else if !held.is_empty() {
         // Nobody polls a body that is not sent, and few servers poll one again after its last byte.
-        held.expect(length(&parts, pass.method, &body));
+        held.expect(length(&parts, admission.method, &body));
     }
     Response::from_parts(parts, LimitBody::new(body, held))
 }
 
-/// Whether the connection leaves HTTP with this answer.
+/// Returns true if the connection leaves HTTP with this response.
 fn is_upgraded(status: StatusCode, method: MethodKind) -> bool {
     status == StatusCode::SWITCHING_PROTOCOLS || (method == MethodKind::Connect && status.is_success())
 }
 
-/// How many bytes of the body the server will ask for, if that is known.
+/// Returns how many bytes of the body the server will ask for, if that is known.
 fn length<R: http_body::Body>(parts: &Parts, method: MethodKind, body: &R) -> Option<u64> {
     let status = parts.status;
     if method == MethodKind::Head
@@ -161,27 +173,27 @@ fn length<R: http_body::Body>(parts: &Parts, method: MethodKind, body: &R) -> Op
     {
         return Some(0);
     }
-    let told = parts.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
-    told.or_else(|| body.size_hint().exact())
+    let announced = parts.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+    announced.or_else(|| body.size_hint().exact())
 }
 
 /// What a response says about whether its request succeeded.
-enum Outcome {
+enum ResponseOutcome {
     Succeeded,
     Failed,
     /// A gRPC call says it after its body.
     InTrailers,
 }
 
-fn outcome<R>(response: &Response<R>) -> Outcome {
+fn outcome<R>(response: &Response<R>) -> ResponseOutcome {
     if response.status().is_client_error() || response.status().is_server_error() {
-        return Outcome::Failed;
+        return ResponseOutcome::Failed;
     }
     match response.headers().get(GRPC_STATUS) {
-        Some(status) if status == "0" => Outcome::Succeeded,
-        Some(_) => Outcome::Failed,
-        None if has_grpc_trailers(response.headers()) => Outcome::InTrailers,
-        None => Outcome::Succeeded,
+        Some(status) if status == "0" => ResponseOutcome::Succeeded,
+        Some(_) => ResponseOutcome::Failed,
+        None if has_grpc_trailers(response.headers()) => ResponseOutcome::InTrailers,
+        None => ResponseOutcome::Succeeded,
     }
 }
 

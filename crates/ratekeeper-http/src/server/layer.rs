@@ -8,21 +8,22 @@ use http::{Request, Response};
 use tower_layer::Layer;
 use tower_service::Service;
 
+use super::body::LimitBody;
 use super::future::ResponseFuture;
-use super::{LimitBody, refusal};
-use crate::Limit;
+use super::judge::judge;
+use super::refusal;
 use crate::key::RequestView;
-use crate::limit::{Failure, LimitDecision, MethodKind, Pass, Settings, Upgrade, Verdict};
+use crate::limit::{AdmittedRequest, Limit, LimitRequest, LimitSettings};
 
-impl Limit {
-    /// A layer of this limit. All layers of one limit, and all clones of them, limit together.
+impl<P> Limit<P> {
+    /// Returns a layer of this limit. All layers of one limit, and all clones of them, limit together.
     pub fn layer(&self) -> LimitLayer {
         LimitLayer { settings: Arc::new(self.settings.clone()) }
     }
 }
 
-/// A limit is a layer itself: `route_layer(limit.plan("gold").fixed_cost(5))`.
-impl<S> Layer<S> for Limit {
+/// A limit is a layer itself: `route_layer(limit.clone().fixed_cost(5))`.
+impl<S, P> Layer<S> for Limit<P> {
     type Service = LimitService<S>;
 
     fn layer(&self, inner: S) -> LimitService<S> {
@@ -33,7 +34,7 @@ impl<S> Layer<S> for Limit {
 /// Limits the services it is put around; made by [`Limit::layer`].
 #[derive(Clone)]
 pub struct LimitLayer {
-    settings: Arc<Settings>,
+    settings: Arc<LimitSettings>,
 }
 
 impl<S> Layer<S> for LimitLayer {
@@ -50,11 +51,12 @@ impl fmt::Debug for LimitLayer {
     }
 }
 
-/// A service that is limited.
+/// A service behind a limit. A request that is allowed at once costs one lock of the store in memory, and allocates its
+/// header values only.
 #[derive(Clone)]
 pub struct LimitService<S> {
     inner: S,
-    settings: Arc<Settings>,
+    settings: Arc<LimitSettings>,
 }
 
 impl<S, B, R> Service<Request<B>> for LimitService<S>
@@ -74,80 +76,39 @@ where
         let settings = &self.settings;
         let view = RequestView::from(&request);
         if settings.is_exempt(&view) {
-            return ResponseFuture::serving(self.inner.call(request), Pass::default(), settings);
+            return ResponseFuture::serving(self.inner.call(request), AdmittedRequest::default(), settings);
         }
         let is_grpc = view.is_grpc();
-        let asked = match settings.ask(&view) {
+        let asked = match LimitRequest::read(settings, &view) {
             Ok(asked) => asked,
-            // What is only tried out refuses nobody.
+            // Shadow mode refuses nobody.
             Err(failure) if settings.shadow && failure.is_of_request() => {
-                return ResponseFuture::serving(self.inner.call(request), Pass::default(), settings);
+                return ResponseFuture::serving(
+                    self.inner.call(request),
+                    AdmittedRequest::default(),
+                    settings,
+                );
             }
             Err(failure) => {
                 let response = refusal::failed(settings, &failure, is_grpc);
                 return ResponseFuture::refused(Box::new(response));
             }
         };
-        match settings.decide_now(&asked) {
-            Some(verdict) => match settings.judge(verdict, is_grpc, &mut request) {
-                Ok(pass) => ResponseFuture::serving(self.inner.call(request), pass, settings),
+        // Shadow mode delays nobody.
+        let wait = !settings.shadow;
+        match settings.decide_now(&asked, wait) {
+            Some(verdict) => match judge(settings, verdict, is_grpc, &mut request) {
+                Ok(admission) => ResponseFuture::serving(self.inner.call(request), admission, settings),
                 Err(response) => ResponseFuture::refused(response),
             },
             None => {
-                // What is only tried out delays nobody either.
-                let verdict = settings.decide_later(asked, !settings.shadow);
+                let verdict = settings.decide_later(asked, wait);
                 // The one that was found ready is the one that will be called.
                 let clone = self.inner.clone();
                 let inner = std::mem::replace(&mut self.inner, clone);
                 ResponseFuture::deciding(verdict, inner, request, is_grpc, &self.settings)
             }
         }
-    }
-}
-
-impl Settings {
-    /// What follows from a verdict: the request passes, perhaps with the decision, or this is the response.
-    pub(super) fn judge<B>(
-        &self,
-        verdict: Verdict,
-        is_grpc: bool,
-        request: &mut Request<B>,
-    ) -> Result<Pass, Box<Response<Vec<u8>>>> {
-        let (mut pass, decision) = match verdict {
-            Verdict::Pass(pass) => {
-                let rate = pass.standings.rate.as_ref().or(pass.standings.in_flight.as_ref());
-                let decision = rate.filter(|_| self.with_decision).map(|(told, decision)| {
-                    let rule = told.rule(decision.rule).unwrap_or(&self.name).clone();
-                    LimitDecision { decision: *decision, limit: self.name.clone(), rule }
-                });
-                (pass, decision)
-            }
-            Verdict::Refuse(refusal) => {
-                let response = refusal::refused(self, &refusal, is_grpc);
-                if !self.shadow {
-                    return Err(Box::new(response));
-                }
-                let (decision, rule) = (refusal.decision, refusal.rule);
-                let told = LimitDecision { decision, limit: self.name.clone(), rule };
-                (Pass::default(), self.with_decision.then_some(told))
-            }
-            Verdict::Fail(failure) => {
-                let response = refusal::failed(self, &failure, is_grpc);
-                // What is only tried out breaks nothing, unless it can never work.
-                match *failure {
-                    Failure::Keeper(error) if self.shadow && error.is_transient() => (Pass::default(), None),
-                    _ => return Err(Box::new(response)),
-                }
-            }
-        };
-        if let Some(decision) = decision {
-            request.extensions_mut().insert(decision);
-        }
-        pass.method = MethodKind::from(request.method());
-        if pass.seat.is_some() {
-            pass.upgrade = Upgrade::intercept(request);
-        }
-        Ok(pass)
     }
 }
 

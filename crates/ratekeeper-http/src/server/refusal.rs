@@ -1,22 +1,20 @@
-//! What those are told who are not served: a problem as JSON, or a status of gRPC.
+//! Responses to requests that are not served: a problem as JSON, or a status of gRPC.
 
 use std::fmt::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use http::header::{CONTENT_TYPE, HeaderName};
+use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Response, StatusCode};
 use ratekeeper::Nanos;
 
+use super::grpc::{GRPC_MESSAGE, GRPC_STATUS};
 use crate::headers::emit;
-use crate::limit::{Denied, Failure, Refusal, Settings};
+use crate::limit::{Denied, LimitFailure, LimitRefusal, LimitSettings};
 use crate::log;
 
 /// The draft's type of problem for a quota that is used up.
 const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#quota-exceeded";
-
-pub(super) const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
-const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 
 /// The statuses of gRPC that are sent.
 const INVALID_ARGUMENT: HeaderValue = HeaderValue::from_static("3");
@@ -24,8 +22,8 @@ const INTERNAL: HeaderValue = HeaderValue::from_static("13");
 const RESOURCE_EXHAUSTED: HeaderValue = HeaderValue::from_static("8");
 const UNAVAILABLE: HeaderValue = HeaderValue::from_static("14");
 
-/// The response to a request that is refused.
-pub(super) fn refused(settings: &Settings, refusal: &Refusal, is_grpc: bool) -> Response<Vec<u8>> {
+/// Returns the response to a request that is refused.
+pub(super) fn refused(settings: &LimitSettings, refusal: &LimitRefusal, is_grpc: bool) -> Response<Vec<u8>> {
     let mut response = denial(settings, refusal, is_grpc);
     if let Some(hear) = &settings.on_denied {
         let mut heard = denial(settings, refusal, is_grpc);
@@ -40,15 +38,13 @@ pub(super) fn refused(settings: &Settings, refusal: &Refusal, is_grpc: bool) -> 
         // Whatever it does, a panic included, changes no decision.
         match catch_unwind(AssertUnwindSafe(|| hear(&mut denied))) {
             Ok(()) => response = heard,
-            Err(_) => {
-                log::error(settings.name.as_str(), &"`on_denied` panicked; the response is the usual one")
-            }
+            Err(_) => log::error(settings.name.as_str(), &"on_denied panicked: the usual response was sent"),
         }
     }
     response
 }
 
-fn denial(settings: &Settings, refusal: &Refusal, is_grpc: bool) -> Response<Vec<u8>> {
+fn denial(settings: &LimitSettings, refusal: &LimitRefusal, is_grpc: bool) -> Response<Vec<u8>> {
     let decision = &refusal.decision;
     let mut response = if is_grpc {
         grpc(RESOURCE_EXHAUSTED, "the quota has been exceeded")
@@ -64,18 +60,18 @@ fn denial(settings: &Settings, refusal: &Refusal, is_grpc: bool) -> Response<Vec
         problem(StatusCode::TOO_MANY_REQUESTS, "about:blank", "Too Many Requests", &detail)
     };
     let headers = response.headers_mut();
-    refusal.standings.write(headers, settings.dialect);
+    refusal.report.write(headers, settings.dialect);
     let wait = refusal.expected.unwrap_or(decision.reset_after);
     emit::write_retry_after(headers, Nanos::as_duration(wait));
     response
 }
 
-/// The response to a request that could not be decided. It is logged too, unless the request is at fault, of which
-/// anybody can send any number: nobody should have to guess.
-pub(super) fn failed(settings: &Settings, failure: &Failure, is_grpc: bool) -> Response<Vec<u8>> {
+/// Returns the response to a request that could not be decided. It is logged too, unless the request is at fault, of
+/// which anybody can send any number: nobody should have to guess.
+pub(super) fn failed(settings: &LimitSettings, failure: &LimitFailure, is_grpc: bool) -> Response<Vec<u8>> {
     let (is_transient, text) = match failure {
-        Failure::Key(error) => (false, error.to_string()),
-        Failure::Keeper(error) => (error.is_transient(), error.to_string()),
+        LimitFailure::Key(error) => (false, error.to_string()),
+        LimitFailure::Keeper(error) => (error.is_transient(), error.to_string()),
     };
     let (status, grpc_status, title) = if failure.is_of_request() {
         (StatusCode::BAD_REQUEST, INVALID_ARGUMENT, "The request does not tell whose it is")
@@ -117,7 +113,7 @@ fn detail(text: &str) -> String {
     more
 }
 
-/// A JSON string.
+/// Appends a JSON string.
 fn push_json(text: &str, into: &mut String) {
     into.push('"');
     for character in text.chars() {
@@ -132,7 +128,7 @@ fn push_json(text: &str, into: &mut String) {
     into.push('"');
 }
 
-/// A response of nothing but trailers, which gRPC allows to be headers.
+/// Returns a response of nothing but trailers, which gRPC allows to be headers.
 fn grpc(status: HeaderValue, message: &str) -> Response<Vec<u8>> {
     let mut response = Response::new(Vec::new());
     let headers = response.headers_mut();

@@ -4,7 +4,8 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use http::{Request, Response};
-use ratekeeper_http::client::{Pace, ServerLimits};
+use ratekeeper_http::client::Pace;
+use ratekeeper_http::headers::ServerLimits;
 use tokio::time::Instant;
 use tower::{Service, ServiceExt};
 use tower_layer::Layer;

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http::{Method, Request, Response};
-use ratekeeper_http::client::{Pace, PaceError, Rejected, ServerLimits};
+use ratekeeper_http::client::{Pace, PaceError, Rejected};
+use ratekeeper_http::headers::ServerLimits;
 use tokio::time::Instant;
 use tower::ServiceExt;
 use tower_layer::Layer;
@@ -66,7 +67,7 @@ async fn a_pause_is_capped() {
     let response = client.oneshot(request()).await.unwrap();
     assert_eq!((start.elapsed()).as_secs(), 5);
     let told = response.extensions().get::<ServerLimits>().unwrap();
-    assert_eq!(told.0.retry_after, Some(Duration::from_secs(86_400)), "told whole");
+    assert_eq!(told.retry_after, Some(Duration::from_secs(86_400)), "told whole");
 }
 
 #[tokio::test]

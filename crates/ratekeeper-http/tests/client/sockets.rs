@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::routing::any;
-use ratekeeper_http::client::{Pace, ServerLimits};
+use ratekeeper_http::client::Pace;
+use ratekeeper_http::headers::ServerLimits;
 
 use crate::support::{Dialect, Server};
 

@@ -3,7 +3,7 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use http::{HeaderMap, HeaderValue};
-use ratekeeper_http::headers::{MAX_ENTRIES, MAX_NAME, Mode, parse, parse_lines, parse_with};
+use ratekeeper_http::headers::{MAX_ENTRIES, MAX_NAME, ParseMode, parse, parse_lines, parse_with};
 
 use super::{DATE, notation, understood, understood_by_all, understood_unless_strict, wrong_clock};
 
@@ -313,7 +313,7 @@ fn a_header_map_reads_like_its_text() {
         headers.append(http::HeaderName::from_bytes(name.as_bytes()).unwrap(), value.parse().unwrap());
     }
     assert_eq!(notation(&parse(&headers, wrong_clock())), "L(default - 1 -) L(tokens - - 1s) RA(2.5s)");
-    assert_eq!(notation(&parse_with(&headers, wrong_clock(), Mode::Strict)), "L(tokens - - 1s)");
+    assert_eq!(notation(&parse_with(&headers, wrong_clock(), ParseMode::Strict)), "L(tokens - - 1s)");
 }
 
 /// So much in no time at all was read as a policy.

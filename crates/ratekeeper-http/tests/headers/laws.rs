@@ -5,8 +5,8 @@ use std::time::Duration;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use proptest::prelude::*;
 use ratekeeper_http::headers::{
-    Dialect, LimitName, MAX_ENTRIES, Mode, Policy, PolicyField, RATELIMIT, RATELIMIT_POLICY, Standing, Unit,
-    emit, parse, parse_lines, parse_lines_with, parse_with,
+    HeaderDialect, LimitName, LimitStatus, MAX_ENTRIES, ParseMode, PolicyField, QuotaPolicy, RATELIMIT,
+    RATELIMIT_POLICY, Unit, emit, parse, parse_lines, parse_lines_with, parse_with,
 };
 use sfv::{BareItem, List, ListEntry};
 
@@ -94,9 +94,9 @@ prop_compose! {
             Just(Unit::Other("a\\\"b".to_owned())),
         ],
         partition_key in proptest::option::of(proptest::collection::vec(any::<u8>(), 0..9)),
-    ) -> Policy {
+    ) -> QuotaPolicy {
         let window = window.map(Duration::from_secs);
-        Policy { name: Some(name), quota, window, unit, partition_key }
+        QuotaPolicy { name: Some(name), quota, window, unit, partition_key }
     }
 }
 
@@ -126,7 +126,7 @@ proptest! {
             }
         }
         text.extend_from_slice(&noise);
-        for mode in [Mode::Lenient, Mode::Strict] {
+        for mode in [ParseMode::Lenient, ParseMode::Strict] {
             for limits in [
                 parse_with(&map, wrong_clock(), mode),
                 parse_lines_with(&text, wrong_clock(), mode),
@@ -145,7 +145,7 @@ proptest! {
     #[test]
     fn strict_is_never_looser(value in nearly_a_value()) {
         let text = [b"Retry-After: ", &value[..]].concat();
-        if let Some(strict) = parse_lines_with(&text, wrong_clock(), Mode::Strict).retry_after {
+        if let Some(strict) = parse_lines_with(&text, wrong_clock(), ParseMode::Strict).retry_after {
             prop_assert_eq!(parse_lines(&text, wrong_clock()).retry_after, Some(strict));
         }
     }
@@ -179,7 +179,7 @@ proptest! {
             }
             split += "\n";
         }
-        for mode in [Mode::Lenient, Mode::Strict] {
+        for mode in [ParseMode::Lenient, ParseMode::Strict] {
             let whole = parse_lines_with(joined.as_bytes(), wrong_clock(), mode);
             prop_assert!(!whole.limits.is_empty() && !whole.policies.is_empty());
             prop_assert_eq!(whole, parse_lines_with(split.as_bytes(), wrong_clock(), mode));
@@ -191,7 +191,7 @@ proptest! {
         let field = PolicyField::new(&policies).unwrap();
         let mut headers = HeaderMap::new();
         headers.insert(RATELIMIT_POLICY, field.value().clone());
-        let read = parse_with(&headers, wrong_clock(), Mode::Strict);
+        let read = parse_with(&headers, wrong_clock(), ParseMode::Strict);
         prop_assert_eq!(read.policies, distinct(policies));
     }
 
@@ -202,7 +202,7 @@ proptest! {
     ) {
         const MOST: u64 = 999_999_999_999_999;
         let names: Vec<_> = all.iter().map(|(name, ..)| LimitName::new(name).unwrap()).collect();
-        let standings: Vec<_> = all.iter().zip(&names).map(|((_, remaining, reset), name)| Standing {
+        let standings: Vec<_> = all.iter().zip(&names).map(|((_, remaining, reset), name)| LimitStatus {
             name,
             limit: 5,
             remaining: *remaining,
@@ -210,7 +210,7 @@ proptest! {
         }).collect();
         let mut headers = HeaderMap::new();
         headers.insert(RATELIMIT, emit::rate_limit(&standings).unwrap());
-        let read: Vec<_> = parse_with(&headers, wrong_clock(), Mode::Strict).limits
+        let read: Vec<_> = parse_with(&headers, wrong_clock(), ParseMode::Strict).limits
             .into_iter().map(|limit| (limit.name.unwrap(), limit.remaining.unwrap(), limit.reset)).collect();
         let sent = all.iter().map(|(name, remaining, reset)| {
             let up = |(seconds, nanos): (u64, u32)| seconds.saturating_add(u64::from(nanos > 0)).min(MOST);
@@ -222,10 +222,10 @@ proptest! {
     /// Whatever the dialect, a client reads one limit with the same numbers.
     #[test]
     fn dialects_say_the_same(name in name(), limit in 0u64..1_000_000, left in 0u64..1_000_000, reset in 0u64..100_000) {
-        let field = PolicyField::new(&[Policy::new(name, limit)]).unwrap();
+        let field = PolicyField::new(&[QuotaPolicy::new(name, limit)]).unwrap();
         let reset = Duration::from_secs(reset);
-        let standing = Standing { name: &field.names()[0], limit, remaining: left, reset: Some(reset) };
-        for dialect in [Dialect::Ietf, Dialect::Legacy, Dialect::Both] {
+        let standing = LimitStatus { name: &field.names()[0], limit, remaining: left, reset: Some(reset) };
+        for dialect in [HeaderDialect::Ietf, HeaderDialect::Legacy, HeaderDialect::Both] {
             let mut headers = HeaderMap::new();
             emit::write(&mut headers, dialect, &field, &[standing]);
             let read = parse(&headers, wrong_clock()).limits;
@@ -253,7 +253,7 @@ proptest! {
             prop_assert_eq!(key, policy.partition_key.as_deref());
         }
         let standings: Vec<_> = field.names().iter()
-            .map(|name| Standing { name, limit: 1, remaining: left, reset: Some(Duration::from_secs(left)) })
+            .map(|name| LimitStatus { name, limit: 1, remaining: left, reset: Some(Duration::from_secs(left)) })
             .collect();
         let value = emit::rate_limit(&standings).unwrap();
         let read: List = sfv::Parser::new(value.as_bytes()).parse().unwrap();

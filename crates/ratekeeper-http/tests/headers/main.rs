@@ -11,7 +11,7 @@ mod table;
 use std::fmt::Display;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use ratekeeper_http::headers::{Limits, Mode, Unit, parse_lines_with};
+use ratekeeper_http::headers::{ParseMode, ServerLimits, Unit, parse_lines_with};
 
 /// The clock of the rows, `Tue, 01 Jul 2025 12:00:00 GMT`.
 const DATE: &str = "Date: Tue, 01 Jul 2025 12:00:00 GMT\n";
@@ -37,7 +37,7 @@ fn seconds(duration: Option<Duration>) -> String {
 }
 
 /// What was understood, in the notation of the contract.
-fn notation(limits: &Limits) -> String {
+fn notation(limits: &ServerLimits) -> String {
     let mut words = Vec::new();
     for p in &limits.policies {
         let mut word = format!("P({} {} {}", optional(p.name.as_ref()), p.quota, seconds(p.window));
@@ -62,26 +62,26 @@ fn notation(limits: &Limits) -> String {
     words.join(" ")
 }
 
-fn read(lines: &str, mode: Mode) -> String {
+fn read(lines: &str, mode: ParseMode) -> String {
     notation(&parse_lines_with(format!("{DATE}{lines}").as_bytes(), wrong_clock(), mode))
 }
 
 /// Leniently.
 #[track_caller]
 fn understood(lines: &str, expected: &str) {
-    assert_eq!(read(lines, Mode::Lenient), expected, "{lines}");
+    assert_eq!(read(lines, ParseMode::Lenient), expected, "{lines}");
 }
 
 /// In both modes.
 #[track_caller]
 fn understood_by_all(lines: &str, expected: &str) {
     understood(lines, expected);
-    assert_eq!(read(lines, Mode::Strict), expected, "strictly: {lines}");
+    assert_eq!(read(lines, ParseMode::Strict), expected, "strictly: {lines}");
 }
 
 /// Leniently so, and strictly otherwise.
 #[track_caller]
 fn understood_unless_strict(lines: &str, expected: &str, strictly: &str) {
     understood(lines, expected);
-    assert_eq!(read(lines, Mode::Strict), strictly, "strictly: {lines}");
+    assert_eq!(read(lines, ParseMode::Strict), strictly, "strictly: {lines}");
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ratekeeper::Quota;
-use ratekeeper_http::{Charge, Limit};
+use ratekeeper_http::{ChargePolicy, Limit};
 
 use crate::bound::{ALGORITHMS, Admission};
 use crate::client::{Connection, connect, is_served};
@@ -15,7 +15,7 @@ const TIME: Duration = Duration::from_millis(900);
 
 /// What clients of these kinds read to the end; a kind is a method, a path, and where it hangs up.
 fn read_to_the_end(quota: &Quota, kinds: &[(&str, &str, HangsUp)]) -> Vec<Admission> {
-    let limit = Limit::new("api", *quota).charge(Charge::OnCompletion);
+    let limit = Limit::new("api", *quota).charge(ChargePolicy::OnCompletion);
     let server = Server::start(&limit);
     let threads = 4 * kinds.len();
     let connections = connect(&server, threads);

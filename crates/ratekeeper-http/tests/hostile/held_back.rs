@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use ratekeeper::Quota;
-use ratekeeper_http::{Charge, Limit};
+use ratekeeper_http::{ChargePolicy, Limit};
 
 use crate::bound::{ALGORITHMS, Admission};
 use crate::client::{Connection, PATIENCE};
@@ -62,7 +62,7 @@ impl Asker {
 fn successes_buy_no_guesses() {
     for algorithm in ALGORITHMS {
         let quota: Quota = format!("5 per 200ms {algorithm}").parse().unwrap();
-        let limit = Limit::new("login", quota).charge(Charge::OnFailure);
+        let limit = Limit::new("login", quota).charge(ChargePolicy::OnFailure);
         let server = Server::start(&limit);
         let held = hold_back(&server, &quota);
         let mut guesser = Asker::new(&server, "/wrong");
@@ -81,7 +81,7 @@ fn successes_buy_no_guesses() {
 fn hanging_up_buys_nothing() {
     for algorithm in ALGORITHMS {
         let quota: Quota = format!("5 per 200ms {algorithm}").parse().unwrap();
-        let limit = Limit::new("api", quota).charge(Charge::OnCompletion);
+        let limit = Limit::new("api", quota).charge(ChargePolicy::OnCompletion);
         let server = Server::start(&limit);
         let mut held = hold_back(&server, &quota);
         let mut reader = Asker::new(&server, "/");

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use axum::Router;
 use axum::routing::get;
 use ratekeeper::{Keeper, MemoryStore, Plan, Registry};
-use ratekeeper_http::headers::Dialect;
+use ratekeeper_http::headers::HeaderDialect;
 use ratekeeper_http::key::ClientIp;
 use ratekeeper_http::{Limit, LimitDecision};
 use sfv::Parser;
@@ -94,7 +94,7 @@ async fn a_spoofed_address_changes_nothing_unless_told_to_trust_it() {
 
 #[tokio::test]
 async fn a_refusal_says_all_there_is_to_say() {
-    let limit = Limit::new("api", "2/m".parse().unwrap()).dialect(Dialect::Both);
+    let limit = Limit::new("api", "2/m".parse().unwrap()).dialect(HeaderDialect::Both);
     let address = serve(Router::new().route("/", get(hello)).layer(limit.layer())).await;
     support::get(address, "/", &[]).await;
     support::get(address, "/", &[]).await;
@@ -128,15 +128,16 @@ async fn routes_have_plans_and_costs_of_their_own() {
         Plan::parse("free", "10/h").unwrap(),
         Plan::parse("gold", "hourly=100/h; 1000/day").unwrap(),
     ]);
-    let limit = Limit::over(Keeper::new(MemoryStore::default(), plans), "free").by(ClientIp::default());
+    let limit = Limit::over(Keeper::new(MemoryStore::default(), plans), "free".parse().unwrap())
+        .by(ClientIp::default());
     async fn remaining(decision: LimitDecision) -> String {
         format!("{} {} {}", decision.limit, decision.rule, decision.decision.remaining)
     }
     let app = Router::new()
         .route("/search", get(remaining))
-        .route_layer(limit.plan("gold").fixed_cost(5).with_decision())
+        .route_layer(limit.plan("gold".parse().unwrap()).fixed_cost(5).with_decision())
         .merge(Router::new().route("/", get(hello)).route_layer(limit.clone()))
-        .merge(Router::new().route("/none", get(hello)).route_layer(limit.plan("gone")))
+        .merge(Router::new().route("/none", get(hello)).route_layer(limit.plan("gone".parse().unwrap())))
         .route("/unlimited", get(remaining));
     let address = serve(app).await;
     let search = support::get(address, "/search", &[]).await;

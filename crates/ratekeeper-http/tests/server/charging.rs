@@ -13,7 +13,7 @@ use http::{HeaderMap, HeaderName};
 use http_body::Frame;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
-use ratekeeper_http::{Charge, Limit};
+use ratekeeper_http::{ChargePolicy, Limit};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tower::ServiceExt;
@@ -21,7 +21,7 @@ use tower_layer::Layer;
 
 use crate::support;
 
-fn limit(charge: Charge) -> Limit {
+fn limit(charge: ChargePolicy) -> Limit {
     Limit::new("login", "5/h".parse().unwrap()).charge(charge)
 }
 
@@ -43,7 +43,7 @@ fn request(path: &str) -> http::Request<Body> {
 
 #[tokio::test]
 async fn on_failure() {
-    let limit = limit(Charge::OnFailure);
+    let limit = limit(ChargePolicy::OnFailure);
     let app = app(&limit);
     for _ in 0..10 {
         let response = app.clone().oneshot(request("/right")).await.unwrap();
@@ -59,7 +59,7 @@ async fn on_failure() {
 
 #[tokio::test]
 async fn on_completion() {
-    let limit = limit(Charge::OnCompletion);
+    let limit = limit(ChargePolicy::OnCompletion);
     let app = app(&limit);
     let response = app.clone().oneshot(request("/right")).await.unwrap();
     axum::body::to_bytes(response.into_body(), 100).await.unwrap();
@@ -77,7 +77,7 @@ async fn on_completion() {
 /// Nobody knows that it succeeded. (It was given back: who hung up on wrong guesses guessed for free.)
 #[tokio::test]
 async fn on_failure_charges_whoever_hangs_up() {
-    let limit = limit(Charge::OnFailure);
+    let limit = limit(ChargePolicy::OnFailure);
     let app = app(&limit);
     let abandoned = tokio::spawn(app.clone().oneshot(request("/never")));
     tokio::task::yield_now().await;
@@ -97,7 +97,7 @@ async fn panicking() -> &'static str {
 /// A gRPC call tells after its body how it ended; only the headers were looked at.
 #[tokio::test]
 async fn on_failure_reads_the_trailers_of_grpc() {
-    let limit = limit(Charge::OnFailure);
+    let limit = limit(ChargePolicy::OnFailure);
     let call = async |status: &'static str, reads: bool| {
         let service = tower::service_fn(move |_: http::Request<Body>| async move {
             let trailers =
@@ -125,7 +125,7 @@ async fn on_failure_reads_the_trailers_of_grpc() {
 #[tokio::test]
 async fn on_failure_expects_no_trailers_of_grpc_web() {
     for content_type in ["application/grpc-web", "application/grpc-web+proto", "application/grpc-web-text"] {
-        let limit = limit(Charge::OnFailure);
+        let limit = limit(ChargePolicy::OnFailure);
         let call = async |status: Option<&'static str>| {
             let service = tower::service_fn(move |_: http::Request<Body>| async move {
                 let response = http::Response::builder().header("content-type", content_type);
@@ -164,7 +164,7 @@ impl http_body::Body for Endless {
 /// Nobody knows that a stream without a length has ended before it says so.
 #[tokio::test]
 async fn on_completion_a_stream_without_a_length_is_complete_when_its_end_is_read() {
-    let limit = limit(Charge::OnCompletion);
+    let limit = limit(ChargePolicy::OnCompletion);
     let stream =
         || async { Body::from_stream(futures_util::stream::iter([Ok::<_, Infallible>("all of it")])) };
     let app = Router::new().route("/", get(stream)).layer(limit.layer());
@@ -208,7 +208,7 @@ async fn on_completion_charges_what_is_not_polled_to_its_end() {
         "GET /no-length",
         "GET /upgrade",
     ] {
-        let limit = Limit::new("api", "3/h".parse().unwrap()).charge(Charge::OnCompletion);
+        let limit = Limit::new("api", "3/h".parse().unwrap()).charge(ChargePolicy::OnCompletion);
         let address = support::serve(app(&limit)).await;
         let mut passed = 0;
         for _ in 0..20 {

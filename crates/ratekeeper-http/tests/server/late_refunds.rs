@@ -10,7 +10,7 @@ use axum::http::StatusCode;
 use axum::routing::get;
 use ratekeeper::port::{Answer, Grant, Request, Store};
 use ratekeeper::{Charged, Decision, FailureMode, MemoryStore, Plan, StoreError, StoreErrorKind, TokioClock};
-use ratekeeper_http::{Charge, Limit};
+use ratekeeper_http::{ChargePolicy, Limit};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tower::ServiceExt;
@@ -70,7 +70,8 @@ async fn slow_successes_buy_no_guesses() {
         for seconds in [1, 7] {
             let store = MemoryStore::builder().clock(TokioClock).build();
             let quota = format!("5 per 1s {algorithm}");
-            let limit = Limit::new("login", quota.parse().unwrap()).store(store).charge(Charge::OnFailure);
+            let limit =
+                Limit::new("login", quota.parse().unwrap()).store(store).charge(ChargePolicy::OnFailure);
             let app = App::new(&limit);
             let mut slow = Vec::new();
             for _ in 0..seconds {
@@ -97,7 +98,7 @@ async fn quick_successes_cost_nothing() {
     for algorithm in ["", "bucket", "leaky", "fixed", "sliding", "log"] {
         let store = MemoryStore::builder().clock(TokioClock).build();
         let quota = format!("5 per 1s {algorithm}");
-        let limit = Limit::new("login", quota.parse().unwrap()).store(store).charge(Charge::OnFailure);
+        let limit = Limit::new("login", quota.parse().unwrap()).store(store).charge(ChargePolicy::OnFailure);
         let app = App::new(&limit);
         for _ in 0..3 {
             let slow = app.begin_slow().await;
@@ -164,7 +165,7 @@ async fn what_the_store_never_took_is_not_given_back_to_it() {
     for (mode, at_once) in
         [FailureMode::Open, FailureMode::Local].map(|mode| [(mode, true), (mode, false)]).concat()
     {
-        for charge in [Charge::OnFailure, Charge::OnCompletion] {
+        for charge in [ChargePolicy::OnFailure, ChargePolicy::OnCompletion] {
             let store = Flaky::new(at_once);
             let plan = Plan::parse("login", "5/h").unwrap().on_store_error(mode);
             let limit = Limit::of(plan).store(store.clone()).charge(charge);
@@ -177,7 +178,7 @@ async fn what_the_store_never_took_is_not_given_back_to_it() {
             }
             store.set_down(false);
             for slow in slow {
-                if charge == Charge::OnCompletion {
+                if charge == ChargePolicy::OnCompletion {
                     // Given up before it was answered.
                     slow.abort();
                     assert!(slow.await.unwrap_err().is_cancelled());
@@ -198,7 +199,7 @@ async fn the_local_store_gets_back_what_it_took() {
     for at_once in [true, false] {
         let store = Flaky::new(at_once);
         let plan = Plan::parse("login", "5/h").unwrap().on_store_error(FailureMode::Local);
-        let limit = Limit::of(plan).store(store.clone()).charge(Charge::OnFailure);
+        let limit = Limit::of(plan).store(store.clone()).charge(ChargePolicy::OnFailure);
         let app = App::new(&limit);
         store.set_down(true);
         for _ in 0..8 {

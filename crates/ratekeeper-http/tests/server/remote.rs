@@ -10,7 +10,7 @@ use axum::routing::get;
 use ratekeeper::TokioClock;
 use ratekeeper::port::{Answer, Grant, Request, Store};
 use ratekeeper::{Charged, Decision, MemoryStore};
-use ratekeeper_http::{Charge, Limit};
+use ratekeeper_http::{ChargePolicy, Limit};
 use tokio::time::Instant;
 use tower::ServiceExt;
 
@@ -108,7 +108,7 @@ async fn those_who_wait_are_served_in_order() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_not_charged_comes_back() {
-    let limit = limit("5/h").charge(Charge::OnFailure);
+    let limit = limit("5/h").charge(ChargePolicy::OnFailure);
     let app = app(&limit);
     for _ in 0..10 {
         assert_eq!(app.clone().oneshot(request("/")).await.unwrap().status(), 200);

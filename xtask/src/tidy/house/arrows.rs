@@ -32,7 +32,7 @@ type Pending = Vec<(usize, String)>;
 /// Returns every arrow between files of a crate, once for each name.
 pub(crate) fn find(tree: &Tree) -> Vec<Arrow> {
     let mut first: BTreeMap<(usize, usize, String), usize> = BTreeMap::new();
-    for (from, module) in tree.modules.iter().enumerate() {
+    for (from, module) in tree.modules.iter().enumerate().filter(|(_, module)| !module.is_test) {
         for path in &module.named {
             for target in follow(tree, from, &path.names, &mut Vec::new()) {
                 let Target::Item { module: to, name } = target else { continue };

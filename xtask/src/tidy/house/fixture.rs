@@ -12,10 +12,14 @@ pub(crate) fn tree(files: &[(&str, &str)]) -> Tree {
 
 /// Reads a crate whose root is `lib.rs`.
 pub(crate) fn named(name: &str, files: &[(&str, &str)]) -> Tree {
+    Tree::read(name, Path::new("lib.rs"), &sources(files))
+}
+
+/// Parses files.
+pub(crate) fn sources(files: &[(&str, &str)]) -> Sources {
     let source = |path: &str, text: &str| {
         let path = Path::new(path).to_owned();
         (path.clone(), SourceFile::parse(&path, text.to_owned()).unwrap())
     };
-    let sources: Sources = files.iter().map(|(path, text)| source(path, text)).collect();
-    Tree::read(name, Path::new("lib.rs"), &sources)
+    files.iter().map(|(path, text)| source(path, text)).collect()
 }

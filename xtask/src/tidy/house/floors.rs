@@ -19,7 +19,7 @@ use super::super::finding::Finding;
 use super::super::text::numbered;
 use super::arrows::Arrow;
 use super::graph::{self, Graph};
-use super::tree::Tree;
+use super::tree::{Module, Tree};
 
 /// The floors of one module, as a document lists them.
 #[derive(Debug, PartialEq, Eq)]
@@ -129,11 +129,11 @@ struct Rooms<'a> {
 impl<'a> Rooms<'a> {
     fn of(tree: &'a Tree, module: &str) -> Self {
         let around: Vec<&str> = module.split("::").skip(1).collect();
-        let room = |path: &'a [String]| {
-            let is_inside = path.len() >= around.len() && path[..around.len()] == *around;
+        let room = |Module { path, is_test, .. }: &'a Module| {
+            let is_inside = !is_test && path.len() >= around.len() && path[..around.len()] == *around;
             is_inside.then(|| path.get(around.len()).map_or(DOOR, String::as_str))
         };
-        let room: Vec<Option<&str>> = tree.modules.iter().map(|module| room(&module.path)).collect();
+        let room: Vec<Option<&str>> = tree.modules.iter().map(room).collect();
         Self { names: room.iter().copied().flatten().filter(|name| *name != DOOR).collect(), room }
     }
 

@@ -12,7 +12,7 @@ use super::super::source::{SourceFile, is_test_only, predicates};
 /// The files of the workspace by their paths.
 pub(crate) type Sources = BTreeMap<PathBuf, SourceFile>;
 
-/// A crate as a tree of modules without its tests. The first module is the root.
+/// A crate as a tree of modules. The first module is the root.
 #[derive(Debug)]
 pub(crate) struct Tree {
     /// The package's name.
@@ -27,6 +27,8 @@ pub(crate) struct Module {
     pub(crate) path: Vec<String>,
     pub(crate) parent: usize,
     pub(crate) file: PathBuf,
+    /// Whether it exists in test builds alone.
+    pub(crate) is_test: bool,
     /// The predicates of all `cfg` attributes from the root to here.
     cfgs: Vec<String>,
     /// What a name means here; several things where namespaces or features differ.
@@ -65,7 +67,8 @@ impl Tree {
         let mut tree = Self { name: name.to_owned(), modules: Vec::new() };
         if let Some(source) = sources.get(root) {
             let folder = root.parent().unwrap_or(Path::new(""));
-            let place = Place { path: Vec::new(), parent: 0, file: root, folder, cfgs: Vec::new() };
+            let (path, cfgs) = (Vec::new(), Vec::new());
+            let place = Place { path, parent: 0, file: root, folder, is_test: false, cfgs };
             tree.add(place, &source.syntax.items, sources);
         }
         tree
@@ -77,6 +80,7 @@ impl Tree {
             path: place.path.clone(),
             parent: place.parent,
             file: place.file.to_owned(),
+            is_test: place.is_test,
             cfgs: place.cfgs.clone(),
             scope: HashMap::new(),
             globs: Vec::new(),
@@ -85,9 +89,7 @@ impl Tree {
         });
         for item in items {
             match item {
-                Item::Mod(module) if !is_test_only(&module.attrs) => {
-                    self.add_children(&place, index, module, sources);
-                }
+                Item::Mod(module) => self.add_children(&place, index, module, sources),
                 item => {
                     self.modules[index].visit_item(item);
                     if let Some(name) = exported_macro(item) {
@@ -110,10 +112,12 @@ impl Tree {
         let files = own.into_iter().chain(chosen).filter_map(|file| sources.get(&file));
         let files = files.map(|source| (source.path.as_path(), &source.syntax.items));
         let inline = module.content.as_ref().map(|(_, items)| (place.file, items));
+        let is_test = place.is_test || is_test_only(&module.attrs);
         for (file, items) in files.filter(|_| inline.is_none()).chain(inline) {
             let path = place.path.iter().cloned().chain([module.ident.to_string()]).collect();
             let cfgs = place.cfgs.iter().cloned().chain(predicates(&module.attrs)).collect();
-            let child = self.add(Place { path, parent, file, folder: &folder, cfgs }, items, sources);
+            let child =
+                self.add(Place { path, parent, file, folder: &folder, is_test, cfgs }, items, sources);
             self.modules[parent].bind(&module.ident, Meaning::Child(child));
         }
     }
@@ -126,6 +130,7 @@ struct Place<'a> {
     file: &'a Path,
     /// Where the files of its children are.
     folder: &'a Path,
+    is_test: bool,
     cfgs: Vec<String>,
 }
 

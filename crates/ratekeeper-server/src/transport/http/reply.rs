@@ -7,8 +7,8 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Response, StatusCode};
 use http_body_util::Full;
 use ratekeeper::{Decision, Reason, Ruling};
-use ratekeeper_http::Told;
-use ratekeeper_http::headers::{Dialect, emit};
+use ratekeeper_http::PolicyHeaders;
+use ratekeeper_http::headers::{HeaderDialect, emit};
 
 /// A reply with a body that is already there.
 pub(super) type HttpReply = Response<Full<Bytes>>;
@@ -95,7 +95,7 @@ pub(super) fn ruled(ruling: &Ruling, refuses: bool) -> HttpReply {
     let denied = refuses && !ruling.allowed;
     let status = if denied { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::OK };
     let mut reply = reply(status, body.end());
-    Told::of_rules(ruling.rules()).write(reply.headers_mut(), Dialect::Ietf, ruling);
+    PolicyHeaders::of_rules(ruling.rules()).write(reply.headers_mut(), HeaderDialect::Ietf, ruling);
     if denied {
         match ruling.retry_after {
             Some(wait) => emit::write_retry_after(reply.headers_mut(), wait.as_duration()),

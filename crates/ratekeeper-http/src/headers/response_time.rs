@@ -1,13 +1,12 @@
-//! What "now" is for one response, and how long from then a field means.
+//! What "now" is for one response, and how far from then a field points.
 
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use http::HeaderMap;
 use http::header::DATE;
 
-use super::Mode;
-use super::date::{http_date, iso8601};
-use super::moment::Moment;
+use super::date::{http_date, rfc3339};
+use super::mode::ParseMode;
 use super::number::{decimal, duration, integer, trim};
 
 /// Resets below this are seconds from now: 31 years, which nobody waits.
@@ -18,50 +17,55 @@ const EPOCH_SECONDS_TO: Duration = Duration::from_secs(100_000_000_000);
 /// The moment a response was made: its own `Date`, so that a wrong local clock does not matter, or else the
 /// local clock.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Clock {
-    made: Moment,
-    pub(crate) mode: Mode,
+pub(crate) struct ResponseTime {
+    made: SystemTime,
+    pub(crate) mode: ParseMode,
 }
 
-impl Clock {
-    pub(crate) fn of(headers: &HeaderMap, now: SystemTime, mode: Mode) -> Self {
-        let now = Moment::from(now);
+impl ResponseTime {
+    pub(crate) fn of(headers: &HeaderMap, now: SystemTime, mode: ParseMode) -> Self {
         let mut dates = headers.get_all(DATE).iter();
         let made = dates.find_map(|date| http_date(trim(date.as_bytes()), now, mode)).unwrap_or(now);
-        Clock { made, mode }
+        ResponseTime { made, mode }
     }
 
-    /// Time from the response to `moment`; zero if that is past.
-    fn until(self, moment: Moment) -> Duration {
-        moment.since(self.made)
+    /// Returns the time from the response to `moment`; zero if that is past.
+    fn until(self, moment: SystemTime) -> Duration {
+        moment.duration_since(self.made).unwrap_or_default()
     }
 
-    /// Time until an HTTP-date.
+    fn until_epoch(self, since_epoch: Duration) -> Duration {
+        // Later than the system can count is later than anybody waits.
+        UNIX_EPOCH.checked_add(since_epoch).map_or(Duration::MAX, |moment| self.until(moment))
+    }
+
+    /// Reads an HTTP-date as the time until then.
     pub(crate) fn until_http_date(self, text: &[u8]) -> Option<Duration> {
         http_date(text, self.made, self.mode).map(|moment| self.until(moment))
     }
 
-    /// A number in a reset field: seconds from now, epoch seconds or epoch milliseconds, by its size.
+    /// Returns what a number in a reset field means: seconds from now, epoch seconds or epoch milliseconds, by its
+    /// size.
     pub(crate) fn until_number(self, number: Duration) -> Duration {
         if number < EPOCH_SECONDS_FROM {
             number
         } else if number <= EPOCH_SECONDS_TO {
-            self.until(Moment::since_epoch(number))
+            self.until_epoch(number)
         } else {
-            self.until(Moment::since_epoch(number / 1000))
+            self.until_epoch(number / 1000)
         }
     }
 
-    /// A reset field in any spelling seen in the wild. No standard governs these, so the mode does not matter.
+    /// Reads a reset field in any spelling seen in the wild. No standard governs these, so the mode does not matter.
     pub(crate) fn until_reset(self, text: &[u8]) -> Option<Duration> {
         decimal(text)
             .map(|number| self.until_number(number))
             .or_else(|| duration(text))
-            .or_else(|| iso8601(text).map(|moment| self.until(moment)))
-            .or_else(|| Clock { mode: Mode::Lenient, ..self }.until_http_date(text))
+            .or_else(|| rfc3339(text).map(|moment| self.until(moment)))
+            .or_else(|| ResponseTime { mode: ParseMode::Lenient, ..self }.until_http_date(text))
     }
 
-    /// A reset field as the drafts that had one define it: whole seconds from now. A number so large that it
+    /// Reads a reset field as the drafts that had one define it: whole seconds from now. A number so large that it
     /// must be a date is nothing that they allow.
     pub(crate) fn until_draft_reset(self, text: &[u8]) -> Option<Duration> {
         let seconds = Duration::from_secs(integer(text)?);
@@ -73,12 +77,11 @@ impl Clock {
 mod tests {
     use super::*;
     use http::HeaderValue;
-    use std::time::UNIX_EPOCH;
 
     const NOON: u64 = 1_751_371_200;
 
-    fn noon() -> Clock {
-        Clock::of(&HeaderMap::new(), UNIX_EPOCH + Duration::from_secs(NOON), Mode::Lenient)
+    fn noon() -> ResponseTime {
+        ResponseTime::of(&HeaderMap::new(), UNIX_EPOCH + Duration::from_secs(NOON), ParseMode::Lenient)
     }
 
     #[test]
@@ -100,16 +103,17 @@ mod tests {
         headers.append(DATE, HeaderValue::from_static("yesterday"));
         headers.append(DATE, HeaderValue::from_static("Tue, 01 Jul 2025 12:00:00 GMT"));
         let wrong = UNIX_EPOCH + Duration::from_secs(77);
-        let clock = Clock::of(&headers, wrong, Mode::Lenient);
+        let clock = ResponseTime::of(&headers, wrong, ParseMode::Lenient);
         assert_eq!(clock.until_reset(b"1751371260"), Some(Duration::from_secs(60)));
         headers.clear();
-        let clock = Clock::of(&headers, wrong, Mode::Lenient);
+        let clock = ResponseTime::of(&headers, wrong, ParseMode::Lenient);
         assert_eq!(clock.until_reset(b"1751371260"), Some(Duration::from_secs(1_751_371_260 - 77)));
     }
 
     #[test]
     fn clocks_before_the_epoch() {
-        let clock = Clock::of(&HeaderMap::new(), UNIX_EPOCH - Duration::from_secs(10), Mode::Lenient);
+        let clock =
+            ResponseTime::of(&HeaderMap::new(), UNIX_EPOCH - Duration::from_secs(10), ParseMode::Lenient);
         assert_eq!(clock.until_reset(b"1000000000"), Some(Duration::from_secs(1_000_000_010)));
     }
 }

@@ -7,25 +7,26 @@ use std::task::Poll;
 
 use tokio::sync::Notify;
 
-/// Whether something was closed; those who wait hear of it.
+/// Whether something was closed; those who wait are woken then.
 #[derive(Debug, Default)]
-pub(crate) struct Closing {
+pub(crate) struct CloseSignal {
     is_closed: AtomicBool,
     news: Notify,
 }
 
-impl Closing {
-    /// Closes, for good. Whoever waits in [`unless_closed`](Closing::unless_closed) stops waiting.
+impl CloseSignal {
+    /// Closes, for good. Whoever waits in [`unless_closed`](CloseSignal::unless_closed) stops waiting.
     pub(crate) fn close(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
         self.news.notify_waiters();
     }
 
+    /// Returns true once it was closed.
     pub(crate) fn is_closed(&self) -> bool {
         self.is_closed.load(Ordering::SeqCst)
     }
 
-    /// The future's output; `None` once this is closed, and then the future is dropped.
+    /// Waits for the future; `None` once this is closed, and then the future is dropped.
     pub(crate) async fn unless_closed<F: Future>(&self, future: F) -> Option<F::Output> {
         let mut future = pin!(future);
         let mut news = pin!(self.news.notified());
