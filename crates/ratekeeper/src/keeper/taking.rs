@@ -53,23 +53,25 @@ impl Future for Taking {
 impl Drop for Taking {
     fn drop(&mut self) {
         let Some(asking) = self.asking.take().filter(|_| self.has_begun) else { return };
-        see_to_its_end(self.keeper.clone(), std::mem::take(&mut self.key), asking);
+        let (keeper, key) = (self.keeper.clone(), std::mem::take(&mut self.key));
+        spawn(async move {
+            let Ok(ruling) = asking.await else { return };
+            let (Ok(key), Some(charged)) = (Key::new(&*key), ruling.charged()) else { return };
+            let taken = Understood { key, cost: ruling.granted(), resolved: ruling.into_resolved() };
+            // A store that fails keeps it: the observers are told.
+            let _ = keeper.give_back(taken, charged).await;
+        });
     }
 }
 
 #[cfg(all(feature = "tokio", not(loom)))]
-fn see_to_its_end(keeper: Keeper, key: Box<[u8]>, asking: Asking) {
-    let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-    runtime.spawn(async move {
-        let Ok(ruling) = asking.await else { return };
-        let (Ok(key), Some(charged)) = (Key::new(&*key), ruling.charged()) else { return };
-        let taken = Understood { key, cost: ruling.granted(), resolved: ruling.into_resolved() };
-        // A store that fails keeps it: the observers are told.
-        let _ = keeper.give_back(taken, charged).await;
-    });
+fn spawn(work: impl Future<Output = ()> + Send + 'static) {
+    if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+        runtime.spawn(work);
+    }
 }
 
 #[cfg(not(all(feature = "tokio", not(loom))))]
-fn see_to_its_end(_: Keeper, _: Box<[u8]>, asking: Asking) {
-    drop(asking);
+fn spawn(work: impl Future<Output = ()> + Send + 'static) {
+    drop(work);
 }
