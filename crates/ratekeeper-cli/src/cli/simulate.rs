@@ -44,7 +44,7 @@ pub(super) struct SimulateFlags {
         value_name = "plain|common|combined"
     )]
     format: TraceFormat,
-    /// Part of an access log's line that is the key.
+    /// Key of an access log's line.
     #[arg(
         long,
         value_enum,
@@ -53,19 +53,19 @@ pub(super) struct SimulateFlags {
         value_name = "client|user|path|all"
     )]
     by: KeyField,
-    /// Draw admitted and denied requests over time into this `.svg` or `.html` file.
+    /// Draw requests over time into this `.svg` or `.html` file.
     #[arg(long, value_name = "FILE")]
     chart: Option<PathBuf>,
-    /// Find the smallest count that denies at most this share of requests, such as 0.01 or 1%.
+    /// Find the smallest count that denies at most this share: 1%.
     #[arg(long, value_name = "P")]
     suggest: Option<DeniedShare>,
     /// How many of the most denied keys to list.
     #[arg(long, value_name = "N", default_value_t = 5)]
     top: usize,
-    /// Stop at the first line that cannot be read or is out of order.
+    /// Stop at a line that is unreadable or out of order.
     #[arg(long)]
     strict: bool,
-    /// Print a JSON object per decision, or with `--json=summary` one for all.
+    /// Print an object per decision; `--json=summary` for one.
     #[arg(long, value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "lines", hide_possible_values = true, value_name = "lines|summary")]
     json: Option<JsonOutput>,
 }

@@ -1,4 +1,4 @@
-//! The contract of the Redis transport, reply by reply.
+//! The Redis transport, reply by reply: docs/wire.md §2.
 
 use crate::support::{Server, command};
 

@@ -15,7 +15,7 @@ use crate::grpc::{PREFACE, THROTTLE, block, connect_to, request};
 use crate::http::get;
 use crate::support::{Folder, Raw, Server, command, eventually};
 
-/// The contract: done within so long, whatever clients do.
+/// A stop is done within so long, whatever clients do: docs/guide/operate.md, How it stops.
 const CONTRACT: Duration = Duration::from_secs(3);
 /// For how long one signal may come more than once.
 const REPEATS: Duration = Duration::from_secs(1);

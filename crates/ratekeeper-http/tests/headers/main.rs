@@ -1,6 +1,6 @@
-//! The header codec from outside: the contract's table, how families add up, laws, and what a response costs.
+//! The header codec from outside: the table of docs/headers.md, how families add up, laws, and what a response costs.
 //!
-//! Expectations are written as the contract writes them: `L(name limit remaining reset)`, `P(name quota window)`,
+//! Expectations are written as docs/headers.md §2 writes them: `L(name limit remaining reset)`, `P(name quota window)`,
 //! `RA(wait)`, `-` for what is absent, and nothing for what is ignored.
 
 mod allocation;
@@ -36,7 +36,7 @@ fn seconds(duration: Option<Duration>) -> String {
     }
 }
 
-/// What was understood, in the notation of the contract.
+/// What was understood, in the notation of docs/headers.md §2.
 fn notation(limits: &ServerLimits) -> String {
     let mut words = Vec::new();
     for p in &limits.policies {

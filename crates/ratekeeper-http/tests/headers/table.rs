@@ -1,4 +1,4 @@
-//! The contract's table, row by row, in its order.
+//! The table of docs/headers.md §2, row by row, in its order.
 
 use super::{understood_by_all, understood_unless_strict};
 

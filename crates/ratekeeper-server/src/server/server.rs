@@ -22,8 +22,8 @@ use crate::transport::http::{self, HttpTransport};
 use crate::transport::msgpack::{self, MsgPackTransport};
 use crate::transport::resp::{self, RespTransport};
 
-/// How long a stop waits for what was begun: for clients that take their replies slowly, or never. The contract is
-/// three seconds for all of it, and state must be written afterwards.
+/// How long a stop waits for what was begun: for clients that take their replies slowly, or never. A stop takes
+/// three seconds at most (docs/guide/operate.md, How it stops), and state must be written afterwards.
 const GRACE: Duration = Duration::from_secs(2);
 /// How much longer a stop waits for an event loop that hangs.
 const STUCK: Duration = Duration::from_millis(500);

@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use ratekeeper::port::Request;
-use ratekeeper::{Decision, StoreError};
+use ratekeeper::{Decision, Keeper, StoreError};
 
 use super::buffers::Buffers;
 use super::pending::PendingThrottle;
@@ -33,20 +33,31 @@ pub(crate) async fn decide(
 /// Has the keeper decide all of them; every one gets its own answer.
 #[inline]
 async fn ask(responder: &Responder, buffers: &Buffers, into: &mut Vec<Result<Decision, StoreError>>) {
-    let (keeper, input) = (responder.engine().keeper(), buffers.input());
-    if responder.engine().answers_at_once() {
-        // Not awaited: the requests would be kept across the wait, and enlarge every idle connection.
-        let _ = match buffers.pending.as_slice() {
-            // Most batches are of one, which needs no list.
-            [only] => only.request(input).map(|request| keeper.acquire_many(&[request], into).now().is_ok()),
-            pending => Some(keeper.acquire_many(&requests(pending, input), into).now().is_ok()),
-        };
-    } else {
+    let (keeper, pending, input) = (responder.engine().keeper(), &buffers.pending, buffers.input());
+    // Awaited only where that is needed, and boxed there: what is kept across a wait enlarges every idle connection. An
+    // answer that is not ready has asked nobody, and is asked for again.
+    if !(responder.engine().answers_at_once() && ask_now(keeper, pending, input, into)) {
         let later = async move {
-            let Ok(()) = keeper.acquire_many(&requests(&buffers.pending, input), into).await;
+            let Ok(()) = keeper.acquire_many(&requests(pending, input), into).await;
         };
-        // Boxed for the same reason.
         Box::pin(later).await;
+    }
+}
+
+/// Returns true if all were decided; if not, none was asked for.
+#[inline]
+fn ask_now(
+    keeper: &Keeper,
+    pending: &[PendingThrottle],
+    input: &[u8],
+    into: &mut Vec<Result<Decision, StoreError>>,
+) -> bool {
+    match pending {
+        // Most batches are of one, which needs no list.
+        [only] => {
+            only.request(input).is_none_or(|request| keeper.acquire_many(&[request], into).now().is_ok())
+        }
+        _ => keeper.acquire_many(&requests(pending, input), into).now().is_ok(),
     }
 }
 

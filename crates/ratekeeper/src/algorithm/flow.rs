@@ -1,7 +1,7 @@
 //! A flow at a constant rate, in floating point: the tokens that come, and the level that goes.
 //!
-//! The order of the operations is part of the contract: a script in another language that does the same operations
-//! gets the same bits.
+//! The order of the operations is part of the law (docs/semantics.md §3): a script in another language that does
+//! the same operations gets the same bits.
 
 use super::solve::first_instant;
 use super::tenancy::{SLACK, Tenancy};
@@ -28,7 +28,7 @@ impl Flow {
     /// Returns a flow: `missing` is what must flow from `last` on until the state equals a fresh key's. If that is later than a refill
     /// and the slack from now, a state of one's own is cut off: what is missing flows from now on.
     ///
-    /// The comparison is part of the contract as well, operation by operation.
+    /// The comparison is part of the law as well, operation by operation.
     pub(super) fn at(quota: &Quota, last: Timestamp, now: Timestamp, missing: f64, tenancy: Tenancy) -> Self {
         let furthest = match tenancy {
             Tenancy::Own => exact(quota.refill_time().as_nanos()) + exact(SLACK.as_nanos()),

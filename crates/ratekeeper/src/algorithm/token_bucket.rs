@@ -11,9 +11,10 @@
 //! ```
 //!
 //! ε is a billionth of a token: 29 tokens at 100 a second are there after 290 ms, although the doubles say
-//! 28.999999999999996. The order of the floating-point operations is part of the contract: a script in another language that
-//! does the same operations gets the same bits. Waits are not computed by dividing, which would be off by some units in the
-//! last place, but [searched](super::solve) for by the predicate itself, so that a request that waits just so long passes.
+//! 28.999999999999996. The order of the floating-point operations is part of the law (docs/semantics.md §3): a script in
+//! another language that does the same operations gets the same bits. Waits are not computed by dividing, which would be off
+//! by some units in the last place, but searched for by the predicate itself, so that a request that waits
+//! just so long passes.
 //!
 //! It decides what [GCRA](super::gcra) does, but for rounding. Choose it for states that other programs share.
 //!

@@ -28,8 +28,9 @@ pub trait View {
     fn reset_after(&self) -> Nanos;
 
     /// Returns true if the stored state reaches further ahead than the quota allows (the clock stepped far back, or the
-    /// quota was lowered) and the view has cut it off; see [`Tenancy::Own`]. Such a state must be written back even by
-    /// a denial, or the key would stay locked out until the clock catches up.
+    /// quota was lowered) and the view has cut it off; see
+    /// [`Tenancy::Own`](super::Tenancy::Own). Such a state must be written back even by a denial, or the key would stay
+    /// locked out until the clock catches up.
     fn was_repaired(&self) -> bool;
 }
 

@@ -24,7 +24,7 @@ pub(crate) enum TimeSource {
 }
 
 impl TimeSource {
-    /// Reads this clock. [`MonotonicClock`] and [`TokioClock`](super::TokioClock) are recognised, and read directly.
+    /// Reads this clock. [`MonotonicClock`] and `TokioClock` are recognised, and read directly.
     pub(crate) fn new(clock: impl Clock + 'static) -> Self {
         let any: &dyn Any = &clock;
         #[cfg(all(feature = "tokio", not(loom)))]

@@ -28,7 +28,8 @@ use crate::{Cost, Decision, Nanos, Timestamp};
 #[derive(Debug)]
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct Acquire<'a> {
-    core: Result<CoreRef<'a>, AcquireError>,
+    // Boxed, because it is seldom there and every waiter would have to have room for it.
+    core: Result<CoreRef<'a>, Box<AcquireError>>,
     cost: Cost,
     within: Option<Nanos>,
     stage: AcquireStage,
@@ -50,7 +51,13 @@ impl<'a> Acquire<'a> {
 
     /// Fails when polled: there is no limiter to wait for.
     pub(crate) fn failed(error: AcquireError, cost: Cost) -> Self {
-        Acquire { core: Err(error), cost, within: None, stage: AcquireStage::Start, blocking: false }
+        Acquire {
+            core: Err(Box::new(error)),
+            cost,
+            within: None,
+            stage: AcquireStage::Start,
+            blocking: false,
+        }
     }
 
     /// Waits no longer than this, counted from the first poll. If that cannot be enough, it fails at once; a time of zero
@@ -90,7 +97,7 @@ impl Future for Acquire<'_> {
         let this = &mut *self;
         let core = match &this.core {
             Ok(core) => core,
-            Err(error) => return Poll::Ready(Err(*error)),
+            Err(error) => return Poll::Ready(Err(**error)),
         };
         if let AcquireStage::Start = this.stage {
             if let Some(decision) = core.try_fast(this.cost).filter(|decision| decision.allowed) {
@@ -143,7 +150,7 @@ impl BlockingFuture for Acquire<'_> {
     }
 
     fn limiter(&self) -> LimiterKind {
-        self.core.as_ref().map_or_else(AcquireError::limiter, |core| core.kind)
+        self.core.as_ref().map_or_else(|error| error.limiter(), |core| core.kind)
     }
 }
 

@@ -42,7 +42,7 @@ pub struct All {
     parts: AllParts,
 }
 
-/// Builds an [`All`](crate::limiter::All) of these limiters, borrowed or owned.
+/// Builds an [`All`] of these limiters, borrowed or owned.
 #[macro_export]
 macro_rules! all {
     ($($part:expr),+ $(,)?) => {

@@ -8,7 +8,8 @@ use super::queue::{NextTurn, QueueMoment, WaitOutcome, WaitQueue, WaiterId, Wake
 use super::returned_keys::KeyOrigin;
 use super::statistics::LimiterStatistics;
 use super::supply::{Capacity, Inherit, Supply};
-use crate::algorithm::{Tenancy, View, Wait, describe, gcra};
+use crate::algorithm::gcra::{self, GcraView};
+use crate::algorithm::{Tenancy, View, Wait, describe};
 use crate::clock::TimeSource;
 use crate::sync::{Arc, AtomicI64, AtomicU64, Mutex, MutexGuard, Ordering};
 use crate::{Algorithm, Cost, Decision, Nanos, Quota, Timestamp};
@@ -106,7 +107,7 @@ impl LimiterCore {
     pub(crate) fn try_fast(&self, cost: Cost) -> Option<Decision> {
         let quota = self.fast.as_ref()?;
         let mut tat = self.word.load(Ordering::Relaxed);
-        if tat == IN_QUEUE || cost.get() > quota.burst() || cost == Cost::ZERO {
+        if tat == IN_QUEUE || cost == Cost::ZERO {
             return None;
         }
         let now = self.clock.now();
@@ -114,9 +115,7 @@ impl LimiterCore {
             let (view, wait) =
                 gcra::decide(quota, Some(Timestamp::from_nanos(tat)), cost, now, Tenancy::Shared);
             if wait != Wait::Ready {
-                // What reaches further ahead is decided behind the lock, by an instant that is read there: this one may
-                // be old, the clock may have stepped back, more may have been used than there was.
-                return (view.reset_after() <= quota.refill_time()).then(|| describe(&view, wait));
+                return refusal(quota, &view, wait);
             }
             let charged = view.tat().as_nanos();
             if charged == IN_QUEUE {
@@ -232,6 +231,14 @@ impl LimiterCore {
     pub(crate) fn is_closed(&self) -> bool {
         self.with(|queue, _| queue.is_closed())
     }
+}
+
+/// The refusal of a cost that the word found not ready. What reaches further ahead than a whole refill is decided behind
+/// the lock, by an instant that is read there: this one may be old, the clock may have stepped back, more may have been
+/// used than there was.
+#[cold]
+fn refusal(quota: &Quota, view: &GcraView<'_>, wait: Wait) -> Option<Decision> {
+    (view.reset_after() <= quota.refill_time()).then(|| describe(view, wait))
 }
 
 impl fmt::Debug for LimiterCore {

@@ -84,6 +84,7 @@ pub struct QuotaBuilder {
 }
 
 impl QuotaBuilder {
+    /// Returns a builder of `count` per `period`, not checked yet.
     pub(super) fn new(count: i128, period: Nanos) -> Self {
         QuotaBuilder {
             count,

@@ -26,6 +26,7 @@ pub enum QuotaErrorKind {
 }
 
 impl QuotaError {
+    /// Returns an error about a field; `remedy` says what would be right, such as `must be at least 1`.
     pub(crate) fn new(
         kind: QuotaErrorKind,
         field: &'static str,
@@ -35,14 +36,17 @@ impl QuotaError {
         QuotaError { kind, field, value: value.to_string(), remedy: remedy.into() }
     }
 
+    /// Returns the error of a number that is out of its range.
     pub(crate) fn range(field: &'static str, value: impl ToString, remedy: impl Into<String>) -> Self {
         Self::new(QuotaErrorKind::OutOfRange, field, value, remedy)
     }
 
+    /// Returns the error of a text that cannot be parsed, quoted and shortened.
     pub(crate) fn syntax(field: &'static str, value: &str, remedy: impl Into<String>) -> Self {
         Self::new(QuotaErrorKind::Syntax, field, format!("`{}`", shorten(value)), remedy)
     }
 
+    /// Returns the error of a part that contradicts the others.
     pub(crate) fn conflict(field: &'static str, value: impl ToString, remedy: impl Into<String>) -> Self {
         Self::new(QuotaErrorKind::Conflict, field, value, remedy)
     }

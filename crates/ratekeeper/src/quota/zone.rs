@@ -41,6 +41,7 @@ impl Zone {
         self.0.map_or("UTC", |zone| zone.name)
     }
 
+    /// Returns true for UTC, in which all days are equally long.
     pub(super) fn is_utc(&self) -> bool {
         self.0.is_none()
     }

@@ -33,6 +33,7 @@ pub enum StateErrorKind {
 }
 
 impl StateError {
+    /// Returns an error about a field; `remedy` says what would be right.
     pub(super) fn new(
         kind: StateErrorKind,
         field: &'static str,
@@ -52,10 +53,12 @@ impl StateError {
         Self::new(StateErrorKind::Field, field, "missing".into(), remedy)
     }
 
+    /// Returns the error of states that are well formed, but not those of the rules.
     pub(super) fn shape(field: &'static str, found: String, remedy: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StateErrorKind::Shape, field, found, remedy)
     }
 
+    /// Returns the same error as one of another kind.
     pub(super) fn of_kind(self, kind: StateErrorKind) -> Self {
         StateError { kind, ..self }
     }

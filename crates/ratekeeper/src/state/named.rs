@@ -115,6 +115,7 @@ impl NamedStates {
         self.0.is_empty()
     }
 
+    /// Returns the position of the state of this name.
     pub(super) fn find(&self, name: &Name) -> Option<usize> {
         self.0.iter().position(|(known, _)| known == name)
     }
@@ -154,6 +155,7 @@ impl NamedStates {
         Ok((states, true, lost))
     }
 
+    /// Adds a state, written as text.
     pub(super) fn push(&mut self, name: Name, state: State) -> Result<(), StateError> {
         let mut text = String::new();
         write_part(&mut text, &part_of(&name, state)?);

@@ -86,6 +86,7 @@ impl NamedWindows {
         &self.0
     }
 
+    /// Returns the windows in order.
     pub(super) fn into_vec(self) -> Vec<NamedWindow> {
         self.0
     }

@@ -91,6 +91,7 @@ pub(super) fn name_of(text: &str) -> Result<Name, StateError> {
     Name::new(text).map_err(|_| StateError::wrong("name", text.as_bytes(), Name::REMEDY))
 }
 
+/// Reads one part: a header of strategy and version, then the fields of that strategy and no others.
 pub(super) fn read_part(text: &str) -> Result<RecordPart, StateError> {
     let (header, rest) = match text.split_once('|') {
         Some((header, rest)) => (header, Some(rest)),

@@ -65,6 +65,7 @@ impl Record {
         &self.parts
     }
 
+    /// Returns the parts, without their names.
     pub(super) fn into_parts(self) -> Vec<RecordPart> {
         self.parts
     }

@@ -49,7 +49,7 @@ impl RuleStates {
     }
 
     /// Reads the states of these rules from a text in whichever form. Rules of [`Tenancy::Shared`] are one quota that a
-    /// request brings, under its [name](shared_name).
+    /// request brings, under its [name](super::shared_name).
     ///
     /// # Errors
     ///

@@ -54,6 +54,7 @@ pub(super) enum BadEntry {
 }
 
 impl LogReader {
+    /// Adds an entry.
     pub(super) fn push(&mut self, at: Timestamp, cost: u64) -> Result<(), BadEntry> {
         if self.last.is_some_and(|last| at < last) {
             return Err(BadEntry::Descends);
@@ -66,6 +67,7 @@ impl LogReader {
         Ok(())
     }
 
+    /// Returns the log.
     pub(super) fn finish(self) -> SlidingLogState {
         self.log
     }

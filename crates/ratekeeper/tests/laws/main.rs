@@ -1,7 +1,8 @@
 //! The laws of the engine, each a property that is tried on every algorithm through its public, pure face.
 //!
-//! A file is a law, or the comparison with the reference model. A test's name and comment say the law in words; the
-//! inputs are drawn to sit on the edges: a nanosecond before and after an emission, a window, the promised wait.
+//! A file is a law, or the comparison with the reference model. A test's name and comment say the law in words
+//! (docs/semantics.md has all of it); the inputs are drawn to sit on the edges: a nanosecond before and after
+//! an emission, a window, the promised wait.
 
 #![expect(clippy::unwrap_used, reason = "the helpers of a test are part of the test")]
 

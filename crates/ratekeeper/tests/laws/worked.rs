@@ -1,4 +1,4 @@
-//! The worked answers of the law, row by row: exact values.
+//! The worked answers of docs/semantics.md §4, row by row: exact values.
 
 use ratekeeper::{Nanos, Quota, Timestamp};
 

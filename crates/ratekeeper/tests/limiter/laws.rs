@@ -66,8 +66,8 @@ enum ModelState {
     Over(Seen),
 }
 
-/// What the law says of waiting, with no regard for cost. What is there at an instant, and when there will be enough, is
-/// found by the reference model, which shares no code with the limiter.
+/// What the law (docs/semantics.md §5) says of waiting, with no regard for cost. What is there at an instant, and
+/// when there will be enough, is found by the reference model, which shares no code with the limiter.
 #[derive(Clone, Debug)]
 struct WaitModel {
     quota: Quota,

@@ -1,4 +1,4 @@
-//! What Prometheus reads. The names are a contract.
+//! What Prometheus reads. The names do not change: docs/wire.md §6.
 
 use std::fmt::Write;
 

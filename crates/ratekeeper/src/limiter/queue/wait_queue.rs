@@ -1,4 +1,4 @@
-//! A capacity, the waiters in front of it, and the rules between them.
+//! A capacity, the waiters in front of it, and the rules between them: docs/semantics.md §5.
 
 use std::task::Waker;
 

@@ -58,10 +58,12 @@ enum BreakerPhase {
 }
 
 impl BreakerMachine {
+    /// Returns a closed breaker.
     pub(super) fn new(settings: BreakerSettings) -> Self {
         BreakerMachine { phase: BreakerPhase::closed(&settings), settings, era: 0 }
     }
 
+    /// Returns the state.
     pub(super) fn state(&self) -> BreakerState {
         match self.phase {
             BreakerPhase::Closed { .. } => BreakerState::Closed,

@@ -23,11 +23,13 @@ struct WindowPart {
 }
 
 impl FailureWindow {
+    /// Returns an empty window of this length.
     pub(super) fn new(length: Nanos) -> Self {
         let part = i64::try_from(length.as_nanos() / u64::from(PARTS)).unwrap_or(i64::MAX).max(1);
         FailureWindow { parts: [WindowPart::default(); PARTS as usize], part, newest: i64::MIN }
     }
 
+    /// Counts one answer or failure, and forgets the parts of the window that are over.
     pub(super) fn count(&mut self, failed: bool, now: Timestamp) {
         let number = now.as_nanos().div_euclid(self.part);
         // A clock that stepped back begins anew: what was counted lies in a future that may not come.

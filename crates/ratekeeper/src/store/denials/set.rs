@@ -76,10 +76,12 @@ impl DenialSet {
         self.ways = [None; WAYS];
     }
 
+    /// Returns how many denials are held.
     pub(super) fn held(&self) -> usize {
         self.ways.iter().flatten().count()
     }
 
+    /// Returns how many requests were denied by them.
     pub(super) fn answered(&self) -> u64 {
         self.answered
     }

@@ -93,6 +93,7 @@ impl Budget {
     /// More than this cannot be counted.
     pub(super) const MOST_STATES: usize = u32::MAX as usize;
 
+    /// Returns the budget of an empty store. `spare` are bytes that no key gets.
     pub(super) fn new(most: usize, most_bytes: usize, kept: u8, spare: usize) -> Self {
         Budget {
             states: AtomicU64::new(0),
@@ -106,14 +107,17 @@ impl Budget {
         }
     }
 
+    /// Returns the bound of states.
     pub(super) fn most(&self) -> usize {
         self.most
     }
 
+    /// Returns the bound of bytes.
     pub(super) fn most_bytes(&self) -> usize {
         self.most_bytes
     }
 
+    /// Returns how many states were dropped because they had expired.
     pub(super) fn expired(&self) -> u64 {
         self.expired.load(Ordering::Relaxed)
     }
@@ -126,6 +130,7 @@ impl Budget {
         }
     }
 
+    /// Sets the percentage that is kept for plans.
     pub(super) fn keep(&self, percent: u8) {
         self.kept.store(percent.min(100), Ordering::Relaxed);
     }

@@ -154,6 +154,7 @@ impl MemoryStoreBuilder {
         self.build_with(hasher)
     }
 
+    /// Builds the store with a hasher of its own: that of a snapshot, or of a test.
     pub(super) fn build_with(self, hasher: KeyHasher) -> MemoryStore {
         let max_bytes = self.max_bytes.unwrap_or_else(|| {
             let bytes_per_key = if self.keep_keys { 192 } else { 128 };

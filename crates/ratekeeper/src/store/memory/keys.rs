@@ -52,10 +52,12 @@ impl KeptKeys {
         HEAD + key.as_bytes().len()
     }
 
+    /// Returns the bytes that the keys take.
     pub(super) fn held(&self) -> Footprint {
         Footprint { bytes: self.entries.capacity(), brought_bytes: self.brought, ..Footprint::default() }
     }
 
+    /// Returns true if no key is kept.
     pub(super) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -66,6 +68,7 @@ impl KeptKeys {
         (len > capacity).then(|| len.max(capacity + capacity / 4).max(LEAST))
     }
 
+    /// Allocates so many bytes in all, which were claimed from the budget.
     pub(super) fn reserve(&mut self, size: usize) {
         self.entries.reserve_exact(size.saturating_sub(self.entries.len()));
     }
@@ -121,6 +124,7 @@ impl KeptKeys {
         is_sparse.then(|| self.entries.len() + self.entries.len() / 4)
     }
 
+    /// Gives memory back down to so many bytes.
     pub(super) fn shrink(&mut self, size: usize) {
         self.entries.shrink_to(size);
     }

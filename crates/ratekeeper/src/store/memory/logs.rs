@@ -34,19 +34,23 @@ impl LogBytes {
 }
 
 impl Logs {
+    /// Returns the table of the logs.
     pub(super) fn table(&self) -> &StateTable<Logged> {
         &self.table
     }
 
+    /// Returns the log of this tag.
     pub(super) fn find(&self, tag: Tag) -> Option<&SlidingLogState> {
         self.table.find(tag).map(|index| &self.table.get(index).log)
     }
 
+    /// Returns the states and bytes of all logs, their entries included.
     pub(super) fn held(&self) -> Footprint {
         let LogBytes { bytes, brought: brought_bytes } = self.entries;
         self.table.held() + Footprint { bytes, brought_bytes, ..Footprint::default() }
     }
 
+    /// Gives the table so many slots, which were claimed from the budget.
     pub(super) fn resize(&mut self, size: usize) {
         self.table.resize(size);
     }
@@ -88,6 +92,7 @@ impl Logs {
         made_way.is_some()
     }
 
+    /// Drops the log of this tag.
     pub(super) fn remove(&mut self, tag: Tag) {
         if let Some(index) = self.table.find(tag) {
             self.entries.remove(tag, self.table.remove(index).log.heap_size());

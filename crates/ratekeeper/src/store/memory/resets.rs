@@ -7,7 +7,7 @@ use crate::{Nanos, Timestamp};
 const MOST: usize = 32;
 
 /// The latest resets in a shard. Bounded: when there are too many, all that was charged in the shard before the oldest
-/// of them gets nothing back, which is less than the law allows and never more.
+/// of them gets nothing back, which is less than the law (docs/semantics.md §2) allows and never more.
 #[derive(Debug)]
 pub(super) struct Resets {
     noted: Vec<Note>,

@@ -49,6 +49,7 @@ impl<'a> Subject<'a> {
         self.rules.iter().map(move |(rule, quota)| (self.hash.under(rule, quota), quota))
     }
 
+    /// Returns who writes the states: a plan's rule, or all quotas of requests.
     pub(super) fn tenancy(self) -> Tenancy {
         self.rules.tenancy()
     }
@@ -103,6 +104,7 @@ impl Shard {
         self.instants.tags(after).chain(rest)
     }
 
+    /// Returns true if the state was forgotten after this charge: nothing of it is given back then.
     pub(super) fn was_reset(&self, tag: Tag, charged_at: Timestamp) -> bool {
         self.rest.as_ref().is_some_and(|rest| rest.resets.since(tag, charged_at))
     }
@@ -147,6 +149,7 @@ impl Shard {
         }
     }
 
+    /// Returns true if there is a state of this tag, expired or not.
     pub(super) fn holds(&self, tag: Tag, quota: &Quota) -> bool {
         match (quota.algorithm(), &self.rest) {
             (Algorithm::Gcra | Algorithm::Concurrency, _) => self.instants.find(tag).is_some(),

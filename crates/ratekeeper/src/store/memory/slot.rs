@@ -33,18 +33,22 @@ impl Expires for Packed {
 }
 
 impl Packed {
+    /// Returns the words as the state of a token bucket: tokens, last instant.
     pub(super) fn token_bucket(&self) -> TokenBucketState {
         TokenBucketState { tokens: f64::from_bits(self.words[0]), last: instant(self.words[1]) }
     }
 
+    /// Returns the words as the state of a leaky bucket: level, last instant.
     pub(super) fn leaky_bucket(&self) -> LeakyBucketState {
         LeakyBucketState { level: f64::from_bits(self.words[0]), last: instant(self.words[1]) }
     }
 
+    /// Returns the words as the state of a fixed window: count, start.
     pub(super) fn fixed_window(&self) -> FixedWindowState {
         FixedWindowState { count: self.words[0], start: instant(self.words[1]) }
     }
 
+    /// Returns the words as the state of a sliding window: previous and current count, start.
     pub(super) fn sliding_window(&self) -> SlidingWindowState {
         let [previous, current, start] = self.words;
         SlidingWindowState { previous, current, start: instant(start) }

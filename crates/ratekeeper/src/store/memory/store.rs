@@ -263,11 +263,13 @@ impl MemoryStore {
         Ok(forgotten)
     }
 
+    /// Returns the shard of a key. All rules of a key fall to one, so that one lock covers a decision.
     #[inline]
     pub(super) fn shard(&self, hash: KeyHash) -> &SpinLock<Shard> {
         self.shard_at(hash.place)
     }
 
+    /// Returns the shard of this half of a hash.
     #[inline]
     pub(super) fn shard_at(&self, place: u64) -> &SpinLock<Shard> {
         // The number of shards is a power of two.

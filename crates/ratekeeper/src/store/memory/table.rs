@@ -42,6 +42,7 @@ impl<V> Default for StateTable<V> {
 }
 
 impl<V: Expires> StateTable<V> {
+    /// Returns how many states there are, expired ones included.
     pub(super) fn len(&self) -> usize {
         self.len as usize
     }
@@ -131,6 +132,7 @@ impl<V: Expires> StateTable<V> {
         }
     }
 
+    /// Returns the state at `index`.
     #[inline]
     pub(super) fn get(&self, index: usize) -> &V {
         &self.slots[index].value

@@ -35,14 +35,17 @@ impl KeyHasher {
         Self::with_seed(hashing, [random(), random()])
     }
 
+    /// Returns a hasher of this seed: that of a snapshot, or of a test.
     pub(super) fn with_seed(hashing: Hashing, seed: [u64; 2]) -> Self {
         KeyHasher { hashing, seed, fold: seed.map(FixedState::with_seed) }
     }
 
+    /// Returns the hash function.
     pub(super) fn hashing(&self) -> Hashing {
         self.hashing
     }
 
+    /// Returns the seed. A snapshot holds it, because its tags were made with it.
     pub(super) fn seed(&self) -> [u64; 2] {
         self.seed
     }

@@ -8,7 +8,7 @@ use crate::algorithm::Tenancy;
 
 /// What the law says of one algorithm, and nothing that merely follows from it.
 ///
-/// Time is unbounded here. That instants after [`Timestamp::MAX`] do not exist is said once, by [`Model`](super::Model).
+/// Time is unbounded here. That instants after [`Timestamp::MAX`](crate::Timestamp::MAX) do not exist is said once, by [`Model`](super::Model).
 pub(super) trait Law: Sized {
     /// Returns a key without a state.
     fn fresh(quota: &Quota, now: i128) -> Self;

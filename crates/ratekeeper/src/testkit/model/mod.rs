@@ -1,4 +1,4 @@
-//! The reference model: every algorithm as the law words it, slowly and exactly.
+//! The reference model: every algorithm as the law (docs/semantics.md §3) words it, slowly and exactly.
 //!
 //! An algorithm's file here says only when a cost passes, what passing changes, and what a fresh key looks like.
 //! The numbers of an answer are not computed by formulas, they are *found*: `retry_after` by searching for the first
