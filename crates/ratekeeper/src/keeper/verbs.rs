@@ -13,6 +13,9 @@ use crate::{Charged, Cost, Decision, IntoKey, StoreErrorKind};
 impl Keeper {
     /// Takes the cost from every rule, or from none. Nothing is taken until the attempt is awaited.
     ///
+    /// While others wait [within](Attempt::within) some time for the same key and plans, it is denied with
+    /// [`Reason::Queued`](crate::Reason::Queued): who does not wait does not overtake.
+    ///
     /// # Errors
     ///
     /// A key that is none, a plan that does not exist, and a store that fails where the plan's
