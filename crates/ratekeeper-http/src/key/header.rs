@@ -53,7 +53,7 @@ impl Header {
     pub fn new(name: &'static str) -> Self {
         match HeaderName::try_from(name) {
             Ok(name) => Header::from(name),
-            Err(_) => panic!("header: `{}`; a name has letters, digits and `-` only", name.escape_debug()),
+            Err(_) => panic!("header: `{}`; write a name such as `x-api-key`", name.escape_debug()),
         }
     }
 
