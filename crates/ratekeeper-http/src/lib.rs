@@ -86,11 +86,12 @@ pub use limit::{ChargePolicy, Denied, KeeperPlans, Limit, LimitDecision, OwnPlan
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
-/// The guide's examples are tests too, and all other pages'.
+/// The guide's examples are tests too.
 #[cfg(all(doctest, feature = "axum", feature = "reqwest"))]
-mod guide {
-    #[doc = include_str!("../../../docs/guide/http.md")]
-    struct HttpGuide;
-    #[doc = include_str!("../../../docs/guide/migrate.md")]
-    struct MigrationGuide;
-}
+#[doc = include_str!("../../../docs/guide/http.md")]
+struct HttpGuide;
+
+/// The guide's examples of moving from another library are tests too.
+#[cfg(all(doctest, feature = "axum", feature = "reqwest"))]
+#[doc = include_str!("../../../docs/guide/migrate.md")]
+struct MigrationGuide;

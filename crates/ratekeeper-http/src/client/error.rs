@@ -57,7 +57,10 @@ impl fmt::Display for Rejected {
         match self {
             Rejected::Local(error) => write!(f, "not sent: {error}"),
             Rejected::Server { ready_in } => {
-                write!(f, "not sent: the server takes no more requests for another {ready_in:?}")
+                write!(
+                    f,
+                    "not sent: the server takes no more requests for {ready_in:?}; raise the timeout to wait for it"
+                )
             }
             Rejected::Closed => f.write_str("not sent: the pace was closed; make a new one to send more"),
         }

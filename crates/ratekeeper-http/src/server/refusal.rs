@@ -67,7 +67,7 @@ fn denial(settings: &LimitSettings, refusal: &LimitRefusal, is_grpc: bool) -> Re
 }
 
 /// Returns the response to a request that could not be decided. It is logged too, unless the request is at fault, of
-/// which anybody can send any number: nobody should have to guess.
+/// which a client can send any number.
 pub(super) fn failed(settings: &LimitSettings, failure: &LimitFailure, is_grpc: bool) -> Response<Vec<u8>> {
     let (is_transient, text) = match failure {
         LimitFailure::Key(error) => (false, error.to_string()),
@@ -76,7 +76,7 @@ pub(super) fn failed(settings: &LimitSettings, failure: &LimitFailure, is_grpc: 
     let (status, grpc_status, title) = if failure.is_of_request() {
         (StatusCode::BAD_REQUEST, INVALID_ARGUMENT, "The request does not tell whose it is")
     } else {
-        log::error(settings.name.as_str(), &text);
+        log::error(settings.name.as_str(), &format_args!("request not decided: {text}"));
         match is_transient {
             true => {
                 (StatusCode::SERVICE_UNAVAILABLE, UNAVAILABLE, "The rate limiter's store does not answer")

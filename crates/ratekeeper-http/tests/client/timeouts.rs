@@ -81,7 +81,10 @@ async fn what_the_server_has_said_holds_for_those_in_a_hurry_too() {
     let PaceError::Rejected(rejected) = error else { panic!("{error}") };
     assert_eq!(rejected, Rejected::Server { ready_in: MINUTE });
     assert_eq!(rejected.retry_after(), Some(MINUTE));
-    assert_eq!(rejected.to_string(), "not sent: the server takes no more requests for another 60s");
+    assert_eq!(
+        rejected.to_string(),
+        "not sent: the server takes no more requests for 60s; raise the timeout to wait for it"
+    );
     assert_eq!(server.counts(), (2, 0));
 }
 
