@@ -3,10 +3,12 @@
 //! jiff has the calendar, and reads RFC 3339. HTTP-dates are taken apart here, because servers send what no crate for
 //! them reads: other weekdays, `UTC`, lower case; and the two digits of a year are relative to the present one.
 
+use std::borrow::Cow;
 use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
 use jiff::civil::{Date, DateTime};
+use jiff::fmt::temporal::Pieces;
 use jiff::tz::TimeZone;
 
 use super::mode::ParseMode;
@@ -17,8 +19,10 @@ const MONTHS: [&str; 12] =
 const WEEKDAYS: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
 /// What stands between the parts of a date.
 const SEPARATORS: &[u8] = b" ,-";
-/// The longest date there is: `Wednesday, 01-Jul-25 12:01:30 GMT`.
-const MAX_LEN: usize = 33;
+/// The longest date there is: `Wednesday, 02 Jul 2025 12:01:30 GMT`, the first form with a whole weekday.
+const MAX_LEN: usize = 35;
+/// How many digits of a second jiff reads: nanoseconds.
+const FRACTION_DIGITS: usize = 9;
 
 /// Reads any of `Tue, 01 Jul 2025 12:01:30 GMT`, `Tuesday, 01-Jul-25 12:01:30 GMT` and `Tue Jul  1 12:01:30 2025`.
 ///
@@ -65,9 +69,26 @@ pub(crate) fn http_date(text: &[u8], now: SystemTime, mode: ParseMode) -> Option
 }
 
 /// Reads RFC 3339, `2025-07-01T14:00:30.5+02:00`, and what ISO 8601 allows besides: no seconds (`2025-07-01T12:01Z`), a
-/// blank for the `T`. A time without a zone is no moment.
+/// blank for the `T`. Digits below a nanosecond are dropped. A time without a zone is no moment.
 pub(crate) fn rfc3339(text: &[u8]) -> Option<SystemTime> {
-    std::str::from_utf8(text).ok()?.parse::<Timestamp>().ok().map(SystemTime::from)
+    let text = nanoseconds(text);
+    let pieces = Pieces::parse(&*text).ok()?;
+    let (time, offset) = (pieces.time()?, pieces.to_numeric_offset()?);
+    let moment = offset.to_timestamp(pieces.date().to_datetime(time));
+    // As in `at`: the last hours of the year 9999 are beyond what jiff counts, and so are the first of the year -9999.
+    let nearest = if pieces.date().year() > 0 { Timestamp::MAX } else { Timestamp::MIN };
+    Some(moment.unwrap_or(nearest).into())
+}
+
+/// Returns the text without the digits of a second that are below a nanosecond: jiff reads no time that has them.
+fn nanoseconds(text: &[u8]) -> Cow<'_, [u8]> {
+    let Some(point) = text.iter().position(|&byte| byte == b'.') else { return Cow::Borrowed(text) };
+    let fraction = &text[point + 1..];
+    let digits = fraction.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    if digits <= FRACTION_DIGITS {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned([&text[..=point], &fraction[..FRACTION_DIGITS], &fraction[digits..]].concat())
 }
 
 /// Returns the moment of a time, `HH:MM:SS`, on this date in UTC. A leap second is the first one of the next minute.
@@ -149,6 +170,15 @@ mod tests {
         }
     }
 
+    /// The longest of them were taken for too long to be a date.
+    #[test]
+    fn every_whole_weekday_before_the_first_form() {
+        for weekday in WEEKDAYS {
+            let text = format!("{weekday}, 01 Jul 2025 12:01:30 GMT");
+            assert_eq!(http(&text, ParseMode::Lenient), moment(NOON + 90), "{text}");
+        }
+    }
+
     #[test]
     fn no_such_date() {
         for text in [
@@ -194,6 +224,10 @@ mod tests {
             ("2025-07-01T06:30:30-05:30", later(0)),
             ("2025-07-01T12:00:30.25Z", later(250_000_000)),
             ("2025-07-01T12:00:30.123456789Z", later(123_456_789)),
+            ("2025-07-01T12:00:30.1234567891Z", later(123_456_789)),
+            ("2025-07-01T14:00:30.000000000000+02:00", later(0)),
+            ("2025-07-01T12:00:30.1234567891", None),
+            ("2025-07-01T12:00:30.1234567891xZ", None),
             ("2025-07-01T12:00:30.Z", None),
             ("2025-07-01T12:00:30", None),
             ("2025-07-01T12:00:30+2", None),
@@ -211,6 +245,21 @@ mod tests {
             ("2025-07-01Z", None),
         ] {
             assert_eq!(rfc3339(text.as_bytes()), expected, "{text}");
+        }
+    }
+
+    /// What servers send for "never" was no moment: it is beyond what jiff counts.
+    #[test]
+    fn the_end_of_the_year_9999() {
+        let last_days = http("Thu, 30 Dec 9999 00:00:00 GMT", ParseMode::Strict);
+        for never in
+            ["9999-12-31T23:59:59Z", "9999-12-31T23:59:59.9999999Z", "9999-12-31T23:59:59.9999999999Z"]
+        {
+            let read = rfc3339(never.as_bytes());
+            assert!(read.is_some() && read >= last_days, "{never}: {read:?}");
+        }
+        for long_ago in ["0000-01-01T00:00:00+14:00", "-009999-01-01T00:00:00+14:00"] {
+            assert!(rfc3339(long_ago.as_bytes()).is_some_and(|moment| moment < UNIX_EPOCH), "{long_ago}");
         }
     }
 

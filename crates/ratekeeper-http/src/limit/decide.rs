@@ -32,7 +32,7 @@ impl LimitSettings {
                 None => return Some(self.at_capacity(in_flight, request)),
             }
         }
-        let Some(rate) = &self.rate else { return Some(LimitVerdict::Pass(admission)) };
+        let Some(rate) = &self.rate else { return Some(admission.pass()) };
         // The key was checked to be one.
         let attempt = rate.keeper.acquire(request.key.key().ok()?, &*request.plan, request.cost);
         let answer = match queue {
@@ -68,7 +68,7 @@ impl LimitSettings {
                 Err(_) => return Ok(self.at_capacity(in_flight, request)),
             }
         }
-        let Some(rate) = &self.rate else { return Ok(LimitVerdict::Pass(admission)) };
+        let Some(rate) = &self.rate else { return Ok(admission.pass()) };
         let attempt = rate.keeper.acquire(request.key.key()?, &*request.plan, request.cost);
         let ruling = match queue {
             Some(queue) => {
@@ -95,7 +95,7 @@ impl LimitSettings {
                 headers.of(plan)
             }
             // Held to no plan at all: the keeper was set to go on without one that is missing.
-            (_, None) => return LimitVerdict::Pass(admission),
+            (_, None) => return admission.pass(),
         };
         if !decision.allowed {
             let rule = headers.rule(decision.rule).cloned();
@@ -107,7 +107,7 @@ impl LimitSettings {
             let charge = RefundableCharge::of(ruling, &rate.keeper, &request.key, self.charge);
             admission.charge = charge.map(Box::new);
         }
-        LimitVerdict::Pass(admission)
+        admission.pass()
     }
 
     /// Returns the refusal of a request while as many are in flight as may be.
@@ -139,5 +139,12 @@ impl AdmittedRequest {
         let decision = Decision::allow(in_flight.permits.limit(), permit.available(), Nanos::ZERO);
         self.report.in_flight = Some((Arc::clone(&in_flight.headers), decision));
         self.permit = Some(Box::new(permit));
+    }
+
+    fn pass(mut self) -> LimitVerdict {
+        if let Some(permit) = &mut self.permit {
+            permit.serve();
+        }
+        LimitVerdict::Pass(self)
     }
 }

@@ -16,8 +16,8 @@ pub(crate) struct KeyedPermits {
     table: Mutex<HashMap<Box<[u8]>, KeyEntry>>,
     limit: u64,
     queue: usize,
-    /// How long a permit is held, in nanoseconds, on average over the last few of any key; 0 before the first came
-    /// back.
+    /// How long a permit is held that a request is served with, in nanoseconds, on average over the last few of any
+    /// key; 0 before the first came back.
     held: AtomicU64,
 }
 
@@ -99,13 +99,13 @@ impl PermitVisit {
     /// Takes a permit, if one is free and nobody waits for it.
     pub(crate) fn try_pass(self) -> Option<InFlightPermit> {
         let permit = self.permits.try_acquire_owned().ok()?;
-        Some(InFlightPermit { _permit: permit, visit: self, since: Instant::now() })
+        Some(InFlightPermit { _permit: permit, visit: self, since: Instant::now(), is_served: false })
     }
 
     /// Waits for a permit, in turn.
     pub(crate) async fn pass(self, within: Duration) -> Result<InFlightPermit, AcquireError> {
         let permit = self.permits.acquire_owned().within(within).await?;
-        Ok(InFlightPermit { _permit: permit, visit: self, since: Instant::now() })
+        Ok(InFlightPermit { _permit: permit, visit: self, since: Instant::now(), is_served: false })
     }
 }
 
@@ -127,9 +127,16 @@ pub(crate) struct InFlightPermit {
     _permit: OwnedPermit,
     visit: PermitVisit,
     since: Instant,
+    /// Whether a request is served with it. If not, how long it was held says nothing about how long requests take.
+    is_served: bool,
 }
 
 impl InFlightPermit {
+    /// Notes that a request is served with it.
+    pub(crate) fn serve(&mut self) {
+        self.is_served = true;
+    }
+
     /// Returns how many more permits of the key are free.
     pub(crate) fn available(&self) -> u64 {
         self.visit.permits.statistics().available
@@ -138,7 +145,9 @@ impl InFlightPermit {
 
 impl Drop for InFlightPermit {
     fn drop(&mut self) {
-        self.visit.owner.learn(self.since.elapsed());
+        if self.is_served {
+            self.visit.owner.learn(self.since.elapsed());
+        }
     }
 }
 

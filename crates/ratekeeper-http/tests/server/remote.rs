@@ -132,3 +132,20 @@ async fn who_hangs_up_while_it_is_decided_frees_the_seat() {
     assert!(first.await.unwrap_err().is_cancelled());
     assert_eq!(app.oneshot(request("/")).await.unwrap().status(), 200);
 }
+
+/// A permit that was put back on the way to the store counted as a request that took no time: 16 seconds were told, not
+/// 61.
+#[tokio::test(start_paused = true)]
+async fn a_refusal_says_how_long_those_in_flight_take() {
+    let limit = limit("4/h").in_flight(1);
+    let slow = get(|| async { tokio::time::sleep(Duration::from_secs(60)).await });
+    let app = Router::new().route("/", slow).layer(limit.layer());
+    for _ in 0..3 {
+        assert_eq!(app.clone().oneshot(request("/")).await.unwrap().status(), 200);
+    }
+    let in_flight = tokio::spawn(app.clone().oneshot(request("/")));
+    tokio::time::sleep(TRIP * 2).await;
+    let refused = app.oneshot(request("/")).await.unwrap();
+    assert_eq!((refused.status().as_u16(), refused.headers()["retry-after"].to_str().unwrap()), (429, "61"));
+    assert_eq!(in_flight.await.unwrap().unwrap().status(), 200);
+}
