@@ -180,6 +180,8 @@ async fn who_does_not_wait_does_not_overtake() {
         let overtaking = keeper.acquire("key", "plan", 1).await.unwrap();
         assert_eq!((overtaking.allowed, overtaking.reason), (false, Reason::Queued), "there is room for one");
         assert_eq!(keeper.acquire_up_to("key", "plan", 1).await.unwrap().granted(), Cost::new(0));
+        let nothing = keeper.acquire("key", "plan", 0).await.unwrap();
+        assert!(nothing.allowed, "who wants nothing overtakes nobody");
         let plan = keeper.plans().find("plan").unwrap();
         let request =
             |key| Request { key: Key::new(key).unwrap(), rules: Rules::Plan(&plan), cost: Cost::ONE };

@@ -29,6 +29,26 @@ impl<First> Composite<(First,)> {
     }
 }
 
+impl<Part> Composite<Vec<Part>> {
+    /// Creates a composite of a list that is known only at run time, from a configuration file for example. Parts of
+    /// different types are boxed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratekeeper_http::key::{Composite, Header, KeyExtractor, RequestView, Route};
+    /// type Part = Box<dyn for<'a> KeyExtractor<RequestView<'a>>>;
+    /// let parts: Vec<Part> = vec![Box::new(Route)];
+    /// let configured = Composite::listed(Box::new(Header::new("x-user")) as Part, parts);
+    /// let request = http::Request::builder().uri("/search").header("x-user", "ann").body(())?;
+    /// assert_eq!(configured.key(&RequestView::from(&request))?.as_bytes(), b"3:ann|7:/search");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn listed(first: Part, more: impl IntoIterator<Item = Part>) -> Self {
+        Composite([first].into_iter().chain(more).collect())
+    }
+}
+
 impl<Parts> Composite<Parts> {
     /// Adds a part.
     #[must_use]
@@ -49,6 +69,18 @@ impl<R: ?Sized, Head: KeyExtractor<R>, Last: KeyExtractor<R>> KeyExtractor<R> fo
         self.0.0.extract(request, key)?;
         key.push(b"|");
         push_part(&self.0.1, request, key)
+    }
+}
+
+impl<R: ?Sized, Part: KeyExtractor<R>> KeyExtractor<R> for Composite<Vec<Part>> {
+    fn extract(&self, request: &R, key: &mut KeyBuf) -> Result<(), ExtractError> {
+        for (index, part) in self.0.iter().enumerate() {
+            if index > 0 {
+                key.push(b"|");
+            }
+            push_part(part, request, key)?;
+        }
+        Ok(())
     }
 }
 
@@ -88,7 +120,10 @@ mod tests {
             2 => one.and(Nth(1)).key(parts),
             _ => one.and(Nth(1)).and(Nth(2)).key(parts),
         };
-        key.unwrap().as_bytes().to_vec()
+        let key = key.unwrap().as_bytes().to_vec();
+        let listed = Composite::listed(Nth(0), (1..parts.len()).map(Nth));
+        assert_eq!(listed.key(parts).unwrap().as_bytes(), key, "however it was put together");
+        key
     }
 
     proptest! {

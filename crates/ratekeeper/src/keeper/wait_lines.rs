@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -10,19 +11,35 @@ use parking_lot::Mutex;
 
 use crate::limiter::{AcquireError, Concurrency, OwnedPermit};
 use crate::port::Request;
-use crate::{Name, Quota, Rules};
+use crate::{Cost, Name, Quota, Rules};
 
 /// The most callers who wait at one keeper, for all keys together. What a caller who waits costs is mostly its own task;
 /// the bound keeps a flood of keys from growing the table without end.
 const MOST_WAITING: usize = 1 << 18;
 
+/// Keys are counted in so many groups, so that those who ask for other keys than the ones waited for take no lock.
+const GROUPS: usize = 256;
+
 /// The lines of callers who wait, one for each key and what it is held to. A line exists for as long as somebody stands in
 /// it.
-#[derive(Default)]
 pub(super) struct WaitLines {
     lines: Mutex<HashMap<LineId, WaitLine>>,
     /// How many stand in all lines together. Everybody who does not wait looks at it, and needs no lock while it is zero.
     waiting: AtomicUsize,
+    /// How many stand in the lines of each group of keys.
+    groups: [AtomicUsize; GROUPS],
+    hasher: RandomState,
+}
+
+impl Default for WaitLines {
+    fn default() -> Self {
+        WaitLines {
+            lines: Mutex::default(),
+            waiting: AtomicUsize::new(0),
+            groups: [const { AtomicUsize::new(0) }; GROUPS],
+            hasher: RandomState::new(),
+        }
+    }
 }
 
 /// What a line waits for.
@@ -65,13 +82,21 @@ impl WaitLines {
         self.waiting.load(Ordering::Relaxed) > 0
     }
 
-    /// Returns what those in the request's line want together; none if nobody stands there.
+    /// Returns what those in the request's line want together; none if nobody stands there, and for a request that wants
+    /// nothing: it takes nothing from those who wait.
     #[inline]
     pub(super) fn wanted(&self, request: &Request<'_>) -> Option<u64> {
-        if !self.are_used() {
+        let is_free = || self.group(request.key.as_bytes()).load(Ordering::Relaxed) == 0;
+        if !self.are_used() || request.cost == Cost::ZERO || is_free() {
             return None;
         }
         self.lines.lock().get(&LineId::of(request)).map(|line| u64::try_from(line.cost).unwrap_or(u64::MAX))
+    }
+
+    fn group(&self, key: &[u8]) -> &AtomicUsize {
+        #[expect(clippy::cast_possible_truncation, reason = "any bits of a hash will do")]
+        let hash = self.hasher.hash_one(key) as usize;
+        &self.groups[hash % GROUPS]
     }
 
     /// Returns how many stand in the request's line.
@@ -91,6 +116,7 @@ impl WaitLines {
         line.waiters += 1;
         line.cost += u128::from(cost);
         self.waiting.fetch_add(1, Ordering::Relaxed);
+        self.group(&id.key).fetch_add(1, Ordering::Relaxed);
         let turns = line.turns.clone();
         Some(InLine { lines: Arc::clone(self), id, cost, turns, is_first: waiters == 0 })
     }
@@ -138,6 +164,7 @@ impl Drop for InLine {
     fn drop(&mut self) {
         let mut lines = self.lines.lines.lock();
         self.lines.waiting.fetch_sub(1, Ordering::Relaxed);
+        self.lines.group(&self.id.key).fetch_sub(1, Ordering::Relaxed);
         if let Some(line) = lines.get_mut(&self.id) {
             line.waiters -= 1;
             line.cost -= u128::from(self.cost);
