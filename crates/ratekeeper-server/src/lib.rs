@@ -24,6 +24,7 @@
 //!
 //! ```text
 //! secret       tokens                                     watcher    files that are looked at again
+//! error        why a server cannot start
 //! request      what a client asks, whichever wire carried it
 //! settings     what a server is started with
 //! net          connections below every protocol: event loops, sockets, TLS, timeouts, stopping
@@ -40,6 +41,7 @@
 
 pub mod config;
 mod engine;
+mod error;
 mod guesses;
 mod net;
 mod request;
@@ -55,6 +57,7 @@ mod watch;
 mod watcher;
 
 pub use engine::Engine;
+pub use error::ServerError;
 pub use request::{QuotaBounds, RequestLimits, WrongDefault};
 pub use secret::{Secret, Tokens};
 pub use server::{Server, serve};

@@ -14,6 +14,9 @@ use crate::request::RequestLimits;
 use crate::secret::Tokens;
 
 /// The settings of a server. The default listens nowhere and has one event loop.
+///
+/// [`Server::start`](crate::Server::start) says which of them it uses. The others describe the engine and the process:
+/// `ratekeeper serve` builds its [`Engine`](crate::Engine) by them, and an embedding program builds its own.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Where to listen for the Redis protocol; `None`: nowhere.
@@ -24,7 +27,7 @@ pub struct Settings {
     pub grpc: Option<TransportEndpoint>,
     /// Where to listen for MessagePack; `None`: nowhere.
     pub msgpack: Option<TransportEndpoint>,
-    /// How many event loops to run, each on a thread of its own.
+    /// How many event loops to run, each on a thread of its own; 0 counts as 1.
     pub loops: usize,
     /// Where state is kept.
     pub store: StoreLocation,

@@ -12,11 +12,11 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result, bail};
 use ratekeeper::MemoryStore;
 use ratekeeper::store::{MemoryStoreBuilder, SnapshotError};
 
 use crate::engine::Engine;
+use crate::error::{Explain, ServerError};
 use crate::watcher::is_no_file;
 
 /// How a snapshot begins, of whatever version.
@@ -38,15 +38,16 @@ impl Snapshot {
     /// # Errors
     ///
     /// Another server uses the file, or it cannot be written.
-    pub fn open(path: &Path) -> Result<Self> {
+    pub fn open(path: &Path) -> Result<Self, ServerError> {
         let failed = || format!("--snapshot {}: cannot be written", path.display());
         if path.is_dir() {
-            bail!("{}: it is a folder; name a file in it", failed());
+            return Err(ServerError::new(format!("{}: it is a folder; name a file in it", failed())));
         }
         // Opening a pipe may take for ever, and a device must not be moved aside.
         for path in [path, &beside(path, ".lock")] {
             if is_no_file(path) {
-                bail!("{}: {} is no regular file; name another", failed(), path.display());
+                let (failed, path) = (failed(), path.display());
+                return Err(ServerError::new(format!("{failed}: {path} is no regular file; name another")));
             }
         }
         let lock = lock(path)?;
@@ -54,11 +55,11 @@ impl Snapshot {
         // A new file, because writing into an old one shows nothing about the folder.
         let part = snapshot.beside(".part");
         match fs::remove_file(&part) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error).with_context(failed),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error).explain(failed),
             _ => {}
         }
-        private().create_new(true).open(&part).with_context(failed)?;
-        fs::remove_file(&part).with_context(failed)?;
+        private().create_new(true).open(&part).explain(failed)?;
+        fs::remove_file(&part).explain(failed)?;
         Ok(snapshot)
     }
 
@@ -68,12 +69,12 @@ impl Snapshot {
     /// # Errors
     ///
     /// The file cannot be read or moved, or holds more than the store may.
-    pub fn restore(&self, builder: impl Fn() -> MemoryStoreBuilder) -> Result<MemoryStore> {
+    pub fn restore(&self, builder: impl Fn() -> MemoryStoreBuilder) -> Result<MemoryStore, ServerError> {
         let path = self.path.display();
         let bytes = match fs::read(&self.path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(builder().build()),
-            Err(error) => return Err(error).with_context(|| format!("--snapshot {path}: cannot be read")),
+            Err(error) => return Err(error).explain(|| format!("--snapshot {path}: cannot be read")),
         };
         match builder().restore(&bytes) {
             Ok(store) => {
@@ -88,7 +89,7 @@ impl Snapshot {
                 Ok(builder().build())
             }
             // The file is right, and a setting is wrong.
-            Err(error) => Err(error).with_context(|| format!("--snapshot {path}")),
+            Err(error) => Err(error).explain(|| format!("--snapshot {path}")),
         }
     }
 
@@ -98,10 +99,10 @@ impl Snapshot {
     /// # Errors
     ///
     /// The file cannot be written; the old one is still there.
-    pub fn write(&self, store: &MemoryStore) -> Result<()> {
+    pub fn write(&self, store: &MemoryStore) -> Result<(), ServerError> {
         let failed = || format!("--snapshot {}: cannot be written", self.path.display());
         let part = self.beside(".part");
-        let mut file = private().create(true).truncate(true).open(&part).with_context(failed)?;
+        let mut file = private().create(true).truncate(true).open(&part).explain(failed)?;
         let written = file
             .write_all(&store.snapshot())
             .and_then(|()| file.sync_all())
@@ -110,7 +111,7 @@ impl Snapshot {
             // Half a snapshot is of no use, and the disk may be full.
             let _ = fs::remove_file(&part);
         }
-        written.with_context(failed)?;
+        written.explain(failed)?;
         // The name must survive a loss of power too. Not every system can sync a folder.
         #[cfg(unix)]
         let _ = File::open(folder(&self.path)).and_then(|folder| folder.sync_all());
@@ -126,7 +127,7 @@ impl Snapshot {
         self: &Arc<Self>,
         interval: Duration,
         engine: &Arc<Engine>,
-    ) -> Result<PeriodicSnapshot> {
+    ) -> Result<PeriodicSnapshot, ServerError> {
         let (stop, told) = mpsc::channel();
         let (snapshot, engine) = (Arc::clone(self), Arc::clone(engine));
         let work = move || {
@@ -141,17 +142,17 @@ impl Snapshot {
             }
         };
         let thread = thread::Builder::new().name("snapshot".into()).spawn(work);
-        Ok(PeriodicSnapshot { stop, thread: thread.context("cannot start a thread")? })
+        Ok(PeriodicSnapshot { stop, thread: thread.explain(|| "cannot start a thread")? })
     }
 
     /// Moves the file to a name of its own, and removes the oldest such file if there are many.
-    fn set_aside(&self, kind: &str) -> Result<PathBuf> {
+    fn set_aside(&self, kind: &str) -> Result<PathBuf, ServerError> {
         // The same number of digits for centuries to come, so that names sort by time.
         let aside = self.beside(&format!("{kind}{:014}", millis()));
         let failed = || format!("--snapshot {}: cannot be read, nor moved aside", self.path.display());
-        fs::rename(&self.path, &aside).with_context(failed)?;
+        fs::rename(&self.path, &aside).explain(failed)?;
         let prefix = self.beside(kind);
-        let entries = fs::read_dir(folder(&self.path)).with_context(failed)?;
+        let entries = fs::read_dir(folder(&self.path)).explain(failed)?;
         let mut found: Vec<PathBuf> = entries
             .filter_map(|entry| Some(self.path.with_file_name(entry.ok()?.file_name())))
             .filter(|path| {
@@ -188,17 +189,17 @@ impl PeriodicSnapshot {
 }
 
 /// Locks the file against other servers; `None` if the file system has no locks.
-fn lock(path: &Path) -> Result<Option<File>> {
+fn lock(path: &Path) -> Result<Option<File>, ServerError> {
     let failed = || format!("--snapshot {}: cannot be written", path.display());
     let name = beside(path, ".lock");
-    let file = private().create(true).open(&name).with_context(failed)?;
+    let file = private().create(true).open(&name).explain(failed)?;
     match file.try_lock() {
         Ok(()) => Ok(Some(file)),
-        Err(TryLockError::WouldBlock) => bail!(
+        Err(TryLockError::WouldBlock) => Err(ServerError::new(format!(
             "--snapshot {}: another server uses it ({} is locked); give each server a file of its own",
             path.display(),
             name.display()
-        ),
+        ))),
         Err(TryLockError::Error(error)) => {
             tracing::warn!(%error, path = %name.display(), "snapshot: cannot be locked, let no other server use it");
             Ok(None)

@@ -6,13 +6,13 @@
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
 use ratekeeper::StoreError;
 use ratekeeper::port::Store;
 use ratekeeper_redis::RedisStore;
 use tokio::runtime::Builder;
 
 use crate::engine::probe_question;
+use crate::error::{Explain, ServerError};
 use crate::watch::{one_line, store_hint};
 
 /// Asks the store on a thread of its own, and logs what it answers.
@@ -20,15 +20,16 @@ use crate::watch::{one_line, store_hint};
 /// # Errors
 ///
 /// A thread or its runtime cannot be started.
-pub fn check_store(store: RedisStore, timeout: Duration) -> Result<()> {
-    let runtime = Builder::new_current_thread().enable_all().build().context("cannot start an event loop")?;
+pub fn check_store(store: RedisStore, timeout: Duration) -> Result<(), ServerError> {
+    let runtime =
+        Builder::new_current_thread().enable_all().build().explain(|| "cannot start an event loop")?;
     let check = move || {
         let outcome = runtime.block_on(ask(&store));
         // The connection ends with its runtime, before the outcome is logged.
         drop(runtime);
         log(&outcome, timeout);
     };
-    thread::Builder::new().name("store-check".into()).spawn(check).context("cannot start a thread")?;
+    thread::Builder::new().name("store-check".into()).spawn(check).explain(|| "cannot start a thread")?;
     Ok(())
 }
 

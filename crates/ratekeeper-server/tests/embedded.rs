@@ -50,3 +50,21 @@ async fn throttles_are_answered_while_somebody_waits_in_process() {
     waiting.abort();
     spawn_blocking(move || server.stop()).await.unwrap();
 }
+
+/// No loop would be a server that has an address and never answers.
+#[tokio::test]
+async fn a_server_of_no_loops_has_one() {
+    let engine = Engine::in_memory(MemoryStore::default(), Registry::default(), RequestLimits::default());
+    let resp = Some(TransportEndpoint::at(([127, 0, 0, 1], 0).into()));
+    let server =
+        Server::start(&Settings { resp, loops: 0, ..Settings::default() }, &Arc::new(engine)).unwrap();
+    let asked = async {
+        let mut client = TcpStream::connect(server.addresses()[0].1).await.unwrap();
+        client.write_all(b"PING\r\nQUIT\r\n").await.unwrap();
+        let mut replies = String::new();
+        client.read_to_string(&mut replies).await.unwrap();
+        replies
+    };
+    assert_eq!(timeout(DEADLINE, asked).await.unwrap(), "+PONG\r\n+OK\r\n");
+    spawn_blocking(move || server.stop()).await.unwrap();
+}

@@ -1,6 +1,7 @@
 //! A configuration file under watch: the plans of a running server follow it.
 
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -11,11 +12,12 @@ use toml::Value;
 use super::changes::{self, PlanChanges};
 use super::document::Config;
 use super::error::ConfigError;
+use crate::error::{AnyError, with_causes};
 use crate::watch::ReloadCounts;
 use crate::watcher::{FileLook, FileWatcher, is_no_file};
 
 /// Checks everything that a file says, as a start would, and returns its plans.
-pub type ReadPlans = Box<dyn Fn(&Config) -> anyhow::Result<Vec<Plan>> + Send>;
+pub type ReadPlans = Box<dyn Fn(&Config) -> Result<Vec<Plan>, Box<dyn Error + Send + Sync>> + Send>;
 
 /// Watches a file that was read and whose plans are in the registry. A changed file takes effect when it was the same at
 /// two looks in a row: one that is still being written may end anywhere. A file with a mistake changes nothing, and the
@@ -101,36 +103,35 @@ impl WatchedConfig {
 
     fn act_upon(&mut self, found: FileText) {
         self.fresh = None;
-        let read = found.clone().map_err(Into::into).and_then(|text| self.read(text));
+        let read = found.clone().map_err(Box::from).and_then(|text| self.read(text));
         self.settled = found;
         match read {
             Ok((plans, fixed)) => self.adopt(plans, &fixed),
             Err(error) => {
                 self.counts.failed();
-                // Every cause in one line.
-                let error = format!("{error:#}");
+                let error = with_causes(&*error);
                 tracing::error!(error, "reload: failed, the old plans stay");
             }
         }
     }
 
     /// Returns the plans and the other settings of a text, unless it cannot be meant.
-    fn read(&self, text: String) -> anyhow::Result<(Vec<Plan>, BTreeMap<String, Value>)> {
+    fn read(&self, text: String) -> Result<(Vec<Plan>, BTreeMap<String, Value>), AnyError> {
         let has_plans = !self.registry.all().is_empty();
         if text.trim().is_empty() {
-            return Err(self.refused("the file is empty"));
+            return Err(self.refused("the file is empty").into());
         }
         let fixed = changes::fixed_settings(&text);
         let config = Config::parse(&self.path, text)?;
         let plans = (self.read_plans)(&config)?;
         if plans.is_empty() && has_plans {
-            return Err(self.refused("no plan is left in the file; to serve without plans, restart"));
+            return Err(self.refused("no plan is left in the file; to serve without plans, restart").into());
         }
         Ok((plans, fixed))
     }
 
-    fn refused(&self, why: &str) -> anyhow::Error {
-        anyhow::anyhow!("{}: {why}", self.path.display())
+    fn refused(&self, why: &str) -> ConfigError {
+        ConfigError::new(&self.path, None, why)
     }
 
     fn adopt(&self, plans: Vec<Plan>, fixed: &BTreeMap<String, Value>) {

@@ -1,6 +1,6 @@
 //! The end of a connection that the server closes first: the client must be able to read its last replies.
 //!
-//! SocketClosing a socket with unread bytes resets the connection, and a reset may destroy replies on their way. So the
+//! Closing a socket with unread bytes resets the connection, and a reset may destroy replies on their way. So the
 //! server shuts down its side, and then reads and discards what the client still sends, until the client has noticed.
 
 use std::io;

@@ -3,9 +3,9 @@
 use std::convert::Infallible;
 use std::io;
 
-use anyhow::{Result, bail};
 use tokio::net::TcpStream;
 
+use crate::error::ServerError;
 use crate::settings::TlsFiles;
 
 /// Never constructed.
@@ -24,8 +24,11 @@ impl Tls {
     pub(crate) fn read(
         files: &TlsFiles,
         _: impl Fn(Option<i64>) + Send + 'static,
-    ) -> Result<(Self, CertificateRotation)> {
-        bail!("--tls-cert {}: this build has no TLS; build it with `--features tls`", files.cert.display())
+    ) -> Result<(Self, CertificateRotation), ServerError> {
+        let cert = files.cert.display();
+        Err(ServerError::new(format!(
+            "--tls-cert {cert}: this build has no TLS; build it with `--features tls`"
+        )))
     }
 
     pub(crate) fn handshake(&self, _: &[&[u8]]) -> Handshake {

@@ -7,7 +7,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use anyhow::{Context, Result, bail};
 use jiff::SignedDuration;
 use rustls::ServerConfig;
 use rustls::crypto::ring::default_provider;
@@ -19,6 +18,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 
 use super::validity::{CertificateStanding, UtcTime, Validity};
+use crate::error::{AnyError, Explain, ServerError};
 use crate::settings::TlsFiles;
 use crate::watcher::is_no_file;
 
@@ -50,11 +50,12 @@ impl Tls {
     pub(crate) fn read(
         files: &TlsFiles,
         note_expiry: impl Fn(Option<i64>) + Send + 'static,
-    ) -> Result<(Self, CertificateRotation)> {
+    ) -> Result<(Self, CertificateRotation), ServerError> {
         let pair = KeyPairFiles::read(files)?;
         let current = Arc::new(CurrentCertificate(RwLock::new(Arc::clone(&pair.certified))));
         let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
-            .with_safe_default_protocol_versions()?
+            .with_safe_default_protocol_versions()
+            .explain(|| "cannot set up TLS")?
             .with_no_client_auth()
             .with_cert_resolver(Arc::clone(&current) as Arc<dyn ResolvesServerCert>);
         let mut rotation = CertificateRotation {
@@ -96,14 +97,14 @@ struct KeyPairFiles {
 }
 
 impl KeyPairFiles {
-    fn read(files: &TlsFiles) -> Result<Self> {
+    fn read(files: &TlsFiles) -> Result<Self, ServerError> {
         let (cert, key) = (&files.cert, &files.key);
         let (cert_pem, key_pem) = contents(files)?;
-        let chain = certificates(&cert_pem).with_context(|| format!("--tls-cert {}", cert.display()))?;
+        let chain = certificates(&cert_pem).explain(|| format!("--tls-cert {}", cert.display()))?;
         let validity = chain.first().and_then(|first| Validity::of(first));
         let private = PrivateKeyDer::from_pem_slice(&key_pem)
-            .with_context(|| format!("--tls-key {}: no private key in PEM form", key.display()))?;
-        let certified = CertifiedKey::from_der(chain, private, &default_provider()).with_context(|| {
+            .explain(|| format!("--tls-key {}: no private key in PEM form", key.display()))?;
+        let certified = CertifiedKey::from_der(chain, private, &default_provider()).explain(|| {
             format!("--tls-key {}: does not go with --tls-cert {}", key.display(), cert.display())
         })?;
         let fingerprint = fingerprint(&cert_pem, &key_pem);
@@ -111,9 +112,9 @@ impl KeyPairFiles {
     }
 }
 
-fn contents(files: &TlsFiles) -> Result<(Vec<u8>, Vec<u8>)> {
-    let cert = fs::read(&files.cert).with_context(|| format!("--tls-cert {}", files.cert.display()))?;
-    let key = fs::read(&files.key).with_context(|| format!("--tls-key {}", files.key.display()))?;
+fn contents(files: &TlsFiles) -> Result<(Vec<u8>, Vec<u8>), ServerError> {
+    let cert = fs::read(&files.cert).explain(|| format!("--tls-cert {}", files.cert.display()))?;
+    let key = fs::read(&files.key).explain(|| format!("--tls-key {}", files.key.display()))?;
     Ok((cert, key))
 }
 
@@ -124,10 +125,11 @@ fn fingerprint(cert: &[u8], key: &[u8]) -> u64 {
     hasher.finish()
 }
 
-fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>> {
+/// Returns the certificates of a file; the error says only what is wrong with them.
+fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, AnyError> {
     let found: Vec<_> = CertificateDer::pem_slice_iter(pem).collect::<Result<_, _>>()?;
     if found.is_empty() {
-        bail!("no certificate in PEM form");
+        return Err("no certificate in PEM form".into());
     }
     Ok(found)
 }
@@ -181,9 +183,12 @@ impl CertificateRotation {
         [&self.files.cert, &self.files.key].into_iter().map(PathBuf::as_path).find(|path| is_no_file(path))
     }
 
-    fn exchange(&mut self) -> Result<()> {
+    fn exchange(&mut self) -> Result<(), ServerError> {
         if let Some(path) = self.unreadable() {
-            bail!("{}: no regular file: it can be read once, at the start", path.display());
+            let path = path.display();
+            return Err(ServerError::new(format!(
+                "{path}: no regular file: it can be read once, at the start"
+            )));
         }
         let pair = KeyPairFiles::read(&self.files)?;
         *self.current.0.write().unwrap_or_else(PoisonError::into_inner) = pair.certified;
@@ -229,7 +234,7 @@ impl CertificateRotation {
     }
 }
 
-fn complain(error: &anyhow::Error) {
+fn complain(error: &ServerError) {
     tracing::error!(error = format!("{error:#}"), "TLS certificate not reloaded: the old one stays");
 }
 

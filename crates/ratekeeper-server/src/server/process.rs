@@ -5,12 +5,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread;
 
-use anyhow::{Context, Result};
-
 use super::notify;
 use super::server::{Server, runtime};
 use super::signals::Signals;
 use crate::engine::Engine;
+use crate::error::{Explain, ServerError};
 use crate::net::{CertificateRotation, raise_descriptor_limit};
 use crate::settings::Settings;
 use crate::watcher::{FileLook, FileWatcher};
@@ -18,19 +17,28 @@ use crate::watcher::{FileLook, FileWatcher};
 /// Serves until the process is told to stop by a signal. `reload` watches the configuration file, if there is one; it is
 /// asked to look once a second and on SIGHUP.
 ///
+/// For a program that is nothing but a server: it takes over SIGTERM, SIGINT and SIGHUP for good, raises the limit of
+/// open files, writes `listening …` and `ready` to standard output, and tells the service manager. Once it has returned,
+/// another signal ends the process with `128 + signal`, whatever that is doing. A program that embeds a server calls
+/// [`Server::start`], which does none of this.
+///
 /// # Errors
 ///
 /// The server cannot [start](Server::start), or signals cannot be received.
-pub fn serve(settings: &Settings, engine: &Arc<Engine>, reload: Option<FileWatcher>) -> Result<()> {
+pub fn serve(
+    settings: &Settings,
+    engine: &Arc<Engine>,
+    reload: Option<FileWatcher>,
+) -> Result<(), ServerError> {
     // Signals are received before anyone can have read that the server is ready.
     let runtime = runtime()?;
     let mut signals = {
         let _entered = runtime.enter();
-        Signals::new().context("cannot listen for signals")?
+        Signals::new().explain(|| "cannot listen for signals")?
     };
     raise_descriptor_limit();
     let mut server = Server::start(settings, engine)?;
-    let rotation = server.take_rotation().map(watch).transpose().context("cannot watch --tls-cert")?;
+    let rotation = server.take_rotation().map(watch).transpose().explain(|| "cannot watch --tls-cert")?;
     signals.watch(reload.into_iter().chain(rotation).collect());
     announce(server.addresses(), settings.tokens.are_needed() || settings.tls.is_some());
     notify::tell("READY=1");
@@ -46,7 +54,7 @@ pub fn serve(settings: &Settings, engine: &Arc<Engine>, reload: Option<FileWatch
         tracing::error!("stop: told to stop again, ended before everything was done");
         std::process::exit(128 + i32::from(signal));
     };
-    thread::Builder::new().name("signals".into()).spawn(impatient).context("cannot start a thread")?;
+    thread::Builder::new().name("signals".into()).spawn(impatient).explain(|| "cannot start a thread")?;
     Ok(())
 }
 

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use crate::engine::Engine;
+use crate::error::{Explain, ServerError};
 use crate::net::{
     BoundListener, CertificateRotation, ConnectionSlots, ConnectionTimeouts, Stop, Tls, Transport, bind,
     run_event_loop,
@@ -48,10 +48,14 @@ pub struct Server {
 impl Server {
     /// Binds every address in the settings, and starts the event loops. Clients can connect when this returns.
     ///
+    /// Of the settings it uses where to listen, `loops` (at least one runs), `tokens` and `tls`. The certificate is read
+    /// once: only [`serve`](crate::serve) follows changes of its files. The other settings are for whoever builds the
+    /// engine, as `ratekeeper serve` does: here they change nothing.
+    ///
     /// # Errors
     ///
     /// An address cannot be bound, the files for TLS cannot be used, or a thread cannot be started.
-    pub fn start(settings: &Settings, engine: &Arc<Engine>) -> Result<Self> {
+    pub fn start(settings: &Settings, engine: &Arc<Engine>) -> Result<Self, ServerError> {
         let tokens = &settings.tokens;
         let mut listeners = Listeners::new(settings, engine)?;
         listeners.add(http::NAME, settings.http.as_ref(), |_| {
@@ -139,13 +143,13 @@ struct Listeners<'a> {
 }
 
 impl<'a> Listeners<'a> {
-    fn new(settings: &Settings, engine: &'a Arc<Engine>) -> Result<Self> {
+    fn new(settings: &Settings, engine: &'a Arc<Engine>) -> Result<Self, ServerError> {
         let tls = settings.tls.as_ref().map(|files| {
             let engine = Arc::clone(engine);
             Tls::read(files, move |expiry| engine.metrics().certificate_expires(expiry))
         });
         let (tls, rotation) = tls.transpose()?.unzip();
-        let loops = (0..settings.loops).map(|_| Vec::new()).collect();
+        let loops = (0..settings.loops.max(1)).map(|_| Vec::new()).collect();
         Ok(Listeners { engine, tls, rotation, loops, bound: Vec::new() })
     }
 
@@ -155,15 +159,18 @@ impl<'a> Listeners<'a> {
         name: &'static str,
         endpoint: Option<&TransportEndpoint>,
         make: impl Fn(&Arc<ConnectionSlots>) -> Arc<dyn Transport>,
-    ) -> Result<()> {
+    ) -> Result<(), ServerError> {
         let Some(endpoint) = endpoint else { return Ok(()) };
         let slots = ConnectionSlots::new(endpoint.max_connections);
         self.engine.metrics().watch(name, &slots);
         let address = endpoint.address;
-        let listeners = bind(address, self.loops.len()).with_context(|| {
-            format!("--{name} {address}: cannot listen there; name a free address, or `off`")
-        })?;
-        self.bound.push((name, listeners.first().map_or(Ok(address), |first| first.local_addr())?));
+        let listeners = bind(address, self.loops.len()).and_then(|listeners| {
+            let bound = listeners.first().map_or(Ok(address), |first| first.local_addr())?;
+            Ok((bound, listeners))
+        });
+        let (bound, listeners) = listeners
+            .explain(|| format!("--{name} {address}: cannot listen there; name a free address, or `off`"))?;
+        self.bound.push((name, bound));
         let timeouts = ConnectionTimeouts { idle: endpoint.idle_timeout, request: endpoint.request_timeout };
         for (bound, listener) in self.loops.iter_mut().zip(listeners) {
             let transport = make(&slots);
@@ -181,7 +188,7 @@ fn start_loops(
     engine: &Arc<Engine>,
     stop: &Arc<Stop>,
     cut: &Arc<Stop>,
-) -> Result<mpsc::Receiver<Infallible>> {
+) -> Result<mpsc::Receiver<Infallible>, ServerError> {
     let (running, ended) = mpsc::channel(1);
     for (index, listeners) in loops.into_iter().enumerate() {
         let runtime = runtime()?;
@@ -197,7 +204,7 @@ fn start_loops(
             // Before the loop counts as ended: dropping the runtime closes its connections.
             drop(runtime);
         });
-        thread.context("cannot start a thread")?;
+        thread.explain(|| "cannot start a thread")?;
     }
     Ok(ended)
 }
@@ -213,6 +220,6 @@ async fn watch_store(engine: Arc<Engine>) {
 }
 
 /// Returns a runtime on the calling thread.
-pub(super) fn runtime() -> Result<Runtime> {
-    Builder::new_current_thread().enable_all().build().context("cannot start an event loop")
+pub(super) fn runtime() -> Result<Runtime, ServerError> {
+    Builder::new_current_thread().enable_all().build().explain(|| "cannot start an event loop")
 }

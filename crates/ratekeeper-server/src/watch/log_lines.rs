@@ -11,7 +11,7 @@ pub(crate) fn one_line(text: &dyn Display) -> String {
     lines.collect::<Vec<_>>().join(" ")
 }
 
-/// RequestLimits a line that clients can cause over and over to one per second.
+/// Limits a line that clients can cause over and over to one per second.
 #[derive(Debug, Default)]
 pub(crate) struct LogThrottle {
     /// The second of the last line, since the epoch.

@@ -175,7 +175,7 @@ impl Replaced {
 pub(super) struct Fitting {
     /// The state of each rule, in the order of the rules.
     pub(super) states: Vec<Option<State>>,
-    /// NamedWindows of rules that are not there.
+    /// Windows of rules that are not there.
     pub(super) others: Vec<NamedWindow>,
     /// What is of another algorithm than the rule in its place.
     pub(super) replaced: Vec<Replaced>,

@@ -80,11 +80,14 @@ pub(in crate::cli) fn run(flags: ServeFlags) -> Result<ExitCode> {
     let (Some(snapshot), Some(store)) = (&snapshot, engine.memory()) else { return Ok(ExitCode::SUCCESS) };
     match snapshot.write(store) {
         Ok(()) => {
-            tracing::info!(keys = store.len(), "state written");
+            tracing::info!(keys = store.len(), "snapshot: state written");
             Ok(ExitCode::SUCCESS)
         }
         Err(error) => {
-            tracing::error!(error = format!("{error:#}"), "state not written: the next start forgets it");
+            tracing::error!(
+                error = format!("{error:#}"),
+                "snapshot: state not written, the next start forgets it"
+            );
             Ok(ExitCode::from(EXIT_NO))
         }
     }

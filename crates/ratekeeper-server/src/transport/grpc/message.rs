@@ -109,21 +109,21 @@ fn head() -> Response<()> {
     response
 }
 
-/// ResponseStream a call with one message. It is small, so there is no waiting for a window: h2 keeps it until there is.
+/// Answers a call with one message. It is small, so there is no waiting for a window: h2 keeps it until there is.
 pub(super) fn answer(reply: &mut SendResponse<Bytes>, message: &impl Message) -> Result<(), h2::Error> {
     let mut stream = reply.send_response(head(), false)?;
     stream.send_data(framed(message), false)?;
     stream.send_trailers(status::ok())
 }
 
-/// ResponseStream a call with what went wrong.
+/// Answers a call with what went wrong.
 pub(super) fn refuse(reply: &mut SendResponse<Bytes>, status: &GrpcStatus) -> Result<(), h2::Error> {
     let mut response = head();
     status.write(response.headers_mut());
     reply.send_response(response, true).map(|_| ())
 }
 
-/// ResponseStream a call with several messages.
+/// The answer to a call with several messages.
 pub(super) struct ResponseStream(SendStream<Bytes>);
 
 impl ResponseStream {

@@ -24,7 +24,7 @@ const QUESTION_WORTH: usize = 256;
 
 static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(Catalogue::new);
 
-/// ResponseStream as many questions as the client has.
+/// Answers as many questions as the client has.
 pub(super) async fn answer(
     connection: &Connection,
     messages: &mut RequestMessages,

@@ -45,19 +45,39 @@ pub(super) struct PlanBody {
     quota: Option<String>,
     #[serde(default, deserialize_with = "integer")]
     cost: Option<u64>,
-    /// Of a refund only.
+    /// Only [`RefundBody`] has it: to every other verb it is an unknown field, whatever its value.
+    #[serde(skip)]
+    age_ms: Option<u64>,
+}
+
+/// `POST /v1/refund`: a [`PlanBody`] that may say how long ago the cost was charged.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RefundBody {
+    key: String,
+    plan: Option<String>,
+    plans: Option<Vec<String>>,
+    quota: Option<String>,
+    #[serde(default, deserialize_with = "integer")]
+    cost: Option<u64>,
     #[serde(default, deserialize_with = "integer")]
     age_ms: Option<u64>,
+}
+
+impl From<RefundBody> for PlanBody {
+    fn from(body: RefundBody) -> Self {
+        let RefundBody { key, plan, plans, quota, cost, age_ms } = body;
+        PlanBody { key, plan, plans, quota, cost, age_ms }
+    }
 }
 
 impl PlanBody {
     /// Reads the body of a request with this verb.
     pub(super) fn read(verb: PlanVerb, bytes: &[u8]) -> Result<Self, Problem> {
-        let body: PlanBody = read(bytes)?;
-        if body.age_ms.is_some() && verb != PlanVerb::Refund {
-            return Err(Problem::field("age_ms", "age_ms: unknown field; only a refund has it"));
+        match verb {
+            PlanVerb::Refund => read::<RefundBody>(bytes).map(PlanBody::from),
+            PlanVerb::Acquire | PlanVerb::Peek | PlanVerb::Reset => read(bytes),
         }
-        Ok(body)
     }
 
     /// Returns the names of the plans.
@@ -131,6 +151,11 @@ impl JsonBody for ThrottleBody {
 }
 
 impl JsonBody for PlanBody {
+    /// All of a refund's but its age, which is the last.
+    const FIELDS: &'static [(&'static str, FieldKind)] = RefundBody::FIELDS.split_last().unwrap().1;
+}
+
+impl JsonBody for RefundBody {
     const FIELDS: &'static [(&'static str, FieldKind)] = &[
         ("key", FieldKind::Text),
         ("plan", FieldKind::Text),
@@ -236,9 +261,11 @@ fn blame<B: JsonBody>(bytes: &[u8], error: &serde_json::Error) -> Problem {
             Some(_) => return Problem::field(*name, format!("{name}: must be {}", kind.words())),
         }
     }
-    let unknown = object.keys().find(|name| B::FIELDS.iter().all(|(known, _)| known != name));
+    // There may be several: the one that the text is about.
+    let detail = error.to_string();
+    let unknown = object.keys().find(|name| detail.starts_with(&format!("unknown field `{name}`")));
     let name = unknown.map_or("body", String::as_str);
-    Problem::field(name.to_owned(), error.to_string())
+    Problem::field(name.to_owned(), detail)
 }
 
 #[cfg(test)]
@@ -270,7 +297,20 @@ mod tests {
         let (acquire, refund) = (PlanVerb::Acquire, PlanVerb::Refund);
         let millis = |millis| Some((None, Some(Nanos::from_millis(millis))));
         assert_eq!(plan(acquire, r#"{"key":"k","cost":-1}"#), None);
-        assert_eq!(plan(acquire, r#"{"key":"k","age_ms":1}"#), None, "of a refund only");
+        for age in ["1", "-1", "null"] {
+            for verb in [acquire, PlanVerb::Peek, PlanVerb::Reset] {
+                let body = format!("{{\"key\":\"k\",\"age_ms\":{age}}}");
+                let problem = PlanBody::read(verb, body.as_bytes()).unwrap_err();
+                let expected =
+                    "unknown field `age_ms`, expected one of `key`, `plan`, `plans`, `quota`, `cost`";
+                let detail = format!("{expected} at line 1 column 19");
+                assert_eq!(problem, Problem::field("age_ms", detail), "{verb:?} {age}");
+            }
+        }
+        let two = br#"{"key":"k","prefix":"p","all":true}"#;
+        let problem = PlanBody::read(acquire, two).unwrap_err();
+        let named = "unknown field `prefix`, expected one of `key`, `plan`, `plans`, `quota`, `cost` at line 1 column 19";
+        assert_eq!(problem, Problem::field("prefix", named), "the text and the field are about the same");
         assert_eq!(plan(refund, r#"{"key":"k"}"#), Some((None, None)));
         assert_eq!(plan(refund, r#"{"key":"k","age_ms":1.5e3}"#), millis(1_500));
         assert_eq!(plan(refund, r#"{"key":"k","age_ms":18446744073709551615}"#), millis(u64::MAX));
