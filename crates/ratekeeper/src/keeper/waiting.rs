@@ -1,5 +1,8 @@
 //! Waiting for a cost, over any store.
 
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::task::Poll;
 use std::time::Duration;
 
 use super::error::KeeperError;
@@ -7,7 +10,6 @@ use super::resolve::{NamedRequest, Understood};
 use super::ruling::Ruling;
 use super::setup::Keeper;
 use super::taking::Taking;
-use super::wait_lines::sleep;
 use crate::Nanos;
 use crate::clock::TimeSource;
 use crate::port::Answer;
@@ -20,8 +22,9 @@ const LEAST_PAUSE: Duration = Duration::from_millis(1);
 ///
 /// Callers of one process who wait for the same key and the same plans (or the same quota) stand in line, first come,
 /// first served, whatever the store is. The first in line asks the store, and asks again when the store has said that it
-/// would be worth it; the others wait for the first. The store is asked as often as somebody passes, not as often as
-/// somebody waits. Who waits in other processes is not known here: over a shared store each process has a line of its own.
+/// would be worth it, or when this keeper gives something back or resets the key; the others wait for the first. The store
+/// is asked as often as somebody passes, not as often as somebody waits. Who waits in other processes is not known here, nor
+/// what is given back there: over a shared store each process has a line of its own.
 ///
 /// Who does not wait does not overtake those who do: while there is a line, a plain [`acquire`](Keeper::acquire) of the same
 /// key and plans is refused, with [`Reason::Queued`](crate::Reason::Queued).
@@ -74,7 +77,7 @@ impl<'a> IntoFuture for Waiting<'a> {
             Err(error) => return Answer::ready(Err(error)),
         };
         let mut refused = None;
-        if keeper.lines.wanted(&understood.request()).is_none() {
+        if keeper.lines.ahead_of(&understood.request()).is_none() {
             match keeper.take(understood.clone()).now() {
                 Ok(Ok(ruling)) if is_over(&ruling, patience) => {
                     keeper.announce(understood.key, understood.cost, &ruling);
@@ -99,6 +102,15 @@ fn is_over(ruling: &Ruling, left: Duration) -> bool {
     ruling.allowed || ruling.retry_after.is_none_or(|wait| wait.as_duration() > left)
 }
 
+/// Polls a future once, so that it has begun; returns its output if that is all it takes.
+async fn poll_once<F: Future>(mut future: Pin<&mut F>) -> Option<F::Output> {
+    poll_fn(|context| match future.as_mut().poll(context) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending => Poll::Ready(None),
+    })
+    .await
+}
+
 impl Keeper {
     /// Waits in line. `refused` is what a store in memory has just answered.
     async fn wait(
@@ -112,9 +124,11 @@ impl Keeper {
         let deadline = clock.now().saturating_add(Nanos::from(patience));
         let left = || deadline.since(clock.now()).as_duration();
         let request = understood.request();
-        let ahead = self.lines.wanted(&request);
+        let ahead = self.lines.ahead_of(&request);
         let mut pause = None;
         if ahead.is_none() {
+            // What was given back since has found nobody in line to be woken: a store in memory is asked again at once.
+            let is_asked_again = refused.is_some();
             let ruling = match refused {
                 Some(ruling) => ruling,
                 None => self.take_or_give_back(understood).await?,
@@ -122,28 +136,37 @@ impl Keeper {
             if is_over(&ruling, left()) {
                 return Ok(ruling);
             }
-            pause = ruling.retry_after;
+            pause = ruling.retry_after.filter(|_| !is_asked_again);
         }
         let Some(place) = self.lines.join(&request, places) else {
             return self.turn_away(understood).await;
         };
+        if !place.is_first {
+            // Others were faster to the line, and it is not known what they leave.
+            pause = None;
+        }
+        let mut turn = pin!(place.turn(left()));
+        // Begun before the store is asked: whoever comes later, and has a faster answer, stands behind.
+        let begun = poll_once(turn.as_mut()).await;
         if let Some(ahead) = ahead {
             let refusal = self.refusal_behind(understood.clone(), ahead).await?;
             if is_over(&refusal, left()) {
                 return Ok(refusal);
             }
         }
-        if !place.is_first {
-            // Others were faster to the line, and it is not known what they leave.
-            pause = None;
-        }
-        let Ok(_turn) = place.turn(left()).await else {
+        let turn = match begun {
+            Some(turn) => turn,
+            None => turn.await,
+        };
+        let Ok(turn) = turn else {
             return self.turn_away(understood).await;
         };
+        let mut seen = turn.given_back();
         loop {
             if let Some(pause) = pause {
-                sleep(pause.as_duration().max(LEAST_PAUSE)).await;
+                turn.sleep(pause.as_duration().max(LEAST_PAUSE), seen).await;
             }
+            seen = turn.given_back();
             let ruling = self.take_or_give_back(understood).await?;
             if is_over(&ruling, left()) {
                 return Ok(ruling);
