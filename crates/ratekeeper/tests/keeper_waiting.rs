@@ -559,9 +559,24 @@ fn a_thread_without_a_runtime_waits_too() {
 #[test]
 fn what_passes_at_once_is_ready() {
     let keeper = Keeper::new(MemoryStore::default(), plans("2/h burst 2"));
-    let ask = || keeper.acquire("key", "plan", 1).within(millis(5)).into_future().now().unwrap();
+    let ask = || keeper.acquire("key", "plan", 1).within(millis(5)).now().unwrap();
     assert!(ask().unwrap().allowed);
     assert!(ask().unwrap().allowed);
     assert!(!ask().unwrap().allowed, "half an hour is longer than it waits");
-    assert!(keeper.acquire("key", "none", 1).within(PATIENT).into_future().now().unwrap().is_err());
+    assert!(keeper.acquire("key", "none", 1).within(PATIENT).now().unwrap().is_err());
+}
+
+/// A `select!` makes a future of every branch before it polls the first: the cost was taken then, for nobody.
+#[tokio::test]
+async fn who_is_never_polled_takes_nothing() {
+    let keeper = Keeper::new(MemoryStore::default(), plans("2/h burst 2"));
+    for _ in 0..3 {
+        tokio::select! {
+            biased;
+            () = std::future::ready(()) => {}
+            _ = keeper.acquire("key", "plan", 1) => unreachable!("the first is ready"),
+            _ = keeper.acquire("key", "plan", 1).within(PATIENT) => unreachable!("the first is ready"),
+        }
+    }
+    assert_eq!(keeper.peek("key", "plan", 1).await.unwrap().remaining, 2);
 }

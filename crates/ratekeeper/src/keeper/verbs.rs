@@ -14,7 +14,8 @@ impl Keeper {
     /// Takes the cost from every rule, or from none. Nothing is taken until the attempt is awaited.
     ///
     /// While others wait [within](Attempt::within) some time for the same key and plans, it is denied with
-    /// [`Reason::Queued`](crate::Reason::Queued): who does not wait does not overtake.
+    /// [`Reason::Queued`](crate::Reason::Queued): who does not wait does not overtake. A cost of zero, which takes nothing,
+    /// is answered all the same.
     ///
     /// # Errors
     ///
@@ -62,7 +63,8 @@ impl Keeper {
         })
     }
 
-    /// Returns what [`acquire`](Keeper::acquire) would decide. Writes nothing, and no observer is told.
+    /// Returns what [`acquire`](Keeper::acquire) would decide if nobody waited for the same. Writes nothing, and no observer is
+    /// told.
     ///
     /// # Errors
     ///

@@ -5,6 +5,7 @@ use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
 
+use super::asking::{Ask, Asking};
 use super::error::KeeperError;
 use super::resolve::{NamedRequest, Understood};
 use super::ruling::Ruling;
@@ -32,6 +33,8 @@ const LEAST_PAUSE: Duration = Duration::from_millis(1);
 /// A refusal is a ruling, and not an error. It comes at once if the cost cannot pass in time, or if there is no place in
 /// the line; its `retry_after` says when the line is expected to have passed. The observers are told of the ruling in
 /// which it ends, and of nothing before.
+///
+/// A question that is under way when the time is up is waited for: a store elsewhere should have a time limit of its own.
 ///
 /// # Cancel safety
 ///
@@ -61,15 +64,33 @@ impl<'a> Waiting<'a> {
         self.places = at_most;
         self
     }
+
+    /// Returns the ruling now, if a store in memory lets it pass at once, or refuses it for longer than it would wait;
+    /// allocates nothing then.
+    ///
+    /// # Errors
+    ///
+    /// What has to be waited for: nothing was taken yet, and the answer is given back to be awaited, or dropped.
+    #[expect(
+        clippy::result_large_err,
+        reason = "an answer to go on with, not an error: a box would be an allocation"
+    )]
+    pub fn now(self) -> Result<Result<Ruling, KeeperError>, Answer<'a, Ruling, KeeperError>> {
+        self.ask().now()
+    }
 }
 
 impl<'a> IntoFuture for Waiting<'a> {
     type Output = Result<Ruling, KeeperError>;
-    type IntoFuture = Answer<'a, Ruling, KeeperError>;
+    type IntoFuture = Asking<'a, Self>;
 
-    /// Ready if a store in memory lets it pass at once, or refuses it for longer than it would wait; allocates nothing
-    /// then.
     fn into_future(self) -> Self::IntoFuture {
+        Asking::new(self)
+    }
+}
+
+impl<'a> Ask<'a> for Waiting<'a> {
+    fn ask(self) -> Answer<'a, Ruling, KeeperError> {
         let Waiting { named, patience, places } = self;
         let keeper = named.keeper;
         let understood = match named.understand() {
