@@ -29,11 +29,13 @@ struct Late {
     there: Duration,
     back: Duration,
     is_down: Arc<AtomicBool>,
+    /// A look at this cost takes fifty milliseconds longer.
+    is_slow_for: Option<Cost>,
 }
 
 impl Late {
     fn new(there: Duration, back: Duration) -> Self {
-        Late { inner: Arc::default(), there, back, is_down: Arc::default() }
+        Late { inner: Arc::default(), there, back, is_down: Arc::default(), is_slow_for: None }
     }
 
     fn ask<'a, T: Send + 'a>(
@@ -60,13 +62,23 @@ impl Store for Late {
         self.ask(move |store| store.acquire_up_to(request))
     }
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
-        self.ask(move |store| store.peek(request))
+        let is_slow = self.is_slow_for == Some(request.cost);
+        let peeked = self.ask(move |store| store.peek(request));
+        Answer::later(async move {
+            if is_slow {
+                sleep(millis(50)).await;
+            }
+            peeked.await
+        })
     }
     fn refund<'a>(&'a self, request: Request<'a>, charged: Charged) -> Answer<'a, Decision> {
         self.ask(move |store| store.refund(request, charged))
     }
     fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, u64> {
         self.ask(move |store| store.reset(request))
+    }
+    fn forget<'a>(&'a self, prefix: &'a [u8]) -> Answer<'a, u64> {
+        self.ask(move |store| store.forget(prefix))
     }
 }
 
@@ -195,6 +207,140 @@ async fn who_does_not_wait_does_not_overtake() {
         advance(millis(150)).await;
         assert!(keeper.acquire("key", "plan", 1).await.unwrap().allowed, "nobody waits any more");
     }
+}
+
+/// A newcomer whose look at the store came back faster used to get ahead.
+#[tokio::test(start_paused = true)]
+async fn who_comes_first_is_served_first_though_the_store_answers_later() {
+    let mut store = Late::new(millis(1), millis(1));
+    store.is_slow_for = Some(Cost::new(2));
+    let keeper = Keeper::new(store, plans("10/s burst 2"));
+    assert!(keeper.acquire("key", "plan", 2).await.unwrap().allowed);
+    let served = Arc::new(Mutex::new(Vec::new()));
+    let mut tasks = Vec::new();
+    // The first has the line to itself; the second's look takes a while, and the third comes meanwhile.
+    for (name, cost) in [("first", 1), ("second", 2), ("third", 1)] {
+        let (keeper, served) = (keeper.clone(), Arc::clone(&served));
+        tasks.push(tokio::spawn(async move {
+            assert!(keeper.acquire("key", "plan", cost).within(PATIENT).await.unwrap().allowed);
+            served.lock().unwrap().push(name);
+        }));
+        sleep(millis(10)).await;
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(*served.lock().unwrap(), ["first", "second", "third"]);
+}
+
+/// The first slept on for as long as the store had said, and those who do not wait were refused for as long.
+#[tokio::test(start_paused = true)]
+async fn what_is_given_back_wakes_the_first_in_line() {
+    type Undo = fn(Keeper, Charged) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
+    let undo: [Undo; 3] = [
+        |keeper, charged| {
+            Box::pin(async move { assert!(keeper.refund("key", "plan", 1, charged).await.is_ok()) })
+        },
+        |keeper, _| Box::pin(async move { assert!(keeper.reset("key", &["other", "plan"]).await.is_ok()) }),
+        |keeper, _| Box::pin(async move { assert!(keeper.forget(b"k").await.is_ok()) }),
+    ];
+    for (case, undo) in undo.into_iter().enumerate() {
+        let memory = || MemoryStore::builder().keep_keys(true).build();
+        let mut elsewhere = Late::new(millis(3), millis(4));
+        elsewhere.inner = Arc::new(memory());
+        let both = ["1/h burst 1 fixed", "1/h"];
+        let plans = Registry::new([
+            Plan::parse("plan", both[case % 2]).unwrap(),
+            Plan::parse("other", "1/h").unwrap(),
+        ]);
+        for keeper in [Keeper::new(memory(), plans.clone()), Keeper::new(elsewhere, plans)] {
+            let charged = keeper.acquire("key", "plan", 1).await.unwrap().charged().unwrap();
+            let waiting = {
+                let keeper = keeper.clone();
+                tokio::spawn(async move {
+                    keeper.acquire("key", "plan", 1).within(PATIENT).await.unwrap().allowed
+                })
+            };
+            sleep(millis(50)).await;
+            assert_eq!(keeper.queue_depth("key", "plan"), 1, "case {case}");
+            let began = Instant::now();
+            undo(keeper.clone(), charged).await;
+            assert!(waiting.await.unwrap());
+            assert!(began.elapsed() < millis(50), "case {case}: {:?}", began.elapsed());
+            assert_eq!(keeper.queue_depth("key", "plan"), 0);
+        }
+    }
+}
+
+/// It was refused by the word of a store that nobody could ask.
+#[tokio::test(start_paused = true)]
+async fn an_open_plan_is_open_to_those_who_do_not_wait_too() {
+    let store = Late::new(millis(1), millis(1));
+    let plan = Plan::parse("plan", "1/h").unwrap().on_store_error(FailureMode::Open);
+    let keeper = Keeper::new(store.clone(), Registry::new([plan]));
+    assert!(keeper.acquire("key", "plan", 1).await.unwrap().allowed);
+    let waiting = {
+        let keeper = keeper.clone();
+        tokio::spawn(async move { keeper.acquire("key", "plan", 1).within(PATIENT).await })
+    };
+    sleep(millis(10)).await;
+    store.is_down.store(true, Ordering::Relaxed);
+    let ruling = keeper.acquire("key", "plan", 1).await.unwrap();
+    assert_eq!((ruling.allowed, ruling.reason, ruling.granted()), (true, Reason::FailOpen, Cost::ONE));
+    assert_eq!(keeper.acquire_up_to("key", "plan", 3).await.unwrap().granted(), Cost::new(3));
+    let behind = keeper.acquire("key", "plan", 1).within(PATIENT).await.unwrap();
+    assert_eq!((behind.allowed, behind.reason), (true, Reason::FailOpen));
+    waiting.abort();
+}
+
+/// A cost of zero is a question, which takes nothing from those who wait; it was refused.
+#[tokio::test(start_paused = true)]
+async fn who_wants_nothing_overtakes_nobody() {
+    for keeper in keepers("10/s burst 2") {
+        assert!(keeper.acquire("key", "plan", 2).await.unwrap().allowed);
+        let waiting = {
+            let keeper = keeper.clone();
+            tokio::spawn(
+                async move { keeper.acquire("key", "plan", 2).within(PATIENT).await.unwrap().allowed },
+            )
+        };
+        sleep(millis(20)).await;
+        assert!(keeper.acquire("key", "plan", 0).await.unwrap().allowed);
+        assert!(keeper.acquire_up_to("key", "plan", 0).await.unwrap().allowed);
+        let began = Instant::now();
+        assert!(keeper.acquire("key", "plan", 0).within(PATIENT).await.unwrap().allowed);
+        assert!(began.elapsed() < millis(20));
+        let plan = keeper.plans().find("plan").unwrap();
+        let request = Request { key: Key::new("key").unwrap(), rules: Rules::Plan(&plan), cost: Cost::ZERO };
+        let mut answers = Vec::new();
+        let Ok(()) = keeper.acquire_many(&[request; 2], &mut answers).await;
+        assert!(answers.into_iter().all(|answer| answer.unwrap().allowed));
+        assert!(waiting.await.unwrap());
+    }
+}
+
+/// One who waited, for whatever key, had every batch asked for one request after another.
+#[tokio::test(start_paused = true)]
+async fn a_batch_is_asked_at_once_though_somebody_waits() {
+    let keeper = Keeper::new(Late::new(millis(3), millis(4)), plans("1/h"));
+    assert!(keeper.acquire("key", "plan", 1).await.unwrap().allowed);
+    let waiting = {
+        let keeper = keeper.clone();
+        tokio::spawn(async move { keeper.acquire("key", "plan", 1).within(PATIENT).await })
+    };
+    sleep(millis(20)).await;
+    assert_eq!(keeper.queue_depth("key", "plan"), 1);
+    let plan = keeper.plans().find("plan").unwrap();
+    let names: Vec<String> = (0..50).map(|number| format!("key:{number}")).collect();
+    let request = |name| Request { key: Key::new(name).unwrap(), rules: Rules::Plan(&plan), cost: Cost::ONE };
+    let mut requests: Vec<_> = names.iter().map(String::as_str).map(request).collect();
+    requests.push(request("key"));
+    let (began, mut answers) = (Instant::now(), Vec::new());
+    let Ok(()) = keeper.acquire_many(&requests, &mut answers).await;
+    assert!(began.elapsed() < millis(20), "{:?}", began.elapsed());
+    let allowed = answers.into_iter().map(|answer| answer.unwrap().allowed);
+    assert_eq!(allowed.collect::<Vec<_>>(), [vec![true; 50], vec![false]].concat());
+    waiting.abort();
 }
 
 /// A quota of the request's own has a line too, which is not the plan's.
@@ -415,9 +561,24 @@ fn a_thread_without_a_runtime_waits_too() {
 #[test]
 fn what_passes_at_once_is_ready() {
     let keeper = Keeper::new(MemoryStore::default(), plans("2/h burst 2"));
-    let ask = || keeper.acquire("key", "plan", 1).within(millis(5)).into_future().now().unwrap();
+    let ask = || keeper.acquire("key", "plan", 1).within(millis(5)).now().unwrap();
     assert!(ask().unwrap().allowed);
     assert!(ask().unwrap().allowed);
     assert!(!ask().unwrap().allowed, "half an hour is longer than it waits");
-    assert!(keeper.acquire("key", "none", 1).within(PATIENT).into_future().now().unwrap().is_err());
+    assert!(keeper.acquire("key", "none", 1).within(PATIENT).now().unwrap().is_err());
+}
+
+/// A `select!` makes a future of every branch before it polls the first: the cost was taken then, for nobody.
+#[tokio::test]
+async fn who_is_never_polled_takes_nothing() {
+    let keeper = Keeper::new(MemoryStore::default(), plans("2/h burst 2"));
+    for _ in 0..3 {
+        tokio::select! {
+            biased;
+            () = std::future::ready(()) => {}
+            _ = keeper.acquire("key", "plan", 1) => unreachable!("the first is ready"),
+            _ = keeper.acquire("key", "plan", 1).within(PATIENT) => unreachable!("the first is ready"),
+        }
+    }
+    assert_eq!(keeper.peek("key", "plan", 1).await.unwrap().remaining, 2);
 }

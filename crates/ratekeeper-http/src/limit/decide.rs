@@ -36,10 +36,10 @@ impl LimitSettings {
         // The key was checked to be one.
         let attempt = rate.keeper.acquire(request.key.key().ok()?, &*request.plan, request.cost);
         let answer = match queue {
-            Some(queue) => attempt.within(queue.wait).places(queue.places).into_future(),
-            None => attempt.into_future(),
+            Some(queue) => attempt.within(queue.wait).places(queue.places).now(),
+            None => attempt.now(),
         };
-        match answer.now().ok()? {
+        match answer.ok()? {
             Ok(ruling) => Some(self.judge(rate, admission, &ruling, request)),
             Err(error) => Some(LimitVerdict::Fail(Box::new(LimitFailure::Keeper(error)))),
         }

@@ -126,6 +126,9 @@ impl Keeper {
                 false => store.refund(request, charged),
             },
             move |taken, refunded| {
+                if refunded.is_ok() {
+                    self.lines.gave_back(&taken.request());
+                }
                 let ruling = |decision| Ruling::new(decision, Cost::ZERO, taken.resolved, is_local);
                 Answer::ready(refunded.map(ruling).map_err(|error| self.failed(error)))
             },

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::asking::{Ask, Asking};
 use super::error::KeeperError;
 use super::resolve::NamedRequest;
 use super::ruling::Ruling;
@@ -48,7 +49,7 @@ impl<'a> Attempt<'a> {
     )]
     #[inline]
     pub fn now(self) -> Result<Result<Ruling, KeeperError>, Answer<'a, Ruling, KeeperError>> {
-        self.into_future().now()
+        self.ask().now()
     }
 
     /// Waits for the cost, no longer than this, first come, first served among those who wait in this process: see
@@ -76,10 +77,17 @@ impl<'a> Attempt<'a> {
 
 impl<'a> IntoFuture for Attempt<'a> {
     type Output = Result<Ruling, KeeperError>;
-    type IntoFuture = Answer<'a, Ruling, KeeperError>;
+    type IntoFuture = Asking<'a, Self>;
 
     #[inline]
     fn into_future(self) -> Self::IntoFuture {
+        Asking::new(self)
+    }
+}
+
+impl<'a> Ask<'a> for Attempt<'a> {
+    #[inline]
+    fn ask(self) -> Answer<'a, Ruling, KeeperError> {
         let keeper = self.0.keeper;
         match self.0.understand() {
             Ok(understood) => keeper.take_in_turn(understood, |store, request| store.acquire(request)),

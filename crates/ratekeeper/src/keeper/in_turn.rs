@@ -7,8 +7,8 @@ use super::fallback::Fallback;
 use super::resolve::Understood;
 use super::ruling::Ruling;
 use super::setup::Keeper;
-use crate::port::{Answer, Request, Store};
-use crate::{Decision, StoreError};
+use crate::port::{Answer, Request, Store, acquire_each};
+use crate::{Decision, Reason, StoreError};
 
 impl Keeper {
     /// Takes for somebody who does not wait: unless others wait for the same, who go first. Costs one atomic load while
@@ -19,7 +19,7 @@ impl Keeper {
         understood: Understood<'a>,
         question: impl for<'q> Fn(&'q dyn Store, Request<'q>) -> Answer<'q, T> + Copy + Send + 'a,
     ) -> Answer<'a, Ruling, KeeperError> {
-        let Some(ahead) = self.lines.wanted(&understood.request()) else {
+        let Some(ahead) = self.lines.ahead_of(&understood.request()) else {
             return self.decide(understood, Intent::Take, question);
         };
         let (key, cost) = (understood.key, understood.cost);
@@ -34,7 +34,7 @@ impl Keeper {
     }
 
     /// Refuses, behind others who want `ahead` together; says when it may be worth coming back. Takes nothing, and the
-    /// observers are not told.
+    /// observers are not told. Only a store that fails where the plan says `open` is answered for, as everywhere.
     pub(super) fn refusal_behind<'a>(
         &'a self,
         understood: Understood<'a>,
@@ -42,31 +42,39 @@ impl Keeper {
     ) -> Answer<'a, Ruling, KeeperError> {
         let cost = understood.cost;
         self.decide(understood, Intent::Look, |store, request| store.peek(request)).map(move |peeked| {
-            peeked.map(|ruling| {
-                let refusal = turned_away(*ruling.decision(), ruling.rules(), ahead, cost);
-                ruling.with(refusal)
+            peeked.map(|ruling| match ruling.reason {
+                // Nobody counts while the store is down and the plan says `open`: there is nothing to stand in line for.
+                Reason::FailOpen => ruling.granting(cost),
+                _ => {
+                    let refusal = turned_away(*ruling.decision(), ruling.rules(), ahead, cost);
+                    ruling.with(refusal)
+                }
             })
         })
     }
 
-    /// Takes for each of these one after another: some have others waiting ahead of them, or are held to nothing, and no
-    /// store is asked about those.
-    pub(super) async fn take_one_by_one(
-        &self,
-        requests: &[Request<'_>],
+    /// Takes for each of these by itself: some have others waiting ahead of them, or are held to nothing, and no store is
+    /// asked to take for those. As many are under way at once as of a batch that a store is handed whole.
+    pub(super) async fn take_each<'a>(
+        &'a self,
+        requests: &'a [Request<'a>],
         into: &mut Vec<Result<Decision, StoreError>>,
     ) -> Result<(), StoreError> {
-        for request in requests {
-            let answer = if request.rules.is_empty() {
-                Ok(Decision::unlimited(*request))
-            } else if let Some(ahead) = self.lines.wanted(request) {
-                let peeked = self.store.peek(*request).await;
-                peeked.map(|peeked| turned_away(peeked, request.rules, ahead, request.cost))
-            } else {
-                self.store.acquire(*request).await
-            };
-            into.push(answer);
+        acquire_each(requests, |request| self.take_from(&*self.store, request), into).await
+    }
+
+    /// Takes from this store for somebody who does not wait: its own answer, or a refusal behind others.
+    pub(super) fn take_from<'a>(
+        &'a self,
+        store: &'a dyn Store,
+        request: Request<'a>,
+    ) -> Answer<'a, Decision> {
+        if request.rules.is_empty() {
+            return Answer::ready(Ok(Decision::unlimited(request)));
         }
-        Ok(())
+        let Some(ahead) = self.lines.ahead_of(&request) else { return store.acquire(request) };
+        store
+            .peek(request)
+            .map(move |peeked| peeked.map(|peeked| turned_away(peeked, request.rules, ahead, request.cost)))
     }
 }

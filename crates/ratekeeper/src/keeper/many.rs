@@ -22,8 +22,9 @@ impl Keeper {
     ///
     /// # Cost
     ///
-    /// Over a store in memory it is ready at once, reads the clock once, and allocates nothing if `into` has room. Over
-    /// a remote store different keys are asked for at once.
+    /// Over a store in memory it is ready at once, reads the clock once, and allocates nothing if `into` has room; while
+    /// somebody waits [within](super::Attempt::within) some time for whatever key, and for a batch in which a request is held
+    /// to nothing, it has to be awaited. Over a remote store different keys are asked for at once.
     ///
     /// # Cancel safety
     ///
@@ -78,7 +79,7 @@ impl Keeper {
         }
     }
 
-    /// Returns true if some are not to be put to the store as they are: see [`take_one_by_one`](Keeper::take_one_by_one).
+    /// Returns true if some are not to be put to the store as they are: see [`take_each`](Keeper::take_each).
     #[inline]
     fn needs_care(&self, requests: &[Request<'_>]) -> bool {
         self.lines.are_used() || requests.iter().any(|request| request.rules.is_empty())
@@ -91,7 +92,7 @@ impl Keeper {
         into: &'a mut Vec<Result<Decision, StoreError>>,
     ) -> Answer<'a, ()> {
         match self.needs_care(requests) {
-            true => Answer::later(self.take_one_by_one(requests, into)),
+            true => Answer::later(self.take_each(requests, into)),
             false => self.store.acquire_many(requests, into),
         }
     }
@@ -126,7 +127,9 @@ impl Keeper {
             let Err(error) = answer else { continue };
             let mode = self.failure_mode(request.rules, error);
             let instead = match mode {
-                FailureMode::Local => self.local.acquire(*request).await.ok().map(not_to_be_refunded),
+                FailureMode::Local => {
+                    self.take_from(&*self.local, *request).await.ok().map(not_to_be_refunded)
+                }
                 mode => Decision::instead(mode, *request),
             };
             self.tell(|observer| observer.store_failed(error, instead.as_ref()));

@@ -15,9 +15,11 @@
 //! registry  plans by name                    waiting     waiting for a cost
 //! error     why there is no ruling           wait_lines  who waits, by key
 //! taking    costs that nobody collects       expected    how long a line takes
+//! asking    asked when it is awaited
 //! ```
 
 mod ask;
+mod asking;
 mod attempt;
 mod error;
 mod expected;
@@ -34,6 +36,7 @@ mod verbs;
 mod wait_lines;
 mod waiting;
 
+pub use asking::Asking;
 pub use attempt::Attempt;
 pub use error::KeeperError;
 pub use held_to::{HeldTo, MAX_PLANS, OnMissingPlan};

@@ -33,6 +33,11 @@ impl Ruling {
         Ruling { decision, ..self }
     }
 
+    /// Returns the same ruling of one who got this much.
+    pub(super) fn granting(self, granted: Cost) -> Self {
+        Ruling { granted, ..self }
+    }
+
     pub(super) fn into_resolved(self) -> Resolved {
         self.resolved
     }

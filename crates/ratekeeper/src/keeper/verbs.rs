@@ -14,7 +14,8 @@ impl Keeper {
     /// Takes the cost from every rule, or from none. Nothing is taken until the attempt is awaited.
     ///
     /// While others wait [within](Attempt::within) some time for the same key and plans, it is denied with
-    /// [`Reason::Queued`](crate::Reason::Queued): who does not wait does not overtake.
+    /// [`Reason::Queued`](crate::Reason::Queued): who does not wait does not overtake. A cost of zero, which takes nothing,
+    /// is answered all the same.
     ///
     /// # Errors
     ///
@@ -62,7 +63,8 @@ impl Keeper {
         })
     }
 
-    /// Returns what [`acquire`](Keeper::acquire) would decide. Writes nothing, and no observer is told.
+    /// Returns what [`acquire`](Keeper::acquire) would decide if nobody waited for the same. Writes nothing, and no observer is
+    /// told.
     ///
     /// # Errors
     ///
@@ -123,7 +125,10 @@ impl Keeper {
     ) -> Answer<'a, u64, KeeperError> {
         self.understood(key, held_to, Cost::ZERO, |understood| {
             ask(&*self.store, understood, reset, move |understood, forgotten| match forgotten {
-                Ok(forgotten) => ask(&*self.local, understood, reset, move |_, locally| {
+                Ok(forgotten) => ask(&*self.local, understood, reset, move |understood, locally| {
+                    let Request { key, rules, .. } = understood.request();
+                    self.lines
+                        .were_reset(|of, held_to| of == key.as_bytes() && held_to.share_state_with(rules));
                     Answer::ready(locally.map(|_| forgotten).map_err(KeeperError::Store))
                 }),
                 Err(error) => Answer::ready(Err(self.failed(error))),
@@ -141,7 +146,9 @@ impl Keeper {
         Answer::later(async move {
             let forgotten = self.store.forget(prefix).await.map_err(|error| self.failed(error))?;
             // One that was set without kept keys has nothing to go by, and what it decided ends with the outage.
-            match self.local.forget(prefix).await {
+            let locally = self.local.forget(prefix).await;
+            self.lines.were_reset(|key, _| key.starts_with(prefix));
+            match locally {
                 Err(error) if error.kind() != StoreErrorKind::Unsupported => Err(KeeperError::Store(error)),
                 _ => Ok(forgotten),
             }

@@ -50,7 +50,7 @@ struct LineId {
 }
 
 #[derive(Clone, PartialEq, Eq, Hash)]
-enum LineRules {
+pub(super) enum LineRules {
     Quota(Quota),
     /// By name: a reload changes the quotas of a plan and not the line.
     Plans(Box<[Name]>),
@@ -62,6 +62,10 @@ struct WaitLine {
     waiters: usize,
     /// What all of them want together. Wide enough that no sum of theirs overflows.
     cost: u128,
+    /// How often something was given back that may let the first pass earlier than the store has said.
+    given_back: u64,
+    /// Closed to wake the first, who sleeps until the store is worth asking again.
+    alarm: Option<Concurrency>,
 }
 
 impl LineId {
@@ -82,12 +86,11 @@ impl WaitLines {
         self.waiting.load(Ordering::Relaxed) > 0
     }
 
-    /// Returns what those in the request's line want together; none if nobody stands there, and for a request that wants
-    /// nothing: it takes nothing from those who wait.
+    /// Returns what those in the request's line want together; none if nobody stands there.
     #[inline]
     pub(super) fn wanted(&self, request: &Request<'_>) -> Option<u64> {
         let is_free = || self.group(request.key.as_bytes()).load(Ordering::Relaxed) == 0;
-        if !self.are_used() || request.cost == Cost::ZERO || is_free() {
+        if !self.are_used() || is_free() {
             return None;
         }
         self.lines.lock().get(&LineId::of(request)).map(|line| u64::try_from(line.cost).unwrap_or(u64::MAX))
@@ -97,6 +100,13 @@ impl WaitLines {
         #[expect(clippy::cast_possible_truncation, reason = "any bits of a hash will do")]
         let hash = self.hasher.hash_one(key) as usize;
         &self.groups[hash % GROUPS]
+    }
+
+    /// Returns what those want together whom this request would overtake; none if there is nobody, or nothing is wanted:
+    /// a cost of zero is a question, which takes nothing from anybody.
+    #[inline]
+    pub(super) fn ahead_of(&self, request: &Request<'_>) -> Option<u64> {
+        if request.cost == Cost::ZERO { None } else { self.wanted(request) }
     }
 
     /// Returns how many stand in the request's line.
@@ -120,13 +130,57 @@ impl WaitLines {
         let turns = line.turns.clone();
         Some(InLine { lines: Arc::clone(self), id, cost, turns, is_first: waiters == 0 })
     }
+
+    /// Has the first in the request's line ask again: something was given back. One atomic load while nobody waits.
+    pub(super) fn gave_back(&self, request: &Request<'_>) {
+        if self.are_used() {
+            let alarm = self.lines.lock().get_mut(&LineId::of(request)).and_then(WaitLine::gave_back);
+            alarm.iter().for_each(Concurrency::close);
+        }
+    }
+
+    /// Has the first of every line ask again of which this is true, by key and by what it is held to: they were reset.
+    /// Looks at all lines.
+    pub(super) fn were_reset(&self, is_reset: impl Fn(&[u8], &LineRules) -> bool) {
+        if self.are_used() {
+            let mut lines = self.lines.lock();
+            let reset = lines.iter_mut().filter(|(id, _)| is_reset(&id.key, &id.held_to));
+            let alarms: Vec<_> = reset.filter_map(|(_, line)| line.gave_back()).collect();
+            drop(lines);
+            alarms.iter().for_each(Concurrency::close);
+        }
+    }
+}
+
+impl LineRules {
+    /// Returns true if a reset under these rules may let those in the line pass: a quota stands for all quotas of its key.
+    pub(super) fn share_state_with(&self, rules: Rules<'_>) -> bool {
+        match (self, rules) {
+            (LineRules::Quota(_), Rules::Quota(_)) => true,
+            (LineRules::Plans(names), Rules::Plan(plan)) => names.contains(plan.name()),
+            (LineRules::Plans(names), Rules::Plans(plans)) => {
+                plans.iter().any(|plan| names.contains(plan.name()))
+            }
+            _ => false,
+        }
+    }
 }
 
 impl WaitLine {
-    #[expect(clippy::expect_used, reason = "a limit of one is within its bounds")]
     fn new() -> Self {
-        WaitLine { turns: Concurrency::new(1).expect("one permit"), waiters: 0, cost: 0 }
+        WaitLine { turns: one_permit(), waiters: 0, cost: 0, given_back: 0, alarm: None }
     }
+
+    /// Notes that something was given back; returns what the first has to be woken by, without the lock.
+    fn gave_back(&mut self) -> Option<Concurrency> {
+        self.given_back = self.given_back.wrapping_add(1);
+        self.alarm.take()
+    }
+}
+
+#[expect(clippy::expect_used, reason = "a limit of one is within its bounds")]
+fn one_permit() -> Concurrency {
+    Concurrency::new(1).expect("one permit")
 }
 
 impl fmt::Debug for WaitLines {
@@ -149,14 +203,14 @@ pub(super) struct InLine {
 /// It is somebody's turn. Dropping it gives the turn to the next: the permit goes before the place.
 pub(super) struct FirstInLine {
     _permit: OwnedPermit,
-    _place: InLine,
+    place: InLine,
 }
 
 impl InLine {
     /// Waits until everybody ahead has left.
     pub(super) async fn turn(self, within: Duration) -> Result<FirstInLine, AcquireError> {
         let permit = self.turns.acquire_owned().within(within).await?;
-        Ok(FirstInLine { _permit: permit, _place: self })
+        Ok(FirstInLine { _permit: permit, place: self })
     }
 }
 
@@ -175,10 +229,23 @@ impl Drop for InLine {
     }
 }
 
-/// Sleeps for so long by the timer of all limiters: within any runtime, outside of one, and in paused time.
-pub(super) async fn sleep(time: Duration) {
-    let nobody = WaitLine::new().turns;
-    let _held = nobody.try_acquire_owned();
-    // The only permit is held here, so this always ends with the deadline.
-    let _ = nobody.acquire_owned().within(time).await;
+impl FirstInLine {
+    /// Returns how often something was given back so far: to be read before the store is asked, so that nothing which is
+    /// given back while the answer is on its way is missed.
+    pub(super) fn given_back(&self) -> u64 {
+        self.place.lines.lines.lock().get(&self.place.id).map_or(0, |line| line.given_back)
+    }
+
+    /// Sleeps for so long, or until something is given back that was not `seen`. By the timer of all limiters: within any
+    /// runtime, outside of one, and in paused time.
+    pub(super) async fn sleep(&self, time: Duration, seen: u64) {
+        let alarm = one_permit();
+        let _held = alarm.try_acquire_owned();
+        match self.place.lines.lines.lock().get_mut(&self.place.id) {
+            Some(line) if line.given_back == seen => line.alarm = Some(alarm.clone()),
+            _ => return,
+        }
+        // The only permit is held here, so this ends with the deadline, or when the alarm is closed.
+        let _ = alarm.acquire_owned().within(time).await;
+    }
 }

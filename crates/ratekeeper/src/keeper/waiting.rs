@@ -1,13 +1,16 @@
 //! Waiting for a cost, over any store.
 
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::task::Poll;
 use std::time::Duration;
 
+use super::asking::{Ask, Asking};
 use super::error::KeeperError;
 use super::resolve::{NamedRequest, Understood};
 use super::ruling::Ruling;
 use super::setup::Keeper;
 use super::taking::Taking;
-use super::wait_lines::sleep;
 use crate::Nanos;
 use crate::clock::TimeSource;
 use crate::port::Answer;
@@ -20,8 +23,9 @@ const LEAST_PAUSE: Duration = Duration::from_millis(1);
 ///
 /// Callers of one process who wait for the same key and the same plans (or the same quota) stand in line, first come,
 /// first served, whatever the store is. The first in line asks the store, and asks again when the store has said that it
-/// would be worth it; the others wait for the first. The store is asked as often as somebody passes, not as often as
-/// somebody waits. Who waits in other processes is not known here: over a shared store each process has a line of its own.
+/// would be worth it, or when this keeper gives something back or resets the key; the others wait for the first. The store
+/// is asked as often as somebody passes, not as often as somebody waits. Who waits in other processes is not known here, nor
+/// what is given back there: over a shared store each process has a line of its own.
 ///
 /// Who does not wait does not overtake those who do: while there is a line, a plain [`acquire`](Keeper::acquire) of the same
 /// key and plans is refused, with [`Reason::Queued`](crate::Reason::Queued).
@@ -29,6 +33,8 @@ const LEAST_PAUSE: Duration = Duration::from_millis(1);
 /// A refusal is a ruling, and not an error. It comes at once if the cost cannot pass in time, or if there is no place in
 /// the line; its `retry_after` says when the line is expected to have passed. The observers are told of the ruling in
 /// which it ends, and of nothing before.
+///
+/// A question that is under way when the time is up is waited for: a store elsewhere should have a time limit of its own.
 ///
 /// # Cancel safety
 ///
@@ -58,15 +64,33 @@ impl<'a> Waiting<'a> {
         self.places = at_most;
         self
     }
+
+    /// Returns the ruling now, if a store in memory lets it pass at once, or refuses it for longer than it would wait;
+    /// allocates nothing then.
+    ///
+    /// # Errors
+    ///
+    /// What has to be waited for: nothing was taken yet, and the answer is given back to be awaited, or dropped.
+    #[expect(
+        clippy::result_large_err,
+        reason = "an answer to go on with, not an error: a box would be an allocation"
+    )]
+    pub fn now(self) -> Result<Result<Ruling, KeeperError>, Answer<'a, Ruling, KeeperError>> {
+        self.ask().now()
+    }
 }
 
 impl<'a> IntoFuture for Waiting<'a> {
     type Output = Result<Ruling, KeeperError>;
-    type IntoFuture = Answer<'a, Ruling, KeeperError>;
+    type IntoFuture = Asking<'a, Self>;
 
-    /// Ready if a store in memory lets it pass at once, or refuses it for longer than it would wait; allocates nothing
-    /// then.
     fn into_future(self) -> Self::IntoFuture {
+        Asking::new(self)
+    }
+}
+
+impl<'a> Ask<'a> for Waiting<'a> {
+    fn ask(self) -> Answer<'a, Ruling, KeeperError> {
         let Waiting { named, patience, places } = self;
         let keeper = named.keeper;
         let understood = match named.understand() {
@@ -74,7 +98,7 @@ impl<'a> IntoFuture for Waiting<'a> {
             Err(error) => return Answer::ready(Err(error)),
         };
         let mut refused = None;
-        if keeper.lines.wanted(&understood.request()).is_none() {
+        if keeper.lines.ahead_of(&understood.request()).is_none() {
             match keeper.take(understood.clone()).now() {
                 Ok(Ok(ruling)) if is_over(&ruling, patience) => {
                     keeper.announce(understood.key, understood.cost, &ruling);
@@ -99,6 +123,15 @@ fn is_over(ruling: &Ruling, left: Duration) -> bool {
     ruling.allowed || ruling.retry_after.is_none_or(|wait| wait.as_duration() > left)
 }
 
+/// Polls a future once, so that it has begun; returns its output if that is all it takes.
+async fn poll_once<F: Future>(mut future: Pin<&mut F>) -> Option<F::Output> {
+    poll_fn(|context| match future.as_mut().poll(context) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending => Poll::Ready(None),
+    })
+    .await
+}
+
 impl Keeper {
     /// Waits in line. `refused` is what a store in memory has just answered.
     async fn wait(
@@ -112,9 +145,11 @@ impl Keeper {
         let deadline = clock.now().saturating_add(Nanos::from(patience));
         let left = || deadline.since(clock.now()).as_duration();
         let request = understood.request();
-        let ahead = self.lines.wanted(&request);
+        let ahead = self.lines.ahead_of(&request);
         let mut pause = None;
         if ahead.is_none() {
+            // What was given back since has found nobody in line to be woken: a store in memory is asked again at once.
+            let is_asked_again = refused.is_some();
             let ruling = match refused {
                 Some(ruling) => ruling,
                 None => self.take_or_give_back(understood).await?,
@@ -122,28 +157,37 @@ impl Keeper {
             if is_over(&ruling, left()) {
                 return Ok(ruling);
             }
-            pause = ruling.retry_after;
+            pause = ruling.retry_after.filter(|_| !is_asked_again);
         }
         let Some(place) = self.lines.join(&request, places) else {
             return self.turn_away(understood).await;
         };
+        if !place.is_first {
+            // Others were faster to the line, and it is not known what they leave.
+            pause = None;
+        }
+        let mut turn = pin!(place.turn(left()));
+        // Begun before the store is asked: whoever comes later, and has a faster answer, stands behind.
+        let begun = poll_once(turn.as_mut()).await;
         if let Some(ahead) = ahead {
             let refusal = self.refusal_behind(understood.clone(), ahead).await?;
             if is_over(&refusal, left()) {
                 return Ok(refusal);
             }
         }
-        if !place.is_first {
-            // Others were faster to the line, and it is not known what they leave.
-            pause = None;
-        }
-        let Ok(_turn) = place.turn(left()).await else {
+        let turn = match begun {
+            Some(turn) => turn,
+            None => turn.await,
+        };
+        let Ok(turn) = turn else {
             return self.turn_away(understood).await;
         };
+        let mut seen = turn.given_back();
         loop {
             if let Some(pause) = pause {
-                sleep(pause.as_duration().max(LEAST_PAUSE)).await;
+                turn.sleep(pause.as_duration().max(LEAST_PAUSE), seen).await;
             }
+            seen = turn.given_back();
             let ruling = self.take_or_give_back(understood).await?;
             if is_over(&ruling, left()) {
                 return Ok(ruling);

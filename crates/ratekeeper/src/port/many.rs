@@ -17,7 +17,7 @@ const AT_ONCE: usize = 64;
 ///
 /// A server that is gone costs one timeout or two, however many keys there are to ask for: its breaker answers the rest.
 /// Requests of one key wait for each other, so one key alone costs a timeout for each of them until the breaker opens.
-pub(super) async fn acquire_each<'a>(
+pub(crate) async fn acquire_each<'a>(
     requests: &'a [Request<'a>],
     acquire: impl Fn(Request<'a>) -> Answer<'a, Decision> + Sync,
     into: &mut Vec<Result<Decision, StoreError>>,

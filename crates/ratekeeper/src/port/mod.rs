@@ -23,6 +23,7 @@ mod store;
 pub use answer::Answer;
 pub use clock::Clock;
 pub use key_value::KeyValue;
+pub(crate) use many::acquire_each;
 pub use observer::Observer;
 pub use plans::Plans;
 pub use request::{Grant, Request};
