@@ -89,7 +89,7 @@ impl Keeper {
         self
     }
 
-    /// Returns the plans.
+    /// Returns the plans that names in requests are looked up in.
     pub fn plans(&self) -> &dyn Plans {
         &*self.plans
     }
