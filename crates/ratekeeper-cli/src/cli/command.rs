@@ -12,7 +12,7 @@ use super::man::ManFlags;
 use super::serve::ServeFlags;
 use super::simulate::SimulateFlags;
 
-/// Limits the rate of requests: a server for clients in any language, and tools to choose and inspect limits.
+/// Rate limiter: a server for clients in any language, and tools to choose and inspect limits.
 #[derive(Debug, Parser)]
 #[command(name = "ratekeeper", version, max_term_width = 100)]
 pub(super) struct CommandLine {

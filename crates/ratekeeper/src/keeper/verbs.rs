@@ -62,7 +62,7 @@ impl Keeper {
         })
     }
 
-    /// Returns what [`acquire`](Keeper::acquire) would decide. Writes nothing, and no observer is told.
+    /// Returns what [`acquire`](Keeper::acquire) would decide. Writes nothing, and calls no observer.
     ///
     /// # Errors
     ///
@@ -156,7 +156,7 @@ impl Keeper {
         named.understand().map_or(0, |understood| self.lines.depth(&understood.request()))
     }
 
-    /// Asks whether the store itself decides, by a peek: no failure mode stands in for it, and no observer is told. For
+    /// Asks whether the store itself decides, by a peek: no failure mode answers instead, and no observer is called. For
     /// checks of readiness.
     ///
     /// # Errors
