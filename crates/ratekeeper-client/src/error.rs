@@ -14,7 +14,7 @@ pub enum ClientError {
         field: &'static str,
         /// Its value; for a key, how many bytes it has.
         value: String,
-        /// What to pass instead.
+        /// What would be right instead.
         remedy: &'static str,
     },
     /// There is no connection and none could be made. Nothing was sent.

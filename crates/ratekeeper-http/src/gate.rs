@@ -65,7 +65,7 @@ pub struct GateStatistics {
     pub rate: Option<Decision>,
     /// How many requests are in flight.
     pub in_flight: u64,
-    /// How many requests wait.
+    /// How many requests of this key wait in the queue.
     pub queue_depth: usize,
 }
 
@@ -75,7 +75,7 @@ pub struct GateStatistics {
 pub struct GateTotals {
     /// How many were let in.
     pub acquired: u64,
-    /// How many were refused.
+    /// How many requests were refused.
     pub rejected: u64,
     /// How many are in flight: let in by a limit on that, and not [released](Gate::release) yet.
     pub in_flight: u64,

@@ -56,11 +56,11 @@ pub struct Explained {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum FieldValue {
-    /// A whole number.
+    /// A whole number, such as the requests of a window.
     Count(u64),
     /// A fraction of a number, such as tokens in a bucket.
     Amount(f64),
-    /// A point in time.
+    /// A point in time, such as a window's start.
     Instant(Timestamp),
 }
 

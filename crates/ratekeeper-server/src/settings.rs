@@ -29,7 +29,7 @@ pub struct Settings {
     pub msgpack: Option<TransportEndpoint>,
     /// How many event loops to run, each on a thread of its own; 0 counts as 1.
     pub loops: usize,
-    /// Where state is kept.
+    /// Where the state of keys is kept.
     pub store: StoreLocation,
     /// How to ask Redis, if state is kept there.
     pub redis: RedisSettings,
@@ -101,7 +101,7 @@ pub struct TlsFiles {
     pub key: PathBuf,
 }
 
-/// Where state is kept.
+/// Where a server keeps the state of keys.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub enum StoreLocation {
     /// In the memory of this process.
@@ -121,7 +121,7 @@ impl fmt::Debug for StoreLocation {
     }
 }
 
-/// How Redis is asked.
+/// How a server asks its Redis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RedisSettings {
     /// The timeout of one request.
@@ -173,9 +173,9 @@ pub struct TransportEndpoint {
 }
 
 impl TransportEndpoint {
-    /// The default for `max_connections`.
+    /// The `max_connections` of [`at`](TransportEndpoint::at).
     pub const DEFAULT_MAX_CONNECTIONS: usize = 20_000;
-    /// The default for `request_timeout`.
+    /// The `request_timeout` of [`at`](TransportEndpoint::at), in seconds.
     pub const DEFAULT_REQUEST_TIMEOUT: u32 = 30;
 
     /// Returns an endpoint with the default bounds.
@@ -192,7 +192,7 @@ impl TransportEndpoint {
 /// An address to listen on, or `off`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bind {
-    /// Do not listen.
+    /// Do not listen on any address.
     Off,
     /// Listen on this address.
     At(SocketAddr),

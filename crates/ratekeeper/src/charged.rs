@@ -46,7 +46,7 @@ impl Charged {
         Charged { when: When::Ago(age), locally: false }
     }
 
-    /// Returns when it was charged, as it was told.
+    /// Returns the instant or age of the charge, as the caller gave it.
     pub const fn when(self) -> When {
         self.when
     }

@@ -31,7 +31,7 @@ pub enum StoreErrorKind {
     Unsupported,
     /// The store was not asked, because it has failed too often lately.
     BreakerOpen,
-    /// Any other failure.
+    /// A failure that none of the other kinds describes.
     Other,
 }
 
@@ -99,7 +99,7 @@ impl StoreError {
         StoreError { message: self.message.clone(), source: None, ..*self }
     }
 
-    /// Returns the message.
+    /// Returns the message, without the kind and the source.
     pub(crate) fn message(&self) -> &str {
         &self.message
     }

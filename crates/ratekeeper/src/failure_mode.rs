@@ -3,12 +3,12 @@
 /// What to answer when the store fails. Of several plans the strictest counts, in this order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FailureMode {
-    /// Allow every request.
+    /// Allow the request, with [`Reason::FailOpen`](crate::Reason::FailOpen).
     #[default]
     Open,
     /// Let a store in this process's memory decide until the real one is back.
     Local,
-    /// Deny every request.
+    /// Deny the request, with [`Reason::FailClosed`](crate::Reason::FailClosed).
     Closed,
     /// Return the error to the caller.
     Error,

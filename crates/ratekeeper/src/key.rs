@@ -34,7 +34,7 @@ impl<'a> Key<'a> {
         Ok(Key(bytes))
     }
 
-    /// Returns the bytes.
+    /// Returns the bytes of the key.
     #[inline]
     pub fn as_bytes(self) -> &'a [u8] {
         self.0

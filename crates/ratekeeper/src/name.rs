@@ -48,7 +48,7 @@ impl Name {
         (1..=Self::MAX_LEN).contains(&text.len()) && text.bytes().all(allowed)
     }
 
-    /// Returns the text.
+    /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

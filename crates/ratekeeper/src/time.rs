@@ -19,7 +19,7 @@ const NANOS_PER_SECOND: u64 = 1_000_000_000;
 pub struct Timestamp(i64);
 
 impl Timestamp {
-    /// The Unix epoch, 1970-01-01T00:00:00Z.
+    /// The Unix epoch: midnight UTC on 1 January 1970.
     pub const EPOCH: Timestamp = Timestamp(0);
     /// The earliest instant, in 1677.
     pub const MIN: Timestamp = Timestamp(i64::MIN);
@@ -171,7 +171,7 @@ impl Nanos {
 }
 
 impl From<Duration> for Nanos {
-    /// Saturates at 584 years.
+    /// Converts the span, saturating at 584 years.
     fn from(duration: Duration) -> Self {
         Nanos(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
     }

@@ -25,16 +25,16 @@ pub(super) struct BenchFlags {
     /// Measure this address too, in alternating rounds, and print the ratio.
     #[arg(long, value_name = "ADDR")]
     compare: Option<String>,
-    /// Send so many requests a second, however slow the answers [default: as fast as answers come].
+    /// Send this many requests a second, regardless of answers [default: as fast as answers come].
     #[arg(long, value_name = "N")]
     rate: Option<f64>,
-    /// Number of connections.
+    /// Number of connections to open.
     #[arg(long, value_name = "N", default_value = "50")]
     connections: NonZeroUsize,
     /// Requests in flight on each connection.
     #[arg(long, value_name = "N", default_value = "1")]
     pipeline: NonZeroUsize,
-    /// Number of different keys.
+    /// Number of different keys to use.
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     keys: u32,
     /// Share of all requests that go to one key, from 0 to 1.
@@ -43,7 +43,7 @@ pub(super) struct BenchFlags {
     /// Seconds to measure each target.
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
     duration: f64,
-    /// Seconds to run unmeasured before each round.
+    /// Seconds to run before each round without measuring.
     #[arg(long, value_name = "SECONDS", default_value_t = 0.5)]
     warm_up: f64,
     /// Rounds to divide the duration into, with --compare.
@@ -52,10 +52,10 @@ pub(super) struct BenchFlags {
     /// Threads that send the requests [default: half the cores].
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
-    /// Limit that every key is held to.
+    /// Limit for each key.
     #[arg(long, value_name = "QUOTA", default_value = "1000/m burst 100")]
     quota: String,
-    /// Print one JSON object.
+    /// Print the result as one JSON object.
     #[arg(long)]
     json: bool,
 }

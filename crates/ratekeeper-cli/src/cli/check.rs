@@ -13,16 +13,16 @@ use serde_json::{Value, json};
 use super::output::{EXIT_NO, print};
 use super::serve::{self, ServeFlags};
 
-/// Prints every mistake with its line, then every plan as it is understood.
+/// Prints every mistake with its line, and every plan.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example: ratekeeper check ratekeeper.toml\nThe exit code is 1 if there is a mistake."
+    after_help = "Example: ratekeeper check ratekeeper.toml\nExits with 0 if the file is right, and with 1 if there are mistakes."
 )]
 pub(super) struct CheckFlags {
-    /// File of settings and plans.
+    /// Configuration file to check.
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Print one JSON object.
+    /// Print the result as one JSON object.
     #[arg(long)]
     json: bool,
 }

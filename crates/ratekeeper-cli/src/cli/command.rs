@@ -12,7 +12,7 @@ use super::man::ManFlags;
 use super::serve::ServeFlags;
 use super::simulate::SimulateFlags;
 
-/// Rate limiting for services in every language.
+/// Rate limiter: a server for clients in any language, and tools to choose and inspect limits.
 #[derive(Debug, Parser)]
 #[command(name = "ratekeeper", version, max_term_width = 100)]
 pub(super) struct CommandLine {
@@ -23,23 +23,23 @@ pub(super) struct CommandLine {
 /// What the command line asks for, with its flags.
 #[derive(Debug, Subcommand)]
 pub(super) enum CliCommand {
-    /// Serve limits over the network until SIGTERM.
+    /// Start the server: Redis protocol, HTTP, gRPC and MessagePack.
     Serve(Box<ServeFlags>),
-    /// Check a configuration file, and show how it is understood.
+    /// Check a configuration file, and print its mistakes or its plans.
     Check(CheckFlags),
-    /// Decode stored states.
+    /// Decode stored states of keys, given as text or read from Redis.
     Inspect(InspectFlags),
     /// Explain the rate-limit headers of a response.
     Headers(HeadersFlags),
-    /// Replay a trace or an access log against limits, without waiting.
+    /// Replay a trace or an access log against limits, and print what they would deny.
     Simulate(SimulateFlags),
-    /// Measure how fast a server, or the engine in this process, answers.
+    /// Measure throughput and latency of a server, or of the engine in this process.
     Bench(BenchFlags),
-    /// Ask a running server whether it is healthy, for health checks.
+    /// Ask a running server whether it is healthy; exits with 0 or 1.
     Health(HealthFlags),
     /// Print a completion script for a shell.
     Completions(CompletionsFlags),
-    /// Print a manual page.
+    /// Print a manual page in roff format.
     Man(ManFlags),
 }
 

@@ -8,11 +8,11 @@ use clap_complete::Shell;
 
 use super::output::print;
 
-/// Prints a completion script; bash and others read it by `source`.
+/// Prints a completion script for a shell.
 #[derive(Debug, Args)]
 #[command(after_help = "Example: ratekeeper completions bash > ratekeeper.bash")]
 pub(super) struct CompletionsFlags {
-    /// Shell to complete for.
+    /// Shell to print the script for.
     #[arg(value_enum)]
     shell: Shell,
 }

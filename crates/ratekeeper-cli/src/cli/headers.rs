@@ -16,14 +16,14 @@ use crate::headers::HeaderReport;
 /// How many bytes of headers are read. No server sends as many.
 const MOST: u64 = 1 << 20;
 
-/// Reads `Name: value` lines, as `curl -sI` prints them, and says what they allow.
+/// Reads `Name: value` lines, as `curl -sI` prints them, and explains the limits in them.
 #[derive(Debug, Args)]
 #[command(after_help = "Example: curl -sI http://127.0.0.1:8080/health | ratekeeper headers")]
 pub(super) struct HeadersFlags {
-    /// File of headers [default: standard input].
+    /// File of header lines, as `curl -sI` prints them [default: standard input].
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Print one JSON object.
+    /// Print the result as one JSON object.
     #[arg(long)]
     json: bool,
 }

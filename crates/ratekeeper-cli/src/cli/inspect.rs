@@ -14,26 +14,26 @@ use crate::inspect::InspectedState;
 /// How long a Redis may take: a person has more patience than a request.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Decodes states, strictly: strategy, version, fields and times.
+/// Decodes states into strategy, version, fields and times.
 #[derive(Debug, Args)]
 #[command(
     override_usage = "ratekeeper inspect [OPTIONS] STATE…\n       ratekeeper inspect [OPTIONS] --redis URL KEY…",
     after_help = "Example: ratekeeper inspect '12|8.5|1761884055342794596' --quota '10/s bucket'"
 )]
 pub(super) struct InspectFlags {
-    /// States in ASCII form, or with --redis the names of keys.
+    /// States in ASCII form; with --redis, the names of Redis keys.
     #[arg(value_name = "STATE", required = true)]
     states: Vec<String>,
     /// Read the states from this Redis server, in either encoding.
     #[arg(long, value_name = "URL")]
     redis: Option<String>,
-    /// Also say what the next request would get under this quota.
+    /// Also print what the next request would be answered under this quota.
     #[arg(long, value_name = "QUOTA")]
     quota: Option<String>,
-    /// Use this time for now, in seconds since the epoch [default: the clock].
+    /// Time to decide at, in seconds since the epoch [default: now].
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     at: Option<i64>,
-    /// Print one JSON object per state.
+    /// Print each state as one JSON object.
     #[arg(long)]
     json: bool,
 }

@@ -12,7 +12,7 @@ use super::output::print;
 #[derive(Debug, Args)]
 #[command(after_help = "Example: ratekeeper man simulate > ratekeeper-simulate.1")]
 pub(super) struct ManFlags {
-    /// Command to describe [default: an overview of all].
+    /// Command to describe [default: all, in an overview].
     #[arg(value_name = "COMMAND")]
     command: Option<String>,
 }

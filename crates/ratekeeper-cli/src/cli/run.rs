@@ -42,11 +42,20 @@ pub fn run() -> ExitCode {
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             // With nowhere to complain to, the exit code still tells.
-            let said = without_passwords(&format!("{error:#}"));
+            let said = without_passwords(&explained(&error));
             let _ = writeln!(io::stderr(), "ratekeeper: {said}");
             ExitCode::from(EXIT_USAGE)
         }
     }
+}
+
+/// Returns the error and its causes in one line. A cause that is quoted already is not repeated.
+fn explained(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |said, cause| match said.as_str() {
+        "" => cause,
+        _ if said.contains(&cause) => said,
+        _ => format!("{said}: {cause}"),
+    })
 }
 
 /// Ends the process because the command line cannot be understood, or asks for help: with usage and code 2, or 0.
@@ -70,4 +79,20 @@ fn refuse(error: &clap::Error) -> ! {
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let io_errors = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
     io_errors.into_iter().any(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_that_is_quoted_already_is_not_repeated() {
+        let cause = || io::Error::other("connection refused");
+        let quoting = anyhow::Error::new(cause()).context("host: connection refused; is it running?");
+        assert_eq!(
+            explained(&quoting.context("--redis")),
+            "--redis: host: connection refused; is it running?"
+        );
+        assert_eq!(explained(&anyhow::Error::new(cause()).context("--redis")), "--redis: connection refused");
+    }
 }

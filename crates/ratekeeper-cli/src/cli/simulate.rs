@@ -19,7 +19,7 @@ use crate::simulate::{
     TraceSource, chart, suggest, write_decision,
 };
 
-/// Shows what limits would have done to the requests of a trace.
+/// Prints what limits would have allowed and denied of the requests in a trace.
 #[derive(Debug, Args)]
 #[command(
     override_usage = "ratekeeper simulate --quota QUOTA… [OPTIONS] [TRACE]",
@@ -32,10 +32,10 @@ pub(super) struct SimulateFlags {
     /// Limit to try; give several to compare them.
     #[arg(long, value_name = "QUOTA", required_unless_present = "config")]
     quota: Vec<String>,
-    /// Try the plans of this configuration file.
+    /// Also try the plans of this configuration file.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Format of the lines.
+    /// Format of the trace's lines.
     #[arg(
         long,
         value_enum,
@@ -44,7 +44,7 @@ pub(super) struct SimulateFlags {
         value_name = "plain|common|combined"
     )]
     format: TraceFormat,
-    /// Key of an access log's line.
+    /// Field of an access log that is the key.
     #[arg(
         long,
         value_enum,
@@ -56,16 +56,16 @@ pub(super) struct SimulateFlags {
     /// Draw requests over time into this `.svg` or `.html` file.
     #[arg(long, value_name = "FILE")]
     chart: Option<PathBuf>,
-    /// Find the smallest count that denies at most this share: 1%.
+    /// Find the smallest count that denies at most this share, such as 1%.
     #[arg(long, value_name = "P")]
     suggest: Option<DeniedShare>,
-    /// How many of the most denied keys to list.
+    /// Number of most denied keys to list.
     #[arg(long, value_name = "N", default_value_t = 5)]
     top: usize,
-    /// Stop at a line that is unreadable or out of order.
+    /// Stop at a line that cannot be parsed or is out of order.
     #[arg(long)]
     strict: bool,
-    /// Print an object per decision; `--json=summary` for one.
+    /// Print each decision as a JSON object; `--json=summary`: one for all.
     #[arg(long, value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "lines", hide_possible_values = true, value_name = "lines|summary")]
     json: Option<JsonOutput>,
 }

@@ -13,7 +13,7 @@ use ratekeeper::limiter::{AcquireError, LimiterKind};
 pub enum PaceError<E> {
     /// It was not sent: it would have had to wait longer than it may, or the pace was closed.
     Rejected(Rejected),
-    /// The client failed.
+    /// The inner client failed with this error.
     Client(E),
 }
 
@@ -29,7 +29,7 @@ pub enum Rejected {
         /// How long the pause will last.
         ready_in: Duration,
     },
-    /// The pace was [closed](super::Pace::close).
+    /// The pace was [closed](super::Pace::close), before the request or while it waited.
     Closed,
 }
 

@@ -19,7 +19,7 @@ pub struct PaceStatistics {
     pub in_flight: u64,
     /// Requests that wait to be sent.
     pub waiting: u64,
-    /// Hosts that are remembered.
+    /// How many hosts are remembered.
     pub hosts: usize,
 }
 

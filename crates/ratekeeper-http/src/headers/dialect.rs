@@ -3,14 +3,14 @@
 /// Which header fields report what is left. `Retry-After` is no part of a dialect: a refusal always has it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum HeaderDialect {
-    /// `RateLimit` and `RateLimit-Policy`.
+    /// Writes `RateLimit` and `RateLimit-Policy`, as the IETF draft defines them.
     #[default]
     Ietf,
     /// `X-RateLimit-Limit`, `-Remaining` and `-Reset`, the reset in seconds from now.
     Legacy,
     /// Both the IETF and the legacy fields.
     Both,
-    /// No fields.
+    /// Writes none of these fields.
     None,
 }
 

@@ -21,9 +21,9 @@ use super::policy_field::PolicyField;
 pub struct LimitStatus<'a> {
     /// The name of the limit.
     pub name: &'a LimitName,
-    /// Its quota.
+    /// The quota of the limit.
     pub limit: u64,
-    /// How much is left.
+    /// How much of the quota is left.
     pub remaining: u64,
     /// How long until there is more, if that is known.
     pub reset: Option<Duration>,

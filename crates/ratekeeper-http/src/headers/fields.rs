@@ -8,13 +8,13 @@ pub const MAX_ENTRIES: usize = 64;
 /// Length in bytes of the longest name that is kept or sent, before escaping.
 pub const MAX_NAME: usize = 256;
 
-/// `RateLimit`.
+/// The field `RateLimit`: what is left, and for how long.
 pub const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
-/// `RateLimit-Policy`.
+/// The field `RateLimit-Policy`: quotas and windows.
 pub const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
-/// `X-RateLimit-Limit`.
+/// The legacy field `X-RateLimit-Limit`: the quota.
 pub const X_RATELIMIT_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
-/// `X-RateLimit-Remaining`.
+/// The legacy field `X-RateLimit-Remaining`: how much is left.
 pub const X_RATELIMIT_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
-/// `X-RateLimit-Reset`.
+/// The legacy field `X-RateLimit-Reset`: seconds until there is more.
 pub const X_RATELIMIT_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");

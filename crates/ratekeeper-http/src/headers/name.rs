@@ -66,7 +66,7 @@ pub enum FieldError {
     EmptyWindow,
     /// A field without policies; structured fields have no empty lists.
     NoPolicies,
-    /// More than [`MAX_ENTRIES`](super::MAX_ENTRIES) policies.
+    /// A field of more than [`MAX_ENTRIES`](super::MAX_ENTRIES) policies.
     TooManyPolicies,
 }
 

@@ -12,7 +12,7 @@ pub struct QuotaPolicy {
     pub quota: u64,
     /// The window, if the server tells it.
     pub window: Option<Duration>,
-    /// What is counted.
+    /// The unit that the quota counts in.
     pub unit: Unit,
     /// Which share of the server's capacity this is about: opaque bytes, often a hash of the caller.
     pub partition_key: Option<Vec<u8>>,
@@ -30,7 +30,7 @@ impl QuotaPolicy {
         }
     }
 
-    /// Sets the window.
+    /// Sets the time that the quota is for.
     #[must_use]
     pub fn window(self, window: Duration) -> Self {
         QuotaPolicy { window: Some(window), ..self }
@@ -49,16 +49,16 @@ impl QuotaPolicy {
     }
 }
 
-/// What a quota counts.
+/// The unit that a [`QuotaPolicy`] counts in.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Unit {
     /// `requests`, and what is meant when nothing is said.
     #[default]
     Requests,
-    /// `content-bytes`.
+    /// Bytes of message content, written `content-bytes`.
     ContentBytes,
-    /// `concurrent-requests`.
+    /// Requests in flight at once, written `concurrent-requests`.
     ConcurrentRequests,
     /// A unit that the draft does not register.
     Other(String),

@@ -25,7 +25,7 @@ pub struct KeyBuf {
 }
 
 impl KeyBuf {
-    /// Creates an empty buffer.
+    /// Creates an empty buffer. Allocates nothing.
     pub fn new() -> Self {
         KeyBuf { inline: [0; INLINE], len: 0, spill: Vec::new(), digest: None }
     }

@@ -50,7 +50,7 @@ impl<Part> Composite<Vec<Part>> {
 }
 
 impl<Parts> Composite<Parts> {
-    /// Adds a part.
+    /// Adds a part to the end of the key.
     #[must_use]
     pub fn and<Next>(self, next: Next) -> Composite<(Self, Next)> {
         Composite((self, next))

@@ -10,7 +10,7 @@ use http::HeaderName;
 pub enum ExtractError {
     /// The request does not carry the peer's address: the server was not set up to put it there.
     NoPeer,
-    /// The extractor wrote nothing.
+    /// The extractor wrote nothing into the key, and a key has at least one byte.
     Empty,
     /// The request has several headers of this name, with different values. It is answered with 400 (gRPC: status 3).
     Ambiguous(HeaderName),

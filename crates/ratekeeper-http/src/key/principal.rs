@@ -30,7 +30,7 @@ impl Authenticated {
         Authenticated(name.into())
     }
 
-    /// Returns the name.
+    /// Returns the name of the principal.
     pub fn name(&self) -> &str {
         &self.0
     }

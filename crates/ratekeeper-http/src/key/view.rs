@@ -33,12 +33,12 @@ impl<'a> RequestView<'a> {
         RequestView { headers, uri, method: None, extensions: None, peer }
     }
 
-    /// Returns the headers.
+    /// Returns the request's header fields.
     pub fn headers(&self) -> &'a HeaderMap {
         self.headers
     }
 
-    /// Returns the URI.
+    /// Returns the URI of the request.
     pub fn uri(&self) -> &'a Uri {
         self.uri
     }

@@ -13,7 +13,7 @@ pub struct Denied<'a> {
     pub rule: &'a str,
     /// The key of whoever is refused.
     pub key: &'a [u8],
-    /// The decision.
+    /// The decision that denies the request.
     pub decision: Decision,
     /// True if the request is served nevertheless, because the limit is in shadow mode.
     pub shadow: bool,

@@ -17,15 +17,15 @@ use super::units::{ByteSize, Percent};
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ConfigFile {
-    /// `[server]`.
+    /// The section `[server]`: the process as a whole.
     pub server: ServerSection,
-    /// `[transports.<name>]`.
+    /// The sections `[transports.<name>]`: where to listen.
     pub transports: TransportSections,
-    /// `[store]`.
+    /// The section `[store]`: where state is kept.
     pub store: StoreSection,
-    /// `[limits]`.
+    /// The section `[limits]`: requests that name no plan.
     pub limits: LimitsSection,
-    /// `[plans.<name>]`.
+    /// The sections `[plans.<name>]`: the plans, by name.
     pub(super) plans: BTreeMap<Spanned<String>, PlanSection>,
 }
 
@@ -33,7 +33,7 @@ pub struct ConfigFile {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ServerSection {
-    /// How much to log.
+    /// How much to log; `info` unless set.
     pub log_level: Option<LogLevel>,
     /// In which form to log.
     pub log_format: Option<LogFormat>,
@@ -65,21 +65,21 @@ pub struct ServerSection {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TransportSections {
-    /// The Redis protocol.
+    /// The Redis protocol, on port 6380 unless set.
     pub resp: TransportSection,
-    /// HTTP and JSON.
+    /// HTTP and JSON, on port 8080 unless set.
     pub http: TransportSection,
-    /// gRPC.
+    /// gRPC, on port 8070 unless set.
     pub grpc: TransportSection,
-    /// MessagePack over TCP.
+    /// MessagePack over TCP, on port 9090 unless set.
     pub msgpack: TransportSection,
 }
 
-/// `[transports.<name>]`: one transport.
+/// `[transports.<name>]`: where one transport listens, and its bounds.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TransportSection {
-    /// Whether to listen.
+    /// Whether to listen; true unless set.
     pub enabled: Option<bool>,
     /// The host to listen on: an address or a name.
     pub host: Option<String>,
@@ -97,7 +97,7 @@ pub struct TransportSection {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct StoreSection {
-    /// `memory` or `redis`.
+    /// The kind of store: `memory` or `redis`.
     #[serde(rename = "type")]
     pub kind: Option<String>,
     /// The URL of a Redis, of any topology.
@@ -120,7 +120,7 @@ pub struct StoreSection {
     pub connect_timeout: Option<DurationText>,
     /// The prefix of all keys in Redis.
     pub prefix: Option<String>,
-    /// `[store.breaker]`.
+    /// The section `[store.breaker]`: when to stop asking a Redis that fails.
     pub breaker: BreakerSection,
 }
 
@@ -164,7 +164,7 @@ pub struct LimitsSection {
     pub plans_only: Option<bool>,
 }
 
-/// `[plans.<name>]`: one plan.
+/// `[plans.<name>]`: the rules of one plan, and its failure mode.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PlanSection {

@@ -2,13 +2,13 @@
 
 use serde::Deserialize;
 
-/// How much is logged.
+/// The least severe level that is logged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogLevel {
-    /// Errors.
+    /// Log failures only.
     Error,
-    /// Errors, and warnings.
+    /// Also log what may become a failure.
     Warn,
     /// Also what happens to the server.
     #[default]
@@ -23,7 +23,7 @@ pub enum LogLevel {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
-    /// Lines for people.
+    /// Lines of text, for people.
     #[default]
     Text,
     /// One JSON object per line, for machines.

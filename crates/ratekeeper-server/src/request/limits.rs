@@ -14,9 +14,9 @@ use super::field::RequestField;
 /// `[limits]`: defaults for numbers that a request leaves out, and bounds on its quota.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequestLimits {
-    /// The default for `max_burst`.
+    /// The `max_burst` of requests that have none; `None`: such a request is refused.
     pub burst: Option<i64>,
-    /// The default for `count_per_period`.
+    /// The `count_per_period` of requests that have none.
     pub rate: Option<i64>,
     /// The default for `period`, in seconds.
     pub period: Option<i64>,

@@ -86,7 +86,7 @@ pub(super) enum StateWrite {
 }
 
 impl StateWrite {
-    /// Makes the change.
+    /// Writes the change into the state that the view was made of.
     pub(super) fn apply(self, state: &mut Option<State>) {
         match (self, &mut *state) {
             (StateWrite::Set(new), _) => *state = new,
@@ -158,9 +158,9 @@ impl View for AnyView<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Mismatch {
-    /// The quota's algorithm.
+    /// The algorithm that the quota names.
     pub wanted: Algorithm,
-    /// The state's algorithm.
+    /// The algorithm that wrote the state.
     pub found: Algorithm,
 }
 

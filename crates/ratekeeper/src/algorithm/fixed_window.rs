@@ -31,7 +31,7 @@ use crate::{Algorithm, Anchor, Calendar, Cost, Nanos, Quota, Timestamp};
 pub struct FixedWindowState {
     /// What the window has let pass.
     pub count: u64,
-    /// The window's first instant.
+    /// The first instant of the window.
     pub start: Timestamp,
 }
 

@@ -59,7 +59,7 @@ impl Flow {
         self.now.since(self.last).as_nanos()
     }
 
-    /// Returns `max(now, last)`.
+    /// Returns `max(now, last)`, the instant that the state is read at.
     pub(super) fn effective_now(&self) -> Timestamp {
         self.now.max(self.last)
     }

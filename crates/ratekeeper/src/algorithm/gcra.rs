@@ -90,7 +90,7 @@ impl<'q> GcraView<'q> {
         self.now
     }
 
-    /// Returns `B · e`.
+    /// Returns `B · e`, the time in which a whole burst refills.
     fn tolerance(&self) -> u64 {
         self.quota.refill_time().as_nanos()
     }

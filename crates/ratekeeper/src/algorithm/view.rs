@@ -18,7 +18,7 @@ pub trait View {
     /// since is not given back a second time.
     fn refund(&mut self, cost: Cost, charged_at: Timestamp);
 
-    /// Returns the capacity.
+    /// Returns the capacity: the most that the quota ever lets pass at once.
     fn limit(&self) -> u64;
 
     /// Returns how many requests of cost 1 would pass now, one after another.

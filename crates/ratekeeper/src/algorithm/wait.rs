@@ -5,11 +5,11 @@ use crate::{Nanos, Timestamp};
 /// How long one cost must wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// It would pass now.
+    /// The cost would pass now.
     Ready,
     /// It would pass after exactly so long, and not a nanosecond earlier, if nobody else asked.
     After(Nanos),
-    /// It can never pass.
+    /// The cost can never pass: it is more than the capacity, or its time lies beyond the last instant.
     Never,
 }
 

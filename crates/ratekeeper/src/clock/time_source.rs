@@ -14,7 +14,7 @@ use crate::port::Clock;
 /// An enum and not a `dyn Clock`, because the default clock is read on every decision and has to be inlined.
 #[derive(Clone, Debug)]
 pub(crate) enum TimeSource {
-    /// [`MonotonicClock`].
+    /// [`MonotonicClock`], read directly.
     Process,
     /// The time of the runtime that asks; outside of any runtime, that of the one it was built in.
     #[cfg(all(feature = "tokio", not(loom)))]

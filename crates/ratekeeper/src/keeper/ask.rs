@@ -11,9 +11,9 @@ use crate::{Charged, Cost, Decision, FailureMode, Key, Rules, StoreError, StoreE
 /// What a question does if it is allowed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Intent {
-    /// Takes the cost. The observers are told.
+    /// Takes the cost. The observers are called.
     Take,
-    /// Takes the cost, and is one of several tries: the observers are told of the last by whoever tries.
+    /// Takes the cost, as one of several tries: the caller calls the observers, for the last try only.
     Try,
     /// Takes nothing, and decides nothing.
     Look,
@@ -61,7 +61,7 @@ impl Keeper {
         })
     }
 
-    /// Answers instead of a store that failed, as the failure mode says; the observers are told.
+    /// Answers instead of a store that failed, as the failure mode says; the observers are called.
     #[cold]
     fn decide_instead<'a, T: Fallback + Send + 'a>(
         &'a self,
@@ -85,7 +85,7 @@ impl Keeper {
         instead(understood, outcome, false)
     }
 
-    /// Makes a ruling of an answer; the observers are told of one to take.
+    /// Makes a ruling of an answer; the observers are called if it was a request to take.
     #[inline]
     fn rule<T: Fallback>(
         &self,
@@ -152,7 +152,7 @@ impl Keeper {
         }
     }
 
-    /// Returns the error of a store for which nothing can stand in; the observers are told.
+    /// Returns the error of a store for which nothing can stand in; the observers are called.
     pub(super) fn failed(&self, error: StoreError) -> KeeperError {
         self.tell(|observer| observer.store_failed(&error, None));
         KeeperError::Store(error)

@@ -13,19 +13,19 @@ pub enum KeeperError {
     /// The request names a plan that does not exist, and the keeper does not
     /// [go on without it](super::OnMissingPlan).
     UnknownPlan {
-        /// The name.
+        /// The name of the missing plan.
         name: String,
     },
     /// The request names no plan that exists.
     NoPlan,
     /// The request names the same plan twice.
     PlanTwice {
-        /// The name.
+        /// The name that is given twice.
         name: String,
     },
     /// The request names more than [`MAX_PLANS`] plans.
     TooManyPlans {
-        /// How many it names.
+        /// How many plans the request names.
         named: usize,
     },
     /// The key is empty or too long.

@@ -11,7 +11,7 @@ pub const MAX_PLANS: usize = 8;
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum HeldTo<'a> {
-    /// One plan.
+    /// One plan, by its name.
     Plan(&'a str),
     /// Several plans, all of which must allow; at most [`MAX_PLANS`].
     Plans(&'a [&'a str]),

@@ -18,7 +18,7 @@ impl Keeper {
     /// [`charged_at`](Decision::charged_at), because a bare decision cannot tell who took it, and the real store must not
     /// give it back.
     ///
-    /// The observers are told of the batch in one call: [`Observer::decided_many`](crate::port::Observer::decided_many).
+    /// Each observer is called once for the whole batch: [`Observer::decided_many`](crate::port::Observer::decided_many).
     ///
     /// # Cost
     ///

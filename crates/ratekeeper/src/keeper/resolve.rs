@@ -17,7 +17,7 @@ pub(super) struct NamedRequest<'a> {
 }
 
 impl<'a> NamedRequest<'a> {
-    /// Resolves the names.
+    /// Checks the key and finds the named plans in the registry.
     #[inline]
     pub(super) fn understand(self) -> Result<Understood<'a>, KeeperError> {
         let NamedRequest { keeper, key, held_to, cost } = self;

@@ -42,7 +42,7 @@ impl Ruling {
         self.resolved
     }
 
-    /// Returns the decision.
+    /// Returns the decision that this ruling reads like.
     pub fn decision(&self) -> &Decision {
         &self.decision
     }

@@ -81,7 +81,7 @@ impl Keeper {
         self
     }
 
-    /// Adds an observer: it is told of every decision to take, of failures of the store and of plans that are missing.
+    /// Adds an observer: it is called for every decision to take, for failures of the store and for missing plans.
     #[must_use]
     pub fn observer(mut self, observer: impl Observer + 'static) -> Self {
         let added: Arc<dyn Observer> = Arc::new(observer);
@@ -89,12 +89,12 @@ impl Keeper {
         self
     }
 
-    /// Returns the plans.
+    /// Returns the plans that names in requests are looked up in.
     pub fn plans(&self) -> &dyn Plans {
         &*self.plans
     }
 
-    /// Tells every observer. One that panics has had its turn.
+    /// Calls every observer. A panic in one is caught, and does not stop the others.
     #[inline]
     pub(super) fn tell(&self, news: impl Fn(&dyn Observer)) {
         for observer in self.observers.iter() {

@@ -63,8 +63,8 @@ impl Keeper {
         })
     }
 
-    /// Returns what [`acquire`](Keeper::acquire) would decide if nobody waited for the same. Writes nothing, and no observer is
-    /// told.
+    /// Returns what [`acquire`](Keeper::acquire) would decide if nobody waited for the same. Writes nothing, and calls no
+    /// observer.
     ///
     /// # Errors
     ///
@@ -163,7 +163,7 @@ impl Keeper {
         named.understand().map_or(0, |understood| self.lines.depth(&understood.request()))
     }
 
-    /// Asks whether the store itself decides, by a peek: no failure mode stands in for it, and no observer is told. For
+    /// Asks whether the store itself decides, by a peek: no failure mode answers instead, and no observer is called. For
     /// checks of readiness.
     ///
     /// # Errors

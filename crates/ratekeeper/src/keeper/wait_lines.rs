@@ -196,7 +196,7 @@ pub(super) struct InLine {
     id: LineId,
     cost: u64,
     turns: Concurrency,
-    /// Nobody was there before.
+    /// True if nobody stood in this line before.
     pub(super) is_first: bool,
 }
 

@@ -34,7 +34,7 @@ pub struct AcquireError {
 pub enum AcquireErrorKind {
     /// The deadline passed, or could not be met and so was not waited for.
     Deadline,
-    /// The limiter was closed.
+    /// The limiter was closed, before the request or while it waited.
     Closed,
     /// As many callers are waiting as may wait.
     QueueFull,
@@ -54,17 +54,17 @@ pub enum AcquireErrorKind {
 pub enum LimiterKind {
     /// A [`Limiter`](super::Limiter) of a quota.
     Rate,
-    /// A [`Limiter`](super::Limiter) of [`Ticks`](super::Ticks).
+    /// A [`Limiter`](super::Limiter) of [`Ticks`](super::Ticks), which refills at whole intervals.
     Ticks,
     /// A key of a [`Keyed`](super::Keyed).
     Keyed,
-    /// A [`Concurrency`](super::Concurrency).
+    /// A [`Concurrency`](super::Concurrency), which limits how many are in flight.
     Concurrency,
-    /// A [`LeakyQueue`](super::LeakyQueue).
+    /// A [`LeakyQueue`](super::LeakyQueue), which grants at a constant rate.
     LeakyQueue,
     /// Several of them, as an [`All`](super::All).
     All,
-    /// A [`Repository`](super::Repository) of limiters.
+    /// A [`Repository`](super::Repository), which holds limiters by key.
     Repository,
 }
 
@@ -112,7 +112,7 @@ impl AcquireError {
         self
     }
 
-    /// Returns what went wrong.
+    /// Returns why nothing was granted.
     pub const fn kind(&self) -> AcquireErrorKind {
         self.kind
     }

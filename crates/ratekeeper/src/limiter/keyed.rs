@@ -402,7 +402,7 @@ pub struct KeyedBuilder<K> {
 }
 
 impl<K: Hash + Eq> KeyedBuilder<K> {
-    /// The default of [`max_keys`](KeyedBuilder::max_keys).
+    /// How many keys are remembered unless [`max_keys`](KeyedBuilder::max_keys) is called.
     pub const DEFAULT_MAX_KEYS: usize = 100_000;
 
     /// Sets how many keys are remembered at most; at least one.

@@ -6,7 +6,7 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LimiterStatistics {
-    /// Requests that were granted.
+    /// How many requests were granted.
     pub acquired: u64,
     /// Requests that were refused: no room, a deadline, a full queue, a closed limiter.
     pub rejected: u64,
@@ -14,7 +14,7 @@ pub struct LimiterStatistics {
     pub cancelled: u64,
     /// How many requests of cost 1 there is room for, whoever waits for it.
     pub available: u64,
-    /// The capacity.
+    /// The most that is ever available: the capacity of the quota, or the number of permits.
     pub max: u64,
     /// How many callers are waiting.
     pub queue_depth: usize,

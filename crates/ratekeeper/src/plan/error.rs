@@ -15,7 +15,7 @@ pub enum PlanError {
     Name(NameError),
     /// The quota of a rule cannot be honoured.
     Quota(QuotaError),
-    /// There is no rule.
+    /// The plan has no rules; it needs at least one.
     NoRules,
     /// There are more than [16](crate::Plan::MAX_RULES) rules.
     TooManyRules,

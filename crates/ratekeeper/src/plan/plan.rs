@@ -95,7 +95,7 @@ impl Plan {
         self
     }
 
-    /// Returns the plan's name.
+    /// Returns the name that requests ask for this plan by.
     pub fn name(&self) -> &Name {
         &self.name
     }
@@ -141,12 +141,12 @@ impl Rule {
         Rule { name, quota, id }
     }
 
-    /// Returns the rule's name.
+    /// Returns the rule's name, which no other rule of the plan has.
     pub fn name(&self) -> &Name {
         &self.name
     }
 
-    /// Returns the rule's quota.
+    /// Returns the quota that the rule holds requests to.
     pub fn quota(&self) -> &Quota {
         &self.quota
     }

@@ -33,7 +33,7 @@ pub struct BreakerChange {
     /// What the breaker is [named](crate::store::Breaker::named) after, such as the address of a server; empty if it has
     /// no name.
     pub name: Arc<str>,
-    /// The state until now.
+    /// The state before the change.
     pub from: BreakerState,
     /// The state from now on.
     pub to: BreakerState,

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use crate::Timestamp;
 
-/// Tells the time.
+/// A source of the present time. Implement it to bring a clock of your own.
 pub trait Clock: Send + Sync + Debug {
-    /// Returns the present instant.
+    /// Returns the present instant. Called for every decision, so it must not block.
     fn now(&self) -> Timestamp;
 }
 

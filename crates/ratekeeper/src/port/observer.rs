@@ -1,4 +1,4 @@
-//! Who is told what happened.
+//! Callbacks for what happened: decisions, failures, breaker changes.
 
 use std::fmt::Debug;
 

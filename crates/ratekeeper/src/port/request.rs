@@ -5,11 +5,11 @@ use crate::{Cost, Decision, Key, Rules};
 /// One question to a store: may `key` take `cost` under all of these rules?
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// Who asks.
+    /// The key that the cost is counted for.
     pub key: Key<'a>,
     /// What they are held to.
     pub rules: Rules<'a>,
-    /// How much they want.
+    /// How much the request takes if it is allowed; 0 asks without taking.
     pub cost: Cost,
 }
 

@@ -9,7 +9,7 @@ pub enum Algorithm {
     /// The generic cell rate algorithm: a token bucket that needs one instant of state and no floating point.
     #[default]
     Gcra,
-    /// Tokens that refill continuously.
+    /// Tokens that refill continuously and are taken by requests.
     TokenBucket,
     /// A level that drains continuously (the leaky bucket as a meter).
     LeakyBucket,
@@ -54,7 +54,7 @@ impl Algorithm {
     }
 }
 
-/// When fixed windows begin.
+/// Where the windows of [`Algorithm::FixedWindow`] begin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Anchor {
     /// At the key's first request, and again at the first one after the window's end.

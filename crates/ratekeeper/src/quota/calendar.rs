@@ -106,12 +106,12 @@ impl Calendar {
         Calendar { unit, zone }
     }
 
-    /// Returns the unit.
+    /// Returns the unit of the calendar that one window spans.
     pub const fn unit(&self) -> CalendarUnit {
         self.unit
     }
 
-    /// Returns the zone.
+    /// Returns the time zone in which the windows begin.
     pub const fn zone(&self) -> Zone {
         self.zone
     }

@@ -14,7 +14,7 @@ use super::error::QuotaError;
 pub struct Zone(Option<&'static NamedZone>);
 
 impl Zone {
-    /// Coordinated universal time.
+    /// Coordinated universal time (UTC), which needs no feature.
     pub const UTC: Zone = Zone(None);
 
     /// Returns the zone of this name in the IANA time zone database, such as `Europe/Berlin`.
@@ -36,7 +36,7 @@ impl Zone {
         ))
     }
 
-    /// Returns the zone's name.
+    /// Returns the zone's name in the IANA time zone database, or `UTC`.
     pub fn name(&self) -> &str {
         self.0.map_or("UTC", |zone| zone.name)
     }

@@ -43,11 +43,11 @@ pub struct NamedWindows(Vec<NamedWindow>);
 /// A fixed window, and the name of its rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedWindow {
-    /// The rule's name.
+    /// The name of the rule that the window belongs to.
     pub name: Name,
     /// What the window has let pass.
     pub count: u64,
-    /// The window's first instant.
+    /// The first instant of the window.
     pub start: Timestamp,
 }
 

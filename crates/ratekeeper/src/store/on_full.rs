@@ -3,7 +3,7 @@
 /// What a new key gets when there are as many live ones as there may be, in a store or a limiter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnFull {
-    /// A denial, with [`Reason::StoreFull`](crate::Reason::StoreFull).
+    /// Deny the new key, with [`Reason::StoreFull`](crate::Reason::StoreFull).
     #[default]
     Refuse,
     /// A share in one state for all such keys, under the same quota.

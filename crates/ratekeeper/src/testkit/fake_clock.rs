@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use crate::port::Clock;
 use crate::{Nanos, Timestamp};
 
-/// A clock that stands still until it is told to move, forwards or backwards. Clones are the same clock.
+/// A clock for tests: it stands still until it is moved, forwards or backwards. Clones are the same clock.
 ///
 /// ```
 /// use ratekeeper::port::Clock;

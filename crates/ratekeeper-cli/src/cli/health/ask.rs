@@ -51,7 +51,8 @@ fn reachable(address: SocketAddr) -> SocketAddr {
 
 /// Returns the status of `GET /health`.
 fn ask(address: SocketAddr, flags: &HealthFlags) -> Result<u16> {
-    let socket = TcpStream::connect_timeout(&address, PATIENCE)?;
+    let socket =
+        TcpStream::connect_timeout(&address, PATIENCE).context("cannot connect; is the server running?")?;
     socket.set_read_timeout(Some(PATIENCE))?;
     socket.set_write_timeout(Some(PATIENCE))?;
     match flags.trust() {

@@ -18,14 +18,14 @@ pub(in crate::cli) struct HealthFlags {
     /// HTTP address of the server, or a URL such as https://limits.example:8080.
     #[arg(long, value_name = "ADDR|URL", env = "RATEKEEPER_HTTP", default_value = "127.0.0.1:8080")]
     pub(super) http: HealthTarget,
-    /// Use TLS, and trust servers that these PEM certificates vouch for [default for https:// URLs: the certificates of
-    /// this system].
+    /// Use TLS, and trust certificates that are signed by one of these, in PEM form [default for https:// URLs: those that
+    /// this system trusts].
     #[arg(long, value_name = "FILE", env = "RATEKEEPER_TLS_CA")]
     tls_ca: Option<PathBuf>,
-    /// Use TLS, and trust the server that has this certificate, which is the one given to `serve`.
+    /// Use TLS, and trust this very certificate: the file that the server was given by --tls-cert.
     #[arg(long, value_name = "FILE", env = "RATEKEEPER_TLS_CERT")]
     tls_cert: Option<PathBuf>,
-    /// Use TLS, and trust any server.
+    /// Use TLS, but accept any certificate.
     #[arg(long)]
     insecure: bool,
 }

@@ -33,7 +33,7 @@ pub(super) fn connect(
     let mut stream = StreamOwned::new(ClientConnection::new(Arc::new(config), name)?, socket);
     // Now, and not at the first write: what goes wrong here is about the certificate.
     while stream.conn.is_handshaking() {
-        stream.conn.complete_io(&mut stream.sock).context("no TLS")?;
+        stream.conn.complete_io(&mut stream.sock).context("TLS handshake failed")?;
     }
     Ok(stream)
 }

@@ -16,12 +16,12 @@ use super::words;
 /// The flags of `serve`. Each has a twin in the environment, and both come before the file.
 #[derive(Debug, Default, Args)]
 #[command(
-    about = "Serve limits over the network until SIGTERM",
+    about = "Start the server: Redis protocol, HTTP, gRPC and MessagePack",
     after_help = "Example: ratekeeper serve --config ratekeeper.toml\n\
-                  RATEKEEPER_<FLAG> sets a flag too. All flags: ratekeeper serve --help"
+                  Environment variables RATEKEEPER_<FLAG> set flags too. All flags: ratekeeper serve --help"
 )]
 pub(in crate::cli) struct ServeFlags {
-    /// Settings and plans; plans are read again on change and on SIGHUP.
+    /// File of settings and plans; plans are reloaded on change and on SIGHUP.
     #[arg(long, value_name = "FILE", env = "RATEKEEPER_CONFIG")]
     pub(super) config: Option<PathBuf>,
     /// Address to serve the Redis protocol on [default: 127.0.0.1:6380].
@@ -40,59 +40,60 @@ pub(in crate::cli) struct ServeFlags {
     /// redis-sentinel://h1,h2/name [default: memory].
     #[arg(long, value_name = "STORE", env = "RATEKEEPER_STORE", hide_env_values = true)]
     pub(super) store: Option<SecretText>,
-    /// Wait so long for Redis to answer a request, then let the failure mode answer [default: 100ms].
+    /// How long to wait for Redis to answer a request; then the failure mode answers [default: 100ms].
     #[arg(long, value_name = "DURATION", env = "RATEKEEPER_REDIS_TIMEOUT", hide_short_help = true)]
     pub(super) redis_timeout: Option<DurationText>,
-    /// Wait so long for a connection to Redis [default: 500ms].
+    /// How long to wait for a connection to Redis [default: 500ms].
     #[arg(long, value_name = "DURATION", env = "RATEKEEPER_REDIS_CONNECT_TIMEOUT", hide_short_help = true)]
     pub(super) redis_connect_timeout: Option<DurationText>,
     /// Prefix of all keys in Redis [default: rate_limiter].
     #[arg(long, value_name = "PREFIX", env = "RATEKEEPER_REDIS_PREFIX", hide_short_help = true)]
     pub(super) redis_prefix: Option<String>,
     /// When to stop asking a Redis that fails: `off`, or any of failures=5,percent=50,least=20,window=10s,rest=1s,
-    /// which are the defaults. It is not asked for `rest` after so many `failures` in a row, or when `percent` of at least
-    /// `least` requests within `window` have failed.
+    /// which are the defaults. After this many `failures` in a row, or when `percent` of at least `least` requests within
+    /// `window` have failed, Redis is not asked for the time `rest`, and the failure mode answers.
     #[arg(long, value_name = "BREAKER", env = "RATEKEEPER_REDIS_BREAKER", hide_short_help = true)]
     pub(super) redis_breaker: Option<BreakerFlag>,
-    /// Keep at most so many states in memory [default: 1000000].
+    /// Maximum number of states of the store in memory [default: 1000000].
     #[arg(long, value_name = "N", env = "RATEKEEPER_MAX_KEYS")]
     pub(super) max_keys: Option<NonZeroUsize>,
-    /// Let the store in memory allocate at most so much, such as 256MB.
+    /// Maximum size of the store in memory, such as 256MB.
     #[arg(long, value_name = "BYTES", env = "RATEKEEPER_MAX_BYTES")]
     pub(super) max_bytes: Option<ByteSize>,
-    /// Share of --max-keys and --max-bytes that quotas of requests cannot take while there are plans [default: 50%].
+    /// Share of --max-keys and --max-bytes that is reserved for plans: quotas that come with requests cannot use it
+    /// [default: 50%].
     #[arg(long, value_name = "PERCENT", env = "RATEKEEPER_KEPT_FOR_PLANS", hide_short_help = true)]
     pub(super) kept_for_plans: Option<Percent>,
-    /// Remember keys in memory, so that they can be forgotten by prefix; costs their bytes [default: true if there is an
-    /// admin token].
+    /// Keep the keys themselves in memory, so that they can be forgotten by prefix; takes more memory [default: true if
+    /// there is an admin token].
     #[arg(long, value_name = "BOOL", env = "RATEKEEPER_KEEP_KEYS", hide_short_help = true,
           num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub(super) keep_keys: Option<bool>,
     /// Read state from this file on start, and write it on stop.
     #[arg(long, value_name = "FILE", env = "RATEKEEPER_SNAPSHOT")]
     pub(super) snapshot: Option<PathBuf>,
-    /// Write --snapshot at this interval as well, so that a crash loses no more than that; 0s for never [default: 0s].
+    /// Also write --snapshot at this interval, so that a crash loses no more than that; 0s for never [default: 0s].
     #[arg(long, value_name = "DURATION", env = "RATEKEEPER_SNAPSHOT_EVERY", hide_short_help = true)]
     pub(super) snapshot_every: Option<DurationText>,
-    /// After SIGTERM, keep serving for so long while /ready answers 503, then close; at most 1h [default: 0s].
+    /// How long to keep serving after SIGTERM, while /ready answers 503; at most 1h [default: 0s].
     #[arg(long, value_name = "DURATION", env = "RATEKEEPER_DRAIN", hide_short_help = true)]
     pub(super) drain: Option<DurationText>,
-    /// Accept at most so many connections per transport [default: 20000].
+    /// Maximum number of connections per transport [default: 20000].
     #[arg(long, value_name = "N", env = "RATEKEEPER_MAX_CONNECTIONS", hide_short_help = true)]
     pub(super) max_connections: Option<NonZeroUsize>,
-    /// Close connections that are silent for so long; 0 for never [default: 0].
+    /// Close connections that have been silent for this many seconds; 0 for never [default: 0].
     #[arg(long, value_name = "SECONDS", env = "RATEKEEPER_IDLE_TIMEOUT", hide_short_help = true)]
     pub(super) idle_timeout: Option<u32>,
-    /// Close connections that take longer to finish a request, or to read a reply [default: 30].
+    /// Close connections that take longer than this many seconds to finish a request, or to read a reply [default: 30].
     #[arg(long, value_name = "SECONDS", env = "RATEKEEPER_REQUEST_TIMEOUT", hide_short_help = true)]
     pub(super) request_timeout: Option<NonZeroU32>,
-    /// How to answer when the store fails and the request names no plan [default: error].
+    /// Failure mode of requests that name no plan: how to answer when the store fails [default: error].
     #[arg(long, value_parser = words::on_store_error(), value_name = "MODE", env = "RATEKEEPER_ON_STORE_ERROR", hide_short_help = true)]
     pub(super) on_store_error: Option<OnStoreError>,
     /// Longest period, and longest time to refill, of a quota that comes with a request [default: 31d].
     #[arg(long, value_name = "TIME", env = "RATEKEEPER_MAX_PERIOD", hide_short_help = true)]
     pub(super) max_period: Option<DurationText>,
-    /// Accept `log` quotas in requests; such a quota remembers every request.
+    /// Accept `log` quotas in requests; such a quota stores an entry for every request.
     #[arg(long, value_name = "BOOL", env = "RATEKEEPER_ALLOW_LOG", hide_short_help = true,
           num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub(super) allow_log: Option<bool>,
@@ -103,19 +104,19 @@ pub(in crate::cli) struct ServeFlags {
     #[arg(long, value_name = "BOOL", env = "RATEKEEPER_PLANS_ONLY", hide_short_help = true,
           num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub(super) plans_only: Option<bool>,
-    /// List so many of the most denied keys in /metrics; keys are personal data [default: 0].
+    /// List this many of the most denied keys in /metrics; keys may be personal data [default: 0].
     #[arg(long, value_name = "N", env = "RATEKEEPER_TOP_DENIED", hide_short_help = true)]
     pub(super) top_denied: Option<usize>,
-    /// Number of event loops [default: one per core].
+    /// Number of event loops, each on its own thread [default: one per core].
     #[arg(long, value_name = "N", env = "RATEKEEPER_LOOPS", hide_short_help = true)]
     pub(super) loops: Option<NonZeroUsize>,
-    /// Token that clients must send first: AUTH, or a bearer token.
+    /// Token that clients must send, by AUTH or as a bearer token.
     #[arg(long, value_name = "TOKEN", env = "RATEKEEPER_AUTH_TOKEN", hide_env_values = true)]
     pub(super) auth_token: Option<SecretText>,
     /// File that holds the token of --auth-token.
     #[arg(long, value_name = "FILE", env = "RATEKEEPER_AUTH_TOKEN_FILE", hide_short_help = true)]
     pub(super) auth_token_file: Option<PathBuf>,
-    /// Token that allows keys to be forgotten by prefix; it is accepted as --auth-token too.
+    /// Token that is needed to forget keys by prefix; also accepted as --auth-token.
     #[arg(
         long,
         value_name = "TOKEN",
@@ -127,7 +128,7 @@ pub(in crate::cli) struct ServeFlags {
     /// File that holds the token of --admin-token.
     #[arg(long, value_name = "FILE", env = "RATEKEEPER_ADMIN_TOKEN_FILE", hide_short_help = true)]
     pub(super) admin_token_file: Option<PathBuf>,
-    /// Token to read /metrics; the other tokens are accepted too.
+    /// Token that is needed to read /metrics; the other tokens are accepted too.
     #[arg(
         long,
         value_name = "TOKEN",
@@ -148,7 +149,7 @@ pub(in crate::cli) struct ServeFlags {
     /// How much to log [default: info].
     #[arg(long, value_parser = words::log_level(), value_name = "LEVEL", env = "RATEKEEPER_LOG_LEVEL")]
     pub(super) log_level: Option<LogLevel>,
-    /// In which form to log, to standard error [default: text].
+    /// Format of the log, which goes to standard error [default: text].
     #[arg(long, value_parser = words::log_format(), value_name = "FORMAT", env = "RATEKEEPER_LOG_FORMAT", hide_short_help = true)]
     pub(super) log_format: Option<LogFormat>,
 }

@@ -30,8 +30,8 @@ pub(super) fn tokens(layers: Layers<'_>) -> Result<Tokens> {
         Tokens { auth: auth.read(layers)?, admin: admin.read(layers)?, metrics: metrics.read(layers)? };
     for (given, token, other, other_token, consequence) in [
         (&admin, &tokens.admin, "auth", &tokens.auth, "every client could forget every key"),
-        (&metrics, &tokens.metrics, "auth", &tokens.auth, "whoever reads metrics is a client"),
-        (&metrics, &tokens.metrics, "admin", &tokens.admin, "whoever reads metrics could forget keys"),
+        (&metrics, &tokens.metrics, "auth", &tokens.auth, "a reader of metrics could send requests"),
+        (&metrics, &tokens.metrics, "admin", &tokens.admin, "a reader of metrics could forget keys"),
     ] {
         if let (Some(token), Some(other_token)) = (token, other_token)
             && token.is_same_as(other_token)

@@ -7,16 +7,16 @@ use serde::de::{DeserializeOwned, IntoDeserializer};
 
 pub(super) fn log_level() -> impl TypedValueParser<Value = LogLevel> {
     words([
-        ("error", "Failures"),
-        ("warn", "Failures, and what may become one"),
-        ("info", "What happens to the server as well"),
-        ("debug", "What happens to each connection as well"),
+        ("error", "Only failures"),
+        ("warn", "Also what may become a failure"),
+        ("info", "Also what happens to the server"),
+        ("debug", "Also what happens to each connection"),
         ("trace", "Everything, including what libraries log"),
     ])
 }
 
 pub(super) fn log_format() -> impl TypedValueParser<Value = LogFormat> {
-    words([("text", "A line for people"), ("json", "An object per line, for machines")])
+    words([("text", "Lines of text, for people"), ("json", "One JSON object per line, for machines")])
 }
 
 pub(super) fn on_store_error() -> impl TypedValueParser<Value = OnStoreError> {

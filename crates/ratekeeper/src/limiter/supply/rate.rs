@@ -20,7 +20,7 @@ pub enum Inherit {
     Keep,
     /// The same share of the capacity counts as used, rounded up.
     Proportional,
-    /// Nothing counts as used.
+    /// Nothing counts as used: the limiter starts afresh under the new quota.
     Reset,
 }
 

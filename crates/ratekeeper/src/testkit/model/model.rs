@@ -59,7 +59,7 @@ macro_rules! each {
 pub struct ModelAnswer {
     /// Whether the request may go on.
     pub allowed: bool,
-    /// The capacity.
+    /// The capacity of the quota.
     pub limit: u64,
     /// How many requests of cost 1 would pass right now.
     pub remaining: u64,
@@ -149,7 +149,7 @@ impl Model {
         each!(&mut self.memory, law => refund(law, quota, tenancy, cost.get(), charged_at, now))
     }
 
-    /// Forgets the key.
+    /// Makes the key a fresh one.
     pub fn reset(&mut self) {
         each!(&mut self.memory, law => *law = None);
     }
