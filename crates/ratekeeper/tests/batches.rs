@@ -172,12 +172,12 @@ impl Observer for Diary {
     }
 }
 
-struct Desk {
+struct Observed {
     keeper: Keeper,
     diary: Diary,
 }
 
-fn keeper(manner: Manner, mode: FailureMode) -> Desk {
+fn keeper(manner: Manner, mode: FailureMode) -> Observed {
     let plans = MODES.map(|mode| Plan::parse(mode.word(), "3/h; 4/day").unwrap().on_store_error(mode));
     let diary = Diary::default();
     // The store that stands in has to be awaited too, where the other one has.
@@ -190,7 +190,7 @@ fn keeper(manner: Manner, mode: FailureMode) -> Desk {
         .on_store_error(mode)
         .local_store(local)
         .observer(diary.clone());
-    Desk { keeper, diary }
+    Observed { keeper, diary }
 }
 
 /// A request by name, to be asked for in both ways.
@@ -227,10 +227,10 @@ fn batch(mut random: u64) -> Vec<Wanted> {
     (0..len).map(|_| wanted()).collect()
 }
 
-async fn in_one_call(desk: &Desk, wanted: &[Wanted]) -> Vec<Result<Decision, String>> {
+async fn in_one_call(observed: &Observed, wanted: &[Wanted]) -> Vec<Result<Decision, String>> {
     let quota: Quota = "5/h".parse().unwrap();
     let names: Vec<String> = wanted.iter().map(|wanted| format!("key:{}", wanted.key)).collect();
-    let find = |name: &&str| desk.keeper.plans().find(name);
+    let find = |name: &&str| observed.keeper.plans().find(name);
     let plans: Vec<Option<Vec<Arc<Plan>>>> = wanted
         .iter()
         .map(|wanted| wanted.plans.map(|names| names.iter().filter_map(find).collect()))
@@ -249,17 +249,17 @@ async fn in_one_call(desk: &Desk, wanted: &[Wanted]) -> Vec<Result<Decision, Str
         .collect();
     // What is there already stays.
     let mut answers = vec![Ok(Decision::allow(77, 7, ratekeeper::Nanos::ZERO))];
-    let Ok(()) = desk.keeper.acquire_many(&requests, &mut answers).await;
+    let Ok(()) = observed.keeper.acquire_many(&requests, &mut answers).await;
     assert_eq!(answers.remove(0).unwrap().limit, 77);
     answers.into_iter().map(|answer| answer.map_err(|error| error.to_string())).collect()
 }
 
-async fn one_by_one(desk: &Desk, wanted: &[Wanted]) -> Vec<Result<Decision, String>> {
+async fn one_by_one(observed: &Observed, wanted: &[Wanted]) -> Vec<Result<Decision, String>> {
     let quota: Quota = "5/h".parse().unwrap();
     let mut answers = Vec::new();
     for wanted in wanted {
         let held_to = wanted.plans.map_or(HeldTo::Quota(&quota), HeldTo::Plans);
-        let ruling = desk.keeper.acquire(&format!("key:{}", wanted.key), held_to, wanted.cost).await;
+        let ruling = observed.keeper.acquire(&format!("key:{}", wanted.key), held_to, wanted.cost).await;
         answers.push(match ruling {
             Ok(ruling) => Ok(*ruling.decision()),
             Err(KeeperError::Store(error)) => Err(error.to_string()),
@@ -297,11 +297,11 @@ async fn a_batch_is_decided_as_if_its_requests_came_one_by_one() {
 async fn a_store_that_fails_as_a_whole_has_failed_all_that_are_left() {
     for mode in MODES {
         for seed in 0..300 {
-            let desk = keeper(Manner::Whole, mode);
+            let observed = keeper(Manner::Whole, mode);
             let wanted = batch(seed);
-            let answers = in_one_call(&desk, &wanted).await;
+            let answers = in_one_call(&observed, &wanted).await;
             assert_eq!(answers.len(), wanted.len());
-            let pages = desk.diary.0.lock().unwrap();
+            let pages = observed.diary.0.lock().unwrap();
             let decided: Vec<Decision> = answers.iter().flatten().copied().collect();
             assert_eq!(pages.decided.iter().map(|(_, decision)| *decision).collect::<Vec<_>>(), decided);
             let errors = answers.iter().filter(|answer| answer.is_err()).count();
@@ -313,15 +313,15 @@ async fn a_store_that_fails_as_a_whole_has_failed_all_that_are_left() {
 /// A batch over a store that answers at once needs nobody to wait, whatever it fails.
 #[test]
 fn a_batch_that_is_answered_at_once_is_ready() {
-    let desk = keeper(Manner::AtOnce, FailureMode::Local);
+    let observed = keeper(Manner::AtOnce, FailureMode::Local);
     let quota: Quota = "5/h".parse().unwrap();
     let request = Request { key: Key::new("key").unwrap(), rules: Rules::Quota(&quota), cost: Cost::ONE };
     for many in [1, 2, 50] {
         let mut answers = Vec::new();
-        assert!(desk.keeper.acquire_many(&vec![request; many], &mut answers).now().is_ok());
+        assert!(observed.keeper.acquire_many(&vec![request; many], &mut answers).now().is_ok());
         assert_eq!(answers.len(), many);
     }
-    assert!(!desk.diary.0.lock().unwrap().failed.is_empty(), "it failed at times");
+    assert!(!observed.diary.0.lock().unwrap().failed.is_empty(), "it failed at times");
 }
 
 /// Answers only when so many ask at once, and notes who is on the way.

@@ -8,11 +8,11 @@ use super::house::tree::{Module, Tree, VisibleType};
 
 /// Reports every type, trait and alias whose name another one has. `is_generated` is asked about files.
 pub(crate) fn check(trees: &[Tree], is_generated: &dyn Fn(&Path) -> bool) -> Vec<Finding> {
-    let mut by_name: BTreeMap<&str, Vec<Place<'_>>> = BTreeMap::new();
+    let mut by_name: BTreeMap<&str, Vec<Definition<'_>>> = BTreeMap::new();
     for tree in trees {
         for module in tree.modules.iter().filter(|module| !module.is_test && !is_generated(&module.file)) {
             for visible in &module.types {
-                by_name.entry(&visible.name).or_default().push(Place { tree, module, visible });
+                by_name.entry(&visible.name).or_default().push(Definition { tree, module, visible });
             }
         }
     }
@@ -33,13 +33,13 @@ pub(crate) fn check(trees: &[Tree], is_generated: &dyn Fn(&Path) -> bool) -> Vec
 }
 
 /// A type and where it is defined.
-struct Place<'a> {
+struct Definition<'a> {
     tree: &'a Tree,
     module: &'a Module,
     visible: &'a VisibleType,
 }
 
-impl Place<'_> {
+impl Definition<'_> {
     /// Whether this and the other have one path, or are never compiled together.
     fn is_one_with(&self, other: &Self) -> bool {
         let is_same = self.tree.name == other.tree.name && self.module.path == other.module.path;

@@ -42,6 +42,8 @@ impl TimeSource {
     pub(crate) fn now(&self) -> Timestamp {
         match self {
             TimeSource::Process => MonotonicClock.now(),
+            #[cfg(all(feature = "tokio", not(loom)))]
+            TimeSource::Tokio(None) => TokioClock.now(),
             other => other.now_elsewhere(),
         }
     }

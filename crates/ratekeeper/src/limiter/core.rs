@@ -8,7 +8,7 @@ use super::queue::{NextTurn, QueueMoment, WaitOutcome, WaitQueue, WaiterId, Wake
 use super::returned_keys::KeyOrigin;
 use super::statistics::LimiterStatistics;
 use super::supply::{Capacity, Inherit, Supply};
-use crate::algorithm::gcra::{self, GcraView};
+use crate::algorithm::gcra;
 use crate::algorithm::{Tenancy, View, Wait, describe};
 use crate::clock::TimeSource;
 use crate::sync::{Arc, AtomicI64, AtomicU64, Mutex, MutexGuard, Ordering};
@@ -112,12 +112,11 @@ impl LimiterCore {
         }
         let now = self.clock.now();
         loop {
-            let (view, wait) =
-                gcra::decide(quota, Some(Timestamp::from_nanos(tat)), cost, now, Tenancy::Shared);
-            if wait != Wait::Ready {
-                return refusal(quota, &view, wait);
-            }
-            let charged = view.tat().as_nanos();
+            let before = Timestamp::from_nanos(tat);
+            let Some(ahead) = gcra::pass(quota, before, cost, now) else {
+                return refusal(quota, before, cost, now);
+            };
+            let charged = (now + Nanos::from_nanos(ahead)).as_nanos();
             if charged == IN_QUEUE {
                 return None;
             }
@@ -125,7 +124,7 @@ impl LimiterCore {
             match self.word.compare_exchange_weak(tat, charged, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => {
                     self.acquired.fetch_add(1, Ordering::Relaxed);
-                    return Some(describe(&view, wait).charged(now));
+                    return Some(gcra::passed(quota, ahead, now));
                 }
                 Err(IN_QUEUE) => return None,
                 Err(other) => tat = other,
@@ -237,8 +236,10 @@ impl LimiterCore {
 /// the lock, by an instant that is read there: this one may be old, the clock may have stepped back, more may have been
 /// used than there was.
 #[cold]
-fn refusal(quota: &Quota, view: &GcraView<'_>, wait: Wait) -> Option<Decision> {
-    (view.reset_after() <= quota.refill_time()).then(|| describe(view, wait))
+fn refusal(quota: &Quota, tat: Timestamp, cost: Cost, now: Timestamp) -> Option<Decision> {
+    let (view, wait) = gcra::decide(quota, Some(tat), cost, now, Tenancy::Shared);
+    let is_ordinary = wait != Wait::Ready && view.reset_after() <= quota.refill_time();
+    is_ordinary.then(|| describe(&view, wait))
 }
 
 impl fmt::Debug for LimiterCore {

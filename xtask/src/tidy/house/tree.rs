@@ -68,13 +68,13 @@ impl Tree {
         if let Some(source) = sources.get(root) {
             let folder = root.parent().unwrap_or(Path::new(""));
             let (path, cfgs) = (Vec::new(), Vec::new());
-            let place = Place { path, parent: 0, file: root, folder, is_test: false, cfgs };
+            let place = ModulePosition { path, parent: 0, file: root, folder, is_test: false, cfgs };
             tree.add(place, &source.syntax.items, sources);
         }
         tree
     }
 
-    fn add(&mut self, place: Place<'_>, items: &[Item], sources: &Sources) -> usize {
+    fn add(&mut self, place: ModulePosition<'_>, items: &[Item], sources: &Sources) -> usize {
         let index = self.modules.len();
         self.modules.push(Module {
             path: place.path.clone(),
@@ -105,7 +105,13 @@ impl Tree {
     }
 
     /// Adds a child, or both where a feature chooses between two files.
-    fn add_children(&mut self, place: &Place<'_>, parent: usize, module: &syn::ItemMod, sources: &Sources) {
+    fn add_children(
+        &mut self,
+        place: &ModulePosition<'_>,
+        parent: usize,
+        module: &syn::ItemMod,
+        sources: &Sources,
+    ) {
         let folder = place.folder.join(module.ident.to_string());
         let own = [folder.with_extension("rs"), folder.join("mod.rs")];
         let chosen = path_attributes(&module.attrs).map(|path| place.file.with_file_name(path));
@@ -116,15 +122,18 @@ impl Tree {
         for (file, items) in files.filter(|_| inline.is_none()).chain(inline) {
             let path = place.path.iter().cloned().chain([module.ident.to_string()]).collect();
             let cfgs = place.cfgs.iter().cloned().chain(predicates(&module.attrs)).collect();
-            let child =
-                self.add(Place { path, parent, file, folder: &folder, is_test, cfgs }, items, sources);
+            let child = self.add(
+                ModulePosition { path, parent, file, folder: &folder, is_test, cfgs },
+                items,
+                sources,
+            );
             self.modules[parent].bind(&module.ident, Meaning::Child(child));
         }
     }
 }
 
 /// Where a module stands.
-struct Place<'a> {
+struct ModulePosition<'a> {
     path: Vec<String>,
     parent: usize,
     file: &'a Path,
