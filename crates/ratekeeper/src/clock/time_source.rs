@@ -42,8 +42,6 @@ impl TimeSource {
     pub(crate) fn now(&self) -> Timestamp {
         match self {
             TimeSource::Process => MonotonicClock.now(),
-            #[cfg(all(feature = "tokio", not(loom)))]
-            TimeSource::Tokio(None) => TokioClock.now(),
             other => other.now_elsewhere(),
         }
     }

@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use super::blocking::{BlockingFuture, block_on};
+use super::core::WordOutcome;
 use super::core_ref::CoreRef;
 use super::error::{AcquireError, LimiterKind};
 use super::queue::{Admission, WaitOutcome, WaitRequest, WaiterId, WaiterKind, ticket};
@@ -88,46 +89,55 @@ impl<'a> Acquire<'a> {
     pub fn wait(self) -> Result<Decision, AcquireError> {
         block_on(self)
     }
-}
 
-impl Future for Acquire<'_> {
-    type Output = Result<Decision, AcquireError>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = &mut *self;
-        let core = match &this.core {
+    // Out of line: inlined, the queue's registers would be saved on the way past it, too.
+    #[inline(never)]
+    fn wait_in_turn(&mut self, cx: &mut Context<'_>) -> Poll<Result<Decision, AcquireError>> {
+        let core = match &self.core {
             Ok(core) => core,
             Err(error) => return Poll::Ready(Err(**error)),
         };
-        if let AcquireStage::Start = this.stage {
-            if let Some(decision) = core.try_fast(this.cost).filter(|decision| decision.allowed) {
-                this.stage = AcquireStage::Done;
-                return Poll::Ready(Ok(decision));
-            }
-            let (cost, within) = (this.cost, this.within);
+        if let AcquireStage::Start = self.stage {
+            let (cost, within) = (self.cost, self.within);
             let admission = core.with(|queue, at| {
                 let deadline = within.map(|within| at.now + within);
                 let kind = WaiterKind::Single;
                 queue.enter(WaitRequest { cost, deadline, ticket: ticket(), kind }, at)
             });
-            this.stage = AcquireStage::Done;
+            self.stage = AcquireStage::Done;
             match admission {
-                Ok(Admission::Waiting(id)) => this.stage = AcquireStage::Waiting(id),
+                Ok(Admission::Waiting(id)) => self.stage = AcquireStage::Waiting(id),
                 Ok(Admission::Granted(decision)) => return Poll::Ready(Ok(decision)),
                 Err(error) => return Poll::Ready(Err(error)),
             }
         }
-        let AcquireStage::Waiting(id) = this.stage else { panic!("polled after it was ready") };
-        let (outcome, starts_timer) = core.poll(id, cx.waker(), !this.blocking);
+        let AcquireStage::Waiting(id) = self.stage else { panic!("polled after it was ready") };
+        let (outcome, starts_timer) = core.poll(id, cx.waker(), !self.blocking);
         if starts_timer {
             timer::start(core);
         }
         let Some(outcome) = outcome else { return Poll::Pending };
-        this.stage = AcquireStage::Done;
+        self.stage = AcquireStage::Done;
         Poll::Ready(match outcome {
             WaitOutcome::Granted(decision, _) => Ok(decision),
             WaitOutcome::Failed(error) => Err(error),
         })
+    }
+}
+
+impl Future for Acquire<'_> {
+    type Output = Result<Decision, AcquireError>;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        if let (AcquireStage::Start, Ok(core)) = (this.stage, &this.core)
+            && let WordOutcome::Passed(decision) = core.take_from_word(this.cost)
+        {
+            this.stage = AcquireStage::Done;
+            return Poll::Ready(Ok(decision));
+        }
+        this.wait_in_turn(cx)
     }
 }
 

@@ -38,6 +38,16 @@ pub(crate) struct LimiterCore {
     locked: Mutex<Locked>,
 }
 
+/// What came of asking a limiter's word.
+pub(crate) enum WordOutcome {
+    /// The cost was taken.
+    Passed(Decision),
+    /// Not enough is left of this arrival time, at this instant.
+    Short { tat: Timestamp, now: Timestamp },
+    /// The word does not decide this: the queue does.
+    InQueue,
+}
+
 struct Locked {
     queue: WaitQueue,
     /// False once the quota has changed: the fast path knows the first one only.
@@ -83,15 +93,20 @@ impl LimiterCore {
     /// Takes without waiting. One compare-and-swap for a GCRA that nobody waits for, else one lock.
     #[inline]
     pub(crate) fn try_acquire(&self, cost: Cost) -> Decision {
-        match self.try_fast(cost) {
-            Some(decision) if decision.allowed => decision,
-            Some(decision) => self.count_rejected(decision),
-            None => self.try_queue(cost),
+        match self.take_from_word(cost) {
+            WordOutcome::Passed(decision) => decision,
+            WordOutcome::Short { tat, now } => self.refuse(cost, tat, now),
+            WordOutcome::InQueue => self.try_queue(cost),
         }
     }
 
+    // Cold, although an attack is all refusals: the registers are for those who pass.
     #[cold]
-    fn count_rejected(&self, decision: Decision) -> Decision {
+    #[inline(never)]
+    fn refuse(&self, cost: Cost, tat: Timestamp, now: Timestamp) -> Decision {
+        let Some(decision) = self.fast.as_ref().and_then(|quota| refusal(quota, tat, cost, now)) else {
+            return self.try_queue(cost);
+        };
         self.rejected.fetch_add(1, Ordering::Relaxed);
         decision
     }
@@ -102,32 +117,33 @@ impl LimiterCore {
         self.with(|queue, at| queue.try_acquire(cost, at))
     }
 
-    /// Decides by the word, if the state is there. Refusals are not counted: whoever asks may go on to wait.
-    #[inline]
-    pub(crate) fn try_fast(&self, cost: Cost) -> Option<Decision> {
-        let quota = self.fast.as_ref()?;
-        let mut tat = self.word.load(Ordering::Relaxed);
-        if tat == IN_QUEUE || cost == Cost::ZERO {
-            return None;
+    /// Takes from the word, if the state is there and enough is left. Nothing is counted or described of what is not: whoever
+    /// asks may go on to wait.
+    #[inline(always)]
+    pub(crate) fn take_from_word(&self, cost: Cost) -> WordOutcome {
+        let Some(quota) = self.fast.as_ref() else { return WordOutcome::InQueue };
+        let mut word = self.word.load(Ordering::Relaxed);
+        if word == IN_QUEUE || cost == Cost::ZERO {
+            return WordOutcome::InQueue;
         }
         let now = self.clock.now();
         loop {
-            let before = Timestamp::from_nanos(tat);
-            let Some(ahead) = gcra::pass(quota, before, cost, now) else {
-                return refusal(quota, before, cost, now);
+            let tat = Timestamp::from_nanos(word);
+            let Some(ahead) = gcra::pass(quota, tat, cost, now) else {
+                return WordOutcome::Short { tat, now };
             };
             let charged = (now + Nanos::from_nanos(ahead)).as_nanos();
             if charged == IN_QUEUE {
-                return None;
+                return WordOutcome::InQueue;
             }
             // Acquire and release, so that whoever takes the word behind the lock sees what was counted before.
-            match self.word.compare_exchange_weak(tat, charged, Ordering::AcqRel, Ordering::Relaxed) {
+            match self.word.compare_exchange_weak(word, charged, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => {
                     self.acquired.fetch_add(1, Ordering::Relaxed);
-                    return Some(gcra::passed(quota, ahead, now));
+                    return WordOutcome::Passed(gcra::passed(quota, ahead, now));
                 }
-                Err(IN_QUEUE) => return None,
-                Err(other) => tat = other,
+                Err(IN_QUEUE) => return WordOutcome::InQueue,
+                Err(other) => word = other,
             }
         }
     }
@@ -235,7 +251,6 @@ impl LimiterCore {
 /// The refusal of a cost that the word found not ready. What reaches further ahead than a whole refill is decided behind
 /// the lock, by an instant that is read there: this one may be old, the clock may have stepped back, more may have been
 /// used than there was.
-#[cold]
 fn refusal(quota: &Quota, tat: Timestamp, cost: Cost, now: Timestamp) -> Option<Decision> {
     let (view, wait) = gcra::decide(quota, Some(tat), cost, now, Tenancy::Shared);
     let is_ordinary = wait != Wait::Ready && view.reset_after() <= quota.refill_time();
