@@ -3,7 +3,7 @@
 #[cfg(not(loom))]
 mod real {
     pub(crate) use std::sync::Arc;
-    pub(crate) use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+    pub(crate) use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 
     pub(crate) use parking_lot::{Mutex, MutexGuard};
 }
@@ -13,7 +13,7 @@ mod modelled {
     pub(crate) use std::sync::Arc;
 
     pub(crate) use loom::sync::MutexGuard;
-    pub(crate) use loom::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+    pub(crate) use loom::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 
     /// Loom's mutex with the methods of parking_lot's: no poisoning.
     #[derive(Debug)]
