@@ -1,7 +1,9 @@
 //! A small number for each thread that counts.
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::collections::BTreeSet;
+
+use numbers::{HELD, KNOWN, SlotsRef, slots};
 
 use crate::sync::Mutex;
 
@@ -32,33 +34,66 @@ impl FreeSlots {
 }
 
 #[cfg(not(loom))]
-static SLOTS: Mutex<FreeSlots> = Mutex::new(FreeSlots::new());
-#[cfg(not(loom))]
-thread_local! {
-    // Two variables: one that is freed with its thread costs a look at its state, and this is read for every decision.
-    static KNOWN: Cell<u32> = const { Cell::new(0) };
-    static HELD: HeldSlot = const { HeldSlot(Cell::new(0)) };
+mod numbers {
+    use super::*;
+
+    pub(super) type SlotsRef = &'static Mutex<FreeSlots>;
+
+    static SLOTS: Mutex<FreeSlots> = Mutex::new(FreeSlots::new());
+    thread_local! {
+        // Two variables: one that is dropped with its thread costs a look at its state, and the other is read for every
+        // decision.
+        pub(super) static KNOWN: Cell<u32> = const { Cell::new(0) };
+        pub(super) static HELD: HeldSlot = const { HeldSlot(OnceCell::new()) };
+    }
+
+    pub(super) fn slots() -> SlotsRef {
+        &SLOTS
+    }
 }
 
 #[cfg(loom)]
-loom::lazy_static! {
-    static ref SLOTS: Mutex<FreeSlots> = Mutex::new(FreeSlots::new());
-}
-#[cfg(loom)]
-loom::thread_local! {
-    static KNOWN: Cell<u32> = Cell::new(0);
-    static HELD: HeldSlot = HeldSlot(Cell::new(0));
+mod numbers {
+    use std::sync::Arc;
+
+    use super::*;
+
+    // Shared, because a model drops its statics before the variables of its first thread.
+    pub(super) type SlotsRef = Arc<Mutex<FreeSlots>>;
+
+    loom::lazy_static! {
+        static ref SLOTS: SlotsRef = Arc::new(Mutex::new(FreeSlots::new()));
+    }
+    loom::thread_local! {
+        pub(super) static KNOWN: Cell<u32> = Cell::new(0);
+        pub(super) static HELD: HeldSlot = HeldSlot(OnceCell::new());
+    }
+
+    pub(super) fn slots() -> SlotsRef {
+        Arc::clone(&SLOTS)
+    }
 }
 
-/// Gives the number back when its thread ends.
-struct HeldSlot(Cell<u32>);
+/// A number, and where it is given back when its thread ends.
+struct HeldSlot(OnceCell<(u32, SlotsRef)>);
+
+impl HeldSlot {
+    fn get(&self) -> u32 {
+        let (slot, _) = self.0.get_or_init(|| {
+            let slots = slots();
+            let slot = slots.lock().take();
+            (slot, slots)
+        });
+        *slot
+    }
+}
 
 impl Drop for HeldSlot {
     fn drop(&mut self) {
         // Other variables of this thread may be dropped after this one, and count: without a number.
         let _ = KNOWN.try_with(|known| known.set(0));
-        if self.0.get() > 0 {
-            SLOTS.lock().free.insert(self.0.get());
+        if let Some((slot, slots)) = self.0.get() {
+            slots.lock().free.insert(*slot);
         }
     }
 }
@@ -83,13 +118,7 @@ impl ThreadSlot {
 
     #[cold]
     fn give() -> Option<Self> {
-        let slot = HELD.try_with(|held| {
-            if held.0.get() == 0 {
-                held.0.set(SLOTS.lock().take());
-            }
-            held.0.get()
-        });
-        let slot = slot.ok()?;
+        let slot = HELD.try_with(HeldSlot::get).ok()?;
         KNOWN.try_with(|known| known.set(slot)).ok()?;
         Some(ThreadSlot(slot))
     }
