@@ -1,9 +1,7 @@
 //! How often a limiter's word has let pass and refused.
 
-use std::sync::OnceLock;
-
 use super::thread_slot::ThreadSlot;
-use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, OnceLock, Ordering};
 
 /// The most cache lines that one limiter counts in.
 const MOST_LINES: usize = 64;
