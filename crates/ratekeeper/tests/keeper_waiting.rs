@@ -199,6 +199,8 @@ async fn who_does_not_wait_does_not_overtake() {
         let Ok(()) = keeper.acquire_many(&requests[..1], &mut answers).await;
         let reasons: Vec<Reason> = answers.into_iter().map(|answer| answer.unwrap().reason).collect();
         assert_eq!(reasons, [Reason::Queued, Reason::WithinQuota, Reason::Queued, Reason::Queued]);
+        assert_eq!(keeper.acquire_resolved(request("key")).await.unwrap().reason, Reason::Queued);
+        assert!(keeper.acquire_resolved(request("another")).await.unwrap().allowed);
         assert!(waiting.await.unwrap().unwrap().allowed);
         advance(millis(150)).await;
         assert!(keeper.acquire("key", "plan", 1).await.unwrap().allowed, "nobody waits any more");
@@ -298,6 +300,7 @@ async fn who_wants_nothing_overtakes_nobody() {
         let mut answers = Vec::new();
         let Ok(()) = keeper.acquire_many(&[request; 2], &mut answers).await;
         assert!(answers.into_iter().all(|answer| answer.unwrap().allowed));
+        assert!(keeper.acquire_resolved(request).await.unwrap().allowed);
         assert!(waiting.await.unwrap().unwrap().allowed);
     }
 }
