@@ -64,7 +64,7 @@ pub(crate) struct Mutation(Vec<(u8, usize, u8)>);
 impl Mutation {
     /// Returns mutations, half of whose places are among the first bytes, where lengths and kinds are.
     pub(crate) fn any() -> impl Strategy<Value = Self> {
-        let place = prop_oneof![0..8usize, 0..1_000usize];
+        let place = prop_oneof![0..32usize, 0..1_000usize];
         prop::collection::vec((0..6u8, place, any::<u8>()), 0..4).prop_map(Mutation)
     }
 

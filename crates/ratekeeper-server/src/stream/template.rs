@@ -10,12 +10,15 @@ use super::pending::PendingThrottle;
 /// Throttles with more bytes around their key are parsed: comparing them would save little.
 const MAX: usize = 128;
 
-/// A throttle of one protocol without its key: the bytes between its prefix and the framing of the key, and those after
-/// the key.
+/// A throttle of one protocol without its key. Allocates nothing: a client may send another quota with every request, and
+/// each of them is remembered.
 #[derive(Debug)]
 pub(super) struct ThrottleTemplate {
-    head: Box<[u8]>,
-    tail: Box<[u8]>,
+    /// The bytes between its prefix and the framing of the key, then those after the key.
+    around: [u8; MAX],
+    /// How many of them are before the key, and how many there are.
+    head: usize,
+    len: usize,
     throttle: PendingThrottle,
 }
 
@@ -30,8 +33,11 @@ impl ThrottleTemplate {
     ) -> Option<Self> {
         let head = text.get(F::PREFIX..head)?;
         let tail = text.get(throttle.key.end.checked_sub(base)?..)?;
-        let fits = head.len() + tail.len() <= MAX;
-        fits.then(|| ThrottleTemplate { head: head.into(), tail: tail.into(), throttle: throttle.clone() })
+        let mut around = [0; MAX];
+        let len = head.len() + tail.len();
+        around.get_mut(..head.len())?.copy_from_slice(head);
+        around.get_mut(head.len()..len)?.copy_from_slice(tail);
+        Some(ThrottleTemplate { around, head: head.len(), len, throttle: throttle.clone() })
     }
 
     /// Returns the throttle at the beginning of `bytes`, which lie at `base`, and its length, if it is this one but for
@@ -42,14 +48,15 @@ impl ThrottleTemplate {
         bytes: &[u8],
         base: usize,
     ) -> Option<(PendingThrottle, usize)> {
+        let (head, tail) = self.around[..self.len].split_at(self.head);
         let (prefix, rest) = bytes.split_at_checked(F::PREFIX)?;
-        let rest = rest.strip_prefix(&*self.head)?;
+        let rest = rest.strip_prefix(head)?;
         let key = F::locate_key(rest)?;
-        if key.is_empty() || !rest.get(key.end..)?.starts_with(&self.tail) {
+        if key.is_empty() || !rest.get(key.end..)?.starts_with(tail) {
             return None;
         }
-        let before = F::PREFIX + self.head.len();
-        let len = before + key.end + self.tail.len();
+        let before = F::PREFIX + head.len();
+        let len = before + key.end + tail.len();
         if !F::is_prefix_of(prefix, len) {
             return None;
         }

@@ -26,6 +26,7 @@ impl ThrottleFraming for RespFraming {
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::vec;
     use proptest::prelude::*;
 
     use super::super::command::{self, CommandSpec, RespCommand};
@@ -75,16 +76,19 @@ mod tests {
     /// The name, and what follows the key.
     fn around() -> impl Strategy<Value = (String, Vec<String>)> {
         let name = prop_oneof![Just("THROTTLE"), Just("throttle"), Just("CL.THROTTLE")];
-        (name.prop_map(str::to_owned), prop::collection::vec("[1-9][0-9]{0,2}|-1|0", 2..=4))
+        // Mostly what can be remembered.
+        let number = prop_oneof![20 => "[1-9][0-9]{0,2}", 1 => "-1|0"];
+        let count = prop_oneof![1 => Just(2usize), 8 => 3..=4usize];
+        (name.prop_map(str::to_owned), count.prop_flat_map(move |count| vec(number.clone(), count)))
     }
 
     fn key() -> impl Strategy<Value = Vec<u8>> {
         let piece = prop_oneof![
-            3 => prop::collection::vec(any::<u8>(), 0..20),
+            3 => vec(any::<u8>(), 0..20),
             1 => Just(b"\r\n$1\r\n2\r\n".to_vec()),
             1 => Just(vec![b'k'; 50]),
         ];
-        prop::collection::vec(piece, 0..3).prop_map(|pieces| pieces.concat())
+        vec(piece, 0..3).prop_map(|pieces| pieces.concat())
     }
 
     fn request((name, numbers): &(String, Vec<String>), key: &[u8]) -> Vec<u8> {
@@ -116,7 +120,7 @@ mod tests {
     proptest! {
         #[test]
         fn another_key_is_recognised(
-            keys in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..=99), 2..5),
+            keys in vec(vec(any::<u8>(), 1..=99), 2..5),
         ) {
             let like = |key: &Vec<u8>| encode(&[b"THROTTLE", key, b"1", b"2", b"3"]);
             let following: Vec<u8> = keys[1..].iter().flat_map(like).collect();
