@@ -77,7 +77,8 @@ fn a_wrong_password_is_told_at_the_start_and_the_server_runs() {
         assert!(said.contains("ERROR") && said.contains("reason=\"auth\"") && said.contains(text), "{said}");
         assert!(!said.contains("guess"), "{said}");
         assert_eq!(get(&server, "/ready").status, 503);
-        assert_eq!(get(&server, "/health").json()["store"], "auth");
+        // On a busy machine, a store that is asked anew may be late with its refusal.
+        eventually("the reason is told", || get(&server, "/health").json()["store"] == "auth");
     }
     let right = Server::with(&["--store", &format!("redis://:sesame@127.0.0.1:{port}")]);
     right.await_log("store: it answers");
