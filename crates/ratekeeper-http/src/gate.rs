@@ -13,12 +13,16 @@ use ratekeeper::{Cost, Decision, Key, KeyError, Nanos, Reason};
 
 use crate::close_signal::CloseSignal;
 use crate::key::{ExtractError, KeyBuf, KeyExtractor, RequestView};
-use crate::limit::{InFlightPermit, Limit, LimitFailure, LimitRequest, LimitSettings, LimitVerdict};
+use crate::limit::{
+    AdmittedRequest, InFlightPermit, Limit, LimitFailure, LimitRequest, LimitSettings, LimitVerdict,
+};
 
 impl<P> Limit<P> {
     /// Returns the limit without any framework. It limits together with the layers of the same limit.
     pub fn gate(&self) -> Gate {
-        Gate { settings: Arc::new(self.settings.clone()), state: Arc::default() }
+        // A gate returns its decisions, whatever the responses of the limit's layers say.
+        let settings = LimitSettings { with_decision: true, ..self.settings.clone() };
+        Gate { settings: Arc::new(settings), state: Arc::default() }
     }
 }
 
@@ -158,7 +162,8 @@ impl Gate {
     ///
     /// If the bytes are not a key, or the keeper cannot decide.
     pub async fn statistics(&self, key: &[u8]) -> Result<GateStatistics, GateError> {
-        let request = self.request(key)?;
+        let buffer = checked(key)?;
+        let request = self.request(&buffer);
         let (rate, waiting_for_rate) = match &self.settings.rate {
             Some(rate) => {
                 let limited = request.key.key().map_err(GateError::Key)?;
@@ -194,13 +199,9 @@ impl Gate {
         self.state.closing.is_closed()
     }
 
-    fn request(&self, key: &[u8]) -> Result<LimitRequest<'_>, GateError> {
-        Key::new(key).map_err(GateError::Key)?;
-        let mut buffer = KeyBuf::new();
-        buffer.push(key);
+    fn request<'a>(&'a self, key: &'a KeyBuf) -> LimitRequest<'a> {
         let plan = Cow::Borrowed(self.settings.fixed_plan());
-        let cost = self.settings.cost.fixed().unwrap_or(Cost::ONE);
-        Ok(LimitRequest { key: buffer, plan, cost })
+        LimitRequest { key, plan, cost: self.settings.cost.fixed().unwrap_or(Cost::ONE) }
     }
 
     async fn decide(&self, key: &[u8], wait: bool) -> Result<Decision, GateError> {
@@ -211,7 +212,8 @@ impl Gate {
     }
 
     async fn verdict(&self, key: &[u8], wait: bool) -> Result<Decision, GateError> {
-        let request = self.request(key)?;
+        let buffer = checked(key)?;
+        let request = self.request(&buffer);
         // Nothing is polled once it is closed, so nothing is taken.
         let deciding = self.state.closing.unless_closed(async {
             match self.settings.decide_now(&request, wait) {
@@ -224,16 +226,18 @@ impl Gate {
             return Ok(Decision::uninformed(false, limit, Reason::Closed));
         };
         match verdict {
-            LimitVerdict::Pass(mut admission) => {
-                let (rate, in_flight) = (admission.report.rate, admission.report.in_flight);
-                if let Some(permit) = admission.permit.take() {
-                    self.permits().entry(key.into()).or_default().push(*permit);
+            LimitVerdict::Pass(AdmittedRequest { rate, held }) => {
+                let mut report = rate;
+                if let Some(held) = held {
+                    if let Some(permit) = held.permit {
+                        self.permits().entry(key.into()).or_default().push(permit);
+                    }
+                    if let Some(charge) = held.charge {
+                        charge.keep();
+                    }
+                    report = report.or(held.in_flight);
                 }
-                if let Some(charge) = admission.charge.take() {
-                    charge.keep();
-                }
-                let decision = rate.or(in_flight).map(|(_, decision)| decision);
-                Ok(decision.unwrap_or(Decision::allow(0, 0, Nanos::ZERO)))
+                Ok(report.map_or(Decision::allow(0, 0, Nanos::ZERO), |report| report.decision))
             }
             LimitVerdict::Refuse(refusal) => Ok(refusal.decision),
             LimitVerdict::Fail(failure) => match *failure {
@@ -247,6 +251,14 @@ impl Gate {
     fn permits(&self) -> MutexGuard<'_, HeldPermits> {
         self.state.permits.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Returns a buffer with this key.
+fn checked(key: &[u8]) -> Result<KeyBuf, GateError> {
+    Key::new(key).map_err(GateError::Key)?;
+    let mut buffer = KeyBuf::new();
+    buffer.push(key);
+    Ok(buffer)
 }
 
 impl fmt::Debug for Gate {

@@ -26,6 +26,9 @@ use support::server::Server;
 const CALLERS: u64 = 64;
 const ROUNDS: usize = 7;
 const ROUND: Duration = Duration::from_millis(700);
+/// Of script times alone: many short rounds, so that neighbours see the same machine.
+const SLICES: usize = 61;
+const SLICE: Duration = Duration::from_millis(25);
 /// Keys that are asked about in turn.
 const KEYS: u64 = 10_000;
 
@@ -73,14 +76,14 @@ impl Contender {
     }
 
     /// Decisions a second, and the 99th percentile in microseconds.
-    async fn round(&self) -> (f64, f64) {
+    async fn round(&self, span: Duration) -> (f64, f64) {
         let (next, began) = (Arc::new(AtomicU64::new(0)), Instant::now());
         let callers: Vec<_> = (0..CALLERS)
             .map(|_| {
                 let (contender, next) = (self.clone(), Arc::clone(&next));
                 tokio::spawn(async move {
                     let mut times = histogram();
-                    while began.elapsed() < ROUND {
+                    while began.elapsed() < span {
                         let asked = Instant::now();
                         contender.ask(next.fetch_add(1, Ordering::Relaxed) % KEYS).await;
                         times.saturating_record(asked.elapsed().as_nanos().try_into().unwrap_or(u64::MAX));
@@ -103,9 +106,13 @@ fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 60_000_000_000, 3).unwrap()
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
+fn median(values: Vec<f64>) -> f64 {
+    percentile(values, 50)
+}
+
+fn percentile(mut values: Vec<f64>, percent: usize) -> f64 {
     values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
+    values[values.len() * percent / 100]
 }
 
 /// A store for a machine that may do much else: what is measured is not whether it answers in time.
@@ -136,15 +143,16 @@ async fn speed(server: &Server) {
         ("ours without breaker and denial cache", Contender::Ours(bare, Arc::clone(&one))),
         ("ours, ASCII, 3 × GCRA", Contender::Ours(ascii.clone(), Arc::clone(&three))),
         ("ours, binary, GCRA", Contender::Ours(binary.clone(), one)),
-        ("ours, binary, 3 × GCRA", Contender::Ours(binary, three)),
-        ("ours, ASCII, token bucket", Contender::Ours(ascii.clone(), bucket)),
+        ("ours, binary, 3 × GCRA", Contender::Ours(binary.clone(), three)),
+        ("ours, ASCII, token bucket", Contender::Ours(ascii.clone(), Arc::clone(&bucket))),
+        ("ours, binary, token bucket", Contender::Ours(binary.clone(), bucket)),
         ("ours, ASCII, 3 algorithms", Contender::Ours(ascii, mixed)),
     ];
     let mut results = vec![(Vec::new(), Vec::new(), Vec::new()); contenders.len()];
     for round in 0..=ROUNDS {
         for ((_, contender), (speeds, tails, costs)) in contenders.iter().zip(&mut results) {
             let () = redis::cmd("CONFIG").arg("RESETSTAT").query(&mut server.connection()).unwrap();
-            let (speed, tail) = contender.round().await;
+            let (speed, tail) = contender.round(ROUND).await;
             // The first round warms up.
             if round > 0 {
                 speeds.push(speed);
@@ -153,18 +161,52 @@ async fn speed(server: &Server) {
             }
         }
     }
-    println!("{CALLERS} callers, one connection, {KEYS} keys, medians of {ROUNDS} rounds\n");
     println!(
-        "| | decisions/s | p99 µs | server µs | × speed | × p99 | × server |\n|---|---|---|---|---|---|---|"
+        "{CALLERS} callers, one connection, {KEYS} keys, medians of {ROUNDS} rounds; of ratios within a round"
     );
-    let medians =
-        results.into_iter().map(|(speeds, tails, costs)| (median(speeds), median(tails), median(costs)));
-    let medians: Vec<_> = medians.collect();
-    let base = medians[0];
-    for ((name, _), (speed, tail, cost)) in contenders.iter().zip(medians) {
-        let (faster, longer, dearer) = (speed / base.0, tail / base.1, cost / base.2);
-        println!("| {name} | {speed:.0} | {tail:.0} | {cost:.1} | {faster:.2} | {longer:.2} | {dearer:.2} |");
+    println!("also the least and the most\n");
+    println!(
+        "| | decisions/s | p99 µs | script µs | × speed | × p99 | × script |\n|---|---|---|---|---|---|---|"
+    );
+    let base = results[0].clone();
+    for ((name, _), (speeds, tails, costs)) in contenders.iter().zip(results) {
+        let faster = spread(&speeds, &base.0);
+        let (longer, dearer) = (spread(&tails, &base.1), spread(&costs, &base.2));
+        let (speed, tail, cost) = (median(speeds), median(tails), median(costs));
+        println!("| {name} | {speed:.0} | {tail:.0} | {cost:.1} | {faster} | {longer} | {dearer} |");
     }
+    script_times(server, &contenders).await;
+}
+
+/// The server's time of each script in short rounds, as a multiple of the first contender's.
+async fn script_times(server: &Server, contenders: &[(&str, Contender)]) {
+    let mut costs = vec![Vec::new(); contenders.len()];
+    for _ in 0..SLICES {
+        for ((_, contender), costs) in contenders.iter().zip(&mut costs) {
+            let () = redis::cmd("CONFIG").arg("RESETSTAT").query(&mut server.connection()).unwrap();
+            contender.round(SLICE).await;
+            costs.push(script_cost(server));
+        }
+    }
+    println!("\nScript time on the server: {SLICES} rounds of {} ms\n", SLICE.as_millis());
+    println!("| | median µs | × by hand: median (quartiles) | × of the lowest tenths |\n|---|---|---|---|");
+    let lowest = |costs: &[f64]| percentile(costs.to_vec(), 10);
+    for ((name, _), of_this) in contenders.iter().zip(&costs) {
+        let ratios: Vec<f64> = of_this.iter().zip(&costs[0]).map(|(cost, base)| cost / base).collect();
+        let at = |percent| percentile(ratios.clone(), percent);
+        let (middle, low, high) = (at(50), at(25), at(75));
+        let of_lowest = lowest(of_this) / lowest(&costs[0]);
+        let cost = median(of_this.clone());
+        println!("| {name} | {cost:.1} | {middle:.2} ({low:.2}–{high:.2}) | {of_lowest:.2} |");
+    }
+}
+
+/// The median of the rounds' ratios, the least and the most.
+fn spread(values: &[f64], base: &[f64]) -> String {
+    let ratios: Vec<f64> = values.iter().zip(base).map(|(value, base)| value / base).collect();
+    let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = ratios.iter().copied().fold(0.0, f64::max);
+    format!("{:.2} ({least:.2}–{most:.2})", median(ratios))
 }
 
 /// What one script took the server since its statistics were reset, in microseconds. Nothing may have failed.

@@ -1,47 +1,52 @@
--- GCRA. State: tat, an instant. Arguments: burst, emission interval, refill time.
+-- GCRA. State: the theoretical arrival time, `tat`. The quota is full again when it has passed.
+-- Numbers: `refill`, the time of a whole burst; `each`, the emission interval; `need`, the cost times that.
 
-ALGORITHMS.g = {
-  header = '42', pattern = '^42|(%-?%d+)$', kinds = { 'i' }, names = { 'tat' },
+--# view
+if not @found or $tat < 0 then
+  $tat = 0
+elseif $tat > $reach then --own
+  $tat = $refill --own
+  @repaired = true --own
+end
 
-  arguments = function(rule, at)
-    rule.burst_high, rule.burst_low = natural(ARGV[at])
-    rule.each_high, rule.each_low = natural(ARGV[at + 1])
-    rule.refill_high, rule.refill_low = natural(ARGV[at + 2])
-    return at + 3
-  end,
+--# passes
+$new = $tat + $need
+-- A TAT beyond the last instant could not be stored.
+if $new > $refill or $new > $END then passes = false end
 
-  view = function(rule, state)
-    local high, low = 0, 0
-    if state then high, low = above(state[1], state[2], NOW_HIGH, NOW_LOW) end
-    if rule.own and less(rule.refill_high + SLACK, rule.refill_low, high, low) then
-      high, low, rule.repaired = rule.refill_high, rule.refill_low, true
-    end
-    rule.high, rule.low = high, low
-  end,
+--# most
+$most = $refill
+if $most > $END then $most = $END end
+$most = $most - $tat
+if $most < 0 then
+  $most = 0
+else
+  local room, each = double($most), double($each)
+  if room < EXACT then
+    $most = pair((room - room % each) / each)
+  else
+    $most = rare().quotient($most, $each)
+  end
+end
 
-  passes = function(rule, high, low)
-    if less(rule.burst_high, rule.burst_low, high, low) then return false end
-    high, low = times(high, low, rule.each_high, rule.each_low)
-    high, low = plus(high, low, rule.high, rule.low)
-    if less(rule.refill_high, rule.refill_low, high, low) then return false end
-    -- A TAT beyond the last instant could not be stored.
-    high, low = plus(high, low, NOW_HIGH, NOW_LOW)
-    return not less(LAST_HIGH, LAST_LOW, high, low)
-  end,
+--# need
+local product = double($COST) * double($each)
+if product < EXACT then
+  $need = pair(product)
+else
+  $need = rare().times($COST, $each)
+end
+$new = $tat + $need
 
-  charge = function(rule, high, low)
-    high, low = times(high, low, rule.each_high, rule.each_low)
-    rule.high, rule.low = plus(rule.high, rule.low, high, low)
-  end,
+--# charge
+$tat = $new
 
-  refund = function(rule, high, low)
-    high, low = times(high, low, rule.each_high, rule.each_low)
-    high, low = above(high, low, AGE_HIGH, AGE_LOW)
-    rule.high, rule.low = above(rule.high, rule.low, high, low)
-  end,
+--# refund
+$need = $need - $AGE
+if $need > 0 then
+  $tat = $tat - $need
+  if $tat < 0 then $tat = 0 end
+end
 
-  state = function(rule)
-    if rule.high == 0 and rule.low == 0 then return nil end
-    return { later(NOW_HIGH, NOW_LOW, rule.high, rule.low) }, rule.high, rule.low
-  end,
-}
+--# state
+@ttl = $tat > 0 and millis($tat)

@@ -1,38 +1,62 @@
--- The leaky bucket as a meter. State: level, an instant. Arguments: burst, rate per second, refill time.
+-- The leaky bucket as a meter. State: `level`, a double, and the instant it was read at, `last`.
+-- Numbers: as the token bucket's.
 
-ALGORITHMS.l = {
-  header = '32', pattern = '^32|([^|]+)|(%-?%d+)$', kinds = { 'd', 'u' }, names = { 'l', 'ts' },
-  arguments = flow_arguments,
+--# view
+if @found then
+  if not (@level > 0) then
+    -- An empty bucket is a fresh key's, whenever it was read.
+    @level = 0
+    $last = 0
+  elseif @level > @capacity then --own
+    @level = @capacity --own
+  end
+  if $last < 0 then
+    $since = 0 - $last
+    @level = @level - double($since) * @rate / 1e9
+    if not (@level > 0) then @level = 0 end
+    $last = 0
+  elseif $last > 0 and double($last) + @level * 1e9 / @rate > @reach then --own
+    $last = 0 --own
+    @repaired = true --own
+  end
+else
+  @level = 0
+  $last = 0
+end
 
-  view = function(rule, state)
-    local level, high, low = 0, NOW_HIGH, NOW_LOW
-    if state then
-      level = math.max(0, state[1])
-      -- What all quotas of a key share may be fuller than this one could have filled it.
-      if rule.own then level = math.min(level, rule.capacity) end
-      -- An empty bucket is a fresh key's, whenever it was read.
-      if level > 0 then high, low = state[2], state[3] end
-    end
-    rule.level = math.max(0, level - flow(rule, high, low, level))
-  end,
+--# passes
+if @level - (@capacity - @need) > 1e-9 then passes = false end
 
-  passes = function(rule, high, low)
-    if less(rule.burst_high, rule.burst_low, high, low) then return false end
-    return rule.level - (rule.capacity - double(high, low)) <= EPSILON
-  end,
+--# most
+local level = @level < @capacity and @level or @capacity
+local room = @capacity - (level - level % 1)
+if room > 0 and @level - (@capacity - room) > 1e-9 then room = room - 1 end
+$most = pair(room)
 
-  charge = function(rule, high, low)
-    rule.level = math.min(rule.capacity, rule.level + double(high, low))
-    flow_restart(rule, rule.level)
-  end,
+--# need
+@need = double($COST)
 
-  refund = function(rule, high, low)
-    rule.level = math.max(0, rule.level - flow_left(rule, high, low))
-    flow_restart(rule, rule.level)
-  end,
+--# charge
+@level = @level + @need
+if @level > @capacity then @level = @capacity end
+-- As of the token bucket. --own
+if $last > 0 and double($last) + @level * 1e9 / @rate > @reach then --own
+  $last = 0 --own
+end --own
 
-  state = function(rule)
-    if rule.level <= 0 then return nil end
-    return { rule.level, rule.high, rule.low }, flow_time(rule, rule.level)
-  end,
-}
+--# refund
+local left = @need - double($AGE) * @rate / 1e9
+if left > 0 then @level = @level - left end
+if not (@level > 0) then @level = 0 end
+if $last > 0 and double($last) + @level * 1e9 / @rate > @reach then --own
+  $last = 0 --own
+end --own
+
+--# state
+if @level > 0 then
+  local time = (double($last) + @level * 1e9 / @rate) * (1 + 1e-12) / 1e6
+  if time > MOST_MILLIS then time = MOST_MILLIS elseif not (time > 1) then time = 1 end
+  @ttl = time + -time % 1
+else
+  @ttl = false
+end

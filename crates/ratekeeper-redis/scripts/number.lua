@@ -1,4 +1,4 @@
--- Whole numbers of 64 bits.
+-- Whole numbers of 64 bits, for what is rare.
 --
 -- Lua has doubles only, which are exact up to 2^53. So a whole number is a pair: high * 1e9 + low, 0 <= low < 1e9.
 -- Of an instant or a span these are seconds and nanoseconds. Sums and differences of pairs are exact.

@@ -1,38 +1,68 @@
--- The token bucket. State: tokens, an instant. Arguments: burst, rate per second, refill time.
+-- The token bucket. State: `tokens`, a double, and the instant they were counted at, `last`.
+-- Numbers: `capacity`, `rate` in tokens per second; `reach`, in nanoseconds, how far from now it may be full again at the
+-- latest; `need`, the cost. A cost within 1e-9 of what there is passes. The order of operations is the engine's: both get
+-- the same bits.
 
-ALGORITHMS.t = {
-  header = '12', pattern = '^12|([^|]+)|(%-?%d+)$', kinds = { 'd', 'u' }, names = { 't', 'ts' },
-  arguments = flow_arguments,
+--# view
+if @found then
+  if @tokens >= @capacity then
+    -- A full bucket is a fresh key's, whenever it was counted.
+    @tokens = @capacity
+    @fresh = true
+    $last = 0
+  elseif not (@tokens > 0) then
+    @tokens = 0
+  end
+  if $last < 0 then
+    $since = 0 - $last
+    @tokens = @tokens + double($since) * @rate / 1e9
+    if @tokens > @capacity then @tokens = @capacity end
+    $last = 0
+  elseif $last > 0 and double($last) + (@capacity - @tokens) * 1e9 / @rate > @reach then --own
+    $last = 0 --own
+    @repaired = true --own
+  end
+else
+  @tokens = @capacity
+  $last = 0
+end
 
-  view = function(rule, state)
-    local tokens, high, low = rule.capacity, NOW_HIGH, NOW_LOW
-    if state then
-      tokens = math.max(0, math.min(state[1], rule.capacity))
-      -- A full bucket is a fresh key's, whenever it was counted.
-      rule.is_fresh = tokens >= rule.capacity
-      if not rule.is_fresh then high, low = state[2], state[3] end
-    end
-    rule.tokens = math.min(rule.capacity, tokens + flow(rule, high, low, rule.capacity - tokens))
-  end,
+--# passes
+if @tokens - @need < -1e-9 then passes = false end
 
-  passes = function(rule, high, low)
-    if less(rule.burst_high, rule.burst_low, high, low) then return false end
-    return rule.tokens - double(high, low) >= -EPSILON
-  end,
+--# most
+local whole = @tokens - @tokens % 1
+if @tokens - (whole + 1) >= -1e-9 then whole = whole + 1 end
+$most = pair(whole)
 
-  charge = function(rule, high, low)
-    rule.tokens = math.max(0, rule.tokens - double(high, low))
-    flow_restart(rule, rule.capacity - rule.tokens)
-  end,
+--# need
+@need = double($COST)
 
-  refund = function(rule, high, low)
-    rule.tokens = math.min(rule.capacity, rule.tokens + flow_left(rule, high, low))
-    flow_restart(rule, rule.capacity - rule.tokens)
-  end,
+--# charge
+@tokens = @tokens - @need
+if not (@tokens > 0) then @tokens = 0 end
+-- What would be cut off the next time, because a clock that stepped back is so far behind, is at once. --own
+if $last > 0 and double($last) + (@capacity - @tokens) * 1e9 / @rate > @reach then --own
+  $last = 0 --own
+end --own
 
-  state = function(rule)
-    -- A full bucket is a fresh key's, unless it is what a quota of a larger one shares.
-    if rule.tokens >= rule.capacity and (rule.own or not rule.found) then return nil end
-    return { rule.tokens, rule.high, rule.low }, flow_time(rule, rule.capacity - rule.tokens)
-  end,
-}
+--# refund
+local left = @need - double($AGE) * @rate / 1e9
+if left > 0 then @tokens = @tokens + left end
+if @tokens > @capacity then @tokens = @capacity end
+if $last > 0 and double($last) + (@capacity - @tokens) * 1e9 / @rate > @reach then --own
+  $last = 0 --own
+end --own
+
+--# state
+-- A full bucket is a fresh key's, unless it is what a quota of a larger one shares.
+if @tokens < @capacity then --own
+if @tokens < @capacity or @found then --shared
+  -- A formula in floating point is off by some units in the last place, so this is a little too long: state that lives
+  -- longer than it counts is only a fresh key's.
+  local time = (double($last) + (@capacity - @tokens) * 1e9 / @rate) * (1 + 1e-12) / 1e6
+  if time > MOST_MILLIS then time = MOST_MILLIS elseif not (time > 1) then time = 1 end
+  @ttl = time + -time % 1
+else
+  @ttl = false
+end

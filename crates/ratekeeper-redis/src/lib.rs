@@ -27,7 +27,7 @@
 //!
 //! ```text
 //! error, encoding     what can go wrong; the two ways to write a state
-//! script/             the scripts, composed of parts, and the calls that run them
+//! script/             the scripts, one for each shape of a request, and the calls that run them
 //! exchange/           a request as a call, what comes back as a decision
 //! link/               how commands get to a server, or to the right one of many
 //! server_clock        a guess at the server's time      losses    the states that had to be discarded
@@ -39,9 +39,9 @@
 //! differential/       scripts against the engine (tests)
 //! ```
 //!
-//! The scripts are in `scripts/`: `prelude`, `number` and `product` (64 bits in a language of doubles), a time part, a part
-//! for each algorithm and each encoding, and `decide`, which uses them. A request gets the script of just the parts that it
-//! needs.
+//! A request's verb, and the algorithms and encodings of its rules, are its shape. For each shape in use a script is written,
+//! straight-line Lua that takes the numbers as arguments. `scripts/` has what each algorithm says, section by section, and
+//! functions for what is rare. A server sees only the shapes in use.
 //!
 //! # Features
 //!

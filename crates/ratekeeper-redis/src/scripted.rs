@@ -9,17 +9,15 @@ use redis::Value;
 
 use crate::encoding::Encodings;
 use crate::error::RedisError;
-use crate::exchange::{
-    RuleGroup, ScriptDecision, ScriptReply, ScriptVerb, StateRepair, express_call, general_call, groups,
-};
+use crate::exchange::{RuleGroup, ScriptDecision, ScriptQuestion, ScriptReply, StateRepair, groups};
 use crate::forget::forget;
 use crate::link::Link;
 use crate::losses::LossCounters;
-use crate::script::{Script, ScriptCall, ScriptLibrary};
+use crate::script::{Script, ScriptCall, ScriptLibrary, ScriptVerb};
 use crate::server_clock::ServerClock;
 
-/// How often one request is sent to the script at most: again only after a state had to be replaced, or a window had
-/// passed. Each is rare, and none can follow itself for long.
+/// How often one request is sent to the script at most, beside once for each of its keys: again only after a state had to
+/// be replaced, which all may have to be, or a window had passed. Each is rare, and none can follow itself for long.
 const MOST_ROUNDS: usize = 8;
 
 /// What runs scripts: a link to servers, or in tests a Lua interpreter without any.
@@ -89,14 +87,14 @@ impl<R: RunScript> ScriptedStore<R> {
     /// Returns the rules of a request and what the script has decided about them; none if there are no rules.
     async fn decide<'a>(
         &'a self,
-        verb: ScriptVerb,
+        question: impl Into<ScriptQuestion>,
         request: &Request<'a>,
     ) -> Result<Option<(Vec<RuleGroup<'a>>, ScriptDecision)>, StoreError> {
         let groups = self.groups(request)?;
         if groups.is_empty() {
             return Ok(None);
         }
-        let decision = self.ask(verb, request, &groups).await?;
+        let decision = self.ask(question.into(), request, &groups).await?;
         Ok(Some((groups, decision)))
     }
 
@@ -104,41 +102,33 @@ impl<R: RunScript> ScriptedStore<R> {
     /// that has just passed.
     async fn ask(
         &self,
-        verb: ScriptVerb,
+        question: ScriptQuestion,
         request: &Request<'_>,
         groups: &[RuleGroup<'_>],
     ) -> Result<ScriptDecision, StoreError> {
-        let given = || self.settings.given.as_ref().map(|clock| clock.now());
-        if verb == ScriptVerb::Acquire
-            && let Some(call) = express_call(request, groups, &self.settings.prefix, given())
-            && let Some(script) = self.library.express(groups[0].rules.len(), groups[0].tenancy())
-        {
-            let value = self.runner.run(script, &call).await?;
-            if let ScriptReply::Decided(decided) = ScriptReply::read(value, verb, groups)? {
-                return Ok(decided);
-            }
-        }
+        let question = question.at_cost(request.cost.get());
+        let script = self.library.decide(&question.shape(groups));
         let mut server_time = None;
-        for _ in 0..MOST_ROUNDS {
-            let given = given();
+        let rounds = MOST_ROUNDS + groups.len();
+        for _ in 0..rounds {
+            let given = self.settings.given.as_ref().map(|clock| clock.now());
             let guess = || given.or(server_time).unwrap_or_else(|| self.clock.guess());
-            let (parts, call) = general_call(verb, request, groups, &self.settings.prefix, guess, given);
-            let value = self.runner.run(self.library.decide(parts), &call).await?;
-            match ScriptReply::read(value, verb, groups)? {
+            let call = question.call(request, groups, &self.settings.prefix, guess, given);
+            let value = self.runner.run(&script, &call).await?;
+            match ScriptReply::read(value, question.verb, groups)? {
                 ScriptReply::Decided(decided) => return Ok(decided),
                 ScriptReply::OtherWindow(now) => {
                     self.clock.correct(now);
                     // Not a guess from there: the server's clock has not gone back since.
                     server_time = Some(now);
                 }
-                ScriptReply::Unusual => return Err(RedisError::unparsed("the script", "a decision").into()),
                 ScriptReply::Unread { group, found } => {
                     let key = call.parts().nth(group).unwrap_or_default();
                     self.repair(&groups[group], key, &found).await?;
                 }
             }
         }
-        let what = format!("a script has asked to be called again {MOST_ROUNDS} times in a row");
+        let what = format!("a script has asked to be called again {rounds} times in a row");
         Err(RedisError::script_fault(&what).into())
     }
 
@@ -183,7 +173,8 @@ impl<R: RunScript> Store for ScriptedStore<R> {
 
     fn refund<'a>(&'a self, request: Request<'a>, charged: Charged) -> Answer<'a, Decision> {
         Answer::later(async move {
-            let decided = self.decide(ScriptVerb::Refund(charged.when()), &request).await?;
+            let question = ScriptQuestion { verb: ScriptVerb::Refund, charged: Some(charged.when()) };
+            let decided = self.decide(question, &request).await?;
             let Some((groups, script)) = decided else { return Ok(UNLIMITED) };
             script.refund(&groups, request.cost, charged)
         })

@@ -2,8 +2,8 @@
 
 #[cfg(not(loom))]
 mod real {
-    pub(crate) use std::sync::Arc;
-    pub(crate) use std::sync::atomic::{AtomicI64, AtomicU64, Ordering, fence};
+    pub(crate) use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering, fence};
+    pub(crate) use std::sync::{Arc, OnceLock};
 
     pub(crate) use parking_lot::{Mutex, MutexGuard};
 }
@@ -13,7 +13,30 @@ mod modelled {
     pub(crate) use std::sync::Arc;
 
     pub(crate) use loom::sync::MutexGuard;
-    pub(crate) use loom::sync::atomic::{AtomicI64, AtomicU64, Ordering, fence};
+    pub(crate) use loom::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering, fence};
+
+    /// The standard library's, with a lock that tells loom who saw it filled: loom has none of its own.
+    #[derive(Debug)]
+    pub(crate) struct OnceLock<T> {
+        value: std::sync::OnceLock<T>,
+        lock: Mutex<()>,
+    }
+
+    impl<T> OnceLock<T> {
+        pub(crate) fn new() -> Self {
+            OnceLock { value: std::sync::OnceLock::new(), lock: Mutex::new(()) }
+        }
+
+        pub(crate) fn get(&self) -> Option<&T> {
+            let _guard = self.lock.lock();
+            self.value.get()
+        }
+
+        pub(crate) fn get_or_init(&self, init: impl FnOnce() -> T) -> &T {
+            let _guard = self.lock.lock();
+            self.value.get_or_init(init)
+        }
+    }
 
     /// Loom's mutex with the methods of parking_lot's: no poisoning.
     #[derive(Debug, Default)]

@@ -227,31 +227,53 @@ fn batch(mut random: u64) -> Vec<Wanted> {
     (0..len).map(|_| wanted()).collect()
 }
 
-async fn in_one_call(observed: &Observed, wanted: &[Wanted]) -> Vec<Result<Decision, String>> {
-    let quota: Quota = "5/h".parse().unwrap();
-    let names: Vec<String> = wanted.iter().map(|wanted| format!("key:{}", wanted.key)).collect();
-    let find = |name: &&str| observed.keeper.plans().find(name);
-    let plans: Vec<Option<Vec<Arc<Plan>>>> = wanted
-        .iter()
-        .map(|wanted| wanted.plans.map(|names| names.iter().filter_map(find).collect()))
-        .collect();
-    let requests: Vec<Request<'_>> = wanted
-        .iter()
-        .zip(names.iter().zip(&plans))
-        .map(|(wanted, (name, plans))| {
+/// What requests by name stand for.
+struct Found {
+    quota: Quota,
+    requests: Vec<(String, Option<FoundPlans>, Cost)>,
+}
+
+type FoundPlans = Vec<Arc<Plan>>;
+
+impl Found {
+    fn of(observed: &Observed, wanted: &[Wanted]) -> Self {
+        let find = |name: &&str| observed.keeper.plans().find(name);
+        let requests = wanted.iter().map(|wanted| {
+            let plans = wanted.plans.map(|names| names.iter().filter_map(find).collect());
+            (format!("key:{}", wanted.key), plans, Cost::new(wanted.cost))
+        });
+        Found { quota: "5/h".parse().unwrap(), requests: requests.collect() }
+    }
+
+    fn requests(&self) -> Vec<Request<'_>> {
+        let requests = self.requests.iter().map(|(name, plans, cost)| {
             let rules = match plans.as_deref() {
-                None => Rules::Quota(&quota),
+                None => Rules::Quota(&self.quota),
                 Some([only]) => Rules::Plan(only),
                 Some(plans) => Rules::Plans(plans),
             };
-            Request { key: Key::new(name).unwrap(), rules, cost: Cost::new(wanted.cost) }
-        })
-        .collect();
+            Request { key: Key::new(name).unwrap(), rules, cost: *cost }
+        });
+        requests.collect()
+    }
+}
+
+async fn in_one_call(observed: &Observed, wanted: &[Wanted]) -> Vec<Result<Decision, String>> {
+    let found = Found::of(observed, wanted);
     // What is there already stays.
     let mut answers = vec![Ok(Decision::allow(77, 7, ratekeeper::Nanos::ZERO))];
-    let Ok(()) = observed.keeper.acquire_many(&requests, &mut answers).await;
+    let Ok(()) = observed.keeper.acquire_many(&found.requests(), &mut answers).await;
     assert_eq!(answers.remove(0).unwrap().limit, 77);
     answers.into_iter().map(|answer| answer.map_err(|error| error.to_string())).collect()
+}
+
+async fn resolved_one_by_one(observed: &Observed, wanted: &[Wanted]) -> Vec<Result<Decision, String>> {
+    let found = Found::of(observed, wanted);
+    let mut answers = Vec::new();
+    for request in found.requests() {
+        answers.push(observed.keeper.acquire_resolved(request).await.map_err(|error| error.to_string()));
+    }
+    answers
 }
 
 async fn one_by_one(observed: &Observed, wanted: &[Wanted]) -> Vec<Result<Decision, String>> {
@@ -269,24 +291,24 @@ async fn one_by_one(observed: &Observed, wanted: &[Wanted]) -> Vec<Result<Decisi
     answers
 }
 
-/// The same answers, and the same told, whether requests come in one call or one by one.
+/// The same answers, and the same told, whether requests come in one call or one by one, by name or resolved.
 #[tokio::test]
 async fn a_batch_is_decided_as_if_its_requests_came_one_by_one() {
     for manner in [Manner::Memory, Manner::AtOnce, Manner::Later] {
         for mode in MODES {
             for seed in 0..100 {
-                let (together, alone) = (keeper(manner, mode), keeper(manner, mode));
+                let [together, resolved, alone] = [(); 3].map(|()| keeper(manner, mode));
                 for round in 0..3 {
                     let wanted = batch(seed * 3 + round);
                     let expected = one_by_one(&alone, &wanted).await;
-                    assert_eq!(
-                        in_one_call(&together, &wanted).await,
-                        expected,
-                        "{manner:?}, {mode:?}, {seed}: {wanted:?}"
-                    );
+                    let context = || format!("{manner:?}, {mode:?}, {seed}: {wanted:?}");
+                    assert_eq!(in_one_call(&together, &wanted).await, expected, "{}", context());
+                    assert_eq!(resolved_one_by_one(&resolved, &wanted).await, expected, "{}", context());
                 }
-                let (heard, expected) = (together.diary.0.lock().unwrap(), alone.diary.0.lock().unwrap());
-                assert_eq!(*heard, *expected, "{manner:?}, {mode:?}, {seed}");
+                let expected = alone.diary.0.lock().unwrap();
+                for heard in [together.diary, resolved.diary] {
+                    assert_eq!(*heard.0.lock().unwrap(), *expected, "{manner:?}, {mode:?}, {seed}");
+                }
             }
         }
     }

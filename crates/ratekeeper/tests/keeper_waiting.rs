@@ -9,11 +9,13 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
+use ratekeeper::keeper::KeeperError;
 use ratekeeper::port::{Answer, Grant, Observer, Request, Store};
 use ratekeeper::{
     Charged, Cost, Decision, FailureMode, Keeper, Key, MemoryStore, Nanos, Plan, Quota, Reason, Registry,
-    Rules, StoreError, StoreErrorKind,
+    Rules, Ruling, StoreError, StoreErrorKind,
 };
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, advance, sleep};
 
 const PATIENT: Duration = Duration::from_secs(3_600);
@@ -99,6 +101,12 @@ async fn settle() {
     }
 }
 
+/// Waits for this much in a task of its own.
+fn wait_for(keeper: &Keeper, cost: u64) -> JoinHandle<Result<Ruling, KeeperError>> {
+    let keeper = keeper.clone();
+    tokio::spawn(async move { keeper.acquire("key", "plan", cost).within(PATIENT).await })
+}
+
 #[tokio::test(start_paused = true)]
 async fn who_comes_first_is_served_first() {
     for keeper in keepers("10/s burst 1") {
@@ -133,14 +141,7 @@ async fn who_comes_first_is_served_first() {
 async fn who_cannot_be_in_time_is_refused_at_once_and_told_when_to_come_back() {
     for keeper in keepers("10/s burst 1") {
         assert!(keeper.acquire("key", "plan", 1).await.unwrap().allowed);
-        let waiting: Vec<_> = (0..3)
-            .map(|_| {
-                let keeper = keeper.clone();
-                tokio::spawn(async move {
-                    keeper.acquire("key", "plan", 1).within(PATIENT).await.unwrap().allowed
-                })
-            })
-            .collect();
+        let waiting: Vec<_> = (0..3).map(|_| wait_for(&keeper, 1)).collect();
         sleep(millis(20)).await;
         assert_eq!(keeper.queue_depth("key", "plan"), 3);
         let began = Instant::now();
@@ -153,7 +154,7 @@ async fn who_cannot_be_in_time_is_refused_at_once_and_told_when_to_come_back() {
         assert_eq!((never.allowed, never.retry_after, never.reason), (false, None, Reason::NeverFits));
         assert!(keeper.acquire("other", "plan", 1).within(PATIENT).await.unwrap().allowed, "another line");
         for one in waiting {
-            assert!(one.await.unwrap());
+            assert!(one.await.unwrap().unwrap().allowed);
         }
     }
 }
@@ -182,12 +183,7 @@ async fn a_full_line_has_no_place() {
 async fn who_does_not_wait_does_not_overtake() {
     for keeper in keepers("10/s burst 2") {
         assert!(keeper.acquire("key", "plan", 2).await.unwrap().allowed);
-        let waiting = {
-            let keeper = keeper.clone();
-            tokio::spawn(
-                async move { keeper.acquire("key", "plan", 2).within(PATIENT).await.unwrap().allowed },
-            )
-        };
+        let waiting = wait_for(&keeper, 2);
         sleep(millis(120)).await;
         let overtaking = keeper.acquire("key", "plan", 1).await.unwrap();
         assert_eq!((overtaking.allowed, overtaking.reason), (false, Reason::Queued), "there is room for one");
@@ -203,7 +199,9 @@ async fn who_does_not_wait_does_not_overtake() {
         let Ok(()) = keeper.acquire_many(&requests[..1], &mut answers).await;
         let reasons: Vec<Reason> = answers.into_iter().map(|answer| answer.unwrap().reason).collect();
         assert_eq!(reasons, [Reason::Queued, Reason::WithinQuota, Reason::Queued, Reason::Queued]);
-        assert!(waiting.await.unwrap());
+        assert_eq!(keeper.acquire_resolved(request("key")).await.unwrap().reason, Reason::Queued);
+        assert!(keeper.acquire_resolved(request("another")).await.unwrap().allowed);
+        assert!(waiting.await.unwrap().unwrap().allowed);
         advance(millis(150)).await;
         assert!(keeper.acquire("key", "plan", 1).await.unwrap().allowed, "nobody waits any more");
     }
@@ -255,17 +253,12 @@ async fn what_is_given_back_wakes_the_first_in_line() {
         ]);
         for keeper in [Keeper::new(memory(), plans.clone()), Keeper::new(elsewhere, plans)] {
             let charged = keeper.acquire("key", "plan", 1).await.unwrap().charged().unwrap();
-            let waiting = {
-                let keeper = keeper.clone();
-                tokio::spawn(async move {
-                    keeper.acquire("key", "plan", 1).within(PATIENT).await.unwrap().allowed
-                })
-            };
+            let waiting = wait_for(&keeper, 1);
             sleep(millis(50)).await;
             assert_eq!(keeper.queue_depth("key", "plan"), 1, "case {case}");
             let began = Instant::now();
             undo(keeper.clone(), charged).await;
-            assert!(waiting.await.unwrap());
+            assert!(waiting.await.unwrap().unwrap().allowed);
             assert!(began.elapsed() < millis(50), "case {case}: {:?}", began.elapsed());
             assert_eq!(keeper.queue_depth("key", "plan"), 0);
         }
@@ -279,10 +272,7 @@ async fn an_open_plan_is_open_to_those_who_do_not_wait_too() {
     let plan = Plan::parse("plan", "1/h").unwrap().on_store_error(FailureMode::Open);
     let keeper = Keeper::new(store.clone(), Registry::new([plan]));
     assert!(keeper.acquire("key", "plan", 1).await.unwrap().allowed);
-    let waiting = {
-        let keeper = keeper.clone();
-        tokio::spawn(async move { keeper.acquire("key", "plan", 1).within(PATIENT).await })
-    };
+    let waiting = wait_for(&keeper, 1);
     sleep(millis(10)).await;
     store.is_down.store(true, Ordering::Relaxed);
     let ruling = keeper.acquire("key", "plan", 1).await.unwrap();
@@ -298,12 +288,7 @@ async fn an_open_plan_is_open_to_those_who_do_not_wait_too() {
 async fn who_wants_nothing_overtakes_nobody() {
     for keeper in keepers("10/s burst 2") {
         assert!(keeper.acquire("key", "plan", 2).await.unwrap().allowed);
-        let waiting = {
-            let keeper = keeper.clone();
-            tokio::spawn(
-                async move { keeper.acquire("key", "plan", 2).within(PATIENT).await.unwrap().allowed },
-            )
-        };
+        let waiting = wait_for(&keeper, 2);
         sleep(millis(20)).await;
         assert!(keeper.acquire("key", "plan", 0).await.unwrap().allowed);
         assert!(keeper.acquire_up_to("key", "plan", 0).await.unwrap().allowed);
@@ -315,7 +300,8 @@ async fn who_wants_nothing_overtakes_nobody() {
         let mut answers = Vec::new();
         let Ok(()) = keeper.acquire_many(&[request; 2], &mut answers).await;
         assert!(answers.into_iter().all(|answer| answer.unwrap().allowed));
-        assert!(waiting.await.unwrap());
+        assert!(keeper.acquire_resolved(request).await.unwrap().allowed);
+        assert!(waiting.await.unwrap().unwrap().allowed);
     }
 }
 
@@ -324,10 +310,7 @@ async fn who_wants_nothing_overtakes_nobody() {
 async fn a_batch_is_asked_at_once_though_somebody_waits() {
     let keeper = Keeper::new(Late::new(millis(3), millis(4)), plans("1/h"));
     assert!(keeper.acquire("key", "plan", 1).await.unwrap().allowed);
-    let waiting = {
-        let keeper = keeper.clone();
-        tokio::spawn(async move { keeper.acquire("key", "plan", 1).within(PATIENT).await })
-    };
+    let waiting = wait_for(&keeper, 1);
     sleep(millis(20)).await;
     assert_eq!(keeper.queue_depth("key", "plan"), 1);
     let plan = keeper.plans().find("plan").unwrap();
@@ -455,12 +438,7 @@ async fn failure_modes_hold_for_those_who_wait() {
         let plan = Plan::parse("plan", "10/s burst 1").unwrap().on_store_error(mode);
         let keeper = Keeper::new(store.clone(), Registry::new([plan]));
         assert!(keeper.acquire("key", "plan", 1).await.unwrap().allowed);
-        let waiting: Vec<_> = (0..3)
-            .map(|_| {
-                let keeper = keeper.clone();
-                tokio::spawn(async move { keeper.acquire("key", "plan", 1).within(PATIENT).await })
-            })
-            .collect();
+        let waiting: Vec<_> = (0..3).map(|_| wait_for(&keeper, 1)).collect();
         sleep(millis(10)).await;
         store.is_down.store(true, Ordering::Relaxed);
         let began = Instant::now();

@@ -77,6 +77,40 @@ fn the_word_and_the_queue_charge_exactly_what_is_there() {
     });
 }
 
+/// Each has counts of its own, or those of one that has ended: whoever ends first, and whoever begins.
+#[test]
+fn what_threads_count_is_counted_once() {
+    loom::model(|| {
+        let limiter = limiter("1/h burst 1");
+        assert!(limiter.try_acquire(Cost::ONE).allowed);
+        let threads: Vec<_> = (0..2)
+            .map(|_| {
+                let limiter = limiter.clone();
+                thread::spawn(move || assert!(!limiter.try_acquire(Cost::ONE).allowed))
+            })
+            .collect();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        let statistics = limiter.statistics();
+        assert_eq!((statistics.acquired, statistics.rejected), (1, 2));
+    });
+}
+
+/// Nobody has counted before: two may want to be the first.
+#[test]
+fn one_thread_is_the_first_to_count() {
+    loom::model(|| {
+        let limiter = limiter("1/h burst 2");
+        let thread = {
+            let limiter = limiter.clone();
+            thread::spawn(move || assert!(limiter.try_acquire(Cost::ONE).allowed))
+        };
+        assert!(limiter.try_acquire(Cost::ONE).allowed);
+        assert!(limiter.statistics().acquired >= 1, "what this thread has counted");
+        thread.join().unwrap();
+        assert_eq!(limiter.statistics().acquired, 2);
+    });
+}
+
 #[test]
 fn nobody_overtakes_one_who_waits() {
     loom::model(|| {

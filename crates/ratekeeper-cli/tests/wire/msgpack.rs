@@ -74,6 +74,67 @@ fn arrays_and_maps_are_answered_in_order() {
     }
 }
 
+fn decision(raw: &mut Raw) -> (u8, i64, i64) {
+    let Response { ok, allowed, limit, remaining, .. } = rmp_serde::from_slice(&receive(raw)).unwrap();
+    assert!(ok);
+    (allowed, limit, remaining)
+}
+
+/// A request that is like the one before but for its key is recognised, and not read again: the answers must not tell.
+#[test]
+fn a_request_like_the_last_one_is_held_to_its_own_key() {
+    let long = "l".repeat(300);
+    let keys = ["a", "b", "ten bytes.", &long[..31], &long[..32], &long[..255], &long[..256], &long, "c"];
+    for is_named in [false, true] {
+        let server = Server::start();
+        let mut raw = connect(&server);
+        let slow = |key, burst| {
+            let request = Request { rate: 2, period: 3600, ..throttle(key, burst) };
+            let body = if is_named { rmp_serde::to_vec_named(&request) } else { rmp_serde::to_vec(&request) };
+            framed(&body.unwrap())
+        };
+        raw.send(
+            keys.iter()
+                .flat_map(|key| [2, 2, 2, 3].map(|burst| slow(key, burst)).concat())
+                .collect::<Vec<_>>(),
+        );
+        for key in keys {
+            let answers = [(); 4].map(|()| decision(&mut raw));
+            assert_eq!(answers, [(1, 2, 1), (1, 2, 0), (0, 2, 0), (1, 3, 0)], "{key}");
+        }
+        // Cut at every place where a request could be mistaken for a whole one.
+        let whole = slow("cut", 200);
+        for cut in 0..whole.len() {
+            raw.send(&whole[..cut]).send(&whole[cut..]);
+            let remaining = 199 - i64::try_from(cut).unwrap();
+            assert_eq!(decision(&mut raw), (1, 200, remaining), "cut at {cut}");
+        }
+        raw.send(slow("", 200));
+        assert_eq!(refusal(&mut raw), "key: 0 bytes; a key has 1 to 1024 bytes");
+    }
+}
+
+/// Clients of all protocols share the buffers of an event loop, and what these remember.
+#[test]
+fn a_request_of_another_protocol_is_not_recognised() {
+    let server = Server::with(&["--loops", "1"]);
+    let redis = "*5\r\n$8\r\nTHROTTLE\r\n$1\r\nk\r\n$1\r\n9\r\n$1\r\n9\r\n$1\r\n9\r\n";
+    let ours = framed(&rmp_serde::to_vec(&throttle("k", 9)).unwrap());
+    for _ in 0..3 {
+        let mut first = server.connect();
+        first.send(redis.repeat(2));
+        assert!([first.reply(), first.reply()].iter().all(|reply| reply.contains(" 9 ")));
+        let mut second = connect(&server);
+        second.send(ours.repeat(2));
+        assert_eq!([(); 2].map(|()| decision(&mut second).1), [9, 9]);
+        second.send(redis);
+        assert_eq!(refusal(&mut second), "a request of 708119818 bytes; at most 65536 are read");
+        assert_eq!(second.rest(), "");
+        first.send(&ours).send("\r\n");
+        assert!(first.reply().starts_with("-ERR unknown command"));
+    }
+}
+
 #[test]
 fn mistakes_are_told_and_the_next_request_is_answered() {
     let server = Server::start();

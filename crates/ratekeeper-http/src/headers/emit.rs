@@ -51,11 +51,11 @@ pub fn write(
         && let Some(tightest) = tightest(statuses)
         && !is_tighter(headers, tightest)
     {
-        let _ = headers.try_insert(X_RATELIMIT_LIMIT, tightest.limit.into());
-        let _ = headers.try_insert(X_RATELIMIT_REMAINING, tightest.remaining.into());
+        let _ = headers.try_insert(X_RATELIMIT_LIMIT, number(tightest.limit));
+        let _ = headers.try_insert(X_RATELIMIT_REMAINING, number(tightest.remaining));
         match tightest.reset {
             Some(reset) => {
-                let _ = headers.try_insert(X_RATELIMIT_RESET, seconds_up(reset).into());
+                let _ = headers.try_insert(X_RATELIMIT_RESET, number(seconds_up(reset)));
             }
             None => {
                 headers.remove(X_RATELIMIT_RESET);
@@ -97,7 +97,22 @@ pub fn rate_limit(statuses: &[LimitStatus<'_>]) -> Option<HeaderValue> {
 
 /// Returns the value of `Retry-After`: whole seconds, rounded up so that nobody comes too early, at least 1.
 pub fn retry_after(wait: Duration) -> HeaderValue {
-    seconds_up(wait).max(1).into()
+    number(seconds_up(wait).max(1))
+}
+
+/// Returns a number as a value: in one allocation, or in none if it has one digit, as most waits have. `From<u64>` of a
+/// header value takes two.
+fn number(number: u64) -> HeaderValue {
+    const DIGITS: [&str; 10] = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
+    let digit = usize::try_from(number).ok().and_then(|number| DIGITS.get(number));
+    match digit {
+        Some(digit) => HeaderValue::from_static(digit),
+        None => {
+            let mut buffer = itoa::Buffer::new();
+            // Digits are always a value.
+            HeaderValue::from_str(buffer.format(number)).unwrap_or_else(|_| number.into())
+        }
+    }
 }
 
 fn push_number(number: u64, field: &mut Vec<u8>) {
@@ -110,7 +125,7 @@ fn rendered_length(status: &LimitStatus<'_>) -> usize {
 }
 
 fn digits(number: u64) -> usize {
-    itoa::Buffer::new().format(whole(number)).len()
+    whole(number).checked_ilog10().map_or(1, |exponent| exponent as usize + 1)
 }
 
 /// Returns the limit that will be hit first, as far as one can tell.
@@ -187,6 +202,15 @@ mod tests {
         };
         assert_eq!(nest([3, 0], [0, 7]), (Some("3".to_owned()), Some("2".to_owned())));
         assert_eq!(nest([7, 0], [0, 3]), (Some("3".to_owned()), None), "no reset of the other limit");
+    }
+
+    #[test]
+    fn numbers_are_written_whole() {
+        for number in [0, 1, 9, 10, 99, 100, 999, 1_000, 999_999_999_999_999, 1_000_000_000_000_000, u64::MAX]
+        {
+            assert_eq!(super::number(number), number.to_string().as_str());
+            assert_eq!(digits(number), whole(number).to_string().len());
+        }
     }
 
     #[test]

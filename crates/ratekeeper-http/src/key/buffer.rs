@@ -26,6 +26,7 @@ pub struct KeyBuf {
 
 impl KeyBuf {
     /// Creates an empty buffer. Allocates nothing.
+    #[inline]
     pub fn new() -> Self {
         KeyBuf { inline: [0; INLINE], len: 0, spill: Vec::new(), digest: None }
     }
@@ -51,6 +52,18 @@ impl KeyBuf {
         }
     }
 
+    /// Appends the first `len` of these bytes. All of them are copied if there is room, which takes no loop and no call.
+    #[inline]
+    pub(super) fn push_short(&mut self, bytes: &[u8; 16], len: usize) {
+        match self.inline.get_mut(self.len..self.len + bytes.len()) {
+            Some(room) if self.spill.is_empty() => {
+                room.copy_from_slice(bytes);
+                self.len += len;
+            }
+            _ => self.push(&bytes[..len]),
+        }
+    }
+
     fn set_digest(&mut self, digest: u64) {
         self.digest = Some(digest);
         self.spill.truncate(Key::MAX_LEN - DIGEST);
@@ -58,6 +71,7 @@ impl KeyBuf {
     }
 
     /// Returns the bytes so far.
+    #[inline]
     pub fn as_bytes(&self) -> &[u8] {
         if self.spill.is_empty() { &self.inline[..self.len] } else { &self.spill }
     }
@@ -67,6 +81,7 @@ impl KeyBuf {
     /// # Errors
     ///
     /// If nothing was pushed.
+    #[inline]
     pub fn key(&self) -> Result<Key<'_>, KeyError> {
         Key::new(self.as_bytes())
     }

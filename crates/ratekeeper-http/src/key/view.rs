@@ -49,15 +49,18 @@ impl<'a> RequestView<'a> {
     }
 
     /// Returns what a layer or the server has put into the request's extensions.
+    #[inline]
     pub fn extension<T: Send + Sync + 'static>(&self) -> Option<&'a T> {
         self.extensions?.get()
     }
 
     /// Returns the address at the other end of the connection: a [`Peer`], or what axum or tonic put there.
+    #[inline]
     pub fn peer(&self) -> Option<IpAddr> {
         self.peer.or_else(|| self.peer_from_extensions())
     }
 
+    #[inline]
     fn peer_from_extensions(&self) -> Option<IpAddr> {
         #[cfg(feature = "axum")]
         if let Some(info) = self.extension::<axum::extract::ConnectInfo<SocketAddr>>() {

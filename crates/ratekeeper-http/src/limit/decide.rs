@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ratekeeper::keeper::KeeperError;
-use ratekeeper::{Decision, Name, Nanos, Reason, Ruling};
+use ratekeeper::port::Request;
+use ratekeeper::{Decision, Keeper, Name, Nanos, Plan, Reason, Rules, Ruling};
 use tokio::time::Instant;
 
 use super::charge_policy::ChargePolicy;
 use super::limit_request::LimitRequest;
 use super::permits::InFlightPermit;
-use super::policy_headers::LimitReport;
+use super::policy_headers::{LimitReport, PolicyHeaders};
 use super::refundable_charge::RefundableCharge;
 use super::settings::{InFlightSettings, LimitSettings, PlanSource, RateSettings};
 use super::verdict::{AdmittedRequest, LimitFailure, LimitRefusal, LimitVerdict};
@@ -22,7 +23,42 @@ pub(crate) type Deciding = Pin<Box<dyn Future<Output = LimitVerdict> + Send>>;
 impl LimitSettings {
     /// Returns the verdict, if nothing has to be waited for. Otherwise nothing was taken. `wait`: whether it may wait for
     /// a turn, so that a refusal is not the last word.
+    #[inline]
     pub(crate) fn decide_now(&self, request: &LimitRequest<'_>, wait: bool) -> Option<LimitVerdict> {
+        match &self.rate {
+            Some(RateSettings { keeper, plan: PlanSource::Own { plan, headers } })
+                if self.in_flight.is_none()
+                    && self.queue.is_none()
+                    && self.charge == ChargePolicy::OnArrival =>
+            {
+                self.decide_by(keeper, plan, headers, request)
+            }
+            _ => self.decide_fully(request, wait),
+        }
+    }
+
+    /// Decides by the limit's own plan, and by nothing else: the common case. Nobody keeps the plan, so it is not looked up
+    /// by name, and nobody counts one more owner of it.
+    fn decide_by(
+        &self,
+        keeper: &Keeper,
+        plan: &Plan,
+        headers: &Arc<PolicyHeaders>,
+        request: &LimitRequest<'_>,
+    ) -> Option<LimitVerdict> {
+        // The key was checked to be one.
+        let asked = Request { key: request.key.key().ok()?, rules: Rules::Plan(plan), cost: request.cost };
+        Some(match keeper.acquire_resolved(asked).now().ok()? {
+            Ok(decision) if decision.allowed => {
+                LimitVerdict::Pass(AdmittedRequest { rate: self.report(decision, headers), held: None })
+            }
+            Ok(decision) => self.refuse_by(decision, Arc::clone(headers), None, request),
+            Err(error) => LimitVerdict::failed(KeeperError::Store(error)),
+        })
+    }
+
+    /// Decides at once, whatever the limit consists of.
+    fn decide_fully(&self, request: &LimitRequest<'_>, wait: bool) -> Option<LimitVerdict> {
         let queue = self.queue.filter(|_| wait);
         let mut admission = AdmittedRequest::default();
         if let Some(in_flight) = &self.in_flight {
@@ -39,20 +75,19 @@ impl LimitSettings {
             Some(queue) => attempt.within(queue.wait).places(queue.places).now(),
             None => attempt.now(),
         };
-        match answer.ok()? {
-            Ok(ruling) => Some(self.judge(rate, admission, &ruling, request)),
-            Err(error) => Some(LimitVerdict::Fail(Box::new(LimitFailure::Keeper(error)))),
-        }
+        Some(match answer.ok()? {
+            Ok(ruling) => self.judge(rate, admission, &ruling, request),
+            Err(error) => LimitVerdict::failed(error),
+        })
     }
 
     /// Returns the verdict, waiting for the store, and for a turn if `wait`.
     pub(crate) fn decide_later(self: &Arc<Self>, request: LimitRequest<'_>, wait: bool) -> Deciding {
-        let (settings, request) = (Arc::clone(self), request.into_owned());
+        let (settings, key, plan) = (Arc::clone(self), request.key.clone(), request.plan.into_owned());
+        let cost = request.cost;
         Box::pin(async move {
-            settings
-                .decide(&request, wait)
-                .await
-                .unwrap_or_else(|error| LimitVerdict::Fail(Box::new(LimitFailure::Keeper(error))))
+            let request = LimitRequest { key: &key, plan: plan.into(), cost };
+            settings.decide(&request, wait).await.unwrap_or_else(LimitVerdict::failed)
         })
     }
 
@@ -88,26 +123,41 @@ impl LimitSettings {
         ruling: &Ruling,
         request: &LimitRequest<'_>,
     ) -> LimitVerdict {
-        let decision = *ruling.decision();
-        let headers = match (&rate.plan, ruling.plan()) {
-            (PlanSource::Own { headers, .. }, _) => Arc::clone(headers),
-            (PlanSource::Named { headers, .. } | PlanSource::PerRequest { headers, .. }, Some(plan)) => {
-                headers.of(plan)
-            }
-            // Held to no plan at all: the keeper was set to go on without one that is missing.
-            (_, None) => return admission.pass(),
-        };
+        // Held to no plan at all: the keeper was set to go on without one that is missing.
+        let Some(plan) = ruling.plan() else { return admission.pass() };
+        let (decision, headers) = (*ruling.decision(), rate.plan.headers(plan));
         if !decision.allowed {
-            let rule = headers.rule(decision.rule).cloned();
-            admission.report.rate = Some((headers, decision));
-            return self.refuse(admission.report, decision, decision.retry_after, rule, request);
+            // What it holds comes back when the refusal is made, not when it is sent.
+            let in_flight = admission.held.and_then(|held| held.in_flight);
+            return self.refuse_by(decision, headers, in_flight, request);
         }
-        admission.report.rate = Some((headers, decision));
-        if self.charge != ChargePolicy::OnArrival {
-            let charge = RefundableCharge::of(ruling, &rate.keeper, &request.key, self.charge);
-            admission.charge = charge.map(Box::new);
+        if self.charge != ChargePolicy::OnArrival
+            && let Some(charge) = RefundableCharge::of(ruling, &rate.keeper, request.key, self.charge)
+        {
+            admission.held.get_or_insert_default().charge = Some(charge);
         }
+        admission.rate = self.report(decision, &headers);
         admission.pass()
+    }
+
+    /// Returns what is reported of a decision that lets a request pass, if anybody is told.
+    #[inline]
+    fn report(&self, decision: Decision, headers: &Arc<PolicyHeaders>) -> Option<LimitReport> {
+        self.reports().then(|| LimitReport { decision, headers: Arc::clone(headers) })
+    }
+
+    /// Returns the refusal of a request by its rate.
+    #[cold]
+    fn refuse_by(
+        &self,
+        decision: Decision,
+        headers: Arc<PolicyHeaders>,
+        in_flight: Option<LimitReport>,
+        request: &LimitRequest<'_>,
+    ) -> LimitVerdict {
+        let rate = LimitReport { decision, headers };
+        let rule = rate.rule().cloned();
+        self.refuse(Some(rate), in_flight, decision, decision.retry_after, rule, request)
     }
 
     /// Returns the refusal of a request while as many are in flight as may be.
@@ -115,14 +165,16 @@ impl LimitSettings {
         let limit = in_flight.permits.limit();
         let mut decision = Decision::deny(limit, 0, None, Nanos::ZERO);
         decision.reason = Reason::AtCapacity;
-        let report = LimitReport { in_flight: Some((Arc::clone(&in_flight.headers), decision)), rate: None };
+        let report = LimitReport { decision, headers: Arc::clone(&in_flight.headers) };
         let expected = in_flight.permits.expected_wait(request.key.as_bytes());
-        self.refuse(report, decision, expected, in_flight.headers.rule(0).cloned(), request)
+        let rule = report.rule().cloned();
+        self.refuse(None, Some(report), decision, expected, rule, request)
     }
 
     fn refuse(
         &self,
-        report: LimitReport,
+        rate: Option<LimitReport>,
+        in_flight: Option<LimitReport>,
         decision: Decision,
         expected: Option<Nanos>,
         rule: Option<Name>,
@@ -130,21 +182,31 @@ impl LimitSettings {
     ) -> LimitVerdict {
         let rule = rule.unwrap_or_else(|| self.name.clone());
         let key = request.key.as_bytes().into();
-        LimitVerdict::Refuse(Box::new(LimitRefusal { report, decision, expected, rule, key }))
+        LimitVerdict::Refuse(Box::new(LimitRefusal { rate, in_flight, decision, expected, rule, key }))
     }
 }
 
 impl AdmittedRequest {
     fn hold(&mut self, in_flight: &InFlightSettings, permit: InFlightPermit) {
         let decision = Decision::allow(in_flight.permits.limit(), permit.available(), Nanos::ZERO);
-        self.report.in_flight = Some((Arc::clone(&in_flight.headers), decision));
-        self.permit = Some(Box::new(permit));
+        let held = self.held.get_or_insert_default();
+        held.in_flight = Some(LimitReport { decision, headers: Arc::clone(&in_flight.headers) });
+        held.permit = Some(permit);
     }
 
     fn pass(mut self) -> LimitVerdict {
-        if let Some(permit) = &mut self.permit {
+        if let Some(held) = &mut self.held
+            && let Some(permit) = &mut held.permit
+        {
             permit.serve();
         }
         LimitVerdict::Pass(self)
+    }
+}
+
+impl LimitVerdict {
+    #[cold]
+    fn failed(error: KeeperError) -> Self {
+        LimitVerdict::Fail(Box::new(LimitFailure::Keeper(error)))
     }
 }

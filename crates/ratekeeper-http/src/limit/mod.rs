@@ -4,7 +4,8 @@
 //! builder    Limit: how it is set up      permits             how many are in flight, by key
 //! settings   what was set up              refundable_charge   what a request was charged, and may get back
 //! decide     one request decided          policy_headers      the header fields, rendered once
-//! verdict    what a decision came to      upgrade             connections that leave HTTP
+//! verdict    what a decision came to      held_request        what a request holds while it is served
+//!                                         upgrade             connections that leave HTTP
 //! ```
 
 mod builder;
@@ -12,8 +13,10 @@ mod charge_policy;
 mod cost;
 mod decide;
 mod denied;
+mod held_request;
 mod limit_decision;
 mod limit_request;
+mod method_kind;
 #[cfg(not(feature = "upgrades"))]
 mod no_upgrade;
 mod permits;
@@ -32,12 +35,15 @@ pub use limit_decision::LimitDecision;
 pub use policy_headers::PolicyHeaders;
 
 pub(crate) use decide::Deciding;
+pub(crate) use held_request::HeldRequest;
 pub(crate) use limit_request::LimitRequest;
+pub(crate) use method_kind::MethodKind;
 #[cfg(not(feature = "upgrades"))]
 pub(crate) use no_upgrade::NoUpgrade as Upgrade;
 pub(crate) use permits::InFlightPermit;
+pub(crate) use policy_headers::LimitReport;
 pub(crate) use refundable_charge::RefundableCharge;
 pub(crate) use settings::LimitSettings;
 #[cfg(feature = "upgrades")]
 pub(crate) use upgrade::Upgrade;
-pub(crate) use verdict::{AdmittedRequest, LimitFailure, LimitRefusal, LimitVerdict, MethodKind};
+pub(crate) use verdict::{AdmittedRequest, LimitFailure, LimitRefusal, LimitVerdict};

@@ -10,7 +10,7 @@ impl NoUpgrade {
         None
     }
 
-    pub(crate) fn hold(self, _: Box<InFlightPermit>) {
+    pub(crate) fn hold(self, _: InFlightPermit) {
         match self {}
     }
 }

@@ -111,18 +111,23 @@ fn grows_in(quota: &Quota, decision: &Decision, alone: bool) -> Option<Duration>
     Some(wait.as_duration())
 }
 
-/// What a response reports: the decision of the rate, and that on how many are in flight.
-#[derive(Clone, Debug, Default)]
+/// What a response says of a decision.
+#[derive(Clone, Debug)]
 pub(crate) struct LimitReport {
-    pub(crate) rate: Option<(Arc<PolicyHeaders>, Decision)>,
-    pub(crate) in_flight: Option<(Arc<PolicyHeaders>, Decision)>,
+    pub(crate) decision: Decision,
+    /// The fields of the rules that it was decided by.
+    pub(crate) headers: Arc<PolicyHeaders>,
 }
 
 impl LimitReport {
+    /// Adds the header fields to a response.
     pub(crate) fn write(&self, headers: &mut HeaderMap, dialect: HeaderDialect) {
-        for (fields, decision) in [&self.rate, &self.in_flight].into_iter().flatten() {
-            fields.write(headers, dialect, decision);
-        }
+        self.headers.write(headers, dialect, &self.decision);
+    }
+
+    /// Returns the name of the rule that bound the decision.
+    pub(crate) fn rule(&self) -> Option<&Name> {
+        self.headers.rule(self.decision.rule)
     }
 }
 

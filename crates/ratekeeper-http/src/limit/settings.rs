@@ -42,6 +42,12 @@ impl LimitSettings {
         self.exempt.as_ref().is_some_and(|is_exempt| is_exempt(request))
     }
 
+    /// Returns true if somebody is told what was decided on a request that passes: its response, or its handler.
+    #[inline]
+    pub(crate) fn reports(&self) -> bool {
+        self.with_decision || (self.dialect != HeaderDialect::None && !self.shadow)
+    }
+
     /// Returns the plan that requests are held to, as far as no request is needed to tell.
     pub(crate) fn fixed_plan(&self) -> &str {
         match self.rate.as_ref().map(|rate| &rate.plan) {
@@ -76,6 +82,16 @@ pub(crate) enum PlanSource {
     Named { name: Name, headers: Arc<PolicyHeadersCache> },
     /// The keeper's plan that a function picks.
     PerRequest { pick: PickPlan, headers: Arc<PolicyHeadersCache> },
+}
+
+impl PlanSource {
+    /// Returns the header fields of a plan that a request was held to.
+    pub(crate) fn headers(&self, plan: &Plan) -> Arc<PolicyHeaders> {
+        match self {
+            PlanSource::Own { headers, .. } => Arc::clone(headers),
+            PlanSource::Named { headers, .. } | PlanSource::PerRequest { headers, .. } => headers.of(plan),
+        }
+    }
 }
 
 /// How many at once.

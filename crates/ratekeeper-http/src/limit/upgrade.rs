@@ -41,7 +41,7 @@ pub(crate) struct Upgrade {
 
 /// Where a permit is put when the connection is upgraded: the connection holds the other end.
 #[derive(Default)]
-struct PermitSlot(Mutex<Option<Box<InFlightPermit>>>);
+struct PermitSlot(Mutex<Option<InFlightPermit>>);
 
 /// The real connection, once it was upgraded.
 type Handover = Arc<Mutex<Option<Upgraded>>>;
@@ -98,7 +98,7 @@ impl Upgrade {
     }
 
     /// The answer was yes: holds the permit until the connection ends, or turns out not to be upgraded after all.
-    pub(crate) fn hold(mut self, permit: Box<InFlightPermit>) {
+    pub(crate) fn hold(mut self, permit: InFlightPermit) {
         *lock(&self.slot.0) = Some(permit);
         // What waits for the upgrade has the other end of the slot. It is not ended: if the connection is lost now,
         // it hears of it.

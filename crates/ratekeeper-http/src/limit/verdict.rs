@@ -1,13 +1,10 @@
 //! What a decision came to.
 
-use http::Method;
 use ratekeeper::keeper::KeeperError;
 use ratekeeper::{Decision, Name, Nanos};
 
-use super::Upgrade;
-use super::permits::InFlightPermit;
+use super::held_request::HeldRequest;
 use super::policy_headers::LimitReport;
-use super::refundable_charge::RefundableCharge;
 use crate::key::ExtractError;
 
 /// What becomes of a request.
@@ -17,43 +14,21 @@ pub(crate) enum LimitVerdict {
     Fail(Box<LimitFailure>),
 }
 
-/// What a request that is served holds until its response has ended.
+/// A request that is let in.
 #[derive(Default)]
 pub(crate) struct AdmittedRequest {
-    pub(crate) report: LimitReport,
-    /// In a box, as the pending charge: most limits have no permits, and charge on arrival.
-    pub(crate) permit: Option<Box<InFlightPermit>>,
-    pub(crate) charge: Option<Box<RefundableCharge>>,
-    /// Of a request with a permit that asks for an upgrade.
-    pub(crate) upgrade: Option<Upgrade>,
-    pub(crate) method: MethodKind,
-}
-
-/// What a request's method says of the body of its response.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum MethodKind {
-    /// There is a body, unless the status says otherwise.
-    #[default]
-    Ordinary,
-    /// `HEAD`: there is no body, whatever the headers say.
-    Head,
-    /// `CONNECT`: a success opens a tunnel instead.
-    Connect,
-}
-
-impl From<&Method> for MethodKind {
-    fn from(method: &Method) -> Self {
-        match *method {
-            Method::HEAD => MethodKind::Head,
-            Method::CONNECT => MethodKind::Connect,
-            _ => MethodKind::Ordinary,
-        }
-    }
+    /// What is reported of the rate; `None` also if nobody is told, which is what silent limits are fast by.
+    pub(crate) rate: Option<LimitReport>,
+    /// What it holds until its response has ended. In a box, because most hold nothing.
+    pub(crate) held: Option<Box<HeldRequest>>,
 }
 
 /// Why a request is refused.
 pub(crate) struct LimitRefusal {
-    pub(crate) report: LimitReport,
+    /// What the response says of the rate.
+    pub(crate) rate: Option<LimitReport>,
+    /// What the response says of how many are in flight.
+    pub(crate) in_flight: Option<LimitReport>,
     pub(crate) decision: Decision,
     /// When it is worth coming back, as far as that can be told.
     pub(crate) expected: Option<Nanos>,

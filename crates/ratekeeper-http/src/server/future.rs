@@ -11,11 +11,15 @@ use http::{Request, Response, StatusCode};
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
-use super::body::{HeldByBody, LimitBody};
+use super::body::LimitBody;
 use super::grpc::GRPC_STATUS;
 use super::judge::judge;
+use crate::headers::HeaderDialect;
 use crate::key::has_grpc_trailers;
-use crate::limit::{AdmittedRequest, ChargePolicy, Deciding, LimitSettings, MethodKind};
+use crate::limit::{
+    AdmittedRequest, ChargePolicy, Deciding, HeldRequest, LimitReport, LimitSettings, MethodKind,
+    RefundableCharge,
+};
 
 pin_project! {
     /// A future of the response: the service's, or a refusal.
@@ -37,36 +41,44 @@ pin_project! {
     #[project = ResponseStateProjection]
     #[project_replace = ResponseStateReplaced]
     enum ResponseState<S, F, B> {
-        Deciding { verdict: Deciding, inner: Option<S>, request: Option<Request<B>>, is_grpc: bool, settings: Arc<LimitSettings> },
-        Serving { #[pin] future: F, admission: Option<AdmittedRequest>, settings: Arc<LimitSettings> },
+        Serving { #[pin] future: F, admission: AdmittedRequest, dialect: HeaderDialect },
+        // In a box, because it holds a whole request and every other state would be as large.
+        Deciding { deciding: Option<Box<UndecidedRequest<S, B>>> },
         Refused { response: Option<Box<Response<Vec<u8>>>> },
     }
 }
 
+/// A request that waits for its verdict, and the service that it is for.
+struct UndecidedRequest<S, B> {
+    verdict: Deciding,
+    inner: S,
+    request: Request<B>,
+    settings: Arc<LimitSettings>,
+}
+
 impl<S: Service<Request<B>>, B> ResponseFuture<S, B> {
-    pub(super) fn refused(response: Box<Response<Vec<u8>>>) -> Self {
-        ResponseFuture { state: ResponseState::Refused { response: Some(response) } }
+    /// Returns the future of a request that the limit is not for.
+    pub(super) fn unlimited(future: S::Future) -> Self {
+        Self::serving(future, AdmittedRequest::default(), HeaderDialect::None)
     }
 
-    pub(super) fn serving(
-        future: S::Future,
-        admission: AdmittedRequest,
-        settings: &Arc<LimitSettings>,
-    ) -> Self {
-        let settings = Arc::clone(settings);
-        ResponseFuture { state: ResponseState::Serving { future, admission: Some(admission), settings } }
+    #[inline]
+    pub(super) fn serving(future: S::Future, admission: AdmittedRequest, dialect: HeaderDialect) -> Self {
+        ResponseFuture { state: ResponseState::Serving { future, admission, dialect } }
     }
 
     pub(super) fn deciding(
         verdict: Deciding,
         inner: S,
         request: Request<B>,
-        is_grpc: bool,
-        settings: &Arc<LimitSettings>,
+        settings: Arc<LimitSettings>,
     ) -> Self {
-        let settings = Arc::clone(settings);
-        let (inner, request) = (Some(inner), Some(request));
-        ResponseFuture { state: ResponseState::Deciding { verdict, inner, request, is_grpc, settings } }
+        let deciding = Some(Box::new(UndecidedRequest { verdict, inner, request, settings }));
+        ResponseFuture { state: ResponseState::Deciding { deciding } }
+    }
+
+    pub(super) fn refused(response: Box<Response<Vec<u8>>>) -> Self {
+        ResponseFuture { state: ResponseState::Refused { response: Some(response) } }
     }
 }
 
@@ -77,34 +89,34 @@ where
 {
     type Output = Result<Response<LimitBody<R>>, S::Error>;
 
+    #[inline]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
         loop {
             match this.state.as_mut().project() {
-                ResponseStateProjection::Deciding { verdict, inner, request, is_grpc, settings } => {
-                    let verdict = ready!(verdict.as_mut().poll(context));
-                    let (Some(mut inner), Some(mut request)) = (inner.take(), request.take()) else {
-                        return Poll::Pending;
-                    };
-                    let settings = Arc::clone(settings);
-                    let next = match judge(&settings, verdict, *is_grpc, &mut request) {
+                ResponseStateProjection::Serving { future, admission, dialect } => {
+                    let result = ready!(future.poll(context));
+                    let admission = std::mem::take(admission);
+                    return Poll::Ready(match result {
+                        Ok(response) => Ok(answered(response, admission, *dialect)),
+                        // The admission is dropped: what it was charged is kept or refunded as if nobody had answered.
+                        Err(error) => Err(error),
+                    });
+                }
+                ResponseStateProjection::Deciding { deciding } => {
+                    let Some(undecided) = deciding else { return Poll::Pending };
+                    let verdict = ready!(undecided.verdict.as_mut().poll(context));
+                    let Some(undecided) = deciding.take() else { return Poll::Pending };
+                    let UndecidedRequest { mut inner, mut request, settings, .. } = *undecided;
+                    let next = match judge(&settings, verdict, &mut request) {
                         Ok(admission) => ResponseState::Serving {
                             future: inner.call(request),
-                            admission: Some(admission),
-                            settings,
+                            admission,
+                            dialect: settings.dialect,
                         },
                         Err(response) => ResponseState::Refused { response: Some(response) },
                     };
                     this.state.as_mut().project_replace(next);
-                }
-                ResponseStateProjection::Serving { future, admission, settings } => {
-                    let result = ready!(future.poll(context));
-                    let admission = admission.take().unwrap_or_default();
-                    return Poll::Ready(match result {
-                        Ok(response) => Ok(answered(settings, admission, response)),
-                        // The admission is dropped: what it was charged is kept or refunded as if nobody had answered.
-                        Err(error) => Err(error),
-                    });
                 }
                 ResponseStateProjection::Refused { response } => {
                     let response = response.take().unwrap_or_default();
@@ -116,45 +128,57 @@ where
 }
 
 /// Settles what the service's response settles, reports what is left, and lets the body hold the rest.
+#[inline]
 fn answered<R: http_body::Body>(
-    settings: &LimitSettings,
-    mut admission: AdmittedRequest,
     response: Response<R>,
+    mut admission: AdmittedRequest,
+    dialect: HeaderDialect,
 ) -> Response<LimitBody<R>> {
-    let mut charge = admission.charge.take();
-    if settings.charge == ChargePolicy::OnFailure
-        && let Some(pending) = charge.take()
-    {
-        match outcome(&response) {
-            ResponseOutcome::Failed => pending.keep(),
-            ResponseOutcome::InTrailers => charge = Some(pending),
-            ResponseOutcome::Succeeded => {
-                if let (Some(ruling), Some((_, decision))) = (pending.give_back(), &mut admission.report.rate)
-                {
-                    *decision = *ruling.decision();
-                }
+    let (mut parts, body) = response.into_parts();
+    if let Some(held) = &mut admission.held {
+        settle(held, &parts, &mut admission.rate);
+    }
+    if let Some(rate) = &admission.rate {
+        rate.write(&mut parts.headers, dialect);
+    }
+    let held = admission.held.and_then(|held| hold(held, &mut parts, &body, dialect));
+    Response::from_parts(parts, LimitBody::new(body, held))
+}
+
+/// Settles the charge of a request that is charged on failure, as far as its response says how it has ended. What is
+/// given back is left to be used, and reported so.
+fn settle(held: &mut HeldRequest, parts: &Parts, rate: &mut Option<LimitReport>) {
+    let is_pending = |charge: &mut RefundableCharge| charge.policy() == ChargePolicy::OnFailure;
+    let Some(charge) = held.charge.take_if(is_pending) else { return };
+    match outcome(parts) {
+        ResponseOutcome::Failed => charge.keep(),
+        ResponseOutcome::InTrailers => held.charge = Some(charge),
+        ResponseOutcome::Succeeded => {
+            if let (Some(ruling), Some(rate)) = (charge.give_back(), rate) {
+                rate.decision = *ruling.decision();
             }
         }
     }
-    let (mut parts, body) = response.into_parts();
-    if !settings.shadow {
-        admission.report.write(&mut parts.headers, settings.dialect);
+}
+
+/// Returns what the body has to hold, if anything.
+fn hold<R: http_body::Body>(
+    mut held: Box<HeldRequest>,
+    parts: &mut Parts,
+    body: &R,
+    dialect: HeaderDialect,
+) -> Option<Box<HeldRequest>> {
+    if let Some(in_flight) = held.in_flight.take() {
+        in_flight.write(&mut parts.headers, dialect);
     }
-    let is_upgraded = is_upgraded(parts.status, admission.method);
-    if is_upgraded
-        && let Some(upgrade) = admission.upgrade.take()
-        && let Some(permit) = admission.permit.take()
-    {
-        upgrade.hold(permit);
-    }
-    let mut held = HeldByBody::new(admission.permit, charge);
-    if is_upgraded {
-        held.answered();
-    } else if !held.is_empty() {
+    if is_upgraded(parts.status, held.method) {
+        held.upgraded();
+    } else {
         // Nobody polls a body that is not sent, and few servers poll one again after its last byte.
-        held.expect(length(&parts, admission.method, &body));
+        let length = length(parts, held.method, body);
+        held.answered(length);
     }
-    Response::from_parts(parts, LimitBody::new(body, held))
+    (!held.is_empty()).then_some(held)
 }
 
 /// Returns true if the connection leaves HTTP with this response.
@@ -185,14 +209,14 @@ enum ResponseOutcome {
     InTrailers,
 }
 
-fn outcome<R>(response: &Response<R>) -> ResponseOutcome {
-    if response.status().is_client_error() || response.status().is_server_error() {
+fn outcome(parts: &Parts) -> ResponseOutcome {
+    if parts.status.is_client_error() || parts.status.is_server_error() {
         return ResponseOutcome::Failed;
     }
-    match response.headers().get(GRPC_STATUS) {
+    match parts.headers.get(GRPC_STATUS) {
         Some(status) if status == "0" => ResponseOutcome::Succeeded,
         Some(_) => ResponseOutcome::Failed,
-        None if has_grpc_trailers(response.headers()) => ResponseOutcome::InTrailers,
+        None if has_grpc_trailers(&parts.headers) => ResponseOutcome::InTrailers,
         None => ResponseOutcome::Succeeded,
     }
 }

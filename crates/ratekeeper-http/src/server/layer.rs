@@ -12,8 +12,8 @@ use super::body::LimitBody;
 use super::future::ResponseFuture;
 use super::judge::judge;
 use super::refusal;
-use crate::key::RequestView;
-use crate::limit::{AdmittedRequest, Limit, LimitRequest, LimitSettings};
+use crate::key::{KeyBuf, RequestView};
+use crate::limit::{Limit, LimitRequest, LimitSettings};
 
 impl<P> Limit<P> {
     /// Returns a layer of this limit. All layers of one limit, and all clones of them, limit together.
@@ -72,33 +72,33 @@ where
         self.inner.poll_ready(context)
     }
 
+    #[inline]
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
         let settings = &self.settings;
         let view = RequestView::from(&request);
         if settings.is_exempt(&view) {
-            return ResponseFuture::serving(self.inner.call(request), AdmittedRequest::default(), settings);
+            return ResponseFuture::unlimited(self.inner.call(request));
         }
-        let is_grpc = view.is_grpc();
-        let asked = match LimitRequest::read(settings, &view) {
+        let mut key = KeyBuf::new();
+        let asked = match LimitRequest::read(settings, &view, &mut key) {
             Ok(asked) => asked,
             // Shadow mode refuses nobody.
             Err(failure) if settings.shadow && failure.is_of_request() => {
-                return ResponseFuture::serving(
-                    self.inner.call(request),
-                    AdmittedRequest::default(),
-                    settings,
-                );
+                return ResponseFuture::unlimited(self.inner.call(request));
             }
             Err(failure) => {
-                let response = refusal::failed(settings, &failure, is_grpc);
+                let response = refusal::failed(settings, &failure, view.is_grpc());
                 return ResponseFuture::refused(Box::new(response));
             }
         };
         // Shadow mode delays nobody.
         let wait = !settings.shadow;
+        // Decided before the service's future exists: a request that need not wait is moved once, into the service.
         match settings.decide_now(&asked, wait) {
-            Some(verdict) => match judge(settings, verdict, is_grpc, &mut request) {
-                Ok(admission) => ResponseFuture::serving(self.inner.call(request), admission, settings),
+            Some(verdict) => match judge(settings, verdict, &mut request) {
+                Ok(admission) => {
+                    ResponseFuture::serving(self.inner.call(request), admission, settings.dialect)
+                }
                 Err(response) => ResponseFuture::refused(response),
             },
             None => {
@@ -106,7 +106,7 @@ where
                 // The one that was found ready is the one that will be called.
                 let clone = self.inner.clone();
                 let inner = std::mem::replace(&mut self.inner, clone);
-                ResponseFuture::deciding(verdict, inner, request, is_grpc, &self.settings)
+                ResponseFuture::deciding(verdict, inner, request, Arc::clone(&self.settings))
             }
         }
     }

@@ -60,7 +60,9 @@ fn denial(settings: &LimitSettings, refusal: &LimitRefusal, is_grpc: bool) -> Re
         problem(StatusCode::TOO_MANY_REQUESTS, "about:blank", "Too Many Requests", &detail)
     };
     let headers = response.headers_mut();
-    refusal.report.write(headers, settings.dialect);
+    for report in [&refusal.rate, &refusal.in_flight].into_iter().flatten() {
+        report.write(headers, settings.dialect);
+    }
     let wait = refusal.expected.unwrap_or(decision.reset_after);
     emit::write_retry_after(headers, Nanos::as_duration(wait));
     response

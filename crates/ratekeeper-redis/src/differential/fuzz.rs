@@ -68,8 +68,16 @@ fn read(model: &StoreModel, stored: &StoredValue) -> Option<Vec<Option<State>>> 
             RuleStates::read(text, named, model.tenancy).ok().map(|found| found.states)
         }
         StoredValue::Hash(hash) => {
-            let fields: Vec<_> =
-                hash.iter().map(|(name, content)| (name.as_slice(), content.as_slice())).collect();
+            // Of what quotas share, the version and the fields of the rule.
+            let prefix = prefix_of(model);
+            let own = |name: &'_ Vec<u8>| match name.strip_prefix(prefix.as_slice()) {
+                None if name == b"v" => Some(b"v".to_vec()),
+                stripped => stripped.map(<[u8]>::to_vec),
+            };
+            let fields: Vec<_> = hash
+                .iter()
+                .filter_map(|(name, content)| own(name).map(|name| (name, content.as_slice())))
+                .collect();
             match binary::decode(&fields).ok()? {
                 // Another schema is another's: the key starts fresh, and that is counted.
                 binary::Decoded::OtherVersion { .. } => Some(vec![None]),
@@ -83,6 +91,14 @@ fn read(model: &StoreModel, stored: &StoredValue) -> Option<Vec<Option<State>>> 
     }
 }
 
+/// What stands before the names of a rule's fields.
+fn prefix_of(model: &StoreModel) -> Vec<u8> {
+    match model.tenancy {
+        Tenancy::Own => Vec::new(),
+        Tenancy::Shared => format!("{}/", model.rules[0].0).into_bytes(),
+    }
+}
+
 fn stored_of(model: &StoreModel) -> Option<StoredValue> {
     match model.encoding {
         Encoding::Ascii => model.text.clone().map(|text| StoredValue::Text(text.into())),
@@ -91,7 +107,8 @@ fn stored_of(model: &StoreModel) -> Option<StoredValue> {
             let mut hash = BTreeMap::from([(b"v".to_vec(), binary::VERSION.to_vec())]);
             hash.extend(fields.iter().map(|(name, content)| {
                 let (name, content): (&str, &[u8]) = (name, content);
-                (name.as_bytes().to_vec(), content.to_vec())
+                let prefix = if name == "v" { Vec::new() } else { prefix_of(model) };
+                ([&prefix, name.as_bytes()].concat(), content.to_vec())
             }));
             StoredValue::Hash(hash)
         }),
@@ -107,15 +124,23 @@ enum WrittenForm {
     /// What several quotas of requests left under one key.
     Shared,
     Hash,
+    /// What a quota of requests left in the hash for all of them.
+    SharedHash,
 }
 
 impl WrittenForm {
     fn encoding(self) -> Encoding {
-        if self == WrittenForm::Hash { Encoding::Binary } else { Encoding::Ascii }
+        match self {
+            WrittenForm::Hash | WrittenForm::SharedHash => Encoding::Binary,
+            _ => Encoding::Ascii,
+        }
     }
 
     fn tenancy(self) -> Tenancy {
-        if self == WrittenForm::Shared { Tenancy::Shared } else { Tenancy::Own }
+        match self {
+            WrittenForm::Shared | WrittenForm::SharedHash => Tenancy::Shared,
+            _ => Tenancy::Own,
+        }
     }
 }
 
@@ -127,7 +152,7 @@ fn written(
     now: Timestamp,
 ) -> (StoreModel, Option<StoredValue>) {
     let mut model = StoreModel::new(form.encoding(), form.tenancy(), rules.to_vec());
-    if form == WrittenForm::Shared {
+    if form.tenancy() == Tenancy::Shared {
         for (_, quota) in rules.iter().rev() {
             model.rules = vec![(shared_name(quota).unwrap(), *quota)];
             model.take(cost, now);
@@ -179,7 +204,10 @@ fn mutated_states_are_read_alike(form: WrittenForm) {
                 }
             }
         }
-        let rules = if form == WrittenForm::Shared { Rules::Quota(&named[0].1) } else { Rules::Plan(&plan) };
+        let rules = match form.tenancy() {
+            Tenancy::Shared => Rules::Quota(&named[0].1),
+            Tenancy::Own => Rules::Plan(&plan),
+        };
         let request = Request { key: Key::new("k").unwrap(), rules, cost: Cost::new(then) };
         let key = store.groups(&request).unwrap()[0].storage_key("rl", request.key).to_bytes();
         *engine.keyspace.lock().unwrap() = Keyspace { now, ..Keyspace::default() };
@@ -250,4 +278,9 @@ fn mutated_texts_that_quotas_share_are_read_alike() {
 #[test]
 fn mutated_hashes_are_read_alike() {
     mutated_states_are_read_alike(WrittenForm::Hash);
+}
+
+#[test]
+fn mutated_hashes_that_quotas_share_are_read_alike() {
+    mutated_states_are_read_alike(WrittenForm::SharedHash);
 }

@@ -44,6 +44,18 @@ impl LuaServer {
         let shared = Arc::clone(&keyspace);
         let call = move |lua: &Lua, arguments: MultiValue| shared.lock().unwrap().call(lua, arguments);
         redis.set("call", lua.create_function(call).unwrap()).unwrap();
+        let shared = Arc::clone(&keyspace);
+        // A failure is a table with its message.
+        let pcall = move |lua: &Lua, arguments: MultiValue| match shared.lock().unwrap().call(lua, arguments)
+        {
+            Ok(value) => Ok(value),
+            Err(error) => {
+                let failure = lua.create_table()?;
+                failure.set("err", error.to_string())?;
+                Ok(LuaValue::Table(failure))
+            }
+        };
+        redis.set("pcall", lua.create_function(pcall).unwrap()).unwrap();
         lua.globals().set("redis", redis).unwrap();
         let packing = lua.create_table().unwrap();
         packing.set("pack", lua.create_function(pack).unwrap()).unwrap();
@@ -229,6 +241,10 @@ fn pack(lua: &Lua, (format, first, second): (String, f64, Option<f64>)) -> mlua:
             let words = (u64::from(first as u32) << 32) | u64::from(second as u32);
             lua.create_string(words.to_be_bytes())
         }
+        (">i8", None) => {
+            assert!(first.fract() == 0.0 && first.abs() < 9_007_199_254_740_992.0);
+            lua.create_string((first as i64).to_be_bytes())
+        }
         (">d", None) => lua.create_string(first.to_be_bytes()),
         other => panic!("no such format: {other:?}"),
     }
@@ -238,14 +254,22 @@ fn unpack(
     _: &Lua,
     (format, bytes, at): (String, mlua::LuaString, Option<usize>),
 ) -> mlua::Result<MultiValue> {
-    let bytes: [u8; 8] = bytes.as_bytes()[at.unwrap_or(1) - 1..][..8].try_into().unwrap();
+    let bytes = bytes.as_bytes();
+    let (words, _) = bytes[at.unwrap_or(1) - 1..].as_chunks::<8>();
     let numbers = match format.as_str() {
         ">I4I4" => {
-            let words = u64::from_be_bytes(bytes);
+            let words = u64::from_be_bytes(words[0]);
             let word = |word: u64| f64::from(u32::try_from(word & 0xffff_ffff).unwrap());
             vec![LuaValue::Number(word(words >> 32)), LuaValue::Number(word(words))]
         }
-        ">d" => vec![LuaValue::Number(f64::from_be_bytes(bytes))],
+        #[expect(clippy::cast_precision_loss, reason = "as the library does")]
+        ">i8" => vec![LuaValue::Number(i64::from_be_bytes(words[0]) as f64)],
+        ">d" => vec![LuaValue::Number(f64::from_be_bytes(words[0]))],
+        doubles if doubles.trim_start_matches('<').bytes().all(|letter| letter == b'd') => words
+            [..doubles.len() - 1]
+            .iter()
+            .map(|word| LuaValue::Number(f64::from_le_bytes(*word)))
+            .collect(),
         other => panic!("no such format: {other}"),
     };
     Ok(MultiValue::from_vec(numbers))

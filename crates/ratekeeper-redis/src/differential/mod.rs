@@ -7,6 +7,7 @@ mod draw;
 mod fuzz;
 mod lua;
 mod model;
+mod shapes;
 mod slots;
 #[path = "../../tests/support/mod.rs"]
 mod support;

@@ -19,7 +19,7 @@ use super::model::StoreModel;
 use super::support::server::Server;
 use crate::encoding::{Encoding, Encodings};
 use crate::link::{BreakerFactory, Link, LinkOptions, RedisAddress};
-use crate::script::{RuleKind, Script, ScriptCall, ScriptLibrary, ScriptParts, ScriptTime};
+use crate::script::{Script, ScriptCall, ScriptLibrary, ScriptTime};
 use crate::scripted::{ScriptSettings, ScriptedStore};
 
 /// How many walks, for each encoding.
@@ -52,7 +52,7 @@ pub(super) fn plan(quotas: impl Iterator<Item = Quota>) -> Arc<Plan> {
 }
 
 /// What requests are held to, as it changes on a walk.
-struct WalkTerms<'a> {
+pub(super) struct WalkTerms<'a> {
     rules: &'a [(Quota, Quota)],
     tenancy: Tenancy,
     other_quotas: bool,
@@ -62,7 +62,7 @@ struct WalkTerms<'a> {
 }
 
 impl<'a> WalkTerms<'a> {
-    fn new(rules: &'a [(Quota, Quota)], tenancy: Tenancy) -> Self {
+    pub(super) fn new(rules: &'a [(Quota, Quota)], tenancy: Tenancy) -> Self {
         WalkTerms { rules, tenancy, other_quotas: false, version: PlanVersion::Whole, brought: 0 }
     }
 
@@ -112,16 +112,16 @@ impl WalkRules {
 }
 
 /// One side that answers, and the time it goes by.
-struct Walk<'a, S> {
-    store: &'a S,
-    set_time: &'a dyn Fn(Timestamp),
-    runtime: &'a Runtime,
-    now: Timestamp,
+pub(super) struct Walk<'a, S> {
+    pub(super) store: &'a S,
+    pub(super) set_time: &'a dyn Fn(Timestamp),
+    pub(super) runtime: &'a Runtime,
+    pub(super) now: Timestamp,
 }
 
 impl<S: Store> Walk<'_, S> {
     /// Walks, and compares every answer; then what `check` has to say.
-    fn through(
+    pub(super) fn through(
         &mut self,
         encoding: Encoding,
         mut terms: WalkTerms<'_>,
@@ -221,7 +221,11 @@ impl<S: Store> Walk<'_, S> {
 
 /// What was just written expires once it is worthless: not before, and, if nobody else counts on it, within a
 /// millisecond (for the largest spans, a part in 10^9).
-fn expiry_fits(keyspace: &mut Keyspace, model: &mut StoreModel, now: Timestamp) -> Result<(), TestCaseError> {
+pub(super) fn expiry_fits(
+    keyspace: &mut Keyspace,
+    model: &mut StoreModel,
+    now: Timestamp,
+) -> Result<(), TestCaseError> {
     for (key, millis) in keyspace.expiry.drain() {
         let text = String::from_utf8_lossy(&key);
         if text.ends_with("%reset") {
@@ -362,8 +366,12 @@ async fn scripts_in_lua_conform() {
 fn struct_is_the_servers() {
     let server = Server::redis();
     let script = "local upper, lower = struct.unpack('>I4I4', ARGV[1], 3)
+        local integer = struct.unpack('>i8', ARGV[1], 3)
+        local one, two = struct.unpack('<dd', ARGV[4], 9)
         return { struct.pack('>I4I4', upper, lower), struct.pack('>d', tonumber(ARGV[2])),
-            string.format('%.17g', struct.unpack('>d', ARGV[3])), string.format('%.0f', upper) }";
+            string.format('%.17g', struct.unpack('>d', ARGV[3])), string.format('%.0f', upper),
+            string.format('%.17g', integer), struct.pack('>i8', math.floor(integer / 4096)),
+            string.format('%.17g', one), string.format('%.17g', two) }";
     let (engine, mut connection) = (LuaServer::new(), server.connection());
     for bits in [0, 1, 0x8000_0000, 0xffff_ffff_ffff_ffff, 0x1234_5678_9abc_def0_u64] {
         let number = f64::from_bits(bits >> 2);
@@ -371,43 +379,9 @@ fn struct_is_the_servers() {
         call.arg(&[&[0, 0][..], &bits.to_be_bytes()].concat());
         call.arg(format!("{number:e}").as_bytes());
         call.arg(&number.to_be_bytes());
-        let here = engine.eval(&Script::composed(&[script]), &call);
+        call.arg(&[[0; 8], number.to_le_bytes(), 1.5_f64.to_le_bytes()].concat());
+        let here = engine.eval(&Script::new(script.to_owned()), &call);
         let there: redis::Value = call.command("EVAL", script).query(&mut connection).unwrap();
         assert_eq!(here, there, "{bits:x}");
     }
-}
-
-/// Usual requests are not left to the script for all: a server that was asked nothing else does not know that.
-#[test]
-fn usual_requests_take_the_express_script() {
-    let (server, runtime) = (Server::redis(), runtime());
-    let knows = |script: &Script| -> bool {
-        let mut question = redis::cmd("SCRIPT");
-        let known: Vec<bool> =
-            question.arg("EXISTS").arg(script.sha1()).query(&mut server.connection()).unwrap();
-        known == [true]
-    };
-    let options = LinkOptions { command_timeout: Duration::from_secs(10), ..LinkOptions::default() };
-    let link =
-        || Link::open(&RedisAddress::parse(&server.url()).unwrap(), &options, BreakerFactory::default());
-    let store = ScriptedStore::new(link(), ScriptLibrary::new(ScriptTime::Server), settings(Encoding::Ascii));
-    let quotas = |text: &str, count| plan(std::iter::repeat_n(text.parse::<Quota>().unwrap(), count));
-    let decide = |kind| {
-        let mut parts = ScriptParts::default();
-        parts.need(kind, Encoding::Ascii, Tenancy::Own);
-        store.library.decide(parts)
-    };
-    let ask = |plan: &Plan, key: &str| {
-        let key = Key::new(key).unwrap();
-        runtime.block_on(store.acquire(Request { key, rules: Rules::Plan(plan), cost: Cost::ONE })).unwrap()
-    };
-    for count in 1..=Plan::MAX_RULES {
-        let plan = quotas("2/h", count);
-        let answers: Vec<bool> = (0..3).map(|_| ask(&plan, &format!("k{count}")).allowed).collect();
-        assert_eq!(answers, [true, true, false], "{count} rules: fresh, found, refused");
-        assert!(knows(store.library.express(count, Tenancy::Own).unwrap()), "{count} rules");
-        assert!(!knows(decide(RuleKind::Gcra)), "{count} rules");
-    }
-    ask(&quotas("2/h bucket", 1), "other");
-    assert!(knows(decide(RuleKind::TokenBucket)), "the question would be answered");
 }

@@ -15,6 +15,6 @@ mod reply;
 
 pub(crate) use group::{KeyContent, RuleGroup, groups, key_content};
 pub(crate) use hash::{SharedFields, fields_by_state, hash_fields, state_name};
-pub(crate) use question::{ScriptVerb, express_call, general_call};
+pub(crate) use question::ScriptQuestion;
 pub(crate) use repair::{StateLoss, StateRepair};
 pub(crate) use reply::{ScriptDecision, ScriptReply};

@@ -1,203 +1,237 @@
 //! The call that puts a request to a script.
 
-use ratekeeper::algorithm::Tenancy;
+use ratekeeper::algorithm::{SLACK, Tenancy};
 use ratekeeper::port::Request;
 use ratekeeper::{Algorithm, Anchor, Nanos, Quota, Timestamp, When};
 
 use super::group::{GroupedRule, RuleGroup};
 use crate::encoding::Encoding;
-use crate::script::{RuleKind, ScriptCall, ScriptParts};
+use crate::script::{RuleNumber, ScriptCall, ScriptShape, ScriptVerb};
 
-/// What a script is to do.
+/// What a script is asked: a verb, and to give something back, when it was charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ScriptVerb {
-    Acquire,
-    AcquireUpTo,
-    Peek,
-    /// Gives back what was charged at this time.
-    Refund(When),
-    Forget,
+pub(crate) struct ScriptQuestion {
+    pub(crate) verb: ScriptVerb,
+    pub(crate) charged: Option<When>,
 }
 
-impl ScriptVerb {
-    fn letter(self) -> &'static [u8] {
-        match self {
-            ScriptVerb::Acquire => b"a",
-            ScriptVerb::AcquireUpTo => b"u",
-            ScriptVerb::Peek => b"p",
-            ScriptVerb::Refund(_) => b"r",
-            ScriptVerb::Forget => b"d",
-        }
-    }
-
-    /// Returns true if it matters, or is to be noted, when the groups were last reset.
-    fn concerns_resets(self) -> bool {
-        matches!(self, ScriptVerb::Refund(_) | ScriptVerb::Forget)
+impl From<ScriptVerb> for ScriptQuestion {
+    fn from(verb: ScriptVerb) -> Self {
+        ScriptQuestion { verb, charged: None }
     }
 }
 
-/// Returns the call that puts any request to the general script: the parts that this script needs, and its keys and
-/// arguments as `scripts/decide.lua` takes them. `guess` is about the server's time, for the edges of windows; `given` is
-/// the time of a test.
-pub(crate) fn general_call(
-    verb: ScriptVerb,
-    request: &Request<'_>,
-    groups: &[RuleGroup<'_>],
-    prefix: &str,
-    guess: impl Fn() -> Timestamp,
-    given: Option<Timestamp>,
-) -> (ScriptParts, ScriptCall) {
-    let mut parts = ScriptParts::default();
-    let rules: usize = groups.iter().map(|group| group.rules.len()).sum();
-    let mut call =
-        ScriptCall::with_capacity(4 + groups.len() * 3 + rules * 6, 64 * (1 + groups.len() + rules));
-    for group in groups {
-        group.storage_key(prefix, request.key).write_to(call.buffer());
-        call.end_key();
+impl ScriptQuestion {
+    /// Returns the question that a cost asks. What costs nothing changes nothing, so that it is only read.
+    pub(crate) fn at_cost(self, cost: u64) -> Self {
+        if cost == 0 && self.verb != ScriptVerb::Forget { ScriptVerb::Peek.into() } else { self }
     }
-    for group in groups.iter().filter(|_| verb.concerns_resets()) {
-        group.storage_key(prefix, request.key).reset().write_to(call.buffer());
-        call.end_key();
-    }
-    call.arg(verb.letter());
-    call.number(request.cost.get());
-    match verb {
-        ScriptVerb::Refund(When::At(instant)) => {
-            call.buffer().push(b'@');
-            call.number(instant.as_nanos());
+
+    /// Returns the shape of the script that answers for these rules.
+    pub(crate) fn shape(self, groups: &[RuleGroup<'_>]) -> ScriptShape {
+        let mut shape = ScriptShape::new(self.verb, groups.iter().map(|group| group.rules.len()).sum());
+        for group in groups {
+            shape.group(group.encoding, group.tenancy());
+            group.rules.iter().for_each(|rule| shape.rule(rule.kind));
         }
-        ScriptVerb::Refund(When::Ago(age)) => call.number(age.as_nanos()),
-        _ => {}
+        shape
     }
-    for group in groups {
-        match (group.encoding, group.tenancy()) {
-            (Encoding::Ascii, Tenancy::Own) => {
-                call.arg(b"a");
-                call.number(group.rules.len());
+
+    /// Returns the keys and arguments of the call, as `script/generator.rs` describes them. `guess` is about the server's
+    /// time, for the edges of windows; `given` is the time of a test.
+    pub(crate) fn call(
+        self,
+        request: &Request<'_>,
+        groups: &[RuleGroup<'_>],
+        prefix: &str,
+        guess: impl Fn() -> Timestamp,
+        given: Option<Timestamp>,
+    ) -> ScriptCall {
+        let rules: usize = groups.iter().map(|group| group.rules.len()).sum();
+        let mut call = ScriptCall::with_capacity(2 + groups.len() * 4, 96 + 64 * groups.len() + 160 * rules);
+        for group in groups {
+            group.storage_key(prefix, request.key).write_to(call.buffer());
+            call.end_key();
+        }
+        for group in groups.iter().filter(|_| self.verb.concerns_resets()) {
+            group.storage_key(prefix, request.key).reset().write_to(call.buffer());
+            call.end_key();
+        }
+        self.write_numbers(request.cost.get(), groups, guess, call.buffer());
+        call.end_arg();
+        for group in groups {
+            match (group.encoding, group.tenancy()) {
+                (Encoding::Ascii, _) => {
+                    write_pattern(group, call.buffer());
+                    call.end_arg();
+                    write_format(group, call.buffer());
+                    call.end_arg();
+                }
+                (Encoding::Binary, Tenancy::Own) => {}
+                (Encoding::Binary, Tenancy::Shared) => {
+                    for rule in &group.rules {
+                        call.buffer().extend_from_slice(rule.name.as_str().as_bytes());
+                        call.buffer().push(b'/');
+                        call.end_arg();
+                    }
+                }
             }
-            (Encoding::Ascii, Tenancy::Shared) => call.arg(b"A"),
-            (Encoding::Binary, Tenancy::Own) => call.arg(b"b"),
-            (Encoding::Binary, Tenancy::Shared) => call.arg(b"B"),
         }
-        for rule in &group.rules {
-            parts.need(rule.kind, group.encoding, group.tenancy());
-            call.arg(&[rule.kind.letter()]);
-            // A hash of its own is found by the key's name.
-            if (group.encoding, group.tenancy()) != (Encoding::Binary, Tenancy::Own) {
-                call.arg(rule.name.as_str().as_bytes());
+        if let Some(given) = given {
+            call.number(given.as_nanos());
+        }
+        call
+    }
+
+    fn write_numbers(
+        self,
+        cost: u64,
+        groups: &[RuleGroup<'_>],
+        guess: impl Fn() -> Timestamp,
+        into: &mut Vec<u8>,
+    ) {
+        let rules = || groups.iter().flat_map(|group| &group.rules);
+        match (self.verb, self.charged) {
+            (ScriptVerb::AcquireUpTo, _) => {
+                // More than a burst never passes.
+                let most = rules().map(|rule| rule.quota.burst()).fold(cost, u64::min);
+                write_natural(most, into);
             }
-            limits(&mut call, rule.quota, rule.kind, &guess);
+            (ScriptVerb::Refund, Some(When::At(instant))) => {
+                write_double(1.0, into);
+                write_instant(instant, into);
+            }
+            (ScriptVerb::Refund, Some(When::Ago(age))) => {
+                write_double(0.0, into);
+                write_natural(age.as_nanos(), into);
+            }
+            _ => {}
+        }
+        for rule in rules() {
+            let mut edge = None;
+            for number in rule.kind.numbers(self.verb) {
+                match number {
+                    RuleNumber::Need => self.write_need(cost, rule, into),
+                    RuleNumber::Each => write_natural(rule.quota.emission_interval().as_nanos(), into),
+                    RuleNumber::Refill => write_natural(rule.quota.refill_time().as_nanos(), into),
+                    RuleNumber::Reach => {
+                        let reach =
+                            u128::from(rule.quota.refill_time().as_nanos()) + u128::from(SLACK.as_nanos());
+                        write_pair(i128::try_from(reach).unwrap_or(i128::MAX), into);
+                    }
+                    RuleNumber::Capacity => write_double(double(rule.quota.burst()), into),
+                    RuleNumber::Rate => write_double(rule.quota.rate(), into),
+                    RuleNumber::ReachNanos => {
+                        let reach = double(rule.quota.refill_time().as_nanos()) + double(SLACK.as_nanos());
+                        write_double(reach, into);
+                    }
+                    RuleNumber::Limit => write_natural(rule.quota.burst(), into),
+                    RuleNumber::Length => write_natural(rule.quota.period().as_nanos(), into),
+                    RuleNumber::Edge(_) => {
+                        // The start of the window of now, and then the ends of three.
+                        let at = match edge {
+                            Some(edge) => window(rule.quota, edge).1,
+                            None => window(rule.quota, guess()).0,
+                        };
+                        edge = Some(at);
+                        write_instant(at, into);
+                    }
+                }
+            }
         }
     }
-    if let Some(given) = given {
-        call.number(given.as_nanos());
+
+    /// What a rule needs of the cost, in what its algorithm counts. A cost beyond the burst needs more than there is.
+    fn write_need(self, cost: u64, rule: &GroupedRule<'_>, into: &mut Vec<u8>) {
+        let quota = rule.quota;
+        let is_too_much = self.verb == ScriptVerb::Acquire && cost > quota.burst();
+        match quota.algorithm() {
+            Algorithm::Gcra if is_too_much => write_natural(quota.refill_time().as_nanos() + 1, into),
+            Algorithm::Gcra => write_natural(cost.saturating_mul(quota.emission_interval().as_nanos()), into),
+            Algorithm::TokenBucket | Algorithm::LeakyBucket if is_too_much => {
+                write_double(f64::INFINITY, into);
+            }
+            Algorithm::TokenBucket | Algorithm::LeakyBucket => write_double(double(cost), into),
+            _ => write_natural(cost, into),
+        }
     }
-    (parts, call)
 }
 
-/// Returns the call that puts a request of the common kind to `scripts/express.lua`: GCRA in ASCII under one key. None for
-/// other requests, which need the general script.
-pub(crate) fn express_call(
-    request: &Request<'_>,
-    groups: &[RuleGroup<'_>],
-    prefix: &str,
-    given: Option<Timestamp>,
-) -> Option<ScriptCall> {
-    /// In nanoseconds: sums of two such spans are exact in a double.
-    const LONGEST_REFILL: u64 = 1 << 52;
-    let [group] = groups else { return None };
-    let cost = request.cost.get();
-    let is_usual = |quota: &Quota, kind: RuleKind| {
-        kind == RuleKind::Gcra && cost <= quota.burst() && quota.refill_time().as_nanos() < LONGEST_REFILL
-    };
-    let all_usual = group.rules.iter().all(|rule| is_usual(rule.quota, rule.kind));
-    if cost == 0 || group.encoding != Encoding::Ascii || !all_usual {
-        return None;
-    }
-    let mut call = ScriptCall::with_capacity(4 + 2 * group.rules.len(), 96 + 128 * group.rules.len());
-    group.storage_key(prefix, request.key).write_to(call.buffer());
-    call.end_key();
-    for GroupedRule { quota, .. } in &group.rules {
-        // At most the refill: the cost is at most the burst.
-        call.number(cost * quota.emission_interval().as_nanos());
-        call.number(quota.refill_time().as_nanos());
-    }
-    write_pattern(group, call.buffer());
-    call.end_arg();
-    write_format(group, call.buffer());
-    call.end_arg();
-    if let Some(given) = given {
-        call.number(given.as_nanos());
-    }
-    Some(call)
+/// Writes a double as scripts read it.
+fn write_double(number: f64, into: &mut Vec<u8>) {
+    into.extend_from_slice(&number.to_le_bytes());
 }
 
-/// Writes the text of a group whose rules are all GCRA as a pattern of Lua, which captures the seconds and the nanoseconds
-/// of each state. An instant of these years has 19 digits, of which 10 are seconds.
+fn write_natural(number: u64, into: &mut Vec<u8>) {
+    write_pair(number.into(), into);
+}
+
+fn write_instant(instant: Timestamp, into: &mut Vec<u8>) {
+    write_pair(instant.as_nanos().into(), into);
+}
+
+/// Writes a whole number as a pair of doubles, `high * 1e9 + low`.
+#[expect(clippy::cast_precision_loss, reason = "both are exact")]
+fn write_pair(number: i128, into: &mut Vec<u8>) {
+    const GIGA: i128 = 1_000_000_000;
+    write_double(number.div_euclid(GIGA) as f64, into);
+    write_double(number.rem_euclid(GIGA) as f64, into);
+}
+
+/// Returns the nearest double.
+#[expect(clippy::cast_precision_loss, reason = "as the engine does")]
+fn double(number: u64) -> f64 {
+    number as f64
+}
+
+/// Writes the usual text of a group as a pattern of Lua, which captures its numbers.
 fn write_pattern(group: &RuleGroup<'_>, into: &mut Vec<u8>) {
-    const INSTANT: &[u8] = b"42|(%d%d%d%d%d%d%d%d%d%d)(%d%d%d%d%d%d%d%d%d)";
-    into.push(b'^');
-    write_states(group, into, b"%$", INSTANT, |byte, into| {
-        if !byte.is_ascii_alphanumeric() {
-            into.push(b'%');
+    let escaped = |name: &str, into: &mut Vec<u8>| {
+        for byte in name.bytes() {
+            if !byte.is_ascii_alphanumeric() {
+                into.push(b'%');
+            }
+            into.push(byte);
         }
-        into.push(byte);
-    });
+    };
+    into.push(b'^');
+    write_states(group, into, b"%$", escaped, |rule, into| rule.kind.write_pattern(into));
     into.push(b'$');
 }
 
 /// Like [`write_pattern`], but as a format of Lua. No name has a `%`, so no name needs an escape.
 fn write_format(group: &RuleGroup<'_>, into: &mut Vec<u8>) {
-    write_states(group, into, b"$", b"42|%d%09d", |byte, into| into.push(byte));
+    let plain = |name: &str, into: &mut Vec<u8>| into.extend_from_slice(name.as_bytes());
+    write_states(group, into, b"$", plain, |rule, into| rule.kind.write_format(into));
 }
 
 fn write_states(
     group: &RuleGroup<'_>,
     into: &mut Vec<u8>,
     separator: &[u8],
-    state: &[u8],
-    write: impl Fn(u8, &mut Vec<u8>),
+    write_name: impl Fn(&str, &mut Vec<u8>),
+    write_fields: impl Fn(&GroupedRule<'_>, &mut Vec<u8>),
 ) {
-    // The only quota that requests bring for a key is written without its name.
-    if group.tenancy() == Tenancy::Shared {
-        return into.extend_from_slice(state);
-    }
-    into.extend_from_slice(b"81|");
+    // The only quota that requests bring for a key is written without its name, if its algorithm needs no length.
+    let is_plain = |rule: &GroupedRule<'_>| {
+        group.tenancy() == Tenancy::Shared
+            && matches!(
+                rule.quota.algorithm(),
+                Algorithm::Gcra | Algorithm::TokenBucket | Algorithm::LeakyBucket
+            )
+    };
     for (index, rule) in group.rules.iter().enumerate() {
-        if index > 0 {
-            into.extend_from_slice(separator);
+        if !is_plain(rule) {
+            into.extend_from_slice(if index == 0 { b"81|" } else { separator });
+            write_name(rule.name.as_str(), into);
+            into.push(b'=');
         }
-        rule.name.as_str().bytes().for_each(|byte| write(byte, into));
-        into.push(b'=');
-        into.extend_from_slice(state);
-    }
-}
-
-/// Adds the numbers of a rule that its algorithm takes.
-fn limits(call: &mut ScriptCall, quota: &Quota, kind: RuleKind, guess: impl Fn() -> Timestamp) {
-    call.number(quota.burst());
-    match kind {
-        RuleKind::Gcra => {
-            call.number(quota.emission_interval().as_nanos());
-            call.number(quota.refill_time().as_nanos());
+        into.extend_from_slice(rule.kind.header().as_bytes());
+        if rule.kind.is_fixed() {
+            into.extend_from_slice(b"|1|");
+            write_name(rule.name.as_str(), into);
         }
-        RuleKind::TokenBucket | RuleKind::LeakyBucket => {
-            // The shortest digits that read back as the same double.
-            call.arg(format!("{:e}", quota.rate()).as_bytes());
-            call.number(quota.refill_time().as_nanos());
-        }
-        RuleKind::Window | RuleKind::Grid | RuleKind::SlidingWindow | RuleKind::SlidingLog => {
-            call.number(quota.period().as_nanos());
-        }
-        RuleKind::Edges => {
-            let (start, mut end) = window(quota, guess());
-            call.number(start.as_nanos());
-            call.number(end.as_nanos());
-            for _ in 0..2 {
-                end = window(quota, end).1;
-                call.number(end.as_nanos());
-            }
-        }
+        write_fields(rule, into);
     }
 }
 

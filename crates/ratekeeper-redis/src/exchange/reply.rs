@@ -9,10 +9,9 @@ use redis::Value;
 
 use super::forgotten::read_forgotten;
 use super::group::RuleGroup;
-use super::question::ScriptVerb;
 use crate::encoding::Encoding;
 use crate::error::{RedisError, unreadable};
-use crate::script::RuleKind;
+use crate::script::ScriptVerb;
 
 /// The answer of a script.
 #[derive(Debug)]
@@ -23,8 +22,6 @@ pub(crate) enum ScriptReply {
     Unread { group: usize, found: Value },
     /// The server's time, which lies in none of the windows that were sent along. It has changed nothing.
     OtherWindow(Timestamp),
-    /// The express script leaves this request to the general one.
-    Unusual,
 }
 
 /// The states that a script has decided on, as they were before, and the time of the decision.
@@ -47,9 +44,6 @@ impl ScriptReply {
         let Value::Array(items) = value else { return Err(expected("an array")) };
         let mut items = items.into_iter();
         let Some(Value::Int(outcome)) = items.next() else { return Err(expected("an outcome")) };
-        if outcome == 4 {
-            return Ok(ScriptReply::Unusual);
-        }
         let now = match items.next() {
             Some(Value::Int(micros)) => micros.checked_mul(1_000),
             Some(nanos) => i64::try_from(number(&nanos)?).ok(),
@@ -83,10 +77,10 @@ impl ScriptReply {
                 let (mut granted, mut resets) = (0, Vec::new());
                 match (verb, items.next()) {
                     (ScriptVerb::AcquireUpTo, Some(granted_cost)) => granted = number(&granted_cost)?,
-                    (ScriptVerb::Refund(_), Some(Value::BulkString(digits))) => {
+                    (ScriptVerb::Refund, Some(Value::BulkString(digits))) => {
                         resets = digits.iter().map(|digit| *digit == b'1').collect();
                     }
-                    (ScriptVerb::Refund(_), _) => return Err(expected("whether each key was reset")),
+                    (ScriptVerb::Refund, _) => return Err(expected("whether each key was reset")),
                     _ => {}
                 }
                 let passed = outcome == 1;
@@ -173,13 +167,13 @@ fn read_states(
         }
         Encoding::Binary => {
             let rule = group.first_rule()?;
-            let (names, mut rest) = (field_names(rule.kind), report);
+            let (names, mut rest) = (rule.kind.fields(), report);
             let mut fields = vec![("v", binary::VERSION)];
-            for (index, name) in names.iter().enumerate() {
+            for (index, field) in names.iter().enumerate() {
                 // The last takes what is left: the entries of a log are as long as they are.
                 let size = if index + 1 == names.len() { rest.len() } else { rest.len().min(8) };
                 let (content, after) = rest.split_at(size);
-                fields.push((name, content));
+                fields.push((field.name, content));
                 rest = after;
             }
             match binary::decode(&fields).map_err(|error| unreadable(&error))? {
@@ -191,18 +185,6 @@ fn read_states(
         }
     }
     Ok(())
-}
-
-/// Returns the names of the fields whose contents the script reports, in its order.
-fn field_names(kind: RuleKind) -> &'static [&'static str] {
-    match kind {
-        RuleKind::Gcra => &["tat"],
-        RuleKind::TokenBucket => &["t", "ts"],
-        RuleKind::LeakyBucket => &["l", "ts"],
-        RuleKind::Window | RuleKind::Grid | RuleKind::Edges => &["c", "s"],
-        RuleKind::SlidingWindow => &["p", "c", "s"],
-        RuleKind::SlidingLog => &["n", "e"],
-    }
 }
 
 fn number(value: &Value) -> Result<u64, StoreError> {

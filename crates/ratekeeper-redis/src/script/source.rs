@@ -8,9 +8,8 @@ pub(crate) struct Script {
 }
 
 impl Script {
-    /// Returns a script composed of these parts, in order.
-    pub(crate) fn composed(parts: &[&str]) -> Self {
-        let source = parts.concat();
+    /// Returns a script of this text.
+    pub(crate) fn new(source: String) -> Self {
         let sha1 = redis::Script::new(&source).get_hash().to_owned();
         Script { source, sha1 }
     }

@@ -7,8 +7,9 @@ use std::cell::RefCell;
 
 use ratekeeper::{Decision, StoreError};
 
-use super::pending::PendingThrottle;
-use super::template::{LocateKey, ThrottleTemplate};
+use super::framing::{ThrottleFraming, ThrottleWire};
+use super::pending::{MAX_BATCH, PendingThrottle};
+use super::template::ThrottleTemplate;
 
 /// The most bytes of one request of any protocol.
 pub(crate) const MAX_REQUEST: usize = 64 * 1024;
@@ -39,8 +40,8 @@ pub(crate) struct Buffers {
     pub(crate) pending: Vec<PendingThrottle>,
     /// Room for the decisions of a batch.
     pub(super) decisions: Vec<Result<Decision, StoreError>>,
-    /// The last throttle that had to be parsed.
-    template: Option<ThrottleTemplate>,
+    /// The last throttle of each protocol that had to be parsed.
+    templates: [Option<ThrottleTemplate>; ThrottleWire::COUNT],
 }
 
 impl Buffers {
@@ -52,7 +53,7 @@ impl Buffers {
             output: Vec::with_capacity(CHUNK),
             pending: Vec::new(),
             decisions: Vec::new(),
-            template: None,
+            templates: [const { None }; ThrottleWire::COUNT],
         }
     }
 
@@ -66,7 +67,7 @@ impl Buffers {
             output: Vec::new(),
             pending: Vec::new(),
             decisions: Vec::new(),
-            template: None,
+            templates: [const { None }; ThrottleWire::COUNT],
         }
     }
 
@@ -117,28 +118,32 @@ impl Buffers {
         self.start += len;
     }
 
-    /// Takes the next request if it is the last throttle but for its key, and adds it to the batch.
+    /// Takes the next requests for as long as each is the last throttle but for its key, and adds them to the batch until
+    /// that is full. Returns true if it took any.
     #[inline]
-    pub(crate) fn take_repeated(&mut self) -> bool {
-        let repeated =
-            self.template.as_ref().and_then(|template| template.recognise(self.unread(), self.start));
-        let Some((throttle, len)) = repeated else { return false };
-        self.pending.push(throttle);
-        self.consume(len);
-        true
+    pub(crate) fn take_repeated<F: ThrottleFraming>(&mut self) -> bool {
+        let Some(template) = &self.templates[F::WIRE as usize] else { return false };
+        let before = self.start;
+        while self.pending.len() < MAX_BATCH {
+            let unread = &self.input[self.start..self.end];
+            let Some((throttle, len)) = template.recognise::<F>(unread, self.start) else { break };
+            self.pending.push(throttle);
+            self.start += len;
+        }
+        self.start > before
     }
 
-    /// Remembers the next `len` bytes as a throttle that means this, and has its key after `head` bytes. Only for a
-    /// throttle whose meaning depends on nothing but its bytes.
-    pub(crate) fn remember(
+    /// Remembers the next `len` bytes as a throttle that means this, and has the framing of its key after `head` bytes.
+    /// Only for a throttle whose meaning depends on nothing but its bytes.
+    pub(crate) fn remember<F: ThrottleFraming>(
         &mut self,
         len: usize,
         head: usize,
-        locate: LocateKey,
         throttle: &PendingThrottle,
     ) {
         let text = self.unread().get(..len);
-        self.template = text.and_then(|text| ThrottleTemplate::new(text, self.start, head, locate, throttle));
+        let template = text.and_then(|text| ThrottleTemplate::new::<F>(text, self.start, head, throttle));
+        self.templates[F::WIRE as usize] = template;
     }
 
     /// Returns where to read to. Never empty, because an unfinished request is shorter than the input.
@@ -161,7 +166,12 @@ impl Buffers {
 
 #[cfg(test)]
 mod tests {
+    use std::ops::Range;
+
+    use ratekeeper::{Cost, Quota};
+
     use super::*;
+    use crate::request::ThrottleDialect;
 
     #[test]
     fn a_parked_connection_keeps_its_unfinished_bytes_and_nothing_else() {
@@ -178,5 +188,47 @@ mod tests {
         assert_eq!(again.room().len(), CHUNK);
         again.park(&mut parked);
         assert_eq!(parked.capacity(), 0);
+    }
+
+    struct ByWire<const PREFIXED: bool>;
+
+    impl<const PREFIXED: bool> ThrottleFraming for ByWire<PREFIXED> {
+        const WIRE: ThrottleWire = if PREFIXED { ThrottleWire::MsgPack } else { ThrottleWire::Resp };
+        const PREFIX: usize = 0;
+
+        fn is_prefix_of(_: &[u8], _: usize) -> bool {
+            true
+        }
+
+        fn locate_key(_: &[u8]) -> Option<Range<usize>> {
+            Some(0..1)
+        }
+    }
+
+    /// Buffers that have read a throttle over one protocol, and have it still before them.
+    fn remembering(requests: Vec<u8>) -> Buffers {
+        let quota = Quota::throttle(1, 2, 3).unwrap();
+        let throttle =
+            PendingThrottle { key: 1..2, quota, cost: Cost::ONE, dialect: ThrottleDialect::Throttle };
+        let mut buffers = Buffers::over(requests);
+        buffers.remember::<ByWire<false>>(3, 1, &throttle);
+        buffers
+    }
+
+    /// Buffers go from clients of one protocol to clients of another.
+    #[test]
+    fn a_throttle_of_one_protocol_is_not_recognised_on_another() {
+        let mut buffers = remembering(b"<k><k>".to_vec());
+        assert!(!buffers.take_repeated::<ByWire<true>>());
+        assert!(buffers.take_repeated::<ByWire<false>>());
+        assert_eq!((buffers.pending.len(), buffers.unread()), (2, &b""[..]));
+    }
+
+    #[test]
+    fn what_is_recognised_fills_a_batch_and_no_more() {
+        let mut buffers = remembering(b"<k>".repeat(MAX_BATCH + 1));
+        assert!(buffers.take_repeated::<ByWire<false>>());
+        assert_eq!((buffers.pending.len(), buffers.unread()), (MAX_BATCH, &b"<k>"[..]));
+        assert!(!buffers.take_repeated::<ByWire<false>>());
     }
 }

@@ -4,18 +4,25 @@
 //! ```text
 //! connection   the socket: read, answer, write      buffers    lent to connections that are awake
 //! batch        many throttles, one question         template   the last throttle, to recognise the next
-//! protocol     what a protocol must implement       pending    a throttle that waits for its batch
+//! protocol     what a protocol must implement       framing    what it says about its throttles' frames
+//! pending      a throttle that waits for its batch
 //! ```
 
 mod batch;
 mod buffers;
 mod connection;
+mod framing;
 mod pending;
 mod protocol;
+#[cfg(test)]
+mod repeats;
 mod template;
 
 pub(crate) use batch::decide;
 pub(crate) use buffers::{Buffers, MAX_REQUEST};
 pub(crate) use connection::serve_stream;
-pub(crate) use pending::PendingThrottle;
-pub(crate) use protocol::{HIGH_WATER, MAX_BATCH, Progress, StreamProtocol};
+pub(crate) use framing::{ThrottleFraming, ThrottleWire};
+pub(crate) use pending::{MAX_BATCH, PendingThrottle};
+pub(crate) use protocol::{HIGH_WATER, Progress, StreamProtocol};
+#[cfg(test)]
+pub(crate) use repeats::{Mutation, ParsedThrottle, is_found_out, recognised};

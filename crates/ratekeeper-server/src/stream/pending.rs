@@ -7,9 +7,12 @@ use ratekeeper::{Cost, Key, Quota, Rules};
 
 use crate::request::ThrottleDialect;
 
+/// The most throttles of one batch.
+pub(crate) const MAX_BATCH: usize = 512;
+
 /// A throttle that was read and is not decided yet. Its key is a range of the input, because a batch outlives every
 /// borrow of that.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PendingThrottle {
     /// Where the key lies in the input.
     pub(crate) key: Range<usize>,

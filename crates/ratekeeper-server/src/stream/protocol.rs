@@ -4,8 +4,6 @@ use super::buffers::Buffers;
 
 /// Bytes of replies that are gathered before they are sent.
 pub(crate) const HIGH_WATER: usize = 16 * 1024;
-/// The most throttles of one batch.
-pub(crate) const MAX_BATCH: usize = 512;
 
 /// One client's side of a protocol, without its socket.
 pub(crate) trait StreamProtocol: Send {

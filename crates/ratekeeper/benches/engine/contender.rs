@@ -3,6 +3,7 @@
 use std::hint::black_box;
 use std::num::NonZeroU32;
 use std::sync::Mutex;
+use std::sync::atomic::{Ordering, fence};
 use std::time::SystemTime;
 
 use governor::{DefaultKeyedRateLimiter, RateLimiter};
@@ -24,6 +25,7 @@ pub(crate) fn by_name(name: &str, keys: usize) -> Option<Box<dyn Contender>> {
     Some(match name {
         "ratekeeper" => Box::new(Ratekeeper::new(keys)),
         "ratekeeper, batches of 16" => Box::new(Batched(Ratekeeper::new(keys))),
+        "the keys alone" => Box::new(KeysAlone),
         "governor" => Box::new(Governor::new()),
         "throttlecrab" => Box::new(Throttlecrab::new(keys)),
         _ => return None,
@@ -68,6 +70,19 @@ impl Contender for Batched {
             decisions.clear();
             assert!(matches!(self.0.store.acquire_many(&batch, &mut decisions).now(), Ok(Ok(()))));
             assert!(decisions.iter().all(|answer| answer.as_ref().is_ok_and(|decision| decision.allowed)));
+        }
+    }
+}
+
+/// Reads the keys, and decides nothing: what every contender pays for being asked. The fence is what a lock is to the
+/// processor: the next key is not read before this one is.
+pub(crate) struct KeysAlone;
+
+impl Contender for KeysAlone {
+    fn decide(&self, keys: &[String], order: &[u32]) {
+        for index in order {
+            black_box(keys[*index as usize].as_bytes().iter().fold(0, |sum, byte| sum ^ byte));
+            fence(Ordering::SeqCst);
         }
     }
 }

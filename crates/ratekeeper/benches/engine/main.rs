@@ -1,28 +1,46 @@
-//! The engine against its peers, in one run: `cargo bench -p ratekeeper`.
+//! The engine against its peers, in one run: `cargo bench -p ratekeeper --bench engine`.
 //!
-//! Times are medians of interleaved rounds and mean nothing by themselves; the ratios do. Every contender reads its
-//! own default clock for every decision, looks up the same 20-byte keys in the same order, and allows everything,
-//! but for the one key that is refused.
+//! Times are medians of interleaved rounds, with the least and the most, and mean nothing by themselves; the ratios do.
+//! Every contender reads its own default clock for every decision, looks up the same 20-byte keys in the same order, and
+//! allows everything, but for the one key that is refused. Names of tables as arguments run these alone: `… --bench engine -- keys growth`. With
+//! `--processor-time` a thread's time is what a processor worked for it (Linux only): for a busy machine, and for contenders that
+//! do not sleep.
 
 mod contender;
 mod expiry;
 mod memory;
 mod refused;
+mod samples;
 mod table;
 mod throughput;
 
+/// The tables, by the names that select them.
+const TABLES: [(&str, fn()); 6] = [
+    ("keys", throughput::many_keys),
+    ("hot", throughput::hot_key),
+    ("refused", refused::run),
+    ("growth", throughput::growth),
+    ("memory", memory::run),
+    ("pauses", expiry::run),
+];
+
+#[expect(clippy::print_stdout, reason = "a bench prints")]
 fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
     // A child measures its own memory: `engine --memory NAME`.
-    let args: Vec<String> = std::env::args().collect();
     if let Some(at) = args.iter().position(|arg| arg == "--memory") {
         return memory::child(args.get(at + 1).map_or("", String::as_str));
     }
-    // One table alone: `cargo bench -p ratekeeper --bench engine -- refused`.
-    if args.iter().any(|arg| arg == "refused") {
-        return refused::run();
+    // Cargo adds options of its own, such as `--bench`.
+    let wanted: Vec<&String> = args.iter().filter(|arg| !arg.starts_with('-')).collect();
+    let names = || TABLES.map(|(name, _)| name).join(", ");
+    if let Some(unknown) = wanted.iter().find(|name| TABLES.iter().all(|(table, _)| table != *name)) {
+        println!("no table is named `{unknown}`: there are {}", names());
+        std::process::exit(2);
     }
-    throughput::run();
-    refused::run();
-    memory::run();
-    expiry::run();
+    for (name, run) in TABLES {
+        if wanted.is_empty() || wanted.iter().any(|wanted| *wanted == name) {
+            run();
+        }
+    }
 }

@@ -11,6 +11,7 @@ use ratekeeper::port::{Request, Store};
 use ratekeeper::{Cost, Key, MemoryStore, Quota, Rules};
 
 use crate::contender::Contender;
+use crate::samples::Samples;
 use crate::table;
 use crate::throughput::keys;
 
@@ -32,27 +33,21 @@ pub(crate) fn run() {
             Box::new(KeyedGovernor::new()),
             Box::new(DirectGovernor::new()),
         ];
-        let mut times = measure(&contenders, threads);
-        let medians = times.each_mut().map(|times| table::median(times));
+        let times = measure(&contenders, threads);
         let mut row = vec![format!("threads: {threads}")];
-        // Sorted by the median: the least is the first.
-        let spread = |(times, median): (&Vec<f64>, f64)| {
-            format!("{median:.0} ({:.0}–{:.0})", times[0], times[ROUNDS - 1])
-        };
-        row.extend(times.iter().zip(medians).map(spread));
-        let ratio = |ours: usize, theirs: usize| format!("{:.2}×", medians[ours] / medians[theirs]);
-        row.extend([ratio(0, 2), ratio(0, 3), ratio(1, 3)]);
+        row.extend(times.iter().map(|time| time.text(0)));
+        row.extend([(0, 2), (0, 3), (1, 3)].map(|(ours, theirs)| times[ours].by(&times[theirs]).text(2)));
         rows.push(row);
     }
     table::print("One key that is refused: core-nanoseconds for one decision, median (least–most)", &rows);
 }
 
 /// Times every contender in turn, round by round.
-fn measure(contenders: &[Box<dyn Contender>; 4], threads: usize) -> [Vec<f64>; 4] {
+fn measure(contenders: &[Box<dyn Contender>; 4], threads: usize) -> [Samples; 4] {
     let (keys, order) = (keys(1), vec![0; DECISIONS / threads]);
     // The first passes.
     contenders.iter().for_each(|contender| contender.decide(&keys, &[0]));
-    let mut times: [Vec<f64>; 4] = Default::default();
+    let mut times: [Samples; 4] = Default::default();
     for _ in 0..ROUNDS {
         for (contender, times) in contenders.iter().zip(&mut times) {
             times.push(time(&**contender, &keys, &order, threads));

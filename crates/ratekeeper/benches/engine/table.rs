@@ -25,9 +25,3 @@ pub(crate) fn print(heading: &str, rows: &[Vec<String>]) {
         }
     }
 }
-
-/// The middle one.
-pub(crate) fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
-}

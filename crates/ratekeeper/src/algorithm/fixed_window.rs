@@ -50,6 +50,7 @@ pub struct FixedWindowView {
 
 impl FixedWindowView {
     /// Returns the state as it stands at `now`. Windows that were missed are skipped in one step.
+    #[inline]
     pub fn at(quota: &Quota, state: Option<FixedWindowState>, now: Timestamp, tenancy: Tenancy) -> Self {
         let windows = WindowLayout::of(quota);
         let limit = quota.burst();

@@ -90,7 +90,10 @@ impl Flow {
         reason = "a guess, clamped by the cast"
     )]
     pub(super) fn time_until(&self, amount: f64, reached: impl Fn(u64) -> bool) -> Option<Nanos> {
-        let guess = (amount * 1e9 / self.rate).ceil() as u64;
+        let guess = amount * 1e9 / self.rate;
+        // Rounded up by hand: without SSE4.1, rounding is a call.
+        let whole = guess as u64;
+        let guess = whole.saturating_add(u64::from(exact(whole) < guess));
         let instant = first_instant(guess, u64::MAX, reached)?;
         let behind = self.last.since(self.now).as_nanos();
         behind.checked_add(instant.saturating_sub(self.elapsed())).map(Nanos::from_nanos)
@@ -110,5 +113,6 @@ pub(crate) fn exact(whole: u64) -> f64 {
     reason = "the cast saturates at both ends"
 )]
 pub(crate) fn floor(number: f64) -> u64 {
-    number.floor() as u64
+    // The cast cuts off what follows the point.
+    number as u64
 }

@@ -72,31 +72,49 @@ pub(crate) fn decide<'q>(
     (view, wait)
 }
 
-/// Returns how far ahead of now the arrival time lies after a cost that passes; `None` says only that [`decide`] has to be
-/// asked, which also knows what is out of the ordinary: costs that do not pass, instants that lie too far ahead, the year
-/// 2262.
-///
-/// The short cut of [`decide`] for an atomic word that is charged in nanoseconds. [`passed`] describes it, once the word is
-/// written.
+/// What comes of a cost at an arrival time, as far as the short cut of [`decide`] can tell; see [`pass`].
+pub(crate) enum Passage {
+    /// It passes, and the arrival time lies so far ahead of now then. [`passed`] describes it.
+    Ready { ahead: u64 },
+    /// It does not pass now: the arrival time lies so far ahead, and would so far. [`short`] describes it.
+    Short { ahead: u64, needed: u64 },
+    /// [`decide`] has to be asked, which also knows what is out of the ordinary: costs that never pass, instants that lie
+    /// too far ahead, the year 2262.
+    Unusual,
+}
+
+/// The short cut of [`decide`] for an atomic word that is charged in nanoseconds: what is to be written there. The numbers
+/// of a decision are made of it once that is done.
 #[inline(always)]
-pub(crate) fn pass(quota: &Quota, tat: Timestamp, cost: Cost, now: Timestamp) -> Option<u64> {
+pub(crate) fn pass(quota: &Quota, tat: Timestamp, cost: Cost, now: Timestamp) -> Passage {
     let tolerance = quota.refill_time().as_nanos();
     let ahead = tat.since(now).as_nanos();
     if ahead > tolerance || cost.get() > quota.burst() {
-        return None;
+        return Passage::Unusual;
     }
     // Both terms are at most a refill, which is less than 2^63: the sum fits.
     let needed = ahead + cost.get() * quota.emission_interval().as_nanos();
-    // No arrival time of this quota may lie beyond the end of time: less would remain than the tolerance says.
-    let has_room = now.as_nanos().checked_add_unsigned(tolerance).is_some();
-    (needed <= tolerance && has_room).then_some(needed)
+    // No arrival time of this quota may lie beyond the end of time: less would remain than the tolerance says, and what is
+    // needed later than that will never pass.
+    if now.as_nanos().checked_add_unsigned(needed.max(tolerance)).is_none() {
+        return Passage::Unusual;
+    }
+    if needed <= tolerance { Passage::Ready { ahead: needed } } else { Passage::Short { ahead, needed } }
 }
 
-/// Returns the decision on a cost that has [passed](pass).
+/// Returns the decision on a cost that has passed.
 #[inline(always)]
 pub(crate) fn passed(quota: &Quota, ahead: u64, now: Timestamp) -> Decision {
     let remaining = quota.intervals_in(quota.refill_time().as_nanos() - ahead);
     Decision::allow(quota.burst(), remaining, Nanos::from_nanos(ahead)).charged(now)
+}
+
+/// Returns the decision on a cost that does not pass now.
+#[inline(always)]
+pub(crate) fn short(quota: &Quota, ahead: u64, needed: u64) -> Decision {
+    let tolerance = quota.refill_time().as_nanos();
+    let wait = Nanos::from_nanos(needed - tolerance);
+    Decision::deny(quota.burst(), quota.intervals_in(tolerance - ahead), Some(wait), Nanos::from_nanos(ahead))
 }
 
 impl<'q> GcraView<'q> {
@@ -201,7 +219,7 @@ mod tests {
     proptest! {
         /// The short cut says what the view says, or nothing.
         #[test]
-        fn what_passes_by_the_short_cut_passes_alike(
+        fn what_is_decided_by_the_short_cut_is_decided_alike(
             count in 1_u64..1_000,
             burst in 1_u64..1_000,
             ahead in -2_000_000_000_000_i64..2_000_000_000_000,
@@ -215,12 +233,18 @@ mod tests {
             let (view, wait) = decide(&quota, Some(tat), cost, now, Tenancy::Shared);
             let room = Timestamp::MAX.since(now) >= quota.refill_time();
             match pass(&quota, tat, cost, now) {
-                Some(ahead) => {
+                Passage::Ready { ahead } => {
                     prop_assert_eq!(wait, Wait::Ready);
                     prop_assert_eq!(now + Nanos::from_nanos(ahead), view.tat());
                     prop_assert_eq!(passed(&quota, ahead, now), describe(&view, wait).charged(now));
                 }
-                None => prop_assert!(wait != Wait::Ready || !room),
+                Passage::Short { ahead, needed } => {
+                    prop_assert!(wait != Wait::Ready);
+                    prop_assert_eq!(short(&quota, ahead, needed), describe(&view, wait));
+                }
+                Passage::Unusual => prop_assert!(
+                    cost.get() > burst || tat.since(now) > quota.refill_time() || wait == Wait::Never || !room
+                ),
             }
         }
     }

@@ -44,11 +44,14 @@ pub struct LeakyBucketView {
     flow: Flow,
     /// The level at `flow.last`, as it is or would be stored.
     stored: f64,
+    /// The level now.
+    level: f64,
     capacity: u64,
 }
 
 impl LeakyBucketView {
     /// Returns the state as it stands at `now`.
+    #[inline]
     pub fn at(quota: &Quota, state: Option<LeakyBucketState>, now: Timestamp, tenancy: Tenancy) -> Self {
         let capacity = quota.burst();
         let full = exact(capacity);
@@ -63,17 +66,14 @@ impl LeakyBucketView {
         // An empty bucket is a fresh key's, whenever it was read: no instant ahead of now holds it back.
         let last = if stored > 0.0 { last } else { now };
         let flow = Flow::at(quota, last, now, stored, tenancy);
-        LeakyBucketView { stored, flow, capacity }
+        let mut view = LeakyBucketView { stored, level: stored, flow, capacity };
+        view.level = view.level_after(flow.elapsed());
+        view
     }
 
     /// Returns the state to store; none when the bucket is empty.
     pub fn state(&self) -> Option<LeakyBucketState> {
-        let level = self.level();
-        (level > 0.0).then(|| LeakyBucketState { level, last: self.flow.effective_now() })
-    }
-
-    fn level(&self) -> f64 {
-        self.level_after(self.flow.elapsed())
+        (self.level > 0.0).then(|| LeakyBucketState { level: self.level, last: self.flow.effective_now() })
     }
 
     fn level_after(&self, elapsed: u64) -> f64 {
@@ -87,7 +87,8 @@ impl LeakyBucketView {
     }
 
     fn set(&mut self, level: f64) {
-        self.stored = level;
+        // Nothing has flowed since the effective now.
+        (self.stored, self.level) = (level, level);
         self.flow.restart(level);
     }
 }
@@ -98,7 +99,7 @@ impl View for LeakyBucketView {
             return Wait::Never;
         }
         let cost = cost.get();
-        if cost == 0 || self.fits(self.level(), cost) {
+        if cost == 0 || self.fits(self.level, cost) {
             return Wait::Ready;
         }
         let surplus = self.stored - exact(self.capacity - cost) - EPSILON;
@@ -107,12 +108,12 @@ impl View for LeakyBucketView {
 
     fn charge(&mut self, cost: Cost) {
         // Within epsilon of the brim is the brim.
-        self.set((self.level() + exact(cost.get())).min(exact(self.capacity)));
+        self.set((self.level + exact(cost.get())).min(exact(self.capacity)));
     }
 
     fn refund(&mut self, cost: Cost, charged_at: Timestamp) {
         let left = self.flow.left_of(cost, charged_at);
-        self.set((self.level() - left).max(0.0));
+        self.set((self.level - left).max(0.0));
     }
 
     fn limit(&self) -> u64 {
@@ -120,14 +121,13 @@ impl View for LeakyBucketView {
     }
 
     fn remaining(&self) -> u64 {
-        let level = self.level();
-        let room = self.capacity - floor(level).min(self.capacity);
+        let room = self.capacity - floor(self.level).min(self.capacity);
         // The same question as of a cost, not a rounding of its own: what is left and what passes may not disagree.
-        if self.fits(level, room) { room } else { room.saturating_sub(1) }
+        if self.fits(self.level, room) { room } else { room.saturating_sub(1) }
     }
 
     fn reset_after(&self) -> Nanos {
-        if self.level() <= 0.0 {
+        if self.level <= 0.0 {
             return Nanos::ZERO;
         }
         self.flow.time_until(self.stored, |elapsed| self.level_after(elapsed) <= 0.0).unwrap_or(Nanos::MAX)

@@ -20,6 +20,7 @@ pub mod composite;
 pub mod fixed_window;
 mod flow;
 pub mod gcra;
+mod in_place;
 pub mod leaky_bucket;
 mod single;
 pub mod sliding_log;
@@ -33,6 +34,7 @@ mod wait;
 
 pub use any_view::{AnyView, Mismatch};
 pub(crate) use flow::{exact, floor};
+pub(crate) use in_place::take_in_place;
 pub use single::{peek, refund, try_acquire, try_acquire_up_to};
 pub use state::State;
 pub use tenancy::{SLACK, Tenancy};

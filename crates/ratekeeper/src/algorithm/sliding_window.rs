@@ -57,6 +57,7 @@ pub struct SlidingWindowView {
 impl SlidingWindowView {
     /// Returns the state as it stands at `now`. Slots advance by whole windows; when nothing is left of either count, the
     /// key is a fresh one, whose first slot begins now.
+    #[inline]
     pub fn at(quota: &Quota, state: Option<SlidingWindowState>, now: Timestamp, tenancy: Tenancy) -> Self {
         let (limit, window) = (quota.burst(), quota.period().as_nanos());
         let fresh = SlidingWindowView {

@@ -50,6 +50,8 @@ pub struct TokenBucketView {
     flow: Flow,
     /// Tokens at `flow.last`, as they are or would be stored.
     stored: f64,
+    /// Tokens now.
+    tokens: f64,
     capacity: u64,
     /// Other quotas read this state, too: what is full for this one may not be for them.
     shared: bool,
@@ -57,6 +59,7 @@ pub struct TokenBucketView {
 
 impl TokenBucketView {
     /// Returns the state as it stands at `now`.
+    #[inline]
     pub fn at(quota: &Quota, state: Option<TokenBucketState>, now: Timestamp, tenancy: Tenancy) -> Self {
         let capacity = quota.burst();
         let full = exact(capacity);
@@ -71,18 +74,15 @@ impl TokenBucketView {
         let last = if stored < full { last } else { now };
         let flow = Flow::at(quota, last, now, full - stored, tenancy);
         let shared = tenancy == Tenancy::Shared && state.is_some();
-        TokenBucketView { stored, flow, capacity, shared }
+        let mut view = TokenBucketView { stored, tokens: stored, flow, capacity, shared };
+        view.tokens = view.tokens_after(flow.elapsed());
+        view
     }
 
     /// Returns the state to store; none when the bucket is full and no other quota shares it.
     pub fn state(&self) -> Option<TokenBucketState> {
-        let tokens = self.tokens();
-        (tokens < exact(self.capacity) || self.shared)
-            .then(|| TokenBucketState { tokens, last: self.flow.effective_now() })
-    }
-
-    fn tokens(&self) -> f64 {
-        self.tokens_after(self.flow.elapsed())
+        (self.tokens < exact(self.capacity) || self.shared)
+            .then(|| TokenBucketState { tokens: self.tokens, last: self.flow.effective_now() })
     }
 
     fn tokens_after(&self, elapsed: u64) -> f64 {
@@ -90,7 +90,8 @@ impl TokenBucketView {
     }
 
     fn set(&mut self, tokens: f64) {
-        self.stored = tokens;
+        // Nothing has flowed since the effective now.
+        (self.stored, self.tokens) = (tokens, tokens);
         self.flow.restart(exact(self.capacity) - tokens);
     }
 }
@@ -101,7 +102,7 @@ impl View for TokenBucketView {
             return Wait::Never;
         }
         let cost = exact(cost.get());
-        if is_enough(self.tokens(), cost) {
+        if is_enough(self.tokens, cost) {
             return Wait::Ready;
         }
         let missing = cost - EPSILON - self.stored;
@@ -110,12 +111,12 @@ impl View for TokenBucketView {
 
     fn charge(&mut self, cost: Cost) {
         // Within epsilon of enough is enough, and leaves nothing rather than less than nothing.
-        self.set((self.tokens() - exact(cost.get())).max(0.0));
+        self.set((self.tokens - exact(cost.get())).max(0.0));
     }
 
     fn refund(&mut self, cost: Cost, charged_at: Timestamp) {
         let left = self.flow.left_of(cost, charged_at);
-        self.set(exact(self.capacity).min(self.tokens() + left));
+        self.set(exact(self.capacity).min(self.tokens + left));
     }
 
     fn limit(&self) -> u64 {
@@ -123,15 +124,14 @@ impl View for TokenBucketView {
     }
 
     fn remaining(&self) -> u64 {
-        let tokens = self.tokens();
-        let whole = floor(tokens);
+        let whole = floor(self.tokens);
         // The same question as of a cost, not a rounding of its own: what is left and what passes may not disagree.
         let next = whole.saturating_add(1);
-        if next <= self.capacity && is_enough(tokens, exact(next)) { next } else { whole }
+        if next <= self.capacity && is_enough(self.tokens, exact(next)) { next } else { whole }
     }
 
     fn reset_after(&self) -> Nanos {
-        if self.tokens() >= exact(self.capacity) {
+        if self.tokens >= exact(self.capacity) {
             return Nanos::ZERO;
         }
         let full = exact(self.capacity);

@@ -31,13 +31,13 @@ struct ProcessClock {
 }
 
 /// Time as a function of ticks: at `ticks` it was `wall`, and since then `scale` nanoseconds have passed for every
-/// [`TICKS`], and `correction` more or less for so long as there was something to correct.
+/// [`TICKS`]; or `pace`, a little more or less, for so long as there was something to correct.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Calibration {
     ticks: u64,
     wall: Timestamp,
     scale: u64,
-    correction: i64,
+    pace: u64,
 }
 
 /// A calibration that changes once a second and is read all the time.
@@ -73,23 +73,32 @@ const MOST_GAP: Nanos = Nanos::from_nanos(20_000);
 impl Calibration {
     /// A calibration that starts here, of a counter that was calibrated to so many nanoseconds for every [`TICKS`].
     fn new(ticks: u64, wall: Timestamp, scale: u64) -> Self {
-        Calibration { ticks, wall, scale, correction: 0 }
+        Calibration { ticks, wall, scale, pace: scale }
     }
 
+    /// Returns the time so many ticks after `self.ticks`, if that is within the [`HORIZON`].
     #[inline]
-    fn at(&self, ticks: u64) -> Timestamp {
-        // Counters of different cores may differ by a few ticks: time stands still then, it does not wrap.
-        let since = ticks.saturating_sub(self.ticks);
-        let nanos = scaled(since, self.scale.saturating_add_signed(self.correction));
-        if nanos <= HORIZON { self.wall + Nanos::from_nanos(nanos) } else { self.beyond_the_horizon(since) }
+    #[expect(clippy::cast_possible_truncation, reason = "ten seconds of nanoseconds fit")]
+    fn soon(&self, since: u64) -> Timestamp {
+        let nanos = (u128::from(since) * u128::from(self.pace)) / u128::from(TICKS);
+        self.wall + Nanos::from_nanos(nanos as u64)
     }
 
-    #[cold]
+    fn at(&self, ticks: u64) -> Timestamp {
+        let since = self.since(ticks);
+        if scaled(since, self.pace) <= HORIZON { self.soon(since) } else { self.beyond_the_horizon(since) }
+    }
+
+    /// Counters of different cores may differ by a few ticks: time stands still then, it does not wrap.
+    #[inline]
+    fn since(&self, ticks: u64) -> u64 {
+        ticks.saturating_sub(self.ticks)
+    }
+
     fn beyond_the_horizon(&self, since: u64) -> Timestamp {
         let corrected = self.wall + Nanos::from_nanos(HORIZON);
         // The ticks that the corrected part took: the inverse of the scale, rounded down.
-        let scale = self.scale.saturating_add_signed(self.correction).max(1);
-        let ticks = u128::from(HORIZON) * u128::from(TICKS) / u128::from(scale);
+        let ticks = u128::from(HORIZON) * u128::from(TICKS) / u128::from(self.pace.max(1));
         let rest = since.saturating_sub(u64::try_from(ticks).unwrap_or(u64::MAX));
         corrected + Nanos::from_nanos(scaled(rest, self.scale))
     }
@@ -100,7 +109,12 @@ impl Calibration {
         let behind = i128::from(wall.as_nanos()) - i128::from(now.as_nanos());
         let ppm = (behind * 1_000_000 / i128::from(HORIZON)).clamp(-MOST_PPM, MOST_PPM);
         let correction = i64::try_from(i128::from(self.scale) * ppm / 1_000_000).unwrap_or(0);
-        Calibration { ticks, wall: now, scale: self.scale, correction }
+        Calibration {
+            ticks,
+            wall: now,
+            scale: self.scale,
+            pace: self.scale.saturating_add_signed(correction),
+        }
     }
 
     /// Goes on from here without a correction. The old one is not carried over: it is meant for a fixed time after a
@@ -123,12 +137,12 @@ impl SharedCalibration {
         loop {
             // Acquire: what is read next was written before this version was in force.
             let version = self.version.load(Ordering::Acquire);
-            let [ticks, wall, scale, correction] = &self.copies[usize::from(version & 1 == 1)];
+            let [ticks, wall, scale, pace] = &self.copies[usize::from(version & 1 == 1)];
             let line = Calibration {
                 ticks: ticks.load(Ordering::Relaxed),
                 wall: Timestamp::from_nanos(wall.load(Ordering::Relaxed).cast_signed()),
                 scale: scale.load(Ordering::Relaxed),
-                correction: correction.load(Ordering::Relaxed).cast_signed(),
+                pace: pace.load(Ordering::Relaxed),
             };
             let found = read();
             // The fence keeps the readings above before the second look at the version.
@@ -146,11 +160,11 @@ impl SharedCalibration {
             return;
         }
         let version = self.version.load(Ordering::Relaxed);
-        let Calibration { ticks, wall, scale, correction } = bend(self.read(|| ()).0);
+        let Calibration { ticks, wall, scale, pace } = bend(self.read(|| ()).0);
         // The fence keeps the writes below after the version that made their copy the other one: who still reads
         // there finds that version, and reads again.
         fence(Ordering::Release);
-        let words = [ticks, wall.as_nanos().cast_unsigned(), scale, correction.cast_unsigned()];
+        let words = [ticks, wall.as_nanos().cast_unsigned(), scale, pace];
         for (slot, word) in self.copies[usize::from(version & 1 == 0)].iter().zip(words) {
             slot.store(word, Ordering::Relaxed);
         }
@@ -174,16 +188,22 @@ impl ProcessClock {
         // The counter is read while the calibration is in force: a tick that is read later, by an older one, would be
         // followed by an earlier time.
         let (calibration, ticks) = self.calibration.read(|| self.counter.raw());
-        if ticks.saturating_sub(calibration.ticks) > self.every {
-            self.compare();
-        }
+        let since = calibration.since(ticks);
+        // A second, which is within the horizon.
+        if since <= self.every { calibration.soon(since) } else { self.now_and_compare() }
+    }
+
+    // Reads again, rather than to be given what was read: the common path keeps no calibration for it.
+    #[cold]
+    #[inline(never)]
+    fn now_and_compare(&self) -> Timestamp {
+        let (calibration, ticks) = self.calibration.read(|| self.counter.raw());
+        self.compare();
         calibration.at(ticks)
     }
 
     /// Compares with the wall clock, and corrects the calibration. If the comparison is no good, the next one is a second
     /// later, and not at every reading until then.
-    #[cold]
-    #[inline(never)]
     fn compare(&self) {
         self.calibration.write(|line| {
             let before = self.counter.raw();
@@ -311,20 +331,15 @@ mod tests {
                     for _ in 0..100_000 {
                         line.write(|Calibration { ticks, .. }| {
                             let next = ticks + 1;
-                            let correction = next.cast_signed();
-                            Calibration {
-                                correction,
-                                ..Calibration::new(next, Timestamp::from_nanos(correction), next)
-                            }
+                            Calibration::new(next, Timestamp::from_nanos(next.cast_signed()), next)
                         });
                     }
                 });
                 scope.spawn(|| {
                     for _ in 0..100_000 {
-                        let (Calibration { ticks, wall, scale, correction }, ()) =
+                        let (Calibration { ticks, wall, scale, pace }, ()) =
                             line.read(std::thread::yield_now);
-                        let whole = (ticks.cast_signed(), ticks.cast_signed(), ticks);
-                        assert_eq!((wall.as_nanos(), correction, scale), whole);
+                        assert_eq!((wall.as_nanos(), scale, pace), (ticks.cast_signed(), ticks, ticks));
                     }
                 });
             }

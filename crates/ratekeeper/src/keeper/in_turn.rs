@@ -53,6 +53,12 @@ impl Keeper {
         })
     }
 
+    /// Returns true if some are not to be put to the store as they are: see [`take_from`](Keeper::take_from).
+    #[inline]
+    pub(super) fn needs_care(&self, requests: &[Request<'_>]) -> bool {
+        self.lines.are_used() || requests.iter().any(|request| request.rules.is_empty())
+    }
+
     /// Takes for each of these by itself: some have others waiting ahead of them, or are held to nothing, and no store is
     /// asked to take for those. As many are under way at once as of a batch that a store is handed whole.
     pub(super) async fn take_each<'a>(

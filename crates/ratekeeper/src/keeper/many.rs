@@ -2,10 +2,9 @@
 
 use std::convert::Infallible;
 
-use super::fallback::Fallback;
 use super::setup::Keeper;
 use crate::port::{Answer, Request};
-use crate::{Decision, FailureMode, StoreError, StoreErrorKind, Timestamp};
+use crate::{Decision, StoreError, StoreErrorKind};
 
 impl Keeper {
     /// Takes many costs, as a transport does that has read many requests at once. Each request's answer is appended to
@@ -14,7 +13,7 @@ impl Keeper {
     ///
     /// The rules come resolved: a quota of the request's own, or plans that were [found](crate::port::Plans::find) by
     /// name. Each answer is what [`acquire`](Keeper::acquire) would have answered, the failure mode included: an error is
-    /// left only where that says [`Error`](FailureMode::Error). What the [local store](Keeper::local_store) took has no
+    /// left only where that says [`Error`](crate::FailureMode::Error). What the [local store](Keeper::local_store) took has no
     /// [`charged_at`](Decision::charged_at), because a bare decision cannot tell who took it, and the real store must not
     /// give it back.
     ///
@@ -79,12 +78,6 @@ impl Keeper {
         }
     }
 
-    /// Returns true if some are not to be put to the store as they are: see [`take_each`](Keeper::take_each).
-    #[inline]
-    fn needs_care(&self, requests: &[Request<'_>]) -> bool {
-        self.lines.are_used() || requests.iter().any(|request| request.rules.is_empty())
-    }
-
     #[inline]
     fn take_many<'a>(
         &'a self,
@@ -124,16 +117,9 @@ impl Keeper {
         answers: &mut [Result<Decision, StoreError>],
     ) -> Result<(), Infallible> {
         for (request, answer) in requests.iter().zip(answers.iter_mut()) {
-            let Err(error) = answer else { continue };
-            let mode = self.failure_mode(request.rules, error);
-            let instead = match mode {
-                FailureMode::Local => {
-                    self.take_from(&*self.local, *request).await.ok().map(not_to_be_refunded)
-                }
-                mode => Decision::instead(mode, *request),
-            };
-            self.tell(|observer| observer.store_failed(error, instead.as_ref()));
-            if let Some(decision) = instead {
+            if let Err(error) = answer
+                && let Some(decision) = self.answer_for(*request, error).await
+            {
                 *answer = Ok(decision);
             }
         }
@@ -154,9 +140,4 @@ fn fill_up(into: &mut Vec<Result<Decision, StoreError>>, upto: usize, whole: Res
         into.push(Err(error));
     }
     into.extend(copies);
-}
-
-/// Returns the local store's decision without its instant: the real store has not taken anything then.
-fn not_to_be_refunded(decision: Decision) -> Decision {
-    decision.charged(Timestamp::MIN)
 }

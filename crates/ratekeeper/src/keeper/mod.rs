@@ -15,7 +15,7 @@
 //! registry  plans by name                    waiting     waiting for a cost
 //! error     why there is no ruling           wait_lines  who waits, by key
 //! taking    costs that nobody collects       expected    how long a line takes
-//! asking    asked when it is awaited
+//! asking    asked when it is awaited         resolved    a request whose rules come resolved
 //! ```
 
 mod ask;
@@ -29,6 +29,7 @@ mod in_turn;
 mod many;
 mod registry;
 mod resolve;
+mod resolved;
 mod ruling;
 mod setup;
 mod taking;

@@ -3,15 +3,16 @@
 use std::fmt;
 use std::task::Waker;
 
+use super::counts::{Counted, Counts};
 use super::error::{LimiterKind, SetQuotaError};
 use super::queue::{NextTurn, QueueMoment, WaitOutcome, WaitQueue, WaiterId, WakeList};
 use super::returned_keys::KeyOrigin;
 use super::statistics::LimiterStatistics;
 use super::supply::{Capacity, Inherit, Supply};
-use crate::algorithm::gcra;
+use crate::algorithm::gcra::{self, Passage};
 use crate::algorithm::{Tenancy, View, Wait, describe};
 use crate::clock::TimeSource;
-use crate::sync::{Arc, AtomicI64, AtomicU64, Mutex, MutexGuard, Ordering};
+use crate::sync::{Arc, AtomicI64, Mutex, MutexGuard, Ordering};
 use crate::{Algorithm, Cost, Decision, Nanos, Quota, Timestamp};
 
 /// In [`LimiterCore::word`]: the state is in the queue, behind the lock. No state that is decided by the word reaches
@@ -27,8 +28,7 @@ const IN_QUEUE: i64 = i64::MAX;
 pub(crate) struct LimiterCore {
     word: AtomicI64,
     /// What passed by the word, and what was refused by it.
-    acquired: AtomicU64,
-    rejected: AtomicU64,
+    counts: Counts,
     /// The quota, if the word decides it.
     fast: Option<Quota>,
     pub(crate) clock: TimeSource,
@@ -42,8 +42,10 @@ pub(crate) struct LimiterCore {
 pub(crate) enum WordOutcome {
     /// The cost was taken.
     Passed(Decision),
-    /// Not enough is left of this arrival time, at this instant.
-    Short { tat: Timestamp, now: Timestamp },
+    /// Not enough is left: see [`gcra::pass`].
+    Short { ahead: u64, needed: u64 },
+    /// This arrival time is out of the ordinary for this cost, at this instant.
+    Unusual { tat: Timestamp, now: Timestamp },
     /// The word does not decide this: the queue does.
     InQueue,
 }
@@ -74,8 +76,8 @@ impl LimiterCore {
         origin.iter().for_each(|origin| queue.begin_at(origin.made_at));
         Arc::new(LimiterCore {
             word: AtomicI64::new(if fast.is_some() { i64::MIN } else { IN_QUEUE }),
-            acquired: AtomicU64::new(0),
-            rejected: AtomicU64::new(0),
+            // What is behind the lock is counted there.
+            counts: Counts::new(origin.is_some() || fast.is_none()),
             fast,
             clock,
             kind,
@@ -95,26 +97,40 @@ impl LimiterCore {
     pub(crate) fn try_acquire(&self, cost: Cost) -> Decision {
         match self.take_from_word(cost) {
             WordOutcome::Passed(decision) => decision,
-            WordOutcome::Short { tat, now } => self.refuse(cost, tat, now),
+            WordOutcome::Short { ahead, needed } => self.refuse(ahead, needed),
+            WordOutcome::Unusual { tat, now } => self.refuse_unusually(cost, tat, now),
             WordOutcome::InQueue => self.try_queue(cost),
         }
     }
 
-    // Cold, although an attack is all refusals: the registers are for those who pass.
+    /// Refuses, and writes nothing that another thread reads or writes: an attack is all refusals.
+    #[inline(always)]
+    fn refuse(&self, ahead: u64, needed: u64) -> Decision {
+        self.counts.add(Counted::Rejected);
+        let quota = self.fast.as_ref().expect("the word has decided by this quota");
+        gcra::short(quota, ahead, needed)
+    }
+
     #[cold]
     #[inline(never)]
-    fn refuse(&self, cost: Cost, tat: Timestamp, now: Timestamp) -> Decision {
+    fn refuse_unusually(&self, cost: Cost, tat: Timestamp, now: Timestamp) -> Decision {
         let Some(decision) = self.fast.as_ref().and_then(|quota| refusal(quota, tat, cost, now)) else {
             return self.try_queue(cost);
         };
-        self.rejected.fetch_add(1, Ordering::Relaxed);
+        self.counts.add(Counted::Rejected);
         decision
     }
 
     // Out of line: inlined, the queue's registers would be saved on the fast path too.
     #[inline(never)]
     fn try_queue(&self, cost: Cost) -> Decision {
-        self.with(|queue, at| queue.try_acquire(cost, at))
+        let mut locked = self.lock();
+        let now = locked.now;
+        // Where nobody waits, nobody is woken.
+        match locked.queue().is_idle() {
+            true => locked.queue().try_idle(cost, now),
+            false => locked.work(|queue, at| queue.try_acquire(cost, at)),
+        }
     }
 
     /// Takes from the word, if the state is there and enough is left. Nothing is counted or described of what is not: whoever
@@ -122,15 +138,21 @@ impl LimiterCore {
     #[inline(always)]
     pub(crate) fn take_from_word(&self, cost: Cost) -> WordOutcome {
         let Some(quota) = self.fast.as_ref() else { return WordOutcome::InQueue };
-        let mut word = self.word.load(Ordering::Relaxed);
-        if word == IN_QUEUE || cost == Cost::ZERO {
+        if self.word.load(Ordering::Relaxed) == IN_QUEUE || cost == Cost::ZERO {
             return WordOutcome::InQueue;
         }
         let now = self.clock.now();
+        // Loaded again, rather than kept while the clock was read: it is more likely to be the same when it is swapped.
+        let mut word = self.word.load(Ordering::Relaxed);
         loop {
+            if word == IN_QUEUE {
+                return WordOutcome::InQueue;
+            }
             let tat = Timestamp::from_nanos(word);
-            let Some(ahead) = gcra::pass(quota, tat, cost, now) else {
-                return WordOutcome::Short { tat, now };
+            let ahead = match gcra::pass(quota, tat, cost, now) {
+                Passage::Ready { ahead } => ahead,
+                Passage::Short { ahead, needed } => return WordOutcome::Short { ahead, needed },
+                Passage::Unusual => return WordOutcome::Unusual { tat, now },
             };
             let charged = (now + Nanos::from_nanos(ahead)).as_nanos();
             if charged == IN_QUEUE {
@@ -139,10 +161,9 @@ impl LimiterCore {
             // Acquire and release, so that whoever takes the word behind the lock sees what was counted before.
             match self.word.compare_exchange_weak(word, charged, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => {
-                    self.acquired.fetch_add(1, Ordering::Relaxed);
+                    self.counts.add(Counted::Acquired);
                     return WordOutcome::Passed(gcra::passed(quota, ahead, now));
                 }
-                Err(IN_QUEUE) => return WordOutcome::InQueue,
                 Err(other) => word = other,
             }
         }
@@ -150,13 +171,7 @@ impl LimiterCore {
 
     /// Works on the queue, alone. Whoever is to be woken is woken after the lock is released.
     pub(crate) fn with<R>(&self, work: impl FnOnce(&mut WaitQueue, &mut QueueMoment<'_>) -> R) -> R {
-        let mut wakes = WakeList::default();
-        let mut locked = self.lock();
-        let (queue, mut at) = locked.open(&mut wakes);
-        let result = work(queue, &mut at);
-        drop(locked);
-        wakes.wake();
-        result
+        self.lock().work(work)
     }
 
     /// Takes the lock, and the state out of the word.
@@ -215,8 +230,8 @@ impl LimiterCore {
     pub(crate) fn statistics(&self) -> LimiterStatistics {
         self.with(|queue, at| {
             let mut statistics = queue.statistics(at.now);
-            statistics.acquired += self.acquired.load(Ordering::Relaxed);
-            statistics.rejected += self.rejected.load(Ordering::Relaxed);
+            statistics.acquired += self.counts.sum(Counted::Acquired);
+            statistics.rejected += self.counts.sum(Counted::Rejected);
             statistics
         })
     }
@@ -248,7 +263,7 @@ impl LimiterCore {
     }
 }
 
-/// The refusal of a cost that the word found not ready. What reaches further ahead than a whole refill is decided behind
+/// The refusal of a cost that the word found out of the ordinary. What reaches further ahead than a whole refill is decided behind
 /// the lock, by an instant that is read there: this one may be old, the clock may have stepped back, more may have been
 /// used than there was.
 fn refusal(quota: &Quota, tat: Timestamp, cost: Cost, now: Timestamp) -> Option<Decision> {
@@ -273,6 +288,16 @@ pub(crate) struct LockedQueue<'a> {
 impl LockedQueue<'_> {
     pub(crate) fn queue(&mut self) -> &mut WaitQueue {
         &mut self.guard.queue
+    }
+
+    /// Works on the queue, and releases the lock. Whoever is to be woken is woken after that.
+    fn work<R>(mut self, work: impl FnOnce(&mut WaitQueue, &mut QueueMoment<'_>) -> R) -> R {
+        let mut wakes = WakeList::default();
+        let (queue, mut at) = self.open(&mut wakes);
+        let result = work(queue, &mut at);
+        drop(self);
+        wakes.wake();
+        result
     }
 
     /// Returns the queue, and the moment to work on it at.

@@ -84,8 +84,9 @@ impl Limiter {
 
     /// Takes the cost, if it is there now and nobody waits for it; else takes nothing. A cost of 0 asks and takes nothing.
     ///
-    /// With GCRA, the default algorithm, this is one compare-and-swap while nobody waits; with others, one lock. It
-    /// allocates nothing, but for a growing log.
+    /// With GCRA, the default algorithm, this is one compare-and-swap while nobody waits, and a refusal writes nothing that
+    /// other threads use; with others, one lock. It allocates nothing, but for a growing log, and once when a second thread
+    /// asks: room to count by thread.
     #[inline]
     pub fn try_acquire(&self, cost: impl Into<Cost>) -> Decision {
         self.core.try_acquire(cost.into())

@@ -21,6 +21,7 @@
 //!
 //! ```text
 //! error, statistics             values
+//! thread_slot, counts           what a limiter counts, by thread
 //! supply/                       what is taken from, as data
 //! queue/                        who waits for it, as data: a WaitQueue is a capacity and the queue in front of it
 //! returned_keys, core           a wait queue that is shared: the lock, an atomic word past it, the clock
@@ -52,6 +53,7 @@ mod close;
 mod concurrency;
 mod core;
 mod core_ref;
+mod counts;
 mod direct;
 mod error;
 mod granted;
@@ -65,6 +67,7 @@ mod reservation;
 mod returned_keys;
 mod statistics;
 mod supply;
+mod thread_slot;
 mod timer;
 
 pub use acquire::Acquire;

@@ -166,3 +166,45 @@ fn the_word_and_the_desk_never_charge_twice() {
     assert_eq!((statistics.acquired, statistics.rejected, statistics.available), (10_000, 2, 0));
     assert_eq!(limiter.try_acquire(ONE).reason, Reason::QuotaExceeded);
 }
+
+/// More threads than a limiter has counts for, some of which end while others begin: what they saw is what was counted.
+#[test]
+fn what_any_number_of_threads_is_told_is_counted_exactly() {
+    const THREADS: usize = 150;
+    let limiters = [limiter("1000/day"), limiter("1000/day bucket")];
+    let keyed = ratekeeper::limiter::Keyed::new("1000/day".parse().unwrap()).unwrap();
+    let told: Vec<(AtomicU64, AtomicU64)> = (0..3).map(|_| Default::default()).collect();
+    let tell = |which: usize, allowed: bool| {
+        let (acquired, rejected) = &told[which];
+        if allowed { acquired } else { rejected }.fetch_add(1, Ordering::Relaxed);
+    };
+    let ask = || {
+        for (which, limiter) in limiters.iter().enumerate() {
+            tell(which, limiter.try_acquire(ONE).allowed);
+        }
+        tell(2, keyed.try_acquire("eve", ONE).allowed);
+    };
+    for _ in 0..3 {
+        // All of these live at once.
+        let barrier = Barrier::new(THREADS);
+        thread::scope(|scope| {
+            for number in 0..THREADS {
+                let (barrier, ask) = (&barrier, &ask);
+                scope.spawn(move || {
+                    barrier.wait();
+                    // Some end early, and leave their counts to others.
+                    (0..=number).for_each(|_| ask());
+                });
+            }
+        });
+        // And these one after another, or nearly.
+        thread::scope(|scope| (0..THREADS).for_each(|_| drop(scope.spawn(ask))));
+    }
+    let statistics = limiters.iter().map(Limiter::statistics).chain(keyed.statistics("eve"));
+    for (which, statistics) in statistics.enumerate() {
+        let (acquired, rejected) =
+            (told[which].0.load(Ordering::Relaxed), told[which].1.load(Ordering::Relaxed));
+        assert_eq!((statistics.acquired, statistics.rejected), (acquired, rejected), "{which}");
+        assert!(acquired >= 1_000 && rejected > 1_000, "{acquired} {rejected}");
+    }
+}

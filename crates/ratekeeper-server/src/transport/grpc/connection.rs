@@ -3,7 +3,7 @@
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use futures_util::StreamExt;
@@ -112,13 +112,18 @@ impl GrpcConnection {
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        // h2 wakes whoever asked last when a call is answered. Were that this task, it would be polled once more for
+        // nothing, so nobody is woken after the first look; there is always another.
+        let mut nobody = Context::from_waker(Waker::noop());
+        let mut is_first_look = true;
         loop {
             if !self.is_cut && self.flood.load(Ordering::Relaxed) {
                 self.cut();
             }
             // First all that have arrived: asking h2 for another call also writes the replies that are there.
+            let looking = if is_first_look { &mut nobody } else { &mut *context };
             loop {
-                match self.h2.poll_accept(context) {
+                match self.h2.poll_accept(looking) {
                     Poll::Ready(Some(Ok(arrival))) => self.arrived.push(arrival),
                     Poll::Ready(Some(Err(_)) | None) => return Poll::Ready(()),
                     Poll::Pending => break,
@@ -139,9 +144,10 @@ impl GrpcConnection {
             while let Poll::Ready(Some(())) = self.waiting.poll_next_unpin(context) {
                 progress = true;
             }
-            if !progress {
+            if !progress && !is_first_look {
                 return Poll::Pending;
             }
+            is_first_look = false;
         }
     }
 }

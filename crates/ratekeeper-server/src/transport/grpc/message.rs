@@ -1,9 +1,11 @@
 //! Messages on streams: a byte that says whether it is compressed, a length of four bytes, and so many bytes.
 
 use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 use h2::server::SendResponse;
 use h2::{RecvStream, SendStream};
 use http::header::CONTENT_TYPE;
@@ -40,8 +42,13 @@ impl RequestMessages {
             let second = self.next().await?;
             Ok::<_, GrpcStatus>((first, second))
         };
-        let late = |_| GrpcStatus::new(GrpcCode::DeadlineExceeded, "the request was never finished");
-        match timeout(patience, both).await.map_err(late)?? {
+        let mut both = pin!(both);
+        // Almost every call is complete when it is looked at, and needs no timer.
+        let both = match poll_fn(|context| Poll::Ready(both.as_mut().poll(context))).await {
+            Poll::Ready(both) => both?,
+            Poll::Pending => timeout(patience, both).await.map_err(|_| late())??,
+        };
+        match both {
             (Some(message), None) => decode(message),
             (None, _) => Err(GrpcStatus::invalid("no message; a request has one")),
             (Some(_), Some(_)) => Err(GrpcStatus::invalid("several messages; a request has one")),
@@ -55,7 +62,18 @@ impl RequestMessages {
                 return Ok(Some(message));
             }
             match poll_fn(|context| self.body.poll_data(context)).await {
-                Some(Ok(data)) => self.unread.extend_from_slice(&data),
+                Some(Ok(mut data)) => {
+                    // Almost every message is whole: then it is not copied.
+                    if self.unread.is_empty()
+                        && let Some(len) = whole(&data)?
+                    {
+                        self.release(len);
+                        let message = data.split_to(PREFIX + len).slice(PREFIX..);
+                        self.unread.extend_from_slice(&data);
+                        return Ok(Some(message));
+                    }
+                    self.unread.extend_from_slice(&data);
+                }
                 None if self.unread.is_empty() => return Ok(None),
                 // The stream or the message ends too early: either way the client has gone.
                 Some(Err(_)) | None => return Err(GrpcStatus::invalid("the request breaks off")),
@@ -64,26 +82,37 @@ impl RequestMessages {
     }
 
     fn take(&mut self) -> Result<Option<Bytes>, GrpcStatus> {
-        let Some((&[compressed, ref len @ ..], _)) = self.unread.split_first_chunk::<PREFIX>() else {
-            return Ok(None);
-        };
-        if compressed != 0 {
-            let message = "compressed messages are not understood; send `grpc-encoding: identity`";
-            return Err(GrpcStatus::new(GrpcCode::Unimplemented, message));
-        }
-        let len = u32::from_be_bytes(*len) as usize;
-        if len > MAX_MESSAGE {
-            let message = format!("a message of {len} bytes; at most {MAX_MESSAGE} are read");
-            return Err(GrpcStatus::new(GrpcCode::ResourceExhausted, message));
-        }
-        if self.unread.len() < PREFIX + len {
-            return Ok(None);
-        }
-        // A stream that was reset in the meantime needs no window.
-        let _ = self.body.flow_control().release_capacity(PREFIX + len);
-        self.unread.advance(PREFIX);
-        Ok(Some(self.unread.split_to(len).freeze()))
+        let Some(len) = whole(&self.unread)? else { return Ok(None) };
+        self.release(len);
+        Ok(Some(self.unread.split_to(PREFIX + len).freeze().slice(PREFIX..)))
     }
+
+    /// Allows the client to send as much as a whole message had. A stream that was reset in the meantime needs no window.
+    fn release(&mut self, len: usize) {
+        let _ = self.body.flow_control().release_capacity(PREFIX + len);
+    }
+}
+
+/// Returns the length of the message at the beginning of these bytes, if all of it is there.
+fn whole(bytes: &[u8]) -> Result<Option<usize>, GrpcStatus> {
+    let Some((&[compressed, ref len @ ..], rest)) = bytes.split_first_chunk::<PREFIX>() else {
+        return Ok(None);
+    };
+    if compressed != 0 {
+        let message = "compressed messages are not understood; send `grpc-encoding: identity`";
+        return Err(GrpcStatus::new(GrpcCode::Unimplemented, message));
+    }
+    let len = u32::from_be_bytes(*len) as usize;
+    if len > MAX_MESSAGE {
+        let message = format!("a message of {len} bytes; at most {MAX_MESSAGE} are read");
+        return Err(GrpcStatus::new(GrpcCode::ResourceExhausted, message));
+    }
+    Ok((rest.len() >= len).then_some(len))
+}
+
+#[cold]
+fn late() -> GrpcStatus {
+    GrpcStatus::new(GrpcCode::DeadlineExceeded, "the request was never finished")
 }
 
 /// Decodes a message; the error names the field.

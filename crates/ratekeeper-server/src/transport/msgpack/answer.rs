@@ -5,20 +5,31 @@ use ratekeeper::Decision;
 /// Bytes of the length before a body.
 pub(super) const PREFIX: usize = 4;
 
+/// Bytes of the longest integer: a marker and 64 bits.
+const MAX_INTEGER: usize = 9;
+
 /// The longest text whose length fits into one byte.
 const MAX_MESSAGE: usize = 255;
 
-/// Writes a decision; times in whole seconds, rounded up, −1 for never.
+/// Writes a decision; times in whole seconds, rounded up, −1 for never. Put together on the stack, then added in one go.
 #[inline]
 pub(super) fn decided(out: &mut Vec<u8>, decision: &Decision) {
+    const HEAD: usize = PREFIX + 3;
     let saturated = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
-    let start = begin(out);
-    out.extend_from_slice(&[0x96, 0xc3, u8::from(decision.allowed)]);
-    integer(out, saturated(decision.limit));
-    integer(out, saturated(decision.remaining));
-    integer(out, decision.retry_after.map_or(-1, |wait| saturated(wait.ceil_secs())));
-    integer(out, saturated(decision.reset_after.ceil_secs()));
-    end(out, start);
+    let mut frame = [0; HEAD + 4 * MAX_INTEGER];
+    frame[PREFIX..HEAD].copy_from_slice(&[0x96, 0xc3, u8::from(decision.allowed)]);
+    let mut len = HEAD;
+    for value in [
+        saturated(decision.limit),
+        saturated(decision.remaining),
+        decision.retry_after.map_or(-1, |wait| saturated(wait.ceil_secs())),
+        saturated(decision.reset_after.ceil_secs()),
+    ] {
+        len += integer(&mut frame[len..], value);
+    }
+    let body = u32::try_from(len - PREFIX).unwrap_or(u32::MAX);
+    frame[..PREFIX].copy_from_slice(&body.to_be_bytes());
+    out.extend_from_slice(&frame[..len]);
 }
 
 /// Writes the answer to a valid token.
@@ -48,30 +59,25 @@ fn end(out: &mut [u8], start: usize) {
     out[start - PREFIX..start].copy_from_slice(&len.to_be_bytes());
 }
 
-/// Writes an integer in as few bytes as possible.
+/// Writes an integer in as few bytes as possible, and returns how many.
 #[inline]
-fn integer(out: &mut Vec<u8>, value: i64) {
-    if let Ok(small) = u8::try_from(value) {
-        if small > 0x7f {
-            out.push(0xcc);
-        }
-        out.push(small);
-    } else if let Ok(value) = u16::try_from(value) {
-        out.push(0xcd);
-        out.extend_from_slice(&value.to_be_bytes());
-    } else if let Ok(value) = u32::try_from(value) {
-        out.push(0xce);
-        out.extend_from_slice(&value.to_be_bytes());
-    } else if let Ok(value) = u64::try_from(value) {
-        out.push(0xcf);
-        out.extend_from_slice(&value.to_be_bytes());
-    } else if value >= -32 {
-        // A small negative is its own marker.
-        out.push(value.to_be_bytes()[7]);
-    } else {
-        out.push(0xd3);
-        out.extend_from_slice(&value.to_be_bytes());
+fn integer(out: &mut [u8], value: i64) -> usize {
+    // Most numbers are small, and a small number is its own marker; so is a small negative.
+    if (-32..=0x7f).contains(&value) {
+        out[0] = value.to_be_bytes()[7];
+        return 1;
     }
+    let bytes = value.to_be_bytes();
+    let (marker, width) = match value {
+        0..=0xff => (0xcc, 1),
+        0x100..=0xffff => (0xcd, 2),
+        0x1_0000..=0xffff_ffff => (0xce, 4),
+        0x1_0000_0000.. => (0xcf, 8),
+        ..0 => (0xd3, 8),
+    };
+    out[0] = marker;
+    out[1..1 + width].copy_from_slice(&bytes[8 - width..]);
+    1 + width
 }
 
 #[cfg(test)]
@@ -84,11 +90,11 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         for number in [0, 1, 127, 128, 255, 256, 65_535, 65_536, 1 << 32, i64::MAX, -1, -32, -33, i64::MIN] {
-            let mut out = Vec::new();
-            integer(&mut out, number);
-            let mut reader = PackReader::new(&out);
+            let mut out = [0; MAX_INTEGER];
+            let len = integer(&mut out, number);
+            let mut reader = PackReader::new(&out[..len]);
             assert_eq!(reader.value(), Ok(PackValue::Integer(number)));
-            assert!(reader.is_empty());
+            assert_eq!(reader.left(), 0);
         }
     }
 

@@ -9,6 +9,8 @@ use super::reader::{MalformedPack, PackReader, PackValue};
 use crate::request::{RequestError, RequestField, RequestLimits, ThrottleDialect, ThrottleFields};
 
 const FIELDS: [&str; 6] = ["cmd", "key", "burst", "rate", "period", "quantity"];
+/// The place of the key among them.
+const KEY: usize = 1;
 const THROTTLE: i64 = 1;
 /// No part of the original protocol, which has no tokens.
 const AUTH: i64 = 2;
@@ -16,8 +18,18 @@ const AUTH: i64 = 2;
 /// What a body asks for.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Body {
-    /// A throttle, whose key lies there in the body.
-    Throttle { key: Range<usize>, quota: Quota, cost: Cost },
+    /// A throttle.
+    Throttle {
+        /// Where the key lies in the body.
+        key: Range<usize>,
+        /// What it is held to.
+        quota: Quota,
+        /// How much it takes.
+        cost: Cost,
+        /// Where the key with its marker begins, if no number is left to the configuration: then a body that differs in
+        /// these bytes alone means the same for another key.
+        repeats: Option<usize>,
+    },
     /// To be let in, by the token that lies there in the body.
     Auth(Range<usize>),
 }
@@ -54,7 +66,8 @@ fn wrong<T>(message: impl fmt::Display) -> Result<T, BodyError> {
 impl Body {
     /// Reads a body. Allocates nothing unless something is wrong.
     pub(super) fn read(body: &[u8], limits: &RequestLimits) -> Result<Self, BodyError> {
-        let [cmd, key, burst, rate, period, quantity] = fields(body)?;
+        let BodyFields { values, key_at } = fields(body)?;
+        let [cmd, key, burst, rate, period, quantity] = values;
         let bytes = match key {
             PackValue::Bytes(bytes) => bytes,
             PackValue::Nil => return Err(RequestError::Missing(RequestField::Key).into()),
@@ -78,7 +91,9 @@ impl Body {
             quantity: number(RequestField::Quantity, quantity)?,
         };
         let throttle = fields.check(ThrottleDialect::Throttle, limits)?;
-        Ok(Body::Throttle { key, quota: throttle.quota, cost: throttle.cost })
+        let says_all = [fields.max_burst, fields.count_per_period, fields.period].iter().all(Option::is_some);
+        let repeats = says_all.then_some(key_at);
+        Ok(Body::Throttle { key, quota: throttle.quota, cost: throttle.cost, repeats })
     }
 }
 
@@ -90,33 +105,46 @@ fn number(field: RequestField, value: PackValue<'_>) -> Result<Option<i64>, Requ
     }
 }
 
-/// Returns the six fields, each nil if it is absent.
-fn fields(body: &[u8]) -> Result<[PackValue<'_>; 6], BodyError> {
+/// The six fields, each nil if it is absent, and where the value of the key begins.
+struct BodyFields<'a> {
+    values: [PackValue<'a>; 6],
+    key_at: usize,
+}
+
+fn fields(body: &[u8]) -> Result<BodyFields<'_>, BodyError> {
     let mut reader = PackReader::new(body);
-    let mut fields = [PackValue::Nil; 6];
+    let mut values = [PackValue::Nil; 6];
+    let mut key_at = 0;
     match reader.value()? {
         PackValue::Array(len) if len as usize <= FIELDS.len() => {
-            for field in fields.iter_mut().take(len as usize) {
-                *field = scalar(&mut reader)?;
+            for (index, value) in values.iter_mut().enumerate().take(len as usize) {
+                if index == KEY {
+                    key_at = body.len() - reader.left();
+                }
+                *value = scalar(&mut reader)?;
             }
         }
         PackValue::Array(len) => return wrong(format!("{len} fields; a request has at most 6")),
         PackValue::Map(len) => {
             for _ in 0..len {
                 let name = scalar(&mut reader)?;
+                let at = body.len() - reader.left();
                 let value = scalar(&mut reader)?;
                 let known = FIELDS.iter().position(|field| name == PackValue::Bytes(field.as_bytes()));
                 if let Some(known) = known {
-                    fields[known] = value;
+                    values[known] = value;
+                    if known == KEY {
+                        key_at = at;
+                    }
                 }
             }
         }
         _ => return wrong("a request is an array or a map"),
     }
-    if !reader.is_empty() {
+    if reader.left() > 0 {
         return wrong("bytes after the request");
     }
-    Ok(fields)
+    Ok(BodyFields { values, key_at })
 }
 
 /// Returns the next value; what lies within an array or a map is skipped.
@@ -140,8 +168,8 @@ mod tests {
         let map = b"\x86\xa6period\x3c\xa3cmd\x01\xa3key\xa3key\xa5burst\x0a\xa4rate\x64\xa8quantity\x02";
         let quota = Quota::throttle(10, 100, 60).unwrap();
         let cost = Cost::new(2);
-        assert_eq!(parse(array), Ok(Body::Throttle { key: 3..6, quota, cost }));
-        assert_eq!(parse(map), Ok(Body::Throttle { key: 19..22, quota, cost }));
+        assert_eq!(parse(array), Ok(Body::Throttle { key: 3..6, quota, cost, repeats: Some(2) }));
+        assert_eq!(parse(map), Ok(Body::Throttle { key: 19..22, quota, cost, repeats: Some(18) }));
         assert_eq!(&map[19..22], b"key");
     }
 

@@ -3,11 +3,12 @@
 //! ```text
 //! transport   the transport                   protocol   frames to answers, for one client
 //! body        bodies to requests              reader     MessagePack to values
-//! answer      decisions to bodies
+//! answer      decisions to bodies             framing    throttles that repeat
 //! ```
 
 mod answer;
 mod body;
+mod framing;
 mod protocol;
 mod reader;
 mod transport;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::answer::{self, PREFIX};
 use super::body::{Body, BodyError};
+use super::framing::MsgPackFraming;
 use crate::net::Connection;
 use crate::request::ThrottleDialect;
 use crate::responder::Responder;
@@ -43,6 +44,13 @@ impl StreamProtocol for MsgPackProtocol {
             if buffers.output.len() >= HIGH_WATER {
                 break Progress::Full;
             }
+            if self.authenticated && buffers.take_repeated::<MsgPackFraming>() {
+                self.answered = true;
+                if buffers.pending.len() >= MAX_BATCH {
+                    self.decide(buffers).await;
+                    continue;
+                }
+            }
             let unread = buffers.unread();
             self.midway = !unread.is_empty();
             let Some((prefix, rest)) = unread.split_first_chunk::<PREFIX>() else { break Progress::Starved };
@@ -57,9 +65,13 @@ impl StreamProtocol for MsgPackProtocol {
             let base = buffers.start() + PREFIX;
             self.answered = true;
             match self.read(body) {
-                Ok(Body::Throttle { key, quota, cost }) => {
+                Ok(Body::Throttle { key, quota, cost, repeats }) => {
                     let (key, dialect) = (base + key.start..base + key.end, ThrottleDialect::Throttle);
-                    buffers.pending.push(PendingThrottle { key, quota, cost, dialect });
+                    let pending = PendingThrottle { key, quota, cost, dialect };
+                    if let Some(head) = repeats {
+                        buffers.remember::<MsgPackFraming>(PREFIX + len, PREFIX + head, &pending);
+                    }
+                    buffers.pending.push(pending);
                     if buffers.pending.len() >= MAX_BATCH {
                         self.decide(buffers).await;
                     }

@@ -32,9 +32,10 @@ impl<'a> PackReader<'a> {
         PackReader { bytes }
     }
 
-    /// Returns true when everything was read.
-    pub(super) fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
+    /// Returns how many bytes were not read yet.
+    #[inline]
+    pub(super) fn left(&self) -> usize {
+        self.bytes.len()
     }
 
     /// Returns the next value; of an array or a map, its head.
@@ -137,7 +138,7 @@ mod tests {
         let mut reader = PackReader::new(bytes);
         let value = reader.value()?;
         reader.skip_within(value)?;
-        assert!(reader.is_empty());
+        assert_eq!(reader.left(), 0);
         Ok(value)
     }
 

@@ -9,7 +9,8 @@ use ratekeeper::Key;
 use super::command::{self, CommandSpec, RespCommand};
 use super::context::RespTransport;
 use super::error_text::error_text;
-use super::frame::{CommandArgs, CommandParser, LINE_END, short_bulk};
+use super::frame::{CommandArgs, CommandParser, LINE_END};
+use super::framing::RespFraming;
 use super::framing_error::MAX_ARGS;
 use super::reply::{RespReply, escaped};
 use super::session::{self, RespSession};
@@ -73,7 +74,7 @@ impl RespClient {
                     // does not tell the key's length.
                     if args.len() >= 5 && buffers.unread().first() == Some(&b'*') {
                         let head = args.range(0, 0).end + LINE_END.len();
-                        buffers.remember(len, head, short_bulk, &pending);
+                        buffers.remember::<RespFraming>(len, head, &pending);
                     }
                     buffers.pending.push(pending);
                     if buffers.pending.len() >= MAX_BATCH {

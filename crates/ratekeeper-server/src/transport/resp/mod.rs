@@ -6,6 +6,7 @@
 //! command     the commands there are               session      what stock clients ask first; info: INFO
 //! throttle    THROTTLE and CL.THROTTLE             planned      ACQUIRE, PEEK, REFUND, RESET; forget: FORGET
 //! frame       bytes to commands, with inline, number, framing_error         reply   replies to bytes
+//! framing     throttles that repeat
 //! ```
 
 mod client;
@@ -14,6 +15,7 @@ mod context;
 mod error_text;
 mod forget;
 mod frame;
+mod framing;
 mod framing_error;
 mod info;
 mod inline;

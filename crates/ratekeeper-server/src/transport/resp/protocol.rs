@@ -2,6 +2,7 @@
 
 use super::client::{MAX_COSTLY, RespClient};
 use super::frame::FrameStep;
+use super::framing::RespFraming;
 use super::multi;
 use crate::stream::{Buffers, HIGH_WATER, MAX_BATCH, Progress, StreamProtocol};
 
@@ -24,12 +25,15 @@ impl StreamProtocol for RespClient {
             if self.costly >= MAX_COSTLY {
                 break Progress::Paused;
             }
-            if !self.parser.is_midway() && self.session.takes_requests() && buffers.take_repeated() {
+            if !self.parser.is_midway()
+                && self.session.takes_requests()
+                && buffers.take_repeated::<RespFraming>()
+            {
                 self.answered = true;
                 if buffers.pending.len() >= MAX_BATCH {
                     self.decide(buffers).await;
+                    continue;
                 }
-                continue;
             }
             match self.parser.step(buffers.unread()) {
                 FrameStep::Command(len) => {

@@ -1,7 +1,7 @@
 //! A rate: a quota, and what its algorithm remembers.
 
 use crate::algorithm::gcra::GcraState;
-use crate::algorithm::{AnyView, Tenancy, View, Wait, exact, floor, take};
+use crate::algorithm::{AnyView, Tenancy, View, Wait, exact, floor, take_in_place};
 use crate::{Algorithm, Anchor, Cost, Decision, Nanos, Quota, QuotaError, State, Timestamp};
 
 /// A log of more entries than this is not copied to answer a question.
@@ -56,12 +56,11 @@ impl RateState {
             .expect("a rate holds only states of its own quota, and no quota of permits")
     }
 
-    /// Writes the state back, if `change` returns true.
-    fn edit<R>(&mut self, now: Timestamp, change: impl FnOnce(&mut AnyView<'_>) -> (bool, R)) -> R {
+    /// Changes the state as it stands at this instant.
+    fn edit(&mut self, now: Timestamp, change: impl FnOnce(&mut AnyView<'_>)) {
         let mut view = self.view(now);
-        let (changed, result) = change(&mut view);
+        change(&mut view);
         match view {
-            _ if !changed => {}
             // A log is edited where it is: copying it would cost as much as it is long.
             AnyView::SlidingLog(view) => {
                 let edit = view.edit();
@@ -72,26 +71,22 @@ impl RateState {
             }
             _ => self.state = view.to_state(),
         }
-        result
     }
 
     pub(super) fn try_take(&mut self, cost: Cost, now: Timestamp) -> Decision {
-        self.edit(now, |view| {
-            let decision = take(view, cost);
-            (cost != Cost::ZERO && (decision.allowed || view.was_repaired()), decision)
-        })
+        take_in_place(&self.quota, &mut self.state, cost, now)
     }
 
     pub(super) fn charge(&mut self, cost: Cost, now: Timestamp) {
         if cost != Cost::ZERO {
-            self.edit(now, |view| (true, view.charge(cost)));
+            self.edit(now, |view| view.charge(cost));
         }
     }
 
     pub(super) fn refund(&mut self, cost: Cost, charged_at: Timestamp, now: Timestamp) {
         // Where nothing is remembered there is nothing to give back.
         if self.state.is_some() {
-            self.edit(now, |view| (true, view.refund(cost, charged_at)));
+            self.edit(now, |view| view.refund(cost, charged_at));
         }
     }
 

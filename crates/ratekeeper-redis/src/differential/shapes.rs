@@ -1,0 +1,163 @@
+//! Every shape of script against the engine: all of up to three rules, and larger ones at random.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::{TestCaseError, TestRunner};
+use ratekeeper::algorithm::Tenancy;
+use ratekeeper::port::{Clock, Store};
+use ratekeeper::testkit::FakeClock;
+use ratekeeper::{Algorithm, Anchor, Calendar, CalendarUnit, Quota, Timestamp, Zone};
+use tokio::runtime::Runtime;
+
+use super::draw::{self, ChargeAge, DrawnCost, DrawnSpan, WalkStep};
+use super::lua::{Keyspace, LuaServer};
+use super::support::server::Server;
+use super::walks::{Walk, WalkTerms, cases, expiry_fits, runtime, settings};
+use crate::encoding::Encoding;
+use crate::link::{BreakerFactory, Link, LinkOptions, RedisAddress};
+use crate::script::{RuleKind, ScriptLibrary, ScriptTime};
+use crate::scripted::{ScriptSettings, ScriptedStore};
+
+/// How many plans of more than three rules, for each encoding.
+const LARGE_PLANS: u32 = 40;
+
+/// A plan's rules, each with the quota that it may be changed to, when a walk begins, and its steps.
+type DrawnWalk = (Vec<(Quota, Quota)>, Timestamp, Vec<WalkStep>);
+
+fn quota_of(kind: RuleKind) -> impl Strategy<Value = Quota> {
+    let algorithm = match kind {
+        RuleKind::Gcra => Algorithm::Gcra,
+        RuleKind::TokenBucket => Algorithm::TokenBucket,
+        RuleKind::LeakyBucket => Algorithm::LeakyBucket,
+        RuleKind::Window => Algorithm::FIXED,
+        RuleKind::Grid => Algorithm::FixedWindow(Anchor::Grid),
+        RuleKind::Edges => {
+            Algorithm::FixedWindow(Anchor::Calendar(Calendar::new(CalendarUnit::Day, Zone::UTC)))
+        }
+        RuleKind::SlidingWindow => Algorithm::SlidingWindow,
+        RuleKind::SlidingLog => Algorithm::SlidingLog,
+    };
+    draw::quota_of(algorithm).prop_filter("of this kind", move |quota| RuleKind::of(quota) == Some(kind))
+}
+
+fn rules_of(kinds: &[RuleKind]) -> impl Strategy<Value = Vec<(Quota, Quota)>> {
+    kinds.iter().map(|kind| (quota_of(*kind), quota_of(*kind))).collect::<Vec<_>>()
+}
+
+/// Every verb, on a key that is fresh, then charged, then spent; and some more steps.
+fn steps() -> impl Strategy<Value = Vec<WalkStep>> {
+    use WalkStep::{Back, Forward, Peek, Refund, Reset, Take, TakeUpTo};
+    let units = DrawnCost::Units;
+    let span = |parts| DrawnSpan { rule: 0, refill: true, parts, micros: 1 };
+    let verbs = vec![
+        Peek(units(1)),
+        Take(units(1)),
+        Peek(units(1)),
+        Forward(span(1)),
+        Take(units(1)),
+        Refund(units(1), ChargeAge::Ago(span(0))),
+        TakeUpTo(DrawnCost::Part(8, 1)),
+        TakeUpTo(units(u64::MAX)),
+        Take(units(1)),
+        TakeUpTo(units(1)),
+        Refund(units(2), ChargeAge::Ago(span(1))),
+        Back(span(40)),
+        Take(units(1)),
+        TakeUpTo(units(3)),
+        Reset,
+        Take(units(2)),
+    ];
+    prop::collection::vec(draw::step(), 4..12).prop_map(move |more| [verbs.clone(), more].concat())
+}
+
+/// All lists of one to three kinds.
+fn small_shapes() -> impl Iterator<Item = Vec<RuleKind>> {
+    let one = || RuleKind::ALL.into_iter();
+    let two = one().flat_map(move |first| one().map(move |second| vec![first, second]));
+    let three = two.clone().flat_map(move |pair| one().map(move |third| [&pair[..], &[third]].concat()));
+    one().map(|kind| vec![kind]).chain(two).chain(three)
+}
+
+/// Calls back with a walk for every small shape and for some large ones, and for each kind with a quota that requests
+/// bring.
+fn each_shape(mut walk: impl FnMut(Tenancy, DrawnWalk) -> Result<(), TestCaseError>) {
+    let mut runner = TestRunner::new(cases(1));
+    let mut draw = |kinds: &[RuleKind], tenancy| {
+        let drawn = (rules_of(kinds), draw::instant(), steps()).new_tree(&mut runner).unwrap().current();
+        if let Err(error) = walk(tenancy, drawn.clone()) {
+            panic!("{tenancy:?}, {kinds:?}: {error}\n{drawn:?}");
+        }
+    };
+    for kinds in small_shapes() {
+        draw(&kinds, Tenancy::Own);
+    }
+    for kind in RuleKind::ALL {
+        draw(&[kind], Tenancy::Shared);
+        draw(&[kind, kind], Tenancy::Shared);
+    }
+    let kinds = prop::collection::vec(prop::sample::select(RuleKind::ALL.to_vec()), 4..=16);
+    let mut runner = TestRunner::new(cases(1));
+    for _ in 0..LARGE_PLANS {
+        draw(&kinds.new_tree(&mut runner).unwrap().current(), Tenancy::Own);
+    }
+}
+
+#[test]
+fn every_shape_of_up_to_three_rules_decides_as_the_engine_does() {
+    let (engine, runtime) = (Arc::new(LuaServer::new()), runtime());
+    for encoding in [Encoding::Ascii, Encoding::Binary] {
+        let library = ScriptLibrary::new(ScriptTime::Server);
+        let store = ScriptedStore::new(Arc::clone(&engine), library, settings(encoding));
+        each_shape(|tenancy, (rules, now, steps)| {
+            *engine.keyspace.lock().unwrap() = Keyspace::default();
+            let set_time = |now| engine.keyspace.lock().unwrap().now = now;
+            let mut walk = Walk { store: &store, set_time: &set_time, runtime: &runtime, now };
+            walk.through(encoding, WalkTerms::new(&rules, tenancy), &steps, |model, now| {
+                expiry_fits(&mut engine.keyspace.lock().unwrap(), model, now)
+            })
+        });
+    }
+}
+
+#[test]
+fn every_shape_decides_on_servers_as_the_engine_does() {
+    let runtime = runtime();
+    for server in Server::each() {
+        for encoding in [Encoding::Ascii, Encoding::Binary] {
+            let clock = FakeClock::default();
+            let mut store = server_store(&server, encoding, &clock);
+            let mut case = 0;
+            each_shape(|tenancy, (rules, now, steps)| {
+                case += 1;
+                store.settings.prefix = format!("{encoding:?}{case}");
+                walk_on(&store, &clock, &runtime, encoding, WalkTerms::new(&rules, tenancy), now, &steps)
+            });
+        }
+    }
+}
+
+/// A store on a real server, whose time a test gives.
+pub(super) fn server_store(server: &Server, encoding: Encoding, clock: &FakeClock) -> ScriptedStore<Link> {
+    let given: Option<Arc<dyn Clock>> = Some(Arc::new(clock.clone()));
+    let options = LinkOptions { command_timeout: Duration::from_secs(10), ..LinkOptions::default() };
+    let address = RedisAddress::parse(&server.url()).unwrap();
+    let link = Link::open(&address, &options, BreakerFactory::default());
+    let settings = ScriptSettings { given, ..settings(encoding) };
+    ScriptedStore::new(link, ScriptLibrary::new(ScriptTime::Given), settings)
+}
+
+fn walk_on(
+    store: &impl Store,
+    clock: &FakeClock,
+    runtime: &Runtime,
+    encoding: Encoding,
+    terms: WalkTerms<'_>,
+    now: Timestamp,
+    steps: &[WalkStep],
+) -> Result<(), TestCaseError> {
+    let set_time = |now| clock.set(now);
+    Walk { store, set_time: &set_time, runtime, now }.through(encoding, terms, steps, |_, _| Ok(()))
+}

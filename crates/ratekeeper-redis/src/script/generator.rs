@@ -1,0 +1,299 @@
+//! Writes the script of a shape: straight-line Lua, each algorithm's text once for each of its rules.
+//!
+//! ```text
+//! KEYS     one for each group; to refund and to forget, for each of them where its last reset is noted
+//! ARGV[1]  numbers, each a double of 8 bytes, little-endian: those of the verb, then those of each rule
+//! ARGV     for each group in ASCII the text of its states as a pattern and as a format; for what quotas share in
+//!          binary, what stands before the names of its fields; with a given time, that
+//! ```
+//!
+//! Returns `{ outcome, now, … }`; now as the time part tells it: microseconds as a number, or nanoseconds as text.
+//!
+//! | outcome | |
+//! |---|---|
+//! | 1, 0 | It passes, or it does not. Then for each group its state as it was before (false: none; to forget, whatever was there); what was granted of a cost that may be granted in part; for a refund a digit for each group, 1 if it was reset since the charge. Who asked decides again on that state at that time, and so knows what is left and how long to wait: nothing is computed twice in different ways. |
+//! | 2 | A state was not understood; then the number of its group and what was found. Nothing was written. |
+//! | 3 | Now lies outside the windows that came with the request. Nothing was written. |
+//!
+//! In a script an instant is a span from now, negative if it has passed: spans fit where instants do not.
+
+use std::fmt::Write;
+
+use ratekeeper::algorithm::Tenancy;
+
+use super::ascii::AsciiGroup;
+use super::binary::BinaryGroup;
+use super::head::{ScriptTime, head};
+use super::kind::RuleKind;
+use super::notation::{RuleVariables, declare};
+use super::section::Section;
+use super::shape::{GroupShape, ScriptShape};
+use super::verb::ScriptVerb;
+use super::writer::{GroupContext, GroupWriter, RuleWriter, no_shorter};
+use crate::encoding::Encoding;
+
+/// How many variables of rules and groups may be locals, of which a function of Lua has 200.
+const MOST_LOCALS: usize = 90;
+
+/// Returns the text of the script of a shape.
+pub(super) fn generate(time: ScriptTime, shape: &ScriptShape) -> String {
+    let body = Body::new(shape).write();
+    head(time, shape, &body) + &declare(&body, MOST_LOCALS)
+}
+
+/// The part of a script that goes over its groups and rules.
+struct Body {
+    verb: ScriptVerb,
+    groups: Vec<(GroupShape, GroupContext)>,
+}
+
+impl Body {
+    fn new(shape: &ScriptShape) -> Self {
+        let (mut groups, mut rules, mut argument) = (Vec::new(), 0, 2);
+        for (index, group) in shape.groups().into_iter().enumerate() {
+            let writers = group.kinds.iter().map(|kind| {
+                rules += 1;
+                let words = words(*kind, group.tenancy);
+                let variables = RuleVariables { number: rules, words };
+                RuleWriter { kind: *kind, variables }
+            });
+            let rules = writers.collect();
+            let (verb, tenancy) = (shape.verb(), group.tenancy);
+            let context = GroupContext { number: index + 1, argument, verb, tenancy, rules };
+            argument += match (group.encoding, group.tenancy) {
+                (Encoding::Ascii, _) => 2,
+                (Encoding::Binary, Tenancy::Own) => 0,
+                (Encoding::Binary, Tenancy::Shared) => 1,
+            };
+            groups.push((group, context));
+        }
+        Body { verb: shape.verb(), groups }
+    }
+
+    fn rules(&self) -> impl Iterator<Item = &RuleWriter> {
+        self.groups.iter().flat_map(|(_, context)| &context.rules)
+    }
+
+    fn writers(&self) -> impl Iterator<Item = (&GroupContext, Box<dyn GroupWriter + '_>)> {
+        self.groups.iter().map(|(group, context)| {
+            let writer: Box<dyn GroupWriter + '_> = match group.encoding {
+                Encoding::Ascii => Box::new(AsciiGroup { context }),
+                Encoding::Binary => Box::new(BinaryGroup { context }),
+            };
+            (context, writer)
+        })
+    }
+
+    fn sections(&self, section: Section, out: &mut String) {
+        self.rules().for_each(|rule| out.push_str(&rule.section(section)));
+    }
+
+    fn write(&self) -> String {
+        let mut out = String::new();
+        self.arguments(&mut out);
+        for (_, writer) in self.writers() {
+            writer.read(&mut out);
+        }
+        match self.verb {
+            ScriptVerb::Acquire => {
+                self.sections(Section::View, &mut out);
+                out.push_str("local passes = true\n");
+                self.sections(Section::Passes, &mut out);
+                self.told(Section::Brief, &mut out);
+                self.charge(&mut out);
+                self.answer("passes and 1 or 0", None, &mut out);
+            }
+            ScriptVerb::AcquireUpTo => {
+                self.sections(Section::View, &mut out);
+                for rule in self.rules() {
+                    out.push_str(&rule.section(Section::Most));
+                    out.push_str(&rule.variables.expand("if $most < $COST then $COST = $most end"));
+                }
+                // What is refused is a cost of one.
+                out.push_str("local passes = COST_HIGH > 0 or COST_LOW > 0\n");
+                out.push_str("if not passes then COST_LOW = 1 end\n");
+                self.sections(Section::Need, &mut out);
+                self.told(Section::Brief, &mut out);
+                self.charge(&mut out);
+                let granted = "COST_HIGH > 0 and string.format('%d%09d', COST_HIGH, COST_LOW) \
+                               or string.format('%d', COST_LOW)";
+                self.answer("passes and 1 or 0", Some(granted), &mut out);
+            }
+            ScriptVerb::Peek => {
+                for rule in self.rules().filter(|rule| rule.kind == RuleKind::SlidingLog) {
+                    out.push_str(&rule.section(Section::View));
+                }
+                self.told(Section::Brief, &mut out);
+                self.answer("1", None, &mut out);
+            }
+            ScriptVerb::Refund => {
+                self.sections(Section::View, &mut out);
+                self.told(Section::BriefRefund, &mut out);
+                self.refund(&mut out);
+                let resets: Vec<String> =
+                    self.groups.iter().map(|(_, group)| format!("R.reset_{}", group.number)).collect();
+                self.answer("1", Some(&resets.join(" .. ")), &mut out);
+            }
+            ScriptVerb::Forget => {
+                self.sections(Section::View, &mut out);
+                self.sections(Section::State, &mut out);
+                self.forget(&mut out);
+                self.answer("1", None, &mut out);
+            }
+        }
+        out
+    }
+
+    /// The numbers of the call.
+    fn arguments(&self, out: &mut String) {
+        let mut at = 0;
+        let mut unpacked = |names: &[String], out: &mut String| {
+            if !names.is_empty() {
+                let format = "d".repeat(names.len());
+                let place = if at == 0 { String::new() } else { format!(", {}", at * 8 + 1) };
+                let _ = writeln!(out, "{} = struct.unpack('<{format}', ARGV[1]{place})", names.join(", "));
+                at += names.len();
+            }
+        };
+        let names = |names: &[&str]| -> Vec<String> { names.iter().map(|name| (*name).to_owned()).collect() };
+        match self.verb {
+            ScriptVerb::AcquireUpTo => {
+                out.push_str("local COST_HIGH, COST_LOW\n");
+                unpacked(&names(&["COST_HIGH", "COST_LOW"]), out);
+            }
+            ScriptVerb::Refund => {
+                out.push_str("local IS_INSTANT, CHARGED_HIGH, CHARGED_LOW, AGE_HIGH, AGE_LOW\n");
+                unpacked(&names(&["IS_INSTANT", "CHARGED_HIGH", "CHARGED_LOW"]), out);
+                let Some(rule) = self.rules().next() else { return };
+                out.push_str(&rule.variables.expand(CHARGED));
+            }
+            _ => {}
+        }
+        for rule in self.rules() {
+            let mut names = Vec::new();
+            for number in rule.kind.numbers(self.verb) {
+                match rule.kind.is_pair(number) {
+                    true => names.extend(<[String; 2]>::from(rule.variables.pair(number.variable()))),
+                    false => names.push(rule.name(number.variable())),
+                }
+            }
+            unpacked(&names, out);
+        }
+        if self.verb.views() {
+            self.sections(Section::Arguments, out);
+        }
+    }
+
+    fn told(&self, brief: Section, out: &mut String) {
+        self.sections(brief, out);
+        for (_, writer) in self.writers() {
+            writer.told(out);
+        }
+    }
+
+    fn charge(&self, out: &mut String) {
+        out.push_str("if passes then\n");
+        self.sections(Section::Charge, out);
+        for (context, writer) in self.writers() {
+            context.rules.iter().for_each(|rule| out.push_str(&rule.section(Section::State)));
+            writer.save(out);
+        }
+        // A state that had to be cut off is written back even by a denial, or the key would stay locked out. What several
+        // quotas share may belong to a longer one, and is never cut off.
+        let own = self.writers().filter(|(context, _)| context.tenancy == Tenancy::Own);
+        for (index, (context, writer)) in own.enumerate() {
+            out.push_str(if index == 0 { "else\n" } else { "" });
+            let _ = writeln!(out, "if {} then", context.any("repaired"));
+            context.rules.iter().for_each(|rule| out.push_str(&rule.section(Section::State)));
+            writer.save_repaired(out);
+            out.push_str("end\n");
+        }
+        out.push_str("end\n");
+    }
+
+    fn refund(&self, out: &mut String) {
+        let count = self.groups.len();
+        for (context, writer) in self.writers() {
+            let number = context.number;
+            // A marker that cannot be read says that there was a reset, and not when.
+            let _ = writeln!(
+                out,
+                "R.reset_{number} = '0'\n\
+                 do\n\
+                 local marker = redis.call('GET', KEYS[{}])\n\
+                 if marker then\n\
+                 local high, low = rare().integer(string.match(marker, '^42|(%-?%d+)$') or '')\n\
+                 if high then high, low = high - NOW_HIGH, low - NOW_LOW end\n\
+                 if high and low < 0 then high, low = high - 1, low + 1000000000 end\n\
+                 if not high or high > CHARGED_HIGH or high == CHARGED_HIGH and low >= CHARGED_LOW then R.reset_{number} = '1' end\n\
+                 end\n\
+                 end\n\
+                 if ({}) and R.reset_{number} == '0' then",
+                count + number,
+                context.any("found"),
+            );
+            for section in [Section::Refund, Section::State] {
+                context.rules.iter().for_each(|rule| out.push_str(&rule.section(section)));
+            }
+            writer.save(out);
+            out.push_str("end\n");
+        }
+    }
+
+    fn forget(&self, out: &mut String) {
+        let count = self.groups.len();
+        for (context, writer) in self.writers() {
+            let number = context.number;
+            let (key, marker) = (format!("KEYS[{number}]"), format!("KEYS[{}]", count + number));
+            let _ = writeln!(out, "R.told_{number} = {}\ndo", writer.all());
+            // So long something that was charged before could be given back: while what is forgotten would have counted.
+            context.longest(out);
+            out.push_str("longest = longest + SPARE\n");
+            let _ = write!(out, "do\n{}end\n{}", no_shorter(&key), no_shorter(&marker));
+            let _ = writeln!(
+                out,
+                "redis.call('DEL', {key})\n\
+                 redis.call('SET', {marker}, '42|' .. rare().decimal(NOW_HIGH, NOW_LOW), 'PX', longest)\n\
+                 end"
+            );
+        }
+    }
+
+    fn answer(&self, outcome: &str, last: Option<&str>, out: &mut String) {
+        let _ = write!(out, "return {{ {outcome}, NOW");
+        for (_, context) in &self.groups {
+            let _ = write!(out, ", R.told_{}", context.number);
+        }
+        if let Some(last) = last {
+            let _ = write!(out, ", {last}");
+        }
+        out.push_str(" }\n");
+    }
+}
+
+/// When it was charged, from now: never later than now, nor before the first instant, -2^63 nanoseconds.
+const CHARGED: &str = "if IS_INSTANT == 1 then
+  $CHARGED = $CHARGED - $NOW
+  if $CHARGED > 0 then $CHARGED = 0 end
+else
+  $CHARGED = 0 - $CHARGED
+  local high, low = -9223372037 - NOW_HIGH, 145224192 - NOW_LOW
+  if low < 0 then high, low = high - 1, low + 1000000000 end
+  if CHARGED_HIGH < high or CHARGED_HIGH == high and CHARGED_LOW < low then CHARGED_HIGH, CHARGED_LOW = high, low end
+end
+$AGE = 0 - $CHARGED";
+
+/// Returns the words of a rule's shape, by which lines are left out.
+fn words(kind: RuleKind, tenancy: Tenancy) -> Vec<&'static str> {
+    let mut words = vec![match tenancy {
+        Tenancy::Own => "own",
+        Tenancy::Shared => "shared",
+    }];
+    match kind {
+        RuleKind::Window => words.push("first"),
+        RuleKind::Grid => words.push("grid"),
+        RuleKind::Edges => words.push("edges"),
+        _ => {}
+    }
+    words
+}

@@ -1,0 +1,85 @@
+//! A request whose rules come resolved.
+
+use super::fallback::Fallback;
+use super::setup::Keeper;
+use crate::port::{Answer, Request};
+use crate::{Decision, FailureMode, StoreError, Timestamp};
+
+impl Keeper {
+    /// Takes the cost as [`acquire`](Keeper::acquire) does, for a request whose rules come resolved: a quota of its own,
+    /// or plans that were [found](crate::port::Plans::find) by name. For callers who have their plans at hand, and want
+    /// nothing but the decision.
+    ///
+    /// The decision is the one that [`acquire`](Keeper::acquire) would have made, the failure mode included, and the
+    /// observers are called. What the [local store](Keeper::local_store) took has no
+    /// [`charged_at`](Decision::charged_at), because a bare decision cannot tell who took it, and the real store must not
+    /// give it back.
+    ///
+    /// # Errors
+    ///
+    /// A store that fails where the plan's [failure mode](FailureMode) is `error`.
+    ///
+    /// # Cost
+    ///
+    /// Over a store in memory it is ready at once and allocates nothing. Nothing is looked up, and no reference is counted:
+    /// threads that decide by one plan share no cache line but those of the store.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratekeeper::port::Request;
+    /// use ratekeeper::{Cost, Keeper, Key, MemoryStore, Plan, Registry, Rules};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let keeper = Keeper::new(MemoryStore::default(), Registry::default());
+    /// let plan = Plan::parse("free", "1/h")?;
+    /// let request = Request { key: Key::new("user:42")?, rules: Rules::Plan(&plan), cost: Cost::ONE };
+    /// assert!(keeper.acquire_resolved(request).await?.allowed);
+    /// assert!(!keeper.acquire_resolved(request).await?.allowed);
+    /// # Ok(()) }
+    /// ```
+    #[inline]
+    pub fn acquire_resolved<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
+        let answer = match self.needs_care(&[request]) {
+            false => self.store.acquire(request),
+            true => self.take_from(&*self.store, request),
+        };
+        match answer.now() {
+            Ok(Ok(decision)) => {
+                self.tell(|observer| observer.decided(&request, &decision));
+                Answer::ready(Ok(decision))
+            }
+            Ok(Err(error)) => Answer::begun(self.settle(request, Err(error))),
+            Err(pending) => Answer::later(async move { self.settle(request, pending.await).await }),
+        }
+    }
+
+    /// Answers for a store that has failed a request, and tells the observers what was decided.
+    async fn settle(
+        &self,
+        request: Request<'_>,
+        answer: Result<Decision, StoreError>,
+    ) -> Result<Decision, StoreError> {
+        let decision = match answer {
+            Ok(decision) => decision,
+            Err(error) => self.answer_for(request, &error).await.ok_or(error)?,
+        };
+        self.tell(|observer| observer.decided(&request, &decision));
+        Ok(decision)
+    }
+
+    /// Returns what the failure mode answers instead of a store that failed; none if it leaves it at the error. The
+    /// observers are told of the failure.
+    pub(super) async fn answer_for(&self, request: Request<'_>, error: &StoreError) -> Option<Decision> {
+        let instead = match self.failure_mode(request.rules, error) {
+            // The local store's decision without its instant: the real store has not taken anything then.
+            FailureMode::Local => {
+                let taken = self.take_from(&*self.local, request).await.ok();
+                taken.map(|decision| decision.charged(Timestamp::MIN))
+            }
+            mode => Decision::instead(mode, request),
+        };
+        self.tell(|observer| observer.store_failed(error, instead.as_ref()));
+        instead
+    }
+}
