@@ -1,8 +1,8 @@
-//! The primitives that breakers and limiters synchronise with: real ones, or loom's, which try every interleaving.
+//! The primitives that stores, breakers and limiters synchronise with: real ones, or loom's, which try every interleaving.
 
 #[cfg(not(loom))]
 mod real {
-    pub(crate) use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
+    pub(crate) use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering, fence};
     pub(crate) use std::sync::{Arc, OnceLock};
 
     pub(crate) use parking_lot::{Mutex, MutexGuard};
@@ -13,7 +13,7 @@ mod modelled {
     pub(crate) use std::sync::Arc;
 
     pub(crate) use loom::sync::MutexGuard;
-    pub(crate) use loom::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
+    pub(crate) use loom::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering, fence};
 
     /// The standard library's, with a lock that tells loom who saw it filled: loom has none of its own.
     #[derive(Debug)]
@@ -39,7 +39,7 @@ mod modelled {
     }
 
     /// Loom's mutex with the methods of parking_lot's: no poisoning.
-    #[derive(Debug)]
+    #[derive(Debug, Default)]
     pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
 
     impl<T> Mutex<T> {
@@ -52,6 +52,10 @@ mod modelled {
                 Ok(guard) => guard,
                 Err(poisoned) => poisoned.into_inner(),
             }
+        }
+
+        pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+            self.0.try_lock().ok()
         }
     }
 }

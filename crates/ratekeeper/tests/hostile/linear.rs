@@ -2,7 +2,7 @@
 //!
 //! Each thread reads a clock of its own, which is set before every call to an instant of the test's choosing, before
 //! or after what others have read: as if the thread had been put to sleep after it looked at the time. In the order
-//! that is searched for, time does not go back: the store decides at the latest instant that it has been told.
+//! that is searched for, time does not go back: the store decides at the latest instant at which anything was changed.
 
 use std::cell::Cell;
 use std::fmt::Debug;
@@ -186,10 +186,21 @@ impl Sequential for Model<'_> {
     fn ask(&mut self, &Question { key, verb, cost, now }: &Question, observed: &Answer) -> Answer {
         let shard = if self.together { 0 } else { key };
         let now = now.max(self.latest[shard]);
-        // Whoever only looks leaves no trace, not even the time.
-        if !matches!(verb, Verb::Peek) {
+        let answer = self.answer(key, verb, cost, now, observed);
+        // Whoever only looks, or is refused, leaves no trace, not even the time.
+        let took = match &answer {
+            Answer::Decided(decision) | Answer::Granted(_, decision) => decision.charged_at().is_some(),
+            Answer::Forgotten(_) | Answer::Swept => true,
+        };
+        if took || matches!(verb, Verb::Refund(_)) {
             self.latest[shard] = now;
         }
+        answer
+    }
+}
+
+impl Model<'_> {
+    fn answer(&mut self, key: usize, verb: Verb, cost: Cost, now: Timestamp, observed: &Answer) -> Answer {
         match verb {
             Verb::Acquire | Verb::AcquireAt | Verb::AcquireMany => {
                 Answer::Decided(self.acquire(key, cost, now))
@@ -241,7 +252,7 @@ fn ask(store: &MemoryStore, rules: Rules<'_>, &Question { key, verb, cost, now }
 
 /// What one thread will ask: its clock goes on, and is late now and then by up to three refills.
 fn draw(random: &mut Random, calls: u64) -> Vec<Question> {
-    let start = Timestamp::from_secs(1_761_884_055);
+    let start = START;
     let mut elapsed = 0;
     let question = |_| {
         elapsed += random.below(300_000_000);
@@ -267,9 +278,20 @@ fn draw(random: &mut Random, calls: u64) -> Vec<Question> {
     (0..calls).map(question).collect()
 }
 
+/// When the clocks of all threads start.
+const START: Timestamp = Timestamp::from_secs(1_761_884_055);
+
+/// What is asked before the threads start, in turn: after so many questions some keys are refused all the time, and their
+/// refusals take no lock any more.
+fn before(many: u64) -> impl Iterator<Item = Question> {
+    let keys = (0..many).map(|number| usize::from(number % 3 == 0));
+    keys.map(|key| Question { key, verb: Verb::Acquire, cost: Cost::ONE, now: START })
+}
+
 /// Asks from as many threads as there are lists, and returns the history.
-fn run(rules: Rules<'_>, questions: &[Vec<Question>], gap: u64) -> Vec<Call<Question, Answer>> {
+fn run(rules: Rules<'_>, first: u64, questions: &[Vec<Question>], gap: u64) -> Vec<Call<Question, Answer>> {
     let store = MemoryStore::builder().max_keys(100).clock(OwnClock).build();
+    before(first).for_each(|question| drop(ask(&store, rules, &question)));
     let (barrier, ticks) = (Barrier::new(questions.len()), AtomicU64::new(0));
     let tick = || ticks.fetch_add(1, Ordering::SeqCst);
     let work = |questions: &Vec<Question>| {
@@ -300,23 +322,31 @@ fn run(rules: Rules<'_>, questions: &[Vec<Question>], gap: u64) -> Vec<Call<Ques
 
 /// Whether an order explains the history: keys of different shards know nothing of each other's instants, and which
 /// keys share a shard is the store's secret.
-fn verdict(quotas: &[Quota], tenancy: Tenancy, calls: &[Call<Question, Answer>]) -> Verdict {
-    match explain(&Model::new(quotas, tenancy, false), calls) {
-        Verdict::Impossible => explain(&Model::new(quotas, tenancy, true), calls),
+fn verdict(quotas: &[Quota], tenancy: Tenancy, first: u64, calls: &[Call<Question, Answer>]) -> Verdict {
+    let explain = |together| {
+        let mut model = Model::new(quotas, tenancy, together);
+        for question in before(first) {
+            model.ask(&question, &Answer::Swept);
+        }
+        explain(&model, calls)
+    };
+    match explain(false) {
+        Verdict::Impossible => explain(true),
         verdict => verdict,
     }
 }
 
-/// Runs histories under these rules, and tells of those that nothing explains.
-fn check(rules: Rules<'_>) -> Option<String> {
+/// Runs histories under these rules, each after up to so many refusals, and tells of those that nothing explains.
+fn check(rules: Rules<'_>, refusals: u64) -> Option<String> {
     let quotas: Vec<Quota> = rules.iter().map(|(_, quota)| *quota).collect();
     let mut random = Random::new(11);
     let (mut impossible, mut shortest) = (0, None::<Vec<_>>);
     for _ in 0..HISTORIES {
         let threads = 3 + random.below(4);
         let questions: Vec<_> = (0..threads).map(|_| draw(&mut random, 4)).collect();
-        let mut calls = run(rules, &questions, random.below(50));
-        match verdict(&quotas, rules.tenancy(), &calls) {
+        let first = random.below(refusals + 1);
+        let mut calls = run(rules, first, &questions, random.below(50));
+        match verdict(&quotas, rules.tenancy(), first, &calls) {
             Verdict::Explained => {}
             Verdict::Open => panic!("{rules:?}: no end of the search: {calls:#?}"),
             Verdict::Impossible => {
@@ -341,16 +371,27 @@ fn none(wrong: impl Iterator<Item = String>) {
 fn every_history_of_a_plan_is_one_after_another() {
     let plan = |text: &str| Plan::parse("plan", text).unwrap();
     let plans = ALGORITHMS.iter().map(|algorithm| plan(&format!("{RATE} {algorithm}")));
-    none(plans.filter_map(|plan| check(Rules::Plan(&plan))));
+    none(plans.filter_map(|plan| check(Rules::Plan(&plan), 0)));
 }
 
 #[test]
 fn every_history_of_several_rules_is_one_after_another() {
-    none(SEVERAL.iter().filter_map(|text| check(Rules::Plan(&Plan::parse("plan", text).unwrap()))));
+    none(SEVERAL.iter().filter_map(|text| check(Rules::Plan(&Plan::parse("plan", text).unwrap()), 0)));
 }
 
 #[test]
 fn every_history_of_a_quota_is_one_after_another() {
     let quotas = ALGORITHMS.iter().map(|algorithm| format!("{RATE} {algorithm}").parse().unwrap());
-    none(quotas.filter_map(|quota: Quota| check(Rules::Quota(&quota))));
+    none(quotas.filter_map(|quota: Quota| check(Rules::Quota(&quota), 0)));
+}
+
+/// Refusals of keys that are refused all the time are read without the lock, while others take, give back, reset and sweep:
+/// every answer is one that somebody who held the lock could have got.
+#[test]
+fn every_history_of_a_key_that_is_refused_is_one_after_another() {
+    let wrong = ["4/s", "4 per 3s", "2 per 5s"].into_iter().flat_map(|text| {
+        let (plan, quota) = (Plan::parse("plan", text).unwrap(), text.parse().unwrap());
+        [check(Rules::Plan(&plan), 120), check(Rules::Quota(&quota), 120)]
+    });
+    none(wrong.flatten());
 }

@@ -9,6 +9,7 @@
 //! refunds    charges that are held back and given back late, all at once, after a reset
 //! history    concurrent histories, and the search for an order that explains them
 //! linear     random histories on the store, every algorithm and verb, one rule and several
+//! refused    keys that are refused all the time, by many threads and between all verbs
 //! flood      a store that is full of live keys
 //! room       bytes as well as states, and what is kept for plans
 //! late       callers and refunds of the past, in every order, by chosen clocks
@@ -30,5 +31,6 @@ mod late;
 mod linear;
 mod random;
 mod refunds;
+mod refused;
 mod room;
 mod threads;

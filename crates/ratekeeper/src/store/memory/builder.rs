@@ -3,10 +3,10 @@
 use std::sync::atomic::AtomicU64;
 
 use super::budget::{Budget, Footprint, UNSAID};
-use super::cache_line::CacheLine;
 use super::resets::Resets;
 use super::search::Search;
 use super::shard::ShardExtras;
+use super::shards::Shards;
 use super::store::MemoryStore;
 use super::tag::{Hashing, KeyHasher};
 use crate::Timestamp;
@@ -17,8 +17,8 @@ use crate::store::on_full::OnFull;
 /// Keys that a shard holds on average when the store is full. Growing such a shard takes some ten microseconds.
 const KEYS_PER_SHARD: usize = 2_048;
 
-/// The fewest shards: enough that the cores of one machine seldom meet at one lock.
-const LEAST_SHARDS: usize = 64;
+/// The fewest shards: enough that the cores of one machine seldom meet at one lock. Under loom, they are to meet.
+const LEAST_SHARDS: usize = if cfg!(loom) { 1 } else { 64 };
 
 /// Bytes for each shard, at least: a store of few bytes has few shards.
 const BYTES_PER_SHARD: usize = 16 << 10;
@@ -142,13 +142,13 @@ impl MemoryStoreBuilder {
 
     /// Sets the clock to decide by. By default the process's [`MonotonicClock`](crate::MonotonicClock), or tokio's time if
     /// the builder is made in a runtime that has paused it. It should not step back: if it does, time stands
-    /// still for every key that was asked for at a later instant, until it comes to that again.
+    /// still for every key of which something was taken at a later instant, until it comes to that again.
     pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
         self.clock = TimeSource::new(clock);
         self
     }
 
-    /// Builds the store. Allocates its shards, 64 bytes each; tables grow with their keys.
+    /// Builds the store. Allocates its shards, 128 bytes each; tables grow with their keys.
     pub fn build(self) -> MemoryStore {
         let hasher = KeyHasher::random(self.hashing);
         self.build_with(hasher)
@@ -162,12 +162,10 @@ impl MemoryStoreBuilder {
         });
         let wanted = (self.max_keys / KEYS_PER_SHARD).max(LEAST_SHARDS).next_power_of_two();
         let affordable = (max_bytes / BYTES_PER_SHARD + 1).next_power_of_two() / 2;
-        let shards: Box<[_]> = std::iter::repeat_with(CacheLine::default)
-            .take(wanted.min(affordable).max(LEAST_SHARDS))
-            .collect();
+        let shards = Shards::new(wanted.min(affordable).max(LEAST_SHARDS));
         let spare = max_bytes / 64 + shards.len() * (size_of::<ShardExtras>() + Resets::MOST_BYTES);
         let budget = Budget::new(self.max_keys, max_bytes, self.kept_for_plans, spare);
-        budget.take_anyway(Footprint { bytes: size_of_val(&*shards), ..Footprint::default() });
+        budget.take_anyway(Footprint { bytes: shards.bytes(), ..Footprint::default() });
         MemoryStore {
             shards,
             hasher,

@@ -32,17 +32,18 @@ impl Shard {
         cost: Cost,
         now: Timestamp,
     ) -> Option<(GcraView<'q>, Wait)> {
-        // Only what is decided here moves the time on: if the key is unknown, the slower path does.
         let index = self.instants.find(tag)?;
-        let now = self.advance(now);
+        let now = self.not_before_latest(now);
         let tat = self.instants.get_mut(index);
         let (view, wait) = gcra::decide(quota, Some(tat.0), cost, now, tenancy);
         if cost != Cost::ZERO {
             if view.was_repaired() {
                 // It expires earlier than it did, which the table must know.
                 self.instants.set(index, Tat(view.tat()));
+                self.latest = now;
             } else if wait == Wait::Ready {
                 tat.0 = view.tat();
+                self.latest = now;
             }
         }
         Some((view, wait))
@@ -59,10 +60,11 @@ impl Shard {
         now: Timestamp,
         budget: &Budget,
     ) -> Option<(GcraView<'q>, Wait)> {
-        let now = self.advance(now);
+        let now = self.not_before_latest(now);
         let (view, wait) = gcra::decide(quota, None, cost, now, Tenancy::Own);
         if wait == Wait::Ready && cost != Cost::ZERO {
             let expected = self.make_room_for_instant(subject, now, budget).ok()?;
+            self.latest = now;
             let made_way = self.instants.insert(tag, Tat(view.tat()), now).is_some();
             budget.note_expired(made_way.into());
             self.settle(expected, budget);
@@ -79,7 +81,7 @@ impl Shard {
         room: Allowance,
         budget: &Budget,
     ) -> Result<Grant, Full> {
-        let now = self.advance(now);
+        let now = self.not_before_latest(now);
         let cost = match wanted {
             Wanted::Exactly(cost) => cost,
             Wanted::UpTo(cost) => partial_grant(self.remaining(subject, now), cost),
@@ -116,6 +118,7 @@ impl Shard {
             let decision = if passes { take(&mut meter, cost) } else { look(&meter, cost) };
             if writes && (passes || meter.was_repaired()) {
                 let change = SlotChange::of(&meter, now);
+                self.latest = now;
                 made_way += usize::from(self.write(tag, change, now, tenancy));
             }
             decision
@@ -125,7 +128,7 @@ impl Shard {
 
     /// Returns what [`take`](Shard::take) would decide.
     pub(super) fn look(&self, subject: Subject<'_>, cost: Cost, now: Timestamp) -> Decision {
-        let now = now.max(self.latest);
+        let now = self.not_before_latest(now);
         let look = |tag, quota| look(&self.meter(tag, quota, now, subject.tenancy()), cost);
         composite::join(subject.tags().map(|(tag, quota)| look(tag, quota)))
     }

@@ -5,7 +5,8 @@
 //! is ever evicted, so a flood of new keys is refused and takes no limit off the keys that are known.
 //!
 //! A decision on a known key takes one lock and touches two cache lines: that of the shard and that of the slot. What is left
-//! is worked out after the lock is released.
+//! is worked out after the lock is released. A key that is refused again and again is refused without the lock, from a
+//! line that every core keeps in its cache.
 //!
 //! A key's states lie in one of many small shards, chosen by a seeded hash, each behind a lock that is held for some
 //! ten nanoseconds. Shards are small on purpose: whatever must look at a whole shard (growing it, finding something
@@ -16,6 +17,7 @@
 //! statistics  what it holds                         snapshot    to bytes and back
 //! search      for room when there is none           forgetting  on request
 //! decisions   on the states of a shard              room        what they need, before they are made
+//! shards      all of them, and their locks          mirror      refusals without a lock
 //! shard       states behind one lock                budget      how much there may be
 //! keys        their bytes, for who wants them       resets      what was forgotten lately
 //! logs        states with memory of their own       table       open addressing
@@ -30,10 +32,12 @@ mod decisions;
 mod forgetting;
 mod keys;
 mod logs;
+mod mirror;
 mod resets;
 mod room;
 mod search;
 mod shard;
+mod shards;
 mod slot;
 mod snapshot;
 mod statistics;

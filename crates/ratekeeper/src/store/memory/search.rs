@@ -7,9 +7,7 @@
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 use super::budget::{Allowance, Budget, Footprint};
-use super::cache_line::CacheLine;
-use super::shard::Shard;
-use super::sync::SpinLock;
+use super::shards::Shards;
 use crate::{Nanos, Timestamp};
 
 /// Shards that one search asks, at most, when their next state expires: all of them up to two million keys, and some
@@ -48,7 +46,7 @@ impl Search {
     /// Never waits for a lock: whoever holds it is busy deciding, or making room itself.
     pub(super) fn make_room(
         &self,
-        shards: &[CacheLine<SpinLock<Shard>>],
+        shards: &Shards,
         needs: Footprint,
         room: Allowance,
         now: Timestamp,
@@ -66,7 +64,7 @@ impl Search {
         // Shards that are known to hold nothing more, or are busy.
         let mut asked = 0;
         while asked < count && looked_at < MOST_STATES {
-            let shard = &shards[start.wrapping_add(asked) % shards.len()].0;
+            let shard = shards.at(start.wrapping_add(asked) % shards.len());
             if let Some(mut shard) = shard.try_lock() {
                 if shard.earliest() <= now || (needs_bytes && shard.is_sparse()) {
                     looked_at += shard.len();
@@ -124,7 +122,7 @@ mod tests {
         clock.advance(Nanos::from_secs(31));
         assert!(!ask("new"));
         let now = start + Nanos::from_secs(31);
-        let corrected = store.shards.iter().filter(|shard| shard.0.lock().earliest() > now).count();
+        let corrected = store.shards.iter().filter(|shard| shard.lock().earliest() > now).count();
         let most = MOST_STATES / (keys / store.shards.len()) + 2;
         assert!((1..=most).contains(&corrected), "looked at {corrected} of {} shards", store.shards.len());
         // One after another, all of them are; then everybody knows that there is nothing to find.
@@ -132,7 +130,7 @@ mod tests {
             clock.advance(SHORT_REST);
             assert!(!ask("new"));
         }
-        assert!(store.shards.iter().all(|shard| shard.0.lock().earliest() > now));
+        assert!(store.shards.iter().all(|shard| shard.lock().earliest() > now));
         // And what does expire is found.
         clock.advance(Nanos::from_secs(60));
         assert!(ask("new"));
@@ -166,7 +164,7 @@ mod tests {
             store.acquire(request).now().unwrap().unwrap().reason
         };
         let [one, other] = ["one", "other"].map(|key| store.hasher.hash(Key::new(key).unwrap()));
-        assert!(!std::ptr::eq(store.shard(one), store.shard(other)));
+        assert!(!store.shard(one).is(store.shard(other)));
         let (first, short, long) =
             (plan("a=99/h"), plan("a=99/h; b=99 per 10s log"), plan("a=99/h; c=9/h log"));
         let reasons = [ask("one", &first), ask("other", &first)];
@@ -195,7 +193,7 @@ mod tests {
                     Request { key: Key::new(key).unwrap(), rules: Rules::Quota(&quota), cost: Cost::ONE };
                 assert!(store.acquire(request).now().unwrap().unwrap().allowed);
                 clock.advance(Nanos::from_secs(2));
-                store.shards.iter().position(|shard| shard.0.lock().len() > 0).unwrap()
+                store.shards.iter().position(|shard| shard.lock().len() > 0).unwrap()
             });
             // If both fall to one shard, that has made room itself.
             if places[0] == places[1] {

@@ -3,6 +3,7 @@
 use super::budget::Footprint;
 use super::keys::KeptKeys;
 use super::logs::Logs;
+use super::mirror::RefusalSample;
 use super::resets::Resets;
 use super::slot::{Packed, SlotChange, Tat};
 use super::table::{Expires, StateTable};
@@ -23,14 +24,22 @@ pub(super) struct Shard {
     pub(super) instants: StateTable<Tat>,
     /// Everything else, which most shards of most stores never hold.
     pub(super) rest: Option<Box<ShardExtras>>,
-    /// The latest instant that anybody came with. Who waited for the lock comes with an older one than who was here
-    /// before, and time does not go back for a key.
+    /// The latest instant at which something was taken, given back or dropped. Who waited for the lock comes with an older
+    /// one than who was here before, and time does not go back for a key. Refusals change nothing, and leave no trace here
+    /// either: most of them never come to the lock.
     pub(super) latest: Timestamp,
+    /// Who is refused all the time.
+    pub(super) refusals: RefusalSample,
 }
 
 impl Default for Shard {
     fn default() -> Self {
-        Shard { instants: StateTable::default(), rest: None, latest: Timestamp::MIN }
+        Shard {
+            instants: StateTable::default(),
+            rest: None,
+            latest: Timestamp::MIN,
+            refusals: RefusalSample::default(),
+        }
     }
 }
 
@@ -65,11 +74,22 @@ pub(super) struct ShardExtras {
 }
 
 impl Shard {
-    /// Returns the instant to decide at: the caller's, or a later one that this shard has seen already.
+    /// Returns the instant to decide at: the caller's, or a later one at which something was changed already.
+    #[inline(always)]
+    pub(super) fn not_before_latest(&self, now: Timestamp) -> Timestamp {
+        now.max(self.latest)
+    }
+
+    /// Returns the same instant, at which something is about to be changed: no later change will be before it.
     #[inline(always)]
     pub(super) fn advance(&mut self, now: Timestamp) -> Timestamp {
         self.latest = self.latest.max(now);
         self.latest
+    }
+
+    /// Returns the state of GCRA of this tag.
+    pub(super) fn instant(&self, tag: Tag) -> Option<Timestamp> {
+        self.instants.find(tag).map(|index| self.instants.get(index).0)
     }
 
     /// Returns how many states there are.
@@ -142,8 +162,7 @@ impl Shard {
             }
             // The store refuses concurrency limits before it comes to this.
             Algorithm::Gcra | Algorithm::Concurrency => {
-                let state =
-                    self.instants.find(tag).map(|index| GcraState { tat: self.instants.get(index).0 });
+                let state = self.instant(tag).map(|tat| GcraState { tat });
                 AnyView::Gcra(GcraView::at(quota, state, now, tenancy))
             }
         }
@@ -162,7 +181,7 @@ impl Shard {
     /// Returns true if any of these rules has a state that is worth something. Such a key is known, however full the store is: a
     /// flood of others must not change what it is told, only because the state of its shortest rule has expired.
     pub(super) fn knows(&self, subject: Subject<'_>, now: Timestamp) -> bool {
-        let now = now.max(self.latest);
+        let now = self.not_before_latest(now);
         let live = |tag, quota| !self.meter(tag, quota, now, subject.tenancy()).reset_after().is_zero();
         subject.tags().any(|(tag, quota)| live(tag, quota))
     }

@@ -100,8 +100,8 @@ impl MemoryStore {
         let (count_at, mut keys) = (out.len(), Vec::new());
         out.extend_from_slice(&[0; 8]);
         let (mut states, mut kept) = (0, 0u64);
-        for shard in &self.shards {
-            let shard = shard.0.lock();
+        for shard in self.shards.iter() {
+            let shard = shard.lock();
             states += write_states(&shard, now, &mut out);
             kept += write_keys(&shard, now, &mut keys);
         }
@@ -149,7 +149,7 @@ impl MemoryStoreBuilder {
             return Err(SnapshotError::Damaged);
         }
         store.shards.iter().for_each(|shard| {
-            let mut shard = shard.0.lock();
+            let mut shard = shard.lock();
             let found = shard.held();
             store.budget.take_anyway(found);
             shard.tidy_keys(&store.budget);
@@ -223,7 +223,7 @@ fn read_state(store: &MemoryStore, now: Timestamp, bytes: &mut Bytes<'_>) -> Res
     }
     let expires = bytes.instant()?;
     let is_live = expires > now;
-    let mut shard = store.shard_at(tag.place).lock();
+    let mut shard = store.shards.of(tag.place).lock();
     match kind {
         0 => {
             if is_live && shard.instants.make_room_for(tag) {

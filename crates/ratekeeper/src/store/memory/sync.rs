@@ -1,8 +1,9 @@
-//! The two things that need `unsafe`: a lock that costs one atomic operation, and a prefetch.
+//! The two things that need `unsafe`: a lock that costs one atomic operation, and a prefetch. Under loom, the lock is loom's.
 //!
 //! This is the only module of the crate with `unsafe`, and measurements demanded it: see
 //! `docs/adr/0002-memory-store.md`.
 #![allow(unsafe_code, clippy::allow_attributes)]
+#![cfg_attr(loom, allow(dead_code))]
 
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +13,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// A mutex of the standard library or of `parking_lot` must ask on release whether anyone sleeps, with a second
 /// atomic operation that costs as much as all the rest of a decision. Nobody sleeps here: whoever finds the lock
 /// taken spins, and after a while lets other threads run.
+#[cfg(not(loom))]
 pub(super) type SpinLock<T> = lock_api::Mutex<RawSpin, T>;
+
+/// Whoever has this holds the lock.
+#[cfg(not(loom))]
+pub(super) type SpinGuard<'a, T> = lock_api::MutexGuard<'a, RawSpin, T>;
+
+#[cfg(loom)]
+pub(super) use crate::sync::{Mutex as SpinLock, MutexGuard as SpinGuard};
 
 /// The first pause before looking at a taken lock again, and the longest: each is twice the last. A pause is some
 /// ten to forty nanoseconds, so the longest is a few microseconds: a hundred decisions.
