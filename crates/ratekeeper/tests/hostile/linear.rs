@@ -86,6 +86,9 @@ struct Known {
     state: Option<State>,
     /// When something was last forgotten: what was charged until then is not given back.
     reset_at: Option<Timestamp>,
+    /// From then on nothing that was charged before the reset has anything left to give back, and the store may forget that
+    /// there was one. It does so when the next state of the shard is reset.
+    reset_until: Option<Timestamp>,
 }
 
 /// A store that is asked one after another.
@@ -135,7 +138,28 @@ impl<'q> Model<'q> {
         (if decision.allowed { cost } else { Cost::ZERO }, decision)
     }
 
-    fn refund(&mut self, key: usize, cost: Cost, charged: Charged, now: Timestamp) -> Decision {
+    fn refund(
+        &mut self,
+        key: usize,
+        cost: Cost,
+        charged: Charged,
+        now: Timestamp,
+        observed: &Answer,
+    ) -> Decision {
+        let before = self.keys[key].clone();
+        let decision = self.give_back(key, cost, charged, now);
+        if *observed == Answer::Decided(decision) {
+            return decision;
+        }
+        // Who wants back what was never charged may tell that a reset is forgotten.
+        self.keys[key] = before;
+        for known in &mut self.keys[key] {
+            known.reset_at = known.reset_at.filter(|_| known.reset_until > Some(now));
+        }
+        self.give_back(key, cost, charged, now)
+    }
+
+    fn give_back(&mut self, key: usize, cost: Cost, charged: Charged, now: Timestamp) -> Decision {
         let charged_at = charged.instant(now);
         let is_known = |known: &Known| {
             let forgotten = known.reset_at.is_some_and(|reset_at| charged_at <= reset_at);
@@ -160,7 +184,8 @@ impl<'q> Model<'q> {
     fn reset(&mut self, key: usize, now: Timestamp, observed: &Answer) -> u64 {
         let mut forgotten = 0;
         for (quota, known) in self.quotas.iter().zip(&mut self.keys[key]) {
-            let mut is_live = !meter(quota, known.state.as_ref(), now, self.tenancy).reset_after().is_zero();
+            let reach = meter(quota, known.state.as_ref(), now, self.tenancy).reset_after();
+            let mut is_live = !reach.is_zero();
             // What is whole under this quota may not be under a larger one that shares the state: the store may keep
             // it for a while, and count it.
             is_live |=
@@ -168,6 +193,7 @@ impl<'q> Model<'q> {
             known.state = None;
             if is_live {
                 known.reset_at = Some(now);
+                known.reset_until = known.reset_until.max(Some(now + reach));
             }
             forgotten += u64::from(is_live);
         }
@@ -183,19 +209,24 @@ impl Sequential for Model<'_> {
     type Question = Question;
     type Answer = Answer;
 
-    fn ask(&mut self, &Question { key, verb, cost, now }: &Question, observed: &Answer) -> Answer {
+    fn ask(&mut self, question: &Question, observed: &Answer) -> Answer {
+        let &Question { key, verb, cost, now } = question;
         let shard = if self.together { 0 } else { key };
         let now = now.max(self.latest[shard]);
         let answer = self.answer(key, verb, cost, now, observed);
-        // Whoever only looks, or is refused, leaves no trace, not even the time.
-        let took = match &answer {
-            Answer::Decided(decision) | Answer::Granted(_, decision) => decision.charged_at().is_some(),
-            Answer::Forgotten(_) | Answer::Swept => true,
-        };
-        if took || matches!(verb, Verb::Refund(_)) {
+        if Self::changes(question, &answer) {
             self.latest[shard] = now;
         }
         answer
+    }
+
+    /// Whoever only looks, or is refused, leaves no trace, not even of the time.
+    fn changes(question: &Question, answer: &Answer) -> bool {
+        match answer {
+            Answer::Decided(_) if matches!(question.verb, Verb::Refund(_)) => true,
+            Answer::Decided(decision) | Answer::Granted(_, decision) => decision.charged_at().is_some(),
+            Answer::Forgotten(_) | Answer::Swept => true,
+        }
     }
 }
 
@@ -210,7 +241,7 @@ impl Model<'_> {
                 Answer::Granted(granted, decision)
             }
             Verb::Peek => Answer::Decided(composite::look_all(&self.meters(key, now), cost)),
-            Verb::Refund(charged) => Answer::Decided(self.refund(key, cost, charged, now)),
+            Verb::Refund(charged) => Answer::Decided(self.refund(key, cost, charged, now, observed)),
             Verb::Reset => Answer::Forgotten(self.reset(key, now, observed)),
             // What is dropped equals a fresh key's: nobody can tell, but that the shard's time has gone on.
             Verb::Sweep => Answer::Swept,

@@ -87,8 +87,8 @@ impl Shard {
         Ok(expected)
     }
 
-    /// Returns whether [`make_room`](Shard::make_room) would succeed. Dropping what has expired is not writing: it is there
-    /// or not, and nobody can tell.
+    /// Returns whether [`make_room`](Shard::make_room) would succeed. Drops what has expired only if there is no room without:
+    /// the shard's time moves on with that.
     pub(super) fn has_room(
         &mut self,
         subject: Subject<'_>,
@@ -96,6 +96,10 @@ impl Shard {
         now: Timestamp,
         budget: &Budget,
     ) -> Result<(), Full> {
+        let missing = self.missing(subject, now);
+        if !self.is_crowded(subject, missing) && budget.fits(self.needs(subject, missing, false).held, room) {
+            return Ok(());
+        }
         self.find_room(subject, room, now, budget, |needs, room| budget.fits(needs, room)).map(drop)
     }
 
@@ -111,18 +115,15 @@ impl Shard {
         if missing == Missing::default() {
             return Ok(Needs::default());
         }
-        let is_brought = subject.tenancy() == Tenancy::Shared;
-        if !is_brought {
+        if subject.tenancy() == Tenancy::Own {
             budget.expect_plans();
         }
-        let is_crowded =
-            |shard: &Shard, missing: Missing| is_brought && missing.states() > 0 && shard.len() >= CROWDED;
         let is_tight = !self.has_slots(missing);
-        if is_tight || is_crowded(self, missing) {
+        if is_tight || self.is_crowded(subject, missing) {
             self.sweep(now, budget);
             // What is gone may be a state of this very key.
             missing = self.missing(subject, now);
-            if is_crowded(self, missing) {
+            if self.is_crowded(subject, missing) {
                 return Err(Full::Crowded);
             }
         }
@@ -150,6 +151,11 @@ impl Shard {
             true if room == Allowance::Within && claim(needs.held, Allowance::Known) => Ok(needs),
             true => Err(Full::Known(needs.held)),
         }
+    }
+
+    /// Returns true if quotas of requests get no new state here.
+    fn is_crowded(&self, subject: Subject<'_>, missing: Missing) -> bool {
+        subject.tenancy() == Tenancy::Shared && missing.states() > 0 && self.len() >= CROWDED
     }
 
     fn missing(&self, subject: Subject<'_>, now: Timestamp) -> Missing {
