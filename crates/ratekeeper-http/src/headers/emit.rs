@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use http::header::RETRY_AFTER;
+use http::header::{Entry, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue};
 
 use super::dialect::HeaderDialect;
@@ -13,7 +13,7 @@ use super::fields::{
     RATELIMIT, RATELIMIT_POLICY, X_RATELIMIT_LIMIT, X_RATELIMIT_REMAINING, X_RATELIMIT_RESET,
 };
 use super::name::LimitName;
-use super::number::{seconds_up, whole};
+use super::number::{number_value, seconds_up, whole};
 use super::policy_field::PolicyField;
 
 /// What is left of one limit, to be reported to the caller.
@@ -49,17 +49,34 @@ pub fn write(
     }
     if dialect.legacy()
         && let Some(tightest) = tightest(statuses)
-        && !is_tighter(headers, tightest)
     {
-        let _ = headers.try_insert(X_RATELIMIT_LIMIT, number(tightest.limit));
-        let _ = headers.try_insert(X_RATELIMIT_REMAINING, number(tightest.remaining));
-        match tightest.reset {
-            Some(reset) => {
-                let _ = headers.try_insert(X_RATELIMIT_RESET, number(seconds_up(reset)));
+        write_legacy(headers, policies, tightest);
+    }
+}
+
+/// Sets the legacy fields, unless those that are there already report a limit that is no looser.
+fn write_legacy(headers: &mut HeaderMap, policies: &PolicyField, status: &LimitStatus<'_>) {
+    // Looked up and set in one: a look-up costs as much as a value.
+    match headers.try_entry(X_RATELIMIT_REMAINING) {
+        Err(_) => return,
+        Ok(Entry::Vacant(free)) => {
+            let _ = free.try_insert(number_value(status.remaining));
+        }
+        Ok(Entry::Occupied(mut theirs)) => {
+            let remaining = theirs.get().to_str().ok().and_then(|value| value.parse::<u64>().ok());
+            if remaining.is_some_and(|remaining| remaining <= status.remaining) {
+                return;
             }
-            None => {
-                headers.remove(X_RATELIMIT_RESET);
-            }
+            theirs.insert(number_value(status.remaining));
+        }
+    }
+    let _ = headers.try_insert(X_RATELIMIT_LIMIT, policies.quota(status.limit));
+    match status.reset {
+        Some(reset) => {
+            let _ = headers.try_insert(X_RATELIMIT_RESET, number_value(seconds_up(reset)));
+        }
+        None => {
+            headers.remove(X_RATELIMIT_RESET);
         }
     }
 }
@@ -97,22 +114,7 @@ pub fn rate_limit(statuses: &[LimitStatus<'_>]) -> Option<HeaderValue> {
 
 /// Returns the value of `Retry-After`: whole seconds, rounded up so that nobody comes too early, at least 1.
 pub fn retry_after(wait: Duration) -> HeaderValue {
-    number(seconds_up(wait).max(1))
-}
-
-/// Returns a number as a value: in one allocation, or in none if it has one digit, as most waits have. `From<u64>` of a
-/// header value takes two.
-fn number(number: u64) -> HeaderValue {
-    const DIGITS: [&str; 10] = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
-    let digit = usize::try_from(number).ok().and_then(|number| DIGITS.get(number));
-    match digit {
-        Some(digit) => HeaderValue::from_static(digit),
-        None => {
-            let mut buffer = itoa::Buffer::new();
-            // Digits are always a value.
-            HeaderValue::from_str(buffer.format(number)).unwrap_or_else(|_| number.into())
-        }
-    }
+    number_value(seconds_up(wait).max(1))
 }
 
 fn push_number(number: u64, field: &mut Vec<u8>) {
@@ -131,13 +133,6 @@ fn digits(number: u64) -> usize {
 /// Returns the limit that will be hit first, as far as one can tell.
 fn tightest<'a, 'n>(statuses: &'a [LimitStatus<'n>]) -> Option<&'a LimitStatus<'n>> {
     statuses.iter().min_by_key(|status| (status.remaining, std::cmp::Reverse(status.reset)))
-}
-
-/// Returns true if the legacy fields already there report a limit no looser than `ours`.
-fn is_tighter(headers: &HeaderMap, ours: &LimitStatus<'_>) -> bool {
-    let theirs =
-        headers.get(X_RATELIMIT_REMAINING).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
-    theirs.is_some_and(|remaining| remaining <= ours.remaining)
 }
 
 #[cfg(test)]
@@ -168,7 +163,7 @@ mod tests {
     #[test]
     fn dialects() {
         let ietf = [r#"ratelimit-policy: "a";q=10;w=1, "b";q=99"#, r#"ratelimit: "a";r=3;t=2, "b";r=7"#];
-        let legacy = ["x-ratelimit-limit: 10", "x-ratelimit-remaining: 3", "x-ratelimit-reset: 2"];
+        let legacy = ["x-ratelimit-remaining: 3", "x-ratelimit-limit: 10", "x-ratelimit-reset: 2"];
         assert_eq!(written(HeaderDialect::Ietf, [3, 7]), ietf);
         assert_eq!(written(HeaderDialect::Legacy, [3, 7]), legacy);
         assert_eq!(written(HeaderDialect::Both, [3, 7]), [&ietf[..], &legacy].concat());
@@ -180,10 +175,10 @@ mod tests {
     fn legacy_tells_of_the_tightest() {
         assert_eq!(
             written(HeaderDialect::Legacy, [7, 3]),
-            ["x-ratelimit-limit: 99", "x-ratelimit-remaining: 3"]
+            ["x-ratelimit-remaining: 3", "x-ratelimit-limit: 99"]
         );
         assert_eq!(
-            written(HeaderDialect::Legacy, [3, 3])[0],
+            written(HeaderDialect::Legacy, [3, 3])[1],
             "x-ratelimit-limit: 10",
             "a known reset is longer"
         );
@@ -208,7 +203,7 @@ mod tests {
     fn numbers_are_written_whole() {
         for number in [0, 1, 9, 10, 99, 100, 999, 1_000, 999_999_999_999_999, 1_000_000_000_000_000, u64::MAX]
         {
-            assert_eq!(super::number(number), number.to_string().as_str());
+            assert_eq!(number_value(number), number.to_string().as_str());
             assert_eq!(digits(number), whole(number).to_string().len());
         }
     }

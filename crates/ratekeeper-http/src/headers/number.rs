@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use http::HeaderValue;
+
 /// Reads a non-negative decimal number, `digits` or `digits.digits`, to the nanosecond; finer digits are dropped.
 /// It is a `Duration` because every use is either a time or only its whole part.
 pub(crate) fn decimal(text: &[u8]) -> Option<Duration> {
@@ -95,6 +97,21 @@ pub(crate) fn whole(number: u64) -> u64 {
 /// Returns the text without the blanks around it.
 pub(crate) fn trim(text: &[u8]) -> &[u8] {
     text.trim_ascii()
+}
+
+/// Returns a number as a value: in one allocation, or in none if it has one digit, as most waits have. `From<u64>` of a
+/// header value takes two.
+pub(super) fn number_value(number: u64) -> HeaderValue {
+    const DIGITS: [&str; 10] = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
+    let digit = usize::try_from(number).ok().and_then(|number| DIGITS.get(number));
+    match digit {
+        Some(digit) => HeaderValue::from_static(digit),
+        None => {
+            let mut buffer = itoa::Buffer::new();
+            // Digits are always a value.
+            HeaderValue::from_str(buffer.format(number)).unwrap_or_else(|_| number.into())
+        }
+    }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use sfv::{Integer, ListSerializer, key_ref};
 
 use super::fields::MAX_ENTRIES;
 use super::name::{FieldError, LimitName, string};
-use super::number::seconds_up;
+use super::number::{number_value, seconds_up};
 use super::quota_policy::{QuotaPolicy, Unit};
 
 /// A `RateLimit-Policy` field, rendered once. Cloning it shares the bytes.
@@ -26,6 +26,8 @@ use super::quota_policy::{QuotaPolicy, Unit};
 pub struct PolicyField {
     value: HeaderValue,
     names: Vec<LimitName>,
+    /// Every quota as a number alone, which is what the legacy fields hold.
+    quotas: Vec<(u64, HeaderValue)>,
 }
 
 impl PolicyField {
@@ -63,12 +65,19 @@ impl PolicyField {
         }
         let field = list.finish().ok_or(FieldError::NoPolicies)?;
         let value = HeaderValue::try_from(field).map_err(|_| FieldError::Unprintable)?;
-        Ok(PolicyField { value, names })
+        let quotas = policies.iter().map(|policy| (policy.quota, number_value(policy.quota))).collect();
+        Ok(PolicyField { value, names, quotas })
     }
 
     /// Returns the value to send.
     pub fn value(&self) -> &HeaderValue {
         &self.value
+    }
+
+    /// Returns a quota as a value. That of a policy is rendered already.
+    pub(super) fn quota(&self, quota: u64) -> HeaderValue {
+        let rendered = self.quotas.iter().find(|(number, _)| *number == quota);
+        rendered.map_or_else(|| number_value(quota), |(_, value)| value.clone())
     }
 
     /// Returns the names of the policies, in order, ready to be sent in `RateLimit` too.
