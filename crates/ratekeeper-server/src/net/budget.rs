@@ -6,7 +6,7 @@
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Wake, Waker};
 
 /// Bytes, read and written, before the others are served: some hundred decisions, a tenth of a millisecond.
 const BUDGET: usize = 32 * 1024;
@@ -39,21 +39,11 @@ impl LoopBudget {
         }
         is_spent
     }
-
-    /// Returns pending if the budget is spent: the task is polled again after the others, including those whose bytes
-    /// the loop has yet to look for.
-    pub(crate) fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        if !self.is_spent() {
-            return Poll::Ready(());
-        }
-        defer(context);
-        Poll::Pending
-    }
 }
 
 /// Has the task polled again after the loop has looked at its sockets. Waking the task would not do: a task that wakes
 /// itself is polled many times before that.
-fn defer(context: &mut Context<'_>) {
+pub(crate) fn defer(context: &mut Context<'_>) {
     let polled = pin!(tokio::task::yield_now()).poll(context);
     debug_assert!(polled.is_pending(), "the first poll defers");
 }
@@ -113,6 +103,7 @@ impl Wake for Relay {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
+    use std::task::Poll;
 
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::{TcpListener, TcpStream};

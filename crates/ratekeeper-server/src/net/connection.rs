@@ -113,6 +113,14 @@ mod tests {
     use super::super::slots::ConnectionSlots;
     use super::*;
 
+    impl Connection {
+        /// Returns a connection of nobody.
+        pub(crate) fn alone() -> Arc<Self> {
+            let slot = ConnectionSlots::new(1).take().unwrap();
+            Arc::new(Connection::new(1, [127, 0, 0, 1].into(), Arc::default(), Arc::default(), slot))
+        }
+    }
+
     #[test]
     fn silence_is_counted_from_the_last_progress() {
         let clock = Arc::new(CoarseClock::default());

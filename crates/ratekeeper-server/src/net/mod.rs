@@ -29,7 +29,7 @@ mod transport;
 mod validity;
 
 pub(crate) use auth_state::AuthState;
-pub(crate) use budget::{LoopBudget, let_sockets_in};
+pub(crate) use budget::{LoopBudget, defer, let_sockets_in};
 pub(crate) use connection::Connection;
 pub(crate) use descriptors::raise_descriptor_limit;
 pub(crate) use event_loop::{BoundListener, ConnectionTimeouts, run_event_loop};

@@ -2,7 +2,6 @@
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
@@ -14,8 +13,8 @@ use http::Request;
 
 use super::call;
 use super::context::{GrpcTransport, MAX_MESSAGE, MAX_STREAMS, NAME};
-use super::socket::GrpcSocket;
-use crate::net::{Connection, Socket, StopWatch};
+use super::socket::{GrpcSocket, GrpcTurn};
+use crate::net::{Connection, Socket, StopWatch, defer};
 use crate::watch::LogThrottle;
 
 /// Bytes of all unfinished messages of one connection.
@@ -44,7 +43,7 @@ pub(super) async fn serve(grpc: Arc<GrpcTransport>, socket: Socket, connection: 
         .max_pending_accept_reset_streams(MAX_STREAMS as usize)
         .max_header_list_size(MAX_HEADERS);
     let socket = GrpcSocket::new(socket, Arc::clone(&connection));
-    let flood = socket.flood();
+    let turn = socket.turn();
     let h2 = tokio::select! {
         biased;
         shaken = builder.handshake::<_, Bytes>(socket) => shaken,
@@ -58,7 +57,7 @@ pub(super) async fn serve(grpc: Arc<GrpcTransport>, socket: Socket, connection: 
         arrived: Vec::new(),
         waiting: FuturesUnordered::new(),
         is_leaving: false,
-        flood,
+        turn,
         is_cut: false,
     };
     let stop = connection.stop();
@@ -80,8 +79,7 @@ struct GrpcConnection {
     arrived: Vec<Arrival>,
     waiting: FuturesUnordered<PendingCall>,
     is_leaving: bool,
-    /// Set when the client has sent too many control frames.
-    flood: Arc<AtomicBool>,
+    turn: Arc<GrpcTurn>,
     is_cut: bool,
 }
 
@@ -116,8 +114,9 @@ impl GrpcConnection {
         // nothing, so nobody is woken after the first look; there is always another.
         let mut nobody = Context::from_waker(Waker::noop());
         let mut is_first_look = true;
+        self.turn.begin();
         loop {
-            if !self.is_cut && self.flood.load(Ordering::Relaxed) {
+            if !self.is_cut && self.turn.is_flood() {
                 self.cut();
             }
             // First all that have arrived: asking h2 for another call also writes the replies that are there.
@@ -130,7 +129,7 @@ impl GrpcConnection {
                 }
             }
             // Noticed by the read that has just ended.
-            let is_flood = !self.is_cut && self.flood.load(Ordering::Relaxed);
+            let is_flood = !self.is_cut && self.turn.is_flood();
             let mut progress = is_flood || !self.arrived.is_empty();
             for arrival in self.arrived.drain(..) {
                 let (request, reply) = arrival;
@@ -145,6 +144,9 @@ impl GrpcConnection {
                 progress = true;
             }
             if !progress && !is_first_look {
+                if self.turn.is_over() {
+                    defer(context);
+                }
                 return Poll::Pending;
             }
             is_first_look = false;

@@ -4,7 +4,7 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
@@ -19,8 +19,33 @@ pub(super) struct GrpcSocket {
     unfinished: Unfinished,
     budget: LoopBudget,
     closing: SocketClosing,
-    /// Set when the client has sent too many control frames: nothing more is read.
-    flood: Arc<AtomicBool>,
+    turn: Arc<GrpcTurn>,
+}
+
+/// Whether a connection is read on: its socket belongs to h2, and whoever polls that asks here.
+#[derive(Debug, Default)]
+pub(super) struct GrpcTurn {
+    /// Enough was read: others have theirs before this one goes on.
+    is_over: AtomicBool,
+    /// The client has sent too many control frames: nothing more is read.
+    is_flood: AtomicBool,
+}
+
+impl GrpcTurn {
+    /// Begins another turn, with a whole budget.
+    pub(super) fn begin(&self) {
+        self.is_over.store(false, Ordering::Relaxed);
+    }
+
+    /// Returns true if others have to be served first.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Relaxed)
+    }
+
+    /// Returns true if the client is to be cut off.
+    pub(super) fn is_flood(&self) -> bool {
+        self.is_flood.load(Ordering::Relaxed)
+    }
 }
 
 /// What a client has left unfinished, in either direction.
@@ -58,13 +83,13 @@ impl Unfinished {
 impl GrpcSocket {
     pub(super) fn new(socket: Socket, connection: Arc<Connection>) -> Self {
         connection.owes();
-        let (unfinished, budget, flood) = (Unfinished::new(), LoopBudget::default(), Arc::default());
-        GrpcSocket { socket, connection, unfinished, budget, closing: SocketClosing::default(), flood }
+        let (unfinished, budget, turn) = (Unfinished::new(), LoopBudget::default(), Arc::default());
+        GrpcSocket { socket, connection, unfinished, budget, closing: SocketClosing::default(), turn }
     }
 
-    /// Returns the flag that the client is to be cut off, for when h2 owns the socket.
-    pub(super) fn flood(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.flood)
+    /// Returns whether it is read on, for when h2 owns the socket.
+    pub(super) fn turn(&self) -> Arc<GrpcTurn> {
+        Arc::clone(&self.turn)
     }
 
     fn report_write<T>(&mut self, polled: &Poll<T>) {
@@ -89,11 +114,14 @@ impl AsyncRead for GrpcSocket {
         room: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        // The task that polls notices the flag, and ends the connection.
-        if this.flood.load(Ordering::Relaxed) {
+        if this.budget.is_spent() {
+            this.turn.is_over.store(true, Ordering::Relaxed);
+        }
+        // The task that polls notices either, and lets others go first or ends the connection. It asks more than once in its
+        // turn, so that the turn stays over until it says that another begins.
+        if this.turn.is_flood() || this.turn.is_over() {
             return Poll::Pending;
         }
-        ready!(this.budget.poll_ready(context));
         let before = room.filled().len();
         let polled = Pin::new(&mut this.socket).poll_read(context, room);
         match polled {
@@ -104,7 +132,7 @@ impl AsyncRead for GrpcSocket {
                 let has_done = this.unfinished.read(read);
                 this.report(has_done);
                 if this.unfinished.frames.is_flood() {
-                    this.flood.store(true, Ordering::Relaxed);
+                    this.turn.is_flood.store(true, Ordering::Relaxed);
                 }
             }
         }
@@ -154,7 +182,51 @@ impl AsyncWrite for GrpcSocket {
 
 #[cfg(test)]
 mod tests {
+    use std::task::Waker;
+
+    use tokio::io::AsyncWriteExt;
+    use tokio::net::{TcpListener, TcpStream};
+
     use super::*;
+
+    /// However often a task asks in one turn, it reads some 32 KiB.
+    #[tokio::test]
+    async fn a_turn_that_is_over_stays_over() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (client, server) =
+            tokio::join!(TcpStream::connect(listener.local_addr().unwrap()), listener.accept());
+        let (mut client, (server, _)) = (client.unwrap(), server.unwrap());
+        let mut socket = GrpcSocket::new(Socket::Plain(server), Connection::alone());
+        let turn = socket.turn();
+        // One endless frame: nothing is unexpected about it.
+        let sent = tokio::spawn(async move {
+            client.write_all(&[0; 24]).await.unwrap();
+            client.write_all(b"\xff\xff\xff\0\0\0\0\0\x01").await.unwrap();
+            client.write_all(&vec![0; 400_000]).await.unwrap();
+            client
+        });
+        let mut buffer = [0; 4_096];
+        let mut context = Context::from_waker(Waker::noop());
+        let mut read = || match Pin::new(&mut socket).poll_read(&mut context, &mut ReadBuf::new(&mut buffer))
+        {
+            Poll::Ready(result) => {
+                result.unwrap();
+                4_096
+            }
+            Poll::Pending => 0,
+        };
+        for _ in 0..3 {
+            turn.begin();
+            let mut bytes = 0;
+            while !turn.is_over() {
+                bytes += read();
+                tokio::task::yield_now().await;
+            }
+            assert!((32 * 1024..64 * 1024).contains(&bytes), "{bytes}");
+            assert_eq!((0..100).map(|_| read()).sum::<usize>(), 0, "it is over");
+        }
+        sent.abort();
+    }
 
     #[test]
     fn neither_direction_excuses_the_other() {
