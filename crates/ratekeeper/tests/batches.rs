@@ -330,8 +330,7 @@ async fn what_is_not_ready_has_asked_nobody() {
     let plan = Plan::parse("plan", "3/h").unwrap().on_store_error(FailureMode::Local);
     let (store, local) = (Arc::new(Down), Arc::new(Fickle::new(Manner::Slow)));
     let keeper = Keeper::new(store, Registry::default()).local_store(Arc::clone(&local));
-    let request =
-        |key| Request { key: Key::new(key).unwrap(), rules: Rules::Plan(&plan), cost: Cost::ONE };
+    let request = |key| Request { key: Key::new(key).unwrap(), rules: Rules::Plan(&plan), cost: Cost::ONE };
     // Some of them answer when they are first polled.
     for key in ["a", "b", "c", "d", "e", "f"] {
         assert!(keeper.acquire_resolved(request(key)).now().is_err());
