@@ -150,6 +150,38 @@ impl Store for Batching {
     }
 }
 
+/// A store that fails at once.
+#[derive(Debug)]
+struct Down;
+
+impl Down {
+    fn fail<'a, T>(&self) -> Answer<'a, T> {
+        Answer::ready(Err(StoreError::new(StoreErrorKind::Timeout, "down")))
+    }
+}
+
+impl Store for Down {
+    fn acquire<'a>(&'a self, _: Request<'a>) -> Answer<'a, Decision> {
+        self.fail()
+    }
+
+    fn acquire_up_to<'a>(&'a self, _: Request<'a>) -> Answer<'a, Grant> {
+        self.fail()
+    }
+
+    fn peek<'a>(&'a self, _: Request<'a>) -> Answer<'a, Decision> {
+        self.fail()
+    }
+
+    fn refund<'a>(&'a self, _: Request<'a>, _: Charged) -> Answer<'a, Decision> {
+        self.fail()
+    }
+
+    fn reset<'a>(&'a self, _: Request<'a>) -> Answer<'a, u64> {
+        self.fail()
+    }
+}
+
 /// Writes down what it is told.
 #[derive(Clone, Debug, Default)]
 struct Diary(Arc<Mutex<Pages>>);
@@ -289,6 +321,23 @@ async fn one_by_one(observed: &Observed, wanted: &[Wanted]) -> Vec<Result<Decisi
         });
     }
     answers
+}
+
+/// A breaker that is open fails at once. The store that stands in, if it has to be awaited, used to be asked all the same:
+/// whoever found that the answer was not there, and asked again in a future, was charged twice.
+#[tokio::test]
+async fn what_is_not_ready_has_asked_nobody() {
+    let plan = Plan::parse("plan", "3/h").unwrap().on_store_error(FailureMode::Local);
+    let (store, local) = (Arc::new(Down), Arc::new(Fickle::new(Manner::Slow)));
+    let keeper = Keeper::new(store, Registry::default()).local_store(Arc::clone(&local));
+    let request = |key| Request { key: Key::new(key).unwrap(), rules: Rules::Plan(&plan), cost: Cost::ONE };
+    // Some of them answer when they are first polled.
+    for key in ["a", "b", "c", "d", "e", "f"] {
+        assert!(keeper.acquire_resolved(request(key)).now().is_err());
+        assert_eq!(local.asked.lock().unwrap().get(key.as_bytes()), None);
+        let decision = keeper.acquire_resolved(request(key)).await.unwrap();
+        assert_eq!((decision.allowed, decision.remaining), (true, 2));
+    }
 }
 
 /// The same answers, and the same told, whether requests come in one call or one by one, by name or resolved.

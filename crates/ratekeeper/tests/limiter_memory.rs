@@ -35,6 +35,23 @@ fn a_free_limiter_allocates_nothing_and_needs_no_runtime() {
     }
 }
 
+/// The room to count by thread, and nothing else: each limiter used to ask the system anew how many cores there are, which reads
+/// and parses files.
+#[test]
+fn a_second_thread_allocates_once() {
+    let ask = |limiter: &Limiter| assert!(limiter.try_acquire(Cost::ONE).allowed);
+    let limiters = [(); 2].map(|()| Limiter::new("9/s".parse().unwrap()).unwrap());
+    limiters.iter().for_each(ask);
+    let second = || {
+        // The first time, the thread gets its number, and the process looks at its cores.
+        ask(&limiters[0]);
+        let allocated = measure(|| ask(&limiters[1]));
+        assert_eq!(measure(|| ask(&limiters[1])).count_total, 0);
+        allocated.count_total
+    };
+    assert_eq!(std::thread::scope(|scope| scope.spawn(second).join().unwrap()), 1);
+}
+
 #[test]
 fn a_waiter_takes_less_than_200_bytes() {
     let runtime =

@@ -117,9 +117,10 @@ impl Keeper {
         answers: &mut [Result<Decision, StoreError>],
     ) -> Result<(), Infallible> {
         for (request, answer) in requests.iter().zip(answers.iter_mut()) {
-            if let Err(error) = answer
-                && let Some(decision) = self.answer_for(*request, error).await
-            {
+            let Err(error) = answer else { continue };
+            let Ok(instead) = self.answer_for(*request, error).await;
+            self.tell(|observer| observer.store_failed(error, instead.as_ref()));
+            if let Some(decision) = instead {
                 *answer = Ok(decision);
             }
         }

@@ -1,5 +1,7 @@
 //! A request whose rules come resolved.
 
+use std::convert::Infallible;
+
 use super::fallback::Fallback;
 use super::setup::Keeper;
 use crate::port::{Answer, Request};
@@ -14,6 +16,8 @@ impl Keeper {
     /// observers are called. What the [local store](Keeper::local_store) took has no
     /// [`charged_at`](Decision::charged_at), because a bare decision cannot tell who took it, and the real store must not
     /// give it back.
+    ///
+    /// An answer that is not ready has asked nobody, whichever store is to be awaited.
     ///
     /// # Errors
     ///
@@ -49,37 +53,43 @@ impl Keeper {
                 self.tell(|observer| observer.decided(&request, &decision));
                 Answer::ready(Ok(decision))
             }
-            Ok(Err(error)) => Answer::begun(self.settle(request, Err(error))),
-            Err(pending) => Answer::later(async move { self.settle(request, pending.await).await }),
+            Ok(Err(error)) => self.settle(request, error),
+            Err(pending) => Answer::later(async move {
+                match pending.await {
+                    Ok(decision) => {
+                        self.tell(|observer| observer.decided(&request, &decision));
+                        Ok(decision)
+                    }
+                    Err(error) => self.settle(request, error).await,
+                }
+            }),
         }
     }
 
-    /// Answers for a store that has failed a request, and tells the observers what was decided.
-    async fn settle(
-        &self,
-        request: Request<'_>,
-        answer: Result<Decision, StoreError>,
-    ) -> Result<Decision, StoreError> {
-        let decision = match answer {
-            Ok(decision) => decision,
-            Err(error) => self.answer_for(request, &error).await.ok_or(error)?,
-        };
-        self.tell(|observer| observer.decided(&request, &decision));
-        Ok(decision)
+    /// Answers for a store that has failed a request, and tells the observers.
+    #[cold]
+    fn settle<'a>(&'a self, request: Request<'a>, error: StoreError) -> Answer<'a, Decision> {
+        self.answer_for(request, &error).map(move |Ok(instead)| {
+            self.tell(|observer| observer.store_failed(&error, instead.as_ref()));
+            let decision = instead.ok_or(error)?;
+            self.tell(|observer| observer.decided(&request, &decision));
+            Ok(decision)
+        })
     }
 
-    /// Returns what the failure mode answers instead of a store that failed; none if it leaves it at the error. The
-    /// observers are told of the failure.
-    pub(super) async fn answer_for(&self, request: Request<'_>, error: &StoreError) -> Option<Decision> {
-        let instead = match self.failure_mode(request.rules, error) {
+    /// Returns what the failure mode answers instead of a store that failed; none if it leaves it at the error. Ready, unless
+    /// the local store has to be awaited, which has not been asked yet then.
+    pub(super) fn answer_for<'a>(
+        &'a self,
+        request: Request<'a>,
+        error: &StoreError,
+    ) -> Answer<'a, Option<Decision>, Infallible> {
+        match self.failure_mode(request.rules, error) {
             // The local store's decision without its instant: the real store has not taken anything then.
-            FailureMode::Local => {
-                let taken = self.take_from(&*self.local, request).await.ok();
-                taken.map(|decision| decision.charged(Timestamp::MIN))
-            }
-            mode => Decision::instead(mode, request),
-        };
-        self.tell(|observer| observer.store_failed(error, instead.as_ref()));
-        instead
+            FailureMode::Local => self
+                .take_from(&*self.local, request)
+                .map(|taken| Ok(taken.ok().map(|decision| decision.charged(Timestamp::MIN)))),
+            mode => Answer::ready(Ok(Decision::instead(mode, request))),
+        }
     }
 }

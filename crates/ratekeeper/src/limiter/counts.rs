@@ -1,5 +1,7 @@
 //! How often a limiter's word has let pass and refused.
 
+use std::sync::LazyLock;
+
 use super::thread_slot::ThreadSlot;
 use crate::sync::{AtomicU32, AtomicU64, OnceLock, Ordering};
 
@@ -158,8 +160,13 @@ impl CountsByThread {
     }
 }
 
-/// Twice as many lines as there are cores, and a power of two: more threads than cores do not run at once, but take turns.
-fn lines() -> Box<[CountLine<ThreadCounts>]> {
+/// How many lines a limiter has: twice as many as there are cores, and a power of two. More threads than cores do not run at
+/// once, but take turns. Asked once in a process: the system reads and parses files for the answer, tens of microseconds of them.
+static LINES: LazyLock<usize> = LazyLock::new(|| {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    (0..(2 * cores).next_power_of_two().min(MOST_LINES)).map(|_| CountLine::default()).collect()
+    (2 * cores).next_power_of_two().min(MOST_LINES)
+});
+
+fn lines() -> Box<[CountLine<ThreadCounts>]> {
+    (0..*LINES).map(|_| CountLine::default()).collect()
 }

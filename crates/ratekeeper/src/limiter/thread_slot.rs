@@ -138,20 +138,31 @@ impl ThreadSlot {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use std::sync::Barrier;
+
     use super::*;
 
     #[test]
     fn no_two_living_threads_have_the_same_number_and_it_is_given_on() {
         let mine = ThreadSlot::own().unwrap();
         assert_eq!((ThreadSlot::own(), ThreadSlot::known()), (Some(mine), mine));
+        let number = |all_live: &Barrier| {
+            let slot = ThreadSlot::own().unwrap();
+            all_live.wait();
+            slot.get()
+        };
         let numbers = || {
-            let threads: Vec<_> =
-                (0..20).map(|_| std::thread::spawn(|| ThreadSlot::own().unwrap())).collect();
-            threads.into_iter().map(|thread| thread.join().unwrap().get()).collect::<Vec<_>>()
+            let all_live = Barrier::new(20);
+            std::thread::scope(|scope| {
+                let threads: Vec<_> = (0..20).map(|_| scope.spawn(|| number(&all_live))).collect();
+                threads.into_iter().map(|thread| thread.join().unwrap()).collect::<BTreeSet<_>>()
+            })
         };
         // Tests that run beside this one have numbers too, but never a thousand threads.
         for _ in 0..50 {
-            assert!(numbers().iter().all(|number| *number < 1_000 && *number != mine.get()));
+            let numbers = numbers();
+            assert_eq!(numbers.len(), 20);
+            assert!(numbers.iter().all(|number| *number < 1_000 && *number != mine.get()));
         }
     }
 

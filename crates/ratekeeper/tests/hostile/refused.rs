@@ -49,6 +49,24 @@ fn one_passes_in_every_tick() {
     });
 }
 
+/// Under a smaller quota the state lies too far ahead, and whoever is refused cuts it off: also if refusals of it are read
+/// without the lock, where nothing can be cut off. Otherwise it would be refused until the old quota has refilled.
+#[test]
+fn a_key_that_is_refused_is_cut_off_after_a_reload() {
+    let clock = FakeClock::at(START);
+    let store = MemoryStore::builder().clock(clock.clone()).build();
+    let [before, after] = ["a=1/h", "a=1/s"].map(|text| Plan::parse("p", text).unwrap());
+    let ask = |plan| store.acquire(request("hot", Rules::Plan(plan), 1)).now().unwrap().unwrap();
+    assert!(ask(&before).allowed);
+    (0..40).for_each(|_| assert!(!ask(&before).allowed));
+    let half = Nanos::from_millis(500);
+    (0..40).for_each(|_| assert_eq!(ask(&after).retry_after, Some(Nanos::from_secs(1))));
+    clock.advance(half);
+    (0..40).for_each(|_| assert_eq!(ask(&after).retry_after, Some(half)));
+    clock.advance(half);
+    assert!(ask(&after).allowed && !ask(&after).allowed);
+}
+
 /// A store and its clock.
 struct Asked {
     clock: FakeClock,

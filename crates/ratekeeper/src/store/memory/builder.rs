@@ -142,7 +142,8 @@ impl MemoryStoreBuilder {
 
     /// Sets the clock to decide by. By default the process's [`MonotonicClock`](crate::MonotonicClock), or tokio's time if
     /// the builder is made in a runtime that has paused it. It should not step back: if it does, time stands
-    /// still for every key of which something was taken at a later instant, until it comes to that again.
+    /// still in every shard in which something was taken at a later instant, for all of its keys, until it comes to that
+    /// again.
     pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
         self.clock = TimeSource::new(clock);
         self

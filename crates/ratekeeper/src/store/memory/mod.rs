@@ -4,9 +4,9 @@
 //! chooses keys cannot choose their shard. What has expired is dropped when its slot or its memory is needed; nothing else
 //! is ever evicted, so a flood of new keys is refused and takes no limit off the keys that are known.
 //!
-//! A decision on a known key takes one lock and touches two cache lines: that of the shard and that of the slot. What is left
+//! A decision on a known key takes one lock and writes two cache lines: that of the shard and that of the slot. What is left
 //! is worked out after the lock is released. A key that is refused again and again is refused without the lock, from a
-//! line that every core keeps in its cache.
+//! third line, which is read first, seldom written, and which every core keeps in its cache.
 //!
 //! A key's states lie in one of many small shards, chosen by a seeded hash, each behind a lock that is held for some
 //! ten nanoseconds. Shards are small on purpose: whatever must look at a whole shard (growing it, finding something

@@ -17,7 +17,7 @@ use crate::algorithm::token_bucket::TokenBucketView;
 use crate::algorithm::{AnyView, Tenancy, View};
 use crate::{Algorithm, Key, Quota, Rules, Timestamp};
 
-/// A shard fits a cache line with its lock, so that a decision touches two lines: this one and the slot's.
+/// A shard fits a cache line with its lock, so that a decision writes two lines: this one and the slot's.
 #[derive(Debug)]
 pub(super) struct Shard {
     /// The states of GCRA, one instant each.

@@ -20,7 +20,7 @@ pub(super) struct Shards {
     mirrors: Box<[CacheLine<Mirror>]>,
 }
 
-// A decision touches two cache lines: the shard's and the slot's.
+// A decision reads one cache line, the mirror's, and writes two: the shard's and the slot's.
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<CacheLine<SpinLock<Shard>>>() == 64, "a shard and its lock fit a cache line");
 #[cfg(not(loom))]
