@@ -48,6 +48,10 @@ use crate::{Charged, Cost, Decision, Quota, QuotaError};
 /// # }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// A limiter is made for speed, not to be one of very many: one of GCRA that several threads ask counts in a cache line for
+/// each, 128 bytes for every core and 4 KiB at most. For a limit of each key, use [`Keyed`](super::Keyed), whose keys do without, or a
+/// [`Keeper`](crate::Keeper).
 #[derive(Clone)]
 pub struct Limiter {
     pub(super) core: Arc<LimiterCore>,
