@@ -164,7 +164,6 @@ mod tests {
 
     use super::*;
 
-    /// Also under miri, which is not part of the tool chain: `cargo +nightly miri test -p ratekeeper --lib memory::mirror`.
     #[test]
     fn no_reader_sees_half_of_one_state_and_half_of_another() {
         let (mirror, done) = (Mirror::default(), AtomicBool::new(false));
