@@ -7,9 +7,12 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{TestCaseError, TestRunner};
 use ratekeeper::algorithm::Tenancy;
-use ratekeeper::port::{Clock, Store};
+use ratekeeper::port::{Clock, Request, Store};
 use ratekeeper::testkit::FakeClock;
-use ratekeeper::{Algorithm, Anchor, Calendar, CalendarUnit, Quota, Timestamp, Zone};
+use ratekeeper::{
+    Algorithm, Anchor, Calendar, CalendarUnit, Charged, Cost, Key, MemoryStore, Plan, Quota, Rules,
+    Timestamp, Zone,
+};
 use tokio::runtime::Runtime;
 
 use super::draw::{self, ChargeAge, DrawnCost, DrawnSpan, WalkStep};
@@ -137,6 +140,50 @@ fn every_shape_decides_on_servers_as_the_engine_does() {
             });
         }
     }
+}
+
+/// Every order of four plans.
+fn orders() -> impl Iterator<Item = [usize; 4]> {
+    let all = (0..256).map(|number: usize| [number / 64, number / 16 % 4, number / 4 % 4, number % 4]);
+    all.filter(|order| (0..4).all(|plan| order.contains(&plan)))
+}
+
+/// Each order in which a client named its plans was a script of its own, which the server compiled and kept.
+#[test]
+fn plans_in_another_order_run_the_same_script_and_are_answered_in_theirs() {
+    let (engine, runtime, clock) = (Arc::new(LuaServer::new()), runtime(), FakeClock::default());
+    let mut settings = settings(Encoding::Ascii);
+    settings.encodings.of_plan.insert("p1".parse().unwrap(), Encoding::Binary);
+    let store = ScriptedStore::new(Arc::clone(&engine), ScriptLibrary::new(ScriptTime::Server), settings);
+    let memory = MemoryStore::builder().clock(clock.clone()).build();
+    let texts = ["9/m", "a=8/m sliding; b=7/m bucket", "6/m fixed", "a=6/m; b=20/h burst 7 leaky"];
+    let plans =
+        texts.iter().enumerate().map(|(index, text)| Plan::parse(&format!("p{index}"), text).unwrap());
+    let plans: Vec<Arc<Plan>> = plans.map(Arc::new).collect();
+    for order in orders() {
+        let plans = order.map(|plan| Arc::clone(&plans[plan]));
+        let name = format!("{order:?}");
+        let ask = |cost| Request {
+            key: Key::new(&name).unwrap(),
+            rules: Rules::Plans(&plans),
+            cost: Cost::new(cost),
+        };
+        let now = Timestamp::from_secs(1_761_912_000);
+        clock.set(now);
+        engine.keyspace.lock().unwrap().now = now;
+        let both: [&dyn Store; 2] = [&store, &memory];
+        for cost in [1, 3, 4, 1, 0] {
+            let [found, expected] = both.map(|store| runtime.block_on(store.acquire(ask(cost))).unwrap());
+            assert_eq!(found, expected, "{name}, {cost}");
+        }
+        let [found, expected] =
+            both.map(|store| runtime.block_on(store.refund(ask(2), Charged::at(now))).unwrap());
+        assert_eq!(found, expected, "{name}");
+        let [found, expected] = both.map(|store| runtime.block_on(store.acquire_up_to(ask(9))).unwrap());
+        assert_eq!((found.granted, found.decision), (expected.granted, expected.decision), "{name}");
+        assert_eq!(both.map(|store| runtime.block_on(store.reset(ask(0))).unwrap()), [6, 6], "{name}");
+    }
+    assert_eq!(engine.scripts(), 5, "one for each verb");
 }
 
 /// A store on a real server, whose time a test gives.

@@ -101,7 +101,7 @@ impl BinaryGroup<'_> {
         );
         if self.context.verb == ScriptVerb::Forget {
             // It is forgotten as a whole.
-            let _ = writeln!(out, "found = {call}('HGETALL', {key})\nraw_{number} = found[1] and found");
+            let _ = writeln!(out, "found = {call}('HGETALL', {key})\nR.raw_{number} = found[1] and found");
         }
     }
 
