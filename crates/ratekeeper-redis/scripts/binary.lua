@@ -55,9 +55,8 @@ end
 
 -- Makes room in a hash that quotas share, which has so many fields at most: a state goes as a whole, the first in the hash
 -- first, but not the one that was just written.
-local function make_room(key, prefix)
-  local surplus = redis.call('HLEN', key) - (1 + 3 * (MOST_OTHERS + 1))
-  if surplus <= 0 then return end
+local function make_room(key, prefix, most)
+  local surplus = redis.call('HLEN', key) - most
   local states, order = {}, {}
   for _, field in ipairs(redis.call('HKEYS', key)) do
     local state = match(field, '^(.*/)')

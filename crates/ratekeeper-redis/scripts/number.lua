@@ -65,12 +65,6 @@ local function least(high, low, other_high, other_low)
   return high, low
 end
 
--- An instant and a span, or the last instant.
-local function later(high, low, span_high, span_low)
-  high, low = plus(high, low, span_high, span_low)
-  return least(high, low, LAST_HIGH, LAST_LOW)
-end
-
 -- The nearest double to a natural number. The two terms are exact, so that the sum is rounded once.
 local function double(high, low)
   local rest = high % 65536

@@ -9,7 +9,9 @@ use redis::Value;
 
 use crate::encoding::Encodings;
 use crate::error::RedisError;
-use crate::exchange::{RuleGroup, ScriptDecision, ScriptQuestion, ScriptReply, StateRepair, groups};
+use crate::exchange::{
+    RuleGroup, ScriptDecision, ScriptQuestion, ScriptReply, StateRepair, groups, sort_by_shape,
+};
 use crate::forget::forget;
 use crate::link::Link;
 use crate::losses::LossCounters;
@@ -84,16 +86,18 @@ impl<R: RunScript> ScriptedStore<R> {
         groups(request, &self.settings.encodings)
     }
 
-    /// Returns the rules of a request and what the script has decided about them; none if there are no rules.
+    /// Returns the rules of a request, in the order in which the script goes over them, and what it has decided about
+    /// them; none if there are no rules.
     async fn decide<'a>(
         &'a self,
         question: impl Into<ScriptQuestion>,
         request: &Request<'a>,
     ) -> Result<Option<(Vec<RuleGroup<'a>>, ScriptDecision)>, StoreError> {
-        let groups = self.groups(request)?;
+        let mut groups = self.groups(request)?;
         if groups.is_empty() {
             return Ok(None);
         }
+        sort_by_shape(&mut groups);
         let decision = self.ask(question.into(), request, &groups).await?;
         Ok(Some((groups, decision)))
     }

@@ -72,6 +72,11 @@ impl LuaServer {
         LuaServer { lua, compiled: Mutex::default(), keyspace }
     }
 
+    /// Returns how many scripts it has run.
+    pub(crate) fn scripts(&self) -> usize {
+        self.compiled.lock().unwrap().len()
+    }
+
     /// Runs a script, as `EVALSHA` does.
     pub(crate) fn eval(&self, script: &Script, call: &ScriptCall) -> Value {
         let mut compiled = self.compiled.lock().unwrap();

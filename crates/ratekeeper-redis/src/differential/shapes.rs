@@ -7,19 +7,24 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{TestCaseError, TestRunner};
 use ratekeeper::algorithm::Tenancy;
-use ratekeeper::port::{Clock, Store};
+use ratekeeper::port::{Clock, Request, Store};
 use ratekeeper::testkit::FakeClock;
-use ratekeeper::{Algorithm, Anchor, Calendar, CalendarUnit, Quota, Timestamp, Zone};
+use ratekeeper::{
+    Algorithm, Anchor, Calendar, CalendarUnit, Charged, Cost, Key, MemoryStore, Plan, Quota, Rules,
+    Timestamp, Zone,
+};
+use redis::Value;
 use tokio::runtime::Runtime;
 
 use super::draw::{self, ChargeAge, DrawnCost, DrawnSpan, WalkStep};
 use super::lua::{Keyspace, LuaServer};
 use super::support::server::Server;
-use super::walks::{Walk, WalkTerms, cases, expiry_fits, runtime, settings};
+use super::walks::{Walk, WalkTerms, cases, expiry_fits, plan, runtime, settings};
 use crate::encoding::Encoding;
+use crate::error::RedisError;
 use crate::link::{BreakerFactory, Link, LinkOptions, RedisAddress};
-use crate::script::{RuleKind, ScriptLibrary, ScriptTime};
-use crate::scripted::{ScriptSettings, ScriptedStore};
+use crate::script::{RuleKind, Script, ScriptCall, ScriptLibrary, ScriptTime};
+use crate::scripted::{RunScript, ScriptSettings, ScriptedStore};
 
 /// How many plans of more than three rules, for each encoding.
 const LARGE_PLANS: u32 = 40;
@@ -139,14 +144,126 @@ fn every_shape_decides_on_servers_as_the_engine_does() {
     }
 }
 
+/// Every order of four plans.
+fn orders() -> impl Iterator<Item = [usize; 4]> {
+    let all = (0..256).map(|number: usize| [number / 64, number / 16 % 4, number / 4 % 4, number % 4]);
+    all.filter(|order| (0..4).all(|plan| order.contains(&plan)))
+}
+
+/// Each order in which a client named its plans was a script of its own, which the server compiled and kept.
+#[test]
+fn plans_in_another_order_run_the_same_script_and_are_answered_in_theirs() {
+    let (engine, runtime, clock) = (Arc::new(LuaServer::new()), runtime(), FakeClock::default());
+    let mut settings = settings(Encoding::Ascii);
+    settings.encodings.of_plan.insert("p1".parse().unwrap(), Encoding::Binary);
+    let store = ScriptedStore::new(Arc::clone(&engine), ScriptLibrary::new(ScriptTime::Server), settings);
+    let memory = MemoryStore::builder().clock(clock.clone()).build();
+    let texts = ["9/m", "a=8/m sliding; b=7/m bucket", "6/m fixed", "a=6/m; b=20/h burst 7 leaky"];
+    let plans =
+        texts.iter().enumerate().map(|(index, text)| Plan::parse(&format!("p{index}"), text).unwrap());
+    let plans: Vec<Arc<Plan>> = plans.map(Arc::new).collect();
+    for order in orders() {
+        let plans = order.map(|plan| Arc::clone(&plans[plan]));
+        let name = format!("{order:?}");
+        let ask = |cost| Request {
+            key: Key::new(&name).unwrap(),
+            rules: Rules::Plans(&plans),
+            cost: Cost::new(cost),
+        };
+        let now = Timestamp::from_secs(1_761_912_000);
+        clock.set(now);
+        engine.keyspace.lock().unwrap().now = now;
+        let both: [&dyn Store; 2] = [&store, &memory];
+        for cost in [1, 3, 4, 1, 0] {
+            let [found, expected] = both.map(|store| runtime.block_on(store.acquire(ask(cost))).unwrap());
+            assert_eq!(found, expected, "{name}, {cost}");
+        }
+        let [found, expected] =
+            both.map(|store| runtime.block_on(store.refund(ask(2), Charged::at(now))).unwrap());
+        assert_eq!(found, expected, "{name}");
+        let [found, expected] = both.map(|store| runtime.block_on(store.acquire_up_to(ask(9))).unwrap());
+        assert_eq!((found.granted, found.decision), (expected.granted, expected.decision), "{name}");
+        assert_eq!(both.map(|store| runtime.block_on(store.reset(ask(0))).unwrap()), [6, 6], "{name}");
+    }
+    assert_eq!(engine.scripts(), 5, "one for each verb");
+}
+
+/// A pattern that could take a whole number apart in several ways tried all of them, of every bucket, before it gave up:
+/// 150 ms of the server's time for five of nine digits each. For ten of them it would not end.
+#[test]
+fn a_text_of_many_buckets_that_has_one_rule_more_is_given_up_at_once() {
+    let (engine, runtime) = (Arc::new(LuaServer::new()), runtime());
+    let settings = settings(Encoding::Ascii);
+    let store = ScriptedStore::new(Arc::clone(&engine), ScriptLibrary::new(ScriptTime::Server), settings);
+    engine.keyspace.lock().unwrap().now = Timestamp::from_secs(1_761_912_000);
+    let quota: Quota = "1000000000/h bucket".parse().unwrap();
+    let left = [11, 10].map(|rules| {
+        let plan = plan(std::iter::repeat_n(quota, rules));
+        let request = Request { key: Key::new("k").unwrap(), rules: Rules::Plan(&plan), cost: Cost::ONE };
+        runtime.block_on(store.acquire(request)).unwrap().remaining
+    });
+    assert_eq!(left, [999_999_999, 999_999_998]);
+}
+
+/// Runs scripts whose function for what is rare fails.
+struct UsualOnly(Link);
+
+impl RunScript for UsualOnly {
+    async fn run(&self, script: &Script, call: &ScriptCall) -> Result<Value, RedisError> {
+        const RARE: &str = "local function rare()\n";
+        let source = script.source().replace(RARE, &format!("{RARE}error('something rare')\n"));
+        self.0.run(&Script::new(source), call).await
+    }
+}
+
+/// A usual state that took the way of the rare ones would be decided alike, and several times slower.
+fn usual_states_need_nothing_rare(link: Link, encoding: Encoding) {
+    let library = ScriptLibrary::new(ScriptTime::Server);
+    let (store, runtime) = (ScriptedStore::new(UsualOnly(link), library, settings(encoding)), runtime());
+    // As many of a kind as one match can capture.
+    let texts = [
+        ("2/h", 16),
+        ("2/h bucket", 10),
+        ("2/h leaky", 10),
+        ("2/h fixed", 10),
+        ("2 per 2h fixed grid", 10),
+        ("2/month fixed calendar", 10),
+        ("2/h sliding", 8),
+    ];
+    for (text, most) in texts {
+        for rules in [1, 2, most] {
+            let plan = plan(std::iter::repeat_n(text.parse::<Quota>().unwrap(), rules));
+            let key = format!("{text} {rules}");
+            let asked = [Rules::Plan(&plan), Rules::Quota(plan.rules()[0].quota())].map(|rules| {
+                let request = Request { key: Key::new(&key).unwrap(), rules, cost: Cost::ONE };
+                [(); 3].map(|()| runtime.block_on(store.acquire(request)).expect(&key).allowed)
+            });
+            assert_eq!(asked, [[true, true, false]; 2], "{encoding:?}, {key}: fresh, found, refused");
+        }
+    }
+}
+
+#[test]
+fn usual_states_are_read_and_written_in_one_go() {
+    for encoding in [Encoding::Ascii, Encoding::Binary] {
+        // On servers, whose hashes keep the order in which they are written.
+        for server in Server::each() {
+            usual_states_need_nothing_rare(link(&server), encoding);
+        }
+    }
+}
+
 /// A store on a real server, whose time a test gives.
 pub(super) fn server_store(server: &Server, encoding: Encoding, clock: &FakeClock) -> ScriptedStore<Link> {
     let given: Option<Arc<dyn Clock>> = Some(Arc::new(clock.clone()));
+    let settings = ScriptSettings { given, ..settings(encoding) };
+    ScriptedStore::new(link(server), ScriptLibrary::new(ScriptTime::Given), settings)
+}
+
+fn link(server: &Server) -> Link {
     let options = LinkOptions { command_timeout: Duration::from_secs(10), ..LinkOptions::default() };
     let address = RedisAddress::parse(&server.url()).unwrap();
-    let link = Link::open(&address, &options, BreakerFactory::default());
-    let settings = ScriptSettings { given, ..settings(encoding) };
-    ScriptedStore::new(link, ScriptLibrary::new(ScriptTime::Given), settings)
+    Link::open(&address, &options, BreakerFactory::default())
 }
 
 fn walk_on(

@@ -17,6 +17,8 @@ pub(crate) struct RuleGroup<'a> {
     pub(crate) plan: Option<&'a Name>,
     pub(crate) encoding: Encoding,
     pub(crate) rules: Vec<GroupedRule<'a>>,
+    /// Which one it is, in the order of the request's rules.
+    pub(crate) place: usize,
 }
 
 /// A rule, and the name by which its state is found.
@@ -74,14 +76,28 @@ fn add<'a>(
         ))),
     });
     match encoding {
-        Encoding::Ascii => groups.push(RuleGroup { plan, encoding, rules: rules.collect::<Result<_, _>>()? }),
+        Encoding::Ascii => {
+            let (rules, place) = (rules.collect::<Result<_, _>>()?, groups.len());
+            groups.push(RuleGroup { plan, encoding, rules, place });
+        }
         Encoding::Binary => {
             for rule in rules {
-                groups.push(RuleGroup { plan, encoding, rules: vec![rule?] });
+                let (rules, place) = (vec![rule?], groups.len());
+                groups.push(RuleGroup { plan, encoding, rules, place });
             }
         }
     }
     Ok(())
+}
+
+/// Puts groups into the order of their shapes. A client may name its plans in any order, and each order would be a script
+/// of its own, which the server compiles and keeps: for eight plans, 40,320 of them.
+pub(crate) fn sort_by_shape(groups: &mut [RuleGroup<'_>]) {
+    groups.sort_by(|one, other| {
+        let [one_kinds, other_kinds] = [one, other].map(|group| group.rules.iter().map(|rule| rule.kind));
+        let by_encoding = (one.encoding == Encoding::Binary).cmp(&(other.encoding == Encoding::Binary));
+        by_encoding.then_with(|| one_kinds.cmp(other_kinds))
+    });
 }
 
 impl RuleGroup<'_> {

@@ -13,7 +13,7 @@ mod question;
 mod repair;
 mod reply;
 
-pub(crate) use group::{KeyContent, RuleGroup, groups, key_content};
+pub(crate) use group::{KeyContent, RuleGroup, groups, key_content, sort_by_shape};
 pub(crate) use hash::{SharedFields, fields_by_state, hash_fields, state_name};
 pub(crate) use question::ScriptQuestion;
 pub(crate) use repair::{StateLoss, StateRepair};

@@ -128,15 +128,15 @@ impl ScriptDecision {
         cost: Cost,
         charged: Charged,
     ) -> Result<Decision, StoreError> {
-        let (mut views, charged_at) = (self.views(groups)?, charged.instant(self.now));
+        let (mut found, charged_at) = (self.found(groups)?, charged.instant(self.now));
         let of_place = |(group, is_reset): (&RuleGroup<'_>, &bool)| repeat_n(*is_reset, group.rules.len());
         let resets = groups.iter().zip(&self.resets).flat_map(of_place);
-        for (view, is_reset) in views.iter_mut().zip(resets) {
+        for ((_, view), is_reset) in found.iter_mut().zip(resets) {
             if !is_reset && cost != Cost::ZERO {
                 view.refund(cost, charged_at);
             }
         }
-        Ok(composite::look_all(&views, Cost::ZERO))
+        Ok(composite::look_all(&in_order(found), Cost::ZERO))
     }
 
     /// Returns how many states were live: differed from those of a fresh key.
@@ -145,13 +145,26 @@ impl ScriptDecision {
         Ok(self.others + views.iter().filter(|view| view.reset_after() > Nanos::ZERO).count() as u64)
     }
 
+    /// Returns the views of all rules, in the order of the request.
     fn views<'v>(&'v self, groups: &[RuleGroup<'v>]) -> Result<Vec<AnyView<'v>>, StoreError> {
-        let rules = groups.iter().flat_map(|group| group.rules.iter().map(|rule| (group.tenancy(), rule)));
-        let views = rules.zip(&self.states).map(|((tenancy, rule), state)| {
-            AnyView::at(rule.quota, state.as_ref(), self.now, tenancy).map_err(|error| unreadable(&error))
+        self.found(groups).map(in_order)
+    }
+
+    /// Returns the views of all rules, in the order of the script, each with the place of its group.
+    fn found<'v>(&'v self, groups: &[RuleGroup<'v>]) -> Result<Vec<(usize, AnyView<'v>)>, StoreError> {
+        let rules = groups.iter().flat_map(|group| group.rules.iter().map(move |rule| (group, rule)));
+        let views = rules.zip(&self.states).map(|((group, rule), state)| {
+            let view = AnyView::at(rule.quota, state.as_ref(), self.now, group.tenancy());
+            view.map(|view| (group.place, view)).map_err(|error| unreadable(&error))
         });
         views.collect()
     }
+}
+
+/// Returns views in the order of the request: which rule binds is told by its position there.
+fn in_order<'v>(mut found: Vec<(usize, AnyView<'v>)>) -> Vec<AnyView<'v>> {
+    found.sort_by_key(|(place, _)| *place);
+    found.into_iter().map(|(_, view)| view).collect()
 }
 
 /// Reads the states of a group from the script's report: the text of a string, or the contents of a hash's fields.

@@ -19,9 +19,12 @@ const MOST_CAPTURES: usize = 32;
 /// faster than nine.
 const INSTANT_PATTERN: &str = "([1-8]%d%d%d%d%d%d%d%d%d)(%d+)";
 const COUNT_PATTERN: &str = "(%d+)";
-const DOUBLE_PATTERN: &str = "(%d+%.?%d*)";
+/// One item, so that it fits in one way only: a whole number that fits in as many ways as it has digits would be tried in all
+/// of them, and in all of every other number, before a text is given up whose end is not usual. What a bucket has left that
+/// was just emptied is small, and has an exponent; [`is_usual_double`] leaves out what is no number.
+const DOUBLE_PATTERN: &str = "(%d[%d.e-]*)";
 
-/// How long the texts of a usual count and a usual double may be: both are exact as doubles, and finite.
+/// How long the texts of a usual count, which is exact as a double, and of a usual double may be.
 const LONGEST_COUNT: usize = 15;
 const LONGEST_DOUBLE: usize = 30;
 
@@ -52,6 +55,11 @@ impl RuleKind {
             });
         }
     }
+}
+
+/// Returns the condition under which what the pattern of a double has captured is one, and finite.
+fn is_usual_double(capture: &str) -> String {
+    format!("#{capture} <= {LONGEST_DOUBLE} and (tonumber({capture}) or 1e300) < 1e300")
 }
 
 /// A group in ASCII.
@@ -93,7 +101,7 @@ impl AsciiGroup<'_> {
                 let (high, low) = rule.variables.pair(field.variable);
                 match field.form {
                     FieldForm::Double => {
-                        conditions.push(format!("#{capture} <= {LONGEST_DOUBLE}"));
+                        conditions.push(is_usual_double(&capture));
                         let _ = writeln!(out, "{} = {capture} + 0", rule.name(field.variable));
                     }
                     FieldForm::Count => {

@@ -3,10 +3,15 @@
 use std::fmt::Write;
 
 use ratekeeper::algorithm::Tenancy;
+use ratekeeper::state::NamedStates;
 
 use super::kind::FieldForm;
 use super::verb::ScriptVerb;
 use super::writer::{GroupContext, GroupWriter, RuleWriter, absolute, no_shorter};
+
+/// The most fields of a hash that quotas share: the version, and three for each state that is kept and the one that is
+/// written.
+const MOST_FIELDS: usize = 1 + 3 * (NamedStates::MAX_OTHERS + 1);
 
 /// A group in binary, which has just one rule.
 pub(super) struct BinaryGroup<'g> {
@@ -101,7 +106,7 @@ impl BinaryGroup<'_> {
         );
         if self.context.verb == ScriptVerb::Forget {
             // It is forgotten as a whole.
-            let _ = writeln!(out, "found = {call}('HGETALL', {key})\nraw_{number} = found[1] and found");
+            let _ = writeln!(out, "found = {call}('HGETALL', {key})\nR.raw_{number} = found[1] and found");
         }
     }
 
@@ -159,11 +164,12 @@ impl BinaryGroup<'_> {
                      if {low} < 0 then {high}, {low} = {high} - 1, {low} + 1000000000 end\n\
                      else is_read = false end"
                 ),
+                // A span of up to 104 days, which is below 2^53: also of a calendar's month.
                 FieldForm::Instant | FieldForm::Entries => writeln!(
                     out,
                     "local upper, lower = struct.unpack('>I4I4', {content})\n\
                      upper = upper - NOW_UPPER\n\
-                     if upper > -1048576 and upper < 1048576 then\n\
+                     if upper > -2097151 and upper < 2097151 then\n\
                      lower = upper * 4294967296 + (lower - NOW_LOWER)\n\
                      {low} = lower % 1000000000\n\
                      {high} = (lower - {low}) / 1000000000\n\
@@ -218,7 +224,7 @@ impl BinaryGroup<'_> {
                 ),
                 FieldForm::Instant | FieldForm::Entries => writeln!(
                     out,
-                    "if {high} > -1000000 and {high} < 1000000 and NOW_HIGH > 1000000 and NOW_HIGH < 9000000000 then\n\
+                    "if {high} > -9000000 and {high} < 9000000 and NOW_HIGH > 9000000 and NOW_HIGH < 9000000000 then\n\
                      local lower = {high} * 1000000000 + {low} + NOW_LOWER\n\
                      local rest = lower % 4294967296\n\
                      {name} = struct.pack('>I4I4', NOW_UPPER + (lower - rest) / 4294967296, rest)\n\
@@ -297,7 +303,7 @@ impl GroupWriter for BinaryGroup<'_> {
         if self.is_shared() {
             let _ = writeln!(
                 out,
-                "if not {} then rare().make_room({key}, ARGV[{}]) end",
+                "if not {} and redis.call('HLEN', {key}) > {MOST_FIELDS} then rare().make_room({key}, ARGV[{}], {MOST_FIELDS}) end",
                 rule.name("found"),
                 self.context.argument
             );

@@ -297,3 +297,31 @@ fn words(kind: RuleKind, tenancy: Tenancy) -> Vec<&'static str> {
     }
     words
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is not written as `R.name` is a local only by chance, and a global where there are too many locals.
+    #[test]
+    fn every_variable_of_a_rule_or_a_group_is_declared() {
+        use ScriptVerb::{Acquire, AcquireUpTo, Forget, Peek, Refund};
+        for kind in RuleKind::ALL {
+            for verb in [Acquire, AcquireUpTo, Peek, Refund, Forget] {
+                for encoding in [Encoding::Ascii, Encoding::Binary] {
+                    for tenancy in [Tenancy::Own, Tenancy::Shared] {
+                        let mut shape = ScriptShape::new(verb, 1);
+                        shape.group(encoding, tenancy);
+                        shape.rule(kind);
+                        let body = Body::new(&shape).write();
+                        let is_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+                        for (at, _) in body.match_indices("_1") {
+                            let before = body[..at].trim_end_matches(is_name);
+                            assert!(before.ends_with("R."), "{shape:?}: {}", &body[before.len()..at + 2]);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -40,7 +40,7 @@ pub(super) fn head(time: ScriptTime, shape: &ScriptShape, body: &str) -> String 
         head.push_str("local function rare()\n");
         head.push_str(&bounds());
         head.push_str(&library(&parts));
-        head.push_str("return { natural = natural, integer = integer, decimal = decimal, times = times,\n");
+        head.push_str("return { integer = integer, decimal = decimal, times = times,\n");
         head.push_str(
             "quotient = quotient, product_is_less = product_is_less, sliding_most = sliding_most,\n",
         );

@@ -8,7 +8,7 @@ use super::verb::ScriptVerb;
 const LONGEST_GRID: Nanos = Nanos::from_secs(9_000);
 
 /// The algorithm of a rule as a script knows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum RuleKind {
     Gcra,
     TokenBucket,

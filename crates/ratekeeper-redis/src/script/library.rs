@@ -11,8 +11,9 @@ use super::section::part;
 use super::shape::ScriptShape;
 use super::source::Script;
 
-/// How many shapes are kept. Plans have few; who combines more plans than that has some of them written again.
-const MOST_SHAPES: usize = 1_024;
+/// How many bytes of scripts are kept: about a thousand usual ones, or a dozen of the largest. Plans have few; who combines
+/// more plans than that has some of them written again.
+const MOST_BYTES: usize = 16 * 1024 * 1024;
 
 /// Every script there is, each written when it is first needed. A server keeps only those that were used.
 #[derive(Debug)]
@@ -51,10 +52,42 @@ impl ScriptLibrary {
         // Without the lock: two who do this at once write the same.
         let script = Arc::new(Script::new(generate(self.time, shape)));
         let mut by_shape = self.by_shape.write();
-        if by_shape.len() >= MOST_SHAPES {
+        if bytes(&by_shape) + script.source().len() > MOST_BYTES {
             by_shape.clear();
         }
         by_shape.insert(shape.clone(), Arc::clone(&script));
         script
+    }
+}
+
+fn bytes(by_shape: &HashMap<ScriptShape, Arc<Script>>) -> usize {
+    by_shape.values().map(|script| script.source().len()).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use ratekeeper::algorithm::Tenancy;
+
+    use super::super::kind::RuleKind;
+    use super::super::verb::ScriptVerb;
+    use super::*;
+    use crate::encoding::Encoding;
+
+    #[test]
+    fn no_more_is_kept_than_there_is_room_for() {
+        let library = ScriptLibrary::new(ScriptTime::Server);
+        let kinds = [RuleKind::SlidingWindow, RuleKind::Edges];
+        let mut written = 0;
+        for number in 0..256 {
+            let mut shape = ScriptShape::new(ScriptVerb::Acquire, 16);
+            shape.group(Encoding::Ascii, Tenancy::Own);
+            (0..16).for_each(|rule| shape.rule(kinds[number >> (rule % 8) & 1]));
+            let script = library.decide(&shape);
+            assert!(Arc::ptr_eq(&script, &library.decide(&shape)), "the last one is kept");
+            written += script.source().len();
+            let kept = bytes(&library.by_shape.read());
+            assert!(kept <= MOST_BYTES && kept >= script.source().len(), "{kept} of {written}");
+        }
+        assert!(written > MOST_BYTES, "{written} bytes are no test");
     }
 }

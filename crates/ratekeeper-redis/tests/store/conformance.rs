@@ -23,3 +23,19 @@ async fn every_encoding_on_every_server_conforms() {
         }
     }
 }
+
+/// One request may be held to plans in either encoding.
+#[tokio::test]
+async fn both_encodings_in_one_request_conform() {
+    for server in Server::each() {
+        for (usual, other) in [(Encoding::Ascii, Encoding::Binary), (Encoding::Binary, Encoding::Ascii)] {
+            let clock = FakeClock::at(Timestamp::from_nanos(1_761_884_055_342_794_000));
+            let builder = crate::patient(&server.url()).encoding(usual).prefix(format!("{usual:?}"));
+            let builder = ["plan0", "plan2"].iter().fold(builder, |builder, plan| {
+                builder.encoding_for(plan.parse().expect("a plan of the suite"), other)
+            });
+            let store = builder.time_from(clock.clone()).connect().await.unwrap();
+            check(&Bench::new(&store, &clock).resolution(Nanos::from_nanos(1_000))).await;
+        }
+    }
+}
