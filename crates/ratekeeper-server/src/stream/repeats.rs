@@ -1,7 +1,7 @@
 //! Holds what is recognised against what is parsed, for every protocol alike.
 
 use proptest::prelude::*;
-use proptest::test_runner::TestRunner;
+use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 
 use super::buffers::Buffers;
 use super::framing::ThrottleFraming;
@@ -48,7 +48,7 @@ pub(crate) fn is_found_out<F: ThrottleFraming>(
     cases: impl Strategy<Value = (Vec<u8>, Vec<u8>)>,
     parse: impl Fn(&[u8], usize) -> Option<ParsedThrottle>,
 ) -> bool {
-    // It ends with the first case that shows it: one in some thousands.
+    // It ends with the first case that shows it: one in some thousands. Always the same cases, so that none is missed by chance.
     let config = ProptestConfig {
         cases: 65_536,
         max_shrink_iters: 0,
@@ -59,7 +59,8 @@ pub(crate) fn is_found_out<F: ThrottleFraming>(
         recognised::<F>(&first, &following, &parse);
         Ok(())
     };
-    TestRunner::new(config).run(&cases, law).is_err()
+    let random = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+    TestRunner::new_with_rng(config, random).run(&cases, law).is_err()
 }
 
 /// A few bytes that are changed, added or removed.
