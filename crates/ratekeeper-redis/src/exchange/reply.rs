@@ -94,7 +94,7 @@ impl ScriptDecision {
     /// Returns what the engine decides on the same states at the same time. The script has already charged, or not: should
     /// the two ever disagree, that is an error and not a decision.
     pub(crate) fn acquire(&self, groups: &[RuleGroup<'_>], cost: Cost) -> Result<Decision, StoreError> {
-        let decision = composite::take_all(&mut self.views(groups)?, cost);
+        let decision = composite::take_all(&mut in_order(groups, self.views(groups)?), cost);
         // What costs nothing always passes, and the script is not asked.
         if cost == Cost::ZERO {
             return Ok(decision);
@@ -118,7 +118,7 @@ impl ScriptDecision {
 
     /// Returns what would be decided.
     pub(crate) fn peek(&self, groups: &[RuleGroup<'_>], cost: Cost) -> Result<Decision, StoreError> {
-        Ok(composite::look_all(&self.views(groups)?, cost))
+        Ok(composite::look_all(&in_order(groups, self.views(groups)?), cost))
     }
 
     /// Returns what is left once the cost is given back.
@@ -128,15 +128,15 @@ impl ScriptDecision {
         cost: Cost,
         charged: Charged,
     ) -> Result<Decision, StoreError> {
-        let (mut found, charged_at) = (self.found(groups)?, charged.instant(self.now));
+        let (mut views, charged_at) = (self.views(groups)?, charged.instant(self.now));
         let of_place = |(group, is_reset): (&RuleGroup<'_>, &bool)| repeat_n(*is_reset, group.rules.len());
         let resets = groups.iter().zip(&self.resets).flat_map(of_place);
-        for ((_, view), is_reset) in found.iter_mut().zip(resets) {
+        for (view, is_reset) in views.iter_mut().zip(resets) {
             if !is_reset && cost != Cost::ZERO {
                 view.refund(cost, charged_at);
             }
         }
-        Ok(composite::look_all(&in_order(found), Cost::ZERO))
+        Ok(composite::look_all(&in_order(groups, views), Cost::ZERO))
     }
 
     /// Returns how many states were live: differed from those of a fresh key.
@@ -145,26 +145,25 @@ impl ScriptDecision {
         Ok(self.others + views.iter().filter(|view| view.reset_after() > Nanos::ZERO).count() as u64)
     }
 
-    /// Returns the views of all rules, in the order of the request.
+    /// Returns the views of all rules, in the order of the script.
     fn views<'v>(&'v self, groups: &[RuleGroup<'v>]) -> Result<Vec<AnyView<'v>>, StoreError> {
-        self.found(groups).map(in_order)
-    }
-
-    /// Returns the views of all rules, in the order of the script, each with the place of its group.
-    fn found<'v>(&'v self, groups: &[RuleGroup<'v>]) -> Result<Vec<(usize, AnyView<'v>)>, StoreError> {
-        let rules = groups.iter().flat_map(|group| group.rules.iter().map(move |rule| (group, rule)));
-        let views = rules.zip(&self.states).map(|((group, rule), state)| {
-            let view = AnyView::at(rule.quota, state.as_ref(), self.now, group.tenancy());
-            view.map(|view| (group.place, view)).map_err(|error| unreadable(&error))
+        let rules = groups.iter().flat_map(|group| group.rules.iter().map(|rule| (group.tenancy(), rule)));
+        let views = rules.zip(&self.states).map(|((tenancy, rule), state)| {
+            AnyView::at(rule.quota, state.as_ref(), self.now, tenancy).map_err(|error| unreadable(&error))
         });
         views.collect()
     }
 }
 
 /// Returns views in the order of the request: which rule binds is told by its position there.
-fn in_order<'v>(mut found: Vec<(usize, AnyView<'v>)>) -> Vec<AnyView<'v>> {
-    found.sort_by_key(|(place, _)| *place);
-    found.into_iter().map(|(_, view)| view).collect()
+fn in_order<'v>(groups: &[RuleGroup<'_>], views: Vec<AnyView<'v>>) -> Vec<AnyView<'v>> {
+    if groups.is_sorted_by_key(|group| group.place) {
+        return views;
+    }
+    let places = groups.iter().flat_map(|group| repeat_n(group.place, group.rules.len()));
+    let mut placed: Vec<_> = places.zip(views).collect();
+    placed.sort_by_key(|(place, _)| *place);
+    placed.into_iter().map(|(_, view)| view).collect()
 }
 
 /// Reads the states of a group from the script's report: the text of a string, or the contents of a hash's fields.
