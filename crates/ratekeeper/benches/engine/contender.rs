@@ -1,12 +1,12 @@
-//! Those who are compared, each behind the same two calls.
+//! Those who are compared, each behind the same call.
 
 use std::hint::black_box;
 use std::num::NonZeroU32;
 use std::sync::Mutex;
 use std::sync::atomic::{Ordering, fence};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
-use governor::{DefaultKeyedRateLimiter, RateLimiter};
+use governor::{DefaultDirectRateLimiter, DefaultKeyedRateLimiter, RateLimiter};
 use ratekeeper::port::{Request, Store};
 use ratekeeper::{Cost, Key, MemoryStore, Quota, Rules};
 use throttlecrab::PeriodicStore;
@@ -35,12 +35,25 @@ pub(crate) fn by_name(name: &str, keys: usize) -> Option<Box<dyn Contender>> {
 pub(crate) struct Ratekeeper {
     store: MemoryStore,
     quota: Quota,
+    /// What is expected of every decision.
+    allows: bool,
 }
 
 impl Ratekeeper {
     pub(crate) fn new(keys: usize) -> Self {
         let store = MemoryStore::builder().max_keys(keys).build();
-        Ratekeeper { store, quota: Quota::per_minute(1).burst(BURST).build().expect("a quota") }
+        let quota = Quota::per_minute(1).burst(BURST).build().expect("a quota");
+        Ratekeeper { store, quota, allows: true }
+    }
+
+    /// One a day, which is taken: this key is refused.
+    pub(crate) fn refusing(key: &str) -> Self {
+        let quota = "1/day".parse().expect("a quota");
+        let refusing = Ratekeeper { store: MemoryStore::default(), quota, allows: false };
+        assert!(
+            matches!(refusing.store.acquire(refusing.request(key)).now(), Ok(Ok(first)) if first.allowed)
+        );
+        refusing
     }
 
     fn request<'a>(&'a self, key: &'a str) -> Request<'a> {
@@ -53,12 +66,12 @@ impl Contender for Ratekeeper {
     fn decide(&self, keys: &[String], order: &[u32]) {
         for index in order {
             let answer = self.store.acquire(self.request(&keys[*index as usize])).now();
-            assert!(matches!(answer, Ok(Ok(decision)) if decision.allowed));
+            assert!(matches!(answer, Ok(Ok(decision)) if decision.allowed == self.allows));
         }
     }
 }
 
-pub(crate) struct Batched(Ratekeeper);
+pub(crate) struct Batched(pub(crate) Ratekeeper);
 
 impl Contender for Batched {
     fn decide(&self, keys: &[String], order: &[u32]) {
@@ -69,7 +82,8 @@ impl Contender for Batched {
             batch.extend(chunk.iter().map(|index| self.0.request(&keys[*index as usize])));
             decisions.clear();
             assert!(matches!(self.0.store.acquire_many(&batch, &mut decisions).now(), Ok(Ok(()))));
-            assert!(decisions.iter().all(|answer| answer.as_ref().is_ok_and(|decision| decision.allowed)));
+            let allows = self.0.allows;
+            assert!(decisions.iter().all(|answer| answer.as_ref().is_ok_and(|it| it.allowed == allows)));
         }
     }
 }
@@ -87,20 +101,54 @@ impl Contender for KeysAlone {
     }
 }
 
-pub(crate) struct Governor(DefaultKeyedRateLimiter<String>);
+pub(crate) struct Governor {
+    limiter: DefaultKeyedRateLimiter<String>,
+    allows: bool,
+}
 
 impl Governor {
     pub(crate) fn new() -> Self {
         let burst = NonZeroU32::new(BURST).expect("not zero");
         let rate = NonZeroU32::new(1).expect("not zero");
-        Governor(RateLimiter::dashmap(governor::Quota::per_minute(rate).allow_burst(burst)))
+        let quota = governor::Quota::per_minute(rate).allow_burst(burst);
+        Governor { limiter: RateLimiter::dashmap(quota), allows: true }
     }
+
+    /// One a day, which is taken: this key is refused.
+    pub(crate) fn refusing(key: &str) -> Self {
+        let refusing = Governor { limiter: RateLimiter::dashmap(one_a_day()), allows: false };
+        assert!(refusing.limiter.check_key(&key.to_string()).is_ok());
+        refusing
+    }
+}
+
+fn one_a_day() -> governor::Quota {
+    governor::Quota::with_period(Duration::from_secs(86_400)).expect("not zero")
 }
 
 impl Contender for Governor {
     fn decide(&self, keys: &[String], order: &[u32]) {
         for index in order {
-            assert!(black_box(self.0.check_key(&keys[*index as usize])).is_ok());
+            assert_eq!(black_box(self.limiter.check_key(&keys[*index as usize])).is_ok(), self.allows);
+        }
+    }
+}
+
+/// Without keys: one a day, which is taken.
+pub(crate) struct RefusingDirectGovernor(DefaultDirectRateLimiter);
+
+impl RefusingDirectGovernor {
+    pub(crate) fn new() -> Self {
+        let limiter = RateLimiter::direct(one_a_day());
+        assert!(limiter.check().is_ok());
+        RefusingDirectGovernor(limiter)
+    }
+}
+
+impl Contender for RefusingDirectGovernor {
+    fn decide(&self, _: &[String], order: &[u32]) {
+        for _ in order {
+            assert!(black_box(self.0.check()).is_err());
         }
     }
 }

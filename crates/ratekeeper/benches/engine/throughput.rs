@@ -41,13 +41,21 @@ struct Requests {
     order: Vec<u32>,
 }
 
-/// Fills the contenders with every key, then times random decisions, `threads` at once.
-struct Cell {
+/// Times decisions, by so many threads at once as there are requests.
+pub(crate) struct Cell {
     contenders: Vec<Box<dyn Contender>>,
     requests: Vec<Requests>,
 }
 
 impl Cell {
+    /// Asks for one key again and again.
+    pub(crate) fn of_one_key(contenders: Vec<Box<dyn Contender>>, threads: usize, decisions: usize) -> Self {
+        let keys = Arc::new(keys(1));
+        let requests = (0..threads).map(|_| Requests { keys: keys.clone(), order: vec![0; decisions] });
+        Cell { contenders, requests: requests.collect() }
+    }
+
+    /// Fills the contenders with every key, then asks in a random order.
     fn new(names: &[&str], count: usize, layout: Layout, threads: usize, decisions: usize) -> Self {
         let keys = Arc::new(keys(count));
         let all = |count: usize| (0..u32::try_from(count).expect("fits")).collect::<Vec<u32>>();
@@ -80,7 +88,12 @@ impl Cell {
         });
         let nanos = match std::env::args().any(|arg| arg == "--processor-time") {
             true => spent.iter().sum::<f64>() / spent.len() as f64,
-            false => start.elapsed().as_secs_f64() * 1e9,
+            false => {
+                // More threads than cores share them: each takes its turn.
+                let threads = spent.len();
+                let cores = std::thread::available_parallelism().map_or(1, usize::from).min(threads);
+                start.elapsed().as_secs_f64() * 1e9 * cores as f64 / threads as f64
+            }
         };
         nanos / self.requests[0].order.len() as f64
     }
@@ -93,7 +106,7 @@ fn processor_time() -> f64 {
 }
 
 /// Measures all contenders of all cells in turn, round by round.
-fn measure(cells: &[Cell]) -> Vec<Vec<Samples>> {
+pub(crate) fn measure(cells: &[Cell]) -> Vec<Vec<Samples>> {
     let mut times: Vec<Vec<Samples>> =
         cells.iter().map(|cell| vec![Samples::default(); cell.contenders.len()]).collect();
     for _ in 0..ROUNDS {
