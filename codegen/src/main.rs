@@ -62,8 +62,10 @@ fn rust(descriptors: &FileDescriptorSet) -> Result<Vec<(String, String)>> {
         .file
         .iter()
         .map(|file| (prost_build::Module::from_protobuf_package_name(file.package()), file.clone()));
-    let modules =
-        prost_build::Config::new().generate(requests.collect()).context("proto/ has no Rust form")?;
+    let mut config = prost_build::Config::new();
+    // Read in the same order every time: of two mistakes in a map, the same one is told.
+    config.btree_map(["."]);
+    let modules = config.generate(requests.collect()).context("proto/ has no Rust form")?;
     let name = |module: &prost_build::Module| module.parts().collect::<Vec<_>>().join("_");
     let is_wanted = |name: &String| name != SAME_AS_V1 && !name.starts_with("google");
     let files = modules.into_iter().map(|(module, text)| (name(&module), text));

@@ -10,7 +10,7 @@ use std::time::Duration;
 pub enum ClientError {
     /// A part of the request cannot be right for any server. Nothing was sent.
     Invalid {
-        /// The part: `key`, `burst`, `rate`, `period` or `cost`.
+        /// The part: `key`, `burst`, `rate`, `period`, `cost`, `plans`, `units`, `amount`, `lease` or `id`.
         field: &'static str,
         /// Its value; for a key, how many bytes it has.
         value: String,

@@ -12,9 +12,8 @@ use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 use crate::connection::{ClientConnection, Unsent};
-use crate::decision::RemoteDecision;
 use crate::error::ClientError;
-use crate::frame;
+use crate::frame::{self, ReplyBody};
 
 /// What a pool goes by.
 #[derive(Clone, Debug)]
@@ -47,7 +46,7 @@ impl ConnectionPool {
     }
 
     /// Sends a request on the connection whose turn it is, and waits for the reply.
-    pub(crate) async fn ask(&self, frame: Vec<u8>) -> Result<RemoteDecision, ClientError> {
+    pub(crate) async fn ask(&self, frame: Vec<u8>) -> Result<ReplyBody, ClientError> {
         self.in_time(ClientError::Timeout(self.settings.timeout), self.exchange(frame)).await
     }
 
@@ -59,7 +58,7 @@ impl ConnectionPool {
         timeout(self.settings.timeout, work).await.unwrap_or(Err(late))
     }
 
-    async fn exchange(&self, mut frame: Vec<u8>) -> Result<RemoteDecision, ClientError> {
+    async fn exchange(&self, mut frame: Vec<u8>) -> Result<ReplyBody, ClientError> {
         let turn = self.next.fetch_add(1, Ordering::Relaxed);
         loop {
             let connection = self.connection(turn).await?;

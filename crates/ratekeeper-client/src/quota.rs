@@ -74,10 +74,7 @@ pub(crate) struct ThrottleParts<'a> {
 impl<'a> ThrottleParts<'a> {
     /// Checks a request. A cost of 0 only looks.
     pub(crate) fn new(key: &'a [u8], quota: RemoteQuota, cost: u64) -> Result<Self, ClientError> {
-        if key.is_empty() || key.len() > MAX_KEY {
-            let value = format!("{} bytes", key.len());
-            return Err(ClientError::Invalid { field: "key", value, remedy: "pass 1 to 1024 bytes" });
-        }
+        let key = checked_key(key)?;
         let RemoteQuota { rate, period, burst } = quota;
         if period.subsec_nanos() != 0 {
             let (value, remedy) =
@@ -98,7 +95,30 @@ impl<'a> ThrottleParts<'a> {
     }
 }
 
-fn within_the_wire(field: &'static str, number: u64) -> Result<i64, ClientError> {
+/// Returns the key, if it can be one.
+pub(crate) fn checked_key(key: &[u8]) -> Result<&[u8], ClientError> {
+    if key.is_empty() || key.len() > MAX_KEY {
+        let value = format!("{} bytes", key.len());
+        return Err(ClientError::Invalid { field: "key", value, remedy: "pass 1 to 1024 bytes" });
+    }
+    Ok(key)
+}
+
+/// Returns a name that is short enough for the wire: one request of too many bytes would end the connection for all others.
+pub(crate) fn checked_name<'a>(
+    field: &'static str,
+    name: &'a str,
+    most: usize,
+    remedy: &'static str,
+) -> Result<&'a str, ClientError> {
+    if name.is_empty() || name.len() > most {
+        return Err(ClientError::Invalid { field, value: format!("{} bytes", name.len()), remedy });
+    }
+    Ok(name)
+}
+
+/// Returns the number as the wire carries it.
+pub(crate) fn within_the_wire(field: &'static str, number: u64) -> Result<i64, ClientError> {
     let remedy = "pass at most 9223372036854775807: the wire carries signed numbers of 64 bits";
     i64::try_from(number).map_err(|_| ClientError::Invalid { field, value: number.to_string(), remedy })
 }

@@ -1,12 +1,14 @@
-//! axum: the decision as an extractor.
+//! axum: the decision as an extractor, and what was spent as a part of a response.
 
 use std::convert::Infallible;
 
 use axum::extract::{FromRequestParts, OptionalFromRequestParts};
+use axum::response::{IntoResponseParts, ResponseParts};
 use http::StatusCode;
 use http::request::Parts;
 
 use crate::limit::LimitDecision;
+use crate::usage::Spent;
 
 /// Extracts the decision of the innermost limit that [hands it over](crate::Limit::with_decision); 500 if none does.
 impl<S: Send + Sync> FromRequestParts<S> for LimitDecision {
@@ -27,5 +29,15 @@ impl<S: Send + Sync> OptionalFromRequestParts<S> for LimitDecision {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Option<Self>, Infallible> {
         Ok(parts.extensions.get().cloned())
+    }
+}
+
+/// Tells a limit that [holds](crate::Limit::hold) what was spent: `(Spent::tokens(42), "body")`.
+impl IntoResponseParts for Spent {
+    type Error = Infallible;
+
+    fn into_response_parts(self, mut parts: ResponseParts) -> Result<ResponseParts, Infallible> {
+        parts.extensions_mut().insert(self);
+        Ok(parts)
     }
 }

@@ -15,7 +15,9 @@ use crate::close_signal::CloseSignal;
 use crate::key::{ExtractError, KeyBuf, KeyExtractor, RequestView};
 use crate::limit::{
     AdmittedRequest, InFlightPermit, Limit, LimitFailure, LimitRequest, LimitSettings, LimitVerdict,
+    RequestHold,
 };
+use crate::usage::Spent;
 
 impl<P> Limit<P> {
     /// Returns the limit without any framework. It limits together with the layers of the same limit.
@@ -52,14 +54,20 @@ pub struct Gate {
 /// What clones share.
 #[derive(Default)]
 struct GateState {
-    /// The permits of who is in flight: here nobody else holds them.
-    permits: Mutex<HeldPermits>,
+    /// What those who are in flight hold: here nobody else does.
+    places: Mutex<HeldPlaces>,
     closing: CloseSignal,
     acquired: AtomicU64,
     rejected: AtomicU64,
 }
 
-type HeldPermits = HashMap<Box<[u8]>, Vec<InFlightPermit>>;
+type HeldPlaces = HashMap<Box<[u8]>, Vec<HeldPlace>>;
+
+/// What one that was let in holds.
+struct HeldPlace {
+    permit: Option<InFlightPermit>,
+    hold: Option<RequestHold>,
+}
 
 /// What is left for a key, and who waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +89,7 @@ pub struct GateTotals {
     pub acquired: u64,
     /// How many requests were refused.
     pub rejected: u64,
-    /// How many are in flight: let in by a limit on that, and not [released](Gate::release) yet.
+    /// How many are in flight: let in by a limit that holds or counts them, and not [released](Gate::release) yet.
     pub in_flight: u64,
 }
 
@@ -122,8 +130,10 @@ impl Gate {
         self.settings.is_exempt(&RequestView::new(headers, uri, peer))
     }
 
-    /// Decides on a request of this key, without waiting in a queue. One that was let in by a limit on how many are in
-    /// flight must be [released](Gate::release).
+    /// Decides on a request of this key, without waiting in a queue. One that was let in by a limit that holds, or on how
+    /// many are in flight, must be [released](Gate::release) or [settled](Gate::settle).
+    ///
+    /// A gate sees no requests: of units other than requests it takes what the plan [assumes](ratekeeper::Plan::assume).
     ///
     /// # Errors
     ///
@@ -143,17 +153,33 @@ impl Gate {
         self.decide(key, true).await
     }
 
-    /// Ends a request that was let in. Returns false, and does nothing, if there is none of this key.
+    /// Ends a request that was let in; what it [held](Limit::hold) is settled as it was estimated. Returns false, and does
+    /// nothing, if there is none of this key.
     pub fn release(&self, key: &[u8]) -> bool {
-        let mut permits = self.permits();
-        let Some(of_key) = permits.get_mut(key) else { return false };
-        let permit = of_key.pop();
+        self.end(key, RequestHold::keep)
+    }
+
+    /// Like [`release`](Gate::release), but settles what the request held with what it has [spent](Limit::hold).
+    pub fn settle(&self, key: &[u8], spent: &Spent) -> bool {
+        self.end(key, |hold| hold.settle(spent))
+    }
+
+    /// Ends a request of this key. If there are several it does not matter which: each is settled with its own estimate.
+    fn end(&self, key: &[u8], settle: impl FnOnce(RequestHold)) -> bool {
+        let mut places = self.places();
+        let Some(of_key) = places.get_mut(key) else { return false };
+        let place = of_key.pop();
         if of_key.is_empty() {
-            permits.remove(key);
+            places.remove(key);
         }
         // Whoever is next is woken after the lock is gone.
-        drop(permits);
-        permit.is_some()
+        drop(places);
+        let Some(place) = place else { return false };
+        if let Some(hold) = place.hold {
+            settle(hold);
+        }
+        drop(place.permit);
+        true
     }
 
     /// Returns what is left for a key, and who waits. Takes nothing, and makes no entry.
@@ -167,7 +193,7 @@ impl Gate {
         let (rate, waiting_for_rate) = match &self.settings.rate {
             Some(rate) => {
                 let limited = request.key.key().map_err(GateError::Key)?;
-                let ruling = rate.keeper.peek(limited, &*request.plan, request.cost).await;
+                let ruling = rate.keeper.peek(limited, &*request.plan, request.amounts()).await;
                 let decision = *ruling.map_err(GateError::Keeper)?.decision();
                 (Some(decision), rate.keeper.queue_depth(limited, &*request.plan))
             }
@@ -183,7 +209,7 @@ impl Gate {
         GateTotals {
             acquired: self.state.acquired.load(Ordering::Relaxed),
             rejected: self.state.rejected.load(Ordering::Relaxed),
-            in_flight: self.permits().values().map(|of_key| of_key.len() as u64).sum(),
+            in_flight: self.places().values().map(|of_key| of_key.len() as u64).sum(),
         }
     }
 
@@ -201,7 +227,7 @@ impl Gate {
 
     fn request<'a>(&'a self, key: &'a KeyBuf) -> LimitRequest<'a> {
         let plan = Cow::Borrowed(self.settings.fixed_plan());
-        LimitRequest { key, plan, cost: self.settings.cost.fixed().unwrap_or(Cost::ONE) }
+        LimitRequest { key, plan, cost: self.settings.cost.fixed().unwrap_or(Cost::ONE), units: None }
     }
 
     async fn decide(&self, key: &[u8], wait: bool) -> Result<Decision, GateError> {
@@ -229,8 +255,9 @@ impl Gate {
             LimitVerdict::Pass(AdmittedRequest { rate, held }) => {
                 let mut report = rate;
                 if let Some(held) = held {
-                    if let Some(permit) = held.permit {
-                        self.permits().entry(key.into()).or_default().push(permit);
+                    let place = HeldPlace { permit: held.permit, hold: held.hold };
+                    if place.permit.is_some() || place.hold.is_some() {
+                        self.places().entry(key.into()).or_default().push(place);
                     }
                     if let Some(charge) = held.charge {
                         charge.keep();
@@ -248,8 +275,8 @@ impl Gate {
         }
     }
 
-    fn permits(&self) -> MutexGuard<'_, HeldPermits> {
-        self.state.permits.lock().unwrap_or_else(PoisonError::into_inner)
+    fn places(&self) -> MutexGuard<'_, HeldPlaces> {
+        self.state.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -37,6 +37,7 @@
 //! | to | take |
 //! |---|---|
 //! | limit a server: who, how much, what responses say of it | [`Limit`], and the extractors in [`key`] |
+//! | limit what is known only afterwards, such as tokens | [`Limit::hold`], [`Estimate`] and [`Spent`] |
 //! | limit without tower: keys in, decisions out | [`Gate`] |
 //! | keep a client within what servers allow | [`client::Pace`] |
 //! | read what any server says of its limits, or write it | [`headers`] |
@@ -58,6 +59,7 @@
 //! # Layout
 //!
 //! - [`key`]: whose request it is.
+//! - `usage`: what a request is expected to take, and took.
 //! - `limit`: the settings of a limit, and one request decided; [`gate`]: a limit without a request.
 //! - [`server`]: the layer, the response on its way, its body.
 //! - [`client`]: pacing, learning, sending again.
@@ -77,9 +79,13 @@ pub mod key;
 mod limit;
 mod log;
 pub mod server;
+mod usage;
 
 pub use gate::{Gate, GateError, GateStatistics, GateTotals};
-pub use limit::{ChargePolicy, Denied, KeeperPlans, Limit, LimitDecision, OwnPlan, PolicyHeaders};
+pub use limit::{
+    ChargePolicy, Denied, HoldPolicy, KeeperPlans, Limit, LimitDecision, OwnPlan, PolicyHeaders,
+};
+pub use usage::{Estimate, Spent};
 
 /// The README's examples are tests too; this crate sees all that they use.
 #[cfg(all(doctest, feature = "axum", feature = "reqwest"))]
@@ -90,6 +96,11 @@ struct Readme;
 #[cfg(all(doctest, feature = "axum", feature = "reqwest"))]
 #[doc = include_str!("../../../docs/guide/http.md")]
 struct HttpGuide;
+
+/// The examples of the guide to language models are tests too.
+#[cfg(all(doctest, feature = "axum", feature = "reqwest"))]
+#[doc = include_str!("../../../docs/guide/llm.md")]
+struct LanguageModelGuide;
 
 /// The guide's examples of moving from another library are tests too.
 #[cfg(all(doctest, feature = "axum", feature = "reqwest"))]

@@ -41,7 +41,7 @@ fn scripts_run(server: &Server) -> u64 {
 
 async fn flood(server: &Server, name: &str, store: &RedisStore) {
     let quota: Quota = "1/day".parse().unwrap();
-    let request = Request { key: Key::new("hot").unwrap(), rules: Rules::Quota(&quota), cost: Cost::ONE };
+    let request = Request::new(Key::new("hot").unwrap(), Rules::Quota(&quota), Cost::ONE);
     let _ = store.acquire(request).await;
     let (before, start) = (scripts_run(server), Instant::now());
     for _ in 0..FLOOD {
@@ -59,7 +59,7 @@ async fn frozen(server: &Server) {
     let store = RedisStore::builder(&server.url()).without_denial_cache().build().unwrap();
     let breaker = store.breakers().remove(0);
     let quota: Quota = "1000000/s".parse().unwrap();
-    let request = Request { key: Key::new("frozen").unwrap(), rules: Rules::Quota(&quota), cost: Cost::ONE };
+    let request = Request::new(Key::new("frozen").unwrap(), Rules::Quota(&quota), Cost::ONE);
     store.acquire(request).await.unwrap();
     server.freeze();
     let mut waits = Histogram::<u64>::new(3).unwrap();

@@ -2,6 +2,7 @@
 //!
 //! `cargo bench -p ratekeeper-redis --bench store` starts a server of its own (`RATEKEEPER_REDIS_SERVER`, or the one on
 //! the path). Contenders take turns in rounds, and medians are compared: what else the machine does hits all alike.
+//! Words choose contenders by name: `… --bench store -- hold settle`.
 #![allow(
     clippy::print_stdout,
     clippy::unwrap_used,
@@ -11,13 +12,14 @@
 #[path = "../tests/support/mod.rs"]
 mod support;
 
-use std::sync::Arc;
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use ratekeeper::port::{Request, Store};
-use ratekeeper::{Cost, Key, Plan, Quota, Rules};
+use ratekeeper::port::{HoldAction, HoldChange, HoldId, HoldRequest, HoldState, Plans, Request, Store};
+use ratekeeper::{Amounts, Cost, Key, Plan, Quota, Rules};
 use ratekeeper_redis::{Encoding, RedisStore, RedisStoreBuilder};
 use redis::aio::MultiplexedConnection;
 use support::server::Server;
@@ -52,6 +54,67 @@ const GENEROUS: &str = "36/h burst 40000";
 enum Contender {
     ByHand(MultiplexedConnection, Arc<str>),
     Ours(RedisStore, Arc<Plan>),
+    /// Makes holds, and leaves them to be settled.
+    Hold(Holding),
+    /// Settles what was held.
+    Settle(Holding),
+    /// Makes a hold and settles it: two round trips.
+    Both(Holding),
+}
+
+/// Holds under one plan.
+#[derive(Clone)]
+struct Holding {
+    store: RedisStore,
+    plans: Arc<[Arc<Plan>]>,
+    next: Arc<AtomicU64>,
+    held: Arc<Mutex<VecDeque<(u64, HoldId)>>>,
+}
+
+/// The plans of the holds.
+#[derive(Debug)]
+struct HeldPlans<'a>(&'a [Arc<Plan>]);
+
+impl Plans for HeldPlans<'_> {
+    fn find(&self, name: &str) -> Option<Arc<Plan>> {
+        self.0.iter().find(|plan| plan.name() == name).cloned()
+    }
+}
+
+impl Holding {
+    /// Their ids are counted from there: no two plans of a key share one.
+    fn new(store: &RedisStore, plan: Arc<Plan>, first: u64) -> Self {
+        let (next, held) = (Arc::new(AtomicU64::new(first)), Arc::default());
+        Holding { store: store.clone(), plans: Arc::new([plan]), next, held }
+    }
+
+    fn tokens(&self, tokens: u64) -> Vec<(&'static str, u64)> {
+        let counts = self.plans[0].units().any(|unit| unit == "tokens");
+        counts.then_some(("tokens", tokens)).into_iter().collect()
+    }
+
+    /// Holds for the next key, whichever round it is: no key has many holds at once. Returns its number and the id.
+    async fn hold(&self) -> (u64, HoldId) {
+        let next = self.next.fetch_add(1, Ordering::Relaxed);
+        let number = next % KEYS;
+        let (key, tokens) = (format!("user:{number}"), self.tokens(100));
+        let id = u128::from(next).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
+        let id = HoldId::from_bits(id);
+        let amounts = Amounts::new(1, &tokens);
+        let lease = HoldRequest::DEFAULT_LEASE;
+        let hold = HoldRequest { key: Key::new(&key).unwrap(), plans: &self.plans, amounts, id, lease };
+        let standing = self.store.hold(hold).await.unwrap();
+        assert!(standing.decision.allowed, "{standing:?}");
+        (number, id)
+    }
+
+    async fn settle(&self, number: u64, id: HoldId) {
+        let (key, tokens) = (format!("user:{number}"), self.tokens(80));
+        let action = HoldAction::Settle(Amounts::of(&tokens));
+        let change = HoldChange { key: Key::new(&key).unwrap(), id, action, plans: &HeldPlans(&self.plans) };
+        let outcome = self.store.change_hold(change).await.unwrap();
+        assert_eq!(outcome.state, HoldState::Settled);
+    }
 }
 
 impl Contender {
@@ -68,9 +131,28 @@ impl Contender {
             Contender::Ours(store, plan) => {
                 let key = format!("user:{number}");
                 let key = Key::new(&key).unwrap();
-                let request = Request { key, rules: Rules::Plan(plan), cost: Cost::ONE };
+                let request = Request::new(key, Rules::Plan(plan), Cost::ONE);
                 let decision = store.acquire(request).await.unwrap();
                 assert!(decision.allowed, "{decision:?}");
+            }
+            // No more than the store remembers: what is measured finds its plans there.
+            Contender::Hold(holding) if holding.held.lock().unwrap().len() > 4_000 => {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            Contender::Hold(holding) => {
+                let held = holding.hold().await;
+                holding.held.lock().unwrap().push_back(held);
+            }
+            Contender::Settle(holding) => {
+                let held = holding.held.lock().unwrap().pop_front();
+                match held {
+                    Some((number, id)) => holding.settle(number, id).await,
+                    None => tokio::time::sleep(Duration::from_millis(1)).await,
+                }
+            }
+            Contender::Both(holding) => {
+                let (number, id) = holding.hold().await;
+                holding.settle(number, id).await;
             }
         }
     }
@@ -124,7 +206,7 @@ fn plan(name: &str, text: &str) -> Arc<Plan> {
     Arc::new(Plan::parse(name, text).unwrap())
 }
 
-async fn speed(server: &Server) {
+async fn speed(server: &Server, wanted: &[String]) {
     let client = redis::Client::open(server.url()).unwrap();
     let connection = client.get_multiplexed_async_connection().await.unwrap();
     let sha1: String =
@@ -137,6 +219,9 @@ async fn speed(server: &Server) {
     let three = plan("three", &format!("a={GENEROUS}; b={GENEROUS}; c={GENEROUS}"));
     let mixed = plan("mixed", &format!("a={GENEROUS}; b={GENEROUS} bucket; c=1000000/day fixed"));
     let bucket = plan("bucket", &format!("r={GENEROUS} bucket"));
+    let one_held = Holding::new(&ascii, plan("held", &format!("r={GENEROUS}")), 0);
+    let llm_held =
+        Holding::new(&ascii, plan("llm", "60/m; 100000 tokens/m burst 20000; 8 concurrent"), 1 << 40);
     let contenders = [
         ("by hand, GCRA", Contender::ByHand(connection, sha1.into())),
         ("ours, ASCII, GCRA", Contender::Ours(ascii.clone(), Arc::clone(&one))),
@@ -146,8 +231,22 @@ async fn speed(server: &Server) {
         ("ours, binary, 3 × GCRA", Contender::Ours(binary.clone(), three)),
         ("ours, ASCII, token bucket", Contender::Ours(ascii.clone(), Arc::clone(&bucket))),
         ("ours, binary, token bucket", Contender::Ours(binary.clone(), bucket)),
-        ("ours, ASCII, 3 algorithms", Contender::Ours(ascii, mixed)),
+        ("ours, ASCII, 3 algorithms", Contender::Ours(ascii.clone(), mixed)),
+        ("hold, GCRA", Contender::Hold(one_held.clone())),
+        ("settle, GCRA", Contender::Settle(one_held.clone())),
+        ("hold and settle, GCRA", Contender::Both(one_held)),
+        ("hold, LLM", Contender::Hold(llm_held.clone())),
+        ("settle, LLM", Contender::Settle(llm_held.clone())),
+        ("hold and settle, LLM", Contender::Both(llm_held)),
     ];
+    let chosen = |name: &str| wanted.is_empty() || wanted.iter().any(|word| name.contains(word.as_str()));
+    // What the others are compared with is always there.
+    let contenders: Vec<_> = contenders
+        .into_iter()
+        .enumerate()
+        .filter(|(at, (name, _))| *at < 2 || chosen(name))
+        .map(|(_, contender)| contender)
+        .collect();
     let mut results = vec![(Vec::new(), Vec::new(), Vec::new()); contenders.len()];
     for round in 0..=ROUNDS {
         for ((_, contender), (speeds, tails, costs)) in contenders.iter().zip(&mut results) {
@@ -263,8 +362,7 @@ async fn memory(server: &Server) {
                 let parsed: Quota = quota.parse().unwrap();
                 for number in 0..COUNT {
                     let key = format!("user:{number:06}");
-                    let request =
-                        Request { key: Key::new(&key).unwrap(), rules: Rules::Plan(&plan), cost: Cost::ONE };
+                    let request = Request::new(Key::new(&key).unwrap(), Rules::Plan(&plan), Cost::ONE);
                     assert!(store.acquire(request).await.unwrap().allowed);
                 }
                 format!("ours, {encoding:?}, {}", parsed.algorithm().word())
@@ -282,7 +380,10 @@ fn main() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let server = Server::redis();
-        speed(&server).await;
-        memory(&server).await;
+        let wanted: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+        speed(&server, &wanted).await;
+        if wanted.is_empty() {
+            memory(&server).await;
+        }
     });
 }

@@ -23,9 +23,6 @@ if $window > 0 or $stop <= 0 then return { 3, NOW } end
 --# view first
 if @found then $stop = 0 - $start end
 if @found and $count > 0 and $stop < $length then
-  if $count > $limit then --own
-    $count = $limit --own
-  end --own
   if $start > $SLACK then --own
     -- The clock stepped back. --own
     $start = 0 --own
@@ -47,9 +44,6 @@ $stop = $window + $length
 
 --# view grid edges
 if @found and $count > 0 and $start >= $window then
-  if $count > $limit then --own
-    $count = $limit --own
-  end --own
   if $start < $stop then
     $start = $window
   else
@@ -97,6 +91,10 @@ $new = $count + $need
 
 --# charge
 $count = $new
+
+--# debit
+$count = $count + $need
+if $count > $UTMOST then $count = $UTMOST end
 
 --# refund
 -- All of it in the same window, and nothing later.

@@ -41,6 +41,14 @@ $new = $tat + $need
 --# charge
 $tat = $new
 
+--# debit
+-- One burst below empty, and no further than there is time. What several quotas share may lie further ahead already.
+$most = $refill + $refill
+if $most > $END then $most = $END end
+if $most < $tat then $most = $tat end
+$tat = $tat + $need
+if $tat > $most then $tat = $most end
+
 --# refund
 $need = $need - $AGE
 if $need > 0 then

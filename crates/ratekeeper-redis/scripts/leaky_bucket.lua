@@ -7,8 +7,6 @@ if @found then
     -- An empty bucket is a fresh key's, whenever it was read.
     @level = 0
     $last = 0
-  elseif @level > @capacity then --own
-    @level = @capacity --own
   end
   if $last < 0 then
     $since = 0 - $last
@@ -19,6 +17,13 @@ if @found then
     $last = 0 --own
     @repaired = true --own
   end
+  if @level > @capacity + @capacity then --own
+    @level = @capacity + @capacity --own
+    @repaired = true --own
+    if $last > 0 and double($last) + @level * 1e9 / @rate > @reach then --own
+      $last = 0 --own
+    end --own
+  end --own
 else
   @level = 0
   $last = 0
@@ -40,6 +45,16 @@ $most = pair(room)
 @level = @level + @need
 if @level > @capacity then @level = @capacity end
 -- As of the token bucket. --own
+if $last > 0 and double($last) + @level * 1e9 / @rate > @reach then --own
+  $last = 0 --own
+end --own
+
+--# debit
+-- One capacity above the brim. What several quotas share may be fuller already.
+local most = @capacity + @capacity
+if @level > most then most = @level end
+@level = @level + @need
+if @level > most then @level = most end
 if $last > 0 and double($last) + @level * 1e9 / @rate > @reach then --own
   $last = 0 --own
 end --own

@@ -1,5 +1,5 @@
 -- The sliding window log. State: `log`, entries { instant, cost }, four numbers each, in one list; instants are the
--- epoch's. Numbers: `limit`; `length` of the window; `need`, the cost.
+-- epoch's. Numbers: `limit`; `length` of the window; `need`, the cost; `bound`, how many entries there may be.
 --
 -- The answer does not carry the log, which may be long, but a `brief` one of up to three entries that stands for it:
 -- whoever reads it sees the same sum, the same end, and the same time at which the cost in question passes.
@@ -22,6 +22,9 @@ $need = $COST
 --# charge
 log_charge(@rule, $need)
 
+--# debit
+log_debit(@rule, $need, @bound)
+
 --# refund
 @rule.cut = log_without(log_cut(@rule), log_gap(@rule, $need, plus($CHARGED, $NOW)))
 
@@ -31,6 +34,12 @@ log_charge(@rule, $need)
 
 --# brief
 @brief = @found and log_brief(@rule, $need)
+
+--# brief-debit
+@brief = @found and log_brief(@rule, log_one_more(@rule, $need, @bound))
+
+--# brief-end
+@brief = @found and @log
 
 --# brief-refund
 @brief = @found and log_brief_refund(@rule, $need, plus($CHARGED, $NOW))
@@ -124,6 +133,36 @@ local function log_charge(rule, high, low)
     log[size + 1], log[size + 2], log[size + 3], log[size + 4] = rule.now_high, rule.now_low, high, low
   end
   rule.cut = log
+end
+
+-- What is left of a debit: all entries together fit 63 bits.
+local function log_debited(rule, high, low)
+  return least(high, low, minus(LAST_HIGH, LAST_LOW, rule.used_high, rule.used_low))
+end
+
+-- If there are as many entries as there may be, the last one moves to now, and what is debited becomes a part of it.
+local function log_merge(rule, high, low, bound)
+  local log, size, entries = rule.log, #rule.log, 0
+  if (high > 0 or low > 0) and not rule.repaired and size - rule.first + 1 >= 4 * bound then
+    for at = rule.first, size, 4 do
+      if at == rule.first or less(log[at - 4], log[at - 3], log[at], log[at + 1]) then entries = entries + 1 end
+    end
+    if entries >= bound then log[size - 3], log[size - 2] = rule.now_high, rule.now_low end
+  end
+end
+
+-- The cost that one more comes to after a debit, seen from before it.
+local function log_one_more(rule, high, low, bound)
+  high, low = log_debited(rule, high, low)
+  log_merge(rule, high, low, bound)
+  return plus(high, low, 0, 1)
+end
+
+-- One entry, however large.
+local function log_debit(rule, high, low, bound)
+  high, low = log_debited(rule, high, low)
+  log_merge(rule, high, low, bound)
+  if high > 0 or low > 0 then log_charge(rule, high, low) end
 end
 
 -- How long a log counts, in milliseconds; false if it is empty.

@@ -3,12 +3,6 @@
 
 --# view
 if @found then
-  if $before > $limit then --own
-    $before = $limit --own
-  end --own
-  if $count > $limit then --own
-    $count = $limit --own
-  end --own
   -- A slot that has yet to begin stays; but if the clock stepped far back, it begins now.
   if $start > $SLACK then --own
     $start = 0 --own
@@ -65,10 +59,15 @@ elseif $before > 0 then
 end
 
 --# need
-$new = $count + $COST
+$need = $COST
+$new = $count + $need
 
 --# charge
 $count = $new
+
+--# debit
+$count = $count + $need
+if $count > $UTMOST then $count = $UTMOST end
 
 --# refund
 -- It leaves the slot in which it was charged, and no other: what another slot counts fades at another time.

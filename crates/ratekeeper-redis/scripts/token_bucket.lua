@@ -10,8 +10,6 @@ if @found then
     @tokens = @capacity
     @fresh = true
     $last = 0
-  elseif not (@tokens > 0) then
-    @tokens = 0
   end
   if $last < 0 then
     $since = 0 - $last
@@ -22,6 +20,14 @@ if @found then
     $last = 0 --own
     @repaired = true --own
   end
+  -- A debt is at most one burst, as of now. --own
+  if @tokens < -@capacity then --own
+    @tokens = -@capacity --own
+    @repaired = true --own
+    if $last > 0 and double($last) + (@capacity - @tokens) * 1e9 / @rate > @reach then --own
+      $last = 0 --own
+    end --own
+  end --own
 else
   @tokens = @capacity
   $last = 0
@@ -33,6 +39,7 @@ if @tokens - @need < -1e-9 then passes = false end
 --# most
 local whole = @tokens - @tokens % 1
 if @tokens - (whole + 1) >= -1e-9 then whole = whole + 1 end
+if whole < 0 then whole = 0 end
 $most = pair(whole)
 
 --# need
@@ -42,6 +49,16 @@ $most = pair(whole)
 @tokens = @tokens - @need
 if not (@tokens > 0) then @tokens = 0 end
 -- What would be cut off the next time, because a clock that stepped back is so far behind, is at once. --own
+if $last > 0 and double($last) + (@capacity - @tokens) * 1e9 / @rate > @reach then --own
+  $last = 0 --own
+end --own
+
+--# debit
+-- One burst below empty. What several quotas share may be further below already.
+local bottom = -@capacity
+if @tokens < bottom then bottom = @tokens end
+@tokens = @tokens - @need
+if @tokens < bottom then @tokens = bottom end
 if $last > 0 and double($last) + (@capacity - @tokens) * 1e9 / @rate > @reach then --own
   $last = 0 --own
 end --own

@@ -160,6 +160,9 @@ mod tests {
         for name in ["p:{a}%reset", "p:{a}:plan%reset", "p:{a}::%reset"] {
             assert_eq!(key_content(name.as_bytes()), Some(KeyContent::Reset), "{name}");
         }
+        for name in ["p:{a}%holds", "p:{a}%leases"] {
+            assert_eq!(key_content(name.as_bytes()), Some(KeyContent::Holds), "{name}");
+        }
         for name in ["p:{a}:!slots", "p:{a"] {
             assert_eq!(key_content(name.as_bytes()), None, "{name}");
         }

@@ -32,9 +32,12 @@
 //! link/               how commands get to a server, or to the right one of many
 //! server_clock        a guess at the server's time      losses    the states that had to be discarded
 //! forget              all keys that start alike
+//! hold_cache          the holds that this process has made
 //! scripted            the store made of scripts
+//! holding             its holds
 //! front               the denial cache before it        permits   concurrency limits that instances share
 //! values              compare-and-set on strings        inspect   what is under a key
+//! held_key            what is held for a key
 //! store, builder      the store as programs use it, and its settings
 //! differential/       scripts against the engine (tests)
 //! ```
@@ -57,6 +60,9 @@ mod error;
 mod exchange;
 mod forget;
 mod front;
+mod held_key;
+mod hold_cache;
+mod holding;
 mod inspect;
 mod link;
 mod losses;
@@ -73,6 +79,7 @@ mod differential;
 pub use builder::RedisStoreBuilder;
 pub use encoding::Encoding;
 pub use error::{RedisError, RedisErrorKind};
+pub use held_key::{InspectedHold, InspectedHolds};
 pub use inspect::{Explained, FieldValue, InspectedContent, Inspection};
 pub use losses::Losses;
 pub use permits::{RedisPermit, RedisPermits};

@@ -2,17 +2,20 @@
 
 use std::sync::Arc;
 
-use ratekeeper::port::{Answer, Clock, Grant, Request, Store};
+use ratekeeper::port::{
+    Answer, Clock, Grant, HoldChange, HoldOutcome, HoldRequest, Request, Standing, Store,
+};
 use ratekeeper::state::OnUnreadable;
-use ratekeeper::{Charged, Cost, Decision, Nanos, StoreError, StoreErrorKind};
+use ratekeeper::{Charged, Cost, Decision, Nanos, Plan, Rules, StoreError, StoreErrorKind};
 use redis::Value;
 
 use crate::encoding::Encodings;
 use crate::error::RedisError;
 use crate::exchange::{
-    RuleGroup, ScriptDecision, ScriptQuestion, ScriptReply, StateRepair, groups, sort_by_shape,
+    HeldRules, RuleGroup, ScriptDecision, ScriptQuestion, ScriptReply, StateRepair, groups, sort_by_shape,
 };
 use crate::forget::forget;
+use crate::hold_cache::HoldCache;
 use crate::link::Link;
 use crate::losses::LossCounters;
 use crate::script::{Script, ScriptCall, ScriptLibrary, ScriptVerb};
@@ -20,7 +23,7 @@ use crate::server_clock::ServerClock;
 
 /// How often one request is sent to the script at most, beside once for each of its keys: again only after a state had to
 /// be replaced, which all may have to be, or a window had passed. Each is rare, and none can follow itself for long.
-const MOST_ROUNDS: usize = 8;
+pub(crate) const MOST_ROUNDS: usize = 8;
 
 /// What runs scripts: a link to servers, or in tests a Lua interpreter without any.
 pub(crate) trait RunScript: Send + Sync {
@@ -58,6 +61,7 @@ pub(crate) struct ScriptedStore<R> {
     pub(crate) settings: ScriptSettings,
     pub(crate) clock: ServerClock,
     pub(crate) losses: LossCounters,
+    pub(crate) holds: HoldCache,
 }
 
 /// How states are named, written and read.
@@ -78,6 +82,7 @@ impl<R: RunScript> ScriptedStore<R> {
             settings,
             clock: ServerClock::default(),
             losses: LossCounters::default(),
+            holds: HoldCache::default(),
         }
     }
 
@@ -94,10 +99,19 @@ impl<R: RunScript> ScriptedStore<R> {
         request: &Request<'a>,
     ) -> Result<Option<(Vec<RuleGroup<'a>>, ScriptDecision)>, StoreError> {
         let mut groups = self.groups(request)?;
+        sort_by_shape(&mut groups);
+        self.decide_on(question, request, groups).await
+    }
+
+    async fn decide_on<'a>(
+        &'a self,
+        question: impl Into<ScriptQuestion>,
+        request: &Request<'a>,
+        groups: Vec<RuleGroup<'a>>,
+    ) -> Result<Option<(Vec<RuleGroup<'a>>, ScriptDecision)>, StoreError> {
         if groups.is_empty() {
             return Ok(None);
         }
-        sort_by_shape(&mut groups);
         let decision = self.ask(question.into(), request, &groups).await?;
         Ok(Some((groups, decision)))
     }
@@ -110,14 +124,14 @@ impl<R: RunScript> ScriptedStore<R> {
         request: &Request<'_>,
         groups: &[RuleGroup<'_>],
     ) -> Result<ScriptDecision, StoreError> {
-        let question = question.at_cost(request.cost.get());
+        let question = question.of(groups);
         let script = self.library.decide(&question.shape(groups));
         let mut server_time = None;
         let rounds = MOST_ROUNDS + groups.len();
         for _ in 0..rounds {
             let given = self.settings.given.as_ref().map(|clock| clock.now());
             let guess = || given.or(server_time).unwrap_or_else(|| self.clock.guess());
-            let call = question.call(request, groups, &self.settings.prefix, guess, given);
+            let call = question.call(request, groups, None, &self.settings.prefix, guess, given);
             let value = self.runner.run(&script, &call).await?;
             match ScriptReply::read(value, question.verb, groups)? {
                 ScriptReply::Decided(decided) => return Ok(decided),
@@ -130,6 +144,7 @@ impl<R: RunScript> ScriptedStore<R> {
                     let key = call.parts().nth(group).unwrap_or_default();
                     self.repair(&groups[group], key, &found).await?;
                 }
+                _ => return Err(RedisError::script_fault("an answer about a hold").into()),
             }
         }
         let what = format!("a script has asked to be called again {rounds} times in a row");
@@ -137,7 +152,12 @@ impl<R: RunScript> ScriptedStore<R> {
     }
 
     /// Replaces a state that the script could not read, unless it was replaced meanwhile.
-    async fn repair(&self, group: &RuleGroup<'_>, key: &[u8], found: &Value) -> Result<(), StoreError> {
+    pub(crate) async fn repair(
+        &self,
+        group: &RuleGroup<'_>,
+        key: &[u8],
+        found: &Value,
+    ) -> Result<(), StoreError> {
         let StateRepair { call, loss } = StateRepair::of(group, key, found, self.settings.on_unreadable)?;
         let value = self.runner.run(&self.library.replace, &call).await?;
         // Another caller may have been faster, and has counted.
@@ -151,16 +171,53 @@ impl<R: RunScript> ScriptedStore<R> {
 impl<R: RunScript> Store for ScriptedStore<R> {
     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
         Answer::later(async move {
+            request.check()?;
+            self.lapse(&request).await?;
             let decided = self.decide(ScriptVerb::Acquire, &request).await?;
             let Some((groups, script)) = decided else { return Ok(UNLIMITED) };
-            script.acquire(&groups, request.cost)
+            Ok(script.acquire(&groups)?.decision)
+        })
+    }
+
+    fn acquire_each<'a>(&'a self, request: Request<'a>) -> Answer<'a, Standing> {
+        Answer::later(async move {
+            request.check()?;
+            self.lapse(&request).await?;
+            let decided = self.decide(ScriptVerb::Acquire, &request).await?;
+            let Some((groups, script)) = decided else { return Ok(Standing::of(UNLIMITED)) };
+            script.acquire(&groups)
+        })
+    }
+
+    fn peek_each<'a>(&'a self, request: Request<'a>) -> Answer<'a, Standing> {
+        Answer::later(async move {
+            if is_taken_by_holds(&request) {
+                return self.look_held(request).await;
+            }
+            request.check()?;
+            self.lapse(&request).await?;
+            let decided = self.decide(ScriptVerb::Peek, &request).await?;
+            let Some((groups, script)) = decided else { return Ok(Standing::of(UNLIMITED)) };
+            script.peek(&groups)
+        })
+    }
+
+    fn debit<'a>(&'a self, request: Request<'a>) -> Answer<'a, Standing> {
+        Answer::later(async move {
+            request.check()?;
+            self.lapse(&request).await?;
+            let decided = self.decide(ScriptVerb::Debit, &request).await?;
+            let Some((groups, script)) = decided else { return Ok(Standing::of(UNLIMITED)) };
+            script.debit(&groups)
         })
     }
 
     fn acquire_up_to<'a>(&'a self, request: Request<'a>) -> Answer<'a, Grant> {
         Answer::later(async move {
+            request.check_up_to()?;
+            self.lapse(&request).await?;
             let (granted, decision) = match self.decide(ScriptVerb::AcquireUpTo, &request).await? {
-                Some((groups, script)) => script.acquire_up_to(&groups, request.cost)?,
+                Some((mut groups, script)) => script.acquire_up_to(&mut groups, request.cost)?,
                 None => (request.cost, UNLIMITED),
             };
             Ok(Grant { granted, decision })
@@ -169,26 +226,52 @@ impl<R: RunScript> Store for ScriptedStore<R> {
 
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
         Answer::later(async move {
+            if is_taken_by_holds(&request) {
+                return Ok(self.look_held(request).await?.decision);
+            }
+            request.check()?;
+            self.lapse(&request).await?;
             let decided = self.decide(ScriptVerb::Peek, &request).await?;
             let Some((groups, script)) = decided else { return Ok(UNLIMITED) };
-            script.peek(&groups, request.cost)
+            Ok(script.peek(&groups)?.decision)
         })
+    }
+
+    fn hold<'a>(&'a self, hold: HoldRequest<'a>) -> Answer<'a, Standing> {
+        Answer::later(self.make_hold(hold))
+    }
+
+    fn change_hold<'a>(&'a self, change: HoldChange<'a>) -> Answer<'a, HoldOutcome> {
+        Answer::later(self.make_change(change))
     }
 
     fn refund<'a>(&'a self, request: Request<'a>, charged: Charged) -> Answer<'a, Decision> {
         Answer::later(async move {
-            let question = ScriptQuestion { verb: ScriptVerb::Refund, charged: Some(charged.when()) };
-            let decided = self.decide(question, &request).await?;
+            request.check()?;
+            self.lapse(&request).await?;
+            let decided = self.decide(ScriptQuestion::refund(charged.when()), &request).await?;
             let Some((groups, script)) = decided else { return Ok(UNLIMITED) };
-            script.refund(&groups, request.cost, charged)
+            script.refund(&groups, charged)
         })
     }
 
     fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, u64> {
         Answer::later(async move {
-            let forget = Request { cost: Cost::ZERO, ..request };
-            let decided = self.decide(ScriptVerb::Forget, &forget).await?;
-            decided.map_or(Ok(0), |(groups, script)| script.live(&groups))
+            let ended = match request.rules {
+                Rules::Quota(_) => 0,
+                rules => self.end_holds(request.key, rules).await?,
+            };
+            let forget = request.at_cost(Cost::ZERO);
+            let decided = match is_taken_by_holds(&request) {
+                false => self.decide(ScriptVerb::Forget, &forget).await?,
+                true => {
+                    let encodings = &self.settings.encodings;
+                    let held = HeldRules::asking(request.rules.plans(), || Cost::ZERO, encodings)?;
+                    self.decide_on(ScriptVerb::Forget, &forget, held.groups).await?
+                }
+            };
+            let live = decided.map_or(Ok(0), |(groups, script)| script.live(&groups))?;
+            Ok(live + ended)
         })
     }
 
@@ -200,6 +283,11 @@ impl<R: RunScript> Store for ScriptedStore<R> {
             forget(link, &self.settings.prefix, prefix).await
         })
     }
+}
+
+/// Returns true if only a hold can take what is asked for.
+fn is_taken_by_holds(request: &Request<'_>) -> bool {
+    !request.is_plain() && request.rules.plans().any(Plan::has_places)
 }
 
 /// The decision without any rules: there is nothing to exceed.

@@ -4,12 +4,15 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ratekeeper::port::{Answer, Grant, Request, Store};
+use ratekeeper::port::{Answer, Grant, HoldChange, HoldOutcome, HoldRequest, Request, Standing, Store};
+use ratekeeper::state::StorageKey;
 use ratekeeper::store::{Breaker, DenialStatistics};
 use ratekeeper::{Charged, Decision, Key, Name, StoreError};
 
 use crate::error::RedisError;
+use crate::exchange::HOLDS;
 use crate::front::StoreFront;
+use crate::held_key::{self, InspectedHolds};
 use crate::inspect::{self, Inspection};
 use crate::link::Link;
 use crate::losses::Losses;
@@ -79,6 +82,20 @@ impl RedisStore {
         inspect::read(self.scripted.runner.run(&self.scripted.library.inspect, &call).await?)
     }
 
+    /// Explains what is held for a key, and what has ended lately. One round trip, which takes the longer the more holds
+    /// there are: for an administrator.
+    ///
+    /// # Errors
+    ///
+    /// What keeps the server from answering, or a record that cannot be read.
+    pub async fn inspect_holds(&self, key: Key<'_>) -> Result<InspectedHolds, StoreError> {
+        let mut name = StorageKey::new(&self.scripted.settings.prefix, key).to_bytes();
+        name.extend_from_slice(HOLDS);
+        let mut call = ScriptCall::with_capacity(1, name.len());
+        call.key(&name);
+        held_key::read(self.scripted.runner.run(&self.scripted.library.inspect, &call).await?)
+    }
+
     /// Returns the name on the server of each state of a request, in the order of its rules: what
     /// [`inspect`](RedisStore::inspect) takes. Sends nothing.
     ///
@@ -123,6 +140,26 @@ impl Store for RedisStore {
 
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
         self.front.store().peek(request)
+    }
+
+    fn acquire_each<'a>(&'a self, request: Request<'a>) -> Answer<'a, Standing> {
+        self.front.store().acquire_each(request)
+    }
+
+    fn peek_each<'a>(&'a self, request: Request<'a>) -> Answer<'a, Standing> {
+        self.front.store().peek_each(request)
+    }
+
+    fn debit<'a>(&'a self, request: Request<'a>) -> Answer<'a, Standing> {
+        self.front.store().debit(request)
+    }
+
+    fn hold<'a>(&'a self, hold: HoldRequest<'a>) -> Answer<'a, Standing> {
+        self.front.store().hold(hold)
+    }
+
+    fn change_hold<'a>(&'a self, change: HoldChange<'a>) -> Answer<'a, HoldOutcome> {
+        self.front.store().change_hold(change)
     }
 
     fn refund<'a>(&'a self, request: Request<'a>, charged: Charged) -> Answer<'a, Decision> {

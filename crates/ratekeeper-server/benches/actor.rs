@@ -76,8 +76,7 @@ impl Direct {
     fn run(&mut self, batches: &[Vec<&str>], quota: &Quota) -> Duration {
         let began = Instant::now();
         for batch in batches {
-            let ask =
-                |key| Request { key: Key::new(key).unwrap(), rules: Rules::Quota(quota), cost: Cost::ONE };
+            let ask = |key| Request::new(Key::new(key).unwrap(), Rules::Quota(quota), Cost::ONE);
             let requests: Vec<Request<'_>> = batch.iter().map(|key| ask(*key)).collect();
             self.store.acquire_many(&requests, &mut self.decisions).now().unwrap().unwrap();
             assert_eq!(self.decisions.len(), batch.len());
@@ -133,7 +132,7 @@ impl Actor {
 async fn serve(mut questions: mpsc::Receiver<Question>) {
     let store = MemoryStore::default();
     while let Some(Question { key, quota, answer }) = questions.recv().await {
-        let request = Request { key: Key::new(&key).unwrap(), rules: Rules::Quota(&quota), cost: Cost::ONE };
+        let request = Request::new(Key::new(&key).unwrap(), Rules::Quota(&quota), Cost::ONE);
         // Whoever asked may have gone.
         let _ = answer.send(store.acquire(request).now().unwrap().unwrap());
     }

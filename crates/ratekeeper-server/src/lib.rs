@@ -46,6 +46,7 @@ mod guesses;
 mod net;
 mod request;
 mod responder;
+mod rule_row;
 mod secret;
 mod server;
 mod settings;

@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use ratekeeper::keeper::KeeperError;
-use ratekeeper::{Key, Ruling, StoreErrorKind};
+use ratekeeper::port::{AmountError, HoldId, HoldOutcome, HoldState};
+use ratekeeper::{Key, Nanos, Ruling, StoreError, StoreErrorKind};
 
 use crate::engine::Engine;
 use crate::guesses::TokenCheck;
 use crate::net::Connection;
-use crate::request::{RequestError, RequestLimits, RequestedLimits, WireRequest};
+use crate::request::{RequestError, RequestLimits, RequestedCharge, RequestedLimits, WireRequest};
 use crate::secret::{Admin, NotAdmin, Role, Tokens};
 use crate::watch::TransportMetrics;
 
@@ -25,8 +26,12 @@ pub(crate) struct Responder {
 /// The answer to a request, which each wire writes its own way.
 #[derive(Debug)]
 pub(crate) enum WireAnswer {
-    /// To a request to take, to look or to give back.
+    /// To a request to take, to look, to give back or to charge.
     Ruling(Ruling),
+    /// To a request to hold; the id is there if it was allowed.
+    Held(Ruling, Option<HoldId>),
+    /// To a request to end a hold, or to prolong it.
+    Changed(HoldOutcome),
     /// To a request to forget: how many states were forgotten.
     Forgotten(u64),
 }
@@ -79,7 +84,7 @@ impl Responder {
     ///
     /// # Errors
     ///
-    /// A plan is unknown or the store failed, and no failure mode answers for it.
+    /// A plan is unknown, it cannot be asked for these amounts, or the store failed and no failure mode answers for it.
     ///
     /// # Cancel safety
     ///
@@ -89,15 +94,35 @@ impl Responder {
         let began = Instant::now();
         let ruling = match request {
             WireRequest::Acquire(charge) => {
-                let ruling = keeper.acquire(charge.key, charge.limits.held_to(), charge.cost).await?;
+                let attempt = keeper.acquire(charge.key, charge.limits.held_to(), charge.amounts);
+                // One wait for both: it is inlined then.
+                let ruling = if charge.tells_each { attempt.each() } else { attempt }.await?;
                 self.metrics.took(charge.key, &ruling, began.elapsed());
                 return Ok(WireAnswer::Ruling(ruling));
             }
+            WireRequest::Peek(charge) if charge.tells_each => {
+                keeper.peek_each(charge.key, charge.limits.held_to(), charge.amounts).await?
+            }
             WireRequest::Peek(charge) => {
-                keeper.peek(charge.key, charge.limits.held_to(), charge.cost).await?
+                keeper.peek(charge.key, charge.limits.held_to(), charge.amounts).await?
             }
             WireRequest::Refund(charge, charged) => {
-                keeper.refund(charge.key, charge.limits.held_to(), charge.cost, *charged).await?
+                keeper.refund(charge.key, charge.limits.held_to(), charge.amounts, *charged).await?
+            }
+            // Boxed: what is kept across these waits would otherwise enlarge every other request.
+            WireRequest::Debit(charge) => return Box::pin(self.debit(charge, began)).await,
+            WireRequest::Hold(charge, lease) => return Box::pin(self.hold(charge, *lease, began)).await,
+            WireRequest::Settle(hold, amounts) => {
+                let settled = Box::pin(async { keeper.settle(hold.key, hold.id, *amounts).await });
+                return self.changed(settled.await, began);
+            }
+            WireRequest::Cancel(hold) => {
+                let cancelled = Box::pin(async { keeper.cancel(hold.key, hold.id).await });
+                return self.changed(cancelled.await, began);
+            }
+            WireRequest::Extend(hold, lease) => {
+                let extended = Box::pin(async { keeper.extend(hold.key, hold.id, *lease).await });
+                return self.changed(extended.await, began);
             }
             WireRequest::Reset(key, limits) => {
                 return Ok(WireAnswer::Forgotten(self.reset(*key, limits).await?));
@@ -108,6 +133,42 @@ impl Responder {
         };
         self.metrics.looked(&ruling, began.elapsed());
         Ok(WireAnswer::Ruling(ruling))
+    }
+
+    async fn debit(&self, charge: &RequestedCharge<'_>, began: Instant) -> Result<WireAnswer, RequestError> {
+        let keeper = self.engine.keeper();
+        let debited = keeper.debit(charge.key, charge.limits.held_to(), charge.amounts).await;
+        let ruling = debited.map_err(not_supported)?;
+        // It was not refused, whatever would be now.
+        self.metrics.decided(1, 0, began.elapsed());
+        Ok(WireAnswer::Ruling(ruling))
+    }
+
+    async fn hold(
+        &self,
+        charge: &RequestedCharge<'_>,
+        lease: Nanos,
+        began: Instant,
+    ) -> Result<WireAnswer, RequestError> {
+        let keeper = self.engine.keeper();
+        let attempt = keeper.hold(charge.key, charge.limits.held_to(), charge.amounts).lease(lease);
+        let hold = attempt.await.map_err(not_supported)?;
+        let ruling = hold.ruling().clone();
+        self.metrics.took(charge.key, &ruling, began.elapsed());
+        // The client ends it by its id, or its lease does.
+        Ok(WireAnswer::Held(ruling, hold.leave()))
+    }
+
+    /// Counts what has become of a hold: one that is gone counts as denied.
+    fn changed(
+        &self,
+        outcome: Result<HoldOutcome, KeeperError>,
+        began: Instant,
+    ) -> Result<WireAnswer, RequestError> {
+        let outcome = outcome.map_err(not_supported)?;
+        let is_gone = outcome.state == HoldState::Gone;
+        self.metrics.decided((!is_gone).into(), is_gone.into(), began.elapsed());
+        Ok(WireAnswer::Changed(outcome))
     }
 
     async fn reset(&self, key: Key<'_>, limits: &RequestedLimits<'_>) -> Result<u64, KeeperError> {
@@ -125,4 +186,19 @@ fn not_forgotten(error: KeeperError) -> RequestError {
         }
         error => error.into(),
     }
+}
+
+/// Tells amounts that a hold cannot be settled with, and stores without debts or holds, from stores that have failed.
+#[cold]
+fn not_supported(error: KeeperError) -> RequestError {
+    let KeeperError::Store(error) = error else { return error.into() };
+    match amounts_of(&error) {
+        Some(amounts) => KeeperError::Amounts(amounts).into(),
+        None if error.kind() == StoreErrorKind::Unsupported => RequestError::Unsupported(error.to_string()),
+        None => KeeperError::Store(error).into(),
+    }
+}
+
+fn amounts_of(error: &StoreError) -> Option<AmountError> {
+    std::error::Error::source(error)?.downcast_ref::<AmountError>().cloned()
 }

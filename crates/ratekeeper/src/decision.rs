@@ -105,6 +105,8 @@ impl Decision {
             (true, true) if other.remaining < self.remaining => other,
             (true, false) => other,
             (false, false) if waits_longer(other.retry_after, self.retry_after) => other,
+            // What may end some time is less than never.
+            (false, false) if self.reason == Reason::AtCapacity && other.reason == Reason::NeverFits => other,
             _ => self,
         };
         Decision {

@@ -25,7 +25,7 @@
 //! Floors, from the ground up: a module uses those above it in this list, and never one below.
 //!
 //! ```text
-//! time cost key name     values that cannot be built wrong
+//! time cost key name unit amounts   values that cannot be built wrong
 //! error failure_mode     why a store could not decide, and what is answered then
 //! quota/                 so many per period, checked when it is built; the algorithms and calendars that it names
 //! decision charged       the answer to a request; when its cost was charged
@@ -49,6 +49,7 @@
 //! | `testkit` | the fake clock, the reference model, the conformance suite |
 
 pub mod algorithm;
+mod amounts;
 mod charged;
 mod clock;
 mod cost;
@@ -69,8 +70,10 @@ mod sync;
 #[cfg(any(test, feature = "testkit"))]
 pub mod testkit;
 mod time;
+mod unit;
 
 pub use algorithm::State;
+pub use amounts::Amounts;
 pub use charged::{Charged, When};
 pub use clock::MonotonicClock;
 #[cfg(all(feature = "tokio", not(loom)))]
@@ -79,11 +82,12 @@ pub use cost::Cost;
 pub use decision::{Decision, Reason};
 pub use error::{StoreError, StoreErrorKind};
 pub use failure_mode::FailureMode;
-pub use keeper::{Keeper, Registry, Ruling};
+pub use keeper::{Hold, Keeper, Registry, Ruling};
 pub use key::{IntoKey, Key, KeyError};
 pub use limiter::Limiter;
 pub use name::{Name, NameError};
-pub use plan::{Plan, PlanError, Rule, RuleId, Rules};
+pub use plan::{OnLapse, Plan, PlanError, Rule, RuleId, Rules};
 pub use quota::{Algorithm, Anchor, Calendar, CalendarUnit, Quota, QuotaError, Zone};
 pub use store::{CasStore, MemoryStore};
 pub use time::{Nanos, Timestamp};
+pub use unit::{Unit, UnitError};

@@ -14,7 +14,7 @@ fn a_known_key_is_decided_without_an_allocation() {
     let plan = Plan::parse("gold", "a=1000/h; b=1000/h bucket; c=1000/h fixed").unwrap();
     let rules = quotas.iter().map(Rules::Quota).chain([Rules::Plan(&plan)]);
     for rules in rules {
-        let request = Request { key: Key::new("user:42").unwrap(), rules, cost: Cost::ONE };
+        let request = Request::new(Key::new("user:42").unwrap(), rules, Cost::ONE);
         store.acquire(request).now().unwrap().unwrap();
         let counted = allocation_counter::measure(|| {
             assert!(store.acquire(request).now().unwrap().unwrap().allowed);
@@ -47,7 +47,7 @@ fn a_keeper_rules_on_a_known_key_without_an_allocation() {
 fn a_keeper_decides_a_batch_without_an_allocation() {
     let keeper = Keeper::new(MemoryStore::default(), Registry::default());
     let quota: Quota = "1000/h".parse().unwrap();
-    let request = Request { key: Key::new("user:42").unwrap(), rules: Rules::Quota(&quota), cost: Cost::ONE };
+    let request = Request::new(Key::new("user:42").unwrap(), Rules::Quota(&quota), Cost::ONE);
     let requests = [request; 100];
     let mut answers = Vec::with_capacity(requests.len());
     for many in [1, 2, 100] {
@@ -90,7 +90,7 @@ fn the_store_allocates_what_it_says_and_no_more_than_it_may() {
         for step in 0..150_000 {
             let (name, number, rest) = (draw(names.len()), draw(quotas.len() + 1), draw(20_000));
             let rules = quotas.get(number).map_or(Rules::Plan(&plan), Rules::Quota);
-            let request = Request { key: Key::new(&names[name]).unwrap(), rules, cost: Cost::ONE };
+            let request = Request::new(Key::new(&names[name]).unwrap(), rules, Cost::ONE);
             let counted = allocation_counter::measure(|| match rest {
                 0 => drop(store.sweep()),
                 1..=40 => drop(store.reset(request).now()),

@@ -284,7 +284,7 @@ impl Found {
                 Some([only]) => Rules::Plan(only),
                 Some(plans) => Rules::Plans(plans),
             };
-            Request { key: Key::new(name).unwrap(), rules, cost: *cost }
+            Request::new(Key::new(name).unwrap(), rules, *cost)
         });
         requests.collect()
     }
@@ -330,7 +330,7 @@ async fn what_is_not_ready_has_asked_nobody() {
     let plan = Plan::parse("plan", "3/h").unwrap().on_store_error(FailureMode::Local);
     let (store, local) = (Arc::new(Down), Arc::new(Fickle::new(Manner::Slow)));
     let keeper = Keeper::new(store, Registry::default()).local_store(Arc::clone(&local));
-    let request = |key| Request { key: Key::new(key).unwrap(), rules: Rules::Plan(&plan), cost: Cost::ONE };
+    let request = |key| Request::new(Key::new(key).unwrap(), Rules::Plan(&plan), Cost::ONE);
     // Some of them answer when they are first polled.
     for key in ["a", "b", "c", "d", "e", "f"] {
         assert!(keeper.acquire_resolved(request(key)).now().is_err());
@@ -386,7 +386,7 @@ async fn a_store_that_fails_as_a_whole_has_failed_all_that_are_left() {
 fn a_batch_that_is_answered_at_once_is_ready() {
     let observed = keeper(Manner::AtOnce, FailureMode::Local);
     let quota: Quota = "5/h".parse().unwrap();
-    let request = Request { key: Key::new("key").unwrap(), rules: Rules::Quota(&quota), cost: Cost::ONE };
+    let request = Request::new(Key::new("key").unwrap(), Rules::Quota(&quota), Cost::ONE);
     for many in [1, 2, 50] {
         let mut answers = Vec::new();
         assert!(observed.keeper.acquire_many(&vec![request; many], &mut answers).now().is_ok());
@@ -451,7 +451,7 @@ async fn asked(store: Together, keys: &[&str]) -> Vec<Result<bool, StoreErrorKin
     let quota: Quota = "2/h".parse().unwrap();
     let requests: Vec<_> = keys
         .iter()
-        .map(|key| Request { key: Key::new(*key).unwrap(), rules: Rules::Quota(&quota), cost: Cost::ONE })
+        .map(|key| Request::new(Key::new(*key).unwrap(), Rules::Quota(&quota), Cost::ONE))
         .collect();
     let mut answers = Vec::new();
     let patience = Duration::from_secs(60);

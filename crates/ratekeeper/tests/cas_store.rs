@@ -22,7 +22,7 @@ fn lab() -> (FakeClock, MemoryValues, CasStore<MemoryValues>) {
 }
 
 fn request<'a>(key: &'a str, rules: Rules<'a>, cost: u64) -> Request<'a> {
-    Request { key: Key::new(key).unwrap(), rules, cost: Cost::new(cost) }
+    Request::new(Key::new(key).unwrap(), rules, Cost::new(cost))
 }
 
 /// The text that another language's service with the same layout would find and write.

@@ -143,7 +143,7 @@ proptest! {
             .capacity(capacity);
         for (who, step) in steps {
             let key = Key::new(["one", "other"][who]).unwrap();
-            let ask = |cost| Request { key, rules: Rules::Plan(&plan), cost: Cost::new(cost) };
+            let ask = |cost| Request::new(key, Rules::Plan(&plan), Cost::new(cost));
             match step {
                 Step::Acquire(cost) => {
                     alike(now(with.acquire(ask(cost))), now(without.acquire(ask(cost))), cost)?;
@@ -190,7 +190,7 @@ fn a_flood_on_a_refused_key_hardly_reaches_the_store() {
     let (clock, quota) = (clock(), "10/h".parse::<Quota>().unwrap());
     let counted = Counted::new(&clock);
     let cache = DenialCache::new(counted.clone()).clock(clock.clone());
-    let request = Request { key: Key::new("hot").unwrap(), rules: Rules::Quota(&quota), cost: Cost::ONE };
+    let request = Request::new(Key::new("hot").unwrap(), Rules::Quota(&quota), Cost::ONE);
     let allowed = (0..100_000).filter(|_| {
         clock.advance(Nanos::from_nanos(100_000));
         now(cache.acquire(request)).allowed
@@ -207,7 +207,7 @@ fn what_others_give_back_is_honoured_within_the_trust() {
     let (clock, quota) = (clock(), "1/h".parse::<Quota>().unwrap());
     let counted = Counted::new(&clock);
     let cache = DenialCache::new(counted.clone()).clock(clock.clone());
-    let request = Request { key: Key::new("user").unwrap(), rules: Rules::Quota(&quota), cost: Cost::ONE };
+    let request = Request::new(Key::new("user").unwrap(), Rules::Quota(&quota), Cost::ONE);
     assert!(now(cache.acquire(request)).allowed && !now(cache.acquire(request)).allowed);
     now(counted.inner.reset(request));
     clock.advance(Nanos::from_nanos(999_999_999));
@@ -227,7 +227,7 @@ async fn a_refusal_from_before_a_reset_is_not_remembered_after_it() {
     let (clock, quota) = (clock(), "1/h".parse::<Quota>().unwrap());
     let slow = Slow { inner: memory(&clock), gate: tokio::sync::Semaphore::new(0) };
     let cache = DenialCache::new(slow).clock(clock.clone());
-    let request = Request { key: Key::new("user").unwrap(), rules: Rules::Quota(&quota), cost: Cost::ONE };
+    let request = Request::new(Key::new("user").unwrap(), Rules::Quota(&quota), Cost::ONE);
     assert!(now(cache.inner().inner.acquire(request)).allowed);
     let mut refused = std::pin::pin!(cache.acquire(request));
     let poll = std::future::poll_fn(|context| Poll::Ready(refused.as_mut().poll(context).is_pending())).await;
@@ -279,8 +279,7 @@ fn other_rules_and_other_costs_are_asked_for() {
     let cache = DenialCache::new(counted.clone()).clock(clock.clone());
     let key = Key::new("user").unwrap();
     let (small, raised) = ("5/h".parse::<Quota>().unwrap(), "5/h burst 20".parse::<Quota>().unwrap());
-    let ask =
-        |quota, cost| now(cache.acquire(Request { key, rules: Rules::Quota(quota), cost: Cost::new(cost) }));
+    let ask = |quota, cost| now(cache.acquire(Request::new(key, Rules::Quota(quota), Cost::new(cost))));
     assert!(ask(&small, 3).allowed);
     assert!(!ask(&small, 3).allowed);
     assert!(ask(&small, 2).allowed, "a smaller cost may pass");
@@ -300,7 +299,7 @@ fn waits_count_down_and_memory_stays_bounded() {
     let quota: Quota = "1/h".parse().unwrap();
     for number in 0..1_000 {
         let name = format!("user:{number}");
-        let request = Request { key: Key::new(&name).unwrap(), rules: Rules::Quota(&quota), cost: Cost::ONE };
+        let request = Request::new(Key::new(&name).unwrap(), Rules::Quota(&quota), Cost::ONE);
         assert!(now(cache.acquire(request)).allowed && !now(cache.acquire(request)).allowed);
         clock.advance(Nanos::from_millis(5));
         let refused = now(cache.acquire(request));
@@ -319,7 +318,7 @@ async fn nothing_is_refused_from_before_keys_were_forgotten() {
     let store = DenialCache::new(MemoryStore::builder().keep_keys(true).clock(clock.clone()).build());
     let store = store.clock(clock);
     let quota: Quota = "1/h".parse().unwrap();
-    let request = Request { key: Key::new("user:42").unwrap(), rules: Rules::Quota(&quota), cost: Cost::ONE };
+    let request = Request::new(Key::new("user:42").unwrap(), Rules::Quota(&quota), Cost::ONE);
     assert!(store.acquire(request).await.unwrap().allowed && !store.acquire(request).await.unwrap().allowed);
     assert!(store.statistics().held > 0);
     assert_eq!(store.forget(b"user").await.unwrap(), 1);

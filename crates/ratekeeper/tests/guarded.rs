@@ -101,7 +101,7 @@ fn quota() -> Quota {
 }
 
 fn request(quota: &Quota) -> Request<'_> {
-    Request { key: Key::new("user").unwrap(), rules: Rules::Quota(quota), cost: Cost::ONE }
+    Request::new(Key::new("user").unwrap(), Rules::Quota(quota), Cost::ONE)
 }
 
 #[tokio::test(start_paused = true)]

@@ -191,8 +191,7 @@ async fn who_does_not_wait_does_not_overtake() {
         let nothing = keeper.acquire("key", "plan", 0).await.unwrap();
         assert!(nothing.allowed, "who wants nothing overtakes nobody");
         let plan = keeper.plans().find("plan").unwrap();
-        let request =
-            |key| Request { key: Key::new(key).unwrap(), rules: Rules::Plan(&plan), cost: Cost::ONE };
+        let request = |key| Request::new(Key::new(key).unwrap(), Rules::Plan(&plan), Cost::ONE);
         let requests = [request("key"), request("other"), request("key")];
         let mut answers = Vec::new();
         let Ok(()) = keeper.acquire_many(&requests, &mut answers).await;
@@ -296,7 +295,7 @@ async fn who_wants_nothing_overtakes_nobody() {
         assert!(keeper.acquire("key", "plan", 0).within(PATIENT).await.unwrap().allowed);
         assert!(began.elapsed() < millis(20));
         let plan = keeper.plans().find("plan").unwrap();
-        let request = Request { key: Key::new("key").unwrap(), rules: Rules::Plan(&plan), cost: Cost::ZERO };
+        let request = Request::new(Key::new("key").unwrap(), Rules::Plan(&plan), Cost::ZERO);
         let mut answers = Vec::new();
         let Ok(()) = keeper.acquire_many(&[request; 2], &mut answers).await;
         assert!(answers.into_iter().all(|answer| answer.unwrap().allowed));
@@ -315,7 +314,7 @@ async fn a_batch_is_asked_at_once_though_somebody_waits() {
     assert_eq!(keeper.queue_depth("key", "plan"), 1);
     let plan = keeper.plans().find("plan").unwrap();
     let names: Vec<String> = (0..50).map(|number| format!("key:{number}")).collect();
-    let request = |name| Request { key: Key::new(name).unwrap(), rules: Rules::Plan(&plan), cost: Cost::ONE };
+    let request = |name| Request::new(Key::new(name).unwrap(), Rules::Plan(&plan), Cost::ONE);
     let mut requests: Vec<_> = names.iter().map(String::as_str).map(request).collect();
     requests.push(request("key"));
     let (began, mut answers) = (Instant::now(), Vec::new());

@@ -8,8 +8,10 @@
 use std::sync::Arc;
 
 use loom::thread;
-use ratekeeper::port::{Clock, Request, Store};
-use ratekeeper::{Charged, Cost, Decision, Key, MemoryStore, Nanos, Quota, Rules, Timestamp};
+use ratekeeper::port::{
+    Clock, HoldAction, HoldChange, HoldId, HoldRequest, HoldState, Plans, Request, Standing, Store,
+};
+use ratekeeper::{Amounts, Charged, Cost, Decision, Key, MemoryStore, Nanos, Plan, Quota, Rules, Timestamp};
 
 /// When everything begins, by the store's clock, which stands still.
 const START: Timestamp = Timestamp::from_secs(1_000);
@@ -49,7 +51,7 @@ impl Shared {
 
     fn request<'a>(&'a self, key: &'a str, cost: u64) -> Request<'a> {
         let key = Key::new(key).unwrap();
-        Request { key, rules: Rules::Quota(&self.quota), cost: Cost::new(cost) }
+        Request::new(key, Rules::Quota(&self.quota), Cost::new(cost))
     }
 
     /// So many seconds after the start. A unit refills in six.
@@ -182,5 +184,81 @@ fn a_sweep_is_seen() {
         assert!(mine != theirs.allowed);
         // Before the sweep, or after all was taken again.
         assert!(theirs.allowed || [6, 60].contains(&seconds(&theirs)));
+    });
+}
+
+/// Ten a minute, which are held or acquired: one state for both.
+struct Holding {
+    store: MemoryStore,
+    plans: [Arc<Plan>; 1],
+}
+
+#[derive(Debug)]
+struct NoPlans;
+
+impl Plans for NoPlans {
+    fn find(&self, _: &str) -> Option<Arc<Plan>> {
+        None
+    }
+}
+
+impl Holding {
+    fn new() -> Arc<Self> {
+        let store = MemoryStore::builder().max_keys(10).clock(Stopped).build();
+        Arc::new(Holding { store, plans: [Arc::new(Plan::parse("held", "10/m").unwrap())] })
+    }
+
+    fn acquire(&self, cost: u64) -> Decision {
+        let request = Request::new(Key::new("k").unwrap(), Rules::Plan(&self.plans[0]), Cost::new(cost));
+        self.store.acquire(request).now().unwrap().unwrap()
+    }
+
+    fn hold(&self, id: u128, cost: u64) -> Standing {
+        let (key, id, lease) = (Key::new("k").unwrap(), HoldId::from_bits(id), HoldRequest::DEFAULT_LEASE);
+        let hold = HoldRequest { key, plans: &self.plans, amounts: Amounts::from(cost), id, lease };
+        self.store.hold(hold).now().unwrap().unwrap()
+    }
+
+    fn change(&self, id: u128, action: HoldAction<'_>) -> HoldState {
+        let (key, id) = (Key::new("k").unwrap(), HoldId::from_bits(id));
+        let change = HoldChange { key, id, action, plans: &NoPlans };
+        self.store.change_hold(change).now().unwrap().unwrap().state
+    }
+}
+
+/// Whoever ends a hold first has ended it, and it is given back once; who is refused without the lock knows of it.
+#[test]
+fn a_hold_ends_once() {
+    loom::model(|| {
+        let holding = Holding::new();
+        assert!(holding.hold(1, 8).decision.allowed);
+        (0..4).for_each(|_| assert!(!holding.acquire(5).allowed));
+        let other = {
+            let holding = holding.clone();
+            thread::spawn(move || (holding.change(1, HoldAction::Cancel), holding.acquire(5).allowed))
+        };
+        let mine = holding.change(1, HoldAction::Settle(Amounts::from(2)));
+        let (theirs, allowed) = other.join().unwrap();
+        assert!(mine == theirs && allowed, "{mine:?} {theirs:?}");
+        let left = holding.acquire(0).remaining;
+        assert_eq!(left, if mine == HoldState::Settled { 3 } else { 5 });
+    });
+}
+
+/// What is held and what is acquired is taken from the same.
+#[test]
+fn who_holds_and_who_acquires_share() {
+    loom::model(|| {
+        let holding = Holding::new();
+        let other = {
+            let holding = holding.clone();
+            thread::spawn(move || [0; 2].map(|_| holding.acquire(6).allowed))
+        };
+        let held = holding.hold(1, 6).decision.allowed;
+        let ended = holding.change(1, HoldAction::Settle(Amounts::from(1)));
+        assert_eq!(ended, if held { HoldState::Settled } else { HoldState::Gone });
+        let acquired = other.join().unwrap().iter().filter(|allowed| **allowed).count() as u64;
+        assert!(held || acquired == 1);
+        assert_eq!(holding.acquire(0).remaining, 10 - 6 * acquired - u64::from(held));
     });
 }

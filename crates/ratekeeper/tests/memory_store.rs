@@ -20,7 +20,7 @@ fn clock() -> FakeClock {
 
 fn acquire(store: &MemoryStore, key: &str, quota: &Quota, cost: u64) -> Decision {
     let key = Key::new(key).unwrap();
-    store.acquire(Request { key, rules: Rules::Quota(quota), cost: Cost::new(cost) }).now().unwrap().unwrap()
+    store.acquire(Request::new(key, Rules::Quota(quota), Cost::new(cost))).now().unwrap().unwrap()
 }
 
 fn quota(text: &str) -> Quota {
@@ -97,8 +97,7 @@ fn a_partial_grant_from_the_overflow_takes_what_is_left_of_it() {
         assert!(acquire(&store, &format!("old:{key}"), &quota, 4).allowed);
     }
     let up_to = |key| {
-        let request =
-            Request { key: Key::new(key).unwrap(), rules: Rules::Quota(&quota), cost: Cost::new(3) };
+        let request = Request::new(Key::new(key).unwrap(), Rules::Quota(&quota), Cost::new(3));
         store.acquire_up_to(request).now().unwrap().unwrap()
     };
     assert_eq!(up_to("new:0").granted, Cost::new(3));
@@ -117,8 +116,7 @@ fn a_peek_at_a_full_store_is_honest() {
         for key in 0..10 {
             acquire(&store, &format!("old:{key}"), &quota, 4);
         }
-        let request =
-            Request { key: Key::new("new").unwrap(), rules: Rules::Quota(&quota), cost: Cost::new(3) };
+        let request = Request::new(Key::new("new").unwrap(), Rules::Quota(&quota), Cost::new(3));
         let peek = || store.peek(request).now().unwrap().unwrap();
         assert_eq!(peek().allowed, policy == OnFull::Share, "{policy:?}");
         assert_eq!(
@@ -145,7 +143,7 @@ fn a_plan_evicts_as_many_as_it_needs() {
     }
     clock.advance(SECOND);
     let plan = Plan::parse("gold", "a=10/h; b=10/h bucket; c=10/h log").unwrap();
-    let request = |key| Request { key: Key::new(key).unwrap(), rules: Rules::Plan(&plan), cost: Cost::ONE };
+    let request = |key| Request::new(Key::new(key).unwrap(), Rules::Plan(&plan), Cost::ONE);
     assert!(store.acquire(request("new")).now().unwrap().unwrap().allowed);
     assert_eq!(store.acquire(request("another")).now().unwrap().unwrap().reason, Reason::StoreFull);
     assert_eq!(store.len(), 6);
@@ -161,7 +159,7 @@ fn a_repaired_state_expires_when_it_says() {
     let builder = || MemoryStore::builder().max_keys(1).clock(clock.clone());
     let plan = Plan::parse("gold", "1/m").unwrap();
     let ask = |store: &MemoryStore, key: &str| {
-        let request = Request { key: Key::new(key).unwrap(), rules: Rules::Plan(&plan), cost: Cost::ONE };
+        let request = Request::new(Key::new(key).unwrap(), Rules::Plan(&plan), Cost::ONE);
         store.acquire(request).now().unwrap().unwrap()
     };
     let store = builder().build();
@@ -182,7 +180,7 @@ fn a_plan_gets_all_of_its_states_or_none() {
     let clock = clock();
     let store = MemoryStore::builder().max_keys(3).clock(clock.clone()).build();
     let plan = Plan::parse("gold", "a=10/h; b=10/h bucket").unwrap();
-    let request = |key| Request { key: Key::new(key).unwrap(), rules: Rules::Plan(&plan), cost: Cost::ONE };
+    let request = |key| Request::new(Key::new(key).unwrap(), Rules::Plan(&plan), Cost::ONE);
     assert!(store.acquire(request("first")).now().unwrap().unwrap().allowed);
     assert_eq!(store.len(), 2);
     let full = store.acquire(request("second")).now().unwrap().unwrap();
@@ -200,11 +198,7 @@ fn reading_creates_nothing() {
     for text in ["5/h", "5/h bucket", "5/h leaky", "5/h fixed", "5/h sliding", "5/h log"] {
         let quota = quota(text);
         for cost in [0, 1, 9] {
-            let request = Request {
-                key: Key::new("nobody").unwrap(),
-                rules: Rules::Quota(&quota),
-                cost: Cost::new(cost),
-            };
+            let request = Request::new(Key::new("nobody").unwrap(), Rules::Quota(&quota), Cost::new(cost));
             store.peek(request).now().unwrap().unwrap();
             store.refund(request, Charged::NOW).now().unwrap().unwrap();
             assert_eq!(store.reset(request).now().unwrap().unwrap(), 0);
@@ -278,7 +272,7 @@ fn a_batch_decides_as_one_after_another() {
         .enumerate()
         .map(|(index, name)| {
             let rules = Rules::Quota(if index % 3 == 0 { &log } else { &gcra });
-            Request { key: Key::new(name).unwrap(), rules, cost: Cost::new(index as u64 % 3) }
+            Request::new(Key::new(name).unwrap(), rules, Cost::new(index as u64 % 3))
         })
         .collect();
     let expected: Vec<Decision> =
@@ -292,7 +286,7 @@ fn a_batch_decides_as_one_after_another() {
 fn what_a_store_cannot_hold_is_refused() {
     let store = MemoryStore::default();
     let quota = Quota::concurrent(3).build().unwrap();
-    let request = Request { key: Key::new("key").unwrap(), rules: Rules::Quota(&quota), cost: Cost::ONE };
+    let request = Request::new(Key::new("key").unwrap(), Rules::Quota(&quota), Cost::ONE);
     assert_eq!(store.acquire(request).now().unwrap().unwrap_err().kind(), StoreErrorKind::Unsupported);
     let plan = std::sync::Arc::new(Plan::parse("gold", "1/s").unwrap());
     let twice = [plan.clone(), plan];
@@ -310,8 +304,7 @@ fn a_snapshot_remembers() {
     let store = MemoryStore::builder().clock(clock.clone()).build();
     let texts = ["5/h", "5/h bucket", "5/h leaky", "5/h fixed", "5/h sliding", "5/h log"];
     let plan = Plan::parse("gold", "a=5/h; b=7/h log").unwrap();
-    let request =
-        Request { key: Key::new("planned").unwrap(), rules: Rules::Plan(&plan), cost: Cost::new(2) };
+    let request = Request::new(Key::new("planned").unwrap(), Rules::Plan(&plan), Cost::new(2));
     assert!(store.acquire(request).now().unwrap().unwrap().allowed);
     for text in texts {
         acquire(&store, "kept", &quota(text), 3);
@@ -342,7 +335,7 @@ async fn a_restored_store_knows_its_keys() {
         let name = format!("user:{key}");
         acquire(&store, &name, &quota("5/h"), 1);
         acquire(&store, &name, &quota("5/h log"), 1);
-        let request = Request { key: Key::new(&name).unwrap(), rules: Rules::Plan(&plan), cost: Cost::ONE };
+        let request = Request::new(Key::new(&name).unwrap(), Rules::Plan(&plan), Cost::ONE);
         assert!(store.acquire(request).now().unwrap().unwrap().allowed);
     }
     let restored = builder(true).restore(&store.snapshot()).unwrap();
@@ -371,7 +364,7 @@ async fn what_was_charged_before_it_was_forgotten_is_not_given_back() {
     let plan = Plan::parse("p", "3/h").unwrap();
     let quota = quota("3/h fixed");
     for rules in [Rules::Plan(&plan), Rules::Quota(&quota)] {
-        let ask = Request { key: Key::new("user:1").unwrap(), rules, cost: Cost::new(3) };
+        let ask = Request::new(Key::new("user:1").unwrap(), rules, Cost::new(3));
         let before = store.acquire(ask).now().unwrap().unwrap().charged_at().unwrap();
         clock.advance(Nanos::from_millis(1));
         assert_eq!(store.forget(b"user:").await.unwrap(), 1);
@@ -391,7 +384,7 @@ fn a_snapshot_holds_no_key_without_a_state() {
     let plan = Plan::parse("gold", "a=5/h; b=7/h log").unwrap();
     for rules in [Rules::Plan(&plan), Rules::Quota(&quota("5/h"))] {
         for name in ["mail:live", "mail:reset"] {
-            let request = Request { key: Key::new(name).unwrap(), rules, cost: Cost::ONE };
+            let request = Request::new(Key::new(name).unwrap(), rules, Cost::ONE);
             assert!(store.acquire(request).now().unwrap().unwrap().allowed);
             if name == "mail:reset" {
                 assert!(store.reset(request).now().unwrap().unwrap() > 0);
@@ -415,7 +408,7 @@ fn a_restored_store_keeps_room_for_plans() {
     let (store, plan) = (builder().build(), Plan::parse("gold", "5/h").unwrap());
     acquire(&store, "j", &quota("1/h"), 1);
     assert_eq!(builder().restore(&store.snapshot()).unwrap().statistics().kept_for_plans, 0);
-    let request = Request { key: Key::new("known").unwrap(), rules: Rules::Plan(&plan), cost: Cost::ONE };
+    let request = Request::new(Key::new("known").unwrap(), Rules::Plan(&plan), Cost::ONE);
     assert!(store.acquire(request).now().unwrap().unwrap().allowed);
     let restored = builder().restore(&store.snapshot()).unwrap();
     assert_eq!(restored.statistics().kept_for_plans, 50);
@@ -516,7 +509,7 @@ fn a_key_is_known_as_long_as_any_of_its_states_lives() {
         let store = MemoryStore::builder().max_keys(20).on_full(policy).clock(clock.clone()).build();
         let plan = Plan::parse("gold", "5/s; 12/day fixed").unwrap();
         let ask = |key: &str| {
-            let request = Request { key: Key::new(key).unwrap(), rules: Rules::Plan(&plan), cost: Cost::ONE };
+            let request = Request::new(Key::new(key).unwrap(), Rules::Plan(&plan), Cost::ONE);
             store.acquire(request).now().unwrap().unwrap()
         };
         let known: Vec<String> = (0..10).map(|key| format!("known:{key}")).collect();
@@ -559,8 +552,7 @@ fn quotas_of_requests_share_by_algorithm_and_length() {
     clock.advance(Nanos::from_secs(5));
     store.sweep();
     assert!(!acquire(&store, "alice", &quota("5/h leaky"), 5).allowed, "one was taken five seconds ago");
-    let request =
-        |quota| Request { key: Key::new("alice").unwrap(), rules: Rules::Quota(quota), cost: Cost::ONE };
+    let request = |quota| Request::new(Key::new("alice").unwrap(), Rules::Quota(quota), Cost::ONE);
     assert_eq!(
         store.reset(request(&quota("1/s"))).now().unwrap().unwrap(),
         6,

@@ -14,7 +14,7 @@ const HOUR: Duration = Duration::from_secs(3_600);
 
 async fn is_allowed(store: &impl Store) -> bool {
     let quota: Quota = "1/h".parse().unwrap();
-    let request = Request { key: Key::new("ann").unwrap(), rules: Rules::Quota(&quota), cost: Cost::ONE };
+    let request = Request::new(Key::new("ann").unwrap(), Rules::Quota(&quota), Cost::ONE);
     store.acquire(request).await.unwrap().allowed
 }
 

@@ -62,6 +62,7 @@ fn bad_texts_and_what_is_said_about_them() {
     let example = "write a quota as `50/s`, `100/m burst 20`, `5 per 30s` or `32 concurrent`";
     let options = "after the period come `burst N` and one of gcra, bucket, leaky, fixed, sliding, log";
     let units = "units are ns, us, ms, s, m, h, day, week, month, year";
+    let of_plans = "units belong to the rules of plans";
     let one = "one algorithm decides a quota";
     let several = "a quota is one rule: several, separated by `;`, are a plan: `Plan::parse(name, text)`";
     for (text, message) in [
@@ -74,7 +75,8 @@ fn bad_texts_and_what_is_said_about_them() {
         ("+5/s", format!("quota: `+5/s`; {example}")),
         ("--5/s", format!("quota: `--5/s`; {example}")),
         ("_5/s", format!("quota: `_5/s`; {example}")),
-        ("5 in s", format!("quota: `5 in s`; {example}")),
+        ("5 in s", format!("quota: `5 in s`; `in`: {of_plans}; {example}")),
+        ("5 tokens/s", format!("quota: `5 tokens/s`; `tokens`: {of_plans}; {example}")),
         ("5 \n", format!("quota: `5 \\n`; {example}")),
         ("0/s", "count: 0; must be at least 1".into()),
         ("-4/s", "count: -4; must be at least 1".into()),
@@ -254,7 +256,7 @@ proptest! {
         words in prop::collection::vec(prop::sample::select(vec![
             "5", "-1", "99999999999999999999", "/", "/s", "per", "30s", "30", "s", "day", "month", "years", "burst",
             "gcra", "bucket", "leaky", "fixed", "grid", "calendar", "UTC", "sliding", "log", "bound", "concurrent",
-            "_", "µs", "\u{a0}", "İ",
+            "_", "µs", "\u{a0}", "İ", "tokens", "requests", ";", "=", "a=",
         ]), 0..10),
         separator in prop::sample::select(vec!["", " ", "  "]),
     ) {

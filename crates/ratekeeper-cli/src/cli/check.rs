@@ -10,10 +10,11 @@ use ratekeeper::Plan;
 use ratekeeper_server::config::{Config, ConfigError, Findings};
 use serde_json::{Value, json};
 
+use super::explain::ExplainedPlan;
 use super::output::{EXIT_NO, print};
 use super::serve::{self, ServeFlags};
 
-/// Prints every mistake with its line, and every plan.
+/// Prints every mistake with its line, and what every plan means.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example: ratekeeper check ratekeeper.toml\nExits with 0 if the file is right, and with 1 if there are mistakes."
@@ -59,12 +60,7 @@ fn words(flags: &CheckFlags, mistakes: &[(Option<usize>, String)], plans: &[Plan
         };
     }
     for plan in plans {
-        let _ = writeln!(out, "plan {} (on_store_error: {})", plan.name(), plan.failure_mode().word());
-        for rule in plan.rules() {
-            let quota = rule.quota();
-            let (name, word, burst) = (rule.name(), quota.algorithm().word(), quota.burst());
-            let _ = writeln!(out, "  {name:<12} {quota}: {burst} at once, by {word}");
-        }
+        let _ = write!(out, "{}", ExplainedPlan(plan));
     }
     let _ = match mistakes.len() {
         0 => writeln!(out, "{file}: ok, {}", counted(plans.len(), "plan")),
@@ -80,25 +76,10 @@ fn counted(number: usize, thing: &str) -> String {
 
 fn to_json(flags: &CheckFlags, mistakes: &[(Option<usize>, String)], plans: &[Plan]) -> Value {
     let mistake = |(line, message): &(Option<usize>, String)| json!({ "line": line, "message": message });
-    let plan = |plan: &Plan| {
-        let rule = |rule: &ratekeeper::Rule| {
-            json!({
-                "name": rule.name().as_str(),
-                "quota": rule.quota().to_string(),
-                "algorithm": rule.quota().algorithm().word(),
-                "burst": rule.quota().burst(),
-            })
-        };
-        json!({
-            "name": plan.name().as_str(),
-            "on_store_error": plan.failure_mode().word(),
-            "rules": plan.rules().iter().map(rule).collect::<Vec<_>>(),
-        })
-    };
     json!({
         "file": flags.file.display().to_string(),
         "ok": mistakes.is_empty(),
         "errors": mistakes.iter().map(mistake).collect::<Vec<_>>(),
-        "plans": plans.iter().map(plan).collect::<Vec<_>>(),
+        "plans": plans.iter().map(|plan| ExplainedPlan(plan).to_json()).collect::<Vec<_>>(),
     })
 }

@@ -1,12 +1,14 @@
 //! The command line: each command is a file that says what it takes, and calls what does it.
 //!
 //! - `command`: all commands as data; `run`: from arguments to exit code; `output`: exit codes, and standard output
+//! - `explain`: what a plan means, for `check`
 //! - `serve`, `check`, `inspect`, `headers`, `simulate`, `bench`, `health`, `completions`, `man`: the commands
 
 mod bench;
 mod check;
 mod command;
 mod completions;
+mod explain;
 mod headers;
 mod health;
 mod inspect;

@@ -26,7 +26,7 @@ use crate::simulate::{
     after_help = "Example: ratekeeper simulate --quota '10/s burst 20' --format combined access.log"
 )]
 pub(super) struct SimulateFlags {
-    /// File with lines `time_seconds [key [cost]]`, or an access log [default: standard input].
+    /// File with lines `time_seconds [key [cost] [unit=amount…]]`, or an access log [default: standard input].
     #[arg(value_name = "TRACE")]
     trace: Option<PathBuf>,
     /// Limit to try; give several to compare them.
@@ -131,7 +131,9 @@ fn policies(flags: &SimulateFlags) -> Result<Vec<SimulatedPolicy>> {
         if plans.is_empty() {
             bail!("{}: no plans; write `[plans.free]` and below it `limits = [\"10/s\"]`", path.display());
         }
-        policies.extend(plans.iter().map(SimulatedPolicy::of_plan));
+        for plan in &plans {
+            policies.push(SimulatedPolicy::of_plan(plan)?);
+        }
     }
     Ok(policies)
 }
@@ -153,7 +155,7 @@ fn replay_to_lines(
     let several = policies.len() > 1;
     let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
     let overview = replay.run(source, policies, |entry, policy, decision| {
-        write_decision(&mut out, entry, several.then_some(policy), decision)
+        write_decision(&mut out, entry, policy, several, decision)
     })?;
     out.flush()?;
     if let Some(skipped) = overview.skipped {
@@ -177,12 +179,12 @@ fn print_suggestion(
     let requests = overview.requests;
     if flags.json.is_some() {
         let one_less =
-            one_less.map(|(quota, denied)| json!({ "quota": quota.to_string(), "denied": denied }));
+            one_less.map(|(quota, denied)| json!({ "quota": policy.text_of(&quota), "denied": denied }));
         return print(format_args!(
             "{}\n",
             json!({
                 "policy": policy.label(),
-                "suggested": quota.to_string(),
+                "suggested": policy.text_of(quota),
                 "denied": denied,
                 "requests": requests,
                 "one_less": one_less,
@@ -190,11 +192,12 @@ fn print_suggestion(
         ));
     }
     let less = match one_less {
-        Some((quota, denied)) => format!("; `{quota}` would have denied {denied}"),
+        Some((quota, denied)) => format!("; `{}` would have denied {denied}", policy.text_of(quota)),
         None => String::new(),
     };
     print(format_args!(
-        "\nsuggested instead of `{}`: `{quota}`, denies {denied} of {requests}{less}\n",
-        policy.label()
+        "\nsuggested instead of `{}`: `{}`, denies {denied} of {requests}{less}\n",
+        policy.label(),
+        policy.text_of(quota)
     ))
 }

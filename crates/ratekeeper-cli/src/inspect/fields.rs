@@ -43,7 +43,10 @@ pub(super) enum StateField<'a> {
 pub(super) fn fields(part: &RecordPart) -> Vec<StateField<'_>> {
     match part {
         RecordPart::TokenBucket(token_bucket::TokenBucketState { tokens, last }) => {
-            vec![StateField::Amount("tokens", *tokens), StateField::Instant("last", *last, "last refilled")]
+            let owed = (*tokens < 0.0).then(|| StateField::Amount("owed", -*tokens));
+            let fields =
+                [StateField::Amount("tokens", *tokens), StateField::Instant("last", *last, "last refilled")];
+            fields.into_iter().chain(owed).collect()
         }
         RecordPart::LeakyBucket(leaky_bucket::LeakyBucketState { level, last }) => {
             vec![StateField::Amount("level", *level), StateField::Instant("last", *last, "last drained")]

@@ -11,7 +11,8 @@ impl InspectedState {
     /// Returns `{"encoding","strategy","version","fields"}`.
     ///
     /// A composite has `"parts"` instead of `"fields"`, and states by name have a `"rule"` in each part. A state of a
-    /// server also has `"ttl_ms"`, null if it never expires; one with a quota also has `"next"`.
+    /// server also has `"ttl_ms"`, null if it never expires; one with a quota also has `"next"`,
+    /// and `"debts"`: the rules that owe something, how much, and until when.
     pub fn to_json(&self) -> Value {
         let strategy = self.strategy();
         let mut object = Map::new();
@@ -39,6 +40,14 @@ impl InspectedState {
         }
         if let Some(next) = &self.next {
             let decision = &next.decision;
+            let debts = next.debts.iter().map(|(rule, debt)| {
+                json!({
+                    "rule": rule.as_str(),
+                    "owed": debt.owed,
+                    "until_ns": debt.until.as_nanos(),
+                    "until": Rfc3339(debt.until).to_string(),
+                })
+            });
             let next = json!({
                 "allowed": decision.allowed,
                 "limit": decision.limit,
@@ -48,6 +57,7 @@ impl InspectedState {
                 "rule": next.rule.as_str(),
             });
             object.insert("next".into(), next);
+            object.insert("debts".into(), debts.collect());
         }
         object.into()
     }

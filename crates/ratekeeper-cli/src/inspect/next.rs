@@ -6,23 +6,31 @@ use ratekeeper::algorithm::{Mismatch, Tenancy, composite};
 use ratekeeper::state::{Record, RecordPart, StateError};
 use ratekeeper::{Algorithm, Cost, Decision, Name, Plan, PlanError, Quota, Timestamp};
 
+use super::debt::Debt;
+
 /// What a request of cost 1 would get now, and the rule that decides it.
 #[derive(Clone, Debug)]
 pub struct NextDecision {
     pub(super) decision: Decision,
     pub(super) rule: Name,
+    /// Rules that are in debt.
+    pub(super) debts: Vec<(Name, Debt)>,
 }
 
 impl NextDecision {
     pub(super) fn of(record: &Record, quota: &str, now: Timestamp) -> Result<Self, NextError> {
-        let mut rules = rules(quota).map_err(NextError::Quota)?;
+        let mut rules = rules(quota)?;
         borrow_names(record, &mut rules);
         let named = rules.iter().map(|(name, quota)| (name, quota));
         let states = record.clone().into_rules(named).map_err(NextError::State)?;
         let held: Vec<_> = rules.iter().zip(states).map(|((_, quota), state)| (*quota, state)).collect();
         let decision = composite::peek(&held, Cost::ONE, now, Tenancy::Own).map_err(NextError::Mismatch)?;
+        let debts = rules.iter().zip(&held).filter_map(|((name, _), (quota, state))| {
+            Debt::of(quota, state.as_ref(), now).map(|debt| (name.clone(), debt))
+        });
+        let debts = debts.collect();
         let rule = rules.swap_remove(usize::from(decision.rule).min(rules.len() - 1)).0;
-        Ok(NextDecision { decision, rule })
+        Ok(NextDecision { decision, rule, debts })
     }
 }
 
@@ -53,10 +61,12 @@ fn borrow_names(record: &Record, rules: &mut [(Name, Quota)]) {
     }
 }
 
-/// Returns the rules that a text means.
-fn rules(quota: &str) -> Result<Vec<(Name, Quota)>, PlanError> {
-    let plan = Plan::parse("inspect", quota)?;
-    Ok(plan.rules().iter().map(|rule| (rule.name().clone(), *rule.quota())).collect())
+/// Returns the rates that a text means. What is in flight has no state of its own.
+fn rules(quota: &str) -> Result<Vec<(Name, Quota)>, NextError> {
+    let plan = Plan::parse("inspect", quota).map_err(NextError::Quota)?;
+    let rates = plan.rules().iter().filter(|rule| !rule.is_concurrency());
+    let rates: Vec<_> = rates.map(|rule| (rule.name().clone(), *rule.quota())).collect();
+    if rates.is_empty() { Err(NextError::InFlight) } else { Ok(rates) }
 }
 
 /// Why nothing can be said about the next request.
@@ -65,6 +75,8 @@ fn rules(quota: &str) -> Result<Vec<(Name, Quota)>, PlanError> {
 pub enum NextError {
     /// The text is not a quota.
     Quota(PlanError),
+    /// The text limits what is in flight, and no rate.
+    InFlight,
     /// The state belongs to other rules.
     State(StateError),
     /// The state belongs to another algorithm.
@@ -76,6 +88,9 @@ impl fmt::Display for NextError {
         f.write_str("--quota: ")?;
         match self {
             NextError::Quota(error) => error.fmt(f),
+            NextError::InFlight => {
+                f.write_str("it limits only what is in flight, of which a state tells nothing; give a rate such as `10/s`")
+            }
             NextError::State(error) => error.fmt(f),
             NextError::Mismatch(error) => error.fmt(f),
         }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::debt::Debt;
 use super::fields::{StateField, Strategy, fields};
 use super::next::NextDecision;
 use super::state::InspectedState;
@@ -41,7 +42,13 @@ impl fmt::Display for InspectedState {
             None => {}
         }
         match &self.next {
-            Some(next) => writeln!(f, "{next}"),
+            Some(next) => {
+                for (rule, Debt { owed, until }) in &next.debts {
+                    let until = (Rfc3339(*until), Ago { then: *until, now: self.now });
+                    writeln!(f, "rule `{rule}` is in debt: {owed} owed, until {} ({})", until.0, until.1)?;
+                }
+                writeln!(f, "{next}")
+            }
             None => Ok(()),
         }
     }

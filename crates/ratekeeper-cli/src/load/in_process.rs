@@ -100,7 +100,7 @@ fn decide(
     decisions: &mut Vec<Result<Decision, StoreError>>,
 ) {
     let rules = Rules::Quota(work.quota());
-    let request = |key| Request { key, rules, cost: Cost::ONE };
+    let request = |key| Request::new(key, rules, Cost::ONE);
     let asked = keys.iter().filter_map(|key| Key::new(key).ok());
     if let [key] = keys
         && let Ok(key) = Key::new(key)

@@ -4,7 +4,8 @@
 //! keys, not with the lines.
 //!
 //! - [`trace`]: lines to entries; `lines`: bytes to lines; [`TraceSource`]: where they come from
-//! - [`SimulatedPolicy`]: a quota or a plan, and what it decided; [`TraceKeys`]: who asked
+//! - [`SimulatedPolicy`]: a quota or a plan, and what it decided; [`ShadowRule`]: a rule of it that only counts;
+//!   `plan_states`: the states of rules that count different units; [`TraceKeys`]: who asked
 //! - [`Timeline`], `peak`: what is remembered of time; [`TraceOverview`]: what is remembered of the trace
 //! - [`Replay`]: all of it together; [`suggest()`]: the smallest quota that would do
 //! - [`ReplaySummary`], [`write_decision`], [`chart`]: what it amounts to; `numbers`: numbers for people
@@ -16,10 +17,12 @@ mod lines;
 mod numbers;
 mod overview;
 mod peak;
+mod plan_states;
 mod policy;
 mod progress;
 mod replay;
 mod replay_error;
+mod shadow_rule;
 mod source;
 mod suggest;
 mod summary;
@@ -32,6 +35,7 @@ pub use overview::{SkippedLines, TraceOverview};
 pub use policy::{PolicyError, SimulatedPolicy};
 pub use replay::Replay;
 pub use replay_error::ReplayError;
+pub use shadow_rule::ShadowRule;
 pub use source::TraceSource;
 pub use suggest::{DeniedShare, DeniedShareError, SuggestError, Suggestion, suggest};
 pub use summary::ReplaySummary;

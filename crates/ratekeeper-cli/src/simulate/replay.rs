@@ -1,8 +1,10 @@
 //! A trace, line by line, against all policies at once.
 
+use std::collections::BTreeSet;
 use std::io;
 
-use ratekeeper::{Cost, Decision, Timestamp};
+use ratekeeper::port::AmountError;
+use ratekeeper::{Decision, Timestamp};
 
 use super::lines::{LineReader, TraceLine};
 use super::overview::{SkippedLines, TraceOverview};
@@ -69,6 +71,10 @@ impl Replay {
             };
             let noted = overview.note_time(entry.at, number, self.strict, self.now);
             noted.map_err(|line| fail(ReplayFailure::OutOfOrder { line }))?;
+            if !entry.units.is_empty() {
+                check_units(&entry, policies)
+                    .map_err(|error| fail(ReplayFailure::Amounts { line: number, error }))?;
+            }
             overview.requests += 1;
             overview.peak.count(entry.at);
             let key = overview
@@ -76,7 +82,9 @@ impl Replay {
                 .ask(entry.key, entry.cost)
                 .map_err(|_| fail(ReplayFailure::TooManyKeys { line: number }))?;
             for policy in &mut *policies {
-                let decision = policy.decide(key, Cost::new(entry.cost), entry.at);
+                let decision = policy.decide(key, &entry);
+                let decision =
+                    decision.map_err(|error| fail(ReplayFailure::Amounts { line: number, error }))?;
                 each(&entry, policy, &decision).map_err(|error| fail(ReplayFailure::Output(error)))?;
             }
         }
@@ -123,6 +131,15 @@ impl Replay {
         }
         Ok(())
     }
+}
+
+/// Refuses a unit that no policy counts: it is misspelt, or nobody is asked for it.
+fn check_units(entry: &TraceEntry<'_>, policies: &[SimulatedPolicy]) -> Result<(), AmountError> {
+    let is_counted = |unit: &str| policies.iter().flat_map(SimulatedPolicy::units).any(|known| known == unit);
+    let Some((unit, _)) = entry.units.iter().find(|(unit, _)| !is_counted(unit)) else { return Ok(()) };
+    let counted: BTreeSet<&str> = policies.iter().flat_map(SimulatedPolicy::units).collect();
+    let counted = counted.into_iter().map(str::to_owned).collect();
+    Err(AmountError::Uncounted { unit: unit.to_owned(), counted })
 }
 
 /// Blank lines, and comments where no line could begin like that.

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::io;
 
+use ratekeeper::port::AmountError;
+
 use super::trace::{LineError, TraceFormat};
 
 /// Why a trace could not be replayed.
@@ -22,6 +24,7 @@ pub(super) enum ReplayFailure {
     Strict { line: u64, error: LineError },
     OutOfOrder { line: u64 },
     TooManyKeys { line: u64 },
+    Amounts { line: u64, error: AmountError },
     Output(io::Error),
 }
 
@@ -57,6 +60,10 @@ impl fmt::Display for ReplayError {
             ReplayFailure::TooManyKeys { line } => {
                 write!(f, "{trace}: line {line}: more than 4294967295 keys")
             }
+            ReplayFailure::Amounts { line, error: error @ AmountError::Missing { unit, .. } } => {
+                write!(f, "{trace}: line {line}: {error}; write `time_seconds key cost {unit}=amount`")
+            }
+            ReplayFailure::Amounts { line, error } => write!(f, "{trace}: line {line}: {error}"),
             ReplayFailure::Output(error) => write!(f, "standard output: {error}"),
         }
     }

@@ -7,7 +7,7 @@
 
 use std::fmt;
 
-use ratekeeper::{Algorithm, Quota, QuotaError};
+use ratekeeper::{Algorithm, PlanError, Quota, QuotaError};
 
 use super::overview::TraceOverview;
 use super::policy::SimulatedPolicy;
@@ -77,6 +77,8 @@ pub enum SuggestError {
     },
     /// A count in between cannot be built.
     Quota(QuotaError),
+    /// A plan with such a count cannot be built.
+    Plan(PlanError),
 }
 
 impl fmt::Display for SuggestError {
@@ -94,6 +96,7 @@ impl fmt::Display for SuggestError {
                 "--suggest: even `{largest}` would have denied {denied}; its burst is what denies; give a larger burst, or none"
             ),
             SuggestError::Quota(error) => write!(f, "--suggest: {error}"),
+            SuggestError::Plan(error) => write!(f, "--suggest: {error}"),
         }
     }
 }
@@ -115,7 +118,8 @@ pub fn suggest(
     }
     let most = affordable(share, overview.requests);
     // Nobody is denied who may have all they ever asked for at once.
-    let bound = largest_count(&like).min(overview.keys.greatest_cost()).max(1);
+    let all = if policy.counts_requests() { overview.keys.greatest_cost() } else { u64::MAX };
+    let bound = largest_count(&like).min(all).max(1);
     let mut too_few: Option<(Quota, u64)> = None;
     let mut enough: Option<(Quota, u64)> = None;
     loop {
@@ -133,8 +137,11 @@ pub fn suggest(
         let counts = between(low, high, enough.is_none());
         let quotas: Vec<Quota> =
             counts.iter().map(|count| with_count(&like, *count)).collect::<Result<_, _>>()?;
-        let mut policies: Vec<SimulatedPolicy> =
-            quotas.iter().copied().map(SimulatedPolicy::of_quota).collect();
+        let mut policies: Vec<SimulatedPolicy> = quotas
+            .iter()
+            .map(|quota| policy.with_quota(*quota))
+            .collect::<Result<_, _>>()
+            .map_err(SuggestError::Plan)?;
         replay.clone().run(source, &mut policies, |_, _, _| Ok(())).map_err(SuggestError::Replay)?;
         let tried: Vec<(Quota, u64)> =
             quotas.into_iter().zip(policies.iter().map(SimulatedPolicy::denied)).collect();
@@ -251,7 +258,7 @@ mod tests {
             let share = DeniedShare(allowed as f64 / 20.0);
             let found = suggest(&replay, &source, &overview, &given[0], share).unwrap();
             let denied = |count: u64| {
-                let mut policy = [SimulatedPolicy::of_quota(with_count(given[0].quota().unwrap(), count).unwrap())];
+                let mut policy = [given[0].with_quota(with_count(given[0].quota().unwrap(), count).unwrap()).unwrap()];
                 replay.clone().run(&source, &mut policy, |_, _, _| Ok(())).unwrap();
                 policy[0].denied()
             };

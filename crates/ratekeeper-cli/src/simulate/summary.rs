@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::numbers::{Grouped, TraceMoment, percent};
 use super::overview::{SkippedLines, TraceOverview};
 use super::policy::SimulatedPolicy;
+use super::shadow_rule::ShadowRule;
 use super::source::TraceSource;
 use crate::when::HumanSpan;
 
@@ -63,8 +64,11 @@ impl ReplaySummary<'_> {
     }
 
     fn table(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let label = |policy: &SimulatedPolicy| policy.label().chars().count();
-        let width = self.policies.iter().map(label).max().unwrap_or(0).max("policy".len());
+        let labels = |policy: &SimulatedPolicy| {
+            let shadows = policy.shadows().iter().map(|rule| shadow_label(rule).chars().count());
+            shadows.chain([policy.label().chars().count()]).max()
+        };
+        let width = self.policies.iter().filter_map(labels).max().unwrap_or(0).max("policy".len());
         writeln!(
             f,
             "\n{:<width$}  {:>13}  {:>13}  {:>8}  {:>11}  {:>10}",
@@ -81,12 +85,42 @@ impl ReplaySummary<'_> {
                 Grouped(policy.keys_denied() as u64),
                 Grouped(policy.peak.most),
             )?;
+            for rule in policy.shadows() {
+                writeln!(
+                    f,
+                    "{:<width$}  {:>13}  {:>13}  {:>7.2}%  {:>11}  {:>10}",
+                    shadow_label(rule),
+                    Grouped(policy.admitted() - rule.would_deny()),
+                    Grouped(policy.denied() + rule.would_deny()),
+                    percent(policy.denied() + rule.would_deny(), self.overview.requests),
+                    Grouped(policy.keys_denied_with(rule) as u64),
+                    Grouped(rule.peak()),
+                )?;
+            }
         }
         Ok(())
     }
 
-    /// When and whom it would have denied most.
+    /// When and whom it would have denied most, and what its rules in shadow would have added.
     fn worst(&self, f: &mut fmt::Formatter<'_>, policy: &SimulatedPolicy) -> fmt::Result {
+        self.worst_denials(f, policy)?;
+        let (label, admitted) = (policy.label(), policy.admitted());
+        for rule in policy.shadows() {
+            let (name, text, denied) = (rule.name(), rule.text(), rule.would_deny());
+            let (denied, share) = (Grouped(denied), percent(denied, admitted));
+            let admitted = Grouped(admitted);
+            writeln!(
+                f,
+                "{label}: `{name}`, in shadow ({text}), would have denied {denied} of the {admitted} admitted ({share:.1} %)"
+            )?;
+        }
+        for rule in policy.left_out() {
+            writeln!(f, "{label}: `{rule}` is left out: a trace does not tell how long a request takes")?;
+        }
+        Ok(())
+    }
+
+    fn worst_denials(&self, f: &mut fmt::Formatter<'_>, policy: &SimulatedPolicy) -> fmt::Result {
         let Some((at, width, worst)) = policy.timeline().worst() else {
             return writeln!(f, "\n{}: no request would have been denied", policy.label());
         };
@@ -137,16 +171,32 @@ impl ReplaySummary<'_> {
                 "denied": bucket.denied,
             })
         });
+        let shadow = |rule: &ShadowRule| {
+            json!({
+                "rule": rule.name(),
+                "text": rule.text(),
+                "would_deny": rule.would_deny(),
+                "keys_denied": rule.keys_denied(),
+                "peak_admitted_per_second": rule.peak(),
+            })
+        };
         json!({
             "policy": policy.label(),
             "admitted": policy.admitted(),
             "denied": policy.denied(),
             "keys_denied": policy.keys_denied(),
             "peak_admitted_per_second": policy.peak.most,
+            "shadow": policy.shadows().iter().map(shadow).collect::<Vec<_>>(),
+            "left_out": policy.left_out(),
             "worst": worst,
             "worst_keys": policy.worst_keys(self.top).into_iter().map(key).collect::<Vec<_>>(),
         })
     }
+}
+
+/// What stands before a rule in shadow in the table, below its policy: as if it denied, too.
+fn shadow_label(rule: &ShadowRule) -> String {
+    format!("  with {}", rule.text())
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a double is what JSON has")]

@@ -1,5 +1,7 @@
 //! `check`: every mistake with its line, then what was understood.
 
+use serde_json::json;
+
 use crate::support::{Folder, run};
 
 const MISTAKES: &str = "\
@@ -24,12 +26,18 @@ fn every_mistake_and_what_was_understood() {
     assert!(lines[0].starts_with(&format!("{path}:2: unknown field `log_levle`")), "{lines:?}");
     assert!(lines[1].starts_with(&format!("{path}:5: plan `gold`: period: `dya`")), "{lines:?}");
     assert_eq!(lines[2], "plan free (on_store_error: closed)");
-    assert_eq!(lines[3].split_whitespace().collect::<Vec<_>>().join(" "), "per-m 5/m: 5 at once, by gcra");
+    let said: Vec<String> =
+        lines[3..].iter().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
     assert_eq!(
-        lines[4].split_whitespace().collect::<Vec<_>>().join(" "),
-        "daily 100/day fixed: 100 at once, by fixed"
+        said,
+        [
+            "per-m 5/m: 5 at once, by gcra",
+            "held: 5 in flight at most; spent in any span at most 5 + 5/m + 5",
+            "daily 100/day fixed: 100 at once, by fixed",
+            "held: 100 in flight at most; spent in any span at most 200 + 100/day + 100",
+            &format!("{path}: 2 mistakes"),
+        ]
     );
-    assert_eq!(lines[5], format!("{path}: 2 mistakes"));
 }
 
 #[test]
@@ -43,6 +51,93 @@ fn a_good_file_is_fine() {
     let object = run(&["check", "--json", &path]).json();
     assert_eq!(object["ok"], true);
     assert_eq!(object["plans"][0]["rules"][0]["quota"], "5/m");
+}
+
+const LLM: &str = "\
+[plans.llm]
+limits = [\"60/m\", \"100000 tokens/m burst 20000\", \"8 concurrent\"]
+shadow = [\"50000 tokens/m\"]
+assume = { tokens = 1000 }
+on_lapse = \"refund\"
+
+[plans.roomy]
+limits = [\"100 tokens/m bucket\", \"200 tokens concurrent\", \"300 tokens concurrent\"]
+
+[plans.try]
+limits = [\"5/s\"]
+mode = \"shadow\"
+";
+
+#[test]
+fn what_units_shadow_and_holds_mean() {
+    let folder = Folder::new("cli");
+    let path = folder.write("a.toml", LLM);
+    let said = run(&["check", &path]).ok();
+    assert_eq!(
+        said,
+        format!(
+            "\
+plan llm (on_store_error: open, on_lapse: refund)
+  taken by `hold` alone, which ends: it counts what is in flight
+  counts tokens: 1000 where a request does not say
+  per-m          60/m: 60 at once, by gcra
+                 held: 60 in flight at most; spent in any span at most 60 + 60/m + 60
+  tokens-per-m   100000 tokens/m burst 20000: 20000 tokens at once, by gcra
+                 held: 20000 in flight at most; spent in any span at most 20000 + 100000 tokens/m + 20000
+  concurrent     8 concurrent: 8 in flight
+  tokens-per-m-2 50000 tokens/m: 50000 tokens at once, by gcra; in shadow, it never denies
+  warning: tokens-per-m: 20000 in flight are less than a minute of the rate (100000), so calls that take long \
+are limited by what is in flight; allow more by a rule `100000 tokens concurrent`
+plan roomy (on_store_error: open)
+  taken by `hold` alone, which ends: it counts what is in flight
+  counts tokens: every request must say how many, or set `assume`
+  tokens-per-m        100 tokens/m bucket: 100 tokens at once, by bucket
+                      held: 200 in flight at most; spent in any span at most 100 + 100 tokens/m + 200
+  tokens-concurrent   200 tokens concurrent: 200 tokens in flight
+  tokens-concurrent-2 300 tokens concurrent: 300 tokens in flight
+plan try (on_store_error: open)
+  in shadow: it always allows, and counts what it would have denied
+  per-s        5/s: 5 at once, by gcra; in shadow, it never denies
+{path}: ok, 3 plans
+"
+        )
+    );
+}
+
+/// `log` and `burst` are options behind the rate, and may begin a unit before it.
+#[test]
+fn a_unit_may_begin_like_an_option() {
+    let folder = Folder::new("cli");
+    let limits = "[plans.p]\nlimits = [\"100 logins/m\", \"5 bursts per 30s burst 20 bucket\"]\n";
+    let object = run(&["check", "--json", &folder.write("a.toml", limits)]).json();
+    let rate = |rule: usize| object["plans"][0]["rules"][rule]["held"]["rate"].clone();
+    assert_eq!((rate(0), rate(1)), (json!("100 logins/m"), json!("5 bursts per 30s")));
+}
+
+#[test]
+fn what_units_shadow_and_holds_mean_as_an_object() {
+    let folder = Folder::new("cli");
+    let path = folder.write("a.toml", LLM);
+    let object = run(&["check", "--json", &path]).json();
+    let llm = &object["plans"][0];
+    assert_eq!(
+        (&llm["taken_by"], &llm["on_lapse"], &llm["assume"], &llm["shadow"]),
+        (&json!("hold"), &json!("refund"), &json!({ "tokens": 1000 }), &json!(false))
+    );
+    assert_eq!(
+        llm["rules"][1],
+        json!({
+            "name": "tokens-per-m", "quota": "100000/m burst 20000", "unit": "tokens", "shadow": false,
+            "algorithm": "gcra", "burst": 20_000,
+            "held": { "in_flight": 20_000, "at_once": 20_000, "rate": "100000 tokens/m" },
+        })
+    );
+    assert_eq!((&llm["rules"][2]["unit"], &llm["rules"][2]["held"]), (&json!("concurrent"), &json!(null)));
+    assert_eq!((&llm["rules"][3]["shadow"], &llm["rules"][3]["held"]), (&json!(true), &json!(null)));
+    assert_eq!(llm["warnings"].as_array().unwrap().len(), 1);
+    assert_eq!(object["plans"][1]["rules"][0]["held"]["in_flight"], 200);
+    let tried = &object["plans"][2];
+    assert_eq!((&tried["taken_by"], &tried["shadow"]), (&json!("acquire"), &json!(true)));
 }
 
 #[test]
@@ -98,8 +193,7 @@ fn every_quota_of_the_readme_is_understood() {
     let texts: Vec<&str> = rows.filter_map(|row| row.split('`').next()).collect();
     assert!(texts.len() > 6 && texts.iter().any(|text| text.contains("Europe/Berlin")), "{texts:?}");
     let folder = Folder::new("cli");
-    // What is in flight is held by a permit, and no plan.
-    for text in texts.iter().filter(|text| !text.contains("concurrent")) {
+    for text in &texts {
         let limits: Vec<String> = text.split(';').map(|rule| format!("\"{}\"", rule.trim())).collect();
         let path = folder.write("a.toml", format!("[plans.p]\nlimits = [{}]\n", limits.join(", ")));
         run(&["check", &path]).ok();

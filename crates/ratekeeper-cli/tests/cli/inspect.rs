@@ -1,8 +1,11 @@
 //! `inspect`: states of every strategy.
 
+use std::sync::Arc;
+
+use ratekeeper::{Keeper, MemoryStore, Plan, Registry};
 use serde_json::{Value, json};
 
-use crate::support::run;
+use crate::support::{Folder, run};
 
 const AT: &str = "1761884058";
 
@@ -130,4 +133,84 @@ fn what_is_wrong_is_named() {
     assert!(run(&["inspect", "--quota", "1/s bucket", "42|0"]).refused().contains("--quota: "));
     let good_and_bad = run(&["inspect", "42|0", "42|x"]);
     assert_eq!((good_and_bad.code, good_and_bad.out.as_str()), (2, ""), "all or nothing");
+}
+
+#[test]
+fn a_debt_is_told_with_its_end() {
+    // Sixty a minute, and eighty were debited a moment ago: twenty are owed for twenty seconds.
+    for (state, quota) in [
+        ("42|80000000000", "60/m"),
+        ("12|-20|0", "60/m bucket"),
+        ("32|80|0", "60/m leaky"),
+        ("12|-20|0", "60 tokens/m bucket; 8 concurrent"),
+    ] {
+        let object = run(&["inspect", "--json", "--at", "0", "--quota", quota, state]).json();
+        let debt = &object["debts"][0];
+        assert_eq!(
+            (&debt["owed"], &debt["until_ns"]),
+            (&json!(20), &json!(20_000_000_000i64)),
+            "{state}: {object}"
+        );
+        assert_eq!((&object["next"]["allowed"], &object["next"]["remaining"]), (&json!(false), &json!(0)));
+    }
+    let window =
+        run(&["inspect", "--json", "--at", "5", "--quota", "60/m fixed", "23|1|default|80|0"]).json();
+    assert_eq!(
+        (&window["debts"][0]["owed"], &window["debts"][0]["until"]),
+        (&json!(20), &json!("1970-01-01T00:01:00Z"))
+    );
+    let said = run(&["inspect", "--at", "0", "--quota", "60/m bucket", "12|-20|0"]).ok();
+    assert!(said.contains("  owed     20\n"), "{said}");
+    assert!(
+        said.contains("rule `per-m` is in debt: 20 owed, until 1970-01-01T00:00:20Z (in 20 s)\n"),
+        "{said}"
+    );
+    assert!(said.contains("denied, and allowed in 21 s"), "{said}");
+    let none = run(&["inspect", "--json", "--at", "0", "--quota", "60/m", "42|60000000000"]).json();
+    assert_eq!(none["debts"], json!([]), "empty is no debt");
+    let refused = run(&["inspect", "--quota", "8 concurrent", "42|0"]).refused();
+    assert!(refused.contains("--quota: it limits only what is in flight"), "{refused}");
+}
+
+#[test]
+fn a_snapshot_tells_what_is_held() {
+    let folder = Folder::new("cli");
+    let store = Arc::new(MemoryStore::default());
+    let plan = Plan::with_shadow("llm", ["60/h", "1000 tokens/h", "8 concurrent"], ["10 tokens/h"]).unwrap();
+    let keeper = Keeper::from_arcs(store.clone(), Arc::new(Registry::new([plan])));
+    let hold = keeper.hold("user:42", "llm", &[("tokens", 58)]).now().unwrap().unwrap();
+    let id = hold.leave().unwrap().to_string();
+    let path = folder.write("state", store.snapshot());
+    let object = run(&["inspect", "--json", "--snapshot", &path]).json();
+    let held = &object["holds"][0];
+    assert_eq!((&held["id"], &held["plans"]), (&json!(id), &json!(["llm"])));
+    assert_eq!(
+        held["estimates"],
+        json!({ "llm/per-h": 1, "llm/tokens-per-h": 58, "llm/concurrent": 1, "llm/tokens-per-h-2": null })
+    );
+    let lease = held["lease_end_ns"].as_i64().unwrap() - held["charged_at_ns"].as_i64().unwrap();
+    assert_eq!(lease, 60_000_000_000);
+    let said = run(&["inspect", "--snapshot", &path]).ok();
+    assert!(said.starts_with("snapshot of ") && said.contains(", 1 holds\n"), "{said}");
+    assert!(
+        said.contains(&format!("hold {id} of llm\n")) && said.contains("  llm/tokens-per-h  58 tokens\n"),
+        "{said}"
+    );
+    assert!(said.contains("  llm/tokens-per-h-2  nothing: in shadow, it would have denied\n"), "{said}");
+    let later = held["lease_end_ns"].as_i64().unwrap() / 1_000_000_000 + 1;
+    let object = run(&["inspect", "--json", "--at", &later.to_string(), "--snapshot", &path]).json();
+    assert_eq!(object["holds"], json!([]), "the lease is over then");
+}
+
+#[test]
+fn what_is_no_snapshot_is_named() {
+    let folder = Folder::new("cli");
+    let wrong = folder.write("wrong", "nonsense that is long enough to be something");
+    assert!(run(&["inspect", "--snapshot", &wrong]).refused().contains("--snapshot "));
+    let damaged = [&MemoryStore::default().snapshot()[..], b"x"].concat();
+    let damaged = folder.write("damaged", damaged);
+    assert!(run(&["inspect", "--snapshot", &damaged]).refused().contains("--snapshot "));
+    assert!(run(&["inspect", "--snapshot", "no/such/file"]).refused().contains("no/such/file"));
+    assert_eq!(run(&["inspect", "--snapshot", &wrong, "42|0"]).code, 2);
+    assert_eq!(run(&["inspect"]).code, 2);
 }

@@ -110,3 +110,39 @@ fn what_is_not_there_or_no_state() {
     assert!(run(&["inspect", "--redis", &url, "text"]).refused().contains("--redis"));
     assert!(run(&["inspect", "--redis", "tape://x", "text"]).refused().contains("--redis"));
 }
+
+#[test]
+fn what_is_held_for_a_key() {
+    let redis = Redis::start();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let id = runtime.block_on(async {
+        let store = ratekeeper_redis::RedisStore::builder(&redis.url()).connect().await.unwrap();
+        let plan = ratekeeper::Plan::parse("llm", "60/m; 100 tokens/m; 8 concurrent").unwrap();
+        let keeper = ratekeeper::Keeper::new(store, ratekeeper::Registry::new([plan]));
+        let [live, ended] = [58, 40].map(|tokens| (tokens, keeper.clone()));
+        let held = live.1.hold("alice", "llm", &[("tokens", live.0)]).await.unwrap().leave().unwrap();
+        let settled = ended.1.hold("alice", "llm", &[("tokens", ended.0)]).await.unwrap();
+        settled.settle(&[("tokens", 1)]).await.unwrap();
+        held
+    });
+    let inspect = |options: &[&str]| {
+        let url = redis.url();
+        let fixed = ["inspect", "--redis", &url, "--holds"];
+        run(&fixed.iter().chain(options).copied().collect::<Vec<_>>())
+    };
+    let found = inspect(&["--json", "alice"]).json();
+    let states: Vec<_> = found["holds"].as_array().unwrap().iter().map(|hold| &hold["state"]).collect();
+    assert_eq!(states, [&json!("live"), &json!("settled")], "{found}");
+    assert_eq!(
+        (&found["holds"][0]["id"], &found["holds"][0]["plans"]),
+        (&json!(id.to_string()), &json!(["llm"]))
+    );
+    let in_flight: Vec<_> = found["in_flight"].as_object().unwrap().values().collect();
+    assert!(in_flight.contains(&&json!(58)) && in_flight.contains(&&json!(1)), "{found}");
+    let words = inspect(&["alice", "nobody"]).ok();
+    assert!(words.starts_with("\"alice\": 1 live holds, 1 that have ended\n"), "{words}");
+    assert!(words.ends_with("\"nobody\": 0 live holds, 0 that have ended\n"), "{words}");
+    assert!(inspect(&[""]).refused().contains("1 to 1024 bytes"));
+    let said = run(&["inspect", "--holds", "alice"]);
+    assert!(said.code == 2 && said.err.contains("--redis"), "{}", said.err);
+}

@@ -101,6 +101,104 @@ fn access_logs() {
 }
 
 #[test]
+fn a_cost_for_every_unit() {
+    // The worked numbers: five calls against 100 tokens a minute.
+    let trace = "0 k 1 tokens=58\n0 k 1 tokens=80\n0 k tokens=175\n0 k 9 tokens=42\n0 k 2 tokens=42\n";
+    let answers = lines(&["--quota", "5/m; 100 tokens/m burst 100 bucket"], trace);
+    let short: Vec<_> = answers
+        .iter()
+        .map(|a| {
+            (
+                a["costs"]["tokens"].as_u64().unwrap(),
+                a["allowed"].as_bool().unwrap(),
+                a["retry_after_ms"].as_i64().unwrap(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        short,
+        [(58, true, 0), (80, false, 22_800), (175, false, -1), (42, false, -1), (42, true, 0)],
+        "nine requests never fit"
+    );
+    assert_eq!((&answers[2]["cost"], &answers[4]["cost"]), (&json!(1), &json!(2)));
+}
+
+#[test]
+fn a_trace_names_what_is_counted_and_what_is_not_is_refused() {
+    let refused = |quota: &[&str], trace: &str| {
+        let args: Vec<&str> =
+            ["simulate"].into_iter().chain(quota.iter().flat_map(|quota| ["--quota", quota])).collect();
+        run_with(&args, trace).refused()
+    };
+    let missing = refused(&["9 tokens/m"], "1 k 1 tokens=1\n2 k\n");
+    assert!(missing.contains("line 2: tokens: missing; `policy` counts tokens"), "{missing}");
+    assert!(missing.contains("write `time_seconds key cost tokens=amount`"), "{missing}");
+    let uncounted = refused(&["9 tokens/m", "5/s"], "1 k 1 tokens=1\n2 k 1 tokns=1\n");
+    assert!(
+        uncounted.contains("line 2: tokns: counted by no rule; those of this request count requests, tokens"),
+        "{uncounted}"
+    );
+    // Each policy takes what it counts.
+    let said = run_with(&["simulate", "--quota", "1 tokens/s", "--quota", "1/s"], "1 k 1 tokens=2\n").ok();
+    assert!(said.contains("1 tokens/s") && said.contains("1 of 1 denied"), "{said}");
+    for (line, expected) in [
+        ("1 k 1 more", "after the cost come units such as tokens=58"),
+        ("1 k 1 tokens=-5", "after the cost come units such as tokens=58"),
+        ("1 k 1 requests=5", "the cost says how many"),
+        ("1 k 1 a=1 a=2", "named twice"),
+        ("1 k 1 a=1 b=1 c=1 d=1 e=1", "at most 4"),
+        ("1 k 1 a=9223372036854775808", "an amount is more than 9223372036854775807"),
+    ] {
+        let said = run_with(&["simulate", "--quota", "1/s", "--strict"], format!("{line}\n")).refused();
+        assert!(said.contains("line 1: ") && said.contains(expected), "{line}: {said}");
+    }
+}
+
+#[test]
+fn rules_in_shadow_stand_beside_the_real_ones() {
+    let folder = Folder::new("cli");
+    let config = folder.write(
+        "a.toml",
+        "[plans.llm]\nlimits = [\"4/m\", \"8 concurrent\"]\nshadow = [\"2/m\", \"100 tokens/m\"]\nassume = { tokens = 60 }\n",
+    );
+    let trace = "0 a\n0 a\n0 a 1 tokens=10\n0 a\n0 a\n0 b\n";
+    let said = run_with(&["simulate", "--config", &config], trace).ok();
+    let rows: Vec<String> =
+        said.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    for expected in [
+        "plan llm 5 1 16.67% 1 5",
+        "with 2/m 4 2 33.33% 1 4",
+        "with 100 tokens/m 3 3 50.00% 1 3",
+        "plan llm: `per-m-2`, in shadow (2/m), would have denied 1 of the 5 admitted (20.0 %)",
+        "plan llm: `tokens-per-m`, in shadow (100 tokens/m), would have denied 2 of the 5 admitted (40.0 %)",
+        "plan llm: `8 concurrent` is left out: a trace does not tell how long a request takes",
+    ] {
+        assert!(rows.iter().any(|row| row == expected), "{expected}\n{said}");
+    }
+    let answers = lines(&["--config", &config], trace);
+    let denials: Vec<_> = answers.iter().map(|answer| answer["would_deny"].clone()).collect();
+    let none = json!([]);
+    assert_eq!(
+        denials,
+        [
+            none.clone(),
+            json!(["tokens-per-m"]),
+            none.clone(),
+            json!(["per-m-2", "tokens-per-m"]),
+            none.clone(),
+            none
+        ]
+    );
+    let object = run_with(&["simulate", "--config", &config, "--json=summary"], trace).json();
+    let policy = &object["policies"][0];
+    assert_eq!(policy["left_out"], json!(["8 concurrent"]));
+    assert_eq!(
+        (&policy["shadow"][0]["rule"], &policy["shadow"][0]["would_deny"]),
+        (&json!("per-m-2"), &json!(1))
+    );
+}
+
+#[test]
 fn bad_lines_are_counted_and_skipped_unless_strict() {
     let trace = "# a comment\n\n1 a\nnonsense\n2 a\n2 a -1\n";
     let said = run_with(&["simulate", "--quota", "1/s"], trace).ok();
@@ -188,7 +286,11 @@ fn a_quota_that_says_nothing() {
         (" ; ", "rules: none"),
         ("lots", "quota: `lots`"),
         ("0/s", "count: 0"),
-        ("9 concurrent", "permit"),
+        (
+            "9 concurrent",
+            "it limits only what is in flight, and a trace does not tell how long a request takes",
+        ),
+        ("5 GB/day", "unit: `GB`; a unit is a word"),
     ] {
         let said = run_with(&["simulate", "--quota", quota], "1 a\n").refused();
         assert!(said.contains("--quota ") && said.contains(expected), "{quota}: {said}");
@@ -221,6 +323,13 @@ fn suggestions() {
     assert!(said.contains("`10/s fixed`, denies 0 of 100; `9/s fixed` would have denied 10"), "{said}");
     let object = run(&["simulate", "--quota", "1/s fixed", "--suggest", "10%", "--json", &trace]).json();
     assert_eq!((&object["suggested"], &object["denied"]), (&json!("9/s fixed"), &json!(10)));
+    let tokens =
+        folder.write("tokens", (0..100).map(|n| format!("{} k 1 tokens=7\n", n / 10)).collect::<String>());
+    let said = run(&["simulate", "--quota", "1 tokens/s fixed", "--suggest", "0", &tokens]).ok();
+    assert!(
+        said.contains("`70 tokens/s fixed`, denies 0 of 100; `69 tokens/s fixed` would have denied 10"),
+        "{said}"
+    );
     let kept = run(&["simulate", "--quota", "1/s burst 4", "--suggest", "0", &trace]);
     assert_eq!(kept.code, 2);
     assert!(kept.err.contains("its burst is what denies"), "{}", kept.err);

@@ -6,7 +6,7 @@
 //!
 //! A line that ends in `&` starts a server, which is waited for and ended with the page. The ports that it has by
 //! default are exchanged for free ones, here and wherever they are written. `cargo run --release --` is the binary
-//! that was built for this test.
+//! that was built for this test, and `python3` the interpreter that has the clients.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

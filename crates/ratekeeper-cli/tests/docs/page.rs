@@ -26,9 +26,9 @@ impl Page {
         for (language, block) in blocks(&text) {
             match language {
                 "console" => page.sessions.push(steps(block)),
-                "toml" => {
+                "toml" | "python" => {
                     let name = block.lines().next().and_then(|line| line.strip_prefix("# "));
-                    if let Some(name) = name.filter(|name| name.ends_with(".toml")) {
+                    if let Some(name) = name.filter(|name| name.ends_with(".toml") || name.ends_with(".py")) {
                         page.files.push((name.to_owned(), block.to_owned()));
                     }
                 }

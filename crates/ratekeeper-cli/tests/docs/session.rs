@@ -36,7 +36,14 @@ impl Session {
 
     /// Types a line, and compares what is printed.
     pub(crate) fn run(&mut self, step: &Step) {
-        let typed = self.with_free_ports(&step.typed.replace("cargo run --release --", "ratekeeper"));
+        let mut typed = self.with_free_ports(&step.typed.replace("cargo run --release --", "ratekeeper"));
+        if let Some(script) = typed.strip_prefix("python3 ") {
+            let Ok(python) = std::env::var("RATEKEEPER_PYTHON") else {
+                eprintln!("`{typed}`: not run; `cargo xtask test` fetches the Python clients");
+                return;
+            };
+            typed = format!("{python} {script}");
+        }
         if let Some(server) = typed.strip_suffix('&') {
             self.start(server.trim_end(), &step.printed);
             return;

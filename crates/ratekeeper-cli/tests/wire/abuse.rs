@@ -17,7 +17,7 @@ fn is_well(server: &Server) {
 fn protocol_errors_are_answered_and_the_connection_closed() {
     let server = Server::start();
     for (sent, expected) in [
-        ("*1048576\r\n*1048576\r\n*1048576\r\n", "more than 16 arguments"),
+        ("*1048576\r\n*1048576\r\n*1048576\r\n", "more than 32 arguments"),
         ("*1\r\n$999999999999\r\n", "a command of more than 65536 bytes"),
         ("*1\r\n$65530\r\n", "a command of more than 65536 bytes"),
         ("*2\r\n*1\r\n$1\r\na\r\n", "expected '$', got '*'"),

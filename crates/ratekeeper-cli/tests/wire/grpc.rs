@@ -23,7 +23,7 @@ pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0
 /// `ratekeeper.v1`: the decision on a plan, or the status of a call that has none.
 pub(crate) fn ruled(server: &Server, method: &str, key: &str, plan: &str) -> Result<Decision, String> {
     let (key, plans) = (key.to_owned(), vec![plan.to_owned()]);
-    let request = AcquireRequest { key, plans, quota: String::new(), cost: None };
+    let request = AcquireRequest { key, plans, ..Default::default() };
     asked(server, method, &request).map(|answer| Decision::decode(answer).unwrap())
 }
 

@@ -204,7 +204,8 @@ fn what_operators_read() {
     server.ask("THROTTLE k 1 1 60");
     server.ask("THROTTLE k 1 1 60");
     let plans = get(&server, "/v1/plans").json();
-    assert_eq!(plans["plans"][1]["rules"][0], json!({ "name": "burst", "quota": "2/m" }));
+    let burst = json!({ "name": "burst", "quota": "2/m", "unit": "requests", "shadow": false });
+    assert_eq!(plans["plans"][1]["rules"][0], burst);
     assert_eq!(get(&server, "/health").json()["status"], "ok");
     assert_eq!(get(&server, "/ready").status, 200);
     let metrics = get(&server, "/metrics").body;
@@ -216,6 +217,9 @@ fn what_operators_read() {
         "ratekeeper_keys 2",
         "ratekeeper_connections{transport=\"http\"} 1",
         "ratekeeper_plan_decisions_total{plan=\"api\",rule=\"per-h\",result=\"allowed\"} 1",
+        "ratekeeper_forgiven_total 0",
+        "ratekeeper_holds 0",
+        "ratekeeper_holds_total{result=\"taken\"} 0",
     ] {
         assert!(metrics.lines().any(|found| found == line), "no `{line}` in\n{metrics}");
     }

@@ -32,7 +32,7 @@ fn throttle(key: &str, burst: i64) -> Request<'_> {
     Request { cmd: 1, key, burst, rate: 30, period: 60, quantity: 1 }
 }
 
-fn framed(body: &[u8]) -> Vec<u8> {
+pub(crate) fn framed(body: &[u8]) -> Vec<u8> {
     let len = u32::try_from(body.len()).unwrap().to_be_bytes();
     [&len[..], body].concat()
 }

@@ -8,10 +8,10 @@ use crate::support::{Folder, Server, python, run};
 const EXAMPLES: &str = "50";
 
 /// What no schema can say is answered with 422: a quota that cannot be read, numbers that no limiter can honour together,
-/// a key of few characters and many bytes; and with 401 or 403 what only an administrator may do. All other checks are as
-/// strict as they are made.
+/// a key of few characters and many bytes; with 401 or 403 what only an administrator may do; and with 410 an id that is of
+/// no hold. All other checks are as strict as they are made.
 const SETTINGS: &str = "[checks.positive_data_acceptance]
-expected-statuses = [\"2xx\", 401, 403, 404, 422, 429]
+expected-statuses = [\"2xx\", 401, 403, 404, 410, 422, 429]
 ";
 
 fn start(folder: &Folder, flags: &[&str]) -> Server {

@@ -9,6 +9,8 @@ pub(crate) const PLANS: &str = r#"
 limits = ["burst = 100/day burst 2", "1000/day"]
 [plans.api]
 limits = ["3/h"]
+[plans.llm]
+limits = ["60/h", "100 tokens/h burst 100 bucket", "2 concurrent"]
 "#;
 
 /// Runs a script with these arguments; nothing to do without an interpreter that has the clients.

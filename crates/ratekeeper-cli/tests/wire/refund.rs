@@ -43,7 +43,7 @@ fn over_grpc(server: &Server, key: &str, plan: &str, cost: u64, age_ms: Option<u
         let (seconds, millis) = (i64::try_from(age / 1_000).unwrap(), i32::try_from(age % 1_000).unwrap());
         Duration { seconds, nanos: millis * 1_000_000 }
     });
-    let request = RefundRequest { key, plans, quota: String::new(), cost, charged_ago };
+    let request = RefundRequest { key, plans, cost, charged_ago, ..Default::default() };
     Decision::decode(asked(server, "Refund", &request).unwrap()).unwrap().remaining
 }
 

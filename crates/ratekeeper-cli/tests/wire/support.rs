@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Mutex;
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Instant;
@@ -28,7 +29,8 @@ enabled = false
 pub(crate) struct Server {
     child: Child,
     addresses: Vec<(String, SocketAddr)>,
-    log: Receiver<String>,
+    /// Locked, so that several threads may ask one server.
+    log: Mutex<Receiver<String>>,
 }
 
 impl Server {
@@ -71,7 +73,7 @@ impl Server {
             };
             match line.split(' ').collect::<Vec<_>>()[..] {
                 ["listening", name, address] => addresses.push((name.to_owned(), address.parse().unwrap())),
-                ["ready"] => return Server { child, addresses, log },
+                ["ready"] => return Server { child, addresses, log: Mutex::new(log) },
                 _ => panic!("unexpected line: {line}"),
             }
         }
@@ -102,8 +104,12 @@ impl Server {
         let deadline = Instant::now() + DEADLINE;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
-            let line =
-                self.log.recv_timeout(left).unwrap_or_else(|_| panic!("nothing was said about {text}"));
+            let line = self
+                .log
+                .lock()
+                .unwrap()
+                .recv_timeout(left)
+                .unwrap_or_else(|_| panic!("nothing was said about {text}"));
             if line.contains(text) {
                 return line;
             }
@@ -112,7 +118,7 @@ impl Server {
 
     /// Everything that is said on standard error until the server ends.
     pub(crate) fn log_to_the_end(mut self) -> Vec<String> {
-        let said = self.log.iter().collect();
+        let said = self.log.lock().unwrap().iter().collect();
         wait(&mut self.child);
         said
     }

@@ -76,7 +76,8 @@ fn connect(runtime: &tokio::runtime::Runtime, address: SocketAddr) -> Arc<Connec
 }
 
 async fn acquire(pool: &ConnectionPool, key: &str) -> Result<RemoteDecision, ClientError> {
-    pool.ask(frame::throttle(ThrottleParts::new(key.as_bytes(), RemoteQuota::per_minute(5), 1)?)).await
+    let parts = ThrottleParts::new(key.as_bytes(), RemoteQuota::per_minute(5), 1)?;
+    pool.ask(frame::throttle(parts)).await?.decision()
 }
 
 /// The runtime that had connected ended with a request of another one in flight: it was sent twice.

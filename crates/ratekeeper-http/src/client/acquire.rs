@@ -13,13 +13,15 @@ use ratekeeper::{Charged, Cost};
 use tokio::time::Instant;
 
 use super::error::Rejected;
-use super::host::{Host, SendDelay, SentRequest, WaitBounds};
+use super::host::{Host, SendDelay, SendTerms, SentRequest};
 use super::learn::{is_refusal, learn};
 use super::limit::HostLimit;
 use super::pace::Pace;
+use super::span::WaitBounds;
 use crate::headers;
 use crate::instant::later;
 use crate::log;
+use crate::usage::UnitList;
 
 /// How many hosts are remembered: a crawler visits more than memory should hold.
 const MAX_HOSTS: usize = 10_000;
@@ -38,6 +40,9 @@ pub(super) struct ObservedResponse<'a> {
 /// Until when one request waits, and for what.
 #[derive(Clone, Copy)]
 struct Patience {
+    began: Instant,
+    /// The longest that a server can make it wait for units.
+    longest: Duration,
     /// For its own limit, and for what the server has said.
     deadline: Option<Instant>,
     /// For a probe that has gone ahead. Half of the time, so that there is some left for the limit.
@@ -45,9 +50,11 @@ struct Patience {
 }
 
 impl Patience {
-    fn new(timeout: Option<Duration>) -> Self {
+    fn new(timeout: Option<Duration>, longest: Duration) -> Self {
         let now = Instant::now();
         Patience {
+            began: now,
+            longest,
             deadline: timeout.map(|timeout| later(now, timeout)),
             courtesy: timeout.map(|timeout| later(now, timeout / 2)),
         }
@@ -58,16 +65,26 @@ impl Patience {
         self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
     }
 
-    fn is_hurried(&self, now: Instant) -> bool {
-        self.courtesy.is_some_and(|courtesy| courtesy <= now)
+    /// Returns how a request that takes so much may be sent now.
+    fn terms(&self, costs: &UnitList, now: Instant) -> SendTerms {
+        SendTerms {
+            costs: *costs,
+            is_hurried: self.courtesy.is_some_and(|courtesy| courtesy <= now),
+            is_overdue: now.saturating_duration_since(self.began) >= self.longest,
+        }
     }
 }
 
 impl Pace {
     /// Waits until a request may be sent. If it may not, calls `on_rejected`.
-    pub(super) async fn acquire(&self, uri: &Uri, request: &HeaderMap) -> Result<SentRequest, Rejected> {
+    pub(super) async fn acquire(
+        &self,
+        uri: &Uri,
+        request: &HeaderMap,
+        costs: &UnitList,
+    ) -> Result<SentRequest, Rejected> {
         let key = (self.key_of)(uri, request);
-        let acquired = self.wait(&key, None).await;
+        let acquired = self.wait(&key, costs, None).await;
         let counters = &self.state.counters;
         let Err(rejected) = &acquired else {
             counters.sent.fetch_add(1, Ordering::Relaxed);
@@ -92,36 +109,47 @@ impl Pace {
         &self,
         uri: &Uri,
         request: &HeaderMap,
+        costs: &UnitList,
         onward: Option<&Arc<Host>>,
     ) -> Option<SentRequest> {
         let key = (self.key_of)(uri, request);
-        let in_flight = self.wait(&key, onward).await.ok()?;
+        let in_flight = self.wait(&key, costs, onward).await.ok()?;
         self.state.counters.sent.fetch_add(1, Ordering::Relaxed);
         self.state.counters.retried.fetch_add(1, Ordering::Relaxed);
         Some(in_flight)
     }
 
-    async fn wait(&self, key: &str, onward: Option<&Arc<Host>>) -> Result<SentRequest, Rejected> {
+    async fn wait(
+        &self,
+        key: &str,
+        costs: &UnitList,
+        onward: Option<&Arc<Host>>,
+    ) -> Result<SentRequest, Rejected> {
         let _waiting = self.state.counters.wait();
-        let acquired = self.state.closing.unless_closed(self.acquire_by(key, onward)).await;
+        let acquired = self.state.closing.unless_closed(self.acquire_by(key, costs, onward)).await;
         acquired.unwrap_or(Err(Rejected::Closed))
     }
 
-    async fn acquire_by(&self, key: &str, onward: Option<&Arc<Host>>) -> Result<SentRequest, Rejected> {
-        let patience = Patience::new(self.timeout);
+    async fn acquire_by(
+        &self,
+        key: &str,
+        costs: &UnitList,
+        onward: Option<&Arc<Host>>,
+    ) -> Result<SentRequest, Rejected> {
+        let patience = Patience::new(self.timeout, self.max_wait);
         let host = self.host(key).map_err(Rejected::Local)?;
         let is_held = host.limit.is_held_while_waiting();
         let mut granted = if is_held { take(&host.limit, patience).await? } else { None };
         loop {
             if let Some(onward) = onward {
-                self.wait_for_server(onward, patience).await?;
+                self.wait_for_server(onward, costs, patience).await?;
             }
-            self.wait_for_server(&host, patience).await?;
+            self.wait_for_server(&host, costs, patience).await?;
             if !is_held {
                 granted = take(&host.limit, patience).await?;
             }
             let now = Instant::now();
-            if let Ok(mut in_flight) = send(&host, onward, now, patience.is_hurried(now)) {
+            if let Ok(mut in_flight) = send(&host, onward, now, patience.terms(costs, now)) {
                 in_flight.granted = granted;
                 return Ok(in_flight);
             }
@@ -133,13 +161,18 @@ impl Pace {
     }
 
     /// Waits for as long as the server has asked for, and, as far as there is time, for what a probe finds out.
-    async fn wait_for_server(&self, host: &Host, patience: Patience) -> Result<(), Rejected> {
+    async fn wait_for_server(
+        &self,
+        host: &Host,
+        costs: &UnitList,
+        patience: Patience,
+    ) -> Result<(), Rejected> {
         loop {
             // Listens before it looks, so that no news is missed in between.
             let mut news = pin!(host.news.notified());
             news.as_mut().enable();
             let now = Instant::now();
-            match host.may_send(now, patience.is_hurried(now)) {
+            match host.may_send(now, patience.terms(costs, now)) {
                 Ok(()) => return Ok(()),
                 Err(SendDelay::For(pause)) => {
                     let until = later(now, pause);
@@ -177,7 +210,8 @@ impl Pace {
             let host = elsewhere.as_ref().unwrap_or(&sent.host);
             let lesson = learn(answer.status, &limits);
             let bounds = WaitBounds { longest: self.max_wait, jitter: self.jitter };
-            host.learn(lesson, sent.is_at(host), Instant::now(), bounds);
+            let answered = sent.is_at(host).then_some(&sent.costs);
+            host.learn(&lesson, answered, Instant::now(), bounds);
             sent.learn_nothing_but_of(Some(host));
         }
         if !limits.is_empty() {
@@ -229,10 +263,10 @@ fn send(
     host: &Arc<Host>,
     onward: Option<&Arc<Host>>,
     now: Instant,
-    hurried: bool,
+    terms: SendTerms,
 ) -> Result<SentRequest, SendDelay> {
-    let onward = onward.map(|onward| onward.try_send(now, hurried)).transpose()?;
-    let mut in_flight = host.try_send(now, hurried)?;
+    let onward = onward.map(|onward| onward.try_send(now, terms)).transpose()?;
+    let mut in_flight = host.try_send(now, terms)?;
     in_flight.onward = onward.map(Box::new);
     Ok(in_flight)
 }

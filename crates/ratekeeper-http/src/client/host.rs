@@ -11,10 +11,13 @@ use ratekeeper::limiter::Granted;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::budget::{ServerBudget, UnitBudgets};
 use super::learn::Lesson;
 use super::limit::HostLimit;
+use super::span::{ServerSpan, WaitBounds};
 use super::statistics::HostStatistics;
 use crate::instant::later;
+use crate::usage::UnitList;
 
 /// How long the others wait for the one that went ahead. Some servers take their time for an answer: a queue of
 /// strangers should not take it too.
@@ -33,53 +36,12 @@ pub(super) struct Host {
 struct Learnt {
     /// Nothing is sent before its end. One that is over stays until a request is sent, or the server sets another.
     pause: Option<ServerSpan>,
-    /// How many more may be sent until its end. One that is over stays until a request is sent.
-    budget: Option<(u64, ServerSpan)>,
+    /// How many more requests may be sent.
+    budget: Option<ServerBudget>,
+    /// How much more of other units.
+    units: UnitBudgets,
     state: ServerState,
     in_flight: u64,
-}
-
-/// A span of time that the server has set. Answers may prolong it, but not for ever: a server that asks for another
-/// minute with every answer would never be sent anything again.
-#[derive(Clone, Copy, Debug)]
-struct ServerSpan {
-    began: Instant,
-    until: Instant,
-}
-
-impl ServerSpan {
-    fn new(now: Instant, until: Instant) -> Self {
-        ServerSpan { began: now, until }
-    }
-
-    fn is_over(&self, now: Instant) -> bool {
-        self.until <= now
-    }
-
-    /// Returns true if every request that waited for its end has been sent, so that what is said now is said anew: none
-    /// comes back later than the `jitter` after it.
-    fn is_history(&self, now: Instant, jitter: Duration) -> bool {
-        later(self.until, jitter) < now
-    }
-
-    /// Prolongs it until then, but to no longer than `longest` in all.
-    fn prolong(&mut self, until: Instant, longest: Duration) {
-        self.until = self.until.max(until.min(later(self.began, longest)));
-    }
-
-    /// Returns how much is left; `None` if it is over.
-    fn left(&self, now: Instant) -> Option<Duration> {
-        self.until.checked_duration_since(now).filter(|left| !left.is_zero())
-    }
-}
-
-/// How long a server can make us wait.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct WaitBounds {
-    /// The longest time that it can set.
-    pub(super) longest: Duration,
-    /// How much later than asked a request comes back, at most.
-    pub(super) jitter: Duration,
 }
 
 /// Whether the server's present limits are known.
@@ -91,6 +53,17 @@ enum ServerState {
     Needed,
     /// A request has gone ahead to find out, at this instant.
     Probing(Instant),
+}
+
+/// What a request that is to be sent brings along.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct SendTerms {
+    /// How much of which unit it takes.
+    pub(super) costs: UnitList,
+    /// It has no time to wait for a probe.
+    pub(super) is_hurried: bool,
+    /// It has waited for units for as long as a server can make it wait: it is sent whatever is left of them.
+    pub(super) is_overdue: bool,
 }
 
 /// Why nothing may be sent now.
@@ -106,7 +79,7 @@ impl Host {
     /// Creates a host that nothing is known of. `heeds`: whether it matters what it will say.
     pub(super) fn new(limit: HostLimit, heeds: bool) -> Self {
         let state = if heeds { ServerState::Needed } else { ServerState::Known };
-        let learnt = Learnt { pause: None, budget: None, state, in_flight: 0 };
+        let learnt = Learnt { pause: None, budget: None, units: UnitBudgets::default(), state, in_flight: 0 };
         Host { limit, learnt: Mutex::new(learnt), news: Notify::new() }
     }
 
@@ -123,7 +96,7 @@ impl Host {
             local,
             in_flight: learnt.in_flight,
             paused_for: learnt.pause.and_then(|pause| pause.left(now)),
-            budget: learnt.budget.and_then(|(left, span)| Some((left, span.left(now)?))),
+            budget: learnt.budget.and_then(|budget| Some((budget.left, budget.span.left(now)?))),
         }
     }
 
@@ -131,40 +104,54 @@ impl Host {
     /// forgotten.
     pub(super) fn is_bound(&self, now: Instant) -> bool {
         let learnt = self.lock();
-        let budget = learnt.budget.map(|(_, span)| span);
-        [learnt.pause, budget].iter().flatten().any(|span| !span.is_over(now))
+        let budget = learnt.budget.map(|budget| budget.span);
+        learnt.units.are_bound(now) || [learnt.pause, budget].iter().flatten().any(|span| !span.is_over(now))
     }
 
-    /// Returns whether a request may be sent, as far as the server has said. `hurried`: it has no time to wait for a
-    /// probe.
-    pub(super) fn may_send(&self, now: Instant, hurried: bool) -> Result<(), SendDelay> {
-        self.lock().may_send(now, hurried)
+    /// Returns what is left of a unit, and for how long that holds.
+    pub(super) fn left_of(&self, unit: &str, now: Instant) -> Option<(u64, Duration)> {
+        self.lock().units.left(unit, now)
+    }
+
+    /// Returns whether a request may be sent, as far as the server has said.
+    pub(super) fn may_send(&self, now: Instant, terms: SendTerms) -> Result<(), SendDelay> {
+        self.lock().may_send(now, terms)
     }
 
     /// Notes a request as sent, if it may be.
-    pub(super) fn try_send(self: &Arc<Self>, now: Instant, hurried: bool) -> Result<SentRequest, SendDelay> {
+    pub(super) fn try_send(
+        self: &Arc<Self>,
+        now: Instant,
+        terms: SendTerms,
+    ) -> Result<SentRequest, SendDelay> {
         let mut learnt = self.lock();
-        learnt.may_send(now, hurried)?;
+        learnt.may_send(now, terms)?;
         // Only now is it over what was over: whatever is learnt before one is sent prolongs the same span.
         learnt.pause = None;
-        learnt.budget = learnt.budget.filter(|(_, span)| !span.is_over(now));
-        if let Some((left, _)) = &mut learnt.budget {
-            *left -= 1;
+        learnt.budget = learnt.budget.filter(|budget| !budget.span.is_over(now));
+        if let Some(budget) = &mut learnt.budget {
+            budget.left -= 1;
         }
+        learnt.units.send(&terms.costs, now);
         learnt.in_flight += 1;
         let is_probe = learnt.state == ServerState::Needed;
         if is_probe {
             learnt.state = ServerState::Probing(now);
         }
-        Ok(SentRequest { host: Arc::clone(self), granted: None, onward: None, is_probe })
+        Ok(SentRequest { host: Arc::clone(self), granted: None, onward: None, costs: terms.costs, is_probe })
     }
 
     /// Learns what one response says. Only ever slows down: a pause is never shortened, and a budget never raised
-    /// before its time is over. That time is not put off by answers that still allow something: a server that counts
-    /// the last minute always says that the minute ends in a minute.
+    /// before its time is over.
     ///
-    /// `counted`: whether the request that was answered is one of those in flight here.
-    pub(super) fn learn(&self, lesson: Lesson, counted: bool, now: Instant, bounds: WaitBounds) {
+    /// `answered`: what the request that was answered takes, if it is one of those in flight here.
+    pub(super) fn learn(
+        &self,
+        lesson: &Lesson,
+        answered: Option<&UnitList>,
+        now: Instant,
+        bounds: WaitBounds,
+    ) {
         let WaitBounds { longest, jitter } = bounds;
         let mut learnt = self.lock();
         if let Some(pause) = lesson.pause {
@@ -174,26 +161,16 @@ impl Host {
                 other => *other = Some(ServerSpan::new(now, until)),
             }
         }
+        // Others are on their way, and the server may not have counted them yet; this one it has.
+        let others = learnt.in_flight.saturating_sub(answered.is_some().into());
         if let Some((remaining, reset)) = lesson.budget {
-            // Others are on their way, and the server may not have counted them yet; this one it has.
-            let left = remaining.saturating_sub(learnt.in_flight.saturating_sub(counted.into()));
-            let until = later(now, reset.min(longest));
-            match &mut learnt.budget {
-                Some((0, span)) if remaining == 0 && !span.is_history(now, jitter) => {
-                    span.prolong(until, longest);
-                }
-                Some((already, span)) if !span.is_over(now) => {
-                    *already = left.min(*already);
-                    if remaining == 0 {
-                        *span = ServerSpan::new(now, until.max(span.until));
-                    }
-                }
-                other => *other = Some((left, ServerSpan::new(now, until))),
-            }
+            let left = remaining.saturating_sub(others);
+            ServerBudget::learn(&mut learnt.budget, (remaining, left), reset, now, bounds);
         }
+        learnt.units.learn(&lesson.units, others, answered, now, bounds);
         learnt.state = ServerState::Known;
         drop(learnt);
-        if !counted {
+        if answered.is_none() {
             // Of those that are in flight here it is told as they return.
             self.news.notify_waiters();
         }
@@ -206,8 +183,9 @@ impl Host {
     }
 
     /// Notes that a request that was sent has come back, or never will.
-    fn returned(&self, was_probe: bool) {
+    fn returned(&self, costs: &UnitList, was_probe: bool) {
         let mut learnt = self.lock();
+        learnt.units.returned(costs);
         learnt.in_flight = learnt.in_flight.saturating_sub(1);
         if was_probe && matches!(learnt.state, ServerState::Probing(_)) {
             // Abandoned on its way: the next one goes ahead.
@@ -223,7 +201,7 @@ impl Host {
 }
 
 impl Learnt {
-    fn may_send(&mut self, now: Instant, hurried: bool) -> Result<(), SendDelay> {
+    fn may_send(&mut self, now: Instant, terms: SendTerms) -> Result<(), SendDelay> {
         if let Some(pause) = self.pause {
             if let Some(left) = pause.left(now) {
                 return Err(SendDelay::For(left));
@@ -231,12 +209,18 @@ impl Learnt {
             self.state = ServerState::Needed;
         }
         match self.budget {
-            Some((_, span)) if span.is_over(now) => self.state = ServerState::Needed,
-            Some((0, span)) => return Err(SendDelay::For(span.until - now)),
+            Some(budget) if budget.span.is_over(now) => self.state = ServerState::Needed,
+            Some(ServerBudget { left: 0, span }) => return Err(SendDelay::For(span.until - now)),
             _ => {}
         }
+        if let Some(wait) = self.units.wait(&terms.costs, now).filter(|_| !terms.is_overdue) {
+            return Err(SendDelay::For(wait));
+        }
+        if self.units.is_to_be_probed(now) {
+            self.state = ServerState::Needed;
+        }
         if let ServerState::Probing(sent) = self.state
-            && !hurried
+            && !terms.is_hurried
         {
             if sent + MAX_PROBE_WAIT > now {
                 return Err(SendDelay::ForNews(sent + MAX_PROBE_WAIT - now));
@@ -254,6 +238,8 @@ pub(super) struct SentRequest {
     pub(super) granted: Option<Granted>,
     /// On its way to another host too, which the first one has redirected it to before.
     pub(super) onward: Option<Box<SentRequest>>,
+    /// How much of which unit it takes.
+    pub(super) costs: UnitList,
     is_probe: bool,
 }
 
@@ -276,6 +262,6 @@ impl SentRequest {
 
 impl Drop for SentRequest {
     fn drop(&mut self) {
-        self.host.returned(self.is_probe);
+        self.host.returned(&self.costs, self.is_probe);
     }
 }

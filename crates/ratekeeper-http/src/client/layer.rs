@@ -10,6 +10,7 @@ use tower_service::Service;
 use super::acquire::ObservedResponse;
 use super::error::PaceError;
 use super::pace::Pace;
+use crate::key::RequestView;
 
 /// The extension in which a client that follows redirects tells whom a response is from: what a response says of its
 /// limits is booked on that host, and not on the one that redirected.
@@ -89,7 +90,8 @@ where
         let mut inner = std::mem::replace(&mut self.inner, clone);
         let pace = self.pace.clone();
         Box::pin(async move {
-            let acquired = pace.acquire(request.uri(), request.headers()).await;
+            let costs = pace.costs_of(&RequestView::from(&request));
+            let acquired = pace.acquire(request.uri(), request.headers(), &costs).await;
             let mut in_flight = acquired.map_err(PaceError::Rejected)?;
             let mut attempt = 0;
             loop {
@@ -113,7 +115,8 @@ where
                 if !pace.retries_it(attempt, request.method(), status) {
                     return Ok(response);
                 }
-                match pace.acquire_again(request.uri(), request.headers(), elsewhere.as_ref()).await {
+                let again = pace.acquire_again(request.uri(), request.headers(), &costs, elsewhere.as_ref());
+                match again.await {
                     Some(again) => in_flight = again,
                     None => return Ok(response),
                 }

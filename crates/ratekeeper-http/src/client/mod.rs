@@ -5,12 +5,14 @@
 //! acquire   one request waits until it may be sent        learn       from a response's headers to a pause
 //! layer     Layer and Service for any tower client        limit       the limit of the client's own
 //! reqwest   the same as a reqwest-middleware              statistics  what was sent, and what was not
-//! error     why a request was not sent
+//! error     why a request was not sent                  budget      how much a server has said that it takes
+//!                                                         span        for how long
 //! ```
 //!
 //! Acquire, send, release: whatever comes of the request, success, error, drop or panic, its permit comes back.
 
 mod acquire;
+mod budget;
 mod error;
 mod host;
 mod layer;
@@ -19,6 +21,7 @@ mod limit;
 mod pace;
 #[cfg(feature = "reqwest")]
 mod reqwest;
+mod span;
 mod statistics;
 
 pub use error::{PaceError, Rejected};

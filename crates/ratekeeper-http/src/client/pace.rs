@@ -16,6 +16,8 @@ use super::host::Host;
 use super::limit::PaceLimit;
 use super::statistics::{HostStatistics, PaceCounters, PaceStatistics};
 use crate::close_signal::CloseSignal;
+use crate::key::RequestView;
+use crate::usage::{UnitCosts, UnitList};
 
 type KeyOf = Arc<dyn Fn(&Uri, &HeaderMap) -> String + Send + Sync>;
 type OnRejected = Arc<dyn Fn(&str, &Rejected) + Send + Sync>;
@@ -41,6 +43,7 @@ pub struct Pace {
     pub(super) respect: bool,
     pub(super) jitter: Duration,
     pub(super) on_rejected: Option<OnRejected>,
+    costs: UnitCosts,
     pub(super) state: Arc<PaceState>,
 }
 
@@ -65,6 +68,7 @@ impl Default for Pace {
             respect: true,
             jitter: Duration::from_millis(100),
             on_rejected: None,
+            costs: UnitCosts::default(),
             state: Arc::default(),
         }
     }
@@ -168,6 +172,46 @@ impl Pace {
         self
     }
 
+    /// Sets how much of a unit each request is expected to take, as a function of the request; it wins over the request's
+    /// [`Estimate`](crate::Estimate). `None` is one.
+    ///
+    /// Servers that count tokens say how many are left (`X-RateLimit-Remaining-Tokens`, `Anthropic-RateLimit-Tokens-Remaining`,
+    /// a `RateLimit` whose policy has `qu="tokens"`). A request that is expected to take more than that waits until there are
+    /// more, for [`max_wait`](Pace::max_wait) at most; then it is sent, and the server decides. What is on its way counts as
+    /// taken.
+    ///
+    /// # Panics
+    ///
+    /// If the word is no [`Unit`](ratekeeper::Unit), when the pace is set up.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratekeeper_http::{Estimate, client::Pace};
+    /// // A request says it itself:
+    /// let mut request = http::Request::new("{\"max_tokens\": 500}");
+    /// request.extensions_mut().insert(Estimate::tokens(500));
+    /// // Or a function does, of what is known of all of them:
+    /// let pace = Pace::default().cost_of("tokens", |request| {
+    ///     request.headers().get("x-max-tokens")?.to_str().ok()?.parse::<u64>().ok()
+    /// });
+    /// # let _ = pace;
+    /// ```
+    #[must_use]
+    pub fn cost_of<R: Into<Option<u64>>>(
+        mut self,
+        unit: &'static str,
+        cost: impl Fn(&RequestView<'_>) -> R + Send + Sync + 'static,
+    ) -> Self {
+        self.costs.set(unit, cost);
+        self
+    }
+
+    /// Returns how much a request is expected to take.
+    pub(super) fn costs_of(&self, request: &RequestView<'_>) -> UnitList {
+        self.costs.of(request, |_| true)
+    }
+
     /// Sets a function that is called with the key of every request that is not sent, before its caller gets the error.
     #[must_use]
     pub fn on_rejected(mut self, hear: impl Fn(&str, &Rejected) + Send + Sync + 'static) -> Self {
@@ -194,6 +238,13 @@ impl Pace {
     pub fn host_statistics(&self, key: &str) -> Option<HostStatistics> {
         let host = self.state.hosts().get(key).cloned()?;
         Some(host.statistics(Instant::now()))
+    }
+
+    /// Returns how much of a unit a host has said that it takes, less what is on its way, and for how long that holds. `None`
+    /// if it has not said, or not lately.
+    pub fn host_budget(&self, key: &str, unit: &str) -> Option<(u64, Duration)> {
+        let host = self.state.hosts().get(key).cloned()?;
+        host.left_of(unit, Instant::now())
     }
 
     /// Closes this pace, its clones and their layers: every request that waits fails now with [`Rejected::Closed`],

@@ -6,6 +6,7 @@ use reqwest_middleware::{Error, Middleware, Next, Result};
 
 use super::acquire::ObservedResponse;
 use super::pace::Pace;
+use crate::key::RequestView;
 
 /// The host that reqwest says a response is from if it was made by another middleware, and not received.
 const NOBODY: &str = "no.url.provided.local";
@@ -30,7 +31,10 @@ impl Middleware for Pace {
     ) -> Result<Response> {
         let uri: Uri = request.url().as_str().parse().map_err(Error::middleware)?;
         let mut request = request;
-        let mut in_flight = self.acquire(&uri, request.headers()).await.map_err(Error::middleware)?;
+        let costs =
+            self.costs_of(&RequestView::outgoing(request.headers(), &uri, request.method(), extensions));
+        let acquired = self.acquire(&uri, request.headers(), &costs).await;
+        let mut in_flight = acquired.map_err(Error::middleware)?;
         let mut attempt = 0;
         loop {
             // Kept to be sent again; none of a body that is a stream.
@@ -53,7 +57,7 @@ impl Middleware for Pace {
             let Some(again) = again.filter(|_| self.retries_it(attempt, &method, status)) else {
                 return Ok(response);
             };
-            match self.acquire_again(&uri, again.headers(), elsewhere.as_ref()).await {
+            match self.acquire_again(&uri, again.headers(), &costs, elsewhere.as_ref()).await {
                 Some(acquired) => (in_flight, request) = (acquired, again),
                 None => return Ok(response),
             }

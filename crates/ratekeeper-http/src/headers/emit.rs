@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderValue};
 
 use super::dialect::HeaderDialect;
 use super::fields::{
-    RATELIMIT, RATELIMIT_POLICY, X_RATELIMIT_LIMIT, X_RATELIMIT_REMAINING, X_RATELIMIT_RESET,
+    RATELIMIT, RATELIMIT_POLICY, RETRY_AFTER_MS, X_RATELIMIT_LIMIT, X_RATELIMIT_REMAINING, X_RATELIMIT_RESET,
 };
 use super::name::LimitName;
 use super::number::{number_value, seconds_up, whole};
@@ -29,7 +29,7 @@ pub struct LimitStatus<'a> {
     pub reset: Option<Duration>,
 }
 
-/// Adds the fields of `dialect` to a response.
+/// Adds the IETF and the legacy fields of `dialect` to a response; those of a unit are [`UnitFields`](super::UnitFields).
 ///
 /// Layers may be nested. The IETF fields are lists, so an outer layer's entries join the inner one's. The legacy
 /// fields hold one limit, the one with the least remaining (among equals, the longest reset); an inner layer's
@@ -84,6 +84,12 @@ fn write_legacy(headers: &mut HeaderMap, policies: &PolicyField, status: &LimitS
 /// Sets `Retry-After`, which every refusal must have. Replaces one that is there.
 pub fn write_retry_after(headers: &mut HeaderMap, wait: Duration) {
     let _ = headers.try_insert(RETRY_AFTER, retry_after(wait));
+}
+
+/// Sets `Retry-After-Ms`, the same wait in milliseconds, rounded up, at least 1. Replaces one that is there.
+pub fn write_retry_after_ms(headers: &mut HeaderMap, wait: Duration) {
+    let millis = u64::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
+    let _ = headers.try_insert(RETRY_AFTER_MS, number_value(millis.max(1)));
 }
 
 /// Returns the value of `RateLimit`, in one allocation; `None` if there is no status to report.

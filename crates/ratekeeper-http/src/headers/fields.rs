@@ -18,3 +18,5 @@ pub const X_RATELIMIT_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-l
 pub const X_RATELIMIT_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
 /// The legacy field `X-RateLimit-Reset`: seconds until there is more.
 pub const X_RATELIMIT_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
+/// The field `Retry-After-Ms`: `Retry-After` in milliseconds, which clients of language models prefer.
+pub const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");

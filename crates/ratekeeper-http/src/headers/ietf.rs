@@ -11,7 +11,7 @@ use super::family::Family;
 use super::fields::{MAX_ENTRIES, MAX_NAME, RATELIMIT, RATELIMIT_POLICY};
 use super::mode::ParseMode;
 use super::number::trim;
-use super::quota_policy::{QuotaPolicy, Unit};
+use super::quota_policy::{QuotaPolicy, QuotaUnit};
 use super::response_time::ResponseTime;
 use super::server_limits::ServerLimit;
 
@@ -112,8 +112,8 @@ fn policy(item: &Item, mode: ParseMode) -> Option<QuotaPolicy> {
     };
     // A unit that cannot be read is no reason to count something else.
     let unit = match item.params.get("qu") {
-        Some(unit) => Unit::from(text(unit, mode)?.as_str()),
-        None => Unit::Requests,
+        Some(unit) => QuotaUnit::from(text(unit, mode)?.as_str()),
+        None => QuotaUnit::Requests,
     };
     let window = optional(item, "w", mode, seconds)?;
     if window == Some(Duration::ZERO) {

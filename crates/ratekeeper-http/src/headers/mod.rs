@@ -80,16 +80,18 @@ mod response_time;
 mod retry_after;
 mod server_limits;
 mod trio;
+mod unit_fields;
 
 pub use dialect::HeaderDialect;
 pub use emit::LimitStatus;
 pub use fields::{
-    MAX_ENTRIES, MAX_NAME, RATELIMIT, RATELIMIT_POLICY, X_RATELIMIT_LIMIT, X_RATELIMIT_REMAINING,
-    X_RATELIMIT_RESET,
+    MAX_ENTRIES, MAX_NAME, RATELIMIT, RATELIMIT_POLICY, RETRY_AFTER_MS, X_RATELIMIT_LIMIT,
+    X_RATELIMIT_REMAINING, X_RATELIMIT_RESET,
 };
 pub use mode::ParseMode;
 pub use name::{FieldError, LimitName};
 pub use parse::{parse, parse_lines, parse_lines_with, parse_with};
 pub use policy_field::PolicyField;
-pub use quota_policy::{QuotaPolicy, Unit};
+pub use quota_policy::{QuotaPolicy, QuotaUnit};
 pub use server_limits::{ServerLimit, ServerLimits};
+pub use unit_fields::UnitFields;

@@ -89,6 +89,28 @@ pub(crate) fn seconds_up(duration: Duration) -> u64 {
     duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0))
 }
 
+/// Returns a duration with units, rounded up to whole milliseconds, as Go prints one: `120ms`, `1.5s`, `6m0s`, `1h0m0s`.
+pub(super) fn duration_text(duration: Duration) -> String {
+    let millis = duration.as_nanos().div_ceil(1_000_000);
+    let (seconds, below) = (millis / 1_000, millis % 1_000);
+    if seconds == 0 && below > 0 {
+        return format!("{below}ms");
+    }
+    let (hours, minutes) = (seconds / 3_600, seconds / 60 % 60);
+    let mut text = match (hours, minutes) {
+        (0, 0) => String::new(),
+        (0, minutes) => format!("{minutes}m"),
+        (hours, minutes) => format!("{hours}h{minutes}m"),
+    };
+    text.push_str(&(seconds % 60).to_string());
+    if below > 0 {
+        text.push('.');
+        text.push_str(format!("{below:03}").trim_end_matches('0'));
+    }
+    text.push('s');
+    text
+}
+
 /// Returns a number as structured fields can carry it: larger ones are sent as the largest there is, of 15 digits.
 pub(crate) fn whole(number: u64) -> u64 {
     number.min(999_999_999_999_999)
@@ -165,5 +187,29 @@ mod tests {
         ] {
             assert_eq!(duration(text.as_bytes()), expected, "{text:?}");
         }
+    }
+
+    #[test]
+    fn durations_are_written_as_they_are_read() {
+        let ms = Duration::from_millis;
+        for (written, text) in [
+            (ms(0), "0s"),
+            (ms(1), "1ms"),
+            (Duration::from_nanos(119_000_001), "120ms"),
+            (ms(999), "999ms"),
+            (Duration::from_nanos(999_000_001), "1s"),
+            (ms(1_482), "1.482s"),
+            (ms(8_640), "8.64s"),
+            (ms(60_000), "1m0s"),
+            (ms(360_000), "6m0s"),
+            (ms(3_723_500), "1h2m3.5s"),
+            (ms(7_200_000), "2h0m0s"),
+            (ms(86_400_000), "24h0m0s"),
+        ] {
+            assert_eq!(duration_text(written), text);
+            let read = duration(text.as_bytes()).unwrap();
+            assert!(read >= written && read - written < ms(1), "{text}");
+        }
+        assert_eq!(duration(duration_text(Duration::MAX).as_bytes()), Some(Duration::MAX));
     }
 }

@@ -7,7 +7,7 @@ use sfv::{Integer, ListSerializer, key_ref};
 use super::fields::MAX_ENTRIES;
 use super::name::{FieldError, LimitName, string};
 use super::number::{number_value, seconds_up};
-use super::quota_policy::{QuotaPolicy, Unit};
+use super::quota_policy::{QuotaPolicy, QuotaUnit};
 
 /// A `RateLimit-Policy` field, rendered once. Cloning it shares the bytes.
 ///
@@ -54,7 +54,7 @@ impl PolicyField {
             if let Some(window) = policy.window {
                 field = field.parameter(key_ref("w"), integer(seconds_up(window)));
             }
-            if policy.unit != Unit::Requests {
+            if policy.unit != QuotaUnit::Requests {
                 field = field.parameter(key_ref("qu"), string(policy.unit.as_str())?);
             }
             if let Some(key) = &policy.partition_key {
@@ -100,7 +100,7 @@ mod tests {
     fn every_parameter() {
         let policy = QuotaPolicy::new("a\"b", u64::MAX)
             .window(Duration::from_millis(1500))
-            .unit(Unit::ContentBytes)
+            .unit(QuotaUnit::ContentBytes)
             .partition_key(*b"secret");
         let field = PolicyField::new(&[policy]).unwrap();
         let expected = r#""a\"b";q=999999999999999;w=2;qu="content-bytes";pk=:c2VjcmV0:"#;
@@ -117,6 +117,6 @@ mod tests {
         assert_eq!(refused(&[QuotaPolicy { name: None, ..fine.clone() }]), FieldError::Unnamed);
         assert_eq!(refused(&[fine.clone(), QuotaPolicy::new("é", 1)]), FieldError::Unprintable);
         assert_eq!(refused(&[fine.clone().window(Duration::ZERO)]), FieldError::EmptyWindow);
-        assert_eq!(refused(&[fine.unit(Unit::Other("\t".to_owned()))]), FieldError::Unprintable);
+        assert_eq!(refused(&[fine.unit(QuotaUnit::Other("\t".to_owned()))]), FieldError::Unprintable);
     }
 }

@@ -13,7 +13,7 @@ pub struct QuotaPolicy {
     /// The window, if the server tells it.
     pub window: Option<Duration>,
     /// The unit that the quota counts in.
-    pub unit: Unit,
+    pub unit: QuotaUnit,
     /// Which share of the server's capacity this is about: opaque bytes, often a hash of the caller.
     pub partition_key: Option<Vec<u8>>,
 }
@@ -25,7 +25,7 @@ impl QuotaPolicy {
             name: Some(name.into()),
             quota,
             window: None,
-            unit: Unit::Requests,
+            unit: QuotaUnit::Requests,
             partition_key: None,
         }
     }
@@ -38,7 +38,7 @@ impl QuotaPolicy {
 
     /// Sets what is counted, if not requests.
     #[must_use]
-    pub fn unit(self, unit: Unit) -> Self {
+    pub fn unit(self, unit: QuotaUnit) -> Self {
         QuotaPolicy { unit, ..self }
     }
 
@@ -52,7 +52,7 @@ impl QuotaPolicy {
 /// The unit that a [`QuotaPolicy`] counts in.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Unit {
+pub enum QuotaUnit {
     /// `requests`, and what is meant when nothing is said.
     #[default]
     Requests,
@@ -64,30 +64,30 @@ pub enum Unit {
     Other(String),
 }
 
-impl Unit {
+impl QuotaUnit {
     /// Returns the name on the wire.
     pub fn as_str(&self) -> &str {
         match self {
-            Unit::Requests => "requests",
-            Unit::ContentBytes => "content-bytes",
-            Unit::ConcurrentRequests => "concurrent-requests",
-            Unit::Other(unit) => unit,
+            QuotaUnit::Requests => "requests",
+            QuotaUnit::ContentBytes => "content-bytes",
+            QuotaUnit::ConcurrentRequests => "concurrent-requests",
+            QuotaUnit::Other(unit) => unit,
         }
     }
 }
 
-impl From<&str> for Unit {
+impl From<&str> for QuotaUnit {
     fn from(name: &str) -> Self {
         match name {
-            "requests" => Unit::Requests,
-            "content-bytes" => Unit::ContentBytes,
-            "concurrent-requests" => Unit::ConcurrentRequests,
-            other => Unit::Other(other.to_owned()),
+            "requests" => QuotaUnit::Requests,
+            "content-bytes" => QuotaUnit::ContentBytes,
+            "concurrent-requests" => QuotaUnit::ConcurrentRequests,
+            other => QuotaUnit::Other(other.to_owned()),
         }
     }
 }
 
-impl fmt::Display for Unit {
+impl fmt::Display for QuotaUnit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }

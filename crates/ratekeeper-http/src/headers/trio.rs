@@ -9,7 +9,7 @@ use super::fields::{MAX_ENTRIES, MAX_NAME};
 use super::ietf::read_policies;
 use super::mode::ParseMode;
 use super::number::{decimal, integer, trim};
-use super::quota_policy::{QuotaPolicy, Unit};
+use super::quota_policy::{QuotaPolicy, QuotaUnit};
 use super::response_time::ResponseTime;
 use super::server_limits::ServerLimit;
 
@@ -207,7 +207,7 @@ impl Trio {
             name: name.clone(),
             quota,
             window: Some(window),
-            unit: Unit::Requests,
+            unit: QuotaUnit::Requests,
             partition_key: None,
         };
         let named = self.limit.zip(window);

@@ -33,6 +33,17 @@ impl<'a> RequestView<'a> {
         RequestView { headers, uri, method: None, extensions: None, peer }
     }
 
+    /// Returns a view of a request that a client is about to send.
+    #[cfg(feature = "reqwest")]
+    pub(crate) fn outgoing(
+        headers: &'a HeaderMap,
+        uri: &'a Uri,
+        method: &'a Method,
+        extensions: &'a Extensions,
+    ) -> Self {
+        RequestView { headers, uri, method: Some(method), extensions: Some(extensions), peer: None }
+    }
+
     /// Returns the request's header fields.
     pub fn headers(&self) -> &'a HeaderMap {
         self.headers

@@ -7,14 +7,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ratekeeper::port::Store;
-use ratekeeper::{Algorithm, Cost, Keeper, MemoryStore, Name, Plan, PlanError, Quota};
+use ratekeeper::{Algorithm, Cost, Keeper, MemoryStore, Name, Plan, PlanError, Quota, Unit};
 
 use super::charge_policy::ChargePolicy;
 use super::cost::CostRule;
 use super::denied::Denied;
+use super::hold_policy::HoldPolicy;
 use super::permits::KeyedPermits;
 use super::policy_headers::{PolicyHeaders, PolicyHeadersCache};
-use super::settings::{InFlightSettings, LimitSettings, PlanSource, QueueSettings, RateSettings};
+use super::settings::{
+    InFlightSettings, LimitSettings, MeteringSettings, PlanSource, QueueSettings, RateSettings,
+};
 use super::sole_plan::SolePlan;
 use crate::headers::HeaderDialect;
 use crate::key::{Global, KeyExtractor, RequestView};
@@ -70,8 +73,11 @@ impl Limit {
     }
 
     /// Creates a limit from text, decided in memory: quotas separated by `;`, all of which must allow. A rule is named
-    /// by what stands before `=`, or else after its period, as in [`Plan::parse`]; a sole one after the limit. `8
-    /// concurrent` among them limits how many are in flight, besides the rates.
+    /// by what stands before `=`, or else after its period, as in [`Plan::parse`]; a sole one after the limit.
+    ///
+    /// `8 concurrent` among rules that count requests limits how many are [in flight](Limit::in_flight) in this process. Among
+    /// rules that count something else (`100000 tokens/m`) it is a rule of the plan like the others, and so counted by the
+    /// store: see [`of`](Limit::of).
     ///
     /// # Errors
     ///
@@ -87,6 +93,13 @@ impl Limit {
     /// ```
     pub fn parse(name: &str, text: &str) -> Result<Self, PlanError> {
         let parts = text.split(';').filter(|part| !part.trim().is_empty());
+        let counts_units =
+            |plan: &Plan| plan.units().any(|unit| !unit.is_requests() && *unit != Unit::CONCURRENT);
+        if let Ok(plan) = Plan::parse(name, text)
+            && counts_units(&plan)
+        {
+            return Ok(Limit::of(plan));
+        }
         let (permits, rates): (Vec<_>, Vec<_>) =
             parts.map(|part| (part, permits(part))).partition(|(_, permits)| permits.is_some());
         // Of several the least binds: all must allow.
@@ -103,12 +116,20 @@ impl Limit {
     }
 
     /// Creates a limit of this plan, decided in memory.
+    ///
+    /// A plan that counts what is in flight is [held](Limit::hold) while its requests are served, and one that counts more
+    /// than requests takes what [`cost_of`](Limit::cost_of) or the request's [`Estimate`](crate::Estimate) say.
     pub fn of(plan: Plan) -> Self {
+        let hold = plan.is_taken_by_holds().then(Arc::default);
+        let metering = (!plan.is_plain()).then(|| Arc::new(MeteringSettings { hold, ..Default::default() }));
         let headers = Arc::new(PolicyHeaders::of(&plan));
         let plan = Arc::new(plan);
         let keeper = Keeper::new(MemoryStore::default(), SolePlan(Arc::clone(&plan)));
         let name = plan.name().clone();
-        Limit::with(name, Some(RateSettings { keeper, plan: PlanSource::Own { plan, headers } }))
+        let mut limit =
+            Limit::with(name, Some(RateSettings { keeper, plan: PlanSource::Own { plan, headers } }));
+        limit.settings.metering = metering;
+        limit
     }
 
     /// Sets where the rate's state is kept; in memory by default. What is [in flight](Limit::in_flight) is counted in
@@ -199,6 +220,7 @@ impl<P> Limit<P> {
                 by: Arc::new(Global),
                 exempt: None,
                 cost: CostRule::default(),
+                metering: None,
                 charge: ChargePolicy::default(),
                 shadow: false,
                 dialect: HeaderDialect::default(),
@@ -266,6 +288,66 @@ impl<P> Limit<P> {
     #[must_use]
     pub fn fixed_cost(mut self, cost: impl Into<Cost>) -> Self {
         self.settings.cost = CostRule::Fixed(cost.into());
+        self
+    }
+
+    /// Sets how much of a unit each request takes, as a function of the request; `None` is what the plan
+    /// [assumes](Plan::assume). It wins over the request's [`Estimate`](crate::Estimate), which is how a layer around this one
+    /// tells what it has read in the body.
+    ///
+    /// A unit that a rule counts and nobody says is an error, and so is one that no rule counts: such a request is answered
+    /// with 500, and the log says which it is.
+    ///
+    /// # Panics
+    ///
+    /// If the word is no [`Unit`], when the limit is set up: never while requests are served.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratekeeper_http::Limit;
+    /// let limit = Limit::parse("upload", "60/m; 1000000 bytes/m")?.cost_of("bytes", |request| {
+    ///     let length = request.headers().get("content-length")?;
+    ///     length.to_str().ok()?.parse::<u64>().ok()
+    /// });
+    /// # let _ = limit;
+    /// # Ok::<(), ratekeeper::PlanError>(())
+    /// ```
+    #[must_use]
+    pub fn cost_of<R: Into<Option<u64>>>(
+        mut self,
+        unit: &'static str,
+        cost: impl Fn(&RequestView<'_>) -> R + Send + Sync + 'static,
+    ) -> Self {
+        Arc::make_mut(self.settings.metering.get_or_insert_default()).costs.set(unit, cost);
+        self
+    }
+
+    /// Holds what a request is estimated to take for as long as it is served, and settles it with what it took: see
+    /// [`HoldPolicy`] for how, and [`Spent`](crate::Spent) for how the handler tells. A request is served until its response's
+    /// body has ended, failed or was dropped, an upgraded connection until it is closed.
+    ///
+    /// A plan that counts what is in flight (`8 concurrent`) can be taken only so, and a limit [of](Limit::of) such a plan
+    /// holds already. What is held is not charged by a [`ChargePolicy`].
+    ///
+    /// # Cost
+    ///
+    /// Besides the hold itself, a task that extends its lease, and a few allocations.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratekeeper::{Keeper, MemoryStore, Plan, Registry};
+    /// use ratekeeper_http::{HoldPolicy, Limit};
+    /// let plan = Plan::parse("llm", "60/m; 100000 tokens/m burst 20000; 8 concurrent")?.assume("tokens", 1000)?;
+    /// let keeper = Keeper::new(MemoryStore::default(), Registry::new([plan]));
+    /// let limit = Limit::over(keeper, "llm".parse()?).hold(HoldPolicy::default());
+    /// # let _ = limit;
+    /// # Ok::<(), ratekeeper::PlanError>(())
+    /// ```
+    #[must_use]
+    pub fn hold(mut self, policy: HoldPolicy) -> Self {
+        Arc::make_mut(self.settings.metering.get_or_insert_default()).hold = Some(Arc::new(policy));
         self
     }
 

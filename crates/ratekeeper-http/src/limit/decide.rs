@@ -4,19 +4,24 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ratekeeper::keeper::KeeperError;
-use ratekeeper::port::Request;
+use ratekeeper::keeper::{Hold, KeeperError};
+use ratekeeper::port::{Answer, Request};
 use ratekeeper::{Decision, Keeper, Name, Nanos, Plan, Reason, Rules, Ruling};
 use tokio::time::Instant;
 
 use super::charge_policy::ChargePolicy;
+use super::hold_policy::HoldPolicy;
 use super::limit_request::LimitRequest;
 use super::permits::InFlightPermit;
 use super::policy_headers::{LimitReport, PolicyHeaders};
 use super::refundable_charge::RefundableCharge;
+use super::request_hold::RequestHold;
 use super::settings::{InFlightSettings, LimitSettings, PlanSource, RateSettings};
 use super::verdict::{AdmittedRequest, LimitFailure, LimitRefusal, LimitVerdict};
 use crate::instant::later;
+
+/// When whoever found no place in flight is told to come back.
+const PLACE_WAIT: Nanos = Nanos::from_secs(1);
 
 pub(crate) type Deciding = Pin<Box<dyn Future<Output = LimitVerdict> + Send>>;
 
@@ -27,7 +32,8 @@ impl LimitSettings {
     pub(crate) fn decide_now(&self, request: &LimitRequest<'_>, wait: bool) -> Option<LimitVerdict> {
         match &self.rate {
             Some(RateSettings { keeper, plan: PlanSource::Own { plan, headers } })
-                if self.in_flight.is_none()
+                if self.metering.is_none()
+                    && self.in_flight.is_none()
                     && self.queue.is_none()
                     && self.charge == ChargePolicy::OnArrival =>
             {
@@ -47,12 +53,16 @@ impl LimitSettings {
         request: &LimitRequest<'_>,
     ) -> Option<LimitVerdict> {
         // The key was checked to be one.
-        let asked = Request { key: request.key.key().ok()?, rules: Rules::Plan(plan), cost: request.cost };
+        let asked = Request::new(request.key.key().ok()?, Rules::Plan(plan), request.cost);
         Some(match keeper.acquire_resolved(asked).now().ok()? {
             Ok(decision) if decision.allowed => {
-                LimitVerdict::Pass(AdmittedRequest { rate: self.report(decision, headers), held: None })
+                let rate = self.report(decision, Box::default(), headers);
+                LimitVerdict::Pass(AdmittedRequest { rate, held: None })
             }
-            Ok(decision) => self.refuse_by(decision, Arc::clone(headers), None, request),
+            Ok(decision) => {
+                let rate = LimitReport { decision, each: Box::default(), headers: Arc::clone(headers) };
+                self.refuse_by(rate, None, request)
+            }
             Err(error) => LimitVerdict::failed(KeeperError::Store(error)),
         })
     }
@@ -70,23 +80,31 @@ impl LimitSettings {
         }
         let Some(rate) = &self.rate else { return Some(admission.pass()) };
         // The key was checked to be one.
-        let attempt = rate.keeper.acquire(request.key.key().ok()?, &*request.plan, request.cost);
-        let answer = match queue {
-            Some(queue) => attempt.within(queue.wait).places(queue.places).now(),
-            None => attempt.now(),
+        let key = request.key.key().ok()?;
+        let taken = if let Some(policy) = self.hold() {
+            let attempt = rate.keeper.hold(key, &*request.plan, request.amounts()).lease(policy.lease_time());
+            let answer = match queue {
+                Some(queue) => attempt.within(queue.wait).places(queue.places).now(),
+                None => attempt.now(),
+            };
+            answer.ok()?.map(|hold| self.held(rate, admission, hold, policy, request))
+        } else {
+            let attempt = rate.keeper.acquire(key, &*request.plan, request.amounts());
+            let answer = match queue {
+                Some(queue) => attempt.within(queue.wait).places(queue.places).now(),
+                None => attempt.now(),
+            };
+            answer.ok()?.map(|ruling| self.judge(rate, admission, &ruling, request))
         };
-        Some(match answer.ok()? {
-            Ok(ruling) => self.judge(rate, admission, &ruling, request),
-            Err(error) => LimitVerdict::failed(error),
-        })
+        Some(taken.unwrap_or_else(LimitVerdict::failed))
     }
 
     /// Returns the verdict, waiting for the store, and for a turn if `wait`.
     pub(crate) fn decide_later(self: &Arc<Self>, request: LimitRequest<'_>, wait: bool) -> Deciding {
         let (settings, key, plan) = (Arc::clone(self), request.key.clone(), request.plan.into_owned());
-        let cost = request.cost;
+        let (cost, units) = (request.cost, request.units);
         Box::pin(async move {
-            let request = LimitRequest { key: &key, plan: plan.into(), cost };
+            let request = LimitRequest { key: &key, plan: plan.into(), cost, units };
             settings.decide(&request, wait).await.unwrap_or_else(LimitVerdict::failed)
         })
     }
@@ -104,15 +122,44 @@ impl LimitSettings {
             }
         }
         let Some(rate) = &self.rate else { return Ok(admission.pass()) };
-        let attempt = rate.keeper.acquire(request.key.key()?, &*request.plan, request.cost);
+        let key = request.key.key()?;
+        let left = deadline.saturating_duration_since(Instant::now());
+        if let Some(policy) = self.hold() {
+            let attempt = rate.keeper.hold(key, &*request.plan, request.amounts()).lease(policy.lease_time());
+            let hold = match queue {
+                Some(queue) => answer(attempt.within(left).places(queue.places).now()).await?,
+                None => answer(attempt.now()).await?,
+            };
+            return Ok(self.held(rate, admission, hold, policy, request));
+        }
+        let attempt = rate.keeper.acquire(key, &*request.plan, request.amounts());
         let ruling = match queue {
-            Some(queue) => {
-                let left = deadline.saturating_duration_since(Instant::now());
-                attempt.within(left).places(queue.places).await?
-            }
-            None => attempt.await?,
+            Some(queue) => answer(attempt.within(left).places(queue.places).now()).await?,
+            None => answer(attempt.now()).await?,
         };
         Ok(self.judge(rate, admission, &ruling, request))
+    }
+
+    /// Returns how estimates are held, if they are.
+    fn hold(&self) -> Option<&Arc<HoldPolicy>> {
+        self.metering.as_ref()?.hold.as_ref()
+    }
+
+    /// Returns the verdict of one who asked to hold an estimate.
+    fn held(
+        &self,
+        rate: &RateSettings,
+        mut admission: AdmittedRequest,
+        hold: Hold,
+        policy: &Arc<HoldPolicy>,
+        request: &LimitRequest<'_>,
+    ) -> LimitVerdict {
+        let ruling = hold.ruling().clone();
+        if ruling.allowed {
+            let hold = RequestHold::new(hold, &rate.keeper, request.key, policy);
+            admission.held.get_or_insert_default().hold = Some(hold);
+        }
+        self.judge(rate, admission, &ruling, request)
     }
 
     /// Returns the verdict of a ruling.
@@ -126,38 +173,52 @@ impl LimitSettings {
         // Held to no plan at all: the keeper was set to go on without one that is missing.
         let Some(plan) = ruling.plan() else { return admission.pass() };
         let (decision, headers) = (*ruling.decision(), rate.plan.headers(plan));
+        // A plan with rules in shadow is told of each, too, and its fields are as without them.
+        let tells_each = self.hold().is_some() || headers.counts_units();
+        let each = || ruling.each().filter(|_| tells_each).map(|(_, _, decision)| *decision).collect();
         if !decision.allowed {
             // What it holds comes back when the refusal is made, not when it is sent.
             let in_flight = admission.held.and_then(|held| held.in_flight);
-            return self.refuse_by(decision, headers, in_flight, request);
+            return self.refuse_by(LimitReport { decision, each: each(), headers }, in_flight, request);
         }
-        if self.charge != ChargePolicy::OnArrival
+        if self.hold().is_none()
+            && self.charge != ChargePolicy::OnArrival
             && let Some(charge) = RefundableCharge::of(ruling, &rate.keeper, request.key, self.charge)
         {
             admission.held.get_or_insert_default().charge = Some(charge);
         }
-        admission.rate = self.report(decision, &headers);
+        if self.reports() {
+            admission.rate = Some(LimitReport { decision, each: each(), headers });
+        }
         admission.pass()
     }
 
     /// Returns what is reported of a decision that lets a request pass, if anybody is told.
     #[inline]
-    fn report(&self, decision: Decision, headers: &Arc<PolicyHeaders>) -> Option<LimitReport> {
-        self.reports().then(|| LimitReport { decision, headers: Arc::clone(headers) })
+    fn report(
+        &self,
+        decision: Decision,
+        each: Box<[Decision]>,
+        headers: &Arc<PolicyHeaders>,
+    ) -> Option<LimitReport> {
+        self.reports().then(|| LimitReport { decision, each, headers: Arc::clone(headers) })
     }
 
     /// Returns the refusal of a request by its rate.
     #[cold]
     fn refuse_by(
         &self,
-        decision: Decision,
-        headers: Arc<PolicyHeaders>,
+        rate: LimitReport,
         in_flight: Option<LimitReport>,
         request: &LimitRequest<'_>,
     ) -> LimitVerdict {
-        let rate = LimitReport { decision, headers };
-        let rule = rate.rule().cloned();
-        self.refuse(Some(rate), in_flight, decision, decision.retry_after, rule, request)
+        let (decision, rule) = (rate.decision, rate.rule().cloned());
+        let expected = match decision.reason {
+            // When a place is free cannot be foreseen, and has nothing to do with when the rates are whole again.
+            Reason::AtCapacity => Some(PLACE_WAIT),
+            _ => decision.retry_after,
+        };
+        self.refuse(Some(rate), in_flight, decision, expected, rule, request)
     }
 
     /// Returns the refusal of a request while as many are in flight as may be.
@@ -165,7 +226,8 @@ impl LimitSettings {
         let limit = in_flight.permits.limit();
         let mut decision = Decision::deny(limit, 0, None, Nanos::ZERO);
         decision.reason = Reason::AtCapacity;
-        let report = LimitReport { decision, headers: Arc::clone(&in_flight.headers) };
+        let headers = Arc::clone(&in_flight.headers);
+        let report = LimitReport { decision, each: Box::default(), headers };
         let expected = in_flight.permits.expected_wait(request.key.as_bytes());
         let rule = report.rule().cloned();
         self.refuse(None, Some(report), decision, expected, rule, request)
@@ -186,11 +248,22 @@ impl LimitSettings {
     }
 }
 
+/// Waits for an answer that is not there yet.
+async fn answer<T>(
+    asked: Result<Result<T, KeeperError>, Answer<'_, T, KeeperError>>,
+) -> Result<T, KeeperError> {
+    match asked {
+        Ok(answer) => answer,
+        Err(later) => later.await,
+    }
+}
+
 impl AdmittedRequest {
     fn hold(&mut self, in_flight: &InFlightSettings, permit: InFlightPermit) {
         let decision = Decision::allow(in_flight.permits.limit(), permit.available(), Nanos::ZERO);
         let held = self.held.get_or_insert_default();
-        held.in_flight = Some(LimitReport { decision, headers: Arc::clone(&in_flight.headers) });
+        let headers = Arc::clone(&in_flight.headers);
+        held.in_flight = Some(LimitReport { decision, each: Box::default(), headers });
         held.permit = Some(permit);
     }
 

@@ -1,6 +1,6 @@
 //! Upgrades without hyper: none can be seen.
 
-use super::permits::InFlightPermit;
+use super::connection_hold::ConnectionHold;
 
 /// A request that asks for an upgrade: there are none, because nothing is known of upgrades without hyper.
 pub(crate) enum NoUpgrade {}
@@ -10,7 +10,7 @@ impl NoUpgrade {
         None
     }
 
-    pub(crate) fn hold(self, _: InFlightPermit) {
+    pub(crate) fn hold(self, _: ConnectionHold) {
         match self {}
     }
 }

@@ -9,10 +9,12 @@ use ratekeeper::{Keeper, Name, Plan};
 use super::charge_policy::ChargePolicy;
 use super::cost::CostRule;
 use super::denied::Denied;
+use super::hold_policy::HoldPolicy;
 use super::permits::KeyedPermits;
 use super::policy_headers::{PolicyHeaders, PolicyHeadersCache};
 use crate::headers::HeaderDialect;
 use crate::key::{KeyExtractor, RequestView};
+use crate::usage::UnitCosts;
 
 pub(crate) type HttpExtractor = Arc<dyn for<'a> KeyExtractor<RequestView<'a>>>;
 pub(crate) type PickPlan = Arc<dyn for<'a> Fn(&RequestView<'a>) -> Cow<'a, str> + Send + Sync>;
@@ -29,6 +31,8 @@ pub(crate) struct LimitSettings {
     pub(crate) by: HttpExtractor,
     pub(crate) exempt: Option<IsExempt>,
     pub(crate) cost: CostRule,
+    /// None of a limit that counts requests and holds nothing: most do, and are decided by a shorter way.
+    pub(crate) metering: Option<Arc<MeteringSettings>>,
     pub(crate) charge: ChargePolicy,
     pub(crate) shadow: bool,
     pub(crate) dialect: HeaderDialect,
@@ -57,6 +61,14 @@ impl LimitSettings {
         }
     }
 
+    /// Returns the plan of this name, if there is one.
+    pub(crate) fn find(&self, plan: &str) -> Option<Arc<Plan>> {
+        match self.rate.as_ref()? {
+            RateSettings { plan: PlanSource::Own { plan, .. }, .. } => Some(Arc::clone(plan)),
+            RateSettings { keeper, .. } => keeper.plans().find(plan),
+        }
+    }
+
     /// Returns the plan that this request is held to.
     pub(crate) fn plan_for<'a>(&'a self, request: &RequestView<'a>) -> Cow<'a, str> {
         match self.rate.as_ref().map(|rate| &rate.plan) {
@@ -64,6 +76,14 @@ impl LimitSettings {
             _ => Cow::Borrowed(self.fixed_plan()),
         }
     }
+}
+
+/// What is counted besides requests, and held while they are served.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct MeteringSettings {
+    pub(crate) costs: UnitCosts,
+    /// None if nothing is held.
+    pub(crate) hold: Option<Arc<HoldPolicy>>,
 }
 
 /// How many per time.

@@ -3,7 +3,7 @@
 //! hyper hands an upgraded connection to whoever awaits the [`OnUpgrade`] in the request's extensions. That is the
 //! handler, or what it spawns, long after it has dropped the request and answered: nothing that a layer can hold lives
 //! as long as the connection does, except the connection itself. So the handler is given an upgrade of our own, which
-//! yields the same connection with the permit inside.
+//! yields the same connection with the permit and the hold inside.
 //!
 //! Only hyper can make an [`OnUpgrade`], and only for a connection that it serves. So it is given one to serve: a
 //! handshake in memory, whose answer is held back until the real connection was upgraded. From then on bytes go
@@ -24,7 +24,7 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 
-use super::permits::InFlightPermit;
+use super::connection_hold::ConnectionHold;
 
 /// What is asked in the handshake.
 const HANDSHAKE: &[u8] = b"GET / HTTP/1.1\r\nconnection: upgrade\r\nupgrade: any\r\n\r\n";
@@ -34,14 +34,14 @@ const END_OF_HEAD: &[u8] = b"\r\n\r\n";
 /// A request that asks for an upgrade, until it is answered. Dropped before that, or because the answer was no, it ends
 /// what waits for the upgrade.
 pub(crate) struct Upgrade {
-    slot: Arc<PermitSlot>,
+    slot: Arc<ConnectionSlot>,
     /// Hands the connection over; none once nothing but the connection's own end should end it.
     task: Option<AbortHandle>,
 }
 
-/// Where a permit is put when the connection is upgraded: the connection holds the other end.
+/// Where what a request holds is put when the connection is upgraded: the connection holds the other end.
 #[derive(Default)]
-struct PermitSlot(Mutex<Option<InFlightPermit>>);
+struct ConnectionSlot(Mutex<Option<ConnectionHold>>);
 
 /// The real connection, once it was upgraded.
 type Handover = Arc<Mutex<Option<Upgraded>>>;
@@ -51,7 +51,7 @@ impl Upgrade {
     pub(crate) fn intercept<B>(request: &mut Request<B>) -> Option<Self> {
         let runtime = Handle::try_current().ok()?;
         let real = request.extensions_mut().remove::<OnUpgrade>()?;
-        let slot = Arc::new(PermitSlot::default());
+        let slot = Arc::new(ConnectionSlot::default());
         let handover = Handover::default();
         let io = UpgradedConnection {
             unread: HANDSHAKE,
@@ -97,9 +97,9 @@ impl Upgrade {
         Some(Upgrade { slot, task: Some(task.abort_handle()) })
     }
 
-    /// The answer was yes: holds the permit until the connection ends, or turns out not to be upgraded after all.
-    pub(crate) fn hold(mut self, permit: InFlightPermit) {
-        *lock(&self.slot.0) = Some(permit);
+    /// The answer was yes: has the connection hold this until the connection ends, or turns out not to be upgraded after all.
+    pub(crate) fn hold(mut self, held: ConnectionHold) {
+        *lock(&self.slot.0) = Some(held);
         // What waits for the upgrade has the other end of the slot. It is not ended: if the connection is lost now,
         // it hears of it.
         self.task = None;
@@ -123,7 +123,7 @@ struct UpgradedConnection {
     handover: Handover,
     live: Option<Upgraded>,
     /// Last, so that the connection has ended when the next one is let in.
-    _slot: Arc<PermitSlot>,
+    _slot: Arc<ConnectionSlot>,
 }
 
 impl UpgradedConnection {

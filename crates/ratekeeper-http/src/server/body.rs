@@ -55,14 +55,17 @@ where
     ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
         match self.project().state.project() {
             BodyStateProjection::Served { mut body, held } => {
-                let frame = ready!(body.as_mut().poll_frame(context));
+                let mut frame = ready!(body.as_mut().poll_frame(context));
                 if let Some(held) = held {
-                    match &frame {
+                    match &mut frame {
                         None => held.end(),
                         Some(Err(_)) => held.fail(),
                         Some(Ok(frame)) => {
-                            if frame.trailers_ref().is_some_and(is_grpc_success) {
-                                held.succeeded();
+                            if let Some(trailers) = frame.trailers_mut() {
+                                held.trailers(trailers);
+                                if is_grpc_success(trailers) {
+                                    held.succeeded();
+                                }
                             }
                             // A body whose end is known is not polled again.
                             match frame.data_ref() {

@@ -137,6 +137,9 @@ fn answered<R: http_body::Body>(
     let (mut parts, body) = response.into_parts();
     if let Some(held) = &mut admission.held {
         settle(held, &parts, &mut admission.rate);
+        if let Some(hold) = &mut held.hold {
+            hold.answered(&mut parts.headers, &parts.extensions);
+        }
     }
     if let Some(rate) = &admission.rate {
         rate.write(&mut parts.headers, dialect);

@@ -31,7 +31,7 @@ pub(super) fn judge<B>(
             if let Some(held) = &mut admission.held {
                 held.in_flight = held.in_flight.take().filter(|_| !settings.shadow);
                 held.method = MethodKind::from(request.method());
-                if held.permit.is_some() {
+                if held.permit.is_some() || held.hold.is_some() {
                     held.upgrade = Upgrade::intercept(request);
                 }
             }

@@ -63,8 +63,12 @@ fn denial(settings: &LimitSettings, refusal: &LimitRefusal, is_grpc: bool) -> Re
     for report in [&refusal.rate, &refusal.in_flight].into_iter().flatten() {
         report.write(headers, settings.dialect);
     }
-    let wait = refusal.expected.unwrap_or(decision.reset_after);
+    // When it passes is not known, or it never does: whoever comes back at once does so in vain.
+    let wait = refusal.expected.unwrap_or_else(|| decision.reset_after.max(Nanos::from_secs(1)));
     emit::write_retry_after(headers, Nanos::as_duration(wait));
+    if settings.dialect.per_unit() {
+        emit::write_retry_after_ms(headers, Nanos::as_duration(wait));
+    }
     response
 }
 

@@ -10,4 +10,5 @@ mod rules;
 mod sockets;
 mod support;
 mod timeouts;
+mod units;
 mod windows;

@@ -5,8 +5,8 @@ use std::time::Duration;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use proptest::prelude::*;
 use ratekeeper_http::headers::{
-    HeaderDialect, LimitName, LimitStatus, MAX_ENTRIES, ParseMode, PolicyField, QuotaPolicy, RATELIMIT,
-    RATELIMIT_POLICY, Unit, emit, parse, parse_lines, parse_lines_with, parse_with,
+    HeaderDialect, LimitName, LimitStatus, MAX_ENTRIES, ParseMode, PolicyField, QuotaPolicy, QuotaUnit,
+    RATELIMIT, RATELIMIT_POLICY, emit, parse, parse_lines, parse_lines_with, parse_with,
 };
 use sfv::{BareItem, List, ListEntry};
 
@@ -90,8 +90,8 @@ prop_compose! {
         quota in 0u64..=999_999_999_999_999,
         window in proptest::option::of(1u64..=999_999_999_999_999),
         unit in prop_oneof![
-            Just(Unit::Requests), Just(Unit::ContentBytes), Just(Unit::ConcurrentRequests),
-            Just(Unit::Other("a\\\"b".to_owned())),
+            Just(QuotaUnit::Requests), Just(QuotaUnit::ContentBytes), Just(QuotaUnit::ConcurrentRequests),
+            Just(QuotaUnit::Other("a\\\"b".to_owned())),
         ],
         partition_key in proptest::option::of(proptest::collection::vec(any::<u8>(), 0..9)),
     ) -> QuotaPolicy {

@@ -11,7 +11,7 @@ mod table;
 use std::fmt::Display;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use ratekeeper_http::headers::{ParseMode, ServerLimits, Unit, parse_lines_with};
+use ratekeeper_http::headers::{ParseMode, QuotaUnit, ServerLimits, parse_lines_with};
 
 /// The clock of the rows, `Tue, 01 Jul 2025 12:00:00 GMT`.
 const DATE: &str = "Date: Tue, 01 Jul 2025 12:00:00 GMT\n";
@@ -41,7 +41,7 @@ fn notation(limits: &ServerLimits) -> String {
     let mut words = Vec::new();
     for p in &limits.policies {
         let mut word = format!("P({} {} {}", optional(p.name.as_ref()), p.quota, seconds(p.window));
-        if p.unit != Unit::Requests {
+        if p.unit != QuotaUnit::Requests {
             word += &format!(" {}", p.unit);
         }
         if let Some(key) = &p.partition_key {

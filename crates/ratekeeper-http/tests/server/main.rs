@@ -6,6 +6,8 @@ mod axum_app;
 mod charging;
 mod frameworks;
 mod gate;
+mod hang_ups;
+mod holding;
 mod in_flight;
 mod late_refunds;
 mod queueing;

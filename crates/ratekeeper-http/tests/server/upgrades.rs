@@ -14,7 +14,8 @@ use hyper::body::{Bytes, Incoming};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
-use ratekeeper_http::Limit;
+use ratekeeper::{Keeper, MemoryStore, Plan, Registry};
+use ratekeeper_http::{HoldPolicy, Limit, Spent};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tower::ServiceBuilder;
@@ -304,4 +305,33 @@ async fn a_tunnel_over_http2_is_in_flight_until_it_ends() {
     until_in_flight(&limit, 1).await;
     drop(tunnels);
     until_in_flight(&limit, 0).await;
+}
+
+/// A session that tells what it spends while it lasts, and is settled when the connection is closed.
+#[tokio::test]
+async fn what_is_held_for_a_websocket_is_settled_when_it_is_closed() {
+    let plan = Plan::parse("llm", "1000 tokens/day; 1 concurrent").unwrap().assume("tokens", 500).unwrap();
+    let keeper = Keeper::new(MemoryStore::default(), Registry::new([plan]));
+    let handler = async |upgrade: WebSocketUpgrade| {
+        let spent = Spent::default();
+        let said = spent.clone();
+        let upgraded = upgrade.on_upgrade(async move |mut socket| {
+            while let Some(Ok(Message::Text(text))) = socket.recv().await {
+                said.add("tokens", text.len() as u64);
+                socket.send(Message::Text(text)).await.unwrap();
+            }
+        });
+        (spent, upgraded)
+    };
+    let limit = Limit::over(keeper.clone(), "llm".parse().unwrap()).hold(HoldPolicy::default());
+    let address = serve(Router::new().route("/", any(handler)).layer(limit)).await;
+    let (status, mut stream) = open(address, "/").await;
+    assert_eq!(status, 101);
+    assert_eq!(open(address, "/").await.0, 429);
+    say(&mut stream, "seven..").await;
+    assert_eq!(hear(&mut stream).await, "seven..");
+    assert_eq!(open(address, "/").await.0, 429, "it is in flight until it is closed");
+    drop(stream);
+    let place = keeper.hold("__global__", "llm", &[("tokens", 993)]).within(LONG).await.unwrap();
+    assert!(place.allowed, "seven of a thousand were spent: {:?}", place.ruling());
 }

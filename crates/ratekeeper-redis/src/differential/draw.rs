@@ -63,6 +63,19 @@ pub(crate) fn rules() -> impl Strategy<Value = Vec<(Quota, Quota)>> {
     prop_oneof![3 => prop::collection::vec(rule.clone(), 1..=1), 2 => prop::collection::vec(rule, 2..=5)]
 }
 
+/// Which rules of a plan are in shadow, and whether they count different units.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct DrawnSides {
+    /// A bit for each rule, by its number.
+    pub(crate) shadow: u16,
+    pub(crate) units: bool,
+}
+
+pub(crate) fn sides() -> impl Strategy<Value = DrawnSides> {
+    let shadow = prop_oneof![2 => Just(0), 1 => Just(u16::MAX), 3 => any::<u16>()];
+    (shadow, any::<bool>()).prop_map(|(shadow, units)| DrawnSides { shadow, units })
+}
+
 /// A cost, in parts of a capacity or in units.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum DrawnCost {
@@ -109,6 +122,9 @@ pub(crate) enum WalkStep {
     Take(DrawnCost),
     TakeUpTo(DrawnCost),
     Peek(DrawnCost),
+    Debit(DrawnCost),
+    /// From here on so much of the other units goes with every cost.
+    With([DrawnCost; 3]),
     Refund(DrawnCost, ChargeAge),
     Reset,
     Forward(DrawnSpan),
@@ -166,6 +182,8 @@ pub(crate) fn step() -> impl Strategy<Value = WalkStep> {
         8 => share().prop_map(WalkStep::Take),
         3 => share().prop_map(WalkStep::TakeUpTo),
         1 => share().prop_map(WalkStep::Peek),
+        3 => share().prop_map(WalkStep::Debit),
+        2 => [share(), share(), share()].prop_map(WalkStep::With),
         3 => (share(), age()).prop_map(|(share, age)| WalkStep::Refund(share, age)),
         1 => Just(WalkStep::Reset),
         4 => span().prop_map(WalkStep::Forward),

@@ -155,10 +155,10 @@ fn written(
     if form.tenancy() == Tenancy::Shared {
         for (_, quota) in rules.iter().rev() {
             model.rules = vec![(shared_name(quota).unwrap(), *quota)];
-            model.take(cost, now);
+            model.take_evenly(cost, now);
         }
     } else {
-        model.take(cost, now);
+        model.take_evenly(cost, now);
     }
     let stored = stored_of(&model);
     if form != WrittenForm::ByPosition {
@@ -208,7 +208,7 @@ fn mutated_states_are_read_alike(form: WrittenForm) {
             Tenancy::Shared => Rules::Quota(&named[0].1),
             Tenancy::Own => Rules::Plan(&plan),
         };
-        let request = Request { key: Key::new("k").unwrap(), rules, cost: Cost::new(then) };
+        let request = Request::new(Key::new("k").unwrap(), rules, Cost::new(then));
         let key = store.groups(&request).unwrap()[0].storage_key("rl", request.key).to_bytes();
         *engine.keyspace.lock().unwrap() = Keyspace { now, ..Keyspace::default() };
         engine.keyspace.lock().unwrap().keys.insert(key.clone(), stored.clone());
@@ -231,7 +231,7 @@ fn mutated_states_are_read_alike(form: WrittenForm) {
                 model.hashes.extend(states[0].clone().map(|state| (model.rules[0].0.clone(), state)));
             }
         }
-        let expected = model.take(then, now);
+        let expected = model.take_evenly(then, now);
         prop_assert_eq!(found.unwrap(), expected, "{:?}", stored);
         if then > 0 && expected.allowed {
             let after = after.expect("it was charged");

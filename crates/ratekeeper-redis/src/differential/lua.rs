@@ -22,6 +22,8 @@ pub(crate) enum StoredValue {
 #[derive(Debug, Default)]
 pub(crate) struct Keyspace {
     pub(crate) keys: HashMap<Vec<u8>, StoredValue>,
+    /// Sorted sets: scores by member.
+    pub(crate) sorted: HashMap<Vec<u8>, BTreeMap<Vec<u8>, f64>>,
     /// Those that were just set, for a test to take out.
     pub(crate) expiry: HashMap<Vec<u8>, u64>,
     /// When each key expires, in milliseconds since the epoch. None of them does: a test's clock jumps.
@@ -144,7 +146,7 @@ impl Keyspace {
             ("GET", [key]) => match self.keys.get(key) {
                 None => Ok(LuaValue::Boolean(false)),
                 Some(StoredValue::Text(text)) => bytes(text),
-                Some(StoredValue::Hash(_)) => Err(wrong()),
+                Some(_) => Err(wrong()),
             },
             ("SET", [key, text, keep]) if keep == b"KEEPTTL" => {
                 self.keys.insert(key.clone(), StoredValue::Text(text.clone()));
@@ -172,14 +174,54 @@ impl Keyspace {
                     let fields = hash.iter().flat_map(|(name, content)| [name.clone(), content.clone()]);
                     list(fields.collect()).map(LuaValue::Table)
                 }
-                Some(StoredValue::Text(_)) => Err(wrong()),
+                Some(_) => Err(wrong()),
             },
+            ("HGET", [key, field]) => match self.keys.get(key) {
+                None => Ok(LuaValue::Boolean(false)),
+                Some(StoredValue::Hash(hash)) => {
+                    hash.get(field).map_or(Ok(LuaValue::Boolean(false)), |content| bytes(content))
+                }
+                Some(_) => Err(wrong()),
+            },
+            ("ZADD", [key, score, member]) => {
+                self.sorted.entry(key.clone()).or_default().insert(member.clone(), score_of(score));
+                Ok(LuaValue::Integer(1))
+            }
+            ("ZREM", [key, members @ ..]) => {
+                let set = self.sorted.entry(key.clone()).or_default();
+                let removed = members.iter().filter(|member| set.remove(*member).is_some()).count();
+                Ok(LuaValue::Integer(i64::try_from(removed).unwrap()))
+            }
+            ("ZCOUNT", [key, least, most]) => {
+                let (range, set) = (score_of(least)..=score_of(most), self.sorted.get(key));
+                let count = set.map_or(0, |set| set.values().filter(|score| range.contains(score)).count());
+                Ok(LuaValue::Integer(i64::try_from(count).unwrap()))
+            }
+            ("ZRANGEBYSCORE", [key, least, most, options @ ..]) => {
+                let (least, most) = (score_of(least), score_of(most));
+                let mut found: Vec<(f64, &Vec<u8>)> = match self.sorted.get(key) {
+                    Some(set) => set.iter().map(|(member, score)| (*score, member)).collect(),
+                    None => Vec::new(),
+                };
+                found.retain(|(score, _)| (least..=most).contains(score));
+                found.sort_by(|one, other| one.0.total_cmp(&other.0).then_with(|| one.1.cmp(other.1)));
+                let with_scores = options[0] == b"WITHSCORES";
+                let limit = &options[usize::from(with_scores)..];
+                assert_eq!((limit[0].as_slice(), limit.len()), (b"LIMIT".as_slice(), 3));
+                let [skip, most] = [&limit[1], &limit[2]]
+                    .map(|number| str::from_utf8(number).unwrap().parse::<usize>().unwrap());
+                let found = found.into_iter().skip(skip).take(most);
+                let items = found.flat_map(|(score, member)| {
+                    [Some(member.clone()), with_scores.then(|| format!("{score}").into_bytes())]
+                });
+                list(items.flatten().collect()).map(LuaValue::Table)
+            }
             ("HMGET", [key, fields @ ..]) => {
                 let empty = BTreeMap::new();
                 let hash = match self.keys.get(key) {
                     None => &empty,
                     Some(StoredValue::Hash(hash)) => hash,
-                    Some(StoredValue::Text(_)) => return Err(wrong()),
+                    Some(_) => return Err(wrong()),
                 };
                 let found = lua.create_table()?;
                 for (at, field) in fields.iter().enumerate() {
@@ -237,45 +279,76 @@ impl Keyspace {
     }
 }
 
-/// The formats of the servers' `struct` that the scripts use. `struct_is_the_servers` compares.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "as the library does")]
-fn pack(lua: &Lua, (format, first, second): (String, f64, Option<f64>)) -> mlua::Result<mlua::LuaString> {
-    match (format.as_str(), second) {
-        (">I4I4", Some(second)) => {
-            assert!([first, second].iter().all(|x| (0.0..4_294_967_296.0).contains(x) && x.fract() == 0.0));
-            let words = (u64::from(first as u32) << 32) | u64::from(second as u32);
-            lua.create_string(words.to_be_bytes())
-        }
-        (">i8", None) => {
-            assert!(first.fract() == 0.0 && first.abs() < 9_007_199_254_740_992.0);
-            lua.create_string((first as i64).to_be_bytes())
-        }
-        (">d", None) => lua.create_string(first.to_be_bytes()),
-        other => panic!("no such format: {other:?}"),
+/// Returns a score as a command has it.
+fn score_of(text: &[u8]) -> f64 {
+    match text {
+        b"+inf" => f64::INFINITY,
+        b"-inf" => f64::NEG_INFINITY,
+        number => str::from_utf8(number).unwrap().parse().unwrap(),
     }
 }
 
+/// The bytes of each item of a format of the servers' `struct`, as far as the scripts use it, and whether the least comes
+/// first. `struct_is_the_servers` compares.
+fn items(format: &str) -> (bool, Vec<&str>) {
+    let (is_little, mut rest) = (format.starts_with('<'), &format[1..]);
+    let mut items = Vec::new();
+    while !rest.is_empty() {
+        let (item, after) = rest.split_at(if rest.starts_with('d') { 1 } else { 2 });
+        assert!(["d", "I4", "i8"].contains(&item), "no such format: {format}");
+        items.push(item);
+        rest = after;
+    }
+    (is_little, items)
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "as the library does")]
+fn pack(lua: &Lua, (format, numbers): (String, mlua::Variadic<f64>)) -> mlua::Result<mlua::LuaString> {
+    let (is_little, items) = items(&format);
+    assert_eq!(items.len(), numbers.len(), "{format}");
+    let mut packed = Vec::new();
+    for (item, number) in items.iter().zip(numbers.iter()) {
+        let mut bytes = match *item {
+            "d" => number.to_be_bytes().to_vec(),
+            "I4" => {
+                assert!((0.0..4_294_967_296.0).contains(number) && number.fract() == 0.0);
+                (*number as u32).to_be_bytes().to_vec()
+            }
+            _ => {
+                assert!(number.fract() == 0.0 && number.abs() < 9_007_199_254_740_992.0);
+                (*number as i64).to_be_bytes().to_vec()
+            }
+        };
+        if is_little {
+            bytes.reverse();
+        }
+        packed.extend(bytes);
+    }
+    lua.create_string(packed)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "as the library does")]
 fn unpack(
     _: &Lua,
     (format, bytes, at): (String, mlua::LuaString, Option<usize>),
 ) -> mlua::Result<MultiValue> {
     let bytes = bytes.as_bytes();
-    let (words, _) = bytes[at.unwrap_or(1) - 1..].as_chunks::<8>();
-    let numbers = match format.as_str() {
-        ">I4I4" => {
-            let words = u64::from_be_bytes(words[0]);
-            let word = |word: u64| f64::from(u32::try_from(word & 0xffff_ffff).unwrap());
-            vec![LuaValue::Number(word(words >> 32)), LuaValue::Number(word(words))]
+    let (is_little, items) = items(&format);
+    let mut rest = &bytes[at.unwrap_or(1) - 1..];
+    let numbers = items.iter().map(|item| {
+        let (taken, after) = rest.split_at(if *item == "I4" { 4 } else { 8 });
+        rest = after;
+        let mut bytes = [0; 8];
+        let place = 8 - taken.len();
+        bytes[place..].copy_from_slice(taken);
+        if is_little {
+            bytes[place..].reverse();
         }
-        #[expect(clippy::cast_precision_loss, reason = "as the library does")]
-        ">i8" => vec![LuaValue::Number(i64::from_be_bytes(words[0]) as f64)],
-        ">d" => vec![LuaValue::Number(f64::from_be_bytes(words[0]))],
-        doubles if doubles.trim_start_matches('<').bytes().all(|letter| letter == b'd') => words
-            [..doubles.len() - 1]
-            .iter()
-            .map(|word| LuaValue::Number(f64::from_le_bytes(*word)))
-            .collect(),
-        other => panic!("no such format: {other}"),
-    };
-    Ok(MultiValue::from_vec(numbers))
+        LuaValue::Number(match *item {
+            "d" => f64::from_be_bytes(bytes),
+            "I4" => u64::from_be_bytes(bytes) as f64,
+            _ => i64::from_be_bytes(bytes) as f64,
+        })
+    });
+    Ok(MultiValue::from_vec(numbers.collect()))
 }

@@ -5,6 +5,7 @@
 
 mod draw;
 mod fuzz;
+mod holds;
 mod lua;
 mod model;
 mod shapes;

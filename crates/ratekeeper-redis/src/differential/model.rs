@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use ratekeeper::algorithm::{AnyView, Tenancy, View, composite};
+use ratekeeper::algorithm::composite::Asked;
+use ratekeeper::algorithm::{AnyView, Tenancy, View, composite, look};
+use ratekeeper::port::Standing;
 use ratekeeper::state::{NamedStates, RuleStates, binary};
 use ratekeeper::{Charged, Cost, Decision, Name, Nanos, Quota, State, Timestamp};
 
@@ -101,45 +103,80 @@ impl StoreModel {
         }
     }
 
-    pub(crate) fn peek(&mut self, cost: u64, now: Timestamp) -> Decision {
-        composite::peek(&self.read().0, Cost::new(cost), now, self.tenancy).unwrap()
+    /// When all is as a fresh key's again.
+    pub(crate) fn reset_after(&mut self, now: Timestamp) -> Nanos {
+        composite::peek(&self.read().0, Cost::ZERO, now, self.tenancy).unwrap().reset_after
     }
 
-    pub(crate) fn take(&mut self, cost: u64, now: Timestamp) -> Decision {
+    pub(crate) fn peek(&mut self, asked: &[Asked], now: Timestamp) -> Standing {
+        let each = composite::peek_each(&self.read().0, |rule| asked[rule], now, self.tenancy).unwrap();
+        standing(each, asked)
+    }
+
+    /// Takes the same from every rule.
+    pub(crate) fn take_evenly(&mut self, cost: u64, now: Timestamp) -> Decision {
+        self.take(&vec![Cost::new(cost).into(); self.rules.len()], now).decision
+    }
+
+    pub(crate) fn take(&mut self, asked: &[Asked], now: Timestamp) -> Standing {
         let (held, others) = self.read();
-        let cost = Cost::new(cost);
-        let (decision, changed) = composite::try_acquire(&held, cost, now, self.tenancy).unwrap();
+        let taken = composite::try_acquire_each(&held, |rule| asked[rule], now, self.tenancy);
+        let (each, changed) = taken.unwrap();
         if changed.iter().any(Option::is_some) {
             let states = changed.into_iter().zip(held).map(|(new, (_, old))| new.or(old));
             self.write(states.collect(), &others);
         }
-        decision.taken(cost, now)
+        let mut standing = standing(each, asked);
+        if takes(asked) && standing.decision.allowed {
+            standing.decision = standing.decision.charged(now);
+        }
+        standing
     }
 
     /// How much was granted, and the decision.
-    pub(crate) fn take_up_to(&mut self, up_to: u64, now: Timestamp) -> (u64, Decision) {
-        let left = self.peek(0, now).remaining;
+    pub(crate) fn take_up_to(&mut self, up_to: u64, asked: &[Asked], now: Timestamp) -> (u64, Decision) {
+        let at_cost = |cost| -> Vec<Asked> {
+            asked.iter().map(|asked| Asked { cost: Cost::new(cost), ..*asked }).collect()
+        };
+        let left = self.peek(&at_cost(0), now).decision.remaining;
         let cost = up_to.min(left.max(1));
-        let decision = self.take(cost, now);
+        let decision = self.take(&at_cost(cost), now).decision;
         (if decision.allowed { cost } else { 0 }, decision)
     }
 
-    pub(crate) fn refund(&mut self, cost: u64, charged: Charged, now: Timestamp) -> Decision {
+    pub(crate) fn debit(&mut self, asked: &[Asked], now: Timestamp) -> Standing {
+        let (held, others) = self.read();
+        let (mut each, mut states, mut forgiven) = (Vec::new(), Vec::new(), 0_u64);
+        for ((quota, state), asked) in held.iter().zip(asked) {
+            let mut view = AnyView::at(quota, state.as_ref(), now, self.tenancy).unwrap();
+            if asked.cost != Cost::ZERO {
+                forgiven = forgiven.saturating_add(view.debit(asked.cost));
+            }
+            each.push(look(&view, Cost::ONE));
+            states.push(if asked.cost == Cost::ZERO { state.clone() } else { view.to_state() });
+        }
+        if takes(asked) {
+            self.write(states, &others);
+        }
+        Standing { forgiven, ..standing(each, asked) }
+    }
+
+    pub(crate) fn refund(&mut self, asked: &[Asked], charged: Charged, now: Timestamp) -> Decision {
         let (held, others) = self.read();
         let charged_at = charged.instant(now);
         let is_reset = |name| self.resets.get(&self.key_of(name)).is_some_and(|reset| charged_at <= *reset);
         let (mut views, mut states) = (Vec::new(), Vec::new());
-        for ((name, _), (quota, state)) in self.rules.iter().zip(&held) {
+        for (((name, _), (quota, state)), asked) in self.rules.iter().zip(&held).zip(asked) {
             let mut view = AnyView::at(quota, state.as_ref(), now, self.tenancy).unwrap();
-            let is_refunded = cost > 0 && !is_reset(name);
+            let is_refunded = asked.cost != Cost::ZERO && !is_reset(name);
             if is_refunded {
-                view.refund(Cost::new(cost), charged_at);
+                view.refund(asked.cost, charged_at);
             }
             states.push(if is_refunded && state.is_some() { view.to_state() } else { state.clone() });
             views.push(view);
         }
-        let decision = composite::look_all(&views, Cost::ZERO);
-        if cost > 0 && self.rules.iter().any(|(name, _)| !is_reset(name)) {
+        let decision = standing(views.iter().map(|view| look(view, Cost::ZERO)).collect(), asked).decision;
+        if takes(asked) && self.rules.iter().any(|(name, _)| !is_reset(name)) {
             self.write(states, &others);
         }
         decision
@@ -168,4 +205,14 @@ impl StoreModel {
         }
         count
     }
+}
+
+fn takes(asked: &[Asked]) -> bool {
+    asked.iter().any(|asked| asked.cost != Cost::ZERO)
+}
+
+fn standing(each: Vec<Decision>, asked: &[Asked]) -> Standing {
+    let binding = each.iter().zip(asked).map(|(decision, asked)| (*decision, asked.shadow_of.is_none()));
+    let decision = composite::join_binding(binding);
+    Standing { each, ..Standing::of(decision) }
 }

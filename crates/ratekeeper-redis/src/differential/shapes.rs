@@ -16,7 +16,7 @@ use ratekeeper::{
 use redis::Value;
 use tokio::runtime::Runtime;
 
-use super::draw::{self, ChargeAge, DrawnCost, DrawnSpan, WalkStep};
+use super::draw::{self, ChargeAge, DrawnCost, DrawnSides, DrawnSpan, WalkStep};
 use super::lua::{Keyspace, LuaServer};
 use super::support::server::Server;
 use super::walks::{Walk, WalkTerms, cases, expiry_fits, plan, runtime, settings};
@@ -30,7 +30,7 @@ use crate::scripted::{RunScript, ScriptSettings, ScriptedStore};
 const LARGE_PLANS: u32 = 40;
 
 /// A plan's rules, each with the quota that it may be changed to, when a walk begins, and its steps.
-type DrawnWalk = (Vec<(Quota, Quota)>, Timestamp, Vec<WalkStep>);
+type DrawnWalk = (Vec<(Quota, Quota)>, Timestamp, Vec<WalkStep>, DrawnSides);
 
 fn quota_of(kind: RuleKind) -> impl Strategy<Value = Quota> {
     let algorithm = match kind {
@@ -54,7 +54,7 @@ fn rules_of(kinds: &[RuleKind]) -> impl Strategy<Value = Vec<(Quota, Quota)>> {
 
 /// Every verb, on a key that is fresh, then charged, then spent; and some more steps.
 fn steps() -> impl Strategy<Value = Vec<WalkStep>> {
-    use WalkStep::{Back, Forward, Peek, Refund, Reset, Take, TakeUpTo};
+    use WalkStep::{Back, Debit, Forward, Peek, Refund, Reset, Take, TakeUpTo, With};
     let units = DrawnCost::Units;
     let span = |parts| DrawnSpan { rule: 0, refill: true, parts, micros: 1 };
     let verbs = vec![
@@ -72,8 +72,21 @@ fn steps() -> impl Strategy<Value = Vec<WalkStep>> {
         Back(span(40)),
         Take(units(1)),
         TakeUpTo(units(3)),
+        Debit(units(1)),
         Reset,
         Take(units(2)),
+        With([0, 2, 1].map(units)),
+        Debit(DrawnCost::Part(12, 0)),
+        Take(units(0)),
+        Refund(units(0), ChargeAge::Ago(span(0))),
+        Debit(DrawnCost::Part(17, 1)),
+        Take(units(1)),
+        TakeUpTo(units(2)),
+        Debit(units(i64::MAX.cast_unsigned())),
+        Debit(units(u64::MAX)),
+        Forward(span(20)),
+        Take(units(1)),
+        Debit(units(0)),
     ];
     prop::collection::vec(draw::step(), 4..12).prop_map(move |more| [verbs.clone(), more].concat())
 }
@@ -90,23 +103,28 @@ fn small_shapes() -> impl Iterator<Item = Vec<RuleKind>> {
 /// bring.
 fn each_shape(mut walk: impl FnMut(Tenancy, DrawnWalk) -> Result<(), TestCaseError>) {
     let mut runner = TestRunner::new(cases(1));
-    let mut draw = |kinds: &[RuleKind], tenancy| {
-        let drawn = (rules_of(kinds), draw::instant(), steps()).new_tree(&mut runner).unwrap().current();
+    let mut draw = |kinds: &[RuleKind], tenancy, is_plain| {
+        let drawn = (rules_of(kinds), draw::instant(), steps(), draw::sides());
+        let mut drawn = drawn.new_tree(&mut runner).unwrap().current();
+        if is_plain {
+            drawn.3 = DrawnSides::default();
+        }
         if let Err(error) = walk(tenancy, drawn.clone()) {
             panic!("{tenancy:?}, {kinds:?}: {error}\n{drawn:?}");
         }
     };
     for kinds in small_shapes() {
-        draw(&kinds, Tenancy::Own);
+        draw(&kinds, Tenancy::Own, true);
+        draw(&kinds, Tenancy::Own, false);
     }
     for kind in RuleKind::ALL {
-        draw(&[kind], Tenancy::Shared);
-        draw(&[kind, kind], Tenancy::Shared);
+        draw(&[kind], Tenancy::Shared, true);
+        draw(&[kind, kind], Tenancy::Shared, true);
     }
     let kinds = prop::collection::vec(prop::sample::select(RuleKind::ALL.to_vec()), 4..=16);
     let mut runner = TestRunner::new(cases(1));
     for _ in 0..LARGE_PLANS {
-        draw(&kinds.new_tree(&mut runner).unwrap().current(), Tenancy::Own);
+        draw(&kinds.new_tree(&mut runner).unwrap().current(), Tenancy::Own, false);
     }
 }
 
@@ -116,11 +134,12 @@ fn every_shape_of_up_to_three_rules_decides_as_the_engine_does() {
     for encoding in [Encoding::Ascii, Encoding::Binary] {
         let library = ScriptLibrary::new(ScriptTime::Server);
         let store = ScriptedStore::new(Arc::clone(&engine), library, settings(encoding));
-        each_shape(|tenancy, (rules, now, steps)| {
+        each_shape(|tenancy, (rules, now, steps, sides)| {
             *engine.keyspace.lock().unwrap() = Keyspace::default();
             let set_time = |now| engine.keyspace.lock().unwrap().now = now;
             let mut walk = Walk { store: &store, set_time: &set_time, runtime: &runtime, now };
-            walk.through(encoding, WalkTerms::new(&rules, tenancy), &steps, |model, now| {
+            let terms = WalkTerms::new(&rules, tenancy).with_sides(sides);
+            walk.through(encoding, terms, &steps, |model, now| {
                 expiry_fits(&mut engine.keyspace.lock().unwrap(), model, now)
             })
         });
@@ -135,10 +154,11 @@ fn every_shape_decides_on_servers_as_the_engine_does() {
             let clock = FakeClock::default();
             let mut store = server_store(&server, encoding, &clock);
             let mut case = 0;
-            each_shape(|tenancy, (rules, now, steps)| {
+            each_shape(|tenancy, (rules, now, steps, sides)| {
                 case += 1;
                 store.settings.prefix = format!("{encoding:?}{case}");
-                walk_on(&store, &clock, &runtime, encoding, WalkTerms::new(&rules, tenancy), now, &steps)
+                let terms = WalkTerms::new(&rules, tenancy).with_sides(sides);
+                walk_on(&store, &clock, &runtime, encoding, terms, now, &steps)
             });
         }
     }
@@ -165,11 +185,7 @@ fn plans_in_another_order_run_the_same_script_and_are_answered_in_theirs() {
     for order in orders() {
         let plans = order.map(|plan| Arc::clone(&plans[plan]));
         let name = format!("{order:?}");
-        let ask = |cost| Request {
-            key: Key::new(&name).unwrap(),
-            rules: Rules::Plans(&plans),
-            cost: Cost::new(cost),
-        };
+        let ask = |cost| Request::new(Key::new(&name).unwrap(), Rules::Plans(&plans), Cost::new(cost));
         let now = Timestamp::from_secs(1_761_912_000);
         clock.set(now);
         engine.keyspace.lock().unwrap().now = now;
@@ -185,7 +201,7 @@ fn plans_in_another_order_run_the_same_script_and_are_answered_in_theirs() {
         assert_eq!((found.granted, found.decision), (expected.granted, expected.decision), "{name}");
         assert_eq!(both.map(|store| runtime.block_on(store.reset(ask(0))).unwrap()), [6, 6], "{name}");
     }
-    assert_eq!(engine.scripts(), 5, "one for each verb");
+    assert_eq!(engine.scripts(), 6, "one for each verb, and one that looks for holds before a reset");
 }
 
 /// A pattern that could take a whole number apart in several ways tried all of them, of every bucket, before it gave up:
@@ -199,7 +215,7 @@ fn a_text_of_many_buckets_that_has_one_rule_more_is_given_up_at_once() {
     let quota: Quota = "1000000000/h bucket".parse().unwrap();
     let left = [11, 10].map(|rules| {
         let plan = plan(std::iter::repeat_n(quota, rules));
-        let request = Request { key: Key::new("k").unwrap(), rules: Rules::Plan(&plan), cost: Cost::ONE };
+        let request = Request::new(Key::new("k").unwrap(), Rules::Plan(&plan), Cost::ONE);
         runtime.block_on(store.acquire(request)).unwrap().remaining
     });
     assert_eq!(left, [999_999_999, 999_999_998]);
@@ -235,7 +251,7 @@ fn usual_states_need_nothing_rare(link: Link, encoding: Encoding) {
             let plan = plan(std::iter::repeat_n(text.parse::<Quota>().unwrap(), rules));
             let key = format!("{text} {rules}");
             let asked = [Rules::Plan(&plan), Rules::Quota(plan.rules()[0].quota())].map(|rules| {
-                let request = Request { key: Key::new(&key).unwrap(), rules, cost: Cost::ONE };
+                let request = Request::new(Key::new(&key).unwrap(), rules, Cost::ONE);
                 [(); 3].map(|()| runtime.block_on(store.acquire(request)).expect(&key).allowed)
             });
             assert_eq!(asked, [[true, true, false]; 2], "{encoding:?}, {key}: fresh, found, refused");

@@ -7,13 +7,14 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use ratekeeper::algorithm::Tenancy;
+use ratekeeper::algorithm::composite::Asked;
 use ratekeeper::port::{Request, Store};
 use ratekeeper::state::{OnUnreadable, shared_name};
 use ratekeeper::testkit::FakeClock;
-use ratekeeper::{Charged, Cost, Key, Name, Nanos, Plan, Quota, Rules, Timestamp};
+use ratekeeper::{Charged, Cost, Key, Name, Nanos, Plan, Quota, Rule, Rules, Timestamp};
 use tokio::runtime::Runtime;
 
-use super::draw::{self, ChargeAge, DrawnSpan, LAST_MICROS, PlanVersion, WalkStep};
+use super::draw::{self, ChargeAge, DrawnCost, DrawnSides, DrawnSpan, LAST_MICROS, PlanVersion, WalkStep};
 use super::lua::{Keyspace, LuaServer};
 use super::model::StoreModel;
 use super::support::server::Server;
@@ -51,10 +52,14 @@ pub(super) fn plan(quotas: impl Iterator<Item = Quota>) -> Arc<Plan> {
     Arc::new(Plan::new("walk".parse().unwrap(), named).unwrap())
 }
 
+/// What rules count, beside requests.
+const UNITS: [&str; 3] = ["u1", "u2", "u3"];
+
 /// What requests are held to, as it changes on a walk.
 pub(super) struct WalkTerms<'a> {
     rules: &'a [(Quota, Quota)],
     tenancy: Tenancy,
+    sides: DrawnSides,
     other_quotas: bool,
     version: PlanVersion,
     /// Which of the quotas a request brings.
@@ -63,7 +68,24 @@ pub(super) struct WalkTerms<'a> {
 
 impl<'a> WalkTerms<'a> {
     pub(super) fn new(rules: &'a [(Quota, Quota)], tenancy: Tenancy) -> Self {
-        WalkTerms { rules, tenancy, other_quotas: false, version: PlanVersion::Whole, brought: 0 }
+        let sides = DrawnSides::default();
+        WalkTerms { rules, tenancy, sides, other_quotas: false, version: PlanVersion::Whole, brought: 0 }
+    }
+
+    /// Some rules are in shadow, or count other units.
+    pub(super) fn with_sides(self, sides: DrawnSides) -> Self {
+        WalkTerms { sides, ..self }
+    }
+
+    /// A rule as it stands in a plan, by the number that its name has.
+    fn rule(&self, name: Name, quota: Quota) -> Rule {
+        let number: usize = name.as_str()[1..].parse().unwrap();
+        let rule = Rule::new(name, quota);
+        let rule = match UNITS.get((number + 3) % 4).filter(|_| self.sides.units) {
+            Some(unit) => rule.counting(unit.parse().unwrap()),
+            None => rule,
+        };
+        if self.sides.shadow >> (number % 16) & 1 == 1 { rule.shadow() } else { rule }
     }
 
     /// The rules of now, by the names of their states.
@@ -89,7 +111,8 @@ impl<'a> WalkTerms<'a> {
     fn held_to(&self) -> WalkRules {
         match self.tenancy {
             Tenancy::Own => {
-                let plan = Plan::new("walk".parse().unwrap(), self.named()).unwrap();
+                let rules = self.named().into_iter().map(|(name, quota)| self.rule(name, quota));
+                let plan = Plan::new("walk".parse().unwrap(), rules).unwrap();
                 WalkRules::Plan(Arc::new(plan))
             }
             Tenancy::Shared => WalkRules::Quota(self.named()[0].1),
@@ -130,27 +153,48 @@ impl<S: Store> Walk<'_, S> {
     ) -> Result<(), TestCaseError> {
         let mut model = StoreModel::new(encoding, terms.tenancy, terms.named());
         let (mut held_to, mut promised, mut charges) = (terms.held_to(), Nanos::ZERO, vec![self.now]);
+        let mut with = [DrawnCost::Units(1); 3];
         for (number, step) in steps.iter().enumerate() {
             let burst = model.burst();
             let what = format!("step {number}, {step:?} at {}", self.now.as_nanos());
-            let request = |cost| Request {
-                key: Key::new("who {%}").unwrap(),
-                rules: held_to.rules(),
-                cost: Cost::new(cost),
+            let mut units = Vec::new();
+            for (unit, cost) in UNITS.iter().zip(with) {
+                let rules = held_to.rules();
+                if rules.plans().flat_map(Plan::units).any(|counted| counted == *unit) {
+                    units.push((*unit, cost.of(burst).min(Request::MOST)));
+                }
+            }
+            let request = |cost| {
+                let key = Key::new("who {%}").unwrap();
+                Request { units: &units, ..Request::new(key, held_to.rules(), Cost::new(cost)) }
+            };
+            let asked = |cost| -> Vec<Asked> {
+                let shares = request(cost).shares();
+                shares.map(|share| Asked { cost: share.cost, shadow_of: share.shadow_of }).collect()
             };
             (self.set_time)(self.now);
             match step {
                 WalkStep::Take(share) => {
                     let cost = share.of(burst);
-                    let expected = model.take(cost, self.now);
-                    let found = self.runtime.block_on(self.store.acquire(request(cost))).unwrap();
-                    prop_assert_eq!(found, expected, "{}, cost {}", what, cost);
-                    promised = expected.retry_after.unwrap_or(Nanos::ZERO);
-                    charges.extend(found.charged_at());
+                    let expected = model.take(&asked(cost), self.now);
+                    let found = self.runtime.block_on(self.store.acquire_each(request(cost))).unwrap();
+                    prop_assert_eq!(&found, &expected, "{}, cost {}", what, cost);
+                    promised = expected.decision.retry_after.unwrap_or(Nanos::ZERO);
+                    charges.extend(found.decision.charged_at());
                 }
+                WalkStep::Debit(share) => {
+                    let cost = share.of(burst);
+                    let expected = model.debit(&asked(cost), self.now);
+                    let found = self.runtime.block_on(self.store.debit(request(cost))).unwrap();
+                    prop_assert_eq!(&found, &expected, "{}, cost {}", what, cost);
+                    promised = expected.decision.retry_after.unwrap_or(Nanos::ZERO);
+                }
+                WalkStep::With(others) => with = *others,
+                // Only requests are granted in part.
+                WalkStep::TakeUpTo(_) if !units.is_empty() => {}
                 WalkStep::TakeUpTo(share) => {
                     let cost = share.of(burst);
-                    let (granted, expected) = model.take_up_to(cost, self.now);
+                    let (granted, expected) = model.take_up_to(cost, &asked(cost), self.now);
                     let found = self.runtime.block_on(self.store.acquire_up_to(request(cost))).unwrap();
                     prop_assert_eq!(found.decision, expected, "{}, up to {}", what, cost);
                     prop_assert_eq!(found.granted.get(), granted, "{}, up to {}", what, cost);
@@ -158,8 +202,8 @@ impl<S: Store> Walk<'_, S> {
                 }
                 WalkStep::Peek(share) => {
                     let cost = share.of(burst);
-                    let found = self.runtime.block_on(self.store.peek(request(cost))).unwrap();
-                    prop_assert_eq!(found, model.peek(cost, self.now), "{}, cost {}", what, cost);
+                    let found = self.runtime.block_on(self.store.peek_each(request(cost))).unwrap();
+                    prop_assert_eq!(found, model.peek(&asked(cost), self.now), "{}, cost {}", what, cost);
                 }
                 WalkStep::Refund(share, age) => {
                     let cost = share.of(burst);
@@ -171,7 +215,7 @@ impl<S: Store> Walk<'_, S> {
                         ChargeAge::Any(nanos) if nanos % 2 == 0 => Charged::at(Timestamp::from_nanos(*nanos)),
                         ChargeAge::Any(nanos) => Charged::ago(Nanos::from_nanos(nanos.cast_unsigned())),
                     };
-                    let expected = model.refund(cost, charged, self.now);
+                    let expected = model.refund(&asked(cost), charged, self.now);
                     let found = self.runtime.block_on(self.store.refund(request(cost), charged)).unwrap();
                     prop_assert_eq!(found, expected, "{}, cost {}, {:?}", what, cost, charged);
                 }
@@ -241,7 +285,7 @@ pub(super) fn expiry_fits(
             }
             _ => &mut *model,
         };
-        let whole = model.peek(0, now).reset_after;
+        let whole = model.reset_after(now);
         // No script counts further than there is time.
         let least = whole.ceil_millis().clamp(1, 9_223_372_036_000);
         // Where the engine's time ends, the server's goes on.
@@ -263,12 +307,15 @@ fn walks_in_lua(encoding: Encoding, tenancy: Tenancy) {
     let runtime = runtime();
     let store =
         ScriptedStore::new(Arc::clone(&engine), ScriptLibrary::new(ScriptTime::Server), settings(encoding));
-    let strategy = (draw::rules(), draw::instant(), prop::collection::vec(draw::step(), 1..40));
-    let walk = |(rules, start, steps): (Vec<(Quota, Quota)>, Timestamp, Vec<WalkStep>)| {
+    let steps = prop::collection::vec(draw::step(), 1..40);
+    let strategy = (draw::rules(), draw::sides(), draw::instant(), steps);
+    type Drawn = (Vec<(Quota, Quota)>, DrawnSides, Timestamp, Vec<WalkStep>);
+    let walk = |(rules, sides, start, steps): Drawn| {
         *engine.keyspace.lock().unwrap() = Keyspace::default();
         let set_time = |now| engine.keyspace.lock().unwrap().now = now;
         let mut walk = Walk { store: &store, set_time: &set_time, runtime: &runtime, now: start };
-        walk.through(encoding, WalkTerms::new(&rules, tenancy), &steps, |model, now| {
+        let terms = WalkTerms::new(&rules, tenancy).with_sides(sides);
+        walk.through(encoding, terms, &steps, |model, now| {
             expiry_fits(&mut engine.keyspace.lock().unwrap(), model, now)
         })
     };
@@ -294,6 +341,32 @@ fn a_full_bucket_beside_a_rule_that_is_cut_off_is_full_as_of_now() {
     let now = Timestamp::from_secs(1_761_912_000);
     let mut walk = Walk { store: &store, set_time: &set_time, runtime: &runtime, now };
     walk.through(Encoding::Ascii, WalkTerms::new(&rules, Tenancy::Own), &steps, |_, _| Ok(())).unwrap();
+}
+
+/// A log that has as many entries as it may: the last one takes what is debited, and moves.
+#[test]
+fn a_full_log_takes_debits_as_the_engine_does() {
+    let quota = |text: &str| text.parse::<Quota>().unwrap();
+    let forward = |micros| WalkStep::Forward(DrawnSpan { rule: 0, refill: false, parts: 0, micros });
+    let debit = |units| WalkStep::Debit(DrawnCost::Units(units));
+    let take = |units| WalkStep::Take(DrawnCost::Units(units));
+    for bound in 1..5 {
+        let quota = quota(&format!("{bound} per 10s log bound {bound}"));
+        let mut steps = vec![take(1)];
+        for step in 1..12 {
+            steps.extend([forward(700_000 * (step % 3) + 1), debit(step % 4), take(1)]);
+        }
+        for encoding in [Encoding::Ascii, Encoding::Binary] {
+            let (engine, runtime) = (Arc::new(LuaServer::new()), runtime());
+            let library = ScriptLibrary::new(ScriptTime::Server);
+            let store = ScriptedStore::new(Arc::clone(&engine), library, settings(encoding));
+            let set_time = |now| engine.keyspace.lock().unwrap().now = now;
+            let now = Timestamp::from_secs(1_761_912_000);
+            let mut walk = Walk { store: &store, set_time: &set_time, runtime: &runtime, now };
+            let rules = [(quota, quota)];
+            walk.through(encoding, WalkTerms::new(&rules, Tenancy::Own), &steps, |_, _| Ok(())).unwrap();
+        }
+    }
 }
 
 #[test]
@@ -324,7 +397,8 @@ fn servers_decide_as_the_engine_does() {
         for encoding in [Encoding::Ascii, Encoding::Binary] {
             let clock = FakeClock::default();
             let mut case = 0;
-            let strategy = (draw::rules(), draw::instant(), prop::collection::vec(draw::step(), 1..40));
+            let steps = prop::collection::vec(draw::step(), 1..40);
+            let strategy = (draw::rules(), draw::instant(), steps, draw::sides());
             let mut runner = TestRunner::new(cases(SERVER_WALKS));
             for _ in 0..SERVER_WALKS {
                 let drawn = strategy.new_tree(&mut runner).unwrap().current();
@@ -339,7 +413,7 @@ fn servers_decide_as_the_engine_does() {
                 let store = ScriptedStore::new(link, ScriptLibrary::new(ScriptTime::Given), settings);
                 let set_time = |now| clock.set(now);
                 let tenancy = if case % 3 == 0 { Tenancy::Shared } else { Tenancy::Own };
-                let terms = WalkTerms::new(&drawn.0, tenancy);
+                let terms = WalkTerms::new(&drawn.0, tenancy).with_sides(drawn.3);
                 let mut walk = Walk { store: &store, set_time: &set_time, runtime: &runtime, now: drawn.1 };
                 if let Err(error) = walk.through(encoding, terms, &drawn.2, |_, _| Ok(())) {
                     panic!("{encoding:?}, {tenancy:?}: {error}\n{drawn:?}");

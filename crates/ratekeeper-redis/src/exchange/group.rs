@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 
 use ratekeeper::algorithm::Tenancy;
+use ratekeeper::algorithm::composite::Asked;
 use ratekeeper::port::Request;
 use ratekeeper::state::{StorageKey, shared_name};
-use ratekeeper::{Key, Name, Plan, Quota, Rules, StoreError, StoreErrorKind};
+use ratekeeper::{Cost, Key, Name, Quota, Rules, StoreError, StoreErrorKind};
 
 use crate::encoding::{Encoding, Encodings};
 use crate::error::RedisError;
@@ -27,6 +28,13 @@ pub(crate) struct GroupedRule<'a> {
     pub(crate) name: Cow<'a, Name>,
     pub(crate) quota: &'a Quota,
     pub(crate) kind: RuleKind,
+    pub(crate) asked: Asked,
+    /// Its position among the rules of the request.
+    pub(crate) number: usize,
+    /// Of a hold that ends, whether more is charged than was estimated, instead of less.
+    pub(crate) is_more: bool,
+    /// Of a hold that ends, its place among those in shadow when it was made; zero if it was not in shadow.
+    pub(crate) flag: u8,
 }
 
 /// Returns the groups of a request, in the order of its rules.
@@ -38,43 +46,54 @@ pub(crate) fn groups<'a>(
     request: &Request<'a>,
     encodings: &Encodings,
 ) -> Result<Vec<RuleGroup<'a>>, StoreError> {
-    let mut groups = Vec::with_capacity(1);
-    match request.rules {
-        Rules::Quota(quota) => {
-            let name = shared_name(quota).map_err(|error| unsupported(error.to_string()))?;
-            add(&mut groups, None, std::iter::once((Cow::Owned(name), quota)), encodings)?;
-        }
-        Rules::Plan(plan) => add(&mut groups, Some(plan.name()), named(plan), encodings)?,
-        Rules::Plans(plans) => {
-            for plan in plans {
-                add(&mut groups, Some(plan.name()), named(plan), encodings)?;
-            }
-        }
+    let (mut groups, mut shares) = (Vec::with_capacity(1), request.shares());
+    let mut asked = || {
+        let share = shares.next();
+        share.map_or(Cost::ZERO.into(), |share| Asked { cost: share.cost, shadow_of: share.shadow_of })
+    };
+    if let Rules::Quota(quota) = request.rules {
+        let name = shared_name(quota).map_err(|error| unsupported(error.to_string()))?;
+        add(&mut groups, None, [grouped(Cow::Owned(name), quota, asked(), 0)], encodings)?;
+        return Ok(groups);
+    }
+    let mut number = 0..;
+    for plan in request.rules.plans() {
+        let rules = plan.rules().iter().map(|rule| {
+            let number = number.next().unwrap_or_default();
+            grouped(Cow::Borrowed(rule.name()), rule.quota(), asked(), number)
+        });
+        add(&mut groups, Some(plan.name()), rules, encodings)?;
     }
     Ok(groups)
-}
-
-fn named(plan: &Plan) -> impl ExactSizeIterator<Item = (Cow<'_, Name>, &Quota)> {
-    plan.rules().iter().map(|rule| (Cow::Borrowed(rule.name()), rule.quota()))
 }
 
 fn unsupported(message: String) -> StoreError {
     StoreError::new(StoreErrorKind::Unsupported, message)
 }
 
-fn add<'a>(
+/// Returns a rule that is asked for so much.
+pub(super) fn grouped<'a>(
+    name: Cow<'a, Name>,
+    quota: &'a Quota,
+    asked: Asked,
+    number: usize,
+) -> Result<GroupedRule<'a>, StoreError> {
+    match RuleKind::of(quota) {
+        Some(kind) => Ok(GroupedRule { name, quota, kind, asked, number, is_more: false, flag: 0 }),
+        None => {
+            Err(unsupported(format!("rule: `{name}` is `{quota}`; it counts what is in flight: use hold")))
+        }
+    }
+}
+
+/// Adds the rules of a plan, or the one quota that a request brings.
+pub(super) fn add<'a>(
     groups: &mut Vec<RuleGroup<'a>>,
     plan: Option<&'a Name>,
-    rules: impl ExactSizeIterator<Item = (Cow<'a, Name>, &'a Quota)>,
+    rules: impl IntoIterator<Item = Result<GroupedRule<'a>, StoreError>>,
     encodings: &Encodings,
 ) -> Result<(), StoreError> {
-    let encoding = encodings.of(plan);
-    let rules = rules.map(|(name, quota)| match RuleKind::of(quota) {
-        Some(kind) => Ok(GroupedRule { name, quota, kind }),
-        None => Err(unsupported(format!(
-            "rule: `{name}` is `{quota}`; a plan in Redis has no concurrency limits: use `RedisStore::permits`"
-        ))),
-    });
+    let (encoding, rules) = (encodings.of(plan), rules.into_iter());
     match encoding {
         Encoding::Ascii => {
             let (rules, place) = (rules.collect::<Result<_, _>>()?, groups.len());
@@ -94,7 +113,10 @@ fn add<'a>(
 /// of its own, which the server compiles and keeps: for eight plans, 40,320 of them.
 pub(crate) fn sort_by_shape(groups: &mut [RuleGroup<'_>]) {
     groups.sort_by(|one, other| {
-        let [one_kinds, other_kinds] = [one, other].map(|group| group.rules.iter().map(|rule| rule.kind));
+        let [one_kinds, other_kinds] = [one, other].map(|group| {
+            let rules = group.rules.iter();
+            rules.map(|rule| (rule.kind, rule.asked.shadow_of.is_some()))
+        });
         let by_encoding = (one.encoding == Encoding::Binary).cmp(&(other.encoding == Encoding::Binary));
         by_encoding.then_with(|| one_kinds.cmp(other_kinds))
     });
@@ -129,6 +151,12 @@ impl RuleGroup<'_> {
     }
 }
 
+/// What follows the key in the name of the hash that has its holds. No name has a `%`.
+pub(crate) const HOLDS: &[u8] = b"%holds";
+
+/// What follows the key in the name of the sorted set that has the ends of their leases.
+pub(crate) const LEASES: &[u8] = b"%leases";
+
 /// What this store keeps under a name of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyContent {
@@ -136,6 +164,8 @@ pub(crate) enum KeyContent {
     State,
     /// A note of when a group was last reset.
     Reset,
+    /// Holds, or the ends of their leases.
+    Holds,
 }
 
 /// Returns what is under a name; none for permits, and for names that this store does not write.
@@ -144,6 +174,7 @@ pub(crate) fn key_content(name: &[u8]) -> Option<KeyContent> {
     match &name[close + 1..] {
         after if after.starts_with(b":!") => None,
         after if StorageKey::is_reset(after) => Some(KeyContent::Reset),
+        HOLDS | LEASES => Some(KeyContent::Holds),
         _ => Some(KeyContent::State),
     }
 }

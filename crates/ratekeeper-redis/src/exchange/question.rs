@@ -2,9 +2,11 @@
 
 use ratekeeper::algorithm::{SLACK, Tenancy};
 use ratekeeper::port::Request;
-use ratekeeper::{Algorithm, Anchor, Nanos, Quota, Timestamp, When};
+use ratekeeper::state::StorageKey;
+use ratekeeper::{Algorithm, Anchor, Cost, Nanos, Plan, Quota, Timestamp, When};
 
-use super::group::{GroupedRule, RuleGroup};
+use super::group::{GroupedRule, HOLDS, LEASES, RuleGroup};
+use super::held_rules::HeldRules;
 use crate::encoding::Encoding;
 use crate::script::{RuleNumber, ScriptCall, ScriptShape, ScriptVerb};
 
@@ -13,18 +15,41 @@ use crate::script::{RuleNumber, ScriptCall, ScriptShape, ScriptVerb};
 pub(crate) struct ScriptQuestion {
     pub(crate) verb: ScriptVerb,
     pub(crate) charged: Option<When>,
+    /// What is told is about one more of everything, and not about what was asked for.
+    pub(crate) is_of_one_more: bool,
+}
+
+/// What a script is told about holds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HeldQuestion<'a> {
+    pub(crate) rules: &'a HeldRules<'a>,
+    /// The plans of which nothing may be left to be given back before it is answered.
+    pub(crate) refunds: &'a [&'a Plan],
+    /// The lease in microseconds, of a hold that is made or prolonged.
+    pub(crate) lease: u64,
+    /// The arguments before the names of the sums.
+    pub(crate) arguments: &'a [&'a [u8]],
 }
 
 impl From<ScriptVerb> for ScriptQuestion {
     fn from(verb: ScriptVerb) -> Self {
-        ScriptQuestion { verb, charged: None }
+        ScriptQuestion { verb, charged: None, is_of_one_more: false }
     }
 }
 
 impl ScriptQuestion {
-    /// Returns the question that a cost asks. What costs nothing changes nothing, so that it is only read.
-    pub(crate) fn at_cost(self, cost: u64) -> Self {
-        if cost == 0 && self.verb != ScriptVerb::Forget { ScriptVerb::Peek.into() } else { self }
+    /// Returns the question to give back what was charged then.
+    pub(crate) fn refund(charged: When) -> Self {
+        ScriptQuestion { charged: Some(charged), ..ScriptVerb::Refund.into() }
+    }
+
+    /// Returns the question that these rules are asked. What costs nothing changes nothing, so that it is only read.
+    pub(crate) fn of(self, groups: &[RuleGroup<'_>]) -> Self {
+        let takes = groups.iter().flat_map(|group| &group.rules).any(|rule| rule.asked.cost != Cost::ZERO);
+        if takes || self.verb == ScriptVerb::Forget {
+            return self;
+        }
+        ScriptQuestion { is_of_one_more: self.verb == ScriptVerb::Debit, ..ScriptVerb::Peek.into() }
     }
 
     /// Returns the shape of the script that answers for these rules.
@@ -32,7 +57,12 @@ impl ScriptQuestion {
         let mut shape = ScriptShape::new(self.verb, groups.iter().map(|group| group.rules.len()).sum());
         for group in groups {
             shape.group(group.encoding, group.tenancy());
-            group.rules.iter().for_each(|rule| shape.rule(rule.kind));
+            for rule in &group.rules {
+                shape.rule(rule.kind, rule.asked.shadow_of.is_some() && self.verb.knows_shadow());
+                if rule.asked.cost == Cost::ZERO && self.verb.is_shared_out() {
+                    shape.make_uneven();
+                }
+            }
         }
         shape
     }
@@ -43,6 +73,7 @@ impl ScriptQuestion {
         self,
         request: &Request<'_>,
         groups: &[RuleGroup<'_>],
+        held: Option<&HeldQuestion<'_>>,
         prefix: &str,
         guess: impl Fn() -> Timestamp,
         given: Option<Timestamp>,
@@ -57,7 +88,20 @@ impl ScriptQuestion {
             group.storage_key(prefix, request.key).reset().write_to(call.buffer());
             call.end_key();
         }
+        for name in [HOLDS, LEASES].iter().filter(|_| held.is_some()) {
+            StorageKey::new(prefix, request.key).write_to(call.buffer());
+            call.buffer().extend_from_slice(name);
+            call.end_key();
+        }
+        if let (Some(held), ScriptVerb::Hold | ScriptVerb::Extend) = (held, self.verb) {
+            write_double(double(held.lease), call.buffer());
+            write_double(held.rules.shadows.into(), call.buffer());
+            write_double(double(held.rules.kept()), call.buffer());
+        }
         self.write_numbers(request.cost.get(), groups, guess, call.buffer());
+        if let Some(held) = held {
+            self.write_sums(held.rules, call.buffer());
+        }
         call.end_arg();
         for group in groups {
             match (group.encoding, group.tenancy()) {
@@ -77,6 +121,19 @@ impl ScriptQuestion {
                 }
             }
         }
+        if let Some(held) = held {
+            held.arguments.iter().for_each(|argument| call.arg(argument));
+            for sum in &held.rules.sums {
+                call.buffer().push(b'=');
+                call.buffer().extend_from_slice(&sum.rule.to_le_bytes());
+                call.end_arg();
+            }
+            for plan in held.refunds {
+                call.buffer().push(b'<');
+                call.buffer().extend_from_slice(plan.name().as_str().as_bytes());
+                call.end_arg();
+            }
+        }
         if let Some(given) = given {
             call.number(given.as_nanos());
         }
@@ -94,7 +151,8 @@ impl ScriptQuestion {
         match (self.verb, self.charged) {
             (ScriptVerb::AcquireUpTo, _) => {
                 // More than a burst never passes.
-                let most = rules().map(|rule| rule.quota.burst()).fold(cost, u64::min);
+                let binding = rules().filter(|rule| rule.asked.shadow_of.is_none());
+                let most = binding.map(|rule| rule.quota.burst()).fold(cost, u64::min);
                 write_natural(most, into);
             }
             (ScriptVerb::Refund, Some(When::At(instant))) => {
@@ -111,22 +169,23 @@ impl ScriptQuestion {
             let mut edge = None;
             for number in rule.kind.numbers(self.verb) {
                 match number {
-                    RuleNumber::Need => self.write_need(cost, rule, into),
+                    RuleNumber::Need => self.write_need(rule, into),
                     RuleNumber::Each => write_natural(rule.quota.emission_interval().as_nanos(), into),
                     RuleNumber::Refill => write_natural(rule.quota.refill_time().as_nanos(), into),
                     RuleNumber::Reach => {
-                        let reach =
-                            u128::from(rule.quota.refill_time().as_nanos()) + u128::from(SLACK.as_nanos());
-                        write_pair(i128::try_from(reach).unwrap_or(i128::MAX), into);
+                        let refill = rule.quota.refill_time();
+                        write_natural(refill.saturating_add(refill).saturating_add(SLACK).as_nanos(), into);
                     }
                     RuleNumber::Capacity => write_double(double(rule.quota.burst()), into),
                     RuleNumber::Rate => write_double(rule.quota.rate(), into),
                     RuleNumber::ReachNanos => {
-                        let reach = double(rule.quota.refill_time().as_nanos()) + double(SLACK.as_nanos());
+                        let refill = double(rule.quota.refill_time().as_nanos());
+                        let reach = 2.0 * refill + double(SLACK.as_nanos());
                         write_double(reach, into);
                     }
                     RuleNumber::Limit => write_natural(rule.quota.burst(), into),
                     RuleNumber::Length => write_natural(rule.quota.period().as_nanos(), into),
+                    RuleNumber::Bound => write_double(rule.quota.log_bound().into(), into),
                     RuleNumber::Edge(_) => {
                         // The start of the window of now, and then the ends of three.
                         let at = match edge {
@@ -138,13 +197,39 @@ impl ScriptQuestion {
                     }
                 }
             }
+            if let Some(plan) = rule.asked.shadow_of.filter(|_| self.verb.knows_shadow()) {
+                write_double(plan.into(), into);
+            }
+            if self.verb.ends_hold() {
+                write_double(f64::from(u8::from(rule.is_more)), into);
+                write_double(rule.flag.into(), into);
+            }
+        }
+    }
+
+    fn write_sums(self, rules: &HeldRules<'_>, into: &mut Vec<u8>) {
+        for sum in &rules.sums {
+            match self.verb {
+                ScriptVerb::Hold => {
+                    write_natural(sum.amount, into);
+                    write_natural(sum.most, into);
+                    write_double(sum.shadow_of.map_or(-1.0, f64::from), into);
+                }
+                ScriptVerb::End => {
+                    write_natural(sum.amount, into);
+                    write_double(sum.flag.into(), into);
+                }
+                _ => {}
+            }
         }
     }
 
     /// What a rule needs of the cost, in what its algorithm counts. A cost beyond the burst needs more than there is.
-    fn write_need(self, cost: u64, rule: &GroupedRule<'_>, into: &mut Vec<u8>) {
-        let quota = rule.quota;
-        let is_too_much = self.verb == ScriptVerb::Acquire && cost > quota.burst();
+    fn write_need(self, rule: &GroupedRule<'_>, into: &mut Vec<u8>) {
+        let (quota, asked) = (rule.quota, rule.asked.cost);
+        let cost = if self.is_of_one_more { 1 } else { asked.get() };
+        let asks = matches!(self.verb, ScriptVerb::Acquire | ScriptVerb::Hold);
+        let is_too_much = asks && cost > quota.burst();
         match quota.algorithm() {
             Algorithm::Gcra if is_too_much => write_natural(quota.refill_time().as_nanos() + 1, into),
             Algorithm::Gcra => write_natural(cost.saturating_mul(quota.emission_interval().as_nanos()), into),

@@ -2,7 +2,9 @@
 
 use std::iter::repeat_n;
 
-use ratekeeper::algorithm::{AnyView, View, composite};
+use ratekeeper::algorithm::composite::{self, Asked};
+use ratekeeper::algorithm::{AnyView, View, look};
+use ratekeeper::port::Standing;
 use ratekeeper::state::{RuleStates, binary};
 use ratekeeper::{Charged, Cost, Decision, Nanos, State, StoreError, Timestamp};
 use redis::Value;
@@ -22,20 +24,32 @@ pub(crate) enum ScriptReply {
     Unread { group: usize, found: Value },
     /// The server's time, which lies in none of the windows that were sent along. It has changed nothing.
     OtherWindow(Timestamp),
+    /// The hold is another than who asked thinks; its record. Nothing has changed.
+    OtherHold(Vec<u8>),
+    /// The hold has ended before; its record, and the states of now. Nothing has changed.
+    EndedHold(ScriptDecision, Vec<u8>),
+    /// There is a hold of this id already. Nothing has changed.
+    KnownHold,
+    /// There is no such hold. Nothing has changed.
+    NoHold,
+    /// First something that has lapsed is to be given back. Nothing has changed.
+    Lapsed,
 }
 
 /// The states that a script has decided on, as they were before, and the time of the decision.
 #[derive(Debug)]
 pub(crate) struct ScriptDecision {
-    passed: bool,
-    now: Timestamp,
-    states: Vec<Option<State>>,
+    pub(super) passed: bool,
+    pub(super) now: Timestamp,
+    pub(super) states: Vec<Option<State>>,
     /// How much was granted of a cost that may be granted in part.
     granted: u64,
     /// For each group, whether it was reset after the charge that is to be given back.
     resets: Vec<bool>,
     /// How many live states of other quotas were forgotten along with those of the request.
     others: u64,
+    /// What is told about holds.
+    pub(super) held: Vec<Value>,
 }
 
 impl ScriptReply {
@@ -62,6 +76,13 @@ impl ScriptReply {
                 })
             }
             3 => Ok(ScriptReply::OtherWindow(now)),
+            4 => match items.next() {
+                Some(Value::BulkString(record)) => Ok(ScriptReply::OtherHold(record)),
+                _ => Err(expected("the record of a hold")),
+            },
+            6 => Ok(ScriptReply::KnownHold),
+            7 => Ok(ScriptReply::NoHold),
+            8 => Ok(ScriptReply::Lapsed),
             outcome => {
                 let (mut states, mut others) = (Vec::with_capacity(groups.len()), 0);
                 for group in groups {
@@ -74,8 +95,9 @@ impl ScriptReply {
                         _ => return Err(expected("the states under each key")),
                     }
                 }
-                let (mut granted, mut resets) = (0, Vec::new());
+                let (mut granted, mut resets, mut held) = (0, Vec::new(), Vec::new());
                 match (verb, items.next()) {
+                    (verb, Some(sums)) if verb.is_held() => held = [sums].into_iter().chain(items).collect(),
                     (ScriptVerb::AcquireUpTo, Some(granted_cost)) => granted = number(&granted_cost)?,
                     (ScriptVerb::Refund, Some(Value::BulkString(digits))) => {
                         resets = digits.iter().map(|digit| *digit == b'1').collect();
@@ -84,59 +106,102 @@ impl ScriptReply {
                     _ => {}
                 }
                 let passed = outcome == 1;
-                Ok(ScriptReply::Decided(ScriptDecision { passed, now, states, granted, resets, others }))
+                let record = match (outcome, held.get(1)) {
+                    (5, Some(Value::BulkString(record))) => Some(record.clone()),
+                    (5, _) => return Err(expected("the record of a hold")),
+                    _ => None,
+                };
+                let decision = ScriptDecision { passed, now, states, granted, resets, others, held };
+                Ok(match record {
+                    Some(record) => ScriptReply::EndedHold(decision, record),
+                    None => ScriptReply::Decided(decision),
+                })
             }
         }
     }
 }
 
 impl ScriptDecision {
+    /// Returns what was told when a hold was ended.
+    pub(super) fn told(
+        groups: &[RuleGroup<'_>],
+        now: Timestamp,
+        told: &[Option<&[u8]>],
+        held: Vec<Value>,
+    ) -> Result<Self, StoreError> {
+        let mut states = Vec::with_capacity(groups.len());
+        for (group, report) in groups.iter().zip(told) {
+            match report {
+                Some(report) => read_states(group, report, &mut states)?,
+                None => states.extend(group.rules.iter().map(|_| None)),
+            }
+        }
+        let (granted, resets, others) = (0, Vec::new(), 0);
+        Ok(ScriptDecision { passed: true, now, states, granted, resets, others, held })
+    }
+
     /// Returns what the engine decides on the same states at the same time. The script has already charged, or not: should
     /// the two ever disagree, that is an error and not a decision.
-    pub(crate) fn acquire(&self, groups: &[RuleGroup<'_>], cost: Cost) -> Result<Decision, StoreError> {
-        let decision = composite::take_all(&mut in_order(groups, self.views(groups)?), cost);
+    pub(crate) fn acquire(&self, groups: &[RuleGroup<'_>]) -> Result<Standing, StoreError> {
+        let (mut views, asked) = in_order(groups, self.views(groups)?);
+        let (each, passing) = composite::take_each(&mut views, |rule| asked[rule]);
+        let mut standing = standing(each, &asked);
         // What costs nothing always passes, and the script is not asked.
-        if cost == Cost::ZERO {
-            return Ok(decision);
+        if asked.iter().all(|asked| asked.cost == Cost::ZERO) {
+            return Ok(standing);
         }
-        if decision.allowed != self.passed {
+        if passing.allows() != self.passed {
             return Err(RedisError::script_fault("the script and the engine disagree about a request").into());
         }
-        Ok(decision.taken(cost, self.now))
+        if passing.allows() {
+            standing.decision = standing.decision.charged(self.now);
+        }
+        Ok(standing)
     }
 
     /// Returns how much was granted, and the decision about that much.
     pub(crate) fn acquire_up_to(
         &self,
-        groups: &[RuleGroup<'_>],
+        groups: &mut [RuleGroup<'_>],
         up_to: Cost,
     ) -> Result<(Cost, Decision), StoreError> {
         let cost = Cost::new(up_to.get().min(self.granted.max(1)));
-        let decision = self.acquire(groups, cost)?;
+        groups.iter_mut().flat_map(|group| &mut group.rules).for_each(|rule| rule.asked.cost = cost);
+        let decision = self.acquire(groups)?.decision;
         Ok((if decision.allowed { cost } else { Cost::ZERO }, decision))
     }
 
     /// Returns what would be decided.
-    pub(crate) fn peek(&self, groups: &[RuleGroup<'_>], cost: Cost) -> Result<Decision, StoreError> {
-        Ok(composite::look_all(&in_order(groups, self.views(groups)?), cost))
+    pub(crate) fn peek(&self, groups: &[RuleGroup<'_>]) -> Result<Standing, StoreError> {
+        let (views, asked) = in_order(groups, self.views(groups)?);
+        let each = views.iter().zip(&asked).map(|(view, asked)| look(view, asked.cost));
+        Ok(standing(each.collect(), &asked))
     }
 
-    /// Returns what is left once the cost is given back.
-    pub(crate) fn refund(
-        &self,
-        groups: &[RuleGroup<'_>],
-        cost: Cost,
-        charged: Charged,
-    ) -> Result<Decision, StoreError> {
+    /// Returns where the key stands once all is charged, as one more would find it.
+    pub(crate) fn debit(&self, groups: &[RuleGroup<'_>]) -> Result<Standing, StoreError> {
+        let (mut views, asked) = in_order(groups, self.views(groups)?);
+        let mut forgiven = 0_u64;
+        for (view, asked) in views.iter_mut().zip(&asked).filter(|(_, asked)| asked.cost != Cost::ZERO) {
+            forgiven = forgiven.saturating_add(view.debit(asked.cost));
+        }
+        let each = views.iter().map(|view| look(view, Cost::ONE)).collect();
+        Ok(Standing { forgiven, ..standing(each, &asked) })
+    }
+
+    /// Returns what is left once all is given back.
+    pub(crate) fn refund(&self, groups: &[RuleGroup<'_>], charged: Charged) -> Result<Decision, StoreError> {
         let (mut views, charged_at) = (self.views(groups)?, charged.instant(self.now));
         let of_place = |(group, is_reset): (&RuleGroup<'_>, &bool)| repeat_n(*is_reset, group.rules.len());
         let resets = groups.iter().zip(&self.resets).flat_map(of_place);
-        for (view, is_reset) in views.iter_mut().zip(resets) {
+        let asked = groups.iter().flat_map(|group| &group.rules).map(|rule| rule.asked.cost);
+        for ((view, is_reset), cost) in views.iter_mut().zip(resets).zip(asked) {
             if !is_reset && cost != Cost::ZERO {
                 view.refund(cost, charged_at);
             }
         }
-        Ok(composite::look_all(&in_order(groups, views), Cost::ZERO))
+        let (views, asked) = in_order(groups, views);
+        Ok(standing(views.iter().map(|view| look(view, Cost::ZERO)).collect(), &asked).decision)
     }
 
     /// Returns how many states were live: differed from those of a fresh key.
@@ -146,7 +211,7 @@ impl ScriptDecision {
     }
 
     /// Returns the views of all rules, in the order of the script.
-    fn views<'v>(&'v self, groups: &[RuleGroup<'v>]) -> Result<Vec<AnyView<'v>>, StoreError> {
+    pub(super) fn views<'v>(&'v self, groups: &[RuleGroup<'v>]) -> Result<Vec<AnyView<'v>>, StoreError> {
         let rules = groups.iter().flat_map(|group| group.rules.iter().map(|rule| (group.tenancy(), rule)));
         let views = rules.zip(&self.states).map(|((tenancy, rule), state)| {
             AnyView::at(rule.quota, state.as_ref(), self.now, tenancy).map_err(|error| unreadable(&error))
@@ -155,15 +220,23 @@ impl ScriptDecision {
     }
 }
 
-/// Returns views in the order of the request: which rule binds is told by its position there.
-fn in_order<'v>(groups: &[RuleGroup<'_>], views: Vec<AnyView<'v>>) -> Vec<AnyView<'v>> {
+/// Returns views in the order of the request, and what is asked of them: which rule binds is told by its position there.
+fn in_order<'v>(groups: &[RuleGroup<'_>], views: Vec<AnyView<'v>>) -> (Vec<AnyView<'v>>, Vec<Asked>) {
+    let asked = groups.iter().flat_map(|group| group.rules.iter().map(|rule| rule.asked));
     if groups.is_sorted_by_key(|group| group.place) {
-        return views;
+        return (views, asked.collect());
     }
     let places = groups.iter().flat_map(|group| repeat_n(group.place, group.rules.len()));
-    let mut placed: Vec<_> = places.zip(views).collect();
+    let mut placed: Vec<_> = places.zip(views.into_iter().zip(asked)).collect();
     placed.sort_by_key(|(place, _)| *place);
-    placed.into_iter().map(|(_, view)| view).collect()
+    placed.into_iter().map(|(_, of_rule)| of_rule).unzip()
+}
+
+/// Returns the standing of what each rule says.
+fn standing(each: Vec<Decision>, asked: &[Asked]) -> Standing {
+    let binding = each.iter().zip(asked).map(|(decision, asked)| (*decision, asked.shadow_of.is_none()));
+    let decision = composite::join_binding(binding);
+    Standing { each, ..Standing::of(decision) }
 }
 
 /// Reads the states of a group from the script's report: the text of a string, or the contents of a hash's fields.
@@ -207,6 +280,6 @@ fn number(value: &Value) -> Result<u64, StoreError> {
     text.and_then(|text| text.parse().ok()).ok_or_else(|| expected("a number"))
 }
 
-fn expected(what: &str) -> StoreError {
+pub(super) fn expected(what: &str) -> StoreError {
     RedisError::unparsed("the script", what).into()
 }

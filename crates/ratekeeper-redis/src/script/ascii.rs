@@ -21,12 +21,15 @@ const INSTANT_PATTERN: &str = "([1-8]%d%d%d%d%d%d%d%d%d)(%d+)";
 const COUNT_PATTERN: &str = "(%d+)";
 /// One item, so that it fits in one way only: a whole number that fits in as many ways as it has digits would be tried in all
 /// of them, and in all of every other number, before a text is given up whose end is not usual. What a bucket has left that
-/// was just emptied is small, and has an exponent; [`is_usual_double`] leaves out what is no number.
-const DOUBLE_PATTERN: &str = "(%d[%d.e-]*)";
+/// was just emptied is small, and has an exponent; a debt has a sign; [`is_usual_double`] leaves out what is no number.
+const DOUBLE_PATTERN: &str = "(%-?%d[%d.e-]*)";
 
 /// How long the texts of a usual count, which is exact as a double, and of a usual double may be.
 const LONGEST_COUNT: usize = 15;
 const LONGEST_DOUBLE: usize = 30;
+
+/// The seconds of an instant that has passed on every clock, and is of these years to a pattern.
+const LONG_PAST: u64 = 1_000_000_000;
 
 impl RuleKind {
     /// Writes a pattern of Lua for the fields of its usual text, each after a `|`. None if there is no such text.
@@ -59,7 +62,19 @@ impl RuleKind {
 
 /// Returns the condition under which what the pattern of a double has captured is one, and finite.
 fn is_usual_double(capture: &str) -> String {
-    format!("#{capture} <= {LONGEST_DOUBLE} and (tonumber({capture}) or 1e300) < 1e300")
+    format!(
+        "#{capture} <= {LONGEST_DOUBLE} and (tonumber({capture}) or 1e300) < 1e300 and {capture} + 0 > -1e300"
+    )
+}
+
+/// Which rules of a group are written; the others stay as they were found.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum WrittenRules {
+    All,
+    /// Those that had to be cut off.
+    Repaired,
+    /// Those that have `changed`.
+    Changed,
 }
 
 /// A group in ASCII.
@@ -231,8 +246,8 @@ impl AsciiGroup<'_> {
         }
     }
 
-    /// Writes the states piece by piece: all of them, or those that had to be cut off and the others as they were found.
-    fn write_pieces(&self, is_denied: bool, out: &mut String) {
+    /// Writes the states piece by piece: all of them, or some and the others as they were found.
+    fn write_pieces(&self, written: WrittenRules, out: &mut String) {
         let GroupContext { number, rules, .. } = self.context;
         let (key, is_shared) = (self.key(), self.is_shared());
         let _ = writeln!(
@@ -240,32 +255,35 @@ impl AsciiGroup<'_> {
             "local r, pieces = rare(), {{}}\nlocal names = R.names_{number} or r.names_of({})",
             self.format()
         );
-        if is_denied {
+        if written != WrittenRules::All {
             let _ = writeln!(
                 out,
-                "local found = R.texts_{number} or r.split(R.raw_{number}, names, {is_shared})"
+                "local found = R.texts_{number} or R.raw_{number} and r.split(R.raw_{number}, names, {is_shared}) or {{}}"
             );
         }
         for (index, rule) in rules.iter().enumerate() {
             let (ttl, name) = (rule.name("ttl"), format!("names[{}]", index + 1));
             out.push_str("do\n");
-            if is_denied {
-                // What was not charged stays as it was found; but what is fresh under this quota is so now, and would not
-                // be under a larger one.
-                let fresh = match rule.kind {
-                    RuleKind::TokenBucket => format!(" or {}", rule.name("fresh")),
-                    _ => String::new(),
-                };
-                let _ = writeln!(
+            // What was not charged stays as it was found; but what is fresh under this quota is so now, and would not be
+            // under a larger one.
+            let is_written = match written {
+                WrittenRules::All => None,
+                WrittenRules::Repaired => Some(rule.name("repaired")),
+                WrittenRules::Changed => Some(rule.name("changed")),
+            };
+            let is_written = is_written.map(|is_written| match rule.kind {
+                RuleKind::TokenBucket => format!("({is_written} or {})", rule.name("fresh")),
+                _ => is_written,
+            });
+            let _ = match is_written {
+                None => writeln!(out, "if {ttl} then"),
+                Some(is_written) => writeln!(
                     out,
-                    "if not ({}{fresh}) then\n\
+                    "if not {is_written} then\n\
                      if found[{name}] then pieces[#pieces + 1] = {name} .. '=' .. found[{name}] end\n\
-                     elseif {ttl} then",
-                    rule.name("repaired"),
-                );
-            } else {
-                let _ = writeln!(out, "if {ttl} then");
-            }
+                     elseif {ttl} then"
+                ),
+            };
             self.write_piece(rule, index, out);
             let _ = writeln!(out, "pieces[#pieces + 1] = {name} .. '=' .. text\nend\nend");
         }
@@ -274,7 +292,7 @@ impl AsciiGroup<'_> {
             out,
             "local text = r.join(pieces, R.others_{number}, {is_shared})\n\
              if not ({}) then\n\
-             if R.others_{number} then redis.call('SET', {key}, text, 'KEEPTTL') else redis.call('DEL', {key}) end\n\
+             if text then redis.call('SET', {key}, text, 'KEEPTTL') else redis.call('DEL', {key}) end\n\
              else",
             ttls.join(" or ")
         );
@@ -285,6 +303,116 @@ impl AsciiGroup<'_> {
             let _ = writeln!(out, "do\n{}end", no_shorter(&key));
         }
         let _ = writeln!(out, "redis.call('SET', {key}, text, 'PX', longest)\nend");
+    }
+
+    /// Returns true if what one match has captured is kept, to be written as it was found: a hold that ends often changes
+    /// one rule of several.
+    fn keeps_captures(&self) -> bool {
+        let is_changed = matches!(self.context.verb, ScriptVerb::Hold | ScriptVerb::End | ScriptVerb::Lapse);
+        is_changed && self.context.tenancy == Tenancy::Own && self.has_usual()
+    }
+
+    fn kept(&self, capture: usize) -> String {
+        format!("R.c{capture}_{}", self.context.number)
+    }
+
+    /// Writes the states of rules that have changed by one format, with what was captured of the others. A TAT that has
+    /// passed is a fresh key's under every quota, so that GCRA always has something to write; of other algorithms there must
+    /// be a state.
+    fn save_some(&self, out: &mut String) {
+        let GroupContext { number, rules, .. } = self.context;
+        let (key, is_gcra) = (self.key(), |rule: &RuleWriter| rule.kind == RuleKind::Gcra);
+        let ttls: Vec<String> = rules.iter().map(|rule| rule.name("ttl")).collect();
+        let mut conditions = vec![format!("not R.texts_{number}"), format!("({})", ttls.join(" or "))];
+        for rule in rules.iter().filter(|rule| !is_gcra(rule)) {
+            let [changed, ttl, found] = ["changed", "ttl", "found"].map(|name| rule.name(name));
+            let fresh = match rule.kind {
+                RuleKind::TokenBucket => format!(" and not {}", rule.name("fresh")),
+                _ => String::new(),
+            };
+            conditions.push(format!("({changed} and {ttl} or not {changed} and {found}{fresh})"));
+        }
+        let _ =
+            writeln!(out, "do\nlocal is_usual = {}\nlocal text\nif is_usual then", conditions.join(" and "));
+        let (mut values, mut captures) = (Vec::new(), 0);
+        for rule in rules {
+            self.some_values(rule, &mut values, &mut captures, out);
+        }
+        let _ = writeln!(
+            out,
+            "if is_usual then text = string.format({}, {}) end\nend\nif text then",
+            self.format(),
+            values.join(", ")
+        );
+        self.context.longest(out);
+        let _ = writeln!(out, "redis.call('SET', {key}, text, 'PX', longest + SPARE)");
+        if rules.iter().all(is_gcra) {
+            let _ = writeln!(
+                out,
+                "elseif not R.texts_{number} and not ({}) then\nif R.raw_{number} then redis.call('DEL', {key}) end",
+                ttls.join(" or ")
+            );
+        }
+        out.push_str("else\n");
+        self.write_pieces(WrittenRules::Changed, out);
+        out.push_str("end\nend\n");
+    }
+
+    /// Declares the values of a rule's fields: as they are now if it has changed, else as they were captured.
+    fn some_values(
+        &self,
+        rule: &RuleWriter,
+        values: &mut Vec<String>,
+        captures: &mut usize,
+        out: &mut String,
+    ) {
+        let (mut names, mut changed, mut kept) = (Vec::new(), String::new(), Vec::new());
+        for field in rule.kind.fields() {
+            let (high, low) = rule.variables.pair(field.variable);
+            let place = values.len() + names.len();
+            let value = format!("v{place}");
+            let _ = match field.form {
+                FieldForm::Double => writeln!(changed, "{value} = {}", rule.name(field.variable)),
+                FieldForm::Count => {
+                    let usual = format!("is_usual = is_usual and {high} < 1000000");
+                    writeln!(changed, "{value} = {high} * 1000000000 + {low}\n{usual}")
+                }
+                _ => {
+                    let second = format!("v{}", place + 1);
+                    let usual = format!("is_usual = is_usual and {value} > 0 and {value} < 9223372036");
+                    *captures += 1;
+                    kept.push(self.kept(*captures));
+                    names.push(value.clone());
+                    let from = (format!("NOW_HIGH + {high}"), format!("NOW_LOW + {low}"));
+                    let carry = format!(
+                        "if {second} >= 1000000000 then {value}, {second} = {value} + 1, {second} - 1000000000 end"
+                    );
+                    names.push(second.clone());
+                    *captures += 1;
+                    kept.push(self.kept(*captures));
+                    let _ = writeln!(changed, "{value}, {second} = {}, {}\n{carry}\n{usual}", from.0, from.1);
+                    continue;
+                }
+            };
+            names.push(value);
+            *captures += 1;
+            kept.push(self.kept(*captures));
+        }
+        let (is_changed, names_of) = (rule.name("changed"), names.join(", "));
+        let _ = match rule.kind {
+            RuleKind::Gcra => write!(
+                out,
+                "local {names_of} = {LONG_PAST}, 0\n\
+                 if not {is_changed} then\n\
+                 if {} then {names_of} = {} end\n\
+                 elseif {} then\n{changed}end\n",
+                rule.name("found"),
+                kept.join(", "),
+                rule.name("ttl"),
+            ),
+            _ => write!(out, "local {names_of} = {}\nif {is_changed} then\n{changed}end\n", kept.join(", ")),
+        };
+        values.append(&mut names);
     }
 
     /// Returns true if others count on the state for longer than this rule does: the TAT of GCRA tells everybody the same
@@ -308,7 +436,11 @@ impl GroupWriter for AsciiGroup<'_> {
             let (captures, conditions) = self.read_usual(&mut read);
             let conditions: String = conditions.iter().map(|condition| format!(" and {condition}")).collect();
             // Who only looks is told the text, and reads it.
-            let read = if *verb == ScriptVerb::Peek { String::new() } else { read };
+            let mut read = if *verb == ScriptVerb::Peek { String::new() } else { read };
+            if self.keeps_captures() {
+                let kept: Vec<String> = (1..=captures.len()).map(|capture| self.kept(capture)).collect();
+                let _ = writeln!(read, "{} = {}", kept.join(", "), captures.join(", "));
+            }
             let _ = write!(
                 out,
                 "local {} = string.match(R.raw_{number}, {})\nif c1{conditions} then\n{read}else\n",
@@ -352,7 +484,7 @@ impl GroupWriter for AsciiGroup<'_> {
         let GroupContext { number, rules, .. } = self.context;
         out.push_str("do\n");
         if !self.has_usual() {
-            self.write_pieces(false, out);
+            self.write_pieces(WrittenRules::All, out);
             return out.push_str("end\n");
         }
         let (mut values, mut conditions) = (Vec::new(), vec![format!("not R.others_{number}")]);
@@ -397,13 +529,25 @@ impl GroupWriter for AsciiGroup<'_> {
             out.push_str(&no_shorter(&self.key()));
         }
         let _ = writeln!(out, "redis.call('SET', {}, text, 'PX', longest)\nelse", self.key());
-        self.write_pieces(false, out);
+        self.write_pieces(WrittenRules::All, out);
         out.push_str("end\nend\n");
     }
 
     fn save_repaired(&self, out: &mut String) {
         out.push_str("do\n");
-        self.write_pieces(true, out);
+        self.write_pieces(WrittenRules::Repaired, out);
+        out.push_str("end\n");
+    }
+
+    fn save_changed(&self, out: &mut String) {
+        if self.keeps_captures() {
+            return self.save_some(out);
+        }
+        let all: Vec<String> = self.context.rules.iter().map(|rule| rule.name("changed")).collect();
+        let _ = writeln!(out, "if {} then", all.join(" and "));
+        self.save(out);
+        out.push_str("else\n");
+        self.write_pieces(WrittenRules::Changed, out);
         out.push_str("end\n");
     }
 

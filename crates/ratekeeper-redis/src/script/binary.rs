@@ -325,6 +325,10 @@ impl GroupWriter for BinaryGroup<'_> {
         self.save(out);
     }
 
+    fn save_changed(&self, out: &mut String) {
+        self.save(out);
+    }
+
     fn all(&self) -> String {
         format!("R.raw_{} or false", self.context.number)
     }

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! KEYS     one for each group; to refund and to forget, for each of them where its last reset is noted
-//! ARGV[1]  numbers, each a double of 8 bytes, little-endian: those of the verb, then those of each rule
+//! ARGV[1]  numbers, each a double of 8 bytes, little-endian: those of the verb, then those of each rule, and of one in
+//!          shadow the number of its plan
 //! ARGV     for each group in ASCII the text of its states as a pattern and as a format; for what quotas share in
 //!          binary, what stands before the names of its fields; with a given time, that
 //! ```
@@ -37,25 +38,33 @@ const MOST_LOCALS: usize = 90;
 
 /// Returns the text of the script of a shape.
 pub(super) fn generate(time: ScriptTime, shape: &ScriptShape) -> String {
-    let body = Body::new(shape).write();
+    let body = ScriptBody::new(shape).write();
     head(time, shape, &body) + &declare(&body, MOST_LOCALS)
 }
 
 /// The part of a script that goes over its groups and rules.
-struct Body {
-    verb: ScriptVerb,
-    groups: Vec<(GroupShape, GroupContext)>,
+pub(super) struct ScriptBody {
+    pub(super) verb: ScriptVerb,
+    /// Some rules may be charged and others not.
+    is_uneven: bool,
+    pub(super) groups: Vec<(GroupShape, GroupContext)>,
+    /// What is held of so many rules.
+    pub(super) sums: Vec<RuleVariables>,
+    /// The place in `ARGV` of the first argument about holds.
+    pub(super) held_argument: usize,
+    /// How many plans give back what has lapsed.
+    pub(super) refunds: usize,
 }
 
-impl Body {
+impl ScriptBody {
     fn new(shape: &ScriptShape) -> Self {
         let (mut groups, mut rules, mut argument) = (Vec::new(), 0, 2);
         for (index, group) in shape.groups().into_iter().enumerate() {
-            let writers = group.kinds.iter().map(|kind| {
+            let writers = group.rules.iter().map(|rule| {
                 rules += 1;
-                let words = words(*kind, group.tenancy);
+                let words = words(rule.kind, group.tenancy);
                 let variables = RuleVariables { number: rules, words };
-                RuleWriter { kind: *kind, variables }
+                RuleWriter { kind: rule.kind, variables, is_shadow: rule.is_shadow }
             });
             let rules = writers.collect();
             let (verb, tenancy) = (shape.verb(), group.tenancy);
@@ -67,14 +76,17 @@ impl Body {
             };
             groups.push((group, context));
         }
-        Body { verb: shape.verb(), groups }
+        // Numbered after the rules.
+        let sums = (1..=shape.sums()).map(|sum| RuleVariables { number: rules + sum, words: Vec::new() });
+        let (verb, is_uneven, sums) = (shape.verb(), shape.is_uneven(), sums.collect());
+        ScriptBody { verb, is_uneven, groups, sums, held_argument: argument, refunds: shape.refunds() }
     }
 
-    fn rules(&self) -> impl Iterator<Item = &RuleWriter> {
+    pub(super) fn rules(&self) -> impl Iterator<Item = &RuleWriter> {
         self.groups.iter().flat_map(|(_, context)| &context.rules)
     }
 
-    fn writers(&self) -> impl Iterator<Item = (&GroupContext, Box<dyn GroupWriter + '_>)> {
+    pub(super) fn writers(&self) -> impl Iterator<Item = (&GroupContext, Box<dyn GroupWriter + '_>)> {
         self.groups.iter().map(|(group, context)| {
             let writer: Box<dyn GroupWriter + '_> = match group.encoding {
                 Encoding::Ascii => Box::new(AsciiGroup { context }),
@@ -84,17 +96,28 @@ impl Body {
         })
     }
 
-    fn sections(&self, section: Section, out: &mut String) {
+    pub(super) fn sections(&self, section: Section, out: &mut String) {
         self.rules().for_each(|rule| out.push_str(&rule.section(section)));
     }
 
     fn write(&self) -> String {
         let mut out = String::new();
         self.arguments(&mut out);
+        if self.verb.is_held() {
+            self.read_held(&mut out);
+        }
         for (_, writer) in self.writers() {
             writer.read(&mut out);
         }
         match self.verb {
+            ScriptVerb::Acquire if self.is_uneven => {
+                self.sections(Section::View, &mut out);
+                out.push_str("local passes, denies = true, {}\n");
+                self.rules().for_each(|rule| passes_alone(rule, &mut out));
+                self.told(Section::Brief, &mut out);
+                self.charge_some(&mut out);
+                self.answer("passes and 1 or 0", None, &mut out);
+            }
             ScriptVerb::Acquire => {
                 self.sections(Section::View, &mut out);
                 out.push_str("local passes = true\n");
@@ -105,7 +128,7 @@ impl Body {
             }
             ScriptVerb::AcquireUpTo => {
                 self.sections(Section::View, &mut out);
-                for rule in self.rules() {
+                for rule in self.rules().filter(|rule| !rule.is_shadow) {
                     out.push_str(&rule.section(Section::Most));
                     out.push_str(&rule.variables.expand("if $most < $COST then $COST = $most end"));
                 }
@@ -113,17 +136,31 @@ impl Body {
                 out.push_str("local passes = COST_HIGH > 0 or COST_LOW > 0\n");
                 out.push_str("if not passes then COST_LOW = 1 end\n");
                 self.sections(Section::Need, &mut out);
+                if self.is_uneven {
+                    out.push_str("local denies = {}\n");
+                    let shadow = self.rules().filter(|rule| rule.is_shadow);
+                    shadow.for_each(|rule| passes_alone(rule, &mut out));
+                }
                 self.told(Section::Brief, &mut out);
-                self.charge(&mut out);
+                if self.is_uneven {
+                    self.charge_some(&mut out)
+                } else {
+                    self.charge(&mut out)
+                }
                 let granted = "COST_HIGH > 0 and string.format('%d%09d', COST_HIGH, COST_LOW) \
                                or string.format('%d', COST_LOW)";
                 self.answer("passes and 1 or 0", Some(granted), &mut out);
             }
             ScriptVerb::Peek => {
-                for rule in self.rules().filter(|rule| rule.kind == RuleKind::SlidingLog) {
-                    out.push_str(&rule.section(Section::View));
+                self.look(&mut out);
+                self.answer("1", None, &mut out);
+            }
+            ScriptVerb::Debit => {
+                self.sections(Section::View, &mut out);
+                self.told(Section::BriefDebit, &mut out);
+                for (context, writer) in self.writers() {
+                    self.change(Section::Debit, context, writer.as_ref(), &mut out);
                 }
-                self.told(Section::Brief, &mut out);
                 self.answer("1", None, &mut out);
             }
             ScriptVerb::Refund => {
@@ -139,6 +176,14 @@ impl Body {
                 self.sections(Section::State, &mut out);
                 self.forget(&mut out);
                 self.answer("1", None, &mut out);
+            }
+            ScriptVerb::Hold => self.hold(&mut out),
+            ScriptVerb::End => self.end(&mut out),
+            ScriptVerb::Extend => self.extend(&mut out),
+            ScriptVerb::Lapse => self.give_back(&mut out),
+            ScriptVerb::PeekHeld => {
+                self.look(&mut out);
+                self.answer("1", Some("sums, LIVE"), &mut out);
             }
         }
         out
@@ -157,6 +202,10 @@ impl Body {
         };
         let names = |names: &[&str]| -> Vec<String> { names.iter().map(|name| (*name).to_owned()).collect() };
         match self.verb {
+            ScriptVerb::Hold | ScriptVerb::Extend => {
+                out.push_str("local LEASE, SHADOWS, KEPT\n");
+                unpacked(&names(&["LEASE", "SHADOWS", "KEPT"]), out);
+            }
             ScriptVerb::AcquireUpTo => {
                 out.push_str("local COST_HIGH, COST_LOW\n");
                 unpacked(&names(&["COST_HIGH", "COST_LOW"]), out);
@@ -177,14 +226,42 @@ impl Body {
                     false => names.push(rule.name(number.variable())),
                 }
             }
+            if rule.is_shadow {
+                names.push(rule.name("plan"));
+            }
+            if self.verb.ends_hold() {
+                names.extend([rule.name("more"), rule.name("flag")]);
+            }
             unpacked(&names, out);
+        }
+        for sum in &self.sums {
+            unpacked(&self.sum_numbers(sum), out);
+        }
+        if self.is_uneven && self.verb.is_shared_out() {
+            for rule in self.rules() {
+                let (high, low) = rule.variables.pair("need");
+                let takes = match (self.verb, rule.kind.is_bucket()) {
+                    (ScriptVerb::AcquireUpTo, _) => "true".to_owned(),
+                    (_, true) => format!("{} ~= 0", rule.name("need")),
+                    (_, false) => format!("{high} ~= 0 or {low} ~= 0"),
+                };
+                let _ = writeln!(out, "{} = {takes}", rule.name("takes"));
+            }
         }
         if self.verb.views() {
             self.sections(Section::Arguments, out);
         }
     }
 
-    fn told(&self, brief: Section, out: &mut String) {
+    /// Tells the states as they are.
+    pub(super) fn look(&self, out: &mut String) {
+        for rule in self.rules().filter(|rule| rule.kind == RuleKind::SlidingLog) {
+            out.push_str(&rule.section(Section::View));
+        }
+        self.told(Section::Brief, out);
+    }
+
+    pub(super) fn told(&self, brief: Section, out: &mut String) {
         self.sections(brief, out);
         for (_, writer) in self.writers() {
             writer.told(out);
@@ -211,6 +288,49 @@ impl Body {
         out.push_str("end\n");
     }
 
+    /// Charges the rules that are asked for something, if it passes and the shadow of their plan has no objection. Writes
+    /// those, and those that had to be cut off; the others stay as they were found.
+    pub(super) fn charge_some(&self, out: &mut String) {
+        for rule in self.rules() {
+            let [charged, changed, takes] = ["charged", "changed", "takes"].map(|name| rule.name(name));
+            let _ = write!(out, "{charged} = passes and {takes}");
+            if rule.is_shadow {
+                let _ = write!(out, " and not denies[{}]", rule.name("plan"));
+            }
+            let _ = write!(
+                out,
+                "\n{changed} = {charged} or {takes} and {}\nif {charged} then\n{}end\n",
+                rule.name("repaired"),
+                rule.section(Section::Charge)
+            );
+        }
+        for (context, writer) in self.writers() {
+            self.save_changed(context, writer.as_ref(), out);
+        }
+    }
+
+    /// Changes the states of a group, whatever they are, as one section says: but for rules that are asked for nothing.
+    fn change(&self, section: Section, context: &GroupContext, writer: &dyn GroupWriter, out: &mut String) {
+        if !self.is_uneven {
+            for section in [section, Section::State] {
+                context.rules.iter().for_each(|rule| out.push_str(&rule.section(section)));
+            }
+            return writer.save(out);
+        }
+        for rule in &context.rules {
+            let (changed, takes) = (rule.name("changed"), rule.name("takes"));
+            let _ = write!(out, "{changed} = {takes}\nif {takes} then\n{}end\n", rule.section(section));
+        }
+        self.save_changed(context, writer, out);
+    }
+
+    pub(super) fn save_changed(&self, context: &GroupContext, writer: &dyn GroupWriter, out: &mut String) {
+        let _ = writeln!(out, "if {} then", context.any("changed"));
+        context.rules.iter().for_each(|rule| out.push_str(&rule.section(Section::State)));
+        writer.save_changed(out);
+        out.push_str("end\n");
+    }
+
     fn refund(&self, out: &mut String) {
         let count = self.groups.len();
         for (context, writer) in self.writers() {
@@ -232,10 +352,7 @@ impl Body {
                 count + number,
                 context.any("found"),
             );
-            for section in [Section::Refund, Section::State] {
-                context.rules.iter().for_each(|rule| out.push_str(&rule.section(section)));
-            }
-            writer.save(out);
+            self.change(Section::Refund, context, writer.as_ref(), out);
             out.push_str("end\n");
         }
     }
@@ -259,7 +376,7 @@ impl Body {
         }
     }
 
-    fn answer(&self, outcome: &str, last: Option<&str>, out: &mut String) {
+    pub(super) fn answer(&self, outcome: &str, last: Option<&str>, out: &mut String) {
         let _ = write!(out, "return {{ {outcome}, NOW");
         for (_, context) in &self.groups {
             let _ = write!(out, ", R.told_{}", context.number);
@@ -269,6 +386,19 @@ impl Body {
         }
         out.push_str(" }\n");
     }
+}
+
+/// Asks one rule by itself: one that binds keeps all from passing, one in shadow those of its plan that are in shadow. What
+/// is asked for nothing passes.
+pub(super) fn passes_alone(rule: &RuleWriter, out: &mut String) {
+    let (passes, takes) = (rule.name("passes"), rule.name("takes"));
+    let section = rule.section(Section::Passes).replace("passes = false", &format!("{passes} = false"));
+    let denied = match rule.is_shadow {
+        true => format!("denies[{}] = true", rule.name("plan")),
+        false => "passes = false".to_owned(),
+    };
+    let _ =
+        write!(out, "{passes} = true\nif {takes} then\n{section}end\nif not {passes} then {denied} end\n");
 }
 
 /// When it was charged, from now: never later than now, nor before the first instant, -2^63 nanoseconds.
@@ -305,15 +435,19 @@ mod tests {
     /// What is not written as `R.name` is a local only by chance, and a global where there are too many locals.
     #[test]
     fn every_variable_of_a_rule_or_a_group_is_declared() {
-        use ScriptVerb::{Acquire, AcquireUpTo, Forget, Peek, Refund};
+        use ScriptVerb::{Acquire, AcquireUpTo, Debit, Forget, Peek, Refund};
         for kind in RuleKind::ALL {
-            for verb in [Acquire, AcquireUpTo, Peek, Refund, Forget] {
+            for verb in [Acquire, AcquireUpTo, Peek, Debit, Refund, Forget] {
                 for encoding in [Encoding::Ascii, Encoding::Binary] {
-                    for tenancy in [Tenancy::Own, Tenancy::Shared] {
+                    let shadows = [(Tenancy::Own, false), (Tenancy::Own, true), (Tenancy::Shared, false)];
+                    for (tenancy, is_shadow) in shadows {
                         let mut shape = ScriptShape::new(verb, 1);
                         shape.group(encoding, tenancy);
-                        shape.rule(kind);
-                        let body = Body::new(&shape).write();
+                        shape.rule(kind, is_shadow && verb.knows_shadow());
+                        if is_shadow && verb.is_shared_out() {
+                            shape.make_uneven();
+                        }
+                        let body = ScriptBody::new(&shape).write();
                         let is_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
                         for (at, _) in body.match_indices("_1") {
                             let before = body[..at].trim_end_matches(is_name);

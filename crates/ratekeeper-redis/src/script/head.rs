@@ -22,7 +22,7 @@ pub(crate) enum ScriptTime {
 pub(super) fn head(time: ScriptTime, shape: &ScriptShape, body: &str) -> String {
     let groups = shape.groups();
     let has = |encoding| groups.iter().any(|group| group.encoding == encoding);
-    let has_log = groups.iter().any(|group| group.kinds.contains(&RuleKind::SlidingLog));
+    let has_log = groups.iter().any(|group| group.rules.iter().any(|rule| rule.kind == RuleKind::SlidingLog));
     let mut head = lean(match time {
         ScriptTime::Server => part!("time_server"),
         ScriptTime::Given => part!("time_given"),
@@ -62,6 +62,11 @@ pub(super) fn head(time: ScriptTime, shape: &ScriptShape, body: &str) -> String 
         head.push_str(&library(&[(true, part!("number")), (has(Encoding::Binary), part!("binary"))]));
         head.push_str(&lean(&Section::Functions.of(RuleKind::SlidingLog, words)));
     }
+    if body.contains("overdue()") {
+        head.push_str("local function overdue()\n");
+        head.push_str(&lean(part!("holds")));
+        head.push_str("return lapse, forget\nend\n");
+    }
     if body.contains("SLACK_HIGH") {
         head.push_str(&format!("local SLACK_HIGH, SLACK_LOW = {}, 0\n", slack_seconds()));
     }
@@ -69,6 +74,10 @@ pub(super) fn head(time: ScriptTime, shape: &ScriptShape, body: &str) -> String 
         // From now to the last instant, 2^63 - 1 nanoseconds.
         head.push_str("local END_HIGH, END_LOW = 9223372036 - NOW_HIGH, 854775807 - NOW_LOW\n");
         head.push_str("if END_LOW < 0 then END_HIGH, END_LOW = END_HIGH - 1, END_LOW + 1000000000 end\n");
+    }
+    if body.contains("UTMOST_HIGH") {
+        // The largest count that can be written down: 2^63 - 1.
+        head.push_str("local UTMOST_HIGH, UTMOST_LOW = 9223372036, 854775807\n");
     }
     if body.contains("NOW_UPPER") {
         head.push_str(NOW_IN_WORDS);

@@ -61,7 +61,7 @@ pub(crate) enum RuleNumber {
     /// The emission interval.
     Each,
     Refill,
-    /// How far ahead a state of a rule's own may lie: a refill and the slack.
+    /// How far ahead a state of a rule's own may lie: two refills and the slack.
     Reach,
     /// The burst as a double.
     Capacity,
@@ -71,6 +71,8 @@ pub(crate) enum RuleNumber {
     ReachNanos,
     Limit,
     Length,
+    /// How many entries a log may have, a double.
+    Bound,
     /// The edges of three windows in a row.
     Edge(usize),
 }
@@ -87,6 +89,7 @@ impl RuleNumber {
             RuleNumber::Rate => "rate",
             RuleNumber::Limit => "limit",
             RuleNumber::Length => "length",
+            RuleNumber::Bound => "bound",
             RuleNumber::Edge(0) => "one",
             RuleNumber::Edge(1) => "two",
             RuleNumber::Edge(2) => "three",
@@ -190,18 +193,20 @@ impl RuleKind {
 
     /// Returns the numbers that a script of this verb takes for the rule, in their order.
     pub(crate) fn numbers(self, verb: ScriptVerb) -> impl Iterator<Item = RuleNumber> {
-        use RuleNumber::{Capacity, Each, Edge, Length, Limit, Need, Rate, Reach, ReachNanos, Refill};
+        let verb = verb.of_rates();
+        use RuleNumber::{Bound, Capacity, Each, Edge, Length, Limit, Need, Rate, Reach, ReachNanos, Refill};
         // What it takes of the cost is the first; the rest describes the quota.
         let numbers: &[RuleNumber] = match self {
             RuleKind::Gcra if verb == ScriptVerb::AcquireUpTo => &[Need, Each, Refill, Reach],
             RuleKind::Gcra => &[Need, Refill, Reach],
             RuleKind::TokenBucket | RuleKind::LeakyBucket => &[Need, Capacity, Rate, ReachNanos],
+            RuleKind::SlidingLog if verb == ScriptVerb::Debit => &[Need, Limit, Length, Bound],
             RuleKind::Window | RuleKind::Grid | RuleKind::SlidingWindow | RuleKind::SlidingLog => {
                 &[Need, Limit, Length]
             }
             RuleKind::Edges => &[Need, Limit, Edge(0), Edge(1), Edge(2), Edge(3)],
         };
-        let takes_cost = matches!(verb, ScriptVerb::Acquire | ScriptVerb::Refund)
+        let takes_cost = matches!(verb, ScriptVerb::Acquire | ScriptVerb::Debit | ScriptVerb::Refund)
             || verb == ScriptVerb::Peek && self == RuleKind::SlidingLog;
         let is_taken = verb.views() || self == RuleKind::SlidingLog;
         let numbers = if is_taken { numbers } else { &[] };
@@ -211,7 +216,7 @@ impl RuleKind {
     /// Returns true if a script holds this number as a pair of doubles, `high * 1e9 + low`, and not as one double.
     pub(crate) fn is_pair(self, number: RuleNumber) -> bool {
         match number {
-            RuleNumber::Capacity | RuleNumber::Rate | RuleNumber::ReachNanos => false,
+            RuleNumber::Capacity | RuleNumber::Rate | RuleNumber::ReachNanos | RuleNumber::Bound => false,
             RuleNumber::Need => !self.is_bucket(),
             _ => true,
         }

@@ -28,6 +28,10 @@ pub(crate) struct ScriptLibrary {
     pub(crate) permits: Script,
     /// Reads whatever is under a key.
     pub(crate) inspect: Script,
+    /// Reads the record of a hold.
+    pub(crate) hold_record: Script,
+    /// Ends the holds that name a plan.
+    pub(crate) end_holds: Script,
 }
 
 impl ScriptLibrary {
@@ -40,6 +44,8 @@ impl ScriptLibrary {
             compare_and_set: Script::new(part!("compare_and_set").to_owned()),
             permits: Script::new(part!("permits").to_owned()),
             inspect: Script::new(part!("inspect").to_owned()),
+            hold_record: Script::new(part!("hold_record").to_owned()),
+            end_holds: Script::new(part!("end_holds").to_owned()),
         }
     }
 
@@ -81,7 +87,7 @@ mod tests {
         for number in 0..256 {
             let mut shape = ScriptShape::new(ScriptVerb::Acquire, 16);
             shape.group(Encoding::Ascii, Tenancy::Own);
-            (0..16).for_each(|rule| shape.rule(kinds[number >> (rule % 8) & 1]));
+            (0..16).for_each(|rule| shape.rule(kinds[number >> (rule % 8) & 1], false));
             let script = library.decide(&shape);
             assert!(Arc::ptr_eq(&script, &library.decide(&shape)), "the last one is kept");
             written += script.source().len();

@@ -7,6 +7,7 @@
 //! shape      what scripts differ by                 binary     how it reads and writes hashes
 //! verb       what a script is asked to do           writer     what those two share
 //! kind       what a script does with a quota        section    the texts of the algorithms
+//! held       what a script does about holds
 //!                                                   notation   64 bits in a language of doubles
 //! ```
 
@@ -15,6 +16,7 @@ mod binary;
 mod call;
 mod generator;
 mod head;
+mod held;
 mod kind;
 mod library;
 mod notation;

@@ -25,13 +25,18 @@ pub(super) enum Section {
     Need,
     /// Takes what it needs.
     Charge,
+    /// Takes what it needs, up to the bound of a debt.
+    Debit,
     /// Gives back what it needed.
     Refund,
     /// Sets `@ttl` to how long the state counts in milliseconds, or to false if it equals a fresh key's.
     State,
     /// Sets `@brief` to what is told about the state instead of it.
     Brief,
+    BriefDebit,
     BriefRefund,
+    /// The same of a hold that ends: whether it gives back or takes, it is known rule by rule only.
+    BriefEnd,
     Functions,
 }
 
@@ -44,10 +49,13 @@ impl Section {
             Section::Most => "most",
             Section::Need => "need",
             Section::Charge => "charge",
+            Section::Debit => "debit",
             Section::Refund => "refund",
             Section::State => "state",
             Section::Brief => "brief",
+            Section::BriefDebit => "brief-debit",
             Section::BriefRefund => "brief-refund",
+            Section::BriefEnd => "brief-end",
             Section::Functions => "functions",
         }
     }

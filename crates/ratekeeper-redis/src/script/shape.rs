@@ -11,6 +11,11 @@ use crate::encoding::Encoding;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ScriptShape {
     verb: ScriptVerb,
+    is_uneven: bool,
+    /// How many sums of what is held there are.
+    sums: usize,
+    /// How many plans give back what has lapsed.
+    refunds: usize,
     letters: Vec<u8>,
 }
 
@@ -19,8 +24,18 @@ pub(crate) struct ScriptShape {
 pub(super) struct GroupShape {
     pub(super) encoding: Encoding,
     pub(super) tenancy: Tenancy,
-    pub(super) kinds: Vec<RuleKind>,
+    pub(super) rules: Vec<RuleShape>,
 }
+
+/// A rule without its numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct RuleShape {
+    pub(super) kind: RuleKind,
+    pub(super) is_shadow: bool,
+}
+
+/// What follows the letter of a rule in shadow.
+const SHADOW: u8 = b'~';
 
 const GROUPS: [(u8, Encoding, Tenancy); 4] = [
     (b'a', Encoding::Ascii, Tenancy::Own),
@@ -32,7 +47,7 @@ const GROUPS: [(u8, Encoding, Tenancy); 4] = [
 impl ScriptShape {
     /// Returns the shape of no rules yet, with room for this many.
     pub(crate) fn new(verb: ScriptVerb, rules: usize) -> Self {
-        ScriptShape { verb, letters: Vec::with_capacity(2 * rules) }
+        ScriptShape { verb, is_uneven: false, sums: 0, refunds: 0, letters: Vec::with_capacity(2 * rules) }
     }
 
     /// Adds a key. The rules that are added next have their states there.
@@ -46,8 +61,40 @@ impl ScriptShape {
     }
 
     /// Adds a rule.
-    pub(crate) fn rule(&mut self, kind: RuleKind) {
+    pub(crate) fn rule(&mut self, kind: RuleKind, is_shadow: bool) {
         self.letters.push(kind.letter());
+        if is_shadow {
+            self.letters.push(SHADOW);
+            self.is_uneven = true;
+        }
+    }
+
+    /// Makes it the shape of a request that charges some of its rules only: of others it asks nothing.
+    pub(crate) fn make_uneven(&mut self) {
+        self.is_uneven = true;
+    }
+
+    /// Makes it the shape of a question about what is held, of so many rules, and of so many plans that give back what has
+    /// lapsed.
+    pub(crate) fn with_held(mut self, sums: usize, refunds: usize) -> Self {
+        (self.sums, self.refunds) = (sums, refunds);
+        self.is_uneven = true;
+        self
+    }
+
+    /// Returns how many sums of what is held there are.
+    pub(super) fn sums(&self) -> usize {
+        self.sums
+    }
+
+    /// Returns how many plans give back what has lapsed.
+    pub(super) fn refunds(&self) -> usize {
+        self.refunds
+    }
+
+    /// Returns true if some rules may be charged and others not.
+    pub(super) fn is_uneven(&self) -> bool {
+        self.is_uneven
     }
 
     /// Returns the verb.
@@ -61,9 +108,15 @@ impl ScriptShape {
         let mut groups: Vec<GroupShape> = Vec::new();
         for letter in &self.letters {
             if let Some((_, encoding, tenancy)) = GROUPS.iter().find(|group| group.0 == *letter) {
-                groups.push(GroupShape { encoding: *encoding, tenancy: *tenancy, kinds: Vec::new() });
+                groups.push(GroupShape { encoding: *encoding, tenancy: *tenancy, rules: Vec::new() });
             } else if let Some(group) = groups.last_mut() {
-                group.kinds.extend(KINDS.iter().filter(|kind| kind.letter() == *letter));
+                match group.rules.last_mut() {
+                    Some(rule) if *letter == SHADOW => rule.is_shadow = true,
+                    _ => {
+                        let kinds = KINDS.iter().filter(|kind| kind.letter() == *letter);
+                        group.rules.extend(kinds.map(|kind| RuleShape { kind: *kind, is_shadow: false }));
+                    }
+                }
             }
         }
         groups

@@ -13,6 +13,8 @@ use super::verb::ScriptVerb;
 pub(super) struct RuleWriter {
     pub(super) kind: RuleKind,
     pub(super) variables: RuleVariables,
+    /// It never binds.
+    pub(super) is_shadow: bool,
 }
 
 impl RuleWriter {
@@ -40,6 +42,8 @@ pub(super) trait GroupWriter {
     fn save(&self, out: &mut String);
     /// Writes the states of rules that had to be cut off, and others as they were found.
     fn save_repaired(&self, out: &mut String);
+    /// Writes the states of rules that have `changed`, of which there is one, and others as they were found.
+    fn save_changed(&self, out: &mut String);
     /// Returns the expression for whatever was there.
     fn all(&self) -> String;
 }

@@ -25,7 +25,7 @@ fn store(url: &str) -> RedisStore {
 async fn ask(store: &RedisStore) -> Result<ratekeeper::Decision, StoreError> {
     let quota: Quota = "5/day".parse().unwrap();
     let key = Key::new("caller").unwrap();
-    store.acquire(Request { key, rules: Rules::Quota(&quota), cost: Cost::ONE }).await
+    store.acquire(Request::new(key, Rules::Quota(&quota), Cost::ONE)).await
 }
 
 /// The kinds of the error that a request gets: the server's, and the store's.
@@ -222,7 +222,7 @@ async fn goes_through(store: &RedisStore) {
     let (quota, key) = ("5/day log".parse::<Quota>().unwrap(), Key::new("caller").unwrap());
     let plan = Plan::parse("plan", "a=5/day; b=7/h fixed; c=9/h bucket; d=8/h sliding").unwrap();
     for rules in [Rules::Quota(&quota), Rules::Plan(&plan)] {
-        let request = Request { key, rules, cost: Cost::ONE };
+        let request = Request::new(key, rules, Cost::ONE);
         let charged = store.acquire(request).await.unwrap().charged_at().unwrap();
         assert!(store.acquire_up_to(request).await.unwrap().decision.allowed);
         assert_eq!(store.refund(request, Charged::at(charged)).await.unwrap().remaining, 4);
@@ -247,7 +247,7 @@ async fn a_user_who_may_do_what_the_error_says_and_no_more() {
             let quota: Quota = "2/day log".parse().unwrap();
             for rules in [Rules::Plan(&plan), Rules::Quota(&quota)] {
                 let key = Key::new(missing).unwrap();
-                let request = Request { key, rules, cost: Cost::ONE };
+                let request = Request::new(key, rules, Cost::ONE);
                 store.acquire(request).await?;
                 store.reset(request).await?;
             }

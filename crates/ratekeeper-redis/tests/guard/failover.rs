@@ -173,7 +173,7 @@ async fn a_name_that_leads_to_another_server_is_followed() {
     let store = RedisStore::builder(&format!("unix://{}", name.display())).command_timeout(wait::PATIENCE);
     let store = store.build().unwrap();
     let quota: Quota = "9/h".parse().unwrap();
-    let request = Request { key: Key::new("caller").unwrap(), rules: Rules::Quota(&quota), cost: Cost::ONE };
+    let request = Request::new(Key::new("caller").unwrap(), Rules::Quota(&quota), Cost::ONE);
     assert_eq!(store.acquire(request).await.unwrap_err().reason(), "read_only");
     lead_to(&master);
     let deadline = Instant::now() + wait::PATIENCE;

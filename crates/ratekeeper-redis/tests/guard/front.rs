@@ -28,7 +28,7 @@ async fn a_flood_on_a_refused_key_hardly_reaches_the_server() {
     for server in Server::each() {
         let store = patient(&server.url()).build().unwrap();
         let quota: Quota = "1/h".parse().unwrap();
-        let request = Request { key: Key::new("hot").unwrap(), rules: Rules::Quota(&quota), cost: Cost::ONE };
+        let request = Request::new(Key::new("hot").unwrap(), Rules::Quota(&quota), Cost::ONE);
         assert!(store.acquire(request).await.unwrap().allowed);
         let before = scripts_run(&server);
         for _ in 0..20_000 {

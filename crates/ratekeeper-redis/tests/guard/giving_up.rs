@@ -24,7 +24,7 @@ fn quota() -> Quota {
 }
 
 fn request(quota: &Quota) -> Request<'_> {
-    Request { key: Key::new("caller").unwrap(), rules: Rules::Quota(quota), cost: Cost::ONE }
+    Request::new(Key::new("caller").unwrap(), Rules::Quota(quota), Cost::ONE)
 }
 
 /// How many connections a server has ever taken, the one that asks included.

@@ -10,6 +10,7 @@ mod failover;
 mod faults;
 mod front;
 mod giving_up;
+mod holds;
 mod load;
 mod matrix;
 mod runtimes;

@@ -33,7 +33,7 @@ fn store(url: &str) -> RedisStore {
 
 async fn ask(store: &RedisStore) -> u64 {
     let quota = Quota::throttle(100, 1, 3600).unwrap();
-    let request = Request { key: Key::new("k").unwrap(), rules: Rules::Quota(&quota), cost: Cost::ONE };
+    let request = Request::new(Key::new("k").unwrap(), Rules::Quota(&quota), Cost::ONE);
     store.acquire(request).await.unwrap().remaining
 }
 
@@ -159,8 +159,7 @@ fn connections_that_are_lost_open_no_breaker() {
         let mut connection = server.connection();
         thread::scope(|scope| {
             let ask_twice = || {
-                let request =
-                    Request { key: Key::new("k").unwrap(), rules: Rules::Quota(&quota), cost: Cost::ONE };
+                let request = Request::new(Key::new("k").unwrap(), Rules::Quota(&quota), Cost::ONE);
                 let runtime = runtime();
                 runtime.block_on(store.acquire(request)).unwrap();
                 is_connected.wait();

@@ -23,7 +23,7 @@ fn seeds(ports: &[u16]) -> RedisStoreBuilder {
 async fn decides(store: &RedisStore, remaining: u64) {
     let quota: Quota = "9/day".parse().unwrap();
     for key in (0..30).map(|number| format!("caller{number}")) {
-        let request = Request { key: Key::new(&key).unwrap(), rules: Rules::Quota(&quota), cost: Cost::ONE };
+        let request = Request::new(Key::new(&key).unwrap(), Rules::Quota(&quota), Cost::ONE);
         assert_eq!(store.acquire(request).await.unwrap().remaining, remaining, "{key}");
     }
 }

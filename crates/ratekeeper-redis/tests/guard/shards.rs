@@ -153,7 +153,7 @@ async fn a_batch_fails_only_for_the_node_that_is_frozen() {
     let store = store.command_timeout(Duration::from_secs(2)).build().unwrap();
     let quota: Quota = "100/day".parse().unwrap();
     let keys: Vec<String> = (0..120).map(|number| format!("caller{number}")).collect();
-    let ask = |key| Request { key: Key::new(key).unwrap(), rules: Rules::Quota(&quota), cost: Cost::ONE };
+    let ask = |key| Request::new(Key::new(key).unwrap(), Rules::Quota(&quota), Cost::ONE);
     let requests: Vec<Request<'_>> = keys.iter().map(ask).collect();
     let owners: Vec<usize> = keys.iter().map(|key| cluster.owner_of(key)).collect();
     let mut answers = Vec::new();
@@ -187,8 +187,7 @@ async fn nobody_waits_for_seeds_that_are_gone() {
     let quota: Quota = "100/day".parse().unwrap();
     let (start, mut asked, mut waited) = (Instant::now(), 0, 0);
     while start.elapsed() < WINDOW {
-        let request =
-            Request { key: Key::new("caller").unwrap(), rules: Rules::Quota(&quota), cost: Cost::ONE };
+        let request = Request::new(Key::new("caller").unwrap(), Rules::Quota(&quota), Cost::ONE);
         let error = store.acquire(request).await.unwrap_err();
         asked += 1;
         waited += u64::from(error.kind() != StoreErrorKind::BreakerOpen);

@@ -74,7 +74,7 @@ async fn a_node_that_gets_its_first_slot_keeps_its_connection() {
     let cluster = started(&redis_binary(), Cluster::start).await;
     let store = store(&cluster).build().unwrap();
     let quota: Quota = "100/day".parse().unwrap();
-    let request = Request { key: Key::new("caller").unwrap(), rules: Rules::Quota(&quota), cost: Cost::ONE };
+    let request = Request::new(Key::new("caller").unwrap(), Rules::Quota(&quota), Cost::ONE);
     let (slot, owner, _) = cluster.slot_of("{caller}");
     let new = cluster.join(&redis_binary());
     begin_move(slot, owner, &new);
@@ -92,7 +92,7 @@ async fn a_node_that_gets_its_first_slot_keeps_its_connection() {
 async fn take_from(store: &RedisStore, keys: &[String]) {
     let quota: Quota = "1/h".parse().unwrap();
     for key in keys {
-        let request = Request { key: Key::new(key).unwrap(), rules: Rules::Quota(&quota), cost: Cost::ONE };
+        let request = Request::new(Key::new(key).unwrap(), Rules::Quota(&quota), Cost::ONE);
         assert!(store.acquire(request).await.unwrap().allowed);
     }
 }

@@ -63,7 +63,7 @@ impl Crowd {
                         HeldTo::Plan => Rules::Plan(plan),
                         HeldTo::Quota => Rules::Quota(quota),
                     };
-                    let request = Request { key: Key::new(key).unwrap(), rules, cost: Cost::ONE };
+                    let request = Request::new(Key::new(key).unwrap(), rules, Cost::ONE);
                     runtime.block_on(self.ask(store, request, start, Random::new(number as u64)))
                 })
             });

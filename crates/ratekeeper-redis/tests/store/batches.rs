@@ -15,7 +15,7 @@ async fn a_batch_is_decided_as_if_one_after_another() {
     let names: Vec<String> = (0..600).map(|number| format!("user:{}", number % 150)).collect();
     let requests: Vec<_> = names
         .iter()
-        .map(|name| Request { key: Key::new(name).unwrap(), rules: Rules::Plan(&plan), cost: Cost::ONE })
+        .map(|name| Request::new(Key::new(name).unwrap(), Rules::Plan(&plan), Cost::ONE))
         .collect();
     let stores = [
         patient(&server.url()).prefix("all"),

@@ -13,7 +13,7 @@ use crate::support::cluster::Cluster;
 use crate::support::server::{Server, redis_binary};
 
 async fn takes(store: &RedisStore, key: &str, rules: Rules<'_>) -> bool {
-    let request = Request { key: Key::new(key).unwrap(), rules, cost: Cost::ONE };
+    let request = Request::new(Key::new(key).unwrap(), rules, Cost::ONE);
     store.acquire(request).await.unwrap().allowed
 }
 
@@ -67,7 +67,7 @@ async fn every_master_of_a_cluster_is_asked() {
     let names: Vec<String> = (0..4_000).map(|key| format!("user:{key}")).collect();
     let requests: Vec<Request<'_>> = names
         .iter()
-        .map(|name| Request { key: Key::new(name).unwrap(), rules: Rules::Quota(&quota), cost: Cost::ONE })
+        .map(|name| Request::new(Key::new(name).unwrap(), Rules::Quota(&quota), Cost::ONE))
         .collect();
     let mut decisions = Vec::new();
     store.acquire_many(&requests, &mut decisions).await.unwrap();
@@ -79,7 +79,7 @@ async fn every_master_of_a_cluster_is_asked() {
     assert!(sizes(&cluster).iter().all(|size| *size > 1_000), "{:?}", sizes(&cluster));
     for name in &names[..100] {
         let key = Key::new(name).unwrap();
-        let request = Request { key, rules: Rules::Quota(&quota), cost: Cost::ONE };
+        let request = Request::new(key, Rules::Quota(&quota), Cost::ONE);
         assert_eq!(store.reset(request).await.unwrap(), 1);
         assert!(takes(&store, name, Rules::Quota(&quota)).await);
     }
@@ -109,7 +109,7 @@ async fn a_full_server_has_room_again() {
         for key in 0..50 {
             let key = format!("customer:{key}");
             let key = Key::new(&key).unwrap();
-            let request = Request { key, rules: Rules::Quota(&month), cost: Cost::ONE };
+            let request = Request::new(key, Rules::Quota(&month), Cost::ONE);
             store.acquire(request).await.unwrap_err();
         }
         assert_eq!(store.breakers()[0].state(), BreakerState::Open);

@@ -19,7 +19,7 @@ async fn every_strategy_is_explained_in_either_encoding() {
     let plan =
         Plan::parse("p", "g=10/m; t=10/m bucket; l=10/m leaky; w=10/m fixed; s=10/m sliding; o=10/m log")
             .unwrap();
-    let request = Request { key: Key::new("k").unwrap(), rules: Rules::Plan(&plan), cost: Cost::new(3) };
+    let request = Request::new(Key::new("k").unwrap(), Rules::Plan(&plan), Cost::new(3));
     let when = FieldValue::Instant(NOW);
     for encoding in [Encoding::Ascii, Encoding::Binary] {
         let builder = patient(&server.url()).encoding(encoding).time_from(FakeClock::at(NOW));

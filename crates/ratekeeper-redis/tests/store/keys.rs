@@ -10,7 +10,7 @@ use crate::patient;
 use crate::support::server::{Server, redis_binary};
 
 fn request<'a>(key: &'a [u8], rules: Rules<'a>) -> Request<'a> {
-    Request { key: Key::new(key).unwrap(), rules, cost: Cost::ONE }
+    Request::new(Key::new(key).unwrap(), rules, Cost::ONE)
 }
 
 #[tokio::test]

@@ -8,6 +8,7 @@ mod support;
 mod batches;
 mod conformance;
 mod forgetting;
+mod holding;
 mod inspecting;
 mod keys;
 mod permits;

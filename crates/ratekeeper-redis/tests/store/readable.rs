@@ -18,7 +18,7 @@ async fn store(server: &Server, encoding: Encoding, policy: OnUnreadable) -> Red
 }
 
 fn ask(quota: &Quota) -> Request<'_> {
-    Request { key: Key::new("k").unwrap(), rules: Rules::Quota(quota), cost: Cost::ONE }
+    Request::new(Key::new("k").unwrap(), Rules::Quota(quota), Cost::ONE)
 }
 
 #[tokio::test]

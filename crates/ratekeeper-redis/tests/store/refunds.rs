@@ -28,11 +28,7 @@ async fn a_late_refund_mints_nothing() {
             let clock = FakeClock::at(NOW);
             let store = store(&server, encoding, &clock).await;
             let plan = Plan::parse(&format!("late{encoding:?}"), &format!("r={quota}")).unwrap();
-            let ask = |cost| Request {
-                key: Key::new(quota).unwrap(),
-                rules: Rules::Plan(&plan),
-                cost: Cost::new(cost),
-            };
+            let ask = |cost| Request::new(Key::new(quota).unwrap(), Rules::Plan(&plan), Cost::new(cost));
             let charged = store.acquire(ask(100)).await.unwrap().charged_at().unwrap();
             assert_eq!(charged, NOW, "{quota}: by the clock of the server");
             clock.advance(Nanos::from_millis(2_001));
@@ -61,7 +57,7 @@ async fn nothing_of_before_a_reset_is_given_back() {
             let plan = Plan::parse(&format!("reset{encoding:?}"), &format!("r={quota}")).unwrap();
             let parsed = quota.parse().unwrap();
             for rules in [Rules::Plan(&plan), Rules::Quota(&parsed)] {
-                let ask = |cost| Request { key: Key::new(quota).unwrap(), rules, cost: Cost::new(cost) };
+                let ask = |cost| Request::new(Key::new(quota).unwrap(), rules, Cost::new(cost));
                 let before = store.acquire(ask(80)).await.unwrap().charged_at().unwrap();
                 clock.advance(Nanos::from_millis(1));
                 assert_eq!(store.reset(ask(1)).await.unwrap(), 1, "{quota}");
@@ -101,11 +97,7 @@ async fn steps_back_and_locks_nobody_out(server: &Server) {
                 let store = store(server, encoding, &clock).await;
                 let name = format!("stepped{encoding:?}{}", step.as_nanos());
                 let plan = Plan::parse(&name, &format!("r={quota}")).unwrap();
-                let ask = |cost| Request {
-                    key: Key::new(quota).unwrap(),
-                    rules: Rules::Plan(&plan),
-                    cost: Cost::new(cost),
-                };
+                let ask = |cost| Request::new(Key::new(quota).unwrap(), Rules::Plan(&plan), Cost::new(cost));
                 assert!(store.acquire(ask(10)).await.unwrap().allowed);
                 clock.set(NOW.saturating_sub(step));
                 let denied = store.acquire(ask(10)).await.unwrap();

@@ -16,7 +16,7 @@ async fn store(server: &Server, encoding: Encoding, clock: &FakeClock) -> RedisS
 }
 
 fn ask<'a>(key: &'a str, quota: &'a Quota, cost: u64) -> Request<'a> {
-    Request { key: Key::new(key).unwrap(), rules: Rules::Quota(quota), cost: Cost::new(cost) }
+    Request::new(Key::new(key).unwrap(), Rules::Quota(quota), Cost::new(cost))
 }
 
 /// One denied request wiped another quota of the same key: its repair was written back, and a second later the drained
@@ -140,7 +140,7 @@ async fn what_others_put_there_is_forgotten_and_not_cut_short() {
     let clock = FakeClock::at(NOW);
     let long = Plan::parse("p", "a=1/day").unwrap();
     let short = Plan::parse("p", "b=1000/s").unwrap();
-    let held = |plan| Request { key: Key::new("k").unwrap(), rules: Rules::Plan(plan), cost: Cost::ONE };
+    let held = |plan| Request::new(Key::new("k").unwrap(), Rules::Plan(plan), Cost::ONE);
     for encoding in [Encoding::Ascii, Encoding::Binary] {
         let store = store(&server, encoding, &clock).await;
         let name = store.keys(&held(&long)).unwrap().remove(0);

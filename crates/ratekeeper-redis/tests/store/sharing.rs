@@ -30,7 +30,7 @@ async fn what_is_written_by_position_is_read_and_rewritten() {
     let by_name = "81|a=42|1761884067342794000$b=23|1|b|4|1761884055342794000$c=12|5|1761884055342794000\
         $d=23|1|d|4|1761884055342794000";
     for (key, store) in [("one", &scripted as &dyn Store), ("other", &compared)] {
-        let request = Request { key: Key::new(key).unwrap(), rules: Rules::Plan(&plan), cost: Cost::ONE };
+        let request = Request::new(Key::new(key).unwrap(), Rules::Plan(&plan), Cost::ONE);
         let name = scripted.keys(&request).unwrap().remove(0);
         let () = connection.pset_ex(&name, by_position, 3_600_000).unwrap();
         assert_eq!(store.acquire(request).await.unwrap().remaining, 1, "{key}");
@@ -45,8 +45,7 @@ async fn what_is_written_by_position_is_read_and_rewritten() {
         let parsed: Quota = quota.parse().unwrap();
         for (key, store) in [("one", &scripted as &dyn Store), ("other", &compared)] {
             let key = format!("{quota} {key}");
-            let request =
-                Request { key: Key::new(&key).unwrap(), rules: Rules::Quota(&parsed), cost: Cost::ONE };
+            let request = Request::new(Key::new(&key).unwrap(), Rules::Quota(&parsed), Cost::ONE);
             let name = scripted.keys(&request).unwrap().remove(0);
             let () = connection.pset_ex(&name, text, 3_600_000).unwrap();
             assert_eq!(store.acquire(request).await.unwrap().remaining, 4, "{key}");
@@ -56,7 +55,7 @@ async fn what_is_written_by_position_is_read_and_rewritten() {
 }
 
 fn request(plan: &Plan, cost: u64) -> Request<'_> {
-    Request { key: Key::new("k").unwrap(), rules: Rules::Plan(plan), cost: Cost::new(cost) }
+    Request::new(Key::new("k").unwrap(), Rules::Plan(plan), Cost::new(cost))
 }
 
 /// A plan is edited while its states live, and both versions run side by side: a rule keeps its state through the other
@@ -123,7 +122,7 @@ async fn scripts_and_compare_and_set_share_a_limit() {
         let clock = FakeClock::at(NOW);
         let (scripted, compared) = pair(&server, &clock).await;
         let plan = Plan::parse("shared", text).unwrap();
-        let request = Request { key: Key::new(text).unwrap(), rules: Rules::Plan(&plan), cost: Cost::ONE };
+        let request = Request::new(Key::new(text).unwrap(), Rules::Plan(&plan), Cost::ONE);
         for turn in 1..=8 {
             let store: &dyn Store = if turn % 2 == 0 { &scripted } else { &compared };
             let decision = store.acquire(request).await.unwrap();
@@ -166,16 +165,14 @@ async fn the_text_is_the_documented_one() {
         let parsed: Quota = quota.parse().unwrap();
         for (index, store) in [&scripted as &dyn Store, &compared].into_iter().enumerate() {
             let key = format!("{quota} by {index}");
-            let request =
-                Request { key: Key::new(&key).unwrap(), rules: Rules::Quota(&parsed), cost: Cost::new(cost) };
+            let request = Request::new(Key::new(&key).unwrap(), Rules::Quota(&parsed), Cost::new(cost));
             assert!(store.acquire(request).await.unwrap().allowed, "{quota}");
             let name = scripted.keys(&request).unwrap().remove(0);
             assert_eq!(connection.get::<_, String>(&name).unwrap(), expected, "{quota} by {index}");
         }
         // Another service wrote it: the same answer as to one's own.
         let foreign = format!("{quota} elsewhere");
-        let request =
-            Request { key: Key::new(&foreign).unwrap(), rules: Rules::Quota(&parsed), cost: Cost::ONE };
+        let request = Request::new(Key::new(&foreign).unwrap(), Rules::Quota(&parsed), Cost::ONE);
         let name = scripted.keys(&request).unwrap().remove(0);
         let () = connection.set(&name, expected).unwrap();
         let own = format!("{quota} by 0");
@@ -187,7 +184,7 @@ async fn the_text_is_the_documented_one() {
     let (scripted, compared) = pair(&server, &clock).await;
     let plan = Plan::parse("step", "smooth=10/s; minute=100/m fixed; day=1000/day fixed calendar").unwrap();
     for (key, store) in [("one", &scripted as &dyn Store), ("other", &compared)] {
-        let request = Request { key: Key::new(key).unwrap(), rules: Rules::Plan(&plan), cost: Cost::new(3) };
+        let request = Request::new(Key::new(key).unwrap(), Rules::Plan(&plan), Cost::new(3));
         assert!(store.acquire(request).await.unwrap().allowed);
         let name = scripted.keys(&request).unwrap().remove(0);
         let expected = "81|smooth=42|1761884055300000000$minute=23|1|minute|3|1761884055000000000\

@@ -40,7 +40,7 @@ async fn many_instances_share_one_limit() {
                         for _ in 0..4 {
                             let key = format!("{encoding:?} {quota}");
                             let key = Key::new(&key).unwrap();
-                            let request = Request { key, rules: Rules::Plan(&plan), cost: Cost::ONE };
+                            let request = Request::new(key, Rules::Plan(&plan), Cost::ONE);
                             passed += u32::from(store.acquire(request).await.unwrap().allowed);
                         }
                         passed
@@ -75,8 +75,7 @@ async fn state_expires_when_it_is_worthless() {
         ];
         for text in quotas {
             let quota: Quota = text.parse().unwrap();
-            let request =
-                Request { key: Key::new(text).unwrap(), rules: Rules::Quota(&quota), cost: Cost::ONE };
+            let request = Request::new(Key::new(text).unwrap(), Rules::Quota(&quota), Cost::ONE);
             let decision = store.acquire(request).await.unwrap();
             let left: i64 = connection.pttl(store.keys(&request).unwrap().remove(0)).unwrap();
             // The server's clock has gone on since.
@@ -84,8 +83,7 @@ async fn state_expires_when_it_is_worthless() {
             assert!((1..=whole + 1).contains(&left), "{encoding:?} {text}: {left} ms of {whole}");
         }
         let quota: Quota = "1000/s".parse().unwrap();
-        let request =
-            Request { key: Key::new("brief").unwrap(), rules: Rules::Quota(&quota), cost: Cost::ONE };
+        let request = Request::new(Key::new("brief").unwrap(), Rules::Quota(&quota), Cost::ONE);
         store.acquire(request).await.unwrap();
         let key = store.keys(&request).unwrap().remove(0);
         crate::eventually("it is gone", async || !connection.exists::<_, bool>(&key).unwrap()).await;
@@ -99,8 +97,7 @@ async fn what_writes_and_what_does_not() {
     let mut connection = server.connection();
     let store = RedisStore::connect(&server.url()).await.unwrap();
     let quota: Quota = "2/h bucket".parse().unwrap();
-    let request =
-        |cost| Request { key: Key::new("k").unwrap(), rules: Rules::Quota(&quota), cost: Cost::new(cost) };
+    let request = |cost| Request::new(Key::new("k").unwrap(), Rules::Quota(&quota), Cost::new(cost));
     assert_eq!(store.peek(request(1)).await.unwrap().remaining, 2);
     assert!(store.acquire(request(0)).await.unwrap().allowed);
     assert_eq!(redis::cmd("DBSIZE").query::<u64>(&mut connection).unwrap(), 0, "a peek writes nothing");

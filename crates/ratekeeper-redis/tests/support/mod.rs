@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
 pub(crate) mod cluster;
+pub(crate) mod holding;
 pub(crate) mod sentinel;
 pub(crate) mod server;
 pub(crate) mod wait;

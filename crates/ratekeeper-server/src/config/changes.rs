@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ratekeeper::{Plan, Quota, Rule};
+use ratekeeper::{OnLapse, Plan, Quota, Rule};
 use toml::{Table, Value};
 
 /// Lines about single rules that one reload logs at the most.
@@ -26,8 +26,8 @@ pub(super) struct RuleChange {
     pub(super) now: String,
     /// What becomes of the states.
     pub(super) effect: &'static str,
-    /// True if callers may get more than either limit allows.
-    pub(super) refills: bool,
+    /// True if callers may get more than either limit allows, or are refused what neither would have refused.
+    pub(super) warns: bool,
 }
 
 const KEPT: &str = "rule changed: its states are kept";
@@ -42,6 +42,13 @@ const REMOVED: &str = "rule removed";
 const RENAMED: &str = "rule added while others of its plan went: states are found by name, so it starts fresh for \
                        every key; keep the old name to keep its states";
 const MODE: &str = "plan changed what it answers when the store fails";
+const UNIT: &str = "rule counts another unit: its states are kept, and what was used of the old unit counts as \
+                    used of the new one; give it another name to start fresh";
+const BINDS: &str = "rule is no longer in shadow: it denies from now on, and what it has counted counts";
+const SHADOW: &str = "rule is in shadow: it no longer denies, and goes on counting";
+const ASSUMED: &str = "plan changed what it assumes of units that a request does not name";
+const LAPSE: &str =
+    "plan changed what becomes of estimates whose lease runs out: that counts for holds from now on";
 
 impl PlanChanges {
     /// What must be done to `old` to get `new`.
@@ -68,30 +75,42 @@ impl PlanChanges {
     }
 
     fn rules(&mut self, was: &Plan, now: &Plan) {
-        let find = |plan: &Plan, rule: &Rule| {
-            plan.rules().iter().find(|other| other.name() == rule.name()).map(|rule| *rule.quota())
-        };
+        let find =
+            |plan: &Plan, rule: &Rule| plan.rules().iter().find(|other| other.name() == rule.name()).cloned();
         let gone: Vec<_> = was.rules().iter().filter(|rule| find(now, rule).is_none()).collect();
         let mut tell = |rule: &str, was: String, now_is: String, effect| {
-            let refills = matches!(effect, ALGORITHM | LENGTH | ANCHOR | RENAMED);
+            let warns = matches!(effect, ALGORITHM | LENGTH | ANCHOR | RENAMED | UNIT);
             let plan = now.name().to_string();
-            self.details.push(RuleChange { plan, rule: rule.to_owned(), was, now: now_is, effect, refills });
+            self.details.push(RuleChange { plan, rule: rule.to_owned(), was, now: now_is, effect, warns });
         };
         if was.failure_mode() != now.failure_mode() {
             tell("", was.failure_mode().word().to_owned(), now.failure_mode().word().to_owned(), MODE);
         }
+        if was.assumed() != now.assumed() {
+            tell("", assumed(was), assumed(now), ASSUMED);
+        }
+        if was.lapse() != now.lapse() {
+            tell("", lapse(was), lapse(now), LAPSE);
+        }
         for rule in &gone {
-            tell(rule.name().as_str(), rule.quota().to_string(), String::new(), REMOVED);
+            tell(rule.name().as_str(), rule.to_string(), String::new(), REMOVED);
         }
         for rule in now.rules() {
-            let (name, quota) = (rule.name().as_str(), rule.quota());
-            match find(was, rule) {
-                None if gone.is_empty() => tell(name, String::new(), quota.to_string(), ADDED),
-                None => tell(name, String::new(), quota.to_string(), RENAMED),
-                Some(old) if old != *quota => {
-                    tell(name, old.to_string(), quota.to_string(), effect(&old, quota))
-                }
-                Some(_) => {}
+            let (name, text) = (rule.name().as_str(), rule.to_string());
+            let Some(old) = find(was, rule) else {
+                let effect = if gone.is_empty() { ADDED } else { RENAMED };
+                tell(name, String::new(), text, effect);
+                continue;
+            };
+            if old.unit() != rule.unit() {
+                tell(name, old.to_string(), text.clone(), UNIT);
+            }
+            if old.is_shadow() != rule.is_shadow() {
+                let effect = if rule.is_shadow() { SHADOW } else { BINDS };
+                tell(name, old.to_string(), text.clone(), effect);
+            }
+            if old.quota() != rule.quota() {
+                tell(name, old.to_string(), text, effect(old.quota(), rule.quota()));
             }
         }
     }
@@ -108,12 +127,12 @@ impl PlanChanges {
         if !self.changed.is_empty() {
             tracing::info!(plans = shown(&self.changed), "plans changed");
         }
-        // What refills comes first: it must not be among what is left out.
-        let (refills, kept): (Vec<_>, Vec<_>) = self.details.iter().partition(|detail| detail.refills);
-        for RuleChange { plan, rule, was, now, effect, refills } in
-            refills.iter().chain(&kept).take(MOST_LINES)
+        // Warnings come first: they must not be among what is left out.
+        let (warnings, kept): (Vec<_>, Vec<_>) = self.details.iter().partition(|detail| detail.warns);
+        for RuleChange { plan, rule, was, now, effect, warns } in
+            warnings.iter().chain(&kept).take(MOST_LINES)
         {
-            if *refills {
+            if *warns {
                 tracing::warn!(plan, rule, was, now, "{effect}");
             } else {
                 tracing::info!(plan, rule, was, now, "{effect}");
@@ -123,6 +142,21 @@ impl PlanChanges {
             tracing::info!(more, "more rules changed than are told");
         }
     }
+}
+
+/// What a plan assumes: `tokens = 1000`.
+fn assumed(plan: &Plan) -> String {
+    let assumed = plan.assumed().iter().map(|(unit, cost)| format!("{unit} = {}", cost.get()));
+    assumed.collect::<Vec<_>>().join(", ")
+}
+
+/// What becomes of estimates that lapse, as the file writes it.
+fn lapse(plan: &Plan) -> String {
+    match plan.lapse() {
+        OnLapse::Keep => "keep",
+        OnLapse::Refund => "refund",
+    }
+    .to_owned()
 }
 
 /// What becomes of a rule's states when its quota changes.
@@ -190,7 +224,7 @@ mod tests {
 
     #[test]
     fn every_way_to_change_a_rule_says_what_becomes_of_its_states() {
-        for (was, now, effect, refills) in [
+        for (was, now, effect, warns) in [
             ("a=10/s", "a=20/s burst 5", KEPT, false),
             ("a=10/s", "a=10/m", KEPT, false),
             ("a=10/s", "a=10/s fixed", ALGORITHM, true),
@@ -202,16 +236,47 @@ mod tests {
             ("a=10/h log", "a=20/h log", KEPT, false),
             ("a=10/s", "a=10/s; b=5/s", ADDED, false),
             ("a=10/s; b=5/s", "a=10/s", REMOVED, false),
+            ("a=10/s", "a=10 tokens/s", UNIT, true),
+            ("a=8 concurrent", "a=9 concurrent", KEPT, false),
+            ("a=8 tokens concurrent", "a=8 concurrent", UNIT, true),
         ] {
             let changes = PlanChanges::between(&[plan("p", was)], &[plan("p", now)]);
-            let told: Vec<_> = changes.details.iter().map(|detail| (detail.effect, detail.refills)).collect();
-            assert_eq!(told, [(effect, refills)], "{was} to {now}");
+            let told: Vec<_> = changes.details.iter().map(|detail| (detail.effect, detail.warns)).collect();
+            assert_eq!(told, [(effect, warns)], "{was} to {now}");
             assert_eq!(changes.changed, ["p"]);
         }
         // A rule without a name is called after its period: another period is another rule.
         let changes = PlanChanges::between(&[plan("p", "100/m")], &[plan("p", "100/h")]);
         let told: Vec<_> = changes.details.iter().map(|detail| (&*detail.rule, detail.effect)).collect();
         assert_eq!(told, [("per-m", REMOVED), ("per-h", RENAMED)]);
+    }
+
+    #[test]
+    fn shadow_and_what_is_assumed_are_told() {
+        let told = |was: Plan, now: Plan| {
+            let changes = PlanChanges::between(&[was], &[now]);
+            assert_eq!(changes.changed, ["p"]);
+            let line =
+                |detail: RuleChange| (detail.rule, detail.was, detail.now, detail.effect, detail.warns);
+            changes.details.into_iter().map(line).collect::<Vec<_>>()
+        };
+        let line = |rule: &str, was: &str, now: &str, effect| {
+            (rule.to_owned(), was.to_owned(), now.to_owned(), effect, false)
+        };
+        let (binding, both) = (plan("p", "a=5 tokens/s"), plan("p", "a=5 tokens/s; b=9 tokens/s"));
+        let shadow = Plan::with_shadow("p", ["a=5 tokens/s"], ["b=9 tokens/s"]).unwrap();
+        assert_eq!(told(binding.clone(), shadow.clone()), [line("b", "", "9 tokens/s", ADDED)]);
+        assert_eq!(told(shadow.clone(), both.clone()), [line("b", "9 tokens/s", "9 tokens/s", BINDS)]);
+        assert_eq!(told(both, shadow), [line("b", "9 tokens/s", "9 tokens/s", SHADOW)]);
+        assert_eq!(
+            told(binding.clone(), plan("p", "a=6 tokens/s").shadow()),
+            [line("a", "5 tokens/s", "6 tokens/s", SHADOW), line("a", "5 tokens/s", "6 tokens/s", KEPT)]
+        );
+        let assuming = |amount: u64| binding.clone().assume("tokens", amount).unwrap();
+        assert_eq!(told(binding.clone(), assuming(7)), [line("", "", "tokens = 7", ASSUMED)]);
+        assert_eq!(told(assuming(7), assuming(8)), [line("", "tokens = 7", "tokens = 8", ASSUMED)]);
+        let refunding = binding.clone().on_lapse(OnLapse::Refund);
+        assert_eq!(told(binding, refunding), [line("", "keep", "refund", LAPSE)]);
     }
 
     #[test]

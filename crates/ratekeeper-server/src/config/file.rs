@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 
-use ratekeeper::FailureMode;
+use ratekeeper::{FailureMode, OnLapse};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -164,13 +164,52 @@ pub struct LimitsSection {
     pub plans_only: Option<bool>,
 }
 
-/// `[plans.<name>]`: the rules of one plan, and its failure mode.
+/// `[plans.<name>]`: the rules of one plan, and what it answers when there is no answer.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PlanSection {
     pub(super) limits: Spanned<Vec<Spanned<String>>>,
+    /// Rules that are decided and counted beside `limits`, and never deny.
+    #[serde(default)]
+    pub(super) shadow: Vec<Spanned<String>>,
+    #[serde(default)]
+    pub(super) mode: PlanMode,
+    /// How much of a unit a request takes that does not say it. Signed, because that is what TOML has: checked later.
+    #[serde(default)]
+    pub(super) assume: BTreeMap<Spanned<String>, Spanned<i64>>,
+    #[serde(default)]
+    pub(super) on_lapse: LapseWord,
     #[serde(default)]
     pub(super) on_store_error: OnStoreError,
+}
+
+/// Whether the limits of a plan deny.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum PlanMode {
+    /// They do.
+    #[default]
+    Enforce,
+    /// All of them are in shadow: the plan always allows, and counts what it would have denied.
+    Shadow,
+}
+
+/// What becomes of an estimate whose hold nobody ends: an [`OnLapse`] as the file writes it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum LapseWord {
+    #[default]
+    Keep,
+    Refund,
+}
+
+impl From<LapseWord> for OnLapse {
+    fn from(word: LapseWord) -> Self {
+        match word {
+            LapseWord::Keep => OnLapse::Keep,
+            LapseWord::Refund => OnLapse::Refund,
+        }
+    }
 }
 
 /// How to answer when the store fails: a [`FailureMode`] as the file writes it.

@@ -135,10 +135,25 @@ on_store_error = \"opne\"
 limits = [\"1/s\"]
 [plans.fine]
 limits = [\"1/s\", \"5/m\"]
+[plans.llm]
+limits = [\"5 GB/day\", \"5 tokens/m\"]
+shadow = [
+  \"2 tokens/dya\",
+  \"8 concurrent/s\",
+]
+assume = { tokens = -1 }
+[plans.assumed]
+limits = [\"5 tokens/m\"]
+mode = \"shadwo\"
+on_lapse = \"forget\"
+[plans.assumed.assume]
+bytes = 1
+concurrent = 2
 ";
         let findings = examine("mistakes", text);
         let lines: Vec<_> = findings.errors.iter().map(|error| error.line().unwrap()).collect();
-        assert_eq!(lines, [2, 3, 4, 7, 8, 10, 10, 11, 12, 13], "{:#?}", findings.errors);
+        let expected = [2, 3, 4, 7, 8, 10, 10, 11, 12, 13, 18, 20, 21, 23, 26, 27, 29, 30];
+        assert_eq!(lines, expected, "{:#?}", findings.errors);
         let plans: Vec<_> = findings.plans.iter().map(|plan| plan.name().as_str()).collect();
         assert_eq!(plans, ["fine"]);
     }

@@ -28,4 +28,4 @@ pub use findings::Findings;
 pub use logging::{LogFormat, LogLevel};
 pub use reload::{ReadPlans, watch};
 pub use secret_text::{SecretText, may_hold_password, without_passwords};
-pub use units::{ByteSize, Percent, UnitError};
+pub use units::{ByteSize, MeasureError, Percent};

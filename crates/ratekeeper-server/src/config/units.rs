@@ -23,9 +23,9 @@ impl Percent {
 }
 
 impl FromStr for ByteSize {
-    type Err = UnitError;
+    type Err = MeasureError;
 
-    fn from_str(text: &str) -> Result<Self, UnitError> {
+    fn from_str(text: &str) -> Result<Self, MeasureError> {
         let (number, unit) = split(text);
         let bytes = match unit.to_ascii_lowercase().as_str() {
             "" | "b" => 1,
@@ -37,22 +37,22 @@ impl FromStr for ByteSize {
             "mib" => 1 << 20,
             "gib" => 1 << 30,
             "tib" => 1 << 40,
-            _ => return Err(UnitError::BYTES),
+            _ => return Err(MeasureError::BYTES),
         };
-        let number: u64 = number.parse().map_err(|_| UnitError::BYTES)?;
-        number.checked_mul(bytes).map(ByteSize).ok_or(UnitError::BYTES)
+        let number: u64 = number.parse().map_err(|_| MeasureError::BYTES)?;
+        number.checked_mul(bytes).map(ByteSize).ok_or(MeasureError::BYTES)
     }
 }
 
 impl FromStr for Percent {
-    type Err = UnitError;
+    type Err = MeasureError;
 
-    fn from_str(text: &str) -> Result<Self, UnitError> {
+    fn from_str(text: &str) -> Result<Self, MeasureError> {
         let number = match split(text) {
             (number, "" | "%") => number.parse::<u8>(),
-            _ => return Err(UnitError::PERCENT),
+            _ => return Err(MeasureError::PERCENT),
         };
-        number.ok().filter(|percent| *percent <= 100).map(Percent).ok_or(UnitError::PERCENT)
+        number.ok().filter(|percent| *percent <= 100).map(Percent).ok_or(MeasureError::PERCENT)
     }
 }
 
@@ -76,9 +76,9 @@ enum Spelling {
 macro_rules! from_spelling {
     ($($kind:ty),*) => {$(
         impl TryFrom<Spelling> for $kind {
-            type Error = UnitError;
+            type Error = MeasureError;
 
-            fn try_from(spelling: Spelling) -> Result<Self, UnitError> {
+            fn try_from(spelling: Spelling) -> Result<Self, MeasureError> {
                 match spelling {
                     Spelling::Whole(number) => number.to_string().parse(),
                     Spelling::Real(number) => number.to_string().parse(),
@@ -93,20 +93,20 @@ from_spelling!(ByteSize, Percent);
 
 /// The text is no size or percentage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct UnitError(&'static str);
+pub struct MeasureError(&'static str);
 
-impl UnitError {
-    const BYTES: Self = UnitError("no number of bytes; write `64KB`, `256MB` or `2GiB`");
-    const PERCENT: Self = UnitError("no percentage; write `50%`, from 0% to 100%");
+impl MeasureError {
+    const BYTES: Self = MeasureError("no number of bytes; write `64KB`, `256MB` or `2GiB`");
+    const PERCENT: Self = MeasureError("no percentage; write `50%`, from 0% to 100%");
 }
 
-impl fmt::Display for UnitError {
+impl fmt::Display for MeasureError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.0)
     }
 }
 
-impl std::error::Error for UnitError {}
+impl std::error::Error for MeasureError {}
 
 #[cfg(test)]
 mod tests {
@@ -124,7 +124,7 @@ mod tests {
             assert_eq!(text.parse(), Ok(ByteSize(bytes)), "{text}");
         }
         for wrong in ["", "MB", "-1", "1.5GB", "1 XB", "99999999999999TB"] {
-            assert_eq!(wrong.parse::<ByteSize>(), Err(UnitError::BYTES), "{wrong}");
+            assert_eq!(wrong.parse::<ByteSize>(), Err(MeasureError::BYTES), "{wrong}");
         }
     }
 
@@ -134,7 +134,7 @@ mod tests {
             assert_eq!(text.parse::<Percent>().map(Percent::get), Ok(percent), "{text}");
         }
         for wrong in ["", "%", "101%", "-1", "0.5", "half", "300"] {
-            assert_eq!(wrong.parse::<Percent>(), Err(UnitError::PERCENT), "{wrong}");
+            assert_eq!(wrong.parse::<Percent>(), Err(MeasureError::PERCENT), "{wrong}");
         }
     }
 

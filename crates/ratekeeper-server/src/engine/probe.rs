@@ -23,7 +23,7 @@ pub(crate) fn probe_question() -> Option<Request<'static>> {
 fn question_about(key: &'static str) -> Option<Request<'static>> {
     static QUOTA: LazyLock<Option<Quota>> = LazyLock::new(|| Quota::throttle(1, 1, 1).ok());
     let (key, quota) = (Key::new(key).ok()?, QUOTA.as_ref()?);
-    Some(Request { key, rules: Rules::Quota(quota), cost: Cost::ONE })
+    Some(Request::new(key, Rules::Quota(quota), Cost::ONE))
 }
 
 /// Has the store itself decide, now: no failure mode answers for it. `is_spread` says that keys live on many servers,

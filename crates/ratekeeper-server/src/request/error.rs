@@ -3,6 +3,7 @@
 use std::fmt;
 
 use ratekeeper::keeper::KeeperError;
+use ratekeeper::port::AmountError;
 use ratekeeper::{KeyError, StoreErrorKind};
 
 use super::field::RequestField;
@@ -25,6 +26,8 @@ pub(crate) enum RequestError {
     NotAdmin(NotAdmin),
     /// The store cannot find keys by prefix.
     CannotForget(String),
+    /// The store has no debts or no holds.
+    Unsupported(String),
     /// The keeper has no ruling.
     Keeper(KeeperError),
 }
@@ -48,8 +51,14 @@ impl RequestError {
                 // A store that cannot decide by a quota was asked by mistake.
                 (error.kind() == StoreErrorKind::Unsupported).then_some(RequestField::Quota)
             }
+            RequestError::Keeper(KeeperError::Lease(_)) => Some(RequestField::Lease),
+            RequestError::Keeper(KeeperError::HoldWithoutPlan) => Some(RequestField::Quota),
+            RequestError::Keeper(KeeperError::Amounts(AmountError::TakenByHolds { .. })) => {
+                Some(RequestField::Plan)
+            }
+            RequestError::Keeper(KeeperError::Amounts(_)) => Some(RequestField::Costs),
             RequestError::Keeper(_) => Some(RequestField::Plan),
-            RequestError::NotAdmin(_) | RequestError::CannotForget(_) => None,
+            RequestError::NotAdmin(_) | RequestError::CannotForget(_) | RequestError::Unsupported(_) => None,
         }
     }
 
@@ -69,6 +78,7 @@ impl RequestError {
             }
             RequestError::NotAdmin(refusal) => refusal.to_string(),
             RequestError::CannotForget(problem) => problem.clone(),
+            RequestError::Unsupported(problem) => format!("store: {problem}"),
             RequestError::Keeper(KeeperError::Store(error)) => match self.field() {
                 Some(field) => format!("{}: {error}", name(field)),
                 None => format!("store: {error}"),

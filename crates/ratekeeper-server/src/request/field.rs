@@ -17,6 +17,12 @@ pub(crate) enum RequestField {
     Period,
     /// How much a throttle takes.
     Quantity,
+    /// How much is taken of which unit.
+    Costs,
+    /// How long something is held.
+    Lease,
+    /// Which hold is meant.
+    Id,
     /// Which keys are to be forgotten.
     Prefix,
 }
@@ -32,6 +38,9 @@ impl RequestField {
             RequestField::CountPerPeriod => "count_per_period",
             RequestField::Period => "period",
             RequestField::Quantity => "quantity",
+            RequestField::Costs => "costs",
+            RequestField::Lease => "lease_ms",
+            RequestField::Id => "id",
             RequestField::Prefix => "prefix",
         }
     }
@@ -46,6 +55,9 @@ impl RequestField {
             RequestField::CountPerPeriod => "missing, and no default_rate is configured",
             RequestField::Period => "missing, and no default_period is configured",
             RequestField::Quantity => "missing; send a whole number",
+            RequestField::Costs => "missing; say how much of which unit",
+            RequestField::Lease => "missing; say how long it is to last from now, 1 ms to 24 h",
+            RequestField::Id => "missing; send the id that the hold was answered with",
             RequestField::Prefix => {
                 "missing or empty; every key starts with nothing: set `all` to true if that is meant"
             }

@@ -1,10 +1,14 @@
 //! What clients write, field by field: defaults are filled in here, and bounds checked.
 
+use ratekeeper::keeper::KeeperError;
+use ratekeeper::port::HoldRequest;
 use ratekeeper::{Charged, Cost, Key, Nanos, Quota};
 
 use super::error::RequestError;
 use super::field::RequestField;
+use super::holds::checked_lease;
 use super::limits::RequestLimits;
+use super::units::{said, within};
 use super::wire_request::{RequestedCharge, RequestedLimits, WireRequest};
 use crate::secret::Admin;
 
@@ -86,7 +90,8 @@ impl CheckedThrottle {
     /// Returns the request that this is for a key. A refund is of what was charged just now: no dialect of a throttle
     /// can say when it was.
     pub(crate) fn request<'a>(self, key: Key<'a>) -> WireRequest<'a> {
-        let charge = RequestedCharge { key, limits: RequestedLimits::Quota(self.quota), cost: self.cost };
+        let limits = RequestedLimits::Quota(self.quota);
+        let charge = RequestedCharge { key, limits, amounts: self.cost.into(), tells_each: false };
         if self.is_refund { WireRequest::Refund(charge, Charged::NOW) } else { WireRequest::Acquire(charge) }
     }
 }
@@ -100,8 +105,19 @@ pub(crate) enum PlanVerb {
     Peek,
     /// Gives a cost back.
     Refund,
+    /// Charges a cost, whether it passes or not.
+    Debit,
+    /// Takes an estimate until it is ended.
+    Hold,
     /// Forgets a key.
     Reset,
+}
+
+impl PlanVerb {
+    /// Returns true if the answer refuses what was asked for: a denial is no more than an answer to the others.
+    pub(crate) const fn refuses(self) -> bool {
+        matches!(self, PlanVerb::Acquire | PlanVerb::Hold)
+    }
 }
 
 /// The fields of a request that names plans, or brings a quota in words.
@@ -113,10 +129,16 @@ pub(crate) struct PlanFields<'a> {
     pub(crate) plans: &'a [&'a str],
     /// A quota in words.
     pub(crate) quota: Option<&'a str>,
-    /// The cost; 1 if left out.
+    /// How many requests; 1 if left out.
     pub(crate) cost: Option<u64>,
+    /// How much of which unit.
+    pub(crate) units: &'a [(&'a str, u64)],
     /// Of a refund: how long ago the cost was charged; just now if left out.
     pub(crate) charged_ago: Option<Nanos>,
+    /// Of a hold: how long it lasts unless it is ended before.
+    pub(crate) lease: Option<Nanos>,
+    /// Whether the answer tells of every rule.
+    pub(crate) each: bool,
 }
 
 impl<'a> PlanFields<'a> {
@@ -124,7 +146,8 @@ impl<'a> PlanFields<'a> {
     ///
     /// # Errors
     ///
-    /// The key is none, there are neither plans nor a quota or there are both, or the quota is not admitted.
+    /// The key is none, there are neither plans nor a quota or there are both, the quota is not admitted or to be held, or
+    /// the lease is too short or too long.
     pub(crate) fn check(
         self,
         verb: PlanVerb,
@@ -134,19 +157,29 @@ impl<'a> PlanFields<'a> {
         // Whatever was admitted once can be forgotten, also after the bounds have become narrower.
         let limits = if verb == PlanVerb::Reset { &RequestLimits::NONE } else { limits };
         let held_to = match (self.quota, self.plans) {
+            (Some(_), []) if verb == PlanVerb::Hold => return Err(KeeperError::HoldWithoutPlan.into()),
             (Some(text), []) => RequestedLimits::Quota(limits.parse(text)?),
             (None, [_, ..]) => RequestedLimits::Plans(self.plans),
             (None, []) if verb == PlanVerb::Reset => RequestedLimits::All,
             (None, []) => return Err(RequestError::Missing(RequestField::Plan)),
             (Some(_), [_, ..]) => return Err(together(RequestField::Quota, "plans")),
         };
-        let cost = Cost::new(self.cost.unwrap_or(1));
-        let charge = RequestedCharge { key, limits: held_to, cost };
+        let amounts = said(self.cost, self.units);
+        let charge = RequestedCharge { key, limits: held_to, amounts, tells_each: self.each };
         Ok(match verb {
             PlanVerb::Acquire => WireRequest::Acquire(charge),
             PlanVerb::Peek => WireRequest::Peek(charge),
             PlanVerb::Refund => {
                 WireRequest::Refund(charge, Charged::ago(self.charged_ago.unwrap_or(Nanos::ZERO)))
+            }
+            PlanVerb::Debit => {
+                within(self.cost)?;
+                WireRequest::Debit(charge)
+            }
+            PlanVerb::Hold => {
+                within(self.cost)?;
+                let lease = self.lease.unwrap_or(HoldRequest::DEFAULT_LEASE);
+                WireRequest::Hold(charge, checked_lease(lease)?)
             }
             PlanVerb::Reset => WireRequest::Reset(key, held_to),
         })
@@ -186,6 +219,8 @@ fn together(field: RequestField, other: &str) -> RequestError {
 
 #[cfg(test)]
 mod tests {
+    use ratekeeper::Amounts;
+
     use super::*;
 
     fn throttle(dialect: ThrottleDialect, numbers: [i64; 4]) -> Result<CheckedThrottle, String> {
@@ -233,10 +268,25 @@ mod tests {
         let checked = |fields: PlanFields<'static>, verb| {
             fields.check(verb, &limits).map_err(|error| error.to_string())
         };
-        assert!(matches!(
-            checked(fields, PlanVerb::Acquire),
-            Ok(WireRequest::Acquire(RequestedCharge { cost: Cost::ONE, .. }))
-        ));
+        let unsaid = |charge: &RequestedCharge<'_>| charge.amounts == Amounts::UNSAID && !charge.tells_each;
+        assert!(
+            matches!(checked(fields, PlanVerb::Acquire), Ok(WireRequest::Acquire(charge)) if unsaid(&charge))
+        );
+        let minute = Nanos::from_secs(60);
+        assert!(
+            matches!(checked(fields, PlanVerb::Hold), Ok(WireRequest::Hold(_, lease)) if lease == minute)
+        );
+        let brief = PlanFields { lease: Some(Nanos::from_nanos(1)), ..fields };
+        assert_eq!(checked(brief, PlanVerb::Hold).unwrap_err(), "lease_ms: 1ns; must be 1 ms to 24 h");
+        let much = PlanFields { cost: Some(u64::MAX), ..fields };
+        for verb in [PlanVerb::Debit, PlanVerb::Hold] {
+            assert!(
+                checked(much, verb)
+                    .unwrap_err()
+                    .starts_with("requests: 18446744073709551615; must be at most")
+            );
+        }
+        assert!(checked(much, PlanVerb::Acquire).is_ok(), "as ever");
         let aged = PlanFields { charged_ago: Some(Nanos::from_secs(2)), ..fields };
         let ago = Charged::ago(Nanos::from_secs(2));
         assert!(matches!(checked(aged, PlanVerb::Refund), Ok(WireRequest::Refund(_, at)) if at == ago));
@@ -245,6 +295,12 @@ mod tests {
         assert!(matches!(checked(none, PlanVerb::Reset), Ok(WireRequest::Reset(_, RequestedLimits::All))));
         let both = PlanFields { quota: Some("1/s"), ..fields };
         assert_eq!(checked(both, PlanVerb::Peek).unwrap_err(), "quota: together with plans; say one of them");
+        let own = PlanFields { quota: Some("1/s"), ..none };
+        assert_eq!(
+            checked(own, PlanVerb::Hold).unwrap_err(),
+            "quota: to be held; a hold names plans, by which it is ended"
+        );
+        assert!(checked(own, PlanVerb::Debit).is_ok());
         let log = PlanFields { quota: Some("1/s log"), ..none };
         assert!(checked(log, PlanVerb::Acquire).unwrap_err().contains("--allow-log"));
         assert!(checked(log, PlanVerb::Reset).is_ok(), "what was admitted once can be forgotten");

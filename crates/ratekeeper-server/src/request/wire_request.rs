@@ -1,7 +1,8 @@
 //! What is asked, checked and complete.
 
 use ratekeeper::keeper::HeldTo;
-use ratekeeper::{Charged, Cost, Key, Quota};
+use ratekeeper::port::HoldId;
+use ratekeeper::{Amounts, Charged, Key, Nanos, Quota};
 
 use crate::secret::Admin;
 
@@ -16,6 +17,16 @@ pub(crate) enum WireRequest<'a> {
     Peek(RequestedCharge<'a>),
     /// Give back a cost that was charged then.
     Refund(RequestedCharge<'a>, Charged),
+    /// Charge, whether it passes or not.
+    Debit(RequestedCharge<'a>),
+    /// Take an estimate and a place in flight, for so long unless it is ended before.
+    Hold(RequestedCharge<'a>, Nanos),
+    /// End a hold with what was spent.
+    Settle(RequestedHold<'a>, Amounts<'a>),
+    /// End a hold of which nothing was spent.
+    Cancel(RequestedHold<'a>),
+    /// Have a hold last so long from now.
+    Extend(RequestedHold<'a>, Nanos),
     /// Forget a key under these limits.
     Reset(Key<'a>, RequestedLimits<'a>),
     /// Forget every key that starts with these bytes; no bytes stand for all keys.
@@ -30,7 +41,18 @@ pub(crate) struct RequestedCharge<'a> {
     /// What they are held to; never [`RequestedLimits::All`].
     pub(crate) limits: RequestedLimits<'a>,
     /// How much they want.
-    pub(crate) cost: Cost,
+    pub(crate) amounts: Amounts<'a>,
+    /// True if the answer is to tell of every rule, and not only of the one that binds.
+    pub(crate) tells_each: bool,
+}
+
+/// Which hold is meant.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RequestedHold<'a> {
+    /// Whose it is.
+    pub(crate) key: Key<'a>,
+    /// Which of theirs.
+    pub(crate) id: HoldId,
 }
 
 /// What a request is held to.

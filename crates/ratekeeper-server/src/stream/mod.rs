@@ -23,6 +23,6 @@ pub(crate) use buffers::{Buffers, MAX_REQUEST};
 pub(crate) use connection::serve_stream;
 pub(crate) use framing::{ThrottleFraming, ThrottleWire};
 pub(crate) use pending::{MAX_BATCH, PendingThrottle};
-pub(crate) use protocol::{HIGH_WATER, Progress, StreamProtocol};
+pub(crate) use protocol::{HIGH_WATER, MAX_COSTLY, Progress, StreamProtocol};
 #[cfg(test)]
 pub(crate) use repeats::{Mutation, ParsedThrottle, is_found_out, recognised};

@@ -29,7 +29,7 @@ impl PendingThrottle {
     #[inline]
     pub(super) fn request<'a>(&'a self, input: &'a [u8]) -> Option<Request<'a>> {
         let key = Key::new(self.key(input)).ok()?;
-        Some(Request { key, rules: Rules::Quota(&self.quota), cost: self.cost })
+        Some(Request::new(key, Rules::Quota(&self.quota), self.cost))
     }
 
     /// Returns the bytes of the key.

@@ -5,6 +5,10 @@ use super::buffers::Buffers;
 /// Bytes of replies that are gathered before they are sent.
 pub(crate) const HIGH_WATER: usize = 16 * 1024;
 
+/// The most requests before the other connections are served that look at every shard or plan, or have replies of
+/// kilobytes.
+pub(crate) const MAX_COSTLY: u8 = 16;
+
 /// One client's side of a protocol, without its socket.
 pub(crate) trait StreamProtocol: Send {
     /// Answers the complete requests in the buffers, at most until [`HIGH_WATER`].

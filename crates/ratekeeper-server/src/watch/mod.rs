@@ -5,9 +5,11 @@
 //! sketch         the keys that are denied most       failure_log    why the store fails, without flooding the log
 //! readiness      whether the store answers           pressure       whether the store in memory is full
 //! reload_counts  how reloads went                    log_lines      lines that clients can cause over and over
+//! hold_counts    what became of holds
 //! ```
 
 mod failure_log;
+mod hold_counts;
 mod log_lines;
 mod metrics;
 mod plan_metrics;

@@ -1,13 +1,14 @@
-//! Decisions counted by plan and rule, and failures of the store by reason.
+//! Decisions counted by plan and rule, debts that were forgiven, holds, and failures of the store by reason.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use ratekeeper::port::{Observer, Request};
-use ratekeeper::{Decision, Name, RuleId, Rules, StoreError};
+use ratekeeper::port::{HoldId, HoldState, Observer, Request, Standing};
+use ratekeeper::{Decision, Key, Name, Plan, Rule, RuleId, Rules, StoreError};
 
 use super::failure_log::FailureLog;
+use super::hold_counts::HoldCounts;
 
 /// An observer of the keeper that counts for the metrics. Clones count together.
 ///
@@ -19,6 +20,8 @@ pub(crate) struct PlanMetrics(Arc<PlanCounters>);
 #[derive(Debug, Default)]
 struct PlanCounters {
     rules: RwLock<HashMap<RuleId, RuleCounter>>,
+    forgiven: AtomicU64,
+    holds: HoldCounts,
     store_errors: Mutex<Vec<(&'static str, u64)>>,
     failures: Mutex<FailureLog>,
 }
@@ -29,12 +32,49 @@ struct RuleCounter {
     rule: Name,
     allowed: AtomicU64,
     denied: AtomicU64,
+    would_deny: AtomicU64,
+}
+
+/// What a rule has decided, or would have.
+#[derive(Clone, Copy)]
+enum RuleResult {
+    Allowed,
+    Denied,
+    WouldDeny,
 }
 
 impl RuleCounter {
-    fn add(&self, allowed: bool) {
-        let counter = if allowed { &self.allowed } else { &self.denied };
+    fn of(plan: &Plan, rule: &Rule) -> Self {
+        RuleCounter {
+            plan: plan.name().clone(),
+            rule: rule.name().clone(),
+            allowed: AtomicU64::new(0),
+            denied: AtomicU64::new(0),
+            would_deny: AtomicU64::new(0),
+        }
+    }
+
+    #[inline]
+    fn add(&self, result: RuleResult) {
+        let counter = match result {
+            RuleResult::Allowed => &self.allowed,
+            RuleResult::Denied => &self.denied,
+            RuleResult::WouldDeny => &self.would_deny,
+        };
         counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns the counts by name: those of a rule that decides, those of one in shadow, or both if it was both.
+    fn read(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let (allowed, denied, would_deny) = (read(&self.allowed), read(&self.denied), read(&self.would_deny));
+        let decided = (allowed, denied) != (0, 0);
+        let all = [
+            ("allowed", allowed, decided),
+            ("denied", denied, decided),
+            ("would_deny", would_deny, would_deny > 0),
+        ];
+        all.into_iter().filter(|(.., is_listed)| *is_listed).map(|(result, count, _)| (result, count))
     }
 }
 
@@ -42,16 +82,36 @@ impl PlanMetrics {
     /// Returns plan, rule, result and count of every rule that has decided, sorted.
     pub(crate) fn decisions(&self) -> Vec<(Name, Name, &'static str, u64)> {
         let rules = self.0.rules.read().unwrap_or_else(PoisonError::into_inner);
-        let mut all: Vec<_> = rules
-            .values()
-            .flat_map(|count| {
-                [("allowed", &count.allowed), ("denied", &count.denied)].map(|(result, counter)| {
-                    (count.plan.clone(), count.rule.clone(), result, counter.load(Ordering::Relaxed))
-                })
-            })
-            .collect();
+        let named = |count: &RuleCounter| {
+            let (plan, rule) = (count.plan.clone(), count.rule.clone());
+            count
+                .read()
+                .map(move |(result, number)| (plan.clone(), rule.clone(), result, number))
+                .collect::<Vec<_>>()
+        };
+        let mut all: Vec<_> = rules.values().flat_map(named).collect();
         all.sort();
         all
+    }
+
+    /// Returns how much of debits was forgiven, whatever it is a number of.
+    pub(crate) fn forgiven(&self) -> u64 {
+        self.0.forgiven.load(Ordering::Relaxed)
+    }
+
+    /// Returns how many holds were taken, and what became of them.
+    pub(crate) fn holds(&self) -> [(&'static str, u64); 5] {
+        self.0.holds.read()
+    }
+
+    #[inline]
+    fn count(&self, plan: &Plan, rule: &Rule, result: RuleResult) {
+        if let Some(count) = self.0.rules.read().unwrap_or_else(PoisonError::into_inner).get(&rule.id()) {
+            return count.add(result);
+        }
+        // The first decision by this rule. There are as many counters as rules were ever configured.
+        let mut rules = self.0.rules.write().unwrap_or_else(PoisonError::into_inner);
+        rules.entry(rule.id()).or_insert_with(|| RuleCounter::of(plan, rule)).add(result);
     }
 
     /// Returns how often the store failed, by reason.
@@ -64,18 +124,7 @@ impl Observer for PlanMetrics {
     #[inline]
     fn decided(&self, request: &Request<'_>, decision: &Decision) {
         let Some((plan, rule)) = request.rules.at(decision.rule.into()) else { return };
-        if let Some(count) = self.0.rules.read().unwrap_or_else(PoisonError::into_inner).get(&rule.id()) {
-            return count.add(decision.allowed);
-        }
-        // The first decision by this rule. There are as many counters as rules were ever configured.
-        let mut rules = self.0.rules.write().unwrap_or_else(PoisonError::into_inner);
-        let fresh = || RuleCounter {
-            plan: plan.name().clone(),
-            rule: rule.name().clone(),
-            allowed: AtomicU64::new(0),
-            denied: AtomicU64::new(0),
-        };
-        rules.entry(rule.id()).or_insert_with(fresh).add(decision.allowed);
+        self.count(plan, rule, if decision.allowed { RuleResult::Allowed } else { RuleResult::Denied });
     }
 
     /// Skips what is held to no plan without looking at it twice: whole batches of throttles are.
@@ -86,6 +135,26 @@ impl Observer for PlanMetrics {
                 self.decided(request, decision);
             }
         }
+    }
+
+    fn would_deny(&self, _: &Request<'_>, plan: &Plan, rule: &Rule) {
+        self.count(plan, rule, RuleResult::WouldDeny);
+    }
+
+    fn debited(&self, _: Key<'_>, standing: &Standing) {
+        // A debit may be as large as a number can be: a counter that began anew would tell a wrong rate.
+        let add = |forgiven: u64| Some(forgiven.saturating_add(standing.forgiven));
+        if standing.forgiven > 0 {
+            let _ = self.0.forgiven.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
+        }
+    }
+
+    fn held(&self, _: Key<'_>, _: HoldId) {
+        self.0.holds.taken();
+    }
+
+    fn hold_changed(&self, _: Key<'_>, _: HoldId, state: HoldState) {
+        self.0.holds.changed(state);
     }
 
     fn store_failed(&self, error: &StoreError, _: Option<&Decision>) {
@@ -99,5 +168,71 @@ impl Observer for PlanMetrics {
             }
         }
         self.0.failures.lock().unwrap_or_else(PoisonError::into_inner).note(error);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ratekeeper::{Keeper, MemoryStore, Registry};
+
+    use super::*;
+
+    fn lines(metrics: &PlanMetrics) -> Vec<String> {
+        let decisions = metrics.decisions().into_iter();
+        decisions.map(|(plan, rule, result, count)| format!("{plan} {rule} {result} {count}")).collect()
+    }
+
+    #[test]
+    fn what_rules_in_shadow_would_have_denied_is_counted_beside_what_was_decided() {
+        let metrics = PlanMetrics::default();
+        let plans = [
+            Plan::with_shadow("gold", ["3/h"], ["2/h", "1/h"]).unwrap(),
+            Plan::parse("try", "1/day").unwrap().shadow(),
+        ];
+        let keeper = Keeper::new(MemoryStore::default(), Registry::new(plans)).observer(metrics.clone());
+        for _ in 0..4 {
+            keeper.acquire("k", "gold", 1).now().unwrap().unwrap();
+            assert!(keeper.acquire("k", "try", 1).now().unwrap().unwrap().allowed);
+        }
+        assert_eq!(
+            lines(&metrics),
+            [
+                "gold per-h allowed 3",
+                "gold per-h denied 1",
+                "gold per-h-3 would_deny 2",
+                "try per-day allowed 4",
+                "try per-day denied 0",
+                "try per-day would_deny 3",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_debits_forgave_never_wraps() {
+        let metrics = PlanMetrics::default();
+        let plans = Registry::new([Plan::parse("free", "10/m").unwrap()]);
+        let keeper = Keeper::new(MemoryStore::default(), plans).observer(metrics.clone());
+        keeper.debit("k", "free", 5).now().unwrap().unwrap();
+        assert_eq!(metrics.forgiven(), 0);
+        keeper.debit("other", "free", 100).now().unwrap().unwrap();
+        assert_eq!(metrics.forgiven(), 80);
+        for _ in 0..3 {
+            keeper.debit("k", "free", u64::MAX / 2).now().unwrap().unwrap();
+        }
+        assert_eq!(metrics.forgiven(), u64::MAX);
+        assert!(lines(&metrics).is_empty(), "a debit decides nothing");
+    }
+
+    #[test]
+    fn holds_are_counted_by_what_became_of_them() {
+        let (metrics, key) = (PlanMetrics::default(), Key::new("k").unwrap());
+        let id = HoldId::from_bits(1);
+        metrics.held(key, id);
+        let ends = [HoldState::Settled, HoldState::Cancelled, HoldState::Extended, HoldState::Gone];
+        ends.into_iter().flat_map(|state| [state; 2]).for_each(|state| metrics.hold_changed(key, id, state));
+        assert_eq!(
+            metrics.holds(),
+            [("taken", 1), ("settled", 2), ("cancelled", 2), ("extended", 2), ("gone", 2)]
+        );
     }
 }

@@ -58,7 +58,7 @@ impl Ratekeeper {
 
     fn request<'a>(&'a self, key: &'a str) -> Request<'a> {
         let key = Key::new(key).expect("a key");
-        Request { key, rules: Rules::Quota(&self.quota), cost: Cost::ONE }
+        Request::new(key, Rules::Quota(&self.quota), Cost::ONE)
     }
 }
 

@@ -32,7 +32,7 @@ pub(crate) fn run() {
             let key = format!("{prefix}:{number}");
             let key = Key::new(&key).expect("a key");
             let start = Instant::now();
-            let answer = store.acquire(Request { key, rules: Rules::Quota(&quota), cost: Cost::ONE }).now();
+            let answer = store.acquire(Request::new(key, Rules::Quota(&quota), Cost::ONE)).now();
             let took = start.elapsed().as_secs_f64() * 1e6;
             assert!(matches!(answer, Ok(Ok(decision)) if decision.allowed));
             longest[phase].1 = longest[phase].1.max(took);

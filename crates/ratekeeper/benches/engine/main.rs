@@ -8,6 +8,7 @@
 
 mod contender;
 mod expiry;
+mod holds;
 mod memory;
 mod refused;
 mod samples;
@@ -15,12 +16,13 @@ mod table;
 mod throughput;
 
 /// The tables, by the names that select them.
-const TABLES: [(&str, fn()); 6] = [
+const TABLES: [(&str, fn()); 7] = [
     ("keys", throughput::many_keys),
     ("hot", throughput::hot_key),
     ("refused", refused::run),
     ("growth", throughput::growth),
     ("memory", memory::run),
+    ("holds", holds::run),
     ("pauses", expiry::run),
 ];
 

@@ -133,6 +133,10 @@ impl View for AnyView<'_> {
         each!(self, view => view.charge(cost));
     }
 
+    fn debit(&mut self, cost: Cost) -> u64 {
+        each!(self, view => view.debit(cost))
+    }
+
     fn refund(&mut self, cost: Cost, charged_at: Timestamp) {
         each!(self, view => view.refund(cost, charged_at));
     }

@@ -22,6 +22,73 @@ use super::view::{View, look, take};
 use super::wait::Wait;
 use crate::{Cost, Decision, Nanos, Quota, Timestamp};
 
+/// What one rule is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// How much of what it counts.
+    pub cost: Cost,
+    /// If the rule is in shadow, the position of its plan: it never binds, and is charged with the others of that plan if
+    /// all of them would pass.
+    pub shadow_of: Option<u8>,
+}
+
+impl From<Cost> for Asked {
+    fn from(cost: Cost) -> Self {
+        Asked { cost, shadow_of: None }
+    }
+}
+
+/// Which rules of a request are charged: all that bind or none, and those in shadow plan by plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Passing {
+    binding: bool,
+    /// A bit for each plan whose rules in shadow would deny.
+    shadows_deny: u64,
+}
+
+impl Passing {
+    /// Returns which rules are charged, of what each must wait for.
+    pub fn of(waits: impl Iterator<Item = (Option<u8>, bool)>) -> Self {
+        let mut passing = Passing { binding: true, shadows_deny: 0 };
+        for (shadow_of, is_ready) in waits {
+            match shadow_of {
+                _ if is_ready => {}
+                Some(plan) => passing.shadows_deny |= 1 << (plan & 63),
+                // Nobody is charged: the others need not be asked.
+                None => return Passing { binding: false, ..passing },
+            }
+        }
+        passing
+    }
+
+    /// Returns true if the request is allowed.
+    #[inline]
+    pub fn allows(self) -> bool {
+        self.binding
+    }
+
+    /// Returns true if such a rule is charged.
+    #[inline]
+    pub fn charges(self, shadow_of: Option<u8>) -> bool {
+        self.binding && shadow_of.is_none_or(|plan| self.shadows_deny >> (plan & 63) & 1 == 0)
+    }
+}
+
+/// Takes from every view what it is asked for, or from none. On a denial the views that would have allowed are left as they
+/// were. Returns what each view says, and which were charged.
+pub fn take_each<V: View>(views: &mut [V], asked: impl Fn(usize) -> Asked) -> (Vec<Decision>, Passing) {
+    let waits = views.iter().enumerate().map(|(rule, view)| {
+        let Asked { cost, shadow_of } = asked(rule);
+        (shadow_of, view.wait_for(cost) == Wait::Ready)
+    });
+    let passing = Passing::of(waits);
+    let decide = |(rule, view): (usize, &mut V)| {
+        let Asked { cost, shadow_of } = asked(rule);
+        if passing.charges(shadow_of) { take(view, cost) } else { look(view, cost) }
+    };
+    (views.iter_mut().enumerate().map(decide).collect(), passing)
+}
+
 /// Takes the cost from every view, or from none. On a denial the views that would have allowed are left as they
 /// were, and the decision tells what is left of them.
 ///
@@ -37,12 +104,26 @@ pub fn look_all<V: View>(views: &[V], cost: Cost) -> Decision {
 }
 
 /// Joins decisions into one, each bound to the position of its rule.
-pub(crate) fn join(decisions: impl Iterator<Item = Decision>) -> Decision {
+pub fn join(decisions: impl Iterator<Item = Decision>) -> Decision {
+    join_numbered(decisions.enumerate())
+}
+
+/// Joins the decisions of those rules that bind into one, each bound to the position of its rule.
+pub fn join_binding(decisions: impl Iterator<Item = (Decision, bool)>) -> Decision {
+    let binding = decisions.enumerate().filter(|(_, (_, binds))| *binds);
+    join_numbered(binding.map(|(rule, (decision, _))| (rule, decision)))
+}
+
+#[inline]
+fn join_numbered(decisions: impl Iterator<Item = (usize, Decision)>) -> Decision {
     // No plan has that many rules, but nothing here may overflow: the rest share the last position.
     let position = |rule: usize| u16::try_from(rule).unwrap_or(u16::MAX);
-    let numbered = decisions.enumerate().map(|(rule, decision)| decision.of_rule(position(rule)));
+    let numbered = decisions.map(|(rule, decision)| decision.of_rule(position(rule)));
     numbered.reduce(Decision::join).unwrap_or(Decision::allow(u64::MAX, u64::MAX, Nanos::ZERO))
 }
+
+/// What each rule says, and for each the state to store, if that changed.
+pub type Changes = (Vec<Decision>, Vec<Option<State>>);
 
 /// Takes the cost from several quotas or from none. Returns the decision, and for each rule the state to store if it
 /// changed.
@@ -56,10 +137,56 @@ pub fn try_acquire(
     now: Timestamp,
     tenancy: Tenancy,
 ) -> Result<(Decision, Vec<Option<State>>), Mismatch> {
+    let (each, states) = try_acquire_each(rules, |_| cost.into(), now, tenancy)?;
+    Ok((join(each.into_iter()), states))
+}
+
+/// Takes from several quotas what each is asked for, or from none. Returns what each says, and for each the state to store
+/// if it changed.
+///
+/// # Errors
+///
+/// As [`try_acquire`].
+pub fn try_acquire_each(
+    rules: &[(Quota, Option<State>)],
+    asked: impl Fn(usize) -> Asked,
+    now: Timestamp,
+    tenancy: Tenancy,
+) -> Result<Changes, Mismatch> {
     let mut views = views(rules, now, tenancy)?;
-    let decision = take_all(&mut views, cost);
-    let wrote = |view: &AnyView<'_>| cost != Cost::ZERO && (decision.allowed || view.was_repaired());
-    Ok((decision, views.iter().map(|view| if wrote(view) { view.to_state() } else { None }).collect()))
+    let (each, passing) = take_each(&mut views, &asked);
+    let wrote = |rule: usize, view: &AnyView<'_>| {
+        let Asked { cost, shadow_of } = asked(rule);
+        cost != Cost::ZERO && (passing.charges(shadow_of) || view.was_repaired())
+    };
+    let states = views.iter().enumerate();
+    let states = states.map(|(rule, view)| if wrote(rule, view) { view.to_state() } else { None }).collect();
+    Ok((each, states))
+}
+
+/// Charges several quotas whether or not it passes. Returns what each says then of one more, how much was forgiven over
+/// all of them, and for each the state to store if it changed.
+///
+/// # Errors
+///
+/// As [`try_acquire`].
+pub fn debit_each(
+    rules: &[(Quota, Option<State>)],
+    asked: impl Fn(usize) -> Asked,
+    now: Timestamp,
+    tenancy: Tenancy,
+) -> Result<(Changes, u64), Mismatch> {
+    let (mut views, mut forgiven) = (views(rules, now, tenancy)?, 0_u64);
+    let mut states = Vec::with_capacity(views.len());
+    for (rule, view) in views.iter_mut().enumerate() {
+        let cost = asked(rule).cost;
+        states.push((cost != Cost::ZERO).then(|| {
+            forgiven = forgiven.saturating_add(view.debit(cost));
+            view.to_state()
+        }));
+    }
+    let each = views.iter().map(|view| look(view, Cost::ONE)).collect();
+    Ok(((each, states.into_iter().map(Option::flatten).collect()), forgiven))
 }
 
 /// Like [`try_acquire`] on states that are held in place, one for each quota and its own: a log is edited, not copied.
@@ -105,6 +232,21 @@ pub fn peek(
     Ok(look_all(&views(rules, now, tenancy)?, cost))
 }
 
+/// Returns what each rule would say to what it is asked for.
+///
+/// # Errors
+///
+/// As [`try_acquire`].
+pub fn peek_each(
+    rules: &[(Quota, Option<State>)],
+    asked: impl Fn(usize) -> Asked,
+    now: Timestamp,
+    tenancy: Tenancy,
+) -> Result<Vec<Decision>, Mismatch> {
+    let views = views(rules, now, tenancy)?;
+    Ok(views.iter().enumerate().map(|(rule, view)| look(view, asked(rule).cost)).collect())
+}
+
 /// Gives back to every rule what is left of a cost that was charged at `charged_at`. Returns what is left then, and for
 /// each rule the state to store (`None`: it equals a fresh key's).
 ///
@@ -118,9 +260,32 @@ pub fn refund(
     now: Timestamp,
     tenancy: Tenancy,
 ) -> Result<(Decision, Vec<Option<State>>), Mismatch> {
+    let (each, states) = refund_each(rules, |_| cost.into(), charged_at, now, tenancy)?;
+    Ok((join(each.into_iter()), states))
+}
+
+/// Gives back to every rule what is left of what it was asked for at `charged_at`. Returns what each says then, and for
+/// each the state to store (`None`: it equals a fresh key's).
+///
+/// # Errors
+///
+/// As [`try_acquire`].
+pub fn refund_each(
+    rules: &[(Quota, Option<State>)],
+    asked: impl Fn(usize) -> Asked,
+    charged_at: Timestamp,
+    now: Timestamp,
+    tenancy: Tenancy,
+) -> Result<Changes, Mismatch> {
     let mut views = views(rules, now, tenancy)?;
-    views.iter_mut().for_each(|view| view.refund(cost, charged_at));
-    Ok((look_all(&views, Cost::ZERO), views.iter().map(AnyView::to_state).collect()))
+    for (rule, view) in views.iter_mut().enumerate() {
+        let cost = asked(rule).cost;
+        if cost != Cost::ZERO {
+            view.refund(cost, charged_at);
+        }
+    }
+    let each = views.iter().map(|view| look(view, Cost::ZERO)).collect();
+    Ok((each, views.iter().map(AnyView::to_state).collect()))
 }
 
 fn views<'a>(

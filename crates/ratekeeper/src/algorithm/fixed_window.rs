@@ -1,7 +1,8 @@
 //! The fixed window: a count that starts again with every window.
 //!
 //! The state is a count, and the start of the window that it was counted in. A request is allowed if the count and its cost
-//! are at most the limit; otherwise it waits for the end of the window.
+//! are at most the limit; otherwise it waits for the end of the window. A debit is counted in any case, beyond the limit,
+//! and forgiven with the window's end.
 //!
 //! Windows begin where the quota's [`Anchor`] says: with the key's first request, on a grid since the epoch, or with the
 //! calendar. Windows in which nobody asked are skipped in one step, however many they are.
@@ -22,7 +23,7 @@
 //! ```
 
 use super::tenancy::Tenancy;
-use super::view::View;
+use super::view::{View, counted_of};
 use super::wait::Wait;
 use crate::{Algorithm, Anchor, Calendar, Cost, Nanos, Quota, Timestamp};
 
@@ -63,8 +64,8 @@ impl FixedWindowView {
         if windows.has_passed(start, now) {
             return fresh;
         }
-        // What all quotas of a key share may have counted further than this one's limit.
-        let count = if tenancy == Tenancy::Own { state.count.min(limit) } else { state.count };
+        // It may have counted further than the limit: by a debit, or under another quota.
+        let count = state.count;
         // A window that has yet to begin: a caller came late, and it stays; or the clock stepped far back. Then it
         // begins now. Where windows have their places, nobody knows what the one of now had let pass: all of it.
         if tenancy.cuts_off(start, now) {
@@ -96,6 +97,12 @@ impl View for FixedWindowView {
 
     fn charge(&mut self, cost: Cost) {
         self.count = self.count.saturating_add(cost.get());
+    }
+
+    fn debit(&mut self, cost: Cost) -> u64 {
+        let (counted, forgiven) = counted_of(cost, self.count);
+        self.count += counted;
+        forgiven
     }
 
     fn refund(&mut self, cost: Cost, charged_at: Timestamp) {

@@ -25,13 +25,14 @@ pub(super) struct Flow {
 }
 
 impl Flow {
-    /// Returns a flow: `missing` is what must flow from `last` on until the state equals a fresh key's. If that is later than a refill
-    /// and the slack from now, a state of one's own is cut off: what is missing flows from now on.
+    /// Returns a flow: `missing` is what must flow from `last` on until the state equals a fresh key's. If that is later than two
+    /// refills, as far as a debt goes, and the slack from now, a state of one's own is cut off: what is missing flows from
+    /// now on.
     ///
     /// The comparison is part of the law as well, operation by operation.
     pub(super) fn at(quota: &Quota, last: Timestamp, now: Timestamp, missing: f64, tenancy: Tenancy) -> Self {
         let furthest = match tenancy {
-            Tenancy::Own => exact(quota.refill_time().as_nanos()) + exact(SLACK.as_nanos()),
+            Tenancy::Own => 2.0 * exact(quota.refill_time().as_nanos()) + exact(SLACK.as_nanos()),
             Tenancy::Shared => f64::INFINITY,
         };
         let mut flow = Flow { rate: quota.rate(), now, last, furthest, repaired: false };
@@ -104,6 +105,14 @@ impl Flow {
 #[expect(clippy::cast_precision_loss, reason = "see above; a larger cost is refused before it counts")]
 pub(crate) fn exact(whole: u64) -> f64 {
     whole as f64
+}
+
+/// Returns how much of a debit is forgiven that has moved an amount from here to there, cut off by its bound: what is charged
+/// in part is charged. Of the two amounts, because a large cost has no place for their last digits.
+pub(super) fn beyond(cost: Cost, moved: f64) -> u64 {
+    let whole = floor(moved);
+    let charged = whole.saturating_add(u64::from(exact(whole) < moved));
+    cost.get().saturating_sub(charged)
 }
 
 /// Returns the whole part of a number, of tokens or of nanoseconds; zero for a negative one.

@@ -11,6 +11,8 @@
 //! reset_after = TAT − now
 //! ```
 //!
+//! A debit is charged in any case, up to a TAT of `2 · B · e` from now: a debt of one burst.
+//!
 //! `B · e` is called the tolerance. All numbers are integers of nanoseconds, so that every language gets the same answers.
 //! `e` is rounded up to a nanosecond: what passes in the long run is never more than the quota says, and less by the fraction
 //! that was rounded. 7 per minute lose a part in ten billion, and 600 million per second become 500 million.
@@ -118,13 +120,14 @@ pub(crate) fn short(quota: &Quota, ahead: u64, needed: u64) -> Decision {
 }
 
 impl<'q> GcraView<'q> {
-    /// Returns the state as it stands at `now`. A TAT of one's own that lies further ahead than the tolerance and the slack
-    /// counts as an emptied quota.
+    /// Returns the state as it stands at `now`. A TAT of one's own that lies further ahead than twice the tolerance, as far
+    /// as a debt goes, and the slack counts as an emptied quota.
     #[inline]
     pub fn at(quota: &'q Quota, state: Option<GcraState>, now: Timestamp, tenancy: Tenancy) -> Self {
         let tolerance = quota.refill_time();
         let ahead = state.map_or(Nanos::ZERO, |state| state.tat.since(now));
-        let repaired = ahead > tolerance.saturating_add(SLACK) && tenancy == Tenancy::Own;
+        let reach = tolerance.saturating_add(tolerance).saturating_add(SLACK);
+        let repaired = ahead > reach && tenancy == Tenancy::Own;
         let ahead = if repaired { tolerance } else { ahead }.as_nanos();
         GcraView { quota, now, ahead, repaired }
     }
@@ -180,6 +183,15 @@ impl View for GcraView<'_> {
     fn charge(&mut self, cost: Cost) {
         self.ahead =
             self.ahead.saturating_add(cost.get().saturating_mul(self.quota.emission_interval().as_nanos()));
+    }
+
+    fn debit(&mut self, cost: Cost) -> u64 {
+        let interval = self.quota.emission_interval().as_nanos();
+        // What several quotas share may lie further ahead already than this one's debt goes.
+        let most = self.tolerance().saturating_mul(2).min(self.horizon()).max(self.ahead);
+        let wanted = u128::from(self.ahead) + u128::from(cost.get()) * u128::from(interval);
+        self.ahead = u64::try_from(wanted).unwrap_or(u64::MAX).min(most);
+        u64::try_from((wanted - u128::from(self.ahead)) / u128::from(interval)).unwrap_or(u64::MAX)
     }
 
     fn refund(&mut self, cost: Cost, charged_at: Timestamp) {

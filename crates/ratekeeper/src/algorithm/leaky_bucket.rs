@@ -9,6 +9,8 @@
 //! retry_after = the first nanosecond at which that holds
 //! ```
 //!
+//! A debit is charged in any case, up to a level of `2 · B`: a debt of one capacity.
+//!
 //! It is the mirror of the [token bucket](super::token_bucket): what drains here refills there. Unlike the leaky bucket as a
 //! queue, it delays nobody; a queue is a [`LeakyQueue`](crate::limiter::LeakyQueue).
 //!
@@ -23,7 +25,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-use super::flow::{EPSILON, Flow, exact, floor};
+use super::flow::{EPSILON, Flow, beyond, exact, floor};
 use super::tenancy::Tenancy;
 use super::view::View;
 use super::wait::Wait;
@@ -55,10 +57,8 @@ impl LeakyBucketView {
     pub fn at(quota: &Quota, state: Option<LeakyBucketState>, now: Timestamp, tenancy: Tenancy) -> Self {
         let capacity = quota.burst();
         let full = exact(capacity);
-        // What all quotas of a key share may be fuller than this one could have filled it.
-        let brim = if tenancy == Tenancy::Own { full } else { f64::MAX };
         let (stored, last) = match state {
-            Some(LeakyBucketState { level, last }) if level.is_finite() => (level.clamp(0.0, brim), last),
+            Some(LeakyBucketState { level, last }) if level.is_finite() => (level.max(0.0), last),
             // A level that is no number holds no room.
             Some(LeakyBucketState { last, .. }) => (full, last),
             None => (0.0, now),
@@ -68,6 +68,11 @@ impl LeakyBucketView {
         let flow = Flow::at(quota, last, now, stored, tenancy);
         let mut view = LeakyBucketView { stored, level: stored, flow, capacity };
         view.level = view.level_after(flow.elapsed());
+        // A debt is at most one capacity as of now, but for what all quotas of a key share: another one's may be larger.
+        if view.level > full + full && tenancy == Tenancy::Own {
+            view.set(full + full);
+            view.flow.repaired = true;
+        }
         view
     }
 
@@ -109,6 +114,14 @@ impl View for LeakyBucketView {
     fn charge(&mut self, cost: Cost) {
         // Within epsilon of the brim is the brim.
         self.set((self.level + exact(cost.get())).min(exact(self.capacity)));
+    }
+
+    fn debit(&mut self, cost: Cost) -> u64 {
+        let (had, wanted) = (self.level, self.level + exact(cost.get()));
+        // What several quotas share may be fuller already than this one's debt goes.
+        let brim = had.max(2.0 * exact(self.capacity));
+        self.set(wanted.min(brim));
+        if wanted > brim { beyond(cost, brim - had) } else { 0 }
     }
 
     fn refund(&mut self, cost: Cost, charged_at: Timestamp) {

@@ -7,6 +7,9 @@
 //! have left, are found by bisection. Totals wrap, differences of totals do not: what lies within one window is at most the
 //! limit.
 //!
+//! A debit is remembered in any case, as one entry with its cost. Only debits can come to more entries than the bound: then
+//! one becomes one with the last entry, which from now on counts as of its instant.
+//!
 //! A log takes 16 bytes for each instant at which something passed, and a decision `O(log n)`; entries of one instant are one.
 //! A quota's [bound](crate::quota::QuotaBuilder::log_bound) keeps it from being built larger than intended.
 //!
@@ -25,7 +28,7 @@
 use std::collections::VecDeque;
 
 use super::tenancy::Tenancy;
-use super::view::View;
+use super::view::{View, counted_of};
 use super::wait::Wait;
 use crate::{Cost, Nanos, Quota, Timestamp};
 
@@ -133,6 +136,8 @@ pub struct SlidingLogView<'a> {
     window: Nanos,
     now: Timestamp,
     log: Option<&'a SlidingLogState>,
+    /// The most entries.
+    bound: usize,
     edit: LogEdit,
 }
 
@@ -154,6 +159,8 @@ pub(crate) struct LogEdit {
     gap: (u64, u64),
     /// The cost to be added at the effective now.
     added: u64,
+    /// There is no room for one more entry: the last one moves to the effective now, and what is added becomes a part of it.
+    merges: bool,
     repaired: bool,
 }
 
@@ -171,8 +178,10 @@ impl<'a> SlidingLogView<'a> {
             base = log.total_before(expired);
         }
         let counted = last.map_or(0, |last| last.total.wrapping_sub(base));
-        let edit = LogEdit { effective_now, expired, base, counted, gap: (0, 0), added: 0, repaired };
-        SlidingLogView { limit, window, now, log, edit }
+        let edit =
+            LogEdit { effective_now, expired, base, counted, gap: (0, 0), added: 0, merges: false, repaired };
+        let bound = quota.log_bound() as usize;
+        SlidingLogView { limit, window, now, log, bound, edit }
     }
 
     /// Returns the state to store; none when nothing counts. Copies the log.
@@ -205,13 +214,13 @@ impl<'a> SlidingLogView<'a> {
 
     /// Returns the time until the entry at which the costs that stay sum up to `amount` or more leaves the window.
     fn leaves(&self, amount: u64) -> Nanos {
-        let LogEdit { effective_now, expired, base, gap, .. } = self.edit;
+        let LogEdit { effective_now, expired, base, gap, merges, .. } = self.edit;
         let entries = self.log.map(|log| &log.entries).filter(|_| amount <= self.edit.kept());
         let amount = if amount <= gap.0 { amount } else { amount.saturating_add(gap.1 - gap.0) };
         let at = entries.and_then(|entries| {
             let sums_up = |entry: &LogEntry| entry.total.wrapping_sub(base) >= amount;
-            let first = entries.range(expired..).position_by_bisection(sums_up);
-            entries.get(expired + first)
+            let first = expired + entries.range(expired..).position_by_bisection(sums_up);
+            entries.get(first).filter(|_| !merges || first + 1 < entries.len())
         });
         let at = at.map_or(effective_now, |entry| entry.at.min(effective_now));
         // Not the difference of two instants: the later one may lie beyond the last that there is.
@@ -233,6 +242,9 @@ impl LogEdit {
                 log.entries.truncate(ahead);
                 log.entries.push_back(LogEntry { at: self.effective_now, ..last });
             }
+        }
+        if let Some(last) = log.entries.back_mut().filter(|_| self.merges) {
+            last.at = self.effective_now;
         }
         if self.added > 0 {
             log.push(self.effective_now, self.added);
@@ -275,6 +287,14 @@ impl View for SlidingLogView<'_> {
 
     fn charge(&mut self, cost: Cost) {
         self.edit.added = self.edit.added.saturating_add(cost.get());
+    }
+
+    fn debit(&mut self, cost: Cost) -> u64 {
+        let (counted, forgiven) = counted_of(cost, self.used());
+        self.edit.added += counted;
+        let entries = self.log.map_or(0, SlidingLogState::len) - self.edit.expired;
+        self.edit.merges |= counted > 0 && entries >= self.bound;
+        forgiven
     }
 
     /// Takes out the entry of that instant: units up to it, the newest first, so that an instant that is told a little

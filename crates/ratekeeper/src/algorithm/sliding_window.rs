@@ -8,7 +8,8 @@
 //! ```
 //!
 //! all of this slot, and of the previous one the part that the window still overlaps. It is never evaluated as a fraction:
-//! everything is multiplied by the window, in 128 bits, so that nothing is rounded.
+//! everything is multiplied by the window, in 128 bits, so that nothing is rounded. A debit is counted in any case, beyond the
+//! limit, and fades as everything else does.
 //!
 //! The estimate assumes that the previous slot's requests were spread evenly. If they were not, it may be off by the count of
 //! a slot at the worst, for part of a window; the [log](super::sliding_log) is exact, and takes memory for each request.
@@ -25,7 +26,7 @@
 //! ```
 
 use super::tenancy::Tenancy;
-use super::view::View;
+use super::view::{View, counted_of};
 use super::wait::Wait;
 use crate::{Cost, Nanos, Quota, Timestamp};
 
@@ -75,13 +76,11 @@ impl SlidingWindowView {
         // begins now.
         let repaired = tenancy.cuts_off(state.start, now);
         let start = if repaired { now } else { state.start };
-        // What all quotas of a key share may have counted further than this one's limit.
-        let most = if tenancy == Tenancy::Own { limit } else { u64::MAX };
         let since = now.since(start).as_nanos();
         let slots = since / window;
         let (previous, current) = match slots {
-            0 => (state.previous.min(most), state.current.min(most)),
-            1 => (state.current.min(most), 0),
+            0 => (state.previous, state.current),
+            1 => (state.current, 0),
             _ => (0, 0),
         };
         if previous == 0 && current == 0 {
@@ -163,6 +162,12 @@ impl View for SlidingWindowView {
 
     fn charge(&mut self, cost: Cost) {
         self.current = self.current.saturating_add(cost.get());
+    }
+
+    fn debit(&mut self, cost: Cost) -> u64 {
+        let (counted, forgiven) = counted_of(cost, self.current);
+        self.current += counted;
+        forgiven
     }
 
     fn refund(&mut self, cost: Cost, charged_at: Timestamp) {

@@ -10,6 +10,8 @@
 //! remaining   = the largest whole c that is allowed
 //! ```
 //!
+//! A debit is charged in any case, down to `−B` tokens: a debt of one burst.
+//!
 //! ε is a billionth of a token: 29 tokens at 100 a second are there after 290 ms, although the doubles say
 //! 28.999999999999996. The order of the floating-point operations is part of the law (docs/semantics.md §3): a script in
 //! another language that does the same operations gets the same bits. Waits are not computed by dividing, which would be off
@@ -29,7 +31,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-use super::flow::{EPSILON, Flow, exact, floor};
+use super::flow::{EPSILON, Flow, beyond, exact, floor};
 use super::tenancy::Tenancy;
 use super::view::View;
 use super::wait::Wait;
@@ -64,8 +66,7 @@ impl TokenBucketView {
         let capacity = quota.burst();
         let full = exact(capacity);
         let (stored, last) = match state {
-            // Fewer than none are none: a bucket is refilled from empty within the refill time, whatever was stored.
-            Some(TokenBucketState { tokens, last }) if tokens.is_finite() => (tokens.clamp(0.0, full), last),
+            Some(TokenBucketState { tokens, last }) if tokens.is_finite() => (tokens.min(full), last),
             // Tokens that are no number are no tokens.
             Some(TokenBucketState { last, .. }) => (0.0, last),
             None => (full, now),
@@ -76,6 +77,11 @@ impl TokenBucketView {
         let shared = tenancy == Tenancy::Shared && state.is_some();
         let mut view = TokenBucketView { stored, tokens: stored, flow, capacity, shared };
         view.tokens = view.tokens_after(flow.elapsed());
+        // A debt is at most one burst as of now, but for what all quotas of a key share: another one's may be larger.
+        if view.tokens < -full && tenancy == Tenancy::Own {
+            view.set(-full);
+            view.flow.repaired = true;
+        }
         view
     }
 
@@ -102,7 +108,8 @@ impl View for TokenBucketView {
             return Wait::Never;
         }
         let cost = exact(cost.get());
-        if is_enough(self.tokens, cost) {
+        // In debt, nothing is there, and nothing is enough.
+        if cost == 0.0 || is_enough(self.tokens, cost) {
             return Wait::Ready;
         }
         let missing = cost - EPSILON - self.stored;
@@ -112,6 +119,14 @@ impl View for TokenBucketView {
     fn charge(&mut self, cost: Cost) {
         // Within epsilon of enough is enough, and leaves nothing rather than less than nothing.
         self.set((self.tokens - exact(cost.get())).max(0.0));
+    }
+
+    fn debit(&mut self, cost: Cost) -> u64 {
+        let (had, wanted) = (self.tokens, self.tokens - exact(cost.get()));
+        // What several quotas share may be further below already than this one's debt goes.
+        let bottom = had.min(-exact(self.capacity));
+        self.set(wanted.max(bottom));
+        if wanted < bottom { beyond(cost, had - bottom) } else { 0 }
     }
 
     fn refund(&mut self, cost: Cost, charged_at: Timestamp) {

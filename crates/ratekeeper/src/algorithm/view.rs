@@ -14,6 +14,11 @@ pub trait View {
     /// Takes a cost that [`wait_for`](View::wait_for) found ready.
     fn charge(&mut self, cost: Cost);
 
+    /// Takes a cost whether or not it passes, and returns how much of it is forgiven: a debt is bounded. GCRA and both
+    /// buckets go one capacity below empty; what a window or a log counts may pass its limit, up to 2^63 − 1, until the
+    /// window ends.
+    fn debit(&mut self, cost: Cost) -> u64;
+
     /// Gives back what is left of a cost that was charged at this instant, never above the capacity: what has refilled
     /// since is not given back a second time.
     fn refund(&mut self, cost: Cost, charged_at: Timestamp);
@@ -32,6 +37,15 @@ pub trait View {
     /// [`Tenancy::Own`](super::Tenancy::Own). Such a state must be written back even by a denial, or the key would stay
     /// locked out until the clock catches up.
     fn was_repaired(&self) -> bool;
+}
+
+/// The most that a window or a log counts: 2^63 − 1, what every form that a state is stored in can hold.
+pub(crate) const MOST_COUNTED: u64 = i64::MAX.cast_unsigned();
+
+/// Returns how much of a debit a count has room for, and how much is forgiven.
+pub(super) fn counted_of(cost: Cost, count: u64) -> (u64, u64) {
+    let counted = cost.get().min(MOST_COUNTED.saturating_sub(count));
+    (counted, cost.get() - counted)
 }
 
 /// Takes the cost from the view if it passes. The view has changed if and only if the decision allows.

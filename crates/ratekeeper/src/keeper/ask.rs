@@ -2,11 +2,11 @@
 
 use super::error::KeeperError;
 use super::fallback::Fallback;
-use super::resolve::Understood;
+use super::resolve::{AskedUnits, Understood};
 use super::ruling::Ruling;
 use super::setup::Keeper;
-use crate::port::{Answer, Request, Store};
-use crate::{Charged, Cost, Decision, FailureMode, Key, Rules, StoreError, StoreErrorKind};
+use crate::port::{Answer, Request, Standing, Store};
+use crate::{Charged, Cost, Decision, FailureMode, Rules, StoreError, StoreErrorKind};
 
 /// What a question does if it is allowed.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -21,11 +21,11 @@ pub(super) enum Intent {
 
 /// Puts a question to a store, and hands the request and the answer to `then`: at once if the store answers at once.
 #[inline]
-pub(super) fn ask<'a, T: Send, R>(
+pub(super) fn ask<'a, U: AskedUnits + 'a, T: Send, R>(
     store: &'a dyn Store,
-    understood: Understood<'a>,
+    understood: Understood<'a, U>,
     question: impl for<'q> Fn(&'q dyn Store, Request<'q>) -> Answer<'q, T> + Send + 'a,
-    then: impl FnOnce(Understood<'a>, Result<T, StoreError>) -> Answer<'a, R, KeeperError> + Send + 'a,
+    then: impl FnOnce(Understood<'a, U>, Result<T, StoreError>) -> Answer<'a, R, KeeperError> + Send + 'a,
 ) -> Answer<'a, R, KeeperError>
 where
     R: Send + 'a,
@@ -44,9 +44,9 @@ where
 impl Keeper {
     /// Puts a question about a cost to the store, and to the failure mode if the store fails.
     #[inline]
-    pub(super) fn decide<'a, T: Fallback + Send + 'a>(
+    pub(super) fn decide<'a, U: AskedUnits + 'a, T: Fallback + Send + 'a>(
         &'a self,
-        understood: Understood<'a>,
+        understood: Understood<'a, U>,
         intent: Intent,
         question: impl for<'q> Fn(&'q dyn Store, Request<'q>) -> Answer<'q, T> + Copy + Send + 'a,
     ) -> Answer<'a, Ruling, KeeperError> {
@@ -63,15 +63,15 @@ impl Keeper {
 
     /// Answers instead of a store that failed, as the failure mode says; the observers are called.
     #[cold]
-    fn decide_instead<'a, T: Fallback + Send + 'a>(
+    fn decide_instead<'a, U: AskedUnits + 'a, T: Fallback + Send + 'a>(
         &'a self,
-        understood: Understood<'a>,
+        understood: Understood<'a, U>,
         intent: Intent,
         question: impl for<'q> Fn(&'q dyn Store, Request<'q>) -> Answer<'q, T> + Send + 'a,
         error: StoreError,
     ) -> Answer<'a, Ruling, KeeperError> {
         let mode = self.failure_mode(understood.resolved.rules(), &error);
-        let instead = move |understood: Understood<'a>, outcome: Option<T>, is_local| {
+        let instead = move |understood: Understood<'a, U>, outcome: Option<T>, is_local| {
             self.tell(|observer| observer.store_failed(&error, outcome.as_ref().map(Fallback::decision)));
             let ruling = outcome.map(|outcome| self.rule(understood, intent, &outcome, is_local));
             Answer::ready(ruling.ok_or(KeeperError::Store(error)))
@@ -87,27 +87,43 @@ impl Keeper {
 
     /// Makes a ruling of an answer; the observers are called if it was a request to take.
     #[inline]
-    fn rule<T: Fallback>(
+    fn rule<U: AskedUnits, T: Fallback>(
         &self,
-        understood: Understood<'_>,
+        understood: Understood<'_, U>,
         intent: Intent,
         outcome: &T,
         is_local: bool,
     ) -> Ruling {
-        let (key, cost) = (understood.key, understood.cost);
+        let Understood { key, cost, units, .. } = understood;
         let granted = if intent == Intent::Look { Cost::ZERO } else { outcome.granted(cost) };
         let ruling = Ruling::new(*outcome.decision(), granted, understood.resolved, is_local);
+        let ruling =
+            if T::TELLS_EACH || is_local { ruling.telling(outcome.each(), is_local) } else { ruling };
         if intent == Intent::Take {
-            self.announce(key, cost, &ruling);
+            let request = Request { key, rules: ruling.rules(), cost, units: units.list() };
+            match U::IS_PLAIN {
+                true => self.tell(|observer| observer.decided(&request, ruling.decision())),
+                false => self.announce(request, &ruling),
+            }
         }
         ruling
     }
 
     /// Tells the observers of a request to take that was decided.
     #[inline]
-    pub(super) fn announce(&self, key: Key<'_>, cost: Cost, ruling: &Ruling) {
-        let request = Request { key, rules: ruling.rules(), cost };
+    pub(super) fn announce(&self, request: Request<'_>, ruling: &Ruling) {
         self.tell(|observer| observer.decided(&request, ruling.decision()));
+        if !request.is_plain() {
+            self.tell_of_shadows(&request, &ruling.standing());
+        }
+    }
+
+    /// Tells the observers of plans whose rules in shadow would have denied.
+    #[cold]
+    pub(super) fn tell_of_shadows(&self, request: &Request<'_>, standing: &Standing) {
+        for (plan, rule) in standing.would_deny(request) {
+            self.tell(|observer| observer.would_deny(request, plan, rule));
+        }
     }
 
     /// Gives a cost back to the store that took it.

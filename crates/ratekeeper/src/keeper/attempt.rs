@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use super::asking::{Ask, Asking};
 use super::error::KeeperError;
-use super::resolve::NamedRequest;
+use super::resolve::{NamedRequest, NoUnits, Understood};
 use super::ruling::Ruling;
+use super::setup::Keeper;
+use super::taker::ForCost;
 use super::waiting::Waiting;
 use crate::port::Answer;
 
@@ -18,12 +20,21 @@ use crate::port::Answer;
 /// is not known; a store in memory answers at once, and cannot be interrupted.
 #[derive(Debug)]
 #[must_use = "an attempt takes nothing until it is awaited, or asked `now`"]
-pub struct Attempt<'a>(NamedRequest<'a>);
+pub struct Attempt<'a> {
+    named: NamedRequest<'a>,
+    tells_each: bool,
+}
 
 impl<'a> Attempt<'a> {
     #[inline]
     pub(super) fn new(named: NamedRequest<'a>) -> Self {
-        Attempt(named)
+        Attempt { named, tells_each: false }
+    }
+
+    /// Has the ruling tell what [each](Ruling::each) rule says, and not only the one that binds.
+    pub fn each(mut self) -> Self {
+        self.tells_each = true;
+        self
     }
 
     /// Takes the cost now, if the store answers at once. For callers who have no runtime, or would rather not make a
@@ -71,13 +82,13 @@ impl<'a> Attempt<'a> {
     /// # Ok(()) }
     /// ```
     pub fn within(self, patience: Duration) -> Waiting<'a> {
-        Waiting::new(self.0, patience)
+        Waiting::new(self.named, ForCost, patience)
     }
 }
 
 impl<'a> IntoFuture for Attempt<'a> {
     type Output = Result<Ruling, KeeperError>;
-    type IntoFuture = Asking<'a, Self>;
+    type IntoFuture = Asking<'a, Self, Ruling>;
 
     #[inline]
     fn into_future(self) -> Self::IntoFuture {
@@ -86,12 +97,47 @@ impl<'a> IntoFuture for Attempt<'a> {
 }
 
 impl<'a> Ask<'a> for Attempt<'a> {
+    type Answer = Ruling;
+
     #[inline]
     fn ask(self) -> Answer<'a, Ruling, KeeperError> {
-        let keeper = self.0.keeper;
-        match self.0.understand() {
-            Ok(understood) => keeper.take_in_turn(understood, |store, request| store.acquire(request)),
+        if self.tells_each || !self.named.is_of_requests() {
+            return self.ask_each();
+        }
+        let NamedRequest { keeper, key, held_to, amounts } = self.named;
+        let (key, resolved) =
+            match key.map_err(Into::into).and_then(|key| Ok((key, keeper.resolve(held_to)?))) {
+                Ok(understood) => understood,
+                Err(error) => return Answer::ready(Err(error)),
+            };
+        if !resolved.rules().are_plain() {
+            return keeper.take_unusual(Understood { key, resolved, cost: amounts.cost(), units: &[] });
+        }
+        let plain = Understood { key, resolved, cost: amounts.cost(), units: NoUnits };
+        keeper.take_in_turn(plain, |store, request| store.acquire(request))
+    }
+}
+
+impl<'a> Attempt<'a> {
+    /// Asks for what is not plain.
+    #[inline(never)]
+    fn ask_each(self) -> Answer<'a, Ruling, KeeperError> {
+        let keeper = self.named.keeper;
+        match self.named.resolve() {
+            Ok(understood) => keeper.take_unusual(understood),
             Err(error) => Answer::ready(Err(error)),
+        }
+    }
+}
+
+impl Keeper {
+    /// Takes for a request that is not plain, or wants to know what each rule says.
+    #[inline(never)]
+    fn take_unusual<'a>(&'a self, understood: Understood<'a>) -> Answer<'a, Ruling, KeeperError> {
+        let understood = understood.acquired();
+        match understood.request().check() {
+            Ok(()) => self.take_in_turn(understood, |store, request| store.acquire_each(request)),
+            Err(error) => Answer::ready(Err(error.into())),
         }
     }
 }

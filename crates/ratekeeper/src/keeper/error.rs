@@ -4,6 +4,7 @@ use std::error::Error;
 use std::fmt;
 
 use super::held_to::MAX_PLANS;
+use crate::port::{AmountError, LeaseError};
 use crate::{KeyError, StoreError};
 
 /// Why a request could not be decided. A denial is no error: it is a [`Ruling`](super::Ruling).
@@ -28,6 +29,12 @@ pub enum KeeperError {
         /// How many plans the request names.
         named: usize,
     },
+    /// The plans cannot be asked for these amounts.
+    Amounts(AmountError),
+    /// A quota of the request's own is to be held, and only plans can be.
+    HoldWithoutPlan,
+    /// The lease of a hold is too short or too long.
+    Lease(LeaseError),
     /// The key is empty or too long.
     Key(KeyError),
     /// The store failed, and the failure mode is [`Error`](crate::FailureMode::Error), or nothing can stand in for it.
@@ -37,6 +44,20 @@ pub enum KeeperError {
 impl From<KeyError> for KeeperError {
     fn from(error: KeyError) -> Self {
         KeeperError::Key(error)
+    }
+}
+
+impl From<LeaseError> for KeeperError {
+    #[cold]
+    fn from(error: LeaseError) -> Self {
+        KeeperError::Lease(error)
+    }
+}
+
+impl From<AmountError> for KeeperError {
+    #[cold]
+    fn from(error: AmountError) -> Self {
+        KeeperError::Amounts(error)
     }
 }
 
@@ -60,6 +81,11 @@ impl fmt::Display for KeeperError {
             KeeperError::TooManyPlans { named } => {
                 write!(f, "plans: {named}; a request is held to at most {MAX_PLANS}")
             }
+            KeeperError::HoldWithoutPlan => {
+                f.write_str("quota: to be held; a hold names plans, by which it is ended")
+            }
+            KeeperError::Lease(error) => error.fmt(f),
+            KeeperError::Amounts(error) => error.fmt(f),
             KeeperError::Key(error) => error.fmt(f),
             KeeperError::Store(error) => error.fmt(f),
         }

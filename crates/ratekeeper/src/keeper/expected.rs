@@ -54,7 +54,7 @@ mod tests {
         let store = MemoryStore::builder().clock(FakeClock::at(Timestamp::EPOCH)).build();
         let quota: Quota = quota.parse().unwrap();
         let rules = Rules::Quota(&quota);
-        let request = |cost| Request { key: Key::new("k").unwrap(), rules, cost: Cost::new(cost) };
+        let request = |cost| Request::new(Key::new("k").unwrap(), rules, Cost::new(cost));
         store.acquire(request(used)).now().unwrap().unwrap();
         let peeked = store.peek(request(cost)).now().unwrap().unwrap();
         wait_behind(&peeked, rules, ahead, Cost::new(cost)).map(|wait| wait.ceil_millis())

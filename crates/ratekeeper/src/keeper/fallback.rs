@@ -1,10 +1,13 @@
 //! What stands in for a store's answer.
 
-use crate::port::{Grant, Request};
+use crate::port::{Grant, Request, Standing};
 use crate::{Cost, Decision, FailureMode, Nanos, Reason, Rules};
 
 /// What a store answers to a question about a cost, and what stands in for it when it fails.
 pub(super) trait Fallback: Sized {
+    /// True if it may know what each rule says.
+    const TELLS_EACH: bool = false;
+
     /// Returns what the failure mode answers without asking anybody; none if it asks the local store, or hands over the
     /// error.
     fn instead(mode: FailureMode, request: Request<'_>) -> Option<Self>;
@@ -16,6 +19,11 @@ pub(super) trait Fallback: Sized {
 
     /// Returns how much of the cost was taken, if the question was one to take.
     fn granted(&self, cost: Cost) -> Cost;
+
+    /// Returns what each rule says, if that is known.
+    fn each(&self) -> &[Decision] {
+        &[]
+    }
 }
 
 impl Fallback for Decision {
@@ -58,5 +66,29 @@ impl Fallback for Grant {
 
     fn granted(&self, _: Cost) -> Cost {
         self.granted
+    }
+}
+
+impl Fallback for Standing {
+    const TELLS_EACH: bool = true;
+
+    fn instead(mode: FailureMode, request: Request<'_>) -> Option<Self> {
+        Decision::instead(mode, request).map(Standing::of)
+    }
+
+    fn unlimited(request: Request<'_>) -> Self {
+        Standing::of(Decision::unlimited(request))
+    }
+
+    fn decision(&self) -> &Decision {
+        &self.decision
+    }
+
+    fn granted(&self, cost: Cost) -> Cost {
+        self.decision.granted(cost)
+    }
+
+    fn each(&self) -> &[Decision] {
+        &self.each
     }
 }

@@ -4,40 +4,37 @@ use super::ask::Intent;
 use super::error::KeeperError;
 use super::expected::turned_away;
 use super::fallback::Fallback;
-use super::resolve::Understood;
+use super::resolve::{AskedUnits, Understood};
 use super::ruling::Ruling;
 use super::setup::Keeper;
 use crate::port::{Answer, Request, Store, acquire_each};
-use crate::{Decision, Reason, StoreError};
+use crate::{Decision, Reason, Rules, StoreError};
 
 impl Keeper {
     /// Takes for somebody who does not wait: unless others wait for the same, who go first. Costs one atomic load while
     /// nobody waits.
     #[inline]
-    pub(super) fn take_in_turn<'a, T: Fallback + Send + 'a>(
+    pub(super) fn take_in_turn<'a, U: AskedUnits + 'a, T: Fallback + Send + 'a>(
         &'a self,
-        understood: Understood<'a>,
+        understood: Understood<'a, U>,
         question: impl for<'q> Fn(&'q dyn Store, Request<'q>) -> Answer<'q, T> + Copy + Send + 'a,
     ) -> Answer<'a, Ruling, KeeperError> {
         let Some(ahead) = self.lines.ahead_of(&understood.request()) else {
             return self.decide(understood, Intent::Take, question);
         };
-        let (key, cost) = (understood.key, understood.cost);
-        self.refusal_behind(understood, ahead)
-            .map(move |refused| refused.inspect(|ruling| self.announce(key, cost, ruling)))
-    }
-
-    /// Takes for one of those who wait. The observers are not told.
-    #[inline]
-    pub(super) fn take<'a>(&'a self, understood: Understood<'a>) -> Answer<'a, Ruling, KeeperError> {
-        self.decide(understood, Intent::Try, |store, request| store.acquire(request))
+        let Understood { key, cost, units, .. } = understood;
+        self.refusal_behind(understood, ahead).map(move |refused| {
+            refused.inspect(|ruling| {
+                self.announce(Request { key, rules: ruling.rules(), cost, units: units.list() }, ruling);
+            })
+        })
     }
 
     /// Refuses, behind others who want `ahead` together; says when it may be worth coming back. Takes nothing, and the
     /// observers are not told. Only a store that fails where the plan says `open` is answered for, as everywhere.
-    pub(super) fn refusal_behind<'a>(
+    pub(super) fn refusal_behind<'a, U: AskedUnits + 'a>(
         &'a self,
-        understood: Understood<'a>,
+        understood: Understood<'a, U>,
         ahead: u64,
     ) -> Answer<'a, Ruling, KeeperError> {
         let cost = understood.cost;
@@ -56,7 +53,8 @@ impl Keeper {
     /// Returns true if some are not to be put to the store as they are: see [`take_from`](Keeper::take_from).
     #[inline]
     pub(super) fn needs_care(&self, requests: &[Request<'_>]) -> bool {
-        self.lines.are_used() || requests.iter().any(|request| request.rules.is_empty())
+        let is_unusual = |request: &Request<'_>| request.rules.is_empty() || !request.is_plain();
+        self.lines.are_used() || requests.iter().any(is_unusual)
     }
 
     /// Takes for each of these by itself: some have others waiting ahead of them, or are held to nothing, and no store is
@@ -69,16 +67,32 @@ impl Keeper {
         acquire_each(requests, |request| self.take_from(&*self.store, request), into).await
     }
 
-    /// Takes from this store for somebody who does not wait: its own answer, or a refusal behind others.
+    /// Takes from this store for somebody who does not wait: its own answer, or a refusal behind others. The observers are
+    /// told of rules in shadow that would have denied.
     pub(super) fn take_from<'a>(
         &'a self,
         store: &'a dyn Store,
         request: Request<'a>,
     ) -> Answer<'a, Decision> {
+        let request = match request.rules {
+            Rules::Plan(plan) => {
+                Request { rules: Rules::Plan(plan.to_acquire().map_or(plan, |plan| plan)), ..request }
+            }
+            _ => request,
+        };
         if request.rules.is_empty() {
             return Answer::ready(Ok(Decision::unlimited(request)));
         }
-        let Some(ahead) = self.lines.ahead_of(&request) else { return store.acquire(request) };
+        let Some(ahead) = self.lines.ahead_of(&request) else {
+            if request.is_plain() {
+                return store.acquire(request);
+            }
+            return store.acquire_each(request).map(move |standing| {
+                let standing = standing?;
+                self.tell_of_shadows(&request, &standing);
+                Ok(standing.decision)
+            });
+        };
         store
             .peek(request)
             .map(move |peeked| peeked.map(|peeked| turned_away(peeked, request.rules, ahead, request.cost)))

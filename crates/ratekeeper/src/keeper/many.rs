@@ -39,7 +39,7 @@ impl Keeper {
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let keeper = Keeper::new(MemoryStore::default(), Registry::default());
     /// let quota: Quota = "1/h".parse()?;
-    /// let request = Request { key: Key::new("user:42")?, rules: Rules::Quota(&quota), cost: Cost::ONE };
+    /// let request = Request::new(Key::new("user:42")?, Rules::Quota(&quota), Cost::ONE);
     /// let mut answers = Vec::new();
     /// let Ok(()) = keeper.acquire_many(&[request, request], &mut answers).await;
     /// let allowed: Vec<bool> = answers.iter().flatten().map(|decision| decision.allowed).collect();

@@ -16,6 +16,8 @@
 //! error     why there is no ruling           wait_lines  who waits, by key
 //! taking    costs that nobody collects       expected    how long a line takes
 //! asking    asked when it is awaited         resolved    a request whose rules come resolved
+//! holding   a request to hold                hold        what is held, until it is ended
+//! taker     a cost, or something to hold     owned_units units that outlive who named them
 //! ```
 
 mod ask;
@@ -25,13 +27,17 @@ mod error;
 mod expected;
 mod fallback;
 mod held_to;
+mod hold;
+mod holding;
 mod in_turn;
 mod many;
+mod owned_units;
 mod registry;
 mod resolve;
 mod resolved;
 mod ruling;
 mod setup;
+mod taker;
 mod taking;
 mod verbs;
 mod wait_lines;
@@ -41,7 +47,10 @@ pub use asking::Asking;
 pub use attempt::Attempt;
 pub use error::KeeperError;
 pub use held_to::{HeldTo, MAX_PLANS, OnMissingPlan};
+pub use hold::Hold;
+pub use holding::{ForHold, HoldAttempt};
 pub use registry::Registry;
 pub use ruling::Ruling;
 pub use setup::Keeper;
+pub use taker::ForCost;
 pub use waiting::Waiting;

@@ -37,7 +37,7 @@ impl Keeper {
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let keeper = Keeper::new(MemoryStore::default(), Registry::default());
     /// let plan = Plan::parse("free", "1/h")?;
-    /// let request = Request { key: Key::new("user:42")?, rules: Rules::Plan(&plan), cost: Cost::ONE };
+    /// let request = Request::new(Key::new("user:42")?, Rules::Plan(&plan), Cost::ONE);
     /// assert!(keeper.acquire_resolved(request).await?.allowed);
     /// assert!(!keeper.acquire_resolved(request).await?.allowed);
     /// # Ok(()) }
@@ -53,14 +53,14 @@ impl Keeper {
                 self.tell(|observer| observer.decided(&request, &decision));
                 Answer::ready(Ok(decision))
             }
-            Ok(Err(error)) => self.settle(request, error),
+            Ok(Err(error)) => self.stand_in(request, error),
             Err(pending) => Answer::later(async move {
                 match pending.await {
                     Ok(decision) => {
                         self.tell(|observer| observer.decided(&request, &decision));
                         Ok(decision)
                     }
-                    Err(error) => self.settle(request, error).await,
+                    Err(error) => self.stand_in(request, error).await,
                 }
             }),
         }
@@ -68,7 +68,7 @@ impl Keeper {
 
     /// Answers for a store that has failed a request, and tells the observers.
     #[cold]
-    fn settle<'a>(&'a self, request: Request<'a>, error: StoreError) -> Answer<'a, Decision> {
+    fn stand_in<'a>(&'a self, request: Request<'a>, error: StoreError) -> Answer<'a, Decision> {
         self.answer_for(request, &error).map(move |Ok(instead)| {
             self.tell(|observer| observer.store_failed(&error, instead.as_ref()));
             let decision = instead.ok_or(error)?;

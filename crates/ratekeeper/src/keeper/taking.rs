@@ -4,10 +4,12 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use super::error::KeeperError;
+use super::owned_units::OwnedUnits;
 use super::resolve::Understood;
-use super::ruling::Ruling;
+use super::ruling::{Resolved, Ruling};
 use super::setup::Keeper;
-use crate::Key;
+use super::taker::Taker;
+use crate::{Cost, Key};
 
 type Asking = Pin<Box<dyn Future<Output = Result<Ruling, KeeperError>> + Send>>;
 
@@ -15,27 +17,36 @@ type Asking = Pin<Box<dyn Future<Output = Result<Ruling, KeeperError>> + Send>>;
 /// after it has begun, it leaves a task that waits for the answer and gives back what was taken.
 ///
 /// Outside of a tokio runtime there is nobody to leave it to, and whether the cost was taken is not known.
-pub(super) struct Taking {
+pub(super) struct Taking<T: Taker> {
     keeper: Keeper,
+    taker: T,
+    resolved: Resolved,
     key: Box<[u8]>,
+    cost: Cost,
+    units: OwnedUnits,
     /// None once it has ended.
     asking: Option<Asking>,
     has_begun: bool,
 }
 
-impl Taking {
-    pub(super) fn new(keeper: &Keeper, understood: &Understood<'_>) -> Self {
+impl<T: Taker> Taking<T> {
+    pub(super) fn new(keeper: &Keeper, understood: &Understood<'_>, taker: T) -> Self {
         let (keeper, key) = (keeper.clone(), Box::from(understood.key.as_bytes()));
         let asking: Asking = {
-            let (keeper, key, resolved, cost) =
-                (keeper.clone(), Box::clone(&key), understood.resolved.clone(), understood.cost);
-            Box::pin(async move { keeper.take(Understood { key: Key::new(&*key)?, resolved, cost }).await })
+            let (keeper, key, resolved) = (keeper.clone(), Box::clone(&key), understood.resolved.clone());
+            let (cost, units) = (understood.cost, OwnedUnits::of(understood.units));
+            Box::pin(async move {
+                let units = units.borrowed();
+                taker.take(&keeper, Understood { key: Key::new(&*key)?, resolved, cost, units: &units }).await
+            })
         };
-        Taking { keeper, key, asking: Some(asking), has_begun: false }
+        let (cost, units) = (understood.cost, OwnedUnits::of(understood.units));
+        let resolved = understood.resolved.clone();
+        Taking { keeper, taker, resolved, key, cost, units, asking: Some(asking), has_begun: false }
     }
 }
 
-impl Future for Taking {
+impl<T: Taker> Future for Taking<T> {
     type Output = Result<Ruling, KeeperError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -50,28 +61,28 @@ impl Future for Taking {
     }
 }
 
-impl Drop for Taking {
+impl<T: Taker> Drop for Taking<T> {
     fn drop(&mut self) {
         let Some(asking) = self.asking.take().filter(|_| self.has_begun) else { return };
-        let (keeper, key) = (self.keeper.clone(), std::mem::take(&mut self.key));
+        let (keeper, key, taker) = (self.keeper.clone(), std::mem::take(&mut self.key), self.taker);
+        let (cost, units, resolved) = (self.cost, std::mem::take(&mut self.units), self.resolved.clone());
         spawn(async move {
-            let Ok(ruling) = asking.await else { return };
-            let (Ok(key), Some(charged)) = (Key::new(&*key), ruling.charged()) else { return };
-            let taken = Understood { key, cost: ruling.granted(), resolved: ruling.into_resolved() };
-            // A store that fails keeps it: the observers are told.
-            let _ = keeper.give_back(taken, charged).await;
+            let (Ok(ruling), Ok(key)) = (asking.await, Key::new(&*key)) else { return };
+            let units = units.borrowed();
+            let taken = Understood { key, resolved, cost, units: &units[..] };
+            taker.give_back(&keeper, taken, ruling).await;
         });
     }
 }
 
 #[cfg(all(feature = "tokio", not(loom)))]
-fn spawn(work: impl Future<Output = ()> + Send + 'static) {
+pub(super) fn spawn(work: impl Future<Output = ()> + Send + 'static) {
     if let Ok(runtime) = tokio::runtime::Handle::try_current() {
         runtime.spawn(work);
     }
 }
 
 #[cfg(not(all(feature = "tokio", not(loom))))]
-fn spawn(work: impl Future<Output = ()> + Send + 'static) {
+pub(super) fn spawn(work: impl Future<Output = ()> + Send + 'static) {
     drop(work);
 }

@@ -1,6 +1,7 @@
 //! Waiting for a cost, over any store.
 
 use std::future::poll_fn;
+use std::hash::{BuildHasher, RandomState};
 use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
@@ -10,16 +11,20 @@ use super::error::KeeperError;
 use super::resolve::{NamedRequest, Understood};
 use super::ruling::Ruling;
 use super::setup::Keeper;
+use super::taker::{ForCost, Taker};
 use super::taking::Taking;
-use crate::Nanos;
 use crate::clock::TimeSource;
 use crate::port::Answer;
+use crate::{Nanos, Reason};
 
 /// The shortest pause between two questions to a store, should it deny and say that there is nothing to wait for.
 const LEAST_PAUSE: Duration = Duration::from_millis(1);
 
-/// A request that waits for its cost, made by [`Attempt::within`](super::Attempt::within). Nothing happens until it is
-/// awaited.
+/// The shortest pause between two questions for a place in flight.
+const PLACE_PAUSE: Nanos = Nanos::from_millis(50);
+
+/// A request that waits for its cost, made by [`Attempt::within`](super::Attempt::within), or for what it is to hold, made by
+/// [`HoldAttempt::within`](super::HoldAttempt::within). Nothing happens until it is awaited.
 ///
 /// Callers of one process who wait for the same key and the same plans (or the same quota) stand in line, first come,
 /// first served, whatever the store is. The first in line asks the store, and asks again when the store has said that it
@@ -43,18 +48,19 @@ const LEAST_PAUSE: Duration = Duration::from_millis(1);
 /// that is kept but not polled, although it is its turn, holds up those behind it: poll it, or drop it.
 #[derive(Debug)]
 #[must_use = "nobody waits until it is awaited"]
-pub struct Waiting<'a> {
+pub struct Waiting<'a, T = ForCost> {
     named: NamedRequest<'a>,
+    taker: T,
     patience: Duration,
     places: usize,
 }
 
-impl<'a> Waiting<'a> {
+impl<'a, T: Taker> Waiting<'a, T> {
     /// How many may wait for one key, unless [`places`](Waiting::places) says otherwise.
     pub const DEFAULT_PLACES: usize = 1_024;
 
-    pub(super) fn new(named: NamedRequest<'a>, patience: Duration) -> Self {
-        Waiting { named, patience, places: Self::DEFAULT_PLACES }
+    pub(super) fn new(named: NamedRequest<'a>, taker: T, patience: Duration) -> Self {
+        Waiting { named, taker, patience, places: Self::DEFAULT_PLACES }
     }
 
     /// Sets how many may wait for the key, this one included; whoever finds as many there is refused at once.
@@ -71,38 +77,37 @@ impl<'a> Waiting<'a> {
     /// # Errors
     ///
     /// What has to be waited for: nothing was taken yet, and the answer is given back to be awaited, or dropped.
-    #[expect(
-        clippy::result_large_err,
-        reason = "an answer to go on with, not an error: a box would be an allocation"
-    )]
-    pub fn now(self) -> Result<Result<Ruling, KeeperError>, Answer<'a, Ruling, KeeperError>> {
+    pub fn now(self) -> Result<Result<T::Answer, KeeperError>, Answer<'a, T::Answer, KeeperError>> {
         self.ask().now()
     }
 }
 
-impl<'a> IntoFuture for Waiting<'a> {
-    type Output = Result<Ruling, KeeperError>;
-    type IntoFuture = Asking<'a, Self>;
+impl<'a, T: Taker> IntoFuture for Waiting<'a, T> {
+    type Output = Result<T::Answer, KeeperError>;
+    type IntoFuture = Asking<'a, Self, T::Answer>;
 
     fn into_future(self) -> Self::IntoFuture {
         Asking::new(self)
     }
 }
 
-impl<'a> Ask<'a> for Waiting<'a> {
-    fn ask(self) -> Answer<'a, Ruling, KeeperError> {
-        let Waiting { named, patience, places } = self;
+impl<'a, T: Taker> Ask<'a> for Waiting<'a, T> {
+    type Answer = T::Answer;
+
+    fn ask(self) -> Answer<'a, T::Answer, KeeperError> {
+        let Waiting { named, taker, patience, places } = self;
         let keeper = named.keeper;
-        let understood = match named.understand() {
+        let understood = match taker.understand(named) {
             Ok(understood) => understood,
             Err(error) => return Answer::ready(Err(error)),
         };
+        let key = understood.key;
         let mut refused = None;
         if keeper.lines.ahead_of(&understood.request()).is_none() {
-            match keeper.take(understood.clone()).now() {
+            match taker.take(keeper, understood.clone()).now() {
                 Ok(Ok(ruling)) if is_over(&ruling, patience) => {
-                    keeper.announce(understood.key, understood.cost, &ruling);
-                    return Answer::ready(Ok(ruling));
+                    keeper.announce(understood.request(), &ruling);
+                    return Answer::ready(Ok(taker.answer(keeper, key, ruling)));
                 }
                 Ok(Ok(ruling)) => refused = Some(ruling),
                 Ok(Err(error)) => return Answer::ready(Err(error)),
@@ -111,16 +116,33 @@ impl<'a> Ask<'a> for Waiting<'a> {
             }
         }
         Answer::later(async move {
-            let ruling = keeper.wait(&understood, patience, places, refused).await?;
-            keeper.announce(understood.key, understood.cost, &ruling);
-            Ok(ruling)
+            let ruling = keeper.wait(&understood, taker, patience, places, refused).await?;
+            keeper.announce(understood.request(), &ruling);
+            Ok(taker.answer(keeper, key, ruling))
         })
     }
 }
 
-/// Returns true if waiting is over, or cannot help: what is wanted comes after the time that is left.
+/// Returns true if waiting is over, or cannot help: what is wanted comes after the time that is left. When a place in flight
+/// is free is not known: that is waited for to the end.
 fn is_over(ruling: &Ruling, left: Duration) -> bool {
-    ruling.allowed || ruling.retry_after.is_none_or(|wait| wait.as_duration() > left)
+    match ruling.retry_after {
+        _ if ruling.allowed => true,
+        None if ruling.reason == Reason::AtCapacity => left.is_zero(),
+        None => true,
+        Some(wait) => wait.as_duration() > left,
+    }
+}
+
+/// Returns how long to wait before the store is asked again. A place in flight may be freed by somebody elsewhere, so that
+/// is asked for again, at instants of which no two instances choose the same.
+fn pause(ruling: &Ruling, left: Duration) -> Option<Nanos> {
+    if ruling.reason != Reason::AtCapacity {
+        return ruling.retry_after;
+    }
+    let jitter = RandomState::new().hash_one(0u8) % PLACE_PAUSE.as_nanos();
+    let pause = PLACE_PAUSE.saturating_add(Nanos::from_nanos(jitter));
+    Some(pause.min(Nanos::from(left)))
 }
 
 /// Polls a future once, so that it has begun; returns its output if that is all it takes.
@@ -134,9 +156,10 @@ async fn poll_once<F: Future>(mut future: Pin<&mut F>) -> Option<F::Output> {
 
 impl Keeper {
     /// Waits in line. `refused` is what a store in memory has just answered.
-    async fn wait(
+    async fn wait<T: Taker>(
         &self,
         understood: &Understood<'_>,
+        taker: T,
         patience: Duration,
         places: usize,
         refused: Option<Ruling>,
@@ -146,25 +169,25 @@ impl Keeper {
         let left = || deadline.since(clock.now()).as_duration();
         let request = understood.request();
         let ahead = self.lines.ahead_of(&request);
-        let mut pause = None;
+        let mut rest = None;
         if ahead.is_none() {
             // What was given back since has found nobody in line to be woken: a store in memory is asked again at once.
             let is_asked_again = refused.is_some();
             let ruling = match refused {
                 Some(ruling) => ruling,
-                None => self.take_or_give_back(understood).await?,
+                None => self.take_or_give_back(understood, taker).await?,
             };
             if is_over(&ruling, left()) {
                 return Ok(ruling);
             }
-            pause = ruling.retry_after.filter(|_| !is_asked_again);
+            rest = pause(&ruling, left()).filter(|_| !is_asked_again);
         }
         let Some(place) = self.lines.join(&request, places) else {
             return self.turn_away(understood).await;
         };
         if !place.is_first {
             // Others were faster to the line, and it is not known what they leave.
-            pause = None;
+            rest = None;
         }
         let mut turn = pin!(place.turn(left()));
         // Begun before the store is asked: whoever comes later, and has a faster answer, stands behind.
@@ -184,15 +207,15 @@ impl Keeper {
         };
         let mut seen = turn.given_back();
         loop {
-            if let Some(pause) = pause {
-                turn.sleep(pause.as_duration().max(LEAST_PAUSE), seen).await;
+            if let Some(rest) = rest {
+                turn.sleep(rest.as_duration().max(LEAST_PAUSE), seen).await;
             }
             seen = turn.given_back();
-            let ruling = self.take_or_give_back(understood).await?;
+            let ruling = self.take_or_give_back(understood, taker).await?;
             if is_over(&ruling, left()) {
                 return Ok(ruling);
             }
-            pause = ruling.retry_after;
+            rest = pause(&ruling, left());
         }
     }
 
@@ -203,10 +226,14 @@ impl Keeper {
     }
 
     /// Takes the cost. What a store elsewhere takes although this was dropped is given back.
-    async fn take_or_give_back(&self, understood: &Understood<'_>) -> Result<Ruling, KeeperError> {
-        match self.take(understood.clone()).now() {
+    async fn take_or_give_back<T: Taker>(
+        &self,
+        understood: &Understood<'_>,
+        taker: T,
+    ) -> Result<Ruling, KeeperError> {
+        match taker.take(self, understood.clone()).now() {
             Ok(ruling) => ruling,
-            Err(_) => Taking::new(self, understood).await,
+            Err(_) => Taking::new(self, understood, taker).await,
         }
     }
 }

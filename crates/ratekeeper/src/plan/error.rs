@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{Name, NameError, Quota, QuotaError};
+use crate::{Name, NameError, QuotaError, Unit, UnitError};
 
 /// The most rules of one plan.
 pub(super) const MAX_RULES: usize = 16;
@@ -21,8 +21,19 @@ pub enum PlanError {
     TooManyRules,
     /// Two rules have this name.
     DuplicateRule(Name),
-    /// A rule limits what is in flight, which permits hold and no stored state does.
-    Concurrency(Quota),
+    /// The word of what a rule counts is malformed.
+    Unit(UnitError),
+    /// A rule counts places in flight at a rate: its text.
+    PlacesAtARate(String),
+    /// A unit is assumed of which a request takes one unless it says otherwise.
+    AssumedOne(Unit),
+    /// A unit is assumed that no rule counts.
+    AssumedUncounted {
+        /// The unit that is assumed.
+        unit: Unit,
+        /// The units that the plan's rules count.
+        counted: Vec<Unit>,
+    },
 }
 
 impl fmt::Display for PlanError {
@@ -37,11 +48,16 @@ impl fmt::Display for PlanError {
             PlanError::DuplicateRule(name) => {
                 write!(f, "rule: `{name}`; each rule of a plan has a name of its own")
             }
-            PlanError::Concurrency(quota) => {
-                write!(
-                    f,
-                    "rule: `{quota}`; what is in flight is held by a permit: use `Concurrency`, not a plan"
-                )
+            PlanError::Unit(error) => error.fmt(f),
+            PlanError::PlacesAtARate(rule) => {
+                write!(f, "rule: `{rule}`; places in flight have no rate: write `8 concurrent`")
+            }
+            PlanError::AssumedOne(unit) => {
+                write!(f, "assume: `{unit}`; of that it is one unless the request says otherwise")
+            }
+            PlanError::AssumedUncounted { unit, counted } => {
+                let counted: Vec<&str> = counted.iter().map(Unit::as_str).collect();
+                write!(f, "assume: `{unit}`; the plan counts {}", counted.join(", "))
             }
         }
     }
@@ -58,5 +74,11 @@ impl From<NameError> for PlanError {
 impl From<QuotaError> for PlanError {
     fn from(error: QuotaError) -> Self {
         PlanError::Quota(error)
+    }
+}
+
+impl From<UnitError> for PlanError {
+    fn from(error: UnitError) -> Self {
+        PlanError::Unit(error)
     }
 }

@@ -1,14 +1,18 @@
 //! Plans: named lists of rules that callers are held to.
 //!
 //! ```text
-//! error   why rules cannot make a plan     plan    the plan and its rules
+//! error   why rules cannot make a plan     plan    the plan
+//! rule    one of its rules                 text    a rule as text
 //! rules   those that a request is held to
 //! ```
 
 mod error;
 mod plan;
+mod rule;
 mod rules;
+mod text;
 
 pub use error::PlanError;
-pub use plan::{Plan, Rule, RuleId};
+pub use plan::{OnLapse, Plan};
+pub use rule::{Rule, RuleId};
 pub use rules::Rules;

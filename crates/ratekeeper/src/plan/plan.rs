@@ -1,10 +1,13 @@
 //! The plan and its rules.
 
 use std::fmt;
+use std::sync::Arc;
 
 use super::error::{MAX_RULES, PlanError};
+use super::rule::Rule;
+use super::text;
 use crate::failure_mode::FailureMode;
-use crate::{Algorithm, Name, NameError, Quota};
+use crate::{Cost, Name, Unit};
 
 /// A named list of 1 to 16 rules: all must allow a request, or none is charged.
 ///
@@ -13,13 +16,32 @@ use crate::{Algorithm, Name, NameError, Quota};
 /// let gold = Plan::parse("gold", "10/s burst 20; daily=1000/day fixed")?;
 /// let names: Vec<_> = gold.rules().iter().map(|rule| rule.name().as_str()).collect();
 /// assert_eq!(names, ["per-s", "daily"]);
+/// let llm = Plan::parse("llm", "60/m; 100000 tokens/m burst 20000; 8 concurrent")?.assume("tokens", 1000)?;
+/// assert_eq!(llm.rules()[1].unit(), &"tokens");
 /// # Ok::<(), ratekeeper::PlanError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     name: Name,
     rules: Box<[Rule]>,
+    assumed: Box<[(Unit, Cost)]>,
     on_store_error: FailureMode,
+    on_lapse: OnLapse,
+    is_plain: bool,
+    has_places: bool,
+    is_taken_by_holds: bool,
+    /// The plan as it is acquired, if that is another: see [`Plan::to_acquire`].
+    to_acquire: Option<Arc<Plan>>,
+}
+
+/// What becomes of the estimate when nobody ends a hold before its lease runs out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnLapse {
+    /// It stays charged: the holder may have spent it, and nobody knows.
+    #[default]
+    Keep,
+    /// It is given back in full.
+    Refund,
 }
 
 impl Plan {
@@ -30,13 +52,11 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// If there are no rules, more than [16](Plan::MAX_RULES), two of the same name, or one that limits concurrency.
-    pub fn new(name: Name, rules: impl IntoIterator<Item = (Name, Quota)>) -> Result<Self, PlanError> {
-        let rules: Box<[Rule]> = rules
-            .into_iter()
-            .take(Self::MAX_RULES + 1)
-            .map(|(rule, quota)| Rule::new(&name, rule, quota))
-            .collect();
+    /// If there are no rules, more than [16](Plan::MAX_RULES), two of the same name, or one that counts places in flight
+    /// at a rate.
+    pub fn new(name: Name, rules: impl IntoIterator<Item = impl Into<Rule>>) -> Result<Self, PlanError> {
+        let rules = rules.into_iter().take(Self::MAX_RULES + 1).map(|rule| rule.into().of_plan(&name));
+        let rules: Box<[Rule]> = rules.collect();
         if rules.is_empty() {
             return Err(PlanError::NoRules);
         }
@@ -44,20 +64,44 @@ impl Plan {
             return Err(PlanError::TooManyRules);
         }
         for (index, rule) in rules.iter().enumerate() {
-            if rules[..index].iter().any(|earlier| earlier.name == rule.name) {
-                return Err(PlanError::DuplicateRule(rule.name.clone()));
+            if rules[..index].iter().any(|earlier| earlier.name() == rule.name()) {
+                return Err(PlanError::DuplicateRule(rule.name().clone()));
             }
-            if rule.quota.algorithm() == Algorithm::Concurrency {
-                return Err(PlanError::Concurrency(rule.quota));
+            if *rule.unit() == Unit::CONCURRENT && !rule.is_concurrency() {
+                return Err(PlanError::PlacesAtARate(rule.to_string()));
             }
         }
-        Ok(Plan { name, rules, on_store_error: FailureMode::default() })
+        let plan = Plan {
+            name,
+            rules,
+            assumed: Box::default(),
+            on_store_error: FailureMode::default(),
+            on_lapse: OnLapse::default(),
+            is_plain: false,
+            has_places: false,
+            is_taken_by_holds: false,
+            to_acquire: None,
+        };
+        Ok(plan.derived())
     }
 
-    /// Parses a plan: quotas separated by `;`, each with an optional name before `=`.
+    /// Works out what follows from the rules and the settings.
+    fn derived(mut self) -> Self {
+        self.is_plain = self.rules.iter().all(Rule::is_plain) && self.on_lapse == OnLapse::Keep;
+        self.has_places = self.rules.iter().any(Rule::is_concurrency);
+        self.is_taken_by_holds = self.rules.iter().any(|rule| rule.is_concurrency() && !rule.is_shadow());
+        self.to_acquire = (self.has_places && !self.is_taken_by_holds).then(|| {
+            let rates = self.rules.iter().filter(|rule| !rule.is_concurrency()).cloned().collect();
+            Arc::new(Plan { rules: rates, to_acquire: None, ..self.clone() }.derived())
+        });
+        self
+    }
+
+    /// Parses a plan: rules separated by `;`, each a quota with an optional name before `=`, and with the word of what it
+    /// counts after its count: `10/s; daily=1000/day; 100000 tokens/m; 8 concurrent; 200000 tokens concurrent`.
     ///
-    /// A rule without a name is called after its period (`per-s`, `per-30s`, `per-day`), not its count, so that a
-    /// limit can be changed without losing what its callers have used.
+    /// A rule without a name is called after its unit and its period (`per-s`, `per-30s`, `tokens-per-m`, `concurrent`), not
+    /// its count, so that a limit can be changed without losing what its callers have used.
     ///
     /// # Errors
     ///
@@ -72,18 +116,25 @@ impl Plan {
     ///
     /// As [`Plan::parse`].
     pub fn from_texts<'a>(name: &str, texts: impl IntoIterator<Item = &'a str>) -> Result<Self, PlanError> {
+        Self::with_shadow(name, texts, [])
+    }
+
+    /// Parses a plan of several texts, and of several more that are rules in [shadow](Rule::shadow).
+    ///
+    /// # Errors
+    ///
+    /// As [`Plan::parse`].
+    pub fn with_shadow<'a>(
+        name: &str,
+        texts: impl IntoIterator<Item = &'a str>,
+        shadow: impl IntoIterator<Item = &'a str>,
+    ) -> Result<Self, PlanError> {
         let name: Name = name.parse()?;
-        let mut rules: Vec<(Name, Quota)> = Vec::new();
-        for text in texts {
-            let (rule, quota) = match text.split_once('=') {
-                Some((rule, quota)) => (Some(rule.trim().parse()?), quota.parse()?),
-                None => (None, text.parse()?),
-            };
-            let rule = match rule {
-                Some(rule) => rule,
-                None => unused_name(&quota, &rules)?,
-            };
-            rules.push((rule, quota));
+        let mut rules: Vec<Rule> = Vec::new();
+        let texts = texts.into_iter().map(|text| (text, false));
+        for (text, is_shadow) in texts.chain(shadow.into_iter().map(|text| (text, true))) {
+            let rule = text::parse(text, &rules, Self::MAX_RULES)?;
+            rules.push(if is_shadow { rule.shadow() } else { rule });
         }
         Self::new(name, rules)
     }
@@ -92,7 +143,41 @@ impl Plan {
     #[must_use]
     pub fn on_store_error(mut self, mode: FailureMode) -> Self {
         self.on_store_error = mode;
-        self
+        self.derived()
+    }
+
+    /// Sets what becomes of the estimate of a hold whose lease runs out. Defaults to [`OnLapse::Keep`].
+    #[must_use]
+    pub fn on_lapse(mut self, on_lapse: OnLapse) -> Self {
+        self.on_lapse = on_lapse;
+        self.derived()
+    }
+
+    /// Sets how much of a unit a request takes that does not say it.
+    ///
+    /// # Errors
+    ///
+    /// If the unit is no word, or `requests` or `concurrent`, of which a request takes one unless it says otherwise; or if
+    /// no rule of the plan counts it.
+    pub fn assume(mut self, unit: &str, cost: impl Into<Cost>) -> Result<Self, PlanError> {
+        let unit: Unit = unit.parse()?;
+        if unit.is_requests() || unit == Unit::CONCURRENT {
+            return Err(PlanError::AssumedOne(unit));
+        }
+        if !self.rules.iter().any(|rule| *rule.unit() == unit) {
+            return Err(PlanError::AssumedUncounted { unit, counted: self.units().cloned().collect() });
+        }
+        let others = self.assumed.iter().filter(|(other, _)| *other != unit).cloned();
+        self.assumed = others.chain([(unit.clone(), cost.into())]).collect();
+        Ok(self.derived())
+    }
+
+    /// Puts the whole plan into shadow: all of its rules are, and it always allows. That is how a new plan is tried on live
+    /// traffic.
+    #[must_use]
+    pub fn shadow(mut self) -> Self {
+        self.rules = self.rules.into_iter().map(Rule::shadow).collect();
+        self.derived()
     }
 
     /// Returns the name that requests ask for this plan by.
@@ -109,74 +194,66 @@ impl Plan {
     pub fn failure_mode(&self) -> FailureMode {
         self.on_store_error
     }
-}
 
-/// Returns the name of a rule that was given none: `per-30s`, or `per-30s-2` if that is taken.
-fn unused_name(quota: &Quota, taken: &[(Name, Quota)]) -> Result<Name, NameError> {
-    let text = quota.to_string();
-    let period =
-        text.split_once('/').map(|(_, rest)| rest).or(text.split_once(" per ").map(|(_, rest)| rest));
-    let period = period.and_then(|rest| rest.split(' ').next()).unwrap_or("rule");
-    let mut candidate = format!("per-{period}");
-    for number in 2..=Plan::MAX_RULES + 1 {
-        if !taken.iter().any(|(name, _)| name.as_str() == candidate) {
-            break;
-        }
-        candidate = format!("per-{period}-{number}");
-    }
-    candidate.parse()
-}
-
-/// A quota of a plan, with a name that is unique in it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rule {
-    name: Name,
-    quota: Quota,
-    id: RuleId,
-}
-
-impl Rule {
-    fn new(plan: &Name, name: Name, quota: Quota) -> Self {
-        let id = RuleId::of(plan, &name);
-        Rule { name, quota, id }
+    /// Returns what becomes of the estimate of a hold whose lease runs out.
+    pub fn lapse(&self) -> OnLapse {
+        self.on_lapse
     }
 
-    /// Returns the rule's name, which no other rule of the plan has.
-    pub fn name(&self) -> &Name {
-        &self.name
+    /// Returns the units that the rules count, each once, in their order.
+    pub fn units(&self) -> impl Iterator<Item = &Unit> + Clone {
+        let is_first = |index: usize| {
+            let unit = self.rules[index].unit();
+            !self.rules[..index].iter().any(|earlier| earlier.unit() == unit)
+        };
+        self.rules.iter().enumerate().filter(move |(index, _)| is_first(*index)).map(|(_, rule)| rule.unit())
     }
 
-    /// Returns the quota that the rule holds requests to.
-    pub fn quota(&self) -> &Quota {
-        &self.quota
+    /// Returns what is assumed of units that a request does not name.
+    pub fn assumed(&self) -> &[(Unit, Cost)] {
+        &self.assumed
     }
 
-    /// Returns what tells this rule's states from another's.
-    pub fn id(&self) -> RuleId {
-        self.id
-    }
-}
-
-/// An identifier that tells the states of one rule from those of another: derived from the names of plan and rule alone, so that
-/// it survives a restart and a change of the quota.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct RuleId(u64);
-
-impl RuleId {
-    /// The identifier of a quota that comes with the request and belongs to no plan.
-    pub const AD_HOC: RuleId = RuleId(0);
-
-    fn of(plan: &Name, rule: &Name) -> Self {
-        // FNV-1a. The names are the operator's, not an attacker's: it must be stable, not secret.
-        const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
-        const PRIME: u64 = 0x0000_0100_0000_01b3;
-        let bytes = plan.as_str().bytes().chain([0]).chain(rule.as_str().bytes());
-        RuleId(bytes.fold(BASIS, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(PRIME)))
+    /// Returns how much of what a rule counts the live holds of one key may have together; none of a rate for whose unit the
+    /// plan has a rule of its own in flight, which bounds it.
+    ///
+    /// That is the limit of a rule in flight, and else the rule's burst.
+    pub fn most_in_flight(&self, rule: &Rule) -> Option<u64> {
+        let is_bounded = || {
+            let mut others = self.rules.iter().filter(|other| other.is_concurrency() && !other.is_shadow());
+            others.any(|other| other.unit() == rule.unit())
+        };
+        (rule.is_concurrency() || !is_bounded()).then(|| rule.quota().burst())
     }
 
-    /// Returns the identifier as a number.
-    pub const fn as_u64(self) -> u64 {
-        self.0
+    /// Returns true if every rule counts requests at a rate and binds, and a plain cost says it all: most plans are, and
+    /// stores decide them by a shorter way.
+    #[inline]
+    pub fn is_plain(&self) -> bool {
+        self.is_plain
+    }
+
+    /// Returns true if a rule that binds limits what is in flight: then the plan can be taken by a hold only, which ends.
+    #[inline]
+    pub fn is_taken_by_holds(&self) -> bool {
+        self.is_taken_by_holds
+    }
+
+    /// Returns true if any rule limits what is in flight, in shadow or not.
+    #[inline]
+    pub fn has_places(&self) -> bool {
+        self.has_places
+    }
+
+    /// Returns the plan as it is acquired, if that is another: without what is in flight, where that is only tried in
+    /// shadow. A rule that is tried changes no answer, and only holds have places.
+    pub fn to_acquire(&self) -> Option<&Arc<Plan>> {
+        self.to_acquire.as_ref()
+    }
+
+    /// Returns true if every rule is in shadow, and the plan always allows.
+    pub fn is_shadow(&self) -> bool {
+        self.rules.iter().all(Rule::is_shadow)
     }
 }
 
@@ -184,7 +261,7 @@ impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, rule) in self.rules.iter().enumerate() {
             let separator = if index == 0 { "" } else { "; " };
-            write!(f, "{separator}{}={}", rule.name, rule.quota)?;
+            write!(f, "{separator}{}={rule}", rule.name())?;
         }
         Ok(())
     }
@@ -203,7 +280,7 @@ mod tests {
         assert_eq!(error("a=1/s; a=2/m"), "rule: `a`; each rule of a plan has a name of its own");
         assert_eq!(error(" ; "), "rules: none; a plan has at least one rule");
         assert!(error(&"1/s;".repeat(17)).contains("at most 16 rules"));
-        assert!(error("32 concurrent").contains("held by a permit"));
+        assert!(error("8 concurrent/m").contains("places in flight"), "{}", error("8 concurrent/m"));
         assert!(Plan::parse("go ld", "1/s").unwrap_err().to_string().starts_with("name: `go ld`"));
     }
 
@@ -222,8 +299,56 @@ mod tests {
 
     #[test]
     fn display_parses_to_the_same_plan() {
-        let plan = Plan::parse("gold", "10/s burst 20; daily=1000/day fixed calendar").unwrap();
-        assert_eq!(Plan::parse("gold", &plan.to_string()).unwrap(), plan);
+        for text in [
+            "10/s burst 20; daily=1000/day fixed calendar",
+            "60 requests/m; 100000 tokens/m burst 20000; 8 concurrent; 200000 tokens concurrent; 3 requests concurrent",
+            "5 tokens per 30s bucket; a=1 t/s",
+        ] {
+            let plan = Plan::parse("gold", text).unwrap();
+            assert_eq!(Plan::parse("gold", &plan.to_string()).unwrap(), plan, "{plan}");
+        }
+    }
+
+    #[test]
+    fn a_rule_counts_the_unit_whose_word_follows_its_count() {
+        let plan =
+            Plan::parse("llm", "60/m; 100000 tokens/m burst 20000; 8 concurrent; 200_000 tokens concurrent")
+                .unwrap();
+        let rules: Vec<_> =
+            plan.rules().iter().map(|rule| (rule.name().as_str(), rule.unit().as_str())).collect();
+        assert_eq!(
+            rules,
+            [
+                ("per-m", "requests"),
+                ("tokens-per-m", "tokens"),
+                ("concurrent", "concurrent"),
+                ("tokens-concurrent", "tokens")
+            ]
+        );
+        assert!(plan.is_taken_by_holds() && !plan.is_plain());
+        assert!(plan.units().eq(&["requests", "tokens", "concurrent"]));
+        assert!(Plan::parse("gold", "60 requests/m; 5/s").unwrap().is_plain());
+        assert!(error("5 GB per day").starts_with("unit: `GB`"), "{}", error("5 GB per day"));
+        assert!(error("5 tokens").contains("write a quota"), "{}", error("5 tokens"));
+    }
+
+    #[test]
+    fn what_is_assumed_is_counted() {
+        let plan = Plan::parse("llm", "60/m; 100 tokens/m").unwrap();
+        let assumed = plan.clone().assume("tokens", 5).unwrap().assume("tokens", 7).unwrap();
+        assert_eq!(assumed.assumed(), [("tokens".parse().unwrap(), Cost::new(7))]);
+        let error = |unit| plan.clone().assume(unit, 1).unwrap_err().to_string();
+        assert_eq!(error("bytes"), "assume: `bytes`; the plan counts requests, tokens");
+        assert!(error("requests").contains("one unless the request says otherwise"));
+    }
+
+    #[test]
+    fn a_plan_in_shadow_is_not_plain() {
+        let shadow = Plan::parse("try", "5/s").unwrap().shadow();
+        assert!(shadow.is_shadow() && !shadow.is_plain());
+        let beside = Plan::with_shadow("gold", ["10/s"], ["5/s"]).unwrap();
+        assert!(!beside.is_shadow() && !beside.is_plain());
+        assert_eq!(beside.rules()[1].name(), &"per-s-2");
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::plan::{Plan, Rule, RuleId};
+use super::plan::Plan;
+use super::rule::{Rule, RuleId};
 use crate::Quota;
 use crate::algorithm::Tenancy;
 
@@ -47,6 +48,26 @@ impl<'a> Rules<'a> {
             Rules::Plan(plan) => plan.rules().len(),
             Rules::Plans(plans) => plans.iter().map(|plan| plan.rules().len()).sum(),
         }
+    }
+
+    /// Returns true if a plain cost says it all: see [`Plan::is_plain`].
+    #[inline]
+    pub fn are_plain(self) -> bool {
+        match self {
+            Rules::Quota(_) => true,
+            Rules::Plan(plan) => plan.is_plain(),
+            Rules::Plans(plans) => plans.iter().all(|plan| plan.is_plain()),
+        }
+    }
+
+    /// Returns the plans, in order; none for a quota that came with the request.
+    pub fn plans(self) -> impl Iterator<Item = &'a Plan> + Clone {
+        let (plan, plans) = match self {
+            Rules::Quota(_) => (None, &[][..]),
+            Rules::Plan(plan) => (Some(plan), &[][..]),
+            Rules::Plans(plans) => (None, plans),
+        };
+        plan.into_iter().chain(plans.iter().map(|plan| &**plan))
     }
 
     /// Returns true if there is no rule.

@@ -2,7 +2,7 @@
 //!
 //! | port | asked for |
 //! |---|---|
-//! | [`Store`] | one atomic decision over all rules of a [`Request`] |
+//! | [`Store`] | one atomic decision over all rules of a [`Request`], or of a [`HoldRequest`] |
 //! | [`KeyValue`] | get, compare-and-set, delete: enough to make a [`Store`] of |
 //! | [`Clock`] | the time |
 //! | [`Plans`] | the plans by name |
@@ -10,21 +10,29 @@
 //!
 //! A port answers with an [`Answer`]: a value that is there, or a future.
 
+mod amount_error;
 mod answer;
 pub(crate) mod breaker;
 mod clock;
+mod hold;
 mod key_value;
 mod many;
 mod observer;
 mod plans;
 mod request;
+mod standing;
 mod store;
 
+pub use amount_error::AmountError;
 pub use answer::Answer;
 pub use clock::Clock;
+pub use hold::{
+    HoldAction, HoldChange, HoldId, HoldIdError, HoldOutcome, HoldRequest, HoldState, LeaseError,
+};
 pub use key_value::KeyValue;
 pub(crate) use many::acquire_each;
 pub use observer::Observer;
 pub use plans::Plans;
-pub use request::{Grant, Request};
+pub use request::{Grant, Request, Share};
+pub use standing::Standing;
 pub use store::Store;

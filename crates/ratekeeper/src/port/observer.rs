@@ -3,8 +3,10 @@
 use std::fmt::Debug;
 
 use super::breaker::BreakerChange;
+use super::hold::{HoldId, HoldState};
 use super::request::Request;
-use crate::{Decision, StoreError};
+use super::standing::Standing;
+use crate::{Decision, Key, Plan, Rule, StoreError};
 
 /// Is told what happened. Whatever it does, a panic included, changes no decision.
 ///
@@ -25,6 +27,20 @@ pub trait Observer: Send + Sync + Debug {
             }
         }
     }
+
+    /// Called for every plan whose rules in shadow would have denied a request that was allowed, with the one of them that
+    /// would have bound.
+    fn would_deny(&self, _request: &Request<'_>, _plan: &Plan, _rule: &Rule) {}
+
+    /// Called for every debit, and for every hold that was settled, with where the key stands then, and with what was
+    /// [forgiven](Standing::forgiven).
+    fn debited(&self, _key: Key<'_>, _standing: &Standing) {}
+
+    /// Called for every hold that was taken.
+    fn held(&self, _key: Key<'_>, _id: HoldId) {}
+
+    /// Called when a hold was settled, cancelled or prolonged, now or before, or was gone already, with what it is now.
+    fn hold_changed(&self, _key: Key<'_>, _id: HoldId, _state: HoldState) {}
 
     /// Called when the store failed, with what the failure mode answered (`None`: the error itself).
     fn store_failed(&self, _error: &StoreError, _answer: Option<&Decision>) {}

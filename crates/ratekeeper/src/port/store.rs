@@ -4,9 +4,17 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use super::answer::Answer;
+use super::hold::{HoldChange, HoldOutcome, HoldRequest};
 use super::many::acquire_each;
 use super::request::{Grant, Request};
+use super::standing::Standing;
 use crate::{Charged, Decision, StoreError, StoreErrorKind};
+
+/// What a store says that has no debts.
+const NO_DEBTS: &str = "this store has no debts: use the one in memory, Redis or Valkey";
+
+/// What a store says that has no holds.
+const NO_HOLDS: &str = "this store has no holds: use the one in memory, Redis or Valkey";
 
 /// Where state lives. Decides atomically: between reading and writing the states of one request, nobody else does.
 ///
@@ -24,6 +32,54 @@ pub trait Store: Send + Sync + Debug {
 
     /// Returns what [`acquire`](Store::acquire) would decide. Writes nothing.
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision>;
+
+    /// Takes as [`acquire`](Store::acquire) does, and tells what each rule says by itself, those in shadow, too. A store that
+    /// knows no better tells the decision alone.
+    fn acquire_each<'a>(&'a self, request: Request<'a>) -> Answer<'a, Standing> {
+        self.acquire(request).map(|decision| decision.map(Standing::of))
+    }
+
+    /// Tells as [`peek`](Store::peek) does, of each rule. Writes nothing.
+    fn peek_each<'a>(&'a self, request: Request<'a>) -> Answer<'a, Standing> {
+        self.peek(request).map(|decision| decision.map(Standing::of))
+    }
+
+    /// Charges every rule without asking whether it passes: for what has happened already. Tells where the key stands
+    /// then, as a [peek](Store::peek_each) for one more of every unit would.
+    ///
+    /// A debt is bounded, so that nobody is locked out for ever: GCRA and both buckets go one capacity below empty, at most
+    /// two refills ahead, and what exceeds that is [forgiven](Standing::forgiven); a window's count may pass its limit, and
+    /// its end forgives it; a log remembers it as one entry.
+    ///
+    /// # Errors
+    ///
+    /// A store that has no debts says so: [`StoreErrorKind::Unsupported`].
+    fn debit<'a>(&'a self, _request: Request<'a>) -> Answer<'a, Standing> {
+        Answer::ready(Err(StoreError::new(StoreErrorKind::Unsupported, NO_DEBTS)))
+    }
+
+    /// Takes the estimate from every rate rule and a place in every concurrency rule, or nothing at all. What is held must be
+    /// [ended](Store::change_hold); if nobody does, the places are free again when the lease runs out.
+    ///
+    /// What a key's live holds have estimated is bounded for each rate rule: by the plan's own rule for that unit in flight,
+    /// or else by the rule's burst.
+    ///
+    /// # Errors
+    ///
+    /// A store that has no holds says so: [`StoreErrorKind::Unsupported`].
+    fn hold<'a>(&'a self, _hold: HoldRequest<'a>) -> Answer<'a, Standing> {
+        Answer::ready(Err(StoreError::new(StoreErrorKind::Unsupported, NO_HOLDS)))
+    }
+
+    /// Settles, cancels or prolongs a hold. One that has ended stays as it is: it answers the same again, within its lease
+    /// and a minute after, and is gone then.
+    ///
+    /// # Errors
+    ///
+    /// A store that has no holds says so: [`StoreErrorKind::Unsupported`].
+    fn change_hold<'a>(&'a self, _change: HoldChange<'a>) -> Answer<'a, HoldOutcome> {
+        Answer::ready(Err(StoreError::new(StoreErrorKind::Unsupported, NO_HOLDS)))
+    }
 
     /// Gives back to every rule what is left of a cost that was `charged` then, never above the rule's capacity. The
     /// decision says what remains.
@@ -87,6 +143,26 @@ impl<S: Store + ?Sized> Store for Arc<S> {
 
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
         (**self).peek(request)
+    }
+
+    fn acquire_each<'a>(&'a self, request: Request<'a>) -> Answer<'a, Standing> {
+        (**self).acquire_each(request)
+    }
+
+    fn peek_each<'a>(&'a self, request: Request<'a>) -> Answer<'a, Standing> {
+        (**self).peek_each(request)
+    }
+
+    fn debit<'a>(&'a self, request: Request<'a>) -> Answer<'a, Standing> {
+        (**self).debit(request)
+    }
+
+    fn hold<'a>(&'a self, hold: HoldRequest<'a>) -> Answer<'a, Standing> {
+        (**self).hold(hold)
+    }
+
+    fn change_hold<'a>(&'a self, change: HoldChange<'a>) -> Answer<'a, HoldOutcome> {
+        (**self).change_hold(change)
     }
 
     fn refund<'a>(&'a self, request: Request<'a>, charged: Charged) -> Answer<'a, Decision> {

@@ -34,4 +34,5 @@ pub use builder::QuotaBuilder;
 pub use calendar::{Calendar, CalendarUnit};
 pub use error::{QuotaError, QuotaErrorKind};
 pub use quota::Quota;
+pub(crate) use text::unit_word;
 pub use zone::Zone;

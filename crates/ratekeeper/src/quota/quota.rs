@@ -94,6 +94,12 @@ impl Quota {
         self.refill
     }
 
+    /// Returns how many entries a sliding window log may need for one key.
+    #[inline]
+    pub const fn log_bound(&self) -> u32 {
+        self.log_bound
+    }
+
     /// Returns the tokens per second, for the algorithms that count in floating point.
     #[expect(clippy::cast_precision_loss, reason = "the nearest double is what every language computes with")]
     pub fn rate(&self) -> f64 {

@@ -52,7 +52,13 @@ impl FromStr for Quota {
                 "a quota is one rule: several, separated by `;`, are a plan: `Plan::parse(name, text)`";
             return Err(QuotaError::syntax("quota", text, remedy));
         }
-        let wrong = || QuotaError::syntax("quota", text, EXAMPLE);
+        let wrong = || match unit_word(text) {
+            Some((_, word, _)) => {
+                let remedy = format!("`{}`: units belong to the rules of plans; {EXAMPLE}", shorten(word));
+                QuotaError::syntax("quota", text, remedy)
+            }
+            None => QuotaError::syntax("quota", text, EXAMPLE),
+        };
         let trimmed = text.trim_start();
         let end = trimmed.find(|c: char| !c.is_ascii_digit() && c != '_' && c != '-').ok_or_else(wrong)?;
         let (digits, rest) = trimmed.split_at(end);
@@ -77,6 +83,20 @@ impl FromStr for Quota {
         let (period, unit) = words.period()?;
         words.options(QuotaBuilder::new(count, period), unit, None)
     }
+}
+
+/// Returns what stands before, in and after the word of a unit that follows the count; none if no word does, or if it is one
+/// of a quota.
+pub(crate) fn unit_word(text: &str) -> Option<(&str, &str, &str)> {
+    let count = text.find(|letter: char| letter.is_ascii_alphabetic())?;
+    let (before, rest) = text.split_at(count);
+    let end = rest.find(|letter: char| letter == '/' || letter.is_ascii_whitespace()).unwrap_or(rest.len());
+    let (word, after) = rest.split_at(end);
+    let is_of_quota = ["per", "concurrent"].iter().any(|own| word.eq_ignore_ascii_case(own));
+    let is_after_count = before.contains(|letter: char| letter.is_ascii_digit()) && !before.contains('/');
+    // `8 concurrent/m` is a unit where none can be.
+    let is_unit = !is_of_quota || after.trim_start().starts_with('/');
+    (is_after_count && is_unit).then_some((before, word, after))
 }
 
 /// The words of a quota's text, one at a time and in lower case.

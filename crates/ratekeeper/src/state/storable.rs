@@ -4,10 +4,11 @@
 //! the algorithms would take it for, so that encoding never fails and never gives anything away.
 
 use crate::Timestamp;
+use crate::algorithm::MOST_COUNTED;
 use crate::algorithm::sliding_log::SlidingLogState;
 
-/// The largest whole number that is written; no quota's count exceeds it.
-pub(super) const MOST: u64 = i64::MAX.cast_unsigned();
+/// The largest whole number that is written.
+pub(super) const MOST: u64 = MOST_COUNTED;
 
 /// Returns the tokens to write: zero for what is no number.
 pub(super) fn tokens(tokens: f64) -> f64 {

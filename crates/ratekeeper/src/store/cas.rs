@@ -8,9 +8,10 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::backoff::Backoff;
-use crate::algorithm::{Tenancy, composite, gcra, partial_grant};
+use crate::algorithm::composite::{self, Asked};
+use crate::algorithm::{Tenancy, gcra, partial_grant};
 use crate::clock::TimeSource;
-use crate::port::{Answer, Clock, Grant, KeyValue, Request, Store};
+use crate::port::{Answer, Clock, Grant, KeyValue, Request, Standing, Store};
 use crate::state::{
     NamedStates, OnUnreadable, RecordPart, RuleStates, StateError, StorageKey, ascii, shared_name,
 };
@@ -53,7 +54,7 @@ const OTHERS_TTL: Nanos = Nanos::from_secs(400 * 86_400);
 /// let values = MemoryValues::new(clock.clone());
 /// let store = CasStore::new(values.clone()).prefix("limits").clock(clock);
 /// let plan = Plan::parse("free", "2/m")?;
-/// let request = Request { key: Key::new("user:42")?, rules: Rules::Plan(&plan), cost: Cost::ONE };
+/// let request = Request::new(Key::new("user:42")?, Rules::Plan(&plan), Cost::ONE);
 /// assert_eq!(store.acquire(request).await?.remaining, 1);
 /// assert!(values.value(b"limits:{user:42}:free").is_some());
 /// # Ok(()) }
@@ -303,36 +304,83 @@ fn mismatch(error: crate::algorithm::Mismatch) -> StoreError {
     StoreError::new(kind, error.to_string()).caused_by(error)
 }
 
-/// Takes the cost from all rules: the decision, and what it changes.
-fn take(
-    rules: &[(Quota, Option<State>)],
-    cost: Cost,
-    now: Timestamp,
-    tenancy: Tenancy,
-) -> Result<(Decision, StateChange), StoreError> {
-    let (decision, changed) = composite::try_acquire(rules, cost, now, tenancy).map_err(mismatch)?;
-    let change =
-        if changed.iter().any(Option::is_some) { StateChange::Some(changed) } else { StateChange::None };
-    Ok((decision.taken(cost, now), change))
+/// What is asked of the rules of one request.
+struct AskedOf<'a> {
+    request: Request<'a>,
+    asked: Vec<Asked>,
+}
+
+impl<'a> AskedOf<'a> {
+    fn new(request: Request<'a>) -> Result<Self, StoreError> {
+        request.check()?;
+        let asked = request.shares().map(|share| Asked { cost: share.cost, shadow_of: share.shadow_of });
+        Ok(AskedOf { request, asked: asked.collect() })
+    }
+
+    fn of(&self, rule: usize) -> Asked {
+        self.asked.get(rule).copied().unwrap_or(Cost::ZERO.into())
+    }
+
+    /// Returns true if anything is asked for.
+    fn takes(&self) -> bool {
+        self.asked.iter().any(|asked| asked.cost != Cost::ZERO)
+    }
+
+    /// Returns the standing of what each rule says.
+    fn standing(&self, each: Vec<Decision>, forgiven: u64) -> Standing {
+        let binding =
+            each.iter().zip(&self.asked).map(|(decision, asked)| (*decision, asked.shadow_of.is_none()));
+        Standing { decision: composite::join_binding(binding), each, forgiven }
+    }
+
+    /// Takes from all rules: what each says, and what that changes.
+    fn take(
+        &self,
+        rules: &[(Quota, Option<State>)],
+        now: Timestamp,
+    ) -> Result<(Standing, StateChange), StoreError> {
+        let tenancy = self.request.rules.tenancy();
+        let (each, changed) =
+            composite::try_acquire_each(rules, |rule| self.of(rule), now, tenancy).map_err(mismatch)?;
+        let mut standing = self.standing(each, 0);
+        if standing.decision.allowed && self.takes() {
+            standing.decision = standing.decision.charged(now);
+        }
+        let change =
+            if changed.iter().any(Option::is_some) { StateChange::Some(changed) } else { StateChange::None };
+        Ok((standing, change))
+    }
+
+    fn look(&self, rules: &[(Quota, Option<State>)], now: Timestamp) -> Result<Standing, StoreError> {
+        let tenancy = self.request.rules.tenancy();
+        let each = composite::peek_each(rules, |rule| self.of(rule), now, tenancy).map_err(mismatch)?;
+        Ok(self.standing(each, 0))
+    }
 }
 
 impl<V: KeyValue> Store for CasStore<V> {
     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
+        self.acquire_each(request).map(|standing| standing.map(|standing| standing.decision))
+    }
+
+    fn acquire_each<'a>(&'a self, request: Request<'a>) -> Answer<'a, Standing> {
         Answer::later(async move {
-            let stored = self.locate(&request)?;
-            let decide = |rules: &[_], at: ReadAt| take(rules, request.cost, at.now, stored.tenancy);
+            let (asked, stored) = (AskedOf::new(request)?, self.locate(&request)?);
+            let decide = |rules: &[_], at: ReadAt| asked.take(rules, at.now);
             self.change(&stored, ReadFor::Decide, decide).await
         })
     }
 
     fn acquire_up_to<'a>(&'a self, request: Request<'a>) -> Answer<'a, Grant> {
         Answer::later(async move {
+            request.check_up_to()?;
             let stored = self.locate(&request)?;
+            let nothing = AskedOf::new(request.at_cost(Cost::ZERO))?;
             let decide = |rules: &[(Quota, Option<State>)], ReadAt { now, .. }: ReadAt| {
-                let left =
-                    composite::peek(rules, Cost::ZERO, now, stored.tenancy).map_err(mismatch)?.remaining;
+                let left = nothing.look(rules, now)?.decision.remaining;
                 let wanted = partial_grant(left, request.cost);
-                let (decision, change) = take(rules, wanted, now, stored.tenancy)?;
+                let (standing, change) = AskedOf::new(request.at_cost(wanted))?.take(rules, now)?;
+                let decision = standing.decision;
                 let granted = if decision.allowed { wanted } else { Cost::ZERO };
                 Ok((Grant { granted, decision }, change))
             };
@@ -341,35 +389,49 @@ impl<V: KeyValue> Store for CasStore<V> {
     }
 
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
+        self.peek_each(request).map(|standing| standing.map(|standing| standing.decision))
+    }
+
+    fn peek_each<'a>(&'a self, request: Request<'a>) -> Answer<'a, Standing> {
         Answer::later(async move {
-            let stored = self.locate(&request)?;
-            let look = |rules: &[(Quota, Option<State>)], ReadAt { now, .. }: ReadAt| {
-                Ok((
-                    composite::peek(rules, request.cost, now, stored.tenancy).map_err(mismatch)?,
-                    StateChange::None,
-                ))
-            };
+            let (asked, stored) = (AskedOf::new(request)?, self.locate(&request)?);
+            let look = |rules: &[_], at: ReadAt| Ok((asked.look(rules, at.now)?, StateChange::None));
             self.change(&stored, ReadFor::Decide, look).await
+        })
+    }
+
+    fn debit<'a>(&'a self, request: Request<'a>) -> Answer<'a, Standing> {
+        Answer::later(async move {
+            let (asked, stored) = (AskedOf::new(request)?, self.locate(&request)?);
+            let charge = |rules: &[(Quota, Option<State>)], ReadAt { now, .. }: ReadAt| {
+                let ((each, changed), forgiven) =
+                    composite::debit_each(rules, |rule| asked.of(rule), now, stored.tenancy)
+                        .map_err(mismatch)?;
+                let change = if asked.takes() { StateChange::Some(changed) } else { StateChange::None };
+                Ok((asked.standing(each, forgiven), change))
+            };
+            self.change(&stored, ReadFor::Decide, charge).await
         })
     }
 
     fn refund<'a>(&'a self, request: Request<'a>, charged: Charged) -> Answer<'a, Decision> {
         Answer::later(async move {
-            let stored = self.locate(&request)?;
+            let (asked, stored) = (AskedOf::new(request)?, self.locate(&request)?);
+            let nothing = |_: usize| Asked::from(Cost::ZERO);
             let give_back = |rules: &[(Quota, Option<State>)], ReadAt { now, last_reset }: ReadAt| {
                 let charged_at = charged.instant(now);
                 let known = rules.iter().any(|(_, state)| state.is_some());
                 let forgotten = last_reset.is_some_and(|reset| charged_at <= reset);
-                if !known || forgotten || request.cost == Cost::ZERO {
-                    let left = composite::peek(rules, Cost::ZERO, now, stored.tenancy).map_err(mismatch)?;
-                    return Ok((left, StateChange::None));
+                if !known || forgotten || !asked.takes() {
+                    let each = composite::peek_each(rules, nothing, now, stored.tenancy).map_err(mismatch)?;
+                    return Ok((asked.standing(each, 0).decision, StateChange::None));
                 }
-                let (decision, states) =
-                    composite::refund(rules, request.cost, charged_at, now, stored.tenancy)
+                let (each, states) =
+                    composite::refund_each(rules, |rule| asked.of(rule), charged_at, now, stored.tenancy)
                         .map_err(mismatch)?;
-                Ok((decision, StateChange::All(states)))
+                Ok((asked.standing(each, 0).decision, StateChange::All(states)))
             };
-            let purpose = if request.cost == Cost::ZERO { ReadFor::Decide } else { ReadFor::GiveBack };
+            let purpose = if asked.takes() { ReadFor::GiveBack } else { ReadFor::Decide };
             self.change(&stored, purpose, give_back).await
         })
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::Sleep;
 
 use super::breaker::{Breaker, BreakerPermit};
-use crate::port::{Answer, Grant, Request, Store};
+use crate::port::{Answer, Grant, HoldChange, HoldOutcome, HoldRequest, Request, Standing, Store};
 use crate::{Charged, Decision, StoreError, StoreErrorKind};
 
 /// A store that never keeps a caller waiting for longer than its timeout: no answer within it is an error, and so is, at
@@ -119,6 +119,26 @@ impl<S: Store> Store for Guarded<S> {
 
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
         self.guard(|store| store.peek(request))
+    }
+
+    fn acquire_each<'a>(&'a self, request: Request<'a>) -> Answer<'a, Standing> {
+        self.guard(|store| store.acquire_each(request))
+    }
+
+    fn peek_each<'a>(&'a self, request: Request<'a>) -> Answer<'a, Standing> {
+        self.guard(|store| store.peek_each(request))
+    }
+
+    fn debit<'a>(&'a self, request: Request<'a>) -> Answer<'a, Standing> {
+        self.guard(|store| store.debit(request))
+    }
+
+    fn hold<'a>(&'a self, hold: HoldRequest<'a>) -> Answer<'a, Standing> {
+        self.guard(move |store| store.hold(hold))
+    }
+
+    fn change_hold<'a>(&'a self, change: HoldChange<'a>) -> Answer<'a, HoldOutcome> {
+        self.guard(move |store| store.change_hold(change))
     }
 
     fn refund<'a>(&'a self, request: Request<'a>, charged: Charged) -> Answer<'a, Decision> {

@@ -16,5 +16,5 @@ pub use cas::CasStore;
 pub use denials::{DenialCache, DenialStatistics};
 #[cfg(all(feature = "tokio", not(loom)))]
 pub use guarded::Guarded;
-pub use memory::{Hashing, MemoryStore, MemoryStoreBuilder, SnapshotError, StoreStatistics};
+pub use memory::{Hashing, ListedHold, MemoryStore, MemoryStoreBuilder, SnapshotError, StoreStatistics};
 pub use on_full::OnFull;

@@ -1,9 +1,9 @@
 //! What must hold of any bytes whatsoever: called by the fuzz targets, by the test that replays their corpora, and
 //! by property tests. Each panics when it does not hold.
 
-use crate::Quota;
 use crate::state::binary::Decoded;
 use crate::state::{NamedStates, ascii, binary};
+use crate::{Plan, Quota};
 
 /// No error is longer than this, whatever it quotes.
 const MAX_ERROR_LEN: usize = 1024;
@@ -37,13 +37,25 @@ pub fn decode_binary(bytes: &[u8]) {
     }
 }
 
-/// Checks bytes as the text of a quota: what parses is written as text that parses to the same.
+/// Checks bytes as the text of a quota, and as that of a plan, whose rules have names and units: what parses is written as text
+/// that parses to the same.
 pub fn parse_quota(bytes: &[u8]) {
     let Ok(text) = str::from_utf8(bytes) else { return };
     match text.parse::<Quota>() {
         Ok(quota) => {
             let written = quota.to_string();
             assert_eq!(written.parse(), Ok(quota), "`{text}` is written as `{written}`");
+        }
+        Err(error) => check_error(&error),
+    }
+    match Plan::parse("fuzz", text) {
+        Ok(plan) => {
+            let written = plan.to_string();
+            assert_eq!(
+                Plan::parse("fuzz", &written).as_ref(),
+                Ok(&plan),
+                "`{text}` is written as `{written}`"
+            );
         }
         Err(error) => check_error(&error),
     }

@@ -12,7 +12,7 @@ pub(crate) fn clock() -> FakeClock {
 }
 
 pub(crate) fn acquire(store: &MemoryStore, key: &str, rules: Rules<'_>) -> Decision {
-    store.acquire(Request { key: Key::new(key).unwrap(), rules, cost: Cost::ONE }).now().unwrap().unwrap()
+    store.acquire(Request::new(Key::new(key).unwrap(), rules, Cost::ONE)).now().unwrap().unwrap()
 }
 
 pub(crate) fn quota(text: &str) -> Quota {
@@ -45,7 +45,7 @@ fn a_flood_changes_no_answer_of_a_known_key_under_several_rules() {
                     assert_eq!(found, expected, "{policy:?}, {plan}: {key} in round {round}");
                     admitted += u64::from(found.allowed);
                     // What a peek tells is no other.
-                    let request = Request { key: Key::new(key).unwrap(), rules: held_to, cost: Cost::ONE };
+                    let request = Request::new(Key::new(key).unwrap(), held_to, Cost::ONE);
                     let peek = |store: &MemoryStore| store.peek(request).now().unwrap().unwrap();
                     assert_eq!(peek(&flooded), peek(&quiet), "{policy:?}, {plan}: {key} in round {round}");
                 }
@@ -148,8 +148,7 @@ fn a_denial_wipes_no_other_quota_of_the_key() {
             }
             // Whatever passes is no denial and changes what is left: of a length of its own, it drains first.
             let peek = |store: &MemoryStore, quota| {
-                let request =
-                    Request { key: Key::new("ip:1").unwrap(), rules: Rules::Quota(quota), cost: Cost::ONE };
+                let request = Request::new(Key::new("ip:1").unwrap(), Rules::Quota(quota), Cost::ONE);
                 store.peek(request).now().unwrap().unwrap()
             };
             for step in [0, 1, 10, 1_100, 60_000, 600_000] {
@@ -173,7 +172,7 @@ fn a_partial_grant_of_nothing_wipes_no_other_quota_of_the_key() {
     let clock = clock();
     let store = MemoryStore::builder().clock(clock.clone()).build();
     assert!((0..5).all(|_| acquire(&store, "ip:1", Rules::Quota(&hourly)).allowed));
-    let request = Request { key: Key::new("ip:1").unwrap(), rules: Rules::Quota(&other), cost: Cost::new(3) };
+    let request = Request::new(Key::new("ip:1").unwrap(), Rules::Quota(&other), Cost::new(3));
     let grant = store.acquire_up_to(request).now().unwrap().unwrap();
     assert_eq!(grant.granted, Cost::ZERO);
     let wait = grant.decision.retry_after;

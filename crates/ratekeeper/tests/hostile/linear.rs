@@ -255,7 +255,7 @@ const BATCH: usize = 3;
 /// Asks the store itself; a batch has an answer to each of its requests.
 fn ask(store: &MemoryStore, rules: Rules<'_>, &Question { key, verb, cost, now }: &Question) -> Vec<Answer> {
     NOW.set(now);
-    let request = Request { key: Key::new(KEYS[key]).unwrap(), rules, cost };
+    let request = Request::new(Key::new(KEYS[key]).unwrap(), rules, cost);
     vec![match verb {
         Verb::Acquire => Answer::Decided(store.acquire(request).now().unwrap().unwrap()),
         Verb::AcquireAt => {

@@ -24,7 +24,7 @@ const LENGTH: Duration = Duration::from_millis(100);
 const HELD: usize = 40;
 
 fn request<'a>(rules: Rules<'a>, cost: u64) -> Request<'a> {
-    Request { key: Key::new("everybody's").unwrap(), rules, cost: Cost::new(cost) }
+    Request::new(Key::new("everybody's").unwrap(), rules, Cost::new(cost))
 }
 
 /// Takes, holds back, and gives back some of it now and then: one, or all at once.

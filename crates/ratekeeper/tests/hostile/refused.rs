@@ -13,7 +13,7 @@ use crate::random::Random;
 const START: Timestamp = Timestamp::from_secs(1_761_884_055);
 
 fn request<'a>(key: &'a str, rules: Rules<'a>, cost: u64) -> Request<'a> {
-    Request { key: Key::new(key).unwrap(), rules, cost: Cost::new(cost) }
+    Request::new(Key::new(key).unwrap(), rules, Cost::new(cost))
 }
 
 /// Whoever is refused finds out at once that the time has come: in each tick one of all requests passes, no more and no less.

@@ -79,8 +79,7 @@ fn logs_take_no_more_than_they_may() {
         // What was admitted was recorded.
         for (key, count) in admitted.iter().enumerate() {
             let key = format!("log:{key}");
-            let request =
-                Request { key: Key::new(&key).unwrap(), rules: Rules::Quota(&log), cost: Cost::ZERO };
+            let request = Request::new(Key::new(&key).unwrap(), Rules::Quota(&log), Cost::ZERO);
             let left = store.peek(request).now().unwrap().unwrap().remaining;
             assert_eq!(left, 10_000 - count, "{policy:?}: {key}");
         }
@@ -118,7 +117,7 @@ fn dead_keys_take_no_room() {
             let end = |round, rules| match are_reset {
                 true => (0..20_000).for_each(|key| {
                     let key = name(round, key);
-                    let request = Request { key: Key::new(&key).unwrap(), rules, cost: Cost::ONE };
+                    let request = Request::new(Key::new(&key).unwrap(), rules, Cost::ONE);
                     store.reset(request).now().unwrap().unwrap();
                 }),
                 false => clock.advance(Nanos::from_secs(7_200)),

@@ -35,7 +35,7 @@ fn attack(name: &str, ask: impl Fn(&MemoryStore, Request<'_>, &mut Random) -> u6
             let store = MemoryStore::default();
             let admitted = crowd(threads, LENGTH, LEAST_CALLS, |_, random| {
                 let cost = Cost::new(if random.once_in(4) { 1 + random.below(3) } else { 1 });
-                let request = Request { key: Key::new(KEY).unwrap(), rules: Rules::Quota(&quota), cost };
+                let request = Request::new(Key::new(KEY).unwrap(), Rules::Quota(&quota), cost);
                 ask(&store, request, random)
             });
             let attack = format!("{name}, {quota}, {threads} threads");
@@ -110,7 +110,7 @@ fn crowds_of_every_size() {
     let mut findings = Findings::default();
     for threads in [2, 3, 4, 8, 16, 32, 64] {
         let store = MemoryStore::default();
-        let request = Request { key: Key::new(KEY).unwrap(), rules: Rules::Quota(&quota), cost: Cost::ONE };
+        let request = Request::new(Key::new(KEY).unwrap(), Rules::Quota(&quota), Cost::ONE);
         let admitted = crowd(threads, Duration::from_millis(400), LEAST_CALLS, |_, _| {
             u64::from(store.acquire(request).now().unwrap().unwrap().allowed)
         });
@@ -133,7 +133,7 @@ fn an_old_instant_is_no_clock_that_stepped_back() {
         for rules in [Rules::Quota(&quota), Rules::Plan(&plan)] {
             for late in [1, 1_000_000, 50_000_000, 5_000_000_000] {
                 let store = MemoryStore::default();
-                let request = Request { key: Key::new(KEY).unwrap(), rules, cost: Cost::ONE };
+                let request = Request::new(Key::new(KEY).unwrap(), rules, Cost::ONE);
                 let ask = |at| u64::from(store.acquire_at(request, at).unwrap().allowed);
                 let first: u64 = (0..1_000).map(|_| ask(now)).sum();
                 assert_eq!(first, quota.burst());

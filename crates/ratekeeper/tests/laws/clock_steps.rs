@@ -89,7 +89,7 @@ proptest! {
     }
 
     /// Nor does it lock out: however far the clock steps back, and be it to the beginning of time, every cost within
-    /// the capacity passes after at most the time that it could take anyway, and one second more.
+    /// the capacity passes after at most the time that it could take anyway with a debt, and one second more.
     #[test]
     fn however_far_back_the_lock_out_is_at_most_a_second_longer(
         walk in walked(),

@@ -94,7 +94,7 @@ proptest! {
     #[test]
     fn extremes_are_answered_as_the_law_is_worded(
         quota in extreme_quota(),
-        steps in prop::collection::vec((0_u8..6, number(), any::<bool>(), instant()), 1..8),
+        steps in prop::collection::vec((0_u8..7, number(), any::<bool>(), instant()), 1..8),
     ) {
         let integers = !matches!(quota.algorithm(), Algorithm::TokenBucket | Algorithm::LeakyBucket);
         let (mut key, mut model) = (Key::fresh(quota), Model::new(quota));
@@ -103,6 +103,11 @@ proptest! {
             sane(&key, cost, now)?;
             let (given, wanted) = match kind {
                 0 => (key.refund(cost, now), model.refund(Cost::new(cost), now, now)),
+                6 => {
+                    let (debited, wanted) = (key.debit(cost, now), model.debit(Cost::new(cost), now));
+                    prop_assert!(!integers || debited.1 == wanted.1, "{} {}", debited.1, wanted.1);
+                    (debited.0, wanted.0)
+                }
                 1 => (key.peek(cost, now), model.peek(Cost::new(cost), now)),
                 2 => {
                     let wanted = cost.min(key.peek(0, now).remaining);

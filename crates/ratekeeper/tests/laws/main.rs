@@ -9,6 +9,7 @@
 mod bounds;
 mod clock_steps;
 mod composite;
+mod debts;
 mod extremes;
 mod garbage;
 mod model_buckets;
@@ -20,6 +21,7 @@ mod reload;
 mod remaining;
 mod reset;
 mod retry;
+mod shares;
 mod support;
 mod worked;
 mod writes;

@@ -54,6 +54,14 @@ proptest! {
                     walk.promised = given.retry_after.unwrap_or(Nanos::ZERO);
                     (given, model.try_acquire(Cost::new(cost), now))
                 }
+                Step::Debit(cost) => {
+                    let ((given, forgiven), (wanted, beyond)) =
+                        (walk.key.debit(cost, now), model.debit(Cost::new(cost), now));
+                    // To the last bit of what was there, which may be that of a whole one.
+                    prop_assert!(forgiven.abs_diff(beyond) <= 1, "{forgiven} {beyond}");
+                    walk.promised = given.retry_after.unwrap_or(Nanos::ZERO);
+                    (given, wanted)
+                }
                 Step::Peek(cost) => (walk.key.peek(cost, now), model.peek(Cost::new(cost), now)),
                 Step::Refund(cost, age) => {
                     let charged_at = super::support::before(now, age.under(&quota));
@@ -119,6 +127,11 @@ proptest! {
                     let charged_at = super::support::before(now, Nanos::from_nanos(micros / 2 * 1_000));
                     let wanted = model.refund(Cost::new(cost), charged_at, now);
                     (walk.key.refund_of(cost, charged_at, now), wanted)
+                }
+                1 if large => {
+                    let (debited, wanted) = (walk.key.debit(cost * 3, now), model.debit(Cost::new(cost * 3), now));
+                    prop_assert_eq!(debited.1, wanted.1);
+                    (debited.0, wanted.0)
                 }
                 1 => (walk.key.peek(cost, now), model.peek(Cost::new(cost), now)),
                 2 if large => {

@@ -27,6 +27,13 @@ fn compare(walk: &mut Walk, model: &mut Model, step: Step) -> Result<(), TestCas
             let asked = if cost == 0 { 0 } else { granted.max(1) };
             check(decision, model.try_acquire(Cost::new(asked), now))
         }
+        Step::Debit(cost) => {
+            let (decision, forgiven) = key.debit(cost, now);
+            walk.promised = decision.retry_after.unwrap_or(Nanos::ZERO);
+            let (wanted, beyond) = model.debit(Cost::new(cost), now);
+            prop_assert_eq!(forgiven, beyond);
+            check(decision, wanted)
+        }
         Step::Peek(cost) => check(key.peek(cost, now), model.peek(Cost::new(cost), now)),
         Step::Refund(cost, age) => {
             let charged_at = before(now, age.under(&key.quota));

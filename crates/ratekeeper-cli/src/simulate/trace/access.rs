@@ -10,7 +10,7 @@
 use memchr::{memchr, memchr2};
 
 use super::date::{self, DateReader};
-use super::entry::TraceEntry;
+use super::entry::{TraceEntry, TraceUnits};
 use super::format::KeyField;
 use super::line_error::LineError;
 
@@ -49,7 +49,7 @@ pub(super) fn parse<'a>(
         KeyField::Path => path(request),
         KeyField::All => b"",
     };
-    Ok(TraceEntry { at, key, cost: 1 })
+    Ok(TraceEntry { at, key, cost: 1, units: TraceUnits::default() })
 }
 
 /// Returns the word up to the next blank, unless it is empty, and what follows the blank.

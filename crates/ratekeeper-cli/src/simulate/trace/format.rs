@@ -3,7 +3,7 @@
 /// What the lines of a trace look like.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum TraceFormat {
-    /// `time_seconds [key [cost]]`.
+    /// `time_seconds [key [cost] [unit=amount…]]`.
     #[default]
     Plain,
     /// The common log format of web servers.

@@ -10,8 +10,16 @@ pub enum LineError {
     Time,
     /// The third word of a plain line is not a cost.
     Cost,
-    /// A plain line has more than three words.
-    Surplus,
+    /// What follows the cost of a plain line is not a unit and its amount.
+    Unit,
+    /// A plain line names requests by a word, which its cost does.
+    RequestsNamed,
+    /// A plain line names a unit twice.
+    UnitTwice,
+    /// A plain line names more than [4](ratekeeper::Unit::MOST_NAMED) units.
+    TooManyUnits,
+    /// The amount of a unit is more than 2^63 − 1.
+    Amount,
     /// There is no `[10/Oct/2000:13:55:36 -0700]` where it should be.
     Date,
     /// There are no client, identity and user before the date.
@@ -33,7 +41,11 @@ impl fmt::Display for LineError {
         f.write_str(match self {
             LineError::Time => "no time in seconds at the start; write `time_seconds [key [cost]]`",
             LineError::Cost => "the cost is not a whole number; write `time_seconds [key [cost]]`",
-            LineError::Surplus => "more than three words; write `time_seconds [key [cost]]`",
+            LineError::Unit => "after the cost come units such as tokens=58; write `time_seconds [key [cost] [unit=amount…]]`",
+            LineError::RequestsNamed => "requests are named by a word; the cost says how many",
+            LineError::UnitTwice => "a unit is named twice; say each once",
+            LineError::TooManyUnits => "more than four units; a request names at most 4",
+            LineError::Amount => "an amount is more than 9223372036854775807",
             LineError::Date => "no date such as [10/Oct/2000:13:55:36 -0700]",
             LineError::Client => "no client, identity and user before the date",
             LineError::Request => "no \"request\", status and size after the date",

@@ -14,7 +14,7 @@ mod plain;
 #[cfg(test)]
 mod reference;
 
-pub use entry::TraceEntry;
+pub use entry::{TraceEntry, TraceUnits};
 pub use format::{KeyField, TraceFormat};
 pub use line_error::LineError;
 pub use parser::TraceParser;

@@ -1,25 +1,37 @@
-//! The plain format: `time_seconds [key [cost]]`.
+//! The plain format: `time_seconds [key [cost] [unit=amount…]]`.
 
 use ratekeeper::Timestamp;
 
-use super::entry::TraceEntry;
+use super::entry::{TraceEntry, TraceUnits};
 use super::format::KeyField;
 use super::line_error::LineError;
 
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
 
 pub(super) fn parse(line: &[u8], by: KeyField) -> Result<TraceEntry<'_>, LineError> {
-    let mut words = line.split(|byte| matches!(byte, b' ' | b'\t')).filter(|word| !word.is_empty());
-    let at = time(words.next().ok_or(LineError::Time)?)?;
-    let key = words.next().unwrap_or_default();
-    let cost = match words.next() {
-        Some(word) => cost(word).ok_or(LineError::Cost)?,
-        None => 1,
+    let mut rest = line;
+    let at = time(next_word(&mut rest))?;
+    let key = next_word(&mut rest);
+    let unread = rest;
+    let word = next_word(&mut rest);
+    // What has a `=` is a unit: then nothing is said of the cost.
+    let (cost, units) = match word {
+        [] => (1, rest),
+        word if word.contains(&b'=') => (1, unread),
+        word => (cost(word).ok_or(LineError::Cost)?, rest),
     };
-    if words.next().is_some() {
-        return Err(LineError::Surplus);
-    }
-    Ok(TraceEntry { at, key: if by == KeyField::All { b"" } else { key }, cost })
+    let units = if units.is_empty() { TraceUnits::default() } else { TraceUnits::parse(units)? };
+    Ok(TraceEntry { at, key: if by == KeyField::All { b"" } else { key }, cost, units })
+}
+
+/// Takes the next word off a line, and the blanks after it; empty at the end.
+fn next_word<'a>(rest: &mut &'a [u8]) -> &'a [u8] {
+    let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t');
+    let skip = |text: &'a [u8]| &text[text.iter().position(|byte| !is_blank(byte)).unwrap_or(text.len())..];
+    let text = skip(rest);
+    let (word, after) = text.split_at(text.iter().position(is_blank).unwrap_or(text.len()));
+    *rest = skip(after);
+    word
 }
 
 fn cost(word: &[u8]) -> Option<u64> {
@@ -109,7 +121,19 @@ mod tests {
             ("1 key 1.5", LineError::Cost),
             ("1 key +1", LineError::Cost),
             ("1 key 99999999999999999999", LineError::Cost),
-            ("1 key 1 more", LineError::Surplus),
+            ("1 key 1 more", LineError::Unit),
+            ("1 key 1 2", LineError::Unit),
+            ("1 key 1 tokens=", LineError::Unit),
+            ("1 key 1 tokens=-1", LineError::Unit),
+            ("1 key 1 tokens=1.5", LineError::Unit),
+            ("1 key 1 =5", LineError::Unit),
+            ("1 key 1 Tokens=5", LineError::Unit),
+            ("1 key 1 a=1 b", LineError::Unit),
+            ("1 key 1 requests=5", LineError::RequestsNamed),
+            ("1 key 1 a=1 b=2 a=1", LineError::UnitTwice),
+            ("1 key 1 a=1 b=2 c=3 d=4 e=5", LineError::TooManyUnits),
+            ("1 key 1 a=9223372036854775808", LineError::Amount),
+            ("1 key 1 a=99999999999999999999", LineError::Amount),
         ] {
             assert_eq!(nanos(text), Err(expected), "{text}");
         }
@@ -124,5 +148,18 @@ mod tests {
         assert_eq!(read("1 k"), Ok((&b"k"[..], 1)));
         assert_eq!(read("1 k 0"), Ok((&b"k"[..], 0)));
         assert_eq!(parse(b"1 k 2", KeyField::All).unwrap().key, b"");
+    }
+
+    #[test]
+    fn units_follow_the_cost_or_the_key() {
+        let read = |line: &'static str| {
+            let entry = parse(line.as_bytes(), KeyField::Client).unwrap();
+            (entry.cost, entry.units.iter().collect::<Vec<_>>())
+        };
+        assert_eq!(read("1 k 2"), (2, vec![]));
+        assert_eq!(read("1 k 2 tokens=58"), (2, vec![("tokens", 58)]));
+        assert_eq!(read("1 k tokens=58\t gpu_ms=0 "), (1, vec![("tokens", 58), ("gpu_ms", 0)]));
+        assert_eq!(read("1 k 0 a=1 b=2 c=3 d=9223372036854775807").1.len(), 4);
+        assert!(parse(b"1 k tokens=\xff", KeyField::Client).is_err());
     }
 }

@@ -2,7 +2,7 @@
 
 use ratekeeper::Timestamp;
 
-use super::entry::TraceEntry;
+use super::entry::{TraceEntry, TraceUnits};
 
 /// What a line says, with the client as the key.
 pub(super) fn parse(line: &[u8], combined: bool) -> Option<TraceEntry<'_>> {
@@ -39,7 +39,7 @@ pub(super) fn parse(line: &[u8], combined: bool) -> Option<TraceEntry<'_>> {
         }
     }
     let ends = rest.0.is_empty() || rest.0[0] == b' ';
-    ends.then_some(TraceEntry { at, key, cost: 1 })
+    ends.then_some(TraceEntry { at, key, cost: 1, units: TraceUnits::default() })
 }
 
 fn date(text: &[u8]) -> Option<Timestamp> {

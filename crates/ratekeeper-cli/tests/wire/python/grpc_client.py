@@ -147,6 +147,55 @@ def plans(channel, metadata):
     assert told[0] == "NOT_FOUND", told
 
 
+def holds(channel, metadata):
+    """What costs so much as is known afterwards only: an estimate, and the truth."""
+    ours = importlib.import_module("ratekeeper.v1.ratekeeper_pb2")
+    stub = importlib.import_module("ratekeeper.v1.ratekeeper_pb2_grpc").RateLimiterStub(channel)
+
+    def ask(method, request):
+        return getattr(stub, method)(request, timeout=DEADLINE, metadata=metadata)
+
+    def hold(**fields):
+        return ask("Hold", ours.HoldRequest(key="h", plans=["llm"], **fields))
+
+    held = hold(costs={"tokens": 58}, each=True)
+    assert held.decision.allowed and len(held.id) == 32, held
+    rules = [(rule.unit, rule.remaining) for rule in held.decision.rules]
+    assert rules == [("requests", 59), ("tokens", 42), ("concurrent", 1)], rules
+    second = hold(costs={"tokens": 40}, lease=duration_pb2.Duration(seconds=30))
+    refused = hold(costs={"tokens": 1})
+    assert (refused.id, refused.decision.rule, refused.decision.reason) == ("", "concurrent", "at_capacity"), refused
+    assert not refused.decision.HasField("retry_after"), refused
+    longer = duration_pb2.Duration(seconds=60)
+    assert ask("Extend", ours.ExtendRequest(key="h", id=held.id, lease=longer)).state == "extended"
+    settled = ask("Settle", ours.SettleRequest(key="h", id=held.id, costs={"tokens": 80}))
+    assert (settled.state, settled.remaining) == ("settled", 0), settled
+    cancelled = ask("Cancel", ours.CancelRequest(key="h", id=second.id))
+    assert cancelled.state == "cancelled", cancelled
+    assert ask("Cancel", ours.CancelRequest(key="h", id=second.id)) == cancelled
+    assert ask("Settle", ours.SettleRequest(key="other", id=held.id)).state == "gone"
+    left = ask("Peek", ours.PeekRequest(key="h", plans=["llm"], costs={"tokens": 0}, each=True))
+    assert left.rules[1].remaining == 20, left
+    debited = ask("Debit", ours.DebitRequest(key="h", plans=["api"], cost=5))
+    assert (debited.allowed, debited.remaining) == (False, 0), debited
+    for method, field, request in [
+        ("Acquire", "plan", ours.AcquireRequest(key="h", plans=["llm"], costs={"tokens": 1})),
+        ("Hold", "tokens", ours.HoldRequest(key="h", plans=["llm"])),
+        ("Hold", "bytes", ours.HoldRequest(key="h", plans=["llm"], costs={"tokens": 1, "bytes": 1})),
+        ("Hold", "units", ours.HoldRequest(key="h", plans=["llm"], costs={unit: 1 for unit in "abcde"})),
+        ("Hold", "tokens", ours.HoldRequest(key="h", plans=["llm"], costs={"tokens": 2**63})),
+        ("Hold", "costs", ours.HoldRequest(key="h", plans=["llm"], cost=1, costs={"tokens": 1})),
+        ("Hold", "lease", ours.HoldRequest(key="h", plans=["llm"], costs={"tokens": 1}, lease=duration_pb2.Duration())),
+        ("Extend", "lease", ours.ExtendRequest(key="h", id=held.id)),
+        ("Extend", "lease", ours.ExtendRequest(key="h", id=held.id, lease=duration_pb2.Duration(seconds=86401))),
+        ("Settle", "id", ours.SettleRequest(key="h", id="12")),
+        ("Settle", "id", ours.SettleRequest(key="h")),
+        ("Debit", "requests", ours.DebitRequest(key="h", plans=["api"], cost=2**63)),
+    ]:
+        told = code(getattr(stub, method), request, metadata=metadata)
+        assert told[0] == "INVALID_ARGUMENT" and told[1].startswith(field + ":"), (method, told)
+
+
 def health(channel):
     """Without a token: those who ask know none."""
     stub = health_pb2_grpc.HealthStub(channel)
@@ -171,6 +220,9 @@ def reflection(channel):
     pool = descriptor_pool.DescriptorPool(database)
     decision = pool.FindMessageTypeByName("ratekeeper.v1.Decision")
     assert decision.fields_by_name["retry_after"].message_type.full_name == "google.protobuf.Duration"
+    ours = pool.FindServiceByName("ratekeeper.v1.RateLimiter")
+    assert {"Debit", "Hold", "Settle", "Cancel", "Extend"} <= {method.name for method in ours.methods}
+    assert "costs" in pool.FindMessageTypeByName("ratekeeper.v1.SettleRequest").fields_by_name
     method = pool.FindServiceByName("throttlecrab.RateLimiter").FindMethodByName("Throttle")
     assert method.input_type.full_name == "throttlecrab.ThrottleRequest"
     try:
@@ -221,6 +273,7 @@ with tempfile.TemporaryDirectory() as folder, connect() as channel:
     bearer = [("authorization", f"Bearer {TOKEN}")]
     throttles(channel, bearer)
     plans(channel, bearer)
+    holds(channel, bearer)
     health(channel)
     reflection(grpc.intercept_channel(channel, Bearer()))
     mistakes(channel)

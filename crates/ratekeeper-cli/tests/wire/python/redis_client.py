@@ -51,6 +51,25 @@ for protocol in (2, 3):
     told = client.execute_command("ACQUIRE", key, "gold")
     assert told[:3] == [1, 2, 1] and told[5] == b"burst", told
     assert client.execute_command("RESET", key, "gold") == 2
+    # What costs so much as is known afterwards only: an estimate, and the truth.
+    held = client.execute_command("HOLD", key, "llm", "UNIT", "tokens", 58, "LEASE", 30_000, "EACH")
+    assert held[0] == 1 and len(held[6]) == 32, held
+    assert [(row[2], row[5]) for row in held[7]] == [(b"requests", 59), (b"tokens", 42), (b"concurrent", 1)], held
+    second = client.execute_command("HOLD", key, "llm", "UNIT", "tokens", 40)
+    refused = client.execute_command("HOLD", key, "llm", "UNIT", "tokens", 1)
+    assert (refused[0], refused[3], refused[5], refused[6]) == (0, -1, b"concurrent", None), refused
+    assert client.execute_command("EXTEND", key, held[6], 60_000)[0] == b"extended"
+    settled = client.execute_command("SETTLE", key, held[6], "UNIT", "tokens", 80, "EACH")
+    assert settled[:2] == [b"settled", 0] and [row[5] for row in settled[4]] == [58, 0, 1], settled
+    cancelled = client.execute_command("CANCEL", key, second[6])
+    assert cancelled[0] == b"cancelled" and client.execute_command("CANCEL", key, second[6]) == cancelled
+    assert client.execute_command("SETTLE", key, "0" * 32) == [b"gone", 0, -1, 0]
+    assert client.execute_command("DEBIT", key, "api", "COST", 5)[:3] == [0, 3, 0]
+    with client.pipeline() as pipe:
+        pipe.execute_command("HOLD", key, "llm", "UNIT", "tokens", 1)
+        pipe.execute_command("SETTLE", key, held[6])
+        *_, again = pipe.execute()
+        assert again == settled[:4], (again, settled)
     # Keys are bytes.
     assert client.execute_command("THROTTLE", b"\xff\x00\r\n%d" % protocol, 1, 1, 60)[0] == 1
     for command, expected in [

@@ -14,7 +14,7 @@ use prost::Message;
 use super::context::GrpcTransport;
 use super::message::{self, RequestMessages};
 use super::status::{GrpcCode, GrpcStatus};
-use super::{health, plans, reflection, throttle};
+use super::{health, holds, plans, reflection, throttle};
 use crate::net::Connection;
 use crate::request::PlanVerb;
 use crate::secret::Role;
@@ -26,6 +26,11 @@ enum GrpcMethod {
     /// `Acquire` or `Peek`.
     Plans(PlanVerb),
     Refund,
+    Debit,
+    Hold,
+    Settle,
+    Cancel,
+    Extend,
     Reset,
     Forget,
     Check,
@@ -40,6 +45,11 @@ impl GrpcMethod {
             "/ratekeeper.v1.RateLimiter/Acquire" => GrpcMethod::Plans(PlanVerb::Acquire),
             "/ratekeeper.v1.RateLimiter/Peek" => GrpcMethod::Plans(PlanVerb::Peek),
             "/ratekeeper.v1.RateLimiter/Refund" => GrpcMethod::Refund,
+            "/ratekeeper.v1.RateLimiter/Debit" => GrpcMethod::Debit,
+            "/ratekeeper.v1.RateLimiter/Hold" => GrpcMethod::Hold,
+            "/ratekeeper.v1.RateLimiter/Settle" => GrpcMethod::Settle,
+            "/ratekeeper.v1.RateLimiter/Cancel" => GrpcMethod::Cancel,
+            "/ratekeeper.v1.RateLimiter/Extend" => GrpcMethod::Extend,
             "/ratekeeper.v1.RateLimiter/Reset" => GrpcMethod::Reset,
             "/ratekeeper.v1.RateLimiter/Forget" => GrpcMethod::Forget,
             "/grpc.health.v1.Health/Check" => GrpcMethod::Check,
@@ -84,6 +94,26 @@ pub(super) async fn answer(
         }
         Ok(GrpcMethod::Refund) => {
             let answer = async { plans::refund(&grpc, messages.only().await?).await };
+            respond(&grpc, &mut reply, answer.await)
+        }
+        Ok(GrpcMethod::Debit) => {
+            let answer = async { plans::debit(&grpc, messages.only().await?).await };
+            respond(&grpc, &mut reply, answer.await)
+        }
+        Ok(GrpcMethod::Hold) => {
+            let answer = async { holds::hold(&grpc, messages.only().await?).await };
+            respond(&grpc, &mut reply, answer.await)
+        }
+        Ok(GrpcMethod::Settle) => {
+            let answer = async { holds::settle(&grpc, messages.only().await?).await };
+            respond(&grpc, &mut reply, answer.await)
+        }
+        Ok(GrpcMethod::Cancel) => {
+            let answer = async { holds::cancel(&grpc, messages.only().await?).await };
+            respond(&grpc, &mut reply, answer.await)
+        }
+        Ok(GrpcMethod::Extend) => {
+            let answer = async { holds::extend(&grpc, messages.only().await?).await };
             respond(&grpc, &mut reply, answer.await)
         }
         Ok(GrpcMethod::Reset) => {

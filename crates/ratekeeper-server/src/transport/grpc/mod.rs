@@ -5,8 +5,8 @@
 //! context     what all clients share              socket       a socket that reports progress
 //! call        paths to methods                    framing      where frames begin and end; flood: too many of them
 //! message     messages on streams                 status       what went wrong
-//! throttle, plans, health, reflection             the methods
-//! generated   the Rust side of proto/
+//! throttle, plans, holds, health, reflection      the methods
+//! generated   the Rust side of proto/             duration     durations as the wire has them
 //! ```
 //!
 //! The crate `h2` speaks HTTP/2; the few lines of gRPC on top of it are written here. A framework would give every call
@@ -15,11 +15,13 @@
 mod call;
 mod connection;
 mod context;
+mod duration;
 mod flood;
 mod frame_head;
 mod framing;
 mod generated;
 mod health;
+mod holds;
 mod message;
 mod plans;
 mod reflection;

@@ -1,15 +1,19 @@
 //! `ratekeeper.v1.RateLimiter`: requests by the names of plans, or with a quota in words.
 
-use prost_types::Duration;
-use ratekeeper::{Nanos, Ruling};
+use std::collections::BTreeMap;
+
+use ratekeeper::Ruling;
 
 use super::context::GrpcTransport;
+use super::duration::{from_wire, to_wire};
 use super::generated::ratekeeper_v1::{
-    AcquireRequest, Decision, ForgetRequest, ForgetResponse, RefundRequest, ResetRequest, ResetResponse,
+    AcquireRequest, DebitRequest, Decision, ForgetRequest, ForgetResponse, RefundRequest, ResetRequest,
+    ResetResponse, RuleDecision,
 };
 use super::status::GrpcStatus;
-use crate::request::{ForgetFields, PlanFields, PlanVerb};
+use crate::request::{ForgetFields, NamedUnits, PlanFields, PlanVerb};
 use crate::responder::WireAnswer;
+use crate::rule_row::{self, RuleRow};
 use crate::secret::Role;
 
 /// Answers `Acquire` and `Peek`, which are the same on the wire.
@@ -18,23 +22,34 @@ pub(super) async fn acquire(
     verb: PlanVerb,
     body: AcquireRequest,
 ) -> Result<Decision, GrpcStatus> {
-    let AcquireRequest { key, plans, quota, cost } = body;
-    let answer = answer(grpc, verb, &key, &plans, &quota, cost, None).await?;
-    Ok(decision(&ruling(answer)?))
+    let AcquireRequest { key, plans, quota, cost, costs, each } = body;
+    let fields = PlanFields { key: key.as_bytes(), cost, each, ..PlanFields::default() };
+    let answer = answer(grpc, verb, fields, &plans, &quota, &costs).await?;
+    Ok(decision(&ruling(answer)?, each))
 }
 
 /// Answers `Refund`.
 pub(super) async fn refund(grpc: &GrpcTransport, body: RefundRequest) -> Result<Decision, GrpcStatus> {
-    let RefundRequest { key, plans, quota, cost, charged_ago } = body;
-    let age = charged_ago.map(age).transpose()?;
-    let answer = answer(grpc, PlanVerb::Refund, &key, &plans, &quota, cost, age).await?;
-    Ok(decision(&ruling(answer)?))
+    let RefundRequest { key, plans, quota, cost, charged_ago, costs } = body;
+    let charged_ago = charged_ago.map(|age| from_wire("charged_ago", age)).transpose()?;
+    let fields = PlanFields { key: key.as_bytes(), cost, charged_ago, ..PlanFields::default() };
+    let answer = answer(grpc, PlanVerb::Refund, fields, &plans, &quota, &costs).await?;
+    Ok(decision(&ruling(answer)?, false))
+}
+
+/// Answers `Debit`.
+pub(super) async fn debit(grpc: &GrpcTransport, body: DebitRequest) -> Result<Decision, GrpcStatus> {
+    let DebitRequest { key, plans, quota, cost, costs, each } = body;
+    let fields = PlanFields { key: key.as_bytes(), cost, each, ..PlanFields::default() };
+    let answer = answer(grpc, PlanVerb::Debit, fields, &plans, &quota, &costs).await?;
+    Ok(decision(&ruling(answer)?, each))
 }
 
 /// Answers `Reset`.
 pub(super) async fn reset(grpc: &GrpcTransport, body: ResetRequest) -> Result<ResetResponse, GrpcStatus> {
     let ResetRequest { key, plans, quota } = body;
-    let answer = answer(grpc, PlanVerb::Reset, &key, &plans, &quota, None, None).await?;
+    let fields = PlanFields { key: key.as_bytes(), ..PlanFields::default() };
+    let answer = answer(grpc, PlanVerb::Reset, fields, &plans, &quota, &BTreeMap::new()).await?;
     Ok(ResetResponse { forgotten: forgotten(answer)? })
 }
 
@@ -51,85 +66,71 @@ pub(super) async fn forget(
     Ok(ForgetResponse { forgotten: forgotten(grpc.responder.answer(&request).await?)? })
 }
 
-async fn answer(
+/// Asks for what these fields and their plans, quota and costs mean.
+pub(super) async fn answer(
     grpc: &GrpcTransport,
     verb: PlanVerb,
-    key: &str,
+    fields: PlanFields<'_>,
     plans: &[String],
     quota: &str,
-    cost: Option<u64>,
-    charged_ago: Option<Nanos>,
+    costs: &BTreeMap<String, u64>,
 ) -> Result<WireAnswer, GrpcStatus> {
     let names: Vec<&str> = plans.iter().map(String::as_str).collect();
     let quota = (!quota.is_empty()).then_some(quota);
-    let fields = PlanFields { key: key.as_bytes(), plans: &names, quota, cost, charged_ago };
+    let units = units(costs)?.instead_of(fields.cost)?;
+    let fields = PlanFields { plans: &names, quota, units: units.as_slice(), ..fields };
     Ok(grpc.responder.answer(&fields.check(verb, grpc.responder.limits())?).await?)
+}
+
+/// Returns the units that a request names.
+pub(super) fn units(costs: &BTreeMap<String, u64>) -> Result<NamedUnits<'_>, GrpcStatus> {
+    let mut units = NamedUnits::default();
+    for (unit, amount) in costs {
+        units.push(unit, *amount)?;
+    }
+    Ok(units)
 }
 
 /// Returns the ruling of an answer that must be one.
 pub(super) fn ruling(answer: WireAnswer) -> Result<Ruling, GrpcStatus> {
     match answer {
         WireAnswer::Ruling(ruling) => Ok(ruling),
-        WireAnswer::Forgotten(_) => Err(GrpcStatus::internal()),
+        _ => Err(GrpcStatus::internal()),
     }
 }
 
 fn forgotten(answer: WireAnswer) -> Result<u64, GrpcStatus> {
     match answer {
         WireAnswer::Forgotten(forgotten) => Ok(forgotten),
-        WireAnswer::Ruling(_) => Err(GrpcStatus::internal()),
+        _ => Err(GrpcStatus::internal()),
     }
 }
 
-fn decision(ruling: &Ruling) -> Decision {
+/// Returns a ruling as a message; `each` tells of every rule, too.
+pub(super) fn decision(ruling: &Ruling, each: bool) -> Decision {
     Decision {
         allowed: ruling.allowed,
         limit: ruling.limit,
         remaining: ruling.remaining,
-        retry_after: ruling.retry_after.map(duration),
-        reset_after: Some(duration(ruling.reset_after)),
+        retry_after: ruling.retry_after.map(to_wire),
+        reset_after: Some(to_wire(ruling.reset_after)),
         plan: ruling.plan().map(|plan| plan.name().as_str().to_owned()).unwrap_or_default(),
         rule: ruling.rule().map(|rule| rule.name().as_str().to_owned()).unwrap_or_default(),
         reason: ruling.reason.as_str().to_owned(),
+        rules: each.then(|| rule_row::of_ruling(ruling)).into_iter().flatten().map(rule_decision).collect(),
     }
 }
 
-/// Returns how long ago something was charged. A duration of the wire may be negative, or not a duration at all.
-fn age(Duration { seconds, nanos }: Duration) -> Result<Nanos, GrpcStatus> {
-    let (secs, subsec) = (u64::try_from(seconds), u64::try_from(nanos));
-    match (secs, subsec) {
-        (Ok(secs), Ok(subsec @ 0..=999_999_999)) => {
-            Ok(Nanos::from_secs(secs).saturating_add(Nanos::from_nanos(subsec)))
-        }
-        _ => {
-            let problem =
-                format!("charged_ago: {seconds} s and {nanos} ns; must be a duration of at least 0");
-            Err(GrpcStatus::invalid(problem))
-        }
-    }
-}
-
-/// Returns the exact duration: nanoseconds in 64 bits are far from the largest that the wire has.
-fn duration(nanos: Nanos) -> Duration {
-    let exact = nanos.as_duration();
-    Duration {
-        seconds: i64::try_from(exact.as_secs()).unwrap_or(i64::MAX),
-        nanos: i32::try_from(exact.subsec_nanos()).unwrap_or(i32::MAX),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_age_is_a_duration_that_is_not_negative() {
-        let charged = |seconds, nanos| age(Duration { seconds, nanos }).ok();
-        assert_eq!(charged(0, 0), Some(Nanos::ZERO));
-        assert_eq!(charged(1, 5), Some(Nanos::from_nanos(1_000_000_005)));
-        assert_eq!(charged(i64::MAX, 999_999_999), Some(Nanos::MAX));
-        for (seconds, nanos) in [(-1, 0), (0, -1), (1, 1_000_000_000), (i64::MIN, i32::MIN)] {
-            assert_eq!(charged(seconds, nanos), None, "{seconds} s and {nanos} ns");
-        }
+/// Returns what one rule says as a message.
+pub(super) fn rule_decision(RuleRow { plan, rule, unit, decision }: RuleRow<'_>) -> RuleDecision {
+    RuleDecision {
+        plan: plan.to_owned(),
+        rule: rule.to_owned(),
+        unit: unit.to_owned(),
+        allowed: decision.allowed,
+        limit: decision.limit,
+        remaining: decision.remaining,
+        retry_after: decision.retry_after.map(to_wire),
+        reset_after: Some(to_wire(decision.reset_after)),
     }
 }

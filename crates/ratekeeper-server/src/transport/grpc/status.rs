@@ -86,7 +86,7 @@ impl From<RequestError> for GrpcStatus {
             RequestError::PlansOnly => GrpcCode::PermissionDenied,
             RequestError::NotAdmin(NotAdmin::Unknown) => GrpcCode::Unauthenticated,
             RequestError::NotAdmin(NotAdmin::TurnedOff | NotAdmin::Forbidden) => GrpcCode::PermissionDenied,
-            RequestError::CannotForget(_) => GrpcCode::Unimplemented,
+            RequestError::CannotForget(_) | RequestError::Unsupported(_) => GrpcCode::Unimplemented,
             RequestError::Keeper(KeeperError::UnknownPlan { .. }) => GrpcCode::NotFound,
             // A store that cannot decide by a quota was asked by mistake, and then the error has a field.
             RequestError::Keeper(KeeperError::Store(_)) if error.field().is_none() => GrpcCode::Unavailable,
@@ -102,6 +102,7 @@ impl From<RequestError> for GrpcStatus {
 fn name(field: RequestField) -> &'static str {
     match field {
         RequestField::Plan => "plans",
+        RequestField::Lease => "lease",
         other => other.name(),
     }
 }

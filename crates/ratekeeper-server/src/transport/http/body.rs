@@ -2,13 +2,12 @@
 
 use std::fmt;
 
-use ratekeeper::Nanos;
 use serde::de::{DeserializeOwned, Error, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::problem::Problem;
-use crate::request::{ForgetFields, PlanFields, PlanVerb, RequestError, RequestField, ThrottleFields};
+use crate::request::{ForgetFields, RequestError, RequestField, ThrottleFields};
 
 /// The most bytes of a body.
 pub(super) const MAX_BODY: usize = 64 * 1024;
@@ -32,81 +31,6 @@ impl ThrottleBody {
     pub(super) fn fields(&self) -> ThrottleFields {
         let ThrottleBody { max_burst, count_per_period, period, quantity, .. } = *self;
         ThrottleFields { max_burst, count_per_period, period, quantity }
-    }
-}
-
-/// `POST /v1/acquire`, `/v1/peek`, `/v1/refund` and `/v1/reset`.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct PlanBody {
-    key: String,
-    plan: Option<String>,
-    plans: Option<Vec<String>>,
-    quota: Option<String>,
-    #[serde(default, deserialize_with = "integer")]
-    cost: Option<u64>,
-    /// Only [`RefundBody`] has it: to every other verb it is an unknown field, whatever its value.
-    #[serde(skip)]
-    age_ms: Option<u64>,
-}
-
-/// `POST /v1/refund`: a [`PlanBody`] that may say how long ago the cost was charged.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RefundBody {
-    key: String,
-    plan: Option<String>,
-    plans: Option<Vec<String>>,
-    quota: Option<String>,
-    #[serde(default, deserialize_with = "integer")]
-    cost: Option<u64>,
-    #[serde(default, deserialize_with = "integer")]
-    age_ms: Option<u64>,
-}
-
-impl From<RefundBody> for PlanBody {
-    fn from(body: RefundBody) -> Self {
-        let RefundBody { key, plan, plans, quota, cost, age_ms } = body;
-        PlanBody { key, plan, plans, quota, cost, age_ms }
-    }
-}
-
-impl PlanBody {
-    /// Reads the body of a request with this verb.
-    pub(super) fn read(verb: PlanVerb, bytes: &[u8]) -> Result<Self, Problem> {
-        match verb {
-            PlanVerb::Refund => read::<RefundBody>(bytes).map(PlanBody::from),
-            PlanVerb::Acquire | PlanVerb::Peek | PlanVerb::Reset => read(bytes),
-        }
-    }
-
-    /// Returns the names of the plans.
-    ///
-    /// # Errors
-    ///
-    /// There are both `plan` and `plans`, or `plans` is empty: to name none is not to name all, which is said by leaving
-    /// both out.
-    pub(super) fn names(&self) -> Result<Vec<&str>, Problem> {
-        match (&self.plan, &self.plans) {
-            (Some(_), Some(_)) => {
-                Err(Problem::field("plans", "plans: together with `plan`; say one of them"))
-            }
-            (None, Some(plans)) if plans.is_empty() => {
-                Err(Problem::field("plans", "plans: empty; name at least one, or leave it out"))
-            }
-            (plan, plans) => Ok(plan.iter().chain(plans.iter().flatten()).map(String::as_str).collect()),
-        }
-    }
-
-    /// Returns the fields of the request, with these [names](PlanBody::names).
-    pub(super) fn fields<'a>(&'a self, names: &'a [&'a str]) -> PlanFields<'a> {
-        PlanFields {
-            key: self.key.as_bytes(),
-            plans: names,
-            quota: self.quota.as_deref(),
-            cost: self.cost,
-            charged_ago: self.age_ms.map(Nanos::from_millis),
-        }
     }
 }
 
@@ -137,6 +61,7 @@ pub(super) enum FieldKind {
     Texts,
     Integer,
     Whole,
+    Amounts,
     Flag,
 }
 
@@ -147,22 +72,6 @@ impl JsonBody for ThrottleBody {
         ("count_per_period", FieldKind::Integer),
         ("period", FieldKind::Integer),
         ("quantity", FieldKind::Integer),
-    ];
-}
-
-impl JsonBody for PlanBody {
-    /// All of a refund's but its age, which is the last.
-    const FIELDS: &'static [(&'static str, FieldKind)] = RefundBody::FIELDS.split_last().unwrap().1;
-}
-
-impl JsonBody for RefundBody {
-    const FIELDS: &'static [(&'static str, FieldKind)] = &[
-        ("key", FieldKind::Text),
-        ("plan", FieldKind::Text),
-        ("plans", FieldKind::Texts),
-        ("quota", FieldKind::Text),
-        ("cost", FieldKind::Whole),
-        ("age_ms", FieldKind::Whole),
     ];
 }
 
@@ -178,6 +87,9 @@ impl FieldKind {
             FieldKind::Texts => value.as_array().is_some_and(|items| items.iter().all(Value::is_string)),
             FieldKind::Integer => integer::<_, i64>(value).is_ok(),
             FieldKind::Whole => integer::<_, u64>(value).is_ok(),
+            FieldKind::Amounts => value.as_object().is_some_and(|amounts| {
+                amounts.values().all(|amount| matches!(integer::<_, u64>(amount), Ok(Some(_))))
+            }),
             FieldKind::Flag => value.is_boolean(),
         }
     }
@@ -188,13 +100,16 @@ impl FieldKind {
             FieldKind::Texts => "a list of strings",
             FieldKind::Integer => "an integer of 64 bits",
             FieldKind::Whole => "a whole number from 0 to 18446744073709551615",
+            FieldKind::Amounts => {
+                "an object of units, each with a whole number from 0 to 9223372036854775807"
+            }
             FieldKind::Flag => "true or false",
         }
     }
 }
 
 /// Reads an integer, or null. JSON does not tell `10` from `10.0` or `1e1`, and some languages write those.
-fn integer<'de, D, N>(value: D) -> Result<Option<N>, D::Error>
+pub(super) fn integer<'de, D, N>(value: D) -> Result<Option<N>, D::Error>
 where
     D: Deserializer<'de>,
     N: TryFrom<i128>,
@@ -237,20 +152,29 @@ where
 
 /// Reads a body.
 pub(super) fn read<B: JsonBody>(bytes: &[u8]) -> Result<B, Problem> {
-    serde_json::from_slice(bytes).map_err(|error| {
-        if error.is_data() { blame::<B>(bytes, &error) } else { Problem::malformed(error.to_string()) }
-    })
+    serde_json::from_slice(bytes)
+        .map_err(|error| if error.is_data() { blame(B::FIELDS, bytes, &error) } else { malformed(&error) })
+}
+
+/// Returns the problem of a body that is not JSON.
+#[cold]
+pub(super) fn malformed(error: &serde_json::Error) -> Problem {
+    Problem::malformed(error.to_string())
 }
 
 /// Returns which field is wrong. Parses again, so that a body that is right need not pay for it.
 #[cold]
-fn blame<B: JsonBody>(bytes: &[u8], error: &serde_json::Error) -> Problem {
+pub(super) fn blame(
+    fields: &[(&'static str, FieldKind)],
+    bytes: &[u8],
+    error: &serde_json::Error,
+) -> Problem {
     let object = match serde_json::from_slice::<Value>(bytes) {
         Ok(Value::Object(object)) => object,
         Ok(_) => return Problem::field("body", "must be an object"),
-        Err(error) => return Problem::malformed(error.to_string()),
+        Err(error) => return malformed(&error),
     };
-    for (name, kind) in B::FIELDS {
+    for (name, kind) in fields {
         match object.get(*name) {
             // The one field that every body must have.
             None | Some(Value::Null) if *name == "key" => {
@@ -290,32 +214,5 @@ mod tests {
             let read = read::<ThrottleBody>(body.as_bytes());
             assert_eq!(read.map(|body| body.period).map_err(|_| ()), expected, "{text}");
         }
-        let plan = |verb, body: &str| {
-            let body = PlanBody::read(verb, body.as_bytes()).ok()?;
-            Some((body.fields(&[]).cost, body.fields(&[]).charged_ago))
-        };
-        let (acquire, refund) = (PlanVerb::Acquire, PlanVerb::Refund);
-        let millis = |millis| Some((None, Some(Nanos::from_millis(millis))));
-        assert_eq!(plan(acquire, r#"{"key":"k","cost":-1}"#), None);
-        for age in ["1", "-1", "null"] {
-            for verb in [acquire, PlanVerb::Peek, PlanVerb::Reset] {
-                let body = format!("{{\"key\":\"k\",\"age_ms\":{age}}}");
-                let problem = PlanBody::read(verb, body.as_bytes()).unwrap_err();
-                let expected =
-                    "unknown field `age_ms`, expected one of `key`, `plan`, `plans`, `quota`, `cost`";
-                let detail = format!("{expected} at line 1 column 19");
-                assert_eq!(problem, Problem::field("age_ms", detail), "{verb:?} {age}");
-            }
-        }
-        let two = br#"{"key":"k","prefix":"p","all":true}"#;
-        let problem = PlanBody::read(acquire, two).unwrap_err();
-        let named = "unknown field `prefix`, expected one of `key`, `plan`, `plans`, `quota`, `cost` at line 1 column 19";
-        assert_eq!(problem, Problem::field("prefix", named), "the text and the field are about the same");
-        assert_eq!(plan(refund, r#"{"key":"k"}"#), Some((None, None)));
-        assert_eq!(plan(refund, r#"{"key":"k","age_ms":1.5e3}"#), millis(1_500));
-        assert_eq!(plan(refund, r#"{"key":"k","age_ms":18446744073709551615}"#), millis(u64::MAX));
-        assert_eq!(plan(refund, r#"{"key":"k","age_ms":-1}"#), None);
-        let most = r#"{"key":"k","cost":18446744073709551615}"#;
-        assert_eq!(plan(acquire, most), Some((Some(u64::MAX), None)));
     }
 }

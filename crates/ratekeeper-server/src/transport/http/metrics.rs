@@ -63,6 +63,8 @@ pub(super) fn render(engine: &Engine) -> String {
             "What quotas of requests cannot take of both.",
         );
         page.line(&format!("ratekeeper_kept_for_plans_percent {}", statistics.kept_for_plans));
+        page.head("ratekeeper_holds", "gauge", "Holds that are live in the store in memory.");
+        page.line(&format!("ratekeeper_holds {}", store.live_hold_count()));
         page.head("ratekeeper_keys_refused_total", "counter", "New keys that found the store full.");
         let refused = RefusedKeys::of(&statistics);
         for (of, count) in [("plan", refused.plan), ("request", refused.request)] {
@@ -87,12 +89,22 @@ pub(super) fn render(engine: &Engine) -> String {
     for (kind, count) in engine.plan_metrics().store_errors() {
         page.line(&format!("ratekeeper_store_errors_total{{kind=\"{kind}\"}} {count}"));
     }
-    page.head("ratekeeper_plan_decisions_total", "counter", "Decisions by the rule that bound them.");
+    page.head(
+        "ratekeeper_plan_decisions_total",
+        "counter",
+        "Decisions by the rule that bound them, or would have.",
+    );
     for (plan, rule, result, count) in engine.plan_metrics().decisions() {
         // Names of plans and rules have no character that would need escaping.
         page.line(&format!(
             "ratekeeper_plan_decisions_total{{plan=\"{plan}\",rule=\"{rule}\",result=\"{result}\"}} {count}"
         ));
+    }
+    page.head("ratekeeper_forgiven_total", "counter", "What went beyond the bound of debts, in any unit.");
+    page.line(&format!("ratekeeper_forgiven_total {}", engine.plan_metrics().forgiven()));
+    page.head("ratekeeper_holds_total", "counter", "Holds by what became of them.");
+    for (result, count) in engine.plan_metrics().holds() {
+        page.line(&format!("ratekeeper_holds_total{{result=\"{result}\"}} {count}"));
     }
     if let Some(reloads) = engine.reloads().read() {
         page.head(

@@ -2,15 +2,19 @@
 //!
 //! ```text
 //! transport   the transport, on hyper            context   what all clients share
-//! route       paths to answers                   body      bodies to requests
+//! route       paths to answers                   body      bodies to requests; plan_body: by plans and about holds
+//! holds       what is asked under /v1/holds      query     what stands behind the `?` of a path
 //! reply       answers to bodies and fields       problem   errors, as problem+json
 //! socket      a socket that reports progress     metrics   what Prometheus reads
 //! ```
 
 mod body;
 mod context;
+mod holds;
 mod metrics;
+mod plan_body;
 mod problem;
+mod query;
 mod reply;
 mod route;
 mod socket;

@@ -86,6 +86,18 @@ impl Problem {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", title, error.to_string())
     }
 
+    pub(super) fn gone() -> Self {
+        let detail = "id: of no hold of this key; it has ended, its lease has run out, or it never was";
+        Self::new(StatusCode::GONE, "gone", "There is no such hold", detail)
+    }
+
+    /// Returns the problem of a mistake of this server: an answer of another kind than the request.
+    #[cold]
+    pub(super) fn internal() -> Self {
+        let detail = "the answer does not fit the request";
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "A mistake of this server", detail)
+    }
+
     pub(super) fn draining() -> Self {
         let detail = "ask another instance; requests on open connections are still decided";
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "draining", "The server is about to stop", detail)
@@ -149,12 +161,18 @@ impl From<RequestError> for Problem {
             RequestError::CannotForget(_) => {
                 (StatusCode::NOT_IMPLEMENTED, "unsupported", "The store cannot find keys by prefix")
             }
+            RequestError::Unsupported(_) => {
+                (StatusCode::NOT_IMPLEMENTED, "unsupported", "The store has no debts or no holds")
+            }
             RequestError::Keeper(KeeperError::Store(error)) => return Self::store(error),
             RequestError::Keeper(KeeperError::UnknownPlan { .. }) => {
                 let title = "There is no plan of that name";
                 return Self::new(StatusCode::NOT_FOUND, "unknown_plan", title, error.to_string());
             }
             RequestError::Keeper(KeeperError::Key(_)) => return Self::field("key", error.to_string()),
+            RequestError::Keeper(
+                KeeperError::Amounts(_) | KeeperError::Lease(_) | KeeperError::HoldWithoutPlan,
+            ) => (StatusCode::UNPROCESSABLE_ENTITY, "invalid_field", INVALID_FIELD),
             // The plans are wrong together, and not one of them.
             RequestError::Keeper(_) => return Self::field("plans", error.to_string()),
         };

@@ -8,10 +8,13 @@ use hyper::body::Incoming;
 use ratekeeper::Key;
 use serde_json::json;
 
-use super::body::{self, ForgetBody, MAX_BODY, PlanBody, ThrottleBody};
+use super::body::{self, ForgetBody, MAX_BODY, ThrottleBody};
 use super::context::HttpTransport;
+use super::holds;
 use super::metrics;
+use super::plan_body::PlanBody;
 use super::problem::Problem;
+use super::query::HoldQuery;
 use super::reply::{self, HttpReply, reply};
 use crate::net::Connection;
 use crate::request::{PlanVerb, ThrottleDialect};
@@ -56,15 +59,16 @@ async fn dispatch(
         "/v1/acquire" if is_post => planned(http, PlanVerb::Acquire, &whole_body(request).await?).await,
         "/v1/peek" if is_post => planned(http, PlanVerb::Peek, &whole_body(request).await?).await,
         "/v1/refund" if is_post => planned(http, PlanVerb::Refund, &whole_body(request).await?).await,
+        "/v1/debit" if is_post => planned(http, PlanVerb::Debit, &whole_body(request).await?).await,
+        "/v1/holds" if is_post => planned(http, PlanVerb::Hold, &whole_body(request).await?).await,
         "/v1/reset" if is_post => planned(http, PlanVerb::Reset, &whole_body(request).await?).await,
         "/v1/forget" if is_post => {
             let role = check.role_of(request.headers().get(AUTHORIZATION)).await;
             let admin = http.responder.admin(role)?;
             forget(http, admin, &whole_body(request).await?).await
         }
-        "/throttle" | "/v1/acquire" | "/v1/peek" | "/v1/refund" | "/v1/reset" | "/v1/forget" => {
-            Err(Problem::method("POST"))
-        }
+        "/throttle" | "/v1/acquire" | "/v1/peek" | "/v1/refund" | "/v1/debit" | "/v1/holds" | "/v1/reset"
+        | "/v1/forget" => Err(Problem::method("POST")),
         "/v1/plans" if is_get => Ok(list(http)),
         "/health" if is_get => health(http).await,
         "/ready" if is_get => ready(http).await,
@@ -75,7 +79,56 @@ async fn dispatch(
         "/v1/plans" | "/health" | "/ready" | "/metrics" | "/openapi.json" => {
             Err(Problem::method("GET, HEAD"))
         }
-        _ => Err(Problem::not_found()),
+        path => match HoldPath::find(path) {
+            // Boxed: what is kept across these waits would otherwise enlarge every request.
+            Some(hold) => Box::pin(held(http, hold, request)).await,
+            None => Err(Problem::not_found()),
+        },
+    }
+}
+
+/// A path below `/v1/holds`.
+enum HoldPath {
+    /// `/v1/holds/{id}`.
+    Hold(String),
+    /// `/v1/holds/{id}/settle`.
+    Settle(String),
+    /// `/v1/holds/{id}/extend`.
+    Extend(String),
+}
+
+impl HoldPath {
+    fn find(path: &str) -> Option<Self> {
+        let below = path.strip_prefix("/v1/holds/")?;
+        match below.split_once('/') {
+            None => Some(HoldPath::Hold(below.to_owned())),
+            Some((id, "settle")) => Some(HoldPath::Settle(id.to_owned())),
+            Some((id, "extend")) => Some(HoldPath::Extend(id.to_owned())),
+            Some(_) => None,
+        }
+    }
+}
+
+async fn held(
+    http: &HttpTransport,
+    path: HoldPath,
+    request: Request<Incoming>,
+) -> Result<HttpReply, Problem> {
+    let is_post = request.method() == Method::POST;
+    match path {
+        HoldPath::Settle(id) if is_post => {
+            let bytes = whole_body(request).await?;
+            holds::settle(http, &id, &PlanBody::read_settled(&bytes)?).await
+        }
+        HoldPath::Extend(id) if is_post => {
+            let bytes = whole_body(request).await?;
+            holds::extend(http, &id, &PlanBody::read_extended(&bytes)?).await
+        }
+        HoldPath::Hold(id) if request.method() == Method::DELETE => {
+            holds::cancel(http, &id, &HoldQuery::read(request.uri().query())?).await
+        }
+        HoldPath::Settle(_) | HoldPath::Extend(_) => Err(Problem::method("POST")),
+        HoldPath::Hold(_) => Err(Problem::method("DELETE")),
     }
 }
 
@@ -129,35 +182,42 @@ async fn throttle(http: &HttpTransport, bytes: &[u8]) -> Result<HttpReply, Probl
         let throttle = body.fields().check(ThrottleDialect::Throttle, http.responder.limits())?;
         http.responder.answer(&throttle.request(key)).await
     };
-    Ok(match asked.await? {
-        WireAnswer::Ruling(ruling) => reply::throttled(&ruling),
-        WireAnswer::Forgotten(count) => reply::forgotten(count),
-    })
+    match asked.await? {
+        WireAnswer::Ruling(ruling) => Ok(reply::throttled(&ruling)),
+        _ => Err(Problem::internal()),
+    }
 }
 
 async fn planned(http: &HttpTransport, verb: PlanVerb, bytes: &[u8]) -> Result<HttpReply, Problem> {
     let body = PlanBody::read(verb, bytes)?;
-    let names = body.names()?;
-    let request = body.fields(&names).check(verb, http.responder.limits())?;
-    Ok(match http.responder.answer(&request).await? {
-        // A peek or a refund is refused nothing.
-        WireAnswer::Ruling(ruling) => reply::ruled(&ruling, verb == PlanVerb::Acquire),
-        WireAnswer::Forgotten(count) => reply::forgotten(count),
-    })
+    let (names, units) = (body.names()?, body.units()?);
+    let request = body.fields(&names, &units).check(verb, http.responder.limits())?;
+    match http.responder.answer(&request).await? {
+        // A peek, a refund or a debit is refused nothing.
+        WireAnswer::Ruling(ruling) => Ok(reply::ruled(&ruling, verb.refuses(), body.each)),
+        WireAnswer::Held(ruling, id) => Ok(reply::held(&ruling, id, body.each)),
+        WireAnswer::Forgotten(count) => Ok(reply::forgotten(count)),
+        WireAnswer::Changed(_) => Err(Problem::internal()),
+    }
 }
 
 async fn forget(http: &HttpTransport, admin: Admin, bytes: &[u8]) -> Result<HttpReply, Problem> {
     let body: ForgetBody = body::read(bytes)?;
-    Ok(match http.responder.answer(&body.fields().check(admin)?).await? {
-        WireAnswer::Forgotten(count) => reply::forgotten(count),
-        WireAnswer::Ruling(ruling) => reply::ruled(&ruling, false),
-    })
+    match http.responder.answer(&body.fields().check(admin)?).await? {
+        WireAnswer::Forgotten(count) => Ok(reply::forgotten(count)),
+        _ => Err(Problem::internal()),
+    }
 }
 
 fn list(http: &HttpTransport) -> HttpReply {
     let plans: Vec<_> = http.responder.engine().registry().all().iter().map(|plan| {
         let rules: Vec<_> = plan.rules().iter().map(|rule| {
-            json!({ "name": rule.name().as_str(), "quota": rule.quota().to_string() })
+            json!({
+                "name": rule.name().as_str(),
+                "quota": rule.quota().to_string(),
+                "unit": rule.unit().as_str(),
+                "shadow": rule.is_shadow(),
+            })
         }).collect();
         json!({ "name": plan.name().as_str(), "rules": rules, "on_store_error": plan.failure_mode().word() })
     }).collect();

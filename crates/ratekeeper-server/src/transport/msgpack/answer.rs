@@ -49,6 +49,68 @@ pub(super) fn refuse(out: &mut Vec<u8>, message: &str) {
     end(out, start);
 }
 
+/// Writes an answer that is a map.
+pub(super) fn map(out: &mut Vec<u8>, write: impl FnOnce(&mut PackWriter<'_>)) {
+    let start = begin(out);
+    write(&mut PackWriter(out));
+    end(out, start);
+}
+
+/// Writes values at the end of a buffer.
+#[derive(Debug)]
+pub(super) struct PackWriter<'a>(&'a mut Vec<u8>);
+
+impl PackWriter<'_> {
+    /// Writes the head of a map of at most 15 pairs, which follow.
+    pub(super) fn map_of(&mut self, len: usize) {
+        self.0.push(0x80 | u8::try_from(len).unwrap_or(0x0f) & 0x0f);
+    }
+
+    /// Writes the head of an array of so many values, which follow.
+    pub(super) fn array_of(&mut self, len: usize) {
+        match u8::try_from(len) {
+            Ok(small @ ..=15) => self.0.push(0x90 | small),
+            _ => {
+                self.0.push(0xdd);
+                self.0.extend_from_slice(&u32::try_from(len).unwrap_or(u32::MAX).to_be_bytes());
+            }
+        }
+    }
+
+    /// Writes a text of at most 255 bytes: all that is written here has fewer.
+    pub(super) fn text(&mut self, text: &str) {
+        let shown = &text[..text.floor_char_boundary(MAX_MESSAGE)];
+        match u8::try_from(shown.len()) {
+            Ok(small @ ..=31) => self.0.push(0xa0 | small),
+            len => self.0.extend_from_slice(&[0xd9, len.unwrap_or(u8::MAX)]),
+        }
+        self.0.extend_from_slice(shown.as_bytes());
+    }
+
+    /// Writes a text, or nil.
+    pub(super) fn optional(&mut self, text: Option<&str>) {
+        match text {
+            Some(text) => self.text(text),
+            None => self.0.push(0xc0),
+        }
+    }
+
+    pub(super) fn bool(&mut self, value: bool) {
+        self.0.push(0xc2 | u8::from(value));
+    }
+
+    /// Writes a number, saturated at 2^63 − 1.
+    pub(super) fn whole(&mut self, value: u64) {
+        self.integer(i64::try_from(value).unwrap_or(i64::MAX));
+    }
+
+    pub(super) fn integer(&mut self, value: i64) {
+        let mut bytes = [0; MAX_INTEGER];
+        let len = integer(&mut bytes, value);
+        self.0.extend_from_slice(&bytes[..len]);
+    }
+}
+
 fn begin(out: &mut Vec<u8>) -> usize {
     out.extend_from_slice(&[0; PREFIX]);
     out.len()
@@ -96,6 +158,29 @@ mod tests {
             assert_eq!(reader.value(), Ok(PackValue::Integer(number)));
             assert_eq!(reader.left(), 0);
         }
+    }
+
+    #[test]
+    fn maps_are_read_as_they_were_written() {
+        let long = "l".repeat(200);
+        let mut out = Vec::new();
+        map(&mut out, |writer| {
+            writer.map_of(2);
+            writer.text("a");
+            writer.bool(true);
+            writer.text(&long);
+            writer.array_of(20);
+            (0..19).for_each(|_| writer.whole(u64::MAX));
+            writer.optional(None);
+        });
+        assert_eq!(u32::from_be_bytes(*out.first_chunk().unwrap()) as usize, out.len() - PREFIX);
+        let mut reader = PackReader::new(&out[PREFIX..]);
+        let mut next = || reader.value().unwrap();
+        assert_eq!([next(), next()], [PackValue::Map(2), PackValue::Bytes(b"a")]);
+        assert_eq!([next(), next()], [PackValue::Bool(true), PackValue::Bytes(long.as_bytes())]);
+        assert_eq!(next(), PackValue::Array(20));
+        assert!((0..19).all(|_| next() == PackValue::Integer(i64::MAX)));
+        assert_eq!((next(), reader.left()), (PackValue::Nil, 0));
     }
 
     #[test]

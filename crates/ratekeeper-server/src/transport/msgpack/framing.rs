@@ -32,7 +32,7 @@ impl ThrottleFraming for MsgPackFraming {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::body::Body;
+    use super::super::body::PackBody;
     use super::*;
     use crate::request::{RequestLimits, ThrottleDialect};
     use crate::stream::{Mutation, ParsedThrottle, PendingThrottle, is_found_out, recognised};
@@ -44,7 +44,9 @@ mod tests {
     fn parse(bytes: &[u8], base: usize) -> Option<ParsedThrottle> {
         let (prefix, rest) = bytes.split_first_chunk::<PREFIX>()?;
         let body = rest.get(..u32::from_be_bytes(*prefix) as usize)?;
-        let Ok(Body::Throttle { key, quota, cost, repeats }) = Body::read(body, &LIMITS) else { return None };
+        let Ok(PackBody::Throttle { key, quota, cost, repeats }) = PackBody::read(body, &LIMITS) else {
+            return None;
+        };
         let base = base + PREFIX;
         let key = base + key.start..base + key.end;
         Some(ParsedThrottle {

@@ -4,6 +4,7 @@
 //! transport   the transport                   protocol   frames to answers, for one client
 //! body        bodies to requests              reader     MessagePack to values
 //! answer      decisions to bodies             framing    throttles that repeat
+//! verb        what is sent as a map           verb_body  maps to requests; verbs: their answers
 //! ```
 
 mod answer;
@@ -12,5 +13,8 @@ mod framing;
 mod protocol;
 mod reader;
 mod transport;
+mod verb;
+mod verb_body;
+mod verbs;
 
 pub(crate) use transport::{MsgPackTransport, NAME};

@@ -4,13 +4,16 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::answer::{self, PREFIX};
-use super::body::{Body, BodyError};
+use super::body::{BodyError, PackBody};
 use super::framing::MsgPackFraming;
+use super::verb::PackVerb;
+use super::verbs;
 use crate::net::Connection;
-use crate::request::ThrottleDialect;
+use crate::request::{PlanVerb, ThrottleDialect};
 use crate::responder::Responder;
 use crate::stream::{
-    Buffers, HIGH_WATER, MAX_BATCH, MAX_REQUEST, PendingThrottle, Progress, StreamProtocol, decide,
+    Buffers, HIGH_WATER, MAX_BATCH, MAX_COSTLY, MAX_REQUEST, PendingThrottle, Progress, StreamProtocol,
+    decide,
 };
 
 /// One client's side of the protocol, without its socket.
@@ -40,9 +43,13 @@ impl MsgPackProtocol {
 
 impl StreamProtocol for MsgPackProtocol {
     async fn answer(&mut self, buffers: &mut Buffers) -> Progress {
+        let mut costly = 0;
         let end = loop {
             if buffers.output.len() >= HIGH_WATER {
                 break Progress::Full;
+            }
+            if costly >= MAX_COSTLY {
+                break Progress::Paused;
             }
             if self.authenticated && buffers.take_repeated::<MsgPackFraming>() {
                 self.answered = true;
@@ -65,7 +72,7 @@ impl StreamProtocol for MsgPackProtocol {
             let base = buffers.start() + PREFIX;
             self.answered = true;
             match self.read(body) {
-                Ok(Body::Throttle { key, quota, cost, repeats }) => {
+                Ok(PackBody::Throttle { key, quota, cost, repeats }) => {
                     let (key, dialect) = (base + key.start..base + key.end, ThrottleDialect::Throttle);
                     let pending = PendingThrottle { key, quota, cost, dialect };
                     if let Some(head) = repeats {
@@ -76,7 +83,7 @@ impl StreamProtocol for MsgPackProtocol {
                         self.decide(buffers).await;
                     }
                 }
-                Ok(Body::Auth(token)) => {
+                Ok(PackBody::Auth(token)) => {
                     self.decide(buffers).await;
                     if !std::mem::take(&mut self.has_paused)
                         && self.responder.check(&self.connection).must_wait()
@@ -85,6 +92,12 @@ impl StreamProtocol for MsgPackProtocol {
                         break Progress::Guess;
                     }
                     self.authenticate(base + token.start..base + token.end, buffers);
+                }
+                Ok(PackBody::Verb { verb, .. }) => {
+                    self.decide(buffers).await;
+                    costly += u8::from(verb == PackVerb::Plans(PlanVerb::Reset));
+                    // Boxed: what is kept across this wait would otherwise enlarge every idle connection.
+                    Box::pin(self.verb(verb, base..base + len, buffers)).await;
                 }
                 Err(BodyError(message)) => {
                     self.responder.metrics().failed();
@@ -113,13 +126,21 @@ impl StreamProtocol for MsgPackProtocol {
 }
 
 impl MsgPackProtocol {
-    fn read(&self, body: &[u8]) -> Result<Body, BodyError> {
-        match Body::read(body, self.responder.limits())? {
-            Body::Throttle { .. } if !self.authenticated => {
+    fn read(&self, body: &[u8]) -> Result<PackBody, BodyError> {
+        match PackBody::read(body, self.responder.limits())? {
+            PackBody::Verb { token: Some(token), .. } if !self.authenticated => Ok(PackBody::Auth(token)),
+            PackBody::Throttle { .. } | PackBody::Verb { .. } if !self.authenticated => {
                 Err(BodyError("authentication required: send [2, token]".to_owned()))
             }
             body => Ok(body),
         }
+    }
+
+    /// Answers what is asked for by the map that lies there in the input.
+    async fn verb(&self, verb: PackVerb, body: Range<usize>, buffers: &mut Buffers) {
+        let mut out = std::mem::take(&mut buffers.output);
+        verbs::answer(&self.responder, verb, &buffers.input()[body], &mut out).await;
+        buffers.output = out;
     }
 
     /// Answers a client that has sent a token.

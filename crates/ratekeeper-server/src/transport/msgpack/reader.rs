@@ -19,7 +19,8 @@ pub(super) enum PackValue<'a> {
     Array(u32),
     /// This many pairs follow.
     Map(u32),
-    /// A boolean, a float, an extension.
+    Bool(bool),
+    /// A float, an extension.
     Other,
 }
 
@@ -50,7 +51,7 @@ impl<'a> PackReader<'a> {
             0x80..=0x8f => PackValue::Map(u32::from(marker & 0x0f)),
             0xc0 => PackValue::Nil,
             0xc1 => return Err(MalformedPack),
-            0xc2 | 0xc3 => PackValue::Other,
+            0xc2 | 0xc3 => PackValue::Bool(marker == 0xc3),
             0xc4 | 0xd9 => self.bytes_of::<1>()?,
             0xc5 | 0xda => self.bytes_of::<2>()?,
             0xc6 | 0xdb => self.bytes_of::<4>()?,

@@ -15,15 +15,11 @@ use super::framing_error::MAX_ARGS;
 use super::reply::{RespReply, escaped};
 use super::session::{self, RespSession};
 use super::transaction::Transaction;
-use super::{forget, info, planned, throttle};
+use super::{forget, held, info, planned, throttle};
 use crate::net::Connection;
-use crate::request::{CheckedThrottle, PlanVerb, ThrottleDialect};
+use crate::request::{CheckedThrottle, HoldVerb, PlanVerb, ThrottleDialect};
 use crate::responder::WireAnswer;
-use crate::stream::{Buffers, MAX_BATCH, PendingThrottle, Progress, decide};
-
-/// The most commands before the other connections are served that look at every shard or plan, or have replies of
-/// kilobytes.
-pub(super) const MAX_COSTLY: u8 = 16;
+use crate::stream::{Buffers, MAX_BATCH, MAX_COSTLY, PendingThrottle, Progress, decide};
 
 /// The answer to `WATCH`. Promising what is not kept would be worse than a refusal.
 const WATCH_REFUSED: &str = "ERR WATCH is not supported: no key can be read here and written later, because a decision does \
@@ -102,6 +98,14 @@ impl RespClient {
             return None;
         }
         if let Some(spec) = spec
+            && let RespCommand::Holds(verb) = spec.command()
+            && spec.takes(args.len())
+            && self.session.authenticated
+        {
+            Box::pin(self.held(verb, buffers)).await;
+            return None;
+        }
+        if let Some(spec) = spec
             && spec.command() == RespCommand::Forget
             && spec.takes(args.len())
             && self.session.authenticated
@@ -137,6 +141,14 @@ impl RespClient {
         let mut words = [&[][..]; MAX_ARGS];
         let words = spread(self.parser.args(), buffers.input(), buffers.start(), &mut words);
         planned::answer(&self.resp, verb, &words[1..], &mut self.reply(&mut out)).await;
+        buffers.output = out;
+    }
+
+    async fn held(&self, verb: HoldVerb, buffers: &mut Buffers) {
+        let mut out = std::mem::take(&mut buffers.output);
+        let mut words = [&[][..]; MAX_ARGS];
+        let words = spread(self.parser.args(), buffers.input(), buffers.start(), &mut words);
+        held::answer(&self.resp, verb, &words[1..], &mut self.reply(&mut out)).await;
         buffers.output = out;
     }
 
@@ -192,7 +204,7 @@ impl RespClient {
         let mut reply = self.reply(&mut buffers.output);
         match answer {
             Ok(WireAnswer::Ruling(ruling)) => reply.five(throttle::answer(dialect, &ruling)),
-            Ok(WireAnswer::Forgotten(_)) => {}
+            Ok(_) => {}
             Err(error) => {
                 self.resp.responder.metrics().failed();
                 reply.error(&error_text(throttle::command_name(dialect), &error));

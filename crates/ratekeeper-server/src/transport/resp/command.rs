@@ -1,7 +1,7 @@
 //! The commands there are: for dispatch, and for clients that ask with `COMMAND`.
 
 use super::reply::RespReply;
-use crate::request::PlanVerb;
+use crate::request::{HoldVerb, PlanVerb};
 
 /// A command that a client can send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,6 +9,7 @@ pub(super) enum RespCommand {
     Throttle,
     ClThrottle,
     Plans(PlanVerb),
+    Holds(HoldVerb),
     Forget,
     Ping,
     Echo,
@@ -68,15 +69,58 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         RespCommand::Plans(PlanVerb::Acquire),
         -3,
         true,
-        "Takes from plans: key plan [plan ...] [COST n]",
+        "Takes from plans: key plan [plan ...] [COST n] [UNIT name n ...] [EACH]",
     ),
-    spec("peek", RespCommand::Plans(PlanVerb::Peek), -3, true, "What ACQUIRE would answer; takes nothing"),
+    spec(
+        "peek",
+        RespCommand::Plans(PlanVerb::Peek),
+        -3,
+        true,
+        "What ACQUIRE, or HOLD, would answer to the same arguments; takes nothing",
+    ),
     spec(
         "refund",
         RespCommand::Plans(PlanVerb::Refund),
         -3,
         true,
-        "Gives back to plans: key plan [plan ...] [COST n] [AGE ms], charged so many milliseconds ago; just now without AGE",
+        "Gives back to plans: key plan [plan ...] [COST n] [UNIT name n ...] [AGE ms], charged so many milliseconds ago; \
+         just now without AGE",
+    ),
+    spec(
+        "debit",
+        RespCommand::Plans(PlanVerb::Debit),
+        -3,
+        true,
+        "Charges plans for what has happened already, never refused: key plan [plan ...] [COST n] [UNIT name n ...] [EACH]",
+    ),
+    spec(
+        "hold",
+        RespCommand::Plans(PlanVerb::Hold),
+        -3,
+        true,
+        "Takes an estimate and a place in flight until it is ended: key plan [plan ...] [COST n] [UNIT name n ...] \
+         [LEASE ms] [EACH]; a minute without LEASE; the last element of the answer, before that of EACH, is the id",
+    ),
+    spec(
+        "settle",
+        RespCommand::Holds(HoldVerb::Settle),
+        -3,
+        true,
+        "Ends a hold with what was spent: key id [COST n] [UNIT name n ...] [EACH]; what is not named stays as estimated",
+    ),
+    spec(
+        "cancel",
+        RespCommand::Holds(HoldVerb::Cancel),
+        -3,
+        true,
+        "Ends a hold and gives all of it back: key id [EACH]",
+    ),
+    spec(
+        "extend",
+        RespCommand::Holds(HoldVerb::Extend),
+        -4,
+        true,
+        "Has a hold last so many milliseconds from now: key id ms [EACH]",
     ),
     spec(
         "reset",

@@ -25,11 +25,21 @@ pub(super) fn error_text(command: &str, error: &RequestError) -> String {
             let how = if *refusal == NotAdmin::TurnedOff { "" } else { "; send AUTH with it first" };
             format!("NOPERM {}: {refusal}{how}", command.to_ascii_uppercase())
         }
-        RequestError::CannotForget(problem) => format!("ERR store: {problem}"),
+        RequestError::CannotForget(problem) | RequestError::Unsupported(problem) => {
+            format!("ERR store: {problem}")
+        }
         RequestError::Keeper(KeeperError::UnknownPlan { name }) => {
             format!("ERR unknown plan '{}'", escaped(name.as_bytes()))
         }
         RequestError::Keeper(KeeperError::Store(error)) => format!("ERR store: {error}"),
-        _ => format!("ERR invalid {error}"),
+        _ => format!("ERR invalid {}", error.spelled(name)),
+    }
+}
+
+/// Returns what a field is called on this wire.
+fn name(field: RequestField) -> &'static str {
+    match field {
+        RequestField::Lease => "lease",
+        other => other.name(),
     }
 }

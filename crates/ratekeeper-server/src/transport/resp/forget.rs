@@ -29,7 +29,7 @@ pub(super) async fn answer(
     };
     match result {
         Ok(WireAnswer::Forgotten(forgotten)) => reply.integer(saturated(forgotten)),
-        Ok(WireAnswer::Ruling(_)) => {}
+        Ok(_) => {}
         Err(text) => {
             resp.responder.metrics().failed();
             reply.error(&text);

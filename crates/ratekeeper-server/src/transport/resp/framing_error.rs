@@ -5,7 +5,7 @@ use std::fmt;
 /// The most bytes of one command, framing included.
 pub(super) const MAX_COMMAND: usize = crate::stream::MAX_REQUEST;
 /// The most arguments of one command, its name included.
-pub(super) const MAX_ARGS: usize = 16;
+pub(super) const MAX_ARGS: usize = 32;
 
 /// Why bytes are not the Redis protocol, or not the part of it that is spoken here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

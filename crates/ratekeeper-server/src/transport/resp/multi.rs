@@ -20,8 +20,8 @@ use super::client::{RespClient, is_connection_reset};
 use super::command::{self, CommandSpec, RespCommand};
 use super::frame::FrameStep;
 use super::reply::RespReply;
-use super::{planned, session, throttle};
-use crate::request::{PlanVerb, ThrottleDialect};
+use super::{held, planned, session, throttle};
+use crate::request::{HoldVerb, PlanVerb, ThrottleDialect};
 use crate::stream::{Buffers, MAX_BATCH, Progress};
 
 /// Takes a command of `len` bytes between `MULTI` and `EXEC`. Returns how the connection ends, if this is its last.
@@ -166,27 +166,33 @@ async fn decide_plans(client: &RespClient, waiting: &mut Vec<QueuedPlans>, batch
     batch.output = out;
 }
 
-/// A queued command by the names of plans: where its arguments are.
+/// A queued command by the names of plans, or about a hold: where its arguments are.
 struct QueuedPlans {
-    verb: PlanVerb,
+    verb: QueuedVerb,
     words: Vec<Range<usize>>,
 }
 
+#[derive(Clone, Copy)]
+enum QueuedVerb {
+    Plans(PlanVerb),
+    Holds(HoldVerb),
+}
+
 impl QueuedPlans {
-    /// Returns the command that was just read, if it names plans and the store is remote: many such are asked for at
-    /// once. A store in this process answers each when it is asked.
+    /// Returns the command that was just read, if it names plans or a hold and the store is remote: many such are asked for
+    /// at once. A store in this process answers each when it is asked.
     fn read(client: &RespClient, batch: &Buffers) -> Option<Self> {
         if client.resp.responder.engine().answers_at_once() {
             return None;
         }
         let (args, base) = (client.parser.args(), batch.start());
-        match command::find(&batch.input()[args.range(0, base)])?.command() {
-            RespCommand::Plans(verb) if args.len() > 1 => {
-                let words = (1..args.len()).map(|index| args.range(index, base)).collect();
-                Some(QueuedPlans { verb, words })
-            }
-            _ => None,
-        }
+        let verb = match command::find(&batch.input()[args.range(0, base)])?.command() {
+            RespCommand::Plans(verb) if args.len() > 1 => QueuedVerb::Plans(verb),
+            RespCommand::Holds(verb) => QueuedVerb::Holds(verb),
+            _ => return None,
+        };
+        let words = (1..args.len()).map(|index| args.range(index, base)).collect();
+        Some(QueuedPlans { verb, words })
     }
 
     fn key<'a>(&self, input: &'a [u8]) -> &'a [u8] {
@@ -197,7 +203,10 @@ impl QueuedPlans {
         let words: Vec<&[u8]> = self.words.iter().map(|word| &input[word.clone()]).collect();
         let mut out = Vec::new();
         let mut reply = RespReply::new(&mut out, client.session.version);
-        planned::answer(&client.resp, self.verb, &words, &mut reply).await;
+        match self.verb {
+            QueuedVerb::Plans(verb) => planned::answer(&client.resp, verb, &words, &mut reply).await,
+            QueuedVerb::Holds(verb) => held::answer(&client.resp, verb, &words, &mut reply).await,
+        }
         out
     }
 }

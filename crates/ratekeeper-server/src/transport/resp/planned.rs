@@ -1,114 +1,130 @@
-//! `ACQUIRE`, `PEEK`, `REFUND` and `RESET`: requests by the names of plans.
+//! `ACQUIRE`, `PEEK`, `REFUND`, `DEBIT`, `HOLD` and `RESET`: requests by the names of plans.
 
 use ratekeeper::keeper::KeeperError;
 use ratekeeper::port::Plans;
-use ratekeeper::{Nanos, Ruling};
+use ratekeeper::{Decision, Nanos, Ruling};
 
 use super::context::RespTransport;
 use super::error_text::error_text;
-use super::number::integer;
+use super::options::{CommandOptions, KnownOptions};
 use super::reply::{RespReply, escaped};
 use super::throttle::saturated;
 use crate::request::{PlanFields, PlanVerb, RequestError};
 use crate::responder::WireAnswer;
+use crate::rule_row::{self, RuleRow};
 
 /// Answers the arguments after the command's name.
 pub(super) async fn answer(resp: &RespTransport, verb: PlanVerb, args: &[&[u8]], reply: &mut RespReply<'_>) {
-    match ask(resp, verb, args).await {
-        Ok(WireAnswer::Ruling(ruling)) => write(&ruling, reply),
-        Ok(WireAnswer::Forgotten(forgotten)) => reply.integer(saturated(forgotten)),
-        Err(text) => {
-            resp.responder.metrics().failed();
-            reply.error(&text);
-        }
+    if let Err(text) = ask(resp, verb, args, reply).await {
+        resp.responder.metrics().failed();
+        reply.error(&text);
     }
 }
 
-async fn ask(resp: &RespTransport, verb: PlanVerb, args: &[&[u8]]) -> Result<WireAnswer, String> {
-    let words = PlanWords::read(verb, args)?;
+/// Writes the answer; an error is the text of one that is still to be written.
+async fn ask(
+    resp: &RespTransport,
+    verb: PlanVerb,
+    args: &[&[u8]],
+    reply: &mut RespReply<'_>,
+) -> Result<(), String> {
+    let [key, words @ ..] = args else { return Err("ERR no key".to_owned()) };
+    let registry = resp.responder.engine().registry();
+    let is_plan = |word: &[u8]| std::str::from_utf8(word).is_ok_and(|name| registry.find(name).is_some());
+    let (names, options) = CommandOptions::read(options_of(verb), words, is_plan)?;
+    let plans = names.iter().map(|name| plan_name(name)).collect::<Result<Vec<_>, _>>()?;
     let fields = PlanFields {
-        key: words.key,
-        plans: &words.plans,
+        key,
+        plans: &plans,
         quota: None,
-        cost: words.cost,
-        charged_ago: words.age.map(Nanos::from_millis),
+        cost: options.cost,
+        units: options.units.as_slice(),
+        charged_ago: options.age.map(Nanos::from_millis),
+        lease: options.lease.map(Nanos::from_millis),
+        each: options.each,
     };
     let request = fields.check(verb, resp.responder.limits()).map_err(|error| error_text("", &error))?;
-    resp.responder.answer(&request).await.map_err(|error| match (&error, words.plans.last()) {
-        // The last word may be no plan, but `COST` or `AGE` without its number.
-        (RequestError::Keeper(KeeperError::UnknownPlan { .. }), Some(last))
-            if resp.responder.engine().registry().find(last).is_none() =>
-        {
-            no_number(verb, last).unwrap_or_else(|| error_text("", &error))
+    match resp.responder.answer(&request).await {
+        Ok(answer) => write(&answer, options.each, reply),
+        Err(error) => {
+            // The last word may be no plan, but an option without its value; and so may `UNIT` before it, which has two.
+            let no_value = match &error {
+                RequestError::Keeper(KeeperError::UnknownPlan { name }) => {
+                    let last = plans.last().filter(|last| registry.find(last).is_none());
+                    let unit = Some(&**name).filter(|name| name.eq_ignore_ascii_case("unit"));
+                    last.copied().into_iter().chain(unit).find_map(|word| options_of(verb).no_value(word))
+                }
+                _ => None,
+            };
+            return Err(no_value.unwrap_or_else(|| error_text("", &error)));
         }
-        _ => error_text("", &error),
-    })
+    }
+    Ok(())
+}
+
+/// Writes an answer; `each` tells of every rule.
+fn write(answer: &WireAnswer, each: bool, reply: &mut RespReply<'_>) {
+    match answer {
+        WireAnswer::Ruling(ruling) => {
+            reply.array(6 + usize::from(each));
+            write_ruling(ruling, reply);
+            write_each(each.then(|| rule_row::of_ruling(ruling)), reply);
+        }
+        WireAnswer::Held(ruling, id) => {
+            reply.array(7 + usize::from(each));
+            write_ruling(ruling, reply);
+            match id {
+                Some(id) => reply.bulk(id.to_string().as_bytes()),
+                None => reply.null(),
+            }
+            write_each(each.then(|| rule_row::of_ruling(ruling)), reply);
+        }
+        WireAnswer::Forgotten(forgotten) => reply.integer(saturated(*forgotten)),
+        WireAnswer::Changed(_) => {}
+    }
+}
+
+/// Returns the options that a command has behind its plans.
+const fn options_of(verb: PlanVerb) -> KnownOptions {
+    KnownOptions {
+        amounts: !matches!(verb, PlanVerb::Reset),
+        age: matches!(verb, PlanVerb::Refund),
+        lease: matches!(verb, PlanVerb::Hold),
+        // A store tells one thing of a refund.
+        each: !matches!(verb, PlanVerb::Reset | PlanVerb::Refund),
+    }
 }
 
 /// Writes allowed, limit, remaining, retry_after_ms, reset_after_ms and rule.
-fn write(ruling: &Ruling, reply: &mut RespReply<'_>) {
-    reply.array(6);
-    reply.integer(ruling.allowed.into());
-    reply.integer(saturated(ruling.limit));
-    reply.integer(saturated(ruling.remaining));
-    reply.integer(ruling.retry_after.map_or(-1, |wait| saturated(wait.ceil_millis())));
-    reply.integer(saturated(ruling.reset_after.ceil_millis()));
+fn write_ruling(ruling: &Ruling, reply: &mut RespReply<'_>) {
+    numbers(ruling, reply);
     match ruling.rule() {
         Some(rule) => reply.bulk(rule.name().as_str().as_bytes()),
         None => reply.null(),
     }
 }
 
-/// The arguments of a command, told apart.
-struct PlanWords<'a> {
-    key: &'a [u8],
-    plans: Vec<&'a str>,
-    cost: Option<u64>,
-    /// Of a refund: milliseconds since the charge.
-    age: Option<u64>,
+fn numbers(decision: &Decision, reply: &mut RespReply<'_>) {
+    reply.integer(decision.allowed.into());
+    reply.integer(saturated(decision.limit));
+    reply.integer(saturated(decision.remaining));
+    reply.integer(decision.retry_after.map_or(-1, |wait| saturated(wait.ceil_millis())));
+    reply.integer(saturated(decision.reset_after.ceil_millis()));
 }
 
-impl<'a> PlanWords<'a> {
-    /// Reads `key [plan …] [COST n]`, and `[AGE ms]` of a refund, these two in any order. A plan called `COST` (or `AGE`,
-    /// of a refund) cannot be the last but one.
-    fn read(verb: PlanVerb, args: &[&'a [u8]]) -> Result<Self, String> {
-        let [key, names @ ..] = args else { return Err("ERR no key".to_owned()) };
-        let (mut names, mut cost, mut age) = (names, None, None);
-        while let [before @ .., word, value] = names {
-            let is = |name: &[u8]| word.eq_ignore_ascii_case(name);
-            if is(b"cost") && verb != PlanVerb::Reset && cost.is_none() {
-                cost = Some(whole("cost", value, COST)?);
-            } else if is(b"age") && verb == PlanVerb::Refund && age.is_none() {
-                age = Some(whole("age", value, AGE)?);
-            } else {
-                break;
-            }
-            names = before;
+/// Writes what was asked for by `EACH`: of every rule its plan, name and unit, allowed, limit, remaining, retry_after_ms and
+/// reset_after_ms.
+pub(super) fn write_each<'a>(rows: Option<impl Iterator<Item = RuleRow<'a>>>, reply: &mut RespReply<'_>) {
+    let Some(rows) = rows else { return };
+    let rows: Vec<RuleRow<'_>> = rows.collect();
+    reply.array(rows.len());
+    for RuleRow { plan, rule, unit, decision } in rows {
+        reply.array(8);
+        for name in [plan, rule, unit] {
+            reply.bulk(name.as_bytes());
         }
-        let plans = names.iter().map(|name| plan_name(name)).collect::<Result<Vec<_>, _>>()?;
-        Ok(PlanWords { key, plans, cost, age })
+        numbers(decision, reply);
     }
-}
-
-/// What a cost and an age must be.
-const COST: &str = "a whole number from 0 to 9223372036854775807";
-const AGE: &str = "a whole number of milliseconds from 0 to 9223372036854775807";
-
-/// Returns the error of a command that ends with this word, if a number should follow it.
-fn no_number(verb: PlanVerb, word: &str) -> Option<String> {
-    let (name, what) = if word.eq_ignore_ascii_case("cost") && verb != PlanVerb::Reset {
-        ("cost", COST)
-    } else if word.eq_ignore_ascii_case("age") && verb == PlanVerb::Refund {
-        ("age", AGE)
-    } else {
-        return None;
-    };
-    Some(format!("ERR invalid {name}: none; must be {what}"))
-}
-
-fn whole(name: &str, text: &[u8], what: &str) -> Result<u64, String> {
-    let number = integer(text).and_then(|number| u64::try_from(number).ok());
-    number.ok_or_else(|| format!("ERR invalid {name}: '{}'; must be {what}", escaped(text)))
 }
 
 fn plan_name(name: &[u8]) -> Result<&str, String> {
@@ -123,8 +139,10 @@ mod tests {
     type Words<'a> = Result<(Vec<&'a str>, Option<u64>, Option<u64>), String>;
 
     fn words(verb: PlanVerb, line: &str) -> Words<'_> {
-        let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-        PlanWords::read(verb, &args).map(|words| (words.plans, words.cost, words.age))
+        let args: Vec<&[u8]> = line.split(' ').skip(1).map(str::as_bytes).collect();
+        let (plans, options) = CommandOptions::read(options_of(verb), &args, |_| false)?;
+        let plans = plans.iter().map(|name| plan_name(name)).collect::<Result<Vec<_>, _>>()?;
+        Ok((plans, options.cost, options.age))
     }
 
     #[test]
@@ -134,6 +152,8 @@ mod tests {
         assert_eq!(words(PlanVerb::Reset, "k"), Ok((vec![], None, None)));
         assert_eq!(words(PlanVerb::Acquire, "k COST 7"), Ok((vec![], Some(7), None)));
         assert!(words(PlanVerb::Peek, "k gold COST -7").unwrap_err().starts_with("ERR invalid cost: '-7'"));
+        let reset = words(PlanVerb::Reset, "k unit a 1 each cost 5");
+        assert_eq!(reset, Ok((vec!["unit", "a", "1", "each", "cost", "5"], None, None)), "it has no options");
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! Reads, answers and batches the commands of one client.
 
-use super::client::{MAX_COSTLY, RespClient};
+use super::client::RespClient;
 use super::frame::FrameStep;
 use super::framing::RespFraming;
 use super::multi;
-use crate::stream::{Buffers, HIGH_WATER, MAX_BATCH, Progress, StreamProtocol};
+use crate::stream::{Buffers, HIGH_WATER, MAX_BATCH, MAX_COSTLY, Progress, StreamProtocol};
 
 impl StreamProtocol for RespClient {
     /// Returns true while a command is incomplete, or a transaction is.

@@ -166,6 +166,13 @@ impl View for TickView {
         self.bucket.tokens = self.bucket.tokens.saturating_sub(cost.get());
     }
 
+    /// There is no debt here: what is missing is forgiven.
+    fn debit(&mut self, cost: Cost) -> u64 {
+        let taken = cost.get().min(self.bucket.tokens);
+        self.bucket.tokens -= taken;
+        cost.get() - taken
+    }
+
     fn refund(&mut self, cost: Cost, charged_at: Timestamp) {
         let bucket = &mut self.bucket;
         let ticks = bucket.tick.saturating_sub(bucket.tick_of(charged_at));

@@ -9,9 +9,9 @@ use super::super::memory::{Hashing, KeyHash, KeyHasher};
 use super::denial::KnownDenial;
 use super::set::{DenialSet, WAYS};
 use crate::clock::TimeSource;
-use crate::port::{Answer, Clock, Grant, Request, Store};
+use crate::port::{Answer, Clock, Grant, HoldChange, HoldOutcome, HoldRequest, Request, Standing, Store};
 use crate::sync::Mutex;
-use crate::{Charged, Cost, Decision, Nanos, StoreError};
+use crate::{Charged, Cost, Decision, Nanos, Rules, StoreError};
 
 /// A store that repeats the denials of the store behind it without asking again.
 ///
@@ -34,7 +34,7 @@ use crate::{Charged, Cost, Decision, Nanos, StoreError};
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let store = DenialCache::new(MemoryStore::default());
 /// let quota: Quota = "1/h".parse()?;
-/// let request = Request { key: Key::new("user:42")?, rules: Rules::Quota(&quota), cost: Cost::ONE };
+/// let request = Request::new(Key::new("user:42")?, Rules::Quota(&quota), Cost::ONE);
 /// assert!(store.acquire(request).await?.allowed);
 /// for _ in 0..100 {
 ///     assert!(!store.acquire(request).await?.allowed);
@@ -129,14 +129,15 @@ impl<S: Store> DenialCache<S> {
         cost.hash(&mut hasher);
         // The low bits choose: the number of sets is a power of two.
         let low = usize::try_from(key.place & (self.sets.len() as u64 - 1)).unwrap_or(0);
-        Inquiry { set: &self.sets[low], key, matter: hasher.finish(), cost }
+        let is_plain = request.is_plain();
+        Inquiry { set: &self.sets[low], key, matter: hasher.finish(), cost, is_plain }
     }
 
     /// Returns what is refused already; else everything that is needed to learn from the store's answer.
     fn look_up<'a>(&'a self, inquiry: Inquiry<'a>) -> Result<Decision, PendingLookup<'a, S>> {
         let asked = self.clock.now();
         // A cost of nothing is never refused.
-        if inquiry.cost == Cost::ZERO {
+        if inquiry.cost == Cost::ZERO || !inquiry.is_plain {
             return Err(PendingLookup { cache: self, inquiry: None, version: 0, asked });
         }
         let found = inquiry.set.lock().find(inquiry.key, inquiry.matter, asked);
@@ -200,6 +201,7 @@ struct Inquiry<'a> {
     /// The hash of rules and cost.
     matter: u64,
     cost: Cost,
+    is_plain: bool,
 }
 
 /// A question that is on its way to the store.
@@ -246,8 +248,13 @@ impl Drop for ForgetAll<'_> {
     }
 }
 
+/// What is not plain is not remembered: how much is asked of each rule is not in the cost, and rules in shadow want to
+/// be asked. What a debit charges makes no refusal wrong, and what a hold gives back when it ends is forgotten here.
 impl<S: Store> Store for DenialCache<S> {
     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
+        if !request.is_plain() {
+            return self.store.acquire(request);
+        }
         let inquiry = self.inquire(request, request.cost);
         self.acquire_or_refuse(
             inquiry,
@@ -258,6 +265,9 @@ impl<S: Store> Store for DenialCache<S> {
     }
 
     fn acquire_up_to<'a>(&'a self, request: Request<'a>) -> Answer<'a, Grant> {
+        if !request.is_plain() {
+            return self.store.acquire_up_to(request);
+        }
         // Refused is who cannot even have one, until one can be had: the refusal of a cost of one.
         let least = Cost::new(request.cost.get().min(1));
         self.acquire_or_refuse(
@@ -281,6 +291,27 @@ impl<S: Store> Store for DenialCache<S> {
             Ok(answer) => Answer::ready(learn(answer)),
             Err(pending) => Answer::later(async move { learn(pending.await) }),
         }
+    }
+
+    fn acquire_each<'a>(&'a self, request: Request<'a>) -> Answer<'a, Standing> {
+        self.store.acquire_each(request)
+    }
+
+    fn peek_each<'a>(&'a self, request: Request<'a>) -> Answer<'a, Standing> {
+        self.store.peek_each(request)
+    }
+
+    fn debit<'a>(&'a self, request: Request<'a>) -> Answer<'a, Standing> {
+        self.store.debit(request)
+    }
+
+    fn hold<'a>(&'a self, hold: HoldRequest<'a>) -> Answer<'a, Standing> {
+        self.store.hold(hold)
+    }
+
+    fn change_hold<'a>(&'a self, change: HoldChange<'a>) -> Answer<'a, HoldOutcome> {
+        let inquiry = self.inquire(Request::new(change.key, Rules::Plans(&[]), Cost::ZERO), Cost::ZERO);
+        self.forgetting(ForgetKey(inquiry), |store| store.change_hold(change))
     }
 
     fn refund<'a>(&'a self, request: Request<'a>, charged: Charged) -> Answer<'a, Decision> {

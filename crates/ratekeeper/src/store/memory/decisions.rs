@@ -8,16 +8,17 @@ use super::budget::{Allowance, Budget, Full};
 use super::shard::{Shard, Subject};
 use super::slot::{SlotChange, Tat};
 use super::tag::Tag;
+use crate::algorithm::composite::{self, Passing};
 use crate::algorithm::gcra::{self, GcraView};
-use crate::algorithm::{Tenancy, View, Wait, composite, look, partial_grant, take};
-use crate::port::Grant;
+use crate::algorithm::{Tenancy, View, Wait, look, partial_grant, take};
+use crate::port::{Grant, Share};
 use crate::{Charged, Cost, Decision, Quota, Timestamp};
 
-/// How much of a cost will do.
-#[derive(Clone, Copy, Debug)]
+/// How much of a request's cost will do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
-    Exactly(Cost),
-    UpTo(Cost),
+    All,
+    UpToCost,
 }
 
 impl Shard {
@@ -72,71 +73,151 @@ impl Shard {
         Some((view, wait))
     }
 
-    /// Takes the cost from all rules or from none.
+    /// Takes what is asked of all rules or of none, and tells what each says.
     pub(super) fn take(
         &mut self,
-        subject: Subject<'_>,
+        mut subject: Subject<'_>,
         wanted: Wanted,
         now: Timestamp,
         room: Allowance,
         budget: &Budget,
+        tell: &mut impl FnMut(Decision),
     ) -> Result<Grant, Full> {
         let now = self.not_before_latest(now);
-        let cost = match wanted {
-            Wanted::Exactly(cost) => cost,
-            Wanted::UpTo(cost) => partial_grant(self.remaining(subject, now), cost),
+        self.lapse(now, budget);
+        if wanted == Wanted::UpToCost {
+            subject.request.cost = partial_grant(self.remaining(subject, now), subject.request.cost);
+        }
+        let is_plain = subject.request.is_plain();
+        let takes = subject.takes();
+        let passing = match is_plain {
+            true => self.all_ready(subject, now),
+            false => self.passing(subject, now),
         };
-        let passes = self.all_ready(subject, cost, now);
-        let expected = match passes && cost != Cost::ZERO {
+        let expected = match passing.allows() && takes {
             true => self.make_room(subject, room, now, budget)?,
             false => self.held(),
         };
-        let (decision, made_way) = self.take_with_room(subject, cost, now, passes);
+        let mut made_way = 0;
+        let decision =
+            match is_plain {
+                true => composite::join(subject.plain_shares().map(|(tag, share)| {
+                    self.take_share(subject, tag, share, now, passing, &mut made_way, tell)
+                })),
+                false => composite::join_binding(subject.shares().map(|(tag, share)| {
+                    let decision = self.take_share(subject, tag, share, now, passing, &mut made_way, tell);
+                    (decision, share.shadow_of.is_none())
+                })),
+            };
         budget.note_expired(made_way);
         self.settle(expected, budget);
         // What is taken beyond the bound is taken from a state that many share: nobody gets it back.
-        let decision = if room == Allowance::Beyond { decision } else { decision.taken(cost, now) };
-        Ok(Grant { granted: if decision.allowed { cost } else { Cost::ZERO }, decision })
+        let is_charged = decision.allowed && takes && room != Allowance::Beyond;
+        let decision = if is_charged { decision.charged(now) } else { decision };
+        let granted = if decision.allowed { subject.request.cost } else { Cost::ZERO };
+        Ok(Grant { granted, decision })
     }
 
-    fn all_ready(&self, subject: Subject<'_>, cost: Cost, now: Timestamp) -> bool {
-        let ready = |tag, quota| self.meter(tag, quota, now, subject.tenancy()).wait_for(cost) == Wait::Ready;
-        subject.tags().all(|(tag, quota)| ready(tag, quota))
+    /// Returns whether all rules of a plain request pass.
+    fn all_ready(&self, subject: Subject<'_>, now: Timestamp) -> Passing {
+        let (cost, tenancy) = (subject.request.cost, subject.tenancy());
+        let mut tags = subject.tags();
+        let ready = |(tag, quota)| self.meter(tag, quota, now, tenancy).wait_for(cost) == Wait::Ready;
+        Passing::of(std::iter::once((None, tags.all(ready))))
     }
 
-    /// Takes the cost if it passes, every state having its place. Returns how many expired states made way.
-    fn take_with_room(
+    fn passing(&self, subject: Subject<'_>, now: Timestamp) -> Passing {
+        let tenancy = subject.tenancy();
+        Passing::of(subject.shares().map(|(tag, share)| {
+            let wait = self.meter(tag, share.quota, now, tenancy).wait_for(share.cost);
+            (share.shadow_of, wait == Wait::Ready)
+        }))
+    }
+
+    /// Takes from one rule what it is asked for, if that passes, its state having its place. Counts expired states that made
+    /// way.
+    #[expect(clippy::too_many_arguments, reason = "one step of `take`, for both of its ways")]
+    #[inline(always)]
+    fn take_share(
         &mut self,
         subject: Subject<'_>,
-        cost: Cost,
+        tag: Tag,
+        share: Share<'_>,
         now: Timestamp,
-        passes: bool,
-    ) -> (Decision, usize) {
-        let (writes, tenancy, mut made_way) = (cost != Cost::ZERO, subject.tenancy(), 0);
-        let decisions = subject.tags().map(|(tag, quota)| {
-            let mut meter = self.meter(tag, quota, now, tenancy);
-            let decision = if passes { take(&mut meter, cost) } else { look(&meter, cost) };
-            if writes && (passes || meter.was_repaired()) {
-                let change = SlotChange::of(&meter, now);
+        passing: Passing,
+        made_way: &mut usize,
+        tell: &mut impl FnMut(Decision),
+    ) -> Decision {
+        let tenancy = subject.tenancy();
+        let mut meter = self.meter(tag, share.quota, now, tenancy);
+        let charges = passing.charges(share.shadow_of);
+        let decision = if charges { take(&mut meter, share.cost) } else { look(&meter, share.cost) };
+        if share.cost != Cost::ZERO && (charges || meter.was_repaired()) {
+            let change = SlotChange::of(&meter, now);
+            self.latest = now;
+            *made_way += usize::from(self.write(tag, change, now, tenancy));
+        }
+        tell(decision);
+        decision
+    }
+
+    /// Charges all rules, whether or not it passes, and tells where each stands: as one more would find it. Returns how much
+    /// was forgiven, too.
+    pub(super) fn debit(
+        &mut self,
+        subject: Subject<'_>,
+        now: Timestamp,
+        room: Allowance,
+        budget: &Budget,
+        tell: &mut impl FnMut(Decision),
+    ) -> Result<(Decision, u64), Full> {
+        let (now, tenancy) = (self.not_before_latest(now), subject.tenancy());
+        self.lapse(now, budget);
+        let expected = match subject.takes() {
+            true => self.make_room(subject, room, now, budget)?,
+            false => self.held(),
+        };
+        let (mut forgiven, mut made_way) = (0_u64, 0);
+        let decisions = subject.shares().map(|(tag, share)| {
+            let mut meter = self.meter(tag, share.quota, now, tenancy);
+            if share.cost != Cost::ZERO {
+                forgiven = forgiven.saturating_add(meter.debit(share.cost));
+            }
+            let (decision, change) = (look(&meter, Cost::ONE), SlotChange::of(&meter, now));
+            if share.cost != Cost::ZERO {
                 self.latest = now;
                 made_way += usize::from(self.write(tag, change, now, tenancy));
             }
-            decision
+            tell(decision);
+            (decision, share.shadow_of.is_none())
         });
-        (composite::join(decisions), made_way)
+        let decision = composite::join_binding(decisions);
+        budget.note_expired(made_way);
+        self.settle(expected, budget);
+        Ok((decision, forgiven))
     }
 
-    /// Returns what [`take`](Shard::take) would decide.
-    pub(super) fn look(&self, subject: Subject<'_>, cost: Cost, now: Timestamp) -> Decision {
+    /// Returns what [`take`](Shard::take) would decide, and tells what each rule says. No lease has run out.
+    pub(super) fn look(
+        &self,
+        subject: Subject<'_>,
+        now: Timestamp,
+        tell: &mut impl FnMut(Decision),
+    ) -> Decision {
         let now = self.not_before_latest(now);
-        let look = |tag, quota| look(&self.meter(tag, quota, now, subject.tenancy()), cost);
-        composite::join(subject.tags().map(|(tag, quota)| look(tag, quota)))
+        let decisions = subject.shares().map(|(tag, share)| {
+            let decision = look(&self.meter(tag, share.quota, now, subject.tenancy()), share.cost);
+            tell(decision);
+            (decision, share.shadow_of.is_none())
+        });
+        composite::join_binding(decisions)
     }
 
-    /// Returns how many requests of cost 1 every rule would let pass.
+    /// Returns how many requests of cost 1 every rule that binds would let pass.
     fn remaining(&self, subject: Subject<'_>, now: Timestamp) -> u64 {
         let left = |tag, quota| self.meter(tag, quota, now, subject.tenancy()).remaining();
-        subject.tags().map(|(tag, quota)| left(tag, quota)).min().unwrap_or(u64::MAX)
+        let binding = subject.shares().filter(|(_, share)| share.shadow_of.is_none());
+        binding.map(|(tag, share)| left(tag, share.quota)).min().unwrap_or(u64::MAX)
     }
 
     /// Gives back to all rules what is left of a cost. What is unknown stays unknown, and what was forgotten since
@@ -144,27 +225,28 @@ impl Shard {
     pub(super) fn refund(
         &mut self,
         subject: Subject<'_>,
-        cost: Cost,
         charged: Charged,
         now: Timestamp,
         budget: &Budget,
     ) -> Decision {
+        self.lapse(now, budget);
         let (before, now, tenancy) = (self.held(), self.advance(now), subject.tenancy());
         let charged_at = charged.instant(now);
-        let decisions = subject.tags().map(|(tag, quota)| {
-            let known = self.holds(tag, quota) && cost != Cost::ZERO && !self.was_reset(tag, charged_at);
-            let mut meter = self.meter(tag, quota, now, tenancy);
+        let decisions = subject.shares().map(|(tag, share)| {
+            let known =
+                self.holds(tag, share.quota) && share.cost != Cost::ZERO && !self.was_reset(tag, charged_at);
+            let mut meter = self.meter(tag, share.quota, now, tenancy);
             if known {
-                meter.refund(cost, charged_at);
+                meter.refund(share.cost, charged_at);
             }
             let decision = look(&meter, Cost::ZERO);
             if known {
                 let change = SlotChange::of(&meter, now);
                 self.write(tag, change, now, tenancy);
             }
-            decision
+            (decision, share.shadow_of.is_none())
         });
-        let decision = composite::join(decisions);
+        let decision = composite::join_binding(decisions);
         self.settle(before, budget);
         decision
     }

@@ -16,7 +16,7 @@ use std::collections::HashSet;
 use foldhash::fast::RandomState;
 
 use super::budget::Footprint;
-use super::tag::{KeyHash, Tag};
+use super::tag::KeyHash;
 use crate::Key;
 
 /// Places of keys: already hashes, so that any hasher will do.
@@ -160,11 +160,6 @@ impl<'a> KeptKey<'a> {
     fn size(&self) -> usize {
         HEAD + self.key.len()
     }
-}
-
-/// Returns the places of these tags.
-pub(super) fn places(tags: impl Iterator<Item = Tag>) -> KeyPlaces {
-    tags.map(|tag| tag.place).collect()
 }
 
 #[cfg(test)]

@@ -17,11 +17,18 @@
 //! statistics  what it holds                         snapshot    to bytes and back
 //! search      for room when there is none           forgetting  on request
 //! decisions   on the states of a shard              room        what they need, before they are made
+//! hold_verbs  holds of the store                    holding     holds on the states of a shard
+//! ending      what becomes of them                  hold_table  the holds of a shard, live or
+//!                                                   hold_answers  ended
+//! hold_record what is remembered of one             holder      what a key holds
+//! leases      which runs out next                   plan_set    the plans that they were made under
+//! slab        values that do not move               snapshot_…  its holds, its bytes, its error
 //! shards      all of them, and their locks          mirror      refusals without a lock
 //! shard       states behind one lock                budget      how much there may be
 //! keys        their bytes, for who wants them       resets      what was forgotten lately
 //! logs        states with memory of their own       table       open addressing
 //! slot        what the slots hold                   tag         seeded hashing of keys
+//! listed_hold live holds for who looks
 //! sync        the lock, and prefetching             cache_line  memory that no neighbour shares
 //! ```
 
@@ -29,17 +36,31 @@ mod budget;
 mod builder;
 mod cache_line;
 mod decisions;
+mod ending;
 mod forgetting;
+mod hold_answers;
+mod hold_record;
+mod hold_table;
+mod hold_verbs;
+mod holder;
+mod holding;
 mod keys;
+mod leases;
+mod listed_hold;
 mod logs;
 mod mirror;
+mod plan_set;
 mod resets;
 mod room;
 mod search;
 mod shard;
 mod shards;
+mod slab;
 mod slot;
 mod snapshot;
+mod snapshot_bytes;
+mod snapshot_error;
+mod snapshot_holds;
 mod statistics;
 mod store;
 mod sync;
@@ -47,7 +68,8 @@ mod table;
 mod tag;
 
 pub use builder::MemoryStoreBuilder;
-pub use snapshot::SnapshotError;
+pub use listed_hold::ListedHold;
+pub use snapshot_error::SnapshotError;
 pub use statistics::StoreStatistics;
 pub use store::MemoryStore;
 pub use tag::Hashing;

@@ -5,7 +5,8 @@
 //! without this shard's lock.
 
 use super::budget::{Allowance, Budget, Footprint, Full};
-use super::keys::{KeptKeys, places};
+use super::hold_table::HoldTable;
+use super::keys::KeptKeys;
 use super::shard::{Shard, ShardExtras, Subject};
 use super::slot::{Logged, Packed, Tat};
 use super::table::StateTable;
@@ -26,11 +27,20 @@ struct Missing {
     /// Bytes of the logs that must grow: of the bigger ones, and how many more that is.
     bigger_logs: usize,
     more: usize,
+    /// A hold, the bytes that it needs, and whether its key has none yet.
+    holds: usize,
+    hold_bytes: usize,
+    new_holders: usize,
 }
 
 impl Missing {
     fn states(&self) -> usize {
-        self.instants + self.packed + self.logs
+        self.instants + self.packed + self.logs + self.holds
+    }
+
+    /// Returns true if the key may not be kept yet.
+    fn has_new_key(&self) -> bool {
+        self.instants + self.packed + self.logs + self.new_holders > 0
     }
 }
 
@@ -42,6 +52,9 @@ struct Needs {
     packed: Option<usize>,
     logs: Option<usize>,
     keys: Option<usize>,
+    /// The key is to be kept, a hold is to be made.
+    has_new_key: bool,
+    holds: bool,
 }
 
 impl Shard {
@@ -139,6 +152,12 @@ impl Shard {
         if claim(needs.held, room) {
             return Ok(needs);
         }
+        if self.drop_answers(needs.held.states.max(1), budget) > 0 {
+            needs = self.needs(subject, self.missing(subject, now), false);
+            if claim(needs.held, room) {
+                return Ok(needs);
+            }
+        }
         if self.has_stale_keys() {
             self.give_back(budget);
             needs = self.needs(subject, self.missing(subject, now), false);
@@ -146,7 +165,7 @@ impl Shard {
                 return Ok(needs);
             }
         }
-        match self.knows(subject, now) {
+        match self.knows(subject, now) && !subject.is_hold {
             false => Err(Full::Store(needs.held)),
             true if room == Allowance::Within && claim(needs.held, Allowance::Known) => Ok(needs),
             true => Err(Full::Known(needs.held)),
@@ -163,9 +182,9 @@ impl Shard {
         let rest = self.rest.as_ref();
         for (tag, quota) in subject.tags() {
             match quota.algorithm() {
-                Algorithm::Gcra | Algorithm::Concurrency => {
-                    missing.instants += usize::from(self.instants.find(tag).is_none());
-                }
+                Algorithm::Gcra => missing.instants += usize::from(self.instants.find(tag).is_none()),
+                // What is in flight is counted with its key.
+                Algorithm::Concurrency => {}
                 Algorithm::SlidingLog => {
                     let Some(log) = rest.and_then(|rest| rest.logs.find(tag)) else {
                         missing.logs += 1;
@@ -181,7 +200,27 @@ impl Shard {
                 _ => missing.packed += usize::from(rest.is_none_or(|rest| rest.packed.find(tag).is_none())),
             }
         }
+        if subject.is_hold {
+            let rules = subject.request.rules.iter().map(|(rule, _)| rule);
+            missing.holds = 1;
+            missing.new_holders = usize::from(self.holder(subject.hash).is_none());
+            missing.hold_bytes = match self.hold_table() {
+                Some(holds) => holds.growth(subject.hold_shape(), rules),
+                None => size_of::<HoldTable>() + HoldTable::default().growth(subject.hold_shape(), rules),
+            };
+        }
         missing
+    }
+
+    /// Forgets up to so many answers of holds that have ended, the oldest first. Returns how many.
+    pub(super) fn drop_answers(&mut self, most: usize, budget: &Budget) -> usize {
+        let before = self.held();
+        let dropped = self.hold_table_mut().map_or(0, |holds| holds.drop_answers(most));
+        if dropped > 0 {
+            budget.note_expired(dropped);
+            self.settle(before, budget);
+        }
+        dropped
     }
 
     /// Returns true if no table must grow.
@@ -191,6 +230,7 @@ impl Shard {
         (instants == 0 || self.instants.has_room(instants))
             && (packed == 0 || rest.is_some_and(|rest| rest.packed.has_room(packed)))
             && (logs == 0 || rest.is_some_and(|rest| rest.logs.table().has_room(logs)))
+            && missing.hold_bytes == 0
     }
 
     fn needs(&self, subject: Subject<'_>, missing: Missing, swept: bool) -> Needs {
@@ -199,8 +239,9 @@ impl Shard {
         let instants = self.instants.bigger(missing.instants, swept);
         let mut bytes = StateTable::<Tat>::bytes(instants.unwrap_or(0));
         let mut brought_bytes = missing.instants * StateTable::<Tat>::WEIGHT;
-        let mut needs = Needs { instants, ..Needs::default() };
-        let kept = subject.kept.filter(|_| states > 0);
+        let (has_new_key, holds) = (missing.has_new_key(), missing.holds > 0);
+        let mut needs = Needs { instants, has_new_key, holds, ..Needs::default() };
+        let kept = subject.kept.filter(|_| has_new_key);
         if kept.is_some() || states > missing.instants || missing.bigger_logs > 0 {
             let none;
             let rest = match self.rest.as_deref() {
@@ -218,7 +259,8 @@ impl Shard {
                 + StateTable::<Logged>::bytes(needs.logs.unwrap_or(0))
                 + needs.keys.unwrap_or(0)
                 + missing.logs * FIRST_LOG
-                + missing.bigger_logs;
+                + missing.bigger_logs
+                + missing.hold_bytes;
             brought_bytes += missing.packed * StateTable::<Packed>::WEIGHT
                 + missing.logs * (StateTable::<Logged>::WEIGHT + FIRST_LOG)
                 + missing.more
@@ -241,7 +283,11 @@ impl Shard {
         if let Some(size) = needs.logs {
             self.rest.get_or_insert_default().logs.resize(size);
         }
-        if let Some(key) = subject.kept.filter(|_| needs.held.states > 0) {
+        if needs.holds {
+            let (shape, rules) = (subject.hold_shape(), subject.request.rules.iter().map(|(rule, _)| rule));
+            self.rest.get_or_insert_default().holds.get_or_insert_default().reserve(shape, rules);
+        }
+        if let Some(key) = subject.kept.filter(|_| needs.has_new_key) {
             let keys = &mut self.rest.get_or_insert_default().keys;
             if let Some(size) = needs.keys {
                 keys.reserve(size);
@@ -258,16 +304,18 @@ impl Shard {
         if self.earliest() > now {
             return 0;
         }
-        let (before, now) = (self.held(), self.advance(now));
+        let now = self.advance(now);
+        let (lapsed, before) = (self.lapse(now, budget), self.held());
         self.instants.sweep(now, |_, _| ());
         if let Some(rest) = &mut self.rest {
             rest.packed.sweep(now, |_, _| ());
             rest.logs.sweep(now);
+            rest.holds.as_mut().map(|holds| holds.sweep_answers(now));
         }
         let swept = before.states - self.len();
         budget.note_expired(swept);
         self.settle(before, budget);
-        swept
+        lapsed + swept
     }
 
     /// Gives back what the shard does not hold of `expected`, which was taken for it.
@@ -294,15 +342,19 @@ impl Shard {
             || self.instants.smaller().is_some()
             || rest.is_some_and(|rest| {
                 rest.packed.smaller().or(rest.logs.table().smaller()).or(rest.keys.smaller()).is_some()
+                    || rest.holds.as_ref().is_some_and(|holds| holds.smaller().is_some())
             })
     }
 
     /// Drops everything that has expired, and gives back what nobody needs. Returns how many states were dropped.
     pub(super) fn tidy(&mut self, now: Timestamp, budget: &Budget) -> usize {
         let now = self.advance(now);
-        let swept = self.sweep(now, budget);
+        let (swept, before) = (self.sweep(now, budget), self.held());
+        let forgotten = self.hold_table_mut().map_or(0, |holds| holds.tidy_answers(now));
+        budget.note_expired(forgotten);
+        self.settle(before, budget);
         self.give_back(budget);
-        swept
+        swept + forgotten
     }
 
     /// Forgets the keys that have no state any more, and gives back what nobody needs.
@@ -339,6 +391,11 @@ impl Shard {
                 rest.keys.shrink(size);
                 taken += bytes;
             }
+            let smaller = rest.holds.as_ref().and_then(|holds| holds.smaller());
+            if let Some((_, bytes)) = claim(smaller, |size| size) {
+                rest.holds = rest.holds.take().and_then(|holds| holds.compacted());
+                taken += bytes;
+            }
         }
         expected.bytes += taken;
         budget.settle(expected, self.held());
@@ -348,7 +405,7 @@ impl Shard {
     pub(super) fn tidy_keys(&mut self, budget: &Budget) {
         let before = self.held();
         if self.rest.as_ref().is_some_and(|rest| !rest.keys.is_empty()) {
-            let live = places(self.tags(Timestamp::MIN));
+            let live = self.places(Timestamp::MIN);
             self.rest.get_or_insert_default().keys.tidy(live);
         }
         budget.settle(before, self.held());

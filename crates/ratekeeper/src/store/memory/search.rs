@@ -71,6 +71,9 @@ impl Search {
                     shard.tidy(now, budget);
                     found = budget.fits(needs, room);
                 }
+                if !found && shard.drop_answers(needs.states, budget) > 0 {
+                    found = budget.fits(needs, room);
+                }
                 if found {
                     break;
                 }
@@ -108,8 +111,7 @@ mod tests {
         let store = MemoryStore::builder().max_keys(keys).clock(clock.clone()).build();
         let quota: Quota = "2/m".parse().unwrap();
         let ask = |key: &str| {
-            let request =
-                Request { key: Key::new(key).unwrap(), rules: Rules::Quota(&quota), cost: Cost::ONE };
+            let request = Request::new(Key::new(key).unwrap(), Rules::Quota(&quota), Cost::ONE);
             store.acquire(request).now().unwrap().unwrap().allowed
         };
         for key in 0..keys {
@@ -144,8 +146,7 @@ mod tests {
         let store = MemoryStore::builder().max_keys(1).clock(FakeClock::at(now)).build();
         let quota: Quota = "1/h".parse().unwrap();
         for key in ["old", "new"] {
-            let request =
-                Request { key: Key::new(key).unwrap(), rules: Rules::Quota(&quota), cost: Cost::ONE };
+            let request = Request::new(Key::new(key).unwrap(), Rules::Quota(&quota), Cost::ONE);
             assert_eq!(store.acquire(request).now().unwrap().unwrap().allowed, key == "old");
         }
         assert_eq!(store.search.not_before.load(Ordering::Relaxed), (now + REST).as_nanos());
@@ -160,7 +161,7 @@ mod tests {
         let store = MemoryStore::builder().max_keys(2).clock(clock.clone()).build_with(hasher);
         let plan = |rules| Plan::parse("plan", rules).unwrap();
         let ask = |key, plan| {
-            let request = Request { key: Key::new(key).unwrap(), rules: Rules::Plan(plan), cost: Cost::ONE };
+            let request = Request::new(Key::new(key).unwrap(), Rules::Plan(plan), Cost::ONE);
             store.acquire(request).now().unwrap().unwrap().reason
         };
         let [one, other] = ["one", "other"].map(|key| store.hasher.hash(Key::new(key).unwrap()));
@@ -189,8 +190,7 @@ mod tests {
             let hasher = KeyHasher::with_seed(Hashing::Fold, [seed, 1]);
             let store = MemoryStore::builder().max_keys(1).clock(clock.clone()).build_with(hasher);
             let mut places = ["old", "new"].map(|key| {
-                let request =
-                    Request { key: Key::new(key).unwrap(), rules: Rules::Quota(&quota), cost: Cost::ONE };
+                let request = Request::new(Key::new(key).unwrap(), Rules::Quota(&quota), Cost::ONE);
                 assert!(store.acquire(request).now().unwrap().unwrap().allowed);
                 clock.advance(Nanos::from_secs(2));
                 store.shards.iter().position(|shard| shard.lock().len() > 0).unwrap()

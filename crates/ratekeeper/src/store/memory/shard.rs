@@ -1,7 +1,9 @@
 //! One shard: all states of the keys that fall to it, behind one lock.
 
 use super::budget::Footprint;
-use super::keys::KeptKeys;
+use super::hold_table::HoldTable;
+use super::holder::Holder;
+use super::keys::{KeptKeys, KeyPlaces};
 use super::logs::Logs;
 use super::mirror::RefusalSample;
 use super::resets::Resets;
@@ -15,7 +17,8 @@ use crate::algorithm::sliding_log::SlidingLogView;
 use crate::algorithm::sliding_window::SlidingWindowView;
 use crate::algorithm::token_bucket::TokenBucketView;
 use crate::algorithm::{AnyView, Tenancy, View};
-use crate::{Algorithm, Key, Quota, Rules, Timestamp};
+use crate::port::{Request, Share};
+use crate::{Algorithm, Cost, Key, Quota, Timestamp};
 
 /// A shard fits a cache line with its lock, so that a decision writes two lines: this one and the slot's.
 #[derive(Debug)]
@@ -47,30 +50,54 @@ impl Default for Shard {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Subject<'a> {
     pub(super) hash: KeyHash,
-    pub(super) rules: Rules<'a>,
+    pub(super) request: Request<'a>,
     /// The key itself, if it is to be kept.
     pub(super) kept: Option<Key<'a>>,
+    /// Whether it is to be held, which takes room of its own.
+    pub(super) is_hold: bool,
 }
 
 impl<'a> Subject<'a> {
     /// Returns the tags of the states, and what they are held to.
     pub(super) fn tags(self) -> impl Iterator<Item = (Tag, &'a Quota)> + Clone {
-        self.rules.iter().map(move |(rule, quota)| (self.hash.under(rule, quota), quota))
+        self.request.rules.iter().map(move |(rule, quota)| (self.hash.under(rule, quota), quota))
+    }
+
+    /// Returns the tags of the states, and what is asked of them.
+    pub(super) fn shares(self) -> impl Iterator<Item = (Tag, Share<'a>)> + Clone {
+        self.request.shares().map(move |share| (self.hash.under(share.rule, share.quota), share))
+    }
+
+    /// Returns the same as [`shares`](Subject::shares) of a request that is plain, by a shorter way.
+    pub(super) fn plain_shares(self) -> impl Iterator<Item = (Tag, Share<'a>)> + Clone {
+        let cost = self.request.cost;
+        self.request.rules.iter().map(move |(rule, quota)| {
+            (self.hash.under(rule, quota), Share { rule, quota, cost, shadow_of: None })
+        })
+    }
+
+    /// Returns true if anything is asked for.
+    pub(super) fn takes(self) -> bool {
+        match self.request.is_plain() {
+            true => self.request.cost != Cost::ZERO,
+            false => self.request.shares().any(|share| share.cost != Cost::ZERO),
+        }
     }
 
     /// Returns who writes the states: a plan's rule, or all quotas of requests.
     pub(super) fn tenancy(self) -> Tenancy {
-        self.rules.tenancy()
+        self.request.rules.tenancy()
     }
 }
 
-/// The tables of the algorithms that need more than an instant, the keys, and the latest resets.
+/// The tables of the algorithms that need more than an instant, the keys, the latest resets, and what is held.
 #[derive(Debug, Default)]
 pub(super) struct ShardExtras {
     pub(super) packed: StateTable<Packed>,
     pub(super) logs: Logs,
     pub(super) keys: KeptKeys,
     pub(super) resets: Resets,
+    pub(super) holds: Option<Box<HoldTable>>,
 }
 
 impl Shard {
@@ -95,7 +122,7 @@ impl Shard {
     /// Returns how many states there are.
     pub(super) fn len(&self) -> usize {
         let rest = self.rest.as_ref().map_or(0, |rest| rest.packed.len() + rest.logs.table().len());
-        self.instants.len() + rest
+        self.instants.len() + rest + self.hold_table().map_or(0, HoldTable::len)
     }
 
     /// Returns the states and bytes that the shard holds.
@@ -105,6 +132,10 @@ impl Shard {
             let own = size_of::<ShardExtras>() + rest.resets.heap_size();
             held += rest.packed.held() + rest.logs.held() + rest.keys.held();
             held.bytes += own;
+            if let Some(holds) = &rest.holds {
+                held.states += holds.len();
+                held.bytes += holds.bytes();
+            }
         }
         held
     }
@@ -114,7 +145,7 @@ impl Shard {
         let rest = self.rest.as_ref();
         let rest =
             rest.map_or(Timestamp::MAX, |rest| rest.packed.earliest().min(rest.logs.table().earliest()));
-        self.instants.earliest().min(rest)
+        self.instants.earliest().min(rest).min(self.hold_table().map_or(Timestamp::MAX, HoldTable::earliest))
     }
 
     /// Returns the tags of all states that expire after this instant.
@@ -122,6 +153,39 @@ impl Shard {
         let rest = self.rest.iter();
         let rest = rest.flat_map(move |rest| rest.packed.tags(after).chain(rest.logs.table().tags(after)));
         self.instants.tags(after).chain(rest)
+    }
+
+    /// Returns the places of all keys that have a state that expires after this instant, or a hold.
+    pub(super) fn places(&self, after: Timestamp) -> KeyPlaces {
+        let holders = self.hold_table().into_iter().flat_map(HoldTable::holders);
+        self.tags(after).map(|tag| tag.place).chain(holders.map(|holder| holder.key.place)).collect()
+    }
+
+    /// Returns what is held.
+    #[inline]
+    pub(super) fn hold_table(&self) -> Option<&HoldTable> {
+        self.rest.as_ref().and_then(|rest| rest.holds.as_deref())
+    }
+
+    /// Returns what is held, to be changed.
+    pub(super) fn hold_table_mut(&mut self) -> Option<&mut HoldTable> {
+        self.rest.as_mut().and_then(|rest| rest.holds.as_deref_mut())
+    }
+
+    /// Takes the holds out for a while, so that states can be changed while the plans of a hold are looked at.
+    pub(super) fn take_holds(&mut self) -> Option<Box<HoldTable>> {
+        self.rest.as_mut().and_then(|rest| rest.holds.take())
+    }
+
+    /// Puts the holds back that were [taken out](Shard::take_holds).
+    pub(super) fn return_holds(&mut self, holds: Box<HoldTable>) {
+        self.rest.get_or_insert_default().holds = Some(holds);
+    }
+
+    /// Returns what the key holds.
+    #[inline]
+    pub(super) fn holder(&self, key: KeyHash) -> Option<&Holder> {
+        self.hold_table().and_then(|holds| holds.holder(key))
     }
 
     /// Returns true if the state was forgotten after this charge: nothing of it is given back then.

@@ -1,7 +1,7 @@
 //! A store as bytes, so that a restart need not forget.
 //!
 //! ```text
-//! magic      8 bytes   "RKMEM" 0 0 3
+//! magic      8 bytes   "RKMEM" 0 0 4
 //! hashing    1 byte    0 foldhash, 1 SipHash
 //! seed      16 bytes   what the tags were made with
 //! max keys   8 bytes   how many the store was made for
@@ -14,76 +14,31 @@
 //! keys       8 bytes   how many follow; none if the store does not keep them
 //! each:      1 byte    1 if a request's own quota brought it, else 0
 //!            2 bytes   length, then the key
+//! holds                what is held, see `snapshot_holds`
 //! checksum   8 bytes   over all that is before it
 //! ```
 //! Integers are big-endian. The seed is in it: keep a snapshot as secret as the keys are worth.
 //!
-//! Tags of version 2 did not tell which states requests had brought: it cannot be read any more.
-
-use std::fmt;
+//! Version 3 had no holds, and is still read. Tags of version 2 did not tell which states requests had brought: it cannot be read any more.
 
 use super::builder::MemoryStoreBuilder;
-use super::keys::places;
 use super::shard::Shard;
 use super::slot::{Logged, Packed, Tat};
+use super::snapshot_bytes::Bytes;
+use super::snapshot_error::SnapshotError;
+use super::snapshot_holds::{HoldsWriter, read_holds};
 use super::store::MemoryStore;
 use super::tag::{Hashing, KeyHasher, Tag};
 use crate::algorithm::sliding_log::SlidingLogState;
 use crate::{Key, Timestamp};
 
-const MAGIC: &[u8; 8] = b"RKMEM\0\0\x03";
+const MAGIC: &[u8; 8] = b"RKMEM\0\0\x04";
 
-/// The error of bytes that cannot be restored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum SnapshotError {
-    /// The bytes do not begin as a snapshot of this version does.
-    Foreign,
-    /// The bytes end too early.
-    Truncated,
-    /// The bytes are damaged: the checksum does not match, or a field has an impossible value.
-    Damaged,
-    /// The snapshot holds more states than the store may.
-    TooManyKeys {
-        /// How many the snapshot holds.
-        found: u64,
-        /// How many the store may hold.
-        max_keys: usize,
-    },
-    /// The snapshot holds states that take more memory than the store may.
-    TooManyBytes {
-        /// How many bytes they would take.
-        found: usize,
-        /// How many bytes the store may take.
-        max_bytes: usize,
-    },
-}
-
-impl fmt::Display for SnapshotError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            SnapshotError::Foreign => f.write_str("snapshot: not one of this version; start without it"),
-            SnapshotError::Truncated => {
-                f.write_str("snapshot: ends too early; it was not written to its end")
-            }
-            SnapshotError::Damaged => f.write_str("snapshot: damaged; start without it"),
-            SnapshotError::TooManyKeys { found, max_keys } => {
-                write!(f, "snapshot: {found} live states; the store may hold {max_keys}: raise max_keys")
-            }
-            SnapshotError::TooManyBytes { found, max_bytes } => {
-                write!(
-                    f,
-                    "snapshot: {found} bytes of live states; the store may take {max_bytes}: raise max_bytes"
-                )
-            }
-        }
-    }
-}
-
-impl std::error::Error for SnapshotError {}
+/// What a snapshot began with before there were holds.
+const BEFORE_HOLDS: &[u8; 8] = b"RKMEM\0\0\x03";
 
 impl MemoryStore {
-    /// Returns the store as bytes: live states, and their keys in clear if they are
+    /// Returns the store as bytes: live states, holds, and their keys in clear if they are
     /// [kept](MemoryStoreBuilder::keep_keys). Each shard is locked in turn: what is decided meanwhile may or may not be in
     /// it.
     pub fn snapshot(&self) -> Vec<u8> {
@@ -97,17 +52,19 @@ impl MemoryStore {
         self.hasher.seed().iter().for_each(|word| out.extend_from_slice(&word.to_be_bytes()));
         out.extend_from_slice(&(self.budget.most() as u64).to_be_bytes());
         out.extend_from_slice(&(self.budget.most_bytes() as u64).to_be_bytes());
-        let (count_at, mut keys) = (out.len(), Vec::new());
+        let (count_at, mut keys, mut holds) = (out.len(), Vec::new(), HoldsWriter::default());
         out.extend_from_slice(&[0; 8]);
         let (mut states, mut kept) = (0, 0u64);
         for shard in self.shards.iter() {
             let shard = shard.lock();
             states += write_states(&shard, now, &mut out);
             kept += write_keys(&shard, now, &mut keys);
+            holds.write(&shard, now);
         }
         out[count_at..count_at + 8].copy_from_slice(&states.to_be_bytes());
         out.extend_from_slice(&kept.to_be_bytes());
         out.append(&mut keys);
+        holds.finish(&mut out);
         let sum = checksum(&out);
         out.extend_from_slice(&sum.to_be_bytes());
         out
@@ -123,7 +80,8 @@ impl MemoryStoreBuilder {
     pub fn restore(self, snapshot: &[u8]) -> Result<MemoryStore, SnapshotError> {
         let (body, sum) = snapshot.split_last_chunk::<8>().ok_or(SnapshotError::Truncated)?;
         let mut bytes = Bytes(body);
-        if bytes.take::<8>()? != *MAGIC {
+        let magic = bytes.take::<8>()?;
+        if ![MAGIC, BEFORE_HOLDS].contains(&&magic) {
             return Err(SnapshotError::Foreign);
         }
         if checksum(body) != u64::from_be_bytes(*sum) {
@@ -144,6 +102,9 @@ impl MemoryStoreBuilder {
         }
         for _ in 0..bytes.word()? {
             read_key(&store, &mut bytes)?;
+        }
+        if magic == *MAGIC {
+            read_holds(&store.shards, now, &mut bytes)?;
         }
         if !bytes.0.is_empty() {
             return Err(SnapshotError::Damaged);
@@ -175,7 +136,7 @@ impl MemoryStoreBuilder {
 /// Writes the keys that have a live state, once each: nobody wants others on a disk.
 fn write_keys(shard: &Shard, now: Timestamp, out: &mut Vec<u8>) -> u64 {
     let Some(rest) = shard.rest.as_ref().filter(|rest| !rest.keys.is_empty()) else { return 0 };
-    let (mut live, mut count) = (places(shard.tags(now)), 0);
+    let (mut live, mut count) = (shard.places(now), 0);
     for entry in rest.keys.iter().filter(|entry| live.remove(&entry.place)) {
         out.push(entry.brought.into());
         // A key has at most 1024 bytes.
@@ -255,10 +216,7 @@ fn read_state(store: &MemoryStore, now: Timestamp, bytes: &mut Bytes<'_>) -> Res
 /// Reads one key into its shard, if keys are kept.
 fn read_key(store: &MemoryStore, bytes: &mut Bytes<'_>) -> Result<(), SnapshotError> {
     let is_brought = bytes.byte()? != 0;
-    let len = u16::from_be_bytes(bytes.take()?);
-    let (key, rest) = bytes.0.split_at_checked(usize::from(len)).ok_or(SnapshotError::Truncated)?;
-    bytes.0 = rest;
-    let key = Key::new(key).map_err(|_| SnapshotError::Damaged)?;
+    let key = Key::new(bytes.run()?).map_err(|_| SnapshotError::Damaged)?;
     if store.keeps_keys {
         let hash = store.hasher.hash(key);
         let mut shard = store.shard(hash).lock();
@@ -278,27 +236,4 @@ fn checksum(bytes: &[u8]) -> u64 {
     bytes
         .chunks(8)
         .fold(start, |sum, chunk| (sum ^ word(chunk)).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(29))
-}
-
-/// The bytes that are left to read.
-struct Bytes<'a>(&'a [u8]);
-
-impl Bytes<'_> {
-    fn take<const N: usize>(&mut self) -> Result<[u8; N], SnapshotError> {
-        let (taken, rest) = self.0.split_first_chunk::<N>().ok_or(SnapshotError::Truncated)?;
-        self.0 = rest;
-        Ok(*taken)
-    }
-
-    fn byte(&mut self) -> Result<u8, SnapshotError> {
-        self.take::<1>().map(|[byte]| byte)
-    }
-
-    fn word(&mut self) -> Result<u64, SnapshotError> {
-        self.take().map(u64::from_be_bytes)
-    }
-
-    fn instant(&mut self) -> Result<Timestamp, SnapshotError> {
-        self.take().map(i64::from_be_bytes).map(Timestamp::from_nanos)
-    }
 }

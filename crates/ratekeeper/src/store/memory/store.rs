@@ -17,10 +17,10 @@ use super::tag::{KeyHash, KeyHasher, Tag};
 use crate::algorithm::gcra::GcraView;
 use crate::algorithm::{Wait, describe};
 use crate::clock::TimeSource;
-use crate::port::{Answer, Grant, Request, Store};
+use crate::port::{Answer, Grant, HoldChange, HoldOutcome, HoldRequest, Request, Standing, Store};
 use crate::store::on_full::OnFull;
 use crate::{
-    Algorithm, Charged, Cost, Decision, Key, Quota, Reason, RuleId, Rules, StoreError, StoreErrorKind,
+    Algorithm, Charged, Cost, Decision, Plan, Quota, Reason, RuleId, Rules, StoreError, StoreErrorKind,
     Timestamp,
 };
 
@@ -40,7 +40,7 @@ const SHARDS_AT_ONCE: usize = 4;
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let store = MemoryStore::default();
 /// let quota: Quota = "2/m".parse()?;
-/// let request = Request { key: Key::new("user:42")?, rules: Rules::Quota(&quota), cost: Cost::ONE };
+/// let request = Request::new(Key::new("user:42")?, Rules::Quota(&quota), Cost::ONE);
 /// assert!(store.acquire(request).await?.allowed);
 /// assert!(store.acquire(request).await?.allowed);
 /// // Its answers are always there: without a runtime, ask for them now.
@@ -123,7 +123,7 @@ impl MemoryStore {
         request: Request<'_>,
         now: Timestamp,
     ) -> Result<Decision, StoreError> {
-        let only = only_gcra(request.rules).map(|(rule, quota)| (hash.under(rule, quota), quota));
+        let only = only_gcra(&request).map(|(rule, quota)| (hash.under(rule, quota), quota));
         if let Some((tag, quota)) = only {
             let tenancy = request.rules.tenancy();
             // What is left is worked out after the lock is gone.
@@ -155,7 +155,7 @@ impl MemoryStore {
     ) -> Result<Decision, StoreError> {
         let mut shard = self.shard(hash).lock();
         let known = shard.take_known(tag, quota, request.rules.tenancy(), request.cost, now);
-        let subject = self.subject(hash, request.key, request.rules);
+        let subject = self.subject(hash, request);
         let decided = known.or_else(|| shard.take_new(subject, tag, quota, request.cost, now, &self.budget));
         drop(shard);
         match decided {
@@ -172,26 +172,42 @@ impl MemoryStore {
         request: Request<'_>,
         now: Timestamp,
     ) -> Result<Decision, StoreError> {
-        let subject = self.subject(hash, request.key, request.rules);
-        self.take(subject, Wanted::Exactly(request.cost), now).map(|grant| grant.decision)
+        self.take(self.subject(hash, request), Wanted::All, now, &mut |_| {}).map(|grant| grant.decision)
     }
 
-    fn subject<'a>(&self, hash: KeyHash, key: Key<'a>, rules: Rules<'a>) -> Subject<'a> {
-        Subject { hash, rules, kept: self.keeps_keys.then_some(key) }
+    pub(super) fn subject<'a>(&self, hash: KeyHash, request: Request<'a>) -> Subject<'a> {
+        Subject { hash, request, kept: self.keeps_keys.then_some(request.key), is_hold: false }
     }
 
-    fn take(&self, subject: Subject<'_>, wanted: Wanted, now: Timestamp) -> Result<Grant, StoreError> {
-        check(subject.rules)?;
+    fn take(
+        &self,
+        subject: Subject<'_>,
+        wanted: Wanted,
+        now: Timestamp,
+        tell: &mut impl FnMut(Decision),
+    ) -> Result<Grant, StoreError> {
+        check(&subject.request)?;
+        let taken = self.with_room(subject, now, |subject, room| {
+            self.shard(subject.hash).lock().take(subject, wanted, now, room, &self.budget, tell)
+        });
+        let refused = || Grant { granted: Cost::ZERO, decision: refusal(subject.request.rules) };
+        Ok(taken.unwrap_or_else(refused))
+    }
+
+    /// Does something that needs room, which is made if there is none. None if there is none to be made.
+    pub(super) fn with_room<T>(
+        &self,
+        subject: Subject<'_>,
+        now: Timestamp,
+        mut ask: impl FnMut(Subject<'_>, Allowance) -> Result<T, Full>,
+    ) -> Option<T> {
         // A place that was made free may be taken by another before this one returns for it: try as often as
         // there are rules, and once more.
         let mut full = Full::Crowded;
-        for _ in 0..=subject.rules.len() {
-            // Bound first: in a `match` the lock would be held while other shards are searched, and its own could
-            // not be looked at.
-            let taken =
-                self.shard(subject.hash).lock().take(subject, wanted, now, Allowance::Within, &self.budget);
-            full = match taken {
-                Ok(grant) => return Ok(grant),
+        for _ in 0..=subject.request.rules.len() {
+            // No lock is held while other shards are searched, or its own could not be looked at.
+            full = match ask(subject, Allowance::Within) {
+                Ok(answer) => return Some(answer),
                 Err(full) => full,
             };
             if !self.search_for(full, now) {
@@ -199,22 +215,20 @@ impl MemoryStore {
             }
         }
         self.refused.fetch_add(1, Ordering::Relaxed);
-        if let Rules::Quota(_) = subject.rules {
+        if let Rules::Quota(_) = subject.request.rules {
             self.refused_of_requests.fetch_add(1, Ordering::Relaxed);
         }
-        let refused = Grant { granted: Cost::ZERO, decision: refusal(subject.rules) };
-        if self.on_full == OnFull::Refuse || matches!(full, Full::Known(_)) {
-            return Ok(refused);
+        // What is held is ended by its key, and nobody else's stands in for it.
+        if self.on_full == OnFull::Refuse || subject.is_hold || matches!(full, Full::Known(_)) {
+            return None;
         }
         let subject = Subject { hash: KeyHash::OVERFLOW, kept: None, ..subject };
-        let taken =
-            self.shard(subject.hash).lock().take(subject, wanted, now, Allowance::Beyond, &self.budget);
         // Beyond the bound there is room, but for a crowd of quotas and for very long logs.
-        Ok(taken.unwrap_or(refused))
+        ask(subject, Allowance::Beyond).ok()
     }
 
     /// Looks elsewhere for what was missing. True if it is there now.
-    fn search_for(&self, full: Full, now: Timestamp) -> bool {
+    pub(super) fn search_for(&self, full: Full, now: Timestamp) -> bool {
         match full {
             Full::Store(needs) => {
                 self.search.make_room(&self.shards, needs, Allowance::Within, now, &self.budget)
@@ -227,13 +241,28 @@ impl MemoryStore {
         }
     }
 
+    /// Returns what an acquire would be told, or under a plan that only holds can take, what a hold would.
+    fn peek_told(
+        &self,
+        subject: Subject<'_>,
+        now: Timestamp,
+        tell: &mut impl FnMut(Decision),
+    ) -> Result<Decision, StoreError> {
+        if !subject.request.rules.plans().any(Plan::has_places) {
+            return check(&subject.request).map(|()| self.look(subject, now, tell));
+        }
+        subject.request.check_hold()?;
+        check_rules(subject.request.rules).map(|()| self.look_held(subject, now, tell))
+    }
+
     /// Returns what [`take`](MemoryStore::take) would decide, also if it would find no room.
-    fn look(&self, subject: Subject<'_>, cost: Cost, now: Timestamp) -> Decision {
-        let look = |subject: Subject<'_>, room| {
+    fn look(&self, subject: Subject<'_>, now: Timestamp, tell: &mut impl FnMut(Decision)) -> Decision {
+        let mut look = |subject: Subject<'_>, room| {
             let mut shard = self.shard(subject.hash).lock();
-            let decision = shard.look(subject, cost, now);
+            shard.lapse(now, &self.budget);
+            let decision = shard.look(subject, now, tell);
             // What takes nothing needs no room.
-            if !decision.allowed || cost == Cost::ZERO {
+            if !decision.allowed || !subject.takes() {
                 return Ok(decision);
             }
             shard.has_room(subject, room, now, &self.budget).map(|()| decision)
@@ -243,13 +272,29 @@ impl MemoryStore {
             Err(full) => full,
         };
         if self.search_for(full, now) {
-            return self.shard(subject.hash).lock().look(subject, cost, now);
+            return self.shard(subject.hash).lock().look(subject, now, tell);
         }
         if self.on_full == OnFull::Refuse || matches!(full, Full::Known(_)) {
-            return refusal(subject.rules);
+            return refusal(subject.request.rules);
         }
         let subject = Subject { hash: KeyHash::OVERFLOW, kept: None, ..subject };
-        look(subject, Allowance::Beyond).unwrap_or_else(|_| refusal(subject.rules))
+        look(subject, Allowance::Beyond).unwrap_or_else(|_| refusal(subject.request.rules))
+    }
+
+    /// Returns what is told by each rule, and what they have told: as often as something was asked again, from the start.
+    fn standing(
+        &self,
+        request: &Request<'_>,
+        ask: impl FnOnce(&mut dyn FnMut(Decision)) -> Result<(Decision, u64), StoreError>,
+    ) -> Result<Standing, StoreError> {
+        let mut each = Vec::new();
+        let (decision, forgiven) = ask(&mut |decision| each.push(decision))?;
+        // Only the last time counts, when there was room. Without any, each rule says what all do.
+        each.drain(..each.len().saturating_sub(request.rules.len()));
+        if each.len() < request.rules.len() || !decision.reason.is_informed() {
+            each = vec![decision; request.rules.len()];
+        }
+        Ok(Standing { decision, each, forgiven })
     }
 
     /// Forgets every key that starts like this, some shards at a time.
@@ -289,7 +334,7 @@ impl MemoryStore {
             *hash = self.hasher.hash(request.key);
         }
         for (hash, request) in hashes.iter().zip(requests) {
-            if let Some((rule, quota)) = only_gcra(request.rules) {
+            if let Some((rule, quota)) = only_gcra(request) {
                 self.shard(*hash).prefetch(hash.under(rule, quota));
             }
         }
@@ -319,28 +364,34 @@ fn taken(view: &GcraView<'_>, wait: Wait, cost: Cost) -> Decision {
 }
 
 /// Returns what a new key is told when there is no place for it.
-fn refusal(rules: Rules<'_>) -> Decision {
+pub(super) fn refusal(rules: Rules<'_>) -> Decision {
     let limit = rules.iter().map(|(_, quota)| quota.burst()).min().unwrap_or(0);
     Decision::uninformed(false, limit, Reason::StoreFull)
 }
 
-/// Returns the one rule, if there is one and it is GCRA.
+/// Returns the one rule, if there is one, it is GCRA, and a plain cost is asked of it.
 #[inline]
-fn only_gcra(rules: Rules<'_>) -> Option<(RuleId, &Quota)> {
-    let (rule, quota) = match rules {
+fn only_gcra<'a>(request: &Request<'a>) -> Option<(RuleId, &'a Quota)> {
+    let (rule, quota) = match request.rules {
         Rules::Quota(quota) => (RuleId::AD_HOC, quota),
         Rules::Plan(plan) => match plan.rules() {
-            [rule] => (rule.id(), rule.quota()),
+            [rule] if plan.is_plain() => (rule.id(), rule.quota()),
             _ => return None,
         },
         Rules::Plans(_) => return None,
     };
-    (quota.algorithm() == Algorithm::Gcra).then_some((rule, quota))
+    (quota.algorithm() == Algorithm::Gcra && request.units.is_empty()).then_some((rule, quota))
 }
 
-/// Refuses rules that this store cannot decide. A concurrency limit counts what is in flight, and no store hears when a
-/// flight ends. A plan that is named twice would be charged twice after it was asked once.
-fn check(rules: Rules<'_>) -> Result<(), StoreError> {
+/// Refuses what this store cannot decide: amounts that the rules cannot be asked for, and a quota of concurrency, of which
+/// nobody says when a flight ends.
+fn check(request: &Request<'_>) -> Result<(), StoreError> {
+    request.check()?;
+    check_rules(request.rules)
+}
+
+/// Refuses rules that this store cannot decide. A plan that is named twice would be charged twice after it was asked once.
+pub(super) fn check_rules(rules: Rules<'_>) -> Result<(), StoreError> {
     let unsupported = |message| Err(StoreError::new(StoreErrorKind::Unsupported, message));
     if let Rules::Plans(plans) = rules {
         let names_again =
@@ -350,10 +401,10 @@ fn check(rules: Rules<'_>) -> Result<(), StoreError> {
             return unsupported(format!("plans: `{name}` twice; a request names each plan once"));
         }
     }
-    let mut quotas = rules.iter().map(|(_, quota)| quota);
-    if let Some(quota) = quotas.find(|quota| quota.algorithm() == Algorithm::Concurrency) {
-        let remedy =
-            "a store cannot count what is in flight: use `Concurrency`, whose permits are given back";
+    if let Rules::Quota(quota) = rules
+        && quota.algorithm() == Algorithm::Concurrency
+    {
+        let remedy = "what is in flight is counted by holds of a plan, or by the permits of `Concurrency`";
         return unsupported(format!("quota: `{quota}`; {remedy}"));
     }
     Ok(())
@@ -365,31 +416,67 @@ impl Store for MemoryStore {
         Answer::ready(self.acquire_at(request, self.clock.now()))
     }
 
-    fn acquire_up_to<'a>(&'a self, Request { key, rules, cost }: Request<'a>) -> Answer<'a, Grant> {
-        let subject = self.subject(self.hasher.hash(key), key, rules);
-        Answer::ready(self.take(subject, Wanted::UpTo(cost), self.clock.now()))
+    fn acquire_up_to<'a>(&'a self, request: Request<'a>) -> Answer<'a, Grant> {
+        let subject = self.subject(self.hasher.hash(request.key), request);
+        let taken = request.check_up_to().map_err(StoreError::from);
+        Answer::ready(
+            taken.and_then(|()| self.take(subject, Wanted::UpToCost, self.clock.now(), &mut |_| {})),
+        )
     }
 
-    fn peek<'a>(&'a self, Request { key, rules, cost }: Request<'a>) -> Answer<'a, Decision> {
-        let subject = self.subject(self.hasher.hash(key), key, rules);
-        Answer::ready(check(rules).map(|()| self.look(subject, cost, self.clock.now())))
+    fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
+        let subject = self.subject(self.hasher.hash(request.key), request);
+        Answer::ready(self.peek_told(subject, self.clock.now(), &mut |_| {}))
     }
 
-    fn refund<'a>(
-        &'a self,
-        Request { key, rules, cost }: Request<'a>,
-        charged: Charged,
-    ) -> Answer<'a, Decision> {
-        let (subject, now) = (self.subject(self.hasher.hash(key), key, rules), self.clock.now());
-        let cost = if charged.instant(now) < self.restored_at { Cost::ZERO } else { cost };
-        let refund = || self.shard(subject.hash).lock().refund(subject, cost, charged, now, &self.budget);
-        Answer::ready(check(rules).map(|()| refund()))
+    fn acquire_each<'a>(&'a self, request: Request<'a>) -> Answer<'a, Standing> {
+        let (subject, now) = (self.subject(self.hasher.hash(request.key), request), self.clock.now());
+        Answer::ready(self.standing(&request, |mut tell| {
+            self.take(subject, Wanted::All, now, &mut tell).map(|grant| (grant.decision, 0))
+        }))
     }
 
-    fn reset<'a>(&'a self, Request { key, rules, .. }: Request<'a>) -> Answer<'a, u64> {
-        let (subject, now) = (self.subject(self.hasher.hash(key), key, rules), self.clock.now());
+    fn peek_each<'a>(&'a self, request: Request<'a>) -> Answer<'a, Standing> {
+        let (subject, now) = (self.subject(self.hasher.hash(request.key), request), self.clock.now());
+        Answer::ready(self.standing(&request, |mut tell| {
+            self.peek_told(subject, now, &mut tell).map(|decision| (decision, 0))
+        }))
+    }
+
+    fn debit<'a>(&'a self, request: Request<'a>) -> Answer<'a, Standing> {
+        let (subject, now) = (self.subject(self.hasher.hash(request.key), request), self.clock.now());
+        Answer::ready(self.standing(&request, |mut tell| {
+            check(&request)?;
+            let debited = self.with_room(subject, now, |subject, room| {
+                self.shard(subject.hash).lock().debit(subject, now, room, &self.budget, &mut tell)
+            });
+            Ok(debited.unwrap_or_else(|| (refusal(request.rules), 0)))
+        }))
+    }
+
+    fn hold<'a>(&'a self, hold: HoldRequest<'a>) -> Answer<'a, Standing> {
+        Answer::ready(self.hold_at(&hold, self.clock.now()))
+    }
+
+    fn change_hold<'a>(&'a self, change: HoldChange<'a>) -> Answer<'a, HoldOutcome> {
+        Answer::ready(self.change_hold_at(&change, self.clock.now()))
+    }
+
+    fn refund<'a>(&'a self, request: Request<'a>, charged: Charged) -> Answer<'a, Decision> {
+        let (mut subject, now) = (self.subject(self.hasher.hash(request.key), request), self.clock.now());
+        if let Err(error) = check(&request) {
+            return Answer::ready(Err(error));
+        }
+        if charged.instant(now) < self.restored_at {
+            subject.request = Request::new(request.key, request.rules, Cost::ZERO);
+        }
+        Answer::ready(Ok(self.shard(subject.hash).lock().refund(subject, charged, now, &self.budget)))
+    }
+
+    fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, u64> {
+        let (subject, now) = (self.subject(self.hasher.hash(request.key), request), self.clock.now());
         let reset = || self.shard(subject.hash).lock().reset(subject, now, &self.budget);
-        Answer::ready(check(rules).map(|()| reset()))
+        Answer::ready(check_rules(request.rules).map(|()| reset()))
     }
 
     /// Needs [kept keys](super::MemoryStoreBuilder::keep_keys). Keys of a snapshot that was taken without them are found by the
@@ -434,11 +521,7 @@ mod tests {
         let clock = FakeClock::at(Timestamp::from_secs(1_000));
         let store = MemoryStore::builder().clock(clock.clone()).build();
         let quota: Quota = "2/m".parse().unwrap();
-        let request = |cost| Request {
-            key: Key::new("hot").unwrap(),
-            rules: Rules::Quota(&quota),
-            cost: Cost::new(cost),
-        };
+        let request = |cost| Request::new(Key::new("hot").unwrap(), Rules::Quota(&quota), Cost::new(cost));
         let ask = |cost| store.acquire(request(cost)).now().unwrap().unwrap();
         assert!(ask(2).allowed);
         let under_lock = (0..40).fold(ask(1), |_, _| ask(1));
@@ -471,7 +554,7 @@ mod tests {
         let (mut before, mut tidied) = (0, 0);
         for millis in 1..=4_000 {
             let quota: Quota = format!("1 per {}ms fixed", 3_600_000 + millis).parse().unwrap();
-            let request = Request { key, rules: Rules::Quota(&quota), cost: Cost::ONE };
+            let request = Request::new(key, Rules::Quota(&quota), Cost::ONE);
             assert!(store.acquire(request).now().unwrap().unwrap().allowed);
             let now = kept();
             tidied += u32::from(now <= before);
@@ -497,10 +580,11 @@ mod tests {
             let key = Key::new(&name).unwrap();
             let last = 1_000 + super::super::room::CROWDED;
             for millis in 1_001..=last {
-                let request = Request { key, rules: Rules::Quota(&window(millis)), cost: Cost::ONE };
+                let quota = window(millis);
+                let request = Request::new(key, Rules::Quota(&quota), Cost::ONE);
                 assert!(store.acquire(request).now().unwrap().unwrap().allowed);
             }
-            let request = |quota, cost| Request { key, rules: Rules::Quota(quota), cost: Cost::new(cost) };
+            let request = |quota, cost| Request::new(key, Rules::Quota(quota), Cost::new(cost));
             let same = |quota, cost| {
                 let foreseen = store.peek(request(quota, cost)).now().unwrap().unwrap();
                 let decision = store.acquire(request(quota, cost)).now().unwrap().unwrap();

@@ -149,6 +149,17 @@ impl KeyHash {
         Tag { place: self.place, rest: if rest == 0 { !OF_REQUEST } else { rest } }
     }
 
+    /// Returns bits by which keys of one shard differ.
+    #[inline]
+    pub(super) fn spread(self) -> u64 {
+        self.rest
+    }
+
+    /// Returns the key of these two halves, as a snapshot has them.
+    pub(super) fn from_halves(place: u64, rest: u64) -> Self {
+        KeyHash { place, rest }
+    }
+
     /// Returns true if the state of this tag is this key's, and was left by a quota that a request brought.
     pub(super) fn brought(self, tag: Tag) -> bool {
         tag.place == self.place && tag.is_brought()
@@ -173,7 +184,7 @@ fn anchored(algorithm: Algorithm) -> u64 {
 }
 
 /// Returns a permutation of 64 bits that leaves no pattern (the finaliser of SplitMix64).
-const fn mix(mut word: u64) -> u64 {
+pub(super) const fn mix(mut word: u64) -> u64 {
     word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     word ^ (word >> 31)

@@ -1,7 +1,7 @@
 //! The fixed window: a count in `[start, start + w)`, gone when the window is.
 
 use super::calendar;
-use super::law::{Law, SLACK};
+use super::law::{Law, SLACK, count_on};
 use crate::algorithm::Tenancy;
 use crate::algorithm::fixed_window::FixedWindowState;
 use crate::{Algorithm, Anchor, Quota};
@@ -48,16 +48,13 @@ impl Law for FixedWindow {
         if end <= now || self.count == 0 {
             return (Self::fresh(quota, now), false);
         }
-        if tenancy == Tenancy::Shared {
+        if tenancy == Tenancy::Shared || start <= now + SLACK {
             return (FixedWindow { count: self.count, start }, false);
-        }
-        if start <= now + SLACK {
-            return (FixedWindow { count: self.count.min(quota.burst()), start }, false);
         }
         // It begins later than the slack from now. A window with a place of its own is another one than that of now,
         // whose count is lost: all of it counts as used. Any other begins now.
         let begins_anywhere = quota.algorithm() == Algorithm::FixedWindow(Anchor::FirstRequest);
-        let count = if begins_anywhere { self.count.min(quota.burst()) } else { quota.burst() };
+        let count = if begins_anywhere { self.count } else { quota.burst() };
         (FixedWindow { count, start: window(quota, now).0 }, true)
     }
 
@@ -73,6 +70,11 @@ impl Law for FixedWindow {
 
     fn charge(&mut self, _: &Quota, cost: u64, _: i128) {
         self.count += cost;
+    }
+
+    fn debit(&mut self, _: &Quota, cost: u64, _: i128) -> u64 {
+        let sum = self.count.into();
+        count_on(&mut self.count, sum, cost)
     }
 
     fn refund(&mut self, _: &Quota, cost: u64, charged_at: i128, _: i128) {

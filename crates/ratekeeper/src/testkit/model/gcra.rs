@@ -1,6 +1,6 @@
 //! GCRA: `t0 = max(TAT, now)`, `t1 = t0 + cost · e`, allowed iff `t1 − now ≤ B · e`.
 
-use super::law::{Law, SLACK, emission, refill};
+use super::law::{END_OF_TIME, Law, SLACK, emission, refill};
 use crate::Quota;
 use crate::algorithm::Tenancy;
 use crate::algorithm::gcra::GcraState;
@@ -28,7 +28,7 @@ impl Law for Gcra {
 
     fn read(&self, quota: &Quota, now: i128, tenancy: Tenancy) -> (Self, bool) {
         let emptied = now + refill(quota);
-        if tenancy == Tenancy::Own && self.tat > emptied + SLACK {
+        if tenancy == Tenancy::Own && self.tat > emptied + refill(quota) + SLACK {
             return (Gcra { tat: emptied }, true);
         }
         (Gcra { tat: self.tat.max(now) }, false)
@@ -44,6 +44,14 @@ impl Law for Gcra {
 
     fn charge(&mut self, quota: &Quota, cost: u64, now: i128) {
         self.tat = self.t1(quota, cost, now);
+    }
+
+    /// Two refills ahead is as far as a debt goes, and the end of time: what was further ahead stays there.
+    fn debit(&mut self, quota: &Quota, cost: u64, now: i128) -> u64 {
+        let furthest = self.tat.max(END_OF_TIME.min(now + 2 * refill(quota)));
+        let wanted = self.t1(quota, cost, now);
+        self.tat = wanted.min(furthest);
+        u64::try_from((wanted - self.tat) / emission(quota)).unwrap_or(u64::MAX)
     }
 
     fn refund(&mut self, quota: &Quota, cost: u64, charged_at: i128, now: i128) {

@@ -2,7 +2,7 @@
 
 use num_rational::BigRational;
 
-use super::law::{Law, SLACK, epsilon, flow, refill, whole};
+use super::law::{Law, SLACK, epsilon, flow, refill, whole, whole_part};
 use crate::Quota;
 use crate::algorithm::Tenancy;
 use crate::algorithm::leaky_bucket::LeakyBucketState;
@@ -15,9 +15,9 @@ pub(super) struct LeakyBucket {
 }
 
 impl LeakyBucket {
-    /// A level that is no number leaves no room: it is more than any capacity.
-    pub(super) fn of(state: LeakyBucketState) -> Self {
-        let level = BigRational::from_float(state.level).unwrap_or_else(|| whole(u64::MAX));
+    /// A level that is no number leaves no room.
+    pub(super) fn of(state: LeakyBucketState, quota: &Quota) -> Self {
+        let level = BigRational::from_float(state.level).unwrap_or_else(|| whole(quota.burst()));
         LeakyBucket { level, last: state.last.as_nanos().into() }
     }
 
@@ -33,17 +33,26 @@ impl Law for LeakyBucket {
     }
 
     fn read(&self, quota: &Quota, now: i128, tenancy: Tenancy) -> (Self, bool) {
-        let full = whole(quota.burst());
-        let level = whole(0).max(self.level.clone());
-        let level = if tenancy == Tenancy::Own { level.min(full.clone()) } else { level };
-        let read = LeakyBucket { level, last: self.last };
+        let brim = whole(quota.burst()) * whole(2);
+        let mut read = LeakyBucket { level: whole(0).max(self.level.clone()), last: self.last };
         if read.is_fresh(quota, now) {
             return (Self::fresh(quota, now), false);
         }
-        // Empty later than a refill and the slack from now: what is in there counts as read now.
-        let furthest = now + refill(quota) + SLACK;
-        let repaired = tenancy == Tenancy::Own && self.last > now && !read.is_fresh(quota, furthest);
-        if repaired { (LeakyBucket { last: now, ..read }, true) } else { (read, false) }
+        // Empty later than two refills and the slack from now: what is in there counts as read now.
+        let furthest = now + 2 * refill(quota) + SLACK;
+        let is_too_late =
+            |read: &Self| tenancy == Tenancy::Own && read.last > now && !read.is_fresh(quota, furthest);
+        let repaired = is_too_late(&read);
+        if repaired {
+            read.last = now;
+        }
+        // Deeper in debt, as of now, than a debt may be: it is just that deep.
+        if tenancy == Tenancy::Shared || read.level_at(quota, now) <= brim {
+            return (read, repaired);
+        }
+        let deepest = LeakyBucket { level: brim, last: read.last.max(now) };
+        let last = if is_too_late(&deepest) { now } else { deepest.last };
+        (LeakyBucket { last, ..deepest }, true)
     }
 
     fn passes(&self, quota: &Quota, cost: u64, at: i128) -> bool {
@@ -57,6 +66,15 @@ impl Law for LeakyBucket {
     fn charge(&mut self, quota: &Quota, cost: u64, now: i128) {
         self.level = whole(quota.burst()).min(self.level_at(quota, now) + whole(cost));
         self.last = self.last.max(now);
+    }
+
+    /// Twice the capacity is as far as a debt goes: what was above that stays there.
+    fn debit(&mut self, quota: &Quota, cost: u64, now: i128) -> u64 {
+        let level = self.level_at(quota, now);
+        let (brim, wanted) = (level.clone().max(whole(quota.burst()) * whole(2)), level + whole(cost));
+        self.level = wanted.clone().min(brim);
+        self.last = self.last.max(now);
+        whole_part(&(wanted - &self.level))
     }
 
     fn refund(&mut self, quota: &Quota, cost: u64, charged_at: i128, now: i128) {

@@ -16,6 +16,7 @@
 //! | `fixed_window` | a count and its window's start; `calendar` walks the years |
 //! | `sliding_window` | two counts, and where the slot began |
 //! | `sliding_log` | a plain list |
+//! | `plan_model` | a model for each rule: costs of their own, all or nothing, and shadow |
 
 mod calendar;
 mod fixed_window;
@@ -23,9 +24,11 @@ mod gcra;
 mod law;
 mod leaky_bucket;
 mod model;
+mod plan_model;
 mod search;
 mod sliding_log;
 mod sliding_window;
 mod token_bucket;
 
 pub use model::{Model, ModelAnswer};
+pub use plan_model::{PlanAnswer, PlanModel};

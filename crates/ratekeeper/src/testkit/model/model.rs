@@ -4,7 +4,7 @@ use num_rational::BigRational;
 
 use super::fixed_window::FixedWindow;
 use super::gcra::Gcra;
-use super::law::{Law, whole};
+use super::law::{END_OF_TIME, Law, whole};
 use super::leaky_bucket::LeakyBucket;
 use super::search;
 use super::sliding_log::SlidingLog;
@@ -101,7 +101,7 @@ impl Model {
             }
             (Algorithm::LeakyBucket, None) => Memory::LeakyBucket(None),
             (Algorithm::LeakyBucket, Some(State::LeakyBucket(state))) => {
-                Memory::LeakyBucket(Some(LeakyBucket::of(*state)))
+                Memory::LeakyBucket(Some(LeakyBucket::of(*state, &quota)))
             }
             (Algorithm::FixedWindow(_), None) => Memory::FixedWindow(None),
             (Algorithm::FixedWindow(_), Some(State::FixedWindow(state))) => {
@@ -142,11 +142,27 @@ impl Model {
         })
     }
 
+    /// Takes the cost whether or not it passes. Returns what one more would be told then, and how much is forgiven.
+    pub fn debit(&mut self, cost: Cost, now: Timestamp) -> (ModelAnswer, u64) {
+        let (quota, tenancy) = (&self.quota, self.tenancy);
+        each!(&mut self.memory, law => debit(law, quota, tenancy, cost.get(), now.as_nanos().into()))
+    }
+
     /// Gives back what is left of a cost that was charged then: what is left now.
     pub fn refund(&mut self, cost: Cost, charged_at: Timestamp, now: Timestamp) -> ModelAnswer {
         let (quota, tenancy) = (&self.quota, self.tenancy);
         let (charged_at, now) = (charged_at.min(now).as_nanos().into(), now.as_nanos().into());
         each!(&mut self.memory, law => refund(law, quota, tenancy, cost.get(), charged_at, now))
+    }
+
+    /// Writes down what a look at this instant has cut off, as a denial does.
+    pub(super) fn repair(&mut self, now: Timestamp) {
+        let (quota, tenancy) = (&self.quota, self.tenancy);
+        each!(&mut self.memory, law => {
+            if let (cut_off, true) = read(law.as_ref(), quota, now.as_nanos().into(), tenancy) {
+                *law = Some(cut_off);
+            }
+        });
     }
 
     /// Makes the key a fresh one.
@@ -212,6 +228,28 @@ fn try_acquire<L: Law>(
     after
 }
 
+fn debit<L: Law>(
+    memory: &mut Option<L>,
+    quota: &Quota,
+    tenancy: Tenancy,
+    cost: u64,
+    now: i128,
+) -> (ModelAnswer, u64) {
+    let (mut law, _) = read(memory.as_ref(), quota, now, tenancy);
+    if cost == 0 {
+        return (answer(&law, quota, 1, now), 0);
+    }
+    let forgiven = law.debit(quota, cost, now);
+    // As with a charge: while the clock is behind it may reach too far ahead itself.
+    let law = law.read(quota, now, tenancy).0;
+    let after = answer(&law, quota, 1, now);
+    // At the end of time all of it is forgiven.
+    if !law.is_fresh(quota, now) {
+        *memory = Some(law);
+    }
+    (after, forgiven)
+}
+
 fn refund<L: Law>(
     memory: &mut Option<L>,
     quota: &Quota,
@@ -229,10 +267,9 @@ fn refund<L: Law>(
 
 /// Returns the answer to a cost, found by asking the law.
 fn answer<L: Law>(law: &L, quota: &Quota, cost: u64, now: i128) -> ModelAnswer {
-    let end_of_time = i128::from(i64::MAX);
     let limit = quota.burst();
     let passes = |cost: u64, at: i128| {
-        cost <= limit && law.passes(quota, cost, at) && law.reach(quota, cost, at) <= end_of_time
+        cost <= limit && law.passes(quota, cost, at) && law.reach(quota, cost, at) <= END_OF_TIME
     };
     let allowed = passes(cost, now);
     let first = || search::first(now, |at| law.passes(quota, cost, at));
@@ -241,7 +278,7 @@ fn answer<L: Law>(law: &L, quota: &Quota, cost: u64, now: i128) -> ModelAnswer {
     } else if cost > limit {
         None
     } else {
-        first().filter(|at| *at <= end_of_time && passes(cost, *at))
+        first().filter(|at| *at <= END_OF_TIME && passes(cost, *at))
     };
     let reset_at = search::first(now, |at| law.is_fresh(quota, at));
     let span = |at: i128| Nanos::from_nanos(u64::try_from(at - now).unwrap_or(u64::MAX));

@@ -1,6 +1,8 @@
 //! The sliding window log: a list of what passed and when. An entry exactly `window` old still counts.
 
-use super::law::{Law, SLACK};
+use std::collections::BTreeSet;
+
+use super::law::{Law, SLACK, count_on};
 use crate::Quota;
 use crate::algorithm::Tenancy;
 use crate::algorithm::sliding_log::SlidingLogState;
@@ -56,6 +58,23 @@ impl Law for SlidingLog {
     fn charge(&mut self, _: &Quota, cost: u64, now: i128) {
         self.latest = self.latest.max(now);
         self.entries.push((self.latest, cost));
+    }
+
+    /// One entry. If there are as many instants as the bound allows, what is noted for the last of them is noted for this one.
+    fn debit(&mut self, quota: &Quota, cost: u64, now: i128) -> u64 {
+        let sum = self.entries.iter().map(|(_, cost)| u128::from(*cost)).sum();
+        let mut counted = 0;
+        let forgiven = count_on(&mut counted, sum, cost);
+        if counted == 0 {
+            return forgiven;
+        }
+        self.latest = self.latest.max(now);
+        let instants: BTreeSet<i128> = self.entries.iter().map(|(at, _)| *at).collect();
+        if let Some(last) = instants.last().filter(|_| instants.len() as u64 >= quota.log_bound().into()) {
+            self.entries.iter_mut().filter(|(at, _)| at == last).for_each(|entry| entry.0 = self.latest);
+        }
+        self.entries.push((self.latest, counted));
+        forgiven
     }
 
     /// Takes out the entry of that instant: what was charged up to it, the newest first; if there is too little, what was charged

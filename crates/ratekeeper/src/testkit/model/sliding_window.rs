@@ -3,7 +3,7 @@
 
 use num_rational::BigRational;
 
-use super::law::{Law, SLACK, whole};
+use super::law::{Law, SLACK, count_on, whole};
 use crate::Quota;
 use crate::algorithm::Tenancy;
 use crate::algorithm::sliding_window::SlidingWindowState;
@@ -38,12 +38,11 @@ impl Law for SlidingWindow {
 
     fn read(&self, quota: &Quota, now: i128, tenancy: Tenancy) -> (Self, bool) {
         let window = i128::from(quota.period().as_nanos());
-        let most = if tenancy == Tenancy::Own { quota.burst() } else { u64::MAX };
         // A slot that begins later than the slack from now begins now.
         let repaired = tenancy == Tenancy::Own && self.start > now + SLACK;
         let mut slots = SlidingWindow {
-            previous: self.previous.min(most),
-            current: self.current.min(most),
+            previous: self.previous,
+            current: self.current,
             start: if repaired { now } else { self.start },
         };
         loop {
@@ -71,6 +70,11 @@ impl Law for SlidingWindow {
 
     fn charge(&mut self, _: &Quota, cost: u64, _: i128) {
         self.current += cost;
+    }
+
+    fn debit(&mut self, _: &Quota, cost: u64, _: i128) -> u64 {
+        let sum = self.current.into();
+        count_on(&mut self.current, sum, cost)
     }
 
     fn refund(&mut self, quota: &Quota, cost: u64, charged_at: i128, _: i128) {

@@ -2,7 +2,7 @@
 
 use num_rational::BigRational;
 
-use super::law::{Law, SLACK, epsilon, flow, refill, whole};
+use super::law::{Law, SLACK, epsilon, flow, refill, whole, whole_part};
 use crate::Quota;
 use crate::algorithm::Tenancy;
 use crate::algorithm::token_bucket::TokenBucketState;
@@ -33,20 +33,31 @@ impl Law for TokenBucket {
     }
 
     fn read(&self, quota: &Quota, now: i128, tenancy: Tenancy) -> (Self, bool) {
-        let tokens = self.tokens.clone().clamp(whole(0), whole(quota.burst()));
-        let read = TokenBucket { tokens, last: self.last };
+        let full = whole(quota.burst());
+        let mut read = TokenBucket { tokens: self.tokens.clone().min(full.clone()), last: self.last };
         // An absent key and a full one are the same thing, whenever it was counted.
         if read.is_fresh(quota, now) {
             return (Self::fresh(quota, now), false);
         }
-        // Whole again later than a refill and the slack from now: what is there counts as counted now.
-        let furthest = now + refill(quota) + SLACK;
-        let repaired = tenancy == Tenancy::Own && self.last > now && !read.is_fresh(quota, furthest);
-        if repaired { (TokenBucket { last: now, ..read }, true) } else { (read, false) }
+        // Whole again later than two refills and the slack from now: what is there counts as counted now.
+        let furthest = now + 2 * refill(quota) + SLACK;
+        let is_too_late =
+            |read: &Self| tenancy == Tenancy::Own && read.last > now && !read.is_fresh(quota, furthest);
+        let repaired = is_too_late(&read);
+        if repaired {
+            read.last = now;
+        }
+        // Deeper in debt, as of now, than a debt may be: it is just that deep.
+        if tenancy == Tenancy::Shared || read.tokens_at(quota, now) >= -full.clone() {
+            return (read, repaired);
+        }
+        let deepest = TokenBucket { tokens: -full, last: read.last.max(now) };
+        let last = if is_too_late(&deepest) { now } else { deepest.last };
+        (TokenBucket { last, ..deepest }, true)
     }
 
     fn passes(&self, quota: &Quota, cost: u64, at: i128) -> bool {
-        self.tokens_at(quota, at) >= whole(cost) - epsilon()
+        self.tokens_at(quota, at) >= whole(cost) - epsilon() || cost == 0
     }
 
     fn is_fresh(&self, quota: &Quota, at: i128) -> bool {
@@ -56,6 +67,15 @@ impl Law for TokenBucket {
     fn charge(&mut self, quota: &Quota, cost: u64, now: i128) {
         self.tokens = whole(0).max(self.tokens_at(quota, now) - whole(cost));
         self.last = self.last.max(now);
+    }
+
+    /// A burst below empty is as far as a debt goes: what was further below stays there.
+    fn debit(&mut self, quota: &Quota, cost: u64, now: i128) -> u64 {
+        let tokens = self.tokens_at(quota, now);
+        let (bottom, wanted) = (tokens.clone().min(-whole(quota.burst())), tokens - whole(cost));
+        self.tokens = wanted.clone().max(bottom);
+        self.last = self.last.max(now);
+        whole_part(&(&self.tokens - wanted))
     }
 
     fn refund(&mut self, quota: &Quota, cost: u64, charged_at: i128, now: i128) {

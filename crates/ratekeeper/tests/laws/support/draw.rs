@@ -35,8 +35,10 @@ pub(crate) fn quota_of(algorithm: Algorithm) -> BoxedStrategy<Quota> {
         1_u64..5_000_000_000,
         Just(1 << 52),
     ];
-    (1_u64..=12, period, 1_u64..=12)
-        .prop_map(move |(count, period, burst)| {
+    // Only debits come to a log's bound: one that they do come to, or none.
+    let spare_entries = prop_oneof![0_u64..=2, Just(60_000)];
+    (1_u64..=12, period, 1_u64..=12, spare_entries)
+        .prop_map(move |(count, period, burst, spare)| {
             let count = count.min(period);
             let (period, burst) = match algorithm {
                 Algorithm::FixedWindow(Anchor::Calendar(calendar)) => (calendar.unit().nominal(), count),
@@ -45,8 +47,9 @@ pub(crate) fn quota_of(algorithm: Algorithm) -> BoxedStrategy<Quota> {
                 }
                 _ => (Nanos::from_nanos(period), burst),
             };
+            let bound = u32::try_from(count + spare).unwrap();
             let quota = Quota::per(count, Duration::from(period)).burst(burst).algorithm(algorithm);
-            quota.build().unwrap()
+            quota.log_bound(bound).build().unwrap()
         })
         .boxed()
 }
@@ -65,6 +68,11 @@ pub(crate) fn quota_of_integers() -> impl Strategy<Value = Quota> {
 /// Costs that a small quota may or may not have room for.
 pub(crate) fn cost() -> impl Strategy<Value = u64> {
     prop_oneof![4 => Just(1_u64), 4 => 1_u64..=13, 1 => Just(0_u64)]
+}
+
+/// What is debited: now and then more than any bound.
+pub(crate) fn debit() -> impl Strategy<Value = u64> {
+    prop_oneof![6 => cost(), 2 => 10_u64..=40, 1 => any::<u64>()]
 }
 
 /// An instant to start from: ordinary, before the epoch, or on an edge of the calendar.
@@ -119,6 +127,7 @@ pub(crate) fn span() -> impl Strategy<Value = Span> {
 pub(crate) enum Step {
     Take(u64),
     TakeUpTo(u64),
+    Debit(u64),
     Peek(u64),
     /// A cost, and how long ago it was charged.
     Refund(u64, Span),
@@ -136,6 +145,7 @@ pub(crate) fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         8 => cost().prop_map(Step::Take),
         1 => cost().prop_map(Step::TakeUpTo),
+        1 => debit().prop_map(Step::Debit),
         1 => cost().prop_map(Step::Peek),
         1 => (cost(), span()).prop_map(|(cost, age)| Step::Refund(cost, age)),
         3 => span().prop_map(Step::Forward),
@@ -189,6 +199,10 @@ impl Walk {
                 return if decision.allowed { cost } else { 0 };
             }
             Step::TakeUpTo(cost) => return self.key.take_up_to(cost, self.now).0,
+            Step::Debit(cost) => {
+                let decision = self.key.debit(cost, self.now).0;
+                self.promised = decision.retry_after.unwrap_or(Nanos::ZERO);
+            }
             Step::Peek(cost) => _ = self.key.peek(cost, self.now),
             Step::Refund(cost, age) => {
                 _ = self.key.refund_of(cost, before(self.now, age.under(&quota)), self.now);

@@ -4,6 +4,7 @@ pub(crate) mod draw;
 pub(crate) mod float;
 
 use proptest::test_runner::Config;
+use ratekeeper::algorithm::{Tenancy, composite};
 use ratekeeper::testkit::model::ModelAnswer;
 use ratekeeper::{Cost, Decision, Nanos, Quota, State, Timestamp, algorithm};
 
@@ -63,16 +64,25 @@ impl Key {
         (0..most).take_while(|_| self.take(1, now).allowed).count() as u64
     }
 
-    /// The longest that any wait or reset can take for a key whose clock has not stepped: one refill, one window,
-    /// two windows for the counter that looks back one, and the nanosecond after which a log's entry is too old.
+    /// Charges the cost whether or not it passes. Returns what one more would be told then, and how much is forgiven.
+    pub(crate) fn debit(&mut self, cost: u64, now: Timestamp) -> (Decision, u64) {
+        let rule = [(self.quota, self.state.take())];
+        let asked = |_| Cost::new(cost).into();
+        let ((each, wrote), forgiven) = composite::debit_each(&rule, asked, now, Tenancy::Own).unwrap();
+        let [(_, old)] = rule;
+        self.state = wrote.into_iter().next().flatten().or(old);
+        (each[0], forgiven)
+    }
+
+    /// The longest that any wait or reset can take, debts included: two refills, one window, two windows for the counter
+    /// that looks back one, and the nanosecond after which a log's entry is too old.
     pub(crate) fn longest(&self) -> Nanos {
         let refill = self.quota.refill_time();
         match self.quota.algorithm().word() {
-            "sliding" => refill.saturating_add(refill),
             "log" => refill.saturating_add(Nanos::from_nanos(1)),
             // A calendar month may be a day longer than the nominal one, and so may the one that follows.
             "fixed" => refill.saturating_add(Nanos::from_nanos(refill.as_nanos() / 10)),
-            _ => refill,
+            _ => refill.saturating_add(refill),
         }
     }
 }

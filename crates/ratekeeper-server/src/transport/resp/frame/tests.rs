@@ -49,7 +49,7 @@ fn error_of(text: &str) -> String {
 
 #[test]
 fn what_no_command_can_begin_with() {
-    assert_eq!(error_of("*1048576\r\n*1048576\r\n"), "more than 16 arguments");
+    assert_eq!(error_of("*1048576\r\n*1048576\r\n"), "more than 32 arguments");
     assert_eq!(error_of("*1\r\n$999999999999\r\n"), "a command of more than 65536 bytes");
     assert_eq!(error_of("*1\r\n$9999999999999999999\r\n"), "invalid bulk length");
     assert_eq!(error_of("*1\r\n$-1\r\n"), "invalid bulk length");

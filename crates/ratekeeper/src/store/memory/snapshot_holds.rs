@@ -1,0 +1,190 @@
+//! The holds of a snapshot, and the plans that they were made under: those may have changed when it is read.
+//!
+//! ```text
+//! plans      8 bytes   how many follow
+//! each:      2 bytes   length, then the name
+//!            1 byte    1 if what lapses is given back, else 0
+//!            1 byte    how many rules; of each: 1 byte, 1 if it is in shadow; 2 bytes, length, then its text
+//! holds      8 bytes   how many follow: the answers of a shard in the order in which they ended, then what is live
+//! each:     16 bytes   its key's hash
+//!           16 bytes   identifier
+//!            8 bytes   end of the lease, nanoseconds since the epoch
+//!            1 byte    how many plans; of each: 4 bytes, its position above
+//!            1 byte    0 live, 1 settled, 2 cancelled
+//!                      live: when it was charged, then 8 bytes for each rule, all ones if it was not
+//!                      else: reason, 2 bytes rule, then limit, what remains, time to wait, time to reset
+//! ```
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::hold_record::{HoldBody, HoldRecord};
+use super::plan_set;
+use super::shard::Shard;
+use super::shards::Shards;
+use super::snapshot_bytes::Bytes;
+use super::snapshot_error::SnapshotError;
+use super::tag::KeyHash;
+use crate::plan::OnLapse;
+use crate::port::{HoldId, HoldState};
+use crate::{Nanos, Plan, Reason, Rule, Timestamp};
+
+/// What a hold can have been answered with.
+const REASONS: [Reason; 4] =
+    [Reason::WithinQuota, Reason::QuotaExceeded, Reason::NeverFits, Reason::AtCapacity];
+
+/// Holds as bytes, and the plans that they name, each once.
+#[derive(Debug, Default)]
+pub(super) struct HoldsWriter {
+    /// Kept, or another plan could come to lie where the last hold of one has ended.
+    plans: HashMap<*const Plan, (Arc<Plan>, u32)>,
+    plan_bytes: Vec<u8>,
+    holds: u64,
+    hold_bytes: Vec<u8>,
+}
+
+impl HoldsWriter {
+    /// Writes what is held in a shard, and the answers that are not to be forgotten yet.
+    pub(super) fn write(&mut self, shard: &Shard, now: Timestamp) {
+        let Some(holds) = shard.hold_table() else { return };
+        for record in holds.in_order().filter_map(|at| holds.get(at)) {
+            let Some(key) = holds.key_of(record) else { continue };
+            if record.is_live() || record.forget_at() > now {
+                self.write_record(record, key, holds.plans_of(record));
+            }
+        }
+    }
+
+    fn write_record(&mut self, record: &HoldRecord, key: KeyHash, plans: &[Arc<Plan>]) {
+        let positions: Vec<u32> = plans.iter().map(|plan| self.position(plan)).collect();
+        self.holds += 1;
+        let out = &mut self.hold_bytes;
+        out.extend_from_slice(&key.place.to_be_bytes());
+        out.extend_from_slice(&key.spread().to_be_bytes());
+        out.extend_from_slice(&record.id().bits().to_be_bytes());
+        out.extend_from_slice(&record.lease_end.as_nanos().to_be_bytes());
+        // A request names few plans.
+        out.push(u8::try_from(positions.len()).unwrap_or(u8::MAX));
+        positions.iter().for_each(|position| out.extend_from_slice(&position.to_be_bytes()));
+        match record.body {
+            HoldBody::Ended { state, reason, rule, limit, remaining, retry, reset } => {
+                out.push(if state == HoldState::Settled { 1 } else { 2 });
+                let reason = REASONS.iter().position(|other| *other == reason).unwrap_or(0);
+                out.push(u8::try_from(reason).unwrap_or(0));
+                out.extend_from_slice(&rule.to_be_bytes());
+                for word in [limit, remaining, retry, reset.as_nanos()] {
+                    out.extend_from_slice(&word.to_be_bytes());
+                }
+            }
+            HoldBody::Few { charged_at, .. } | HoldBody::Many { charged_at, .. } => {
+                out.push(0);
+                out.extend_from_slice(&charged_at.as_nanos().to_be_bytes());
+                let rules = plan_set::rules(plans.iter().map(|plan| &**plan)).count();
+                (0..rules).for_each(|rule| out.extend_from_slice(&record.estimate(rule).to_be_bytes()));
+            }
+        }
+    }
+
+    /// Returns where a plan is written, which it is the first time.
+    fn position(&mut self, plan: &Arc<Plan>) -> u32 {
+        let next = u32::try_from(self.plans.len()).unwrap_or(u32::MAX);
+        let written = self.plans.entry(Arc::as_ptr(plan)).or_insert_with(|| {
+            let out = &mut self.plan_bytes;
+            write_run(plan.name().as_str(), out);
+            out.push((plan.lapse() == OnLapse::Refund).into());
+            out.push(u8::try_from(plan.rules().len()).unwrap_or(u8::MAX));
+            for rule in plan.rules() {
+                out.push(rule.is_shadow().into());
+                write_run(&format!("{}={rule}", rule.name()), out);
+            }
+            (plan.clone(), next)
+        });
+        written.1
+    }
+
+    /// Adds all that was written.
+    pub(super) fn finish(self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&(self.plans.len() as u64).to_be_bytes());
+        out.extend_from_slice(&self.plan_bytes);
+        out.extend_from_slice(&self.holds.to_be_bytes());
+        out.extend_from_slice(&self.hold_bytes);
+    }
+}
+
+fn write_run(text: &str, out: &mut Vec<u8>) {
+    // Names and quotas are short.
+    out.extend_from_slice(&u16::try_from(text.len()).unwrap_or(0).to_be_bytes());
+    out.extend_from_slice(text.as_bytes());
+}
+
+/// Reads what is held into its shards. What has lapsed since lapses when it is looked at.
+pub(super) fn read_holds(
+    shards: &Shards,
+    now: Timestamp,
+    bytes: &mut Bytes<'_>,
+) -> Result<(), SnapshotError> {
+    let mut plans = Vec::new();
+    for _ in 0..bytes.word()? {
+        plans.push(Arc::new(read_plan(bytes)?));
+    }
+    for _ in 0..bytes.word()? {
+        read_hold(shards, &plans, now, bytes)?;
+    }
+    Ok(())
+}
+
+fn read_plan(bytes: &mut Bytes<'_>) -> Result<Plan, SnapshotError> {
+    let text = |run| std::str::from_utf8(run).map_err(|_| SnapshotError::Damaged);
+    let name = text(bytes.run()?)?;
+    let on_lapse = if bytes.byte()? == 0 { OnLapse::Keep } else { OnLapse::Refund };
+    let mut rules: Vec<Rule> = Vec::new();
+    for _ in 0..bytes.byte()? {
+        let is_shadow = bytes.byte()? != 0;
+        let alone = Plan::parse(name, text(bytes.run()?)?).map_err(|_| SnapshotError::Damaged)?;
+        let [rule] = alone.rules() else { return Err(SnapshotError::Damaged) };
+        rules.push(if is_shadow { rule.clone().shadow() } else { rule.clone() });
+    }
+    let name = name.parse().map_err(|_| SnapshotError::Damaged)?;
+    Ok(Plan::new(name, rules).map_err(|_| SnapshotError::Damaged)?.on_lapse(on_lapse))
+}
+
+fn read_hold(
+    shards: &Shards,
+    plans: &[Arc<Plan>],
+    now: Timestamp,
+    bytes: &mut Bytes<'_>,
+) -> Result<(), SnapshotError> {
+    let key = KeyHash::from_halves(bytes.word()?, bytes.word()?);
+    let id = HoldId::from_bits(u128::from_be_bytes(bytes.take()?));
+    let lease_end = bytes.instant()?;
+    let mut own = Vec::new();
+    for _ in 0..bytes.byte()? {
+        let position = u32::from_be_bytes(bytes.take()?);
+        own.push(plans.get(position as usize).ok_or(SnapshotError::Damaged)?.clone());
+    }
+    let kind = bytes.byte()?;
+    let record = match kind {
+        0 => {
+            let charged_at = bytes.instant()?;
+            let rules = plan_set::rules(own.iter().map(|plan| &**plan)).count();
+            let estimates = (0..rules).map(|_| bytes.word()).collect::<Result<Vec<u64>, _>>()?;
+            HoldRecord::live(id, charged_at, lease_end, estimates.iter().copied())
+        }
+        1 | 2 => {
+            let state = if kind == 1 { HoldState::Settled } else { HoldState::Cancelled };
+            let reason = *REASONS.get(usize::from(bytes.byte()?)).ok_or(SnapshotError::Damaged)?;
+            let rule = u16::from_be_bytes(bytes.take()?);
+            let [limit, remaining, retry] = [bytes.word()?, bytes.word()?, bytes.word()?];
+            let reset = Nanos::from_nanos(bytes.word()?);
+            let body = HoldBody::Ended { state, reason, rule, limit, remaining, retry, reset };
+            HoldRecord::new(id, lease_end, body)
+        }
+        _ => return Err(SnapshotError::Damaged),
+    };
+    let mut shard = shards.of(key.place).lock();
+    let holds = shard.rest.get_or_insert_default().holds.get_or_insert_default();
+    if (record.is_live() || record.forget_at() > now) && holds.find(key, id).is_none() && !holds.is_full() {
+        holds.put(record, key, &own);
+    }
+    Ok(())
+}

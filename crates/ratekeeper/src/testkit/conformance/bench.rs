@@ -1,0 +1,52 @@
+//! The store to be examined, and its clock.
+
+use crate::port::Store;
+use crate::testkit::fake_clock::FakeClock;
+use crate::{Nanos, Timestamp};
+
+/// A store to be examined, and a way to move its clock.
+pub struct Bench<'a> {
+    pub(super) store: &'a dyn Store,
+    pub(super) now: Box<dyn Fn() -> Timestamp + Send + Sync + 'a>,
+    pub(super) advance: Box<dyn Fn(Nanos) + Send + Sync + 'a>,
+    pub(super) resolution: Nanos,
+    pub(super) several_plans: bool,
+}
+
+impl std::fmt::Debug for Bench<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Bench").field("store", &self.store).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Bench<'a> {
+    /// Returns a bench for a store that goes by a fake clock.
+    pub fn new(store: &'a dyn Store, clock: &'a FakeClock) -> Self {
+        use crate::port::Clock;
+        Self::with_time(store, || clock.now(), |span| clock.advance(span))
+    }
+
+    /// Returns a bench for a store whose time is read and moved by functions.
+    pub fn with_time(
+        store: &'a dyn Store,
+        now: impl Fn() -> Timestamp + Send + Sync + 'a,
+        advance: impl Fn(Nanos) + Send + Sync + 'a,
+    ) -> Self {
+        let (now, advance) = (Box::new(now), Box::new(advance));
+        Bench { store, now, advance, resolution: Nanos::from_nanos(1), several_plans: true }
+    }
+
+    /// Sets the unit of the store's clock, if it is not the nanosecond.
+    #[must_use]
+    pub fn resolution(mut self, unit: Nanos) -> Self {
+        self.resolution = unit;
+        self
+    }
+
+    /// Skips what needs several plans in one request, for a store that decides one plan at a time.
+    #[must_use]
+    pub fn one_plan_at_a_time(mut self) -> Self {
+        self.several_plans = false;
+        self
+    }
+}

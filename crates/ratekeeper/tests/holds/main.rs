@@ -1,0 +1,10 @@
+//! Holds of the store in memory, beyond what every store is examined for: all interleavings of a small history, the law of what
+//! is held, threads, room, snapshots.
+#![allow(clippy::unwrap_used)]
+
+mod interleavings;
+mod law;
+mod room;
+mod snapshots;
+mod support;
+mod threads;
