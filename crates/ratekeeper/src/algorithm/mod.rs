@@ -40,6 +40,6 @@ pub(crate) use in_place::take_in_place;
 pub use single::{peek, refund, try_acquire, try_acquire_up_to};
 pub use state::State;
 pub use tenancy::{SLACK, Tenancy};
-pub(crate) use view::{MOST_COUNTED, describe, partial_grant};
+pub(crate) use view::{MOST_COUNTED, describe, partial_grant, take_ready};
 pub use view::{View, look, take};
 pub use wait::Wait;

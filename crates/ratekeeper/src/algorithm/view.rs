@@ -51,12 +51,20 @@ pub(super) fn counted_of(cost: Cost, count: u64) -> (u64, u64) {
 /// Takes the cost from the view if it passes. The view has changed if and only if the decision allows.
 #[inline]
 pub fn take<V: View>(view: &mut V, cost: Cost) -> Decision {
-    let wait = view.wait_for(cost);
+    match view.wait_for(cost) {
+        Wait::Ready => take_ready(view, cost),
+        wait => describe(view, wait),
+    }
+}
+
+/// Takes a cost that was found ready.
+#[inline]
+pub(crate) fn take_ready<V: View>(view: &mut V, cost: Cost) -> Decision {
     // Even charging nothing may move the last bit of a double.
-    if wait == Wait::Ready && cost != Cost::ZERO {
+    if cost != Cost::ZERO {
         view.charge(cost);
     }
-    describe(view, wait)
+    describe(view, Wait::Ready)
 }
 
 /// Returns what [`take`] would decide, with what is left before it. Changes nothing.

@@ -10,16 +10,9 @@ use super::slot::{SlotChange, Tat};
 use super::tag::Tag;
 use crate::algorithm::composite::{self, Passing};
 use crate::algorithm::gcra::{self, GcraView};
-use crate::algorithm::{Tenancy, View, Wait, look, partial_grant, take};
-use crate::port::{Grant, Share};
+use crate::algorithm::{Tenancy, View, Wait, look, partial_grant, take_ready};
+use crate::port::{Grant, Request, Share};
 use crate::{Charged, Cost, Decision, Quota, Timestamp};
-
-/// How much of a request's cost will do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wanted {
-    All,
-    UpToCost,
-}
 
 impl Shard {
     /// Takes a cost from one GCRA quota of a key that is known, which is what a store is asked most. `None` if the key is not
@@ -54,7 +47,7 @@ impl Shard {
     /// long ago. `None` if the store is full.
     pub(super) fn take_new<'q>(
         &mut self,
-        subject: Subject<'_>,
+        subject: &Subject<'_>,
         tag: Tag,
         quota: &'q Quota,
         cost: Cost,
@@ -73,99 +66,87 @@ impl Shard {
         Some((view, wait))
     }
 
+    /// Takes as much of a cost as there is, one at least, or nothing.
+    pub(super) fn take_up_to(
+        &mut self,
+        subject: &Subject<'_>,
+        now: Timestamp,
+        room: Allowance,
+        budget: &Budget,
+    ) -> Result<Grant, Full> {
+        self.lapse(now, budget);
+        let left = self.remaining(subject, self.not_before_latest(now));
+        let cost = partial_grant(left, subject.request.cost);
+        let subject = Subject { request: Request { cost, ..subject.request }, ..*subject };
+        let decision = self.take(&subject, now, room, budget, &mut |_| {})?;
+        Ok(Grant { granted: if decision.allowed { cost } else { Cost::ZERO }, decision })
+    }
+
     /// Takes what is asked of all rules or of none, and tells what each says.
     pub(super) fn take(
         &mut self,
-        mut subject: Subject<'_>,
-        wanted: Wanted,
+        subject: &Subject<'_>,
         now: Timestamp,
         room: Allowance,
         budget: &Budget,
         tell: &mut impl FnMut(Decision),
-    ) -> Result<Grant, Full> {
+    ) -> Result<Decision, Full> {
         let now = self.not_before_latest(now);
         self.lapse(now, budget);
-        if wanted == Wanted::UpToCost {
-            subject.request.cost = partial_grant(self.remaining(subject, now), subject.request.cost);
-        }
-        let is_plain = subject.request.is_plain();
-        let takes = subject.takes();
-        let passing = match is_plain {
-            true => self.all_ready(subject, now),
-            false => self.passing(subject, now),
+        let decision = match subject.request.is_plain() {
+            true => match self.take_plain(subject, now, room, budget, tell)? {
+                Some(decision) => decision,
+                None => self.take_with_room(subject, subject.plain_shares(), now, room, budget, tell)?,
+            },
+            false => self.take_with_room(subject, subject.shares(), now, room, budget, tell)?,
         };
-        let expected = match passing.allows() && takes {
+        // What is taken beyond the bound is taken from a state that many share: nobody gets it back.
+        let is_charged = decision.allowed && room != Allowance::Beyond && subject.takes();
+        Ok(if is_charged { decision.charged(now) } else { decision })
+    }
+
+    fn take_with_room<'a>(
+        &mut self,
+        subject: &Subject<'_>,
+        shares: impl Iterator<Item = (Tag, Share<'a>)> + Clone,
+        now: Timestamp,
+        room: Allowance,
+        budget: &Budget,
+        tell: &mut impl FnMut(Decision),
+    ) -> Result<Decision, Full> {
+        let tenancy = subject.tenancy();
+        let passing = Passing::of(shares.clone().map(|(tag, share)| {
+            let wait = self.meter(tag, share.quota, now, tenancy).wait_for(share.cost);
+            (share.shadow_of, wait == Wait::Ready)
+        }));
+        let expected = match passing.allows() && subject.takes() {
             true => self.make_room(subject, room, now, budget)?,
             false => self.held(),
         };
         let mut made_way = 0;
-        let decision =
-            match is_plain {
-                true => composite::join(subject.plain_shares().map(|(tag, share)| {
-                    self.take_share(subject, tag, share, now, passing, &mut made_way, tell)
-                })),
-                false => composite::join_binding(subject.shares().map(|(tag, share)| {
-                    let decision = self.take_share(subject, tag, share, now, passing, &mut made_way, tell);
-                    (decision, share.shadow_of.is_none())
-                })),
-            };
+        let decision = composite::join_binding(shares.map(|(tag, share)| {
+            let mut meter = self.meter(tag, share.quota, now, tenancy);
+            let charges = passing.charges(share.shadow_of);
+            let decision =
+                if charges { take_ready(&mut meter, share.cost) } else { look(&meter, share.cost) };
+            if share.cost != Cost::ZERO && (charges || meter.was_repaired()) {
+                let change = SlotChange::of(&meter, now + decision.reset_after);
+                self.latest = now;
+                made_way += usize::from(self.write(tag, change, now, tenancy));
+            }
+            tell(decision);
+            (decision, share.shadow_of.is_none())
+        }));
         budget.note_expired(made_way);
         self.settle(expected, budget);
-        // What is taken beyond the bound is taken from a state that many share: nobody gets it back.
-        let is_charged = decision.allowed && takes && room != Allowance::Beyond;
-        let decision = if is_charged { decision.charged(now) } else { decision };
-        let granted = if decision.allowed { subject.request.cost } else { Cost::ZERO };
-        Ok(Grant { granted, decision })
-    }
-
-    /// Returns whether all rules of a plain request pass.
-    fn all_ready(&self, subject: Subject<'_>, now: Timestamp) -> Passing {
-        let (cost, tenancy) = (subject.request.cost, subject.tenancy());
-        let mut tags = subject.tags();
-        let ready = |(tag, quota)| self.meter(tag, quota, now, tenancy).wait_for(cost) == Wait::Ready;
-        Passing::of(std::iter::once((None, tags.all(ready))))
-    }
-
-    fn passing(&self, subject: Subject<'_>, now: Timestamp) -> Passing {
-        let tenancy = subject.tenancy();
-        Passing::of(subject.shares().map(|(tag, share)| {
-            let wait = self.meter(tag, share.quota, now, tenancy).wait_for(share.cost);
-            (share.shadow_of, wait == Wait::Ready)
-        }))
-    }
-
-    /// Takes from one rule what it is asked for, if that passes, its state having its place. Counts expired states that made
-    /// way.
-    #[expect(clippy::too_many_arguments, reason = "one step of `take`, for both of its ways")]
-    #[inline(always)]
-    fn take_share(
-        &mut self,
-        subject: Subject<'_>,
-        tag: Tag,
-        share: Share<'_>,
-        now: Timestamp,
-        passing: Passing,
-        made_way: &mut usize,
-        tell: &mut impl FnMut(Decision),
-    ) -> Decision {
-        let tenancy = subject.tenancy();
-        let mut meter = self.meter(tag, share.quota, now, tenancy);
-        let charges = passing.charges(share.shadow_of);
-        let decision = if charges { take(&mut meter, share.cost) } else { look(&meter, share.cost) };
-        if share.cost != Cost::ZERO && (charges || meter.was_repaired()) {
-            let change = SlotChange::of(&meter, now);
-            self.latest = now;
-            *made_way += usize::from(self.write(tag, change, now, tenancy));
-        }
-        tell(decision);
-        decision
+        Ok(decision)
     }
 
     /// Charges all rules, whether or not it passes, and tells where each stands: as one more would find it. Returns how much
     /// was forgiven, too.
     pub(super) fn debit(
         &mut self,
-        subject: Subject<'_>,
+        subject: &Subject<'_>,
         now: Timestamp,
         room: Allowance,
         budget: &Budget,
@@ -183,7 +164,8 @@ impl Shard {
             if share.cost != Cost::ZERO {
                 forgiven = forgiven.saturating_add(meter.debit(share.cost));
             }
-            let (decision, change) = (look(&meter, Cost::ONE), SlotChange::of(&meter, now));
+            let decision = look(&meter, Cost::ONE);
+            let change = SlotChange::of(&meter, now + decision.reset_after);
             if share.cost != Cost::ZERO {
                 self.latest = now;
                 made_way += usize::from(self.write(tag, change, now, tenancy));
@@ -200,7 +182,7 @@ impl Shard {
     /// Returns what [`take`](Shard::take) would decide, and tells what each rule says. No lease has run out.
     pub(super) fn look(
         &self,
-        subject: Subject<'_>,
+        subject: &Subject<'_>,
         now: Timestamp,
         tell: &mut impl FnMut(Decision),
     ) -> Decision {
@@ -214,7 +196,7 @@ impl Shard {
     }
 
     /// Returns how many requests of cost 1 every rule that binds would let pass.
-    fn remaining(&self, subject: Subject<'_>, now: Timestamp) -> u64 {
+    fn remaining(&self, subject: &Subject<'_>, now: Timestamp) -> u64 {
         let left = |tag, quota| self.meter(tag, quota, now, subject.tenancy()).remaining();
         let binding = subject.shares().filter(|(_, share)| share.shadow_of.is_none());
         binding.map(|(tag, share)| left(tag, share.quota)).min().unwrap_or(u64::MAX)
@@ -224,7 +206,7 @@ impl Shard {
     /// stays forgotten: it has nothing to be given back.
     pub(super) fn refund(
         &mut self,
-        subject: Subject<'_>,
+        subject: &Subject<'_>,
         charged: Charged,
         now: Timestamp,
         budget: &Budget,
@@ -241,7 +223,7 @@ impl Shard {
             }
             let decision = look(&meter, Cost::ZERO);
             if known {
-                let change = SlotChange::of(&meter, now);
+                let change = SlotChange::of(&meter, now + decision.reset_after);
                 self.write(tag, change, now, tenancy);
             }
             (decision, share.shadow_of.is_none())

@@ -42,7 +42,7 @@ impl Shard {
     /// or cancelled, or never was.
     pub(super) fn change_hold(
         &mut self,
-        subject: Subject<'_>,
+        subject: &Subject<'_>,
         change: &HoldChange<'_>,
         now: Timestamp,
         budget: &Budget,
@@ -91,7 +91,7 @@ impl Shard {
 
     fn find_hold(
         &self,
-        subject: Subject<'_>,
+        subject: &Subject<'_>,
         change: &HoldChange<'_>,
     ) -> Option<(u32, &HoldRecord, &HoldTable)> {
         let holds = self.hold_table()?;
@@ -102,7 +102,7 @@ impl Shard {
     /// Returns the decision on one more of every unit under the plans of a hold, and tells what each rule says.
     fn look_one_more(
         &self,
-        subject: Subject<'_>,
+        subject: &Subject<'_>,
         holds: &HoldTable,
         record: &HoldRecord,
         renewed: &[Arc<Plan>],
@@ -124,7 +124,7 @@ impl Shard {
     fn end_hold(
         &mut self,
         at: u32,
-        subject: Subject<'_>,
+        subject: &Subject<'_>,
         change: &HoldChange<'_>,
         renewed: &[Arc<Plan>],
         state: HoldState,
@@ -177,7 +177,7 @@ impl Shard {
     }
 
     /// Returns true if what is owed needs a state that is not there, or a log that may have to grow.
-    fn needs_room(&self, subject: Subject<'_>, rule: &Rule, Spending { estimate, spent }: Spending) -> bool {
+    fn needs_room(&self, subject: &Subject<'_>, rule: &Rule, Spending { estimate, spent }: Spending) -> bool {
         estimate != UNCHARGED
             && spent > estimate
             && match rule.quota().algorithm() {
@@ -188,7 +188,7 @@ impl Shard {
     }
 
     /// Returns true if what is owed needs room that is not there yet.
-    fn owes_without_room(&self, at: u32, subject: Subject<'_>, spent: Spent<'_>) -> bool {
+    fn owes_without_room(&self, at: u32, subject: &Subject<'_>, spent: Spent<'_>) -> bool {
         let Some((holds, record)) = self.hold_table().and_then(|holds| Some((holds, holds.get(at)?))) else {
             return false;
         };
@@ -203,7 +203,7 @@ impl Shard {
     fn room_to_end(
         &mut self,
         at: u32,
-        subject: Subject<'_>,
+        subject: &Subject<'_>,
         now: Timestamp,
         budget: &Budget,
     ) -> Option<Footprint> {
@@ -211,10 +211,10 @@ impl Shard {
         let record = holds.get(at)?;
         let plans: Box<[Arc<Plan>]> = holds.plans_of(record).into();
         let request = Request::new(subject.request.key, Rules::Plans(&plans), Cost::ZERO);
-        let subject = Subject { request, ..subject };
+        let subject = Subject { request, ..*subject };
         [Allowance::Within, Allowance::Known, Allowance::Beyond]
             .into_iter()
-            .find_map(|room| self.make_room(subject, room, now, budget).ok())
+            .find_map(|room| self.make_room(&subject, room, now, budget).ok())
     }
 }
 

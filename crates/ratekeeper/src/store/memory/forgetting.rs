@@ -11,7 +11,7 @@ use crate::{Nanos, Plan, Rules, Timestamp};
 impl Shard {
     /// Forgets the key under these rules; under a quota of a request, under all of them. Returns how many states that
     /// were worth something are gone.
-    pub(super) fn reset(&mut self, subject: Subject<'_>, now: Timestamp, budget: &Budget) -> u64 {
+    pub(super) fn reset(&mut self, subject: &Subject<'_>, now: Timestamp, budget: &Budget) -> u64 {
         self.lapse(now, budget);
         let (before, now) = (self.held(), self.advance(now));
         let live = match subject.request.rules {
@@ -46,12 +46,12 @@ impl Shard {
 
     /// Ends the key's live holds that name any of these plans: they are gone, and what they have taken from others stays
     /// taken. Returns how many there were.
-    fn forget_held(&mut self, subject: Subject<'_>) -> u64 {
+    fn forget_held(&mut self, subject: &Subject<'_>) -> u64 {
         let is_named = |plan: &Plan| subject.request.rules.plans().any(|named| named.name() == plan.name());
         self.hold_table_mut().map_or(0, |holds| holds.drop_named(subject.hash, is_named) as u64)
     }
 
-    fn forget_ruled(&mut self, subject: Subject<'_>, now: Timestamp) -> u64 {
+    fn forget_ruled(&mut self, subject: &Subject<'_>, now: Timestamp) -> u64 {
         let live = subject.tags().map(|(tag, quota)| {
             let reset_after = self.meter(tag, quota, now, Tenancy::Own).reset_after();
             self.write(tag, SlotChange::forget(quota.algorithm()), now, Tenancy::Own);

@@ -17,7 +17,7 @@ impl MemoryStore {
         }
         let subject = Subject { is_hold: true, ..self.subject(self.hasher.hash(request.key), request) };
         let mut each = Vec::with_capacity(request.rules.len());
-        let held = self.with_room(subject, now, |subject, _| {
+        let held = self.with_room(&subject, now, |subject, _| {
             each.clear();
             let mut shard = self.shard(subject.hash).lock();
             shard.hold(subject, hold, now, &self.budget, &mut |decision| each.push(decision))
@@ -40,17 +40,17 @@ impl MemoryStore {
     /// Returns what a hold of this request would be told, also if it would find no room.
     pub(super) fn look_held(
         &self,
-        subject: Subject<'_>,
+        subject: &Subject<'_>,
         now: Timestamp,
         tell: &mut impl FnMut(Decision),
     ) -> Decision {
-        let subject = Subject { is_hold: true, ..subject };
+        let subject = Subject { is_hold: true, ..*subject };
         let mut look = || {
             let mut shard = self.shard(subject.hash).lock();
             shard.lapse(now, &self.budget);
-            let decision = shard.look_held(subject, now, tell);
+            let decision = shard.look_held(&subject, now, tell);
             match decision.allowed {
-                true => shard.has_room(subject, Allowance::Within, now, &self.budget).map(|()| decision),
+                true => shard.has_room(&subject, Allowance::Within, now, &self.budget).map(|()| decision),
                 false => Ok(decision),
             }
         };
@@ -77,7 +77,7 @@ impl MemoryStore {
         let mut each = Vec::new();
         let mut shard = self.shard(subject.hash).lock();
         let changed =
-            shard.change_hold(subject, change, now, &self.budget, &mut |decision| each.push(decision));
+            shard.change_hold(&subject, change, now, &self.budget, &mut |decision| each.push(decision));
         drop(shard);
         Ok(changed?.map_or(HoldOutcome::GONE, |((state, decision, forgiven), plans)| HoldOutcome {
             state,

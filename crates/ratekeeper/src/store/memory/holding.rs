@@ -59,7 +59,7 @@ impl Shard {
     /// says. None if the key has a hold of this identifier.
     pub(super) fn hold(
         &mut self,
-        subject: Subject<'_>,
+        subject: &Subject<'_>,
         hold: &HoldRequest<'_>,
         now: Timestamp,
         budget: &Budget,
@@ -102,7 +102,7 @@ impl Shard {
     /// hold under these plans before. Decides every rule once, and writes nothing unless all pass. None if it is not so.
     fn hold_shortly(
         &mut self,
-        subject: Subject<'_>,
+        subject: &Subject<'_>,
         hold: &HoldRequest<'_>,
         now: Timestamp,
         budget: &Budget,
@@ -124,8 +124,10 @@ impl Shard {
                 return None;
             }
             let decision = view.take(share.cost);
-            let change =
-                view.rate.filter(|_| share.cost != Cost::ZERO).map(|rate| SlotChange::of(&rate, now));
+            let change = view
+                .rate
+                .filter(|_| share.cost != Cost::ZERO)
+                .map(|rate| SlotChange::of(&rate, now + rate.reset_after()));
             if change.is_some()
                 && !(self.knows_rate(key, rule) && rule.quota().algorithm() != Algorithm::SlidingLog)
             {
@@ -171,7 +173,7 @@ impl Shard {
         self.holder(key).is_some_and(is_crowded)
     }
 
-    fn may_hold(&self, subject: Subject<'_>, now: Timestamp) -> Passing {
+    fn may_hold(&self, subject: &Subject<'_>, now: Timestamp) -> Passing {
         let holder = self.holder(subject.hash);
         Passing::of(subject.held().map(|(plan, rule, share)| {
             let view = self.held_view(subject.hash, holder, plan, rule, now);
@@ -182,7 +184,7 @@ impl Shard {
     /// Takes what passes, every state having its place. Returns how many expired states made way.
     fn take_held(
         &mut self,
-        subject: Subject<'_>,
+        subject: &Subject<'_>,
         now: Timestamp,
         passing: Passing,
         tell: &mut impl FnMut(Decision),
@@ -196,7 +198,7 @@ impl Shard {
                 && share.cost != Cost::ZERO
                 && (charges || rate.was_repaired())
             {
-                let change = SlotChange::of(&rate, now);
+                let change = SlotChange::of(&rate, now + rate.reset_after());
                 made_way += usize::from(self.write_rate(subject.hash, rule, change, now));
             }
             tell(decision);
@@ -208,7 +210,7 @@ impl Shard {
     /// Returns what [`hold`](Shard::hold) would decide, and tells what each rule says. No lease has run out.
     pub(super) fn look_held(
         &self,
-        subject: Subject<'_>,
+        subject: &Subject<'_>,
         now: Timestamp,
         tell: &mut impl FnMut(Decision),
     ) -> Decision {
@@ -259,7 +261,8 @@ impl Shard {
             ending.forgiven = view.end(Cost::new(estimate), Cost::new(spent), charged_at, now);
             ending.decision = view.look(Cost::ONE);
             let writes = spent > estimate || spent < estimate && is_known();
-            ending.change = view.rate.filter(|_| writes).map(|rate| SlotChange::of(&rate, now));
+            ending.change =
+                view.rate.filter(|_| writes).map(|rate| SlotChange::of(&rate, now + rate.reset_after()));
         }
         ending
     }

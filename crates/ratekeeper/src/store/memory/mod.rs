@@ -45,10 +45,12 @@ mod hold_verbs;
 mod holder;
 mod holding;
 mod keys;
+
 mod leases;
 mod listed_hold;
 mod logs;
 mod mirror;
+mod plain;
 mod plan_set;
 mod resets;
 mod room;

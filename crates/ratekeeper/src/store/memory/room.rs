@@ -61,7 +61,7 @@ impl Shard {
     /// Like [`make_room`](Shard::make_room), for one instant that is known to be missing: most new keys find it at once.
     pub(super) fn make_room_for_instant(
         &mut self,
-        subject: Subject<'_>,
+        subject: &Subject<'_>,
         now: Timestamp,
         budget: &Budget,
     ) -> Result<Footprint, Full> {
@@ -80,7 +80,7 @@ impl Shard {
     }
 
     /// Returns true if keys that are there twice, or have no states any more, should be looked for before one is added.
-    fn is_due(&self, subject: Subject<'_>) -> bool {
+    fn is_due(&self, subject: &Subject<'_>) -> bool {
         subject.kept.is_some() && self.rest.as_ref().is_some_and(|rest| rest.keys.is_due(self.len()))
     }
 
@@ -89,7 +89,7 @@ impl Shard {
     /// but that expired states are gone.
     pub(super) fn make_room(
         &mut self,
-        subject: Subject<'_>,
+        subject: &Subject<'_>,
         room: Allowance,
         now: Timestamp,
         budget: &Budget,
@@ -104,7 +104,7 @@ impl Shard {
     /// the shard's time moves on with that.
     pub(super) fn has_room(
         &mut self,
-        subject: Subject<'_>,
+        subject: &Subject<'_>,
         room: Allowance,
         now: Timestamp,
         budget: &Budget,
@@ -118,7 +118,7 @@ impl Shard {
 
     fn find_room(
         &mut self,
-        subject: Subject<'_>,
+        subject: &Subject<'_>,
         room: Allowance,
         now: Timestamp,
         budget: &Budget,
@@ -173,11 +173,11 @@ impl Shard {
     }
 
     /// Returns true if quotas of requests get no new state here.
-    fn is_crowded(&self, subject: Subject<'_>, missing: Missing) -> bool {
+    fn is_crowded(&self, subject: &Subject<'_>, missing: Missing) -> bool {
         subject.tenancy() == Tenancy::Shared && missing.states() > 0 && self.len() >= CROWDED
     }
 
-    fn missing(&self, subject: Subject<'_>, now: Timestamp) -> Missing {
+    fn missing(&self, subject: &Subject<'_>, now: Timestamp) -> Missing {
         let mut missing = Missing::default();
         let rest = self.rest.as_ref();
         for (tag, quota) in subject.tags() {
@@ -233,7 +233,7 @@ impl Shard {
             && missing.hold_bytes == 0
     }
 
-    fn needs(&self, subject: Subject<'_>, missing: Missing, swept: bool) -> Needs {
+    fn needs(&self, subject: &Subject<'_>, missing: Missing, swept: bool) -> Needs {
         const FIRST_LOG: usize = SlidingLogState::FIRST_HEAP;
         let states = missing.states();
         let instants = self.instants.bigger(missing.instants, swept);
@@ -273,7 +273,7 @@ impl Shard {
         needs
     }
 
-    fn grow(&mut self, needs: Needs, subject: Subject<'_>) {
+    fn grow(&mut self, needs: Needs, subject: &Subject<'_>) {
         if let Some(size) = needs.instants {
             self.instants.resize(size);
         }

@@ -10,12 +10,8 @@ use super::resets::Resets;
 use super::slot::{Packed, SlotChange, Tat};
 use super::table::{Expires, StateTable};
 use super::tag::{KeyHash, Tag};
-use crate::algorithm::fixed_window::FixedWindowView;
 use crate::algorithm::gcra::{GcraState, GcraView};
-use crate::algorithm::leaky_bucket::LeakyBucketView;
 use crate::algorithm::sliding_log::SlidingLogView;
-use crate::algorithm::sliding_window::SlidingWindowView;
-use crate::algorithm::token_bucket::TokenBucketView;
 use crate::algorithm::{AnyView, Tenancy, View};
 use crate::port::{Request, Share};
 use crate::{Algorithm, Cost, Key, Quota, Timestamp};
@@ -77,6 +73,7 @@ impl<'a> Subject<'a> {
     }
 
     /// Returns true if anything is asked for.
+    #[inline]
     pub(super) fn takes(self) -> bool {
         match self.request.is_plain() {
             true => self.request.cost != Cost::ZERO,
@@ -126,6 +123,7 @@ impl Shard {
     }
 
     /// Returns the states and bytes that the shard holds.
+    #[inline]
     pub(super) fn held(&self) -> Footprint {
         let mut held = self.instants.held();
         if let Some(rest) = &self.rest {
@@ -201,25 +199,7 @@ impl Shard {
         now: Timestamp,
         tenancy: Tenancy,
     ) -> AnyView<'a> {
-        let packed =
-            || self.rest.as_ref().and_then(|rest| rest.packed.find(tag).map(|index| rest.packed.get(index)));
         match quota.algorithm() {
-            Algorithm::TokenBucket => {
-                let state = packed().map(Packed::token_bucket);
-                AnyView::TokenBucket(TokenBucketView::at(quota, state, now, tenancy))
-            }
-            Algorithm::LeakyBucket => {
-                let state = packed().map(Packed::leaky_bucket);
-                AnyView::LeakyBucket(LeakyBucketView::at(quota, state, now, tenancy))
-            }
-            Algorithm::FixedWindow(_) => {
-                let state = packed().map(Packed::fixed_window);
-                AnyView::FixedWindow(FixedWindowView::at(quota, state, now, tenancy))
-            }
-            Algorithm::SlidingWindow => {
-                let state = packed().map(Packed::sliding_window);
-                AnyView::SlidingWindow(SlidingWindowView::at(quota, state, now, tenancy))
-            }
             Algorithm::SlidingLog => {
                 let log = self.rest.as_ref().and_then(|rest| rest.logs.find(tag));
                 AnyView::SlidingLog(SlidingLogView::at(quota, log, now, tenancy))
@@ -228,6 +208,11 @@ impl Shard {
             Algorithm::Gcra | Algorithm::Concurrency => {
                 let state = self.instant(tag).map(|tat| GcraState { tat });
                 AnyView::Gcra(GcraView::at(quota, state, now, tenancy))
+            }
+            _ => {
+                let packed = self.rest.as_ref().map(|rest| &rest.packed);
+                let state = packed.and_then(|table| table.find(tag).map(|index| table.get(index)));
+                Packed::view(state, quota, now, tenancy)
             }
         }
     }
@@ -244,7 +229,7 @@ impl Shard {
 
     /// Returns true if any of these rules has a state that is worth something. Such a key is known, however full the store is: a
     /// flood of others must not change what it is told, only because the state of its shortest rule has expired.
-    pub(super) fn knows(&self, subject: Subject<'_>, now: Timestamp) -> bool {
+    pub(super) fn knows(&self, subject: &Subject<'_>, now: Timestamp) -> bool {
         let now = self.not_before_latest(now);
         let live = |tag, quota| !self.meter(tag, quota, now, subject.tenancy()).reset_after().is_zero();
         subject.tags().any(|(tag, quota)| live(tag, quota))
@@ -262,10 +247,8 @@ impl Shard {
             SlotChange::Packed(mut packed) => {
                 let table = &mut self.rest.get_or_insert_default().packed;
                 let known = table.find(tag);
-                if tenancy == Tenancy::Shared
-                    && let (Some(packed), Some(index)) = (&mut packed, known)
-                {
-                    packed.expires = packed.expires.max(table.get(index).expires);
+                if let (Some(packed), Some(index)) = (&mut packed, known) {
+                    packed.outlive(table.get(index), tenancy);
                 }
                 put(table, tag, known, packed, now)
             }

@@ -1,13 +1,13 @@
 //! What the slots of the tables hold.
 
 use super::table::Expires;
-use crate::algorithm::fixed_window::FixedWindowState;
-use crate::algorithm::leaky_bucket::LeakyBucketState;
+use crate::algorithm::fixed_window::{FixedWindowState, FixedWindowView};
+use crate::algorithm::leaky_bucket::{LeakyBucketState, LeakyBucketView};
 use crate::algorithm::sliding_log::{LogEdit, SlidingLogState};
-use crate::algorithm::sliding_window::SlidingWindowState;
-use crate::algorithm::token_bucket::TokenBucketState;
-use crate::algorithm::{AnyView, View};
-use crate::{Algorithm, Nanos, Timestamp};
+use crate::algorithm::sliding_window::{SlidingWindowState, SlidingWindowView};
+use crate::algorithm::token_bucket::{TokenBucketState, TokenBucketView};
+use crate::algorithm::{AnyView, Tenancy, View};
+use crate::{Algorithm, Nanos, Quota, Timestamp};
 
 /// The state of GCRA is the instant at which it expires: eight bytes say it all.
 #[derive(Clone, Copy, Debug, Default)]
@@ -33,23 +33,65 @@ impl Expires for Packed {
 }
 
 impl Packed {
+    /// Returns a state, or a fresh key's, as it stands now under a quota whose states are packed.
+    pub(super) fn view<'q>(
+        state: Option<&Self>,
+        quota: &'q Quota,
+        now: Timestamp,
+        tenancy: Tenancy,
+    ) -> AnyView<'q> {
+        match quota.algorithm() {
+            Algorithm::TokenBucket => AnyView::TokenBucket(TokenBucketView::at(
+                quota,
+                state.map(Packed::token_bucket),
+                now,
+                tenancy,
+            )),
+            Algorithm::LeakyBucket => AnyView::LeakyBucket(LeakyBucketView::at(
+                quota,
+                state.map(Packed::leaky_bucket),
+                now,
+                tenancy,
+            )),
+            Algorithm::FixedWindow(_) => AnyView::FixedWindow(FixedWindowView::at(
+                quota,
+                state.map(Packed::fixed_window),
+                now,
+                tenancy,
+            )),
+            _ => AnyView::SlidingWindow(SlidingWindowView::at(
+                quota,
+                state.map(Packed::sliding_window),
+                now,
+                tenancy,
+            )),
+        }
+    }
+
+    /// Lives as long as what was there before, if several quotas share it: none of them shortens its life.
+    pub(super) fn outlive(&mut self, before: &Packed, tenancy: Tenancy) {
+        if tenancy == Tenancy::Shared {
+            self.expires = self.expires.max(before.expires);
+        }
+    }
+
     /// Returns the words as the state of a token bucket: tokens, last instant.
-    pub(super) fn token_bucket(&self) -> TokenBucketState {
+    fn token_bucket(&self) -> TokenBucketState {
         TokenBucketState { tokens: f64::from_bits(self.words[0]), last: instant(self.words[1]) }
     }
 
     /// Returns the words as the state of a leaky bucket: level, last instant.
-    pub(super) fn leaky_bucket(&self) -> LeakyBucketState {
+    fn leaky_bucket(&self) -> LeakyBucketState {
         LeakyBucketState { level: f64::from_bits(self.words[0]), last: instant(self.words[1]) }
     }
 
     /// Returns the words as the state of a fixed window: count, start.
-    pub(super) fn fixed_window(&self) -> FixedWindowState {
+    fn fixed_window(&self) -> FixedWindowState {
         FixedWindowState { count: self.words[0], start: instant(self.words[1]) }
     }
 
     /// Returns the words as the state of a sliding window: previous and current count, start.
-    pub(super) fn sliding_window(&self) -> SlidingWindowState {
+    fn sliding_window(&self) -> SlidingWindowState {
         let [previous, current, start] = self.words;
         SlidingWindowState { previous, current, start: instant(start) }
     }
@@ -85,9 +127,8 @@ pub(super) enum SlotChange {
 }
 
 impl SlotChange {
-    /// Returns the change that makes a state what the view has become.
-    pub(super) fn of(meter: &AnyView<'_>, now: Timestamp) -> Self {
-        let expires = now + meter.reset_after();
+    /// Returns the change that makes a state what the view has become, which is whole again when it `expires`.
+    pub(super) fn of(meter: &AnyView<'_>, expires: Timestamp) -> Self {
         let packed =
             |words: Option<[u64; 3]>| SlotChange::Packed(words.map(|words| Packed { expires, words }));
         match meter {

@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 
 use super::budget::{Allowance, Budget, Full};
-use super::decisions::Wanted;
 use super::search::Search;
 use super::shard::Subject;
 use super::shards::{ShardHandle, Shards};
@@ -156,7 +155,7 @@ impl MemoryStore {
         let mut shard = self.shard(hash).lock();
         let known = shard.take_known(tag, quota, request.rules.tenancy(), request.cost, now);
         let subject = self.subject(hash, request);
-        let decided = known.or_else(|| shard.take_new(subject, tag, quota, request.cost, now, &self.budget));
+        let decided = known.or_else(|| shard.take_new(&subject, tag, quota, request.cost, now, &self.budget));
         drop(shard);
         match decided {
             Some((view, wait)) => Ok(taken(&view, wait, request.cost)),
@@ -172,7 +171,7 @@ impl MemoryStore {
         request: Request<'_>,
         now: Timestamp,
     ) -> Result<Decision, StoreError> {
-        self.take(self.subject(hash, request), Wanted::All, now, &mut |_| {}).map(|grant| grant.decision)
+        self.take(&self.subject(hash, request), now, &mut |_| {})
     }
 
     pub(super) fn subject<'a>(&self, hash: KeyHash, request: Request<'a>) -> Subject<'a> {
@@ -181,14 +180,22 @@ impl MemoryStore {
 
     fn take(
         &self,
-        subject: Subject<'_>,
-        wanted: Wanted,
+        subject: &Subject<'_>,
         now: Timestamp,
         tell: &mut impl FnMut(Decision),
-    ) -> Result<Grant, StoreError> {
+    ) -> Result<Decision, StoreError> {
         check(&subject.request)?;
         let taken = self.with_room(subject, now, |subject, room| {
-            self.shard(subject.hash).lock().take(subject, wanted, now, room, &self.budget, tell)
+            self.shard(subject.hash).lock().take(subject, now, room, &self.budget, tell)
+        });
+        Ok(taken.unwrap_or_else(|| refusal(subject.request.rules)))
+    }
+
+    fn take_up_to(&self, subject: &Subject<'_>, now: Timestamp) -> Result<Grant, StoreError> {
+        subject.request.check_up_to()?;
+        check_rules(subject.request.rules)?;
+        let taken = self.with_room(subject, now, |subject, room| {
+            self.shard(subject.hash).lock().take_up_to(subject, now, room, &self.budget)
         });
         let refused = || Grant { granted: Cost::ZERO, decision: refusal(subject.request.rules) };
         Ok(taken.unwrap_or_else(refused))
@@ -197,9 +204,9 @@ impl MemoryStore {
     /// Does something that needs room, which is made if there is none. None if there is none to be made.
     pub(super) fn with_room<T>(
         &self,
-        subject: Subject<'_>,
+        subject: &Subject<'_>,
         now: Timestamp,
-        mut ask: impl FnMut(Subject<'_>, Allowance) -> Result<T, Full>,
+        mut ask: impl FnMut(&Subject<'_>, Allowance) -> Result<T, Full>,
     ) -> Option<T> {
         // A place that was made free may be taken by another before this one returns for it: try as often as
         // there are rules, and once more.
@@ -222,9 +229,9 @@ impl MemoryStore {
         if self.on_full == OnFull::Refuse || subject.is_hold || matches!(full, Full::Known(_)) {
             return None;
         }
-        let subject = Subject { hash: KeyHash::OVERFLOW, kept: None, ..subject };
+        let subject = Subject { hash: KeyHash::OVERFLOW, kept: None, ..*subject };
         // Beyond the bound there is room, but for a crowd of quotas and for very long logs.
-        ask(subject, Allowance::Beyond).ok()
+        ask(&subject, Allowance::Beyond).ok()
     }
 
     /// Looks elsewhere for what was missing. True if it is there now.
@@ -244,7 +251,7 @@ impl MemoryStore {
     /// Returns what an acquire would be told, or under a plan that only holds can take, what a hold would.
     fn peek_told(
         &self,
-        subject: Subject<'_>,
+        subject: &Subject<'_>,
         now: Timestamp,
         tell: &mut impl FnMut(Decision),
     ) -> Result<Decision, StoreError> {
@@ -256,8 +263,8 @@ impl MemoryStore {
     }
 
     /// Returns what [`take`](MemoryStore::take) would decide, also if it would find no room.
-    fn look(&self, subject: Subject<'_>, now: Timestamp, tell: &mut impl FnMut(Decision)) -> Decision {
-        let mut look = |subject: Subject<'_>, room| {
+    fn look(&self, subject: &Subject<'_>, now: Timestamp, tell: &mut impl FnMut(Decision)) -> Decision {
+        let mut look = |subject: &Subject<'_>, room| {
             let mut shard = self.shard(subject.hash).lock();
             shard.lapse(now, &self.budget);
             let decision = shard.look(subject, now, tell);
@@ -277,8 +284,8 @@ impl MemoryStore {
         if self.on_full == OnFull::Refuse || matches!(full, Full::Known(_)) {
             return refusal(subject.request.rules);
         }
-        let subject = Subject { hash: KeyHash::OVERFLOW, kept: None, ..subject };
-        look(subject, Allowance::Beyond).unwrap_or_else(|_| refusal(subject.request.rules))
+        let subject = Subject { hash: KeyHash::OVERFLOW, kept: None, ..*subject };
+        look(&subject, Allowance::Beyond).unwrap_or_else(|_| refusal(subject.request.rules))
     }
 
     /// Returns what is told by each rule, and what they have told: as often as something was asked again, from the start.
@@ -418,28 +425,27 @@ impl Store for MemoryStore {
 
     fn acquire_up_to<'a>(&'a self, request: Request<'a>) -> Answer<'a, Grant> {
         let subject = self.subject(self.hasher.hash(request.key), request);
-        let taken = request.check_up_to().map_err(StoreError::from);
-        Answer::ready(
-            taken.and_then(|()| self.take(subject, Wanted::UpToCost, self.clock.now(), &mut |_| {})),
-        )
+        Answer::ready(self.take_up_to(&subject, self.clock.now()))
     }
 
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
         let subject = self.subject(self.hasher.hash(request.key), request);
-        Answer::ready(self.peek_told(subject, self.clock.now(), &mut |_| {}))
+        Answer::ready(self.peek_told(&subject, self.clock.now(), &mut |_| {}))
     }
 
     fn acquire_each<'a>(&'a self, request: Request<'a>) -> Answer<'a, Standing> {
         let (subject, now) = (self.subject(self.hasher.hash(request.key), request), self.clock.now());
-        Answer::ready(self.standing(&request, |mut tell| {
-            self.take(subject, Wanted::All, now, &mut tell).map(|grant| (grant.decision, 0))
-        }))
+        Answer::ready(
+            self.standing(&request, |mut tell| {
+                self.take(&subject, now, &mut tell).map(|decision| (decision, 0))
+            }),
+        )
     }
 
     fn peek_each<'a>(&'a self, request: Request<'a>) -> Answer<'a, Standing> {
         let (subject, now) = (self.subject(self.hasher.hash(request.key), request), self.clock.now());
         Answer::ready(self.standing(&request, |mut tell| {
-            self.peek_told(subject, now, &mut tell).map(|decision| (decision, 0))
+            self.peek_told(&subject, now, &mut tell).map(|decision| (decision, 0))
         }))
     }
 
@@ -447,7 +453,7 @@ impl Store for MemoryStore {
         let (subject, now) = (self.subject(self.hasher.hash(request.key), request), self.clock.now());
         Answer::ready(self.standing(&request, |mut tell| {
             check(&request)?;
-            let debited = self.with_room(subject, now, |subject, room| {
+            let debited = self.with_room(&subject, now, |subject, room| {
                 self.shard(subject.hash).lock().debit(subject, now, room, &self.budget, &mut tell)
             });
             Ok(debited.unwrap_or_else(|| (refusal(request.rules), 0)))
@@ -470,12 +476,12 @@ impl Store for MemoryStore {
         if charged.instant(now) < self.restored_at {
             subject.request = Request::new(request.key, request.rules, Cost::ZERO);
         }
-        Answer::ready(Ok(self.shard(subject.hash).lock().refund(subject, charged, now, &self.budget)))
+        Answer::ready(Ok(self.shard(subject.hash).lock().refund(&subject, charged, now, &self.budget)))
     }
 
     fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, u64> {
         let (subject, now) = (self.subject(self.hasher.hash(request.key), request), self.clock.now());
-        let reset = || self.shard(subject.hash).lock().reset(subject, now, &self.budget);
+        let reset = || self.shard(subject.hash).lock().reset(&subject, now, &self.budget);
         Answer::ready(check_rules(request.rules).map(|()| reset()))
     }
 
