@@ -16,7 +16,8 @@
 //! store       the store                             builder     its settings
 //! statistics  what it holds                         snapshot    to bytes and back
 //! search      for room when there is none           forgetting  on request
-//! decisions   on the states of a shard              room        what they need, before they are made
+//! decisions   on the states of a shard              plain       their shorter way
+//! room        what they need, before they are made
 //! hold_verbs  holds of the store                    holding     holds on the states of a shard
 //! ending      what becomes of them                  hold_table  the holds of a shard, live or
 //!                                                   hold_answers  ended
