@@ -121,6 +121,11 @@ mod tests {
             ("[server]\nlog_levle = \"info\"\n", "a.toml:2: unknown field `log_levle`, expected one of"),
             ("[transport.resp]\n", "a.toml:1: unknown field `transport`, expected one of"),
             ("[limits]\ndefault_burst = \"x\"\n", "a.toml:2: invalid type: string \"x\""),
+            ("server = 1\n", "a.toml:1: invalid type: integer `1`, expected a table"),
+            (
+                "[plans]\ngold = \"10/s\"\n",
+                "a.toml:2: invalid type: string \"10/s\", expected a table with `limits = [\"10/s\", …]`",
+            ),
             ("[server\n", "a.toml:1: "),
             ("[plans.gold]\nlimits = [\"10/s\",\n  \"1000/dya\"]\n", "a.toml:3: plan `gold`: period: `dya`"),
             ("[plans.\"go ld\"]\nlimits = [\"1/s\"]\n", "a.toml:1: plan `go ld`: name: `go ld`"),

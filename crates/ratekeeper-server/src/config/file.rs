@@ -15,7 +15,7 @@ use super::units::{ByteSize, Percent};
 
 /// A whole configuration file. Every part of it may be missing.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
 pub struct ConfigFile {
     /// The section `[server]`: the process as a whole.
     pub server: ServerSection,
@@ -31,7 +31,7 @@ pub struct ConfigFile {
 
 /// `[server]`: the process as a whole.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
 pub struct ServerSection {
     /// How much to log; `info` unless set.
     pub log_level: Option<LogLevel>,
@@ -63,7 +63,7 @@ pub struct ServerSection {
 
 /// `[transports]`: the transports by name.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
 pub struct TransportSections {
     /// The Redis protocol, on port 6380 unless set.
     pub resp: TransportSection,
@@ -77,7 +77,7 @@ pub struct TransportSections {
 
 /// `[transports.<name>]`: where one transport listens, and its bounds.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
 pub struct TransportSection {
     /// Whether to listen; true unless set.
     pub enabled: Option<bool>,
@@ -95,7 +95,7 @@ pub struct TransportSection {
 
 /// `[store]`: where state is kept.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
 pub struct StoreSection {
     /// The kind of store: `memory` or `redis`.
     #[serde(rename = "type")]
@@ -126,7 +126,7 @@ pub struct StoreSection {
 
 /// `[store.breaker]`: when to stop asking a Redis that fails.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
 pub struct BreakerSection {
     /// Whether to ever stop asking it.
     pub enabled: Option<bool>,
@@ -144,7 +144,7 @@ pub struct BreakerSection {
 
 /// `[limits]`: requests that name no plan.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
 pub struct LimitsSection {
     /// The `max_burst` of requests that have none.
     pub default_burst: Option<i64>,
@@ -166,7 +166,7 @@ pub struct LimitsSection {
 
 /// `[plans.<name>]`: the rules of one plan, and what it answers when there is no answer.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table with `limits = [\"10/s\", …]`")]
 pub(super) struct PlanSection {
     pub(super) limits: Spanned<Vec<Spanned<String>>>,
     /// Rules that are decided and counted beside `limits`, and never deny.
