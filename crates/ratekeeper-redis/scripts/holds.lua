@@ -15,18 +15,36 @@
 --
 -- These functions are for what is rare, and made when they are needed.
 
--- Notes that a hold has lapsed whose estimates are to be given back under some of its plans. No more than a mebibyte for each.
-local function note_lapsed(holds, record, plans, at)
+-- Adds to the notes that a hold has lapsed whose estimates are to be given back under some of its plans.
+local function note_lapsed(notes, record, plans, at)
   local count = string.byte(record, at)
   at = at + 1
   for plan = 0, count - 1 do
     local size = string.byte(record, at)
     if plans[plan] then
       local field = '<' .. string.sub(record, at + 1, at + size)
-      local noted = redis.call('HGET', holds, field) or ''
-      if #noted < 1048576 then redis.call('HSET', holds, field, noted .. struct.pack('<I4', #record) .. record) end
+      local note = notes[field]
+      if not note then
+        note = {}
+        notes[field], notes[#notes + 1] = note, field
+      end
+      note[#note + 1] = struct.pack('<I4', #record) .. record
     end
     at = at + 1 + size
+  end
+end
+
+-- Writes the notes, each once: a field grows to a mebibyte, and what is beyond is not given back.
+local function write_notes(holds, notes)
+  for index = 1, #notes do
+    local field = notes[index]
+    local noted = redis.call('HGET', holds, field) or ''
+    local size, count = #noted, 0
+    while size < 1048576 and notes[field][count + 1] do
+      count = count + 1
+      size = size + #notes[field][count]
+    end
+    if count > 0 then redis.call('HSET', holds, field, noted .. table.concat(notes[field], '', 1, count)) end
   end
 end
 
@@ -35,7 +53,7 @@ end
 local function lapse(holds, leases, micros, live, til, clear)
   local due = redis.call('ZRANGEBYSCORE', leases, '0', micros, 'LIMIT', '0', '1000')
   if due[1] then
-    local records, sums, order = redis.call('HMGET', holds, unpack(due)), {}, {}
+    local records, sums, order, notes = redis.call('HMGET', holds, unpack(due)), {}, {}, {}
     for index = 1, #due do
       local record = records[index]
       if record and string.sub(record, 1, 1) == 'L' then
@@ -62,7 +80,7 @@ local function lapse(holds, leases, micros, live, til, clear)
           end
           at = at + 28
         end
-        if plans then note_lapsed(holds, record, plans, at) end
+        if plans then note_lapsed(notes, record, plans, at) end
       end
     end
     for index = 1, #order do
@@ -73,6 +91,7 @@ local function lapse(holds, leases, micros, live, til, clear)
       if high < 0 then high, low = 0, 0 end
       redis.call('HSET', holds, field, struct.pack('<dd', high, low))
     end
+    write_notes(holds, notes)
     redis.call('HDEL', holds, unpack(due))
     redis.call('ZREM', leases, unpack(due))
   end

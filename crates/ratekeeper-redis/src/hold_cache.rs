@@ -1,11 +1,12 @@
 //! The holds that this process has made: their plans and bodies, so that ending them takes no look at their records.
 
 use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use ratekeeper::Plan;
 use ratekeeper::port::HoldId;
+use ratekeeper::{Key, Plan};
 
 /// How many holds are remembered. Of others the record is read first, which is one more round trip.
 const MOST: usize = 65_536;
@@ -19,37 +20,52 @@ pub(crate) struct KnownHold {
 
 /// The holds that this process has made, the last ones.
 #[derive(Debug, Default)]
-pub(crate) struct HoldCache(Mutex<KnownHolds>);
+pub(crate) struct HoldCache {
+    holds: Mutex<KnownHolds>,
+    hasher: RandomState,
+}
+
+/// A hold of a key: 128 bits of a hash of both. A key may be long, and there are many; nobody who chooses keys and ids knows
+/// the seed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct HoldName([u64; 2]);
 
 #[derive(Debug, Default)]
 struct KnownHolds {
-    by_id: HashMap<HoldId, Arc<KnownHold>>,
+    by_name: HashMap<HoldName, Arc<KnownHold>>,
     /// The oldest first; some may be gone.
-    order: VecDeque<HoldId>,
+    order: VecDeque<HoldName>,
 }
 
 impl HoldCache {
     /// Remembers a hold. The oldest gives way.
-    pub(crate) fn add(&self, id: HoldId, hold: KnownHold) {
-        let mut holds = self.0.lock();
-        if holds.by_id.insert(id, Arc::new(hold)).is_none() {
-            holds.order.push_back(id);
+    pub(crate) fn add(&self, key: Key<'_>, id: HoldId, hold: KnownHold) {
+        let name = self.name(key, id);
+        let mut holds = self.holds.lock();
+        if holds.by_name.insert(name, Arc::new(hold)).is_none() {
+            holds.order.push_back(name);
         }
         // As many names again may wait of holds that are gone.
-        while holds.by_id.len() > MOST || holds.order.len() > 2 * MOST {
+        while holds.by_name.len() > MOST || holds.order.len() > 2 * MOST {
             let Some(oldest) = holds.order.pop_front() else { break };
-            holds.by_id.remove(&oldest);
+            holds.by_name.remove(&oldest);
         }
     }
 
-    /// Returns a hold, if it is remembered.
-    pub(crate) fn find(&self, id: HoldId) -> Option<Arc<KnownHold>> {
-        self.0.lock().by_id.get(&id).cloned()
+    /// Returns a hold of a key, if it is remembered.
+    pub(crate) fn find(&self, key: Key<'_>, id: HoldId) -> Option<Arc<KnownHold>> {
+        let name = self.name(key, id);
+        self.holds.lock().by_name.get(&name).cloned()
     }
 
     /// Forgets a hold.
-    pub(crate) fn remove(&self, id: HoldId) {
-        self.0.lock().by_id.remove(&id);
+    pub(crate) fn remove(&self, key: Key<'_>, id: HoldId) {
+        let name = self.name(key, id);
+        self.holds.lock().by_name.remove(&name);
+    }
+
+    fn name(&self, key: Key<'_>, id: HoldId) -> HoldName {
+        HoldName([0_u8, 1].map(|half| self.hasher.hash_one((half, id, key.as_bytes()))))
     }
 }
 
@@ -58,19 +74,35 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_id_belongs_to_a_key() {
+        let (cache, id) = (HoldCache::default(), HoldId::from_bits(1));
+        let [a, b, c] = ["a", "b", "c"].map(|key| Key::new(key).unwrap());
+        cache.add(a, id, KnownHold { plans: Vec::new(), body: vec![1] });
+        cache.add(b, id, KnownHold { plans: Vec::new(), body: vec![2] });
+        let bodies = || [a, b, c].map(|key| cache.find(key, id).map(|hold| hold.body[0]));
+        assert_eq!(bodies(), [Some(1), Some(2), None]);
+        cache.remove(b, id);
+        assert_eq!(bodies(), [Some(1), None, None]);
+    }
+
+    #[test]
     fn no_more_are_remembered_than_there_is_room_for() {
-        let cache = HoldCache::default();
+        let (cache, key) = (HoldCache::default(), Key::new("who").unwrap());
         let add = |bits: usize| {
-            cache.add(HoldId::from_bits(bits as u128), KnownHold { plans: Vec::new(), body: Vec::new() });
+            cache.add(
+                key,
+                HoldId::from_bits(bits as u128),
+                KnownHold { plans: Vec::new(), body: Vec::new() },
+            );
         };
         (0..3 * MOST).for_each(add);
-        assert!(cache.find(HoldId::from_bits(0)).is_none());
-        assert!(cache.find(HoldId::from_bits(3 * MOST as u128 - 1)).is_some());
+        assert!(cache.find(key, HoldId::from_bits(0)).is_none());
+        assert!(cache.find(key, HoldId::from_bits(3 * MOST as u128 - 1)).is_some());
         for bits in 0..5 * MOST {
             add(bits);
-            cache.remove(HoldId::from_bits(bits as u128));
-            let holds = cache.0.lock();
-            assert!(holds.by_id.len() <= MOST && holds.order.len() <= 2 * MOST);
+            cache.remove(key, HoldId::from_bits(bits as u128));
+            let holds = cache.holds.lock();
+            assert!(holds.by_name.len() <= MOST && holds.order.len() <= 2 * MOST);
         }
     }
 }

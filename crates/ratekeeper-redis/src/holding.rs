@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use ratekeeper::port::{
-    HoldAction, HoldChange, HoldId, HoldOutcome, HoldRequest, HoldState, Request, Standing,
+    HoldAction, HoldChange, HoldId, HoldOutcome, HoldRequest, HoldState, LeaseError, Request, Standing,
 };
 use ratekeeper::state::StorageKey;
 use ratekeeper::{Amounts, Cost, Key, Nanos, Plan, Rule, Rules, StoreError, StoreErrorKind};
@@ -42,7 +42,7 @@ impl<R: RunScript> ScriptedStore<R> {
     pub(crate) async fn make_hold(&self, hold: HoldRequest<'_>) -> Result<Standing, StoreError> {
         let request = hold.request();
         request.check_hold()?;
-        check_lease(hold.lease)?;
+        HoldRequest::check_lease(hold.lease).map_err(unsupported)?;
         let mut shares = request.shares();
         let cost = || shares.next().map_or(Cost::ZERO, |share| share.cost);
         let plans = || hold.plans.iter().map(|plan| &**plan);
@@ -52,14 +52,14 @@ impl<R: RunScript> ScriptedStore<R> {
         let question = HeldQuestion {
             rules: &held,
             refunds: &held.refunds,
-            lease: micros(hold.lease),
+            lease: hold.lease.ceil_micros(),
             arguments: &[&id, &body],
         };
         match self.ask_held(ScriptVerb::Hold.into(), &request, &question).await? {
             HeldAnswer::Decided(decided) => {
                 let standing = decided.hold(&held)?;
                 if standing.decision.allowed {
-                    self.holds.add(hold.id, KnownHold { plans: hold.plans.to_vec(), body });
+                    self.holds.add(hold.key, hold.id, KnownHold { plans: hold.plans.to_vec(), body });
                 }
                 Ok(standing)
             }
@@ -87,9 +87,9 @@ impl<R: RunScript> ScriptedStore<R> {
     /// Settles, cancels or prolongs a hold.
     pub(crate) async fn make_change(&self, change: HoldChange<'_>) -> Result<HoldOutcome, StoreError> {
         if let HoldAction::Extend(lease) = change.action {
-            check_lease(lease)?;
+            HoldRequest::check_lease(lease).map_err(unsupported)?;
         }
-        let mut known = self.holds.find(change.id).map(|hold| of_now(&change, hold));
+        let mut known = self.holds.find(change.key, change.id).map(|hold| of_now(&change, hold));
         for _ in 0..MOST_LOOKUPS {
             let hold = match known.take() {
                 Some(hold) => hold,
@@ -101,12 +101,12 @@ impl<R: RunScript> ScriptedStore<R> {
             match self.change_known(&change, &hold).await? {
                 Ok(outcome) => {
                     if outcome.state == HoldState::Gone {
-                        self.holds.remove(change.id);
+                        self.holds.remove(change.key, change.id);
                     }
                     return Ok(outcome);
                 }
                 Err(record) => {
-                    self.holds.remove(change.id);
+                    self.holds.remove(change.key, change.id);
                     known = Some(known_of(&change, &record)?);
                 }
             }
@@ -131,7 +131,7 @@ impl<R: RunScript> ScriptedStore<R> {
             }
             _ => None,
         };
-        let plans: Vec<Option<&Plan>> = hold.plans.iter().map(|plan| Some(&**plan)).collect();
+        let plans: Vec<&Plan> = hold.plans.iter().map(|plan| &**plan).collect();
         let spent_of = |rule: &Rule, estimate| match change.action {
             HoldAction::Extend(_) => estimate,
             _ => spent.map_or(0, |amounts| spent_of(amounts, rule, estimate)),
@@ -149,7 +149,8 @@ impl<R: RunScript> ScriptedStore<R> {
         let arguments: [&[u8]; 4] = [&id, &hold.body, &spent, letter];
         let arguments = if verb == ScriptVerb::End { &arguments[..] } else { &arguments[..2] };
         let question = ScriptQuestion { is_of_one_more: verb == ScriptVerb::Extend, ..verb.into() };
-        let about = HeldQuestion { rules: &held, refunds: &held.refunds, lease: micros(lease), arguments };
+        let about =
+            HeldQuestion { rules: &held, refunds: &held.refunds, lease: lease.ceil_micros(), arguments };
         let standing = match self.ask_held(question, &request, &about).await? {
             HeldAnswer::Decided(decided) if verb == ScriptVerb::End => decided.end(&held)?,
             HeldAnswer::Decided(decided) => decided.look_one_more(&held)?,
@@ -168,12 +169,7 @@ impl<R: RunScript> ScriptedStore<R> {
 
     /// Returns what was answered when the hold was ended: the decision of then, if its plans are still as they were, and where
     /// each rule stands now.
-    fn ended(
-        &self,
-        plans: &[Option<&Plan>],
-        now: Standing,
-        record: &[u8],
-    ) -> Result<HoldOutcome, StoreError> {
+    fn ended(&self, plans: &[&Plan], now: Standing, record: &[u8]) -> Result<HoldOutcome, StoreError> {
         let ended = EndedHold::read(record).ok_or_else(unread)?;
         let body = HoldContents::decode(ended.body).ok_or_else(unread)?;
         let mut held = HeldRules::ending(plans, &body, |_, _| 0, &self.settings.encodings)?;
@@ -184,7 +180,9 @@ impl<R: RunScript> ScriptedStore<R> {
         for (rule, spent) in held.rules.iter_mut().zip(spent) {
             rule.spent = u64::from_le_bytes(*spent);
         }
-        let decision = if is_same { answer_again(&ended, &held)?.decision } else { now.decision };
+        // What was told then may be unreadable under the quotas of now.
+        let then = is_same.then(|| answer_again(&ended, &held).ok()).flatten();
+        let decision = then.map_or(now.decision, |then| then.decision);
         Ok(HoldOutcome {
             state: ended.state,
             standing: Some(Standing { decision, ..now }),
@@ -356,7 +354,7 @@ fn known_of(change: &HoldChange<'_>, record: &[u8]) -> Result<Arc<KnownHold>, St
     let live = LiveHold::read(record).map(|live| live.body);
     let bytes = live.or_else(|| EndedHold::read(record).map(|ended| ended.body)).ok_or_else(unread)?;
     let body = HoldContents::decode(bytes).ok_or_else(unread)?;
-    let plans = found_plans(change, &body).into_iter().flatten().collect();
+    let plans = body.plans.iter().filter_map(|name| change.plans.find(name)).collect();
     Ok(Arc::new(KnownHold { plans, body: bytes.to_vec() }))
 }
 
@@ -374,11 +372,6 @@ fn unread() -> StoreError {
     RedisError::unparsed("the script", "the record of a hold").into()
 }
 
-/// Returns the plans of a hold, those that are there.
-fn found_plans(change: &HoldChange<'_>, body: &HoldContents) -> Vec<Option<Arc<Plan>>> {
-    body.plans.iter().map(|name| change.plans.find(name)).collect()
-}
-
 /// Returns how much was spent of a rule of which so much was estimated: what is not said stays as it was.
 fn spent_of(amounts: Amounts<'_>, rule: &Rule, estimate: u64) -> u64 {
     let unit = rule.unit();
@@ -394,17 +387,8 @@ fn field_of(id: HoldId) -> [u8; 17] {
     field
 }
 
-/// Returns a lease in microseconds, rounded up.
-fn micros(lease: Nanos) -> u64 {
-    lease.ceil_micros()
-}
-
-fn check_lease(lease: Nanos) -> Result<(), StoreError> {
-    if (HoldRequest::LEAST_LEASE..=HoldRequest::LONGEST_LEASE).contains(&lease) {
-        return Ok(());
-    }
-    let message = format!("lease: {} ns; must be 1 ms to 24 h", lease.as_nanos());
-    Err(StoreError::new(StoreErrorKind::Unsupported, message))
+fn unsupported(error: LeaseError) -> StoreError {
+    StoreError::new(StoreErrorKind::Unsupported, error.to_string()).caused_by(error)
 }
 
 fn too_many_rules() -> StoreError {

@@ -151,6 +151,27 @@ impl<R: RunScript> ScriptedStore<R> {
         Err(RedisError::script_fault(&what).into())
     }
 
+    /// Charges the cost, or nothing.
+    async fn take(&self, request: Request<'_>) -> Result<Standing, StoreError> {
+        request.check()?;
+        self.lapse(&request).await?;
+        let decided = self.decide(ScriptVerb::Acquire, &request).await?;
+        let Some((groups, script)) = decided else { return Ok(Standing::of(UNLIMITED)) };
+        script.acquire(&groups)
+    }
+
+    /// Returns what would be decided.
+    async fn look(&self, request: Request<'_>) -> Result<Standing, StoreError> {
+        if has_places(&request) {
+            return self.look_held(request).await;
+        }
+        request.check()?;
+        self.lapse(&request).await?;
+        let decided = self.decide(ScriptVerb::Peek, &request).await?;
+        let Some((groups, script)) = decided else { return Ok(Standing::of(UNLIMITED)) };
+        script.peek(&groups)
+    }
+
     /// Replaces a state that the script could not read, unless it was replaced meanwhile.
     pub(crate) async fn repair(
         &self,
@@ -170,36 +191,15 @@ impl<R: RunScript> ScriptedStore<R> {
 
 impl<R: RunScript> Store for ScriptedStore<R> {
     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
-        Answer::later(async move {
-            request.check()?;
-            self.lapse(&request).await?;
-            let decided = self.decide(ScriptVerb::Acquire, &request).await?;
-            let Some((groups, script)) = decided else { return Ok(UNLIMITED) };
-            Ok(script.acquire(&groups)?.decision)
-        })
+        Answer::later(async move { Ok(self.take(request).await?.decision) })
     }
 
     fn acquire_each<'a>(&'a self, request: Request<'a>) -> Answer<'a, Standing> {
-        Answer::later(async move {
-            request.check()?;
-            self.lapse(&request).await?;
-            let decided = self.decide(ScriptVerb::Acquire, &request).await?;
-            let Some((groups, script)) = decided else { return Ok(Standing::of(UNLIMITED)) };
-            script.acquire(&groups)
-        })
+        Answer::later(self.take(request))
     }
 
     fn peek_each<'a>(&'a self, request: Request<'a>) -> Answer<'a, Standing> {
-        Answer::later(async move {
-            if is_taken_by_holds(&request) {
-                return self.look_held(request).await;
-            }
-            request.check()?;
-            self.lapse(&request).await?;
-            let decided = self.decide(ScriptVerb::Peek, &request).await?;
-            let Some((groups, script)) = decided else { return Ok(Standing::of(UNLIMITED)) };
-            script.peek(&groups)
-        })
+        Answer::later(self.look(request))
     }
 
     fn debit<'a>(&'a self, request: Request<'a>) -> Answer<'a, Standing> {
@@ -225,16 +225,7 @@ impl<R: RunScript> Store for ScriptedStore<R> {
     }
 
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
-        Answer::later(async move {
-            if is_taken_by_holds(&request) {
-                return Ok(self.look_held(request).await?.decision);
-            }
-            request.check()?;
-            self.lapse(&request).await?;
-            let decided = self.decide(ScriptVerb::Peek, &request).await?;
-            let Some((groups, script)) = decided else { return Ok(UNLIMITED) };
-            Ok(script.peek(&groups)?.decision)
-        })
+        Answer::later(async move { Ok(self.look(request).await?.decision) })
     }
 
     fn hold<'a>(&'a self, hold: HoldRequest<'a>) -> Answer<'a, Standing> {
@@ -262,7 +253,7 @@ impl<R: RunScript> Store for ScriptedStore<R> {
                 rules => self.end_holds(request.key, rules).await?,
             };
             let forget = request.at_cost(Cost::ZERO);
-            let decided = match is_taken_by_holds(&request) {
+            let decided = match has_places(&request) {
                 false => self.decide(ScriptVerb::Forget, &forget).await?,
                 true => {
                     let encodings = &self.settings.encodings;
@@ -285,8 +276,8 @@ impl<R: RunScript> Store for ScriptedStore<R> {
     }
 }
 
-/// Returns true if only a hold can take what is asked for.
-fn is_taken_by_holds(request: &Request<'_>) -> bool {
+/// Returns true if any rule limits what is in flight, in shadow or not.
+fn has_places(request: &Request<'_>) -> bool {
     !request.is_plain() && request.rules.plans().any(Plan::has_places)
 }
 

@@ -69,7 +69,7 @@ impl<'a> HeldRules<'a> {
         body: &HoldContents,
         encodings: &Encodings,
     ) -> Result<Self, StoreError> {
-        let held = Self::ending(&[Some(plan)], body, |_, _| 0, encodings)?;
+        let held = Self::ending(&[plan], body, |_, _| 0, encodings)?;
         Ok(HeldRules { sums: Vec::new(), refunds: Vec::new(), ..held })
     }
 
@@ -118,12 +118,12 @@ impl<'a> HeldRules<'a> {
 
     /// Returns the rules of some plans of which a hold has so much, as its body says, and has spent what is said.
     pub(crate) fn ending(
-        plans: &[Option<&'a Plan>],
+        plans: &[&'a Plan],
         body: &HoldContents,
         spent: impl Fn(&Rule, u64) -> u64,
         encodings: &Encodings,
     ) -> Result<Self, StoreError> {
-        let mut held = Self::asking(plans.iter().flatten().copied(), || Cost::ZERO, encodings)?;
+        let mut held = Self::asking(plans.iter().copied(), || Cost::ZERO, encodings)?;
         let entry = |rule: u64| body.rules.iter().find(|entry| entry.id == rule);
         for held in &mut held.rules {
             let Some(entry) = entry(held.rule.id().as_u64()) else { continue };

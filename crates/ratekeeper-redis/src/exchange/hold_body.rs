@@ -5,6 +5,8 @@
 use ratekeeper::Timestamp;
 use ratekeeper::port::HoldState;
 
+use super::question::write_natural;
+
 /// What a hold has: of each rule so much, in the order of its plans.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HoldContents {
@@ -51,7 +53,7 @@ impl HoldContents {
         for rule in &self.rules {
             bytes.extend([rule.plan, rule.kind as u8, rule.flag, rule.is_bounded.into()]);
             bytes.extend(rule.id.to_le_bytes());
-            bytes.extend(pair(rule.amount));
+            write_natural(rule.amount, &mut bytes);
         }
         bytes.push(u8::try_from(self.plans.len()).ok()?);
         for plan in &self.plans {
@@ -224,13 +226,6 @@ impl<'r> HoldBytes<'r> {
 /// Reads a pair of doubles as a natural number; none if it is something else.
 pub(crate) fn natural(bytes: &[u8]) -> Option<u64> {
     (bytes.len() == 16).then(|| HoldBytes(bytes).natural()).flatten()
-}
-
-/// Writes a whole number as a pair of doubles, `high * 1e9 + low`.
-#[expect(clippy::cast_precision_loss, reason = "both are exact")]
-fn pair(number: u64) -> impl Iterator<Item = u8> {
-    let halves = [(number / GIGA) as f64, (number % GIGA) as f64];
-    halves.into_iter().flat_map(f64::to_le_bytes)
 }
 
 #[cfg(test)]

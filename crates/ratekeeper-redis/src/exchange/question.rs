@@ -247,7 +247,8 @@ fn write_double(number: f64, into: &mut Vec<u8>) {
     into.extend_from_slice(&number.to_le_bytes());
 }
 
-fn write_natural(number: u64, into: &mut Vec<u8>) {
+/// Writes a natural number as a pair of doubles, which [`HoldBytes`](super::hold_body::HoldBytes) reads.
+pub(super) fn write_natural(number: u64, into: &mut Vec<u8>) {
     write_pair(number.into(), into);
 }
 

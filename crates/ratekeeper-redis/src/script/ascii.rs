@@ -436,7 +436,7 @@ impl GroupWriter for AsciiGroup<'_> {
             let (captures, conditions) = self.read_usual(&mut read);
             let conditions: String = conditions.iter().map(|condition| format!(" and {condition}")).collect();
             // Who only looks is told the text, and reads it.
-            let mut read = if *verb == ScriptVerb::Peek { String::new() } else { read };
+            let mut read = if verb.views() { read } else { String::new() };
             if self.keeps_captures() {
                 let kept: Vec<String> = (1..=captures.len()).map(|capture| self.kept(capture)).collect();
                 let _ = writeln!(read, "{} = {}", kept.join(", "), captures.join(", "));

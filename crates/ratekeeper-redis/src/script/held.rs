@@ -99,7 +99,9 @@ impl ScriptBody {
              held = redis.call('HMGET', {holds}, '#', {id}{fields})\n\
              end"
         );
-        for (index, sum) in self.sums.iter().enumerate() {
+        // Who only looks is told the bytes, and reads them.
+        let changes_sums = matches!(self.verb, ScriptVerb::Hold | ScriptVerb::End);
+        for (index, sum) in self.sums.iter().enumerate().filter(|_| changes_sums) {
             let ((high, low), at) = (sum.pair("held"), index + 3);
             let _ = writeln!(
                 out,

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use ratekeeper::Nanos;
-use ratekeeper::port::{HoldAction, HoldState, Store};
+use ratekeeper::port::{HoldAction, HoldId, HoldRequest, HoldState, Store};
+use ratekeeper::{Amounts, Key, Nanos, OnLapse, Plan};
 use ratekeeper_redis::{Encoding, RedisStore};
 
 use crate::support::holding::Held;
@@ -55,6 +55,50 @@ async fn what_one_instance_holds_another_ends() {
             assert_eq!(held.change(&here, 2, HoldAction::Cancel).await.unwrap().state, HoldState::Cancelled);
             assert_eq!(held.left(&there).await.unwrap()[1..], [900, 2]);
             assert_eq!(held.settle(&there, 9, 1).await.unwrap().state, HoldState::Gone);
+        }
+    }
+}
+
+/// Another key may have a hold of the same id, under other plans, made by the same instance.
+#[tokio::test]
+async fn an_id_belongs_to_its_key() {
+    for server in Server::each() {
+        let store = store(&server, Encoding::Ascii).await;
+        let held = Held::new("a", "1000 tokens/day burst 1000");
+        assert!(held.hold(&store, 1, 100, MINUTE).await.unwrap().decision.allowed);
+        let plans = [Arc::new(Plan::parse("web", "60/m").unwrap())];
+        let (key, id) = (Key::new("b").unwrap(), HoldId::from_bits(1));
+        let other = HoldRequest { key, plans: &plans, amounts: Amounts::UNSAID, id, lease: MINUTE };
+        assert!(store.hold(other).await.unwrap().decision.allowed);
+        let settled = held.settle(&store, 1, 5).await.unwrap();
+        assert_eq!((settled.state, &settled.plans), (HoldState::Settled, &held.plans));
+        assert_eq!(held.left(&store).await.unwrap(), [995]);
+        let web = Held { plans: plans.to_vec(), key: "b".to_owned() };
+        let cancelled = web.change(&store, 1, HoldAction::Cancel).await.unwrap();
+        assert_eq!((cancelled.state, &cancelled.plans), (HoldState::Cancelled, &web.plans));
+    }
+}
+
+/// What was told then cannot be read by the algorithm of now: it is answered as the key stands.
+#[tokio::test]
+async fn what_has_ended_is_answered_again_after_the_algorithm_has_changed() {
+    const WORDS: [&str; 6] = ["", " bucket", " leaky", " fixed", " sliding", " log"];
+    let server = Server::redis();
+    for encoding in [Encoding::Ascii, Encoding::Binary] {
+        let (here, there) = (store(&server, encoding).await, store(&server, encoding).await);
+        for (id, (then, now)) in (0_u128..).zip(WORDS.iter().flat_map(|then| WORDS.map(|now| (then, now)))) {
+            let what = format!("{encoding:?}:{then}:{now}");
+            let key = format!("{encoding:?}{id}");
+            let first = Held::new(&key, &format!("1000 tokens/day{then}; 2 concurrent"));
+            assert!(first.hold(&here, id, 600, MINUTE).await.unwrap().decision.allowed);
+            assert_eq!(first.settle(&here, id, 100).await.unwrap().state, HoldState::Settled);
+            let second = Held::new(&key, &format!("1000 tokens/day{now}; 2 concurrent"));
+            for again in [&here, &there] {
+                let outcome = second.settle(again, id, 100).await;
+                let outcome = outcome.unwrap_or_else(|error| panic!("{what}: {error}"));
+                assert_eq!((outcome.state, &outcome.plans), (HoldState::Settled, &second.plans), "{what}");
+                assert!(outcome.standing.unwrap().decision.allowed, "{what}");
+            }
         }
     }
 }
@@ -160,6 +204,29 @@ async fn many_leases_that_run_out_at_once_are_freed_in_parts() {
         free.push(held.left(&store).await.unwrap()[1]);
     }
     assert_eq!(free, [1_000, 2_000, 2_500]);
+}
+
+/// What is to be given back of many leases is written down at once: one call for each took a third of a second.
+#[tokio::test]
+async fn what_many_leases_give_back_is_noted_at_once() {
+    let server = Server::redis();
+    let clock = ratekeeper::testkit::FakeClock::at(ratekeeper::Timestamp::from_secs(1_761_912_000));
+    let store = crate::patient(&server.url()).time_from(clock.clone()).connect().await.unwrap();
+    let plan = Plan::parse("llm", "1000000 tokens/day; 1000 concurrent").unwrap();
+    let held = Held { plans: vec![plan.on_lapse(OnLapse::Refund).into()], key: "who".to_owned() };
+    for id in 0..1_000 {
+        assert!(held.hold(&store, id, 1, MINUTE).await.unwrap().decision.allowed);
+    }
+    clock.advance(MINUTE);
+    let written = || -> u64 {
+        let stats: String = redis::cmd("INFO").arg("commandstats").query(&mut server.connection()).unwrap();
+        let calls = stats.lines().find_map(|line| line.strip_prefix("cmdstat_hset:calls=")).unwrap();
+        calls.split(',').next().unwrap().parse().unwrap()
+    };
+    let before = written();
+    assert_eq!(held.left(&store).await.unwrap()[1], 1_000);
+    // Notes, sums and head of the lapse, and one note less for each of those that this call gives back.
+    assert!(written() - before <= 24, "{} calls", written() - before);
 }
 
 #[tokio::test]
