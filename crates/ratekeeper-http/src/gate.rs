@@ -193,7 +193,7 @@ impl Gate {
         let (rate, waiting_for_rate) = match &self.settings.rate {
             Some(rate) => {
                 let limited = request.key.key().map_err(GateError::Key)?;
-                let ruling = rate.keeper.peek(limited, &*request.plan, request.amounts()).await;
+                let ruling = rate.keeper.peek(limited, &*request.plan, request.amounts.as_amounts()).await;
                 let decision = *ruling.map_err(GateError::Keeper)?.decision();
                 (Some(decision), rate.keeper.queue_depth(limited, &*request.plan))
             }
@@ -227,7 +227,7 @@ impl Gate {
 
     fn request<'a>(&'a self, key: &'a KeyBuf) -> LimitRequest<'a> {
         let plan = Cow::Borrowed(self.settings.fixed_plan());
-        LimitRequest { key, plan, cost: self.settings.cost.fixed().unwrap_or(Cost::ONE), units: None }
+        LimitRequest { key, plan, amounts: self.settings.cost.fixed().unwrap_or(Cost::ONE).into() }
     }
 
     async fn decide(&self, key: &[u8], wait: bool) -> Result<Decision, GateError> {

@@ -20,29 +20,30 @@ pub(super) struct ServerBudget {
 }
 
 impl ServerBudget {
-    /// Learns what is left: `remaining` as the server says, `left` less what is on its way. Only ever slows down: a budget is
-    /// never raised before its time is over. That time is not put off by answers that still allow something: a server that
-    /// counts the last minute always says that the minute ends in a minute.
+    /// Returns the budget after a server has said what is left: `remaining` as it says, `left` less what is on its way. Only
+    /// ever slows down: a budget is never raised before its time is over. That time is not put off by answers that still
+    /// allow something: a server that counts the last minute always says that the minute ends in a minute.
     pub(super) fn learn(
-        known: &mut Option<ServerBudget>,
+        known: Option<ServerBudget>,
         (remaining, left): (u64, u64),
         reset: Duration,
         now: Instant,
         bounds: WaitBounds,
-    ) {
+    ) -> ServerBudget {
         let WaitBounds { longest, jitter } = bounds;
         let until = later(now, reset.min(longest));
         match known {
-            Some(ServerBudget { left: 0, span }) if remaining == 0 && !span.is_history(now, jitter) => {
+            Some(ServerBudget { left: 0, mut span }) if remaining == 0 && !span.is_history(now, jitter) => {
                 span.prolong(until, longest);
+                ServerBudget { left: 0, span }
             }
-            Some(ServerBudget { left: already, span }) if !span.is_over(now) => {
-                *already = left.min(*already);
+            Some(ServerBudget { left: already, mut span }) if !span.is_over(now) => {
                 if remaining == 0 {
-                    *span = ServerSpan::new(now, until.max(span.until));
+                    span = ServerSpan::new(now, until.max(span.until));
                 }
+                ServerBudget { left: left.min(already), span }
             }
-            other => *other = Some(ServerBudget { left, span: ServerSpan::new(now, until) }),
+            _ => ServerBudget { left, span: ServerSpan::new(now, until) },
         }
     }
 }
@@ -130,9 +131,8 @@ impl UnitBudgets {
             let on_its_way = self.on_its_way(&lesson.unit, others, answered);
             let left = lesson.remaining.saturating_sub(on_its_way);
             let known = self.budgets.iter_mut().find(|known| known.unit == lesson.unit);
-            let mut budget = known.as_ref().map(|known| known.budget);
-            ServerBudget::learn(&mut budget, (lesson.remaining, left), lesson.reset, now, bounds);
-            let Some(budget) = budget else { continue };
+            let before = known.as_ref().map(|known| known.budget);
+            let budget = ServerBudget::learn(before, (lesson.remaining, left), lesson.reset, now, bounds);
             match known {
                 Some(known) => {
                     known.has_blocked &= !known.budget.span.is_over(now);

@@ -62,7 +62,8 @@ pub(super) struct SendTerms {
     pub(super) costs: UnitList,
     /// It has no time to wait for a probe.
     pub(super) is_hurried: bool,
-    /// It has waited for units for as long as a server can make it wait: it is sent whatever is left of them.
+    /// It has waited, for whatever it was, as long as a server can make it wait for units: it is sent whatever is left of
+    /// them.
     pub(super) is_overdue: bool,
 }
 
@@ -165,7 +166,7 @@ impl Host {
         let others = learnt.in_flight.saturating_sub(answered.is_some().into());
         if let Some((remaining, reset)) = lesson.budget {
             let left = remaining.saturating_sub(others);
-            ServerBudget::learn(&mut learnt.budget, (remaining, left), reset, now, bounds);
+            learnt.budget = Some(ServerBudget::learn(learnt.budget, (remaining, left), reset, now, bounds));
         }
         learnt.units.learn(&lesson.units, others, answered, now, bounds);
         learnt.state = ServerState::Known;

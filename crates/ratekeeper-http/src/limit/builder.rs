@@ -152,6 +152,9 @@ impl Limit<KeeperPlans> {
     /// The keeper is asked for the plan with each request, because plans may change. A request whose plan does not
     /// exist is answered as the keeper's [`on_missing_plan`](Keeper::on_missing_plan) says: with 500 by default.
     ///
+    /// A plan that counts more than requests takes what [`cost_of`](Limit::cost_of) or the request's
+    /// [`Estimate`](crate::Estimate) say. One that counts what is in flight needs a [hold](Limit::hold).
+    ///
     /// # Examples
     ///
     /// ```
@@ -165,7 +168,10 @@ impl Limit<KeeperPlans> {
     pub fn over(keeper: Keeper, plan: Name) -> Self {
         let name = plan.clone();
         let plan = PlanSource::Named { name: plan, headers: Arc::default() };
-        Limit::with(name, Some(RateSettings { keeper, plan }))
+        let mut limit = Limit::with(name, Some(RateSettings { keeper, plan }));
+        // What the plan counts is not known before a request is there: its estimate is read whatever it is.
+        limit.settings.metering = Some(Arc::default());
+        limit
     }
 
     /// Returns the same limit by another plan of the same keeper, for one route of many. The limit is called after it.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ratekeeper::keeper::{Hold, KeeperError};
 use ratekeeper::port::{Answer, Request};
-use ratekeeper::{Decision, Keeper, Name, Nanos, Plan, Reason, Rules, Ruling};
+use ratekeeper::{Decision, Keeper, Key, Name, Nanos, Plan, Reason, Rules, Ruling};
 use tokio::time::Instant;
 
 use super::charge_policy::ChargePolicy;
@@ -16,7 +16,7 @@ use super::permits::InFlightPermit;
 use super::policy_headers::{LimitReport, PolicyHeaders};
 use super::refundable_charge::RefundableCharge;
 use super::request_hold::RequestHold;
-use super::settings::{InFlightSettings, LimitSettings, PlanSource, RateSettings};
+use super::settings::{InFlightSettings, LimitSettings, PlanSource, QueueSettings, RateSettings};
 use super::verdict::{AdmittedRequest, LimitFailure, LimitRefusal, LimitVerdict};
 use crate::instant::later;
 
@@ -53,16 +53,13 @@ impl LimitSettings {
         request: &LimitRequest<'_>,
     ) -> Option<LimitVerdict> {
         // The key was checked to be one.
-        let asked = Request::new(request.key.key().ok()?, Rules::Plan(plan), request.cost);
+        let asked = Request::new(request.key.key().ok()?, Rules::Plan(plan), request.amounts.cost());
         Some(match keeper.acquire_resolved(asked).now().ok()? {
             Ok(decision) if decision.allowed => {
-                let rate = self.report(decision, Box::default(), headers);
+                let rate = self.reports().then(|| LimitReport::of(decision, headers));
                 LimitVerdict::Pass(AdmittedRequest { rate, held: None })
             }
-            Ok(decision) => {
-                let rate = LimitReport { decision, each: Box::default(), headers: Arc::clone(headers) };
-                self.refuse_by(rate, None, request)
-            }
+            Ok(decision) => self.refuse_by(LimitReport::of(decision, headers), None, request),
             Err(error) => LimitVerdict::failed(KeeperError::Store(error)),
         })
     }
@@ -81,30 +78,22 @@ impl LimitSettings {
         let Some(rate) = &self.rate else { return Some(admission.pass()) };
         // The key was checked to be one.
         let key = request.key.key().ok()?;
-        let taken = if let Some(policy) = self.hold() {
-            let attempt = rate.keeper.hold(key, &*request.plan, request.amounts()).lease(policy.lease_time());
-            let answer = match queue {
-                Some(queue) => attempt.within(queue.wait).places(queue.places).now(),
-                None => attempt.now(),
-            };
-            answer.ok()?.map(|hold| self.held(rate, admission, hold, policy, request))
+        let verdict = if let Some(policy) = self.hold() {
+            let held = rate.hold(key, request, policy, queue).now().ok()?;
+            held.map(|hold| self.held(rate, admission, hold, policy, request))
         } else {
-            let attempt = rate.keeper.acquire(key, &*request.plan, request.amounts());
-            let answer = match queue {
-                Some(queue) => attempt.within(queue.wait).places(queue.places).now(),
-                None => attempt.now(),
-            };
-            answer.ok()?.map(|ruling| self.judge(rate, admission, &ruling, request))
+            let acquired = rate.acquire(key, request, queue).now().ok()?;
+            acquired.map(|ruling| self.judge(rate, admission, &ruling, request))
         };
-        Some(taken.unwrap_or_else(LimitVerdict::failed))
+        Some(verdict.unwrap_or_else(LimitVerdict::failed))
     }
 
     /// Returns the verdict, waiting for the store, and for a turn if `wait`.
     pub(crate) fn decide_later(self: &Arc<Self>, request: LimitRequest<'_>, wait: bool) -> Deciding {
         let (settings, key, plan) = (Arc::clone(self), request.key.clone(), request.plan.into_owned());
-        let (cost, units) = (request.cost, request.units);
+        let amounts = request.amounts;
         Box::pin(async move {
-            let request = LimitRequest { key: &key, plan: plan.into(), cost, units };
+            let request = LimitRequest { key: &key, plan: plan.into(), amounts };
             settings.decide(&request, wait).await.unwrap_or_else(LimitVerdict::failed)
         })
     }
@@ -124,20 +113,14 @@ impl LimitSettings {
         let Some(rate) = &self.rate else { return Ok(admission.pass()) };
         let key = request.key.key()?;
         let left = deadline.saturating_duration_since(Instant::now());
-        if let Some(policy) = self.hold() {
-            let attempt = rate.keeper.hold(key, &*request.plan, request.amounts()).lease(policy.lease_time());
-            let hold = match queue {
-                Some(queue) => answer(attempt.within(left).places(queue.places).now()).await?,
-                None => answer(attempt.now()).await?,
-            };
-            return Ok(self.held(rate, admission, hold, policy, request));
-        }
-        let attempt = rate.keeper.acquire(key, &*request.plan, request.amounts());
-        let ruling = match queue {
-            Some(queue) => answer(attempt.within(left).places(queue.places).now()).await?,
-            None => answer(attempt.now()).await?,
-        };
-        Ok(self.judge(rate, admission, &ruling, request))
+        let queue = queue.map(|queue| QueueSettings { wait: left, ..queue });
+        Ok(if let Some(policy) = self.hold() {
+            let hold = rate.hold(key, request, policy, queue).await?;
+            self.held(rate, admission, hold, policy, request)
+        } else {
+            let ruling = rate.acquire(key, request, queue).await?;
+            self.judge(rate, admission, &ruling, request)
+        })
     }
 
     /// Returns how estimates are held, if they are.
@@ -149,17 +132,17 @@ impl LimitSettings {
     fn held(
         &self,
         rate: &RateSettings,
-        mut admission: AdmittedRequest,
+        admission: AdmittedRequest,
         hold: Hold,
         policy: &Arc<HoldPolicy>,
         request: &LimitRequest<'_>,
     ) -> LimitVerdict {
-        let ruling = hold.ruling().clone();
-        if ruling.allowed {
+        let mut verdict = self.judge(rate, admission, hold.ruling(), request);
+        if let LimitVerdict::Pass(admission) = &mut verdict {
             let hold = RequestHold::new(hold, &rate.keeper, request.key, policy);
             admission.held.get_or_insert_default().hold = Some(hold);
         }
-        self.judge(rate, admission, &ruling, request)
+        verdict
     }
 
     /// Returns the verdict of a ruling.
@@ -183,7 +166,7 @@ impl LimitSettings {
         }
         if self.hold().is_none()
             && self.charge != ChargePolicy::OnArrival
-            && let Some(charge) = RefundableCharge::of(ruling, &rate.keeper, request.key, self.charge)
+            && let Some(charge) = RefundableCharge::of(ruling, &rate.keeper, request, self.charge)
         {
             admission.held.get_or_insert_default().charge = Some(charge);
         }
@@ -191,17 +174,6 @@ impl LimitSettings {
             admission.rate = Some(LimitReport { decision, each: each(), headers });
         }
         admission.pass()
-    }
-
-    /// Returns what is reported of a decision that lets a request pass, if anybody is told.
-    #[inline]
-    fn report(
-        &self,
-        decision: Decision,
-        each: Box<[Decision]>,
-        headers: &Arc<PolicyHeaders>,
-    ) -> Option<LimitReport> {
-        self.reports().then(|| LimitReport { decision, each, headers: Arc::clone(headers) })
     }
 
     /// Returns the refusal of a request by its rate.
@@ -226,8 +198,7 @@ impl LimitSettings {
         let limit = in_flight.permits.limit();
         let mut decision = Decision::deny(limit, 0, None, Nanos::ZERO);
         decision.reason = Reason::AtCapacity;
-        let headers = Arc::clone(&in_flight.headers);
-        let report = LimitReport { decision, each: Box::default(), headers };
+        let report = LimitReport::of(decision, &in_flight.headers);
         let expected = in_flight.permits.expected_wait(request.key.as_bytes());
         let rule = report.rule().cloned();
         self.refuse(None, Some(report), decision, expected, rule, request)
@@ -248,13 +219,37 @@ impl LimitSettings {
     }
 }
 
-/// Waits for an answer that is not there yet.
-async fn answer<T>(
-    asked: Result<Result<T, KeeperError>, Answer<'_, T, KeeperError>>,
-) -> Result<T, KeeperError> {
-    match asked {
-        Ok(answer) => answer,
-        Err(later) => later.await,
+impl RateSettings {
+    /// Takes what a request takes; in turn, if there is a queue.
+    fn acquire<'a>(
+        &'a self,
+        key: Key<'a>,
+        request: &'a LimitRequest<'_>,
+        queue: Option<QueueSettings>,
+    ) -> Answer<'a, Ruling, KeeperError> {
+        let attempt = self.keeper.acquire(key, &*request.plan, request.amounts.as_amounts());
+        let asked = match queue {
+            Some(QueueSettings { places, wait }) => attempt.within(wait).places(places).now(),
+            None => attempt.now(),
+        };
+        asked.map_or_else(|later| later, Answer::ready)
+    }
+
+    /// Holds what a request is estimated to take; in turn, if there is a queue.
+    fn hold<'a>(
+        &'a self,
+        key: Key<'a>,
+        request: &'a LimitRequest<'_>,
+        policy: &HoldPolicy,
+        queue: Option<QueueSettings>,
+    ) -> Answer<'a, Hold, KeeperError> {
+        let attempt = self.keeper.hold(key, &*request.plan, request.amounts.as_amounts());
+        let attempt = attempt.lease(policy.lease_time());
+        let asked = match queue {
+            Some(QueueSettings { places, wait }) => attempt.within(wait).places(places).now(),
+            None => attempt.now(),
+        };
+        asked.map_or_else(|later| later, Answer::ready)
     }
 }
 
@@ -262,8 +257,7 @@ impl AdmittedRequest {
     fn hold(&mut self, in_flight: &InFlightSettings, permit: InFlightPermit) {
         let decision = Decision::allow(in_flight.permits.limit(), permit.available(), Nanos::ZERO);
         let held = self.held.get_or_insert_default();
-        let headers = Arc::clone(&in_flight.headers);
-        held.in_flight = Some(LimitReport { decision, each: Box::default(), headers });
+        held.in_flight = Some(LimitReport::of(decision, &in_flight.headers));
         held.permit = Some(permit);
     }
 

@@ -25,6 +25,7 @@ mod no_upgrade;
 mod permits;
 mod policy_headers;
 mod refundable_charge;
+mod request_amounts;
 mod request_hold;
 mod settings;
 mod sole_plan;

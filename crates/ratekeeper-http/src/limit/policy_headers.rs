@@ -73,8 +73,8 @@ impl PolicyHeaders {
         }
     }
 
-    /// Returns true if a rule that binds counts something else than requests at a rate: then what one rule says is not enough,
-    /// and a response should tell of [each](PolicyHeaders::write_each).
+    /// Returns true if a rule that binds counts anything but requests at a rate, such as tokens or what is in flight: then what
+    /// one rule says is not enough, and a response should tell of [each](PolicyHeaders::write_each).
     pub fn counts_units(&self) -> bool {
         self.counts_units
     }
@@ -257,6 +257,12 @@ pub(crate) struct LimitReport {
 }
 
 impl LimitReport {
+    /// Returns the report of a decision, without what each rule says of it.
+    #[inline]
+    pub(crate) fn of(decision: Decision, headers: &Arc<PolicyHeaders>) -> Self {
+        LimitReport { decision, each: Box::default(), headers: Arc::clone(headers) }
+    }
+
     /// Adds the header fields to a response.
     pub(crate) fn write(&self, headers: &mut HeaderMap, dialect: HeaderDialect) {
         self.headers.write_each(headers, dialect, &self.decision, &self.each);

@@ -1,8 +1,10 @@
 //! What a request was charged, and may get back.
 
-use ratekeeper::{Charged, Cost, Keeper, Name, Ruling};
+use ratekeeper::{Charged, Keeper, Name, Ruling};
 
 use super::charge_policy::ChargePolicy;
+use super::limit_request::LimitRequest;
+use super::request_amounts::RequestAmounts;
 use crate::key::KeyBuf;
 use crate::log;
 
@@ -18,20 +20,26 @@ struct ChargeRefund {
     keeper: Keeper,
     key: KeyBuf,
     plan: Name,
-    cost: Cost,
+    /// What was taken, of every unit: a plan that counts several is not given back requests alone.
+    amounts: RequestAmounts,
     /// When, and by which store: what has refilled since does not come back, and no store gets what it did not take.
     charged: Charged,
 }
 
 impl RefundableCharge {
-    /// Creates the charge of what a ruling took; `None` if it took nothing, so that there is nothing to refund.
-    pub(crate) fn of(ruling: &Ruling, keeper: &Keeper, key: &KeyBuf, policy: ChargePolicy) -> Option<Self> {
+    /// Creates the charge of what a ruling took for a request; `None` if it took nothing, so that there is nothing to refund.
+    pub(super) fn of(
+        ruling: &Ruling,
+        keeper: &Keeper,
+        request: &LimitRequest<'_>,
+        policy: ChargePolicy,
+    ) -> Option<Self> {
         let refund = ChargeRefund {
             charged: ruling.charged()?,
             plan: ruling.plan()?.name().clone(),
-            cost: ruling.granted(),
+            amounts: request.amounts.clone(),
             keeper: keeper.clone(),
-            key: key.clone(),
+            key: request.key.clone(),
         };
         Some(RefundableCharge { refund: Some(refund), policy })
     }
@@ -66,7 +74,8 @@ impl Drop for RefundableCharge {
 impl ChargeRefund {
     fn give_back(self) -> Option<Ruling> {
         let key = self.key.key().ok()?;
-        let refunded = self.keeper.refund(key, self.plan.as_str(), self.cost, self.charged).now().ok();
+        let amounts = self.amounts.as_amounts();
+        let refunded = self.keeper.refund(key, self.plan.as_str(), amounts, self.charged).now().ok();
         match refunded {
             Some(Ok(ruling)) => return Some(ruling),
             Some(Err(error)) => log::error(self.plan.as_str(), &format_args!("refund failed: {error}")),
@@ -85,7 +94,8 @@ impl ChargeRefund {
         };
         runtime.spawn(async move {
             let Ok(key) = self.key.key() else { return };
-            if let Err(error) = self.keeper.refund(key, self.plan.as_str(), self.cost, self.charged).await {
+            let amounts = self.amounts.as_amounts();
+            if let Err(error) = self.keeper.refund(key, self.plan.as_str(), amounts, self.charged).await {
                 log::error(self.plan.as_str(), &format_args!("refund failed: {error}"));
             }
         });

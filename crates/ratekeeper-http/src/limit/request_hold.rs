@@ -84,7 +84,7 @@ impl RequestHold {
         let mut counted = UnitList::default();
         for (unit, amount) in said.as_slice() {
             let mut units = hold.rules().plans().flat_map(Plan::units);
-            if units.any(|counted| counted == unit) || *unit == "requests" {
+            if units.any(|counted| counted == unit) {
                 counted.set(unit, *amount);
             } else {
                 let plan = hold.plan().map_or("", |plan| plan.name().as_str());
@@ -125,7 +125,7 @@ fn extend(hold: &Hold, keeper: &Keeper, key: &KeyBuf, policy: &HoldPolicy) -> Op
                 Ok(outcome) if outcome.state == HoldState::Extended => half,
                 // Its lease has run out, or somebody has reset the key: its request goes on.
                 Ok(_) => return,
-                // Sooner than the lease ends, there is another try or two.
+                // Three more tries before the lease ends.
                 Err(_) => half / 4,
             };
         }

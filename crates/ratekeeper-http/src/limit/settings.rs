@@ -31,7 +31,7 @@ pub(crate) struct LimitSettings {
     pub(crate) by: HttpExtractor,
     pub(crate) exempt: Option<IsExempt>,
     pub(crate) cost: CostRule,
-    /// None of a limit that counts requests and holds nothing: most do, and are decided by a shorter way.
+    /// None of a limit that is known to count requests and to hold nothing: most do, and are decided by a shorter way.
     pub(crate) metering: Option<Arc<MeteringSettings>>,
     pub(crate) charge: ChargePolicy,
     pub(crate) shadow: bool,

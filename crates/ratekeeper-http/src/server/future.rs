@@ -158,7 +158,8 @@ fn settle(held: &mut HeldRequest, parts: &Parts, rate: &mut Option<LimitReport>)
         ResponseOutcome::InTrailers => held.charge = Some(charge),
         ResponseOutcome::Succeeded => {
             if let (Some(ruling), Some(rate)) = (charge.give_back(), rate) {
-                rate.decision = *ruling.decision();
+                // A refund tells of the rule that binds only, and what each said before is true no longer.
+                *rate = LimitReport::of(*ruling.decision(), &rate.headers);
             }
         }
     }

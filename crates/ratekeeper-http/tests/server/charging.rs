@@ -13,7 +13,9 @@ use http::{HeaderMap, HeaderName};
 use http_body::Frame;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
-use ratekeeper_http::{ChargePolicy, Limit};
+use ratekeeper::{Keeper, MemoryStore, Plan, Registry, TokioClock};
+use ratekeeper_http::headers::HeaderDialect;
+use ratekeeper_http::{ChargePolicy, Estimate, Limit};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tower::ServiceExt;
@@ -72,6 +74,69 @@ async fn on_completion() {
     abandoned.abort();
     assert!(abandoned.await.unwrap_err().is_cancelled());
     assert_eq!(remaining(&limit).await, 4, "given back");
+}
+
+/// Only the requests were given back, which a plan that counts bytes refused: every success was charged.
+#[tokio::test(start_paused = true)]
+async fn what_is_given_back_is_given_back_of_every_unit() {
+    for (charge, is_estimated) in [
+        (ChargePolicy::OnFailure, false),
+        (ChargePolicy::OnFailure, true),
+        (ChargePolicy::OnCompletion, false),
+    ] {
+        let plan = Plan::parse("up", "60/m bucket; 1000 bytes/m bucket").unwrap();
+        let store = MemoryStore::builder().clock(TokioClock).build();
+        let keeper = Keeper::new(store, Registry::new([plan]));
+        let left = async || {
+            let ruling = keeper.peek("__global__", "up", &[("requests", 0), ("bytes", 0)]).await.unwrap();
+            ruling.each().map(|(_, _, decision)| decision.remaining).collect::<Vec<_>>()
+        };
+        let mut limit = Limit::over(keeper.clone(), "up".parse().unwrap()).charge(charge);
+        if !is_estimated {
+            limit = limit.cost_of("bytes", |_| 100);
+        }
+        let app = Router::new()
+            .route("/right", get(|| async { "welcome" }))
+            .route("/wrong", get(|| async { StatusCode::UNAUTHORIZED }))
+            .layer(limit);
+        let call = async |path: &str| {
+            let mut request = request(path);
+            if is_estimated {
+                request.extensions_mut().insert(Estimate::of("bytes", 100).and("requests", 2));
+            }
+            app.clone().oneshot(request).await.unwrap()
+        };
+        for _ in 0..3 {
+            // Hung up before the body was read.
+            drop(call("/right").await);
+            assert_eq!(left().await, [60, 1000], "{charge:?}");
+        }
+        let read = call("/wrong").await.into_body().collect().await.unwrap();
+        assert!(read.to_bytes().is_empty());
+        assert_eq!(left().await, [if is_estimated { 58 } else { 59 }, 900], "{charge:?}");
+    }
+}
+
+/// What each rule had said before was told after it, too.
+#[tokio::test(start_paused = true)]
+async fn after_a_refund_the_fields_tell_what_is_left_then() {
+    let plan = Plan::parse("up", "60/m bucket; 1000 bytes/m bucket").unwrap();
+    let store = MemoryStore::builder().clock(TokioClock).build();
+    let limit = Limit::of(plan)
+        .store(store)
+        .cost_of("bytes", |_| 100)
+        .charge(ChargePolicy::OnFailure)
+        .dialect(HeaderDialect::IetfAndPerUnit);
+    let app = Router::new()
+        .route("/right", get(|| async { "welcome" }))
+        .route("/wrong", get(|| async { StatusCode::UNAUTHORIZED }))
+        .layer(limit);
+    let wrong = app.clone().oneshot(request("/wrong")).await.unwrap();
+    assert_eq!(wrong.headers()["ratelimit"], r#""per-m";r=59;t=1, "bytes-per-m";r=900;t=1"#);
+    let right = app.oneshot(request("/right")).await.unwrap();
+    assert_eq!(right.headers()["ratelimit"], r#""per-m";r=59;t=1"#, "of the rule that binds");
+    assert_eq!(right.headers()["x-ratelimit-remaining-requests"], "59");
+    assert!(!right.headers().contains_key("x-ratelimit-remaining-bytes"), "nobody says it");
 }
 
 /// Nobody knows that it succeeded. (It was given back: who hung up on wrong guesses guessed for free.)

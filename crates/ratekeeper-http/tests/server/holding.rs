@@ -14,6 +14,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
 use http_body::Frame;
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::Bytes;
+use ratekeeper::keeper::OnMissingPlan;
 use ratekeeper::{Decision, Keeper, MemoryStore, Nanos, Plan, Registry, Rules};
 use ratekeeper_http::headers::HeaderDialect;
 use ratekeeper_http::{Estimate, HoldPolicy, KeeperPlans, Limit, PolicyHeaders, Spent};
@@ -163,6 +164,18 @@ async fn nothing_said_is_as_estimated_and_nothing_spent_is_cancelled() {
     assert_eq!(call("/other").await, [58, 800, 2]);
     assert_eq!(call("/requests").await, [55, 800, 2]);
     assert_eq!(call("/unknown").await, [54, 700, 2], "a 404 is a response");
+}
+
+/// It was passed on to the store, which refused to settle at all: the place was taken until its lease ran out.
+#[tokio::test(start_paused = true)]
+async fn requests_that_no_rule_counts_are_ignored_like_any_unit() {
+    let keeper = keeper("1000 tokens/m bucket; 2 concurrent");
+    let handler = || async { (Spent::of("requests", 3).and("tokens", 10), "three in one") };
+    let app = Router::new().route("/", get(handler)).layer(limit(&keeper, HoldPolicy::default()));
+    read(app.oneshot(request(100)).await.unwrap()).await;
+    let ruling = keeper.peek(KEY, "llm", &[("tokens", 0), ("concurrent", 0)]).await.unwrap();
+    let left: Vec<u64> = ruling.each().map(|(_, _, decision)| decision.remaining).collect();
+    assert_eq!(left, [990, 2]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -415,6 +428,23 @@ async fn an_estimate_is_said_by_a_function_an_extension_or_the_plan() {
     assert_eq!(call(&function, request(50)).await, (200, left("999")), "it wins over the extension");
     let odd = app(Limit::of(plan).cost_of("bytes", |_| 5));
     assert_eq!(call(&odd, request(50)).await, (500, None), "no rule counts bytes");
+}
+
+/// Over a keeper it was read only if something was held, or a function said the cost of a unit.
+#[tokio::test(start_paused = true)]
+async fn an_estimate_is_read_over_a_keeper_too() {
+    let keeper = keeper("60/m bucket; 1000 tokens/m bucket").on_missing_plan(OnMissingPlan::Skip);
+    let limit = Limit::over(keeper, "llm".parse().unwrap()).dialect(HeaderDialect::PerUnit);
+    let app = |limit| Router::new().route("/", get(|| async { "hello" })).layer::<Limit<KeeperPlans>>(limit);
+    let response = app(limit.clone()).oneshot(request(100)).await.unwrap();
+    assert_eq!(response.status(), 200);
+    assert_eq!(response.headers()["x-ratelimit-remaining-tokens"], "900");
+    assert_eq!(response.headers()["x-ratelimit-remaining-requests"], "59");
+    // What is held to no plan at all has nobody who counts tokens: that is no error.
+    let gone = limit.plan("gone".parse().unwrap());
+    for limit in [gone.clone(), gone.hold(HoldPolicy::default())] {
+        assert_eq!(app(limit).oneshot(request(100)).await.unwrap().status(), 200);
+    }
 }
 
 #[tokio::test(start_paused = true)]

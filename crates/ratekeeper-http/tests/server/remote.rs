@@ -8,8 +8,8 @@ use axum::body::Body;
 use axum::http::StatusCode;
 use axum::routing::get;
 use ratekeeper::TokioClock;
-use ratekeeper::port::{Answer, Grant, Request, Store};
-use ratekeeper::{Charged, Decision, MemoryStore};
+use ratekeeper::port::{Answer, Grant, Request, Standing, Store};
+use ratekeeper::{Charged, Decision, Keeper, MemoryStore, Plan, Registry};
 use ratekeeper_http::{ChargePolicy, Limit};
 use tokio::time::Instant;
 use tower::ServiceExt;
@@ -40,8 +40,10 @@ macro_rules! after_a_trip {
 impl Store for Remote {
     after_a_trip!(
         acquire() -> Decision,
+        acquire_each() -> Standing,
         acquire_up_to() -> Grant,
         peek() -> Decision,
+        peek_each() -> Standing,
         refund(charged: Charged) -> Decision,
         reset() -> u64
     );
@@ -119,6 +121,25 @@ async fn what_is_not_charged_comes_back() {
     assert_eq!(app.clone().oneshot(request("/wrong")).await.unwrap().status(), 401);
     tokio::time::sleep(TRIP * 2).await;
     assert_eq!(remaining(&limit).await, 4);
+}
+
+/// Only the requests were given back, which a plan that counts bytes refused.
+#[tokio::test(start_paused = true)]
+async fn what_is_not_charged_comes_back_of_every_unit() {
+    let plan = Plan::parse("up", "5/h bucket; 1000 bytes/h bucket").unwrap();
+    let keeper = Keeper::new(Remote::new(), Registry::new([plan]));
+    let limit = Limit::over(keeper.clone(), "up".parse().unwrap())
+        .cost_of("bytes", |_| 100)
+        .charge(ChargePolicy::OnFailure);
+    let app = Router::new().route("/", get(|| async { "hello" })).layer(limit);
+    for _ in 0..10 {
+        assert_eq!(app.clone().oneshot(request("/")).await.unwrap().status(), 200);
+        // Given back by a task, and a trip takes its time.
+        tokio::time::sleep(TRIP * 2).await;
+    }
+    let ruling = keeper.peek("__global__", "up", &[("requests", 0), ("bytes", 0)]).await.unwrap();
+    let left: Vec<u64> = ruling.each().map(|(_, _, decision)| decision.remaining).collect();
+    assert_eq!(left, [5, 1000]);
 }
 
 #[tokio::test(start_paused = true)]
