@@ -64,6 +64,9 @@ impl Store for Late {
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
         self.ask(move |store| store.peek(request))
     }
+    fn acquire_each<'a>(&'a self, request: Request<'a>) -> Answer<'a, Standing> {
+        self.ask(move |store| store.acquire_each(request))
+    }
     fn peek_each<'a>(&'a self, request: Request<'a>) -> Answer<'a, Standing> {
         self.ask(move |store| store.peek_each(request))
     }
@@ -391,4 +394,70 @@ async fn what_is_held_locally_is_ended_by_its_id_while_the_store_is_down() {
     }
     let unknown = HoldId::from_bits(7);
     assert!(keeper.cancel("k", unknown).await.unwrap_err().is_transient(), "it may be one of the store's");
+}
+
+#[tokio::test]
+async fn what_each_rule_says_is_told_to_those_who_wait_too() {
+    for keeper in keepers("10/s; 100/m") {
+        let ruling = keeper.acquire("k", "llm", 1).each().within(PATIENT).await.unwrap();
+        let left: Vec<u64> = ruling.each().map(|(_, _, said)| said.remaining).collect();
+        assert_eq!(left, [9, 99]);
+    }
+}
+
+#[tokio::test]
+async fn a_local_store_without_holds_knows_of_none() {
+    let plans = Registry::new([plan("60/m; 2 concurrent")]);
+    let keeper = Keeper::new(MemoryStore::default(), plans).local_store(WithoutHolds::default());
+    let unknown = HoldId::from_bits(7);
+    assert_eq!(keeper.cancel("k", unknown).await.unwrap(), HoldOutcome::GONE);
+    let late = Late::new();
+    late.is_down.store(true, Ordering::Relaxed);
+    let keeper = Keeper::new(late, Registry::new([plan("60/m")])).local_store(WithoutHolds::default());
+    let error = keeper.cancel("k", unknown).await.unwrap_err();
+    assert!(error.to_string().contains("it is down"), "{error}");
+}
+
+/// A store that leaves holds to their defaults, which refuse them.
+#[derive(Debug, Default)]
+struct WithoutHolds(MemoryStore);
+
+impl Store for WithoutHolds {
+    fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
+        self.0.acquire(request)
+    }
+    fn acquire_up_to<'a>(&'a self, request: Request<'a>) -> Answer<'a, Grant> {
+        self.0.acquire_up_to(request)
+    }
+    fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
+        self.0.peek(request)
+    }
+    fn refund<'a>(&'a self, request: Request<'a>, charged: Charged) -> Answer<'a, Decision> {
+        self.0.refund(request, charged)
+    }
+    fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, u64> {
+        self.0.reset(request)
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+struct CountHeld(Arc<AtomicUsize>);
+
+impl Observer for CountHeld {
+    fn held(&self, _: Key<'_>, _: HoldId) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn observers_hear_of_what_is_held_and_of_nothing_else() {
+    let (late, held) = (Late::new(), CountHeld::default());
+    let open = plan("60/m; 2 concurrent").on_store_error(FailureMode::Open);
+    let keeper = Keeper::new(late.clone(), Registry::new([open])).observer(held.clone());
+    let hold = keeper.hold("k", "llm", 1).await.unwrap();
+    assert!(hold.allowed && held.0.load(Ordering::Relaxed) == 1);
+    late.is_down.store(true, Ordering::Relaxed);
+    let open = keeper.hold("k", "llm", 1).await.unwrap();
+    assert!(open.allowed && open.reason == Reason::FailOpen);
+    assert_eq!(held.0.load(Ordering::Relaxed), 1, "nobody holds what was let through");
 }

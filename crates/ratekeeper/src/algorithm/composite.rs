@@ -72,6 +72,11 @@ impl Passing {
     pub fn charges(self, shadow_of: Option<u8>) -> bool {
         self.binding && shadow_of.is_none_or(|plan| self.shadows_deny >> (plan & 63) & 1 == 0)
     }
+
+    /// Returns true if the state of a rule that was asked for this is to be written.
+    fn writes(self, Asked { cost, shadow_of }: Asked, view: &AnyView<'_>) -> bool {
+        cost != Cost::ZERO && (self.charges(shadow_of) || view.was_repaired())
+    }
 }
 
 /// Takes from every view what it is asked for, or from none. On a denial the views that would have allowed are left as they
@@ -155,13 +160,12 @@ pub fn try_acquire_each(
 ) -> Result<Changes, Mismatch> {
     let mut views = views(rules, now, tenancy)?;
     let (each, passing) = take_each(&mut views, &asked);
-    let wrote = |rule: usize, view: &AnyView<'_>| {
-        let Asked { cost, shadow_of } = asked(rule);
-        cost != Cost::ZERO && (passing.charges(shadow_of) || view.was_repaired())
-    };
     let states = views.iter().enumerate();
-    let states = states.map(|(rule, view)| if wrote(rule, view) { view.to_state() } else { None }).collect();
-    Ok((each, states))
+    let states = states.map(|(rule, view)| match passing.writes(asked(rule), view) {
+        true => view.to_state(),
+        false => None,
+    });
+    Ok((each, states.collect()))
 }
 
 /// Charges several quotas whether or not it passes. Returns what each says then of one more, how much was forgiven over
@@ -210,12 +214,40 @@ pub fn acquire_in_place(
     let wrote = |view: &AnyView<'_>| cost != Cost::ZERO && (decision.allowed || view.was_repaired());
     let writes: Vec<Option<StateWrite>> =
         views.iter().map(|view| wrote(view).then(|| view.write())).collect();
+    write(states, writes);
+    Ok(decision)
+}
+
+/// Like [`acquire_in_place`], of what each rule is asked for. Returns what each says.
+///
+/// # Errors
+///
+/// As [`try_acquire`].
+pub fn acquire_each_in_place<'q>(
+    quotas: impl Iterator<Item = &'q Quota>,
+    states: &mut [Option<State>],
+    asked: impl Fn(usize) -> Asked,
+    now: Timestamp,
+) -> Result<Vec<Decision>, Mismatch> {
+    let held = quotas.zip(&*states);
+    let mut views: Vec<AnyView<'_>> = held
+        .map(|(quota, state)| AnyView::at(quota, state.as_ref(), now, Tenancy::Own))
+        .collect::<Result<_, _>>()?;
+    let (each, passing) = take_each(&mut views, &asked);
+    let views = views.iter().enumerate();
+    let writes: Vec<Option<StateWrite>> =
+        views.map(|(rule, view)| passing.writes(asked(rule), view).then(|| view.write())).collect();
+    write(states, writes);
+    Ok(each)
+}
+
+/// Writes what has changed.
+fn write(states: &mut [Option<State>], writes: Vec<Option<StateWrite>>) {
     for (state, write) in states.iter_mut().zip(writes) {
         if let Some(write) = write {
             write.apply(state);
         }
     }
-    Ok(decision)
 }
 
 /// Returns what [`try_acquire`] would decide.

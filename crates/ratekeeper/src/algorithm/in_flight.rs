@@ -5,6 +5,7 @@
 
 use super::any_view::AnyView;
 use super::view::{View, look, take};
+use super::wait::Wait;
 use crate::{Cost, Decision, Nanos, Reason, Timestamp};
 
 /// How much live holds have of one rule, and how much they may.
@@ -49,7 +50,7 @@ impl HeldView<'_> {
     /// Returns true if so much may be held.
     pub fn has_room(&self, cost: Cost) -> bool {
         self.in_flight.is_none_or(|in_flight| in_flight.has_room(cost))
-            && self.rate.is_none_or(|rate| look(&rate, cost).allowed)
+            && self.rate.as_ref().is_none_or(|rate| rate.wait_for(cost) == Wait::Ready)
     }
 
     /// Returns the decision on holding so much. What is left is told by the rate, if there is one, and so is the wait where

@@ -82,7 +82,7 @@ impl<'a> Attempt<'a> {
     /// # Ok(()) }
     /// ```
     pub fn within(self, patience: Duration) -> Waiting<'a> {
-        Waiting::new(self.named, ForCost, patience)
+        Waiting::new(self.named, ForCost { tells_each: self.tells_each }, patience)
     }
 }
 

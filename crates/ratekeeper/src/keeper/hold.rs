@@ -225,8 +225,9 @@ impl Keeper {
             return Answer::ready(outcome);
         }
         self.change_at(&*self.local, change).map(move |local| match local {
-            Ok(gone) if gone.state == HoldState::Gone => outcome,
-            local => local,
+            Ok(known) if known.state != HoldState::Gone => Ok(known),
+            // A local store that has no holds, or fails as well, knows nothing of this one.
+            _ => outcome,
         })
     }
 
@@ -252,7 +253,7 @@ impl Keeper {
                 if is_settled {
                     self.tell(|observer| observer.debited(change.key, standing));
                 }
-                // Places are free, and more may be: whoever waits for this key asks again.
+                // Places may be free, and more may be left: whoever waits for this key asks again.
                 self.lines.were_reset(|key, _| key == change.key.as_bytes());
             }
             Ok(outcome)

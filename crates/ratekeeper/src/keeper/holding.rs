@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::ask::Intent;
 use super::asking::{Ask, Asking};
 use super::error::KeeperError;
+use super::fallback::Fallback;
 use super::hold::Hold;
 use super::resolve::{NamedRequest, Understood};
 use super::ruling::{Resolved, Ruling};
@@ -14,7 +15,7 @@ use super::taker::Taker;
 use super::taking::Taking;
 use super::waiting::Waiting;
 use crate::port::{Answer, HoldAction, HoldId, HoldRequest, Request, Standing, Store};
-use crate::{Amounts, Decision, Key, Nanos, Rules};
+use crate::{Amounts, Key, Nanos, Rules};
 
 /// A request to hold an estimate, made by [`Keeper::hold`]. Nothing happens until it is awaited, or given time
 /// [`within`](HoldAttempt::within) which to wait.
@@ -118,7 +119,7 @@ impl ForHold {
     /// Puts the request to the store as one to hold.
     fn question<'q>(self, store: &'q dyn Store, request: Request<'q>) -> Answer<'q, Standing> {
         let Rules::Plans(plans) = request.rules else {
-            return Answer::ready(Ok(Standing::of(Decision::allow(u64::MAX, u64::MAX, Nanos::ZERO))));
+            return Answer::ready(Ok(Standing::unlimited(request)));
         };
         let amounts = Amounts::new(request.cost, request.units);
         store.hold(HoldRequest { key: request.key, plans, amounts, id: self.id, lease: self.lease })
@@ -152,7 +153,8 @@ impl Taker for ForHold {
     }
 
     fn answer(self, keeper: &Keeper, key: Key<'_>, ruling: Ruling) -> Hold {
-        if ruling.allowed {
+        // Where the store has failed and the plan is open, or there is no plan, nobody holds anything.
+        if ruling.allowed && ruling.reason.is_informed() && !ruling.rules().is_empty() {
             keeper.tell(|observer| observer.held(key, self.id));
         }
         Hold::new(keeper, key, self.id, ruling)

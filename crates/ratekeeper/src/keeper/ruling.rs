@@ -60,10 +60,6 @@ impl Ruling {
         Ruling { granted, ..self }
     }
 
-    pub(super) fn into_resolved(self) -> Resolved {
-        self.resolved
-    }
-
     /// Returns the decision that this ruling reads like.
     pub fn decision(&self) -> &Decision {
         &self.decision

@@ -37,7 +37,10 @@ pub trait Taker: Copy + Send + Sync + Unpin + 'static {
 
 /// A cost is to be taken.
 #[derive(Clone, Copy, Debug)]
-pub struct ForCost;
+pub struct ForCost {
+    /// Whether what each rule says is to be told.
+    pub(super) tells_each: bool,
+}
 
 impl Taker for ForCost {
     type Answer = Ruling;
@@ -47,7 +50,7 @@ impl Taker for ForCost {
     }
 
     fn take<'a>(self, keeper: &'a Keeper, understood: Understood<'a>) -> Answer<'a, Ruling, KeeperError> {
-        match understood.request().is_plain() {
+        match understood.request().is_plain() && !self.tells_each {
             true => keeper.decide(understood, Intent::Try, |store, request| store.acquire(request)),
             false => keeper.decide(understood, Intent::Try, |store, request| store.acquire_each(request)),
         }
@@ -55,7 +58,6 @@ impl Taker for ForCost {
 
     async fn give_back(self, keeper: &Keeper, taken: Understood<'_>, ruling: Ruling) {
         let Some(charged) = ruling.charged() else { return };
-        let taken = Understood { resolved: ruling.into_resolved(), ..taken };
         // A store that fails keeps it: the observers are told.
         let _ = keeper.give_back(taken, charged).await;
     }

@@ -3,6 +3,7 @@
 use super::ask::{Intent, ask};
 use super::attempt::Attempt;
 use super::error::KeeperError;
+use super::fallback::Fallback;
 use super::held_to::HeldTo;
 use super::holding::HoldAttempt;
 use super::resolve::{NamedRequest, Understood};
@@ -159,7 +160,7 @@ impl Keeper {
                 &*self.store,
                 understood,
                 |store, request| match request.rules.is_empty() {
-                    true => Answer::ready(Ok(Standing::of(Decision::allow(u64::MAX, u64::MAX, Nanos::ZERO)))),
+                    true => Answer::ready(Ok(Standing::unlimited(request))),
                     false => store.debit(request),
                 },
                 move |understood, debited| {

@@ -44,6 +44,16 @@ pub enum OnLapse {
     Refund,
 }
 
+impl OnLapse {
+    /// Returns the word for it in a config file.
+    pub const fn word(self) -> &'static str {
+        match self {
+            OnLapse::Keep => "keep",
+            OnLapse::Refund => "refund",
+        }
+    }
+}
+
 impl Plan {
     /// The most rules in one plan.
     pub const MAX_RULES: usize = MAX_RULES;

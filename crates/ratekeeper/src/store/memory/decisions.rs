@@ -2,7 +2,8 @@
 //!
 //! Every decision goes through the same steps: ask all views whether the cost passes; take room for the states that it will
 //! write, so that no write can fail half-way; take the cost from each; settle with the budget what was not needed after all.
-//! A request for one GCRA quota, which most are, has a path of its own that skips what it does not need.
+//! A request for one GCRA quota, which most are, has a path of its own that skips what it does not need; other plain ones
+//! have [theirs](super::plain).
 
 use super::budget::{Allowance, Budget, Full};
 use super::shard::{Shard, Subject};

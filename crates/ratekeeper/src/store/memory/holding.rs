@@ -256,15 +256,13 @@ impl Shard {
         now: Timestamp,
     ) -> Ending {
         let Spending { estimate, spent } = spending;
-        let mut ending = Ending { change: None, decision: view.look(Cost::ONE), forgiven: 0 };
+        let (mut change, mut forgiven) = (None, 0);
         if estimate != UNCHARGED {
-            ending.forgiven = view.end(Cost::new(estimate), Cost::new(spent), charged_at, now);
-            ending.decision = view.look(Cost::ONE);
+            forgiven = view.end(Cost::new(estimate), Cost::new(spent), charged_at, now);
             let writes = spent > estimate || spent < estimate && is_known();
-            ending.change =
-                view.rate.filter(|_| writes).map(|rate| SlotChange::of(&rate, now + rate.reset_after()));
+            change = view.rate.filter(|_| writes).map(|rate| SlotChange::of(&rate, now + rate.reset_after()));
         }
-        ending
+        Ending { change, decision: view.look(Cost::ONE), forgiven }
     }
 
     /// Writes the state of a rule. Returns whether an expired one made way for it.

@@ -310,7 +310,9 @@ impl Shard {
         if let Some(rest) = &mut self.rest {
             rest.packed.sweep(now, |_, _| ());
             rest.logs.sweep(now);
-            rest.holds.as_mut().map(|holds| holds.sweep_answers(now));
+            if let Some(holds) = &mut rest.holds {
+                holds.sweep_answers(now);
+            }
         }
         let swept = before.states - self.len();
         budget.note_expired(swept);
