@@ -56,6 +56,7 @@ fn replay(path: &Path) -> Result<u64, Box<dyn std::error::Error>> {
         parser: TraceParser::new(TraceFormat::Combined, KeyField::Client),
         strict: true,
         now: Timestamp::MAX,
+        checks_units: true,
     };
     let mut policies = [SimulatedPolicy::parse("10/s burst 20")?];
     let overview = replay.run(&TraceSource::File(path.to_owned()), &mut policies, |_, _, _| Ok(()))?;

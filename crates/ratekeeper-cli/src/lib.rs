@@ -22,7 +22,7 @@
 //! # let path = std::env::temp_dir().join(format!("ratekeeper-cli-{}.txt", std::process::id()));
 //! std::fs::write(&path, "0.0 ann\n0.1 ann\n0.2 bob\n")?;
 //! let parser = TraceParser::new(TraceFormat::Plain, KeyField::Client);
-//! let mut replay = Replay { parser, strict: true, now: std::time::SystemTime::now().into() };
+//! let mut replay = Replay { parser, strict: true, now: std::time::SystemTime::now().into(), checks_units: true };
 //! let mut policies = [SimulatedPolicy::parse("1/s")?];
 //! replay.run(&TraceSource::File(path.clone()), &mut policies, |_, _, _| Ok(()))?;
 //! assert_eq!((policies[0].admitted(), policies[0].denied()), (2, 1));

@@ -8,7 +8,7 @@ use rmp::{decode, encode};
 use crate::decision::RemoteDecision;
 use crate::error::ClientError;
 use crate::quota::ThrottleParts;
-use crate::reply_map::ReplyMap;
+use crate::reply_map::{self, ReplyMap};
 use crate::request::RequestParts;
 
 /// The most bytes of a reply. The longest tells of the 16 rules of 8 plans, each with its names.
@@ -186,9 +186,7 @@ fn parse(mut body: &[u8]) -> Result<FrameReply, ClientError> {
     if fields < 7 {
         return Ok(Err(ClientError::Refused("the server gave no reason".to_owned())));
     }
-    let len = decode::read_str_len(&mut body).map_err(|_| ClientError::Malformed)?;
-    let text = body.get(..len as usize).ok_or(ClientError::Malformed)?;
-    Ok(Err(ClientError::Refused(String::from_utf8_lossy(text).into_owned())))
+    Ok(Err(ClientError::Refused(reply_map::text(&mut body)?)))
 }
 
 #[cfg(test)]

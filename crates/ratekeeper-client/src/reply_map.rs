@@ -161,7 +161,8 @@ impl ReplyValue {
     }
 }
 
-fn text(body: &mut &[u8]) -> Result<String, ClientError> {
+/// Reads a text, whose bytes may be anything.
+pub(crate) fn text(body: &mut &[u8]) -> Result<String, ClientError> {
     let len = decode::read_str_len(body).map_err(|_| ClientError::Malformed)? as usize;
     let (text, rest) = body.split_at_checked(len).ok_or(ClientError::Malformed)?;
     *body = rest;

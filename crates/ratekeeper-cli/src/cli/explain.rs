@@ -69,7 +69,7 @@ impl ExplainedPlan<'_> {
         json!({
             "name": plan.name().as_str(),
             "on_store_error": plan.failure_mode().word(),
-            "on_lapse": lapse_word(plan.lapse()),
+            "on_lapse": plan.lapse().word(),
             "shadow": plan.is_shadow(),
             "taken_by": if plan.is_taken_by_holds() { "hold" } else { "acquire" },
             "assume": assumed,
@@ -99,7 +99,7 @@ impl fmt::Display for ExplainedPlan<'_> {
         let plan = self.0;
         write!(f, "plan {} (on_store_error: {}", plan.name(), plan.failure_mode().word())?;
         if plan.lapse() != OnLapse::default() {
-            write!(f, ", on_lapse: {}", lapse_word(plan.lapse()))?;
+            write!(f, ", on_lapse: {}", plan.lapse().word())?;
         }
         writeln!(f, ")")?;
         if plan.is_shadow() {
@@ -148,11 +148,4 @@ fn rate(rule: &Rule) -> String {
     let options = ["burst", "bucket", "leaky", "fixed", "sliding", "log"];
     let found = options.iter().filter_map(|option| text[period..].find(&format!(" {option}")));
     found.min().map_or(&*text, |end| &text[..period + end]).to_owned()
-}
-
-fn lapse_word(on_lapse: OnLapse) -> &'static str {
-    match on_lapse {
-        OnLapse::Keep => "keep",
-        OnLapse::Refund => "refund",
-    }
 }

@@ -93,7 +93,8 @@ pub(super) fn run(flags: &SimulateFlags) -> Result<ExitCode> {
         return Err(SuggestError::NotRepeatable.into());
     }
     let parser = TraceParser::new(flags.format, flags.by);
-    let mut replay = Replay { parser, strict: flags.strict, now: Timestamp::from(SystemTime::now()) };
+    let mut replay =
+        Replay { parser, strict: flags.strict, now: Timestamp::from(SystemTime::now()), checks_units: true };
     // What is suggested is the answer then, and not every decision on the way to it.
     let lines = flags.json == Some(JsonOutput::Lines) && flags.suggest.is_none();
     let overview = if lines {

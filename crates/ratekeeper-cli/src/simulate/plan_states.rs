@@ -1,8 +1,8 @@
 //! The states of all keys under a plan whose rules ask for different amounts, or are in shadow.
 
-use ratekeeper::algorithm::{AnyView, Mismatch, Tenancy, View, composite};
+use ratekeeper::algorithm::composite::{self, Asked};
 use ratekeeper::port::{AmountError, Request};
-use ratekeeper::{Amounts, Cost, Decision, Key, Plan, Rules, State, Timestamp, Unit};
+use ratekeeper::{Amounts, Cost, Decision, Key, Plan, Rules, State, Unit};
 
 use super::shadow_rule::ShadowRule;
 use super::trace::TraceEntry;
@@ -45,7 +45,11 @@ impl PlanStates {
             self.states.resize(range.end, None);
         }
         // A policy holds no concurrency limit, and no state of another algorithm than its quota's.
-        let Ok(each) = take_each(&request, &mut self.states[range], entry.at) else { return Ok(nothing()) };
+        let asked: Vec<Asked> =
+            request.shares().map(|share| Asked { cost: share.cost, shadow_of: share.shadow_of }).collect();
+        let (quotas, states) = (request.shares().map(|share| share.quota), &mut self.states[range]);
+        let each = composite::acquire_each_in_place(quotas, states, |rule| asked[rule], entry.at);
+        let Ok(each) = each else { return Ok(nothing()) };
         let binding = request.shares().map(|share| share.shadow_of.is_none());
         let decision = composite::join_binding(each.iter().copied().zip(binding));
         let takes = request.shares().any(|share| share.cost != Cost::ZERO);
@@ -60,34 +64,6 @@ impl PlanStates {
         }
         Ok(decision)
     }
-}
-
-fn take_each(
-    request: &Request<'_>,
-    states: &mut [Option<State>],
-    now: Timestamp,
-) -> Result<Vec<Decision>, Mismatch> {
-    let asked: Vec<composite::Asked> = request
-        .shares()
-        .map(|share| composite::Asked { cost: share.cost, shadow_of: share.shadow_of })
-        .collect();
-    let held = request.shares().zip(&*states);
-    let mut views: Vec<AnyView<'_>> = held
-        .map(|(share, state)| AnyView::at(share.quota, state.as_ref(), now, Tenancy::Own))
-        .collect::<Result<_, _>>()?;
-    let (each, passing) = composite::take_each(&mut views, |rule| asked[rule]);
-    let wrote = |rule: usize, view: &AnyView<'_>| {
-        let composite::Asked { cost, shadow_of } = asked[rule];
-        cost != Cost::ZERO && (passing.charges(shadow_of) || view.was_repaired())
-    };
-    let written: Vec<Option<Option<State>>> =
-        views.iter().enumerate().map(|(rule, view)| wrote(rule, view).then(|| view.to_state())).collect();
-    for (state, written) in states.iter_mut().zip(written) {
-        if let Some(written) = written {
-            *state = written;
-        }
-    }
-    Ok(each)
 }
 
 /// The decision where nothing can be decided.

@@ -26,6 +26,8 @@ pub struct Replay {
     pub strict: bool,
     /// The present: what is later is reported as being in the future.
     pub now: Timestamp,
+    /// Whether a unit that no policy counts is a mistake. Not if other policies have been asked before, which may count it.
+    pub checks_units: bool,
 }
 
 impl Replay {
@@ -71,7 +73,7 @@ impl Replay {
             };
             let noted = overview.note_time(entry.at, number, self.strict, self.now);
             noted.map_err(|line| fail(ReplayFailure::OutOfOrder { line }))?;
-            if !entry.units.is_empty() {
+            if self.checks_units && !entry.units.is_empty() {
                 check_units(&entry, policies)
                     .map_err(|error| fail(ReplayFailure::Amounts { line: number, error }))?;
             }

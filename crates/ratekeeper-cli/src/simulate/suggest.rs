@@ -142,7 +142,9 @@ pub fn suggest(
             .map(|quota| policy.with_quota(*quota))
             .collect::<Result<_, _>>()
             .map_err(SuggestError::Plan)?;
-        replay.clone().run(source, &mut policies, |_, _, _| Ok(())).map_err(SuggestError::Replay)?;
+        Replay { checks_units: false, ..replay.clone() }
+            .run(source, &mut policies, |_, _, _| Ok(()))
+            .map_err(SuggestError::Replay)?;
         let tried: Vec<(Quota, u64)> =
             quotas.into_iter().zip(policies.iter().map(SimulatedPolicy::denied)).collect();
         let first = tried.iter().position(|(_, denied)| *denied <= most);
@@ -251,7 +253,7 @@ mod tests {
             }).collect();
             std::fs::write(&path, text).unwrap();
             let source = TraceSource::File(path.clone());
-            let mut replay = Replay { parser: TraceParser::new(TraceFormat::Plain, KeyField::Client), strict: false, now: Timestamp::MAX };
+            let mut replay = Replay { parser: TraceParser::new(TraceFormat::Plain, KeyField::Client), strict: false, now: Timestamp::MAX, checks_units: true };
             let like = ["1/s", "1 per 3s fixed", "1 per 2s log"][which];
             let mut given = [SimulatedPolicy::parse(like).unwrap()];
             let overview = replay.run(&source, &mut given, |_, _, _| Ok(())).unwrap();

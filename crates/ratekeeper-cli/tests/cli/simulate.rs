@@ -330,6 +330,11 @@ fn suggestions() {
         said.contains("`70 tokens/s fixed`, denies 0 of 100; `69 tokens/s fixed` would have denied 10"),
         "{said}"
     );
+    // Units that another quota counts, or a rule that is left out, are no mistake of the tries.
+    let beside = ["simulate", "--quota", "1/s fixed", "--quota", "1 tokens/s", "--suggest", "0", &tokens];
+    assert!(run(&beside).ok().contains("`10/s fixed`, denies 0 of 100"));
+    let left_out = ["simulate", "--quota", "1/s fixed; 5 tokens concurrent", "--suggest", "0", &tokens];
+    assert!(run(&left_out).ok().contains("`10/s fixed`, denies 0 of 100"));
     let kept = run(&["simulate", "--quota", "1/s burst 4", "--suggest", "0", &trace]);
     assert_eq!(kept.code, 2);
     assert!(kept.err.contains("its burst is what denies"), "{}", kept.err);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ratekeeper::{OnLapse, Plan, Quota, Rule};
+use ratekeeper::{Plan, Quota, Rule};
 use toml::{Table, Value};
 
 /// Lines about single rules that one reload logs at the most.
@@ -90,7 +90,7 @@ impl PlanChanges {
             tell("", assumed(was), assumed(now), ASSUMED);
         }
         if was.lapse() != now.lapse() {
-            tell("", lapse(was), lapse(now), LAPSE);
+            tell("", was.lapse().word().to_owned(), now.lapse().word().to_owned(), LAPSE);
         }
         for rule in &gone {
             tell(rule.name().as_str(), rule.to_string(), String::new(), REMOVED);
@@ -150,15 +150,6 @@ fn assumed(plan: &Plan) -> String {
     assumed.collect::<Vec<_>>().join(", ")
 }
 
-/// What becomes of estimates that lapse, as the file writes it.
-fn lapse(plan: &Plan) -> String {
-    match plan.lapse() {
-        OnLapse::Keep => "keep",
-        OnLapse::Refund => "refund",
-    }
-    .to_owned()
-}
-
 /// What becomes of a rule's states when its quota changes.
 fn effect(was: &Quota, now: &Quota) -> &'static str {
     let (old, new) = (was.algorithm(), now.algorithm());
@@ -216,6 +207,8 @@ pub(super) fn differing(running: &BTreeMap<String, Value>, file: &BTreeMap<Strin
 
 #[cfg(test)]
 mod tests {
+    use ratekeeper::OnLapse;
+
     use super::*;
 
     fn plan(name: &str, text: &str) -> Plan {

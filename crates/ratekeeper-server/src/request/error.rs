@@ -73,7 +73,7 @@ impl RequestError {
             RequestError::LogNotAllowed(problem) => format!("{}: {problem}", name(RequestField::Quota)),
             RequestError::PlansOnly => {
                 "this server takes no quotas from requests (plans_only): name a plan instead, by ACQUIRE key plan \
-                 (RESP), POST /v1/acquire (HTTP) or ratekeeper.v1.RateLimiter/Acquire (gRPC)"
+                 (RESP), POST /v1/acquire (HTTP), ratekeeper.v1.RateLimiter/Acquire (gRPC) or cmd 2 (MessagePack)"
                     .to_owned()
             }
             RequestError::NotAdmin(refusal) => refusal.to_string(),

@@ -85,50 +85,41 @@ pub(super) async fn answer(
     let Some(method) = unless_given_up(&mut reply, found).await else { return };
     let _ = match method {
         Ok(GrpcMethod::Throttle) => {
-            let answer = async { throttle::answer(&grpc, messages.only().await?).await };
-            respond(&grpc, &mut reply, answer.await)
+            unary(&grpc, &mut messages, &mut reply, async |asked| throttle::answer(&grpc, asked).await).await
         }
         Ok(GrpcMethod::Plans(verb)) => {
-            let answer = async { plans::acquire(&grpc, verb, messages.only().await?).await };
-            respond(&grpc, &mut reply, answer.await)
+            unary(&grpc, &mut messages, &mut reply, async |asked| plans::acquire(&grpc, verb, asked).await)
+                .await
         }
         Ok(GrpcMethod::Refund) => {
-            let answer = async { plans::refund(&grpc, messages.only().await?).await };
-            respond(&grpc, &mut reply, answer.await)
+            unary(&grpc, &mut messages, &mut reply, async |asked| plans::refund(&grpc, asked).await).await
         }
         Ok(GrpcMethod::Debit) => {
-            let answer = async { plans::debit(&grpc, messages.only().await?).await };
-            respond(&grpc, &mut reply, answer.await)
+            unary(&grpc, &mut messages, &mut reply, async |asked| plans::debit(&grpc, asked).await).await
         }
         Ok(GrpcMethod::Hold) => {
-            let answer = async { holds::hold(&grpc, messages.only().await?).await };
-            respond(&grpc, &mut reply, answer.await)
+            unary(&grpc, &mut messages, &mut reply, async |asked| holds::hold(&grpc, asked).await).await
         }
         Ok(GrpcMethod::Settle) => {
-            let answer = async { holds::settle(&grpc, messages.only().await?).await };
-            respond(&grpc, &mut reply, answer.await)
+            unary(&grpc, &mut messages, &mut reply, async |asked| holds::settle(&grpc, asked).await).await
         }
         Ok(GrpcMethod::Cancel) => {
-            let answer = async { holds::cancel(&grpc, messages.only().await?).await };
-            respond(&grpc, &mut reply, answer.await)
+            unary(&grpc, &mut messages, &mut reply, async |asked| holds::cancel(&grpc, asked).await).await
         }
         Ok(GrpcMethod::Extend) => {
-            let answer = async { holds::extend(&grpc, messages.only().await?).await };
-            respond(&grpc, &mut reply, answer.await)
+            unary(&grpc, &mut messages, &mut reply, async |asked| holds::extend(&grpc, asked).await).await
         }
         Ok(GrpcMethod::Reset) => {
-            let answer = async { plans::reset(&grpc, messages.only().await?).await };
-            respond(&grpc, &mut reply, answer.await)
+            unary(&grpc, &mut messages, &mut reply, async |asked| plans::reset(&grpc, asked).await).await
         }
         Ok(GrpcMethod::Forget) => {
             let role = role(&grpc, &connection, &head);
             let Some(role) = unless_given_up(&mut reply, role).await else { return };
-            let answer = async { plans::forget(&grpc, role, messages.only().await?).await };
-            respond(&grpc, &mut reply, answer.await)
+            unary(&grpc, &mut messages, &mut reply, async |asked| plans::forget(&grpc, role, asked).await)
+                .await
         }
         Ok(GrpcMethod::Check) => {
-            let answer = async { health::check(&grpc, messages.only().await?).await };
-            respond(&grpc, &mut reply, answer.await)
+            unary(&grpc, &mut messages, &mut reply, async |asked| health::check(&grpc, asked).await).await
         }
         Ok(GrpcMethod::Watch) => match messages.only().await {
             Ok(asked) => Box::pin(health::watch(&grpc, &connection, asked, &mut reply)).await,
@@ -151,6 +142,17 @@ async fn unless_given_up<T>(
         result = work => Some(result),
         _ = poll_fn(|context| reply.poll_reset(context)) => None,
     }
+}
+
+/// Answers a call of one message by one.
+async fn unary<Q: Message + Default, A: Message>(
+    grpc: &GrpcTransport,
+    messages: &mut RequestMessages,
+    reply: &mut SendResponse<Bytes>,
+    answer: impl AsyncFnOnce(Q) -> Result<A, GrpcStatus>,
+) -> Result<(), h2::Error> {
+    let answered = async { answer(messages.only().await?).await };
+    respond(grpc, reply, answered.await)
 }
 
 fn respond<M: Message>(

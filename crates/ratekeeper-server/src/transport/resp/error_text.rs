@@ -15,6 +15,9 @@ pub(super) fn error_text(command: &str, error: &RequestError) -> String {
             "ERR invalid prefix: empty; every key starts with it: send FORGET ALL KEYS if that is meant"
                 .to_owned()
         }
+        RequestError::Missing(RequestField::Id) => {
+            "ERR invalid id: empty; send the id that the hold was answered with".to_owned()
+        }
         // Arguments have positions and no names, so there are too few of them.
         RequestError::Missing(field) => {
             let (name, problem) = (field.name(), field.if_missing().trim_start_matches("missing, and "));

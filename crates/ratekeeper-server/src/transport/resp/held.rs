@@ -82,6 +82,14 @@ mod tests {
     }
 
     #[test]
+    fn an_empty_id_is_no_missing_word() {
+        let fields = HoldFields { key: b"k", id: b"", cost: None, lease: None, units: &[] };
+        let error = fields.check(HoldVerb::Cancel).unwrap_err();
+        let says = "ERR invalid id: empty; send the id that the hold was answered with";
+        assert_eq!(error_text("", &error), says);
+    }
+
+    #[test]
     fn what_is_no_option_is_a_mistake() {
         let (fields, options) = words(HoldVerb::Settle, "k id COST 2 UNIT tokens 5 EACH").unwrap();
         assert_eq!((fields.key, fields.id, fields.cost), (&b"k"[..], &b"id"[..], Some(2)));
