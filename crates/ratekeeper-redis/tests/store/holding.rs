@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use ratekeeper::port::{HoldAction, HoldId, HoldRequest, HoldState, Store};
-use ratekeeper::{Amounts, Key, Nanos, OnLapse, Plan};
+use ratekeeper::testkit::FakeClock;
+use ratekeeper::{Amounts, Key, Nanos, OnLapse, Plan, Timestamp};
 use ratekeeper_redis::{Encoding, RedisStore};
 
 use crate::support::holding::Held;
@@ -187,11 +188,73 @@ async fn what_is_held_expires_by_itself() {
     }
 }
 
+/// A minute of 64 callers on four instances, counted by the second. In no span is more spent than the quota lets pass and what
+/// those in flight took beyond their estimates.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_minute_of_many_callers_keeps_to_the_quota_by_the_second() {
+    const INSTANCES: usize = 4;
+    const CALLERS: usize = 64;
+    const SECONDS: usize = 60;
+    const RATE: usize = 50;
+    const BURST: usize = 500;
+    const PLACES: usize = 16;
+    for server in Server::each() {
+        let clock = FakeClock::at(Timestamp::from_secs(1_761_912_000));
+        let mut stores = Vec::new();
+        for _ in 0..INSTANCES {
+            let store = crate::patient(&server.url()).time_from(clock.clone()).connect().await.unwrap();
+            stores.push(store);
+        }
+        let held = Arc::new(Held::new("who", "3000 tokens/m burst 500; 16 concurrent"));
+        let (mut spent, mut most_beyond) = (Vec::new(), 0);
+        for second in 0..SECONDS {
+            let callers: Vec<_> = (0..CALLERS)
+                .map(|caller| {
+                    let stores = [0, 1].map(|next| stores[(caller + next) % INSTANCES].clone());
+                    let held = Arc::clone(&held);
+                    tokio::spawn(async move {
+                        let id = u128::try_from(second << 32 | caller).unwrap();
+                        let estimate = 5 + (caller * 7 + second * 13) % 40;
+                        let answer = held.hold(&stores[0], id, estimate as u64, MINUTE).await.unwrap();
+                        if !answer.decision.allowed {
+                            return (0, 0);
+                        }
+                        let actual =
+                            [0, estimate / 3, estimate, estimate + estimate / 2][(caller + second) % 4];
+                        let outcome = held.settle(&stores[1], id, actual as u64).await.unwrap();
+                        assert_eq!(outcome.state, HoldState::Settled);
+                        (actual, actual.saturating_sub(estimate))
+                    })
+                })
+                .collect();
+            let mut of_second = 0;
+            for caller in callers {
+                let (actual, beyond) = caller.await.unwrap();
+                of_second += actual;
+                most_beyond = most_beyond.max(beyond);
+            }
+            spent.push(of_second);
+            clock.advance(Nanos::from_secs(1));
+        }
+        for first in 0..SECONDS {
+            let mut of_span = 0;
+            for last in first..SECONDS {
+                of_span += spent[last];
+                let most = BURST + RATE * (last - first) + PLACES * most_beyond;
+                assert!(of_span <= most, "{of_span} of {most} from second {first} to {last}: {spent:?}");
+            }
+        }
+        let all: usize = spent.iter().sum();
+        assert!(all * 10 >= (BURST + RATE * (SECONDS - 1)) * 9, "{all} used: {spent:?}");
+        assert_eq!(held.left(&stores[0]).await.unwrap()[1], PLACES as u64, "all places are free");
+    }
+}
+
 /// No call frees more than a thousand leases; those that wait still count.
 #[tokio::test]
 async fn many_leases_that_run_out_at_once_are_freed_in_parts() {
     let server = Server::redis();
-    let clock = ratekeeper::testkit::FakeClock::at(ratekeeper::Timestamp::from_secs(1_761_912_000));
+    let clock = FakeClock::at(Timestamp::from_secs(1_761_912_000));
     let store = crate::patient(&server.url()).time_from(clock.clone()).connect().await.unwrap();
     let held = Held::new("who", "1000000 tokens/day; 2500 concurrent");
     for id in 0..2_500 {
@@ -210,7 +273,7 @@ async fn many_leases_that_run_out_at_once_are_freed_in_parts() {
 #[tokio::test]
 async fn what_many_leases_give_back_is_noted_at_once() {
     let server = Server::redis();
-    let clock = ratekeeper::testkit::FakeClock::at(ratekeeper::Timestamp::from_secs(1_761_912_000));
+    let clock = FakeClock::at(Timestamp::from_secs(1_761_912_000));
     let store = crate::patient(&server.url()).time_from(clock.clone()).connect().await.unwrap();
     let plan = Plan::parse("llm", "1000000 tokens/day; 1000 concurrent").unwrap();
     let held = Held { plans: vec![plan.on_lapse(OnLapse::Refund).into()], key: "who".to_owned() };
@@ -278,7 +341,7 @@ async fn what_got_no_answer_is_said_again() {
 #[tokio::test]
 async fn what_has_ended_is_forgotten() {
     let server = Server::redis();
-    let clock = ratekeeper::testkit::FakeClock::at(ratekeeper::Timestamp::from_secs(1_761_912_000));
+    let clock = FakeClock::at(Timestamp::from_secs(1_761_912_000));
     let store = crate::patient(&server.url()).time_from(clock.clone()).connect().await.unwrap();
     let held = Held::new("who", "1000000 tokens/day; 8 concurrent");
     let mut connection = server.connection();
