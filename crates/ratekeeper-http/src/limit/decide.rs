@@ -166,7 +166,8 @@ impl LimitSettings {
         }
         if self.hold().is_none()
             && self.charge != ChargePolicy::OnArrival
-            && let Some(charge) = RefundableCharge::of(ruling, &rate.keeper, request, self.charge)
+            && let Some(charge) =
+                RefundableCharge::of(ruling, &rate.keeper, request.key, &request.amounts, self.charge)
         {
             admission.held.get_or_insert_default().charge = Some(charge);
         }

@@ -3,7 +3,6 @@
 use ratekeeper::{Charged, Keeper, Name, Ruling};
 
 use super::charge_policy::ChargePolicy;
-use super::limit_request::LimitRequest;
 use super::request_amounts::RequestAmounts;
 use crate::key::KeyBuf;
 use crate::log;
@@ -31,15 +30,16 @@ impl RefundableCharge {
     pub(super) fn of(
         ruling: &Ruling,
         keeper: &Keeper,
-        request: &LimitRequest<'_>,
+        key: &KeyBuf,
+        amounts: &RequestAmounts,
         policy: ChargePolicy,
     ) -> Option<Self> {
         let refund = ChargeRefund {
             charged: ruling.charged()?,
             plan: ruling.plan()?.name().clone(),
-            amounts: request.amounts.clone(),
+            amounts: amounts.clone(),
             keeper: keeper.clone(),
-            key: request.key.clone(),
+            key: key.clone(),
         };
         Some(RefundableCharge { refund: Some(refund), policy })
     }

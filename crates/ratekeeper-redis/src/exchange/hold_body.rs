@@ -5,7 +5,7 @@
 use ratekeeper::Timestamp;
 use ratekeeper::port::HoldState;
 
-use super::question::write_natural;
+use super::numbers::write_natural;
 
 /// What a hold has: of each rule so much, in the order of its plans.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@
 //! question   the call that puts a request to a script                      forgotten   how much a reset has forgotten
 //! reply      what a script answers, and the engine's decision of it        repair      a state that the script could not read
 //! held_rules a rule as a hold sees it, and what is held of each            hold_body   what is remembered of a hold
-//! held_reply the engine's decision about a hold
+//! held_reply the engine's decision about a hold                            numbers     numbers as scripts read them
 //! ```
 
 mod forgotten;
@@ -14,6 +14,7 @@ mod hash;
 mod held_reply;
 mod held_rules;
 mod hold_body;
+mod numbers;
 mod question;
 mod repair;
 mod reply;
