@@ -30,6 +30,7 @@
 //! net          connections below every protocol: event loops, sockets, TLS, timeouts, stopping
 //! watch        what is counted, remembered and logged
 //! config       the configuration file, its values, and its reload
+//! rls          descriptors, rules and answers of Envoy's protocol
 //! guesses      tokens that are guessed, slowly            engine     the keeper, and all that is around it
 //! responder    requests to answers, once for all wires    snapshot, store_check   the engine's state and store
 //! stream       sockets, buffers and batches of protocols that are streams
@@ -46,6 +47,7 @@ mod guesses;
 mod net;
 mod request;
 mod responder;
+pub mod rls;
 mod rule_row;
 mod secret;
 mod server;

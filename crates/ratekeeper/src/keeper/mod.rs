@@ -23,6 +23,7 @@
 mod ask;
 mod asking;
 mod attempt;
+mod charging;
 mod error;
 mod expected;
 mod fallback;

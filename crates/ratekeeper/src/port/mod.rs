@@ -2,7 +2,7 @@
 //!
 //! | port | asked for |
 //! |---|---|
-//! | [`Store`] | one atomic decision over all rules of a [`Request`], or of a [`HoldRequest`] |
+//! | [`Store`] | one atomic decision over all rules of a [`Request`], of a [`HoldRequest`], or of several [`Charge`]s |
 //! | [`KeyValue`] | get, compare-and-set, delete: enough to make a [`Store`] of |
 //! | [`Clock`] | the time |
 //! | [`Plans`] | the plans by name |
@@ -13,6 +13,7 @@
 mod amount_error;
 mod answer;
 pub(crate) mod breaker;
+mod charge;
 mod clock;
 mod hold;
 mod key_value;
@@ -25,6 +26,7 @@ mod store;
 
 pub use amount_error::AmountError;
 pub use answer::Answer;
+pub use charge::{Charge, ChargeAction, ChargeForce, ChargeStanding, Judgment, Whole};
 pub use clock::Clock;
 pub use hold::{
     HoldAction, HoldChange, HoldId, HoldIdError, HoldOutcome, HoldRequest, HoldState, LeaseError,

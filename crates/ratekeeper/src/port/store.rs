@@ -4,6 +4,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use super::answer::Answer;
+use super::charge::{Charge, Judgment, Whole};
 use super::hold::{HoldChange, HoldOutcome, HoldRequest};
 use super::many::acquire_each;
 use super::request::{Grant, Request};
@@ -12,6 +13,9 @@ use crate::{Charged, Decision, StoreError, StoreErrorKind};
 
 /// What a store says that has no debts.
 const NO_DEBTS: &str = "this store has no debts: use the one in memory, Redis or Valkey";
+
+/// What a store says that charges one key at a time.
+const ONE_KEY: &str = "this store charges one key at a time: use the one in memory, Redis or Valkey";
 
 /// What a store says that has no holds.
 const NO_HOLDS: &str = "this store has no holds: use the one in memory, Redis or Valkey";
@@ -56,6 +60,21 @@ pub trait Store: Send + Sync + Debug {
     /// A store that has no debts says so: [`StoreErrorKind::Unsupported`].
     fn debit<'a>(&'a self, _request: Request<'a>) -> Answer<'a, Standing> {
         Answer::ready(Err(StoreError::new(StoreErrorKind::Unsupported, NO_DEBTS)))
+    }
+
+    /// Judges charges of several keys together, at one instant, and tells of each where its key stands then.
+    ///
+    /// They are judged in their order, each on top of those before it, as if the whole passed. Then the whole is refused if
+    /// a charge is over and has the [force](super::ChargeForce) to refuse it, unless it is [known](Whole) before. What is
+    /// [counted](super::ChargeAction::Count) is charged in any case; of what is [ignored](super::ChargeAction::Ignore) when it
+    /// does not pass, nothing is charged if the whole is refused: not what passes by itself either. What is told is how the
+    /// keys stand after that.
+    ///
+    /// # Errors
+    ///
+    /// A store that charges one key at a time says so: [`StoreErrorKind::Unsupported`].
+    fn charge<'a>(&'a self, _charges: &'a [Charge<'a>], _whole: Whole) -> Answer<'a, Judgment> {
+        Answer::ready(Err(StoreError::new(StoreErrorKind::Unsupported, ONE_KEY)))
     }
 
     /// Takes the estimate from every rate rule and a place in every concurrency rule, or nothing at all. What is held must be
@@ -155,6 +174,10 @@ impl<S: Store + ?Sized> Store for Arc<S> {
 
     fn debit<'a>(&'a self, request: Request<'a>) -> Answer<'a, Standing> {
         (**self).debit(request)
+    }
+
+    fn charge<'a>(&'a self, charges: &'a [Charge<'a>], whole: Whole) -> Answer<'a, Judgment> {
+        (**self).charge(charges, whole)
     }
 
     fn hold<'a>(&'a self, hold: HoldRequest<'a>) -> Answer<'a, Standing> {

@@ -1,0 +1,17 @@
+//! In place of envoyproxy/ratelimit: descriptors find rules, rules become charges, and the keeper judges them.
+//!
+//! - [`RlsRequest`], [`RlsAnswer`]: what is asked and told, whichever wire carries it
+//! - [`LimitRule`]: one rule of a configuration; [`LimitUnit`]: its unit
+//! - [`RlsSettings`]: how the service is set
+
+mod answer;
+mod asked;
+mod rule;
+mod settings;
+mod unit;
+
+pub use answer::{CurrentLimit, DescriptorStatus, RlsAnswer, RlsCode};
+pub use asked::{RlsDescriptor, RlsEntry, RlsOverride, RlsRequest};
+pub use rule::{LimitRule, Limited, PlanSource, RuleLimit, ToldLimit};
+pub use settings::{RedisLayout, RlsHeaders, RlsSettings};
+pub use unit::LimitUnit;

@@ -1,0 +1,75 @@
+//! Several charges, of several keys, that are judged together.
+
+use super::request::Request;
+use crate::Decision;
+
+/// One of several charges that are [judged together](super::Store::charge), each of a key of its own, or of the same.
+#[derive(Clone, Copy, Debug)]
+pub struct Charge<'a> {
+    /// The key, its rules, and the cost. A cost of 0 looks, and charges nothing.
+    pub request: Request<'a>,
+    /// What is done with the cost.
+    pub action: ChargeAction,
+    /// What it means for the whole that this one is over.
+    pub force: ChargeForce,
+}
+
+/// What is done with the cost of a [`Charge`], and when it is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChargeAction {
+    /// It is charged whether or not it passes, as a [debit](super::Store::debit) is. It is over if it does not pass by what
+    /// there was before; a look is over if the key is in debt: more was counted than the limit.
+    Count,
+    /// It is charged if it passes and the whole does; otherwise the key stays as it was. It is over if it does not pass; a
+    /// look is over if a cost of 1 would not pass.
+    Ignore,
+    /// It is given back, as something that was charged just now, never above the capacity. It is never over.
+    GiveBack,
+}
+
+/// What it means for the whole that a [`Charge`] is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChargeForce {
+    /// The whole is refused.
+    Alone,
+    /// The whole is refused if all of this force are over.
+    Together,
+    /// Nothing.
+    Never,
+}
+
+/// What is known of the whole before any store was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whole {
+    /// Nothing: the charges decide, by their [force](ChargeForce).
+    Open,
+    /// It passes, whatever they say.
+    Passes,
+    /// It is refused, whatever they say.
+    Refused,
+}
+
+/// What became of [charges](super::Store::charge) that were judged together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Judgment {
+    /// Whether the whole passes.
+    pub passes: bool,
+    /// Where each charge's key stands, in the order of the charges.
+    pub each: Vec<ChargeStanding>,
+}
+
+/// Where a key stands after it was [charged](super::Store::charge).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChargeStanding {
+    /// What the rules say together: `allowed` is false if the charge is over, and all else is told as it is afterwards.
+    ///
+    /// If it is over, `retry_after` is when this very cost would pass (a look under [`Count`](ChargeAction::Count): when the
+    /// debt is paid; under [`Ignore`](ChargeAction::Ignore): when a cost of 1 would pass), none for never. `reset_after` of
+    /// a fixed window is the time until its end, also if nothing was counted in it. It has a
+    /// [`charged_at`](Decision::charged_at) if the cost was charged.
+    pub decision: Decision,
+    /// How many requests of cost 1 would have passed before, one after another.
+    pub left_before: u64,
+    /// What each rule says, those in shadow, too, if any is; otherwise nothing.
+    pub rules: Vec<Decision>,
+}
