@@ -6,12 +6,14 @@
 
 mod answer;
 mod asked;
+mod json;
 mod rule;
 mod settings;
 mod unit;
 
 pub use answer::{CurrentLimit, DescriptorStatus, RlsAnswer, RlsCode};
 pub use asked::{RlsDescriptor, RlsEntry, RlsOverride, RlsRequest};
+pub use json::{RlsJsonError, read_json, write_json};
 pub use rule::{LimitRule, Limited, PlanSource, RuleLimit, ToldLimit};
 pub use settings::{RedisLayout, RlsHeaders, RlsSettings};
 pub use unit::LimitUnit;
