@@ -8,12 +8,12 @@ mod answer;
 mod asked;
 mod json;
 mod rule;
-mod settings;
 mod unit;
 
 pub use answer::{CurrentLimit, DescriptorStatus, RlsAnswer, RlsCode};
 pub use asked::{RlsDescriptor, RlsEntry, RlsOverride, RlsRequest};
 pub use json::{RlsJsonError, read_json, write_json};
 pub use rule::{LimitRule, Limited, PlanSource, RuleLimit, ToldLimit};
-pub use settings::{RedisLayout, RlsHeaders, RlsSettings};
 pub use unit::LimitUnit;
+
+pub use crate::settings::{RedisLayout, RlsFileNames, RlsHeaders, RlsSettings};
