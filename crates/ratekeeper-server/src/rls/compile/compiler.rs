@@ -8,7 +8,7 @@ use super::report::Report;
 use crate::rls::finding::{RlsFinding, RlsRefusal};
 use crate::rls::matching::{ConfiguredRule, Level, LevelNode, RateLimitConfig, StatDetail, StatName};
 use crate::rls::rule::LimitRule;
-use crate::rls::settings::RlsSettings;
+use crate::settings::RlsSettings;
 use crate::rls::spec::{DescriptorSpec, DomainSpec, LimitSpec};
 
 /// How deep descriptors may be nested.

@@ -10,7 +10,7 @@ use ratekeeper::{
 
 use super::report::Report;
 use crate::rls::rule::{Limited, PlanSource, RuleLimit, ToldLimit, usual_over};
-use crate::rls::settings::RlsSettings;
+use crate::settings::RlsSettings;
 use crate::rls::spec::{LimitSpec, Placed};
 use crate::rls::unit::LimitUnit;
 
