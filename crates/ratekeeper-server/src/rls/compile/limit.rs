@@ -10,9 +10,9 @@ use ratekeeper::{
 
 use super::report::Report;
 use crate::rls::rule::{Limited, PlanSource, RuleLimit, ToldLimit, usual_over};
-use crate::settings::RlsSettings;
 use crate::rls::spec::{LimitSpec, Placed};
 use crate::rls::unit::LimitUnit;
+use crate::settings::RlsSettings;
 
 /// The name of all plans that are made of files.
 const PLAN: &str = "rls";
