@@ -18,7 +18,7 @@ domain test-domain
   path=path/foo   by the pattern 'path/*'; no limit here
   file=file/doc1  by the pattern 'file/*'; no limit here
   type=pdf        by the key, which has no value in the file; has a limit
-limit: 120/m fixed grid, over: count, on_store_error: error (a.yaml:32)
+limit: 120/m fixed grid, over: count, on_store_error: error (a.yaml:31)
 counter: test-domain|path=path/*|file=file/doc1|type=pdf
 counted as: test-domain.path_path/*.file_file/*.type
 "

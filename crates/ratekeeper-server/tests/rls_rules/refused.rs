@@ -67,7 +67,6 @@ fn what_else_is_refused() {
             "share_threshold: true",
             "4: share_threshold can only be used with wildcard values (containing '*'), but found key 'k'",
         ),
-        ("{share_threshold: yes, value: v}", "4: error loading config file"),
         (
             "rate_limit: {unit: day, requests_per_unit: -5}",
             "4: error loading config file: `requests_per_unit: -5`; must be a whole number from 0 to 4294967295",

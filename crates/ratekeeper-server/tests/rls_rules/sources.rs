@@ -54,7 +54,7 @@ fn every_file_below_is_read_but_those_with_a_dot() {
     let texts = folder.read(&SourceNames::Path);
     assert_eq!(names(&texts)[3], folder.0.join("sub/c").display().to_string());
     let (config, _) = parse_sources(&texts, &RlsSettings::default()).unwrap();
-    assert_eq!(config.domains(), ["---data-d-yaml", "a-yml", "b-yaml", "sub-c"]);
+    assert_eq!(config.domains(), ["--data-d-yaml", "a-yml", "b-yaml", "sub-c"]);
 }
 
 #[test]

@@ -45,10 +45,7 @@ descriptors:
   - {key: d, rate_limit: {<<: *limit, requests_per_unit: 6}}
   - {<<: *a, key: e, rate_limit: {requests_per_unit: 7}}
   - {key: f, <<: [{value: first}, {value: second, shadow_mode: true}], rate_limit: *limit}
-  - {<<: {value: x}, '<<': 1}
-"
-        .replace("  - {<<: {value: x}, '<<': 1}\n", "")
-        .as_str(),
+",
     );
     for (asked, expected) in [
         ("(a=x)", "5 MINUTE d.a"),

@@ -108,8 +108,8 @@ impl Explanation {
             Some(found) => Ok(found),
             None if level.is_empty() => Err("what it ends at has no rate_limit: no limit".to_owned()),
             None => {
-                let below = listed("there", &level.keys(MOST_LISTED + 1));
-                Err(format!("what it ends at has no rate_limit: limits may sit deeper, at {below}"))
+                let below = listed("at", &level.keys(MOST_LISTED + 1));
+                Err(format!("what it ends at has no rate_limit: limits may sit deeper, {below}"))
             }
         }
     }

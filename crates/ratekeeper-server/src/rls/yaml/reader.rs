@@ -328,17 +328,13 @@ impl<'a> Reader<'a, '_> {
     }
 }
 
-/// Returns the beginning of a text, without what would break a line.
+/// Returns the beginning of a text.
 fn in_short(text: &str) -> String {
     const MOST: usize = 60;
-    let is_longer = text.chars().nth(MOST).is_some();
-    let letters = text.chars().take(MOST);
-    let mut short: String =
-        letters.map(|letter| if letter.is_control() { '\u{fffd}' } else { letter }).collect();
-    if is_longer {
-        short.push('…');
+    match text.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
     }
-    short
 }
 
 /// A type of number that a field has.
