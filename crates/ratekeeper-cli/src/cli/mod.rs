@@ -2,7 +2,7 @@
 //!
 //! - `command`: all commands as data; `run`: from arguments to exit code; `output`: exit codes, and standard output
 //! - `explain`: what a plan means, for `check`
-//! - `serve`, `check`, `inspect`, `headers`, `simulate`, `bench`, `health`, `completions`, `man`: the commands
+//! - `serve`, `ratelimit`, `check`, `inspect`, `headers`, `simulate`, `bench`, `health`, `completions`, `man`: the commands
 
 mod bench;
 mod check;
@@ -14,6 +14,7 @@ mod health;
 mod inspect;
 mod man;
 mod output;
+mod ratelimit;
 mod run;
 mod serve;
 mod simulate;

@@ -24,6 +24,9 @@ pub(in crate::cli) struct ServeFlags {
     /// File of settings and plans; plans are reloaded on change and on SIGHUP.
     #[arg(long, value_name = "FILE", env = "RATEKEEPER_CONFIG")]
     pub(super) config: Option<PathBuf>,
+    /// YAML file or folder of limits to serve to Envoy, reloaded on change; may be given several times.
+    #[arg(long, value_name = "PATH", env = "RATEKEEPER_RLS", value_delimiter = ',')]
+    pub(super) rls: Vec<PathBuf>,
     /// Address to serve the Redis protocol on [default: 127.0.0.1:6380].
     #[arg(long, value_name = "ADDR|off", env = "RATEKEEPER_RESP")]
     pub(super) resp: Option<Bind>,
