@@ -29,7 +29,8 @@ fn in_one_line(message: String) -> String {
     if !is_longer && !message.contains(char::is_control) {
         return message;
     }
-    let letters = message.chars().take(MOST).map(|letter| if letter.is_control() { '\u{fffd}' } else { letter });
+    let letters =
+        message.chars().take(MOST).map(|letter| if letter.is_control() { '\u{fffd}' } else { letter });
     let end = if is_longer { "…" } else { "" };
     letters.chain(end.chars()).collect()
 }

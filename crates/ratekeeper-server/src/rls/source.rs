@@ -11,24 +11,13 @@ use sha2::{Digest, Sha256};
 use super::compile::Compiler;
 use super::finding::{RlsFinding, RlsRefusal};
 use super::matching::RateLimitConfig;
-use super::settings::RlsSettings;
 use super::yaml::read_domain;
+use crate::settings::{RlsFileNames, RlsSettings};
 
 /// The largest file that is read, in bytes.
 const MAX_FILE_LEN: usize = 16 * 1024 * 1024;
 /// How deep folders may be nested: links can make a circle of them.
 const MAX_FOLDERS: usize = 16;
-
-/// What files are called in messages.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum SourceNames {
-    /// By their path, as it was given.
-    #[default]
-    Path,
-    /// As the Go service calls them: the path below the folder that was given, with `.` for `/`, after this:
-    /// `config.basic.yaml`.
-    Dotted(String),
-}
 
 /// The files of a configuration and what is in them, in the order of their names.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -52,16 +41,13 @@ pub struct SourceFingerprint([u8; 32]);
 /// Kubernetes keeps its own that way.
 ///
 /// Never fails: what cannot be read is a mistake of the set, which [`parse_sources`] tells.
-pub fn read_sources(paths: &[PathBuf], names: &SourceNames) -> SourceTexts {
+pub fn read_sources(paths: &[PathBuf], names: &RlsFileNames) -> SourceTexts {
     let mut files = Vec::new();
     for path in paths {
         let mut found = Vec::new();
         match path.is_dir() {
-            true => read_folder(path, &[], names, &mut found),
-            false => {
-                let below = path.file_name().map(|name| name.to_string_lossy().into_owned());
-                found.push(read_file(path, &name_of(path, &below.into_iter().collect::<Vec<_>>(), names)));
-            }
+            true => read_folder(path, 0, names, &mut found),
+            false => found.push(read_file(path, names)),
         }
         found.sort_by(|one, other| one.name.cmp(&other.name));
         files.append(&mut found);
@@ -134,11 +120,10 @@ impl SourceTexts {
     }
 }
 
-/// Reads all files below a folder; `below` are the folders on the way to it.
-fn read_folder(folder: &Path, below: &[String], names: &SourceNames, out: &mut Vec<SourceText>) {
-    let unread =
-        |why: String| SourceText { name: name_of(folder, below, names).into(), text: Err((None, why)) };
-    if below.len() > MAX_FOLDERS {
+/// Reads all files below a folder, which is so many levels below the one that was given.
+fn read_folder(folder: &Path, depth: usize, names: &RlsFileNames, out: &mut Vec<SourceText>) {
+    let unread = |why: String| SourceText { name: name_of(folder, names), text: Err((None, why)) };
+    if depth > MAX_FOLDERS {
         return out.push(unread(format!("folders are nested deeper than {MAX_FOLDERS} levels")));
     }
     let entries = match fs::read_dir(folder) {
@@ -153,30 +138,33 @@ fn read_folder(folder: &Path, below: &[String], names: &SourceNames, out: &mut V
                 continue;
             }
         };
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if name.starts_with('.') {
+        if entry.file_name().as_encoded_bytes().starts_with(b".") {
             continue;
         }
         let path = entry.path();
-        let below: Vec<String> = below.iter().cloned().chain([name]).collect();
         // Through links. What is gone again, or neither file nor folder, such as a pipe, is passed over.
         match fs::metadata(&path) {
-            Ok(found) if found.is_dir() => read_folder(&path, &below, names, out),
-            Ok(found) if found.is_file() => out.push(read_file(&path, &name_of(&path, &below, names))),
+            Ok(found) if found.is_dir() => read_folder(&path, depth + 1, names, out),
+            Ok(found) if found.is_file() => out.push(read_file(&path, names)),
             _ => {}
         }
     }
 }
 
-fn name_of(path: &Path, below: &[String], names: &SourceNames) -> String {
-    match names {
-        SourceNames::Path => path.display().to_string(),
-        SourceNames::Dotted(before) => format!("{before}{}", below.join(".")),
-    }
+fn name_of(path: &Path, names: &RlsFileNames) -> Arc<str> {
+    let name = match names {
+        RlsFileNames::Paths => path.display().to_string(),
+        RlsFileNames::Dotted(folder) => {
+            let below = path.strip_prefix(folder).unwrap_or(path);
+            let parts = below.components().map(|part| part.as_os_str().to_string_lossy());
+            parts.collect::<Vec<_>>().join(".")
+        }
+    };
+    name.into()
 }
 
-fn read_file(path: &Path, name: &str) -> SourceText {
-    SourceText { name: name.into(), text: read_text(path) }
+fn read_file(path: &Path, names: &RlsFileNames) -> SourceText {
+    SourceText { name: name_of(path, names), text: read_text(path) }
 }
 
 fn read_text(path: &Path) -> Result<String, (Option<usize>, String)> {

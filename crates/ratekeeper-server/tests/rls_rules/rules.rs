@@ -1,8 +1,8 @@
 //! What a rule can say beyond the Go service.
 
-use ratekeeper::FailureMode;
 use ratekeeper::port::ChargeAction;
-use ratekeeper_server::rls::{Limited, RlsSettings, RuleLimit};
+use ratekeeper::{FailureMode, Plan};
+use ratekeeper_server::rls::{Limited, PlanSource, RlsSettings, RuleLimit};
 
 use crate::support::{find, mistakes, parse, parse_all, plan, told};
 
@@ -121,7 +121,7 @@ fn what_is_over_and_a_store_that_fails() {
     assert_eq!(of("plan: gold", &usual), (None, FailureMode::Error), "the plan is known when it is asked");
     assert_eq!(of("plan: gold, over: ignore, on_store_error: closed", &usual), (ignore, FailureMode::Closed));
     let own = limited(&file(&format!("rate_limit: {{{fixed}, on_store_error: open}}")), &usual);
-    let ratekeeper_server::rls::PlanSource::Own(plan) = &own.plan else { panic!("no plan") };
+    let PlanSource::Own(plan) = &own.plan else { panic!("no plan") };
     assert_eq!(plan.failure_mode(), FailureMode::Open);
 }
 
@@ -228,4 +228,23 @@ fn plans_that_are_named_are_told_with_their_lines() {
         .map(|plan| plan.finding(format!("{} {:?}", plan.name, plan.limited.over_word())).to_string())
         .collect();
     assert_eq!(named, ["a.yaml:3: gold Some(\"count\")", "a.yaml:5: free None"]);
+}
+
+#[test]
+fn plans_that_cannot_be_used_are_told() {
+    let plans =
+        [("gold", "5/s"), ("held", "5/s; 8 concurrent"), ("llm", "100 tokens/m"), ("logged", "5/s log")]
+            .map(|(name, text)| (name, Plan::parse(name, text).unwrap()));
+    let config = parse(
+        "domain: d\ndescriptors:\n  - {key: a, rate_limit: {plan: gold, over: count}}\n  - {key: b, rate_limit: {plan: none}}\n  - {key: c, rate_limit: {plan: held}}\n  - {key: d, rate_limit: {plan: llm}}\n  - {key: e, rate_limit: {plan: logged}}\n  - {key: f, rate_limit: {plan: logged, over: count}}\n",
+    );
+    let wrong = config.check_plans(|name| plans.iter().find(|(own, _)| *own == name).map(|(_, plan)| plan));
+    let wrong: Vec<String> = wrong.iter().map(ToString::to_string).collect();
+    let expected = [
+        "a.yaml:4: plan: `none`; there is no such plan",
+        "a.yaml:5: plan: `held`; `8 concurrent` limits what is in flight, which Envoy does not tell the end of",
+        "a.yaml:6: plan: `llm`; `100 tokens/m` counts tokens; hits are counted without a unit, as in `100/m`",
+        "a.yaml:8: plan: `logged`; it has a `log`, which cannot be in debt: write `over: ignore`",
+    ];
+    assert_eq!(wrong, expected);
 }

@@ -8,8 +8,8 @@ use super::report::Report;
 use crate::rls::finding::{RlsFinding, RlsRefusal};
 use crate::rls::matching::{ConfiguredRule, Level, LevelNode, RateLimitConfig, StatDetail, StatName};
 use crate::rls::rule::LimitRule;
-use crate::rls::settings::RlsSettings;
 use crate::rls::spec::{DescriptorSpec, DomainSpec, LimitSpec};
+use crate::settings::RlsSettings;
 
 /// How deep descriptors may be nested.
 const MAX_LEVELS: usize = 32;
