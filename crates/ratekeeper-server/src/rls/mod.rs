@@ -15,8 +15,10 @@ mod json;
 mod matching;
 mod rule;
 mod service;
+mod source;
 mod spec;
 mod unit;
+mod yaml;
 
 pub use answer::{CurrentLimit, DescriptorStatus, RlsAnswer, RlsCode};
 pub use asked::{RlsDescriptor, RlsEntry, RlsOverride, RlsRequest};
@@ -24,12 +26,13 @@ pub use counting::{DomainReading, RlsCounts, RlsReading, RuleReading};
 pub use finding::{RlsFinding, RlsRefusal};
 pub use json::{RlsJsonError, read_json, write_json};
 pub use matching::{
-    Found, FoundRule, NamedPlan, RateLimitConfig, SharedLevels, StatName, write_counter_key,
-    write_envoyproxy_key, write_override_stat,
+    ExplainedLevel, ExplainedRule, Explanation, Found, FoundRule, NamedPlan, RateLimitConfig, SharedLevels,
+    StatName, write_counter_key, write_envoyproxy_key, write_override_stat,
 };
 pub use rule::{LimitRule, Limited, PlanSource, RuleLimit, ToldLimit, usual_over};
 pub(crate) use service::{MAX_DESCRIPTORS, MAX_ENTRIES_EACH};
 pub use service::{RateLimitService, RlsError, RlsErrorKind};
+pub use source::{SourceFingerprint, SourceTexts, parse_sources, read_sources};
 pub use spec::{DescriptorSpec, DomainSpec, LimitSpec, Placed};
 pub use unit::LimitUnit;
 

@@ -349,7 +349,7 @@ impl LimitCompiler<'_> {
 }
 
 /// Returns why hits cannot be counted by a rule, if they cannot.
-pub(in crate::rls) fn why_not_hits(rule: &Rule) -> Option<String> {
+pub(super) fn why_not_hits(rule: &Rule) -> Option<String> {
     if rule.is_concurrency() {
         return Some(format!("`{rule}` limits what is in flight, which Envoy does not tell the end of"));
     }

@@ -7,6 +7,7 @@ use super::unfinished::MessagePool;
 use crate::engine::Engine;
 use crate::responder::Responder;
 use crate::secret::Tokens;
+use crate::settings::ConnectionAge;
 
 /// The transport's name.
 pub(crate) const NAME: &str = "grpc";
@@ -26,11 +27,19 @@ pub(crate) struct GrpcTransport {
     pub(super) patience: Duration,
     /// What unfinished messages of all connections take beyond what each has for itself.
     pub(super) pool: Arc<MessagePool>,
+    /// How old connections become; `None`: as old as they like.
+    pub(super) age: Option<ConnectionAge>,
 }
 
 impl GrpcTransport {
     /// Returns the transport.
     pub(crate) fn new(engine: Arc<Engine>, tokens: Tokens, patience: Duration) -> Self {
-        GrpcTransport { responder: Responder::new(NAME, engine, tokens), patience, pool: Arc::default() }
+        let responder = Responder::new(NAME, engine, tokens);
+        GrpcTransport { responder, patience, pool: Arc::default(), age: None }
+    }
+
+    /// Sets how old connections become.
+    pub(crate) fn aging(self, age: Option<ConnectionAge>) -> Self {
+        GrpcTransport { age, ..self }
     }
 }
