@@ -30,7 +30,6 @@ pub use matching::{
     StatName, write_counter_key, write_envoyproxy_key, write_override_stat,
 };
 pub use rule::{LimitRule, Limited, PlanSource, RuleLimit, ToldLimit, usual_over};
-pub(crate) use service::{MAX_DESCRIPTORS, MAX_ENTRIES_EACH};
 pub use service::{RateLimitService, RlsError, RlsErrorKind};
 pub use source::{SourceFingerprint, SourceTexts, parse_sources, read_sources};
 pub use spec::{DescriptorSpec, DomainSpec, LimitSpec, Placed};
