@@ -41,7 +41,7 @@ fn a_store_that_hangs_is_answered_for_in_time() {
         return;
     }
     let redis = Redis::redis();
-    let (server, _folder) = rules::server(&["--store", &redis.url(), "--store-timeout", "20s"]);
+    let (server, _folder) = rules::server(&["--store", &redis.url(), "--redis-timeout", "20s"]);
     let envoy = Envoy::start(&rules::asked(&server), "1s").unwrap();
     assert_eq!(envoy.get("/fragile", &[("x-user", "alice")]).status, 200);
     redis.freeze();
