@@ -64,7 +64,10 @@ pub use error::ServerError;
 pub use request::{QuotaBounds, RequestLimits, WrongDefault};
 pub use secret::{Secret, Tokens};
 pub use server::{Server, serve};
-pub use settings::{Bind, BindError, RedisSettings, Settings, StoreLocation, TlsFiles, TransportEndpoint};
+pub use settings::{
+    Bind, BindError, ConnectionAge, GrpcTls, PrometheusEndpoint, RedisSettings, RedisTlsFiles, Settings,
+    StoreLocation, TlsFiles, TransportEndpoint,
+};
 pub use snapshot::{PeriodicSnapshot, Snapshot};
 pub use store_check::check_store;
 pub use watch::ReloadCounts;

@@ -1,17 +1,30 @@
 //! In place of envoyproxy/ratelimit: descriptors find rules, rules become charges, and the keeper judges them.
 //!
 //! - [`RlsRequest`], [`RlsAnswer`]: what is asked and told, whichever wire carries it
+//! - [`RateLimitConfig`]: all rules, and which of them a descriptor finds; [`DomainSpec`]: what it is made of
 //! - [`LimitRule`]: one rule of a configuration; [`LimitUnit`]: its unit
 //! - [`RlsSettings`]: how the service is set
 
 mod answer;
 mod asked;
+mod compile;
+mod finding;
+mod json;
+mod matching;
 mod rule;
-mod settings;
+mod spec;
 mod unit;
 
 pub use answer::{CurrentLimit, DescriptorStatus, RlsAnswer, RlsCode};
 pub use asked::{RlsDescriptor, RlsEntry, RlsOverride, RlsRequest};
-pub use rule::{LimitRule, Limited, PlanSource, RuleLimit, ToldLimit};
-pub use settings::{RedisLayout, RlsHeaders, RlsSettings};
+pub use finding::{RlsFinding, RlsRefusal};
+pub use json::{RlsJsonError, read_json, write_json};
+pub use matching::{
+    Found, FoundRule, NamedPlan, RateLimitConfig, SharedLevels, StatName, write_counter_key,
+    write_envoyproxy_key, write_override_stat,
+};
+pub use rule::{LimitRule, Limited, PlanSource, RuleLimit, ToldLimit, usual_over};
+pub use spec::{DescriptorSpec, DomainSpec, LimitSpec, Placed};
 pub use unit::LimitUnit;
+
+pub use crate::settings::{RedisLayout, RlsFileNames, RlsHeaders, RlsSettings};

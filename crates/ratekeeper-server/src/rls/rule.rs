@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use ratekeeper::Plan;
 use ratekeeper::port::ChargeAction;
+use ratekeeper::{Algorithm, FailureMode, Plan};
 use serde_json::{Map, Value};
 
 use super::unit::LimitUnit;
@@ -43,8 +43,11 @@ pub enum RuleLimit {
 pub struct Limited {
     /// The rules that it is counted by.
     pub plan: PlanSource,
-    /// What is done with hits that are over.
-    pub over: ChargeAction,
+    /// What is done with hits that are over; none if the rule does not say it and its plan is a named one: then
+    /// [`usual_over`] of that plan.
+    pub over: Option<ChargeAction>,
+    /// What is answered when the store fails. A plan of its own says the same.
+    pub on_store_error: FailureMode,
     /// What is told of it.
     pub told: ToldLimit,
 }
@@ -54,7 +57,8 @@ pub struct Limited {
 pub enum PlanSource {
     /// Its own, made of the file: a plan called `rls`.
     Own(Arc<Plan>),
-    /// A plan of the server, by name; `on_store_error` of the rule is not part of it.
+    /// A plan of the server, by name. What that plan says of a store that fails does not count here:
+    /// [`Limited::on_store_error`] does.
     Named(String),
 }
 
@@ -70,4 +74,12 @@ pub enum ToldLimit {
     },
     /// The count of the rule that binds, and its unit if its period is exactly one.
     ByBinding,
+}
+
+/// Returns what is done with hits that are over a limit whose rule does not say it: they are counted, or what `fixed` says, if
+/// all rules of the plan are fixed windows; otherwise they are ignored.
+pub fn usual_over(plan: &Plan, fixed: ChargeAction) -> ChargeAction {
+    let is_fixed = |algorithm| matches!(algorithm, Algorithm::FixedWindow(_));
+    let mut binding = plan.rules().iter().filter(|rule| !rule.is_shadow());
+    if binding.all(|rule| is_fixed(rule.quota().algorithm())) { fixed } else { ChargeAction::Ignore }
 }

@@ -1,7 +1,8 @@
 //! Several charges, of several keys, that are judged together.
 
 use super::request::Request;
-use crate::Decision;
+use crate::algorithm::{View, Wait};
+use crate::{Cost, Decision};
 
 /// One of several charges that are [judged together](super::Store::charge), each of a key of its own, or of the same.
 #[derive(Clone, Copy, Debug)]
@@ -12,6 +13,16 @@ pub struct Charge<'a> {
     pub action: ChargeAction,
     /// What it means for the whole that this one is over.
     pub force: ChargeForce,
+}
+
+impl Charge<'_> {
+    /// Returns true if it only looks: if it asks for nothing of any rule.
+    pub fn is_look(&self) -> bool {
+        match self.request.is_plain() {
+            true => self.request.cost == Cost::ZERO,
+            false => self.request.shares().all(|share| share.cost == Cost::ZERO),
+        }
+    }
 }
 
 /// What is done with the cost of a [`Charge`], and when it is over.
@@ -25,6 +36,20 @@ pub enum ChargeAction {
     Ignore,
     /// It is given back, as something that was charged just now, never above the capacity. It is never over.
     GiveBack,
+}
+
+impl ChargeAction {
+    /// Returns what a rule has a cost wait for: the charge is over unless it is ready. `is_look` if the charge takes nothing of
+    /// any rule; what takes nothing of this rule alone is never over by it.
+    pub(crate) fn wait(self, view: &impl View, cost: Cost, is_look: bool) -> Wait {
+        match self {
+            ChargeAction::GiveBack => Wait::Ready,
+            ChargeAction::Count if is_look => view.wait_until_paid(),
+            ChargeAction::Ignore if is_look => view.wait_for(Cost::ONE),
+            _ if cost == Cost::ZERO => Wait::Ready,
+            _ => view.wait_for(cost),
+        }
+    }
 }
 
 /// What it means for the whole that a [`Charge`] is over.
@@ -47,6 +72,28 @@ pub enum Whole {
     Passes,
     /// It is refused, whatever they say.
     Refused,
+}
+
+impl Whole {
+    /// Returns whether the whole passes, by the force of each charge and whether it is over.
+    pub fn passes(self, charges: impl IntoIterator<Item = (ChargeForce, bool)>) -> bool {
+        let (mut together, mut within) = (false, false);
+        for (force, is_over) in charges {
+            match force {
+                ChargeForce::Alone if is_over && self == Whole::Open => return false,
+                ChargeForce::Together => {
+                    together = true;
+                    within |= !is_over;
+                }
+                ChargeForce::Alone | ChargeForce::Never => {}
+            }
+        }
+        match self {
+            Whole::Open => within || !together,
+            Whole::Passes => true,
+            Whole::Refused => false,
+        }
+    }
 }
 
 /// What became of [charges](super::Store::charge) that were judged together.

@@ -1,0 +1,19 @@
+//! What a server is started with. The command makes it of flags, environment, file and defaults.
+//!
+//! ```text
+//! settings   all of it                    endpoint   where a transport listens
+//! rls        the service of Envoy         store      where state is kept
+//! tls        certificates
+//! ```
+
+mod endpoint;
+mod rls;
+mod settings;
+mod store;
+mod tls;
+
+pub use endpoint::{Bind, BindError, PrometheusEndpoint, TransportEndpoint};
+pub use rls::{RedisLayout, RlsFileNames, RlsHeaders, RlsSettings};
+pub use settings::{ConnectionAge, Settings};
+pub use store::{RedisSettings, RedisTlsFiles, StoreLocation};
+pub use tls::{GrpcTls, TlsFiles};
