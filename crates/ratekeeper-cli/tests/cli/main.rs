@@ -6,6 +6,7 @@ mod bench;
 #[path = "../common/binary.rs"]
 mod binary;
 mod check;
+mod check_rls;
 #[path = "../common/eventually.rs"]
 mod eventually;
 #[path = "../common/folder.rs"]

@@ -16,8 +16,23 @@ pub struct RlsFinding {
 
 impl RlsFinding {
     pub(in crate::rls) fn new(file: &Arc<str>, line: Option<usize>, message: impl Into<String>) -> Self {
-        RlsFinding { file: Arc::clone(file), line, message: message.into() }
+        RlsFinding { file: Arc::clone(file), line, message: in_one_line(message.into()) }
     }
+}
+
+/// The longest message, in characters: it may quote whatever a file has.
+const MOST: usize = 400;
+
+/// Returns a message without what would break a line of a log, and without the end of one that is too long.
+fn in_one_line(message: String) -> String {
+    let is_longer = message.len() > MOST && message.chars().nth(MOST).is_some();
+    if !is_longer && !message.contains(char::is_control) {
+        return message;
+    }
+    let letters =
+        message.chars().take(MOST).map(|letter| if letter.is_control() { '\u{fffd}' } else { letter });
+    let end = if is_longer { "…" } else { "" };
+    letters.chain(end.chars()).collect()
 }
 
 impl fmt::Display for RlsFinding {

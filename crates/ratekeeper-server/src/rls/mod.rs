@@ -12,18 +12,21 @@ mod finding;
 mod json;
 mod matching;
 mod rule;
+mod source;
 mod spec;
 mod unit;
+mod yaml;
 
 pub use answer::{CurrentLimit, DescriptorStatus, RlsAnswer, RlsCode};
 pub use asked::{RlsDescriptor, RlsEntry, RlsOverride, RlsRequest};
 pub use finding::{RlsFinding, RlsRefusal};
 pub use json::{RlsJsonError, read_json, write_json};
 pub use matching::{
-    Found, FoundRule, NamedPlan, RateLimitConfig, SharedLevels, StatName, write_counter_key,
-    write_envoyproxy_key, write_override_stat,
+    ExplainedLevel, ExplainedRule, Explanation, Found, FoundRule, NamedPlan, RateLimitConfig, SharedLevels,
+    StatName, write_counter_key, write_envoyproxy_key, write_override_stat,
 };
 pub use rule::{LimitRule, Limited, PlanSource, RuleLimit, ToldLimit, usual_over};
+pub use source::{SourceFingerprint, SourceTexts, parse_sources, read_sources};
 pub use spec::{DescriptorSpec, DomainSpec, LimitSpec, Placed};
 pub use unit::LimitUnit;
 

@@ -1,5 +1,6 @@
 //! One rule of a configuration, ready to be charged.
 
+use std::fmt;
 use std::sync::Arc;
 
 use ratekeeper::port::ChargeAction;
@@ -60,6 +61,43 @@ pub enum PlanSource {
     /// A plan of the server, by name. What that plan says of a store that fails does not count here:
     /// [`Limited::on_store_error`] does.
     Named(String),
+}
+
+impl fmt::Display for RuleLimit {
+    /// Writes what it limits to: `5/m fixed grid`, `plan gold`, `unlimited`, `nothing may pass`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RuleLimit::Unlimited => f.write_str("unlimited"),
+            RuleLimit::Banned(unit) => write!(f, "nothing may pass (0 in a {})", unit.word()),
+            RuleLimit::Limited(limited) => limited.plan.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for PlanSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PlanSource::Named(name) => write!(f, "plan {name}"),
+            PlanSource::Own(plan) => {
+                for (index, rule) in plan.rules().iter().enumerate() {
+                    let separator = if index > 0 { "; " } else { "" };
+                    let shadow = if rule.is_shadow() { "in shadow " } else { "" };
+                    write!(f, "{separator}{shadow}{rule}")?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Limited {
+    /// Returns the word for what is done with hits that are over; none if it depends on a named plan.
+    pub fn over_word(&self) -> Option<&'static str> {
+        self.over.map(|over| match over {
+            ChargeAction::Count | ChargeAction::GiveBack => "count",
+            ChargeAction::Ignore => "ignore",
+        })
+    }
 }
 
 /// What is told of a limit.

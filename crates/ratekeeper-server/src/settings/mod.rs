@@ -3,16 +3,18 @@
 //! ```text
 //! settings   all of it                    endpoint   where a transport listens
 //! rls        the service of Envoy         store      where state is kept
-//! tls        certificates
+//! tls        certificates                 names      how messages name settings
 //! ```
 
 mod endpoint;
+mod names;
 mod rls;
 mod settings;
 mod store;
 mod tls;
 
 pub use endpoint::{Bind, BindError, PrometheusEndpoint, TransportEndpoint};
+pub use names::SettingNames;
 pub use rls::{RedisLayout, RlsFileNames, RlsHeaders, RlsSettings};
 pub use settings::{ConnectionAge, Settings};
 pub use store::{RedisSettings, RedisTlsFiles, StoreLocation};

@@ -7,6 +7,7 @@ use ratekeeper::FailureMode;
 use ratekeeper::store::MemoryStoreBuilder;
 
 use super::endpoint::{PrometheusEndpoint, TransportEndpoint};
+use super::names::SettingNames;
 use super::rls::RlsSettings;
 use super::store::{RedisSettings, StoreLocation};
 use super::tls::{GrpcTls, TlsFiles};
@@ -69,6 +70,8 @@ pub struct Settings {
     pub on_store_error: FailureMode,
     /// How many of the keys that are denied most the metrics list; 0: none.
     pub top_denied: usize,
+    /// How messages name these settings.
+    pub names: SettingNames,
 }
 
 impl Settings {
@@ -106,6 +109,7 @@ impl Default for Settings {
             snapshot_every: Duration::ZERO,
             on_store_error: FailureMode::Error,
             top_denied: 0,
+            names: SettingNames::default(),
         }
     }
 }

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use ratekeeper::store::MemoryStoreBuilder;
 use ratekeeper::{MemoryStore, Registry};
 use ratekeeper_server::config::Config;
-use ratekeeper_server::{Engine, Settings, Snapshot, StoreLocation, check_store, config, serve};
+use ratekeeper_server::{Engine, FileWatcher, Settings, Snapshot, StoreLocation, check_store, config, serve};
 
 use super::super::output::EXIT_NO;
 use super::flags::ServeFlags;
@@ -29,12 +29,31 @@ pub(in crate::cli) fn run(flags: ServeFlags) -> Result<ExitCode> {
             "[limits] default_burst, default_rate and default_period are not used: plans_only is set"
         );
     }
+    start(&settings, registry.clone(), |engine| {
+        let Some(config) = config else { return Ok(Vec::new()) };
+        // Everything that the file says, as at a start: but what needs a restart is not fetched from elsewhere.
+        let understand = Box::new(move |config: &Config| {
+            settings::check(&flags, config)?;
+            Ok(config.plans()?)
+        });
+        let reload = config::watch(&config, registry, engine.reloads().clone(), understand);
+        Ok(vec![reload.context("cannot watch --config")?])
+    })
+}
+
+/// Serves with these settings and plans until the process is told to stop. `watch` returns what looks at files
+/// meanwhile.
+pub(in crate::cli) fn start(
+    settings: &Settings,
+    registry: Registry,
+    watch: impl FnOnce(&Arc<Engine>) -> Result<Vec<FileWatcher>>,
+) -> Result<ExitCode> {
     let snapshot = settings.snapshot.as_deref().map(Snapshot::open).transpose()?.map(Arc::new);
     let engine = match &settings.store {
         StoreLocation::Memory => {
             let store = match &snapshot {
-                Some(snapshot) => snapshot.restore(|| memory(&settings))?,
-                None => memory(&settings).build(),
+                Some(snapshot) => snapshot.restore(|| memory(settings))?,
+                None => memory(settings).build(),
             };
             Engine::in_memory(store, registry.clone(), settings.limits)
         }
@@ -50,7 +69,7 @@ pub(in crate::cli) fn run(flags: ServeFlags) -> Result<ExitCode> {
                 move || store.breakers()
             };
             Engine::over(Arc::new(store), registry.clone(), settings.limits)
-                .guarded_by(breakers, memory(&settings).build())
+                .guarded_by(breakers, memory(settings).build())
         }
     };
     let engine = engine
@@ -58,22 +77,14 @@ pub(in crate::cli) fn run(flags: ServeFlags) -> Result<ExitCode> {
         .on_store_error(settings.on_store_error)
         .top_denied(settings.top_denied);
     let engine = Arc::new(engine);
-    let reload = config.map(|config| {
-        // Everything that the file says, as at a start: but what needs a restart is not fetched from elsewhere.
-        let understand = Box::new(move |config: &Config| {
-            settings::check(&flags, config)?;
-            Ok(config.plans()?)
-        });
-        config::watch(&config, registry, engine.reloads().clone(), understand)
-    });
-    let reload = reload.transpose().context("cannot watch --config")?;
+    let reloads = watch(&engine)?;
     let periodic = match &snapshot {
         Some(snapshot) if !settings.snapshot_every.is_zero() => {
             Some(snapshot.write_every(settings.snapshot_every, &engine)?)
         }
         _ => None,
     };
-    serve(&settings, &engine, reload)?;
+    serve(settings, &engine, reloads)?;
     if let Some(periodic) = periodic {
         periodic.stop();
     }

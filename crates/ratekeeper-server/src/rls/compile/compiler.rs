@@ -8,8 +8,8 @@ use super::report::Report;
 use crate::rls::finding::{RlsFinding, RlsRefusal};
 use crate::rls::matching::{ConfiguredRule, Level, LevelNode, RateLimitConfig, StatDetail, StatName};
 use crate::rls::rule::LimitRule;
-use crate::settings::RlsSettings;
 use crate::rls::spec::{DescriptorSpec, DomainSpec, LimitSpec};
+use crate::settings::RlsSettings;
 
 /// How deep descriptors may be nested.
 const MAX_LEVELS: usize = 32;
@@ -127,7 +127,7 @@ impl<'a> Compiler<'a> {
             shared: path.shared(),
             written: path.written.clone(),
             detail: path.detail(spec.detailed_metric),
-            file: Arc::clone(self.report.file()),
+            file: self.report.file(),
             line: limit.line.or(spec.line),
         });
         Some(index)
@@ -136,7 +136,7 @@ impl<'a> Compiler<'a> {
     /// Returns the configuration, and the warnings.
     pub(in crate::rls) fn finish(mut self) -> Result<(RateLimitConfig, Vec<RlsFinding>), RlsRefusal> {
         self.names.warn(&mut self.report);
-        let Report { mistakes, warnings, .. } = self.report;
+        let (mistakes, warnings) = self.report.finish();
         if mistakes.is_empty() { Ok((self.config, warnings)) } else { Err(RlsRefusal { mistakes, warnings }) }
     }
 }

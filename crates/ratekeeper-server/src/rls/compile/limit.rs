@@ -10,9 +10,9 @@ use ratekeeper::{
 
 use super::report::Report;
 use crate::rls::rule::{Limited, PlanSource, RuleLimit, ToldLimit, usual_over};
-use crate::settings::RlsSettings;
 use crate::rls::spec::{LimitSpec, Placed};
 use crate::rls::unit::LimitUnit;
+use crate::settings::RlsSettings;
 
 /// The name of all plans that are made of files.
 const PLAN: &str = "rls";
@@ -349,7 +349,7 @@ impl LimitCompiler<'_> {
 }
 
 /// Returns why hits cannot be counted by a rule, if they cannot.
-pub(in crate::rls) fn why_not_hits(rule: &Rule) -> Option<String> {
+pub(super) fn why_not_hits(rule: &Rule) -> Option<String> {
     if rule.is_concurrency() {
         return Some(format!("`{rule}` limits what is in flight, which Envoy does not tell the end of"));
     }

@@ -3,10 +3,12 @@
 //! ```text
 //! report     mistakes and warnings            compiler   descriptors to nodes and rules
 //! limit      one limit to what it limits to   names      which rules replace which
+//! named      plans of the server that rules name
 //! ```
 
 mod compiler;
 mod limit;
+mod named;
 mod names;
 mod report;
 

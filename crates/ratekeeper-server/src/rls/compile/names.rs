@@ -46,7 +46,7 @@ impl RuleNames {
             names.own.insert(name.value.clone());
         }
         let replaced = limit.replaces.iter().filter(|replaced| !replaced.value.is_empty());
-        names.replaced.extend(replaced.map(|replaced| (Arc::clone(report.file()), replaced.clone())));
+        names.replaced.extend(replaced.map(|replaced| (report.file(), replaced.clone())));
     }
 
     /// Warns of every name that is replaced and that no rule of the domain has.

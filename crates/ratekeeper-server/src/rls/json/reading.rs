@@ -276,7 +276,10 @@ mod tests {
             let body = format!(r#"{{"descriptors": [{{"limit": {{"unit": {unit}}}}}]}}"#);
             read_json(body.as_bytes()).unwrap().descriptors[0].limit.unwrap().unit
         };
-        assert_eq!([unit("\"WEEK\""), unit("7"), unit("-3"), unit("99"), unit("\"UNKNOWN\"")], [7, 7, -3, 99, 0]);
+        assert_eq!(
+            [unit("\"WEEK\""), unit("7"), unit("-3"), unit("99"), unit("\"UNKNOWN\"")],
+            [7, 7, -3, 99, 0]
+        );
     }
 
     #[test]

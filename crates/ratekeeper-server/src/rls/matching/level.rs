@@ -107,15 +107,15 @@ impl Level {
         self.keys.is_empty()
     }
 
-    /// Returns what the file has at this level of a key, in its words: values, then patterns in their order, at most so many;
-    /// and whether it has the key without a value. None if it does not have the key.
-    pub(super) fn known(&self, key: &str, most: usize) -> Option<(Vec<&str>, bool)> {
+    /// Returns what the file has of a key: values, sorted, then patterns in their order, at most so many. None if it does not
+    /// have the key.
+    pub(super) fn known(&self, key: &str, most: usize) -> Option<Vec<&str>> {
         let nodes = self.keys.get(key)?;
         let mut values: Vec<&str> = nodes.exact.keys().map(|value| &**value).collect();
         values.sort_unstable();
         values.extend(nodes.patterns.iter().map(ValuePattern::written));
         values.truncate(most);
-        Some((values, nodes.bare.is_some()))
+        Some(values)
     }
 
     /// Returns the keys at this level, sorted, at most so many.

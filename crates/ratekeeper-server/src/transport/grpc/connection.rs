@@ -11,6 +11,7 @@ use h2::server::{self, SendResponse};
 use h2::{Reason, RecvStream};
 use http::Request;
 
+use super::aging::{AgeStage, ConnectionAging};
 use super::call;
 use super::context::{GrpcTransport, MAX_MESSAGE, MAX_STREAMS, NAME};
 use super::socket::{GrpcSocket, GrpcTurn};
@@ -42,6 +43,7 @@ pub(super) async fn serve(grpc: Arc<GrpcTransport>, socket: Socket, connection: 
         // All calls may be given up before this loop has come to look at them.
         .max_pending_accept_reset_streams(MAX_STREAMS as usize)
         .max_header_list_size(MAX_HEADERS);
+    let mut aging = grpc.age.map(|age| ConnectionAging::new(age, connection.id()));
     let socket = GrpcSocket::new(socket, Arc::clone(&connection));
     let turn = socket.turn();
     let h2 = tokio::select! {
@@ -66,6 +68,15 @@ pub(super) async fn serve(grpc: Arc<GrpcTransport>, socket: Socket, connection: 
     let ended = watch.poll(|context, is_stopping| {
         if is_stopping {
             client.leave();
+        }
+        if let Some(aging) = &mut aging {
+            // Polled until it waits, so that the next stage wakes this task.
+            while let Poll::Ready(stage) = aging.poll(context) {
+                match stage {
+                    AgeStage::Leaving => client.leave(),
+                    AgeStage::Over => return Poll::Ready(()),
+                }
+            }
         }
         client.poll(context)
     });

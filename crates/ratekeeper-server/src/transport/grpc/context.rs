@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::engine::Engine;
 use crate::responder::Responder;
 use crate::secret::Tokens;
+use crate::settings::ConnectionAge;
 
 /// The transport's name.
 pub(crate) const NAME: &str = "grpc";
@@ -21,11 +22,18 @@ pub(crate) struct GrpcTransport {
     pub(super) responder: Responder,
     /// How long a client may take to finish the request of one call, while its connection is busy with others.
     pub(super) patience: Duration,
+    /// How old connections become; `None`: as old as they like.
+    pub(super) age: Option<ConnectionAge>,
 }
 
 impl GrpcTransport {
     /// Returns the transport.
     pub(crate) fn new(engine: Arc<Engine>, tokens: Tokens, patience: Duration) -> Self {
-        GrpcTransport { responder: Responder::new(NAME, engine, tokens), patience }
+        GrpcTransport { responder: Responder::new(NAME, engine, tokens), patience, age: None }
+    }
+
+    /// Sets how old connections become.
+    pub(crate) fn aging(self, age: Option<ConnectionAge>) -> Self {
+        GrpcTransport { age, ..self }
     }
 }

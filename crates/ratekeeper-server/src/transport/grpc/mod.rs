@@ -7,11 +7,13 @@
 //! message     messages on streams                 status       what went wrong
 //! throttle, plans, holds, health, reflection      the methods
 //! generated   the Rust side of proto/             duration     durations as the wire has them
+//! aging       how old a connection becomes
 //! ```
 //!
 //! The crate `h2` speaks HTTP/2; the few lines of gRPC on top of it are written here. A framework would give every call
 //! a task of its own; this way all calls of a read are answered by one write.
 
+mod aging;
 mod call;
 mod connection;
 mod context;

@@ -20,4 +20,4 @@ mod route;
 mod socket;
 mod transport;
 
-pub(crate) use context::{HttpTransport, NAME};
+pub(crate) use context::{DEBUG_NAME, HttpTransport, NAME, PROMETHEUS_NAME};
