@@ -4,9 +4,8 @@ use std::path::Path;
 
 use crate::eventually::eventually;
 use crate::folder::Folder;
-use crate::http::get;
 use crate::redis_support::server::{Server as Redis, free_port, redis_binary};
-use crate::support::Server;
+use crate::support::{Raw, Server};
 
 const RULES: &str = "domain: d\ndescriptors:\n  - {key: k, rate_limit: {unit: year, requests_per_unit: 5}}\n";
 
@@ -17,8 +16,17 @@ fn serve(folder: &Folder, section: &str, flags: &[&str]) -> Server {
     Server::with(&[&["--config", &config], flags].concat())
 }
 
+/// Status and body of what is asked for on the HTTP port.
+fn get(server: &Server, path: &str) -> (u16, String) {
+    let mut raw = Raw::connect(server.address("http"));
+    raw.send(format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"));
+    let answer = raw.rest();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+}
+
 fn health(server: &Server) -> u16 {
-    get(server, "/healthcheck").status
+    get(server, "/healthcheck").0
 }
 
 #[test]
@@ -29,9 +37,9 @@ fn well_once_the_store_has_answered() {
     assert_eq!(health(&server), 500, "before the store answers");
     let mut redis = Redis::on(port, Path::new(&redis_binary()), &[]).unwrap();
     eventually("the store answers", || health(&server) == 200);
-    assert_eq!(get(&server, "/healthcheck").body, "OK");
+    assert_eq!(get(&server, "/healthcheck").1, "OK");
     redis.kill();
-    eventually("the loss is noticed", || get(&server, "/ready").status == 503);
+    eventually("the loss is noticed", || get(&server, "/ready").0 == 503);
     assert_eq!(health(&server), 200, "a store that is lost later is not a reason to start this server again");
 }
 

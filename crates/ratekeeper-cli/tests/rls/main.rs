@@ -13,9 +13,6 @@ mod files;
 #[path = "../common/folder.rs"]
 mod folder;
 mod health;
-#[path = "../wire/http.rs"]
-#[allow(dead_code, reason = "shared with the tests of the wires, which use more of it")]
-mod http;
 #[path = "../../../ratekeeper-redis/tests/support/mod.rs"]
 mod redis_support;
 mod stock;

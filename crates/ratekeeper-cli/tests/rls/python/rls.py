@@ -3,6 +3,7 @@
 import glob
 import importlib
 import json
+import os
 import re
 import sys
 import tempfile
@@ -164,8 +165,11 @@ class Cases:
         self.run += 1
         try:
             case(service)
-        except Exception:  # noqa: BLE001, whatever a case ends with is told, and the next one runs
-            self.failed.append(f"case {number}:\n{traceback.format_exc()}")
+        except Exception as error:  # noqa: BLE001, whatever a case ends with is told, and the next one runs
+            where = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.name == case.__name__]
+            line = f"{os.path.basename(where[-1].filename)}:{where[-1].lineno}: {where[-1].line}" if where else ""
+            told = f"{error.code().name}: {error.details()}" if isinstance(error, grpc.RpcError) else error
+            self.failed.append(f"case {number}: {line}\n  {type(error).__name__}: {told}")
 
     def end(self):
         for text in self.failed:
