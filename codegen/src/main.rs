@@ -51,9 +51,8 @@ fn folder() -> PathBuf {
 
 /// The files by name.
 fn generate() -> Result<BTreeMap<String, Vec<u8>>> {
-    let compile = |protos: &[&str]| {
-        protox::compile(protos, [root().join("proto")]).context("proto/ does not compile")
-    };
+    let compile =
+        |protos: &[&str]| protox::compile(protos, [root().join("proto")]).context("proto/ does not compile");
     let mut files = BTreeMap::new();
     for (module, text) in rust(&compile(&[&SERVED[..], &ASKED].concat())?)? {
         files.insert(format!("{module}.rs"), format!("{MARK}{text}").into_bytes());
@@ -83,12 +82,12 @@ fn rust_of(package: &str, packages: &BTreeSet<&str>, descriptors: &FileDescripto
         config.extern_path(format!(".{other}"), format!("{GENERATED}::{}", module(other)));
     }
     // All files, because prost looks up the messages that are elsewhere, too.
-    let request = |file: &FileDescriptorProto| {
-        (Module::from_protobuf_package_name(file.package()), file.clone())
-    };
+    let request =
+        |file: &FileDescriptorProto| (Module::from_protobuf_package_name(file.package()), file.clone());
     let requests = descriptors.file.iter().map(request);
     let modules = config.generate(requests.collect()).context("proto/ has no Rust form")?;
-    let own = modules.into_iter().filter(|(module, _)| *module == Module::from_protobuf_package_name(package));
+    let own =
+        modules.into_iter().filter(|(module, _)| *module == Module::from_protobuf_package_name(package));
     Ok(own.map(|(_, text)| text).collect())
 }
 

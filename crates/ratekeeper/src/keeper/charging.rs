@@ -58,19 +58,24 @@ impl Keeper {
         }
         match charge_of(&*self.store, charges, whole).now() {
             Ok(Ok(judgment)) => Answer::ready(Ok(self.announce_charges(charges, judgment))),
-            Ok(Err(error)) => self.judge_instead(charges, whole, error),
+            Ok(Err(error)) => self.charge_instead(charges, whole, error),
             Err(pending) => Answer::later(async move {
                 match pending.await {
                     Ok(judgment) => Ok(self.announce_charges(charges, judgment)),
-                    Err(error) => self.judge_instead(charges, whole, error).await,
+                    Err(error) => self.charge_instead(charges, whole, error).await,
                 }
             }),
         }
     }
 
-    /// Judges instead of a store that failed, as the strictest failure mode says.
+    /// Judges charges as [`charge`](Keeper::charge) does when the store fails with this error, without asking it: for callers
+    /// who have waited for it as long as they can.
+    ///
+    /// # Errors
+    ///
+    /// This error, if the strictest [failure mode](FailureMode) of the charges' plans is `error`.
     #[cold]
-    fn judge_instead<'a>(
+    pub fn charge_instead<'a>(
         &'a self,
         charges: &'a [Charge<'a>],
         whole: Whole,

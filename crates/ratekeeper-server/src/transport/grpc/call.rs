@@ -11,10 +11,11 @@ use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use prost::Message;
 
-use super::context::GrpcTransport;
+use super::context::{GrpcTransport, MAX_RLS_MESSAGE};
 use super::message::{self, RequestMessages};
 use super::status::{GrpcCode, GrpcStatus};
-use super::{health, holds, plans, reflection, throttle};
+use super::unfinished::UnfinishedBytes;
+use super::{health, holds, plans, reflection, rls, throttle};
 use crate::net::Connection;
 use crate::request::PlanVerb;
 use crate::secret::Role;
@@ -33,6 +34,7 @@ enum GrpcMethod {
     Extend,
     Reset,
     Forget,
+    ShouldRateLimit,
     Check,
     Watch,
     Reflection,
@@ -52,6 +54,7 @@ impl GrpcMethod {
             "/ratekeeper.v1.RateLimiter/Extend" => GrpcMethod::Extend,
             "/ratekeeper.v1.RateLimiter/Reset" => GrpcMethod::Reset,
             "/ratekeeper.v1.RateLimiter/Forget" => GrpcMethod::Forget,
+            "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit" => GrpcMethod::ShouldRateLimit,
             "/grpc.health.v1.Health/Check" => GrpcMethod::Check,
             "/grpc.health.v1.Health/Watch" => GrpcMethod::Watch,
             "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
@@ -70,6 +73,7 @@ impl GrpcMethod {
 pub(super) async fn answer(
     grpc: Arc<GrpcTransport>,
     connection: Arc<Connection>,
+    unfinished: Arc<UnfinishedBytes>,
     request: Request<RecvStream>,
     mut reply: SendResponse<Bytes>,
 ) {
@@ -80,7 +84,7 @@ pub(super) async fn answer(
         let _ = reply.send_response(response, true);
         return;
     }
-    let mut messages = RequestMessages::new(body, grpc.patience);
+    let mut messages = RequestMessages::new(body, unfinished, grpc.patience);
     let found = find(&grpc, &connection, &head);
     let Some(method) = unless_given_up(&mut reply, found).await else { return };
     let _ = match method {
@@ -118,6 +122,14 @@ pub(super) async fn answer(
             unary(&grpc, &mut messages, &mut reply, async |asked| plans::forget(&grpc, role, asked).await)
                 .await
         }
+        Ok(GrpcMethod::ShouldRateLimit) => {
+            let answered = async {
+                let message = messages.at_most(MAX_RLS_MESSAGE).only_bytes().await?;
+                rls::should_rate_limit(&grpc, &head.headers, message).await
+            };
+            let answered = answered.await;
+            respond(&grpc, &mut reply, answered)
+        }
         Ok(GrpcMethod::Check) => {
             unary(&grpc, &mut messages, &mut reply, async |asked| health::check(&grpc, asked).await).await
         }
@@ -126,7 +138,8 @@ pub(super) async fn answer(
             Err(status) => message::refuse(&mut reply, &status),
         },
         Ok(GrpcMethod::Reflection) => {
-            Box::pin(reflection::answer(&connection, &mut messages, &mut reply)).await
+            let has_rls = grpc.responder.engine().rls().is_some();
+            Box::pin(reflection::answer(&connection, has_rls, &mut messages, &mut reply)).await
         }
         Err(status) => respond::<()>(&grpc, &mut reply, Err(status)),
     };

@@ -15,10 +15,11 @@ use super::aging::{AgeStage, ConnectionAging};
 use super::call;
 use super::context::{GrpcTransport, MAX_MESSAGE, MAX_STREAMS, NAME};
 use super::socket::{GrpcSocket, GrpcTurn};
+use super::unfinished::UnfinishedBytes;
 use crate::net::{Connection, Socket, StopWatch, defer};
 use crate::watch::LogThrottle;
 
-/// Bytes of all unfinished messages of one connection.
+/// Bytes that one connection may have sent and nobody has looked at yet.
 const CONNECTION_WINDOW: u32 = 1024 * 1024;
 /// Calls beyond [`MAX_STREAMS`], and other mistakes on streams, that one client may make. Each has to be remembered for
 /// a while, in kilobytes; whoever makes more is sent away.
@@ -53,6 +54,7 @@ pub(super) async fn serve(grpc: Arc<GrpcTransport>, socket: Socket, connection: 
     };
     let Ok(h2) = h2 else { return };
     let mut client = GrpcConnection {
+        unfinished: UnfinishedBytes::new(&grpc.pool),
         grpc,
         connection: Arc::clone(&connection),
         h2,
@@ -86,6 +88,7 @@ pub(super) async fn serve(grpc: Arc<GrpcTransport>, socket: Socket, connection: 
 struct GrpcConnection {
     grpc: Arc<GrpcTransport>,
     connection: Arc<Connection>,
+    unfinished: Arc<UnfinishedBytes>,
     h2: server::Connection<GrpcSocket, Bytes>,
     arrived: Vec<Arrival>,
     waiting: FuturesUnordered<PendingCall>,
@@ -144,7 +147,8 @@ impl GrpcConnection {
             let mut progress = is_flood || !self.arrived.is_empty();
             for arrival in self.arrived.drain(..) {
                 let (request, reply) = arrival;
-                let call = call::answer(Arc::clone(&self.grpc), Arc::clone(&self.connection), request, reply);
+                let (grpc, unfinished) = (Arc::clone(&self.grpc), Arc::clone(&self.unfinished));
+                let call = call::answer(grpc, Arc::clone(&self.connection), unfinished, request, reply);
                 let mut call: PendingCall = Box::pin(call);
                 // Almost every call is complete, and decided at once.
                 if call.as_mut().poll(context).is_pending() {

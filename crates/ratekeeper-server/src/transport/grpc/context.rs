@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::unfinished::MessagePool;
 use crate::engine::Engine;
 use crate::responder::Responder;
 use crate::secret::Tokens;
@@ -13,6 +14,8 @@ pub(crate) const NAME: &str = "grpc";
 
 /// The most bytes of one message.
 pub(super) const MAX_MESSAGE: usize = 64 * 1024;
+/// The most bytes of one message of Envoy: header fields of a request come in descriptors, some of them twice.
+pub(super) const MAX_RLS_MESSAGE: usize = 1024 * 1024;
 /// Calls at once on one connection.
 pub(super) const MAX_STREAMS: u32 = 128;
 
@@ -22,6 +25,8 @@ pub(crate) struct GrpcTransport {
     pub(super) responder: Responder,
     /// How long a client may take to finish the request of one call, while its connection is busy with others.
     pub(super) patience: Duration,
+    /// What unfinished messages of all connections take beyond what each has for itself.
+    pub(super) pool: Arc<MessagePool>,
     /// How old connections become; `None`: as old as they like.
     pub(super) age: Option<ConnectionAge>,
 }
@@ -29,7 +34,8 @@ pub(crate) struct GrpcTransport {
 impl GrpcTransport {
     /// Returns the transport.
     pub(crate) fn new(engine: Arc<Engine>, tokens: Tokens, patience: Duration) -> Self {
-        GrpcTransport { responder: Responder::new(NAME, engine, tokens), patience, age: None }
+        let responder = Responder::new(NAME, engine, tokens);
+        GrpcTransport { responder, patience, pool: Arc::default(), age: None }
     }
 
     /// Sets how old connections become.

@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -15,26 +16,42 @@ use tokio::time::timeout;
 
 use super::context::MAX_MESSAGE;
 use super::status::{self, GrpcCode, GrpcStatus};
+use super::unfinished::UnfinishedBytes;
 
 const PREFIX: usize = 5;
 
 /// Reads the messages that a client sends on one stream.
 pub(super) struct RequestMessages {
     body: RecvStream,
-    /// What came of the next message. The client is allowed to send more only when it is whole: all unfinished
-    /// messages of a connection together are no more than its window.
+    /// What came of the next message.
     unread: BytesMut,
+    /// What the connection keeps of messages like it. The client may always send more, or messages that wait for a window
+    /// could fill it and wait for ever; too many of them are refused instead.
+    unfinished: Arc<UnfinishedBytes>,
     /// How long the client may take to finish.
     patience: Duration,
+    /// The most bytes of one message.
+    most: usize,
 }
 
 impl RequestMessages {
-    pub(super) fn new(body: RecvStream, patience: Duration) -> Self {
-        RequestMessages { body, unread: BytesMut::new(), patience }
+    pub(super) fn new(body: RecvStream, unfinished: Arc<UnfinishedBytes>, patience: Duration) -> Self {
+        RequestMessages { body, unread: BytesMut::new(), unfinished, patience, most: MAX_MESSAGE }
+    }
+
+    /// Reads messages of up to so many bytes.
+    pub(super) fn at_most(&mut self, bytes: usize) -> &mut Self {
+        self.most = bytes;
+        self
     }
 
     /// Returns the message of a call that has exactly one.
     pub(super) async fn only<M: Message + Default>(&mut self) -> Result<M, GrpcStatus> {
+        decode(self.only_bytes().await?)
+    }
+
+    /// Returns the bytes of the message of a call that has exactly one.
+    pub(super) async fn only_bytes(&mut self) -> Result<Bytes, GrpcStatus> {
         let patience = self.patience;
         let both = async {
             let first = self.next().await?;
@@ -49,7 +66,7 @@ impl RequestMessages {
             Poll::Pending => timeout(patience, both).await.map_err(|_| late())??,
         };
         match both {
-            (Some(message), None) => decode(message),
+            (Some(message), None) => Ok(message),
             (None, _) => Err(GrpcStatus::invalid("no message; a request has one")),
             (Some(_), Some(_)) => Err(GrpcStatus::invalid("several messages; a request has one")),
         }
@@ -63,16 +80,17 @@ impl RequestMessages {
             }
             match poll_fn(|context| self.body.poll_data(context)).await {
                 Some(Ok(mut data)) => {
+                    // Allows the client to send as much again. A stream that was reset in the meantime needs no window.
+                    let _ = self.body.flow_control().release_capacity(data.len());
                     // Almost every message is whole: then it is not copied.
                     if self.unread.is_empty()
-                        && let Some(len) = whole(&data)?
+                        && let Some(len) = self.whole(&data)?
                     {
-                        self.release(len);
                         let message = data.split_to(PREFIX + len).slice(PREFIX..);
-                        self.unread.extend_from_slice(&data);
+                        self.keep(&data)?;
                         return Ok(Some(message));
                     }
-                    self.unread.extend_from_slice(&data);
+                    self.keep(&data)?;
                 }
                 None if self.unread.is_empty() => return Ok(None),
                 // The stream or the message ends too early: either way the client has gone.
@@ -82,32 +100,42 @@ impl RequestMessages {
     }
 
     fn take(&mut self) -> Result<Option<Bytes>, GrpcStatus> {
-        let Some(len) = whole(&self.unread)? else { return Ok(None) };
-        self.release(len);
+        let Some(len) = self.whole(&self.unread)? else { return Ok(None) };
+        self.unfinished.let_go(PREFIX + len);
         Ok(Some(self.unread.split_to(PREFIX + len).freeze().slice(PREFIX..)))
     }
 
-    /// Allows the client to send as much as a whole message had. A stream that was reset in the meantime needs no window.
-    fn release(&mut self, len: usize) {
-        let _ = self.body.flow_control().release_capacity(PREFIX + len);
+    fn keep(&mut self, data: &[u8]) -> Result<(), GrpcStatus> {
+        if !self.unfinished.keep(data.len()) {
+            let message = "too many unfinished messages at once; finish some, or use more connections";
+            return Err(GrpcStatus::new(GrpcCode::ResourceExhausted, message));
+        }
+        self.unread.extend_from_slice(data);
+        Ok(())
+    }
+
+    /// Returns the length of the message at the beginning of these bytes, if all of it is there.
+    fn whole(&self, bytes: &[u8]) -> Result<Option<usize>, GrpcStatus> {
+        let Some((&[compressed, ref len @ ..], rest)) = bytes.split_first_chunk::<PREFIX>() else {
+            return Ok(None);
+        };
+        if compressed != 0 {
+            let message = "compressed messages are not understood; send `grpc-encoding: identity`";
+            return Err(GrpcStatus::new(GrpcCode::Unimplemented, message));
+        }
+        let (len, most) = (u32::from_be_bytes(*len) as usize, self.most);
+        if len > most {
+            let message = format!("a message of {len} bytes; at most {most} are read");
+            return Err(GrpcStatus::new(GrpcCode::ResourceExhausted, message));
+        }
+        Ok((rest.len() >= len).then_some(len))
     }
 }
 
-/// Returns the length of the message at the beginning of these bytes, if all of it is there.
-fn whole(bytes: &[u8]) -> Result<Option<usize>, GrpcStatus> {
-    let Some((&[compressed, ref len @ ..], rest)) = bytes.split_first_chunk::<PREFIX>() else {
-        return Ok(None);
-    };
-    if compressed != 0 {
-        let message = "compressed messages are not understood; send `grpc-encoding: identity`";
-        return Err(GrpcStatus::new(GrpcCode::Unimplemented, message));
+impl Drop for RequestMessages {
+    fn drop(&mut self) {
+        self.unfinished.let_go(self.unread.len());
     }
-    let len = u32::from_be_bytes(*len) as usize;
-    if len > MAX_MESSAGE {
-        let message = format!("a message of {len} bytes; at most {MAX_MESSAGE} are read");
-        return Err(GrpcStatus::new(GrpcCode::ResourceExhausted, message));
-    }
-    Ok((rest.len() >= len).then_some(len))
 }
 
 #[cold]

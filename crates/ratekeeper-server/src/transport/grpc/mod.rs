@@ -5,7 +5,7 @@
 //! context     what all clients share              socket       a socket that reports progress
 //! call        paths to methods                    framing      where frames begin and end; flood: too many of them
 //! message     messages on streams                 status       what went wrong
-//! throttle, plans, holds, health, reflection      the methods
+//! unfinished  what messages on the way take       throttle, plans, holds, rls, health, reflection   the methods
 //! generated   the Rust side of proto/             duration     durations as the wire has them
 //! aging       how old a connection becomes
 //! ```
@@ -21,15 +21,17 @@ mod duration;
 mod flood;
 mod frame_head;
 mod framing;
-mod generated;
+pub(crate) mod generated;
 mod health;
 mod holds;
 mod message;
 mod plans;
 mod reflection;
+mod rls;
 mod socket;
 mod status;
 mod throttle;
 mod transport;
+mod unfinished;
 
 pub(crate) use context::{GrpcTransport, NAME};

@@ -255,3 +255,60 @@ fn crowded_out(turn: &ChargeTurn<'_>) -> ChargeStanding {
         if turn.tells_rules() { vec![decision; turn.subject.request.rules.len()] } else { Vec::new() };
     ChargeStanding { decision, left_before: 0, rules }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::port::{ChargeAction, ChargeForce, Request, Store};
+    use crate::testkit::FakeClock;
+    use crate::{Cost, Key, Nanos, Plan};
+
+    /// Adds up what all shards hold, and compares it with what the budget has given out.
+    fn audit(store: &MemoryStore) {
+        let start = Footprint { bytes: store.shards.bytes(), ..Footprint::default() };
+        let held = store.shards.iter().fold(start, |sum, shard| sum + shard.lock().held());
+        assert_eq!(store.budget.taken(), held);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// However charges crowd a small store, the budget has given out what the shards hold, and no more than there may be.
+        #[test]
+        fn the_books_stay_right(
+            most in 1_usize..40,
+            keep_keys in any::<bool>(),
+            shares in any::<bool>(),
+            steps in prop::collection::vec(
+                (prop::collection::vec((0_usize..60, 0_usize..4, 0_u8..3, 0_u64..4), 1..9), 0_u64..20_000_000_000),
+                1..60,
+            ),
+        ) {
+            let clock = FakeClock::at(Timestamp::from_secs(1_761_884_055));
+            let on_full = if shares { OnFull::Share } else { OnFull::Refuse };
+            let builder = MemoryStore::builder().max_keys(most).keep_keys(keep_keys).on_full(on_full);
+            let store = builder.clock(clock.clone()).build();
+            let texts = ["3/m", "4/m fixed; 2/s", "5 per 20s log", "3/m bucket; 4/m sliding; 3/h"];
+            let plans = texts.map(|text| Plan::parse(&format!("p{}", text.len()), text).unwrap());
+            let names: Vec<String> = (0..60).map(|key| format!("key:{key}")).collect();
+            for (drawn, moved) in steps {
+                let charges: Vec<Charge<'_>> = drawn.iter().map(|(key, plan, action, cost)| {
+                    let actions = [ChargeAction::Count, ChargeAction::Ignore, ChargeAction::GiveBack];
+                    let (key, rules) = (Key::new(names[*key].as_str()).unwrap(), Rules::Plan(&plans[*plan]));
+                    let request = Request::new(key, rules, Cost::new(*cost));
+                    Charge { request, action: actions[usize::from(*action)], force: ChargeForce::Alone }
+                }).collect();
+                let judgment = store.charge(&charges, Whole::Open).now().unwrap().unwrap();
+                prop_assert_eq!(judgment.each.len(), charges.len());
+                audit(&store);
+                clock.advance(Nanos::from_nanos(moved));
+            }
+            clock.advance(Nanos::from_secs(100_000));
+            store.sweep();
+            audit(&store);
+            prop_assert!(store.is_empty());
+        }
+    }
+}
