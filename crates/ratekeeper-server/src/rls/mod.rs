@@ -34,10 +34,9 @@ pub use matching::{
 };
 pub use reload::watch_sources;
 pub use rule::{LimitRule, Limited, PlanSource, RuleLimit, ToldLimit, usual_over};
-pub(crate) use service::{MAX_DESCRIPTORS, MAX_ENTRIES_EACH};
 pub use service::{RateLimitService, RlsError, RlsErrorKind};
 pub use source::{SourceFingerprint, SourceTexts, parse_sources, read_sources};
 pub use spec::{DescriptorSpec, DomainSpec, LimitSpec, Placed};
 pub use unit::LimitUnit;
 
-pub use crate::settings::{RedisLayout, RlsFileNames, RlsHeaders, RlsSettings};
+pub use crate::settings::{RedisLayout, RlsFileNames, RlsHeaders, RlsSettings, XdsSettings, XdsTls};

@@ -108,10 +108,12 @@ pub struct Judgment {
 /// Where a key stands after it was [charged](super::Store::charge).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChargeStanding {
-    /// What the rules say together: `allowed` is false if the charge is over, and all else is told as it is afterwards.
+    /// What the rules say together: `allowed` is false if the charge is over, and all else is told as it is afterwards, with
+    /// what stays of the charges before it.
     ///
     /// If it is over, `retry_after` is when this very cost would pass (a look under [`Count`](ChargeAction::Count): when the
-    /// debt is paid; under [`Ignore`](ChargeAction::Ignore): when a cost of 1 would pass), none for never. `reset_after` of
+    /// debt is paid; under [`Ignore`](ChargeAction::Ignore): when a cost of 1 would pass), none for never, and zero if only
+    /// charges before it stood in the way that do not stay. `reset_after` of
     /// a fixed window is the time until its end, also if nothing was counted in it. It has a
     /// [`charged_at`](Decision::charged_at) if the cost was charged.
     pub decision: Decision,

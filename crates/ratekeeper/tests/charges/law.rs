@@ -160,7 +160,7 @@ fn same(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1_500, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Whatever is charged together, by itself or on top of its like, the store answers what the law's own words come to.
     #[test]

@@ -17,11 +17,6 @@ use crate::rls::unit::LimitUnit;
 use crate::settings::{RedisLayout, RlsSettings};
 use crate::watch::LogThrottle;
 
-/// The most descriptors of a request.
-pub(crate) const MAX_DESCRIPTORS: usize = 256;
-/// The most entries of a descriptor.
-pub(crate) const MAX_ENTRIES_EACH: usize = 64;
-
 /// Bytes that most keys need.
 const USUAL_KEY: usize = 64;
 
@@ -259,10 +254,10 @@ fn check(request: &RlsRequest) -> Result<(), RlsError> {
     }
     match request.descriptors.len() {
         0 => return Err(RlsError::NoDescriptors),
-        1..=MAX_DESCRIPTORS => {}
+        1..=RlsRequest::MAX_DESCRIPTORS => {}
         sent => return Err(RlsError::TooManyDescriptors { sent }),
     }
-    let too_long = |descriptor: &RlsDescriptor| descriptor.entries.len() > MAX_ENTRIES_EACH;
+    let too_long = |descriptor: &RlsDescriptor| descriptor.entries.len() > RlsDescriptor::MAX_ENTRIES;
     match request.descriptors.iter().position(too_long) {
         Some(descriptor) => {
             let sent = request.descriptors[descriptor].entries.len();
