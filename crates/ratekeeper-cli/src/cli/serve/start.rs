@@ -5,10 +5,12 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
+use ratekeeper::port::Store;
 use ratekeeper::store::MemoryStoreBuilder;
 use ratekeeper::{MemoryStore, Registry};
+use ratekeeper_redis::{EnvoyproxyStore, RedisStore};
 use ratekeeper_server::config::Config;
-use ratekeeper_server::rls::{RateLimitService, watch_sources};
+use ratekeeper_server::rls::{RateLimitService, RedisLayout, watch_sources};
 use ratekeeper_server::{Engine, FileWatcher, Settings, Snapshot, StoreLocation, check_store, config, serve};
 
 use super::super::output::EXIT_NO;
@@ -69,7 +71,7 @@ pub(in crate::cli) fn start(
                 let store = store.clone();
                 move || store.breakers()
             };
-            Engine::over(Arc::new(store), registry.clone(), settings.limits)
+            Engine::over(in_layout(settings, store), registry.clone(), settings.limits)
                 .guarded_by(breakers, memory(settings).build())
         }
     };
@@ -111,6 +113,16 @@ pub(in crate::cli) fn start(
             );
             Ok(ExitCode::from(EXIT_NO))
         }
+    }
+}
+
+/// The store, with counters where the Go service has them if that is wanted.
+fn in_layout(settings: &Settings, store: RedisStore) -> Arc<dyn Store> {
+    match &settings.rls {
+        Some(rls) if rls.redis_layout == RedisLayout::Envoyproxy => {
+            Arc::new(EnvoyproxyStore::new(store).prefix(&rls.cache_key_prefix))
+        }
+        _ => Arc::new(store),
     }
 }
 

@@ -24,7 +24,11 @@ pub(super) async fn whole_body(request: Request<Incoming>) -> Result<Bytes, Prob
 }
 
 /// Returns the whole body, of this kind and at most so many bytes.
-pub(super) async fn read(request: Request<Incoming>, kind: ClaimedKind, most: usize) -> Result<Bytes, Problem> {
+pub(super) async fn read(
+    request: Request<Incoming>,
+    kind: ClaimedKind,
+    most: usize,
+) -> Result<Bytes, Problem> {
     let headers = request.headers();
     if kind == ClaimedKind::Json && headers.get(CONTENT_TYPE).is_some_and(|value| !is_json(value)) {
         return Err(Problem::media_type("send `content-type: application/json`"));
