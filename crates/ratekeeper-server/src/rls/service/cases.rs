@@ -58,7 +58,7 @@ impl<'a> CaseMaker<'a> {
         let loaded = self.loaded.ok_or(RlsError::NotLoaded)?;
         let mut cases = Cases {
             each: Vec::with_capacity(request.descriptors.len()),
-            keys: Vec::with_capacity(USUAL_KEY * request.descriptors.len()),
+            keys: Vec::new(),
         };
         match &*request.descriptors {
             // Nothing that one descriptor finds could replace it: a rule does not replace itself.
@@ -239,6 +239,7 @@ impl<'a> CaseMaker<'a> {
         keys: &mut Vec<u8>,
     ) -> AppliedLimit<'a> {
         let start = keys.len();
+        keys.reserve(USUAL_KEY);
         let is_theirs = self.settings.redis_layout == RedisLayout::Envoyproxy
             && limited.action != ChargeAction::Ignore
             && is_one_fixed_window(&limited.plan);
