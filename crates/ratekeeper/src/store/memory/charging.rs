@@ -58,6 +58,8 @@ impl ChargeTurn<'_> {
 pub(super) struct ChargeVerdict<'v> {
     /// Whether the whole passes.
     pub(super) passes: bool,
+    /// What passes on the states as they are.
+    pub(super) passing: Passing,
     /// Whether each rule is over, if that was found on top of other charges of the same key.
     pub(super) over: Option<&'v [bool]>,
 }
@@ -80,7 +82,7 @@ impl Shard {
         now: Timestamp,
     ) -> (ChargeStanding, usize) {
         let (subject, action, tenancy) = (turn.subject, turn.action, turn.subject.tenancy());
-        let passing = self.weigh(turn, now);
+        let passing = verdict.passing;
         let tells_rules = turn.tells_rules();
         let (mut rules, mut left_before, mut made_way) = (Vec::new(), u64::MAX, 0);
         let decisions = subject.shares().enumerate().map(|(position, (tag, share))| {
@@ -88,16 +90,14 @@ impl Shard {
             if share.shadow_of.is_none() {
                 left_before = left_before.min(view.remaining());
             }
-            let before = turn.wait(&view, &share);
             let is_over = match verdict.over {
                 Some(over) => over.get(position).is_some_and(|is_over| *is_over),
-                None => before != Wait::Ready,
+                None => !passing.is_unanimous() && turn.wait(&view, &share) != Wait::Ready,
             };
             let charges = verdict.passes && passing.charges(share.shadow_of);
             let is_known = || self.holds(tag, share.quota);
             let is_written = act(action, &mut view, share.cost, charges, is_known, now);
-            let wait = if is_written { turn.wait(&view, &share) } else { before };
-            let decision = told(&view, is_over.then_some(wait));
+            let decision = told(&view, is_over.then(|| turn.wait(&view, &share)));
             if is_written {
                 let change = SlotChange::of(&view, now + view.reset_after());
                 self.latest = now;
