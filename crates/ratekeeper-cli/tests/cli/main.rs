@@ -18,5 +18,6 @@ mod inspect_redis;
 #[path = "../wire/support.rs"]
 #[allow(dead_code, unused_imports, reason = "shared with the tests of the wires, which use more of it")]
 mod server;
+mod ratelimit;
 mod simulate;
 mod support;
