@@ -2,7 +2,7 @@
 //!
 //! - [`RatelimitFlags`]: what has no variable there
 //! - `variables`: the environment, and values as Go spells them; `go_duration`: `1m30s`
-//! - `listeners`, `redis`, `service`: settings by what they are about; `unused`: variables that mean nothing here
+//! - `listeners`, `redis`, `service`, `xds`: settings by what they are about; `unused`: variables that mean nothing here
 //! - `environment`: all of it, as settings; `start`: a server with them
 
 mod environment;
@@ -14,6 +14,8 @@ mod service;
 mod start;
 mod unused;
 mod variables;
+mod xds;
 
 pub(super) use flags::RatelimitFlags;
 pub(super) use start::run;
+pub(super) use xds::is_host_and_port;

@@ -8,11 +8,13 @@ use anyhow::{Context, Result};
 use ratekeeper::store::MemoryStoreBuilder;
 use ratekeeper::{MemoryStore, Registry};
 use ratekeeper_server::config::Config;
+use ratekeeper_server::rls::RateLimitService;
 use ratekeeper_server::{Engine, FileWatcher, Settings, Snapshot, StoreLocation, check_store, config, serve};
 
 use super::super::output::EXIT_NO;
 use super::flags::ServeFlags;
 use super::settings;
+use super::xds;
 use crate::log;
 
 /// Serves until the process is told to stop, and writes the snapshot, if there is one.
@@ -76,8 +78,15 @@ pub(in crate::cli) fn start(
         .kept_for_plans(settings.kept_for_plans)
         .on_store_error(settings.on_store_error)
         .top_denied(settings.top_denied);
+    let service = settings.rls.clone().map(RateLimitService::new).map(Arc::new);
+    let engine = match &service {
+        Some(service) => engine.with_rls(Arc::clone(service)),
+        None => engine,
+    };
     let engine = Arc::new(engine);
     let reloads = watch(&engine)?;
+    // Follows the control plane until the server has stopped.
+    let _xds = service.as_ref().map(xds::follow).transpose()?;
     let periodic = match &snapshot {
         Some(snapshot) if !settings.snapshot_every.is_zero() => {
             Some(snapshot.write_every(settings.snapshot_every, &engine)?)
