@@ -269,7 +269,8 @@ impl Store for EnvoyproxyStore {
             let window = counter.window(self.clock.now());
             let mut command = redis::cmd("DEL");
             command.arg(self.name(&counter, window));
-            let (forgotten, inner) = join(self.store.link().command(command), self.store.reset(request)).await;
+            let (forgotten, inner) =
+                join(self.store.link().command(command), self.store.reset(request)).await;
             match forgotten? {
                 Value::Int(forgotten) => Ok(inner? + u64::from(forgotten > 0)),
                 _ => Err(RedisError::unparsed("DEL", "a number").into()),

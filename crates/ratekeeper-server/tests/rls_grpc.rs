@@ -171,7 +171,10 @@ async fn it_is_answered_and_refused() {
         assert_eq!((response.overall_code, status.code, status.limit_remaining), (code, code, left));
     }
     let error = |message: Vec<u8>| async { ask(&client, &message).await.unwrap_err() };
-    assert_eq!(error(request("", &[of_user("bob")])).await, (3, "rate limit domain must not be empty".to_owned()));
+    assert_eq!(
+        error(request("", &[of_user("bob")])).await,
+        (3, "rate limit domain must not be empty".to_owned())
+    );
     let none = (3, "rate limit descriptor list must not be empty".to_owned());
     assert_eq!(error(request("edge", &[])).await, none);
     assert_eq!(error(b"\x12\xff\xff".to_vec()).await.0, 3, "no protobuf");

@@ -16,13 +16,25 @@ fn ratelimit(variables: &[(&str, &str)]) -> Ran {
 fn a_mistake_names_the_variable_its_value_and_what_is_right() {
     for (variables, expected) in [
         (&[("PORT", "http")][..], "PORT: \"http\"; write a port from 0 to 65535"),
-        (&[("GRPC_MAX_CONNECTION_AGE", "1 day")], "GRPC_MAX_CONNECTION_AGE: \"1 day\"; write a duration such as"),
+        (
+            &[("GRPC_MAX_CONNECTION_AGE", "1 day")],
+            "GRPC_MAX_CONNECTION_AGE: \"1 day\"; write a duration such as",
+        ),
         (&[("SHADOW_MODE", "on")], "SHADOW_MODE: \"on\"; write `true` or `false`"),
         (&[("NEAR_LIMIT_RATIO", "eighty")], "NEAR_LIMIT_RATIO: \"eighty\"; write a part of 1"),
         (&[("LOG_LEVEL", "LOUD")], "LOG_LEVEL: \"LOUD\"; write `error`"),
-        (&[("BACKEND_TYPE", "memcache"), ("MEMCACHE_HOST_PORT", "m:1")], "BACKEND_TYPE: memcache: counters cannot be"),
-        (&[("REDIS_TYPE", "DOUBLE"), ("REDIS_URL", "r:1")], "REDIS_TYPE: \"DOUBLE\"; write `SINGLE`, `SENTINEL` or `CLUSTER`"),
-        (&[("REDIS_TYPE", "SENTINEL"), ("REDIS_URL", "host:1")], "REDIS_URL: sentinels are named as `master,host:port"),
+        (
+            &[("BACKEND_TYPE", "memcache"), ("MEMCACHE_HOST_PORT", "m:1")],
+            "BACKEND_TYPE: memcache: counters cannot be",
+        ),
+        (
+            &[("REDIS_TYPE", "DOUBLE"), ("REDIS_URL", "r:1")],
+            "REDIS_TYPE: \"DOUBLE\"; write `SINGLE`, `SENTINEL` or `CLUSTER`",
+        ),
+        (
+            &[("REDIS_TYPE", "SENTINEL"), ("REDIS_URL", "host:1")],
+            "REDIS_URL: sentinels are named as `master,host:port",
+        ),
         (&[("REDIS_URL", "host:port")], "REDIS_URL: port: a port is a number from 1 to 65535"),
         (&[("CONFIG_TYPE", "CONSUL")], "CONFIG_TYPE: \"CONSUL\"; write `FILE`"),
         (&[("GRPC_SERVER_USE_TLS", "true")], "GRPC_SERVER_TLS_CERT: missing; "),

@@ -4,8 +4,18 @@ use crate::binary::ratekeeper;
 use crate::page::Step;
 use crate::session::Session;
 
-const COMMANDS: [&str; 10] =
-    ["serve", "ratelimit", "check", "health", "inspect", "headers", "simulate", "bench", "completions", "man"];
+const COMMANDS: [&str; 10] = [
+    "serve",
+    "ratelimit",
+    "check",
+    "health",
+    "inspect",
+    "headers",
+    "simulate",
+    "bench",
+    "completions",
+    "man",
+];
 
 #[test]
 fn every_example_of_help_runs() {

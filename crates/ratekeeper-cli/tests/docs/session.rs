@@ -66,7 +66,8 @@ impl Session {
             command.env(format!("RATEKEEPER_{}", transport.to_uppercase()), format!("127.0.0.1:{free}"));
         }
         // What takes the place of the Go service has its variables, and listens beside the others.
-        for (name, value) in [("HOST", "127.0.0.1"), ("GRPC_HOST", "127.0.0.1"), ("DEBUG_HOST", "127.0.0.1")] {
+        for (name, value) in [("HOST", "127.0.0.1"), ("GRPC_HOST", "127.0.0.1"), ("DEBUG_HOST", "127.0.0.1")]
+        {
             command.env(name, value);
         }
         for name in ["PORT", "GRPC_PORT", "DEBUG_PORT"] {

@@ -46,7 +46,8 @@ fn start(folder: &Folder, more: &[(&str, &str)]) -> Server {
 
 /// The status that one hit on `key1` of the domain `basic` is answered with.
 fn hit(server: &Server) -> u16 {
-    let request = json!({ "domain": "basic", "descriptors": [{ "entries": [{ "key": "key1", "value": "x" }] }] });
+    let request =
+        json!({ "domain": "basic", "descriptors": [{ "entries": [{ "key": "key1", "value": "x" }] }] });
     post(server, "/json", &request).status
 }
 
@@ -120,12 +121,19 @@ fn a_redis_is_found_by_its_variables() {
 #[test]
 fn prometheus_has_a_port_of_its_own() {
     let folder = runtime();
-    let variables =
-        [("USE_STATSD", "false"), ("USE_PROMETHEUS", "true"), ("PROMETHEUS_ADDR", "127.0.0.1:0"), ("PROMETHEUS_PATH", "/prom")];
+    let variables = [
+        ("USE_STATSD", "false"),
+        ("USE_PROMETHEUS", "true"),
+        ("PROMETHEUS_ADDR", "127.0.0.1:0"),
+        ("PROMETHEUS_PATH", "/prom"),
+    ];
     let server = start(&folder, &variables);
     assert_eq!(hit(&server), 200);
     let page = fetched(&server, "prometheus", "/prom");
-    assert!(page.contains("\nratelimit_service_rate_limit_total_hits{domain=\"basic\",key1=\"key1\"} 1\n"), "{page}");
+    assert!(
+        page.contains("\nratelimit_service_rate_limit_total_hits{domain=\"basic\",key1=\"key1\"} 1\n"),
+        "{page}"
+    );
     for path in ["/metrics", "/", "/json", "/stats"] {
         assert!(fetched(&server, "prometheus", path).starts_with("HTTP/1.1 404 "), "{path}");
     }
@@ -136,7 +144,8 @@ fn prometheus_has_a_port_of_its_own() {
 #[test]
 fn old_connections_are_told_to_come_back_as_new_ones() {
     let folder = runtime();
-    let server = start(&folder, &[("GRPC_MAX_CONNECTION_AGE", "100ms"), ("GRPC_MAX_CONNECTION_AGE_GRACE", "30s")]);
+    let server =
+        start(&folder, &[("GRPC_MAX_CONNECTION_AGE", "100ms"), ("GRPC_MAX_CONNECTION_AGE_GRACE", "30s")]);
     let address = server.address("grpc");
     let mut raw = Raw::connect(address);
     raw.send(crate::grpc::PREFACE);
@@ -182,7 +191,12 @@ fn an_address_in_use_is_told_by_its_variable() {
         let output = command(&folder, &[(name, &port)]).output().unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(said.contains(&format!("ratekeeper: {name} 127.0.0.1:{port}: cannot listen there; name a free one")), "{said}");
+        assert!(
+            said.contains(&format!(
+                "ratekeeper: {name} 127.0.0.1:{port}: cannot listen there; name a free one"
+            )),
+            "{said}"
+        );
     }
 }
 
@@ -214,16 +228,22 @@ fn clients_of_grpc_show_a_certificate_with_the_right_name() {
     let made = |name: &str| {
         let key = KeyPair::generate().unwrap();
         let cert = CertificateParams::new(vec![name.to_owned()]).unwrap().signed_by(&key, &issuer).unwrap();
-        (folder.write(&format!("{name}.pem"), cert.pem()), folder.write(&format!("{name}.key"), key.serialize_pem()))
+        (
+            folder.write(&format!("{name}.pem"), cert.pem()),
+            folder.write(&format!("{name}.key"), key.serialize_pem()),
+        )
     };
     let (cert, key) = made("localhost");
-    let server = start(&folder, &[
-        ("GRPC_SERVER_USE_TLS", "true"),
-        ("GRPC_SERVER_TLS_CERT", &cert),
-        ("GRPC_SERVER_TLS_KEY", &key),
-        ("GRPC_CLIENT_TLS_CACERT", &ca_file),
-        ("GRPC_CLIENT_TLS_SAN", "envoy.example.org"),
-    ]);
+    let server = start(
+        &folder,
+        &[
+            ("GRPC_SERVER_USE_TLS", "true"),
+            ("GRPC_SERVER_TLS_CERT", &cert),
+            ("GRPC_SERVER_TLS_KEY", &key),
+            ("GRPC_CLIENT_TLS_CACERT", &ca_file),
+            ("GRPC_CLIENT_TLS_SAN", "envoy.example.org"),
+        ],
+    );
     // Only gRPC is encrypted.
     assert_eq!(get(&server, "/healthcheck").status, 200);
     let port = server.address("grpc").port();
@@ -236,18 +256,30 @@ fn clients_of_grpc_show_a_certificate_with_the_right_name() {
         if let Some((cert, key)) = client {
             curl.args(["--cert", cert, "--key", key]);
         }
-        curl.arg(format!("https://localhost:{port}/")).stderr(std::process::Stdio::null()).status().unwrap().success()
+        curl.arg(format!("https://localhost:{port}/"))
+            .stderr(std::process::Stdio::null())
+            .status()
+            .unwrap()
+            .success()
     };
     assert!(served(Some((&right, &right_key))));
     assert!(!served(Some((&wrong, &wrong_key))), "another name");
     assert!(!served(None), "no certificate");
-    let output = command(&folder, &[
-        ("GRPC_SERVER_USE_TLS", "true"),
-        ("GRPC_SERVER_TLS_CERT", &cert),
-        ("GRPC_SERVER_TLS_KEY", &right_key),
-    ]);
+    let output = command(
+        &folder,
+        &[
+            ("GRPC_SERVER_USE_TLS", "true"),
+            ("GRPC_SERVER_TLS_CERT", &cert),
+            ("GRPC_SERVER_TLS_KEY", &right_key),
+        ],
+    );
     let output = { output }.output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains(&format!("GRPC_SERVER_TLS_KEY {right_key}: does not go with GRPC_SERVER_TLS_CERT {cert}")), "{said}");
+    assert!(
+        said.contains(&format!(
+            "GRPC_SERVER_TLS_KEY {right_key}: does not go with GRPC_SERVER_TLS_CERT {cert}"
+        )),
+        "{said}"
+    );
 }

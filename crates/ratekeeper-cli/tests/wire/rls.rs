@@ -55,7 +55,10 @@ fn json_answers_by_its_status() {
     assert_eq!((over.status, over.json()["overallCode"].clone()), (429, json!("OVER_LIMIT")));
     assert_eq!(over.header("content-type"), Some("application/json"));
     // No rule at all, whatever the domain.
-    assert_eq!(ask(&server, "other", "bob").json(), json!({ "overallCode": "OK", "statuses": [{ "code": "OK" }] }));
+    assert_eq!(
+        ask(&server, "other", "bob").json(),
+        json!({ "overallCode": "OK", "statuses": [{ "code": "OK" }] })
+    );
     // As curl sends it unless told otherwise, and by any method.
     let body = asked("edge", "ann").to_string();
     assert_eq!(curl(&server, "/json", &[], Some(&body)).status, 200);
@@ -87,7 +90,9 @@ fn json_that_cannot_be_answered_is_400() {
 #[test]
 fn without_files_there_is_no_service() {
     let server = Server::start();
-    for path in ["/json", "/healthcheck", "/rlconfig", "/v1/rls/config", "/stats", "/v1/rls/explain", "/v1/rls/reset"] {
+    for path in
+        ["/json", "/healthcheck", "/rlconfig", "/v1/rls/config", "/stats", "/v1/rls/explain", "/v1/rls/reset"]
+    {
         assert_eq!(get(&server, path).problem().1, "not_found", "{path}");
         assert_eq!(post(&server, path, &asked("edge", "bob")).status, 404, "{path}");
     }
@@ -109,7 +114,10 @@ fn files_that_come_and_go_are_followed() {
     assert_eq!(limit("reload"), Value::Null);
     // A file that is wrong changes nothing, in whatever file it is.
     assert_eq!(ask(&server, "edge", "ann").status, 200);
-    folder.write("rules/wrong.yaml", "domain: wrong\ndescriptors:\n  - key: a\n    rate_limit: {unit: foo}\n  - value: b\n");
+    folder.write(
+        "rules/wrong.yaml",
+        "domain: wrong\ndescriptors:\n  - key: a\n    rate_limit: {unit: foo}\n  - value: b\n",
+    );
     for (line, expected) in [(4, "invalid rate limit unit 'foo'"), (5, "descriptor has empty key")] {
         let said = server.await_log(expected);
         assert!(said.contains("ERROR") && said.contains(&format!("{rules}/wrong.yaml:{line}: ")), "{said}");
@@ -140,7 +148,10 @@ fn a_config_map_is_followed() {
     let folder = Folder::new("rls-config-map");
     for (version, count) in [("..1", 5), ("..2", 7)] {
         fs::create_dir(folder.path(version)).unwrap();
-        folder.write(&format!("{version}/edge.yaml"), EDGE.replace("per_unit: 2", &format!("per_unit: {count}")));
+        folder.write(
+            &format!("{version}/edge.yaml"),
+            EDGE.replace("per_unit: 2", &format!("per_unit: {count}")),
+        );
     }
     symlink("..1", folder.path("..data")).unwrap();
     symlink(Path::new("..data/edge.yaml"), folder.path("edge.yaml")).unwrap();
@@ -172,7 +183,8 @@ fn a_first_load_that_fails_is_made_good_later() {
 #[test]
 fn rules_follow_the_plans_that_they_name() {
     let folder = Folder::new("rls-plans");
-    let rules = folder.write("edge.yaml", "domain: edge\ndescriptors:\n  - {key: user, rate_limit: {plan: gold}}\n");
+    let rules =
+        folder.write("edge.yaml", "domain: edge\ndescriptors:\n  - {key: user, rate_limit: {plan: gold}}\n");
     let plans = |limit: &str| format!("[rls]\npaths = [\"{rules}\"]\n[plans.{limit}\n");
     let config = folder.write("a.toml", plans("gold]\nlimits = [\"3/h fixed grid\"]"));
     let server = Server::with(&["--config", &config]);
@@ -186,7 +198,10 @@ fn rules_follow_the_plans_that_they_name() {
     folder.write("a.toml", plans("lead]\nlimits = [\"9/h\"]"));
     server.signal("HUP");
     let said = server.await_log("there is no such plan");
-    assert!(said.contains("edge.yaml:3: ") && said.contains("requests that find this rule are errors"), "{said}");
+    assert!(
+        said.contains("edge.yaml:3: ") && said.contains("requests that find this rule are errors"),
+        "{said}"
+    );
     assert_eq!(ask(&server, "edge", "a").problem().0, 503);
     // New rules wait for their plan, which is read from another file.
     folder.write("edge.yaml", "domain: edge\ndescriptors:\n  - {key: user, rate_limit: {plan: tin}}\n");
@@ -211,7 +226,9 @@ fn what_there_is_to_look_at() {
     }
     let debug = |path: &str| {
         let url = format!("http://{}{path}", server.address("debug"));
-        let out = std::process::Command::new("curl").args(["-sS", "--max-time", "30", "-w", "%{http_code}", &url]).output();
+        let out = std::process::Command::new("curl")
+            .args(["-sS", "--max-time", "30", "-w", "%{http_code}", &url])
+            .output();
         String::from_utf8(out.unwrap().stdout).unwrap()
     };
     assert_eq!(debug("/rlconfig"), format!("{listing}200"));
@@ -233,12 +250,18 @@ fn who_is_found_is_explained_and_forgotten() {
     assert_eq!(fresh["overall_code"], "OK");
     let first = &fresh["descriptors"][0];
     assert_eq!(first["found"]["rule"]["stat_key"], "edge.user_bob");
-    assert_eq!((&first["found"]["rule"]["line"], &first["status"]["limit_remaining"]), (&json!(7), &json!(1)));
+    assert_eq!(
+        (&first["found"]["rule"]["line"], &first["status"]["limit_remaining"]),
+        (&json!(7), &json!(1))
+    );
     assert_eq!(ask(&server, "edge", "bob").status, 200);
     assert_eq!(explained()["descriptors"][0]["status"]["limit_remaining"], 0);
     assert_eq!(ask(&server, "edge", "bob").status, 429);
     let none = post(&server, "/v1/rls/explain", &asked("egde", "bob")).json();
-    assert!(none["descriptors"][0]["found"]["why_none"].as_str().unwrap().contains("no domain 'egde'"), "{none}");
+    assert!(
+        none["descriptors"][0]["found"]["why_none"].as_str().unwrap().contains("no domain 'egde'"),
+        "{none}"
+    );
     assert_eq!(stat(&server, "rate_limit.edge.user_bob.total_hits"), 2, "a look is not counted");
     let forgotten = post(&server, "/v1/rls/reset", &asked("edge", "bob"));
     assert_eq!((forgotten.status, forgotten.json()), (200, json!({ "forgotten": 1 })));

@@ -151,12 +151,7 @@ impl ChargeModel<'_> {
     }
 
     /// The law, word by word: first as if the whole passed, and then as it does.
-    fn judge(
-        &mut self,
-        charges: &[(DrawnCharge, Vec<Asked>)],
-        whole: Whole,
-        now: Timestamp,
-    ) -> Judgment {
+    fn judge(&mut self, charges: &[(DrawnCharge, Vec<Asked>)], whole: Whole, now: Timestamp) -> Judgment {
         let as_they_were = self.states.clone();
         let mut over = Vec::new();
         for (drawn, asked) in charges {
@@ -220,25 +215,30 @@ fn walk(
                     is_kept
                 });
                 let names: Vec<String> = drawn.iter().map(|one| format!("k{}", one.key)).collect();
-                let amounts: Vec<(u64, Vec<(&str, u64)>)> = drawn.iter().map(|one| {
-                    let rules = plans.rules(one.plan);
-                    let burst = plans.named(one.plan).1.iter().map(|rule| rule.1.burst()).min().unwrap();
-                    let counts = rules.plans().flat_map(Plan::units).any(|unit| unit == "u1");
-                    let units = one.units.of(burst).min(Request::MOST);
-                    (one.cost.of(burst), if counts { vec![("u1", units)] } else { Vec::new() })
-                }).collect();
-                let charges: Vec<Charge<'_>> = drawn.iter().zip(&names).zip(&amounts).map(
-                    |((one, name), (cost, units))| {
+                let amounts: Vec<(u64, Vec<(&str, u64)>)> = drawn
+                    .iter()
+                    .map(|one| {
+                        let rules = plans.rules(one.plan);
+                        let burst = plans.named(one.plan).1.iter().map(|rule| rule.1.burst()).min().unwrap();
+                        let counts = rules.plans().flat_map(Plan::units).any(|unit| unit == "u1");
+                        let units = one.units.of(burst).min(Request::MOST);
+                        (one.cost.of(burst), if counts { vec![("u1", units)] } else { Vec::new() })
+                    })
+                    .collect();
+                let charges: Vec<Charge<'_>> = drawn
+                    .iter()
+                    .zip(&names)
+                    .zip(&amounts)
+                    .map(|((one, name), (cost, units))| {
                         let key = Key::new(name).unwrap();
                         let request =
                             Request { units, ..Request::new(key, plans.rules(one.plan), (*cost).into()) };
                         Charge { request, action: one.action, force: one.force }
-                    },
-                ).collect();
+                    })
+                    .collect();
                 let asked = drawn.iter().zip(&charges).map(|(one, charge)| {
                     let shares = charge.request.shares();
-                    let asked =
-                        shares.map(|share| Asked { cost: share.cost, shadow_of: share.shadow_of });
+                    let asked = shares.map(|share| Asked { cost: share.cost, shadow_of: share.shadow_of });
                     (one.clone(), asked.collect())
                 });
                 let asked: Vec<(DrawnCharge, Vec<Asked>)> = asked.collect();
@@ -246,7 +246,14 @@ fn walk(
                 let found = runtime.block_on(store.charge(&charges, *whole));
                 let found = found.map_err(|error| TestCaseError::fail(format!("step {number}: {error}")))?;
                 for (place, (found, expected)) in found.each.iter().zip(&expected.each).enumerate() {
-                    prop_assert_eq!(found, expected, "step {}, charge {}: {:?}", number, place, charges[place]);
+                    prop_assert_eq!(
+                        found,
+                        expected,
+                        "step {}, charge {}: {:?}",
+                        number,
+                        place,
+                        charges[place]
+                    );
                 }
                 prop_assert_eq!(&found, &expected, "step {}: {:?}", number, charges);
             }
@@ -401,7 +408,11 @@ fn as_many_charges_as_may_be_are_one_script() {
                     let keys: Vec<String> = (0..count).map(|key| format!("{text} {count} {key}")).collect();
                     let charges: Vec<Charge<'_>> = keys
                         .iter()
-                        .zip([ChargeAction::Count, ChargeAction::Ignore, ChargeAction::GiveBack].iter().cycle())
+                        .zip(
+                            [ChargeAction::Count, ChargeAction::Ignore, ChargeAction::GiveBack]
+                                .iter()
+                                .cycle(),
+                        )
                         .map(|(key, action)| {
                             let request = Request::new(Key::new(key).unwrap(), Rules::Plan(&plan), 1.into());
                             Charge { request, action: *action, force: ChargeForce::Alone }

@@ -475,7 +475,10 @@ mod tests {
         let tls = RedisTls { ca: Some(path("missing.pem")), ..RedisTls::default() };
         let with = |url: &str, tls: &RedisTls| RedisAddress::parse(url).unwrap().with_tls(tls);
         let said = with("rediss://h", &tls).unwrap_err().to_string();
-        assert!(said.starts_with(&format!("TLS: {}: cannot be read: ", path("missing.pem").display())), "{said}");
+        assert!(
+            said.starts_with(&format!("TLS: {}: cannot be read: ", path("missing.pem").display())),
+            "{said}"
+        );
         std::fs::write(path("empty.pem"), "").unwrap();
         let tls = RedisTls { ca: Some(path("empty.pem")), ..RedisTls::default() };
         let said = with("rediss://h", &tls).unwrap_err().to_string();
@@ -484,9 +487,8 @@ mod tests {
         let RedisEndpoint::Cluster { seeds } = with("rediss-cluster://a,b", &any).unwrap().endpoint else {
             panic!("a cluster")
         };
-        let is_set = |info: &ConnectionInfo| {
-            matches!(info.addr(), ConnectionAddr::TcpTls { tls_params: Some(_), .. })
-        };
+        let is_set =
+            |info: &ConnectionInfo| matches!(info.addr(), ConnectionAddr::TcpTls { tls_params: Some(_), .. });
         assert!(seeds.iter().all(is_set) && is_set(&moved(&seeds[0], "c", 7).unwrap()));
         assert_eq!(seeds[1].addr().to_string(), "b:6379");
         assert!(with("redis://h", &any).is_ok(), "nothing to encrypt");

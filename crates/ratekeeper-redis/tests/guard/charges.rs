@@ -30,7 +30,8 @@ async fn of_a_cluster() {
             let builder = || patient(&cluster.url()).encoding(encoding).prefix(format!("{encoding:?}"));
             let clock = FakeClock::at(Timestamp::from_nanos(1_761_884_055_342_794_000));
             let store = builder().time_from(clock.clone()).connect().await.unwrap();
-            check_charges(&Bench::new(&store, &clock).resolution(Nanos::from_nanos(1_000)).different_keys(1)).await;
+            check_charges(&Bench::new(&store, &clock).resolution(Nanos::from_nanos(1_000)).different_keys(1))
+                .await;
             let stores: Vec<RedisStore> = (0..4).map(|_| builder().build().unwrap()).collect();
             charge_overlapping_keys(&stores).await;
         }

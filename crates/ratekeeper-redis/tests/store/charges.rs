@@ -79,7 +79,8 @@ async fn many_tasks_charge_keys_that_overlap() {
 #[tokio::test]
 async fn what_several_calls_have_taken_is_given_back() {
     let server = Server::redis();
-    for text in ["5/h", "5/h bucket", "5/h leaky", "5/h fixed", "5/day fixed grid", "5/h sliding", "5/h log"] {
+    for text in ["5/h", "5/h bucket", "5/h leaky", "5/h fixed", "5/day fixed grid", "5/h sliding", "5/h log"]
+    {
         let clock = FakeClock::at(NOW);
         let store = patient(&server.url()).prefix(text).time_from(clock.clone()).connect().await.unwrap();
         let (plan, spent) = (Plan::parse("p", text).unwrap(), Plan::parse("spent", "1/day fixed").unwrap());
@@ -182,11 +183,8 @@ async fn windows_are_the_servers() {
     for now in [0, 4_000_000_000] {
         let store = patient(&server.url()).wall_clock_at(Timestamp::from_secs(now)).build().unwrap();
         let keys: Vec<String> = (0..3).map(|plan| format!("{now} {plan}")).collect();
-        let charges: Vec<_> = keys
-            .iter()
-            .zip(&plans)
-            .map(|(key, plan)| charge(key, plan, 1, ChargeAction::Count))
-            .collect();
+        let charges: Vec<_> =
+            keys.iter().zip(&plans).map(|(key, plan)| charge(key, plan, 1, ChargeAction::Count)).collect();
         let judgment = store.charge(&charges, Whole::Open).await.unwrap();
         assert_eq!(told(&judgment), [Some(9), Some(19), Some(29)]);
     }

@@ -91,7 +91,11 @@ async fn both_services_count_in_one_counter() {
         assert_eq!(ask(50, ChargeAction::GiveBack).await, (true, 10, 3));
         assert_eq!(connection.get::<_, i64>("d_k_v_1200").unwrap(), 0, "never below zero");
         let () = connection.decr("d_k_v_1200", 7).unwrap();
-        assert_eq!(ask(1, ChargeAction::Count).await, (true, 10, 10), "what the other one has minted is gone");
+        assert_eq!(
+            ask(1, ChargeAction::Count).await,
+            (true, 10, 10),
+            "what the other one has minted is gone"
+        );
         for _ in 0..3 {
             assert!(!ask(u64::MAX, ChargeAction::Count).await.0, "saturates");
         }

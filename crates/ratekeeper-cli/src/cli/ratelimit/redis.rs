@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ratekeeper_redis::RedisTls;
 use ratekeeper_server::config::may_hold_password;
 use ratekeeper_server::rls::RedisLayout;
-use ratekeeper_redis::RedisTls;
 use ratekeeper_server::{RedisSettings, StoreLocation};
 
 use super::variables::{VariableError, Variables};
