@@ -31,7 +31,7 @@ mod reading {
         pub(crate) fn read(&self) -> Result<TlsCertificates, RedisError> {
             let client = self.client.as_ref().map(|(cert, key)| {
                 let (client_cert, client_key) = (pem(cert, "CERTIFICATE")?, pem(key, "PRIVATE KEY")?);
-                Ok(ClientTlsConfig { client_cert, client_key })
+                Ok::<_, RedisError>(ClientTlsConfig { client_cert, client_key })
             });
             let root_cert = self.ca.as_ref().map(|ca| pem(ca, "CERTIFICATE"));
             Ok(TlsCertificates { client_tls: client.transpose()?, root_cert: root_cert.transpose()? })
