@@ -118,10 +118,17 @@ impl MemoryStore {
         let mut shard = self.shard(turn.subject.hash).lock();
         let now = shard.not_before_latest(now);
         shard.lapse(now, &self.budget);
+        if room == Allowance::Within
+            && let Some((standing, passes)) = shard.charge_known(turn, whole, now)
+        {
+            drop(shard);
+            each.push(standing);
+            return Ok(Judgment { passes, each });
+        }
         let passing = shard.weigh(turn, now);
         let is_over = !passing.allows();
         let passes = whole.passes([(turn.force, is_over)]);
-        let expected = match turn.needs_room(is_over, passes) {
+        let expected = match turn.is_charged(is_over, passes) {
             true => shard.make_room(&turn.subject, room, now, &self.budget)?,
             false => shard.held(),
         };
@@ -193,7 +200,7 @@ impl MemoryStore {
     ) -> Result<(), (usize, Full)> {
         let claimants = || {
             let findings = turns.iter().zip(findings).enumerate();
-            findings.filter(|(_, (turn, finding))| turn.needs_room(finding.is_over(), passes))
+            findings.filter(|(_, (turn, finding))| turn.is_charged(finding.is_over(), passes))
         };
         for (_, (turn, _)) in claimants() {
             if let Some(charged) = self.among(shards, turn) {

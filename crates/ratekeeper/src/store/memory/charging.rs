@@ -5,11 +5,12 @@
 
 use super::budget::Allowance;
 use super::shard::{Shard, Subject};
-use super::slot::SlotChange;
+use super::slot::{Packed, SlotChange};
 use crate::algorithm::composite::{self, Passing};
-use crate::algorithm::{View, Wait};
-use crate::port::{ChargeAction, ChargeForce, ChargeStanding, Share};
-use crate::{Cost, Decision, Nanos, Timestamp};
+use crate::algorithm::gcra::{GcraState, GcraView};
+use crate::algorithm::{AnyView, View, Wait};
+use crate::port::{ChargeAction, ChargeForce, ChargeStanding, Share, Whole};
+use crate::{Algorithm, Cost, Decision, Nanos, Timestamp};
 
 /// One of several charges, as the store makes it.
 #[derive(Clone, Copy, Debug)]
@@ -31,8 +32,8 @@ impl ChargeTurn<'_> {
         !self.subject.takes()
     }
 
-    /// Returns true if it writes a state where there is none, given whether it is over and the whole passes.
-    pub(super) fn needs_room(&self, is_over: bool, passes: bool) -> bool {
+    /// Returns true if the cost is charged, given whether it is over and the whole passes: to states that must have room.
+    pub(super) fn is_charged(&self, is_over: bool, passes: bool) -> bool {
         let charges = match self.action {
             ChargeAction::Count => true,
             ChargeAction::Ignore => passes && !is_over,
@@ -74,6 +75,52 @@ impl Shard {
         }))
     }
 
+    /// The short way of the one charge that there is, if it is plain, of one rule that is no log, and the state is there: looked
+    /// up and viewed once, and written where it was found, so that it needs no room. None if it is not so.
+    pub(super) fn charge_known(
+        &mut self,
+        turn: &ChargeTurn<'_>,
+        whole: Whole,
+        now: Timestamp,
+    ) -> Option<(ChargeStanding, bool)> {
+        let request = turn.subject.request;
+        let (tag, quota) =
+            turn.subject.tags().next().filter(|_| request.is_plain() && request.rules.len() == 1)?;
+        let (tenancy, share) = (turn.subject.tenancy(), turn.subject.plain_shares().next()?.1);
+        let (index, mut view) = match quota.algorithm() {
+            Algorithm::SlidingLog => return None,
+            Algorithm::Gcra | Algorithm::Concurrency => {
+                let index = self.instants.find(tag)?;
+                let state = GcraState { tat: self.instants.get(index).0 };
+                (index, AnyView::Gcra(GcraView::at(quota, Some(state), now, tenancy)))
+            }
+            _ => {
+                let packed = &self.rest.as_ref()?.packed;
+                let index = packed.find(tag)?;
+                (index, Packed::view(Some(packed.get(index)), quota, now, tenancy))
+            }
+        };
+        let is_over = turn.wait(&view, &share) != Wait::Ready;
+        let (passes, left_before) = (whole.passes([(turn.force, is_over)]), view.remaining());
+        let is_written = act(turn.action, &mut view, share.cost, passes && !is_over, || true, now);
+        if is_written {
+            match (SlotChange::of(&view, now + view.reset_after()), &mut self.rest) {
+                (SlotChange::Instant(Some(tat)), _) => self.instants.set(index, tat),
+                (SlotChange::Packed(Some(mut packed)), Some(rest)) => {
+                    packed.outlive(rest.packed.get(index), tenancy);
+                    rest.packed.set(index, packed);
+                }
+                // Dropping a state moves others.
+                _ => return None,
+            }
+            self.latest = now;
+        }
+        let decision = told(&view, is_over.then(|| turn.wait(&view, &share)));
+        let is_charged = turn.is_charged(is_over, passes);
+        let decision = if is_charged { decision.charged(now) } else { decision };
+        Some((ChargeStanding { decision, left_before, rules: Vec::new() }, passes))
+    }
+
     /// Makes a charge, as far as it stays, and tells where the key stands then. Returns how many expired states made way.
     pub(super) fn charge(
         &mut self,
@@ -109,13 +156,8 @@ impl Shard {
             (decision, share.shadow_of.is_none())
         });
         let mut decision = composite::join_binding(decisions);
-        let is_charged = match action {
-            ChargeAction::Count => true,
-            ChargeAction::Ignore => verdict.passes && passing.allows(),
-            ChargeAction::GiveBack => false,
-        };
         // What is taken beyond the bound is taken from a state that many share: nobody gets it back.
-        if is_charged && turn.room == Some(Allowance::Within) && !turn.is_look() {
+        if turn.room == Some(Allowance::Within) && turn.is_charged(!passing.allows(), verdict.passes) {
             decision = decision.charged(now);
         }
         (ChargeStanding { decision, left_before, rules }, made_way)
