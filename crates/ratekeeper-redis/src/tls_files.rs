@@ -29,12 +29,15 @@ mod reading {
     impl RedisTls {
         /// Reads the files.
         pub(crate) fn read(&self) -> Result<TlsCertificates, RedisError> {
-            let client = self.client.as_ref().map(|(cert, key)| {
-                let (client_cert, client_key) = (pem(cert, "CERTIFICATE")?, pem(key, "PRIVATE KEY")?);
-                Ok::<_, RedisError>(ClientTlsConfig { client_cert, client_key })
-            });
-            let root_cert = self.ca.as_ref().map(|ca| pem(ca, "CERTIFICATE"));
-            Ok(TlsCertificates { client_tls: client.transpose()?, root_cert: root_cert.transpose()? })
+            let client_tls = match &self.client {
+                Some((cert, key)) => {
+                    let (client_cert, client_key) = (pem(cert, "CERTIFICATE")?, pem(key, "PRIVATE KEY")?);
+                    Some(ClientTlsConfig { client_cert, client_key })
+                }
+                None => None,
+            };
+            let root_cert = self.ca.as_ref().map(|ca| pem(ca, "CERTIFICATE")).transpose()?;
+            Ok(TlsCertificates { client_tls, root_cert })
         }
     }
 

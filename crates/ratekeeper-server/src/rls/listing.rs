@@ -69,7 +69,6 @@ fn one_line(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::source::{SourceTexts, parse_sources};
-    use super::*;
     use crate::settings::RlsSettings;
 
     const FILE: &str = r#"

@@ -11,8 +11,11 @@ use crate::rls::{
 };
 use crate::watch::{TimesReading, TransportReading};
 
+/// One of the numbers that are counted of a rule.
+type OfRule = fn(&RuleReading) -> u64;
+
 /// What is counted of a rule, as the Go service calls it.
-const OF_RULES: [(&str, fn(&RuleReading) -> u64); 5] = [
+const OF_RULES: [(&str, OfRule); 5] = [
     ("total_hits", |reading| reading.total_hits),
     ("over_limit", |reading| reading.over_limit),
     ("near_limit", |reading| reading.near_limit),
