@@ -146,8 +146,7 @@ impl<R: RunScript> ScriptedStore<R> {
 
     /// Gives back what was taken in the belief that the whole passes. It is refused also if that fails.
     async fn give_all_back(&self, findings: &ChargeFindings<'_>) {
-        let given_back =
-            findings.taken().map(|(charge, taken, at)| self.give_charge_back(charge, taken, at));
+        let given_back = findings.taken().map(|(charge, taken, at)| self.give_charge_back(charge, taken, at));
         for error in join_all(given_back).await.into_iter().filter_map(Result::err) {
             tracing::warn!(%error, "charge not given back: the request was refused, its key stays charged");
         }

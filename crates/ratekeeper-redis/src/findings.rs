@@ -52,9 +52,8 @@ impl<'a> ChargeFindings<'a> {
     /// Returns that nothing was found yet.
     pub(crate) fn new(charges: &[GroupedCharge<'_>], whole: Whole) -> Self {
         // What is given back is never over, nor is what has no rules.
-        let is_never = |charge: &GroupedCharge<'_>| {
-            charge.action == ChargeAction::GiveBack || charge.groups.is_empty()
-        };
+        let is_never =
+            |charge: &GroupedCharge<'_>| charge.action == ChargeAction::GiveBack || charge.groups.is_empty();
         let over = charges.iter().map(|charge| (charge.force, is_never(charge).then_some(false)));
         ChargeFindings {
             whole,

@@ -40,6 +40,7 @@
 //! values              compare-and-set on strings        inspect   what is under a key
 //! held_key            what is held for a key
 //! store, builder      the store as programs use it, and its settings
+//! envoyproxy          fixed windows in the counters of envoyproxy/ratelimit
 //! differential/       scripts against the engine (tests)
 //! ```
 //!
@@ -58,6 +59,7 @@
 mod builder;
 mod charging;
 mod encoding;
+mod envoyproxy;
 mod error;
 mod exchange;
 mod findings;
@@ -74,6 +76,7 @@ mod script;
 mod scripted;
 mod server_clock;
 mod store;
+mod tls_files;
 mod values;
 
 #[cfg(test)]
@@ -81,12 +84,14 @@ mod differential;
 
 pub use builder::RedisStoreBuilder;
 pub use encoding::Encoding;
+pub use envoyproxy::EnvoyproxyStore;
 pub use error::{RedisError, RedisErrorKind};
 pub use held_key::{InspectedHold, InspectedHolds};
 pub use inspect::{Explained, FieldValue, InspectedContent, Inspection};
 pub use losses::Losses;
 pub use permits::{RedisPermit, RedisPermits};
 pub use store::RedisStore;
+pub use tls_files::RedisTls;
 pub use values::RedisValues;
 
 /// The guide's examples are tests too.

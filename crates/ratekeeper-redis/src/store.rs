@@ -19,7 +19,7 @@ use crate::inspect::{self, Inspection};
 use crate::link::Link;
 use crate::losses::Losses;
 use crate::permits::RedisPermits;
-use crate::script::ScriptCall;
+use crate::script::{Script, ScriptCall};
 use crate::scripted::ScriptedStore;
 use crate::values::RedisValues;
 
@@ -50,6 +50,16 @@ pub struct RedisStore {
 impl RedisStore {
     pub(crate) fn new(scripted: Arc<ScriptedStore<Link>>, front: StoreFront) -> Self {
         RedisStore { scripted, front }
+    }
+
+    /// Returns the way to the servers.
+    pub(crate) fn link(&self) -> &Link {
+        &self.scripted.runner
+    }
+
+    /// Returns the script that counts as envoyproxy/ratelimit does.
+    pub(crate) fn counter_script(&self) -> &Script {
+        &self.scripted.library.counter
     }
 
     /// Asks the server whether it serves, whatever its breaker says; a cluster is asked for its map. May take as long as

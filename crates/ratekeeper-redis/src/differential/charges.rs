@@ -17,7 +17,7 @@ use tokio::runtime::Runtime;
 use super::draw::{self, DrawnCost, LAST_MICROS};
 use super::lua::{Keyspace, LuaServer};
 use super::model::{ModelCharge, StoreModel};
-use super::shapes::server_store;
+use super::shapes::{UsualOnly, link, server_store};
 use super::support::server::Server;
 use super::walks::{cases, runtime, settings};
 use crate::encoding::Encoding;
@@ -95,7 +95,7 @@ struct ChargedPlans {
 
 impl ChargedPlans {
     fn new(drawn: &DrawnPlans) -> Self {
-        let plan = |(index, (rules, sides)): (usize, &(Vec<(Quota, Quota)>, draw::DrawnSides))| {
+        let plans = drawn.iter().enumerate().map(|(index, (rules, sides))| {
             let rules = rules.iter().enumerate().map(|(number, (quota, _))| {
                 let rule = Rule::new(format!("r{number}").parse().unwrap(), *quota);
                 let rule = match number % 2 == 1 && sides.units {
@@ -105,9 +105,9 @@ impl ChargedPlans {
                 if sides.shadow >> number & 1 == 1 { rule.shadow() } else { rule }
             });
             Plan::new(format!("p{index}").parse().unwrap(), rules).unwrap()
-        };
+        });
         let quota = drawn[0].0[0].1;
-        ChargedPlans { plans: drawn.iter().enumerate().map(plan).collect(), quota }
+        ChargedPlans { plans: plans.collect(), quota }
     }
 
     fn rules(&self, plan: usize) -> Rules<'_> {
@@ -151,12 +151,7 @@ impl ChargeModel<'_> {
     }
 
     /// The law, word by word: first as if the whole passed, and then as it does.
-    fn judge(
-        &mut self,
-        charges: &[(DrawnCharge, Vec<Asked>)],
-        whole: Whole,
-        now: Timestamp,
-    ) -> Judgment {
+    fn judge(&mut self, charges: &[(DrawnCharge, Vec<Asked>)], whole: Whole, now: Timestamp) -> Judgment {
         let as_they_were = self.states.clone();
         let mut over = Vec::new();
         for (drawn, asked) in charges {
@@ -220,25 +215,30 @@ fn walk(
                     is_kept
                 });
                 let names: Vec<String> = drawn.iter().map(|one| format!("k{}", one.key)).collect();
-                let amounts: Vec<(u64, Vec<(&str, u64)>)> = drawn.iter().map(|one| {
-                    let rules = plans.rules(one.plan);
-                    let burst = plans.named(one.plan).1.iter().map(|rule| rule.1.burst()).min().unwrap();
-                    let counts = rules.plans().flat_map(Plan::units).any(|unit| unit == "u1");
-                    let units = one.units.of(burst).min(Request::MOST);
-                    (one.cost.of(burst), if counts { vec![("u1", units)] } else { Vec::new() })
-                }).collect();
-                let charges: Vec<Charge<'_>> = drawn.iter().zip(&names).zip(&amounts).map(
-                    |((one, name), (cost, units))| {
+                let amounts: Vec<(u64, Vec<(&str, u64)>)> = drawn
+                    .iter()
+                    .map(|one| {
+                        let rules = plans.rules(one.plan);
+                        let burst = plans.named(one.plan).1.iter().map(|rule| rule.1.burst()).min().unwrap();
+                        let counts = rules.plans().flat_map(Plan::units).any(|unit| unit == "u1");
+                        let units = one.units.of(burst).min(Request::MOST);
+                        (one.cost.of(burst), if counts { vec![("u1", units)] } else { Vec::new() })
+                    })
+                    .collect();
+                let charges: Vec<Charge<'_>> = drawn
+                    .iter()
+                    .zip(&names)
+                    .zip(&amounts)
+                    .map(|((one, name), (cost, units))| {
                         let key = Key::new(name).unwrap();
                         let request =
                             Request { units, ..Request::new(key, plans.rules(one.plan), (*cost).into()) };
                         Charge { request, action: one.action, force: one.force }
-                    },
-                ).collect();
+                    })
+                    .collect();
                 let asked = drawn.iter().zip(&charges).map(|(one, charge)| {
                     let shares = charge.request.shares();
-                    let asked =
-                        shares.map(|share| Asked { cost: share.cost, shadow_of: share.shadow_of });
+                    let asked = shares.map(|share| Asked { cost: share.cost, shadow_of: share.shadow_of });
                     (one.clone(), asked.collect())
                 });
                 let asked: Vec<(DrawnCharge, Vec<Asked>)> = asked.collect();
@@ -246,7 +246,14 @@ fn walk(
                 let found = runtime.block_on(store.charge(&charges, *whole));
                 let found = found.map_err(|error| TestCaseError::fail(format!("step {number}: {error}")))?;
                 for (place, (found, expected)) in found.each.iter().zip(&expected.each).enumerate() {
-                    prop_assert_eq!(found, expected, "step {}, charge {}: {:?}", number, place, charges[place]);
+                    prop_assert_eq!(
+                        found,
+                        expected,
+                        "step {}, charge {}: {:?}",
+                        number,
+                        place,
+                        charges[place]
+                    );
                 }
                 prop_assert_eq!(&found, &expected, "step {}: {:?}", number, charges);
             }
@@ -330,6 +337,91 @@ fn servers_judge_as_the_engine_does() {
                 let set_time = |now| clock.set(now);
                 if let Err(error) = walk(&store, &runtime, encoding, &set_time, &drawn, true) {
                     panic!("{encoding:?}: {error}\n{drawn:?}");
+                }
+            }
+        }
+    }
+}
+
+/// As many charges of each kind as one script judges: fresh, found, over, given back. None of it takes the way of what is rare.
+#[test]
+fn usual_charges_need_nothing_rare() {
+    let texts = [
+        "2/h",
+        "2/h bucket",
+        "2/h leaky",
+        "2/h fixed",
+        "2 per 2h fixed grid",
+        "2/month fixed calendar",
+        "2/h sliding",
+    ];
+    let runtime = runtime();
+    for server in Server::each() {
+        for encoding in [Encoding::Ascii, Encoding::Binary] {
+            let library = ScriptLibrary::new(ScriptTime::Server);
+            let store = ScriptedStore::new(UsualOnly(link(&server)), library, settings(encoding));
+            for text in texts {
+                let plan = Plan::parse("p", text).unwrap();
+                for count in 1..=8 {
+                    let keys: Vec<String> = (0..count).map(|key| format!("{text} {count} {key}")).collect();
+                    let judge = |action| {
+                        let charges: Vec<Charge<'_>> = keys
+                            .iter()
+                            .map(|key| {
+                                let request =
+                                    Request::new(Key::new(key).unwrap(), Rules::Plan(&plan), 1.into());
+                                Charge { request, action, force: ChargeForce::Alone }
+                            })
+                            .collect();
+                        let what = format!("{encoding:?}, {text}, {count} of them");
+                        let judgment = runtime.block_on(store.charge(&charges, Whole::Open)).expect(&what);
+                        assert!(judgment.each.iter().all(|told| told.decision.allowed == judgment.passes));
+                        judgment.passes
+                    };
+                    use ChargeAction::{Count, GiveBack, Ignore};
+                    let passed = [Ignore, Count, Ignore, Count, GiveBack, GiveBack, Ignore].map(judge);
+                    assert_eq!(passed, [true, true, false, false, true, true, true], "{encoding:?}, {text}");
+                }
+            }
+        }
+    }
+}
+
+/// Every kind and number of charges is a script that a server takes: 200 locals and no more.
+#[test]
+fn as_many_charges_as_may_be_are_one_script() {
+    let runtime = runtime();
+    for encoding in [Encoding::Ascii, Encoding::Binary] {
+        let engine = Arc::new(LuaServer::new());
+        engine.keyspace.lock().unwrap().now = Timestamp::from_secs(1_761_912_000);
+        let library = ScriptLibrary::new(ScriptTime::Server);
+        let store = ScriptedStore::new(Arc::clone(&engine), library, settings(encoding));
+        let mut scripts = 0;
+        for text in ["9/h", "9/h bucket", "9/h leaky", "9/h fixed", "9/h fixed grid", "9/day fixed grid"]
+            .into_iter()
+            .chain(["9/h sliding", "9/h log"])
+        {
+            for rules in [1, 2, 4] {
+                let all: Vec<String> = (0..rules).map(|rule| format!("r{rule}={text}")).collect();
+                let plan = Plan::parse("p", &all.join("; ")).unwrap();
+                for count in 1..=8 {
+                    let keys: Vec<String> = (0..count).map(|key| format!("{text} {count} {key}")).collect();
+                    let charges: Vec<Charge<'_>> = keys
+                        .iter()
+                        .zip(
+                            [ChargeAction::Count, ChargeAction::Ignore, ChargeAction::GiveBack]
+                                .iter()
+                                .cycle(),
+                        )
+                        .map(|(key, action)| {
+                            let request = Request::new(Key::new(key).unwrap(), Rules::Plan(&plan), 1.into());
+                            Charge { request, action: *action, force: ChargeForce::Alone }
+                        })
+                        .collect();
+                    let judgment = runtime.block_on(store.charge(&charges, Whole::Open)).unwrap();
+                    assert!(judgment.passes);
+                    scripts += 1;
+                    assert_eq!(engine.scripts(), scripts, "{encoding:?}, {count} of {rules} {text}");
                 }
             }
         }

@@ -36,10 +36,20 @@ use crate::encoding::Encoding;
 /// How many variables of rules and groups may be locals, of which a function of Lua has 200.
 const MOST_LOCALS: usize = 90;
 
+/// The same where no group has many rules, whose captures are locals, too: enough for four windows of four keys.
+const MOST_LOCALS_OF_FEW: usize = 140;
+
+/// How many rules that are.
+const FEW_RULES: usize = 2;
+
 /// Returns the text of the script of a shape.
 pub(super) fn generate(time: ScriptTime, shape: &ScriptShape) -> String {
-    let body = ScriptBody::new(shape).write();
-    head(time, shape, &body) + &declare(&body, MOST_LOCALS)
+    let body = ScriptBody::new(shape);
+    let has_few = shape.verb() == ScriptVerb::Judge
+        && body.groups.iter().all(|(_, context)| context.rules.len() <= FEW_RULES);
+    let body = body.write();
+    let most = if has_few { MOST_LOCALS_OF_FEW } else { MOST_LOCALS };
+    head(time, shape, &body) + &declare(&body, most)
 }
 
 /// The part of a script that goes over its groups and rules.

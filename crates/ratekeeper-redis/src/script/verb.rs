@@ -63,10 +63,7 @@ impl ScriptVerb {
 
     /// Returns true if it matters which rules are in shadow: they are charged by the others' leave.
     pub(crate) fn knows_shadow(self) -> bool {
-        matches!(
-            self,
-            ScriptVerb::Acquire | ScriptVerb::AcquireUpTo | ScriptVerb::Judge | ScriptVerb::Hold
-        )
+        matches!(self, ScriptVerb::Acquire | ScriptVerb::AcquireUpTo | ScriptVerb::Judge | ScriptVerb::Hold)
     }
 
     /// Returns true if it matters, or is to be noted, when the groups were last reset.

@@ -41,7 +41,7 @@ pub enum ChargeAction {
 impl ChargeAction {
     /// Returns what a rule has a cost wait for: the charge is over unless it is ready. `is_look` if the charge takes nothing of
     /// any rule; what takes nothing of this rule alone is never over by it.
-    pub(crate) fn wait(self, view: &impl View, cost: Cost, is_look: bool) -> Wait {
+    pub fn wait(self, view: &impl View, cost: Cost, is_look: bool) -> Wait {
         match self {
             ChargeAction::GiveBack => Wait::Ready,
             ChargeAction::Count if is_look => view.wait_until_paid(),

@@ -5,14 +5,20 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
+use ratekeeper::port::Store;
 use ratekeeper::store::MemoryStoreBuilder;
 use ratekeeper::{MemoryStore, Registry};
+use ratekeeper_redis::{EnvoyproxyStore, RedisStore};
 use ratekeeper_server::config::Config;
-use ratekeeper_server::{Engine, FileWatcher, Settings, Snapshot, StoreLocation, check_store, config, serve};
+use ratekeeper_server::rls::{RateLimitService, RedisLayout, watch_sources};
+use ratekeeper_server::{
+    Engine, FileWatcher, Settings, Snapshot, StatsdSender, StoreLocation, check_store, config, serve,
+};
 
 use super::super::output::EXIT_NO;
 use super::flags::ServeFlags;
 use super::settings;
+use super::xds;
 use crate::log;
 
 /// Serves until the process is told to stop, and writes the snapshot, if there is one.
@@ -68,7 +74,7 @@ pub(in crate::cli) fn start(
                 let store = store.clone();
                 move || store.breakers()
             };
-            Engine::over(Arc::new(store), registry.clone(), settings.limits)
+            Engine::over(shared(store, settings), registry.clone(), settings.limits)
                 .guarded_by(breakers, memory(settings).build())
         }
     };
@@ -76,8 +82,22 @@ pub(in crate::cli) fn start(
         .kept_for_plans(settings.kept_for_plans)
         .on_store_error(settings.on_store_error)
         .top_denied(settings.top_denied);
+    let service = settings.rls.clone().map(RateLimitService::new).map(Arc::new);
+    let engine = match &service {
+        Some(service) => engine.with_rls(Arc::clone(service)),
+        None => engine,
+    };
     let engine = Arc::new(engine);
-    let reloads = watch(&engine)?;
+    let mut reloads = watch(&engine)?;
+    // Files, unless a control plane has the rules.
+    if let Some(service) = service.as_ref().filter(|service| service.settings().xds.is_none()) {
+        // Loads what there is before anybody can ask.
+        reloads.push(watch_sources(service, engine.registry()).context("cannot watch --rls")?);
+    }
+    // Sends what is counted until the server has stopped.
+    let _statsd = settings.statsd.as_ref().map(|statsd| StatsdSender::start(statsd, &engine)).transpose()?;
+    // Follows the control plane until the server has stopped.
+    let _xds = service.as_ref().map(xds::follow).transpose()?;
     let periodic = match &snapshot {
         Some(snapshot) if !settings.snapshot_every.is_zero() => {
             Some(snapshot.write_every(settings.snapshot_every, &engine)?)
@@ -101,6 +121,14 @@ pub(in crate::cli) fn start(
             );
             Ok(ExitCode::from(EXIT_NO))
         }
+    }
+}
+
+/// A store in Redis, with the counters of the Go service if it is to share them.
+fn shared(store: RedisStore, settings: &Settings) -> Arc<dyn Store> {
+    match settings.rls.as_ref().filter(|rls| rls.redis_layout == RedisLayout::Envoyproxy) {
+        Some(rls) => Arc::new(EnvoyproxyStore::new(store).prefix(&rls.cache_key_prefix)),
+        None => Arc::new(store),
     }
 }
 
