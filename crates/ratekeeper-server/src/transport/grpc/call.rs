@@ -11,7 +11,8 @@ use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use prost::Message;
 
-use super::context::{GrpcTransport, MAX_RLS_MESSAGE};
+use super::bounds::MAX_RLS_MESSAGE;
+use super::context::GrpcTransport;
 use super::message::{self, RequestMessages};
 use super::status::{GrpcCode, GrpcStatus};
 use super::unfinished::UnfinishedBytes;

@@ -12,8 +12,9 @@ use h2::{Reason, RecvStream};
 use http::Request;
 
 use super::aging::{AgeStage, ConnectionAging};
+use super::bounds::MAX_MESSAGE;
 use super::call;
-use super::context::{GrpcTransport, MAX_MESSAGE, MAX_STREAMS, NAME};
+use super::context::{GrpcTransport, MAX_STREAMS, NAME};
 use super::socket::{GrpcSocket, GrpcTurn};
 use super::unfinished::UnfinishedBytes;
 use crate::net::{Connection, Socket, StopWatch, defer};

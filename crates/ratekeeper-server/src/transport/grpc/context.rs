@@ -12,10 +12,6 @@ use crate::settings::ConnectionAge;
 /// The transport's name.
 pub(crate) const NAME: &str = "grpc";
 
-/// The most bytes of one message.
-pub(super) const MAX_MESSAGE: usize = 64 * 1024;
-/// The most bytes of one message of Envoy: header fields of a request come in descriptors, some of them twice.
-pub(super) const MAX_RLS_MESSAGE: usize = 1024 * 1024;
 /// Calls at once on one connection.
 pub(super) const MAX_STREAMS: u32 = 128;
 

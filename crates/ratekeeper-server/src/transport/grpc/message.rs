@@ -14,7 +14,7 @@ use http::{HeaderMap, HeaderValue, Response};
 use prost::Message;
 use tokio::time::timeout;
 
-use super::context::MAX_MESSAGE;
+use super::bounds::MAX_MESSAGE;
 use super::status::{self, GrpcCode, GrpcStatus};
 use super::unfinished::UnfinishedBytes;
 

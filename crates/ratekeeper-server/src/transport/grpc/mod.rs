@@ -7,13 +7,14 @@
 //! message     messages on streams                 status       what went wrong
 //! unfinished  what messages on the way take       throttle, plans, holds, rls, health, reflection   the methods
 //! generated   the Rust side of proto/             duration     durations as the wire has them
-//! aging       how old a connection becomes
+//! aging       how old a connection becomes        bounds       how large messages may be
 //! ```
 //!
 //! The crate `h2` speaks HTTP/2; the few lines of gRPC on top of it are written here. A framework would give every call
 //! a task of its own; this way all calls of a read are answered by one write.
 
 mod aging;
+mod bounds;
 mod call;
 mod connection;
 mod context;

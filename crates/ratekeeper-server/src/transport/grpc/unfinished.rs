@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::context::{MAX_MESSAGE, MAX_RLS_MESSAGE};
+use super::bounds::{MAX_MESSAGE, MAX_RLS_MESSAGE};
 
 /// Bytes that a connection may keep in any case: one message of the largest kind, and one of the others.
 const OWN: usize = MAX_RLS_MESSAGE + MAX_MESSAGE;
