@@ -118,6 +118,26 @@ fn a_redis_is_found_by_its_variables() {
     assert_eq!(hit(&apart), 200);
 }
 
+/// A fleet in which some instances still run the Go service: its counters, by their names.
+#[test]
+fn counters_may_be_shared_with_the_go_service() {
+    let redis = Redis::redis();
+    let folder = runtime();
+    let url = format!("127.0.0.1:{}", redis.port());
+    let variables =
+        [("REDIS_URL", url.as_str()), ("CACHE_KEY_PREFIX", "p:"), ("RATEKEEPER_REDIS_LAYOUT", "envoyproxy")];
+    let server = start(&folder, &variables);
+    eventually("the store is reached", || get(&server, "/healthcheck").status == 200);
+    assert_eq!((hit(&server), hit(&server)), (200, 429));
+    let keys: Vec<String> =
+        redis::cmd("KEYS").arg("p:basic_key1_x_*").query(&mut redis.connection()).unwrap();
+    let [key] = &keys[..] else { panic!("{keys:?}") };
+    let start: u64 = key.rsplit('_').next().unwrap().parse().unwrap();
+    assert_eq!(start % 3600, 0);
+    let count: u64 = redis::cmd("GET").arg(key).query(&mut redis.connection()).unwrap();
+    assert_eq!(count, 2);
+}
+
 #[test]
 fn prometheus_has_a_port_of_its_own() {
     let folder = runtime();
