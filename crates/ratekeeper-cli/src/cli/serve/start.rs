@@ -9,7 +9,9 @@ use ratekeeper::store::MemoryStoreBuilder;
 use ratekeeper::{MemoryStore, Registry};
 use ratekeeper_server::config::Config;
 use ratekeeper_server::rls::RateLimitService;
-use ratekeeper_server::{Engine, FileWatcher, Settings, Snapshot, StoreLocation, check_store, config, serve};
+use ratekeeper_server::{
+    Engine, FileWatcher, Settings, Snapshot, StatsdSender, StoreLocation, check_store, config, serve,
+};
 
 use super::super::output::EXIT_NO;
 use super::flags::ServeFlags;
@@ -85,6 +87,8 @@ pub(in crate::cli) fn start(
     };
     let engine = Arc::new(engine);
     let reloads = watch(&engine)?;
+    // Sends what is counted until the server has stopped.
+    let _statsd = settings.statsd.as_ref().map(|statsd| StatsdSender::start(statsd, &engine)).transpose()?;
     // Follows the control plane until the server has stopped.
     let _xds = service.as_ref().map(xds::follow).transpose()?;
     let periodic = match &snapshot {

@@ -23,3 +23,4 @@ mod socket;
 mod transport;
 
 pub(crate) use context::{DEBUG_NAME, HttpTransport, NAME, PROMETHEUS_NAME};
+pub(crate) use rls_metrics::rls_stats;
