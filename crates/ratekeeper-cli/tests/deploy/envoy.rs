@@ -13,7 +13,9 @@ fn the_rules_are_right() {
 #[test]
 fn envoy_accepts_its_configuration() {
     let Some(envoy) = std::env::var_os("RATEKEEPER_ENVOY") else {
-        eprintln!("not run: RATEKEEPER_ENVOY is not set; `cargo xtask test` fetches an Envoy, or says why it cannot");
+        eprintln!(
+            "not run: RATEKEEPER_ENVOY is not set; `cargo xtask test` fetches an Envoy, or says why it cannot"
+        );
         return;
     };
     let boot = root().join("deploy/envoy/envoy.yaml");
@@ -35,7 +37,8 @@ fn the_composition_limits() {
     }
     let service = &services["ratelimit"];
     assert!(folder.join(service["build"]["context"].as_str().unwrap()).join("Cargo.toml").exists());
-    let args: Vec<&str> = service["command"].as_array().unwrap().iter().map(|arg| arg.as_str().unwrap()).collect();
+    let args: Vec<&str> =
+        service["command"].as_array().unwrap().iter().map(|arg| arg.as_str().unwrap()).collect();
     let environment = service["environment"].as_object().unwrap();
     let environment: Vec<(&str, &str)> =
         environment.iter().map(|(name, value)| (name.as_str(), value.as_str().unwrap())).collect();

@@ -51,7 +51,8 @@ fn what_is_probed_answers_and_the_rules_hold() {
     check(folder.write("edge.yaml", rules).as_ref());
 
     let container = &deployment["spec"]["template"]["spec"]["containers"][0];
-    let args: Vec<&str> = container["args"].as_array().unwrap().iter().map(|arg| arg.as_str().unwrap()).collect();
+    let args: Vec<&str> =
+        container["args"].as_array().unwrap().iter().map(|arg| arg.as_str().unwrap()).collect();
     let environment = container["env"].as_array().unwrap();
     let environment: Vec<(&str, &str)> = environment
         .iter()
@@ -70,7 +71,11 @@ fn what_is_probed_answers_and_the_rules_hold() {
     assert_eq!((0..12).filter(|_| service.lets_pass("alice")).count(), 10, "ten a minute each");
     let ports = [("http", 8080), ("grpc", 8081), ("debug", 6070)];
     for (name, port) in ports {
-        let declared = container["ports"].as_array().unwrap().iter().find(|port| port["name"] == name).unwrap();
-        assert_eq!(declared["containerPort"], port, "{name}: what the service listens on unless told otherwise");
+        let declared =
+            container["ports"].as_array().unwrap().iter().find(|port| port["name"] == name).unwrap();
+        assert_eq!(
+            declared["containerPort"], port,
+            "{name}: what the service listens on unless told otherwise"
+        );
     }
 }

@@ -67,8 +67,9 @@ impl Service {
     pub(crate) fn http(&self, method: &str, path: &str, body: &str) -> (u16, String) {
         let mut raw = Raw::connect(self.server.address("http"));
         let length = body.len();
-        let head =
-            format!("{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n");
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n"
+        );
         raw.0.write_all(format!("{head}{body}").as_bytes()).unwrap();
         let mut answer = String::new();
         raw.0.read_to_string(&mut answer).unwrap();
@@ -78,7 +79,9 @@ impl Service {
 
     /// Whether a user of the domain `edge` may go on.
     pub(crate) fn lets_pass(&self, user: &str) -> bool {
-        let body = format!(r#"{{"domain":"edge","descriptors":[{{"entries":[{{"key":"user","value":"{user}"}}]}}]}}"#);
+        let body = format!(
+            r#"{{"domain":"edge","descriptors":[{{"entries":[{{"key":"user","value":"{user}"}}]}}]}}"#
+        );
         match self.http("POST", "/json", &body).0 {
             200 => true,
             429 => false,

@@ -28,7 +28,8 @@ impl Page {
                 "console" => page.sessions.push(steps(block)),
                 "toml" | "python" | "yaml" => {
                     let name = block.lines().next().and_then(|line| line.strip_prefix("# "));
-                    let is_file = |name: &&str| [".toml", ".py", ".yaml"].iter().any(|end| name.ends_with(end));
+                    let is_file =
+                        |name: &&str| [".toml", ".py", ".yaml"].iter().any(|end| name.ends_with(end));
                     if let Some(name) = name.filter(is_file) {
                         page.files.push((name.to_owned(), block.to_owned()));
                     }

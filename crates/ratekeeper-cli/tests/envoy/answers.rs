@@ -46,7 +46,11 @@ fn statuses_and_headers_within_and_over() {
         assert!(until_its_end(YEAR).contains(&seen.number("retry-after")), "{seen:?}");
         assert_eq!(seen.body, "");
     }
-    assert_eq!(envoy.get("/", &[("x-user", "bob")]).number("x-ratelimit-remaining"), 1, "a counter of his own");
+    assert_eq!(
+        envoy.get("/", &[("x-user", "bob")]).number("x-ratelimit-remaining"),
+        1,
+        "a counter of his own"
+    );
     assert_eq!(envoy.stat("cluster.upstream.ratelimit.ok"), 3);
     assert_eq!(envoy.stat("cluster.upstream.ratelimit.over_limit"), 2);
     assert_eq!(envoy.stat(ERRORS), 0);

@@ -79,7 +79,8 @@ fn a_reload_fails_no_request() {
         for count in [2_000_000, 3_000_000, 4_000_000] {
             load.go_on();
             // A file that is wrong changes nothing.
-            folder.write("edge.yaml", "domain: edge\ndescriptors: [{key: fragile, rate_limit: {unit: eon}}]\n");
+            folder
+                .write("edge.yaml", "domain: edge\ndescriptors: [{key: fragile, rate_limit: {unit: eon}}]\n");
             server.signal("HUP");
             server.await_log("invalid rate limit unit 'eon'");
             load.go_on();

@@ -31,7 +31,9 @@ pub(crate) struct Envoy {
 pub(crate) fn binary() -> Option<PathBuf> {
     let found = std::env::var_os("RATEKEEPER_ENVOY").map(PathBuf::from);
     if found.is_none() {
-        eprintln!("not run: RATEKEEPER_ENVOY is not set; `cargo xtask test` fetches an Envoy, or says why it cannot");
+        eprintln!(
+            "not run: RATEKEEPER_ENVOY is not set; `cargo xtask test` fetches an Envoy, or says why it cannot"
+        );
     }
     found
 }

@@ -20,7 +20,12 @@ fn wrong() -> Vec<(&'static str, String, usize, &'static str)> {
         ("no key", rule("value: v"), 3, "descriptor has empty key"),
         ("twice", rule(twice), 4, "duplicate descriptor composite key 'dom.key1_value1'"),
         ("twice below", rule(nested), 5, "duplicate descriptor composite key 'dom.a.key1_value1'"),
-        ("a unit", rule("{key: k, rate_limit: {unit: foo, requests_per_unit: 5}}"), 3, "invalid rate limit unit 'foo'"),
+        (
+            "a unit",
+            rule("{key: k, rate_limit: {unit: foo, requests_per_unit: 5}}"),
+            3,
+            "invalid rate limit unit 'foo'",
+        ),
         ("no unit", rule("{key: k, rate_limit: {requests_per_unit: 5}}"), 3, "invalid rate limit unit ''"),
         (
             "unlimited with a unit",
@@ -28,7 +33,12 @@ fn wrong() -> Vec<(&'static str, String, usize, &'static str)> {
             3,
             "should not specify rate limit unit when unlimited",
         ),
-        ("itself", rule(&format!("{replaced}n}}]}}}}")), 3, "replaces should not contain name of same descriptor"),
+        (
+            "itself",
+            rule(&format!("{replaced}n}}]}}}}")),
+            3,
+            "replaces should not contain name of same descriptor",
+        ),
         ("nameless", rule(&format!("{replaced}\"\"}}]}}}}")), 3, "should not have an empty replaces entry"),
         ("unknown", rule("{key: k, ratelimit: {unit: day}}"), 3, "config error, unknown key 'ratelimit'"),
         ("unknown at the top", "domain: d\nrules: []\n".to_owned(), 2, "config error, unknown key 'rules'"),
@@ -39,7 +49,12 @@ fn wrong() -> Vec<(&'static str, String, usize, &'static str)> {
             3,
             "config error, yaml file contains list of type other than map: a",
         ),
-        ("a float", rule("{key: k, rate_limit: {unit: day, requests_per_unit: 1.5}}"), 3, "error checking config"),
+        (
+            "a float",
+            rule("{key: k, rate_limit: {unit: day, requests_per_unit: 1.5}}"),
+            3,
+            "error checking config",
+        ),
         ("a float as a value", rule("{key: k, value: 1.5}"), 3, "error checking config"),
         (
             "shared without a star",
@@ -114,5 +129,8 @@ fn files_of_one_domain() {
     let (is_right, said) = merged(&[("a.yaml", one), ("b.yaml", two)]);
     assert!(is_right, "{said}");
     let (is_right, said) = merged(&[("a.yaml", one), ("b.yaml", one)]);
-    assert!(!is_right && said.contains("b.yaml:3: duplicate descriptor composite key 'd.key1_value1'"), "{said}");
+    assert!(
+        !is_right && said.contains("b.yaml:3: duplicate descriptor composite key 'd.key1_value1'"),
+        "{said}"
+    );
 }
