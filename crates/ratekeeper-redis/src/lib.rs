@@ -71,6 +71,7 @@ mod script;
 mod scripted;
 mod server_clock;
 mod store;
+mod tls_files;
 mod values;
 
 #[cfg(test)]
@@ -84,6 +85,7 @@ pub use inspect::{Explained, FieldValue, InspectedContent, Inspection};
 pub use losses::Losses;
 pub use permits::{RedisPermit, RedisPermits};
 pub use store::RedisStore;
+pub use tls_files::RedisTls;
 pub use values::RedisValues;
 
 /// The guide's examples are tests too.

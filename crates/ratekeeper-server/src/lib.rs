@@ -65,8 +65,8 @@ pub use request::{QuotaBounds, RequestLimits, WrongDefault};
 pub use secret::{Secret, Tokens};
 pub use server::{Server, serve};
 pub use settings::{
-    Bind, BindError, ConnectionAge, GrpcTls, PrometheusEndpoint, RedisSettings, RedisTlsFiles, SettingNames,
-    Settings, StoreLocation, TlsFiles, TransportEndpoint,
+    Bind, BindError, ConnectionAge, GrpcTls, PrometheusEndpoint, RedisSettings, SettingNames, Settings,
+    StoreLocation, TlsFiles, TransportEndpoint,
 };
 pub use snapshot::{PeriodicSnapshot, Snapshot};
 pub use store_check::check_store;

@@ -15,6 +15,7 @@ mod headers;
 mod help;
 mod inspect;
 mod inspect_redis;
+mod ratelimit;
 #[path = "../wire/support.rs"]
 #[allow(dead_code, unused_imports, reason = "shared with the tests of the wires, which use more of it")]
 mod server;

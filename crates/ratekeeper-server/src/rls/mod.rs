@@ -4,6 +4,7 @@
 //! - [`RateLimitConfig`]: all rules, and which of them a descriptor finds; [`DomainSpec`]: what it is made of
 //! - [`LimitRule`]: one rule of a configuration; [`LimitUnit`]: its unit
 //! - [`RateLimitService`]: answers; [`RlsReading`]: what it has counted
+//! - [`watch_sources`]: has the service follow its files
 //! - [`RlsSettings`]: how the service is set
 
 mod answer;
@@ -12,7 +13,9 @@ mod compile;
 mod counting;
 mod finding;
 mod json;
+mod listing;
 mod matching;
+mod reload;
 mod rule;
 mod service;
 mod source;
@@ -29,6 +32,7 @@ pub use matching::{
     ExplainedLevel, ExplainedRule, Explanation, Found, FoundRule, NamedPlan, RateLimitConfig, SharedLevels,
     StatName, write_counter_key, write_envoyproxy_key, write_override_stat,
 };
+pub use reload::watch_sources;
 pub use rule::{LimitRule, Limited, PlanSource, RuleLimit, ToldLimit, usual_over};
 pub(crate) use service::{MAX_DESCRIPTORS, MAX_ENTRIES_EACH};
 pub use service::{RateLimitService, RlsError, RlsErrorKind};

@@ -17,5 +17,5 @@ pub use endpoint::{Bind, BindError, PrometheusEndpoint, TransportEndpoint};
 pub use names::SettingNames;
 pub use rls::{RedisLayout, RlsFileNames, RlsHeaders, RlsSettings};
 pub use settings::{ConnectionAge, Settings};
-pub use store::{RedisSettings, RedisTlsFiles, StoreLocation};
+pub use store::{RedisSettings, StoreLocation};
 pub use tls::{GrpcTls, TlsFiles};

@@ -1,13 +1,10 @@
 //! Where state is kept, and how a Redis is asked.
 
 use std::fmt;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use ratekeeper::store::BreakerSettings;
-use ratekeeper_redis::{RedisStore, RedisStoreBuilder};
-
-use super::tls::TlsFiles;
+use ratekeeper_redis::{RedisStore, RedisStoreBuilder, RedisTls};
 
 /// Where a server keeps the state of keys.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -43,18 +40,7 @@ pub struct RedisSettings {
     /// How many refusals are remembered, so that they need not be asked for again; 0: none.
     pub denials: usize,
     /// What `rediss://` goes by; the default trusts whom the system trusts.
-    pub tls: RedisTlsFiles,
-}
-
-/// The files of connections to a Redis by TLS.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RedisTlsFiles {
-    /// Certificates of those who vouch for the server, in PEM form; `None`: those that the system trusts.
-    pub ca: Option<PathBuf>,
-    /// The certificate of this client, and its key.
-    pub client: Option<TlsFiles>,
-    /// Whether the name in the server's certificate may be another one.
-    pub any_name: bool,
+    pub tls: RedisTls,
 }
 
 impl Default for RedisSettings {
@@ -65,7 +51,7 @@ impl Default for RedisSettings {
             prefix: "rate_limiter".to_owned(),
             breaker: Some(BreakerSettings::default()),
             denials: RedisSettings::DEFAULT_DENIALS,
-            tls: RedisTlsFiles::default(),
+            tls: RedisTls::default(),
         }
     }
 }
@@ -79,7 +65,8 @@ impl RedisSettings {
         let builder = RedisStore::builder(url)
             .command_timeout(self.timeout)
             .connect_timeout(self.connect_timeout)
-            .prefix(&self.prefix);
+            .prefix(&self.prefix)
+            .tls(self.tls.clone());
         let builder = match self.breaker {
             Some(breaker) => builder.breaker(breaker),
             None => builder.without_breaker(),

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ratekeeper_redis::RedisTls;
 use ratekeeper_server::config::may_hold_password;
 use ratekeeper_server::rls::RedisLayout;
-use ratekeeper_server::{RedisSettings, RedisTlsFiles, StoreLocation, TlsFiles};
+use ratekeeper_server::{RedisSettings, StoreLocation};
 
 use super::variables::{VariableError, Variables};
 
@@ -201,14 +202,14 @@ fn escaped(text: &str, plain: &str) -> String {
         .collect()
 }
 
-fn tls(variables: &Variables) -> Result<RedisTlsFiles, VariableError> {
+fn tls(variables: &Variables) -> Result<RedisTls, VariableError> {
     let any_name = variables.bool("REDIS_TLS_SKIP_HOSTNAME_VERIFICATION")?;
     if !variables.bool("REDIS_TLS")? {
-        return Ok(RedisTlsFiles::default());
+        return Ok(RedisTls::default());
     }
     let file = |name| variables.text(name).map(PathBuf::from);
     let client = match (file("REDIS_TLS_CLIENT_CERT"), file("REDIS_TLS_CLIENT_KEY")) {
-        (Some(cert), Some(key)) => Some(TlsFiles { cert, key }),
+        (Some(cert), Some(key)) => Some((cert, key)),
         (None, None) => None,
         (Some(_), None) => {
             return Err(VariableError::new(
@@ -223,7 +224,7 @@ fn tls(variables: &Variables) -> Result<RedisTlsFiles, VariableError> {
             ));
         }
     };
-    Ok(RedisTlsFiles { ca: file("REDIS_TLS_CACERT"), client, any_name })
+    Ok(RedisTls { ca: file("REDIS_TLS_CACERT"), client, any_name })
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use ratekeeper::store::MemoryStoreBuilder;
 use ratekeeper::{MemoryStore, Registry};
 use ratekeeper_server::config::Config;
+use ratekeeper_server::rls::{RateLimitService, watch_sources};
 use ratekeeper_server::{Engine, FileWatcher, Settings, Snapshot, StoreLocation, check_store, config, serve};
 
 use super::super::output::EXIT_NO;
@@ -76,8 +77,17 @@ pub(in crate::cli) fn start(
         .kept_for_plans(settings.kept_for_plans)
         .on_store_error(settings.on_store_error)
         .top_denied(settings.top_denied);
+    let service = settings.rls.clone().map(RateLimitService::new).map(Arc::new);
+    let engine = match &service {
+        Some(service) => engine.with_rls(Arc::clone(service)),
+        None => engine,
+    };
     let engine = Arc::new(engine);
-    let reloads = watch(&engine)?;
+    let mut reloads = watch(&engine)?;
+    if let Some(service) = &service {
+        // Loads what there is before anybody can ask.
+        reloads.push(watch_sources(service, engine.registry()).context("cannot watch --rls")?);
+    }
     let periodic = match &snapshot {
         Some(snapshot) if !settings.snapshot_every.is_zero() => {
             Some(snapshot.write_every(settings.snapshot_every, &engine)?)
