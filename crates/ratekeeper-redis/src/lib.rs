@@ -34,7 +34,8 @@
 //! forget              all keys that start alike
 //! hold_cache          the holds that this process has made
 //! scripted            the store made of scripts
-//! holding             its holds
+//! holding, charging   its holds; charges of several keys that are judged together
+//! findings            what was found of them so far
 //! front               the denial cache before it        permits   concurrency limits that instances share
 //! values              compare-and-set on strings        inspect   what is under a key
 //! held_key            what is held for a key
@@ -55,9 +56,11 @@
 //! | `testkit` | a store whose time a test gives |
 
 mod builder;
+mod charging;
 mod encoding;
 mod error;
 mod exchange;
+mod findings;
 mod forget;
 mod front;
 mod held_key;

@@ -35,6 +35,7 @@
 //! responder    requests to answers, once for all wires    snapshot, store_check   the engine's state and store
 //! stream       sockets, buffers and batches of protocols that are streams
 //! transport    RESP, HTTP, gRPC and MessagePack: bytes to requests, answers to bytes
+//! xds          rules that a control plane pushes
 //! server       starts, announces and stops all of it
 //! ```
 
@@ -58,6 +59,7 @@ mod stream;
 mod transport;
 mod watch;
 mod watcher;
+mod xds;
 
 pub use engine::Engine;
 pub use error::ServerError;
@@ -72,3 +74,4 @@ pub use snapshot::{PeriodicSnapshot, Snapshot};
 pub use store_check::check_store;
 pub use watch::ReloadCounts;
 pub use watcher::FileWatcher;
+pub use xds::XdsClient;

@@ -40,4 +40,4 @@ pub use source::{SourceFingerprint, SourceTexts, parse_sources, read_sources};
 pub use spec::{DescriptorSpec, DomainSpec, LimitSpec, Placed};
 pub use unit::LimitUnit;
 
-pub use crate::settings::{RedisLayout, RlsFileNames, RlsHeaders, RlsSettings};
+pub use crate::settings::{RedisLayout, RlsFileNames, RlsHeaders, RlsSettings, XdsSettings, XdsTls};

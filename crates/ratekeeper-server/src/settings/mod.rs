@@ -4,6 +4,7 @@
 //! settings   all of it                    endpoint   where a transport listens
 //! rls        the service of Envoy         store      where state is kept
 //! tls        certificates                 names      how messages name settings
+//! xds        where rules are fetched
 //! ```
 
 mod endpoint;
@@ -12,6 +13,7 @@ mod rls;
 mod settings;
 mod store;
 mod tls;
+mod xds;
 
 pub use endpoint::{Bind, BindError, PrometheusEndpoint, TransportEndpoint};
 pub use names::SettingNames;
@@ -19,3 +21,4 @@ pub use rls::{RedisLayout, RlsFileNames, RlsHeaders, RlsSettings};
 pub use settings::{ConnectionAge, Settings};
 pub use store::{RedisSettings, StoreLocation};
 pub use tls::{GrpcTls, TlsFiles};
+pub use xds::{XdsSettings, XdsTls};

@@ -5,11 +5,15 @@ use std::path::PathBuf;
 use ratekeeper::FailureMode;
 use ratekeeper::port::ChargeAction;
 
+use super::xds::XdsSettings;
+
 /// The settings of the service.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RlsSettings {
     /// Files and folders of the configuration.
     pub paths: Vec<PathBuf>,
+    /// A control plane that pushes the configuration, instead of files.
+    pub xds: Option<XdsSettings>,
     /// What its files are called in messages.
     pub names: RlsFileNames,
     /// Whether several files may say something of one domain.
@@ -92,6 +96,7 @@ impl Default for RlsSettings {
     fn default() -> Self {
         RlsSettings {
             paths: Vec::new(),
+            xds: None,
             names: RlsFileNames::Paths,
             merges_domains: false,
             over: ChargeAction::Count,

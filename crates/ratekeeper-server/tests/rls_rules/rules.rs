@@ -22,6 +22,11 @@ fn limited(text: &str, settings: &RlsSettings) -> Limited {
 fn rules_become_plans() {
     for (limit, expected, is_told) in [
         ("unit: second, requests_per_unit: 5", "second=5/s fixed grid", "5 SECOND d.k"),
+        (
+            "unit: second, requests_per_unit: 4294967295",
+            "second=4294967295/s fixed grid",
+            "4294967295 SECOND d.k",
+        ),
         ("unit: minute, requests_per_unit: 5", "minute=5/m fixed grid", "5 MINUTE d.k"),
         ("unit: hour, requests_per_unit: 5", "hour=5/h fixed grid", "5 HOUR d.k"),
         ("unit: day, requests_per_unit: 5, algorithm: fixed", "day=5/day fixed grid", "5 DAY d.k"),

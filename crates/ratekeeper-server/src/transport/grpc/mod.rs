@@ -21,7 +21,7 @@ mod duration;
 mod flood;
 mod frame_head;
 mod framing;
-mod generated;
+pub(crate) mod generated;
 mod health;
 mod holds;
 mod message;
