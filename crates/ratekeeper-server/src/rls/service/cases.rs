@@ -56,10 +56,7 @@ impl<'a> CaseMaker<'a> {
     pub(super) fn cases(self, request: &'a RlsRequest) -> Result<Cases<'a>, RlsError> {
         check(request)?;
         let loaded = self.loaded.ok_or(RlsError::NotLoaded)?;
-        let mut cases = Cases {
-            each: Vec::with_capacity(request.descriptors.len()),
-            keys: Vec::new(),
-        };
+        let mut cases = Cases { each: Vec::with_capacity(request.descriptors.len()), keys: Vec::new() };
         match &*request.descriptors {
             // Nothing that one descriptor finds could replace it: a rule does not replace itself.
             [only] => {
