@@ -170,7 +170,7 @@ async fn it_is_answered_and_refused() {
         let status = &response.statuses[0];
         assert_eq!((response.overall_code, status.code, status.limit_remaining), (code, code, left));
     }
-    let error = |message: Vec<u8>| async { ask(&client, &message).await.unwrap_err() };
+    let error = async |message: Vec<u8>| ask(&client, &message).await.unwrap_err();
     assert_eq!(
         error(request("", &[of_user("bob")])).await,
         (3, "rate limit domain must not be empty".to_owned())

@@ -30,6 +30,6 @@ pub use findings::Findings;
 pub use logging::{LogFormat, LogLevel};
 pub use on_store_error::OnStoreError;
 pub use reload::{ReadPlans, watch};
-pub use rls_section::{BodyWord, HeadersSetting, LayoutWord, OverWord, RlsSection};
+pub use rls_section::{BodyWord, HeadersSetting, LayoutWord, OverWord, RlsSection, XdsSection};
 pub use secret_text::{SecretText, may_hold_password, without_passwords};
 pub use units::{ByteSize, MeasureError, Percent};

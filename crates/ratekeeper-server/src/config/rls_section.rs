@@ -1,5 +1,6 @@
 //! `[rls]`: the service that Envoy asks.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -18,6 +19,8 @@ use crate::settings::{RedisLayout, RlsHeaders};
 pub struct RlsSection {
     /// Files and folders of the configuration, in YAML.
     pub paths: Option<Vec<PathBuf>>,
+    /// A control plane that pushes the configuration, instead of files.
+    pub xds: Option<XdsSection>,
     /// Whether several files may say something of one domain.
     pub merge_domains: Option<bool>,
     /// What is done with hits over a fixed window, for rules that say nothing.
@@ -46,6 +49,26 @@ pub struct RlsSection {
     pub health_check_store: Option<bool>,
     /// Where to listen for those who look at rules and counters, or `off`.
     pub debug: Option<String>,
+}
+
+/// `[rls.xds]`: a control plane that pushes the configuration.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+pub struct XdsSection {
+    /// Its host and port.
+    pub server: Option<String>,
+    /// The name by which it knows this node; `default` unless set.
+    pub node: Option<String>,
+    /// What else it is told about this node.
+    pub metadata: BTreeMap<String, String>,
+    /// Whether to listen before anything was pushed.
+    pub start_without: Option<bool>,
+    /// Whether the connection is encrypted.
+    pub tls: Option<bool>,
+    /// Certificates of those who vouch for it, in PEM form.
+    pub ca: Option<PathBuf>,
+    /// The name that its certificate must have.
+    pub server_name: Option<String>,
 }
 
 /// What is done with hits that are over a limit.

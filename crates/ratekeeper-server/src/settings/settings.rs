@@ -9,6 +9,7 @@ use ratekeeper::store::MemoryStoreBuilder;
 use super::endpoint::{PrometheusEndpoint, TransportEndpoint};
 use super::names::SettingNames;
 use super::rls::RlsSettings;
+use super::statsd::StatsdSettings;
 use super::store::{RedisSettings, StoreLocation};
 use super::tls::{GrpcTls, TlsFiles};
 use crate::request::RequestLimits;
@@ -40,6 +41,8 @@ pub struct Settings {
     pub grpc_age: Option<ConnectionAge>,
     /// The service that Envoy asks, in place of envoyproxy/ratelimit; `None`: it is off.
     pub rls: Option<RlsSettings>,
+    /// Where the counters of that service are sent; `None`: nowhere.
+    pub statsd: Option<StatsdSettings>,
     /// How many event loops to run, each on a thread of its own; 0 counts as 1.
     pub loops: usize,
     /// Where the state of keys is kept.
@@ -94,6 +97,7 @@ impl Default for Settings {
             grpc_tls: None,
             grpc_age: None,
             rls: None,
+            statsd: None,
             loops: 1,
             store: StoreLocation::Memory,
             redis: RedisSettings::default(),

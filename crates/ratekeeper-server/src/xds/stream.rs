@@ -240,6 +240,15 @@ mod tests {
         BytesMut::from(&*parts.concat())
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn a_peer_that_answers_no_ping_is_given_up() {
+        let (near, _far) = tokio::io::duplex(64 * 1024);
+        let (_sender, mut connection) = h2::client::handshake(near).await.unwrap();
+        let keepalive = XdsKeepalive(connection.ping_pong().unwrap());
+        tokio::spawn(async move { drop(connection.await) });
+        assert_eq!(keepalive.until_silent().await.to_string(), "no answer within 20s");
+    }
+
     #[test]
     fn messages_are_taken_when_they_are_whole() {
         let mut buffer = bytes(&[b"\0\0\0\0\x02ab", b"\0\0\0\0\0", b"\0\0\0\0\x03x"]);

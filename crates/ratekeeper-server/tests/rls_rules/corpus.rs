@@ -78,3 +78,52 @@ proptest! {
         read_rls(pieces.concat().as_bytes());
     }
 }
+
+#[test]
+fn tmp_timing() {
+    let mib = 16 * 1024 * 1024;
+    let rep = |head: &str, piece: &str| {
+        let mut t = head.to_owned();
+        while t.len() + piece.len() < mib {
+            t += piece;
+        }
+        t
+    };
+    for (head, piece) in [
+        ("[", "a,"),
+        ("", "- a\n"),
+        ("", "a: b\n"),
+        ("{", "a: b, "),
+        ("'", "x\n"),
+        ("\"", "\\n"),
+        ("", "# c\n"),
+        ("", "? "),
+        ("", "- - "),
+        ("", "&a "),
+        ("[", "&a x,"),
+        ("", "!!"),
+        ("|\n", "  x\n"),
+        ("a: ", "x "),
+        ("", "\n"),
+        ("", " "),
+        ("[", "\"a\","),
+        ("{", "? a, "),
+        ("[", "a: b,"),
+        ("", "\t"),
+        ("", "a"),
+        ("[", "[],"),
+        ("", "- {}\n"),
+        ("[", "*a,"),
+        ("a: &a x\nb: [", "*a,"),
+        (">\n", " x\n\n"),
+        ("", "%YAML 1.1\n"),
+        ("", "---\n"),
+        ("", "x\n"),
+        ("domain: d\ndescriptors:\n", "  - {key: k, rate_limit: {unit: day, requests_per_unit: 1}}\n"),
+    ] {
+        let text = rep(head, piece);
+        let began = std::time::Instant::now();
+        read_rls(text.as_bytes());
+        eprintln!("{:>8.2} s {head:?} {piece:?}", began.elapsed().as_secs_f64());
+    }
+}

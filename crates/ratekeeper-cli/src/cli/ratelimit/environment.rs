@@ -9,7 +9,7 @@ use ratekeeper_server::{QuotaBounds, RequestLimits, SettingNames, Settings, Stor
 
 use super::unused::{UnusedVariables, unused};
 use super::variables::{VariableError, Variables};
-use super::{listeners, redis, service};
+use super::{listeners, redis, service, statsd};
 
 /// What an environment amounts to.
 #[derive(Debug)]
@@ -43,6 +43,7 @@ pub(super) fn read(
         grpc_tls: listeners::grpc_tls(variables)?,
         grpc_age: listeners::grpc_age(variables)?,
         rls: Some(service::service(variables, layout)?),
+        statsd: statsd::statsd(variables)?,
         loops: available_parallelism().map_or(1, NonZeroUsize::get),
         limits: RequestLimits { bounds, ..RequestLimits::default() },
         names: SettingNames::Variables,

@@ -7,19 +7,18 @@ use ratekeeper::port::ChargeAction;
 use ratekeeper_server::rls::{RedisLayout, RlsFileNames, RlsHeaders, RlsSettings};
 
 use super::variables::{VariableError, Variables};
+use super::xds::xds;
 
 /// Returns how the service is set.
 pub(super) fn service(variables: &Variables, layout: RedisLayout) -> Result<RlsSettings, VariableError> {
-    match variables.text("CONFIG_TYPE") {
-        None | Some("FILE") => {}
-        Some("GRPC_XDS_SOTW") => {
-            let message =
-                "GRPC_XDS_SOTW: limits are not fetched over xDS yet; write them into files, and set `FILE`";
-            return Err(VariableError::new("CONFIG_TYPE", message));
+    let xds = match variables.text("CONFIG_TYPE") {
+        None | Some("FILE") => None,
+        Some("GRPC_XDS_SOTW") => Some(xds(variables)?),
+        Some(other) => {
+            return Err(VariableError::quoting("CONFIG_TYPE", other, "write `FILE` or `GRPC_XDS_SOTW`"));
         }
-        Some(other) => return Err(VariableError::quoting("CONFIG_TYPE", other, "write `FILE`")),
-    }
-    // Checked, though there is nothing to do: it serves before it has limits, and files with a dot are never read.
+    };
+    // Checked, though there is nothing to do for files: it serves before it has limits, and those with a dot are never read.
     variables.bool("FORCE_START_WITHOUT_INITIAL_CONFIG")?;
     variables.bool("RUNTIME_IGNOREDOTFILES")?;
     let (folder, names) = files(variables)?;
@@ -35,7 +34,8 @@ pub(super) fn service(variables: &Variables, layout: RedisLayout) -> Result<RlsS
         false => ChargeAction::Count,
     };
     Ok(RlsSettings {
-        paths: vec![folder],
+        paths: if xds.is_none() { vec![folder] } else { Vec::new() },
+        xds,
         names,
         merges_domains: variables.bool("MERGE_DOMAIN_CONFIG")?,
         over,
@@ -124,6 +124,16 @@ mod tests {
     }
 
     #[test]
+    fn a_control_plane_takes_the_place_of_files() {
+        assert_eq!(service([("CONFIG_TYPE", "FILE")]).unwrap().xds, None);
+        let settings =
+            service([("CONFIG_TYPE", "GRPC_XDS_SOTW"), ("CONFIG_GRPC_XDS_NODE_ID", "edge")]).unwrap();
+        assert!(settings.paths.is_empty());
+        let xds = settings.xds.unwrap();
+        assert_eq!((xds.server.as_str(), xds.node.as_str()), ("localhost:18000", "edge"));
+    }
+
+    #[test]
     fn every_word_on_answers_is_heard() {
         assert_eq!(service([]).unwrap().headers, RlsHeaders::Off);
         let all = service([
@@ -169,10 +179,10 @@ mod tests {
                 "LIMIT_LIMIT_HEADER: \"a b\"; write the name",
             ),
             (
-                [("CONFIG_TYPE", "GRPC_XDS_SOTW"), ("", "")],
-                "CONFIG_TYPE: GRPC_XDS_SOTW: limits are not fetched over xDS yet",
+                [("CONFIG_TYPE", "GRPC_XDS_SOTW"), ("CONFIG_GRPC_XDS_SERVER_URL", "plane")],
+                "CONFIG_GRPC_XDS_SERVER_URL: \"plane\"; write a host and a port",
             ),
-            ([("CONFIG_TYPE", "file"), ("", "")], "CONFIG_TYPE: \"file\"; write `FILE`"),
+            ([("CONFIG_TYPE", "file"), ("", "")], "CONFIG_TYPE: \"file\"; write `FILE` or `GRPC_XDS_SOTW`"),
             ([("RUNTIME_WATCH_ROOT", "no"), ("", "")], "RUNTIME_WATCH_ROOT: \"no\"; write `true` or `false`"),
             (
                 [("FORCE_START_WITHOUT_INITIAL_CONFIG", "2"), ("", "")],

@@ -64,17 +64,9 @@ const GROUPS: [VariableGroup; 6] = [
         why: "all counters are in the one Redis of REDIS_URL",
     },
     VariableGroup {
-        switches: &["USE_STATSD", "USE_DOG_STATSD"],
-        names: &[
-            "USE_STATSD",
-            "STATSD_HOST",
-            "STATSD_PORT",
-            "USE_DOG_STATSD",
-            "USE_DOG_STATSD_MOGRIFIERS",
-            "EXTRA_TAGS",
-            "STATS_FLUSH_INTERVAL",
-        ],
-        why: "nothing is sent to statsd; metrics are read from /metrics, and by USE_PROMETHEUS=true",
+        switches: &["USE_DOG_STATSD"],
+        names: &["USE_DOG_STATSD", "USE_DOG_STATSD_MOGRIFIERS"],
+        why: "nothing is sent in the form of Datadog; metrics are read from /metrics, or sent by USE_STATSD=true",
     },
     VariableGroup {
         switches: &["TRACING_ENABLED"],
@@ -129,15 +121,15 @@ mod tests {
                 ("EXPIRATION_JITTER_MAX_SECONDS", "300"),
                 ("REDIS_PERSECOND", "true"),
                 ("REDIS_PERSECOND_URL", "r:1"),
-                ("USE_STATSD", "true"),
-                ("USE_DOG_STATSD", "false"),
+                ("USE_DOG_STATSD", "true"),
+                ("STATSD_HOST", "h"),
                 ("TRACING_ENABLED", "true"),
             ]),
             [
                 "REDIS_POOL_SIZE, REDIS_PIPELINE_WINDOW",
                 "EXPIRATION_JITTER_MAX_SECONDS",
                 "REDIS_PERSECOND, REDIS_PERSECOND_URL",
-                "USE_STATSD",
+                "USE_DOG_STATSD",
                 "TRACING_ENABLED",
             ]
         );
@@ -146,13 +138,13 @@ mod tests {
     #[test]
     fn what_is_turned_off_is_not_told() {
         let off = [
-            ("USE_STATSD", "false"),
-            ("STATSD_HOST", "h"),
+            ("USE_DOG_STATSD", "false"),
+            ("USE_DOG_STATSD_MOGRIFIERS", "m"),
             ("REDIS_PERSECOND_URL", "r:1"),
             ("TRACING_ENABLED", "0"),
         ];
         assert!(names(off).is_empty());
-        let wrong = unused(&[("USE_STATSD", "no")].into()).unwrap_err().to_string();
-        assert_eq!(wrong, "USE_STATSD: \"no\"; write `true` or `false`");
+        let wrong = unused(&[("USE_DOG_STATSD", "no")].into()).unwrap_err().to_string();
+        assert_eq!(wrong, "USE_DOG_STATSD: \"no\"; write `true` or `false`");
     }
 }

@@ -6,6 +6,7 @@ use ratekeeper_server::rls::{RedisLayout, RlsSettings};
 use ratekeeper_server::{Bind, BindError, StoreLocation, TransportEndpoint};
 
 use super::layers::{Effort, Layers};
+use super::xds::xds;
 
 /// Bytes that a prefix may have: every counter in a Redis begins with it.
 const MAX_PREFIX: usize = 128;
@@ -19,7 +20,14 @@ pub(super) fn rls(layers: Layers<'_>, store: &StoreLocation) -> Result<Option<Rl
     }
     let section = given.unwrap_or(&nothing);
     let wrong = |setting: &str, message: &str| layers.mistake(false, "--rls", setting, message);
+    let xds = section.xds.as_ref().map(|section| xds(layers, section)).transpose()?;
+    if xds.is_some() && (!flags.rls.is_empty() || section.paths.is_some()) {
+        let message =
+            "rules come from files or from a control plane; leave out `paths` and --rls, or [rls.xds]";
+        return Err(wrong("rls.xds", message));
+    }
     let paths = match &section.paths {
+        _ if xds.is_some() => Vec::new(),
         _ if !flags.rls.is_empty() => flags.rls.clone(),
         Some(paths) if !paths.is_empty() => paths.clone(),
         Some(_) => return Err(wrong("rls.paths", "empty; name files or folders of YAML")),
@@ -53,6 +61,7 @@ pub(super) fn rls(layers: Layers<'_>, store: &StoreLocation) -> Result<Option<Rl
     }
     Ok(Some(RlsSettings {
         paths,
+        xds,
         names: usual.names,
         merges_domains: section.merge_domains.unwrap_or(usual.merges_domains),
         over: section.over.map_or(usual.over, Into::into),

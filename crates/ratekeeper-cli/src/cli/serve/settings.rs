@@ -258,6 +258,12 @@ mod tests {
         let both = settings(&flags, Some(&file)).unwrap().rls.unwrap();
         assert_eq!((both.paths, both.headers), (vec!["limits".into()], RlsHeaders::Ietf));
         assert_eq!(settings(&none, Some(&file)).unwrap().rls.unwrap().paths, [Path::new("edge.yaml")]);
+        let pushed = "[rls.xds]\nserver = \"plane:1\"\nnode = \"n\"\nmetadata = { zone = \"a\" }\ntls = true\nca = \"c\"\n";
+        let pushed = settings(&none, Some(&config(pushed))).unwrap().rls.unwrap();
+        let xds = pushed.xds.unwrap();
+        assert!(pushed.paths.is_empty() && !xds.starts_without);
+        assert_eq!((&*xds.server, &*xds.node, xds.node_metadata.len()), ("plane:1", "n", 1));
+        assert_eq!(xds.tls.unwrap().ca, Some("c".into()));
         let debug = config("[rls]\npaths = [\"a\"]\ndebug = \"127.0.0.1:6070\"\n");
         let address = settings(&none, Some(&debug)).unwrap().debug.unwrap().address;
         assert_eq!(address.to_string(), "127.0.0.1:6070");
@@ -282,6 +288,19 @@ mod tests {
             (
                 "paths = [\"a\"]\ncache_key_prefix = \"p:\"",
                 "a.toml:3: [rls] cache_key_prefix: only counters in",
+            ),
+            (
+                "paths = [\"a\"]\n[rls.xds]\nserver = \"plane:1\"",
+                "a.toml:3: [rls] xds: rules come from files or from a control plane",
+            ),
+            ("[rls.xds]\nnode = \"n\"", "a.toml:2: [rls.xds] server: missing; write the host and the port"),
+            (
+                "[rls.xds]\nserver = \"plane\"",
+                "a.toml:3: [rls.xds] server: \"plane\"; write a host and a port",
+            ),
+            (
+                "[rls.xds]\nserver = \"plane:1\"\nca = \"c\"",
+                "a.toml:2: [rls.xds] tls: not set; `ca` and `server_name` are for tls = true",
             ),
             ("paths = [\"a\"]\ndebug = \"6070\"", "a.toml:3: [rls] debug: 6070: no address; write "),
         ] {

@@ -11,11 +11,14 @@ use ratekeeper::{MemoryStore, Registry};
 use ratekeeper_redis::{EnvoyproxyStore, RedisStore};
 use ratekeeper_server::config::Config;
 use ratekeeper_server::rls::{RateLimitService, RedisLayout, watch_sources};
-use ratekeeper_server::{Engine, FileWatcher, Settings, Snapshot, StoreLocation, check_store, config, serve};
+use ratekeeper_server::{
+    Engine, FileWatcher, Settings, Snapshot, StatsdSender, StoreLocation, check_store, config, serve,
+};
 
 use super::super::output::EXIT_NO;
 use super::flags::ServeFlags;
 use super::settings;
+use super::xds;
 use crate::log;
 
 /// Serves until the process is told to stop, and writes the snapshot, if there is one.
@@ -71,7 +74,7 @@ pub(in crate::cli) fn start(
                 let store = store.clone();
                 move || store.breakers()
             };
-            Engine::over(in_layout(settings, store), registry.clone(), settings.limits)
+            Engine::over(shared(store, settings), registry.clone(), settings.limits)
                 .guarded_by(breakers, memory(settings).build())
         }
     };
@@ -86,10 +89,15 @@ pub(in crate::cli) fn start(
     };
     let engine = Arc::new(engine);
     let mut reloads = watch(&engine)?;
-    if let Some(service) = &service {
+    // Files, unless a control plane has the rules.
+    if let Some(service) = service.as_ref().filter(|service| service.settings().xds.is_none()) {
         // Loads what there is before anybody can ask.
         reloads.push(watch_sources(service, engine.registry()).context("cannot watch --rls")?);
     }
+    // Sends what is counted until the server has stopped.
+    let _statsd = settings.statsd.as_ref().map(|statsd| StatsdSender::start(statsd, &engine)).transpose()?;
+    // Follows the control plane until the server has stopped.
+    let _xds = service.as_ref().map(xds::follow).transpose()?;
     let periodic = match &snapshot {
         Some(snapshot) if !settings.snapshot_every.is_zero() => {
             Some(snapshot.write_every(settings.snapshot_every, &engine)?)
@@ -116,13 +124,11 @@ pub(in crate::cli) fn start(
     }
 }
 
-/// The store, with counters where the Go service has them if that is wanted.
-fn in_layout(settings: &Settings, store: RedisStore) -> Arc<dyn Store> {
-    match &settings.rls {
-        Some(rls) if rls.redis_layout == RedisLayout::Envoyproxy => {
-            Arc::new(EnvoyproxyStore::new(store).prefix(&rls.cache_key_prefix))
-        }
-        _ => Arc::new(store),
+/// A store in Redis, with the counters of the Go service if it is to share them.
+fn shared(store: RedisStore, settings: &Settings) -> Arc<dyn Store> {
+    match settings.rls.as_ref().filter(|rls| rls.redis_layout == RedisLayout::Envoyproxy) {
+        Some(rls) => Arc::new(EnvoyproxyStore::new(store).prefix(&rls.cache_key_prefix)),
+        None => Arc::new(store),
     }
 }
 

@@ -74,7 +74,7 @@ impl RateLimitService {
             loaded: ArcSwapOption::empty(),
             counts: RlsCounts::default(),
             cache: PlanCache::default(),
-            clock: Arc::new(MonotonicClock::default()),
+            clock: Arc::new(MonotonicClock),
         }
     }
 

@@ -3,7 +3,7 @@
 use serde_json::{Map, Number, Value};
 
 use super::scalar::{ScalarKind, YamlScalar};
-use super::tree::{NodeNumber, YamlTree, YamlValue};
+use super::tree::{NodeNumber, YamlPairs, YamlTree, YamlValue};
 
 /// Adds the fields of a map, those that it merges included; a later one replaces an earlier one.
 ///
@@ -12,7 +12,7 @@ use super::tree::{NodeNumber, YamlTree, YamlValue};
 /// A key is a list or a map, or what is merged is no map: where, and what is wrong.
 pub(super) fn read_metadata(
     tree: &YamlTree<'_>,
-    pairs: &[(NodeNumber, NodeNumber)],
+    pairs: &YamlPairs,
     out: &mut Map<String, Value>,
 ) -> Result<(), (NodeNumber, &'static str)> {
     for (key, value) in pairs {
@@ -87,7 +87,7 @@ pub(super) fn is_merge(key: &YamlScalar<'_>) -> bool {
 pub(super) fn merged<'a>(
     tree: &'a YamlTree<'_>,
     value: NodeNumber,
-) -> Result<Vec<&'a [(NodeNumber, NodeNumber)]>, (NodeNumber, &'static str)> {
+) -> Result<Vec<&'a YamlPairs>, (NodeNumber, &'static str)> {
     const WANTED: &str = "what is merged by `<<` must be a map or a list of maps";
     let pairs = |number| match tree.value(number) {
         YamlValue::Map(pairs) => Ok(pairs.as_slice()),

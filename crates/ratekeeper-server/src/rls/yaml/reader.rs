@@ -6,7 +6,7 @@
 use super::fields::{FieldPlace, MapKind, place};
 use super::metadata::{is_merge, merged, read_metadata};
 use super::scalar::{ScalarKind, YamlScalar};
-use super::tree::{NodeNumber, YamlTree, YamlValue};
+use super::tree::{NodeNumber, YamlPairs, YamlTree, YamlValue};
 use crate::rls::compile::Report;
 use crate::rls::spec::{DescriptorSpec, DomainSpec, LimitSpec, Placed};
 
@@ -35,15 +35,13 @@ pub(in crate::rls) fn read_domain(text: &str, report: &mut Report) -> Option<Dom
     Some(spec)
 }
 
-type Pairs = [(NodeNumber, NodeNumber)];
-
 struct Reader<'a, 't> {
     tree: &'a YamlTree<'t>,
     report: &'a mut Report,
 }
 
 impl<'a> Reader<'a, '_> {
-    fn root(&mut self, pairs: &'a Pairs, spec: &mut DomainSpec) {
+    fn root(&mut self, pairs: &'a YamlPairs, spec: &mut DomainSpec) {
         for (key, value) in self.fields(pairs, MapKind::Root) {
             match key {
                 "domain" => spec.domain = self.text_or_told(key, value),
@@ -53,7 +51,7 @@ impl<'a> Reader<'a, '_> {
     }
 
     fn descriptors(&mut self, key: &str, value: NodeNumber) -> Vec<DescriptorSpec> {
-        let read = |reader: &mut Self, item: NodeNumber, pairs: &'a Pairs| {
+        let read = |reader: &mut Self, item: NodeNumber, pairs: &'a YamlPairs| {
             let mut spec = DescriptorSpec { line: reader.line(item), ..DescriptorSpec::default() };
             reader.descriptor(pairs, &mut spec);
             spec
@@ -61,7 +59,7 @@ impl<'a> Reader<'a, '_> {
         self.maps(key, value).into_iter().map(|(item, pairs)| read(self, item, pairs)).collect()
     }
 
-    fn descriptor(&mut self, pairs: &'a Pairs, spec: &mut DescriptorSpec) {
+    fn descriptor(&mut self, pairs: &'a YamlPairs, spec: &mut DescriptorSpec) {
         for (key, value) in self.fields(pairs, MapKind::Descriptor) {
             match key {
                 "key" => spec.key = self.text_or_told(key, value),
@@ -122,7 +120,7 @@ impl<'a> Reader<'a, '_> {
     }
 
     fn replaces(&mut self, key: &str, value: NodeNumber) -> Vec<Placed<String>> {
-        let read = |reader: &mut Self, item: NodeNumber, pairs: &'a Pairs| {
+        let read = |reader: &mut Self, item: NodeNumber, pairs: &'a YamlPairs| {
             let mut name = Placed { value: String::new(), line: reader.line(item) };
             for (key, value) in reader.fields(pairs, MapKind::Replaced) {
                 name.value = reader.text(key, value).unwrap_or_default().value;
@@ -149,13 +147,13 @@ impl<'a> Reader<'a, '_> {
 
     /// Returns the keys of a map that belong there, with their values, in their order; tells of all others. Maps that are
     /// merged are part of it.
-    fn fields(&mut self, pairs: &'a Pairs, map: MapKind) -> Vec<(&'a str, NodeNumber)> {
+    fn fields(&mut self, pairs: &'a YamlPairs, map: MapKind) -> Vec<(&'a str, NodeNumber)> {
         let mut fields = Vec::with_capacity(pairs.len());
         self.collect(pairs, map, &mut fields);
         fields
     }
 
-    fn collect(&mut self, pairs: &'a Pairs, map: MapKind, fields: &mut Vec<(&'a str, NodeNumber)>) {
+    fn collect(&mut self, pairs: &'a YamlPairs, map: MapKind, fields: &mut Vec<(&'a str, NodeNumber)>) {
         let tree = self.tree;
         for (key, value) in pairs {
             let line = self.line(*key);
@@ -210,7 +208,7 @@ impl<'a> Reader<'a, '_> {
     }
 
     /// Returns the maps of a list, and tells of everything else in it.
-    fn maps(&mut self, key: &str, value: NodeNumber) -> Vec<(NodeNumber, &'a Pairs)> {
+    fn maps(&mut self, key: &str, value: NodeNumber) -> Vec<(NodeNumber, &'a YamlPairs)> {
         let YamlValue::List(items) = self.tree.value(value) else {
             self.expect_null(key, value, "a list");
             return Vec::new();

@@ -28,6 +28,9 @@ pub(super) struct YamlTree<'t> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NodeNumber(usize);
 
+/// Keys and values of a map.
+pub(super) type YamlPairs = [(NodeNumber, NodeNumber)];
+
 /// A value.
 #[derive(Debug)]
 struct YamlNode<'t> {

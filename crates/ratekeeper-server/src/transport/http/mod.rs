@@ -26,3 +26,4 @@ mod transport;
 mod whole_body;
 
 pub(crate) use context::{DEBUG_NAME, HttpTransport, NAME, PROMETHEUS_NAME};
+pub(crate) use rls_metrics::rls_stats;

@@ -11,8 +11,11 @@ use crate::rls::{
 };
 use crate::watch::{TimesReading, TransportReading};
 
+/// One of the numbers that are counted of a rule.
+type OfRule = fn(&RuleReading) -> u64;
+
 /// What is counted of a rule, as the Go service calls it.
-const OF_RULES: [(&str, fn(&RuleReading) -> u64); 5] = [
+const OF_RULES: [(&str, OfRule); 5] = [
     ("total_hits", |reading| reading.total_hits),
     ("over_limit", |reading| reading.over_limit),
     ("near_limit", |reading| reading.near_limit),
@@ -173,10 +176,18 @@ fn labels(name: &StatName) -> String {
 
 /// Returns what is counted as `name: value` lines, under the names that the Go service has for statsd; none without a service.
 pub(super) fn rls_stats_lines(engine: &Engine) -> Option<String> {
+    let mut lines: Vec<_> =
+        rls_stats(engine)?.into_iter().map(|(name, count)| format!("{name}: {count}\n")).collect();
+    lines.sort_unstable();
+    Some(lines.concat())
+}
+
+/// Returns what is counted, under the names that the Go service has for statsd; none without a service.
+pub(crate) fn rls_stats(engine: &Engine) -> Option<Vec<(String, u64)>> {
     let reading = engine.rls()?.read_counts();
     let asked = Asked::of(&engine.metrics().read());
-    let mut lines = Vec::new();
-    let mut line = |name: String, count: u64| lines.push(format!("{name}: {count}\n"));
+    let mut stats = Vec::new();
+    let mut line = |name: String, count: u64| stats.push((name, count));
     for (name, counts) in &reading.rules {
         let name = sanitized(name.as_str());
         for (counter, count) in OF_RULES {
@@ -205,8 +216,7 @@ pub(super) fn rls_stats_lines(engine: &Engine) -> Option<String> {
         line(format!("ratelimit.{name}"), count);
     }
     line("ratelimit_server.ShouldRateLimit.total_requests".to_owned(), asked.total);
-    lines.sort_unstable();
-    Some(lines.concat())
+    Some(stats)
 }
 
 /// Returns a name as the Go service writes it: without what statsd gives a meaning, and an address is one part. One line it is

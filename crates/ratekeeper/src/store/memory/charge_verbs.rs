@@ -13,6 +13,7 @@ use super::shard::Subject;
 use super::shards::LockedShard;
 use super::store::{MemoryStore, check, refusal};
 use super::tag::KeyHash;
+use crate::algorithm::composite::Passing;
 use crate::port::{Charge, ChargeStanding, Judgment, Whole};
 use crate::store::on_full::OnFull;
 use crate::{Rules, StoreError, Timestamp};
@@ -29,11 +30,16 @@ struct ChargedShard<'a> {
 }
 
 /// What was found of one charge.
-#[derive(Default)]
 struct Finding {
-    is_over: bool,
+    passing: Passing,
     /// Whether each rule is over, if the key is charged more than once.
     rules: Option<Vec<bool>>,
+}
+
+impl Finding {
+    fn is_over(&self) -> bool {
+        !self.passing.allows()
+    }
 }
 
 impl MemoryStore {
@@ -112,13 +118,21 @@ impl MemoryStore {
         let mut shard = self.shard(turn.subject.hash).lock();
         let now = shard.not_before_latest(now);
         shard.lapse(now, &self.budget);
-        let is_over = !shard.weigh(turn, now).allows();
+        if room == Allowance::Within
+            && let Some((standing, passes)) = shard.charge_known(turn, whole, now)
+        {
+            drop(shard);
+            each.push(standing);
+            return Ok(Judgment { passes, each });
+        }
+        let passing = shard.weigh(turn, now);
+        let is_over = !passing.allows();
         let passes = whole.passes([(turn.force, is_over)]);
-        let expected = match turn.needs_room(is_over, passes) {
+        let expected = match turn.is_charged(is_over, passes) {
             true => shard.make_room(&turn.subject, room, now, &self.budget)?,
             false => shard.held(),
         };
-        let (standing, made_way) = shard.charge(turn, ChargeVerdict { passes, over: None }, now);
+        let (standing, made_way) = shard.charge(turn, ChargeVerdict { passes, passing, over: None }, now);
         self.budget.note_expired(made_way);
         shard.settle(expected, &self.budget);
         drop(shard);
@@ -144,16 +158,16 @@ impl MemoryStore {
         let mut rehearsal = Rehearsal::default();
         for turn in turns {
             findings.push(match self.among(&mut shards, turn) {
-                None => Finding { is_over: true, rules: None },
+                None => Finding { passing: Passing::DENIED, rules: None },
                 Some(charged) if turn.has_twin => {
-                    let (is_over, rules) = rehearsal.charge(&charged.shard, turn, now);
-                    Finding { is_over, rules: Some(rules) }
+                    let (passing, rules) = rehearsal.charge(&charged.shard, turn, now);
+                    Finding { passing, rules: Some(rules) }
                 }
-                Some(charged) => Finding { is_over: !charged.shard.weigh(turn, now).allows(), rules: None },
+                Some(charged) => Finding { passing: charged.shard.weigh(turn, now), rules: None },
             });
         }
         let passes =
-            whole.passes(turns.iter().zip(&findings).map(|(turn, finding)| (turn.force, finding.is_over)));
+            whole.passes(turns.iter().zip(&findings).map(|(turn, finding)| (turn.force, finding.is_over())));
         let claimed = self.claim_all(turns, &findings, passes, &mut shards, now);
         for charged in &mut shards {
             charged.expected = charged.shard.held() + charged.claims.spare;
@@ -163,7 +177,7 @@ impl MemoryStore {
                 each.push(crowded_out(turn));
                 continue;
             };
-            let verdict = ChargeVerdict { passes, over: finding.rules.as_deref() };
+            let verdict = ChargeVerdict { passes, passing: finding.passing, over: finding.rules.as_deref() };
             let (standing, made_way) = charged.shard.charge(turn, verdict, now);
             self.budget.note_expired(made_way);
             each.push(standing);
@@ -186,7 +200,7 @@ impl MemoryStore {
     ) -> Result<(), (usize, Full)> {
         let claimants = || {
             let findings = turns.iter().zip(findings).enumerate();
-            findings.filter(|(_, (turn, finding))| turn.needs_room(finding.is_over, passes))
+            findings.filter(|(_, (turn, finding))| turn.is_charged(finding.is_over(), passes))
         };
         for (_, (turn, _)) in claimants() {
             if let Some(charged) = self.among(shards, turn) {

@@ -5,11 +5,12 @@
 
 use super::budget::Allowance;
 use super::shard::{Shard, Subject};
-use super::slot::SlotChange;
+use super::slot::{Packed, SlotChange};
 use crate::algorithm::composite::{self, Passing};
-use crate::algorithm::{View, Wait};
-use crate::port::{ChargeAction, ChargeForce, ChargeStanding, Share};
-use crate::{Cost, Decision, Nanos, Timestamp};
+use crate::algorithm::gcra::{GcraState, GcraView};
+use crate::algorithm::{AnyView, View, Wait};
+use crate::port::{ChargeAction, ChargeForce, ChargeStanding, Share, Whole};
+use crate::{Algorithm, Cost, Decision, Nanos, Timestamp};
 
 /// One of several charges, as the store makes it.
 #[derive(Clone, Copy, Debug)]
@@ -31,8 +32,8 @@ impl ChargeTurn<'_> {
         !self.subject.takes()
     }
 
-    /// Returns true if it writes a state where there is none, given whether it is over and the whole passes.
-    pub(super) fn needs_room(&self, is_over: bool, passes: bool) -> bool {
+    /// Returns true if the cost is charged, given whether it is over and the whole passes: to states that must have room.
+    pub(super) fn is_charged(&self, is_over: bool, passes: bool) -> bool {
         let charges = match self.action {
             ChargeAction::Count => true,
             ChargeAction::Ignore => passes && !is_over,
@@ -58,6 +59,8 @@ impl ChargeTurn<'_> {
 pub(super) struct ChargeVerdict<'v> {
     /// Whether the whole passes.
     pub(super) passes: bool,
+    /// What passes on the states as they are.
+    pub(super) passing: Passing,
     /// Whether each rule is over, if that was found on top of other charges of the same key.
     pub(super) over: Option<&'v [bool]>,
 }
@@ -72,6 +75,52 @@ impl Shard {
         }))
     }
 
+    /// The short way of the one charge that there is, if it is plain, of one rule that is no log, and the state is there: looked
+    /// up and viewed once, and written where it was found, so that it needs no room. None if it is not so.
+    pub(super) fn charge_known(
+        &mut self,
+        turn: &ChargeTurn<'_>,
+        whole: Whole,
+        now: Timestamp,
+    ) -> Option<(ChargeStanding, bool)> {
+        let request = turn.subject.request;
+        let (tag, quota) =
+            turn.subject.tags().next().filter(|_| request.is_plain() && request.rules.len() == 1)?;
+        let (tenancy, share) = (turn.subject.tenancy(), turn.subject.plain_shares().next()?.1);
+        let (index, mut view) = match quota.algorithm() {
+            Algorithm::SlidingLog => return None,
+            Algorithm::Gcra | Algorithm::Concurrency => {
+                let index = self.instants.find(tag)?;
+                let state = GcraState { tat: self.instants.get(index).0 };
+                (index, AnyView::Gcra(GcraView::at(quota, Some(state), now, tenancy)))
+            }
+            _ => {
+                let packed = &self.rest.as_ref()?.packed;
+                let index = packed.find(tag)?;
+                (index, Packed::view(Some(packed.get(index)), quota, now, tenancy))
+            }
+        };
+        let is_over = turn.wait(&view, &share) != Wait::Ready;
+        let (passes, left_before) = (whole.passes([(turn.force, is_over)]), view.remaining());
+        let is_written = act(turn.action, &mut view, share.cost, passes && !is_over, || true, now);
+        if is_written {
+            match (SlotChange::of(&view, now + view.reset_after()), &mut self.rest) {
+                (SlotChange::Instant(Some(tat)), _) => self.instants.set(index, tat),
+                (SlotChange::Packed(Some(mut packed)), Some(rest)) => {
+                    packed.outlive(rest.packed.get(index), tenancy);
+                    rest.packed.set(index, packed);
+                }
+                // Dropping a state moves others.
+                _ => return None,
+            }
+            self.latest = now;
+        }
+        let decision = told(&view, is_over.then(|| turn.wait(&view, &share)));
+        let is_charged = turn.is_charged(is_over, passes);
+        let decision = if is_charged { decision.charged(now) } else { decision };
+        Some((ChargeStanding { decision, left_before, rules: Vec::new() }, passes))
+    }
+
     /// Makes a charge, as far as it stays, and tells where the key stands then. Returns how many expired states made way.
     pub(super) fn charge(
         &mut self,
@@ -80,7 +129,7 @@ impl Shard {
         now: Timestamp,
     ) -> (ChargeStanding, usize) {
         let (subject, action, tenancy) = (turn.subject, turn.action, turn.subject.tenancy());
-        let passing = self.weigh(turn, now);
+        let passing = verdict.passing;
         let tells_rules = turn.tells_rules();
         let (mut rules, mut left_before, mut made_way) = (Vec::new(), u64::MAX, 0);
         let decisions = subject.shares().enumerate().map(|(position, (tag, share))| {
@@ -88,16 +137,14 @@ impl Shard {
             if share.shadow_of.is_none() {
                 left_before = left_before.min(view.remaining());
             }
-            let before = turn.wait(&view, &share);
             let is_over = match verdict.over {
                 Some(over) => over.get(position).is_some_and(|is_over| *is_over),
-                None => before != Wait::Ready,
+                None => !passing.is_unanimous() && turn.wait(&view, &share) != Wait::Ready,
             };
             let charges = verdict.passes && passing.charges(share.shadow_of);
             let is_known = || self.holds(tag, share.quota);
             let is_written = act(action, &mut view, share.cost, charges, is_known, now);
-            let wait = if is_written { turn.wait(&view, &share) } else { before };
-            let decision = told(&view, is_over.then_some(wait));
+            let decision = told(&view, is_over.then(|| turn.wait(&view, &share)));
             if is_written {
                 let change = SlotChange::of(&view, now + view.reset_after());
                 self.latest = now;
@@ -109,13 +156,8 @@ impl Shard {
             (decision, share.shadow_of.is_none())
         });
         let mut decision = composite::join_binding(decisions);
-        let is_charged = match action {
-            ChargeAction::Count => true,
-            ChargeAction::Ignore => verdict.passes && passing.allows(),
-            ChargeAction::GiveBack => false,
-        };
         // What is taken beyond the bound is taken from a state that many share: nobody gets it back.
-        if is_charged && turn.room == Some(Allowance::Within) && !turn.is_look() {
+        if turn.room == Some(Allowance::Within) && turn.is_charged(!passing.allows(), verdict.passes) {
             decision = decision.charged(now);
         }
         (ChargeStanding { decision, left_before, rules }, made_way)

@@ -15,13 +15,13 @@ pub(super) struct Rehearsal {
 }
 
 impl Rehearsal {
-    /// Makes a charge on the copies. Returns whether it is over, and whether each rule is.
+    /// Makes a charge on the copies. Returns which rules it passes, and whether each is over.
     pub(super) fn charge(
         &mut self,
         shard: &Shard,
         turn: &ChargeTurn<'_>,
         now: Timestamp,
-    ) -> (bool, Vec<bool>) {
+    ) -> (Passing, Vec<bool>) {
         let (subject, tenancy) = (turn.subject, turn.subject.tenancy());
         let mut over = Vec::with_capacity(subject.request.rules.len());
         for (tag, share) in subject.shares() {
@@ -43,7 +43,7 @@ impl Rehearsal {
                 change.apply(state);
             }
         }
-        (!passing.allows(), over)
+        (passing, over)
     }
 
     fn state(&mut self, shard: &Shard, tag: Tag, quota: &Quota) -> &mut Option<State> {
