@@ -94,11 +94,14 @@ fn files_are_named_as_there_and_followed() {
 #[test]
 fn variables_that_mean_nothing_are_told_once() {
     let folder = runtime();
-    let server = start(&folder, &[("REDIS_POOL_SIZE", "5"), ("USE_STATSD", "true"), ("STATSD_HOST", "h")]);
+    let server = start(
+        &folder,
+        &[("REDIS_POOL_SIZE", "5"), ("TRACING_ENABLED", "true"), ("TRACING_SERVICE_NAME", "edge")],
+    );
     let said = server.await_log("mean nothing here");
     assert!(said.contains("variables=\"REDIS_POOL_SIZE\"") && said.contains("one connection"), "{said}");
     let said = server.await_log("mean nothing here");
-    assert!(said.contains("variables=\"USE_STATSD, STATSD_HOST\""), "{said}");
+    assert!(said.contains("variables=\"TRACING_ENABLED, TRACING_SERVICE_NAME\""), "{said}");
     server.signal("TERM");
     assert!(!server.log_to_the_end().iter().any(|line| line.contains("mean nothing here")));
 }
