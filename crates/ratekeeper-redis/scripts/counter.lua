@@ -3,7 +3,7 @@
 -- KEYS[1]  the counter
 -- ARGV[1]  the hits; below zero they are given back
 -- ARGV[2]  for how many seconds the counter is kept from now on
--- Returns what INCRBY has come to. The counter itself never falls below zero, nor does it stop counting at its end.
+-- Returns what INCRBY has come to, as text if it is large. The counter itself never falls below zero, nor does it stop counting at its end.
 
 local count = redis.pcall('INCRBY', KEYS[1], ARGV[1])
 if type(count) == 'table' then
@@ -13,6 +13,9 @@ if type(count) == 'table' then
   redis.call('SET', KEYS[1], count)
 elseif count < 0 then
   redis.call('SET', KEYS[1], '0')
+elseif count >= 9007199254740992 then
+  -- Lua's numbers are doubles, which end there.
+  count = redis.call('GET', KEYS[1])
 end
 redis.call('EXPIRE', KEYS[1], ARGV[2])
 return count

@@ -18,8 +18,8 @@ use super::serve::{self, ServeFlags};
 
 /// Prints every mistake with its line, and what every plan means.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples: ratekeeper check ratekeeper.toml\n          \
-                        ratekeeper check --rls limits --explain 'edge user=bob,path=/x'\n\
+#[command(after_help = "Example: ratekeeper check ratekeeper.toml\n\
+                        For Envoy: ratekeeper check --rls limits --explain 'edge user=bob,path=/x'\n\
                         Exits with 0 if the files are right, and with 1 if there are mistakes.")]
 pub(super) struct CheckFlags {
     /// Configuration file to check; the limits for Envoy that it names are checked with it.

@@ -240,10 +240,12 @@ fn the_program_may_be_called_ratelimit() {
 #[cfg(feature = "tls")]
 #[test]
 fn clients_of_grpc_show_a_certificate_with_the_right_name() {
-    use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+    use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
     let folder = runtime();
     let mut ca = CertificateParams::new(Vec::new()).unwrap();
     ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    // Another name than those whom it vouches for, or each would look as if it vouched for itself.
+    ca.distinguished_name.push(DnType::CommonName, "authority");
     let ca_key = KeyPair::generate().unwrap();
     let authority = ca.self_signed(&ca_key).unwrap();
     let issuer = Issuer::from_params(&ca, &ca_key);

@@ -33,7 +33,7 @@ const SERVER_WALKS: u32 = 40;
 
 /// What one charge is drawn as.
 #[derive(Clone, Debug)]
-struct DrawnCharge {
+struct ChargeDraw {
     key: usize,
     /// Which of the plans, or, beyond them, which rule's quota the request brings.
     plan: usize,
@@ -46,16 +46,17 @@ struct DrawnCharge {
 /// What happens on a walk.
 #[derive(Clone, Debug)]
 enum ChargeStep {
-    Judge(Vec<DrawnCharge>, Whole),
+    Judge(Vec<ChargeDraw>, Whole),
     /// So many microseconds, or sixteenths of the longest period, go by.
     Go(i64, i64),
     Reset(usize, usize),
 }
 
 /// What a walk charges: plans, each with rules, of which some are in shadow or count something else.
-type DrawnPlans = Vec<(Vec<(Quota, Quota)>, draw::DrawnSides)>;
+type DrawnPlan = (Vec<(Quota, Quota)>, draw::DrawnSides);
+type DrawnPlans = Vec<DrawnPlan>;
 
-fn charge(keys: usize, plans: usize) -> impl Strategy<Value = DrawnCharge> {
+fn charge(keys: usize, plans: usize) -> impl Strategy<Value = ChargeDraw> {
     let action = prop_oneof![
         4 => Just(ChargeAction::Count),
         4 => Just(ChargeAction::Ignore),
@@ -67,7 +68,7 @@ fn charge(keys: usize, plans: usize) -> impl Strategy<Value = DrawnCharge> {
         2 => Just(ChargeForce::Never),
     ];
     (0..keys, 0..=plans, draw::share(), draw::share(), action, force).prop_map(
-        |(key, plan, cost, units, action, force)| DrawnCharge { key, plan, cost, units, action, force },
+        |(key, plan, cost, units, action, force)| ChargeDraw { key, plan, cost, units, action, force },
     )
 }
 
@@ -95,7 +96,7 @@ struct ChargedPlans {
 
 impl ChargedPlans {
     fn new(drawn: &DrawnPlans) -> Self {
-        let plans = drawn.iter().enumerate().map(|(index, (rules, sides))| {
+        let plan = |(index, (rules, sides)): (usize, &DrawnPlan)| {
             let rules = rules.iter().enumerate().map(|(number, (quota, _))| {
                 let rule = Rule::new(format!("r{number}").parse().unwrap(), *quota);
                 let rule = match number % 2 == 1 && sides.units {
@@ -105,9 +106,9 @@ impl ChargedPlans {
                 if sides.shadow >> number & 1 == 1 { rule.shadow() } else { rule }
             });
             Plan::new(format!("p{index}").parse().unwrap(), rules).unwrap()
-        });
+        };
         let quota = drawn[0].0[0].1;
-        ChargedPlans { plans: plans.collect(), quota }
+        ChargedPlans { plans: drawn.iter().enumerate().map(plan).collect(), quota }
     }
 
     fn rules(&self, plan: usize) -> Rules<'_> {
@@ -115,7 +116,7 @@ impl ChargedPlans {
     }
 
     /// Returns true if a charge may come to the bound of a debt.
-    fn is_bounded(&self, drawn: &DrawnCharge) -> bool {
+    fn is_bounded(&self, drawn: &ChargeDraw) -> bool {
         let is_large = |cost| matches!(cost, DrawnCost::Units(units) if units > 1 << 60);
         let quotas = self.named(drawn.plan).1;
         is_large(drawn.cost)
@@ -135,13 +136,13 @@ impl ChargedPlans {
 }
 
 /// The states of all keys, by the key and the plan.
-struct ChargeModel<'p> {
+struct KeyModels<'p> {
     encoding: Encoding,
     plans: &'p ChargedPlans,
     states: BTreeMap<(usize, usize), StoreModel>,
 }
 
-impl ChargeModel<'_> {
+impl KeyModels<'_> {
     fn of(&mut self, key: usize, plan: usize) -> &mut StoreModel {
         let (encoding, plans) = (self.encoding, self.plans);
         self.states.entry((key, plan)).or_insert_with(|| {
@@ -151,7 +152,7 @@ impl ChargeModel<'_> {
     }
 
     /// The law, word by word: first as if the whole passed, and then as it does.
-    fn judge(&mut self, charges: &[(DrawnCharge, Vec<Asked>)], whole: Whole, now: Timestamp) -> Judgment {
+    fn judge(&mut self, charges: &[(ChargeDraw, Vec<Asked>)], whole: Whole, now: Timestamp) -> Judgment {
         let as_they_were = self.states.clone();
         let mut over = Vec::new();
         for (drawn, asked) in charges {
@@ -182,7 +183,7 @@ fn walk(
 ) -> Result<(), TestCaseError> {
     let (drawn, start, steps) = drawn;
     let (plans, mut now) = (ChargedPlans::new(drawn), *start);
-    let mut model = ChargeModel { encoding, plans: &plans, states: BTreeMap::new() };
+    let mut model = KeyModels { encoding, plans: &plans, states: BTreeMap::new() };
     let longest = drawn.iter().flat_map(|plan| &plan.0).map(|rule| rule.0.period().as_nanos()).max();
     let part = longest.unwrap_or(0) / 16_000;
     for (number, step) in steps.iter().enumerate() {
@@ -199,6 +200,8 @@ fn walk(
                 let request = Request::new(Key::new(&name).unwrap(), plans.rules(*plan), 0.into());
                 runtime.block_on(store.reset(request)).unwrap();
                 model.of(*key, *plan).reset(now);
+                // What is charged at this very instant would be taken for charged before.
+                now = Timestamp::from_nanos((now.as_nanos() + 1_000).min(LAST_MICROS * 1_000));
             }
             ChargeStep::Judge(drawn, whole) => {
                 let mut drawn = drawn.clone();
@@ -241,7 +244,7 @@ fn walk(
                     let asked = shares.map(|share| Asked { cost: share.cost, shadow_of: share.shadow_of });
                     (one.clone(), asked.collect())
                 });
-                let asked: Vec<(DrawnCharge, Vec<Asked>)> = asked.collect();
+                let asked: Vec<(ChargeDraw, Vec<Asked>)> = asked.collect();
                 let expected = model.judge(&asked, *whole, now);
                 let found = runtime.block_on(store.charge(&charges, *whole));
                 let found = found.map_err(|error| TestCaseError::fail(format!("step {number}: {error}")))?;

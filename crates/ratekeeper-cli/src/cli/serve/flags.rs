@@ -24,7 +24,7 @@ pub(in crate::cli) struct ServeFlags {
     /// File of settings and plans; plans are reloaded on change and on SIGHUP.
     #[arg(long, value_name = "FILE", env = "RATEKEEPER_CONFIG")]
     pub(super) config: Option<PathBuf>,
-    /// YAML file or folder of limits to serve to Envoy, reloaded on change; may be given several times.
+    /// Limits for Envoy, a YAML file or a folder; may be repeated, and is reloaded on change.
     #[arg(long, value_name = "PATH", env = "RATEKEEPER_RLS", value_delimiter = ',')]
     pub(super) rls: Vec<PathBuf>,
     /// Address to serve the Redis protocol on [default: 127.0.0.1:6380].
@@ -61,7 +61,7 @@ pub(in crate::cli) struct ServeFlags {
     #[arg(long, value_name = "N", env = "RATEKEEPER_MAX_KEYS")]
     pub(super) max_keys: Option<NonZeroUsize>,
     /// Maximum size of the store in memory, such as 256MB.
-    #[arg(long, value_name = "BYTES", env = "RATEKEEPER_MAX_BYTES")]
+    #[arg(long, value_name = "BYTES", env = "RATEKEEPER_MAX_BYTES", hide_short_help = true)]
     pub(super) max_bytes: Option<ByteSize>,
     /// Share of --max-keys and --max-bytes that is reserved for plans: quotas that come with requests cannot use it
     /// [default: 50%].

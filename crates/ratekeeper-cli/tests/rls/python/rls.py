@@ -140,7 +140,7 @@ def until_end(unit):
 
 
 def fetch(url, body=None, method=None):
-    request = urllib.request.Request(url, data=body, method=method)
+    request = urllib.request.Request(url, data=body, method=method, headers={"content-type": "application/json"})
     try:
         with urllib.request.urlopen(request, timeout=DEADLINE) as answer:
             return answer.status, answer.headers.get_content_type(), answer.read().decode()

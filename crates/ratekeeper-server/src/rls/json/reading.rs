@@ -220,6 +220,13 @@ impl<'de> Deserialize<'de> for UnitNumber {
                 number.try_into().map_err(|_| E::invalid_value(Unexpected::Signed(number), &self))
             }
 
+            fn visit_f64<E: Error>(self, number: f64) -> Result<i32, E> {
+                #[expect(clippy::cast_possible_truncation, reason = "what it cuts off is compared")]
+                let whole = number as i32;
+                let is_whole = f64::from(whole).to_bits() == number.to_bits();
+                if is_whole { Ok(whole) } else { Err(E::invalid_value(Unexpected::Float(number), &self)) }
+            }
+
             fn visit_str<E: Error>(self, name: &str) -> Result<i32, E> {
                 if name == "UNKNOWN" {
                     return Ok(0);
