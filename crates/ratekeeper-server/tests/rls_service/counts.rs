@@ -53,6 +53,20 @@ fn series_of_values_are_bounded() {
     assert_eq!(other.1.domain_not_found, 100);
 }
 
+/// Long names are not kept: ten thousand domains of a mebibyte would be.
+#[test]
+fn long_names_have_no_series_of_their_own() {
+    let rule = "{key: k, detailed_metric: true, rate_limit: {unit: minute, requests_per_unit: 5}}";
+    let world = World::of(rule, RlsSettings::default());
+    let long = "x".repeat(1_000);
+    world.ask(&format!("d: k={long}"));
+    world.ask(&format!("{long}: k=v"));
+    let reading = world.service.read_counts();
+    let names: Vec<_> = reading.rules.iter().map(|(name, _)| name.as_str()).collect();
+    let domains: Vec<_> = reading.domains.iter().map(|(domain, _)| domain.as_str()).collect();
+    assert_eq!((names, domains), (vec!["d._other"], vec!["_other"]));
+}
+
 /// Who only looks, to explain or to reset, leaves no trace.
 #[test]
 fn looks_and_resets_count_nothing() {

@@ -134,7 +134,7 @@ impl Default for RlsCounts {
 impl RlsCounts {
     /// Returns the counters of a name that has values of requests in it.
     pub(in crate::rls) fn by_value(&self, name: &StatName) -> Arc<RuleCounts> {
-        self.by_value.get(name, || {
+        self.by_value.get(name, name.as_str().len(), || {
             let mut other = StatName::new();
             write_override_stat(
                 &mut other,
@@ -156,7 +156,7 @@ impl RlsCounts {
     }
 
     fn of_domain(&self, domain: &str) -> Arc<DomainCounts> {
-        self.domains.get(domain, || OTHER.to_owned())
+        self.domains.get(domain, domain.len(), || OTHER.to_owned())
     }
 
     /// Counts an answer that the global shadow mode has changed.

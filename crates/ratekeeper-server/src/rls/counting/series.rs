@@ -6,6 +6,9 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use foldhash::fast::RandomState;
 
+/// The longest name that has a counter of its own, in bytes: header fields of callers stand in names, and those may be long.
+const MAX_NAME: usize = 512;
+
 /// Counters by name.
 #[derive(Debug)]
 pub(super) struct Series<N, C> {
@@ -19,9 +22,9 @@ impl<N: Hash + Eq + Clone, C: Default> Series<N, C> {
         Series { by_name: RwLock::default(), most }
     }
 
-    /// Returns the counter of a name. Beyond the bound, names that are not known yet share the counter of what `other`
-    /// returns.
-    pub(super) fn get<Q>(&self, name: &Q, other: impl FnOnce() -> N) -> Arc<C>
+    /// Returns the counter of a name that is so long. Names that are too long, and beyond the bound those that are not known
+    /// yet, share the counter of what `other` returns.
+    pub(super) fn get<Q>(&self, name: &Q, length: usize, other: impl FnOnce() -> N) -> Arc<C>
     where
         N: std::borrow::Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = N> + ?Sized,
@@ -30,7 +33,7 @@ impl<N: Hash + Eq + Clone, C: Default> Series<N, C> {
         if let Some(counter) = known.get(name) {
             return Arc::clone(counter);
         }
-        let is_full = known.len() >= self.most;
+        let is_full = known.len() >= self.most || length > MAX_NAME;
         drop(known);
         let name = if is_full { other() } else { name.to_owned() };
         let mut known = self.by_name.write().unwrap_or_else(PoisonError::into_inner);
@@ -53,11 +56,12 @@ mod tests {
     #[test]
     fn names_beyond_the_bound_share_a_counter() {
         let series: Series<String, AtomicU64> = Series::new(2);
-        for name in ["a", "b", "c", "d", "a"] {
-            series.get(name, || "_other".to_owned()).fetch_add(1, Ordering::Relaxed);
+        let long = "x".repeat(MAX_NAME + 1);
+        for name in [&*long, "a", "b", "c", "d", "a"] {
+            series.get(name, name.len(), || "_other".to_owned()).fetch_add(1, Ordering::Relaxed);
         }
         let mut read = series.read(|counter| counter.load(Ordering::Relaxed));
         read.sort();
-        assert_eq!(read, [("_other".to_owned(), 2), ("a".to_owned(), 2), ("b".to_owned(), 1)]);
+        assert_eq!(read, [("_other".to_owned(), 4), ("a".to_owned(), 2)]);
     }
 }
