@@ -110,9 +110,9 @@ descriptors:
                 "edge.user.path_a\\nb: unit=SECOND requests_per_unit=0, shadow_mode: false, quota_mode: true",
                 "edge.free: unit=UNKNOWN requests_per_unit=0, shadow_mode: false, quota_mode: false, limit: unlimited",
                 "edge.smooth: unit=MINUTE requests_per_unit=100, shadow_mode: false, quota_mode: false, \
-                 limit: minute-gcra=100/m burst 20",
+                 limit: 100/m burst 20",
                 "edge.report: unit=UNKNOWN requests_per_unit=10, shadow_mode: false, quota_mode: false, \
-                 limit: minute=10 per 5m fixed grid",
+                 limit: 10 per 5m fixed grid",
                 "edge.account: shadow_mode: false, quota_mode: false, limit: 10/s burst 20; 250/day fixed grid",
                 "edge.partner: shadow_mode: false, quota_mode: false, limit: plan gold",
             ]

@@ -58,7 +58,7 @@ pub(in crate::cli) struct ServeFlags {
     #[arg(long, value_name = "BREAKER", env = "RATEKEEPER_REDIS_BREAKER", hide_short_help = true)]
     pub(super) redis_breaker: Option<BreakerFlag>,
     /// Maximum number of states of the store in memory [default: 1000000].
-    #[arg(long, value_name = "N", env = "RATEKEEPER_MAX_KEYS")]
+    #[arg(long, value_name = "N", env = "RATEKEEPER_MAX_KEYS", hide_short_help = true)]
     pub(super) max_keys: Option<NonZeroUsize>,
     /// Maximum size of the store in memory, such as 256MB.
     #[arg(long, value_name = "BYTES", env = "RATEKEEPER_MAX_BYTES", hide_short_help = true)]
