@@ -25,7 +25,7 @@ pub(super) struct BenchFlags {
     /// Measure this address too, in alternating rounds, and print the ratio.
     #[arg(long, value_name = "ADDR")]
     compare: Option<String>,
-    /// Send this many requests a second, regardless of answers [default: as fast as answers come].
+    /// Requests a second, whatever is answered [default: as fast as answers come].
     #[arg(long, value_name = "N")]
     rate: Option<f64>,
     /// Number of connections to open.
@@ -55,7 +55,7 @@ pub(super) struct BenchFlags {
     /// Limit for each key.
     #[arg(long, value_name = "QUOTA", default_value = "1000/m burst 100")]
     quota: String,
-    /// What rls:// asks for, with % for the key: a domain and descriptors.
+    /// What rls:// asks for, % is the key.
     #[arg(long, value_name = "REQUEST", default_value = "bench user=%")]
     request: RlsTemplate,
     /// Print the result as one JSON object.

@@ -25,7 +25,7 @@ pub(super) enum LayoutFlag {
     /// One key for each counter, by the clock of the Redis.
     #[default]
     Own,
-    /// As the Go service: one key for each counter and window, by this machine's clock.
+    /// As the Go service: one key for each counter and window, by our clock.
     Envoyproxy,
 }
 
