@@ -12,8 +12,6 @@ pub(crate) const NAME: &str = "grpc";
 
 /// The most bytes of one message.
 pub(super) const MAX_MESSAGE: usize = 64 * 1024;
-/// Calls at once on one connection.
-pub(super) const MAX_STREAMS: u32 = 128;
 
 /// The gRPC transport on one event loop.
 #[derive(Debug)]

@@ -1,55 +1,74 @@
 //! Messages on streams: a byte that says whether it is compressed, a length of four bytes, and so many bytes.
 
 use std::future::poll_fn;
-use std::pin::pin;
-use std::task::Poll;
+use std::ops::Range;
 use std::time::Duration;
 
-use bytes::{BufMut, Bytes, BytesMut};
-use h2::server::SendResponse;
-use h2::{RecvStream, SendStream};
-use http::header::CONTENT_TYPE;
-use http::{HeaderMap, HeaderValue, Response};
+use bytes::{Buf, BufMut, Bytes};
 use prost::Message;
 use tokio::time::timeout;
 
-use super::context::MAX_MESSAGE;
-use super::status::{self, GrpcCode, GrpcStatus};
+use super::channel::CallChannel;
+use super::reply::{Reply, ReplyEnd};
+use super::status::{GrpcCode, GrpcStatus};
 
-const PREFIX: usize = 5;
+/// Bytes before a message.
+pub(super) const PREFIX: usize = 5;
 
 /// Reads the messages that a client sends on one stream.
+#[derive(Debug)]
 pub(super) struct RequestMessages {
-    body: RecvStream,
-    /// What came of the next message. The client is allowed to send more only when it is whole: all unfinished
-    /// messages of a connection together are no more than its window.
-    unread: BytesMut,
-    /// How long the client may take to finish.
-    patience: Duration,
+    /// What came of the request.
+    unread: Vec<u8>,
+    /// Where the next message begins.
+    at: usize,
+    /// The most bytes of one message.
+    max: usize,
+    rest: RequestRest,
+}
+
+/// What is not there of a request.
+#[derive(Debug)]
+enum RequestRest {
+    /// Nothing: almost every request is whole when its call begins.
+    Nothing,
+    /// The client may send more only when a message is whole: all unfinished messages of a connection together are no
+    /// more than its window.
+    Arriving {
+        channel: CallChannel,
+        /// How long the client may take to finish.
+        patience: Duration,
+    },
 }
 
 impl RequestMessages {
-    pub(super) fn new(body: RecvStream, patience: Duration) -> Self {
-        RequestMessages { body, unread: BytesMut::new(), patience }
+    /// Returns the messages of a request that is whole.
+    pub(super) fn whole(request: Vec<u8>, max: usize) -> Self {
+        RequestMessages { unread: request, at: 0, max, rest: RequestRest::Nothing }
+    }
+
+    /// Returns the messages of a request that is not.
+    pub(super) fn arriving(channel: CallChannel, max: usize, patience: Duration) -> Self {
+        let rest = RequestRest::Arriving { channel, patience };
+        RequestMessages { unread: Vec::new(), at: 0, max, rest }
+    }
+
+    /// Returns the room that the request was in.
+    pub(super) fn into_room(self) -> Vec<u8> {
+        self.unread
     }
 
     /// Returns the message of a call that has exactly one.
     pub(super) async fn only<M: Message + Default>(&mut self) -> Result<M, GrpcStatus> {
-        let patience = self.patience;
-        let both = async {
-            let first = self.next().await?;
-            // The client's half of the stream must have ended, or the answer would cut it off.
-            let second = self.next().await?;
-            Ok::<_, GrpcStatus>((first, second))
+        let message = match self.rest {
+            RequestRest::Nothing => self.both().await?,
+            RequestRest::Arriving { patience, .. } => {
+                // Boxed: few requests come in pieces, and a timer would enlarge all of them.
+                Box::pin(timeout(patience, self.both())).await.map_err(|_| late())??
+            }
         };
-        let mut both = pin!(both);
-        // Almost every call is complete when it is looked at, and needs no timer.
-        let both = match poll_fn(|context| Poll::Ready(both.as_mut().poll(context))).await {
-            Poll::Ready(both) => both?,
-            Poll::Pending => timeout(patience, both).await.map_err(|_| late())??,
-        };
-        match both {
-            (Some(message), None) => decode(message),
+        match message {
+            (Some(message), None) => decode(self.unread.get(message).unwrap_or_default()),
             (None, _) => Err(GrpcStatus::invalid("no message; a request has one")),
             (Some(_), Some(_)) => Err(GrpcStatus::invalid("several messages; a request has one")),
         }
@@ -57,44 +76,49 @@ impl RequestMessages {
 
     /// Returns the next message, if there is one.
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, GrpcStatus> {
+        let Some(message) = self.advance().await? else { return Ok(None) };
+        let bytes = Bytes::copy_from_slice(self.unread.get(message).unwrap_or_default());
+        self.unread.drain(..self.at);
+        self.at = 0;
+        Ok(Some(bytes))
+    }
+
+    /// Returns the first message and the second: the client's half of the stream must have ended, or the answer would cut
+    /// it off.
+    async fn both(&mut self) -> Result<(Option<Range<usize>>, Option<Range<usize>>), GrpcStatus> {
+        Ok((self.advance().await?, self.advance().await?))
+    }
+
+    /// Returns where the next message lies.
+    async fn advance(&mut self) -> Result<Option<Range<usize>>, GrpcStatus> {
         loop {
-            if let Some(message) = self.take()? {
-                return Ok(Some(message));
-            }
-            match poll_fn(|context| self.body.poll_data(context)).await {
-                Some(Ok(mut data)) => {
-                    // Almost every message is whole: then it is not copied.
-                    if self.unread.is_empty()
-                        && let Some(len) = whole(&data)?
-                    {
-                        self.release(len);
-                        let message = data.split_to(PREFIX + len).slice(PREFIX..);
-                        self.unread.extend_from_slice(&data);
-                        return Ok(Some(message));
-                    }
-                    self.unread.extend_from_slice(&data);
+            let unread = self.unread.get(self.at..).unwrap_or_default();
+            if let Some(len) = whole(unread, self.max)? {
+                let from = self.at + PREFIX;
+                self.at = from + len;
+                if let RequestRest::Arriving { channel, .. } = &self.rest {
+                    channel.take(PREFIX + len);
                 }
-                None if self.unread.is_empty() => return Ok(None),
-                // The stream or the message ends too early: either way the client has gone.
-                Some(Err(_)) | None => return Err(GrpcStatus::invalid("the request breaks off")),
+                return Ok(Some(from..self.at));
+            }
+            let is_empty = unread.is_empty();
+            let has_more = match &self.rest {
+                RequestRest::Nothing => false,
+                RequestRest::Arriving { channel, .. } => {
+                    poll_fn(|context| channel.poll_request(context, &mut self.unread)).await
+                }
+            };
+            match has_more {
+                true => {}
+                false if is_empty => return Ok(None),
+                false => return Err(GrpcStatus::invalid("the request breaks off")),
             }
         }
-    }
-
-    fn take(&mut self) -> Result<Option<Bytes>, GrpcStatus> {
-        let Some(len) = whole(&self.unread)? else { return Ok(None) };
-        self.release(len);
-        Ok(Some(self.unread.split_to(PREFIX + len).freeze().slice(PREFIX..)))
-    }
-
-    /// Allows the client to send as much as a whole message had. A stream that was reset in the meantime needs no window.
-    fn release(&mut self, len: usize) {
-        let _ = self.body.flow_control().release_capacity(PREFIX + len);
     }
 }
 
 /// Returns the length of the message at the beginning of these bytes, if all of it is there.
-fn whole(bytes: &[u8]) -> Result<Option<usize>, GrpcStatus> {
+fn whole(bytes: &[u8], max: usize) -> Result<Option<usize>, GrpcStatus> {
     let Some((&[compressed, ref len @ ..], rest)) = bytes.split_first_chunk::<PREFIX>() else {
         return Ok(None);
     };
@@ -103,8 +127,8 @@ fn whole(bytes: &[u8]) -> Result<Option<usize>, GrpcStatus> {
         return Err(GrpcStatus::new(GrpcCode::Unimplemented, message));
     }
     let len = u32::from_be_bytes(*len) as usize;
-    if len > MAX_MESSAGE {
-        let message = format!("a message of {len} bytes; at most {MAX_MESSAGE} are read");
+    if len > max {
+        let message = format!("a message of {len} bytes; at most {max} are read");
         return Err(GrpcStatus::new(GrpcCode::ResourceExhausted, message));
     }
     Ok((rest.len() >= len).then_some(len))
@@ -116,75 +140,53 @@ fn late() -> GrpcStatus {
 }
 
 /// Decodes a message; the error names the field.
-pub(super) fn decode<M: Message + Default>(message: Bytes) -> Result<M, GrpcStatus> {
+pub(super) fn decode<M: Message + Default>(message: impl Buf) -> Result<M, GrpcStatus> {
     M::decode(message).map_err(|error| GrpcStatus::invalid(error.to_string()))
 }
 
-fn framed(message: &impl Message) -> Bytes {
+/// Writes a message with its prefix.
+fn frame(message: &impl Message, into: &mut Vec<u8>) {
     let len = message.encoded_len();
-    let mut bytes = BytesMut::with_capacity(PREFIX + len);
-    bytes.put_u8(0);
-    bytes.put_u32(u32::try_from(len).unwrap_or(u32::MAX));
+    into.reserve(PREFIX + len);
+    into.put_u8(0);
+    into.put_u32(u32::try_from(len).unwrap_or(u32::MAX));
     // There is room for all of it.
-    let _ = message.encode(&mut bytes);
-    bytes.freeze()
+    let _ = message.encode(into);
 }
 
-fn head() -> Response<()> {
-    let mut response = Response::new(());
-    let mut headers = HeaderMap::with_capacity(3);
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
-    *response.headers_mut() = headers;
-    response
-}
-
-/// Answers a call with one message. It is small, so there is no waiting for a window: h2 keeps it until there is.
-pub(super) fn answer(reply: &mut SendResponse<Bytes>, message: &impl Message) -> Result<(), h2::Error> {
-    let mut stream = reply.send_response(head(), false)?;
-    stream.send_data(framed(message), false)?;
-    stream.send_trailers(status::ok())
+/// Answers a call with one message.
+pub(super) fn answer(reply: &mut Reply, message: &impl Message) {
+    frame(message, &mut reply.message);
+    reply.end = ReplyEnd::Message;
 }
 
 /// Answers a call with what went wrong.
-pub(super) fn refuse(reply: &mut SendResponse<Bytes>, status: &GrpcStatus) -> Result<(), h2::Error> {
-    let mut response = head();
-    status.write(response.headers_mut());
-    reply.send_response(response, true).map(|_| ())
+pub(super) fn refuse(reply: &mut Reply, status: GrpcStatus) {
+    reply.end = ReplyEnd::Refused(status);
 }
 
 /// The answer to a call with several messages.
-pub(super) struct ResponseStream(SendStream<Bytes>);
+pub(super) struct ResponseStream<'a> {
+    reply: &'a mut Reply,
+    channel: CallChannel,
+}
 
-impl ResponseStream {
-    pub(super) fn begin(reply: &mut SendResponse<Bytes>) -> Result<Self, h2::Error> {
-        reply.send_response(head(), false).map(ResponseStream)
+impl<'a> ResponseStream<'a> {
+    /// Begins an answer.
+    pub(super) fn begin(reply: &'a mut Reply) -> Self {
+        // Every call of a method with such answers has a channel.
+        let channel = reply.channel.clone().unwrap_or_default();
+        channel.begin();
+        ResponseStream { reply, channel }
     }
 
     /// Sends one message, as fast as the client takes it.
-    pub(super) async fn send(&mut self, message: &impl Message) -> Result<(), h2::Error> {
-        let mut left = framed(message);
-        while !left.is_empty() {
-            self.0.reserve_capacity(left.len());
-            let Some(capacity) = poll_fn(|context| self.0.poll_capacity(context)).await else {
-                return Err(h2::Reason::CANCEL.into());
-            };
-            let piece = left.split_to(capacity?.min(left.len()));
-            self.0.send_data(piece, false)?;
-        }
-        Ok(())
+    pub(super) async fn send(&mut self, message: &impl Message) {
+        poll_fn(|context| self.channel.poll_send(context, |answer| frame(message, answer))).await;
     }
 
-    /// Returns when the client is no longer interested.
-    pub(super) async fn abandoned(&mut self) {
-        let _ = poll_fn(|context| self.0.poll_reset(context)).await;
-    }
-
-    pub(super) fn end(mut self, status: Option<&GrpcStatus>) -> Result<(), h2::Error> {
-        let mut trailers = HeaderMap::new();
-        match status {
-            Some(status) => status.write(&mut trailers),
-            None => trailers = status::ok(),
-        }
-        self.0.send_trailers(trailers)
+    /// Ends the answer, by what went wrong if something did.
+    pub(super) fn end(self, status: Option<GrpcStatus>) {
+        self.reply.end = ReplyEnd::Stream(status);
     }
 }

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use bytes::Bytes;
-use h2::server::SendResponse;
 use prost::Message;
 use prost_types::{DescriptorProto, EnumDescriptorProto, FileDescriptorProto, FileDescriptorSet};
 
@@ -16,6 +15,7 @@ use super::generated::grpc_reflection_v1::{
     ServerReflectionResponse, ServiceResponse,
 };
 use super::message::{self, RequestMessages, ResponseStream};
+use super::reply::Reply;
 use super::status::GrpcCode;
 use crate::net::{Connection, LoopBudget};
 
@@ -25,12 +25,8 @@ const QUESTION_WORTH: usize = 256;
 static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(Catalogue::new);
 
 /// Answers as many questions as the client has.
-pub(super) async fn answer(
-    connection: &Connection,
-    messages: &mut RequestMessages,
-    reply: &mut SendResponse<Bytes>,
-) -> Result<(), h2::Error> {
-    let mut answers = ResponseStream::begin(reply)?;
+pub(super) async fn answer(connection: &Connection, messages: &mut RequestMessages, reply: &mut Reply) {
+    let mut answers = ResponseStream::begin(reply);
     let mut budget = LoopBudget::default();
     loop {
         let next = tokio::select! {
@@ -46,13 +42,13 @@ pub(super) async fn answer(
             Ok(request) => {
                 let answer = CATALOGUE.answer(request);
                 budget.spend(QUESTION_WORTH + answer.encoded_len());
-                answers.send(&answer).await?;
+                answers.send(&answer).await;
                 // Hundreds of kilobytes may be answered before the client has to take any of it.
                 if budget.is_spent() {
                     tokio::task::yield_now().await;
                 }
             }
-            Err(status) => return answers.end(Some(&status)),
+            Err(status) => return answers.end(Some(status)),
         }
     }
 }

@@ -11,8 +11,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::context::MAX_STREAMS;
 use super::frame_head::FrameHead;
+use super::limits::MAX_STREAMS;
 
 /// The credit of a new connection.
 const BEGINNING: i64 = 1_000;
