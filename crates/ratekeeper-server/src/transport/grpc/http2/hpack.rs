@@ -119,6 +119,14 @@ impl HpackDecoder {
         Ok(())
     }
 
+    /// Returns the bytes of all entries, counted anew.
+    #[cfg(test)]
+    pub(super) fn size(&self) -> usize {
+        let size = self.entries.iter().map(TableEntry::size).sum();
+        assert_eq!(self.size, size);
+        size
+    }
+
     #[inline]
     fn field(&self, index: usize) -> Result<DecodedField<'_>, BadBlock> {
         let nth = index.checked_sub(1).ok_or(BadBlock)?;

@@ -535,6 +535,20 @@ impl<S: Default> Http2<S> {
     }
 }
 
+#[cfg(any(test, fuzzing))]
+impl<S> Http2<S> {
+    /// Returns how many streams are open, and the bytes of their unfinished requests.
+    pub(super) fn held_by_all(&self) -> (usize, usize) {
+        let held = self.streams.iter().map(|open| open.held as usize).sum();
+        (self.streams.len(), held)
+    }
+
+    /// Returns true if the clock has decided something.
+    pub(super) fn has_been_flooded(&self) -> bool {
+        self.guard.has_asked_the_clock()
+    }
+}
+
 /// Returns what a frame holds besides its padding.
 #[inline]
 fn unpadded<'a>(head: &FrameHead, payload: &'a [u8]) -> Result<&'a [u8], Http2Code> {

@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn padding_is_less_than_a_byte_of_ones_and_the_end_is_no_symbol() {
         assert_eq!(decoded(b""), Some(vec![]));
-        for wrong in [&b"\xff"[..], b"\xff\xff\xff\xff", b"\x64\x02\xff", b"\x64\x00", b"\x18", b"\xfe"] {
+        for wrong in [&b"\xff"[..], b"\xff\xff\xff\xff", b"\x64\x02\xff", b"\x64\x04", b"\x18", b"\xfe"] {
             assert_eq!(decoded(wrong), None, "{wrong:?}");
         }
     }

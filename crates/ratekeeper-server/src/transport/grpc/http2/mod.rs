@@ -11,21 +11,31 @@
 //! ```
 
 mod code;
+#[cfg(any(test, fuzzing))]
+mod echo;
 mod flood;
 mod frame_head;
 mod frames;
 mod hpack;
+#[cfg(test)]
+mod hpack_laws;
 mod http2;
+#[cfg(test)]
+mod http2_laws;
 mod huffman;
 mod limits;
 mod peer_settings;
 mod recent;
+#[cfg(test)]
+mod rfc_errors;
 mod sending;
 mod static_table;
 mod stream_table;
 mod windows;
 
 pub(super) use code::Http2Code;
+#[cfg(any(test, fuzzing))]
+pub(super) use echo::exercise;
 pub(super) use http2::{Http2, Http2Event};
 pub(super) use limits::STREAM_WINDOW;
 pub(super) use sending::FieldBlock;

@@ -92,4 +92,9 @@ impl<S> StreamTable<S> {
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut OpenStream<S>)> {
         self.ids.iter().copied().zip(&mut self.streams)
     }
+
+    #[cfg(any(test, fuzzing))]
+    pub(super) fn iter(&self) -> impl Iterator<Item = &OpenStream<S>> {
+        self.streams.iter()
+    }
 }
