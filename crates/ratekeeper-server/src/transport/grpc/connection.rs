@@ -520,3 +520,92 @@ struct Pass {
 fn max_message(head: &CallHead) -> usize {
     head.method.map_or(MAX_MESSAGE, GrpcMethod::max_message)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+    use std::time::Duration;
+
+    use ratekeeper::{MemoryStore, Registry};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{TcpListener, TcpStream};
+
+    use super::*;
+    use crate::engine::Engine;
+    use crate::request::RequestLimits;
+    use crate::secret::Tokens;
+
+    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+
+    async fn sockets() -> (TcpStream, Socket) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (client, server) =
+            tokio::join!(TcpStream::connect(listener.local_addr().unwrap()), listener.accept());
+        (client.unwrap(), Socket::Plain(server.unwrap().0))
+    }
+
+    fn transport() -> Arc<GrpcTransport> {
+        let store = MemoryStore::builder().build();
+        let engine = Arc::new(Engine::in_memory(store, Registry::default(), RequestLimits::default()));
+        Arc::new(GrpcTransport::new(engine, Tokens::default(), Duration::from_secs(30)))
+    }
+
+    /// However much a client has sent, some 32 KiB of it are taken before others have their turn.
+    #[tokio::test]
+    async fn a_turn_comes_to_its_end() {
+        let (mut client, server) = sockets().await;
+        let mut served = GrpcConnection::new(transport(), server, Connection::alone(), call::answer);
+        // Frames that nobody knows, and that are no crumbs: nothing is unexpected about them.
+        let frame = [b"\0\x3f\xf7\xee\0\0\0\0\0".as_slice(), &[0; 16_375]].concat();
+        let sent = tokio::spawn(async move {
+            client.write_all(PREFACE).await.unwrap();
+            client.write_all(&frame.repeat(40)).await.unwrap();
+            client
+        });
+        let mut context = Context::from_waker(Waker::noop());
+        let mut turns = 0;
+        while !sent.is_finished() || served.socket.queued() > 0 {
+            let before = served.socket.queued();
+            assert!(served.poll(&mut context).is_pending());
+            // More may have come meanwhile, but never less than this was taken.
+            assert!(before.saturating_sub(served.socket.queued()) < 64 * 1024);
+            turns += 1;
+            tokio::task::yield_now().await;
+        }
+        assert!(turns >= 10, "640 KiB in {turns} turns");
+    }
+
+    /// An idle connection keeps neither buffers nor calls, and a call that waits is no larger than need be.
+    #[tokio::test]
+    async fn a_whole_call_is_answered_and_leaves_nothing_behind() {
+        let (mut client, server) = sockets().await;
+        let mut served = GrpcConnection::new(transport(), server, Connection::alone(), call::answer);
+        let fields = b"\x83\x86\x04\x22/throttlecrab.RateLimiter/Throttle\x0f\x10\x10application/grpc";
+        let message = b"\0\0\0\0\x09\x0a\x01k\x10\x02\x18\x01\x20\x3c";
+        let call =
+            [b"\0\0\x39\x01\x04\0\0\0\x01", &fields[..], b"\0\0\x0e\0\x01\0\0\0\x01", message].concat();
+        client.write_all(&[PREFACE, &call].concat()).await.unwrap();
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"grpc-status\x010") {
+            let mut context = Context::from_waker(Waker::noop());
+            assert!(served.poll(&mut context).is_pending());
+            tokio::task::yield_now().await;
+            let mut piece = [0; 4_096];
+            if let Ok(Ok(len)) = tokio::time::timeout(Duration::from_millis(1), client.read(&mut piece)).await
+            {
+                answer.extend_from_slice(&piece[..len]);
+            }
+        }
+        assert!(answer.windows(8).any(|bytes| bytes == b"\x08\x01\x10\x02\x18\x01\x28\x3c"), "{answer:?}");
+        assert!(served.waiting.is_empty() && served.parked.capacity() == 0 && !served.outbox.is_clogged());
+        let size = size_of_call(&served.call);
+        assert!(size < 4_096, "a call takes {size} bytes");
+    }
+
+    fn size_of_call<C, F>(_: &C) -> usize
+    where
+        C: Fn(Arc<GrpcTransport>, Arc<Connection>, CallHead, RequestMessages, Reply) -> F,
+    {
+        size_of::<F>()
+    }
+}

@@ -36,3 +36,5 @@ mod throttle;
 mod transport;
 
 pub(crate) use context::{GrpcTransport, NAME};
+#[cfg(fuzzing)]
+pub(crate) use http2::exercise;

@@ -1,8 +1,8 @@
 //! A server that answers every request by its own body, for tests and for fuzzing: what must hold whatever a client
 //! sends is checked after each frame.
 
-use super::http2::{Http2, Http2Event};
 use super::frame_head::FrameHead;
+use super::http2::{Http2, Http2Event};
 use super::limits::{CONNECTION_WINDOW, MAX_FRAME, MAX_STREAMS};
 use super::sending::FieldBlock;
 
@@ -105,7 +105,7 @@ pub(super) fn written(mut out: &[u8]) -> Vec<(FrameHead, &[u8])> {
 }
 
 /// Any bytes of a client, in pieces whose lengths the first bytes tell.
-pub(in super::super) fn exercise(bytes: &[u8]) {
+pub(crate) fn exercise(bytes: &[u8]) {
     let (lens, stream) = bytes.split_at(bytes.len().min(4));
     let mut server = EchoServer::new();
     let mut rest = stream;

@@ -29,10 +29,7 @@ fn bytes(hex: &str) -> Vec<u8> {
 #[test]
 fn single_fields_of_the_rfc() {
     for (block, field) in [
-        (
-            "400a 6375 7374 6f6d 2d6b 6579 0d63 7573 746f 6d2d 6865 6164 6572",
-            ("custom-key", "custom-header"),
-        ),
+        ("400a 6375 7374 6f6d 2d6b 6579 0d63 7573 746f 6d2d 6865 6164 6572", ("custom-key", "custom-header")),
         ("040c 2f73 616d 706c 652f 7061 7468", (":path", "/sample/path")),
         ("1008 7061 7373 776f 7264 0673 6563 7265 74", ("password", "secret")),
         ("82", (":method", "GET")),
@@ -50,13 +47,7 @@ fn requests_of_the_rfc() {
     let requests: [Vec<(&str, &str)>; 3] = [
         vec![GET, (":scheme", "http"), (":path", "/"), AUTHORITY],
         vec![GET, (":scheme", "http"), (":path", "/"), AUTHORITY, ("cache-control", "no-cache")],
-        vec![
-            GET,
-            (":scheme", "https"),
-            (":path", "/index.html"),
-            AUTHORITY,
-            ("custom-key", "custom-value"),
-        ],
+        vec![GET, (":scheme", "https"), (":path", "/index.html"), AUTHORITY, ("custom-key", "custom-value")],
     ];
     let plain = [
         "8286 8441 0f77 7777 2e65 7861 6d70 6c65 2e63 6f6d",
@@ -206,7 +197,8 @@ impl ModelEncoder {
 
 fn any_field() -> impl Strategy<Value = (Vec<u8>, Vec<u8>)> {
     let name = prop_oneof![
-        prop::sample::select(vec![":path", "te", "grpc-timeout", "content-type", "x"]).prop_map(str::to_owned),
+        prop::sample::select(vec![":path", "te", "grpc-timeout", "content-type", "x"])
+            .prop_map(str::to_owned),
         "[a-z-]{1,40}",
     ];
     let value = prop_oneof![

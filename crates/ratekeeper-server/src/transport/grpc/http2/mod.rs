@@ -34,8 +34,8 @@ mod stream_table;
 mod windows;
 
 pub(super) use code::Http2Code;
-#[cfg(any(test, fuzzing))]
-pub(super) use echo::exercise;
+#[cfg(fuzzing)]
+pub(crate) use echo::exercise;
 pub(super) use http2::{Http2, Http2Event};
 pub(super) use limits::STREAM_WINDOW;
 pub(super) use sending::FieldBlock;

@@ -70,8 +70,16 @@ fn what_ends_the_connection() {
         ("HEADERS on the connection", vec![frame(HEADERS, END_HEADERS, 0, REQUEST)], ProtocolError),
         ("unfinished HEADERS on the connection", vec![frame(HEADERS, 0, 0, REQUEST)], ProtocolError),
         ("HEADERS on a stream of the server", vec![open(2)], ProtocolError),
-        ("HEADERS that are all padding", vec![frame(HEADERS, END_HEADERS | PADDED, 1, b"\x03\x83")], ProtocolError),
-        ("HEADERS without their priority", vec![frame(HEADERS, END_HEADERS | 32, 1, b"\0\0\0\0")], FrameSizeError),
+        (
+            "HEADERS that are all padding",
+            vec![frame(HEADERS, END_HEADERS | PADDED, 1, b"\x03\x83")],
+            ProtocolError,
+        ),
+        (
+            "HEADERS without their priority",
+            vec![frame(HEADERS, END_HEADERS | 32, 1, b"\0\0\0\0")],
+            FrameSizeError,
+        ),
         ("HEADERS that are none", vec![frame(HEADERS, END_HEADERS, 1, b"\x80")], CompressionError),
         (
             "HEADERS on a stream that was closed",
@@ -112,10 +120,17 @@ fn what_ends_the_connection() {
             ProtocolError,
         ),
         ("a frame amid a block", vec![frame(HEADERS, 0, 1, REQUEST), frame(6, 0, 0, &[0; 8])], ProtocolError),
-        ("an unknown frame amid a block", vec![frame(HEADERS, 0, 1, REQUEST), frame(99, 0, 0, b"")], ProtocolError),
+        (
+            "an unknown frame amid a block",
+            vec![frame(HEADERS, 0, 1, REQUEST), frame(99, 0, 0, b"")],
+            ProtocolError,
+        ),
         (
             "a block without end",
-            [frame(HEADERS, 0, 1, REQUEST)].into_iter().chain((0..5).map(|_| frame(9, 0, 1, &[0; 16_384]))).collect(),
+            [frame(HEADERS, 0, 1, REQUEST)]
+                .into_iter()
+                .chain((0..5).map(|_| frame(9, 0, 1, &[0; 16_384])))
+                .collect(),
             EnhanceYourCalm,
         ),
         (
@@ -124,7 +139,9 @@ fn what_ends_the_connection() {
                 .flat_map(|nth| {
                     let stream = 2 * nth + 1;
                     let pieces = STREAM_WINDOW / 16_384;
-                    [open(stream)].into_iter().chain((0..pieces).map(move |_| frame(DATA, 0, stream, &[3; 16_384])))
+                    [open(stream)]
+                        .into_iter()
+                        .chain((0..pieces).map(move |_| frame(DATA, 0, stream, &[3; 16_384])))
                 })
                 .collect(),
             FlowControlError,
@@ -133,7 +150,11 @@ fn what_ends_the_connection() {
     for (what, frames, code) in cases {
         let server = server(&frames);
         assert_eq!((ended(&server), server.has_failed), (Some(code as u32), true), "{what}");
-        assert_eq!(answers(&server).len(), usize::from(what == "HEADERS on a stream that was closed"), "{what}");
+        assert_eq!(
+            answers(&server).len(),
+            usize::from(what == "HEADERS on a stream that was closed"),
+            "{what}"
+        );
     }
 }
 
@@ -212,11 +233,20 @@ fn what_is_no_mistake() {
         ("an unknown frame", vec![frame(77, 255, 1, b"abc")]),
         ("an unknown setting", vec![frame(4, 0, 0, b"\x12\x34\0\0\0\x01")]),
         ("PRIORITY of an idle stream", vec![frame(2, 0, 7, &[0; 5])]),
-        ("a request with priority and padding", vec![frame(HEADERS, 0x2d, 1, b"\x02\0\0\0\0\x0f\x83\x86\x84\0\0")]),
+        (
+            "a request with priority and padding",
+            vec![frame(HEADERS, 0x2d, 1, b"\x02\0\0\0\0\x0f\x83\x86\x84\0\0")],
+        ),
         ("a client that leaves", vec![frame(7, 0, 0, &[0; 8])]),
         ("an answer to no PING", vec![frame(6, 1, 0, &[0; 8])]),
-        ("a reset of what was answered", vec![open(1), frame(DATA, END_STREAM, 1, b"a"), frame(3, 0, 1, &[0; 4])]),
-        ("a window of what was answered", vec![open(1), frame(DATA, END_STREAM, 1, b"a"), frame(8, 0, 1, &[0; 4])]),
+        (
+            "a reset of what was answered",
+            vec![open(1), frame(DATA, END_STREAM, 1, b"a"), frame(3, 0, 1, &[0; 4])],
+        ),
+        (
+            "a window of what was answered",
+            vec![open(1), frame(DATA, END_STREAM, 1, b"a"), frame(8, 0, 1, &[0; 4])],
+        ),
         ("a reserved bit", vec![frame(HEADERS, 5, 0x8000_0001, REQUEST)]),
     ] {
         let mut server = server(&frames);
@@ -297,7 +327,11 @@ fn answers_wait_for_windows_and_come_whole() {
     let mut server = server(&frames);
     let sent = |server: &EchoServer| -> Vec<u8> {
         let frames = written(&server.out);
-        frames.iter().filter(|(head, _)| head.kind == DATA).flat_map(|(_, payload)| payload.to_vec()).collect()
+        frames
+            .iter()
+            .filter(|(head, _)| head.kind == DATA)
+            .flat_map(|(_, payload)| payload.to_vec())
+            .collect()
     };
     assert_eq!((sent(&server).len(), answers(&server).len()), (0, 0));
     server.read(&frame(8, 0, 1, &7_u32.to_be_bytes()));
@@ -318,7 +352,9 @@ fn answers_wait_for_windows_and_come_whole() {
 
 #[test]
 fn the_window_of_the_connection_is_for_all_streams() {
-    let answer = |stream: u32| [open(stream), frame(DATA, 0, stream, &[9; 16_000]), frame(DATA, END_STREAM, stream, b"")];
+    let answer = |stream: u32| {
+        [open(stream), frame(DATA, 0, stream, &[9; 16_000]), frame(DATA, END_STREAM, stream, b"")]
+    };
     let frames: Vec<_> = (0..6).flat_map(|nth| answer(2 * nth + 1)).collect();
     let mut server = server(&frames);
     let sent = |server: &EchoServer| -> usize {
