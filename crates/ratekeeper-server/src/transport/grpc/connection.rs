@@ -201,11 +201,7 @@ where
             let taken = self.read(context, buffers, &mut pass)?;
             let output = &mut buffers.output;
             self.begin_fresh(context, output);
-            while let Poll::Ready(Some((stream, answered))) = self.waiting.poll_next_unpin(context) {
-                if let Some(answered) = answered {
-                    self.deliver(stream, answered, output);
-                }
-            }
+            self.poll_waiting(context, output);
             self.serve_channels(output);
             self.budget.spend(output.len());
             let was_clogged = self.outbox.is_clogged();
@@ -228,6 +224,18 @@ where
             // There may be more to read than was, as long as the client did not take its answers.
             if taken == Taken::All && !was_clogged {
                 return Poll::Pending;
+            }
+        }
+    }
+
+    /// Writes the answers of calls that have waited.
+    fn poll_waiting(&mut self, context: &mut Context<'_>, output: &mut Vec<u8>) {
+        // Almost always there are none.
+        while !self.waiting.is_empty()
+            && let Poll::Ready(Some((stream, answered))) = self.waiting.poll_next_unpin(context)
+        {
+            if let Some(answered) = answered {
+                self.deliver(stream, answered, output);
             }
         }
     }
