@@ -610,6 +610,71 @@ mod tests {
         assert!(size < 4_096, "a call takes {size} bytes");
     }
 
+    /// Polls until the client has read so many answers, whose streams are returned.
+    async fn answered<C, F>(
+        served: &mut GrpcConnection<C, F>,
+        client: &mut TcpStream,
+        count: usize,
+    ) -> Vec<u8>
+    where
+        C: Fn(Arc<GrpcTransport>, Arc<Connection>, CallHead, RequestMessages, Reply) -> F,
+        F: Future<Output = Answered>,
+    {
+        let (mut said, mut streams) = (Vec::new(), Vec::new());
+        while streams.len() < count {
+            let read = std::future::poll_fn(|context| {
+                assert!(served.poll(context).is_pending());
+                let mut piece = [0; 4_096];
+                let mut room = ReadBuf::new(&mut piece);
+                Pin::new(&mut *client).poll_read(context, &mut room).map_ok(|()| room.filled().to_vec())
+            });
+            said.extend(tokio::time::timeout(Duration::from_secs(30), read).await.unwrap().unwrap());
+            // Trailers: fields that end their stream.
+            streams = said
+                .windows(9)
+                .filter(|head| head[..5] == *b"\0\0\x0f\x01\x05")
+                .map(|head| head[8])
+                .collect();
+        }
+        streams
+    }
+
+    /// A remote store answers when it does, and nobody waits for a call that was given up.
+    #[tokio::test]
+    async fn calls_that_wait_are_answered_in_any_order_and_may_be_given_up() {
+        let (mut client, server) = sockets().await;
+        let stores = std::sync::Mutex::new(Vec::new());
+        let call = |_, _, _, messages, mut reply: Reply| {
+            let (store, answer) = tokio::sync::oneshot::channel::<()>();
+            stores.lock().unwrap().push(store);
+            async move {
+                answer.await.unwrap();
+                reply.message.extend([0; 5]);
+                reply.end = ReplyEnd::Message;
+                (messages, reply)
+            }
+        };
+        let mut served = GrpcConnection::new(transport(), server, Connection::alone(), call);
+        let opened = |stream: u8| [b"\0\0\x03\x01\x05\0\0\0", &[stream][..], b"\x83\x86\x84"].concat();
+        client.write_all(&[PREFACE, &opened(1), &opened(3), &opened(5)].concat()).await.unwrap();
+        while stores.lock().unwrap().len() < 3 {
+            assert!(served.poll(&mut Context::from_waker(Waker::noop())).is_pending());
+            tokio::task::yield_now().await;
+        }
+        let mut stores = std::mem::take(&mut *stores.lock().unwrap()).into_iter();
+        let (first, second, third) = (stores.next().unwrap(), stores.next().unwrap(), stores.next().unwrap());
+        third.send(()).unwrap();
+        assert_eq!(answered(&mut served, &mut client, 1).await, [5]);
+        client.write_all(b"\0\0\x04\x03\0\0\0\0\x01\0\0\0\x08").await.unwrap();
+        while !first.is_closed() {
+            assert!(served.poll(&mut Context::from_waker(Waker::noop())).is_pending());
+            tokio::task::yield_now().await;
+        }
+        second.send(()).unwrap();
+        assert_eq!(answered(&mut served, &mut client, 1).await, [3]);
+        assert!(served.waiting.is_empty());
+    }
+
     fn size_of_call<C, F>(_: &C) -> usize
     where
         C: Fn(Arc<GrpcTransport>, Arc<Connection>, CallHead, RequestMessages, Reply) -> F,

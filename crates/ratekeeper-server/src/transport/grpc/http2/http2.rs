@@ -316,7 +316,7 @@ impl<S: Default> Http2<S> {
         out: &mut Vec<u8>,
     ) -> Step<'a, S> {
         // Streams of the server are even, and it opens none.
-        if stream % 2 == 0 {
+        if stream.is_multiple_of(2) {
             return Err(Http2Code::ProtocolError);
         }
         let (mut head, mut size) = (CallHead::default(), 0_usize);
@@ -470,7 +470,7 @@ impl<S: Default> Http2<S> {
 
     /// Returns true for a stream that nobody has opened. The connection itself is no stream either.
     fn is_idle(&self, stream: u32) -> bool {
-        stream == 0 || stream % 2 == 0 || stream > self.last
+        stream.is_multiple_of(2) || stream > self.last
     }
 
     /// Ends a stream whose client has broken the rules there; and the connection, if that happens often.

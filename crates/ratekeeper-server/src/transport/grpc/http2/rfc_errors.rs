@@ -376,7 +376,7 @@ fn a_server_that_leaves_answers_what_was_asked_before_its_client_knew() {
     let ping = written(&server.out).iter().find(|(head, _)| head.kind == 6).unwrap().1.to_vec();
     server.read(&frame(6, 1, 0, &ping));
     assert!(!server.http2.is_done(), "a call is not answered yet");
-    let last = written(&server.out).iter().filter(|(head, _)| head.kind == 7).next_back().unwrap().1.to_vec();
+    let last = written(&server.out).iter().rfind(|(head, _)| head.kind == 7).unwrap().1.to_vec();
     assert_eq!((number(&last[..4]), number(&last[4..8])), (3, 0));
     // Opened after that: not answered, and no mistake.
     server.read(&open(5));
