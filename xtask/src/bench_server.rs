@@ -7,6 +7,7 @@
 mod idle;
 mod process;
 mod spread;
+mod temp_file;
 
 use std::ffi::{OsStr, OsString};
 use std::net::TcpStream;
@@ -19,6 +20,7 @@ use crate::run;
 use crate::workspace::Workspace;
 use process::{Process, SERVER};
 use spread::Spread;
+use temp_file::TempFile;
 
 const LOAD: &str = "1";
 const BOTH: &str = "0,1";
@@ -28,7 +30,17 @@ const ROUNDS: usize = 7;
 const IDLE: usize = 10_000;
 
 const USAGE: &str = "cargo xtask bench-server [--ratekeeper SERVER] [--yardstick CEILING] \
-                                [--throttlecrab SERVER] [--rounds N] [--seconds S] [--only idle]";
+                                [--throttlecrab SERVER] [--rounds N] [--seconds S] [--only idle|envoy]";
+
+/// What Envoy's questions are held to: fixed windows, so that every hit is counted.
+const ENVOY_RULES: &str = "\
+domain: bench
+descriptors:
+  - {key: user, rate_limit: {unit: minute, requests_per_unit: 1000}}
+  - {key: ip, rate_limit: {unit: minute, requests_per_unit: 1000}}
+  - {key: path, value: /*, descriptors: [{key: user, rate_limit: {unit: hour, requests_per_unit: 100000}}]}
+  - {key: tenant, rate_limit: {unit: day, requests_per_unit: 1000000}}
+";
 
 struct Bench {
     ratekeeper: OsString,
@@ -47,7 +59,7 @@ struct Seen {
 /// Builds the server unless it is named, starts the others that are, and prints a line for each bar.
 pub(crate) fn run(workspace: &Workspace, args: &[&str]) -> Result<()> {
     let (mut yardstick, mut throttlecrab) = (None, None);
-    let mut only_idle = false;
+    let mut only = None;
     let mut bench = Bench { ratekeeper: OsString::new(), rounds: ROUNDS, seconds: "1".to_owned() };
     for pair in args.chunks(2) {
         match *pair {
@@ -56,19 +68,22 @@ pub(crate) fn run(workspace: &Workspace, args: &[&str]) -> Result<()> {
             ["--ratekeeper", path] => bench.ratekeeper = path.into(),
             ["--rounds", rounds] => bench.rounds = rounds.parse().context("--rounds: a whole number")?,
             ["--seconds", seconds] => seconds.clone_into(&mut bench.seconds),
-            ["--only", "idle"] => only_idle = true,
+            ["--only", part @ ("idle" | "envoy")] => only = Some(part),
             _ => bail!("{}: not understood; {USAGE}", pair.join(" ")),
         }
     }
     if bench.ratekeeper.is_empty() {
         bench.ratekeeper = build(workspace)?;
     }
-    if only_idle {
+    if only == Some("idle") {
         return idle::measure(&bench.ratekeeper);
     }
     run::say(
         "| | bar | by processor time | by answers a second | ns for one answer, ours and theirs |\n|---|---|---|---|---|",
     );
+    if only == Some("envoy") {
+        return bench.envoy();
+    }
     if let Some(program) = yardstick {
         bench.against_the_yardstick(program)?;
     }
@@ -83,6 +98,7 @@ pub(crate) fn run(workspace: &Workspace, args: &[&str]) -> Result<()> {
         let name = format!("MessagePack P={depth}, of RESP");
         bench.compare(&name, "0.9", (&ours, "msgpack"), (&ours, "resp"), &["--pipeline", depth])?;
     }
+    bench.envoy()?;
     let (one, two) = (bench.serve(BOTH, 1)?, bench.serve(BOTH, 2)?);
     for depth in ["1", "64"] {
         let name = format!("two loops, of one, P={depth}; nothing pinned");
@@ -102,6 +118,26 @@ fn build(workspace: &Workspace) -> Result<OsString> {
 impl Bench {
     fn serve(&self, cores: &str, loops: usize) -> Result<Process> {
         Process::ratekeeper(&self.ratekeeper, cores, loops)
+    }
+
+    /// Envoy's question beside our own, both over gRPC.
+    fn envoy(&self) -> Result<()> {
+        let rules = TempFile::new("bench.yaml", ENVOY_RULES)?;
+        let ours = Process::ratekeeper_with(&self.ratekeeper, SERVER, 1, &["--rls", &rules.path()])?;
+        for (name, bar, request) in [
+            ("one descriptor", "0.8", "bench user=%"),
+            ("four descriptors", "0.5", "bench user=% + ip=% + path=/x,user=% + tenant=%"),
+            ("no rule", "0.9", "bench none=%"),
+        ] {
+            for depth in ["1", "16"] {
+                let name = format!("ShouldRateLimit, {name}, of Throttle, {depth} calls at once");
+                let (asked, throttled) = (["--request", request, "--pipeline", depth], ["--pipeline", depth]);
+                let ours = ((&ours, "rls"), &asked[..]);
+                let theirs = ((ours.0.0, "grpc"), &throttled[..]);
+                self.compare_loads(LOAD, &name, bar, ours, theirs)?;
+            }
+        }
+        Ok(())
     }
 
     fn against_the_yardstick(&self, program: &OsStr) -> Result<()> {
@@ -147,10 +183,22 @@ impl Bench {
         theirs: (&Process, &str),
         load: &[&str],
     ) -> Result<()> {
+        self.compare_loads(cores, name, bar, (ours, load), (theirs, load))
+    }
+
+    /// The same, under a load of each one's own.
+    fn compare_loads(
+        &self,
+        cores: &str,
+        name: &str,
+        bar: &str,
+        (ours, our_load): ((&Process, &str), &[&str]),
+        (theirs, their_load): ((&Process, &str), &[&str]),
+    ) -> Result<()> {
         let (mut time, mut answers, mut nanos) = (Vec::new(), Vec::new(), [Vec::new(), Vec::new()]);
         for round in 0..=self.rounds {
-            let first = self.load(cores, ours.0, ours.1, load)?;
-            let second = self.load(cores, theirs.0, theirs.1, load)?;
+            let first = self.load(cores, ours.0, ours.1, our_load)?;
+            let second = self.load(cores, theirs.0, theirs.1, their_load)?;
             if round > 0 {
                 time.push(second.nanos / first.nanos);
                 answers.push(first.per_second / second.per_second);
@@ -167,6 +215,7 @@ impl Bench {
         let address = match scheme {
             "http" => process.http,
             "msgpack" => process.msgpack,
+            "grpc" | "rls" => process.grpc,
             _ => process.resp,
         };
         let before = process.cpu()?;

@@ -2,11 +2,13 @@
 //!
 //! A Redis-compatible server is looked for on `PATH` and among the tools fetched earlier, then installed from
 //! Debian (as root) or from a PyPI wheel (as anyone, below the target directory). Where Redis is there already, the
-//! wheel is fetched as well if it can be: stores are tested against both. Stock Python clients
+//! wheel is fetched as well if it can be: stores are tested against both. Stock Python clients and an Envoy
 //! come from PyPI too; tests do without them where that is not possible.
 
 mod apt;
+mod envoy;
 mod kit;
+mod pip;
 mod policy;
 mod python;
 mod wheel;
@@ -28,6 +30,9 @@ const VALKEY_SERVER: &str = "RATEKEEPER_VALKEY_SERVER";
 
 /// Tells tests where a Python is that has stock clients; absent when there is none.
 const PYTHON: &str = "RATEKEEPER_PYTHON";
+
+/// Tells tests where an Envoy is; absent when there is none. Set by the caller, none is fetched.
+const ENVOY: &str = "RATEKEEPER_ENVOY";
 
 const HELP: &str = "no Redis-compatible server found: install one (Debian: apt-get install redis-server \
                     redis-tools redis-sentinel) or set RATEKEEPER_REDIS_SERVER to its path";
@@ -51,6 +56,17 @@ pub(crate) fn run(workspace: &Workspace) -> Result<Environment> {
     {
         Ok(python) => environment.0.push((PYTHON, python.into())),
         Err(error) => eprintln!("not found, tests do without: Python clients ({error:#})"),
+    }
+    let envoy = match std::env::var_os(ENVOY).map(PathBuf::from) {
+        Some(chosen) => envoy::version(&chosen).map(|version| (chosen, version)),
+        None => envoy::find_or_install(&tools),
+    };
+    match envoy {
+        Ok((envoy, version)) => {
+            eprintln!("{}: Envoy {version}", envoy.display());
+            environment.0.push((ENVOY, envoy.into()));
+        }
+        Err(error) => eprintln!("not found, tests do without: Envoy ({error:#})"),
     }
     Ok(environment)
 }

@@ -18,7 +18,10 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use ratekeeper::port::{HoldAction, HoldChange, HoldId, HoldRequest, HoldState, Plans, Request, Store};
+use ratekeeper::port::{
+    Charge, ChargeAction, ChargeForce, HoldAction, HoldChange, HoldId, HoldRequest, HoldState, Plans,
+    Request, Store, Whole,
+};
 use ratekeeper::{Amounts, Cost, Key, Plan, Quota, Rules};
 use ratekeeper_redis::{Encoding, RedisStore, RedisStoreBuilder};
 use redis::aio::MultiplexedConnection;
@@ -54,6 +57,8 @@ const GENEROUS: &str = "36/h burst 40000";
 enum Contender {
     ByHand(MultiplexedConnection, Arc<str>),
     Ours(RedisStore, Arc<Plan>),
+    /// Charges so many keys together.
+    Charges(RedisStore, Arc<Plan>, u64),
     /// Makes holds, and leaves them to be settled.
     Hold(Holding),
     /// Settles what was held.
@@ -134,6 +139,16 @@ impl Contender {
                 let request = Request::new(key, Rules::Plan(plan), Cost::ONE);
                 let decision = store.acquire(request).await.unwrap();
                 assert!(decision.allowed, "{decision:?}");
+            }
+            Contender::Charges(store, plan, count) => {
+                let keys: Vec<String> = (0..*count).map(|key| format!("user:{number}:{key}")).collect();
+                let charge = |key| {
+                    let request = Request::new(Key::new(key).unwrap(), Rules::Plan(plan), Cost::ONE);
+                    Charge { request, action: ChargeAction::Count, force: ChargeForce::Alone }
+                };
+                let charges: Vec<Charge<'_>> = keys.iter().map(|key| charge(key.as_str())).collect();
+                let judgment = store.charge(&charges, Whole::Open).await.unwrap();
+                assert!(judgment.passes, "{judgment:?}");
             }
             // No more than the store remembers: what is measured finds its plans there.
             Contender::Hold(holding) if holding.held.lock().unwrap().len() > 4_000 => {
@@ -219,6 +234,7 @@ async fn speed(server: &Server, wanted: &[String]) {
     let three = plan("three", &format!("a={GENEROUS}; b={GENEROUS}; c={GENEROUS}"));
     let mixed = plan("mixed", &format!("a={GENEROUS}; b={GENEROUS} bucket; c=1000000/day fixed"));
     let bucket = plan("bucket", &format!("r={GENEROUS} bucket"));
+    let minute = plan("rls", "minute=100000000/m fixed grid");
     let one_held = Holding::new(&ascii, plan("held", &format!("r={GENEROUS}")), 0);
     let llm_held =
         Holding::new(&ascii, plan("llm", "60/m; 100000 tokens/m burst 20000; 8 concurrent"), 1 << 40);
@@ -232,6 +248,9 @@ async fn speed(server: &Server, wanted: &[String]) {
         ("ours, ASCII, token bucket", Contender::Ours(ascii.clone(), Arc::clone(&bucket))),
         ("ours, binary, token bucket", Contender::Ours(binary.clone(), bucket)),
         ("ours, ASCII, 3 algorithms", Contender::Ours(ascii.clone(), mixed)),
+        ("charge 1 window", Contender::Charges(ascii.clone(), Arc::clone(&minute), 1)),
+        ("charge 4 windows", Contender::Charges(ascii.clone(), Arc::clone(&minute), 4)),
+        ("charge 8 windows", Contender::Charges(ascii.clone(), minute, 8)),
         ("hold, GCRA", Contender::Hold(one_held.clone())),
         ("settle, GCRA", Contender::Settle(one_held.clone())),
         ("hold and settle, GCRA", Contender::Both(one_held)),

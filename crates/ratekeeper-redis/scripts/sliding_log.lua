@@ -36,7 +36,21 @@ log_debit(@rule, $need, @bound)
 @brief = @found and log_brief(@rule, $need)
 
 --# brief-debit
-@brief = @found and log_brief(@rule, log_one_more(@rule, $need, @bound))
+@brief = @found and log_brief(@rule, log_after_debit(@rule, $need, @bound, 0, 1))
+
+--# brief-judge
+-- After what is counted, about as much again; before anything else, about that.
+if not @found then
+  @brief = false
+elseif IN_FULL == 1 then
+  @brief = @log
+elseif @action == 2 then
+  @brief = log_brief_refund(@rule, $need, $NOW)
+elseif @action == 0 then
+  @brief = log_brief(@rule, log_after_debit(@rule, $need, @bound, $need))
+else
+  @brief = log_brief(@rule, $need)
+end
 
 --# brief-end
 @brief = @found and @log
@@ -151,11 +165,11 @@ local function log_merge(rule, high, low, bound)
   end
 end
 
--- The cost that one more comes to after a debit, seen from before it.
-local function log_one_more(rule, high, low, bound)
+-- The cost that another one comes to after a debit, seen from before it.
+local function log_after_debit(rule, high, low, bound, next_high, next_low)
   high, low = log_debited(rule, high, low)
   log_merge(rule, high, low, bound)
-  return plus(high, low, 0, 1)
+  return plus(high, low, next_high, next_low)
 end
 
 -- One entry, however large.

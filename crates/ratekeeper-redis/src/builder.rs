@@ -18,6 +18,7 @@ use crate::script::{ScriptLibrary, ScriptTime};
 use crate::scripted::{ScriptSettings, ScriptedStore};
 use crate::server_clock::ServerClock;
 use crate::store::RedisStore;
+use crate::tls_files::RedisTls;
 
 /// The start of every name on the server, by default.
 const DEFAULT_PREFIX: &str = "rate_limiter";
@@ -30,6 +31,7 @@ pub struct RedisStoreBuilder {
     encodings: Encodings,
     on_unreadable: OnUnreadable,
     options: LinkOptions,
+    tls: RedisTls,
     breakers: BreakerFactory,
     denials: Option<DenialSettings>,
     given: Option<Arc<dyn Clock>>,
@@ -63,6 +65,7 @@ impl RedisStore {
             encodings: Encodings::default(),
             on_unreadable: OnUnreadable::default(),
             options: LinkOptions::default(),
+            tls: RedisTls::default(),
             breakers: BreakerFactory::default(),
             denials: Some(DenialSettings::default()),
             given: None,
@@ -117,6 +120,12 @@ impl RedisStoreBuilder {
     /// worth raising only where one runtime has many threads and one connection is not enough for them.
     pub fn connections(mut self, connections: NonZeroUsize) -> Self {
         self.options.connections = connections;
+        self
+    }
+
+    /// Sets the certificates of `rediss://`: those of the system by default. Files are read by [`build`](Self::build), once.
+    pub fn tls(mut self, tls: RedisTls) -> Self {
+        self.tls = tls;
         self
     }
 
@@ -189,13 +198,17 @@ impl RedisStoreBuilder {
     ///
     /// # Errors
     ///
-    /// [`Address`](RedisErrorKind::Address) if a part of the URL is wrong, or the prefix contains braces.
+    /// [`Address`](RedisErrorKind::Address) if a part of the URL is wrong, a file of [`tls`](Self::tls) cannot be used, or
+    /// the prefix contains braces.
     pub fn build(self) -> Result<RedisStore, RedisError> {
         if self.prefix.contains(['{', '}']) {
             let message = format!("prefix: `{}`; a prefix must not contain braces", self.prefix);
             return Err(RedisError::new(RedisErrorKind::Address, message));
         }
-        let link = Link::open(&RedisAddress::parse(&self.url)?, &self.options, self.breakers);
+        let address = RedisAddress::parse(&self.url)?;
+        #[cfg(feature = "tls")]
+        let address = if self.tls == RedisTls::default() { address } else { address.with_tls(&self.tls)? };
+        let link = Link::open(&address, &self.options, self.breakers);
         let time = if self.given.is_some() { ScriptTime::Given } else { ScriptTime::Server };
         let settings = ScriptSettings {
             prefix: self.prefix,

@@ -19,7 +19,7 @@ use crate::exchange::{
 };
 use crate::hold_cache::KnownHold;
 use crate::script::{ScriptCall, ScriptVerb};
-use crate::scripted::{MOST_ROUNDS, RunScript, ScriptedStore};
+use crate::scripted::{RunScript, ScriptedStore};
 
 /// How often a hold is looked up whose record is another than was thought: it changes when it ends, which it does once.
 const MOST_LOOKUPS: usize = 4;
@@ -320,32 +320,21 @@ impl<R: RunScript> ScriptedStore<R> {
             let (sums, refunds) = (held.rules.sums.len(), held.refunds.len());
             self.library.decide(&question.shape(groups).with_held(sums, refunds))
         };
-        let mut server_time = None;
-        let rounds = MOST_ROUNDS + groups.len();
-        for _ in 0..rounds {
-            let given = self.settings.given.as_ref().map(|clock| clock.now());
-            let guess = || given.or(server_time).unwrap_or_else(|| self.clock.guess());
-            let call = question.call(request, groups, Some(held), &self.settings.prefix, guess, given);
-            let value = self.runner.run(&script, &call).await?;
-            match ScriptReply::read(value, question.verb, groups)? {
-                ScriptReply::Decided(decided) => return Ok(HeldAnswer::Decided(decided)),
-                ScriptReply::OtherHold(record) => return Ok(HeldAnswer::Other(record)),
-                ScriptReply::EndedHold(now, record) => return Ok(HeldAnswer::Ended(now, record)),
-                ScriptReply::KnownHold => return Ok(HeldAnswer::Known),
-                ScriptReply::NoHold => return Ok(HeldAnswer::Gone),
-                ScriptReply::Lapsed => return Ok(HeldAnswer::Lapsed),
-                ScriptReply::OtherWindow(now) => {
-                    self.clock.correct(now);
-                    server_time = Some(now);
-                }
-                ScriptReply::Unread { group, found } => {
-                    let key = call.parts().nth(group).unwrap_or_default();
-                    self.repair(&groups[group], key, &found).await?;
-                }
+        let prefix = &self.settings.prefix;
+        let answer = self.converse(question.verb, &script, groups, |guess, given| {
+            question.call(request, groups, Some(held), prefix, guess, given)
+        });
+        match answer.await? {
+            ScriptReply::Decided(decided) => Ok(HeldAnswer::Decided(decided)),
+            ScriptReply::OtherHold(record) => Ok(HeldAnswer::Other(record)),
+            ScriptReply::EndedHold(now, record) => Ok(HeldAnswer::Ended(now, record)),
+            ScriptReply::KnownHold => Ok(HeldAnswer::Known),
+            ScriptReply::NoHold => Ok(HeldAnswer::Gone),
+            ScriptReply::Lapsed => Ok(HeldAnswer::Lapsed),
+            ScriptReply::OtherWindow(_) | ScriptReply::Unread { .. } => {
+                Err(RedisError::script_fault("a question instead of an answer").into())
             }
         }
-        let what = format!("a script has asked to be called again {rounds} times in a row");
-        Err(RedisError::script_fault(&what).into())
     }
 }
 

@@ -34,11 +34,13 @@
 //! forget              all keys that start alike
 //! hold_cache          the holds that this process has made
 //! scripted            the store made of scripts
-//! holding             its holds
+//! holding, charging   its holds; charges of several keys that are judged together
+//! findings            what was found of them so far
 //! front               the denial cache before it        permits   concurrency limits that instances share
 //! values              compare-and-set on strings        inspect   what is under a key
 //! held_key            what is held for a key
 //! store, builder      the store as programs use it, and its settings
+//! envoyproxy          fixed windows in the counters of envoyproxy/ratelimit
 //! differential/       scripts against the engine (tests)
 //! ```
 //!
@@ -55,9 +57,12 @@
 //! | `testkit` | a store whose time a test gives |
 
 mod builder;
+mod charging;
 mod encoding;
+mod envoyproxy;
 mod error;
 mod exchange;
+mod findings;
 mod forget;
 mod front;
 mod held_key;
@@ -71,6 +76,7 @@ mod script;
 mod scripted;
 mod server_clock;
 mod store;
+mod tls_files;
 mod values;
 
 #[cfg(test)]
@@ -78,12 +84,14 @@ mod differential;
 
 pub use builder::RedisStoreBuilder;
 pub use encoding::Encoding;
+pub use envoyproxy::EnvoyproxyStore;
 pub use error::{RedisError, RedisErrorKind};
 pub use held_key::{InspectedHold, InspectedHolds};
 pub use inspect::{Explained, FieldValue, InspectedContent, Inspection};
 pub use losses::Losses;
 pub use permits::{RedisPermit, RedisPermits};
 pub use store::RedisStore;
+pub use tls_files::RedisTls;
 pub use values::RedisValues;
 
 /// The guide's examples are tests too.

@@ -1,12 +1,14 @@
 //! A store made of scripts, wherever they run.
 
+use std::borrow::Borrow;
 use std::sync::Arc;
 
 use ratekeeper::port::{
-    Answer, Clock, Grant, HoldChange, HoldOutcome, HoldRequest, Request, Standing, Store,
+    Answer, Charge, Clock, Grant, HoldChange, HoldOutcome, HoldRequest, Judgment, Request, Standing, Store,
+    Whole,
 };
 use ratekeeper::state::OnUnreadable;
-use ratekeeper::{Charged, Cost, Decision, Nanos, Plan, Rules, StoreError, StoreErrorKind};
+use ratekeeper::{Charged, Cost, Decision, Nanos, Plan, Rules, StoreError, StoreErrorKind, Timestamp};
 use redis::Value;
 
 use crate::encoding::Encodings;
@@ -23,7 +25,7 @@ use crate::server_clock::ServerClock;
 
 /// How often one request is sent to the script at most, beside once for each of its keys: again only after a state had to
 /// be replaced, which all may have to be, or a window had passed. Each is rare, and none can follow itself for long.
-pub(crate) const MOST_ROUNDS: usize = 8;
+const MOST_ROUNDS: usize = 8;
 
 /// What runs scripts: a link to servers, or in tests a Lua interpreter without any.
 pub(crate) trait RunScript: Send + Sync {
@@ -38,6 +40,11 @@ pub(crate) trait RunScript: Send + Sync {
     fn link(&self) -> Option<&Link> {
         None
     }
+
+    /// Returns a number that keys have in common which one script can reach.
+    fn slot(&self, _key: &[u8]) -> usize {
+        0
+    }
 }
 
 impl RunScript for Link {
@@ -51,6 +58,10 @@ impl RunScript for Link {
 
     fn link(&self) -> Option<&Link> {
         Some(self)
+    }
+
+    fn slot(&self, key: &[u8]) -> usize {
+        self.slot(Some(key))
     }
 }
 
@@ -103,7 +114,7 @@ impl<R: RunScript> ScriptedStore<R> {
         self.decide_on(question, request, groups).await
     }
 
-    async fn decide_on<'a>(
+    pub(crate) async fn decide_on<'a>(
         &'a self,
         question: impl Into<ScriptQuestion>,
         request: &Request<'a>,
@@ -126,15 +137,32 @@ impl<R: RunScript> ScriptedStore<R> {
     ) -> Result<ScriptDecision, StoreError> {
         let question = question.of(groups);
         let script = self.library.decide(&question.shape(groups));
+        let prefix = &self.settings.prefix;
+        let answer = self.converse(question.verb, &script, groups, |guess, given| {
+            question.call(request, groups, None, prefix, guess, given)
+        });
+        match answer.await? {
+            ScriptReply::Decided(decided) => Ok(decided),
+            _ => Err(RedisError::script_fault("an answer about a hold").into()),
+        }
+    }
+
+    /// Calls a script until it has answered: once, but for a state that must be replaced first, or a window that has just
+    /// passed. `call` writes the call, given a guess at the server's time and the time of a test.
+    pub(crate) async fn converse<'g>(
+        &self,
+        verb: ScriptVerb,
+        script: &Script,
+        groups: &[impl Borrow<RuleGroup<'g>> + Sync],
+        call: impl Fn(&dyn Fn() -> Timestamp, Option<Timestamp>) -> ScriptCall + Send + Sync,
+    ) -> Result<ScriptReply, StoreError> {
         let mut server_time = None;
         let rounds = MOST_ROUNDS + groups.len();
         for _ in 0..rounds {
             let given = self.settings.given.as_ref().map(|clock| clock.now());
-            let guess = || given.or(server_time).unwrap_or_else(|| self.clock.guess());
-            let call = question.call(request, groups, None, &self.settings.prefix, guess, given);
-            let value = self.runner.run(&script, &call).await?;
-            match ScriptReply::read(value, question.verb, groups)? {
-                ScriptReply::Decided(decided) => return Ok(decided),
+            let call = call(&|| given.or(server_time).unwrap_or_else(|| self.clock.guess()), given);
+            let value = self.runner.run(script, &call).await?;
+            match ScriptReply::read(value, verb, groups)? {
                 ScriptReply::OtherWindow(now) => {
                     self.clock.correct(now);
                     // Not a guess from there: the server's clock has not gone back since.
@@ -142,9 +170,9 @@ impl<R: RunScript> ScriptedStore<R> {
                 }
                 ScriptReply::Unread { group, found } => {
                     let key = call.parts().nth(group).unwrap_or_default();
-                    self.repair(&groups[group], key, &found).await?;
+                    self.repair(groups[group].borrow(), key, &found).await?;
                 }
-                _ => return Err(RedisError::script_fault("an answer about a hold").into()),
+                answer => return Ok(answer),
             }
         }
         let what = format!("a script has asked to be called again {rounds} times in a row");
@@ -210,6 +238,10 @@ impl<R: RunScript> Store for ScriptedStore<R> {
             let Some((groups, script)) = decided else { return Ok(Standing::of(UNLIMITED)) };
             script.debit(&groups)
         })
+    }
+
+    fn charge<'a>(&'a self, charges: &'a [Charge<'a>], whole: Whole) -> Answer<'a, Judgment> {
+        Answer::later(self.judge(charges, whole))
     }
 
     fn acquire_up_to<'a>(&'a self, request: Request<'a>) -> Answer<'a, Grant> {
@@ -282,7 +314,7 @@ fn has_places(request: &Request<'_>) -> bool {
 }
 
 /// The decision without any rules: there is nothing to exceed.
-const UNLIMITED: Decision = Decision::allow(u64::MAX, u64::MAX, Nanos::ZERO);
+pub(crate) const UNLIMITED: Decision = Decision::allow(u64::MAX, u64::MAX, Nanos::ZERO);
 
 impl<R> std::fmt::Debug for ScriptedStore<R> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -4,7 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ratekeeper::port::{Answer, Grant, HoldChange, HoldOutcome, HoldRequest, Request, Standing, Store};
+use ratekeeper::port::{
+    Answer, Charge, Grant, HoldChange, HoldOutcome, HoldRequest, Judgment, Request, Standing, Store, Whole,
+};
 use ratekeeper::state::StorageKey;
 use ratekeeper::store::{Breaker, DenialStatistics};
 use ratekeeper::{Charged, Decision, Key, Name, StoreError};
@@ -17,7 +19,7 @@ use crate::inspect::{self, Inspection};
 use crate::link::Link;
 use crate::losses::Losses;
 use crate::permits::RedisPermits;
-use crate::script::ScriptCall;
+use crate::script::{Script, ScriptCall};
 use crate::scripted::ScriptedStore;
 use crate::values::RedisValues;
 
@@ -48,6 +50,16 @@ pub struct RedisStore {
 impl RedisStore {
     pub(crate) fn new(scripted: Arc<ScriptedStore<Link>>, front: StoreFront) -> Self {
         RedisStore { scripted, front }
+    }
+
+    /// Returns the way to the servers.
+    pub(crate) fn link(&self) -> &Link {
+        &self.scripted.runner
+    }
+
+    /// Returns the script that counts as envoyproxy/ratelimit does.
+    pub(crate) fn counter_script(&self) -> &Script {
+        &self.scripted.library.counter
     }
 
     /// Asks the server whether it serves, whatever its breaker says; a cluster is asked for its map. May take as long as
@@ -152,6 +164,20 @@ impl Store for RedisStore {
 
     fn debit<'a>(&'a self, request: Request<'a>) -> Answer<'a, Standing> {
         self.front.store().debit(request)
+    }
+
+    /// Judges charges of several keys together. One script call, and so one round trip and one instant, for up to eight
+    /// charges of different keys. More of them, or keys that lie in several slots of a cluster, are several calls, which go
+    /// out together. Two cases take one round trip after another: charges of the same key; and calls that
+    /// [ignore](ratekeeper::port::ChargeAction::Ignore) what does not pass, while it is open whether the whole does. Each of
+    /// these takes what passes as far as is known by then, and what was taken is given back if the whole is refused in the
+    /// end: never is more admitted than allowed.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves it open what was charged.
+    fn charge<'a>(&'a self, charges: &'a [Charge<'a>], whole: Whole) -> Answer<'a, Judgment> {
+        self.front.store().charge(charges, whole)
     }
 
     fn hold<'a>(&'a self, hold: HoldRequest<'a>) -> Answer<'a, Standing> {

@@ -51,7 +51,7 @@ impl Default for GuessLimiter {
             began: Instant::now(),
             seed: RandomState::default(),
             forgotten_at: (0..COUNTERS).map(|_| AtomicU64::new(0)).collect(),
-            log: LogThrottle::default(),
+            log: LogThrottle::new(),
         }
     }
 }

@@ -35,6 +35,7 @@
 //! responder    requests to answers, once for all wires    snapshot, store_check   the engine's state and store
 //! stream       sockets, buffers and batches of protocols that are streams
 //! transport    RESP, HTTP, gRPC and MessagePack: bytes to requests, answers to bytes
+//! statsd       counters that are sent                     xds        rules that a control plane pushes
 //! server       starts, announces and stops all of it
 //! ```
 
@@ -55,19 +56,26 @@ mod secret;
 mod server;
 mod settings;
 mod snapshot;
+mod statsd;
 mod store_check;
 mod stream;
 mod transport;
 mod watch;
 mod watcher;
+mod xds;
 
 pub use engine::Engine;
 pub use error::ServerError;
 pub use request::{QuotaBounds, RequestLimits, WrongDefault};
 pub use secret::{Secret, Tokens};
 pub use server::{Server, serve};
-pub use settings::{Bind, BindError, RedisSettings, Settings, StoreLocation, TlsFiles, TransportEndpoint};
+pub use settings::{
+    Bind, BindError, ConnectionAge, GrpcTls, PrometheusEndpoint, RedisSettings, SettingNames, Settings,
+    StatsdProtocol, StatsdSettings, StoreLocation, TlsFiles, TransportEndpoint,
+};
 pub use snapshot::{PeriodicSnapshot, Snapshot};
+pub use statsd::StatsdSender;
 pub use store_check::check_store;
 pub use watch::ReloadCounts;
 pub use watcher::FileWatcher;
+pub use xds::XdsClient;

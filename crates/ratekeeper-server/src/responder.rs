@@ -1,7 +1,7 @@
 //! Answers requests: the one place where a verb becomes a question to the keeper.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ratekeeper::keeper::KeeperError;
 use ratekeeper::port::{AmountError, HoldId, HoldOutcome, HoldState};
@@ -11,6 +11,7 @@ use crate::engine::Engine;
 use crate::guesses::TokenCheck;
 use crate::net::Connection;
 use crate::request::{RequestError, RequestLimits, RequestedCharge, RequestedLimits, WireRequest};
+use crate::rls::{RateLimitService, RlsAnswer, RlsCode, RlsError, RlsRequest};
 use crate::secret::{Admin, NotAdmin, Role, Tokens};
 use crate::watch::TransportMetrics;
 
@@ -133,6 +134,31 @@ impl Responder {
         };
         self.metrics.looked(&ruling, began.elapsed());
         Ok(WireAnswer::Ruling(ruling))
+    }
+
+    /// Answers Envoy's question by the service that it is asked of, and counts the decision. Errors are counted by the wire.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`RateLimitService::should_rate_limit`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future may leave a remote store with the charges: what it took is not given back.
+    pub(crate) async fn should_rate_limit(
+        &self,
+        service: &RateLimitService,
+        request: &RlsRequest,
+        deadline: Option<Duration>,
+    ) -> Result<RlsAnswer, RlsError> {
+        let began = Instant::now();
+        let refused = |key: &[u8]| self.metrics.denied(key);
+        let answered = service.answer(self.engine.keeper(), request, deadline, refused).await;
+        match &answered {
+            Ok(answer) => self.metrics.judged(answer.overall == RlsCode::Ok, began.elapsed()),
+            Err(_) => self.metrics.not_judged(),
+        }
+        answered
     }
 
     async fn debit(&self, charge: &RequestedCharge<'_>, began: Instant) -> Result<WireAnswer, RequestError> {

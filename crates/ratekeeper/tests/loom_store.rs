@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use loom::thread;
 use ratekeeper::port::{
-    Clock, HoldAction, HoldChange, HoldId, HoldRequest, HoldState, Plans, Request, Standing, Store,
+    Charge, ChargeAction, ChargeForce, Clock, HoldAction, HoldChange, HoldId, HoldRequest, HoldState, Plans,
+    Request, Standing, Store, Whole,
 };
 use ratekeeper::{Amounts, Charged, Cost, Decision, Key, MemoryStore, Nanos, Plan, Quota, Rules, Timestamp};
 
@@ -109,6 +110,28 @@ fn a_refund_is_seen() {
         assert_eq!((mine.allowed, mine.remaining, seconds(&mine)), (false, 3, 6));
         let told = other.join().unwrap().map(|decision| (decision.remaining, seconds(&decision)));
         assert!([[(0, 24), (0, 24)], [(0, 24), (3, 6)], [(3, 6), (3, 6)]].contains(&told), "{told:?}");
+    });
+}
+
+/// What a charge of two keys gives back is there for all who come later, although both were refused without the lock.
+#[test]
+fn what_a_charge_gives_back_is_seen() {
+    loom::model(|| {
+        let shared = Shared::new(&[("k", 10), ("j", 10)]);
+        let other = {
+            let shared = shared.clone();
+            thread::spawn(move || ["k", "j"].map(|key| shared.ask(key, 4, 0).remaining))
+        };
+        let back = ["k", "j"].map(|key| Charge {
+            request: shared.request(key, 3),
+            action: ChargeAction::GiveBack,
+            force: ChargeForce::Never,
+        });
+        let judgment = shared.store.charge(&back, Whole::Open).now().unwrap().unwrap();
+        assert!(judgment.passes && judgment.each.iter().all(|told| told.decision.remaining == 3));
+        assert_eq!(["k", "j"].map(|key| shared.ask(key, 4, 0).remaining), [3, 3]);
+        let told = other.join().unwrap();
+        assert!([[0, 0], [0, 3], [3, 3]].contains(&told), "{told:?}");
     });
 }
 

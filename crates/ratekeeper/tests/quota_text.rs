@@ -91,7 +91,8 @@ fn bad_texts_and_what_is_said_about_them() {
         ),
         (
             "1000000001/s",
-            "count: 1000000001 per 1s; at most 1000000000 per second can be told apart".into(),
+            "count: 1000000001 per 1s; at most 1000000000 per second can be told apart, but by `fixed` and `sliding`"
+                .into(),
         ),
         ("5/", "period: `5/`; a period is a unit (`s`, `m`, `h`, `day`) or `30s`".into()),
         ("5 per", "period: `5 per`; a period is a unit (`s`, `m`, `h`, `day`) or `30s`".into()),

@@ -27,11 +27,16 @@ pub(super) struct Process {
 impl Process {
     /// `ratekeeper serve`, on these cores.
     pub(super) fn ratekeeper(program: &OsStr, cores: &str, loops: usize) -> Result<Self> {
+        Self::ratekeeper_with(program, cores, loops, &[])
+    }
+
+    /// The same, with more flags.
+    pub(super) fn ratekeeper_with(program: &OsStr, cores: &str, loops: usize, more: &[&str]) -> Result<Self> {
         Self::start(program, cores, |command, [resp, http, msgpack, grpc]| {
             let loops = loops.to_string();
             command.args(["serve", "--loops", &loops, "--grpc", &grpc.to_string()]);
             command.args(["--resp", &resp.to_string(), "--http", &http.to_string()]);
-            command.args(["--msgpack", &msgpack.to_string()]);
+            command.args(["--msgpack", &msgpack.to_string()]).args(more);
         })
     }
 

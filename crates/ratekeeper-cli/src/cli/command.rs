@@ -9,6 +9,7 @@ use super::headers::HeadersFlags;
 use super::health::HealthFlags;
 use super::inspect::InspectFlags;
 use super::man::ManFlags;
+use super::ratelimit::RatelimitFlags;
 use super::serve::ServeFlags;
 use super::simulate::SimulateFlags;
 
@@ -25,6 +26,8 @@ pub(super) struct CommandLine {
 pub(super) enum CliCommand {
     /// Start the server: Redis protocol, HTTP, gRPC and MessagePack.
     Serve(Box<ServeFlags>),
+    /// Serve Envoy in place of envoyproxy/ratelimit, set by its environment variables.
+    Ratelimit(RatelimitFlags),
     /// Check a configuration file, and print its mistakes or its plans.
     Check(CheckFlags),
     /// Decode stored states of keys, given as text or read from Redis.

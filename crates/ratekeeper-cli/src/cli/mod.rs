@@ -2,10 +2,11 @@
 //!
 //! - `command`: all commands as data; `run`: from arguments to exit code; `output`: exit codes, and standard output
 //! - `explain`: what a plan means, for `check`
-//! - `serve`, `check`, `inspect`, `headers`, `simulate`, `bench`, `health`, `completions`, `man`: the commands
+//! - `serve`, `ratelimit`, `check`, `inspect`, `headers`, `simulate`, `bench`, `health`, `completions`, `man`: the commands
 
 mod bench;
 mod check;
+mod check_rls;
 mod command;
 mod completions;
 mod explain;
@@ -14,6 +15,7 @@ mod health;
 mod inspect;
 mod man;
 mod output;
+mod ratelimit;
 mod run;
 mod serve;
 mod simulate;

@@ -9,6 +9,11 @@ pub(super) const EXIT_NO: u8 = 1;
 /// The exit code for wrong usage and bad input.
 pub(super) const EXIT_USAGE: u8 = 2;
 
+/// Returns `1 plan`, `2 plans`.
+pub(super) fn counted(number: usize, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
+}
+
 /// Writes to standard output, and flushes it.
 pub(super) fn print(text: impl std::fmt::Display) -> Result<()> {
     let mut out = io::stdout().lock();

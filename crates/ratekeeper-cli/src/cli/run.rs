@@ -1,6 +1,8 @@
 //! From the arguments of the process to the exit code.
 
+use std::ffi::OsString;
 use std::io::{self, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::FromArgMatches;
@@ -9,13 +11,13 @@ use ratekeeper_server::config::{may_hold_password, without_passwords};
 
 use super::command::{CliCommand, CommandLine, command};
 use super::output::EXIT_USAGE;
-use super::{bench, check, completions, headers, health, inspect, man, serve, simulate};
+use super::{bench, check, completions, headers, health, inspect, man, ratelimit, serve, simulate};
 
 /// Runs the command that the arguments of this process name, and returns its exit code.
 ///
 /// Ends the process itself where the arguments are wrong, or ask for help.
 pub fn run() -> ExitCode {
-    let understood = command().try_get_matches().and_then(|matches| {
+    let understood = command().try_get_matches_from(arguments(std::env::args_os())).and_then(|matches| {
         let mut cli = CommandLine::from_arg_matches(&matches)?;
         if let (CliCommand::Serve(flags), Some(matches)) =
             (&mut cli.command, matches.subcommand_matches("serve"))
@@ -27,6 +29,7 @@ pub fn run() -> ExitCode {
     let cli = understood.unwrap_or_else(|error| refuse(&error));
     let outcome = match cli.command {
         CliCommand::Serve(flags) => serve::run(*flags),
+        CliCommand::Ratelimit(flags) => ratelimit::run(&flags),
         CliCommand::Health(flags) => health::run(&flags),
         CliCommand::Check(flags) => check::run(&flags),
         CliCommand::Inspect(flags) => inspect::run(&flags),
@@ -47,6 +50,17 @@ pub fn run() -> ExitCode {
             ExitCode::from(EXIT_USAGE)
         }
     }
+}
+
+/// Returns the arguments, with the command that the name of the program stands for: in an image of the Go service the
+/// program is called `ratelimit`.
+fn arguments(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = given.collect();
+    let is_ratelimit = |name: &OsString| Path::new(name).file_stem().is_some_and(|name| name == "ratelimit");
+    if arguments.first().is_some_and(is_ratelimit) {
+        arguments.insert(1, "ratelimit".into());
+    }
+    arguments
 }
 
 /// Returns the error and its causes in one line. A cause that is quoted already is not repeated.
@@ -84,6 +98,15 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_name_of_the_program_may_be_the_command() {
+        let given = |names: &[&str]| arguments(names.iter().map(OsString::from));
+        assert_eq!(given(&["/bin/ratelimit"]), ["/bin/ratelimit", "ratelimit"]);
+        assert_eq!(given(&["ratelimit", "--help"]), ["ratelimit", "ratelimit", "--help"]);
+        assert_eq!(given(&["./ratekeeper", "ratelimit"]), ["./ratekeeper", "ratelimit"]);
+        assert!(given(&[]).is_empty());
+    }
 
     #[test]
     fn a_cause_that_is_quoted_already_is_not_repeated() {

@@ -15,6 +15,7 @@ use tokio::time::{sleep, timeout, timeout_at};
 use super::connection::{GRACE, PATIENCE, RECONNECT, connect, wait_until};
 use super::load_error::LoadFailure;
 use super::measurement::{LoadAnswer, Measurement};
+use super::rls_request::RlsTemplate;
 use super::schedule::Schedule;
 use super::work::{KeyDraw, ThrottleNumbers};
 
@@ -43,11 +44,25 @@ struct ThrottleVerdict {
     allowed: bool,
 }
 
-/// Makes calls of `Throttle`.
+/// The first field of `envoy.service.ratelimit.v3.RateLimitResponse`; the others are not of interest.
+#[derive(prost::Message)]
+struct RlsVerdict {
+    #[prost(int32, tag = "1")]
+    overall_code: i32,
+}
+
+/// Makes calls of one method.
 #[derive(Clone, Debug)]
 pub(super) struct GrpcCaller {
-    throttle: ThrottleNumbers,
+    question: Question,
     uri: String,
+}
+
+/// What is called.
+#[derive(Clone, Debug)]
+enum Question {
+    Throttle(ThrottleNumbers),
+    Rls(RlsTemplate),
 }
 
 /// Why a call failed.
@@ -66,8 +81,14 @@ impl From<h2::Error> for CallError {
 }
 
 impl GrpcCaller {
-    pub(super) fn new(throttle: ThrottleNumbers, host: &str) -> Self {
-        GrpcCaller { throttle, uri: format!("http://{host}/throttlecrab.RateLimiter/Throttle") }
+    pub(super) fn throttling(throttle: ThrottleNumbers, host: &str) -> Self {
+        let uri = format!("http://{host}/throttlecrab.RateLimiter/Throttle");
+        GrpcCaller { question: Question::Throttle(throttle), uri }
+    }
+
+    pub(super) fn asking(template: &RlsTemplate, host: &str) -> Self {
+        let uri = format!("http://{host}/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit");
+        GrpcCaller { question: Question::Rls(template.clone()), uri }
     }
 
     async fn call(&self, sender: &SendRequest<Bytes>, key: &[u8; 20]) -> Result<LoadAnswer, CallError> {
@@ -79,7 +100,7 @@ impl GrpcCaller {
             .map_err(|error| CallError::Status(error.to_string()))?;
         let mut sender = sender.clone().ready().await?;
         let (response, mut stream) = sender.send_request(request, false)?;
-        stream.send_data(self.message(key), true)?;
+        stream.send_data(self.question.message(key), true)?;
         let response = response.await?;
         if let Some(status) = response.headers().get("grpc-status") {
             let message = response.headers().get("grpc-message").map(http::HeaderValue::as_bytes);
@@ -96,13 +117,32 @@ impl GrpcCaller {
             reply.extend_from_slice(&data);
             body.flow_control().release_capacity(data.len())?;
         }
-        let reply = reply.get(PREFIX..).and_then(|message| ThrottleVerdict::decode(message).ok());
-        let reply = reply.ok_or_else(|| CallError::Status("no message".to_owned()))?;
-        Ok(if reply.allowed { LoadAnswer::Allowed } else { LoadAnswer::Denied })
+        let is_allowed = reply.get(PREFIX..).and_then(|message| self.question.verdict(message));
+        match is_allowed.ok_or_else(|| CallError::Status("no message".to_owned()))? {
+            true => Ok(LoadAnswer::Allowed),
+            false => Ok(LoadAnswer::Denied),
+        }
+    }
+}
+
+impl Question {
+    /// Returns whether a reply allows; none if it is no reply.
+    fn verdict(&self, message: &[u8]) -> Option<bool> {
+        match self {
+            Question::Throttle(_) => ThrottleVerdict::decode(message).ok().map(|verdict| verdict.allowed),
+            Question::Rls(_) => match RlsVerdict::decode(message).ok()?.overall_code {
+                1 => Some(true),
+                2 => Some(false),
+                _ => None,
+            },
+        }
     }
 
     fn message(&self, key: &[u8; 20]) -> Bytes {
-        let ThrottleNumbers { burst, count, period } = self.throttle;
+        let ThrottleNumbers { burst, count, period } = match self {
+            Question::Throttle(throttle) => *throttle,
+            Question::Rls(template) => return template.message(key),
+        };
         let request = ThrottleCall {
             key: String::from_utf8_lossy(key).into_owned(),
             max_burst: burst,

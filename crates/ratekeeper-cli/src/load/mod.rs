@@ -5,6 +5,7 @@
 //! every request that it delayed.
 //!
 //! - [`LoadTarget`]: what is asked; [`Work`]: for which keys; [`LoadRun`], [`LoadPace`]: how often and how long
+//! - [`RlsTemplate`]: what Envoy's service is asked
 //! - `wire`: requests and replies as bytes; `connection`: one connection's loop; `grpc`: one connection of gRPC;
 //!   `in_process`: no connection at all
 //! - [`measure`]: all connections of all threads, to a [`Measurement`]; [`TargetReport`], [`Ratio`]: what it amounts to
@@ -15,6 +16,7 @@ mod in_process;
 mod load_error;
 mod measurement;
 mod report;
+mod rls_request;
 mod run;
 mod schedule;
 mod target;
@@ -24,6 +26,7 @@ mod work;
 pub use load_error::LoadError;
 pub use measurement::Measurement;
 pub use report::{Ratio, TargetReport};
+pub use rls_request::{RlsTemplate, RlsTemplateError};
 pub use run::measure;
 pub use schedule::{LoadPace, LoadRun};
 pub use target::{LoadTarget, LoadTargetError, Protocol};

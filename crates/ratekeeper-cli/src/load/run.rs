@@ -16,7 +16,7 @@ use super::in_process;
 use super::load_error::{LoadError, LoadFailure};
 use super::measurement::Measurement;
 use super::schedule::{LoadRun, Schedule};
-use super::target::LoadTarget;
+use super::target::{LoadTarget, Protocol};
 use super::wire::StreamWire;
 use super::work::Work;
 
@@ -42,7 +42,8 @@ pub fn measure(target: &LoadTarget, run: &LoadRun, work: &Work) -> Result<Measur
     let host = address.to_string();
     let speech = match StreamWire::new(*protocol, work.throttle(), &host) {
         Some(wire) => Speech::Stream(wire),
-        None => Speech::Calls(GrpcCaller::new(work.throttle(), &host)),
+        None if *protocol == Protocol::Rls => Speech::Calls(GrpcCaller::asking(work.template(), &host)),
+        None => Speech::Calls(GrpcCaller::throttling(work.throttle(), &host)),
     };
     // Far from the seeds of the connections.
     let mut draw = work.draw(u64::MAX / 2);

@@ -31,10 +31,13 @@ pub enum Protocol {
     Grpc,
     /// MessagePack: `throttle`.
     MsgPack,
+    /// gRPC, as Envoy does: `ShouldRateLimit`.
+    Rls,
 }
 
 impl Protocol {
-    const ALL: [Protocol; 4] = [Protocol::Resp, Protocol::Http, Protocol::Grpc, Protocol::MsgPack];
+    const ALL: [Protocol; 5] =
+        [Protocol::Resp, Protocol::Http, Protocol::Grpc, Protocol::MsgPack, Protocol::Rls];
 
     /// Returns the scheme of its URLs.
     pub const fn scheme(self) -> &'static str {
@@ -43,6 +46,7 @@ impl Protocol {
             Protocol::Http => "http",
             Protocol::Grpc => "grpc",
             Protocol::MsgPack => "msgpack",
+            Protocol::Rls => "rls",
         }
     }
 
@@ -52,6 +56,7 @@ impl Protocol {
             Protocol::Http => 8080,
             Protocol::Grpc => 8070,
             Protocol::MsgPack => 9090,
+            Protocol::Rls => 8081,
         }
     }
 }
@@ -131,7 +136,7 @@ impl fmt::Display for LoadTargetError {
             LoadTargetError::Unknown(text) => {
                 write!(
                     f,
-                    "{text:?}: not a target; write inproc, resp://HOST:PORT, http://, grpc:// or msgpack://"
+                    "{text:?}: not a target; write inproc, resp://HOST:PORT, http://, grpc://, msgpack:// or rls://"
                 )
             }
             LoadTargetError::NoAddress(text) => {

@@ -4,11 +4,14 @@ use std::fmt;
 
 use ratekeeper::{Algorithm, Quota};
 
+use super::rls_request::RlsTemplate;
+
 /// The requests of a load: random keys, all under one quota.
 #[derive(Clone, Debug)]
 pub struct Work {
     quota: Quota,
     throttle: ThrottleNumbers,
+    template: RlsTemplate,
     keys: u32,
     /// The share of requests that go to the first key, as a fraction of `u32::MAX`.
     hot: u32,
@@ -26,13 +29,13 @@ pub(super) struct ThrottleNumbers {
 const KEY: usize = 20;
 
 impl Work {
-    /// Returns requests for so many keys, each under this quota. The first key gets the share `hot`, from 0 to 1, of all
+    /// Returns requests for so many keys, each under this quota; Envoy's service is asked by the template. The first key gets the share `hot`, from 0 to 1, of all
     /// requests on top of its own.
     ///
     /// # Errors
     ///
     /// The text is not a quota that every transport can ask for, there are no keys, or `hot` is not a share.
-    pub fn new(quota: &str, keys: u32, hot: f64) -> Result<Self, WorkError> {
+    pub fn new(quota: &str, template: &RlsTemplate, keys: u32, hot: f64) -> Result<Self, WorkError> {
         let parsed: Quota = quota.parse().map_err(WorkError::Quota)?;
         let seconds = parsed.period().as_nanos() / 1_000_000_000;
         let whole = seconds * 1_000_000_000 == parsed.period().as_nanos();
@@ -56,7 +59,8 @@ impl Work {
             reason = "a share of the whole range"
         )]
         let hot = (hot * f64::from(u32::MAX)) as u32;
-        Ok(Work { quota: parsed, throttle: ThrottleNumbers { burst, count, period }, keys, hot })
+        let (throttle, template) = (ThrottleNumbers { burst, count, period }, template.clone());
+        Ok(Work { quota: parsed, throttle, template, keys, hot })
     }
 
     pub(super) fn quota(&self) -> &Quota {
@@ -65,6 +69,11 @@ impl Work {
 
     pub(super) fn keys(&self) -> u32 {
         self.keys
+    }
+
+    /// Returns what Envoy's service is asked, which holds its callers to limits of its own.
+    pub(super) fn template(&self) -> &RlsTemplate {
+        &self.template
     }
 
     pub(super) fn throttle(&self) -> ThrottleNumbers {
@@ -156,10 +165,14 @@ impl std::error::Error for WorkError {}
 mod tests {
     use super::*;
 
+    fn work(quota: &str, keys: u32, hot: f64) -> Result<Work, WorkError> {
+        Work::new(quota, &"bench user=%".parse().unwrap(), keys, hot)
+    }
+
     #[test]
     fn keys_are_drawn_evenly_and_the_hot_one_more_often() {
         let drawn = |hot| {
-            let mut draw = Work::new("1/s", 10, hot).unwrap().draw(7);
+            let mut draw = work("1/s", 10, hot).unwrap().draw(7);
             let mut counts = [0u32; 10];
             for _ in 0..10_000 {
                 counts[usize::from(draw.key()[KEY - 1] - b'0')] += 1;
@@ -174,7 +187,7 @@ mod tests {
     /// Streams that were one another's, a draw later, once made a million keys a few thousand.
     #[test]
     fn streams_share_no_more_keys_than_chance_has_it() {
-        let work = Work::new("1/s", 1_000_000, 0.0).unwrap();
+        let work = work("1/s", 1_000_000, 0.0).unwrap();
         let mut drawn = std::collections::HashSet::new();
         for seed in 0..50 {
             let mut draw = work.draw(seed);
@@ -185,7 +198,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_asked_for() {
-        let error = |quota, keys, hot| Work::new(quota, keys, hot).unwrap_err().to_string();
+        let error = |quota, keys, hot| work(quota, keys, hot).unwrap_err().to_string();
         assert!(error("1/ms", 1, 0.0).contains("whole seconds"));
         assert!(error("1/s bucket", 1, 0.0).contains("GCRA"));
         assert!(error("0/s", 1, 0.0).contains("--quota: count: 0"));

@@ -2,8 +2,18 @@
 
 use crate::support::run;
 
-const COMMANDS: [&str; 9] =
-    ["serve", "check", "health", "inspect", "headers", "simulate", "bench", "completions", "man"];
+const COMMANDS: [&str; 10] = [
+    "serve",
+    "ratelimit",
+    "check",
+    "health",
+    "inspect",
+    "headers",
+    "simulate",
+    "bench",
+    "completions",
+    "man",
+];
 
 #[test]
 fn help_fits_a_screen_and_shows_an_example() {

@@ -6,6 +6,7 @@ mod bench;
 #[path = "../common/binary.rs"]
 mod binary;
 mod check;
+mod check_rls;
 #[path = "../common/eventually.rs"]
 mod eventually;
 #[path = "../common/folder.rs"]
@@ -14,6 +15,7 @@ mod headers;
 mod help;
 mod inspect;
 mod inspect_redis;
+mod ratelimit;
 #[path = "../wire/support.rs"]
 #[allow(dead_code, unused_imports, reason = "shared with the tests of the wires, which use more of it")]
 mod server;

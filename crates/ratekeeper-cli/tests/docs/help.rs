@@ -4,8 +4,18 @@ use crate::binary::ratekeeper;
 use crate::page::Step;
 use crate::session::Session;
 
-const COMMANDS: [&str; 9] =
-    ["serve", "check", "health", "inspect", "headers", "simulate", "bench", "completions", "man"];
+const COMMANDS: [&str; 10] = [
+    "serve",
+    "ratelimit",
+    "check",
+    "health",
+    "inspect",
+    "headers",
+    "simulate",
+    "bench",
+    "completions",
+    "man",
+];
 
 #[test]
 fn every_example_of_help_runs() {
@@ -21,9 +31,9 @@ fn every_example_of_help_runs() {
         let example = help.lines().find_map(|line| line.strip_prefix("Example: "));
         let example = example.unwrap_or_else(|| panic!("{command} has no example"));
         // A server goes on; the others end, and well. It is the first, so that the others find it.
-        let typed =
-            if command == "serve" { format!("{example} &") } else { format!("{example} > out && echo well") };
-        let printed = if command == "serve" { vec![] } else { vec!["well".to_owned()] };
+        let is_server = matches!(command, "serve" | "ratelimit");
+        let typed = if is_server { format!("{example} &") } else { format!("{example} > out && echo well") };
+        let printed = if is_server { vec![] } else { vec!["well".to_owned()] };
         session.run(&Step { typed, printed });
     }
 }

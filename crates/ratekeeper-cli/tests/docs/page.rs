@@ -26,9 +26,11 @@ impl Page {
         for (language, block) in blocks(&text) {
             match language {
                 "console" => page.sessions.push(steps(block)),
-                "toml" | "python" => {
+                "toml" | "python" | "yaml" => {
                     let name = block.lines().next().and_then(|line| line.strip_prefix("# "));
-                    if let Some(name) = name.filter(|name| name.ends_with(".toml") || name.ends_with(".py")) {
+                    let is_file =
+                        |name: &&str| [".toml", ".py", ".yaml"].iter().any(|end| name.ends_with(end));
+                    if let Some(name) = name.filter(is_file) {
                         page.files.push((name.to_owned(), block.to_owned()));
                     }
                 }

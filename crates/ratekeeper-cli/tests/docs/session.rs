@@ -65,6 +65,14 @@ impl Session {
         for (transport, _, free) in &self.ports {
             command.env(format!("RATEKEEPER_{}", transport.to_uppercase()), format!("127.0.0.1:{free}"));
         }
+        // What takes the place of the Go service has its variables, and listens beside the others.
+        for (name, value) in [("HOST", "127.0.0.1"), ("GRPC_HOST", "127.0.0.1"), ("DEBUG_HOST", "127.0.0.1")]
+        {
+            command.env(name, value);
+        }
+        for name in ["PORT", "GRPC_PORT", "DEBUG_PORT"] {
+            command.env(name, "0");
+        }
         command
     }
 

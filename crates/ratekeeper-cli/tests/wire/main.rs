@@ -34,12 +34,14 @@ mod process;
 #[allow(dead_code, missing_docs, unreachable_pub, reason = "nobody wrote it by hand")]
 mod proto;
 mod python;
+mod ratelimit;
 mod redis;
 #[path = "../../../ratekeeper-redis/tests/support/mod.rs"]
 mod redis_support;
 mod refund;
 mod reload;
 mod resp;
+mod rls;
 mod snapshot;
 mod stop;
 mod store;

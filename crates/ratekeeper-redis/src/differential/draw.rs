@@ -93,7 +93,7 @@ impl DrawnCost {
     }
 }
 
-fn share() -> impl Strategy<Value = DrawnCost> {
+pub(crate) fn share() -> impl Strategy<Value = DrawnCost> {
     prop_oneof![
         6 => (0_u64..=4).prop_map(DrawnCost::Units),
         1 => Just(DrawnCost::Units(u64::MAX)),

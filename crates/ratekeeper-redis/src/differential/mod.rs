@@ -3,6 +3,7 @@
 //! The scripts run in a Lua of the same version as the servers', against a table instead of a keyspace, thousands of
 //! times; and on a real server, some times.
 
+mod charges;
 mod draw;
 mod fuzz;
 mod holds;

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use ratekeeper::algorithm::composite::Asked;
-use ratekeeper::algorithm::{AnyView, Tenancy, View, composite, look};
-use ratekeeper::port::Standing;
+use ratekeeper::algorithm::composite::Passing;
+use ratekeeper::algorithm::{AnyView, Tenancy, View, Wait, composite, look};
+use ratekeeper::port::{ChargeAction, ChargeStanding, Standing};
 use ratekeeper::state::{NamedStates, RuleStates, binary};
 use ratekeeper::{Charged, Cost, Decision, Name, Nanos, Quota, State, Timestamp};
 
@@ -25,6 +26,17 @@ pub(crate) struct StoreModel {
 }
 
 type HeldStates = Vec<(Quota, Option<State>)>;
+
+/// One of several charges that are judged together.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ModelCharge<'a> {
+    pub(crate) asked: &'a [Asked],
+    pub(crate) action: ChargeAction,
+    /// Whether the whole passes.
+    pub(crate) passes: bool,
+    /// Which rules are over, if that was found before.
+    pub(crate) over: Option<&'a [bool]>,
+}
 
 impl StoreModel {
     pub(crate) fn new(encoding: Encoding, tenancy: Tenancy, rules: Vec<(Name, Quota)>) -> Self {
@@ -159,6 +171,73 @@ impl StoreModel {
             self.write(states, &others);
         }
         Standing { forgiven, ..standing(each, asked) }
+    }
+
+    /// Makes a charge, and tells where the key stands then, and which rules are over.
+    pub(crate) fn charge(&mut self, charge: ModelCharge<'_>, now: Timestamp) -> (ChargeStanding, Vec<bool>) {
+        let ModelCharge { asked, action, passes, over } = charge;
+        let (held, others) = self.read();
+        let tenancy = self.tenancy;
+        let mut views: Vec<AnyView<'_>> = Vec::new();
+        for (quota, state) in &held {
+            views.push(AnyView::at(quota, state.as_ref(), now, tenancy).unwrap());
+        }
+        let wait = |view: &AnyView<'_>, asked: &Asked| match action {
+            ChargeAction::GiveBack => Wait::Ready,
+            ChargeAction::Count if !takes(charge.asked) => view.wait_until_paid(),
+            ChargeAction::Ignore if !takes(charge.asked) => view.wait_for(Cost::ONE),
+            _ => view.wait_for(asked.cost),
+        };
+        let is_over: Vec<bool> =
+            views.iter().zip(asked).map(|(view, asked)| wait(view, asked) != Wait::Ready).collect();
+        let passing = Passing::of(asked.iter().zip(&is_over).map(|(asked, over)| (asked.shadow_of, !over)));
+        let binding = |at: &usize| asked[*at].shadow_of.is_none();
+        let left = (0..views.len()).filter(binding).map(|at| views[at].remaining()).min();
+        let (mut each, mut states, mut is_written) = (Vec::new(), Vec::new(), false);
+        for (at, (view, asked)) in views.iter_mut().zip(asked).enumerate() {
+            let charges = passes && passing.charges(asked.shadow_of);
+            let changes = asked.cost != Cost::ZERO
+                && match action {
+                    ChargeAction::Count => {
+                        view.debit(asked.cost);
+                        true
+                    }
+                    ChargeAction::Ignore if charges => {
+                        view.charge(asked.cost);
+                        true
+                    }
+                    ChargeAction::Ignore => view.was_repaired(),
+                    ChargeAction::GiveBack => {
+                        view.refund(asked.cost, now);
+                        held[at].1.is_some()
+                    }
+                };
+            is_written |= changes;
+            states.push(if changes { view.to_state() } else { held[at].1.clone() });
+            let (limit, left, ends) = (view.limit(), view.remaining(), view.ends_after());
+            let is_over = over.map_or(is_over[at], |over| over[at]);
+            each.push(match wait(view, asked) {
+                _ if !is_over => Decision::allow(limit, left, ends),
+                Wait::Ready => Decision::deny(limit, left, Some(Nanos::ZERO), ends),
+                Wait::After(wait) => Decision::deny(limit, left, Some(wait), ends),
+                Wait::Never => Decision::deny(limit, left, None, ends),
+            });
+        }
+        if is_written {
+            self.write(states, &others);
+        }
+        let mut decision = standing(each.clone(), asked).decision;
+        let is_charged = match action {
+            ChargeAction::Count => true,
+            ChargeAction::Ignore => passes && passing.allows(),
+            ChargeAction::GiveBack => false,
+        };
+        if is_charged && takes(asked) {
+            decision = decision.charged(now);
+        }
+        let has_shadow = asked.iter().any(|asked| asked.shadow_of.is_some());
+        let rules = if has_shadow { each } else { Vec::new() };
+        (ChargeStanding { decision, left_before: left.unwrap_or(u64::MAX), rules }, is_over)
     }
 
     pub(crate) fn refund(&mut self, asked: &[Asked], charged: Charged, now: Timestamp) -> Decision {

@@ -222,7 +222,7 @@ fn a_text_of_many_buckets_that_has_one_rule_more_is_given_up_at_once() {
 }
 
 /// Runs scripts whose function for what is rare fails.
-struct UsualOnly(Link);
+pub(super) struct UsualOnly(pub(super) Link);
 
 impl RunScript for UsualOnly {
     async fn run(&self, script: &Script, call: &ScriptCall) -> Result<Value, RedisError> {
@@ -276,7 +276,7 @@ pub(super) fn server_store(server: &Server, encoding: Encoding, clock: &FakeCloc
     ScriptedStore::new(link(server), ScriptLibrary::new(ScriptTime::Given), settings)
 }
 
-fn link(server: &Server) -> Link {
+pub(super) fn link(server: &Server) -> Link {
     let options = LinkOptions { command_timeout: Duration::from_secs(10), ..LinkOptions::default() };
     let address = RedisAddress::parse(&server.url()).unwrap();
     Link::open(&address, &options, BreakerFactory::default())

@@ -431,7 +431,9 @@ async fn scripts_in_lua_conform() {
         let clock = FakeClock::at(Timestamp::from_nanos(1_761_884_055_342_794_000));
         let settings = ScriptSettings { given: Some(Arc::new(clock.clone())), ..settings(encoding) };
         let store = ScriptedStore::new(Arc::clone(&engine), ScriptLibrary::new(ScriptTime::Given), settings);
-        check(&Bench::new(&store, &clock).resolution(Nanos::from_nanos(1_000))).await;
+        let bench = Bench::new(&store, &clock).resolution(Nanos::from_nanos(1_000));
+        // Of one script: what several calls come to is another test's.
+        check(&bench.different_keys(8)).await;
     }
 }
 

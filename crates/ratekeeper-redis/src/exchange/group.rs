@@ -135,6 +135,16 @@ impl RuleGroup<'_> {
         }
     }
 
+    /// Returns true if the states are where another group of the same key has its own.
+    pub(super) fn is_where(&self, other: &RuleGroup<'_>) -> bool {
+        let is_same_rule = || {
+            let [one, other] = [self, other].map(|group| group.rules.first().map(|rule| &rule.name));
+            one == other
+        };
+        let has_own = self.encoding == Encoding::Binary && self.tenancy() == Tenancy::Own;
+        (self.plan, self.encoding) == (other.plan, other.encoding) && (!has_own || is_same_rule())
+    }
+
     /// Returns whether a plan owns the states, or requests that bring quotas share them.
     pub(crate) fn tenancy(&self) -> Tenancy {
         if self.plan.is_some() { Tenancy::Own } else { Tenancy::Shared }

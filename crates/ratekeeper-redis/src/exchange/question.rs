@@ -104,24 +104,7 @@ impl ScriptQuestion {
             self.write_sums(held.rules, call.buffer());
         }
         call.end_arg();
-        for group in groups {
-            match (group.encoding, group.tenancy()) {
-                (Encoding::Ascii, _) => {
-                    write_pattern(group, call.buffer());
-                    call.end_arg();
-                    write_format(group, call.buffer());
-                    call.end_arg();
-                }
-                (Encoding::Binary, Tenancy::Own) => {}
-                (Encoding::Binary, Tenancy::Shared) => {
-                    for rule in &group.rules {
-                        call.buffer().extend_from_slice(rule.name.as_str().as_bytes());
-                        call.buffer().push(b'/');
-                        call.end_arg();
-                    }
-                }
-            }
-        }
+        groups.iter().for_each(|group| write_texts(group, &mut call));
         if let Some(held) = held {
             held.arguments.iter().for_each(|argument| call.arg(argument));
             for sum in &held.rules.sums {
@@ -167,43 +150,53 @@ impl ScriptQuestion {
             _ => {}
         }
         for rule in rules() {
-            let mut edge = None;
-            for number in rule.kind.numbers(self.verb) {
-                match number {
-                    RuleNumber::Need => self.write_need(rule, into),
-                    RuleNumber::Each => write_natural(rule.quota.emission_interval().as_nanos(), into),
-                    RuleNumber::Refill => write_natural(rule.quota.refill_time().as_nanos(), into),
-                    RuleNumber::Reach => {
-                        let refill = rule.quota.refill_time();
-                        write_natural(refill.saturating_add(refill).saturating_add(SLACK).as_nanos(), into);
-                    }
-                    RuleNumber::Capacity => write_double(double(rule.quota.burst()), into),
-                    RuleNumber::Rate => write_double(rule.quota.rate(), into),
-                    RuleNumber::ReachNanos => {
-                        let refill = double(rule.quota.refill_time().as_nanos());
-                        let reach = 2.0 * refill + double(SLACK.as_nanos());
-                        write_double(reach, into);
-                    }
-                    RuleNumber::Limit => write_natural(rule.quota.burst(), into),
-                    RuleNumber::Length => write_natural(rule.quota.period().as_nanos(), into),
-                    RuleNumber::Bound => write_double(rule.quota.log_bound().into(), into),
-                    RuleNumber::Edge(_) => {
-                        // The start of the window of now, and then the ends of three.
-                        let at = match edge {
-                            Some(edge) => window(rule.quota, edge).1,
-                            None => window(rule.quota, guess()).0,
-                        };
-                        edge = Some(at);
-                        write_instant(at, into);
-                    }
-                }
-            }
+            self.write_rule(rule, &guess, into);
             if let Some(plan) = rule.asked.shadow_of.filter(|_| self.verb.knows_shadow()) {
                 write_double(plan.into(), into);
             }
             if self.verb.ends_hold() {
                 write_double(f64::from(u8::from(rule.is_more)), into);
                 write_double(rule.flag.into(), into);
+            }
+        }
+    }
+
+    /// Writes what a rule needs and the numbers of its quota.
+    pub(super) fn write_rule(
+        self,
+        rule: &GroupedRule<'_>,
+        guess: impl Fn() -> Timestamp,
+        into: &mut Vec<u8>,
+    ) {
+        let mut edge = None;
+        for number in rule.kind.numbers(self.verb) {
+            match number {
+                RuleNumber::Need => self.write_need(rule, into),
+                RuleNumber::Each => write_natural(rule.quota.emission_interval().as_nanos(), into),
+                RuleNumber::Refill => write_natural(rule.quota.refill_time().as_nanos(), into),
+                RuleNumber::Reach => {
+                    let refill = rule.quota.refill_time();
+                    write_natural(refill.saturating_add(refill).saturating_add(SLACK).as_nanos(), into);
+                }
+                RuleNumber::Capacity => write_double(double(rule.quota.burst()), into),
+                RuleNumber::Rate => write_double(rule.quota.rate(), into),
+                RuleNumber::ReachNanos => {
+                    let refill = double(rule.quota.refill_time().as_nanos());
+                    let reach = 2.0 * refill + double(SLACK.as_nanos());
+                    write_double(reach, into);
+                }
+                RuleNumber::Limit => write_natural(rule.quota.burst(), into),
+                RuleNumber::Length => write_natural(rule.quota.period().as_nanos(), into),
+                RuleNumber::Bound => write_double(rule.quota.log_bound().into(), into),
+                RuleNumber::Edge(_) => {
+                    // The start of the window of now, and then the ends of three.
+                    let at = match edge {
+                        Some(edge) => window(rule.quota, edge).1,
+                        None => window(rule.quota, guess()).0,
+                    };
+                    edge = Some(at);
+                    write_instant(at, into);
+                }
             }
         }
     }
@@ -247,6 +240,26 @@ impl ScriptQuestion {
 #[expect(clippy::cast_precision_loss, reason = "as the engine does")]
 fn double(number: u64) -> f64 {
     number as f64
+}
+
+/// Writes the arguments by which a script reads and writes the states of a group.
+pub(super) fn write_texts(group: &RuleGroup<'_>, call: &mut ScriptCall) {
+    match (group.encoding, group.tenancy()) {
+        (Encoding::Ascii, _) => {
+            write_pattern(group, call.buffer());
+            call.end_arg();
+            write_format(group, call.buffer());
+            call.end_arg();
+        }
+        (Encoding::Binary, Tenancy::Own) => {}
+        (Encoding::Binary, Tenancy::Shared) => {
+            for rule in &group.rules {
+                call.buffer().extend_from_slice(rule.name.as_str().as_bytes());
+                call.buffer().push(b'/');
+                call.end_arg();
+            }
+        }
+    }
 }
 
 /// Writes the usual text of a group as a pattern of Lua, which captures its numbers.

@@ -1,5 +1,6 @@
 //! What a script answers, and the decision that the engine makes of it.
 
+use std::borrow::Borrow;
 use std::iter::repeat_n;
 
 use ratekeeper::algorithm::composite::{self, Asked};
@@ -44,6 +45,8 @@ pub(crate) struct ScriptDecision {
     pub(super) states: Vec<Option<State>>,
     /// How much was granted of a cost that may be granted in part.
     granted: u64,
+    /// Of charges that are judged together a bit for each that is over.
+    pub(super) over: u64,
     /// For each group, whether it was reset after the charge that is to be given back.
     resets: Vec<bool>,
     /// How many live states of other quotas were forgotten along with those of the request.
@@ -54,7 +57,11 @@ pub(crate) struct ScriptDecision {
 
 impl ScriptReply {
     /// Reads the answer to a call about these groups.
-    pub(crate) fn read(value: Value, verb: ScriptVerb, groups: &[RuleGroup<'_>]) -> Result<Self, StoreError> {
+    pub(crate) fn read<'g>(
+        value: Value,
+        verb: ScriptVerb,
+        groups: &[impl Borrow<RuleGroup<'g>>],
+    ) -> Result<Self, StoreError> {
         let Value::Array(items) = value else { return Err(expected("an array")) };
         let mut items = items.into_iter();
         let Some(Value::Int(outcome)) = items.next() else { return Err(expected("an outcome")) };
@@ -85,7 +92,7 @@ impl ScriptReply {
             8 => Ok(ScriptReply::Lapsed),
             outcome => {
                 let (mut states, mut others) = (Vec::with_capacity(groups.len()), 0);
-                for group in groups {
+                for group in groups.iter().map(Borrow::borrow) {
                     match items.next() {
                         Some(Value::Nil) => states.extend(group.rules.iter().map(|_| None)),
                         Some(found) if verb == ScriptVerb::Forget => {
@@ -95,10 +102,12 @@ impl ScriptReply {
                         _ => return Err(expected("the states under each key")),
                     }
                 }
-                let (mut granted, mut resets, mut held) = (0, Vec::new(), Vec::new());
+                let (mut granted, mut over, mut resets, mut held) = (0, 0, Vec::new(), Vec::new());
                 match (verb, items.next()) {
                     (verb, Some(sums)) if verb.is_held() => held = [sums].into_iter().chain(items).collect(),
                     (ScriptVerb::AcquireUpTo, Some(granted_cost)) => granted = number(&granted_cost)?,
+                    (ScriptVerb::Judge, Some(Value::Int(bits))) => over = bits.cast_unsigned(),
+                    (ScriptVerb::Judge, _) => return Err(expected("which charges are over")),
                     (ScriptVerb::Refund, Some(Value::BulkString(digits))) => {
                         resets = digits.iter().map(|digit| *digit == b'1').collect();
                     }
@@ -111,7 +120,7 @@ impl ScriptReply {
                     (5, _) => return Err(expected("the record of a hold")),
                     _ => None,
                 };
-                let decision = ScriptDecision { passed, now, states, granted, resets, others, held };
+                let decision = ScriptDecision { passed, now, states, granted, over, resets, others, held };
                 Ok(match record {
                     Some(record) => ScriptReply::EndedHold(decision, record),
                     None => ScriptReply::Decided(decision),
@@ -136,8 +145,8 @@ impl ScriptDecision {
                 None => states.extend(group.rules.iter().map(|_| None)),
             }
         }
-        let (granted, resets, others) = (0, Vec::new(), 0);
-        Ok(ScriptDecision { passed: true, now, states, granted, resets, others, held })
+        let (granted, over, resets, others) = (0, 0, Vec::new(), 0);
+        Ok(ScriptDecision { passed: true, now, states, granted, over, resets, others, held })
     }
 
     /// Returns what the engine decides on the same states at the same time. The script has already charged, or not: should

@@ -6,6 +6,8 @@ use redis::io::tcp::TcpSettings;
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo};
 
 use crate::error::{RedisError, RedisErrorKind};
+#[cfg(feature = "tls")]
+use crate::tls_files::RedisTls;
 
 const SCHEMES: &str = "redis://, rediss://, unix://, redis+unix://, redis-cluster://, rediss-cluster://, \
                        redis-sentinel:// or rediss-sentinel://";
@@ -125,6 +127,45 @@ impl RedisAddress {
     }
 }
 
+impl RedisAddress {
+    /// Returns the address with these certificates for every server of it. One that is not encrypted has no use for them.
+    ///
+    /// # Errors
+    ///
+    /// A file cannot be read, or has no certificate or key in it.
+    #[cfg(feature = "tls")]
+    pub(crate) fn with_tls(mut self, tls: &RedisTls) -> Result<Self, RedisError> {
+        let certificates = tls.read()?;
+        let encrypt = |info: &mut ConnectionInfo| encrypt(info, &certificates, tls.any_name);
+        match &mut self.endpoint {
+            RedisEndpoint::Server(info) => encrypt(info)?,
+            RedisEndpoint::Cluster { seeds } => seeds.iter_mut().try_for_each(encrypt)?,
+            RedisEndpoint::Sentinel { sentinels, template, .. } => {
+                sentinels.iter_mut().chain([template]).try_for_each(encrypt)?;
+            }
+        }
+        Ok(self)
+    }
+}
+
+#[cfg(feature = "tls")]
+fn encrypt(
+    info: &mut ConnectionInfo,
+    certificates: &redis::TlsCertificates,
+    any_name: bool,
+) -> Result<(), RedisError> {
+    if !matches!(info.addr(), ConnectionAddr::TcpTls { .. }) {
+        return Ok(());
+    }
+    let client = redis::Client::build_with_tls(info.clone(), certificates.clone());
+    let client = client.map_err(|error| wrong("TLS", error))?;
+    let built = client.get_connection_info();
+    let mut address = built.addr().clone();
+    address.set_danger_accept_invalid_hostnames(any_name);
+    *info = built.clone().set_addr(address);
+    Ok(())
+}
+
 /// What the scheme of a URL says that it leads to.
 enum SchemeKind {
     Server,
@@ -156,8 +197,16 @@ pub(super) fn info(
 
 /// Returns how to reach another host with the same settings: servers name each other.
 pub(super) fn moved(like: &ConnectionInfo, host: &str, port: u16) -> Result<ConnectionInfo, RedisError> {
-    let is_tls = matches!(like.addr(), ConnectionAddr::TcpTls { .. });
-    info(tcp(host, port, is_tls), like.redis_settings().clone())
+    let address = match like.addr() {
+        ConnectionAddr::TcpTls { insecure, tls_params, .. } => ConnectionAddr::TcpTls {
+            host: host.into(),
+            port,
+            insecure: *insecure,
+            tls_params: tls_params.clone(),
+        },
+        _ => tcp(host, port, false),
+    };
+    info(address, like.redis_settings().clone())
 }
 
 fn tcp(host: &str, port: u16, is_tls: bool) -> ConnectionAddr {
@@ -415,6 +464,35 @@ mod tests {
                 ["sesame", "se:same", "same@", "1234567890"].iter().any(|part| said.contains(part));
             assert!(!is_shown, "{url}: {said}");
         }
+    }
+
+    #[cfg(feature = "tls")]
+    #[test]
+    fn certificates_are_for_every_server() {
+        let folder = std::env::temp_dir().join(format!("ratekeeper-tls-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = |name: &str| folder.join(name);
+        let tls = RedisTls { ca: Some(path("missing.pem")), ..RedisTls::default() };
+        let with = |url: &str, tls: &RedisTls| RedisAddress::parse(url).unwrap().with_tls(tls);
+        let said = with("rediss://h", &tls).unwrap_err().to_string();
+        assert!(
+            said.starts_with(&format!("TLS: {}: cannot be read: ", path("missing.pem").display())),
+            "{said}"
+        );
+        std::fs::write(path("empty.pem"), "").unwrap();
+        let tls = RedisTls { ca: Some(path("empty.pem")), ..RedisTls::default() };
+        let said = with("rediss://h", &tls).unwrap_err().to_string();
+        assert!(said.ends_with("empty.pem: no certificate in PEM form"), "{said}");
+        let any = RedisTls { any_name: true, ..RedisTls::default() };
+        let RedisEndpoint::Cluster { seeds } = with("rediss-cluster://a,b", &any).unwrap().endpoint else {
+            panic!("a cluster")
+        };
+        let is_set =
+            |info: &ConnectionInfo| matches!(info.addr(), ConnectionAddr::TcpTls { tls_params: Some(_), .. });
+        assert!(seeds.iter().all(is_set) && is_set(&moved(&seeds[0], "c", 7).unwrap()));
+        assert_eq!(seeds[1].addr().to_string(), "b:6379");
+        assert!(with("redis://h", &any).is_ok(), "nothing to encrypt");
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 
     #[cfg(not(feature = "tls"))]

@@ -108,7 +108,7 @@ impl Link {
     }
 
     /// Returns the slot of a key; of no interest where there is one server.
-    fn slot(&self, key: Option<&[u8]>) -> usize {
+    pub(crate) fn slot(&self, key: Option<&[u8]>) -> usize {
         match &self.route {
             LinkRoute::Server(_) => 0,
             LinkRoute::Cluster(_) => slot::of(key.unwrap_or_default()),

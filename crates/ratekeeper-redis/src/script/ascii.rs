@@ -543,6 +543,9 @@ impl GroupWriter for AsciiGroup<'_> {
         if self.keeps_captures() {
             return self.save_some(out);
         }
+        if self.context.rules.len() == 1 {
+            return self.save(out);
+        }
         let all: Vec<String> = self.context.rules.iter().map(|rule| rule.name("changed")).collect();
         let _ = writeln!(out, "if {} then", all.join(" and "));
         self.save(out);

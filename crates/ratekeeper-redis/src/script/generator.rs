@@ -36,10 +36,20 @@ use crate::encoding::Encoding;
 /// How many variables of rules and groups may be locals, of which a function of Lua has 200.
 const MOST_LOCALS: usize = 90;
 
+/// The same where no group has many rules, whose captures are locals, too: enough for four windows of four keys.
+const MOST_LOCALS_OF_FEW: usize = 140;
+
+/// How many rules that are.
+const FEW_RULES: usize = 2;
+
 /// Returns the text of the script of a shape.
 pub(super) fn generate(time: ScriptTime, shape: &ScriptShape) -> String {
-    let body = ScriptBody::new(shape).write();
-    head(time, shape, &body) + &declare(&body, MOST_LOCALS)
+    let body = ScriptBody::new(shape);
+    let has_few = shape.verb() == ScriptVerb::Judge
+        && body.groups.iter().all(|(_, context)| context.rules.len() <= FEW_RULES);
+    let body = body.write();
+    let most = if has_few { MOST_LOCALS_OF_FEW } else { MOST_LOCALS };
+    head(time, shape, &body) + &declare(&body, most)
 }
 
 /// The part of a script that goes over its groups and rules.
@@ -113,7 +123,7 @@ impl ScriptBody {
             ScriptVerb::Acquire if self.is_uneven => {
                 self.sections(Section::View, &mut out);
                 out.push_str("local passes, denies = true, {}\n");
-                self.rules().for_each(|rule| passes_alone(rule, &mut out));
+                self.rules().for_each(|rule| passes_if_taken(rule, &mut out));
                 self.told(Section::Brief, &mut out);
                 self.charge_some(&mut out);
                 self.answer("passes and 1 or 0", None, &mut out);
@@ -139,7 +149,7 @@ impl ScriptBody {
                 if self.is_uneven {
                     out.push_str("local denies = {}\n");
                     let shadow = self.rules().filter(|rule| rule.is_shadow);
-                    shadow.for_each(|rule| passes_alone(rule, &mut out));
+                    shadow.for_each(|rule| passes_if_taken(rule, &mut out));
                 }
                 self.told(Section::Brief, &mut out);
                 if self.is_uneven {
@@ -163,6 +173,7 @@ impl ScriptBody {
                 }
                 self.answer("1", None, &mut out);
             }
+            ScriptVerb::Judge => self.judge(&mut out),
             ScriptVerb::Refund => {
                 self.sections(Section::View, &mut out);
                 self.told(Section::BriefRefund, &mut out);
@@ -210,6 +221,10 @@ impl ScriptBody {
                 out.push_str("local COST_HIGH, COST_LOW\n");
                 unpacked(&names(&["COST_HIGH", "COST_LOW"]), out);
             }
+            ScriptVerb::Judge => {
+                out.push_str("local WHOLE, SPARED, IN_FULL\n");
+                unpacked(&names(&["WHOLE", "SPARED", "IN_FULL"]), out);
+            }
             ScriptVerb::Refund => {
                 out.push_str("local IS_INSTANT, CHARGED_HIGH, CHARGED_LOW, AGE_HIGH, AGE_LOW\n");
                 unpacked(&names(&["IS_INSTANT", "CHARGED_HIGH", "CHARGED_LOW"]), out);
@@ -219,7 +234,10 @@ impl ScriptBody {
             _ => {}
         }
         for rule in self.rules() {
-            let mut names = Vec::new();
+            let mut names = match self.verb {
+                ScriptVerb::Judge => self.charge_numbers(rule),
+                _ => Vec::new(),
+            };
             for number in rule.kind.numbers(self.verb) {
                 match rule.kind.is_pair(number) {
                     true => names.extend(<[String; 2]>::from(rule.variables.pair(number.variable()))),
@@ -229,8 +247,10 @@ impl ScriptBody {
             if rule.is_shadow {
                 names.push(rule.name("plan"));
             }
-            if self.verb.ends_hold() {
-                names.extend([rule.name("more"), rule.name("flag")]);
+            match self.verb {
+                ScriptVerb::Judge => names.push(rule.name("asks")),
+                verb if verb.ends_hold() => names.extend([rule.name("more"), rule.name("flag")]),
+                _ => {}
             }
             unpacked(&names, out);
         }
@@ -390,15 +410,20 @@ impl ScriptBody {
 
 /// Asks one rule by itself: one that binds keeps all from passing, one in shadow those of its plan that are in shadow. What
 /// is asked for nothing passes.
-pub(super) fn passes_alone(rule: &RuleWriter, out: &mut String) {
-    let (passes, takes) = (rule.name("passes"), rule.name("takes"));
+pub(super) fn passes_if_taken(rule: &RuleWriter, out: &mut String) {
+    let _ = writeln!(out, "{} = true", rule.name("passes"));
+    passes_alone(rule, &rule.name("takes"), "passes = false", out);
+}
+
+/// Asks one rule by itself on a condition. What was known of it before stays, if it is not asked.
+pub(super) fn passes_alone(rule: &RuleWriter, condition: &str, denied: &str, out: &mut String) {
+    let passes = rule.name("passes");
     let section = rule.section(Section::Passes).replace("passes = false", &format!("{passes} = false"));
     let denied = match rule.is_shadow {
-        true => format!("denies[{}] = true", rule.name("plan")),
-        false => "passes = false".to_owned(),
+        true => &format!("denies[{}] = true", rule.name("plan")),
+        false => denied,
     };
-    let _ =
-        write!(out, "{passes} = true\nif {takes} then\n{section}end\nif not {passes} then {denied} end\n");
+    let _ = write!(out, "if {condition} then\n{section}end\nif not {passes} then {denied} end\n");
 }
 
 /// When it was charged, from now: never later than now, nor before the first instant, -2^63 nanoseconds.
@@ -435,13 +460,16 @@ mod tests {
     /// What is not written as `R.name` is a local only by chance, and a global where there are too many locals.
     #[test]
     fn every_variable_of_a_rule_or_a_group_is_declared() {
-        use ScriptVerb::{Acquire, AcquireUpTo, Debit, Forget, Peek, Refund};
+        use ScriptVerb::{Acquire, AcquireUpTo, Debit, Forget, Judge, Peek, Refund};
         for kind in RuleKind::ALL {
-            for verb in [Acquire, AcquireUpTo, Peek, Debit, Refund, Forget] {
+            for verb in [Acquire, AcquireUpTo, Peek, Debit, Judge, Refund, Forget] {
                 for encoding in [Encoding::Ascii, Encoding::Binary] {
                     let shadows = [(Tenancy::Own, false), (Tenancy::Own, true), (Tenancy::Shared, false)];
                     for (tenancy, is_shadow) in shadows {
                         let mut shape = ScriptShape::new(verb, 1);
+                        if verb == Judge {
+                            shape.charge();
+                        }
                         shape.group(encoding, tenancy);
                         shape.rule(kind, is_shadow && verb.knows_shadow());
                         if is_shadow && verb.is_shared_out() {

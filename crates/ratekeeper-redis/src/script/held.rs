@@ -20,7 +20,7 @@ use std::fmt::Write;
 
 use ratekeeper::port::HoldRequest;
 
-use super::generator::{ScriptBody, passes_alone};
+use super::generator::{ScriptBody, passes_if_taken};
 use super::notation::RuleVariables;
 use super::section::Section;
 use super::verb::ScriptVerb;
@@ -176,7 +176,7 @@ impl ScriptBody {
     pub(super) fn hold(&self, out: &mut String) {
         self.sections(Section::View, out);
         out.push_str("local passes, denies = true, {}\n");
-        self.rules().for_each(|rule| passes_alone(rule, out));
+        self.rules().for_each(|rule| passes_if_taken(rule, out));
         for sum in &self.sums {
             let text = "$new = $held + $amount
                 if ($amount.high > 0 or $amount.low > 0) and $new > $top then

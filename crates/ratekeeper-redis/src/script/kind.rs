@@ -200,14 +200,18 @@ impl RuleKind {
             RuleKind::Gcra if verb == ScriptVerb::AcquireUpTo => &[Need, Each, Refill, Reach],
             RuleKind::Gcra => &[Need, Refill, Reach],
             RuleKind::TokenBucket | RuleKind::LeakyBucket => &[Need, Capacity, Rate, ReachNanos],
-            RuleKind::SlidingLog if verb == ScriptVerb::Debit => &[Need, Limit, Length, Bound],
+            RuleKind::SlidingLog if matches!(verb, ScriptVerb::Debit | ScriptVerb::Judge) => {
+                &[Need, Limit, Length, Bound]
+            }
             RuleKind::Window | RuleKind::Grid | RuleKind::SlidingWindow | RuleKind::SlidingLog => {
                 &[Need, Limit, Length]
             }
             RuleKind::Edges => &[Need, Limit, Edge(0), Edge(1), Edge(2), Edge(3)],
         };
-        let takes_cost = matches!(verb, ScriptVerb::Acquire | ScriptVerb::Debit | ScriptVerb::Refund)
-            || verb == ScriptVerb::Peek && self == RuleKind::SlidingLog;
+        let takes_cost = match verb {
+            ScriptVerb::Acquire | ScriptVerb::Debit | ScriptVerb::Judge | ScriptVerb::Refund => true,
+            verb => verb == ScriptVerb::Peek && self == RuleKind::SlidingLog,
+        };
         let is_taken = verb.views() || self == RuleKind::SlidingLog;
         let numbers = if is_taken { numbers } else { &[] };
         numbers.iter().copied().filter(move |number| *number != Need || takes_cost)

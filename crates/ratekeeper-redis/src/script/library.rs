@@ -26,6 +26,8 @@ pub(crate) struct ScriptLibrary {
     pub(crate) compare_and_set: Script,
     /// Takes, renews, counts and gives back permits.
     pub(crate) permits: Script,
+    /// Counts in a counter of envoyproxy/ratelimit.
+    pub(crate) counter: Script,
     /// Reads whatever is under a key.
     pub(crate) inspect: Script,
     /// Reads the record of a hold.
@@ -43,6 +45,7 @@ impl ScriptLibrary {
             replace: Script::new(part!("replace").to_owned()),
             compare_and_set: Script::new(part!("compare_and_set").to_owned()),
             permits: Script::new(part!("permits").to_owned()),
+            counter: Script::new(part!("counter").to_owned()),
             inspect: Script::new(part!("inspect").to_owned()),
             hold_record: Script::new(part!("hold_record").to_owned()),
             end_holds: Script::new(part!("end_holds").to_owned()),

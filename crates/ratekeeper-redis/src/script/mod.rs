@@ -7,7 +7,7 @@
 //! shape      what scripts differ by                 binary     how it reads and writes hashes
 //! verb       what a script is asked to do           writer     what those two share
 //! kind       what a script does with a quota        section    the texts of the algorithms
-//! held       what a script does about holds
+//! held       what a script does about holds         judge      charges that are judged together
 //!                                                   notation   64 bits in a language of doubles
 //! ```
 
@@ -17,6 +17,7 @@ mod call;
 mod generator;
 mod head;
 mod held;
+mod judge;
 mod kind;
 mod library;
 mod notation;
@@ -28,6 +29,7 @@ mod writer;
 
 pub(crate) use call::ScriptCall;
 pub(crate) use head::ScriptTime;
+pub(crate) use judge::{JudgedAction, JudgedShare, number_of_force, number_of_whole};
 pub(crate) use kind::{RuleKind, RuleNumber};
 pub(crate) use library::ScriptLibrary;
 pub(crate) use shape::ScriptShape;

@@ -35,6 +35,8 @@ pub(super) enum Section {
     Brief,
     BriefDebit,
     BriefRefund,
+    /// The same of a charge that is judged: what is done with it is known when it is asked.
+    BriefJudge,
     /// The same of a hold that ends: whether it gives back or takes, it is known rule by rule only.
     BriefEnd,
     Functions,
@@ -55,6 +57,7 @@ impl Section {
             Section::Brief => "brief",
             Section::BriefDebit => "brief-debit",
             Section::BriefRefund => "brief-refund",
+            Section::BriefJudge => "brief-judge",
             Section::BriefEnd => "brief-end",
             Section::Functions => "functions",
         }

@@ -1,4 +1,4 @@
-//! What scripts differ by: a verb, and the rules of a request without their numbers.
+//! What scripts differ by: a verb, and the rules of a request, or of several charges, without their numbers.
 
 use ratekeeper::algorithm::Tenancy;
 
@@ -24,6 +24,8 @@ pub(crate) struct ScriptShape {
 pub(super) struct GroupShape {
     pub(super) encoding: Encoding,
     pub(super) tenancy: Tenancy,
+    /// Which of several charges it belongs to, counted from one; zero if there are none.
+    pub(super) charge: usize,
     pub(super) rules: Vec<RuleShape>,
 }
 
@@ -37,6 +39,9 @@ pub(super) struct RuleShape {
 /// What follows the letter of a rule in shadow.
 const SHADOW: u8 = b'~';
 
+/// What stands before the keys of a charge.
+const CHARGE: u8 = b';';
+
 const GROUPS: [(u8, Encoding, Tenancy); 4] = [
     (b'a', Encoding::Ascii, Tenancy::Own),
     (b'A', Encoding::Ascii, Tenancy::Shared),
@@ -48,6 +53,11 @@ impl ScriptShape {
     /// Returns the shape of no rules yet, with room for this many.
     pub(crate) fn new(verb: ScriptVerb, rules: usize) -> Self {
         ScriptShape { verb, is_uneven: false, sums: 0, refunds: 0, letters: Vec::with_capacity(2 * rules) }
+    }
+
+    /// Adds a charge. The keys that are added next are its own.
+    pub(crate) fn charge(&mut self) {
+        self.letters.push(CHARGE);
     }
 
     /// Adds a key. The rules that are added next have their states there.
@@ -97,6 +107,11 @@ impl ScriptShape {
         self.is_uneven
     }
 
+    /// Returns the letters of the rules, by which shapes of one verb are put in order.
+    pub(crate) fn into_letters(self) -> Vec<u8> {
+        self.letters
+    }
+
     /// Returns the verb.
     pub(super) fn verb(&self) -> ScriptVerb {
         self.verb
@@ -105,10 +120,12 @@ impl ScriptShape {
     /// Returns the groups, in the order of their keys.
     pub(super) fn groups(&self) -> Vec<GroupShape> {
         const KINDS: [RuleKind; 8] = RuleKind::ALL;
-        let mut groups: Vec<GroupShape> = Vec::new();
+        let (mut groups, mut charge): (Vec<GroupShape>, usize) = (Vec::new(), 0);
         for letter in &self.letters {
-            if let Some((_, encoding, tenancy)) = GROUPS.iter().find(|group| group.0 == *letter) {
-                groups.push(GroupShape { encoding: *encoding, tenancy: *tenancy, rules: Vec::new() });
+            if *letter == CHARGE {
+                charge += 1;
+            } else if let Some((_, encoding, tenancy)) = GROUPS.iter().find(|group| group.0 == *letter) {
+                groups.push(GroupShape { encoding: *encoding, tenancy: *tenancy, charge, rules: Vec::new() });
             } else if let Some(group) = groups.last_mut() {
                 match group.rules.last_mut() {
                     Some(rule) if *letter == SHADOW => rule.is_shadow = true,

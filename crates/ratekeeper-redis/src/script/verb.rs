@@ -11,6 +11,8 @@ pub(crate) enum ScriptVerb {
     Peek,
     /// Charges a cost whether or not it passes.
     Debit,
+    /// Judges charges of several keys together.
+    Judge,
     /// Gives a cost back.
     Refund,
     /// Forgets, and notes when.
@@ -53,14 +55,15 @@ impl ScriptVerb {
         self.of_rates() != ScriptVerb::Peek
     }
 
-    /// Returns true if what is asked of each rule matters: of some nothing, and some are in shadow.
+    /// Returns true if what is asked of each rule makes another shape: of some nothing, and some are in shadow. To judge it is
+    /// a number.
     pub(crate) fn is_shared_out(self) -> bool {
-        !matches!(self.of_rates(), ScriptVerb::Peek | ScriptVerb::Forget)
+        !matches!(self.of_rates(), ScriptVerb::Peek | ScriptVerb::Forget | ScriptVerb::Judge)
     }
 
     /// Returns true if it matters which rules are in shadow: they are charged by the others' leave.
     pub(crate) fn knows_shadow(self) -> bool {
-        matches!(self, ScriptVerb::Acquire | ScriptVerb::AcquireUpTo | ScriptVerb::Hold)
+        matches!(self, ScriptVerb::Acquire | ScriptVerb::AcquireUpTo | ScriptVerb::Judge | ScriptVerb::Hold)
     }
 
     /// Returns true if it matters, or is to be noted, when the groups were last reset.

@@ -6,6 +6,7 @@
 mod support;
 
 mod bad_input;
+mod charges;
 mod failover;
 mod faults;
 mod front;

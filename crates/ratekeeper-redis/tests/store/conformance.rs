@@ -3,9 +3,14 @@
 use ratekeeper::testkit::FakeClock;
 use ratekeeper::testkit::conformance::{Bench, check};
 use ratekeeper::{Nanos, Timestamp};
-use ratekeeper_redis::Encoding;
+use ratekeeper_redis::{Encoding, RedisStore};
 
 use crate::support::server::Server;
+
+/// Charges of one script: what several calls come to, `differential/charges.rs` compares.
+fn bench<'a>(store: &'a RedisStore, clock: &'a FakeClock) -> Bench<'a> {
+    Bench::new(store, clock).resolution(Nanos::from_nanos(1_000)).different_keys(8)
+}
 
 #[tokio::test]
 async fn every_encoding_on_every_server_conforms() {
@@ -19,7 +24,7 @@ async fn every_encoding_on_every_server_conforms() {
                 .connect()
                 .await
                 .unwrap();
-            check(&Bench::new(&store, &clock).resolution(Nanos::from_nanos(1_000))).await;
+            check(&bench(&store, &clock)).await;
         }
     }
 }
@@ -35,7 +40,7 @@ async fn both_encodings_in_one_request_conform() {
                 builder.encoding_for(plan.parse().expect("a plan of the suite"), other)
             });
             let store = builder.time_from(clock.clone()).connect().await.unwrap();
-            check(&Bench::new(&store, &clock).resolution(Nanos::from_nanos(1_000))).await;
+            check(&bench(&store, &clock)).await;
         }
     }
 }

@@ -6,7 +6,9 @@
 mod support;
 
 mod batches;
+mod charges;
 mod conformance;
+mod envoyproxy;
 mod forgetting;
 mod holding;
 mod inspecting;

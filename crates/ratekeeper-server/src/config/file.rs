@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 
-use ratekeeper::{FailureMode, OnLapse};
+use ratekeeper::OnLapse;
 use serde::Deserialize;
 use toml::Spanned;
 
 use super::duration::DurationText;
 use super::logging::{LogFormat, LogLevel};
+use super::on_store_error::OnStoreError;
+use super::rls_section::RlsSection;
 use super::secret_text::SecretText;
 use super::units::{ByteSize, Percent};
 
@@ -25,6 +27,8 @@ pub struct ConfigFile {
     pub store: StoreSection,
     /// The section `[limits]`: requests that name no plan.
     pub limits: LimitsSection,
+    /// The section `[rls]`: the service that Envoy asks. It is off without it.
+    pub rls: Option<RlsSection>,
     /// The sections `[plans.<name>]`: the plans, by name.
     pub(super) plans: BTreeMap<Spanned<String>, PlanSection>,
 }
@@ -208,32 +212,6 @@ impl From<LapseWord> for OnLapse {
         match word {
             LapseWord::Keep => OnLapse::Keep,
             LapseWord::Refund => OnLapse::Refund,
-        }
-    }
-}
-
-/// How to answer when the store fails: a [`FailureMode`] as the file writes it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum OnStoreError {
-    /// Allow the request.
-    #[default]
-    Open,
-    /// Deny the request.
-    Closed,
-    /// Let a store in the memory of this process decide.
-    Local,
-    /// Answer with an error.
-    Error,
-}
-
-impl From<OnStoreError> for FailureMode {
-    fn from(word: OnStoreError) -> Self {
-        match word {
-            OnStoreError::Open => FailureMode::Open,
-            OnStoreError::Closed => FailureMode::Closed,
-            OnStoreError::Local => FailureMode::Local,
-            OnStoreError::Error => FailureMode::Error,
         }
     }
 }

@@ -12,8 +12,10 @@ mod error;
 mod file;
 mod findings;
 mod logging;
+mod on_store_error;
 mod plans;
 mod reload;
+mod rls_section;
 mod secret_text;
 mod units;
 
@@ -21,11 +23,13 @@ pub use document::Config;
 pub use duration::{DurationError, DurationText};
 pub use error::ConfigError;
 pub use file::{
-    BreakerSection, ConfigFile, LimitsSection, OnStoreError, ServerSection, StoreSection, TransportSection,
+    BreakerSection, ConfigFile, LimitsSection, ServerSection, StoreSection, TransportSection,
     TransportSections,
 };
 pub use findings::Findings;
 pub use logging::{LogFormat, LogLevel};
+pub use on_store_error::OnStoreError;
 pub use reload::{ReadPlans, watch};
+pub use rls_section::{BodyWord, HeadersSetting, LayoutWord, OverWord, RlsSection, XdsSection};
 pub use secret_text::{SecretText, may_hold_password, without_passwords};
 pub use units::{ByteSize, MeasureError, Percent};

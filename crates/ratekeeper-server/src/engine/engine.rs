@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use ratekeeper::keeper::KeeperError;
@@ -13,6 +14,7 @@ use super::probe::ask_store;
 use crate::guesses::GuessLimiter;
 use crate::net::{Stop, let_sockets_in};
 use crate::request::RequestLimits;
+use crate::rls::RateLimitService;
 use crate::watch::{PlanMetrics, Readiness, ReloadCounts, ServerMetrics, StorePressure};
 
 /// The keeper that decides every request, its plans, and what the server counts. Shared by all transports.
@@ -45,6 +47,10 @@ pub struct Engine {
     draining: Stop,
     readiness: Readiness,
     guesses: GuessLimiter,
+    /// What answers Envoy, if anything does.
+    rls: Option<Arc<RateLimitService>>,
+    /// Whether the store has decided once since the start.
+    was_reached: AtomicBool,
 }
 
 /// Lists the breakers before the servers of a remote store. A function, because servers come and go.
@@ -84,6 +90,8 @@ impl Engine {
             draining: Stop::default(),
             readiness: Readiness::default(),
             guesses: GuessLimiter::default(),
+            rls: None,
+            was_reached: AtomicBool::new(false),
         }
         .looked_at()
     }
@@ -123,6 +131,13 @@ impl Engine {
         self.looked_at()
     }
 
+    /// Answers Envoy by this service, too: `ShouldRateLimit` over gRPC, `/json` over HTTP. To be set before a server starts.
+    #[must_use]
+    pub fn with_rls(mut self, service: Arc<RateLimitService>) -> Self {
+        self.rls = Some(service);
+        self
+    }
+
     fn looked_at(self) -> Self {
         self.watch_store();
         self
@@ -141,6 +156,11 @@ impl Engine {
     /// Returns the store if it lives in this process: to count its keys, or to write a snapshot.
     pub fn memory(&self) -> Option<&MemoryStore> {
         self.memory.as_deref()
+    }
+
+    /// Returns the service that answers Envoy, if there is one.
+    pub fn rls(&self) -> Option<&Arc<RateLimitService>> {
+        self.rls.as_ref()
     }
 
     /// Returns true if decisions never have to be awaited.
@@ -236,6 +256,27 @@ impl Engine {
             Some(_) => ask_store(&self.keeper, is_spread).await.map_err(Arc::new),
             None => self.readiness.check(|| ask_store(&self.keeper, is_spread)).await,
         }
+    }
+
+    /// Returns whether Envoy's service is healthy, as the Go service sees it: not before the store was reached once, nor when
+    /// this server is about to stop; and by its settings not without a domain, or whenever the store does not decide.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing.
+    pub(crate) async fn rls_is_healthy(&self) -> bool {
+        let Some(service) = &self.rls else { return false };
+        let settings = service.settings();
+        let has_domain = || service.config().is_some_and(|config| !config.is_empty());
+        if self.is_draining() || settings.needs_a_domain && !has_domain() {
+            return false;
+        }
+        if self.was_reached.load(Ordering::Relaxed) && !settings.needs_the_store {
+            return true;
+        }
+        let is_reached = self.probe().await.is_ok();
+        self.was_reached.fetch_or(is_reached, Ordering::Relaxed);
+        is_reached
     }
 
     /// Declares this server not ready, for good, so that load balancers send no more clients. Requests are decided as

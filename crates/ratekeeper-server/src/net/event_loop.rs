@@ -2,19 +2,19 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::net::{SocketAddr, TcpListener as StdListener};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use socket2::SockRef;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout, timeout_at};
 use tracing::{Instrument, Level};
 
+use super::acceptor::AcceptingSocket;
 use super::connection::{CoarseClock, Connection};
-use super::listener;
+use super::listener::{self, ListeningSocket};
 use super::slots::{ConnectionSlot, ConnectionSlots};
 use super::socket::Socket;
 use super::stop::Stop;
@@ -33,7 +33,7 @@ static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 #[derive(Debug)]
 pub(crate) struct BoundListener {
     /// Where connections come in.
-    pub(crate) listener: StdListener,
+    pub(crate) listener: ListeningSocket,
     /// The protocol that is spoken there.
     pub(crate) transport: Arc<dyn Transport>,
     /// How many connections there may be.
@@ -101,7 +101,7 @@ pub(crate) async fn run_event_loop(
     let mut acceptors = Vec::with_capacity(listeners.len());
     for bound in listeners {
         let BoundListener { listener, transport, slots, tls, timeouts } = bound;
-        let listener = TcpListener::from_std(listener)?;
+        let listener = AcceptingSocket::new(listener)?;
         let acceptor = Acceptor {
             transport,
             slots,
@@ -160,7 +160,7 @@ struct Acceptor {
 }
 
 impl Acceptor {
-    async fn run(self, listener: TcpListener) {
+    async fn run(self, listener: AcceptingSocket) {
         let mut troubled = false;
         // After a stop the backlog is emptied, once: clients that connect all the time must not keep it open.
         let mut last = listener::BACKLOG;
@@ -197,29 +197,26 @@ impl Acceptor {
         }
     }
 
-    fn admit(&self, socket: TcpStream, peer: SocketAddr) {
+    fn admit(&self, socket: Socket, peer: SocketAddr) {
         let transport = &self.transport;
         let Some(slot) = self.slots.take() else {
             tracing::debug!(transport = transport.name(), %peer, "accept: refused, max_connections reached");
             // Not sent to a client that cannot take these bytes at once, nor to one that expects a handshake first.
             if self.tls.is_none() {
-                let _ = socket.try_write(transport.refusal());
+                socket.send_at_once(transport.refusal());
             }
             return;
         };
-        // Replies are written whole: delaying them to gather more would gain nothing.
-        if socket.set_nodelay(true).is_err() {
+        if socket.tune().is_err() {
             return;
         }
-        // So that a client that vanished without closing is noticed in the end.
-        let _ = SockRef::from(&socket).set_keepalive(true);
         let connection = self.connection(slot, peer);
         let id = connection.id();
-        let serving: Serving = match &self.tls {
-            Some(tls) => {
+        let serving: Serving = match (&self.tls, socket) {
+            (Some(tls), Socket::Plain(socket)) => {
                 Box::pin(encrypted(tls.clone(), Arc::clone(transport), socket, Arc::clone(&connection)))
             }
-            None => Arc::clone(transport).serve(Socket::Plain(socket), Arc::clone(&connection)),
+            (_, socket) => Arc::clone(transport).serve(socket, Arc::clone(&connection)),
         };
         let closed = RemoveOnDrop { open: Arc::clone(&self.open), id };
         // Locked while spawning, so that the connection is listed before its task can end and remove it.

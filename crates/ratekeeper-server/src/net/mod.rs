@@ -7,13 +7,17 @@
 //! stop         the signal that it is over         farewell     lets clients read their last replies
 //! budget       how long one client is served      auth_state   which tokens a connection has shown
 //! validity     when a certificate ends            descriptors  as many as the process may have
+//! acceptor     clients as they come in            client_names whose certificates are accepted
 //! ```
 //!
 //! There is no channel and no other task between a socket and its decision: a connection lives on the loop that
 //! accepted it, and what it asks is decided there.
 
+mod acceptor;
 mod auth_state;
 mod budget;
+#[cfg(feature = "tls")]
+mod client_names;
 mod connection;
 mod descriptors;
 mod event_loop;
@@ -34,7 +38,7 @@ pub(crate) use connection::Connection;
 pub(crate) use descriptors::raise_descriptor_limit;
 pub(crate) use event_loop::{BoundListener, ConnectionTimeouts, run_event_loop};
 pub(crate) use farewell::{Farewell, SocketClosing};
-pub(crate) use listener::bind;
+pub(crate) use listener::{ListeningSocket, SocketFile, bind, bind_unix};
 pub(crate) use slots::ConnectionSlots;
 pub(crate) use socket::Socket;
 pub(crate) use stop::{Stop, StopWatch};

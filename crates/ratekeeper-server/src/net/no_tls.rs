@@ -6,7 +6,7 @@ use std::io;
 use tokio::net::TcpStream;
 
 use crate::error::ServerError;
-use crate::settings::TlsFiles;
+use crate::settings::{GrpcTls, TlsFiles};
 
 /// Never constructed.
 pub(super) type TlsStream = TcpStream;
@@ -29,6 +29,13 @@ impl Tls {
         Err(ServerError::new(format!(
             "--tls-cert {cert}: this build has no TLS; build it with `--features tls`"
         )))
+    }
+
+    pub(crate) fn read_grpc(
+        _: &GrpcTls,
+        _: impl Fn(Option<i64>) + Send + 'static,
+    ) -> Result<(Self, CertificateRotation), ServerError> {
+        Err(ServerError::new("GRPC_SERVER_USE_TLS: this build has no TLS; build it with `--features tls`"))
     }
 
     pub(crate) fn handshake(&self, _: &[&[u8]]) -> Handshake {

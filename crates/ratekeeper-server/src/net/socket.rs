@@ -4,8 +4,11 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+#[cfg(unix)]
+use tokio::net::UnixStream;
 
 use super::tls;
 
@@ -14,6 +17,9 @@ use super::tls;
 pub(crate) enum Socket {
     /// Plain TCP.
     Plain(TcpStream),
+    /// A socket of this machine.
+    #[cfg(unix)]
+    Unix(UnixStream),
     /// TLS over TCP. Boxed: its buffers would enlarge every connection.
     Tls(Box<tls::TlsStream>),
 }
@@ -25,8 +31,8 @@ impl Socket {
     /// Returns an upper bound on the bytes that can be read without waiting for the client.
     pub(crate) fn arrived(&self) -> usize {
         match self {
-            Socket::Plain(_) => self.queued(),
             Socket::Tls(_) => self.queued() + DECRYPTED,
+            _ => self.queued(),
         }
     }
 
@@ -34,13 +40,35 @@ impl Socket {
     pub(crate) fn queued(&self) -> usize {
         match self {
             Socket::Plain(socket) => queued(socket),
+            #[cfg(unix)]
+            Socket::Unix(socket) => queued(socket),
             Socket::Tls(socket) => queued(tls::inner(socket)),
         }
+    }
+
+    /// Prepares a socket that was just accepted.
+    pub(super) fn tune(&self) -> io::Result<()> {
+        let Socket::Plain(socket) = self else { return Ok(()) };
+        // Replies are written whole: delaying them to gather more would gain nothing.
+        socket.set_nodelay(true)?;
+        // So that a client that vanished without closing is noticed in the end.
+        let _ = SockRef::from(socket).set_keepalive(true);
+        Ok(())
+    }
+
+    /// Sends these bytes if that needs no waiting.
+    pub(super) fn send_at_once(&self, bytes: &[u8]) {
+        let _ = match self {
+            Socket::Plain(socket) => socket.try_write(bytes),
+            #[cfg(unix)]
+            Socket::Unix(socket) => socket.try_write(bytes),
+            Socket::Tls(_) => Ok(0),
+        };
     }
 }
 
 #[cfg(unix)]
-fn queued(socket: &TcpStream) -> usize {
+fn queued(socket: &impl std::os::fd::AsFd) -> usize {
     rustix::io::ioctl_fionread(socket).map_or(0, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
 }
 
@@ -54,6 +82,8 @@ macro_rules! each {
     ($socket:expr, $inner:ident => $call:expr) => {
         match $socket.get_mut() {
             Socket::Plain($inner) => $call,
+            #[cfg(unix)]
+            Socket::Unix($inner) => $call,
             Socket::Tls($inner) => $call,
         }
     };
@@ -88,6 +118,8 @@ impl AsyncWrite for Socket {
     fn is_write_vectored(&self) -> bool {
         match self {
             Socket::Plain(socket) => socket.is_write_vectored(),
+            #[cfg(unix)]
+            Socket::Unix(socket) => socket.is_write_vectored(),
             Socket::Tls(socket) => socket.is_write_vectored(),
         }
     }

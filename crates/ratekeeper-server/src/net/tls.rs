@@ -12,14 +12,16 @@ use rustls::ServerConfig;
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 
+use super::client_names::client_verifier;
 use super::validity::{CertificateStanding, UtcTime, Validity};
 use crate::error::{AnyError, Explain, ServerError};
-use crate::settings::TlsFiles;
+use crate::settings::{GrpcTls, TlsFiles};
 use crate::watcher::is_no_file;
 
 /// Looks (one a second) before a pair of files that cannot be used is logged: both may be about to be replaced, one
@@ -41,7 +43,7 @@ pub(super) fn inner(stream: &TlsStream) -> &TcpStream {
 pub(crate) struct Tls(ServerConfig);
 
 impl Tls {
-    /// Reads both files. `note_expiry` is called with the end of each certificate that is put in use, in seconds since
+    /// Reads certificate and key, and asks clients for none. `note_expiry` is called with the end of each certificate that is put in use, in seconds since
     /// the epoch.
     ///
     /// # Errors
@@ -51,15 +53,37 @@ impl Tls {
         files: &TlsFiles,
         note_expiry: impl Fn(Option<i64>) + Send + 'static,
     ) -> Result<(Self, CertificateRotation), ServerError> {
-        let pair = KeyPairFiles::read(files)?;
+        Self::with(files, TlsNames::FLAGS, WebPkiClientVerifier::no_client_auth(), note_expiry)
+    }
+
+    /// Like [`read`](Self::read), but for gRPC alone, whose clients may have to show a certificate.
+    pub(crate) fn read_grpc(
+        tls: &GrpcTls,
+        note_expiry: impl Fn(Option<i64>) + Send + 'static,
+    ) -> Result<(Self, CertificateRotation), ServerError> {
+        let verifier = match &tls.client_ca {
+            Some(ca) => client_verifier(ca, tls.client_name.as_deref())?,
+            None => WebPkiClientVerifier::no_client_auth(),
+        };
+        Self::with(&tls.files, TlsNames::GRPC, verifier, note_expiry)
+    }
+
+    fn with(
+        files: &TlsFiles,
+        names: TlsNames,
+        clients: Arc<dyn ClientCertVerifier>,
+        note_expiry: impl Fn(Option<i64>) + Send + 'static,
+    ) -> Result<(Self, CertificateRotation), ServerError> {
+        let pair = KeyPairFiles::read(files, names)?;
         let current = Arc::new(CurrentCertificate(RwLock::new(Arc::clone(&pair.certified))));
         let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
             .with_safe_default_protocol_versions()
             .explain(|| "cannot set up TLS")?
-            .with_no_client_auth()
+            .with_client_cert_verifier(clients)
             .with_cert_resolver(Arc::clone(&current) as Arc<dyn ResolvesServerCert>);
         let mut rotation = CertificateRotation {
             files: files.clone(),
+            names,
             note_expiry: Box::new(note_expiry),
             current,
             loaded: pair.fingerprint,
@@ -89,6 +113,19 @@ impl ResolvesServerCert for CurrentCertificate {
     }
 }
 
+/// What messages call the two files.
+#[derive(Clone, Copy, Debug)]
+struct TlsNames {
+    cert: &'static str,
+    key: &'static str,
+}
+
+impl TlsNames {
+    const FLAGS: TlsNames = TlsNames { cert: "--tls-cert", key: "--tls-key" };
+    /// Only the variables of the Go service encrypt gRPC alone.
+    const GRPC: TlsNames = TlsNames { cert: "GRPC_SERVER_TLS_CERT", key: "GRPC_SERVER_TLS_KEY" };
+}
+
 /// A certificate, its chain and its key, as they were in the files at one moment.
 struct KeyPairFiles {
     certified: Arc<CertifiedKey>,
@@ -97,24 +134,24 @@ struct KeyPairFiles {
 }
 
 impl KeyPairFiles {
-    fn read(files: &TlsFiles) -> Result<Self, ServerError> {
-        let (cert, key) = (&files.cert, &files.key);
-        let (cert_pem, key_pem) = contents(files)?;
-        let chain = certificates(&cert_pem).explain(|| format!("--tls-cert {}", cert.display()))?;
+    fn read(files: &TlsFiles, names: TlsNames) -> Result<Self, ServerError> {
+        let cert = || format!("{} {}", names.cert, files.cert.display());
+        let key = || format!("{} {}", names.key, files.key.display());
+        let (cert_pem, key_pem) = contents(files, names)?;
+        let chain = certificates(&cert_pem).explain(cert)?;
         let validity = chain.first().and_then(|first| Validity::of(first));
         let private = PrivateKeyDer::from_pem_slice(&key_pem)
-            .explain(|| format!("--tls-key {}: no private key in PEM form", key.display()))?;
-        let certified = CertifiedKey::from_der(chain, private, &default_provider()).explain(|| {
-            format!("--tls-key {}: does not go with --tls-cert {}", key.display(), cert.display())
-        })?;
+            .explain(|| format!("{}: no private key in PEM form", key()))?;
+        let certified = CertifiedKey::from_der(chain, private, &default_provider())
+            .explain(|| format!("{}: does not go with {}", key(), cert()))?;
         let fingerprint = fingerprint(&cert_pem, &key_pem);
         Ok(KeyPairFiles { certified: Arc::new(certified), validity, fingerprint })
     }
 }
 
-fn contents(files: &TlsFiles) -> Result<(Vec<u8>, Vec<u8>), ServerError> {
-    let cert = fs::read(&files.cert).explain(|| format!("--tls-cert {}", files.cert.display()))?;
-    let key = fs::read(&files.key).explain(|| format!("--tls-key {}", files.key.display()))?;
+fn contents(files: &TlsFiles, names: TlsNames) -> Result<(Vec<u8>, Vec<u8>), ServerError> {
+    let cert = fs::read(&files.cert).explain(|| format!("{} {}", names.cert, files.cert.display()))?;
+    let key = fs::read(&files.key).explain(|| format!("{} {}", names.key, files.key.display()))?;
     Ok((cert, key))
 }
 
@@ -137,6 +174,7 @@ fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, AnyError> {
 /// Watches the two files, and puts a new certificate in use.
 pub(crate) struct CertificateRotation {
     files: TlsFiles,
+    names: TlsNames,
     note_expiry: Box<dyn Fn(Option<i64>) + Send>,
     current: Arc<CurrentCertificate>,
     loaded: u64,
@@ -159,7 +197,7 @@ impl CertificateRotation {
         if self.unreadable().is_some() {
             return self.remind();
         }
-        let found = contents(&self.files).map(|(cert, key)| fingerprint(&cert, &key));
+        let found = contents(&self.files, self.names).map(|(cert, key)| fingerprint(&cert, &key));
         if found.is_ok_and(|found| found == self.loaded) {
             self.failures = 0;
         } else if let Err(error) = self.exchange() {
@@ -190,7 +228,7 @@ impl CertificateRotation {
                 "{path}: no regular file: it can be read once, at the start"
             )));
         }
-        let pair = KeyPairFiles::read(&self.files)?;
+        let pair = KeyPairFiles::read(&self.files, self.names)?;
         *self.current.0.write().unwrap_or_else(PoisonError::into_inner) = pair.certified;
         (self.loaded, self.validity, self.failures) = (pair.fingerprint, pair.validity, 0);
         let until = pair.validity.map_or_else(String::new, |validity| validity.not_after.to_string());

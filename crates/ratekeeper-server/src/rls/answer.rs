@@ -28,6 +28,16 @@ pub enum RlsCode {
     OverLimit,
 }
 
+impl RlsCode {
+    /// Returns the name on the wire: `OVER_LIMIT`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            RlsCode::Ok => "OK",
+            RlsCode::OverLimit => "OVER_LIMIT",
+        }
+    }
+}
+
 /// What one descriptor is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DescriptorStatus {

@@ -14,7 +14,7 @@ use crate::net::{CertificateRotation, raise_descriptor_limit};
 use crate::settings::Settings;
 use crate::watcher::{FileLook, FileWatcher};
 
-/// Serves until the process is told to stop by a signal. `reload` watches the configuration file, if there is one; it is
+/// Serves until the process is told to stop by a signal. `reloads` watch the configuration, if there is any; they are
 /// asked to look once a second and on SIGHUP.
 ///
 /// For a program that is nothing but a server: it takes over SIGTERM, SIGINT and SIGHUP for good, raises the limit of
@@ -28,7 +28,7 @@ use crate::watcher::{FileLook, FileWatcher};
 pub fn serve(
     settings: &Settings,
     engine: &Arc<Engine>,
-    reload: Option<FileWatcher>,
+    reloads: Vec<FileWatcher>,
 ) -> Result<(), ServerError> {
     // Signals are received before anyone can have read that the server is ready.
     let runtime = runtime()?;
@@ -38,9 +38,17 @@ pub fn serve(
     };
     raise_descriptor_limit();
     let mut server = Server::start(settings, engine)?;
-    let rotation = server.take_rotation().map(watch).transpose().explain(|| "cannot watch --tls-cert")?;
-    signals.watch(reload.into_iter().chain(rotation).collect());
-    announce(server.addresses(), settings.tokens.are_needed() || settings.tls.is_some());
+    let rotations = server.take_rotations().into_iter().map(watch).collect::<io::Result<Vec<_>>>();
+    let rotations = rotations.explain(|| "cannot watch --tls-cert")?;
+    signals.watch(reloads.into_iter().chain(rotations).collect());
+    let is_guarded = |name: &str| {
+        let is_grpc_encrypted = name == "grpc" && settings.grpc_tls.is_some();
+        settings.tokens.are_needed() || settings.tls.is_some() || is_grpc_encrypted
+    };
+    announce(server.addresses(), is_guarded);
+    if let Some(path) = &settings.grpc_socket {
+        tracing::info!(path = %path.display(), "start: listening for gRPC on a Unix socket");
+    }
     notify::tell("READY=1");
     runtime.block_on(signals.told_to_stop());
     tracing::info!(drain = ?settings.drain, "stop: stopping");
@@ -67,10 +75,10 @@ fn watch(mut rotation: CertificateRotation) -> io::Result<FileWatcher> {
 }
 
 /// Writes the lines that whoever started the server waits for.
-fn announce(bound: &[(&'static str, SocketAddr)], is_guarded: bool) {
+fn announce(bound: &[(&'static str, SocketAddr)], is_guarded: impl Fn(&str) -> bool) {
     let mut out = io::stdout().lock();
     for (name, address) in bound {
-        if !is_guarded && !address.ip().is_loopback() {
+        if !is_guarded(name) && !address.ip().is_loopback() {
             let transport = name;
             tracing::warn!(transport, %address, "start: open to the network without --auth-token or TLS");
         }

@@ -10,17 +10,11 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
+use super::listeners::Listeners;
 use crate::engine::Engine;
 use crate::error::{Explain, ServerError};
-use crate::net::{
-    BoundListener, CertificateRotation, ConnectionSlots, ConnectionTimeouts, Stop, Tls, Transport, bind,
-    run_event_loop,
-};
-use crate::settings::{Settings, TransportEndpoint};
-use crate::transport::grpc::{self, GrpcTransport};
-use crate::transport::http::{self, HttpTransport};
-use crate::transport::msgpack::{self, MsgPackTransport};
-use crate::transport::resp::{self, RespTransport};
+use crate::net::{BoundListener, CertificateRotation, SocketFile, Stop, run_event_loop};
+use crate::settings::Settings;
 
 /// How long a stop waits for what was begun: for clients that take their replies slowly, or never. A stop takes
 /// three seconds at most (docs/guide/operate.md, How it stops), and state must be written afterwards.
@@ -37,44 +31,38 @@ const STORE_INTERVAL: Duration = Duration::from_secs(1);
 pub struct Server {
     bound: Vec<(&'static str, SocketAddr)>,
     engine: Arc<Engine>,
-    rotation: Option<CertificateRotation>,
+    rotations: Vec<CertificateRotation>,
     stop: Arc<Stop>,
     /// Raised when connections are no longer waited for.
     cut: Arc<Stop>,
     /// Closed when the last event loop has ended.
     ended: mpsc::Receiver<Infallible>,
+    _socket_file: Option<SocketFile>,
 }
 
 impl Server {
     /// Binds every address in the settings, and starts the event loops. Clients can connect when this returns.
     ///
-    /// Of the settings it uses where to listen, `loops` (at least one runs), `tokens` and `tls`. The certificate is read
-    /// once: only [`serve`](crate::serve) follows changes of its files. The other settings are for whoever builds the
-    /// engine, as `ratekeeper serve` does: here they change nothing.
+    /// Of the settings it uses where to listen and how (what begins with `grpc_` too), `loops` (at least one runs),
+    /// `tokens`, `tls` and `names`. Certificates are read once: only [`serve`](crate::serve) follows changes of their
+    /// files. The other settings are for whoever builds the engine, as `ratekeeper serve` does: here they change nothing.
     ///
     /// # Errors
     ///
     /// An address cannot be bound, the files for TLS cannot be used, or a thread cannot be started.
     pub fn start(settings: &Settings, engine: &Arc<Engine>) -> Result<Self, ServerError> {
-        let tokens = &settings.tokens;
-        let mut listeners = Listeners::new(settings, engine)?;
-        listeners.add(http::NAME, settings.http.as_ref(), |_| {
-            Arc::new(HttpTransport::new(Arc::clone(engine), tokens.clone()))
-        })?;
-        listeners.add(resp::NAME, settings.resp.as_ref(), |slots| {
-            Arc::new(RespTransport::new(Arc::clone(engine), Arc::clone(slots), tokens.clone()))
-        })?;
-        let patience = settings.grpc.map_or(0, |endpoint| endpoint.request_timeout).into();
-        listeners.add(grpc::NAME, settings.grpc.as_ref(), |_| {
-            Arc::new(GrpcTransport::new(Arc::clone(engine), tokens.clone(), Duration::from_secs(patience)))
-        })?;
-        listeners.add(msgpack::NAME, settings.msgpack.as_ref(), |_| {
-            Arc::new(MsgPackTransport::new(Arc::clone(engine), tokens.clone()))
-        })?;
-        let Listeners { bound, loops, rotation, .. } = listeners;
+        let Listeners { bound, loops, rotations, socket_file, .. } = Listeners::open(settings, engine)?;
         let (stop, cut) = (Arc::new(Stop::default()), Arc::new(Stop::default()));
         let ended = start_loops(loops, engine, &stop, &cut)?;
-        Ok(Server { bound, engine: Arc::clone(engine), rotation, stop, cut, ended })
+        Ok(Server {
+            bound,
+            engine: Arc::clone(engine),
+            rotations,
+            stop,
+            cut,
+            ended,
+            _socket_file: socket_file,
+        })
     }
 
     /// Returns the transports and where each listens, with the port that was bound.
@@ -95,9 +83,9 @@ impl Server {
         let _ = self.ended.blocking_recv();
     }
 
-    /// Takes what exchanges the certificate when its files change, if there is one.
-    pub(super) fn take_rotation(&mut self) -> Option<CertificateRotation> {
-        self.rotation.take()
+    /// Takes what exchanges certificates when their files change.
+    pub(super) fn take_rotations(&mut self) -> Vec<CertificateRotation> {
+        std::mem::take(&mut self.rotations)
     }
 
     /// Declares the server not ready, serves for `drain` as before, and then stops. Stops at once, and cuts connections,
@@ -130,54 +118,6 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.stop.raise();
-    }
-}
-
-/// The listeners of a server that is about to start.
-struct Listeners<'a> {
-    engine: &'a Engine,
-    tls: Option<Tls>,
-    rotation: Option<CertificateRotation>,
-    loops: Vec<Vec<BoundListener>>,
-    bound: Vec<(&'static str, SocketAddr)>,
-}
-
-impl<'a> Listeners<'a> {
-    fn new(settings: &Settings, engine: &'a Arc<Engine>) -> Result<Self, ServerError> {
-        let tls = settings.tls.as_ref().map(|files| {
-            let engine = Arc::clone(engine);
-            Tls::read(files, move |expiry| engine.metrics().certificate_expires(expiry))
-        });
-        let (tls, rotation) = tls.transpose()?.unzip();
-        let loops = (0..settings.loops.max(1)).map(|_| Vec::new()).collect();
-        Ok(Listeners { engine, tls, rotation, loops, bound: Vec::new() })
-    }
-
-    /// Binds a transport's address, and gives every loop a listener there. Does nothing without an endpoint.
-    fn add(
-        &mut self,
-        name: &'static str,
-        endpoint: Option<&TransportEndpoint>,
-        make: impl Fn(&Arc<ConnectionSlots>) -> Arc<dyn Transport>,
-    ) -> Result<(), ServerError> {
-        let Some(endpoint) = endpoint else { return Ok(()) };
-        let slots = ConnectionSlots::new(endpoint.max_connections);
-        self.engine.metrics().watch(name, &slots);
-        let address = endpoint.address;
-        let listeners = bind(address, self.loops.len()).and_then(|listeners| {
-            let bound = listeners.first().map_or(Ok(address), |first| first.local_addr())?;
-            Ok((bound, listeners))
-        });
-        let (bound, listeners) = listeners
-            .explain(|| format!("--{name} {address}: cannot listen there; name a free address, or `off`"))?;
-        self.bound.push((name, bound));
-        let timeouts = ConnectionTimeouts { idle: endpoint.idle_timeout, request: endpoint.request_timeout };
-        for (bound, listener) in self.loops.iter_mut().zip(listeners) {
-            let transport = make(&slots);
-            let tls = self.tls.as_ref().map(|tls| tls.handshake(transport.protocols()));
-            bound.push(BoundListener { listener, transport, slots: Arc::clone(&slots), tls, timeouts });
-        }
-        Ok(())
     }
 }
 

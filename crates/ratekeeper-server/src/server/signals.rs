@@ -68,7 +68,9 @@ impl Signals {
                 #[cfg(unix)]
                 SignalMeaning::Reload => {
                     if self.watchers.is_empty() {
-                        tracing::warn!("reload: nothing to reload, there is no --config and no --tls-cert");
+                        tracing::warn!(
+                            "reload: nothing to reload, there is no --config, no --rls and no --tls-cert"
+                        );
                     }
                     self.watchers.iter().for_each(FileWatcher::now);
                 }

@@ -11,10 +11,12 @@ pub(crate) fn one_line(text: &dyn Display) -> String {
     lines.collect::<Vec<_>>().join(" ")
 }
 
-/// Limits a line that clients can cause over and over to one per second.
-#[derive(Debug, Default)]
+/// Limits a line that clients can cause over and over to one per second, or per minute.
+#[derive(Debug)]
 pub(crate) struct LogThrottle {
-    /// The second of the last line, since the epoch.
+    /// Seconds in which one line is written.
+    period: u64,
+    /// The period of the last line, since the epoch.
     last: AtomicU64,
     skipped: AtomicU64,
 }
@@ -22,12 +24,22 @@ pub(crate) struct LogThrottle {
 impl LogThrottle {
     /// Returns a throttle whose first line is due.
     pub(crate) const fn new() -> Self {
-        LogThrottle { last: AtomicU64::new(0), skipped: AtomicU64::new(0) }
+        Self::each(1)
+    }
+
+    /// Returns a throttle of one line per minute, whose first line is due.
+    pub(crate) const fn each_minute() -> Self {
+        Self::each(60)
+    }
+
+    const fn each(period: u64) -> Self {
+        LogThrottle { period, last: AtomicU64::new(0), skipped: AtomicU64::new(0) }
     }
 
     /// Returns how many lines were skipped since the last one, if another is due; `None` if this one is skipped.
     pub(crate) fn is_due(&self) -> Option<u64> {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let now =
+            SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() / self.period);
         if self.last.swap(now, Ordering::Relaxed) == now {
             self.skipped.fetch_add(1, Ordering::Relaxed);
             return None;

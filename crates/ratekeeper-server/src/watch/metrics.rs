@@ -7,25 +7,10 @@ use std::time::Duration;
 
 use ratekeeper::{Decision, Key};
 
+use super::decision_times::{DecisionTimes, TimesReading};
 use super::sketch::DenialSketch;
 use crate::net::ConnectionSlots;
 use crate::settings::Settings;
-
-/// Upper bounds of the buckets of `ratekeeper_decision_seconds`, in nanoseconds.
-pub(crate) const BUCKETS: [u64; 12] = [
-    250,
-    500,
-    1_000,
-    2_500,
-    5_000,
-    10_000,
-    50_000,
-    100_000,
-    1_000_000,
-    10_000_000,
-    100_000_000,
-    1_000_000_000,
-];
 
 /// The counters of one transport on one event loop. Aligned to two cache lines: other loops write their own next to it.
 #[derive(Debug, Default)]
@@ -36,8 +21,10 @@ pub(crate) struct TransportMetrics {
     errors: AtomicU64,
     auth_failures: AtomicU64,
     floods: AtomicU64,
-    buckets: [AtomicU64; BUCKETS.len() + 1],
-    nanos: AtomicU64,
+    times: DecisionTimes,
+    /// Those of them that Envoy asked for.
+    rls_times: DecisionTimes,
+    rls_errors: AtomicU64,
     /// The keys that are denied most, if `--top-denied` is set. Locked for a denial and by readers, never for a request
     /// that is allowed.
     denied_keys: Option<Mutex<DenialSketch>>,
@@ -56,10 +43,12 @@ pub(crate) struct TransportReading {
     pub(crate) auth_failures: u64,
     /// Connections that were cut because they sent too many control frames.
     pub(crate) floods: u64,
-    /// How many decisions took at most the bound in [`BUCKETS`]; the last bucket holds those that took longer.
-    pub(crate) buckets: [u64; BUCKETS.len() + 1],
-    /// Nanoseconds that all decisions took.
-    pub(crate) nanos: u64,
+    /// How long decisions took.
+    pub(crate) times: TimesReading,
+    /// How long those of them took that Envoy asked for.
+    pub(crate) rls_times: TimesReading,
+    /// Requests of Envoy that could not be decided.
+    pub(crate) rls_errors: u64,
 }
 
 impl TransportMetrics {
@@ -70,12 +59,20 @@ impl TransportMetrics {
         if count == 0 {
             return;
         }
-        let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
-        let bucket = BUCKETS.partition_point(|bound| *bound < nanos / count);
         add(&self.allowed, allowed);
         add(&self.denied, denied);
-        add(&self.buckets[bucket], count);
-        add(&self.nanos, nanos);
+        self.times.took(count, took);
+    }
+
+    /// Counts an answer to Envoy.
+    pub(crate) fn judged(&self, is_ok: bool, took: Duration) {
+        self.decided(is_ok.into(), (!is_ok).into(), took);
+        self.rls_times.took(1, took);
+    }
+
+    /// Counts a request of Envoy that could not be decided, besides that it [failed](Self::failed).
+    pub(crate) fn not_judged(&self) {
+        add(&self.rls_errors, 1);
     }
 
     /// Counts one decision, and remembers a key that was denied.
@@ -121,10 +118,9 @@ impl TransportMetrics {
         sum.errors += read(&self.errors);
         sum.auth_failures += read(&self.auth_failures);
         sum.floods += read(&self.floods);
-        sum.nanos += read(&self.nanos);
-        for (sum, bucket) in sum.buckets.iter_mut().zip(&self.buckets) {
-            *sum += read(bucket);
-        }
+        sum.rls_errors += read(&self.rls_errors);
+        self.times.read_into(&mut sum.times);
+        self.rls_times.read_into(&mut sum.rls_times);
     }
 }
 
@@ -221,6 +217,7 @@ impl ServerMetrics {
 
 #[cfg(test)]
 mod tests {
+    use super::super::decision_times::BUCKETS;
     use super::*;
 
     #[test]
@@ -234,9 +231,22 @@ mod tests {
         let read = metrics.read();
         assert_eq!(read[0].0, "resp");
         assert_eq!((read[0].1.allowed, read[0].1.denied, read[0].1.errors), (4, 1, 0));
-        assert_eq!(read[0].1.buckets[1], 4, "500 ns each");
-        assert_eq!(read[0].1.buckets[BUCKETS.len()], 1, "longer than every bound");
+        assert_eq!(read[0].1.times.buckets[1], 4, "500 ns each");
+        assert_eq!(read[0].1.times.buckets[BUCKETS.len()], 1, "longer than every bound");
         assert_eq!((read[1].0, read[1].1.errors), ("http", 1));
+    }
+
+    #[test]
+    fn what_envoy_asks_for_is_counted_with_all_and_by_itself() {
+        let metrics = ServerMetrics::default();
+        let counters = metrics.transport("grpc");
+        counters.decided(1, 0, Duration::from_nanos(100));
+        counters.judged(true, Duration::from_nanos(300));
+        counters.judged(false, Duration::from_nanos(300));
+        counters.not_judged();
+        let (_, read) = metrics.read()[0];
+        assert_eq!((read.allowed, read.denied, read.times.count()), (2, 1, 3));
+        assert_eq!((read.rls_times.buckets[1], read.rls_times.nanos, read.rls_errors), (2, 600, 1));
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! `--processor-time` a thread's time is what a processor worked for it (Linux only): for a busy machine, and for contenders that
 //! do not sleep.
 
+mod charges;
 mod contender;
 mod expiry;
 mod holds;
@@ -16,13 +17,14 @@ mod table;
 mod throughput;
 
 /// The tables, by the names that select them.
-const TABLES: [(&str, fn()); 7] = [
+const TABLES: [(&str, fn()); 8] = [
     ("keys", throughput::many_keys),
     ("hot", throughput::hot_key),
     ("refused", refused::run),
     ("growth", throughput::growth),
     ("memory", memory::run),
     ("holds", holds::run),
+    ("charges", charges::run),
     ("pauses", expiry::run),
 ];
 

@@ -80,14 +80,14 @@ impl<'a> AnyView<'a> {
 
 /// A change of a state, detached from the state itself so that it can be borrowed mutably.
 #[derive(Debug)]
-pub(super) enum StateWrite {
+pub(crate) enum StateWrite {
     Set(Option<State>),
     Log(LogEdit),
 }
 
 impl StateWrite {
     /// Writes the change into the state that the view was made of.
-    pub(super) fn apply(self, state: &mut Option<State>) {
+    pub(crate) fn apply(self, state: &mut Option<State>) {
         match (self, &mut *state) {
             (StateWrite::Set(new), _) => *state = new,
             (StateWrite::Log(edit), Some(State::SlidingLog(log))) => edit.apply(log),
@@ -102,7 +102,7 @@ impl StateWrite {
 
 impl AnyView<'_> {
     /// Returns the change of the state that this is a view of.
-    pub(super) fn write(&self) -> StateWrite {
+    pub(crate) fn write(&self) -> StateWrite {
         match self {
             AnyView::SlidingLog(view) => StateWrite::Log(view.edit()),
             other => StateWrite::Set(other.to_state()),
@@ -149,8 +149,16 @@ impl View for AnyView<'_> {
         each!(self, view => view.remaining())
     }
 
+    fn wait_until_paid(&self) -> Wait {
+        each!(self, view => view.wait_until_paid())
+    }
+
     fn reset_after(&self) -> Nanos {
         each!(self, view => view.reset_after())
+    }
+
+    fn ends_after(&self) -> Nanos {
+        each!(self, view => view.ends_after())
     }
 
     fn was_repaired(&self) -> bool {

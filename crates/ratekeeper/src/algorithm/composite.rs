@@ -47,6 +47,9 @@ pub struct Passing {
 }
 
 impl Passing {
+    /// No rule is charged.
+    pub(crate) const DENIED: Passing = Passing { binding: false, shadows_deny: 0 };
+
     /// Returns which rules are charged, of what each must wait for.
     pub fn of(waits: impl Iterator<Item = (Option<u8>, bool)>) -> Self {
         let mut passing = Passing { binding: true, shadows_deny: 0 };
@@ -65,6 +68,12 @@ impl Passing {
     #[inline]
     pub fn allows(self) -> bool {
         self.binding
+    }
+
+    /// Returns true if no rule denies, in shadow neither.
+    #[inline]
+    pub(crate) fn is_unanimous(self) -> bool {
+        self.binding && self.shadows_deny == 0
     }
 
     /// Returns true if such a rule is charged.

@@ -80,6 +80,10 @@ impl FixedWindowView {
     pub fn state(&self) -> Option<FixedWindowState> {
         (self.count > 0).then_some(FixedWindowState { count: self.count, start: self.start })
     }
+
+    fn wait_for_end(&self) -> Wait {
+        if self.ends { Wait::After(self.end.since(self.now)) } else { Wait::Never }
+    }
 }
 
 impl View for FixedWindowView {
@@ -88,10 +92,8 @@ impl View for FixedWindowView {
             Wait::Never
         } else if cost.get() <= self.remaining() {
             Wait::Ready
-        } else if self.ends {
-            Wait::After(self.end.since(self.now))
         } else {
-            Wait::Never
+            self.wait_for_end()
         }
     }
 
@@ -119,8 +121,16 @@ impl View for FixedWindowView {
         self.limit.saturating_sub(self.count)
     }
 
+    fn wait_until_paid(&self) -> Wait {
+        if self.count > self.limit { self.wait_for_end() } else { Wait::Ready }
+    }
+
     fn reset_after(&self) -> Nanos {
         if self.count == 0 { Nanos::ZERO } else { self.end.since(self.now) }
+    }
+
+    fn ends_after(&self) -> Nanos {
+        self.end.since(self.now)
     }
 
     fn was_repaired(&self) -> bool {

@@ -210,6 +210,13 @@ impl View for GcraView<'_> {
         self.quota.intervals_in(self.tolerance().min(self.horizon()).saturating_sub(self.ahead))
     }
 
+    fn wait_until_paid(&self) -> Wait {
+        match self.ahead.saturating_sub(self.tolerance()) {
+            0 => Wait::Ready,
+            owed => Wait::After(Nanos::from_nanos(owed)),
+        }
+    }
+
     #[inline]
     fn reset_after(&self) -> Nanos {
         Nanos::from_nanos(self.ahead)

@@ -139,6 +139,14 @@ impl View for LeakyBucketView {
         if self.fits(self.level, room) { room } else { room.saturating_sub(1) }
     }
 
+    fn wait_until_paid(&self) -> Wait {
+        if self.fits(self.level, 0) {
+            return Wait::Ready;
+        }
+        let surplus = self.stored - exact(self.capacity) - EPSILON;
+        self.flow.wait(self.flow.time_until(surplus, |elapsed| self.fits(self.level_after(elapsed), 0)))
+    }
+
     fn reset_after(&self) -> Nanos {
         if self.level <= 0.0 {
             return Nanos::ZERO;

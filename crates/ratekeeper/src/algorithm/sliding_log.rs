@@ -319,6 +319,13 @@ impl View for SlidingLogView<'_> {
         self.limit.saturating_sub(self.used())
     }
 
+    fn wait_until_paid(&self) -> Wait {
+        match self.used().saturating_sub(self.limit) {
+            0 => Wait::Ready,
+            owed => Wait::after(self.now, Some(self.leaves(owed))),
+        }
+    }
+
     fn reset_after(&self) -> Nanos {
         match self.used() {
             0 => Nanos::ZERO,

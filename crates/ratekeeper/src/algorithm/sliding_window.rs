@@ -115,6 +115,21 @@ impl SlidingWindowView {
         u64::try_from(used).map_or(self.limit, |used| used.min(self.limit))
     }
 
+    /// Returns how long until `estimate + (cost − 1) < limit`, for a cost of at most the limit: it asks for room of
+    /// `limit − cost + 1` above whatever counts.
+    fn wait_for_room(&self, cost: u64) -> Wait {
+        let room = (self.limit - cost).saturating_add(1);
+        let in_this = faded(self.previous, room.saturating_sub(self.current), self.window);
+        if in_this < self.window {
+            return Wait::after(self.now, self.until(0, in_this));
+        }
+        let in_next = faded(self.current, room, self.window);
+        if in_next < self.window {
+            return Wait::after(self.now, self.until(1, in_next));
+        }
+        Wait::after(self.now, self.until(2, 0))
+    }
+
     /// Returns the time from now until `elapsed` nanoseconds after the start of the slot `slots` ahead; none if that is more
     /// than a span can hold.
     fn until(&self, slots: u64, elapsed: u64) -> Option<Nanos> {
@@ -147,17 +162,7 @@ impl View for SlidingWindowView {
         if cost <= self.remaining() {
             return Wait::Ready;
         }
-        // `estimate + (cost − 1) < limit` asks for room of `limit − cost + 1` above whatever counts.
-        let room = self.limit - cost + 1;
-        let in_this = faded(self.previous, room.saturating_sub(self.current), self.window);
-        if in_this < self.window {
-            return Wait::after(self.now, self.until(0, in_this));
-        }
-        let in_next = faded(self.current, room, self.window);
-        if in_next < self.window {
-            return Wait::after(self.now, self.until(1, in_next));
-        }
-        Wait::after(self.now, self.until(2, 0))
+        self.wait_for_room(cost)
     }
 
     fn charge(&mut self, cost: Cost) {
@@ -187,6 +192,12 @@ impl View for SlidingWindowView {
         let whole = u128::from(self.limit) * u128::from(self.window);
         let left = whole.saturating_sub(self.scaled_estimate()).div_ceil(u128::from(self.window));
         u64::try_from(left).unwrap_or(self.limit)
+    }
+
+    fn wait_until_paid(&self) -> Wait {
+        // What passed last may have made it a fraction more than the limit: only from one more on it is a debt.
+        let least = (u128::from(self.limit) + 1) * u128::from(self.window);
+        if self.scaled_estimate() < least { Wait::Ready } else { self.wait_for_room(0) }
     }
 
     fn reset_after(&self) -> Nanos {

@@ -145,6 +145,14 @@ impl View for TokenBucketView {
         if next <= self.capacity && is_enough(self.tokens, exact(next)) { next } else { whole }
     }
 
+    fn wait_until_paid(&self) -> Wait {
+        if is_enough(self.tokens, 0.0) {
+            return Wait::Ready;
+        }
+        let missing = -EPSILON - self.stored;
+        self.flow.wait(self.flow.time_until(missing, |elapsed| is_enough(self.tokens_after(elapsed), 0.0)))
+    }
+
     fn reset_after(&self) -> Nanos {
         if self.tokens >= exact(self.capacity) {
             return Nanos::ZERO;

@@ -29,8 +29,17 @@ pub trait View {
     /// Returns how many requests of cost 1 would pass now, one after another.
     fn remaining(&self) -> u64;
 
+    /// Returns how long until a debt is paid: until no more counts than the capacity. Ready if there is none.
+    fn wait_until_paid(&self) -> Wait;
+
     /// Returns the time until the state equals a fresh key's.
     fn reset_after(&self) -> Nanos;
+
+    /// Returns the time until the window ends, of an algorithm whose windows have an end, whether or not anything was counted
+    /// in this one; else the time until the state equals a fresh key's.
+    fn ends_after(&self) -> Nanos {
+        self.reset_after()
+    }
 
     /// Returns true if the stored state reaches further ahead than the quota allows (the clock stepped far back, or the
     /// quota was lowered) and the view has cut it off; see

@@ -18,6 +18,7 @@
 //! asking    asked when it is awaited         resolved    a request whose rules come resolved
 //! holding   a request to hold                hold        what is held, until it is ended
 //! taker     a cost, or something to hold     owned_units units that outlive who named them
+//! charging  several keys in one decision
 //! ```
 
 mod ask;

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 
+use super::error::KeeperError;
 use super::fallback::Fallback;
 use super::setup::Keeper;
 use crate::port::{Answer, Request};
@@ -64,6 +65,21 @@ impl Keeper {
                 }
             }),
         }
+    }
+
+    /// Forgets the key as [`reset`](Keeper::reset) does, for a request whose rules come resolved; its cost does not count.
+    ///
+    /// # Errors
+    ///
+    /// A store that fails is an error here, whatever the plans say: nothing else would be true.
+    pub fn reset_resolved<'a>(&'a self, request: Request<'a>) -> Answer<'a, u64, KeeperError> {
+        Answer::later(async move {
+            let forgotten = self.store.reset(request).await.map_err(|error| self.failed(error))?;
+            let locally = self.local.reset(request).await;
+            let Request { key, rules, .. } = request;
+            self.lines.were_reset(|of, held_to| of == key.as_bytes() && held_to.share_state_with(rules));
+            locally.map(|_| forgotten).map_err(KeeperError::Store)
+        })
     }
 
     /// Answers for a store that has failed a request, and tells the observers.

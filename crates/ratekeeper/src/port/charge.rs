@@ -1,7 +1,8 @@
 //! Several charges, of several keys, that are judged together.
 
 use super::request::Request;
-use crate::Decision;
+use crate::algorithm::{View, Wait};
+use crate::{Cost, Decision};
 
 /// One of several charges that are [judged together](super::Store::charge), each of a key of its own, or of the same.
 #[derive(Clone, Copy, Debug)]
@@ -12,6 +13,16 @@ pub struct Charge<'a> {
     pub action: ChargeAction,
     /// What it means for the whole that this one is over.
     pub force: ChargeForce,
+}
+
+impl Charge<'_> {
+    /// Returns true if it only looks: if it asks for nothing of any rule.
+    pub fn is_look(&self) -> bool {
+        match self.request.is_plain() {
+            true => self.request.cost == Cost::ZERO,
+            false => self.request.shares().all(|share| share.cost == Cost::ZERO),
+        }
+    }
 }
 
 /// What is done with the cost of a [`Charge`], and when it is over.
@@ -25,6 +36,20 @@ pub enum ChargeAction {
     Ignore,
     /// It is given back, as something that was charged just now, never above the capacity. It is never over.
     GiveBack,
+}
+
+impl ChargeAction {
+    /// Returns what a rule has a cost wait for: the charge is over unless it is ready. `is_look` if the charge takes nothing of
+    /// any rule; what takes nothing of this rule alone is never over by it.
+    pub fn wait(self, view: &impl View, cost: Cost, is_look: bool) -> Wait {
+        match self {
+            ChargeAction::GiveBack => Wait::Ready,
+            ChargeAction::Count if is_look => view.wait_until_paid(),
+            ChargeAction::Ignore if is_look => view.wait_for(Cost::ONE),
+            _ if cost == Cost::ZERO => Wait::Ready,
+            _ => view.wait_for(cost),
+        }
+    }
 }
 
 /// What it means for the whole that a [`Charge`] is over.
@@ -49,6 +74,28 @@ pub enum Whole {
     Refused,
 }
 
+impl Whole {
+    /// Returns whether the whole passes, by the force of each charge and whether it is over.
+    pub fn passes(self, charges: impl IntoIterator<Item = (ChargeForce, bool)>) -> bool {
+        let (mut together, mut within) = (false, false);
+        for (force, is_over) in charges {
+            match force {
+                ChargeForce::Alone if is_over && self == Whole::Open => return false,
+                ChargeForce::Together => {
+                    together = true;
+                    within |= !is_over;
+                }
+                ChargeForce::Alone | ChargeForce::Never => {}
+            }
+        }
+        match self {
+            Whole::Open => within || !together,
+            Whole::Passes => true,
+            Whole::Refused => false,
+        }
+    }
+}
+
 /// What became of [charges](super::Store::charge) that were judged together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Judgment {
@@ -61,10 +108,12 @@ pub struct Judgment {
 /// Where a key stands after it was [charged](super::Store::charge).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChargeStanding {
-    /// What the rules say together: `allowed` is false if the charge is over, and all else is told as it is afterwards.
+    /// What the rules say together: `allowed` is false if the charge is over, and all else is told as it is afterwards, with
+    /// what stays of the charges before it.
     ///
     /// If it is over, `retry_after` is when this very cost would pass (a look under [`Count`](ChargeAction::Count): when the
-    /// debt is paid; under [`Ignore`](ChargeAction::Ignore): when a cost of 1 would pass), none for never. `reset_after` of
+    /// debt is paid; under [`Ignore`](ChargeAction::Ignore): when a cost of 1 would pass), none for never, and zero if only
+    /// charges before it stood in the way that do not stay. `reset_after` of
     /// a fixed window is the time until its end, also if nothing was counted in it. It has a
     /// [`charged_at`](Decision::charged_at) if the cost was charged.
     pub decision: Decision,

@@ -62,13 +62,14 @@ pub trait Store: Send + Sync + Debug {
         Answer::ready(Err(StoreError::new(StoreErrorKind::Unsupported, NO_DEBTS)))
     }
 
-    /// Judges charges of several keys together, at one instant, and tells of each where its key stands then.
+    /// Judges charges of several keys together, at one instant, and tells of each where its key stands then
+    /// (docs/semantics.md §12).
     ///
     /// They are judged in their order, each on top of those before it, as if the whole passed. Then the whole is refused if
     /// a charge is over and has the [force](super::ChargeForce) to refuse it, unless it is [known](Whole) before. What is
     /// [counted](super::ChargeAction::Count) is charged in any case; of what is [ignored](super::ChargeAction::Ignore) when it
-    /// does not pass, nothing is charged if the whole is refused: not what passes by itself either. What is told is how the
-    /// keys stand after that.
+    /// does not pass, nothing is charged if the whole is refused: not what passes by itself either. What is told is how each
+    /// key stands after its charge, with what stays of those before.
     ///
     /// # Errors
     ///

@@ -126,8 +126,9 @@ impl QuotaBuilder {
             return self.build_concurrent(count);
         }
         let period = self.build_period()?;
-        if count > period.as_nanos() {
-            let remedy = "at most 1000000000 per second can be told apart";
+        // What counts in windows never divides time by the count: a window may hold any number.
+        if count > period.as_nanos() && !self.algorithm.counts_in_windows() {
+            let remedy = "at most 1000000000 per second can be told apart, but by `fixed` and `sliding`";
             return Err(QuotaError::range("count", format!("{count} per {period}"), remedy));
         }
         let burst = match self.burst {
@@ -303,7 +304,10 @@ mod tests {
         assert_eq!(error(Quota::per_second(1).burst(0)), "burst: 0; must be at least 1");
         assert_eq!(error(Quota::per(1, Duration::ZERO)), "period: 0; must be at least 1 ns");
         assert!(error(Quota::per(1, Duration::MAX)).contains("at most 200 years"));
-        assert!(error(Quota::per_second(1_000_000_001)).contains("1000000000 per second"));
+        for algorithm in [Algorithm::Gcra, Algorithm::TokenBucket, Algorithm::LeakyBucket] {
+            let quota = Quota::per_second(1_000_000_001).algorithm(algorithm);
+            assert!(error(quota).contains("1000000000 per second"));
+        }
         assert!(error(Quota::per_second(i128::MAX)).starts_with("count: 1701411834604692317316873"));
         assert!(
             error(Quota::per(1, Duration::from_secs(99_999_999)).burst(2_000_000_000)).contains("200 years")
@@ -338,6 +342,20 @@ mod tests {
         assert!(log(65_536).build().is_ok());
         assert!(error(log(65_537)).contains("log bound 65537"));
         assert!(log(65_537).log_bound(65_537).build().is_ok());
+    }
+
+    /// More than one in a nanosecond: a window counts them all the same.
+    #[test]
+    fn a_window_may_hold_any_number() {
+        for algorithm in [Algorithm::FIXED, Algorithm::FixedWindow(Anchor::Grid), Algorithm::SlidingWindow] {
+            for count in [u64::from(u32::MAX), Quota::MAX_COUNT] {
+                let quota = Quota::per_second(count).algorithm(algorithm).build().unwrap();
+                assert_eq!((quota.burst(), quota.refill_time()), (count, Nanos::from_secs(1)));
+                assert_eq!(quota.to_string().parse::<Quota>().unwrap(), quota);
+            }
+        }
+        let log = Quota::per(9, Duration::from_nanos(2)).algorithm(Algorithm::SlidingLog);
+        assert_eq!(log.build().unwrap().burst(), 9);
     }
 
     #[test]

@@ -10,7 +10,9 @@ use std::time::Duration;
 use tokio::time::Sleep;
 
 use super::breaker::{Breaker, BreakerPermit};
-use crate::port::{Answer, Grant, HoldChange, HoldOutcome, HoldRequest, Request, Standing, Store};
+use crate::port::{
+    Answer, Charge, Grant, HoldChange, HoldOutcome, HoldRequest, Judgment, Request, Standing, Store, Whole,
+};
 use crate::{Charged, Decision, StoreError, StoreErrorKind};
 
 /// A store that never keeps a caller waiting for longer than its timeout: no answer within it is an error, and so is, at
@@ -131,6 +133,11 @@ impl<S: Store> Store for Guarded<S> {
 
     fn debit<'a>(&'a self, request: Request<'a>) -> Answer<'a, Standing> {
         self.guard(|store| store.debit(request))
+    }
+
+    /// One question to the breaker for all of them.
+    fn charge<'a>(&'a self, charges: &'a [Charge<'a>], whole: Whole) -> Answer<'a, Judgment> {
+        self.guard(move |store| store.charge(charges, whole))
     }
 
     fn hold<'a>(&'a self, hold: HoldRequest<'a>) -> Answer<'a, Standing> {

@@ -24,6 +24,9 @@ pub(in crate::cli) struct ServeFlags {
     /// File of settings and plans; plans are reloaded on change and on SIGHUP.
     #[arg(long, value_name = "FILE", env = "RATEKEEPER_CONFIG")]
     pub(super) config: Option<PathBuf>,
+    /// YAML file or folder of limits to serve to Envoy, reloaded on change; may be given several times.
+    #[arg(long, value_name = "PATH", env = "RATEKEEPER_RLS", value_delimiter = ',')]
+    pub(super) rls: Vec<PathBuf>,
     /// Address to serve the Redis protocol on [default: 127.0.0.1:6380].
     #[arg(long, value_name = "ADDR|off", env = "RATEKEEPER_RESP")]
     pub(super) resp: Option<Bind>,
@@ -155,6 +158,11 @@ pub(in crate::cli) struct ServeFlags {
 }
 
 impl ServeFlags {
+    /// Returns flags that name files and folders of limits for Envoy, and nothing else.
+    pub(in crate::cli) fn of_rls(paths: &[PathBuf]) -> Self {
+        ServeFlags { rls: paths.to_vec(), ..ServeFlags::default() }
+    }
+
     /// Lets a flag come before the environment where two settings mean one thing: a token, or the file that holds it.
     pub(in crate::cli) fn prefer_command_line(&mut self, matches: &ArgMatches) {
         let is_given = |id| matches.value_source(id) == Some(ValueSource::CommandLine);

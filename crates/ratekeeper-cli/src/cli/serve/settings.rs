@@ -11,6 +11,7 @@ use ratekeeper_server::config::{Config, ConfigFile, DurationText, LogFormat, Log
 use super::flags::ServeFlags;
 use super::layers::{Effort, Layers};
 use super::limits::limits;
+use super::rls::{debug, rls};
 use super::store::{memory, redis, snapshot, store};
 use super::tokens::tokens;
 use super::transports::{GRPC_PORT, HTTP_PORT, MSGPACK_PORT, RESP_PORT, endpoint, tls};
@@ -23,9 +24,9 @@ pub(super) fn settings(flags: &ServeFlags, config: Option<&Config>) -> Result<Se
     layered(flags, config, Effort::Start)
 }
 
-/// Checks all that can be checked of a file that no server starts with now.
-pub(in crate::cli) fn check(flags: &ServeFlags, config: &Config) -> Result<()> {
-    layered(flags, Some(config), Effort::Check).map(|_| ())
+/// Checks all that can be checked of a file that no server starts with now, and returns what is known of its settings.
+pub(in crate::cli) fn check(flags: &ServeFlags, config: &Config) -> Result<Settings> {
+    layered(flags, Some(config), Effort::Check)
 }
 
 /// Returns how much is logged, and in which form.
@@ -62,6 +63,7 @@ fn layered(flags: &ServeFlags, config: Option<&Config>, effort: Effort) -> Resul
     }
     let (snapshot, snapshot_every) = snapshot(layers, &store)?;
     let memory = memory(layers)?;
+    let (rls, debug) = (rls(layers, &store)?, debug(layers)?);
     let cores = || available_parallelism().unwrap_or(NonZeroUsize::MIN);
     Ok(Settings {
         store,
@@ -70,6 +72,8 @@ fn layered(flags: &ServeFlags, config: Option<&Config>, effort: Effort) -> Resul
         http,
         grpc,
         msgpack,
+        debug,
+        rls,
         loops: flags.loops.or(file.server.loops).unwrap_or_else(cores).get(),
         max_keys: memory.max_keys,
         max_bytes: memory.max_bytes,
@@ -87,6 +91,7 @@ fn layered(flags: &ServeFlags, config: Option<&Config>, effort: Effort) -> Resul
             .unwrap_or(OnStoreError::Error)
             .into(),
         top_denied: top_denied.value.unwrap_or(0),
+        ..Settings::default()
     })
 }
 
@@ -96,6 +101,7 @@ mod tests {
     use std::time::Duration;
 
     use ratekeeper::store::BreakerSettings;
+    use ratekeeper_server::rls::{RlsHeaders, RlsSettings};
     use ratekeeper_server::{Bind, RedisSettings};
 
     use super::*;
@@ -238,6 +244,71 @@ mod tests {
         ] {
             let said = check(&none, &config(text)).unwrap_err().to_string();
             assert!(said.starts_with(expected), "{said}");
+        }
+    }
+
+    #[test]
+    fn the_service_of_envoy_is_off_unless_files_are_named() {
+        let none = ServeFlags::default();
+        assert_eq!(settings(&none, None).unwrap().rls, None);
+        let flags = ServeFlags { rls: vec!["limits".into()], ..ServeFlags::default() };
+        let by_flag = settings(&flags, None).unwrap().rls.unwrap();
+        assert_eq!(by_flag, RlsSettings { paths: vec!["limits".into()], ..RlsSettings::default() });
+        let file = config("[rls]\npaths = [\"edge.yaml\"]\nover = \"ignore\"\nheaders = \"ietf\"\n");
+        let both = settings(&flags, Some(&file)).unwrap().rls.unwrap();
+        assert_eq!((both.paths, both.headers), (vec!["limits".into()], RlsHeaders::Ietf));
+        assert_eq!(settings(&none, Some(&file)).unwrap().rls.unwrap().paths, [Path::new("edge.yaml")]);
+        let pushed = "[rls.xds]\nserver = \"plane:1\"\nnode = \"n\"\nmetadata = { zone = \"a\" }\ntls = true\nca = \"c\"\n";
+        let pushed = settings(&none, Some(&config(pushed))).unwrap().rls.unwrap();
+        let xds = pushed.xds.unwrap();
+        assert!(pushed.paths.is_empty() && !xds.starts_without);
+        assert_eq!((&*xds.server, &*xds.node, xds.node_metadata.len()), ("plane:1", "n", 1));
+        assert_eq!(xds.tls.unwrap().ca, Some("c".into()));
+        let debug = config("[rls]\npaths = [\"a\"]\ndebug = \"127.0.0.1:6070\"\n");
+        let address = settings(&none, Some(&debug)).unwrap().debug.unwrap().address;
+        assert_eq!(address.to_string(), "127.0.0.1:6070");
+    }
+
+    #[test]
+    fn mistakes_of_the_service_of_envoy() {
+        let none = ServeFlags::default();
+        for (text, expected) in [
+            ("", "a.toml:1: [rls] paths: missing; name files or folders of YAML, here or by --rls"),
+            ("paths = []", "a.toml:2: [rls] paths: empty; name files"),
+            ("paths = [\"\"]", "a.toml:2: [rls] paths: an empty path; name a file or a folder"),
+            (
+                "paths = [\"a\"]\nnear_limit_ratio = 80.0",
+                "a.toml:3: [rls] near_limit_ratio: 80; must be from 0",
+            ),
+            ("paths = [\"a\"]\nnear_limit_ratio = nan", "a.toml:3: [rls] near_limit_ratio: NaN; must be"),
+            (
+                "paths = [\"a\"]\nredis_layout = \"envoyproxy\"",
+                "a.toml:3: [rls] redis_layout: envoyproxy: there is no Redis; name one by [store] url",
+            ),
+            (
+                "paths = [\"a\"]\ncache_key_prefix = \"p:\"",
+                "a.toml:3: [rls] cache_key_prefix: only counters in",
+            ),
+            (
+                "paths = [\"a\"]\n[rls.xds]\nserver = \"plane:1\"",
+                "a.toml:3: [rls] xds: rules come from files or from a control plane",
+            ),
+            ("[rls.xds]\nnode = \"n\"", "a.toml:2: [rls.xds] server: missing; write the host and the port"),
+            (
+                "[rls.xds]\nserver = \"plane\"",
+                "a.toml:3: [rls.xds] server: \"plane\"; write a host and a port",
+            ),
+            (
+                "[rls.xds]\nserver = \"plane:1\"\nca = \"c\"",
+                "a.toml:2: [rls.xds] tls: not set; `ca` and `server_name` are for tls = true",
+            ),
+            ("paths = [\"a\"]\ndebug = \"6070\"", "a.toml:3: [rls] debug: 6070: no address; write "),
+        ] {
+            let file = config(&format!("[rls]\n{text}\n"));
+            let said = settings(&none, Some(&file)).unwrap_err().to_string();
+            assert!(said.starts_with(expected), "{said}");
+            // The flag may name what the file does not.
+            assert_eq!(check(&none, &file).is_ok(), text.is_empty(), "{text}");
         }
     }
 

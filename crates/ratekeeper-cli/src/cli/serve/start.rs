@@ -5,14 +5,20 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
+use ratekeeper::port::Store;
 use ratekeeper::store::MemoryStoreBuilder;
 use ratekeeper::{MemoryStore, Registry};
+use ratekeeper_redis::{EnvoyproxyStore, RedisStore};
 use ratekeeper_server::config::Config;
-use ratekeeper_server::{Engine, Settings, Snapshot, StoreLocation, check_store, config, serve};
+use ratekeeper_server::rls::{RateLimitService, RedisLayout, watch_sources};
+use ratekeeper_server::{
+    Engine, FileWatcher, Settings, Snapshot, StatsdSender, StoreLocation, check_store, config, serve,
+};
 
 use super::super::output::EXIT_NO;
 use super::flags::ServeFlags;
 use super::settings;
+use super::xds;
 use crate::log;
 
 /// Serves until the process is told to stop, and writes the snapshot, if there is one.
@@ -29,12 +35,31 @@ pub(in crate::cli) fn run(flags: ServeFlags) -> Result<ExitCode> {
             "[limits] default_burst, default_rate and default_period are not used: plans_only is set"
         );
     }
+    start(&settings, registry.clone(), |engine| {
+        let Some(config) = config else { return Ok(Vec::new()) };
+        // Everything that the file says, as at a start: but what needs a restart is not fetched from elsewhere.
+        let understand = Box::new(move |config: &Config| {
+            settings::check(&flags, config)?;
+            Ok(config.plans()?)
+        });
+        let reload = config::watch(&config, registry, engine.reloads().clone(), understand);
+        Ok(vec![reload.context("cannot watch --config")?])
+    })
+}
+
+/// Serves with these settings and plans until the process is told to stop. `watch` returns what looks at files
+/// meanwhile.
+pub(in crate::cli) fn start(
+    settings: &Settings,
+    registry: Registry,
+    watch: impl FnOnce(&Arc<Engine>) -> Result<Vec<FileWatcher>>,
+) -> Result<ExitCode> {
     let snapshot = settings.snapshot.as_deref().map(Snapshot::open).transpose()?.map(Arc::new);
     let engine = match &settings.store {
         StoreLocation::Memory => {
             let store = match &snapshot {
-                Some(snapshot) => snapshot.restore(|| memory(&settings))?,
-                None => memory(&settings).build(),
+                Some(snapshot) => snapshot.restore(|| memory(settings))?,
+                None => memory(settings).build(),
             };
             Engine::in_memory(store, registry.clone(), settings.limits)
         }
@@ -49,31 +74,37 @@ pub(in crate::cli) fn run(flags: ServeFlags) -> Result<ExitCode> {
                 let store = store.clone();
                 move || store.breakers()
             };
-            Engine::over(Arc::new(store), registry.clone(), settings.limits)
-                .guarded_by(breakers, memory(&settings).build())
+            Engine::over(shared(store, settings), registry.clone(), settings.limits)
+                .guarded_by(breakers, memory(settings).build())
         }
     };
     let engine = engine
         .kept_for_plans(settings.kept_for_plans)
         .on_store_error(settings.on_store_error)
         .top_denied(settings.top_denied);
+    let service = settings.rls.clone().map(RateLimitService::new).map(Arc::new);
+    let engine = match &service {
+        Some(service) => engine.with_rls(Arc::clone(service)),
+        None => engine,
+    };
     let engine = Arc::new(engine);
-    let reload = config.map(|config| {
-        // Everything that the file says, as at a start: but what needs a restart is not fetched from elsewhere.
-        let understand = Box::new(move |config: &Config| {
-            settings::check(&flags, config)?;
-            Ok(config.plans()?)
-        });
-        config::watch(&config, registry, engine.reloads().clone(), understand)
-    });
-    let reload = reload.transpose().context("cannot watch --config")?;
+    let mut reloads = watch(&engine)?;
+    // Files, unless a control plane has the rules.
+    if let Some(service) = service.as_ref().filter(|service| service.settings().xds.is_none()) {
+        // Loads what there is before anybody can ask.
+        reloads.push(watch_sources(service, engine.registry()).context("cannot watch --rls")?);
+    }
+    // Sends what is counted until the server has stopped.
+    let _statsd = settings.statsd.as_ref().map(|statsd| StatsdSender::start(statsd, &engine)).transpose()?;
+    // Follows the control plane until the server has stopped.
+    let _xds = service.as_ref().map(xds::follow).transpose()?;
     let periodic = match &snapshot {
         Some(snapshot) if !settings.snapshot_every.is_zero() => {
             Some(snapshot.write_every(settings.snapshot_every, &engine)?)
         }
         _ => None,
     };
-    serve(&settings, &engine, reload)?;
+    serve(settings, &engine, reloads)?;
     if let Some(periodic) = periodic {
         periodic.stop();
     }
@@ -90,6 +121,14 @@ pub(in crate::cli) fn run(flags: ServeFlags) -> Result<ExitCode> {
             );
             Ok(ExitCode::from(EXIT_NO))
         }
+    }
+}
+
+/// A store in Redis, with the counters of the Go service if it is to share them.
+fn shared(store: RedisStore, settings: &Settings) -> Arc<dyn Store> {
+    match settings.rls.as_ref().filter(|rls| rls.redis_layout == RedisLayout::Envoyproxy) {
+        Some(rls) => Arc::new(EnvoyproxyStore::new(store).prefix(&rls.cache_key_prefix)),
+        None => Arc::new(store),
     }
 }
 

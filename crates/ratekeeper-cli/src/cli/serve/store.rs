@@ -78,8 +78,9 @@ pub(super) fn redis(layers: Layers<'_>) -> Result<RedisSettings> {
     Ok(RedisSettings {
         timeout: timeout.within(REDIS_WAIT)?.unwrap_or(usual.timeout),
         connect_timeout: connect_timeout.within(REDIS_WAIT)?.unwrap_or(usual.connect_timeout),
-        prefix: prefix.value.map_or(usual.prefix, str::to_owned),
+        prefix: prefix.value.map_or_else(|| usual.prefix.clone(), str::to_owned),
         breaker: breaker(layers)?,
+        ..usual
     })
 }
 

@@ -20,7 +20,7 @@ impl StreamWire {
             Protocol::Resp => (resp::around_key(throttle), resp::decode),
             Protocol::Http => (http::around_key(throttle, host), http::decode),
             Protocol::MsgPack => (msgpack::around_key(throttle), msgpack::decode),
-            Protocol::Grpc => return None,
+            Protocol::Grpc | Protocol::Rls => return None,
         };
         Some(StreamWire { before_key, after_key, decode })
     }

@@ -10,7 +10,7 @@ use super::message::{self, RequestMessages};
 use super::method::GrpcMethod;
 use super::reply::{Reply, ReplyEnd};
 use super::status::{GrpcCode, GrpcStatus};
-use super::{health, holds, plans, reflection, throttle};
+use super::{health, holds, plans, reflection, rls, throttle};
 use crate::net::Connection;
 use crate::secret::Role;
 
@@ -60,6 +60,10 @@ pub(super) async fn answer(
             unary(&grpc, &mut messages, &mut reply, async |asked| plans::forget(&grpc, role, asked).await)
                 .await
         }
+        Ok(GrpcMethod::ShouldRateLimit) => {
+            let answered = rls::should_rate_limit(&grpc, &head, &mut messages).await;
+            respond(&grpc, &mut reply, answered)
+        }
         Ok(GrpcMethod::Check) => {
             unary(&grpc, &mut messages, &mut reply, async |asked| health::check(&grpc, asked).await).await
         }
@@ -68,7 +72,8 @@ pub(super) async fn answer(
             Err(status) => message::refuse(&mut reply, status),
         },
         Ok(GrpcMethod::Reflection) => {
-            Box::pin(reflection::answer(&connection, &mut messages, &mut reply)).await
+            let has_rls = grpc.responder.engine().rls().is_some();
+            Box::pin(reflection::answer(&connection, has_rls, &mut messages, &mut reply)).await
         }
         Err(status) => respond::<()>(&grpc, &mut reply, Err(status)),
     }

@@ -3,6 +3,8 @@
 //! Clients repeat their fields with every call, and HPACK has them refer to a table instead. What a field means is found
 //! out once, when it enters that table ([`FieldMeaning`]); a call is then a few numbers that are looked up.
 
+use std::time::Duration;
+
 use http::HeaderValue;
 
 use super::method::GrpcMethod;
@@ -25,6 +27,10 @@ pub(super) enum FieldMeaning {
     /// `content-length`.
     ContentLength(u64),
     Authorization,
+    /// `x-envoy-expected-rq-timeout-ms`.
+    ExpectedTimeout {
+        millis: u64,
+    },
     /// Nothing of interest.
     Other,
     /// No request has this field, or not with this value.
@@ -53,6 +59,10 @@ impl FieldMeaning {
                 number.map_or(FieldMeaning::Malformed, FieldMeaning::ContentLength)
             }
             b"authorization" => FieldMeaning::Authorization,
+            b"x-envoy-expected-rq-timeout-ms" => {
+                let millis = std::str::from_utf8(value).ok().and_then(|text| text.trim().parse().ok());
+                millis.map_or(FieldMeaning::Other, |millis| FieldMeaning::ExpectedTimeout { millis })
+            }
             b"te" if value != b"trailers" => FieldMeaning::Malformed,
             // They are about a connection of HTTP/1.
             b"connection" | b"keep-alive" | b"proxy-connection" | b"transfer-encoding" | b"upgrade" => {
@@ -82,6 +92,8 @@ pub(super) struct CallHead {
     pub(super) method: Option<GrpcMethod>,
     pub(super) authorization: Option<HeaderValue>,
     pub(super) content_length: Option<u64>,
+    /// How long Envoy waits for the answer, if it says so.
+    pub(super) expected_timeout: Option<Duration>,
     is_post: bool,
     is_grpc: Option<bool>,
     is_malformed: bool,
@@ -125,6 +137,10 @@ impl CallHead {
                 if self.authorization.is_none() {
                     self.authorization = HeaderValue::from_bytes(value).ok();
                 }
+            }
+            FieldMeaning::ExpectedTimeout { millis } => {
+                self.seen |= REGULAR;
+                self.expected_timeout.get_or_insert(Duration::from_millis(millis));
             }
             FieldMeaning::Other => self.seen |= REGULAR,
             FieldMeaning::Malformed => self.is_malformed = true,
@@ -185,6 +201,17 @@ mod tests {
             let other = CALL.map(|field| if field.0 == name { (name, value) } else { field });
             assert!(!head(&other).is_malformed() && !head(&other).is_grpc(), "{name}");
         }
+    }
+
+    #[test]
+    fn the_callers_patience_is_read() {
+        let told = |value| {
+            let call = head(&[&CALL[..], &[("x-envoy-expected-rq-timeout-ms", value)]].concat());
+            assert!(!call.is_malformed() && call.is_grpc(), "{value}");
+            call.expected_timeout
+        };
+        assert_eq!(told("250"), Some(Duration::from_millis(250)));
+        assert_eq!([told(""), told("-1"), told("soon"), head(&CALL).expected_timeout], [None; 4]);
     }
 
     #[test]

@@ -16,8 +16,6 @@ pub(super) struct CallState {
     pub(super) waits: Option<AbortHandle>,
     /// The answer has begun.
     pub(super) has_begun: bool,
-    /// Bytes that the client may send besides those that it may on every stream. It is told when it needs them.
-    pub(super) extra: u32,
 }
 
 /// What came of a request.

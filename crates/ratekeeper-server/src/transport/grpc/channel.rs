@@ -57,7 +57,12 @@ impl CallChannel {
     pub(super) fn poll_request(&self, context: &mut Context<'_>, unread: &mut Vec<u8>) -> Poll<bool> {
         let mut content = self.lock();
         if !content.request.is_empty() {
-            unread.append(&mut content.request);
+            // Nothing keeps room that is not needed: there may be many of these.
+            let mut came = std::mem::take(&mut content.request);
+            match unread.is_empty() {
+                true => *unread = came,
+                false => unread.append(&mut came),
+            }
             return Poll::Ready(true);
         }
         if content.is_ended {
@@ -65,6 +70,11 @@ impl CallChannel {
         }
         content.reader = Some(context.waker().clone());
         Poll::Pending
+    }
+
+    /// Returns true if the client has sent its whole request.
+    pub(super) fn is_ended(&self) -> bool {
+        self.lock().is_ended
     }
 
     /// Notes that the call has taken so many bytes of its request.

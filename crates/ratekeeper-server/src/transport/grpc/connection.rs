@@ -10,17 +10,20 @@ use futures_util::future::{AbortHandle, Abortable};
 use futures_util::stream::FuturesUnordered;
 use tokio::io::{AsyncRead, ReadBuf};
 
+use super::aging::{AgeStage, ConnectionAging};
+use super::bounds::MAX_MESSAGE;
 use super::call;
 use super::call_head::CallHead;
 use super::call_state::{CallState, FreshCall};
 use super::channel::CallChannel;
-use super::context::{GrpcTransport, MAX_MESSAGE, NAME};
-use super::http2::{FieldBlock, Http2, Http2Code, Http2Event, STREAM_WINDOW};
-use super::message::{PREFIX, RequestMessages};
+use super::context::{GrpcTransport, NAME};
+use super::http2::{FieldBlock, Http2, Http2Code, Http2Event};
+use super::message::RequestMessages;
 use super::method::GrpcMethod;
 use super::outbox::Outbox;
 use super::reply::{Reply, ReplyEnd};
 use super::status::GrpcStatus;
+use super::unfinished::UnfinishedBytes;
 use crate::net::{Connection, LoopBudget, Socket, SocketClosing, StopWatch, defer};
 use crate::stream::{Buffers, HIGH_WATER};
 use crate::watch::LogThrottle;
@@ -35,14 +38,25 @@ pub(super) fn serve(
 ) -> impl Future<Output = ()> + Send {
     // Its preface.
     connection.owes();
+    let age = grpc.age;
     let mut client = GrpcConnection::new(grpc, socket, Arc::clone(&connection), call::answer);
     async move {
+        let mut aging = age.map(|age| ConnectionAging::new(age, connection.id()));
         let stop = connection.stop();
         let bell = pin!(stop.bell());
         let mut watch = StopWatch::new(stop, bell);
         let ended = watch.poll(|context, is_stopping| {
             if is_stopping {
                 client.leave();
+            }
+            if let Some(aging) = &mut aging {
+                // Polled until it waits, so that the next stage wakes this task.
+                while let Poll::Ready(stage) = aging.poll(context) {
+                    match stage {
+                        AgeStage::Leaving => client.leave(),
+                        AgeStage::Over => return Poll::Ready(()),
+                    }
+                }
             }
             client.poll(context)
         });
@@ -82,6 +96,8 @@ enum Taken {
 struct GrpcConnection<C, F> {
     grpc: Arc<GrpcTransport>,
     connection: Arc<Connection>,
+    /// What requests that are not whole take.
+    unfinished: Arc<UnfinishedBytes>,
     /// Answers a call.
     call: C,
     socket: Socket,
@@ -122,6 +138,7 @@ where
         let mut outbox = Outbox::default();
         let http2 = Http2::new(outbox.bytes());
         GrpcConnection {
+            unfinished: UnfinishedBytes::new(&grpc.pool),
             grpc,
             connection,
             call,
@@ -336,24 +353,10 @@ where
                         self.begin_whole(context, stream, head, &body, output);
                     }
                 }
-                return;
             }
             (None, Some(channel)) => channel.receive(bytes, is_ended),
             // It is answered already, or needs nothing of this.
             (None, None) => {}
-        }
-        if !is_ended {
-            self.grant(stream, output);
-        }
-    }
-
-    /// Has a client that sends a long message, of a method that allows it, send the rest.
-    fn grant(&mut self, stream: u32, output: &mut Vec<u8>) {
-        let is_long = self.http2.held(stream) >= STREAM_WINDOW as usize / 4;
-        let Some(state) = self.http2.state(stream) else { return };
-        if is_long && state.extra > 0 {
-            let extra = std::mem::take(&mut state.extra);
-            self.http2.grant(stream, extra, output);
         }
     }
 
@@ -384,10 +387,10 @@ where
             let Some(state) = self.http2.state(stream) else { continue };
             let Some(FreshCall { head, body }) = state.fresh.take() else { continue };
             let max = max_message(&head);
-            state.extra = u32::try_from(max + PREFIX).unwrap_or(0).saturating_sub(STREAM_WINDOW);
             let channel = self.open_channel(stream);
             channel.receive(&body, false);
-            let messages = RequestMessages::arriving(channel.clone(), max, self.grpc.patience);
+            let (unfinished, patience) = (Arc::clone(&self.unfinished), self.grpc.patience);
+            let messages = RequestMessages::arriving(channel.clone(), unfinished, max, patience);
             self.begin(context, stream, head, messages, Some(channel), output);
         }
     }

@@ -3,15 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::unfinished::MessagePool;
 use crate::engine::Engine;
 use crate::responder::Responder;
 use crate::secret::Tokens;
+use crate::settings::ConnectionAge;
 
 /// The transport's name.
 pub(crate) const NAME: &str = "grpc";
-
-/// The most bytes of one message.
-pub(super) const MAX_MESSAGE: usize = 64 * 1024;
 
 /// The gRPC transport on one event loop.
 #[derive(Debug)]
@@ -19,11 +18,21 @@ pub(crate) struct GrpcTransport {
     pub(super) responder: Responder,
     /// How long a client may take to finish the request of one call, while its connection is busy with others.
     pub(super) patience: Duration,
+    /// What unfinished messages of all connections take beyond what each has for itself.
+    pub(super) pool: Arc<MessagePool>,
+    /// How old connections become; `None`: as old as they like.
+    pub(super) age: Option<ConnectionAge>,
 }
 
 impl GrpcTransport {
     /// Returns the transport.
     pub(crate) fn new(engine: Arc<Engine>, tokens: Tokens, patience: Duration) -> Self {
-        GrpcTransport { responder: Responder::new(NAME, engine, tokens), patience }
+        let responder = Responder::new(NAME, engine, tokens);
+        GrpcTransport { responder, patience, pool: Arc::default(), age: None }
+    }
+
+    /// Sets how old connections become.
+    pub(crate) fn aging(self, age: Option<ConnectionAge>) -> Self {
+        GrpcTransport { age, ..self }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes};
@@ -11,9 +12,10 @@ use tokio::time::timeout;
 use super::channel::CallChannel;
 use super::reply::{Reply, ReplyEnd};
 use super::status::{GrpcCode, GrpcStatus};
+use super::unfinished::{KeptBytes, UnfinishedBytes};
 
 /// Bytes before a message.
-pub(super) const PREFIX: usize = 5;
+const PREFIX: usize = 5;
 
 /// Reads the messages that a client sends on one stream.
 #[derive(Debug)]
@@ -32,10 +34,12 @@ pub(super) struct RequestMessages {
 enum RequestRest {
     /// Nothing: almost every request is whole when its call begins.
     Nothing,
-    /// The client may send more only when a message is whole: all unfinished messages of a connection together are no
-    /// more than its window.
+    /// The client may always send more, or messages that wait for a window could fill it and wait for ever; too many of
+    /// them are refused instead.
     Arriving {
         channel: CallChannel,
+        /// What this request takes.
+        kept: KeptBytes,
         /// How long the client may take to finish.
         patience: Duration,
     },
@@ -48,8 +52,13 @@ impl RequestMessages {
     }
 
     /// Returns the messages of a request that is not.
-    pub(super) fn arriving(channel: CallChannel, max: usize, patience: Duration) -> Self {
-        let rest = RequestRest::Arriving { channel, patience };
+    pub(super) fn arriving(
+        channel: CallChannel,
+        unfinished: Arc<UnfinishedBytes>,
+        max: usize,
+        patience: Duration,
+    ) -> Self {
+        let rest = RequestRest::Arriving { channel, kept: KeptBytes::new(unfinished), patience };
         RequestMessages { unread: Vec::new(), at: 0, max, rest }
     }
 
@@ -60,6 +69,14 @@ impl RequestMessages {
 
     /// Returns the message of a call that has exactly one.
     pub(super) async fn only<M: Message + Default>(&mut self) -> Result<M, GrpcStatus> {
+        self.only_read(|message| decode(message)).await
+    }
+
+    /// Returns what is read from the message of a call that has exactly one.
+    pub(super) async fn only_read<T>(
+        &mut self,
+        read: impl FnOnce(&[u8]) -> Result<T, GrpcStatus>,
+    ) -> Result<T, GrpcStatus> {
         let message = match self.rest {
             RequestRest::Nothing => self.both().await?,
             RequestRest::Arriving { patience, .. } => {
@@ -67,11 +84,18 @@ impl RequestMessages {
                 Box::pin(timeout(patience, self.both())).await.map_err(|_| late())??
             }
         };
-        match message {
-            (Some(message), None) => decode(self.unread.get(message).unwrap_or_default()),
+        let asked = match message {
+            (Some(message), None) => read(self.unread.get(message).unwrap_or_default()),
             (None, _) => Err(GrpcStatus::invalid("no message; a request has one")),
             (Some(_), Some(_)) => Err(GrpcStatus::invalid("several messages; a request has one")),
+        };
+        if let RequestRest::Arriving { kept, .. } = &mut self.rest {
+            // It may be a mebibyte, and its call may have to wait for a store.
+            self.unread = Vec::new();
+            self.at = 0;
+            kept.let_go(usize::MAX);
         }
+        asked
     }
 
     /// Returns the next message, if there is one.
@@ -79,6 +103,9 @@ impl RequestMessages {
         let Some(message) = self.advance().await? else { return Ok(None) };
         let bytes = Bytes::copy_from_slice(self.unread.get(message).unwrap_or_default());
         self.unread.drain(..self.at);
+        if let RequestRest::Arriving { kept, .. } = &mut self.rest {
+            kept.let_go(self.at);
+        }
         self.at = 0;
         Ok(Some(bytes))
     }
@@ -96,16 +123,27 @@ impl RequestMessages {
             if let Some(len) = whole(unread, self.max)? {
                 let from = self.at + PREFIX;
                 self.at = from + len;
-                if let RequestRest::Arriving { channel, .. } = &self.rest {
-                    channel.take(PREFIX + len);
-                }
                 return Ok(Some(from..self.at));
             }
             let is_empty = unread.is_empty();
-            let has_more = match &self.rest {
+            let has_more = match &mut self.rest {
                 RequestRest::Nothing => false,
-                RequestRest::Arriving { channel, .. } => {
-                    poll_fn(|context| channel.poll_request(context, &mut self.unread)).await
+                RequestRest::Arriving { channel, kept, .. } => {
+                    let before = self.unread.len();
+                    let has_more = poll_fn(|context| channel.poll_request(context, &mut self.unread)).await;
+                    let came = self.unread.len() - before;
+                    channel.take(came);
+                    // A request that ends with this message is read now, and takes nothing: small calls are served even
+                    // while others on their connection have taken all that there is.
+                    if !kept.keep(came) {
+                        let message = self.unread.get(self.at..).unwrap_or_default();
+                        let is_last =
+                            whole(message, self.max)?.is_some_and(|len| PREFIX + len == message.len());
+                        if !(is_last && channel.is_ended()) {
+                            return Err(too_much());
+                        }
+                    }
+                    has_more
                 }
             };
             match has_more {
@@ -132,6 +170,12 @@ fn whole(bytes: &[u8], max: usize) -> Result<Option<usize>, GrpcStatus> {
         return Err(GrpcStatus::new(GrpcCode::ResourceExhausted, message));
     }
     Ok((rest.len() >= len).then_some(len))
+}
+
+#[cold]
+fn too_much() -> GrpcStatus {
+    let message = "too many unfinished messages at once; finish some, or use more connections";
+    GrpcStatus::new(GrpcCode::ResourceExhausted, message)
 }
 
 #[cold]

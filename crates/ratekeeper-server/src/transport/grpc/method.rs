@@ -1,6 +1,6 @@
 //! The methods that can be called, by their paths.
 
-use super::context::MAX_MESSAGE;
+use super::bounds::{MAX_MESSAGE, MAX_RLS_MESSAGE};
 use crate::request::PlanVerb;
 
 /// A method that can be called.
@@ -17,6 +17,7 @@ pub(super) enum GrpcMethod {
     Extend,
     Reset,
     Forget,
+    ShouldRateLimit,
     Check,
     Watch,
     Reflection,
@@ -36,6 +37,7 @@ impl GrpcMethod {
             "/ratekeeper.v1.RateLimiter/Extend" => GrpcMethod::Extend,
             "/ratekeeper.v1.RateLimiter/Reset" => GrpcMethod::Reset,
             "/ratekeeper.v1.RateLimiter/Forget" => GrpcMethod::Forget,
+            "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit" => GrpcMethod::ShouldRateLimit,
             "/grpc.health.v1.Health/Check" => GrpcMethod::Check,
             "/grpc.health.v1.Health/Watch" => GrpcMethod::Watch,
             "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
@@ -56,6 +58,9 @@ impl GrpcMethod {
 
     /// Returns the most bytes of a message.
     pub(super) fn max_message(self) -> usize {
-        MAX_MESSAGE
+        match self {
+            GrpcMethod::ShouldRateLimit => MAX_RLS_MESSAGE,
+            _ => MAX_MESSAGE,
+        }
     }
 }

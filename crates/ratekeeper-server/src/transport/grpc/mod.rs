@@ -7,13 +7,16 @@
 //! message     messages on streams                 reply        an answer on its way; status: what went wrong
 //! channel     between a call that waits and its connection; call_state: what its stream keeps
 //! outbox      what is on its way to a client      duration     durations as the wire has them
-//! throttle, plans, holds, health, reflection      the methods
-//! generated   the Rust side of proto/
+//! unfinished  what messages on the way take       aging        how old a connection becomes
+//! throttle, plans, holds, rls, health, reflection the methods
+//! generated   the Rust side of proto/             bounds       how large messages may be
 //! ```
 //!
 //! A framework would give every call a task of its own; this way all calls of a read are answered by one write, and a
 //! call that is decided at once costs a few copies ([ADR 17](../../../../../docs/adr/0017-own-http2.md)).
 
+mod aging;
+mod bounds;
 mod call;
 mod call_head;
 mod call_state;
@@ -21,7 +24,7 @@ mod channel;
 mod connection;
 mod context;
 mod duration;
-mod generated;
+pub(crate) mod generated;
 mod health;
 mod holds;
 mod http2;
@@ -31,9 +34,11 @@ mod outbox;
 mod plans;
 mod reflection;
 mod reply;
+mod rls;
 mod status;
 mod throttle;
 mod transport;
+mod unfinished;
 
 pub(crate) use context::{GrpcTransport, NAME};
 #[cfg(fuzzing)]

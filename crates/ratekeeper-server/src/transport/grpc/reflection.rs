@@ -16,6 +16,7 @@ use super::generated::grpc_reflection_v1::{
 };
 use super::message::{self, RequestMessages, ResponseStream};
 use super::reply::Reply;
+use super::rls::RLS;
 use super::status::GrpcCode;
 use crate::net::{Connection, LoopBudget};
 
@@ -25,7 +26,12 @@ const QUESTION_WORTH: usize = 256;
 static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(Catalogue::new);
 
 /// Answers as many questions as the client has.
-pub(super) async fn answer(connection: &Connection, messages: &mut RequestMessages, reply: &mut Reply) {
+pub(super) async fn answer(
+    connection: &Connection,
+    has_rls: bool,
+    messages: &mut RequestMessages,
+    reply: &mut Reply,
+) {
     let mut answers = ResponseStream::begin(reply);
     let mut budget = LoopBudget::default();
     loop {
@@ -40,7 +46,7 @@ pub(super) async fn answer(connection: &Connection, messages: &mut RequestMessag
         };
         match request {
             Ok(request) => {
-                let answer = CATALOGUE.answer(request);
+                let answer = CATALOGUE.answer(request, has_rls);
                 budget.spend(QUESTION_WORTH + answer.encoded_len());
                 answers.send(&answer).await;
                 // Hundreds of kilobytes may be answered before the client has to take any of it.
@@ -123,7 +129,7 @@ impl Catalogue {
         name
     }
 
-    fn answer(&self, request: ServerReflectionRequest) -> ServerReflectionResponse {
+    fn answer(&self, request: ServerReflectionRequest, has_rls: bool) -> ServerReflectionResponse {
         let told = match &request.message_request {
             Some(MessageRequest::FileByFilename(name)) => self.file(self.by_name.get(name), "no such file"),
             Some(MessageRequest::FileContainingSymbol(name)) => {
@@ -131,7 +137,8 @@ impl Catalogue {
             }
             Some(MessageRequest::ListServices(_)) => {
                 let service = |name: &String| ServiceResponse { name: name.clone() };
-                let service = self.services.iter().map(service).collect();
+                let is_served = |name: &&String| has_rls || *name != RLS;
+                let service = self.services.iter().filter(is_served).map(service).collect();
                 MessageResponse::ListServicesResponse(ListServiceResponse { service })
             }
             Some(
@@ -174,6 +181,7 @@ mod tests {
             [
                 "throttlecrab.RateLimiter",
                 "ratekeeper.v1.RateLimiter",
+                "envoy.service.ratelimit.v3.RateLimitService",
                 "grpc.health.v1.Health",
                 "grpc.reflection.v1.ServerReflection",
                 "grpc.reflection.v1alpha.ServerReflection",
@@ -184,6 +192,8 @@ mod tests {
             "ratekeeper.v1.Decision.retry_after",
             "grpc.health.v1.HealthCheckResponse.ServingStatus",
             "google.protobuf.Duration",
+            "envoy.service.ratelimit.v3.RateLimitResponse.RateLimit.Unit.WEEK",
+            "envoy.extensions.common.ratelimit.v3.RateLimitDescriptor.is_negative_hits",
         ] {
             assert!(CATALOGUE.by_symbol.contains_key(symbol), "{symbol}");
         }
@@ -191,5 +201,21 @@ mod tests {
             CATALOGUE.by_name.contains_key("google/protobuf/duration.proto"),
             "imports are there as well"
         );
+        assert!(!CATALOGUE.by_name.keys().any(|name| name.contains("discovery")), "what is only asked for");
+    }
+
+    #[test]
+    fn a_service_is_listed_where_it_is_served() {
+        let listed = |has_rls| {
+            let message_request = Some(MessageRequest::ListServices(String::new()));
+            let request = ServerReflectionRequest { message_request, ..Default::default() };
+            match CATALOGUE.answer(request, has_rls).message_response {
+                Some(MessageResponse::ListServicesResponse(list)) => list.service,
+                other => panic!("{other:?}"),
+            }
+        };
+        let is_listed = |has_rls| listed(has_rls).iter().any(|service| service.name == RLS);
+        assert!(is_listed(true) && !is_listed(false));
+        assert_eq!(listed(false).len(), CATALOGUE.services.len() - 1);
     }
 }

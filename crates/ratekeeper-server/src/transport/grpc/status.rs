@@ -14,6 +14,7 @@ pub(super) enum GrpcCode {
     NotFound = 5,
     PermissionDenied = 7,
     ResourceExhausted = 8,
+    FailedPrecondition = 9,
     Unimplemented = 12,
     Internal = 13,
     Unavailable = 14,

@@ -8,16 +8,47 @@ use crate::secret::Tokens;
 
 /// The transport's name.
 pub(crate) const NAME: &str = "http";
+/// The name of the listener for those who look at the service of Envoy.
+pub(crate) const DEBUG_NAME: &str = "debug";
+/// The name of the listener for Prometheus.
+pub(crate) const PROMETHEUS_NAME: &str = "prometheus";
 
 /// The HTTP transport on one event loop.
 #[derive(Debug)]
 pub(crate) struct HttpTransport {
+    pub(super) name: &'static str,
+    pub(super) routes: HttpRoutes,
     pub(super) responder: Responder,
+}
+
+/// What a listener serves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum HttpRoutes {
+    /// Everything.
+    Api,
+    /// What people look at: rules, counters, health.
+    Debug,
+    /// The metrics alone, at this path.
+    Metrics(String),
 }
 
 impl HttpTransport {
     /// Returns the transport.
     pub(crate) fn new(engine: Arc<Engine>, tokens: Tokens) -> Self {
-        HttpTransport { responder: Responder::new(NAME, engine, tokens) }
+        Self::with(NAME, HttpRoutes::Api, engine, tokens)
+    }
+
+    /// Returns the transport of a listener for those who look at the service of Envoy.
+    pub(crate) fn for_debug(engine: Arc<Engine>, tokens: Tokens) -> Self {
+        Self::with(DEBUG_NAME, HttpRoutes::Debug, engine, tokens)
+    }
+
+    /// Returns the transport of a listener for Prometheus, with its path.
+    pub(crate) fn for_prometheus(engine: Arc<Engine>, tokens: Tokens, path: String) -> Self {
+        Self::with(PROMETHEUS_NAME, HttpRoutes::Metrics(path), engine, tokens)
+    }
+
+    fn with(name: &'static str, routes: HttpRoutes, engine: Arc<Engine>, tokens: Tokens) -> Self {
+        HttpTransport { name, routes, responder: Responder::new(name, engine, tokens) }
     }
 }

@@ -1,15 +1,15 @@
 //! What Prometheus reads. The names do not change: docs/wire.md §6.
 
-use std::fmt::Write;
-
 use ratekeeper::store::BreakerState;
 
+use super::metrics_page::{MetricsPage, label};
+use super::rls_metrics;
 use crate::engine::Engine;
-use crate::watch::{BUCKETS, RefusedKeys, TransportReading};
+use crate::watch::RefusedKeys;
 
 /// Returns the page, in the text format of Prometheus.
 pub(super) fn render(engine: &Engine) -> String {
-    let mut page = MetricsPage(String::with_capacity(4096));
+    let mut page = MetricsPage::new();
     let readings = engine.metrics().read();
     page.head("ratekeeper_requests_total", "counter", "Requests by their result.");
     for (transport, reading) in &readings {
@@ -32,7 +32,7 @@ pub(super) fn render(engine: &Engine) -> String {
     }
     page.head("ratekeeper_decision_seconds", "histogram", "Time for one decision, share of its batch.");
     for (transport, reading) in &readings {
-        page.histogram(transport, reading);
+        page.histogram("ratekeeper_decision_seconds", &format!("transport=\"{transport}\""), &reading.times);
     }
     page.head("ratekeeper_connections", "gauge", "Connections now.");
     for (transport, slots) in engine.metrics().slots() {
@@ -134,92 +134,6 @@ pub(super) fn render(engine: &Engine) -> String {
         let key = label(&key);
         page.line(&format!("ratekeeper_top_denied{{key=\"{key}\",rank=\"{rank}\"}} {count}"));
     }
-    page.0
-}
-
-/// Returns a key as the value of a label. Keys are bytes, and a label is text: what is not printable is escaped as in a
-/// Rust string, so that two keys never look the same; then the format's own escapes are applied.
-fn label(key: &[u8]) -> String {
-    let mut shown = String::with_capacity(key.len());
-    for chunk in key.utf8_chunks() {
-        for char in chunk.valid().chars() {
-            match char {
-                '"' | '\'' => shown.push(char),
-                _ => shown.extend(char.escape_debug()),
-            }
-        }
-        shown.extend(chunk.invalid().iter().map(|byte| format!("\\x{byte:02x}")));
-    }
-    shown.replace('\\', "\\\\").replace('"', "\\\"")
-}
-
-struct MetricsPage(String);
-
-impl MetricsPage {
-    fn head(&mut self, name: &str, kind: &str, help: &str) {
-        self.line(&format!("# HELP {name} {help}"));
-        self.line(&format!("# TYPE {name} {kind}"));
-    }
-
-    fn line(&mut self, line: &str) {
-        self.0.push_str(line);
-        self.0.push('\n');
-    }
-
-    fn histogram(&mut self, transport: &str, reading: &TransportReading) {
-        let name = "ratekeeper_decision_seconds";
-        let mut count = 0;
-        for (bound, bucket) in BUCKETS.iter().zip(&reading.buckets) {
-            count += bucket;
-            let bound = seconds(*bound);
-            self.line(&format!("{name}_bucket{{transport=\"{transport}\",le=\"{bound}\"}} {count}"));
-        }
-        count += reading.buckets[BUCKETS.len()];
-        self.line(&format!("{name}_bucket{{transport=\"{transport}\",le=\"+Inf\"}} {count}"));
-        self.line(&format!("{name}_sum{{transport=\"{transport}\"}} {}", seconds(reading.nanos)));
-        self.line(&format!("{name}_count{{transport=\"{transport}\"}} {count}"));
-    }
-}
-
-/// Returns seconds in exact decimals: no floating point between a counter and its reader.
-fn seconds(nanos: u64) -> String {
-    let mut text = String::new();
-    // Writing to a string cannot fail.
-    let _ = write!(text, "{}.{:09}", nanos / 1_000_000_000, nanos % 1_000_000_000);
-    text.truncate(text.trim_end_matches('0').trim_end_matches('.').len());
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_key_is_one_label_whatever_is_in_it() {
-        for (key, expected) in [
-            (&b"user:42"[..], "user:42"),
-            ("né".as_bytes(), "né"),
-            (b"a\"b", r#"a\"b"#),
-            (b"a\nb", r"a\\nb"),
-            (b"a\\nb", r"a\\\\nb"),
-            (b"a\xffb", r"a\\xffb"),
-            (b"a\\xffb", r"a\\\\xffb"),
-            (b"\r\0\x1b", r"\\r\\0\\u{1b}"),
-        ] {
-            assert_eq!(label(key), expected);
-        }
-    }
-
-    #[test]
-    fn seconds_are_exact() {
-        for (nanos, expected) in [
-            (0, "0"),
-            (250, "0.00000025"),
-            (1_000_000_000, "1"),
-            (1_500_000_000, "1.5"),
-            (10_000_000_000, "10"),
-        ] {
-            assert_eq!(seconds(nanos), expected);
-        }
-    }
+    rls_metrics::render(&mut page, engine, &readings);
+    page.into_text()
 }

@@ -6,18 +6,24 @@
 //! holds       what is asked under /v1/holds      query     what stands behind the `?` of a path
 //! reply       answers to bodies and fields       problem   errors, as problem+json
 //! socket      a socket that reports progress     metrics   what Prometheus reads
+//! rls         what is asked for Envoy            whole_body   bodies, within bounds
 //! ```
 
 mod body;
 mod context;
 mod holds;
 mod metrics;
+mod metrics_page;
 mod plan_body;
 mod problem;
 mod query;
 mod reply;
+mod rls;
+mod rls_metrics;
 mod route;
 mod socket;
 mod transport;
+mod whole_body;
 
-pub(crate) use context::{HttpTransport, NAME};
+pub(crate) use context::{DEBUG_NAME, HttpTransport, NAME, PROMETHEUS_NAME};
+pub(crate) use rls_metrics::rls_stats;

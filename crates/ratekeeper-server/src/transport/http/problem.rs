@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::reply::{HttpReply, reply};
 use crate::request::RequestError;
+use crate::rls::{RlsError, RlsErrorKind};
 use crate::secret::NotAdmin;
 
 /// The title of problems with a field.
@@ -70,6 +71,31 @@ impl Problem {
     pub(super) fn not_found() -> Self {
         let detail = "GET /openapi.json tells what there is";
         Self::new(StatusCode::NOT_FOUND, "not_found", "There is nothing here", detail)
+    }
+
+    /// Returns the problem of a path that this listener does not have, though another may.
+    pub(super) fn nothing_else() -> Self {
+        let detail = "this listener has only what there is to look at; ask the one of HTTP";
+        Self::new(StatusCode::NOT_FOUND, "not_found", "There is nothing here", detail)
+    }
+
+    /// Returns the problem of a request of Envoy without an answer.
+    pub(super) fn rls(error: &RlsError) -> Self {
+        match error {
+            RlsError::Keeper(KeeperError::Store(error)) => Self::store(error),
+            RlsError::NotLoaded => {
+                let title = "There are no limits yet";
+                Self::new(StatusCode::BAD_REQUEST, "not_loaded", title, error.to_string())
+            }
+            _ if error.kind() == RlsErrorKind::Request => {
+                let title = "The request cannot be answered";
+                Self::new(StatusCode::BAD_REQUEST, "invalid_request", title, error.to_string())
+            }
+            _ => {
+                let title = "A limit cannot be applied";
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "invalid_limit", title, error.to_string())
+            }
+        }
     }
 
     pub(super) fn method(allowed: &'static str) -> Self {

@@ -1,21 +1,22 @@
 //! Paths to answers.
 
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
+use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, StatusCode};
-use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use ratekeeper::Key;
 use serde_json::json;
 
-use super::body::{self, ForgetBody, MAX_BODY, ThrottleBody};
-use super::context::HttpTransport;
+use super::body::{self, ForgetBody, ThrottleBody};
+use super::context::{HttpRoutes, HttpTransport};
 use super::holds;
 use super::metrics;
 use super::plan_body::PlanBody;
 use super::problem::Problem;
 use super::query::HoldQuery;
 use super::reply::{self, HttpReply, reply};
+use super::rls::{self, RlsRoute};
+use super::whole_body::whole_body;
 use crate::net::Connection;
 use crate::request::{PlanVerb, ThrottleDialect};
 use crate::responder::WireAnswer;
@@ -43,10 +44,15 @@ async fn dispatch(
 ) -> Result<HttpReply, Problem> {
     let check = http.responder.check(connection);
     let authorization = request.headers().get(AUTHORIZATION);
+    let path = request.uri().path();
+    let metrics_path = match &http.routes {
+        HttpRoutes::Metrics(path) => path,
+        _ => "/metrics",
+    };
     // The probes need no token, and the metrics may have one of their own.
-    let is_welcome = match request.uri().path() {
-        "/health" | "/ready" => true,
-        "/metrics" => check.may_read_metrics(authorization).await,
+    let is_welcome = match path {
+        "/health" | "/ready" | "/healthcheck" => true,
+        _ if path == metrics_path => check.may_read_metrics(authorization).await,
         _ => !http.responder.tokens().are_needed() || check.role_of(authorization).await.is_some(),
     };
     if !is_welcome {
@@ -54,7 +60,21 @@ async fn dispatch(
     }
     let is_post = request.method() == Method::POST;
     let is_get = matches!(*request.method(), Method::GET | Method::HEAD);
-    match request.uri().path() {
+    let rls_route = RlsRoute::find(path);
+    match &http.routes {
+        HttpRoutes::Api => {}
+        HttpRoutes::Debug if path == "/" && is_get => return Ok(rls::overview()),
+        HttpRoutes::Debug if path == "/" => return Err(Problem::method("GET, HEAD")),
+        HttpRoutes::Debug if rls_route.is_some_and(RlsRoute::is_for_lookers) => {}
+        HttpRoutes::Metrics(_) if path == metrics_path && is_get => return Ok(metrics_reply(http)),
+        HttpRoutes::Metrics(_) if path == metrics_path => return Err(Problem::method("GET, HEAD")),
+        HttpRoutes::Debug | HttpRoutes::Metrics(_) => return Err(Problem::nothing_else()),
+    }
+    if let (Some(route), Some(service)) = (rls_route, http.responder.engine().rls()) {
+        // Boxed: what is kept across its waits would otherwise enlarge every request.
+        return Box::pin(rls::answer(http, service, route, request)).await;
+    }
+    match path {
         "/throttle" if is_post => throttle(http, &whole_body(request).await?).await,
         "/v1/acquire" if is_post => planned(http, PlanVerb::Acquire, &whole_body(request).await?).await,
         "/v1/peek" if is_post => planned(http, PlanVerb::Peek, &whole_body(request).await?).await,
@@ -72,7 +92,7 @@ async fn dispatch(
         "/v1/plans" if is_get => Ok(list(http)),
         "/health" if is_get => health(http).await,
         "/ready" if is_get => ready(http).await,
-        "/metrics" if is_get => Ok(plain_text(metrics::render(http.responder.engine()))),
+        "/metrics" if is_get => Ok(metrics_reply(http)),
         "/openapi.json" if is_get => {
             Ok(reply(StatusCode::OK, Bytes::from_static(include_bytes!("openapi.json"))))
         }
@@ -130,49 +150,6 @@ async fn held(
         HoldPath::Settle(_) | HoldPath::Extend(_) => Err(Problem::method("POST")),
         HoldPath::Hold(_) => Err(Problem::method("DELETE")),
     }
-}
-
-/// Returns the whole body, if it claims to be JSON and is not too large.
-async fn whole_body(request: Request<Incoming>) -> Result<Bytes, Problem> {
-    let headers = request.headers();
-    if headers.get(CONTENT_TYPE).is_some_and(|value| !is_json(value)) {
-        return Err(Problem::media_type("send `content-type: application/json`"));
-    }
-    let is_other = |name, plain: &[u8]| {
-        headers.get_all(name).iter().any(|value| !value.as_bytes().eq_ignore_ascii_case(plain))
-    };
-    if is_other(CONTENT_ENCODING, b"identity") || is_other(TRANSFER_ENCODING, b"chunked") {
-        return Err(Problem::media_type("send the body as it is: it is neither unpacked nor decoded"));
-    }
-    let declared = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
-    if declared.is_some_and(|len| len > MAX_BODY) {
-        return Err(Problem::too_large(MAX_BODY));
-    }
-    let mut body = request.into_body();
-    let mut first = Bytes::new();
-    let mut rest: Vec<u8> = Vec::new();
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| Problem::malformed(format!("the body breaks off: {error}")))?;
-        let Ok(data) = frame.into_data() else { continue };
-        if first.len() + rest.len() + data.len() > MAX_BODY {
-            return Err(Problem::too_large(MAX_BODY));
-        }
-        // Almost every body comes in one piece, and is used as it is.
-        if first.is_empty() {
-            first = data;
-        } else {
-            rest.extend_from_slice(&data);
-        }
-    }
-    if rest.is_empty() {
-        return Ok(first);
-    }
-    Ok([&first[..], &rest].concat().into())
-}
-
-fn is_json(value: &HeaderValue) -> bool {
-    let essence = value.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
-    essence.eq_ignore_ascii_case(b"application/json") || essence.ends_with(b"+json")
 }
 
 async fn throttle(http: &HttpTransport, bytes: &[u8]) -> Result<HttpReply, Problem> {
@@ -255,8 +232,8 @@ async fn ready(http: &HttpTransport) -> Result<HttpReply, Problem> {
     Ok(reply(StatusCode::OK, json!({ "status": "ready" }).to_string()))
 }
 
-fn plain_text(body: String) -> HttpReply {
-    let mut reply = reply(StatusCode::OK, body);
+fn metrics_reply(http: &HttpTransport) -> HttpReply {
+    let mut reply = reply(StatusCode::OK, metrics::render(http.responder.engine()));
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     reply.headers_mut().insert(CONTENT_TYPE, kind);
     reply

@@ -15,7 +15,7 @@ use hyper_util::rt::TokioIo;
 use tokio::time::timeout;
 
 use super::body::MAX_BODY;
-use super::context::{HttpTransport, NAME};
+use super::context::HttpTransport;
 use super::route;
 use super::socket::{HttpSocket, SharedBudget};
 use crate::net::{Connection, Serving, Socket, StopWatch, Transport};
@@ -27,7 +27,7 @@ const REQUEST_WORTH: usize = 2 * 1024;
 
 impl Transport for HttpTransport {
     fn name(&self) -> &'static str {
-        NAME
+        self.name
     }
 
     fn refusal(&self) -> &'static [u8] {

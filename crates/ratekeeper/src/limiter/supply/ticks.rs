@@ -191,6 +191,10 @@ impl View for TickView {
         self.bucket.tokens
     }
 
+    fn wait_until_paid(&self) -> Wait {
+        Wait::Ready
+    }
+
     fn reset_after(&self) -> Nanos {
         match self.bucket.capacity - self.bucket.tokens {
             0 => Nanos::ZERO,

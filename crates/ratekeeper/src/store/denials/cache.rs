@@ -9,7 +9,10 @@ use super::super::memory::{Hashing, KeyHash, KeyHasher};
 use super::denial::KnownDenial;
 use super::set::{DenialSet, WAYS};
 use crate::clock::TimeSource;
-use crate::port::{Answer, Clock, Grant, HoldChange, HoldOutcome, HoldRequest, Request, Standing, Store};
+use crate::port::{
+    Answer, Charge, ChargeAction, Clock, Grant, HoldChange, HoldOutcome, HoldRequest, Judgment, Request,
+    Standing, Store, Whole,
+};
 use crate::sync::Mutex;
 use crate::{Charged, Cost, Decision, Nanos, Rules, StoreError};
 
@@ -127,10 +130,8 @@ impl<S: Store> DenialCache<S> {
             (id, quota).hash(&mut hasher);
         }
         cost.hash(&mut hasher);
-        // The low bits choose: the number of sets is a power of two.
-        let low = usize::try_from(key.place & (self.sets.len() as u64 - 1)).unwrap_or(0);
         let is_plain = request.is_plain();
-        Inquiry { set: &self.sets[low], key, matter: hasher.finish(), cost, is_plain }
+        Inquiry { set: self.set_of(key), key, matter: hasher.finish(), cost, is_plain }
     }
 
     /// Returns what is refused already; else everything that is needed to learn from the store's answer.
@@ -188,6 +189,15 @@ impl<S: Store> DenialCache<S> {
     }
 }
 
+impl<S> DenialCache<S> {
+    /// Returns the refusals among which this key's are.
+    fn set_of(&self, key: KeyHash) -> &Mutex<DenialSet> {
+        // The low bits choose: the number of sets is a power of two.
+        let low = usize::try_from(key.place & (self.sets.len() as u64 - 1)).unwrap_or(0);
+        &self.sets[low]
+    }
+}
+
 fn sets(refusals: usize) -> Box<[Mutex<DenialSet>]> {
     let count = refusals.div_ceil(WAYS).clamp(1, 1 << 24).next_power_of_two();
     std::iter::repeat_with(|| Mutex::new(DenialSet::default())).take(count).collect()
@@ -236,6 +246,25 @@ struct ForgetKey<'a>(Inquiry<'a>);
 impl Drop for ForgetKey<'_> {
     fn drop(&mut self) {
         self.0.set.lock().forget(self.0.key);
+    }
+}
+
+/// Forgets the refusals of keys that were charged when dropped.
+struct ForgetCharged<'a, S> {
+    cache: &'a DenialCache<S>,
+    charges: &'a [Charge<'a>],
+}
+
+impl<S> Drop for ForgetCharged<'_, S> {
+    fn drop(&mut self) {
+        for charge in self.charges {
+            let key = self.cache.hasher.hash(charge.request.key);
+            let mut set = self.cache.set_of(key).lock();
+            match charge.action {
+                ChargeAction::GiveBack => set.forget(key),
+                ChargeAction::Count | ChargeAction::Ignore => set.taken(key),
+            }
+        }
     }
 }
 
@@ -303,6 +332,12 @@ impl<S: Store> Store for DenialCache<S> {
 
     fn debit<'a>(&'a self, request: Request<'a>) -> Answer<'a, Standing> {
         self.store.debit(request)
+    }
+
+    /// Always asked, because what is counted counts however often it is over. What is given back is forgotten here, and what is
+    /// charged changes how long others must wait.
+    fn charge<'a>(&'a self, charges: &'a [Charge<'a>], whole: Whole) -> Answer<'a, Judgment> {
+        self.forgetting(ForgetCharged { cache: self, charges }, |store| store.charge(charges, whole))
     }
 
     fn hold<'a>(&'a self, hold: HoldRequest<'a>) -> Answer<'a, Standing> {

@@ -30,6 +30,18 @@ impl Add for Footprint {
     }
 }
 
+impl Footprint {
+    /// Returns what there is beyond so much.
+    pub(super) fn beyond(self, held: Footprint) -> Footprint {
+        Footprint {
+            states: self.states.saturating_sub(held.states),
+            brought: self.brought.saturating_sub(held.brought),
+            bytes: self.bytes.saturating_sub(held.bytes),
+            brought_bytes: self.brought_bytes.saturating_sub(held.brought_bytes),
+        }
+    }
+}
+
 impl AddAssign for Footprint {
     fn add_assign(&mut self, other: Footprint) {
         *self = *self + other;
@@ -212,12 +224,7 @@ impl Budget {
 
     /// Settles with a shard that was to hold `expected`, which was taken, and holds `held`.
     pub(super) fn settle(&self, expected: Footprint, held: Footprint) {
-        self.give_back(Footprint {
-            states: expected.states.saturating_sub(held.states),
-            brought: expected.brought.saturating_sub(held.brought),
-            bytes: expected.bytes.saturating_sub(held.bytes),
-            brought_bytes: expected.brought_bytes.saturating_sub(held.brought_bytes),
-        });
+        self.give_back(expected.beyond(held));
         // A reset is noted without asking.
         let more = held.bytes.saturating_sub(expected.bytes);
         if more > 0 {

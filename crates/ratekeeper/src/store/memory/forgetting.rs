@@ -2,6 +2,7 @@
 
 use super::budget::Budget;
 use super::keys::KeyPlaces;
+use super::room::Claims;
 use super::shard::{Shard, Subject};
 use super::slot::SlotChange;
 use super::tag::Tag;
@@ -40,7 +41,7 @@ impl Shard {
             false => 0,
         };
         self.settle(before, budget);
-        self.give_back(budget);
+        self.give_back(&Claims::default(), budget);
         live
     }
 

@@ -18,6 +18,8 @@
 //! search      for room when there is none           forgetting  on request
 //! decisions   on the states of a shard              plain       their shorter way
 //! room        what they need, before they are made
+//! charge_verbs charges of several keys              charging    charges on the states of a shard
+//! rehearsal   charges of one key, one on another
 //! hold_verbs  holds of the store                    holding     holds on the states of a shard
 //! ending      what becomes of them                  hold_table  the holds of a shard, live or
 //!                                                   hold_answers  ended
@@ -36,6 +38,8 @@
 mod budget;
 mod builder;
 mod cache_line;
+mod charge_verbs;
+mod charging;
 mod decisions;
 mod ending;
 mod forgetting;
@@ -53,6 +57,7 @@ mod logs;
 mod mirror;
 mod plain;
 mod plan_set;
+mod rehearsal;
 mod resets;
 mod room;
 mod search;

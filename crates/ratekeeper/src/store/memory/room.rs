@@ -10,6 +10,7 @@ use super::keys::KeptKeys;
 use super::shard::{Shard, ShardExtras, Subject};
 use super::slot::{Logged, Packed, Tat};
 use super::table::StateTable;
+use super::tag::Tag;
 use crate::algorithm::sliding_log::SlidingLogState;
 use crate::algorithm::{AnyView, Tenancy};
 use crate::{Algorithm, Timestamp};
@@ -38,10 +39,30 @@ impl Missing {
         self.instants + self.packed + self.logs + self.holds
     }
 
+    /// Returns the slots of both.
+    fn beside(self, other: Missing) -> Missing {
+        Missing {
+            instants: self.instants + other.instants,
+            packed: self.packed + other.packed,
+            logs: self.logs + other.logs,
+            ..self
+        }
+    }
+
     /// Returns true if the key may not be kept yet.
     fn has_new_key(&self) -> bool {
         self.instants + self.packed + self.logs + self.new_holders > 0
     }
+}
+
+/// What was claimed in a shard for several requests, of which none is written yet. Each is claimed beside those before it.
+#[derive(Debug, Default)]
+pub(super) struct Claims {
+    missing: Missing,
+    /// The states that there is a place for.
+    tags: Vec<Tag>,
+    /// What was taken from the budget, and is not held yet.
+    pub(super) spare: Footprint,
 }
 
 /// What is to be taken, and the new sizes of what must grow.
@@ -66,7 +87,8 @@ impl Shard {
         budget: &Budget,
     ) -> Result<Footprint, Full> {
         if self.instants.has_room(1) && !self.is_due(subject) {
-            let needs = self.needs(subject, Missing { instants: 1, ..Missing::default() }, false);
+            let missing = Missing { instants: 1, ..Missing::default() };
+            let needs = self.needs(subject, missing, &Claims::default(), false);
             if subject.tenancy() == Tenancy::Own {
                 budget.expect_plans();
             }
@@ -94,10 +116,34 @@ impl Shard {
         now: Timestamp,
         budget: &Budget,
     ) -> Result<Footprint, Full> {
-        let needs = self.find_room(subject, room, now, budget, |needs, room| budget.take(needs, room))?;
+        let claim = |needs, room| budget.take(needs, room);
+        let needs = self.find_room(subject, &Claims::default(), room, now, budget, claim)?;
         let expected = self.held() + needs.held;
         self.grow(needs, subject);
         Ok(expected)
+    }
+
+    /// Takes the same beside what is claimed already. Nothing in the shard has expired: otherwise a state that one of the
+    /// others has found might be dropped to make room for this one.
+    pub(super) fn claim(
+        &mut self,
+        subject: &Subject<'_>,
+        claims: &mut Claims,
+        room: Allowance,
+        now: Timestamp,
+        budget: &Budget,
+    ) -> Result<(), Full> {
+        let missing = self.missing(subject, claims, now);
+        let needs =
+            self.find_room(subject, claims, room, now, budget, |needs, room| budget.take(needs, room))?;
+        if missing != Missing::default() {
+            let expected = self.held() + needs.held;
+            self.grow(needs, subject);
+            claims.spare += expected.beyond(self.held());
+            claims.missing = claims.missing.beside(missing);
+            claims.tags.extend(subject.tags().map(|(tag, _)| tag));
+        }
+        Ok(())
     }
 
     /// Returns whether [`make_room`](Shard::make_room) would succeed. Drops what has expired only if there is no room without:
@@ -109,58 +155,62 @@ impl Shard {
         now: Timestamp,
         budget: &Budget,
     ) -> Result<(), Full> {
-        let missing = self.missing(subject, now);
-        if !self.is_crowded(subject, missing) && budget.fits(self.needs(subject, missing, false).held, room) {
+        let none = Claims::default();
+        let missing = self.missing(subject, &none, now);
+        let needs = self.needs(subject, missing, &none, false);
+        if !self.is_crowded(subject, missing) && budget.fits(needs.held, room) {
             return Ok(());
         }
-        self.find_room(subject, room, now, budget, |needs, room| budget.fits(needs, room)).map(drop)
+        let claim = |needs, room| budget.fits(needs, room);
+        self.find_room(subject, &none, room, now, budget, claim).map(drop)
     }
 
     fn find_room(
         &mut self,
         subject: &Subject<'_>,
+        claims: &Claims,
         room: Allowance,
         now: Timestamp,
         budget: &Budget,
         claim: impl Fn(Footprint, Allowance) -> bool,
     ) -> Result<Needs, Full> {
-        let mut missing = self.missing(subject, now);
+        let mut missing = self.missing(subject, claims, now);
         if missing == Missing::default() {
             return Ok(Needs::default());
         }
         if subject.tenancy() == Tenancy::Own {
             budget.expect_plans();
         }
-        let is_tight = !self.has_slots(missing);
+        let is_tight = !self.has_slots(missing.beside(claims.missing));
         if is_tight || self.is_crowded(subject, missing) {
             self.sweep(now, budget);
             // What is gone may be a state of this very key.
-            missing = self.missing(subject, now);
+            missing = self.missing(subject, claims, now);
             if self.is_crowded(subject, missing) {
                 return Err(Full::Crowded);
             }
         }
         if self.is_due(subject) {
-            self.tidy_keys(budget);
+            self.tidy_keys(claims, budget);
         }
-        let needs = self.needs(subject, missing, is_tight);
+        let needs = self.needs(subject, missing, claims, is_tight);
         if claim(needs.held, room) {
             return Ok(needs);
         }
         self.sweep(now, budget);
-        let mut needs = self.needs(subject, self.missing(subject, now), false);
+        let mut needs = self.needs(subject, self.missing(subject, claims, now), claims, false);
         if claim(needs.held, room) {
             return Ok(needs);
         }
         if self.drop_answers(needs.held.states.max(1), budget) > 0 {
-            needs = self.needs(subject, self.missing(subject, now), false);
+            needs = self.needs(subject, self.missing(subject, claims, now), claims, false);
             if claim(needs.held, room) {
                 return Ok(needs);
             }
         }
         if self.has_stale_keys() {
-            self.give_back(budget);
-            needs = self.needs(subject, self.missing(subject, now), false);
+            self.give_back(claims, budget);
+            needs = self.needs(subject, self.missing(subject, claims, now), claims, false);
             if claim(needs.held, room) {
                 return Ok(needs);
             }
@@ -177,10 +227,10 @@ impl Shard {
         subject.tenancy() == Tenancy::Shared && missing.states() > 0 && self.len() >= CROWDED
     }
 
-    fn missing(&self, subject: &Subject<'_>, now: Timestamp) -> Missing {
+    fn missing(&self, subject: &Subject<'_>, claims: &Claims, now: Timestamp) -> Missing {
         let mut missing = Missing::default();
         let rest = self.rest.as_ref();
-        for (tag, quota) in subject.tags() {
+        for (tag, quota) in subject.tags().filter(|(tag, _)| !claims.tags.contains(tag)) {
             match quota.algorithm() {
                 Algorithm::Gcra => missing.instants += usize::from(self.instants.find(tag).is_none()),
                 // What is in flight is counted with its key.
@@ -233,16 +283,19 @@ impl Shard {
             && missing.hold_bytes == 0
     }
 
-    fn needs(&self, subject: &Subject<'_>, missing: Missing, swept: bool) -> Needs {
+    fn needs(&self, subject: &Subject<'_>, missing: Missing, claims: &Claims, swept: bool) -> Needs {
         const FIRST_LOG: usize = SlidingLogState::FIRST_HEAP;
         let states = missing.states();
-        let instants = self.instants.bigger(missing.instants, swept);
+        // The tables must have room for the others as well.
+        let slots = missing.beside(claims.missing);
+        let instants = self.instants.bigger(slots.instants, swept);
         let mut bytes = StateTable::<Tat>::bytes(instants.unwrap_or(0));
         let mut brought_bytes = missing.instants * StateTable::<Tat>::WEIGHT;
         let (has_new_key, holds) = (missing.has_new_key(), missing.holds > 0);
         let mut needs = Needs { instants, has_new_key, holds, ..Needs::default() };
         let kept = subject.kept.filter(|_| has_new_key);
-        if kept.is_some() || states > missing.instants || missing.bigger_logs > 0 {
+        let is_packed = slots.states() > slots.instants;
+        if kept.is_some() || is_packed || missing.bigger_logs > 0 {
             let none;
             let rest = match self.rest.as_deref() {
                 Some(rest) => rest,
@@ -252,8 +305,8 @@ impl Shard {
                     &none
                 }
             };
-            needs.packed = rest.packed.bigger(missing.packed, swept);
-            needs.logs = rest.logs.table().bigger(missing.logs, swept);
+            needs.packed = rest.packed.bigger(slots.packed, swept);
+            needs.logs = rest.logs.table().bigger(slots.logs, swept);
             needs.keys = kept.and_then(|key| rest.keys.bigger(key));
             bytes += StateTable::<Packed>::bytes(needs.packed.unwrap_or(0))
                 + StateTable::<Logged>::bytes(needs.logs.unwrap_or(0))
@@ -355,14 +408,14 @@ impl Shard {
         let forgotten = self.hold_table_mut().map_or(0, |holds| holds.tidy_answers(now));
         budget.note_expired(forgotten);
         self.settle(before, budget);
-        self.give_back(budget);
+        self.give_back(&Claims::default(), budget);
         swept + forgotten
     }
 
     /// Forgets the keys that have no state any more, and gives back what nobody needs.
-    pub(super) fn give_back(&mut self, budget: &Budget) {
+    pub(super) fn give_back(&mut self, claims: &Claims, budget: &Budget) {
         if self.has_stale_keys() {
-            self.tidy_keys(budget);
+            self.tidy_keys(claims, budget);
         }
         self.shrink(budget);
     }
@@ -403,11 +456,12 @@ impl Shard {
         budget.settle(expected, self.held());
     }
 
-    /// Forgets the keys that have no state any more, and those that are there twice.
-    pub(super) fn tidy_keys(&mut self, budget: &Budget) {
+    /// Forgets the keys that have no state any more, nor a claim on one, and those that are there twice.
+    pub(super) fn tidy_keys(&mut self, claims: &Claims, budget: &Budget) {
         let before = self.held();
         if self.rest.as_ref().is_some_and(|rest| !rest.keys.is_empty()) {
-            let live = self.places(Timestamp::MIN);
+            let mut live = self.places(Timestamp::MIN);
+            live.extend(claims.tags.iter().map(|tag| tag.place));
             self.rest.get_or_insert_default().keys.tidy(live);
         }
         budget.settle(before, self.held());

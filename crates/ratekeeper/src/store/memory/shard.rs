@@ -12,7 +12,7 @@ use super::table::{Expires, StateTable};
 use super::tag::{KeyHash, Tag};
 use crate::algorithm::gcra::{GcraState, GcraView};
 use crate::algorithm::sliding_log::SlidingLogView;
-use crate::algorithm::{AnyView, Tenancy, View};
+use crate::algorithm::{AnyView, State, Tenancy, View};
 use crate::port::{Request, Share};
 use crate::{Algorithm, Cost, Key, Quota, Timestamp};
 
@@ -213,6 +213,20 @@ impl Shard {
                 let packed = self.rest.as_ref().map(|rest| &rest.packed);
                 let state = packed.and_then(|table| table.find(tag).map(|index| table.get(index)));
                 Packed::view(state, quota, now, tenancy)
+            }
+        }
+    }
+
+    /// Returns a copy of the rule's state.
+    pub(super) fn state(&self, tag: Tag, quota: &Quota) -> Option<State> {
+        match quota.algorithm() {
+            Algorithm::Gcra | Algorithm::Concurrency => {
+                self.instant(tag).map(|tat| State::Gcra(GcraState { tat }))
+            }
+            Algorithm::SlidingLog => self.rest.as_ref()?.logs.find(tag).cloned().map(State::SlidingLog),
+            algorithm => {
+                let packed = &self.rest.as_ref()?.packed;
+                packed.find(tag).map(|index| packed.get(index).state(algorithm))
             }
         }
     }

@@ -49,7 +49,13 @@ impl Shards {
     /// Returns the shard of this half of a hash.
     #[inline(always)]
     pub(super) fn of(&self, place: u64) -> ShardHandle<'_> {
-        self.at((place >> 32) as usize & (self.len() - 1))
+        self.at(self.index_of(place))
+    }
+
+    /// Returns the index of the shard of this half of a hash.
+    #[inline(always)]
+    pub(super) fn index_of(&self, place: u64) -> usize {
+        (place >> 32) as usize & (self.len() - 1)
     }
 
     /// Returns the shard at this index.

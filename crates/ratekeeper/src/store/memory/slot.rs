@@ -6,7 +6,7 @@ use crate::algorithm::leaky_bucket::{LeakyBucketState, LeakyBucketView};
 use crate::algorithm::sliding_log::{LogEdit, SlidingLogState};
 use crate::algorithm::sliding_window::{SlidingWindowState, SlidingWindowView};
 use crate::algorithm::token_bucket::{TokenBucketState, TokenBucketView};
-use crate::algorithm::{AnyView, Tenancy, View};
+use crate::algorithm::{AnyView, State, Tenancy, View};
 use crate::{Algorithm, Nanos, Quota, Timestamp};
 
 /// The state of GCRA is the instant at which it expires: eight bytes say it all.
@@ -65,6 +65,16 @@ impl Packed {
                 now,
                 tenancy,
             )),
+        }
+    }
+
+    /// Returns the state, which this algorithm has packed.
+    pub(super) fn state(&self, algorithm: Algorithm) -> State {
+        match algorithm {
+            Algorithm::TokenBucket => State::TokenBucket(self.token_bucket()),
+            Algorithm::LeakyBucket => State::LeakyBucket(self.leaky_bucket()),
+            Algorithm::FixedWindow(_) => State::FixedWindow(self.fixed_window()),
+            _ => State::SlidingWindow(self.sliding_window()),
         }
     }
 

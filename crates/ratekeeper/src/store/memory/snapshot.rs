@@ -22,6 +22,7 @@
 //! Version 3 had no holds, and is still read. Tags of version 2 did not tell which states requests had brought: it cannot be read any more.
 
 use super::builder::MemoryStoreBuilder;
+use super::room::Claims;
 use super::shard::Shard;
 use super::slot::{Logged, Packed, Tat};
 use super::snapshot_bytes::Bytes;
@@ -113,7 +114,7 @@ impl MemoryStoreBuilder {
             let mut shard = shard.lock();
             let found = shard.held();
             store.budget.take_anyway(found);
-            shard.tidy_keys(&store.budget);
+            shard.tidy_keys(&Claims::default(), &store.budget);
         });
         let (found, max_keys, max_bytes) =
             (store.budget.taken(), store.budget.most(), store.budget.most_bytes());

@@ -16,7 +16,9 @@ use super::tag::{KeyHash, KeyHasher, Tag};
 use crate::algorithm::gcra::GcraView;
 use crate::algorithm::{Wait, describe};
 use crate::clock::TimeSource;
-use crate::port::{Answer, Grant, HoldChange, HoldOutcome, HoldRequest, Request, Standing, Store};
+use crate::port::{
+    Answer, Charge, Grant, HoldChange, HoldOutcome, HoldRequest, Judgment, Request, Standing, Store, Whole,
+};
 use crate::store::on_full::OnFull;
 use crate::{
     Algorithm, Charged, Cost, Decision, Plan, Quota, Reason, RuleId, Rules, StoreError, StoreErrorKind,
@@ -392,7 +394,7 @@ fn only_gcra<'a>(request: &Request<'a>) -> Option<(RuleId, &'a Quota)> {
 
 /// Refuses what this store cannot decide: amounts that the rules cannot be asked for, and a quota of concurrency, of which
 /// nobody says when a flight ends.
-fn check(request: &Request<'_>) -> Result<(), StoreError> {
+pub(super) fn check(request: &Request<'_>) -> Result<(), StoreError> {
     request.check()?;
     check_rules(request.rules)
 }
@@ -458,6 +460,10 @@ impl Store for MemoryStore {
             });
             Ok(debited.unwrap_or_else(|| (refusal(request.rules), 0)))
         }))
+    }
+
+    fn charge<'a>(&'a self, charges: &'a [Charge<'a>], whole: Whole) -> Answer<'a, Judgment> {
+        Answer::ready(self.charge_at(charges, whole, self.clock.now()))
     }
 
     fn hold<'a>(&'a self, hold: HoldRequest<'a>) -> Answer<'a, Standing> {

@@ -11,6 +11,8 @@ pub struct Bench<'a> {
     pub(super) advance: Box<dyn Fn(Nanos) + Send + Sync + 'a>,
     pub(super) resolution: Nanos,
     pub(super) several_plans: bool,
+    pub(super) most_charges: usize,
+    pub(super) equal_keys: bool,
 }
 
 impl std::fmt::Debug for Bench<'_> {
@@ -33,13 +35,21 @@ impl<'a> Bench<'a> {
         advance: impl Fn(Nanos) + Send + Sync + 'a,
     ) -> Self {
         let (now, advance) = (Box::new(now), Box::new(advance));
-        Bench { store, now, advance, resolution: Nanos::from_nanos(1), several_plans: true }
+        let resolution = Nanos::from_nanos(1);
+        Bench { store, now, advance, resolution, several_plans: true, most_charges: 10, equal_keys: true }
     }
 
     /// Sets the unit of the store's clock, if it is not the nanosecond.
     #[must_use]
     pub fn resolution(mut self, unit: Nanos) -> Self {
         self.resolution = unit;
+        self
+    }
+
+    /// Has so many keys charged together at most, each once, for a store that is exact only then.
+    #[must_use]
+    pub fn different_keys(mut self, most: usize) -> Self {
+        (self.most_charges, self.equal_keys) = (most, false);
         self
     }
 

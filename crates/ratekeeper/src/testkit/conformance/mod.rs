@@ -8,6 +8,8 @@
 //! keys     no key misses another's    suite_model   what the pure algorithms answer
 //! holds    taken, ended, run out      hold_walks    the same in a random order
 //!                                     hold_model    a list of holds
+//! charges  of several keys together   charge_walks  the same in a random order
+//!                                     suite_charges the law of charges, as it is worded
 //! ```
 //!
 //! ```
@@ -23,6 +25,8 @@
 
 mod bench;
 mod changes;
+mod charge_walks;
+mod charges;
 mod debits;
 mod hold_model;
 mod hold_walks;
@@ -31,9 +35,10 @@ mod keys;
 mod random;
 mod shares;
 mod suite;
+mod suite_charges;
 mod suite_model;
 mod waits;
 mod walks;
 
 pub use bench::Bench;
-pub use suite::{check, check_holds};
+pub use suite::{check, check_charges, check_holds};

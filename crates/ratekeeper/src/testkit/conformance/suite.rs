@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::bench::Bench;
 use super::changes::a_changed_quota_keeps_its_state;
+use super::charges;
 use super::debits::a_debt_is_told_at_once;
 use super::holds;
 use super::keys::{keys_are_forgotten_by_how_they_start, keys_do_not_share};
@@ -65,6 +66,13 @@ pub async fn check(bench: &Bench<'_>) {
     keys_are_forgotten_by_how_they_start(bench).await;
     a_changed_quota_keeps_its_state(bench).await;
     check_holds(bench).await;
+    check_charges(bench).await;
+}
+
+/// Examines the charges of several keys alone: a part of what [`check`] does. A store that charges one key at a time says so,
+/// and that will do.
+pub async fn check_charges(bench: &Bench<'_>) {
+    charges::check(bench).await;
 }
 
 /// Examines the holds of a store alone: a part of what [`check`] does. A store without any says so, and that will do.

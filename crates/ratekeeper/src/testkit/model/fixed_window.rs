@@ -19,7 +19,7 @@ impl FixedWindow {
     }
 
     /// Returns the first instant after the window.
-    fn end(&self, quota: &Quota) -> i128 {
+    fn after(&self, quota: &Quota) -> i128 {
         window(quota, self.start).1
     }
 }
@@ -59,13 +59,21 @@ impl Law for FixedWindow {
     }
 
     fn passes(&self, quota: &Quota, cost: u64, at: i128) -> bool {
-        self.end(quota) <= at
+        self.after(quota) <= at
             || u128::from(self.count) + u128::from(cost) <= quota.burst().into()
             || cost == 0
     }
 
     fn is_fresh(&self, quota: &Quota, at: i128) -> bool {
-        self.count == 0 || self.end(quota) <= at
+        self.count == 0 || self.after(quota) <= at
+    }
+
+    fn owes(&self, quota: &Quota, at: i128) -> bool {
+        self.count > quota.burst() && at < self.after(quota)
+    }
+
+    fn end(&self, quota: &Quota) -> Option<i128> {
+        Some(self.after(quota))
     }
 
     fn charge(&mut self, _: &Quota, cost: u64, _: i128) {

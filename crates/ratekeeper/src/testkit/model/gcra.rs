@@ -42,6 +42,10 @@ impl Law for Gcra {
         self.tat <= at
     }
 
+    fn owes(&self, quota: &Quota, at: i128) -> bool {
+        self.tat - at > refill(quota)
+    }
+
     fn charge(&mut self, quota: &Quota, cost: u64, now: i128) {
         self.tat = self.t1(quota, cost, now);
     }

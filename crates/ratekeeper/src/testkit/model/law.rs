@@ -25,6 +25,14 @@ pub(super) trait Law: Sized {
     /// Whether this equals a fresh key's at an instant not before the one it was read at.
     fn is_fresh(&self, quota: &Quota, at: i128) -> bool;
 
+    /// Whether more counts than the capacity at an instant not before the one this was read at: whether there is a debt.
+    fn owes(&self, quota: &Quota, at: i128) -> bool;
+
+    /// Returns the first instant after the window, of an algorithm whose windows end.
+    fn end(&self, _quota: &Quota) -> Option<i128> {
+        None
+    }
+
     /// Takes a cost that passes, at the instant this was read at.
     fn charge(&mut self, quota: &Quota, cost: u64, now: i128);
 

@@ -63,6 +63,10 @@ impl Law for LeakyBucket {
         self.level_at(quota, at) <= whole(0)
     }
 
+    fn owes(&self, quota: &Quota, at: i128) -> bool {
+        self.level_at(quota, at) > whole(quota.burst()) + epsilon()
+    }
+
     fn charge(&mut self, quota: &Quota, cost: u64, now: i128) {
         self.level = whole(quota.burst()).min(self.level_at(quota, now) + whole(cost));
         self.last = self.last.max(now);

@@ -16,9 +16,11 @@
 //! | `fixed_window` | a count and its window's start; `calendar` walks the years |
 //! | `sliding_window` | two counts, and where the slot began |
 //! | `sliding_log` | a plain list |
+//! | `charge_model` | all keys that may be charged together |
 //! | `plan_model` | a model for each rule: costs of their own, all or nothing, and shadow |
 
 mod calendar;
+mod charge_model;
 mod fixed_window;
 mod gcra;
 mod law;
@@ -30,5 +32,6 @@ mod sliding_log;
 mod sliding_window;
 mod token_bucket;
 
+pub use charge_model::{ChargeAnswer, ChargeModel};
 pub use model::{Model, ModelAnswer};
 pub use plan_model::{PlanAnswer, PlanModel};

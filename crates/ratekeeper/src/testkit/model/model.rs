@@ -142,6 +142,23 @@ impl Model {
         })
     }
 
+    /// Returns the time until there is no debt: zero if there is none, `None` if that is beyond the end of time.
+    pub fn paid_after(&self, now: Timestamp) -> Option<Nanos> {
+        let (quota, tenancy, now) = (&self.quota, self.tenancy, i128::from(now.as_nanos()));
+        let paid = each!(&self.memory, law => {
+            let law = read(law.as_ref(), quota, now, tenancy).0;
+            search::first(now, |at| !law.owes(quota, at))
+        });
+        paid.filter(|at| *at <= END_OF_TIME).map(|at| span(now, at))
+    }
+
+    /// Returns the time until the window ends, used or not, of a fixed window; else until the state equals a fresh key's.
+    pub fn ends_after(&self, now: Timestamp) -> Nanos {
+        let (quota, tenancy, nanos) = (&self.quota, self.tenancy, i128::from(now.as_nanos()));
+        let end = each!(&self.memory, law => read(law.as_ref(), quota, nanos, tenancy).0.end(quota));
+        end.map_or_else(|| self.peek(Cost::ZERO, now).reset_after, |end| span(nanos, end))
+    }
+
     /// Takes the cost whether or not it passes. Returns what one more would be told then, and how much is forgiven.
     pub fn debit(&mut self, cost: Cost, now: Timestamp) -> (ModelAnswer, u64) {
         let (quota, tenancy) = (&self.quota, self.tenancy);
@@ -265,6 +282,10 @@ fn refund<L: Law>(
     after
 }
 
+fn span(now: i128, at: i128) -> Nanos {
+    Nanos::from_nanos(u64::try_from(at - now).unwrap_or(u64::MAX))
+}
+
 /// Returns the answer to a cost, found by asking the law.
 fn answer<L: Law>(law: &L, quota: &Quota, cost: u64, now: i128) -> ModelAnswer {
     let limit = quota.burst();
@@ -281,7 +302,7 @@ fn answer<L: Law>(law: &L, quota: &Quota, cost: u64, now: i128) -> ModelAnswer {
         first().filter(|at| *at <= END_OF_TIME && passes(cost, *at))
     };
     let reset_at = search::first(now, |at| law.is_fresh(quota, at));
-    let span = |at: i128| Nanos::from_nanos(u64::try_from(at - now).unwrap_or(u64::MAX));
+    let span = |at| span(now, at);
     ModelAnswer {
         allowed,
         limit,

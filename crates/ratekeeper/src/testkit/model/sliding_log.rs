@@ -55,6 +55,10 @@ impl Law for SlidingLog {
         self.within(quota, at) == 0
     }
 
+    fn owes(&self, quota: &Quota, at: i128) -> bool {
+        self.within(quota, at) > quota.burst().into()
+    }
+
     fn charge(&mut self, _: &Quota, cost: u64, now: i128) {
         self.latest = self.latest.max(now);
         self.entries.push((self.latest, cost));

@@ -68,6 +68,12 @@ impl Law for SlidingWindow {
         then.previous == 0 && then.current == 0
     }
 
+    fn owes(&self, quota: &Quota, at: i128) -> bool {
+        // The last that passed may have made it up to one more than the limit.
+        let then = self.read(quota, at, Tenancy::Shared).0;
+        then.estimate(quota, at) >= whole(quota.burst()) + whole(1)
+    }
+
     fn charge(&mut self, _: &Quota, cost: u64, _: i128) {
         self.current += cost;
     }

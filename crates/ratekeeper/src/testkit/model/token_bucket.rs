@@ -64,6 +64,10 @@ impl Law for TokenBucket {
         self.tokens_at(quota, at) >= whole(quota.burst())
     }
 
+    fn owes(&self, quota: &Quota, at: i128) -> bool {
+        self.tokens_at(quota, at) < -epsilon()
+    }
+
     fn charge(&mut self, quota: &Quota, cost: u64, now: i128) {
         self.tokens = whole(0).max(self.tokens_at(quota, now) - whole(cost));
         self.last = self.last.max(now);

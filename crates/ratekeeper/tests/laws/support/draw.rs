@@ -28,7 +28,7 @@ pub(crate) fn algorithms() -> Vec<Algorithm> {
 /// A quota of one algorithm: few enough to count, over any period from nanoseconds to weeks.
 pub(crate) fn quota_of(algorithm: Algorithm) -> BoxedStrategy<Quota> {
     let period = prop_oneof![
-        20_u64..60,
+        1_u64..60,
         Just(1_000_000),
         Just(60_000_000_000),
         Just(86_400_000_000_000),
@@ -39,7 +39,8 @@ pub(crate) fn quota_of(algorithm: Algorithm) -> BoxedStrategy<Quota> {
     let spare_entries = prop_oneof![0_u64..=2, Just(60_000)];
     (1_u64..=12, period, 1_u64..=12, spare_entries)
         .prop_map(move |(count, period, burst, spare)| {
-            let count = count.min(period);
+            // In a window there may be more than its length has nanoseconds.
+            let count = if algorithm.counts_in_windows() { count } else { count.min(period) };
             let (period, burst) = match algorithm {
                 Algorithm::FixedWindow(Anchor::Calendar(calendar)) => (calendar.unit().nominal(), count),
                 Algorithm::FixedWindow(_) | Algorithm::SlidingWindow | Algorithm::SlidingLog => {

@@ -517,22 +517,6 @@ impl<S: Default> Http2<S> {
         open.held -= len;
         self.give_back(stream, len, out);
     }
-
-    /// Lets the client send so many bytes more on a stream, once, for a message that is longer than most.
-    pub(in super::super) fn grant(&mut self, stream: u32, len: u32, out: &mut Vec<u8>) {
-        if let Some(open) = self.streams.get_mut(stream)
-            && !open.is_ended
-            && len > 0
-        {
-            open.receive.grow(len);
-            frames::window_update(out, stream, len);
-        }
-    }
-
-    /// Returns how many bytes of a stream came and were not taken.
-    pub(in super::super) fn held(&self, stream: u32) -> usize {
-        self.streams.get(stream).map_or(0, |open| open.held as usize)
-    }
 }
 
 #[cfg(any(test, fuzzing))]

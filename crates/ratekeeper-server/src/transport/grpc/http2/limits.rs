@@ -11,6 +11,7 @@ pub(super) const MAX_BLOCK: usize = 4 * MAX_FIELDS;
 /// The most bytes of one frame, without its head: what HTTP/2 allows unless somebody asks for more.
 pub(super) const MAX_FRAME: usize = 16 * 1024;
 /// Bytes that a client may send on a stream before they are taken.
-pub(in super::super) const STREAM_WINDOW: u32 = 128 * 1024;
-/// Bytes of all unfinished messages of one connection: the longest message fits, and a little besides.
-pub(in super::super) const CONNECTION_WINDOW: u32 = 1024 * 1024 + 64 * 1024;
+pub(super) const STREAM_WINDOW: u32 = 128 * 1024;
+/// Bytes that a client may send on all streams before they are taken. What calls have taken, and is no whole message yet, is
+/// bounded where they keep it.
+pub(super) const CONNECTION_WINDOW: u32 = 1024 * 1024;

@@ -37,5 +37,4 @@ pub(super) use code::Http2Code;
 #[cfg(fuzzing)]
 pub(crate) use echo::exercise;
 pub(super) use http2::{Http2, Http2Event};
-pub(super) use limits::STREAM_WINDOW;
 pub(super) use sending::FieldBlock;

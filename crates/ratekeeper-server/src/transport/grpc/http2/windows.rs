@@ -36,11 +36,6 @@ impl ReceiveWindow {
         self.left += i64::from(self.taken);
         Some(std::mem::take(&mut self.taken))
     }
-
-    /// Lets the client send so many bytes more, which it must be told.
-    pub(super) fn grow(&mut self, len: u32) {
-        self.left += i64::from(len);
-    }
 }
 
 /// Bytes that may still be sent to a client. Less than none if it has changed its mind.

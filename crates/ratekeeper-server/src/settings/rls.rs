@@ -1,15 +1,21 @@
-//! How the service is set.
+//! How the service of Envoy is set.
 
 use std::path::PathBuf;
 
 use ratekeeper::FailureMode;
 use ratekeeper::port::ChargeAction;
 
+use super::xds::XdsSettings;
+
 /// The settings of the service.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RlsSettings {
     /// Files and folders of the configuration.
     pub paths: Vec<PathBuf>,
+    /// A control plane that pushes the configuration, instead of files.
+    pub xds: Option<XdsSettings>,
+    /// What its files are called in messages.
+    pub names: RlsFileNames,
     /// Whether several files may say something of one domain.
     pub merges_domains: bool,
     /// What is done with hits that are over a fixed window whose rule says nothing.
@@ -34,6 +40,18 @@ pub struct RlsSettings {
     pub cache_key_prefix: String,
     /// Whether health needs a configuration with a domain.
     pub needs_a_domain: bool,
+    /// Whether health is lost with the store, and not only missing until it was reached once.
+    pub needs_the_store: bool,
+}
+
+/// What the files of a configuration are called in messages.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum RlsFileNames {
+    /// As they were found: `limits/edge.yaml`.
+    #[default]
+    Paths,
+    /// Relative to this folder, with dots in place of slashes, as the Go service does it: `config.edge.yaml`.
+    Dotted(PathBuf),
 }
 
 /// Which header fields are added to answers.
@@ -55,6 +73,15 @@ pub enum RlsHeaders {
     Ietf,
 }
 
+impl RlsHeaders {
+    /// The name of the field with the limit, unless one is chosen.
+    pub const LIMIT: &str = "RateLimit-Limit";
+    /// The name of the field with what is left, unless one is chosen.
+    pub const REMAINING: &str = "RateLimit-Remaining";
+    /// The name of the field with the seconds until it is whole again, unless one is chosen.
+    pub const RESET: &str = "RateLimit-Reset";
+}
+
 /// How counters lie in Redis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RedisLayout {
@@ -69,6 +96,8 @@ impl Default for RlsSettings {
     fn default() -> Self {
         RlsSettings {
             paths: Vec::new(),
+            xds: None,
+            names: RlsFileNames::Paths,
             merges_domains: false,
             over: ChargeAction::Count,
             on_store_error: FailureMode::Error,
@@ -81,6 +110,7 @@ impl Default for RlsSettings {
             redis_layout: RedisLayout::Own,
             cache_key_prefix: String::new(),
             needs_a_domain: false,
+            needs_the_store: false,
         }
     }
 }

@@ -2,8 +2,20 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-#[path = "common/folder.rs"]
+#[path = "../common/binary.rs"]
+mod binary;
+mod envoy;
+#[path = "../common/eventually.rs"]
+mod eventually;
+#[path = "../common/folder.rs"]
 mod folder;
+mod kubernetes;
+#[path = "../../../ratekeeper-redis/tests/support/mod.rs"]
+mod redis_support;
+mod service;
+#[path = "../wire/support.rs"]
+#[allow(dead_code, unused_imports, reason = "shared with the tests of the wires, which use more of it")]
+mod support;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,6 +23,7 @@ use std::process::Command;
 
 use folder::Folder;
 
+/// The root of the workspace.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }

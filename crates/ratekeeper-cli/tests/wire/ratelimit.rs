@@ -1,0 +1,285 @@
+//! `ratekeeper ratelimit`: started by the variables of the Go service.
+
+use std::fs;
+use std::process::Command;
+
+use serde_json::json;
+
+use crate::grpc::{block, connect_to};
+use crate::http::{get, post};
+use crate::redis_support::server::Server as Redis;
+use crate::support::{Folder, Raw, Server, eventually, ratekeeper};
+
+const BASIC: &str = "\
+domain: basic
+descriptors:
+  - key: key1
+    rate_limit: {unit: hour, requests_per_unit: 1}
+";
+
+/// The Go service's layout of folders, with one file.
+fn runtime() -> Folder {
+    let folder = Folder::new("ratelimit");
+    fs::create_dir_all(folder.path("ratelimit/config")).unwrap();
+    folder.write("ratelimit/config/basic.yaml", BASIC);
+    folder
+}
+
+/// The command, with nothing but these variables and free ports on this machine.
+fn command(folder: &Folder, more: &[(&str, &str)]) -> Command {
+    let mut command = ratekeeper(&["ratelimit"]);
+    command.env_clear();
+    for name in ["HOST", "GRPC_HOST", "DEBUG_HOST"] {
+        command.env(name, "127.0.0.1");
+    }
+    for name in ["PORT", "GRPC_PORT", "DEBUG_PORT"] {
+        command.env(name, "0");
+    }
+    command.env("RUNTIME_ROOT", folder.path("")).env("RUNTIME_SUBDIRECTORY", "ratelimit");
+    command.envs(more.iter().copied());
+    command
+}
+
+fn start(folder: &Folder, more: &[(&str, &str)]) -> Server {
+    Server::spawn(&mut command(folder, more))
+}
+
+/// The status that one hit on `key1` of the domain `basic` is answered with.
+fn hit(server: &Server) -> u16 {
+    let request =
+        json!({ "domain": "basic", "descriptors": [{ "entries": [{ "key": "key1", "value": "x" }] }] });
+    post(server, "/json", &request).status
+}
+
+fn fetched(server: &Server, listener: &str, path: &str) -> String {
+    let mut raw = Raw::connect(server.address(listener));
+    raw.send(format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"));
+    raw.rest()
+}
+
+#[test]
+fn it_serves_what_the_go_service_serves() {
+    let folder = runtime();
+    let server = start(&folder, &[("USE_STATSD", "false")]);
+    let said = server.await_log("REDIS_URL is not set");
+    assert!(said.contains("WARN"), "{said}");
+    assert_eq!((hit(&server), hit(&server)), (200, 429));
+    assert_eq!(get(&server, "/healthcheck").body, "OK");
+    let line = "basic.key1: unit=HOUR requests_per_unit=1, shadow_mode: false, quota_mode: false\n";
+    assert!(fetched(&server, "debug", "/rlconfig").ends_with(line));
+    // Its port is open to all: nobody brings limits of their own.
+    let own = json!({ "key": "k", "max_burst": 1, "count_per_period": 1, "period": 60 });
+    assert_eq!(post(&server, "/throttle", &own).problem().1, "plans_only");
+    server.signal("TERM");
+    assert_eq!(server.wait().code(), Some(0));
+}
+
+#[test]
+fn files_are_named_as_there_and_followed() {
+    let folder = runtime();
+    let server = start(&folder, &[("LOG_LEVEL", "info")]);
+    server.await_log("limits loaded");
+    folder.write("ratelimit/config/wrong.yaml", "domain: ''\n");
+    let said = server.await_log("config file cannot have empty domain");
+    assert!(said.contains("rls: config.wrong.yaml:1: "), "{said}");
+    fs::remove_file(folder.path("ratelimit/config/wrong.yaml")).unwrap();
+    server.await_log("limits loaded");
+    let folder = runtime();
+    let server = start(&folder, &[("RUNTIME_WATCH_ROOT", "false")]);
+    folder.write("ratelimit/config/wrong.yaml", "domain: ''\n");
+    let said = server.await_log("config file cannot have empty domain");
+    assert!(said.contains("rls: wrong.yaml:1: "), "{said}");
+}
+
+#[test]
+fn variables_that_mean_nothing_are_told_once() {
+    let folder = runtime();
+    let server = start(&folder, &[("REDIS_POOL_SIZE", "5"), ("USE_STATSD", "true"), ("STATSD_HOST", "h")]);
+    let said = server.await_log("mean nothing here");
+    assert!(said.contains("variables=\"REDIS_POOL_SIZE\"") && said.contains("one connection"), "{said}");
+    let said = server.await_log("mean nothing here");
+    assert!(said.contains("variables=\"USE_STATSD, STATSD_HOST\""), "{said}");
+    server.signal("TERM");
+    assert!(!server.log_to_the_end().iter().any(|line| line.contains("mean nothing here")));
+}
+
+#[test]
+fn a_redis_is_found_by_its_variables() {
+    let redis = Redis::redis();
+    let folder = runtime();
+    let url = format!("127.0.0.1:{}", redis.port());
+    let variables = [("REDIS_SOCKET_TYPE", "tcp"), ("REDIS_URL", url.as_str()), ("REDIS_TIMEOUT", "10s")];
+    let one = start(&folder, &variables);
+    eventually("the store is reached", || get(&one, "/healthcheck").status == 200);
+    assert_eq!(hit(&one), 200);
+    // Another instance shares the counter, and one with a prefix of its own does not.
+    assert_eq!(hit(&start(&folder, &variables)), 429);
+    let apart = start(&folder, &[&variables[..], &[("CACHE_KEY_PREFIX", "apart")]].concat());
+    assert_eq!(hit(&apart), 200);
+}
+
+#[test]
+fn prometheus_has_a_port_of_its_own() {
+    let folder = runtime();
+    let variables = [
+        ("USE_STATSD", "false"),
+        ("USE_PROMETHEUS", "true"),
+        ("PROMETHEUS_ADDR", "127.0.0.1:0"),
+        ("PROMETHEUS_PATH", "/prom"),
+    ];
+    let server = start(&folder, &variables);
+    assert_eq!(hit(&server), 200);
+    let page = fetched(&server, "prometheus", "/prom");
+    assert!(
+        page.contains("\nratelimit_service_rate_limit_total_hits{domain=\"basic\",key1=\"key1\"} 1\n"),
+        "{page}"
+    );
+    for path in ["/metrics", "/", "/json", "/stats"] {
+        assert!(fetched(&server, "prometheus", path).starts_with("HTTP/1.1 404 "), "{path}");
+    }
+    assert!(get(&server, "/metrics").body.contains("ratelimit_service_config_load_success 1"));
+}
+
+/// Clients that are told to go may finish what they have begun, and open another connection.
+#[test]
+fn old_connections_are_told_to_come_back_as_new_ones() {
+    let folder = runtime();
+    let server =
+        start(&folder, &[("GRPC_MAX_CONNECTION_AGE", "100ms"), ("GRPC_MAX_CONNECTION_AGE_GRACE", "30s")]);
+    let address = server.address("grpc");
+    let mut raw = Raw::connect(address);
+    raw.send(crate::grpc::PREFACE);
+    // A GOAWAY is a frame of type 7 on stream 0; the connection is closed when nothing is left to do.
+    assert!(raw.rest().as_bytes().windows(5).any(|part| part == [7, 0, 0, 0, 0]));
+    block(async {
+        let _another = connect_to(address).await;
+    });
+    server.signal("TERM");
+    assert_eq!(server.wait().code(), Some(0));
+}
+
+#[cfg(unix)]
+#[test]
+fn grpc_may_be_a_socket_of_this_machine() {
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
+    let folder = runtime();
+    let path = folder.path("grpc.sock");
+    let server = start(&folder, &[("GRPC_UDS", &path), ("LOG_LEVEL", "info")]);
+    server.await_log("listening for gRPC on a Unix socket");
+    let mut client = UnixStream::connect(&path).unwrap();
+    client.write_all(crate::grpc::PREFACE).unwrap();
+    let mut settings = [0; 9];
+    client.read_exact(&mut settings).unwrap();
+    assert_eq!(settings[3], 4, "a frame of settings");
+    // Another server does not take it over.
+    let output = command(&folder, &[("GRPC_UDS", &path)]).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains(&format!("GRPC_UDS {path}: cannot listen there")), "{said}");
+    server.signal("TERM");
+    assert_eq!(server.wait().code(), Some(0));
+    assert!(!std::path::Path::new(&path).exists(), "the file goes with the server");
+}
+
+#[test]
+fn an_address_in_use_is_told_by_its_variable() {
+    let folder = runtime();
+    let server = start(&folder, &[]);
+    for (name, listener) in [("PORT", "http"), ("GRPC_PORT", "grpc"), ("DEBUG_PORT", "debug")] {
+        let port = server.address(listener).port().to_string();
+        let output = command(&folder, &[(name, &port)]).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(
+            said.contains(&format!(
+                "ratekeeper: {name} 127.0.0.1:{port}: cannot listen there; name a free one"
+            )),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn the_program_may_be_called_ratelimit() {
+    let folder = runtime();
+    let link = folder.path("ratelimit.link");
+    fs::create_dir(&link).unwrap();
+    let link = format!("{link}/ratelimit");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_ratekeeper"), &link).unwrap();
+    let mut linked = Command::new(&link);
+    let named = command(&folder, &[]);
+    linked.env_clear().envs(named.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let server = Server::spawn(&mut linked);
+    assert_eq!((hit(&server), hit(&server)), (200, 429));
+}
+
+#[cfg(feature = "tls")]
+#[test]
+fn clients_of_grpc_show_a_certificate_with_the_right_name() {
+    use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+    let folder = runtime();
+    let mut ca = CertificateParams::new(Vec::new()).unwrap();
+    ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let ca_key = KeyPair::generate().unwrap();
+    let authority = ca.self_signed(&ca_key).unwrap();
+    let issuer = Issuer::from_params(&ca, &ca_key);
+    let ca_file = folder.write("ca.pem", authority.pem());
+    let made = |name: &str| {
+        let key = KeyPair::generate().unwrap();
+        let cert = CertificateParams::new(vec![name.to_owned()]).unwrap().signed_by(&key, &issuer).unwrap();
+        (
+            folder.write(&format!("{name}.pem"), cert.pem()),
+            folder.write(&format!("{name}.key"), key.serialize_pem()),
+        )
+    };
+    let (cert, key) = made("localhost");
+    let server = start(
+        &folder,
+        &[
+            ("GRPC_SERVER_USE_TLS", "true"),
+            ("GRPC_SERVER_TLS_CERT", &cert),
+            ("GRPC_SERVER_TLS_KEY", &key),
+            ("GRPC_CLIENT_TLS_CACERT", &ca_file),
+            ("GRPC_CLIENT_TLS_SAN", "envoy.example.org"),
+        ],
+    );
+    // Only gRPC is encrypted.
+    assert_eq!(get(&server, "/healthcheck").status, 200);
+    let port = server.address("grpc").port();
+    let (right, right_key) = made("envoy.example.org");
+    let (wrong, wrong_key) = made("other.example.org");
+    let served = |client: Option<(&str, &str)>| {
+        let mut curl = Command::new("curl");
+        curl.args(["-sS", "--max-time", "30", "--http2", "--cacert", &ca_file, "-o", "/dev/null"]);
+        curl.args(["--resolve", &format!("localhost:{port}:127.0.0.1")]);
+        if let Some((cert, key)) = client {
+            curl.args(["--cert", cert, "--key", key]);
+        }
+        curl.arg(format!("https://localhost:{port}/"))
+            .stderr(std::process::Stdio::null())
+            .status()
+            .unwrap()
+            .success()
+    };
+    assert!(served(Some((&right, &right_key))));
+    assert!(!served(Some((&wrong, &wrong_key))), "another name");
+    assert!(!served(None), "no certificate");
+    let output = command(
+        &folder,
+        &[
+            ("GRPC_SERVER_USE_TLS", "true"),
+            ("GRPC_SERVER_TLS_CERT", &cert),
+            ("GRPC_SERVER_TLS_KEY", &right_key),
+        ],
+    );
+    let output = { output }.output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains(&format!(
+            "GRPC_SERVER_TLS_KEY {right_key}: does not go with GRPC_SERVER_TLS_CERT {cert}"
+        )),
+        "{said}"
+    );
+}

@@ -1,0 +1,188 @@
+//! What a script has found of charges, and the engine's judgment of it.
+
+use std::iter::repeat_n;
+
+use ratekeeper::algorithm::composite::{self, Asked, Passing};
+use ratekeeper::algorithm::{AnyView, View, Wait};
+use ratekeeper::port::{ChargeAction, ChargeStanding};
+use ratekeeper::{Cost, Decision, Nanos, StoreError, Timestamp};
+
+use super::judging::{GroupedCharge, JudgeCall, KnownWhole};
+use super::reply::ScriptDecision;
+use crate::error::{RedisError, unreadable};
+
+/// A charge as a script has found its key.
+#[derive(Clone, Debug)]
+pub(crate) struct FoundCharge<'v> {
+    /// The rules as they were before, in the order of the request.
+    views: Vec<AnyView<'v>>,
+    asked: Vec<Asked>,
+    action: ChargeAction,
+    is_look: bool,
+    now: Timestamp,
+}
+
+/// Which rules of a charge are over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ChargeOver {
+    /// In the order of the request.
+    pub(crate) rules: Vec<bool>,
+    passing: Passing,
+}
+
+impl ChargeOver {
+    /// Returns true if the charge is.
+    pub(crate) fn is_over(&self) -> bool {
+        !self.passing.allows()
+    }
+}
+
+/// What was charged to a key, or given back to it, before a charge of the same key is judged.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EarlierCharge {
+    /// The position of the rule in the request that is judged.
+    pub(crate) rule: usize,
+    pub(crate) cost: Cost,
+    pub(crate) at: Timestamp,
+}
+
+impl ScriptDecision {
+    /// Returns the charges of a call as they were found, with their positions among the charges, in the order of the script.
+    ///
+    /// # Errors
+    ///
+    /// The script has decided otherwise than the engine does: it has charged, or not, by that.
+    pub(crate) fn found<'v>(
+        &'v self,
+        call: &'v JudgeCall<'_>,
+        known: KnownWhole,
+    ) -> Result<Vec<(&'v GroupedCharge<'v>, FoundCharge<'v>)>, StoreError> {
+        let mut found = Vec::with_capacity(call.charges.len());
+        let (mut over, mut together) = (0_u64, Vec::new());
+        for (position, (charge, places)) in call.places().enumerate() {
+            let states = self.states.get(places).unwrap_or_default();
+            let one = FoundCharge::new(charge, states, self.now)?;
+            let is_over = one.over(&[]).is_over();
+            over |= u64::from(is_over) << position.min(63);
+            together.push((charge.force, is_over));
+            found.push((charge, one));
+        }
+        let spared = known.is_spared.then_some((ratekeeper::port::ChargeForce::Together, false));
+        let passes = known.whole.passes(together.into_iter().chain(spared));
+        if (over, passes) != (self.over, self.passed) {
+            return Err(RedisError::script_fault("the script and the engine disagree about charges").into());
+        }
+        Ok(found)
+    }
+
+    /// Returns whether the whole passed, as far as the script knew, and when it was judged.
+    pub(crate) fn outcome(&self) -> (bool, Timestamp) {
+        (self.passed, self.now)
+    }
+}
+
+impl<'v> FoundCharge<'v> {
+    fn new(
+        charge: &GroupedCharge<'v>,
+        states: &'v [Option<ratekeeper::State>],
+        now: Timestamp,
+    ) -> Result<Self, StoreError> {
+        let places = charge.groups.iter().flat_map(|group| repeat_n(group, group.rules.len()));
+        let rules = charge.groups.iter().flat_map(|group| &group.rules);
+        let mut placed = Vec::with_capacity(states.len());
+        for ((group, rule), state) in places.zip(rules).zip(states) {
+            let view = AnyView::at(rule.quota, state.as_ref(), now, group.tenancy());
+            placed.push((group.place, view.map_err(|error| unreadable(&error))?, rule.asked));
+        }
+        placed.sort_by_key(|(place, ..)| *place);
+        let (views, asked) = placed.into_iter().map(|(_, view, asked)| (view, asked)).unzip();
+        Ok(FoundCharge { views, asked, action: charge.action, is_look: charge.is_look, now })
+    }
+
+    /// Returns which rules are over, on top of earlier charges that are not there.
+    pub(crate) fn over(&self, missing: &[EarlierCharge]) -> ChargeOver {
+        let is_over = |(number, (view, asked)): (usize, (&AnyView<'_>, &Asked))| {
+            let mut view = *view;
+            for earlier in missing.iter().filter(|earlier| earlier.rule == number) {
+                view.charge(earlier.cost);
+            }
+            self.wait(&view, *asked) != Wait::Ready
+        };
+        let rules: Vec<bool> = self.views.iter().zip(&self.asked).enumerate().map(is_over).collect();
+        let ready = self.asked.iter().zip(&rules).map(|(asked, is_over)| (asked.shadow_of, !is_over));
+        ChargeOver { passing: Passing::of(ready), rules }
+    }
+
+    /// Returns what a charge of this key that was ignored took of each rule, given that the whole passed.
+    pub(crate) fn taken(&self, over: &ChargeOver) -> Vec<EarlierCharge> {
+        let takes = |asked: &Asked| asked.cost != Cost::ZERO && over.passing.charges(asked.shadow_of);
+        let taken = self.asked.iter().enumerate().filter(|(_, asked)| takes(asked));
+        taken.map(|(rule, asked)| EarlierCharge { rule, cost: asked.cost, at: self.now }).collect()
+    }
+
+    /// Returns where the key stands once the whole passes or not, without earlier charges that were given back.
+    pub(crate) fn standing(
+        mut self,
+        over: &ChargeOver,
+        passes: bool,
+        given_back: &[EarlierCharge],
+    ) -> ChargeStanding {
+        for (number, view) in self.views.iter_mut().enumerate() {
+            let of_rule = || given_back.iter().filter(|earlier| earlier.rule == number);
+            // All at once: a log gives back once.
+            let cost = of_rule().fold(0_u64, |sum, earlier| sum.saturating_add(earlier.cost.get()));
+            if let Some(last) = of_rule().map(|earlier| earlier.at).max() {
+                view.refund(Cost::new(cost), last);
+            }
+        }
+        let left = self.binding().map(|(view, _)| view.remaining()).min();
+        let left_before = left.unwrap_or(u64::MAX);
+        let charges = passes && self.action == ChargeAction::Ignore;
+        let mut each = Vec::with_capacity(self.views.len());
+        for (number, asked) in self.asked.iter().enumerate() {
+            let view = &mut self.views[number];
+            match self.action {
+                _ if asked.cost == Cost::ZERO => {}
+                ChargeAction::Count => drop(view.debit(asked.cost)),
+                ChargeAction::Ignore if charges && over.passing.charges(asked.shadow_of) => {
+                    view.charge(asked.cost);
+                }
+                ChargeAction::Ignore => {}
+                ChargeAction::GiveBack => view.refund(asked.cost, self.now),
+            }
+            let is_over = over.rules.get(number).is_some_and(|is_over| *is_over);
+            each.push(told(view, is_over.then(|| self.action.wait(view, asked.cost, self.is_look))));
+        }
+        let binding = each.iter().zip(&self.asked).map(|(told, asked)| (*told, asked.shadow_of.is_none()));
+        let mut decision = composite::join_binding(binding);
+        let is_charged = match self.action {
+            ChargeAction::Count => true,
+            ChargeAction::Ignore => charges && !over.is_over(),
+            ChargeAction::GiveBack => false,
+        };
+        if is_charged && !self.is_look {
+            decision = decision.charged(self.now);
+        }
+        let has_shadow = self.asked.iter().any(|asked| asked.shadow_of.is_some());
+        ChargeStanding { decision, left_before, rules: if has_shadow { each } else { Vec::new() } }
+    }
+
+    fn binding(&self) -> impl Iterator<Item = (&AnyView<'v>, &Asked)> {
+        self.views.iter().zip(&self.asked).filter(|(_, asked)| asked.shadow_of.is_none())
+    }
+
+    fn wait(&self, view: &AnyView<'_>, asked: Asked) -> Wait {
+        self.action.wait(view, asked.cost, self.is_look)
+    }
+}
+
+/// Returns where a rule stands; over if there is something to wait for, which may be over by now.
+fn told(view: &impl View, over: Option<Wait>) -> Decision {
+    let (limit, left, ends) = (view.limit(), view.remaining(), view.ends_after());
+    match over {
+        None => Decision::allow(limit, left, ends),
+        Some(Wait::Ready) => Decision::deny(limit, left, Some(Nanos::ZERO), ends),
+        Some(Wait::After(wait)) => Decision::deny(limit, left, Some(wait), ends),
+        Some(Wait::Never) => Decision::deny(limit, left, None, ends),
+    }
+}

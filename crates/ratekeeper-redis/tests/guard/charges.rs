@@ -1,0 +1,83 @@
+//! Charges of several keys that lie on several nodes.
+
+use std::time::Duration;
+
+use ratekeeper::port::{ChargeAction, Store, Whole};
+use ratekeeper::testkit::FakeClock;
+use ratekeeper::testkit::conformance::{Bench, check_charges};
+use ratekeeper::{Nanos, Plan, Timestamp};
+use ratekeeper_redis::{Encoding, EnvoyproxyStore, RedisStore, RedisStoreBuilder};
+
+use super::shared_limit::{binaries, started};
+use crate::support::charging::{charge, charge_overlapping_keys};
+use crate::support::cluster::Cluster;
+use crate::support::sentinel::Trio;
+use crate::support::server::redis_binary;
+
+/// No answer may be lost for want of time: the machine may be busy.
+fn patient(url: &str) -> RedisStoreBuilder {
+    let patience = Duration::from_secs(30);
+    RedisStore::builder(url).command_timeout(patience).connect_timeout(patience)
+}
+
+/// The suite, with charges of one key at a time; and 64 tasks whose charges lie in several slots: never is more admitted than
+/// allowed, and whatever was taken for a request that another node refused is given back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_a_cluster() {
+    for binary in binaries() {
+        let cluster = started(&binary, Cluster::start).await;
+        for encoding in [Encoding::Ascii, Encoding::Binary] {
+            let builder = || patient(&cluster.url()).encoding(encoding).prefix(format!("{encoding:?}"));
+            let clock = FakeClock::at(Timestamp::from_nanos(1_761_884_055_342_794_000));
+            let store = builder().time_from(clock.clone()).connect().await.unwrap();
+            check_charges(&Bench::new(&store, &clock).resolution(Nanos::from_nanos(1_000)).different_keys(1))
+                .await;
+            let stores: Vec<RedisStore> = (0..4).map(|_| builder().build().unwrap()).collect();
+            charge_overlapping_keys(&stores).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_the_master_that_sentinels_watch() {
+    let trio = started(&redis_binary(), Trio::start).await;
+    let stores: Vec<RedisStore> = (0..2).map(|_| patient(&trio.url()).build().unwrap()).collect();
+    charge_overlapping_keys(&stores).await;
+}
+
+/// Counters of that other service, in several slots.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn counters_of_a_cluster() {
+    let cluster = started(&redis_binary(), Cluster::start).await;
+    let store = EnvoyproxyStore::new(patient(&cluster.url()).build().unwrap());
+    let plan = Plan::parse("rls", "day=10/day fixed grid").unwrap();
+    let keys: Vec<String> = (0..20).map(|key| format!("edge_user_{key}_")).collect();
+    let charges: Vec<_> = keys.iter().map(|key| charge(key, &plan, 4, ChargeAction::Count)).collect();
+    // Not over midnight.
+    let mut passed = Vec::new();
+    for _ in 0..3 {
+        let judgment = store.charge(&charges, Whole::Open).await.unwrap();
+        passed.push(judgment.each.iter().filter(|told| told.decision.allowed).count());
+    }
+    assert!(passed == [20, 20, 0] || passed[2] == 20, "{passed:?}");
+}
+
+/// A node that is lost refuses nothing by itself: the whole is an error, and what the others took is given back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_taken_before_an_error_is_given_back() {
+    let mut cluster = started(&redis_binary(), Cluster::start).await;
+    let patience = Duration::from_secs(5);
+    let store = RedisStore::builder(&cluster.url()).command_timeout(patience).without_breaker();
+    let store = store.build().unwrap();
+    let plan = Plan::parse("p", "5/day fixed").unwrap();
+    let keys: Vec<String> = (0..12).map(|key| format!("user:{key}")).collect();
+    let owners: Vec<usize> = keys.iter().map(|key| cluster.owner_of(key)).collect();
+    let charges: Vec<_> = keys.iter().map(|key| charge(key, &plan, 1, ChargeAction::Ignore)).collect();
+    assert!(store.charge(&charges, Whole::Open).await.unwrap().passes);
+    cluster.nodes[1].kill();
+    store.charge(&charges, Whole::Open).await.unwrap_err();
+    for (one, owner) in charges.iter().zip(owners).filter(|(_, owner)| *owner != 1) {
+        let left = store.peek(one.request).await.unwrap().remaining;
+        assert_eq!(left, 4, "{:?} on node {owner}", one.request.key);
+    }
+}

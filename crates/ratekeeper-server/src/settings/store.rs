@@ -1,0 +1,79 @@
+//! Where state is kept, and how a Redis is asked.
+
+use std::fmt;
+use std::time::Duration;
+
+use ratekeeper::store::BreakerSettings;
+use ratekeeper_redis::{RedisStore, RedisStoreBuilder, RedisTls};
+
+/// Where a server keeps the state of keys.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub enum StoreLocation {
+    /// In the memory of this process.
+    #[default]
+    Memory,
+    /// In the Redis at this URL.
+    Redis(String),
+}
+
+impl fmt::Debug for StoreLocation {
+    /// Without the URL: there may be a password in it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            StoreLocation::Memory => "Memory",
+            StoreLocation::Redis(_) => "Redis(…)",
+        })
+    }
+}
+
+/// How a server asks its Redis.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RedisSettings {
+    /// The timeout of one request.
+    pub timeout: Duration,
+    /// The timeout of one connection attempt.
+    pub connect_timeout: Duration,
+    /// The prefix of every key.
+    pub prefix: String,
+    /// When a failing server is not asked for a while; `None`: it always is.
+    pub breaker: Option<BreakerSettings>,
+    /// How many refusals are remembered, so that they need not be asked for again; 0: none.
+    pub denials: usize,
+    /// What `rediss://` goes by; the default trusts whom the system trusts.
+    pub tls: RedisTls,
+}
+
+impl Default for RedisSettings {
+    fn default() -> Self {
+        RedisSettings {
+            timeout: Duration::from_millis(100),
+            connect_timeout: Duration::from_millis(500),
+            prefix: "rate_limiter".to_owned(),
+            breaker: Some(BreakerSettings::default()),
+            denials: RedisSettings::DEFAULT_DENIALS,
+            tls: RedisTls::default(),
+        }
+    }
+}
+
+impl RedisSettings {
+    /// How many refusals are remembered unless somebody decides otherwise.
+    pub const DEFAULT_DENIALS: usize = 8_192;
+
+    /// Returns a builder of the store at this URL, with these settings.
+    pub fn builder(&self, url: &str) -> RedisStoreBuilder {
+        let builder = RedisStore::builder(url)
+            .command_timeout(self.timeout)
+            .connect_timeout(self.connect_timeout)
+            .prefix(&self.prefix)
+            .tls(self.tls.clone());
+        let builder = match self.breaker {
+            Some(breaker) => builder.breaker(breaker),
+            None => builder.without_breaker(),
+        };
+        match self.denials {
+            0 => builder.without_denial_cache(),
+            refusals => builder.denial_capacity(refusals),
+        }
+    }
+}

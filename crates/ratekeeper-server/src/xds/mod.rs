@@ -1,0 +1,19 @@
+//! Rules that a control plane pushes over xDS, as Envoy Gateway feeds the Go service: ADS, state of the world.
+//!
+//! ```text
+//! client     a thread that stays connected             session   what was accepted; a push to an ACK or a NACK
+//! stream     one stream of gRPC, over h2               backoff   how long to wait before the next attempt
+//! tls        whom the control plane is trusted by      resources   messages to what the compiler takes
+//! failure    why a stream has ended
+//! ```
+
+mod backoff;
+mod client;
+mod failure;
+mod resources;
+mod session;
+mod stream;
+#[cfg_attr(not(feature = "tls"), path = "no_tls.rs")]
+mod tls;
+
+pub use client::XdsClient;

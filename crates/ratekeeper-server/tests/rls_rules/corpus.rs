@@ -1,0 +1,129 @@
+//! The seeds of the fuzz target, replayed without a fuzzer; and texts that are nearly files.
+
+use std::fs;
+use std::path::PathBuf;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use crate::any_bytes::read_rls;
+
+#[test]
+fn seeds() {
+    let corpus: PathBuf =
+        [env!("CARGO_MANIFEST_DIR"), "..", "..", "fuzz", "corpus", "read_rls"].iter().collect();
+    let mut files = 0;
+    for file in fs::read_dir(&corpus).unwrap() {
+        let path = file.unwrap().path();
+        eprintln!("{}", path.display());
+        read_rls(&fs::read(&path).unwrap());
+        files += 1;
+    }
+    assert!(files >= 10, "{} holds {files} seeds", corpus.display());
+}
+
+/// What files are made of, and what breaks them.
+const PIECES: &[&str] = &[
+    "domain: d\n",
+    "descriptors:\n",
+    "  - key: k\n",
+    "    value: v*\n",
+    "    rate_limit:\n",
+    "      unit: minute\n",
+    "      requests_per_unit: 5\n",
+    "{",
+    "}",
+    "[",
+    "]",
+    ",",
+    ": ",
+    "? ",
+    "- ",
+    "\n",
+    "  ",
+    "\t",
+    "&a ",
+    "*a",
+    "<<: ",
+    "!!int ",
+    "! ",
+    "|\n",
+    ">-\n",
+    "'",
+    "\"",
+    "\\x",
+    "# c\n",
+    "---\n",
+    "...\n",
+    "%YAML 1.1\n",
+    "0.5",
+    "-1",
+    "~",
+    "yes",
+    "\u{feff}",
+    "\u{85}",
+    "ü",
+    "\0",
+    "key",
+    "metadata: ",
+    "limit: 5/s",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn nearly_files(pieces in vec(select(PIECES), 0..40)) {
+        read_rls(pieces.concat().as_bytes());
+    }
+}
+
+#[test]
+fn tmp_timing() {
+    let mib = 16 * 1024 * 1024;
+    let rep = |head: &str, piece: &str| {
+        let mut t = head.to_owned();
+        while t.len() + piece.len() < mib {
+            t += piece;
+        }
+        t
+    };
+    for (head, piece) in [
+        ("[", "a,"),
+        ("", "- a\n"),
+        ("", "a: b\n"),
+        ("{", "a: b, "),
+        ("'", "x\n"),
+        ("\"", "\\n"),
+        ("", "# c\n"),
+        ("", "? "),
+        ("", "- - "),
+        ("", "&a "),
+        ("[", "&a x,"),
+        ("", "!!"),
+        ("|\n", "  x\n"),
+        ("a: ", "x "),
+        ("", "\n"),
+        ("", " "),
+        ("[", "\"a\","),
+        ("{", "? a, "),
+        ("[", "a: b,"),
+        ("", "\t"),
+        ("", "a"),
+        ("[", "[],"),
+        ("", "- {}\n"),
+        ("[", "*a,"),
+        ("a: &a x\nb: [", "*a,"),
+        (">\n", " x\n\n"),
+        ("", "%YAML 1.1\n"),
+        ("", "---\n"),
+        ("", "x\n"),
+        ("domain: d\ndescriptors:\n", "  - {key: k, rate_limit: {unit: day, requests_per_unit: 1}}\n"),
+    ] {
+        let text = rep(head, piece);
+        let began = std::time::Instant::now();
+        read_rls(text.as_bytes());
+        eprintln!("{:>8.2} s {head:?} {piece:?}", began.elapsed().as_secs_f64());
+    }
+}
