@@ -20,7 +20,11 @@ fn start(folder: &Folder, flags: &[&str]) -> Server {
         "[limits]\ndefault_burst = 10\ndefault_rate = 100\ndefault_period = 60\n\
          [plans.gold]\nlimits = [\"burst = 2/m\", \"daily = 100/day\"]\n",
     );
-    Server::with(&[&["--config", &file], flags].concat())
+    let rules = folder.write(
+        "a.yaml",
+        "domain: edge\ndescriptors:\n  - {key: user, rate_limit: {unit: day, requests_per_unit: 3}}\n",
+    );
+    Server::with(&[&["--config", &file, "--rls", &rules], flags].concat())
 }
 
 #[test]

@@ -94,11 +94,14 @@ fn files_are_named_as_there_and_followed() {
 #[test]
 fn variables_that_mean_nothing_are_told_once() {
     let folder = runtime();
-    let server = start(&folder, &[("REDIS_POOL_SIZE", "5"), ("USE_STATSD", "true"), ("STATSD_HOST", "h")]);
+    let server = start(
+        &folder,
+        &[("REDIS_POOL_SIZE", "5"), ("TRACING_ENABLED", "true"), ("TRACING_SERVICE_NAME", "edge")],
+    );
     let said = server.await_log("mean nothing here");
     assert!(said.contains("variables=\"REDIS_POOL_SIZE\"") && said.contains("one connection"), "{said}");
     let said = server.await_log("mean nothing here");
-    assert!(said.contains("variables=\"USE_STATSD, STATSD_HOST\""), "{said}");
+    assert!(said.contains("variables=\"TRACING_ENABLED, TRACING_SERVICE_NAME\""), "{said}");
     server.signal("TERM");
     assert!(!server.log_to_the_end().iter().any(|line| line.contains("mean nothing here")));
 }
@@ -116,6 +119,26 @@ fn a_redis_is_found_by_its_variables() {
     assert_eq!(hit(&start(&folder, &variables)), 429);
     let apart = start(&folder, &[&variables[..], &[("CACHE_KEY_PREFIX", "apart")]].concat());
     assert_eq!(hit(&apart), 200);
+}
+
+/// A fleet in which some instances still run the Go service: its counters, by their names.
+#[test]
+fn counters_may_be_shared_with_the_go_service() {
+    let redis = Redis::redis();
+    let folder = runtime();
+    let url = format!("127.0.0.1:{}", redis.port());
+    let variables =
+        [("REDIS_URL", url.as_str()), ("CACHE_KEY_PREFIX", "p:"), ("RATEKEEPER_REDIS_LAYOUT", "envoyproxy")];
+    let server = start(&folder, &variables);
+    eventually("the store is reached", || get(&server, "/healthcheck").status == 200);
+    assert_eq!((hit(&server), hit(&server)), (200, 429));
+    let keys: Vec<String> =
+        redis::cmd("KEYS").arg("p:basic_key1_x_*").query(&mut redis.connection()).unwrap();
+    let [key] = &keys[..] else { panic!("{keys:?}") };
+    let start: u64 = key.rsplit('_').next().unwrap().parse().unwrap();
+    assert_eq!(start % 3600, 0);
+    let count: u64 = redis::cmd("GET").arg(key).query(&mut redis.connection()).unwrap();
+    assert_eq!(count, 2);
 }
 
 #[test]

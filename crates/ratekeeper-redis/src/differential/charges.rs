@@ -95,7 +95,7 @@ struct ChargedPlans {
 
 impl ChargedPlans {
     fn new(drawn: &DrawnPlans) -> Self {
-        let plan = |(index, (rules, sides)): (usize, &(Vec<(Quota, Quota)>, draw::DrawnSides))| {
+        let plans = drawn.iter().enumerate().map(|(index, (rules, sides))| {
             let rules = rules.iter().enumerate().map(|(number, (quota, _))| {
                 let rule = Rule::new(format!("r{number}").parse().unwrap(), *quota);
                 let rule = match number % 2 == 1 && sides.units {
@@ -105,9 +105,9 @@ impl ChargedPlans {
                 if sides.shadow >> number & 1 == 1 { rule.shadow() } else { rule }
             });
             Plan::new(format!("p{index}").parse().unwrap(), rules).unwrap()
-        };
+        });
         let quota = drawn[0].0[0].1;
-        ChargedPlans { plans: drawn.iter().enumerate().map(plan).collect(), quota }
+        ChargedPlans { plans: plans.collect(), quota }
     }
 
     fn rules(&self, plan: usize) -> Rules<'_> {

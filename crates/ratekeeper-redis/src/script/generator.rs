@@ -36,7 +36,8 @@ use crate::encoding::Encoding;
 /// How many variables of rules and groups may be locals, of which a function of Lua has 200.
 const MOST_LOCALS: usize = 90;
 
-/// The same where no group has many rules, whose captures are locals, too: enough for four windows of four keys.
+/// The same where no group has many rules, whose captures are locals, too, and none is a log, whose functions are: enough for
+/// one window each of four keys.
 const MOST_LOCALS_OF_FEW: usize = 140;
 
 /// How many rules that are.
@@ -46,7 +47,8 @@ const FEW_RULES: usize = 2;
 pub(super) fn generate(time: ScriptTime, shape: &ScriptShape) -> String {
     let body = ScriptBody::new(shape);
     let has_few = shape.verb() == ScriptVerb::Judge
-        && body.groups.iter().all(|(_, context)| context.rules.len() <= FEW_RULES);
+        && body.groups.iter().all(|(_, context)| context.rules.len() <= FEW_RULES)
+        && body.rules().all(|rule| rule.kind != RuleKind::SlidingLog);
     let body = body.write();
     let most = if has_few { MOST_LOCALS_OF_FEW } else { MOST_LOCALS };
     head(time, shape, &body) + &declare(&body, most)

@@ -11,6 +11,11 @@ pub struct RlsRequest {
     pub hits_addend: u32,
 }
 
+impl RlsRequest {
+    /// The most descriptors of a request.
+    pub const MAX_DESCRIPTORS: usize = 256;
+}
+
 /// One description of what is asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RlsDescriptor {
@@ -22,6 +27,11 @@ pub struct RlsDescriptor {
     pub hits_addend: Option<u64>,
     /// Whether the hits are given back.
     pub is_negative: bool,
+}
+
+impl RlsDescriptor {
+    /// The most entries of a descriptor.
+    pub const MAX_ENTRIES: usize = 64;
 }
 
 /// One level of a descriptor.

@@ -34,7 +34,6 @@ pub use matching::{
 };
 pub use reload::watch_sources;
 pub use rule::{LimitRule, Limited, PlanSource, RuleLimit, ToldLimit, usual_over};
-pub(crate) use service::{MAX_DESCRIPTORS, MAX_ENTRIES_EACH};
 pub use service::{RateLimitService, RlsError, RlsErrorKind};
 pub use source::{SourceFingerprint, SourceTexts, parse_sources, read_sources};
 pub use spec::{DescriptorSpec, DomainSpec, LimitSpec, Placed};

@@ -25,5 +25,5 @@ fn finding_a_rule_its_key_and_its_names_allocates_nothing() {
     };
     // The buffers grow once.
     ask();
-    assert_eq!(measure(|| drop(ask())).count_total, 0);
+    assert_eq!(measure(|| assert!(ask() < usize::MAX)).count_total, 0);
 }

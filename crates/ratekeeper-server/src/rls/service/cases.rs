@@ -17,11 +17,6 @@ use crate::rls::unit::LimitUnit;
 use crate::settings::{RedisLayout, RlsSettings};
 use crate::watch::LogThrottle;
 
-/// The most descriptors of a request.
-pub(crate) const MAX_DESCRIPTORS: usize = 256;
-/// The most entries of a descriptor.
-pub(crate) const MAX_ENTRIES_EACH: usize = 64;
-
 /// Bytes that most keys need.
 const USUAL_KEY: usize = 64;
 
@@ -61,10 +56,7 @@ impl<'a> CaseMaker<'a> {
     pub(super) fn cases(self, request: &'a RlsRequest) -> Result<Cases<'a>, RlsError> {
         check(request)?;
         let loaded = self.loaded.ok_or(RlsError::NotLoaded)?;
-        let mut cases = Cases {
-            each: Vec::with_capacity(request.descriptors.len()),
-            keys: Vec::with_capacity(USUAL_KEY * request.descriptors.len()),
-        };
+        let mut cases = Cases { each: Vec::with_capacity(request.descriptors.len()), keys: Vec::new() };
         match &*request.descriptors {
             // Nothing that one descriptor finds could replace it: a rule does not replace itself.
             [only] => {
@@ -244,6 +236,7 @@ impl<'a> CaseMaker<'a> {
         keys: &mut Vec<u8>,
     ) -> AppliedLimit<'a> {
         let start = keys.len();
+        keys.reserve(USUAL_KEY);
         let is_theirs = self.settings.redis_layout == RedisLayout::Envoyproxy
             && limited.action != ChargeAction::Ignore
             && is_one_fixed_window(&limited.plan);
@@ -259,10 +252,10 @@ fn check(request: &RlsRequest) -> Result<(), RlsError> {
     }
     match request.descriptors.len() {
         0 => return Err(RlsError::NoDescriptors),
-        1..=MAX_DESCRIPTORS => {}
+        1..=RlsRequest::MAX_DESCRIPTORS => {}
         sent => return Err(RlsError::TooManyDescriptors { sent }),
     }
-    let too_long = |descriptor: &RlsDescriptor| descriptor.entries.len() > MAX_ENTRIES_EACH;
+    let too_long = |descriptor: &RlsDescriptor| descriptor.entries.len() > RlsDescriptor::MAX_ENTRIES;
     match request.descriptors.iter().position(too_long) {
         Some(descriptor) => {
             let sent = request.descriptors[descriptor].entries.len();

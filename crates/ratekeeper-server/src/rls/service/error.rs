@@ -5,7 +5,7 @@ use std::fmt;
 
 use ratekeeper::keeper::KeeperError;
 
-use super::cases::{MAX_DESCRIPTORS, MAX_ENTRIES_EACH};
+use crate::rls::asked::{RlsDescriptor, RlsRequest};
 
 /// Why a request has no answer. What is over a limit has one: that is no error.
 #[derive(Debug)]
@@ -75,13 +75,11 @@ impl fmt::Display for RlsError {
             RlsError::NoDescriptors => f.write_str("rate limit descriptor list must not be empty"),
             RlsError::NotLoaded => f.write_str("no rate limit configuration loaded"),
             RlsError::TooManyDescriptors { sent } => {
-                write!(f, "descriptors: {sent}; a request has at most {MAX_DESCRIPTORS}")
+                write!(f, "descriptors: {sent}; a request has at most {}", RlsRequest::MAX_DESCRIPTORS)
             }
             RlsError::TooManyEntries { descriptor, sent } => {
-                write!(
-                    f,
-                    "descriptors[{descriptor}].entries: {sent}; a descriptor has at most {MAX_ENTRIES_EACH}"
-                )
+                let most = RlsDescriptor::MAX_ENTRIES;
+                write!(f, "descriptors[{descriptor}].entries: {sent}; a descriptor has at most {most}")
             }
             RlsError::UnknownPlan { plan, rule } => write!(
                 f,

@@ -19,6 +19,5 @@ mod policies;
 mod service;
 mod status;
 
-pub(crate) use cases::{MAX_DESCRIPTORS, MAX_ENTRIES_EACH};
 pub use error::{RlsError, RlsErrorKind};
 pub use service::RateLimitService;

@@ -77,12 +77,12 @@ fn check_counts(message: &[u8]) -> Result<Result<(), RlsError>, prost::DecodeErr
         while next_field(&mut rest, ENTRIES)?.is_some() {
             entries += 1;
         }
-        if entries > rls::MAX_ENTRIES_EACH {
+        if entries > RlsDescriptor::MAX_ENTRIES {
             return Ok(Err(RlsError::TooManyEntries { descriptor: descriptors, sent: entries }));
         }
         descriptors += 1;
     }
-    let is_too_many = descriptors > rls::MAX_DESCRIPTORS;
+    let is_too_many = descriptors > RlsRequest::MAX_DESCRIPTORS;
     Ok(if is_too_many { Err(RlsError::TooManyDescriptors { sent: descriptors }) } else { Ok(()) })
 }
 

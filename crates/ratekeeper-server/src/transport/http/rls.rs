@@ -12,7 +12,7 @@ use super::context::HttpTransport;
 use super::problem::Problem;
 use super::reply::{self, HttpReply, reply};
 use super::rls_metrics::rls_stats_lines;
-use super::whole_body::{self, BodyKind};
+use super::whole_body::{self, ClaimedKind};
 use crate::rls::{
     DescriptorStatus, Explanation, LimitUnit, RateLimitConfig, RateLimitService, RlsCode, RlsError,
     RlsRequest, read_json, write_json,
@@ -70,7 +70,7 @@ pub(super) async fn answer(
     match route {
         // Any method, and any kind of body: so it is there.
         RlsRoute::Json => {
-            let bytes = whole_body::read(request, BodyKind::Anything, MAX_REQUEST).await?;
+            let bytes = whole_body::read(request, ClaimedKind::Anything, MAX_REQUEST).await?;
             should_rate_limit(http, service, &bytes).await
         }
         RlsRoute::Healthcheck => Ok(healthcheck(http).await),
@@ -79,11 +79,11 @@ pub(super) async fn answer(
         }
         RlsRoute::Stats if is_get => Ok(text(rls_stats_lines(http.responder.engine()).unwrap_or_default())),
         RlsRoute::Explain if is_post => {
-            let bytes = whole_body::read(request, BodyKind::Json, MAX_REQUEST).await?;
+            let bytes = whole_body::read(request, ClaimedKind::Json, MAX_REQUEST).await?;
             explain(http, service, &parse(&bytes)?).await
         }
         RlsRoute::Reset if is_post => {
-            let bytes = whole_body::read(request, BodyKind::Json, MAX_REQUEST).await?;
+            let bytes = whole_body::read(request, ClaimedKind::Json, MAX_REQUEST).await?;
             let keeper = http.responder.engine().keeper();
             let forgotten = service.reset(keeper, &parse(&bytes)?).await;
             Ok(reply::forgotten(forgotten.map_err(|error| Problem::rls(&error))?))

@@ -11,7 +11,7 @@ use super::problem::Problem;
 
 /// What a body must claim to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum BodyKind {
+pub(super) enum ClaimedKind {
     /// JSON, or nothing.
     Json,
     /// Whatever it likes.
@@ -20,13 +20,17 @@ pub(super) enum BodyKind {
 
 /// Returns the whole body, if it claims to be JSON and is not too large.
 pub(super) async fn whole_body(request: Request<Incoming>) -> Result<Bytes, Problem> {
-    read(request, BodyKind::Json, MAX_BODY).await
+    read(request, ClaimedKind::Json, MAX_BODY).await
 }
 
 /// Returns the whole body, of this kind and at most so many bytes.
-pub(super) async fn read(request: Request<Incoming>, kind: BodyKind, most: usize) -> Result<Bytes, Problem> {
+pub(super) async fn read(
+    request: Request<Incoming>,
+    kind: ClaimedKind,
+    most: usize,
+) -> Result<Bytes, Problem> {
     let headers = request.headers();
-    if kind == BodyKind::Json && headers.get(CONTENT_TYPE).is_some_and(|value| !is_json(value)) {
+    if kind == ClaimedKind::Json && headers.get(CONTENT_TYPE).is_some_and(|value| !is_json(value)) {
         return Err(Problem::media_type("send `content-type: application/json`"));
     }
     let is_other = |name, plain: &[u8]| {
