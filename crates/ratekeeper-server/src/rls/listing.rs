@@ -5,7 +5,7 @@ use std::fmt::Write;
 use ratekeeper::Algorithm;
 
 use super::matching::{FoundRule, RateLimitConfig};
-use super::rule::{PlanSource, RuleLimit, ToldLimit};
+use super::rule::{LimitPlan, RuleLimit, ToldLimit};
 use super::unit::LimitUnit;
 
 impl RateLimitConfig {
@@ -48,8 +48,8 @@ fn line(found: &FoundRule<'_>) -> String {
 }
 
 /// Returns true of what the Go service can do.
-fn is_one_window(plan: &PlanSource) -> bool {
-    let PlanSource::Own(plan) = plan else { return false };
+fn is_one_window(plan: &LimitPlan) -> bool {
+    let LimitPlan::Own(plan) = plan else { return false };
     let is_window = |algorithm| matches!(algorithm, Algorithm::FixedWindow(_));
     matches!(plan.rules(), [only] if is_window(only.quota().algorithm()))
 }

@@ -33,7 +33,7 @@ pub use matching::{
     StatName, write_counter_key, write_envoyproxy_key, write_override_stat,
 };
 pub use reload::watch_sources;
-pub use rule::{LimitRule, Limited, PlanSource, RuleLimit, ToldLimit, usual_over};
+pub use rule::{LimitPlan, LimitRule, Limited, RuleLimit, ToldLimit, usual_over};
 pub use service::{RateLimitService, RlsError, RlsErrorKind};
 pub use source::{SourceFingerprint, SourceTexts, parse_sources, read_sources};
 pub use spec::{DescriptorSpec, DomainSpec, LimitSpec, Placed};

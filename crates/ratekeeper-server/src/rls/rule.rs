@@ -43,7 +43,7 @@ pub enum RuleLimit {
 #[derive(Clone, Debug)]
 pub struct Limited {
     /// The rules that it is counted by.
-    pub plan: PlanSource,
+    pub plan: LimitPlan,
     /// What is done with hits that are over; none if the rule does not say it and its plan is a named one: then
     /// [`usual_over`] of that plan.
     pub over: Option<ChargeAction>,
@@ -55,7 +55,7 @@ pub struct Limited {
 
 /// Where the rules of a limit come from.
 #[derive(Clone, Debug)]
-pub enum PlanSource {
+pub enum LimitPlan {
     /// Its own, made of the file: a plan called `rls`.
     Own(Arc<Plan>),
     /// A plan of the server, by name. What that plan says of a store that fails does not count here:
@@ -74,11 +74,11 @@ impl fmt::Display for RuleLimit {
     }
 }
 
-impl fmt::Display for PlanSource {
+impl fmt::Display for LimitPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            PlanSource::Named(name) => write!(f, "plan {name}"),
-            PlanSource::Own(plan) => {
+            LimitPlan::Named(name) => write!(f, "plan {name}"),
+            LimitPlan::Own(plan) => {
                 for (index, rule) in plan.rules().iter().enumerate() {
                     let separator = if index > 0 { "; " } else { "" };
                     let shadow = if rule.is_shadow() { "in shadow " } else { "" };

@@ -2,7 +2,7 @@
 
 use ratekeeper::port::ChargeAction;
 use ratekeeper::{FailureMode, Plan};
-use ratekeeper_server::rls::{Limited, PlanSource, RlsSettings, RuleLimit};
+use ratekeeper_server::rls::{LimitPlan, Limited, RlsSettings, RuleLimit};
 
 use crate::support::{find, mistakes, parse, parse_all, plan, told};
 
@@ -126,7 +126,7 @@ fn what_is_over_and_a_store_that_fails() {
     assert_eq!(of("plan: gold", &usual), (None, FailureMode::Error), "the plan is known when it is asked");
     assert_eq!(of("plan: gold, over: ignore, on_store_error: closed", &usual), (ignore, FailureMode::Closed));
     let own = limited(&file(&format!("rate_limit: {{{fixed}, on_store_error: open}}")), &usual);
-    let PlanSource::Own(plan) = &own.plan else { panic!("no plan") };
+    let LimitPlan::Own(plan) = &own.plan else { panic!("no plan") };
     assert_eq!(plan.failure_mode(), FailureMode::Open);
 }
 

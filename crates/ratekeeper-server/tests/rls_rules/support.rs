@@ -1,7 +1,7 @@
 //! What the tests ask in, and what they are answered with.
 
 use ratekeeper_server::rls::{
-    Found, FoundRule, PlanSource, RateLimitConfig, RlsEntry, RlsSettings, RuleLimit, SourceTexts, StatName,
+    Found, FoundRule, LimitPlan, RateLimitConfig, RlsEntry, RlsSettings, RuleLimit, SourceTexts, StatName,
     ToldLimit, parse_sources, write_counter_key,
 };
 
@@ -78,8 +78,8 @@ pub(crate) fn counter(config: &RateLimitConfig, domain: &str, text: &str) -> Str
 pub(crate) fn plan(found: &FoundRule<'_>) -> String {
     match &found.rule.limit {
         RuleLimit::Limited(limited) => match &limited.plan {
-            PlanSource::Own(plan) => plan.to_string(),
-            PlanSource::Named(name) => format!("plan {name}"),
+            LimitPlan::Own(plan) => plan.to_string(),
+            LimitPlan::Named(name) => format!("plan {name}"),
         },
         other => other.to_string(),
     }

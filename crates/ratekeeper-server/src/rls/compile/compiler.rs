@@ -206,7 +206,7 @@ mod tests {
 
     use super::*;
     use crate::rls::matching::{Found, write_counter_key};
-    use crate::rls::rule::{PlanSource, RuleLimit};
+    use crate::rls::rule::{LimitPlan, RuleLimit};
     use crate::rls::{LimitUnit, RlsEntry};
 
     fn limit(unit: &str, count: u32) -> Option<LimitSpec> {
@@ -240,7 +240,7 @@ mod tests {
         assert_eq!(key, b"d|files=a/*");
         assert_eq!(found.fixed_stat().unwrap().as_str(), "d.files_a/*");
         let RuleLimit::Limited(limited) = &found.rule.limit else { panic!("no limit") };
-        let PlanSource::Own(plan) = &limited.plan else { panic!("no plan") };
+        let LimitPlan::Own(plan) = &limited.plan else { panic!("no plan") };
         assert_eq!(plan.to_string(), "minute=5/m fixed grid");
         assert_eq!(limited.over, Some(ChargeAction::Count));
         assert!(matches!(config.find("d", &entry("user", "bob")), Found::NoRule), "no limit");

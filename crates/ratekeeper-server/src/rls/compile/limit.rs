@@ -9,7 +9,7 @@ use ratekeeper::{
 };
 
 use super::report::Report;
-use crate::rls::rule::{Limited, PlanSource, RuleLimit, ToldLimit, usual_over};
+use crate::rls::rule::{LimitPlan, Limited, RuleLimit, ToldLimit, usual_over};
 use crate::rls::spec::{LimitSpec, Placed};
 use crate::rls::unit::LimitUnit;
 use crate::settings::RlsSettings;
@@ -79,7 +79,7 @@ impl LimitCompiler<'_> {
             self.mistake(name.line, format!("plan: {error}"));
             return None;
         }
-        let plan = PlanSource::Named(name.value.clone());
+        let plan = LimitPlan::Named(name.value.clone());
         Some(RuleLimit::Limited(Limited { plan, over, on_store_error, told: ToldLimit::ByBinding }))
     }
 
@@ -172,7 +172,7 @@ impl LimitCompiler<'_> {
         if over == ChargeAction::Count {
             self.refuse_counting(&plan);
         }
-        let plan = PlanSource::Own(Arc::new(plan));
+        let plan = LimitPlan::Own(Arc::new(plan));
         Some(RuleLimit::Limited(Limited { plan, over: Some(over), on_store_error, told }))
     }
 

@@ -1,47 +1,21 @@
 //! A configuration: domains, their rules, and which of them a descriptor finds.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 
+use super::configured::ConfiguredRule;
 use super::found::{Found, FoundRule};
 use super::level::Level;
-use super::stat_name::StatName;
 use crate::rls::asked::RlsEntry;
 use crate::rls::finding::RlsFinding;
-use crate::rls::rule::{LimitRule, Limited, PlanSource, RuleLimit};
+use crate::rls::rule::{LimitPlan, Limited, RuleLimit};
 
 /// All domains of a configuration and their rules: what `ShouldRateLimit` is answered by.
 #[derive(Debug, Default)]
 pub struct RateLimitConfig {
     pub(in crate::rls) domains: HashMap<Box<str>, Level, RandomState>,
     pub(in crate::rls) rules: Vec<ConfiguredRule>,
-}
-
-/// A rule, and what follows from where it stands in the file.
-#[derive(Debug)]
-pub(in crate::rls) struct ConfiguredRule {
-    pub(in crate::rls) rule: Arc<LimitRule>,
-    /// What stands for the value of a level in counters; empty if no level is shared.
-    pub(in crate::rls) shared: Box<[Option<Box<str>>]>,
-    /// The name it is counted under, as the file has it.
-    pub(in crate::rls) written: StatName,
-    pub(in crate::rls) detail: StatDetail,
-    /// Where it stands.
-    pub(in crate::rls) file: Arc<str>,
-    pub(in crate::rls) line: Option<usize>,
-}
-
-/// Which values of a request are part of the name that a rule is counted under.
-#[derive(Debug, PartialEq, Eq)]
-pub(in crate::rls) enum StatDetail {
-    /// None: the name is the same for all requests.
-    AsWritten,
-    /// All, but at levels that are shared.
-    AllValues,
-    /// Those of the levels that are true.
-    Levels(Box<[bool]>),
 }
 
 impl RateLimitConfig {
@@ -94,8 +68,8 @@ impl RateLimitConfig {
     pub fn plans_named(&self) -> impl Iterator<Item = NamedPlan<'_>> {
         self.rules.iter().filter_map(|known| match &known.rule.limit {
             RuleLimit::Limited(limited) => match &limited.plan {
-                PlanSource::Named(name) => Some(NamedPlan { name, limited, known }),
-                PlanSource::Own(_) => None,
+                LimitPlan::Named(name) => Some(NamedPlan { name, limited, known }),
+                LimitPlan::Own(_) => None,
             },
             RuleLimit::Unlimited | RuleLimit::Banned(_) => None,
         })

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::config::{ConfiguredRule, StatDetail};
+use super::configured::{ConfiguredRule, StatDetail};
 use super::counter_key::SharedLevels;
 use super::stat_name::StatName;
 use crate::rls::asked::RlsEntry;

@@ -12,7 +12,7 @@ use crate::rls::counting::RlsCounts;
 use crate::rls::matching::{
     Found, FoundRule, SharedLevels, StatName, write_counter_key, write_envoyproxy_key, write_override_stat,
 };
-use crate::rls::rule::{Limited, PlanSource, RuleLimit, ToldLimit, usual_over};
+use crate::rls::rule::{LimitPlan, Limited, RuleLimit, ToldLimit, usual_over};
 use crate::rls::unit::LimitUnit;
 use crate::settings::{RedisLayout, RlsSettings};
 use crate::watch::LogThrottle;
@@ -213,8 +213,8 @@ impl<'a> CaseMaker<'a> {
         found: FoundRule<'a>,
     ) -> Result<AppliedLimit<'a>, RlsError> {
         let plan = match &limited.plan {
-            PlanSource::Own(plan) => Shared::Borrowed(&**plan),
-            PlanSource::Named(name) => {
+            LimitPlan::Own(plan) => Shared::Borrowed(&**plan),
+            LimitPlan::Named(name) => {
                 let plan = self.plans.find(name).ok_or_else(|| RlsError::UnknownPlan {
                     plan: name.clone(),
                     rule: found.written().to_string(),

@@ -7,7 +7,7 @@ use ratekeeper::port::Plans;
 use super::metrics_page::{MetricsPage, label};
 use crate::engine::Engine;
 use crate::rls::{
-    FoundRule, PlanSource, RateLimitService, RlsReading, RuleLimit, RuleReading, StatName, ToldLimit,
+    FoundRule, LimitPlan, RateLimitService, RlsReading, RuleLimit, RuleReading, StatName, ToldLimit,
 };
 use crate::watch::{TimesReading, TransportReading};
 
@@ -160,10 +160,8 @@ fn limit(found: &FoundRule<'_>, plans: &dyn Plans) -> Option<u64> {
     };
     match (limited.told, &limited.plan) {
         (ToldLimit::AsWritten { requests_per_unit, .. }, _) => Some(requests_per_unit.into()),
-        (ToldLimit::ByBinding, PlanSource::Own(plan)) => {
-            plan.rules().first().map(|rule| rule.quota().count())
-        }
-        (ToldLimit::ByBinding, PlanSource::Named(name)) => {
+        (ToldLimit::ByBinding, LimitPlan::Own(plan)) => plan.rules().first().map(|rule| rule.quota().count()),
+        (ToldLimit::ByBinding, LimitPlan::Named(name)) => {
             plans.find(name)?.rules().first().map(|rule| rule.quota().count())
         }
     }
