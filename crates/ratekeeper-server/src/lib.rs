@@ -44,6 +44,8 @@
 pub mod config;
 mod engine;
 mod error;
+#[cfg(fuzzing)]
+pub mod fuzz;
 mod guesses;
 mod net;
 mod request;

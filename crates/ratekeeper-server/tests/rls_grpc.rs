@@ -89,6 +89,10 @@ fn serve(has_rls: bool) -> (Server, SocketAddr) {
     (server, address)
 }
 
+async fn stop(server: Server) {
+    tokio::task::spawn_blocking(|| server.stop()).await.unwrap();
+}
+
 async fn connect(address: SocketAddr) -> SendRequest<Bytes> {
     let socket = TcpStream::connect(address).await.unwrap();
     let (client, connection) = h2::client::handshake(socket).await.unwrap();
@@ -180,7 +184,7 @@ async fn it_is_answered_and_refused() {
     assert_eq!(error(b"\x12\xff\xff".to_vec()).await.0, 3, "no protobuf");
     let many = vec![Descriptor { entries: Vec::new() }; 257];
     assert_eq!(error(request("edge", &many)).await.0, 3);
-    tokio::task::spawn_blocking(move || server.stop()).await.unwrap();
+    stop(server).await;
 }
 
 #[tokio::test]
@@ -193,22 +197,23 @@ async fn a_large_request_is_limited_and_one_that_is_too_large_is_refused() {
     assert_eq!(ask(&client, &twice).await.unwrap().overall_code, 1);
     assert_eq!(ask(&client, &twice).await.unwrap().overall_code, 2);
     let filled = |len: usize| {
+        // A value that is there takes four bytes more, and so do the lengths of what it is in.
         let rest = request("edge", &[of_user("")]).len() + 8;
         request("edge", &[of_user(&"y".repeat(len - rest))])
     };
     let most = filled(MEBIBYTE);
-    assert!((MEBIBYTE - 8..=MEBIBYTE).contains(&most.len()), "{}", most.len());
+    assert_eq!(most.len(), MEBIBYTE);
     assert_eq!(ask(&client, &most).await.unwrap().overall_code, 1);
     // All at once: none waits for a window that the others have filled.
     let all = (0..16).map(|_| ask(&client, &most));
     let all = futures_util::future::join_all(all).await;
     assert!(all.into_iter().all(|answer| answer.is_ok()));
-    let (code, text) = ask(&client, &filled(MEBIBYTE + 64)).await.unwrap_err();
+    let (code, text) = ask(&client, &filled(MEBIBYTE + 1)).await.unwrap_err();
     assert_eq!((code, text.contains("at most 1048576")), (8, true), "{text}");
     // Other methods have their bound.
     let (code, text) = call(&client, CHECK, &vec![0; 65_537]).await.unwrap_err();
     assert_eq!((code, text.contains("at most 65536")), (8, true), "{text}");
-    tokio::task::spawn_blocking(move || server.stop()).await.unwrap();
+    stop(server).await;
 }
 
 /// Whoever begins many messages and finishes none is refused before all of them are kept.
@@ -246,7 +251,62 @@ async fn messages_that_are_never_finished_are_bounded() {
     assert_eq!(timeout(DEADLINE, ask(&other, &message)).await.unwrap().unwrap().overall_code, 1);
     drop(open);
     assert_eq!(ask(&client, &message).await.unwrap().overall_code, 1);
-    tokio::task::spawn_blocking(move || server.stop()).await.unwrap();
+    stop(server).await;
+}
+
+/// Whoever sends everything but the end of many requests at once, of whole messages or not, is bounded too, and its
+/// connection still serves others.
+#[tokio::test]
+async fn a_hundred_large_requests_at_once_do_not_block_their_connection() {
+    for len in [MEBIBYTE - 1, MEBIBYTE + 5] {
+        let (server, address) = serve(true);
+        let client = connect(address).await;
+        let unfinished = framed(&vec![0; MEBIBYTE]).slice(..len);
+        let begun = (0..100).map(async |_| {
+            let mut client = client.clone().ready().await.unwrap();
+            let (response, mut stream) = begin(&mut client, SHOULD_RATE_LIMIT);
+            let mut response = Box::pin(answer(response));
+            let early = tokio::select! {
+                taken = send(&mut stream, unfinished.clone(), false) => if taken == len { None } else { Some(response.await) },
+                early = &mut response => Some(early),
+            };
+            early.map_or(Ok(stream), |answered| Err(answered.unwrap_err()))
+        });
+        let begun = timeout(DEADLINE, futures_util::future::join_all(begun)).await.unwrap();
+        let (open, refused): (Vec<_>, Vec<_>) = begun.into_iter().partition(Result::is_ok);
+        assert!(open.len() <= 40, "{} of {len} bytes were kept", open.len());
+        for refused in refused {
+            let (code, text) = refused.unwrap_err();
+            assert_eq!((code, text.contains("unfinished")), (8, true), "{text}");
+        }
+        let small = request("edge", &[of_user("bob")]);
+        assert_eq!(ask(&client, &small).await.unwrap().overall_code, 1);
+        drop(open);
+        let large = request("edge", &[of_user(&"z".repeat(900_000))]);
+        assert_eq!(ask(&client, &large).await.unwrap().overall_code, 1);
+        stop(server).await;
+    }
+}
+
+/// A message may come in any pieces, however late, while others are answered.
+#[tokio::test]
+async fn a_message_in_pieces_is_answered() {
+    let (server, address) = serve(true);
+    let client = connect(address).await;
+    let message = framed(&request("edge", &[of_user(&"z".repeat(900_000))]));
+    let mut opened = client.clone().ready().await.unwrap();
+    let (response, mut stream) = begin(&mut opened, SHOULD_RATE_LIMIT);
+    let small = request("edge", &[of_user("bob"), of_user("eve")]);
+    for (nth, from) in (0..message.len()).step_by(7_001).enumerate() {
+        let to = message.len().min(from + 7_001);
+        assert_eq!(send(&mut stream, message.slice(from..to), to == message.len()).await, to - from);
+        if nth % 40 == 0 {
+            ask(&client, &small).await.unwrap();
+        }
+    }
+    let reply = timeout(DEADLINE, answer(response)).await.unwrap().unwrap();
+    assert_eq!(Response::decode(reply).unwrap().overall_code, 1);
+    stop(server).await;
 }
 
 #[tokio::test]
@@ -256,7 +316,7 @@ async fn a_server_without_the_service_says_how_to_get_it() {
     let (code, text) = ask(&client, &request("edge", &[of_user("bob")])).await.unwrap_err();
     assert_eq!((code, text.contains("--rls")), (12, true), "{text}");
     assert_eq!(call(&client, CHECK, &asked_about("ratelimit")).await.unwrap_err().0, 5);
-    tokio::task::spawn_blocking(move || server.stop()).await.unwrap();
+    stop(server).await;
 }
 
 #[tokio::test]
@@ -269,7 +329,7 @@ async fn its_health_is_asked_by_either_name() {
         int32::encode(1, &1, &mut serving);
         assert_eq!(reply, serving, "{service}");
     }
-    tokio::task::spawn_blocking(move || server.stop()).await.unwrap();
+    stop(server).await;
 }
 
 fn asked_about(service: &str) -> Vec<u8> {

@@ -67,11 +67,17 @@ impl Farewell {
     }
 }
 
-/// Shuts a socket down as the connection's server wants it: at once, or after a [`Farewell`] if the server stops.
+/// Shuts a socket down as the connection's server wants it: at once, or after a [`Farewell`] if the server stops or
+/// the client broke the protocol.
 #[derive(Debug, Default)]
 pub(crate) struct SocketClosing(Option<Farewell>);
 
 impl SocketClosing {
+    /// Returns the end of a connection whose client broke the protocol: it can read what it did wrong.
+    pub(crate) fn after_mistake() -> Self {
+        SocketClosing(Some(Farewell::after_mistake()))
+    }
+
     /// Returns ready when the socket can be dropped.
     pub(crate) fn poll(
         &mut self,
@@ -80,7 +86,7 @@ impl SocketClosing {
         context: &mut Context<'_>,
     ) -> Poll<io::Result<()>> {
         ready!(Pin::new(&mut *socket).poll_shutdown(context))?;
-        if !connection.stop().is_raised() {
+        if self.0.is_none() && !connection.stop().is_raised() {
             return Poll::Ready(Ok(()));
         }
         self.0.get_or_insert_with(Farewell::stopping).poll(socket, context).map(Ok)

@@ -25,7 +25,7 @@ thread_local! {
 }
 
 /// A set on its way between the pool and a connection: moved as a pointer, because it is large.
-pub(super) type LentBuffers = Box<Buffers>;
+pub(crate) type LentBuffers = Box<Buffers>;
 
 /// One set of buffers.
 #[derive(Debug)]
@@ -72,7 +72,7 @@ impl Buffers {
     }
 
     /// Lends a set that holds these bytes, which another set was parked with.
-    pub(super) fn lend(parked: &mut Vec<u8>) -> LentBuffers {
+    pub(crate) fn lend(parked: &mut Vec<u8>) -> LentBuffers {
         let mut buffers = POOL.with_borrow_mut(Vec::pop).unwrap_or_else(|| Box::new(Buffers::new()));
         buffers.input[..parked.len()].copy_from_slice(parked);
         (buffers.start, buffers.end) = (0, parked.len());
@@ -82,7 +82,7 @@ impl Buffers {
     }
 
     /// Returns a set to the pool; what it has read and not used is left in `parked`.
-    pub(super) fn park(mut self: Box<Self>, parked: &mut Vec<u8>) {
+    pub(crate) fn park(mut self: Box<Self>, parked: &mut Vec<u8>) {
         *parked = self.unread().to_vec();
         self.output.clear();
         // One reply of 64 KiB must not keep its memory for ever.
@@ -110,6 +110,12 @@ impl Buffers {
     #[inline]
     pub(crate) fn input(&self) -> &[u8] {
         &self.input
+    }
+
+    /// Returns what was read and not used yet, and where replies go.
+    #[inline]
+    pub(crate) fn parts(&mut self) -> (&[u8], &mut Vec<u8>) {
+        (&self.input[self.start..self.end], &mut self.output)
     }
 
     /// Marks the next `len` bytes as used.
@@ -148,7 +154,7 @@ impl Buffers {
 
     /// Returns where to read to. Never empty, because an unfinished request is shorter than the input.
     #[inline]
-    pub(super) fn room(&mut self) -> &mut [u8] {
+    pub(crate) fn room(&mut self) -> &mut [u8] {
         if self.start > 0 {
             self.input.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, self.end - self.start);
@@ -159,7 +165,7 @@ impl Buffers {
 
     /// Marks `len` bytes of the room as read.
     #[inline]
-    pub(super) fn filled(&mut self, len: usize) {
+    pub(crate) fn filled(&mut self, len: usize) {
         self.end += len;
     }
 }

@@ -12,9 +12,6 @@ use crate::settings::ConnectionAge;
 /// The transport's name.
 pub(crate) const NAME: &str = "grpc";
 
-/// Calls at once on one connection.
-pub(super) const MAX_STREAMS: u32 = 128;
-
 /// The gRPC transport on one event loop.
 #[derive(Debug)]
 pub(crate) struct GrpcTransport {

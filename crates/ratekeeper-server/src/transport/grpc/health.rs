@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
-use h2::server::SendResponse;
 use tokio::time::sleep;
 
 use super::context::GrpcTransport;
 use super::generated::grpc_health_v1::health_check_response::ServingStatus;
 use super::generated::grpc_health_v1::{HealthCheckRequest, HealthCheckResponse};
 use super::message::ResponseStream;
+use super::reply::Reply;
 use super::rls::RLS;
 use super::status::{GrpcCode, GrpcStatus};
 use crate::net::Connection;
@@ -35,14 +34,14 @@ pub(super) async fn check(
     Ok(response(status(grpc, &asked).await))
 }
 
-/// Sends the status, and again whenever it changes, until the client or the server leaves.
+/// Sends the status, and again whenever it changes, until the server leaves. A client that does ends the call.
 pub(super) async fn watch(
     grpc: &GrpcTransport,
     connection: &Connection,
     asked: HealthCheckRequest,
-    reply: &mut SendResponse<Bytes>,
-) -> Result<(), h2::Error> {
-    let mut answers = ResponseStream::begin(reply)?;
+    reply: &mut Reply,
+) {
+    let mut answers = ResponseStream::begin(reply);
     let mut last = None;
     loop {
         let now = match is_known(grpc, &asked) {
@@ -50,14 +49,13 @@ pub(super) async fn watch(
             false => ServingStatus::ServiceUnknown,
         };
         if last != Some(now) {
-            answers.send(&response(now)).await?;
+            answers.send(&response(now)).await;
             last = Some(now);
         }
         if connection.stop().is_raised() {
             return answers.end(None);
         }
         tokio::select! {
-            () = answers.abandoned() => return Ok(()),
             () = connection.stop().wait() => {}
             () = grpc.responder.engine().drain_begun(), if !grpc.responder.engine().is_draining() => {}
             () = sleep(INTERVAL) => {}

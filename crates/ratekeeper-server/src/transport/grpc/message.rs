@@ -1,141 +1,181 @@
 //! Messages on streams: a byte that says whether it is compressed, a length of four bytes, and so many bytes.
 
 use std::future::poll_fn;
-use std::pin::pin;
+use std::ops::Range;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
-use bytes::{BufMut, Bytes, BytesMut};
-use h2::server::SendResponse;
-use h2::{RecvStream, SendStream};
-use http::header::CONTENT_TYPE;
-use http::{HeaderMap, HeaderValue, Response};
+use bytes::{Buf, BufMut, Bytes};
 use prost::Message;
 use tokio::time::timeout;
 
-use super::bounds::MAX_MESSAGE;
-use super::status::{self, GrpcCode, GrpcStatus};
-use super::unfinished::UnfinishedBytes;
+use super::channel::CallChannel;
+use super::reply::{Reply, ReplyEnd};
+use super::status::{GrpcCode, GrpcStatus};
+use super::unfinished::{KeptBytes, UnfinishedBytes};
 
+/// Bytes before a message.
 const PREFIX: usize = 5;
 
 /// Reads the messages that a client sends on one stream.
+#[derive(Debug)]
 pub(super) struct RequestMessages {
-    body: RecvStream,
-    /// What came of the next message.
-    unread: BytesMut,
-    /// What the connection keeps of messages like it. The client may always send more, or messages that wait for a window
-    /// could fill it and wait for ever; too many of them are refused instead.
-    unfinished: Arc<UnfinishedBytes>,
-    /// How long the client may take to finish.
-    patience: Duration,
+    /// What came of the request.
+    unread: Vec<u8>,
+    /// Where the next message begins.
+    at: usize,
     /// The most bytes of one message.
-    most: usize,
+    max: usize,
+    rest: RequestRest,
+}
+
+/// What is not there of a request.
+#[derive(Debug)]
+enum RequestRest {
+    /// Nothing: almost every request is whole when its call begins.
+    Nothing,
+    /// The client may always send more, or messages that wait for a window could fill it and wait for ever; too many of
+    /// them are refused instead.
+    Arriving {
+        channel: CallChannel,
+        /// What this request takes.
+        kept: KeptBytes,
+        /// How long the client may take to finish.
+        patience: Duration,
+    },
 }
 
 impl RequestMessages {
-    pub(super) fn new(body: RecvStream, unfinished: Arc<UnfinishedBytes>, patience: Duration) -> Self {
-        RequestMessages { body, unread: BytesMut::new(), unfinished, patience, most: MAX_MESSAGE }
+    /// Returns the messages of a request that is whole.
+    pub(super) fn whole(request: Vec<u8>, max: usize) -> Self {
+        RequestMessages { unread: request, at: 0, max, rest: RequestRest::Nothing }
     }
 
-    /// Reads messages of up to so many bytes.
-    pub(super) fn at_most(&mut self, bytes: usize) -> &mut Self {
-        self.most = bytes;
-        self
+    /// Returns the messages of a request that is not.
+    pub(super) fn arriving(
+        channel: CallChannel,
+        unfinished: Arc<UnfinishedBytes>,
+        max: usize,
+        patience: Duration,
+    ) -> Self {
+        let rest = RequestRest::Arriving { channel, kept: KeptBytes::new(unfinished), patience };
+        RequestMessages { unread: Vec::new(), at: 0, max, rest }
+    }
+
+    /// Returns the room that the request was in.
+    pub(super) fn into_room(self) -> Vec<u8> {
+        self.unread
     }
 
     /// Returns the message of a call that has exactly one.
     pub(super) async fn only<M: Message + Default>(&mut self) -> Result<M, GrpcStatus> {
-        decode(self.only_bytes().await?)
+        self.only_read(|message| decode(message)).await
     }
 
-    /// Returns the bytes of the message of a call that has exactly one.
-    pub(super) async fn only_bytes(&mut self) -> Result<Bytes, GrpcStatus> {
-        let patience = self.patience;
-        let both = async {
-            let first = self.next().await?;
-            // The client's half of the stream must have ended, or the answer would cut it off.
-            let second = self.next().await?;
-            Ok::<_, GrpcStatus>((first, second))
+    /// Returns what is read from the message of a call that has exactly one.
+    pub(super) async fn only_read<T>(
+        &mut self,
+        read: impl FnOnce(&[u8]) -> Result<T, GrpcStatus>,
+    ) -> Result<T, GrpcStatus> {
+        let message = match self.rest {
+            RequestRest::Nothing => self.both().await?,
+            RequestRest::Arriving { patience, .. } => {
+                // Boxed: few requests come in pieces, and a timer would enlarge all of them.
+                Box::pin(timeout(patience, self.both())).await.map_err(|_| late())??
+            }
         };
-        let mut both = pin!(both);
-        // Almost every call is complete when it is looked at, and needs no timer.
-        let both = match poll_fn(|context| Poll::Ready(both.as_mut().poll(context))).await {
-            Poll::Ready(both) => both?,
-            Poll::Pending => timeout(patience, both).await.map_err(|_| late())??,
-        };
-        match both {
-            (Some(message), None) => Ok(message),
+        let asked = match message {
+            (Some(message), None) => read(self.unread.get(message).unwrap_or_default()),
             (None, _) => Err(GrpcStatus::invalid("no message; a request has one")),
             (Some(_), Some(_)) => Err(GrpcStatus::invalid("several messages; a request has one")),
+        };
+        if let RequestRest::Arriving { kept, .. } = &mut self.rest {
+            // It may be a mebibyte, and its call may have to wait for a store.
+            self.unread = Vec::new();
+            self.at = 0;
+            kept.let_go(usize::MAX);
         }
+        asked
     }
 
     /// Returns the next message, if there is one.
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, GrpcStatus> {
+        let Some(message) = self.advance().await? else { return Ok(None) };
+        let bytes = Bytes::copy_from_slice(self.unread.get(message).unwrap_or_default());
+        self.unread.drain(..self.at);
+        if let RequestRest::Arriving { kept, .. } = &mut self.rest {
+            kept.let_go(self.at);
+        }
+        self.at = 0;
+        Ok(Some(bytes))
+    }
+
+    /// Returns the first message and the second: the client's half of the stream must have ended, or the answer would cut
+    /// it off.
+    async fn both(&mut self) -> Result<(Option<Range<usize>>, Option<Range<usize>>), GrpcStatus> {
+        Ok((self.advance().await?, self.advance().await?))
+    }
+
+    /// Returns where the next message lies.
+    async fn advance(&mut self) -> Result<Option<Range<usize>>, GrpcStatus> {
         loop {
-            if let Some(message) = self.take()? {
-                return Ok(Some(message));
+            let unread = self.unread.get(self.at..).unwrap_or_default();
+            if let Some(len) = whole(unread, self.max)? {
+                let from = self.at + PREFIX;
+                self.at = from + len;
+                return Ok(Some(from..self.at));
             }
-            match poll_fn(|context| self.body.poll_data(context)).await {
-                Some(Ok(mut data)) => {
-                    // Allows the client to send as much again. A stream that was reset in the meantime needs no window.
-                    let _ = self.body.flow_control().release_capacity(data.len());
-                    // Almost every message is whole: then it is not copied.
-                    if self.unread.is_empty()
-                        && let Some(len) = self.whole(&data)?
-                    {
-                        let message = data.split_to(PREFIX + len).slice(PREFIX..);
-                        self.keep(&data)?;
-                        return Ok(Some(message));
+            let is_empty = unread.is_empty();
+            let has_more = match &mut self.rest {
+                RequestRest::Nothing => false,
+                RequestRest::Arriving { channel, kept, .. } => {
+                    let before = self.unread.len();
+                    let has_more = poll_fn(|context| channel.poll_request(context, &mut self.unread)).await;
+                    let came = self.unread.len() - before;
+                    channel.take(came);
+                    // A request that ends with this message is read now, and takes nothing: small calls are served even
+                    // while others on their connection have taken all that there is.
+                    if !kept.keep(came) {
+                        let message = self.unread.get(self.at..).unwrap_or_default();
+                        let is_last =
+                            whole(message, self.max)?.is_some_and(|len| PREFIX + len == message.len());
+                        if !(is_last && channel.is_ended()) {
+                            return Err(too_much());
+                        }
                     }
-                    self.keep(&data)?;
+                    has_more
                 }
-                None if self.unread.is_empty() => return Ok(None),
-                // The stream or the message ends too early: either way the client has gone.
-                Some(Err(_)) | None => return Err(GrpcStatus::invalid("the request breaks off")),
+            };
+            match has_more {
+                true => {}
+                false if is_empty => return Ok(None),
+                false => return Err(GrpcStatus::invalid("the request breaks off")),
             }
         }
-    }
-
-    fn take(&mut self) -> Result<Option<Bytes>, GrpcStatus> {
-        let Some(len) = self.whole(&self.unread)? else { return Ok(None) };
-        self.unfinished.let_go(PREFIX + len);
-        Ok(Some(self.unread.split_to(PREFIX + len).freeze().slice(PREFIX..)))
-    }
-
-    fn keep(&mut self, data: &[u8]) -> Result<(), GrpcStatus> {
-        if !self.unfinished.keep(data.len()) {
-            let message = "too many unfinished messages at once; finish some, or use more connections";
-            return Err(GrpcStatus::new(GrpcCode::ResourceExhausted, message));
-        }
-        self.unread.extend_from_slice(data);
-        Ok(())
-    }
-
-    /// Returns the length of the message at the beginning of these bytes, if all of it is there.
-    fn whole(&self, bytes: &[u8]) -> Result<Option<usize>, GrpcStatus> {
-        let Some((&[compressed, ref len @ ..], rest)) = bytes.split_first_chunk::<PREFIX>() else {
-            return Ok(None);
-        };
-        if compressed != 0 {
-            let message = "compressed messages are not understood; send `grpc-encoding: identity`";
-            return Err(GrpcStatus::new(GrpcCode::Unimplemented, message));
-        }
-        let (len, most) = (u32::from_be_bytes(*len) as usize, self.most);
-        if len > most {
-            let message = format!("a message of {len} bytes; at most {most} are read");
-            return Err(GrpcStatus::new(GrpcCode::ResourceExhausted, message));
-        }
-        Ok((rest.len() >= len).then_some(len))
     }
 }
 
-impl Drop for RequestMessages {
-    fn drop(&mut self) {
-        self.unfinished.let_go(self.unread.len());
+/// Returns the length of the message at the beginning of these bytes, if all of it is there.
+fn whole(bytes: &[u8], max: usize) -> Result<Option<usize>, GrpcStatus> {
+    let Some((&[compressed, ref len @ ..], rest)) = bytes.split_first_chunk::<PREFIX>() else {
+        return Ok(None);
+    };
+    if compressed != 0 {
+        let message = "compressed messages are not understood; send `grpc-encoding: identity`";
+        return Err(GrpcStatus::new(GrpcCode::Unimplemented, message));
     }
+    let len = u32::from_be_bytes(*len) as usize;
+    if len > max {
+        let message = format!("a message of {len} bytes; at most {max} are read");
+        return Err(GrpcStatus::new(GrpcCode::ResourceExhausted, message));
+    }
+    Ok((rest.len() >= len).then_some(len))
+}
+
+#[cold]
+fn too_much() -> GrpcStatus {
+    let message = "too many unfinished messages at once; finish some, or use more connections";
+    GrpcStatus::new(GrpcCode::ResourceExhausted, message)
 }
 
 #[cold]
@@ -144,75 +184,53 @@ fn late() -> GrpcStatus {
 }
 
 /// Decodes a message; the error names the field.
-pub(super) fn decode<M: Message + Default>(message: Bytes) -> Result<M, GrpcStatus> {
+pub(super) fn decode<M: Message + Default>(message: impl Buf) -> Result<M, GrpcStatus> {
     M::decode(message).map_err(|error| GrpcStatus::invalid(error.to_string()))
 }
 
-fn framed(message: &impl Message) -> Bytes {
+/// Writes a message with its prefix.
+fn frame(message: &impl Message, into: &mut Vec<u8>) {
     let len = message.encoded_len();
-    let mut bytes = BytesMut::with_capacity(PREFIX + len);
-    bytes.put_u8(0);
-    bytes.put_u32(u32::try_from(len).unwrap_or(u32::MAX));
+    into.reserve(PREFIX + len);
+    into.put_u8(0);
+    into.put_u32(u32::try_from(len).unwrap_or(u32::MAX));
     // There is room for all of it.
-    let _ = message.encode(&mut bytes);
-    bytes.freeze()
+    let _ = message.encode(into);
 }
 
-fn head() -> Response<()> {
-    let mut response = Response::new(());
-    let mut headers = HeaderMap::with_capacity(3);
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
-    *response.headers_mut() = headers;
-    response
-}
-
-/// Answers a call with one message. It is small, so there is no waiting for a window: h2 keeps it until there is.
-pub(super) fn answer(reply: &mut SendResponse<Bytes>, message: &impl Message) -> Result<(), h2::Error> {
-    let mut stream = reply.send_response(head(), false)?;
-    stream.send_data(framed(message), false)?;
-    stream.send_trailers(status::ok())
+/// Answers a call with one message.
+pub(super) fn answer(reply: &mut Reply, message: &impl Message) {
+    frame(message, &mut reply.message);
+    reply.end = ReplyEnd::Message;
 }
 
 /// Answers a call with what went wrong.
-pub(super) fn refuse(reply: &mut SendResponse<Bytes>, status: &GrpcStatus) -> Result<(), h2::Error> {
-    let mut response = head();
-    status.write(response.headers_mut());
-    reply.send_response(response, true).map(|_| ())
+pub(super) fn refuse(reply: &mut Reply, status: GrpcStatus) {
+    reply.end = ReplyEnd::Refused(status);
 }
 
 /// The answer to a call with several messages.
-pub(super) struct ResponseStream(SendStream<Bytes>);
+pub(super) struct ResponseStream<'a> {
+    reply: &'a mut Reply,
+    channel: CallChannel,
+}
 
-impl ResponseStream {
-    pub(super) fn begin(reply: &mut SendResponse<Bytes>) -> Result<Self, h2::Error> {
-        reply.send_response(head(), false).map(ResponseStream)
+impl<'a> ResponseStream<'a> {
+    /// Begins an answer.
+    pub(super) fn begin(reply: &'a mut Reply) -> Self {
+        // Every call of a method with such answers has a channel.
+        let channel = reply.channel.clone().unwrap_or_default();
+        channel.begin();
+        ResponseStream { reply, channel }
     }
 
     /// Sends one message, as fast as the client takes it.
-    pub(super) async fn send(&mut self, message: &impl Message) -> Result<(), h2::Error> {
-        let mut left = framed(message);
-        while !left.is_empty() {
-            self.0.reserve_capacity(left.len());
-            let Some(capacity) = poll_fn(|context| self.0.poll_capacity(context)).await else {
-                return Err(h2::Reason::CANCEL.into());
-            };
-            let piece = left.split_to(capacity?.min(left.len()));
-            self.0.send_data(piece, false)?;
-        }
-        Ok(())
+    pub(super) async fn send(&mut self, message: &impl Message) {
+        poll_fn(|context| self.channel.poll_send(context, |answer| frame(message, answer))).await;
     }
 
-    /// Returns when the client is no longer interested.
-    pub(super) async fn abandoned(&mut self) {
-        let _ = poll_fn(|context| self.0.poll_reset(context)).await;
-    }
-
-    pub(super) fn end(mut self, status: Option<&GrpcStatus>) -> Result<(), h2::Error> {
-        let mut trailers = HeaderMap::new();
-        match status {
-            Some(status) => status.write(&mut trailers),
-            None => trailers = status::ok(),
-        }
-        self.0.send_trailers(trailers)
+    /// Ends the answer, by what went wrong if something did.
+    pub(super) fn end(self, status: Option<GrpcStatus>) {
+        self.reply.end = ReplyEnd::Stream(status);
     }
 }

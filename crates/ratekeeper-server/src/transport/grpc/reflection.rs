@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use bytes::Bytes;
-use h2::server::SendResponse;
 use prost::Message;
 use prost_types::{DescriptorProto, EnumDescriptorProto, FileDescriptorProto, FileDescriptorSet};
 
@@ -16,6 +15,7 @@ use super::generated::grpc_reflection_v1::{
     ServerReflectionResponse, ServiceResponse,
 };
 use super::message::{self, RequestMessages, ResponseStream};
+use super::reply::Reply;
 use super::rls::RLS;
 use super::status::GrpcCode;
 use crate::net::{Connection, LoopBudget};
@@ -30,9 +30,9 @@ pub(super) async fn answer(
     connection: &Connection,
     has_rls: bool,
     messages: &mut RequestMessages,
-    reply: &mut SendResponse<Bytes>,
-) -> Result<(), h2::Error> {
-    let mut answers = ResponseStream::begin(reply)?;
+    reply: &mut Reply,
+) {
+    let mut answers = ResponseStream::begin(reply);
     let mut budget = LoopBudget::default();
     loop {
         let next = tokio::select! {
@@ -48,13 +48,13 @@ pub(super) async fn answer(
             Ok(request) => {
                 let answer = CATALOGUE.answer(request, has_rls);
                 budget.spend(QUESTION_WORTH + answer.encoded_len());
-                answers.send(&answer).await?;
+                answers.send(&answer).await;
                 // Hundreds of kilobytes may be answered before the client has to take any of it.
                 if budget.is_spent() {
                     tokio::task::yield_now().await;
                 }
             }
-            Err(status) => return answers.end(Some(&status)),
+            Err(status) => return answers.end(Some(status)),
         }
     }
 }

@@ -1,30 +1,27 @@
 //! `envoy.service.ratelimit.v3.RateLimitService`: what Envoy asks.
 
-use std::time::Duration;
+use std::sync::Arc;
 
-use bytes::{Buf, Bytes};
-use http::{HeaderMap, HeaderName};
+use bytes::Buf;
 use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
 use prost_types::value::Kind;
 use prost_types::{ListValue, Struct, Value};
 
+use super::call_head::CallHead;
 use super::context::GrpcTransport;
 use super::generated::envoy_config_core_v3::HeaderValue;
 use super::generated::envoy_extensions_common_ratelimit_v3::RateLimitDescriptor;
 use super::generated::envoy_service_ratelimit_v3::rate_limit_response::{Code, DescriptorStatus, RateLimit};
 use super::generated::envoy_service_ratelimit_v3::{RateLimitRequest, RateLimitResponse};
-use super::message;
+use super::message::{self, RequestMessages};
 use super::status::{GrpcCode, GrpcStatus};
 use crate::rls::{
-    self, LimitUnit, RlsAnswer, RlsCode, RlsDescriptor, RlsEntry, RlsError, RlsErrorKind, RlsOverride,
-    RlsRequest,
+    self, LimitUnit, RateLimitService, RlsAnswer, RlsCode, RlsDescriptor, RlsEntry, RlsError, RlsErrorKind,
+    RlsOverride, RlsRequest,
 };
 
 /// The name of the service.
 pub(super) const RLS: &str = "envoy.service.ratelimit.v3.RateLimitService";
-
-/// How long Envoy waits for the answer, in milliseconds.
-const EXPECTED_TIMEOUT: HeaderName = HeaderName::from_static("x-envoy-expected-rq-timeout-ms");
 
 /// Bytes from which on a message is counted through before it is decoded: a few of it can stand for many descriptors, each of
 /// which takes memory.
@@ -33,28 +30,25 @@ const LONG: usize = 8 * 1024;
 /// Answers `ShouldRateLimit`.
 pub(super) async fn should_rate_limit(
     grpc: &GrpcTransport,
-    headers: &HeaderMap,
-    message: Bytes,
+    head: &CallHead,
+    messages: &mut RequestMessages,
 ) -> Result<RateLimitResponse, GrpcStatus> {
-    let Some(service) = grpc.responder.engine().rls() else {
-        let message = "this server has no rate limits for Envoy: start it with --rls PATH";
-        return Err(GrpcStatus::new(GrpcCode::Unimplemented, message));
-    };
-    let request = read(message)?;
-    let answer = grpc.responder.should_rate_limit(service, &request, expected_timeout(headers)).await?;
+    let asked = messages.only_read(|message| Ok((service(grpc)?, read(message)?))).await?;
+    let (service, request) = asked;
+    let answer = grpc.responder.should_rate_limit(service, &request, head.expected_timeout).await?;
     Ok(response(answer))
 }
 
-/// Returns how long the caller waits, if it says so.
-fn expected_timeout(headers: &HeaderMap) -> Option<Duration> {
-    let millis = headers.get(EXPECTED_TIMEOUT)?.to_str().ok()?.trim().parse().ok()?;
-    Some(Duration::from_millis(millis))
+fn service(grpc: &GrpcTransport) -> Result<&RateLimitService, GrpcStatus> {
+    let message = "this server has no rate limits for Envoy: start it with --rls PATH";
+    let missing = || GrpcStatus::new(GrpcCode::Unimplemented, message);
+    grpc.responder.engine().rls().map(Arc::as_ref).ok_or_else(missing)
 }
 
 /// Reads a request.
-fn read(message: Bytes) -> Result<RlsRequest, GrpcStatus> {
+fn read(message: &[u8]) -> Result<RlsRequest, GrpcStatus> {
     if message.len() > LONG {
-        check_counts(message.clone()).map_err(|error| GrpcStatus::invalid(error.to_string()))??;
+        check_counts(message).map_err(|error| GrpcStatus::invalid(error.to_string()))??;
     }
     let RateLimitRequest { domain, descriptors, hits_addend } = message::decode(message)?;
     let descriptors = descriptors.into_iter().map(descriptor).collect();
@@ -73,7 +67,7 @@ fn descriptor(descriptor: RateLimitDescriptor) -> RlsDescriptor {
 }
 
 /// Refuses a message with more descriptors or entries than a request may have, before there is memory for them.
-fn check_counts(message: Bytes) -> Result<Result<(), RlsError>, prost::DecodeError> {
+fn check_counts(message: &[u8]) -> Result<Result<(), RlsError>, prost::DecodeError> {
     /// The number of the field that has the descriptors, and of the one that has their entries.
     const DESCRIPTORS: u32 = 2;
     const ENTRIES: u32 = 1;
@@ -93,7 +87,7 @@ fn check_counts(message: Bytes) -> Result<Result<(), RlsError>, prost::DecodeErr
 }
 
 /// Skips to the next field of this number that has a length, and returns what is in it.
-fn next_field(rest: &mut Bytes, number: u32) -> Result<Option<Bytes>, prost::DecodeError> {
+fn next_field<'a>(rest: &mut &'a [u8], number: u32) -> Result<Option<&'a [u8]>, prost::DecodeError> {
     while rest.has_remaining() {
         let (tag, kind) = decode_key(rest)?;
         if tag != number || kind != WireType::LengthDelimited {
@@ -102,7 +96,7 @@ fn next_field(rest: &mut Bytes, number: u32) -> Result<Option<Bytes>, prost::Dec
         }
         let length = decode_varint(rest)?;
         return match usize::try_from(length) {
-            Ok(length) if length <= rest.len() => Ok(Some(rest.split_to(length))),
+            Ok(length) if length <= rest.len() => Ok(rest.split_off(..length)),
             // Whoever decodes it tells what is wrong.
             _ => Ok(None),
         };
@@ -194,7 +188,7 @@ mod tests {
     }
 
     fn read_from(message: &RateLimitRequest) -> Result<RlsRequest, String> {
-        read(message.encode_to_vec().into()).map_err(|status| format!("{status:?}"))
+        read(&message.encode_to_vec()).map_err(|status| format!("{status:?}"))
     }
 
     #[test]
@@ -286,15 +280,6 @@ mod tests {
     }
 
     #[test]
-    fn the_callers_patience_is_read() {
-        let told = |value: &str| {
-            expected_timeout(&HeaderMap::from_iter([(EXPECTED_TIMEOUT, value.parse().unwrap())]))
-        };
-        assert_eq!(told("250"), Some(Duration::from_millis(250)));
-        assert_eq!([told(""), told("-1"), told("soon"), expected_timeout(&HeaderMap::new())], [None; 4]);
-    }
-
-    #[test]
     fn errors_say_whose_fault_they_are() {
         let status = |error| format!("{:?}", GrpcStatus::from(error));
         assert!(status(RlsError::EmptyDomain).contains("InvalidArgument"));
@@ -315,7 +300,7 @@ mod tests {
                 prost::encoding::bytes::encode(9, &vec![0_u8; LONG], &mut filler);
                 bytes = [filler, bytes].concat();
             }
-            let _ = read(bytes.into());
+            let _ = read(&bytes);
         }
 
         /// Bytes that begin as a request does go further into it.
@@ -335,8 +320,8 @@ mod tests {
             let end = bytes.len();
             bytes[at % end] = byte;
             bytes.truncate(end - cut % end);
-            let _ = read(bytes.clone().into());
-            let _ = check_counts(bytes.into());
+            let _ = read(&bytes);
+            let _ = check_counts(&bytes);
         }
     }
 }

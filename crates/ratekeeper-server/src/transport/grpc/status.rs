@@ -1,13 +1,10 @@
 //! What went wrong, as gRPC says it: a number, and a text in printable characters.
 
-use http::{HeaderMap, HeaderName, HeaderValue};
 use ratekeeper::keeper::KeeperError;
 
+use super::http2::FieldBlock;
 use crate::request::{RequestError, RequestField};
 use crate::secret::NotAdmin;
-
-const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
-const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 
 /// The codes that are used here, by their numbers on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,20 +45,10 @@ impl GrpcStatus {
     }
 
     /// Writes the trailers.
-    pub(super) fn write(&self, headers: &mut HeaderMap) {
-        headers.insert(GRPC_STATUS, HeaderValue::from(self.code as u16));
-        // Whatever is not printable is written in digits, so it is a value.
-        if let Ok(message) = HeaderValue::try_from(printable(&self.message)) {
-            headers.insert(GRPC_MESSAGE, message);
-        }
+    pub(super) fn write(&self, fields: &mut FieldBlock) {
+        fields.add("grpc-status", itoa::Buffer::new().format(self.code as u16));
+        fields.add("grpc-message", &printable(&self.message));
     }
-}
-
-/// Returns the trailers of a call that was answered.
-pub(super) fn ok() -> HeaderMap {
-    let mut trailers = HeaderMap::with_capacity(1);
-    trailers.insert(GRPC_STATUS, HeaderValue::from_static("0"));
-    trailers
 }
 
 /// Returns the message with `%` and everything that is not printable ASCII as `%` and two digits, byte by byte.
@@ -131,11 +118,8 @@ mod tests {
     #[test]
     fn messages_are_printable() {
         assert_eq!(printable("plan `a b`: 100%\r\né"), "plan `a b`: 100%25%0D%0A%C3%A9");
-        let mut headers = HeaderMap::new();
-        GrpcStatus::new(GrpcCode::Unauthenticated, "no\0").write(&mut headers);
-        assert_eq!(
-            (&headers["grpc-status"], &headers["grpc-message"]),
-            (&HeaderValue::from_static("16"), &HeaderValue::from_static("no%00"),)
-        );
+        let mut fields = FieldBlock::default();
+        GrpcStatus::new(GrpcCode::Unauthenticated, "no\0").write(&mut fields);
+        assert_eq!(fields.bytes(), b"\0\x0bgrpc-status\x0216\0\x0cgrpc-message\x05no%00");
     }
 }

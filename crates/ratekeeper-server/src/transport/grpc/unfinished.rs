@@ -38,7 +38,7 @@ impl UnfinishedBytes {
     }
 
     /// Keeps so many bytes more. Returns false if there is no room for them.
-    pub(super) fn keep(&self, bytes: usize) -> bool {
+    fn keep(&self, bytes: usize) -> bool {
         // All calls of a connection are polled by its task: nobody else writes this meanwhile.
         let before = self.kept.load(Ordering::Relaxed);
         let after = before + bytes;
@@ -52,11 +52,44 @@ impl UnfinishedBytes {
     }
 
     /// Keeps so many bytes less.
-    pub(super) fn let_go(&self, bytes: usize) {
+    fn let_go(&self, bytes: usize) {
         let before = self.kept.load(Ordering::Relaxed);
         let after = before.saturating_sub(bytes);
         self.kept.store(after, Ordering::Relaxed);
         self.pool.free.fetch_add(beyond(before) - beyond(after), Ordering::Relaxed);
+    }
+}
+
+/// What one request takes of it.
+#[derive(Debug)]
+pub(super) struct KeptBytes {
+    unfinished: Arc<UnfinishedBytes>,
+    bytes: usize,
+}
+
+impl KeptBytes {
+    pub(super) fn new(unfinished: Arc<UnfinishedBytes>) -> Self {
+        KeptBytes { unfinished, bytes: 0 }
+    }
+
+    /// Keeps so many bytes more. Returns false if there is no room for them.
+    pub(super) fn keep(&mut self, bytes: usize) -> bool {
+        let is_kept = self.unfinished.keep(bytes);
+        self.bytes += if is_kept { bytes } else { 0 };
+        is_kept
+    }
+
+    /// Keeps so many bytes less, at most all.
+    pub(super) fn let_go(&mut self, bytes: usize) {
+        let bytes = bytes.min(self.bytes);
+        self.bytes -= bytes;
+        self.unfinished.let_go(bytes);
+    }
+}
+
+impl Drop for KeptBytes {
+    fn drop(&mut self) {
+        self.unfinished.let_go(self.bytes);
     }
 }
 

@@ -11,8 +11,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::context::MAX_STREAMS;
 use super::frame_head::FrameHead;
+use super::limits::MAX_STREAMS;
 
 /// The credit of a new connection.
 const BEGINNING: i64 = 1_000;
@@ -36,11 +36,19 @@ pub(super) struct FloodGuard {
     paid: Instant,
     /// The last stream that was opened.
     last: u32,
+    #[cfg(any(test, fuzzing))]
+    has_asked: bool,
 }
 
 impl FloodGuard {
     pub(super) fn new() -> Self {
-        FloodGuard { credit: BEGINNING, paid: Instant::now(), last: 0 }
+        FloodGuard {
+            credit: BEGINNING,
+            paid: Instant::now(),
+            last: 0,
+            #[cfg(any(test, fuzzing))]
+            has_asked: false,
+        }
     }
 
     /// Accounts for a frame.
@@ -63,7 +71,17 @@ impl FloodGuard {
         self.credit < 0 && self.is_flood_at(Instant::now())
     }
 
+    /// Returns true if it ever depended on the time whether there is credit.
+    #[cfg(any(test, fuzzing))]
+    pub(super) fn has_asked_the_clock(&self) -> bool {
+        self.has_asked
+    }
+
     fn is_flood_at(&mut self, now: Instant) -> bool {
+        #[cfg(any(test, fuzzing))]
+        {
+            self.has_asked = true;
+        }
         let passed = now.saturating_duration_since(self.paid);
         let earned = i64::try_from(passed.as_micros() / PER_FRAME.as_micros()).unwrap_or(MOST);
         self.credit = (self.credit + earned).min(MOST);

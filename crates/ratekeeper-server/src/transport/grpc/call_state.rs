@@ -1,0 +1,35 @@
+//! What a stream keeps for its call.
+
+use futures_util::future::AbortHandle;
+
+use super::call_head::CallHead;
+use super::channel::CallChannel;
+
+/// What a stream keeps for its call.
+#[derive(Debug, Default)]
+pub(super) struct CallState {
+    /// The request of a call that has not begun: its end may come with the next frames.
+    pub(super) fresh: Option<FreshCall>,
+    /// What passes between a call that waits and its connection.
+    pub(super) channel: Option<CallChannel>,
+    /// Ends a call that waits.
+    pub(super) waits: Option<AbortHandle>,
+    /// The answer has begun.
+    pub(super) has_begun: bool,
+}
+
+/// What came of a request.
+#[derive(Debug)]
+pub(super) struct FreshCall {
+    pub(super) head: CallHead,
+    pub(super) body: Vec<u8>,
+}
+
+impl CallState {
+    /// Ends the call: the client has given it up.
+    pub(super) fn give_up(self) {
+        if let Some(waits) = self.waits {
+            waits.abort();
+        }
+    }
+}
