@@ -6,7 +6,7 @@
 use std::sync::atomic::Ordering;
 
 use super::budget::{Allowance, Footprint, Full};
-use super::charging::{ChargeTurn, ChargeVerdict};
+use super::charging::{ChargeTurn, ChargeVerdict, FoundCharge};
 use super::rehearsal::Rehearsal;
 use super::room::Claims;
 use super::shard::Subject;
@@ -118,9 +118,14 @@ impl MemoryStore {
         let mut shard = self.shard(turn.subject.hash).lock();
         let now = shard.not_before_latest(now);
         shard.lapse(now, &self.budget);
-        if room == Allowance::Within
-            && let Some((standing, passes)) = shard.charge_known(turn, whole, now)
-        {
+        if let Some(found) = shard.find_charged(turn, now) {
+            let passes = whole.passes([(turn.force, found.is_over)]);
+            let (standing, dropped) = shard.charge_found(turn, found, passes, now);
+            if let Some((tag, change)) = dropped {
+                let before = shard.held();
+                shard.write(tag, change, now, turn.subject.tenancy());
+                shard.settle(before, &self.budget);
+            }
             drop(shard);
             each.push(standing);
             return Ok(Judgment { passes, each });
@@ -148,13 +153,23 @@ impl MemoryStore {
         now: Timestamp,
     ) -> Result<Judgment, (usize, Full)> {
         let mut each = Vec::with_capacity(turns.len());
-        let mut findings: Vec<Finding> = Vec::with_capacity(turns.len());
+        let mut found: Vec<FoundCharge<'_>> = Vec::with_capacity(turns.len());
         let mut shards = self.lock_all(turns);
         let latest = shards.iter().map(|charged| charged.shard.latest).max();
         let now = latest.map_or(now, |latest| latest.max(now));
         for charged in &mut shards {
             charged.shard.lapse(now, &self.budget);
         }
+        // The short way, if all of them can go it: nothing is added and nothing dropped meanwhile, so that all stay in their places.
+        for turn in turns.iter().filter(|turn| !turn.has_twin) {
+            let Some(charged) = self.among(&mut shards, turn) else { break };
+            let Some(state) = charged.shard.find_charged(turn, now) else { break };
+            found.push(state);
+        }
+        if found.len() == turns.len() {
+            return Ok(self.charge_all_found(turns, &found, whole, &mut shards, now, each));
+        }
+        let mut findings: Vec<Finding> = Vec::with_capacity(turns.len());
         let mut rehearsal = Rehearsal::default();
         for turn in turns {
             findings.push(match self.among(&mut shards, turn) {
@@ -186,6 +201,35 @@ impl MemoryStore {
             charged.shard.settle(charged.expected, &self.budget);
         }
         claimed.map(|()| Judgment { passes, each })
+    }
+
+    /// Makes charges whose states were all found.
+    fn charge_all_found(
+        &self,
+        turns: &[ChargeTurn<'_>],
+        found: &[FoundCharge<'_>],
+        whole: Whole,
+        shards: &mut [ChargedShard<'_>],
+        now: Timestamp,
+        mut each: Vec<ChargeStanding>,
+    ) -> Judgment {
+        let passes = whole.passes(turns.iter().zip(found).map(|(turn, found)| (turn.force, found.is_over)));
+        let mut all_dropped = Vec::new();
+        for (turn, found) in turns.iter().zip(found) {
+            if let Some(charged) = self.among(shards, turn) {
+                let (standing, dropped) = charged.shard.charge_found(turn, *found, passes, now);
+                all_dropped.extend(dropped.map(|dropped| (turn, dropped)));
+                each.push(standing);
+            }
+        }
+        for (turn, (tag, change)) in all_dropped {
+            if let Some(charged) = self.among(shards, turn) {
+                let before = charged.shard.held();
+                charged.shard.write(tag, change, now, turn.subject.tenancy());
+                charged.shard.settle(before, &self.budget);
+            }
+        }
+        Judgment { passes, each }
     }
 
     /// Takes room for every charge that writes, so that nothing can fail half-way. What was taken before one finds none is given

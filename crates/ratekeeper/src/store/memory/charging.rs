@@ -6,10 +6,11 @@
 use super::budget::Allowance;
 use super::shard::{Shard, Subject};
 use super::slot::{Packed, SlotChange};
+use super::tag::Tag;
 use crate::algorithm::composite::{self, Passing};
 use crate::algorithm::gcra::{GcraState, GcraView};
 use crate::algorithm::{AnyView, View, Wait};
-use crate::port::{ChargeAction, ChargeForce, ChargeStanding, Share, Whole};
+use crate::port::{ChargeAction, ChargeForce, ChargeStanding, Share};
 use crate::{Algorithm, Cost, Decision, Nanos, Timestamp};
 
 /// One of several charges, as the store makes it.
@@ -65,6 +66,17 @@ pub(super) struct ChargeVerdict<'v> {
     pub(super) over: Option<&'v [bool]>,
 }
 
+/// A charge whose one state was found.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FoundCharge<'a> {
+    tag: Tag,
+    share: Share<'a>,
+    /// Where the state is in the table of its algorithm.
+    index: usize,
+    view: AnyView<'a>,
+    pub(super) is_over: bool,
+}
+
 impl Shard {
     /// Returns which rules the charge passes, as the states are.
     pub(super) fn weigh(&self, turn: &ChargeTurn<'_>, now: Timestamp) -> Passing {
@@ -75,19 +87,14 @@ impl Shard {
         }))
     }
 
-    /// The short way of the one charge that there is, if it is plain, of one rule that is no log, and the state is there: looked
-    /// up and viewed once, and written where it was found, so that it needs no room. None if it is not so.
-    pub(super) fn charge_known(
-        &mut self,
-        turn: &ChargeTurn<'_>,
-        whole: Whole,
-        now: Timestamp,
-    ) -> Option<(ChargeStanding, bool)> {
-        let request = turn.subject.request;
-        let (tag, quota) =
-            turn.subject.tags().next().filter(|_| request.is_plain() && request.rules.len() == 1)?;
-        let (tenancy, share) = (turn.subject.tenancy(), turn.subject.plain_shares().next()?.1);
-        let (index, mut view) = match quota.algorithm() {
+    /// Finds the state of a charge that can go the short way: one that is plain, of one rule that is no log, and of a key that
+    /// is known. It is looked up and viewed once, and written where it was found, so that it needs no room. None if it is not so.
+    pub(super) fn find_charged<'a>(&self, turn: &ChargeTurn<'a>, now: Timestamp) -> Option<FoundCharge<'a>> {
+        let (subject, request) = (turn.subject, turn.subject.request);
+        let is_short = turn.room == Some(Allowance::Within) && request.is_plain() && request.rules.len() == 1;
+        let (tag, share) = subject.plain_shares().next().filter(|_| is_short)?;
+        let (quota, tenancy) = (share.quota, subject.tenancy());
+        let (index, view) = match quota.algorithm() {
             Algorithm::SlidingLog => return None,
             Algorithm::Gcra | Algorithm::Concurrency => {
                 let index = self.instants.find(tag)?;
@@ -101,24 +108,37 @@ impl Shard {
             }
         };
         let is_over = turn.wait(&view, &share) != Wait::Ready;
-        let (passes, left_before) = (whole.passes([(turn.force, is_over)]), view.remaining());
-        let is_written = act(turn.action, &mut view, share.cost, passes && !is_over, || true, now);
-        if is_written {
+        Some(FoundCharge { tag, share, index, view, is_over })
+    }
+
+    /// Makes a charge of a state that was [found](Shard::find_charged) where it is. If nothing is left of the state, it stays
+    /// for now and is returned, to be dropped when no other is looked for by its place: dropping one moves others.
+    pub(super) fn charge_found(
+        &mut self,
+        turn: &ChargeTurn<'_>,
+        found: FoundCharge<'_>,
+        passes: bool,
+        now: Timestamp,
+    ) -> (ChargeStanding, Option<(Tag, SlotChange)>) {
+        let FoundCharge { tag, share, index, mut view, is_over } = found;
+        let (left_before, tenancy) = (view.remaining(), turn.subject.tenancy());
+        let mut dropped = None;
+        if act(turn.action, &mut view, share.cost, passes && !is_over, || true, now) {
             match (SlotChange::of(&view, now + view.reset_after()), &mut self.rest) {
                 (SlotChange::Instant(Some(tat)), _) => self.instants.set(index, tat),
                 (SlotChange::Packed(Some(mut packed)), Some(rest)) => {
                     packed.outlive(rest.packed.get(index), tenancy);
                     rest.packed.set(index, packed);
                 }
-                // Dropping a state moves others.
-                _ => return None,
+                (change, _) => dropped = Some((tag, change)),
             }
             self.latest = now;
         }
-        let decision = told(&view, is_over.then(|| turn.wait(&view, &share)));
-        let is_charged = turn.is_charged(is_over, passes);
-        let decision = if is_charged { decision.charged(now) } else { decision };
-        Some((ChargeStanding { decision, left_before, rules: Vec::new() }, passes))
+        let mut decision = told(&view, is_over.then(|| turn.wait(&view, &share)));
+        if turn.is_charged(is_over, passes) {
+            decision = decision.charged(now);
+        }
+        (ChargeStanding { decision, left_before, rules: Vec::new() }, dropped)
     }
 
     /// Makes a charge, as far as it stays, and tells where the key stands then. Returns how many expired states made way.
