@@ -49,6 +49,11 @@ impl Responder {
         &self.engine
     }
 
+    /// Returns the engine, for work that outlives a request.
+    pub(crate) fn shared_engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
     /// Returns the counters of this transport on this event loop.
     pub(crate) fn metrics(&self) -> &TransportMetrics {
         &self.metrics

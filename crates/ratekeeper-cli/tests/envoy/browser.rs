@@ -27,12 +27,19 @@ impl Browser {
 
     /// Asks for a path with these header fields.
     pub(crate) fn get(&mut self, path: &str, headers: &[(&str, &str)]) -> Seen {
-        let mut request = format!("GET {path} HTTP/1.1\r\nhost: edge\r\n");
+        let bytes: Vec<(&str, &[u8])> =
+            headers.iter().map(|(name, value)| (*name, value.as_bytes())).collect();
+        self.get_with_bytes(path, &bytes)
+    }
+
+    /// Asks for a path with header fields of any bytes.
+    pub(crate) fn get_with_bytes(&mut self, path: &str, headers: &[(&str, &[u8])]) -> Seen {
+        let mut request = format!("GET {path} HTTP/1.1\r\nhost: edge\r\n").into_bytes();
         for (name, value) in headers {
-            request.push_str(&format!("{name}: {value}\r\n"));
+            request.extend([name.as_bytes(), b": ", value, b"\r\n"].concat());
         }
-        request.push_str("\r\n");
-        self.0.get_mut().write_all(request.as_bytes()).unwrap();
+        request.extend(b"\r\n");
+        self.0.get_mut().write_all(&request).unwrap();
         self.read()
     }
 

@@ -78,3 +78,18 @@ fn a_header_of_fifty_kilobytes_is_limited() {
     }
     assert_eq!(envoy.stat(ERRORS), 0);
 }
+
+/// Nor must bytes that are no UTF-8 be an error: any client can send them.
+#[test]
+fn a_header_that_is_no_text_is_limited() {
+    if proxy::binary().is_none() {
+        return;
+    }
+    let (server, _folder) = rules::server(&[]);
+    let envoy = Envoy::start(&rules::asked(&server), PATIENT).unwrap();
+    let get = |value: &[u8]| envoy.browse().get_with_bytes("/", &[("x-user", value)]).status;
+    // Whatever the byte is: those that differ in it alone share a counter.
+    assert_eq!([get(b"bob\xff"), get(b"bob\xfe"), get(b"bob\xff")], [200, 200, 429]);
+    assert_eq!(get(b"bob"), 200, "nobody else's");
+    assert_eq!(envoy.stat(ERRORS), 0);
+}

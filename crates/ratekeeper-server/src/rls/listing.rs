@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use ratekeeper::Algorithm;
+use ratekeeper::{Algorithm, Anchor};
 
 use super::matching::{FoundRule, RateLimitConfig};
 use super::rule::{LimitPlan, RuleLimit, ToldLimit};
@@ -50,7 +50,7 @@ fn line(found: &FoundRule<'_>) -> String {
 /// Returns true of what the Go service can do.
 fn is_one_window(plan: &LimitPlan) -> bool {
     let LimitPlan::Own(plan) = plan else { return false };
-    let is_window = |algorithm| matches!(algorithm, Algorithm::FixedWindow(_));
+    let is_window = |algorithm| matches!(algorithm, Algorithm::FixedWindow(Anchor::Grid));
     matches!(plan.rules(), [only] if is_window(only.quota().algorithm()))
 }
 
@@ -91,6 +91,8 @@ descriptors:
     rate_limit: {unit: minute, requests_per_unit: 100, algorithm: gcra, burst: 20}
   - key: report
     rate_limit: {unit: minute, unit_multiplier: 5, requests_per_unit: 10}
+  - key: bill
+    rate_limit: {unit: month, requests_per_unit: 10, calendar: UTC}
   - key: account
     rate_limit: {limit: "10/s burst 20; 250/day fixed grid"}
   - key: partner
@@ -113,6 +115,8 @@ descriptors:
                  limit: 100/m burst 20",
                 "edge.report: unit=UNKNOWN requests_per_unit=10, shadow_mode: false, quota_mode: false, \
                  limit: 10 per 5m fixed grid",
+                "edge.bill: unit=MONTH requests_per_unit=10, shadow_mode: false, quota_mode: false, \
+                 limit: 10/month fixed calendar",
                 "edge.account: shadow_mode: false, quota_mode: false, limit: 10/s burst 20; 250/day fixed grid",
                 "edge.partner: shadow_mode: false, quota_mode: false, limit: plan gold",
             ]

@@ -11,6 +11,7 @@ mod answer;
 mod asked;
 mod compile;
 mod counting;
+mod error;
 mod finding;
 mod json;
 mod listing;
@@ -26,6 +27,7 @@ mod yaml;
 pub use answer::{CurrentLimit, DescriptorStatus, RlsAnswer, RlsCode};
 pub use asked::{RlsDescriptor, RlsEntry, RlsOverride, RlsRequest};
 pub use counting::{DomainReading, RlsCounts, RlsReading, RuleReading};
+pub use error::{RlsError, RlsErrorKind};
 pub use finding::{RlsFinding, RlsRefusal};
 pub use json::{RlsJsonError, read_json, write_json};
 pub use matching::{
@@ -34,7 +36,7 @@ pub use matching::{
 };
 pub use reload::watch_sources;
 pub use rule::{LimitPlan, LimitRule, Limited, RuleLimit, ToldLimit, usual_over};
-pub use service::{RateLimitService, RlsError, RlsErrorKind};
+pub use service::RateLimitService;
 pub use source::{SourceFingerprint, SourceTexts, parse_sources, read_sources};
 pub use spec::{DescriptorSpec, DomainSpec, LimitSpec, Placed};
 pub use unit::LimitUnit;

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::hash::Hash;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -142,11 +142,17 @@ fn read_folder(folder: &Path, depth: usize, names: &RlsFileNames, out: &mut Vec<
             continue;
         }
         let path = entry.path();
-        // Through links. What is gone again, or neither file nor folder, such as a pipe, is passed over.
+        // Through links. What is neither file nor folder, such as a pipe, is passed over.
         match fs::metadata(&path) {
             Ok(found) if found.is_dir() => read_folder(&path, depth + 1, names, out),
             Ok(found) if found.is_file() => out.push(read_file(&path, names)),
-            _ => {}
+            Ok(_) => {}
+            // Gone since it was listed, and no link that leads nowhere: that would take its limits away unsaid.
+            Err(error) if error.kind() == ErrorKind::NotFound && fs::symlink_metadata(&path).is_err() => {}
+            Err(error) => {
+                let text = Err((None, format!("cannot be read: {error}")));
+                out.push(SourceText { name: name_of(&path, names), text });
+            }
         }
     }
 }

@@ -86,9 +86,8 @@ fn matches(pattern: &str, value: &str) -> bool {
 /// The descriptor of a level that an entry finds.
 fn pick<'s>(level: &'s [DescriptorSpec], entry: &RlsEntry) -> Option<&'s DescriptorSpec> {
     let of_key = || level.iter().filter(|spec| spec.key.value == entry.key);
-    let exact = of_key().find(|spec| {
-        !spec.value.value.is_empty() && !spec.value.value.contains('*') && spec.value.value == entry.value
-    });
+    // A pattern is found by its own text before others that match it.
+    let exact = of_key().find(|spec| !spec.value.value.is_empty() && spec.value.value == entry.value);
     let pattern =
         || of_key().find(|spec| spec.value.value.contains('*') && matches(&spec.value.value, &entry.value));
     exact.or_else(pattern).or_else(|| of_key().find(|spec| spec.value.value.is_empty()))

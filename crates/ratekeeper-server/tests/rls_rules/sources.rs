@@ -101,6 +101,19 @@ fn a_file_that_is_too_large_and_folders_in_circles_are_refused() {
     assert!(told.contains(&"duplicate domain 'a' in config file"), "the circle is there: {told:?}");
 }
 
+/// To pass over it would take its limits away, and nobody would hear of it.
+#[test]
+fn a_link_that_leads_nowhere_refuses_the_set() {
+    for target in ["gone.yaml", "link.yaml"] {
+        let folder = Folder::new("links");
+        folder.write("a.yaml", "domain: a\n");
+        symlink(Path::new(target), folder.0.join("link.yaml")).unwrap();
+        let texts = folder.read(&RlsFileNames::Dotted(folder.0.clone()));
+        let refusal = parse_sources(&texts, &RlsSettings::default()).unwrap_err().to_string();
+        assert!(refusal.starts_with("link.yaml: error loading config file: cannot be read: "), "{refusal}");
+    }
+}
+
 #[test]
 fn contents_are_told_apart_by_what_is_in_them() {
     let folder = Folder::new("contents");

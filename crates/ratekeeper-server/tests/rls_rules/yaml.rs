@@ -1,6 +1,6 @@
 //! YAML as Go reads it.
 
-use ratekeeper_server::rls::{RlsSettings, RuleLimit};
+use ratekeeper_server::rls::{RlsSettings, RuleLimit, SourceTexts, parse_sources};
 use serde_json::json;
 
 use crate::support::{find, mistakes, parse, parse_all, told};
@@ -116,6 +116,23 @@ fn only_the_first_document_counts_and_an_empty_one_has_no_domain() {
     for empty in ["", "# nothing\n", "~\n", "---\n"] {
         assert_eq!(mistakes(empty), ["1: config file cannot have empty domain"], "{empty:?}");
     }
+}
+
+/// As people align what they write.
+#[test]
+fn tabs_between_keys_and_values_are_spaces() {
+    let tabs = "domain:\td\ndescriptors:\t# all\n  - key:\t\ta\n    value: \t\"x:\ty\"\n    rate_limit:\n      unit:\tday\n      requests_per_unit:\t5\n";
+    let spaces = tabs.replace("x:\ty", "x:_y").replace('\t', " ").replace("x:_y", "x:\ty");
+    let config = |text: &str| {
+        let texts = SourceTexts::from_texts([("a.yaml", text)]);
+        parse_sources(&texts, &RlsSettings::default()).unwrap().0.listing()
+    };
+    assert_eq!(config(tabs), config(&spaces));
+    assert_eq!(config(tabs).lines().count(), 1);
+    // What cannot be read for another reason is told as it stands.
+    let texts = SourceTexts::from_texts([("a.yaml", "domain:\td\n\tdescriptors: []\n")]);
+    let refusal = parse_sources(&texts, &RlsSettings::default()).unwrap_err().to_string();
+    assert!(refusal.starts_with("a.yaml:"), "{refusal}");
 }
 
 #[test]

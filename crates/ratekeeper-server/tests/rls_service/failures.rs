@@ -65,6 +65,16 @@ const RULES: &str = "
     {key: closed, rate_limit: {unit: minute, requests_per_unit: 5, on_store_error: closed}},
     {key: local, rate_limit: {unit: minute, requests_per_unit: 2, on_store_error: local}}";
 
+/// An error would let whoever is banned pass.
+#[test]
+fn a_ban_is_told_without_a_store() {
+    let rules = "{key: banned, rate_limit: {unit: minute, requests_per_unit: 0}},
+        {key: usual, rate_limit: {unit: minute, requests_per_unit: 5}}";
+    let world = over(Broken::Down, rules, FailureMode::Error);
+    assert_eq!(world.ask("d: banned=v + usual=v"), "OVER: OVER 0, –");
+    assert!(world.try_ask(&asked("d: usual=v")).is_err());
+}
+
 #[test]
 fn failure_modes_answer_for_a_store_that_is_down() {
     let world = over(Broken::Down, RULES, FailureMode::Error);

@@ -68,3 +68,31 @@ fn ietf_fields_tell_of_all() {
     assert_eq!(body["violated-policies"], serde_json::json!(["minute", "day"]));
     assert!(fields(&world.answer("d: none=v")).is_empty());
 }
+
+/// After so many seconds, this very request passes.
+#[test]
+fn retry_after_is_exact_where_quota_rules_take_part() {
+    let rules = "
+        {key: hard, rate_limit: {unit: minute, requests_per_unit: 1, over: ignore}},
+        {key: soon, quota_mode: true, rate_limit: {unit: hour, requests_per_unit: 1, over: ignore}},
+        {key: late, quota_mode: true, rate_limit: {unit: day, requests_per_unit: 1, over: ignore}}";
+    let settings =
+        RlsSettings { headers: RlsHeaders::Ietf, has_problem_body: true, ..RlsSettings::default() };
+    for (request, waits, violated) in [
+        // One of the quota rules has room, so that the other refuses nothing.
+        ("d: hard=v + late=v + soon=w", 40, &["minute"][..]),
+        ("d: soon=v + late=v", 2800, &["hour", "day"]),
+        ("d: hard=v + soon=v + late=v", 2800, &["minute", "hour", "day"]),
+    ] {
+        let world = World::of(rules, settings.clone());
+        world.ask("d: hard=v + soon=v + late=v");
+        let over = world.answer(request);
+        assert!(fields(&over).contains(&format!("Retry-After: {waits}")), "{request}: {:?}", fields(&over));
+        let body: serde_json::Value = serde_json::from_slice(&over.body).unwrap();
+        assert_eq!(body["violated-policies"], serde_json::json!(violated), "{request}");
+        world.advance(waits - 1);
+        assert!(world.ask(request).starts_with("OVER"), "{request}: not before");
+        world.advance(1);
+        assert!(world.ask(request).starts_with("OK"), "{request}: then");
+    }
+}

@@ -87,10 +87,12 @@ fn metadata_of_those_that_passed_is_merged() {
     let rules = "
         {key: a, rate_limit: {unit: minute, requests_per_unit: 2}, metadata: {name: service_1}},
         {key: b, rate_limit: {unit: minute, requests_per_unit: 1}, metadata: {name: service_2}},
-        {key: c, rate_limit: {unit: minute, requests_per_unit: 1}, metadata: {some_other_name: service_3}}";
+        {key: c, rate_limit: {unit: minute, requests_per_unit: 1}, metadata: {some_other_name: service_3}},
+        {key: free, rate_limit: {unlimited: true}, metadata: {free: yes}}";
     let settings = RlsSettings { tells_metadata: true, ..quota() };
     let world = World::of(rules, settings);
     let metadata = |request| world.answer(request).metadata.unwrap()["metadata"].clone();
+    assert_eq!(metadata("d: free=v"), json!({"free": true}), "who has no limit passes");
     assert_eq!(metadata("d: a=v + b=v"), json!({"name": "service_1"}), "both pass, the first wins");
     assert_eq!(metadata("d: a=v + b=v"), json!({"name": "service_1"}), "the second is over");
     assert_eq!(metadata("d: b=w + c=v"), json!({"name": "service_2", "some_other_name": "service_3"}));

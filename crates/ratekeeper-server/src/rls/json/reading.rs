@@ -7,10 +7,11 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{Error, MapAccess, Unexpected, Visitor};
+use serde::de::{Error, IgnoredAny, MapAccess, SeqAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use crate::rls::asked::{RlsDescriptor, RlsEntry, RlsOverride, RlsRequest};
+use crate::rls::error::RlsError;
 use crate::rls::unit::LimitUnit;
 
 /// Reads a request.
@@ -25,6 +26,7 @@ pub fn read_json(body: &[u8]) -> Result<RlsRequest, RlsJsonError> {
     let mut deserializer = serde_json::Deserializer::from_slice(body);
     let request: RequestBody = object(&mut deserializer).map_err(RlsJsonError::Malformed)?;
     deserializer.end().map_err(RlsJsonError::Malformed)?;
+    request.check_counts().map_err(RlsJsonError::TooMany)?;
     Ok(request.into())
 }
 
@@ -36,6 +38,8 @@ pub enum RlsJsonError {
     Empty,
     /// It is no JSON, or not that of a request.
     Malformed(serde_json::Error),
+    /// It has more descriptors or entries than a request may have.
+    TooMany(RlsError),
 }
 
 impl fmt::Display for RlsJsonError {
@@ -45,6 +49,7 @@ impl fmt::Display for RlsJsonError {
                 f.write_str("the body is empty; send {\"domain\": …, \"descriptors\": [{\"entries\": […]}]}")
             }
             RlsJsonError::Malformed(error) => error.fmt(f),
+            RlsJsonError::TooMany(error) => error.fmt(f),
         }
     }
 }
@@ -54,6 +59,7 @@ impl std::error::Error for RlsJsonError {
         match self {
             RlsJsonError::Empty => None,
             RlsJsonError::Malformed(error) => Some(error),
+            RlsJsonError::TooMany(error) => Some(error),
         }
     }
 }
@@ -64,7 +70,7 @@ struct RequestBody {
     #[serde(default, deserialize_with = "or_null")]
     domain: String,
     #[serde(default, deserialize_with = "or_null")]
-    descriptors: Vec<Object<DescriptorBody>>,
+    descriptors: Items<Object<DescriptorBody>, { RlsRequest::MAX_DESCRIPTORS }>,
     #[serde(default, rename = "hitsAddend", alias = "hits_addend", deserialize_with = "or_null")]
     hits_addend: Whole<u32>,
 }
@@ -73,7 +79,7 @@ struct RequestBody {
 #[serde(deny_unknown_fields)]
 struct DescriptorBody {
     #[serde(default, deserialize_with = "or_null")]
-    entries: Vec<Object<EntryBody>>,
+    entries: Items<Object<EntryBody>, { RlsDescriptor::MAX_ENTRIES }>,
     #[serde(default)]
     limit: Option<Object<OverrideBody>>,
     #[serde(default, rename = "hitsAddend", alias = "hits_addend")]
@@ -100,9 +106,24 @@ struct OverrideBody {
     unit: UnitNumber,
 }
 
+impl RequestBody {
+    fn check_counts(&self) -> Result<(), RlsError> {
+        let sent = self.descriptors.sent;
+        if sent > RlsRequest::MAX_DESCRIPTORS {
+            return Err(RlsError::TooManyDescriptors { sent });
+        }
+        let sent = |Object(body): &Object<DescriptorBody>| body.entries.sent;
+        let mut entries = self.descriptors.kept.iter().map(sent).enumerate();
+        match entries.find(|(_, sent)| *sent > RlsDescriptor::MAX_ENTRIES) {
+            Some((descriptor, sent)) => Err(RlsError::TooManyEntries { descriptor, sent }),
+            None => Ok(()),
+        }
+    }
+}
+
 impl From<RequestBody> for RlsRequest {
     fn from(RequestBody { domain, descriptors, hits_addend }: RequestBody) -> Self {
-        let descriptors = descriptors.into_iter().map(|Object(descriptor)| descriptor.into()).collect();
+        let descriptors = descriptors.kept.into_iter().map(|Object(descriptor)| descriptor.into()).collect();
         RlsRequest { domain, descriptors, hits_addend: hits_addend.0 }
     }
 }
@@ -111,7 +132,7 @@ impl From<DescriptorBody> for RlsDescriptor {
     fn from(DescriptorBody { entries, limit, hits_addend, is_negative_hits }: DescriptorBody) -> Self {
         let entry = |Object(EntryBody { key, value })| RlsEntry { key, value };
         RlsDescriptor {
-            entries: entries.into_iter().map(entry).collect(),
+            entries: entries.kept.into_iter().map(entry).collect(),
             limit: limit.map(|Object(OverrideBody { requests_per_unit, unit })| RlsOverride {
                 requests_per_unit: requests_per_unit.0,
                 unit: unit.0,
@@ -133,6 +154,50 @@ struct Object<T>(T);
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
     fn deserialize<D: Deserializer<'de>>(value: D) -> Result<Self, D::Error> {
         object(value).map(Object)
+    }
+}
+
+/// The first items of a list, so many at most, and how many there are. The others are not kept: two bytes of a body can stand
+/// for one, which takes a hundred of memory.
+struct Items<T, const MOST: usize> {
+    kept: Vec<T>,
+    sent: usize,
+}
+
+impl<T, const MOST: usize> Default for Items<T, MOST> {
+    fn default() -> Self {
+        Items { kept: Vec::new(), sent: 0 }
+    }
+}
+
+impl<'de, T: Deserialize<'de>, const MOST: usize> Deserialize<'de> for Items<T, MOST> {
+    fn deserialize<D: Deserializer<'de>>(value: D) -> Result<Self, D::Error> {
+        struct List<T, const MOST: usize>(PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>, const MOST: usize> Visitor<'de> for List<T, MOST> {
+            type Value = Items<T, MOST>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
+                let mut kept = Vec::new();
+                while kept.len() < MOST {
+                    match items.next_element()? {
+                        Some(item) => kept.push(item),
+                        None => break,
+                    }
+                }
+                let mut sent = kept.len();
+                while sent >= MOST && items.next_element::<IgnoredAny>()?.is_some() {
+                    sent += 1;
+                }
+                Ok(Items { kept, sent })
+            }
+        }
+
+        value.deserialize_seq(List(PhantomData))
     }
 }
 
@@ -250,6 +315,23 @@ mod tests {
 
     fn problem(body: &str) -> String {
         read_json(body.as_bytes()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn too_many_are_counted_and_not_kept() {
+        let text = |body: String| read_json(body.as_bytes()).map(|_| ()).map_err(|error| error.to_string());
+        let many =
+            |number: usize| format!(r#"{{"domain":"d","descriptors":[{}]}}"#, vec!["{}"; number].join(","));
+        assert_eq!(text(many(256)), Ok(()));
+        let refused = Err("descriptors: 300000; a request has at most 256".to_owned());
+        assert_eq!(text(many(300_000)), refused);
+        let entries = |number: usize| {
+            format!(r#"{{"descriptors":[{{}},{{"entries":[{}]}}]}}"#, vec!["{}"; number].join(","))
+        };
+        assert_eq!(text(entries(64)), Ok(()));
+        let refused = Err("descriptors[1].entries: 65; a descriptor has at most 64".to_owned());
+        assert_eq!(text(entries(65)), refused);
+        assert!(text(r#"{"descriptors":{}}"#.to_owned()).unwrap_err().contains("expected a list"));
     }
 
     #[test]

@@ -7,13 +7,10 @@ use serde::Serialize;
 use super::config::RateLimitConfig;
 use super::counter_key::write_counter_key;
 use super::found::FoundRule;
-use super::level::{Level, LevelNode, MatchedBy};
+use super::level::{Level, LevelNode, MOST_NAMED, MatchedBy};
 use super::stat_name::StatName;
 use crate::rls::asked::RlsEntry;
 use crate::rls::rule::{LimitRule, Limited, RuleLimit};
-
-/// How many keys or values of a file are listed.
-const MOST_LISTED: usize = 8;
 
 /// What a descriptor finds, level by level, and why. Written out it is a text for people; as JSON it has the same fields.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -108,7 +105,7 @@ impl Explanation {
             Some(found) => Ok(found),
             None if level.is_empty() => Err("what it ends at has no rate_limit: no limit".to_owned()),
             None => {
-                let below = listed("at", &level.keys(MOST_LISTED + 1));
+                let below = listed("at", &level.keys());
                 Err(format!("what it ends at has no rate_limit: limits may sit deeper, {below}"))
             }
         }
@@ -126,12 +123,8 @@ fn why_nothing(level: &Level, above: Option<&LevelNode>, entry: &RlsEntry, index
             None => format!("nothing is below entry {index}"),
         };
     }
-    match level.known(key, MOST_LISTED + 1) {
-        None => format!(
-            "no key '{key}' at level {}: {}",
-            index + 1,
-            listed("there are", &level.keys(MOST_LISTED + 1))
-        ),
+    match level.known(key) {
+        None => format!("no key '{key}' at level {}: {}", index + 1, listed("there are", &level.keys())),
         Some(values) => {
             let values = listed("it has", &values);
             format!(
@@ -145,9 +138,8 @@ fn listed(words: &str, names: &[&str]) -> String {
     match names {
         [] => format!("{words} none"),
         names => {
-            let quoted: Vec<String> =
-                names.iter().take(MOST_LISTED).map(|name| format!("'{name}'")).collect();
-            let more = if names.len() > MOST_LISTED { ", …" } else { "" };
+            let quoted: Vec<String> = names.iter().take(MOST_NAMED).map(|name| format!("'{name}'")).collect();
+            let more = if names.len() > MOST_NAMED { ", …" } else { "" };
             format!("{words} {}{more}", quoted.join(", "))
         }
     }

@@ -4,11 +4,11 @@ use ratekeeper::port::{ChargeAction, Plans, Request};
 use ratekeeper::{Algorithm, Anchor, Plan};
 
 use super::applied::{Applied, AppliedLimit, Case, Shared};
-use super::error::RlsError;
 use super::loaded::LoadedConfig;
 use super::plan_cache::PlanCache;
 use crate::rls::asked::{RlsDescriptor, RlsRequest};
 use crate::rls::counting::RlsCounts;
+use crate::rls::error::RlsError;
 use crate::rls::matching::{
     Found, FoundRule, SharedLevels, StatName, write_counter_key, write_envoyproxy_key, write_override_stat,
 };
@@ -181,6 +181,7 @@ impl<'a> CaseMaker<'a> {
         let rule = found.rule;
         (case.is_shadow, case.name) = (rule.is_shadow, &rule.name);
         case.is_quota |= rule.is_quota;
+        case.metadata = rule.metadata.as_deref();
         case.applied = match &rule.limit {
             RuleLimit::Unlimited => {
                 case.applied = Applied::Unlimited;
@@ -192,7 +193,6 @@ impl<'a> CaseMaker<'a> {
                 Applied::Limited(self.keyed(limited, request, descriptor, found.shared, keys))
             }
         };
-        case.metadata = rule.metadata.as_deref();
         if self.is_counted {
             case.counts = Some(match self.loaded.and_then(|loaded| loaded.counts.of_rule(rule.index)) {
                 Some(counts) => Shared::Borrowed(counts),

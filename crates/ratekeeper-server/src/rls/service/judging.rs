@@ -13,7 +13,8 @@ use super::cases::Cases;
 const PART_FOR_THE_STORE: f64 = 0.8;
 
 impl Cases<'_> {
-    /// Has the keeper judge all limits in one call; none if there is no limit to be judged.
+    /// Has the keeper judge all limits in one call; none if there is no limit to be judged, or the store failed and the whole is
+    /// refused in any case.
     ///
     /// With a deadline, a failure mode other than `error` answers before it if the store does not.
     pub(super) async fn judged(
@@ -28,13 +29,13 @@ impl Cases<'_> {
         if charges.is_empty() {
             return Ok(None);
         }
-        let pending = match keeper.charge(&charges, verdict.whole).now() {
-            Ok(judged) => return judged.map(Some),
-            Err(pending) => pending,
-        };
-        let judged = match deadline.filter(|_| has_another_answer(&charges)) {
-            None => pending.await,
-            Some(deadline) => {
+        let judged = match (
+            keeper.charge(&charges, verdict.whole).now(),
+            deadline.filter(|_| has_another_answer(&charges)),
+        ) {
+            (Ok(judged), _) => judged,
+            (Err(pending), None) => pending.await,
+            (Err(pending), Some(deadline)) => {
                 match tokio::time::timeout(deadline.mul_f64(PART_FOR_THE_STORE), pending).await {
                     Ok(judged) => judged,
                     Err(_) => {
@@ -45,7 +46,11 @@ impl Cases<'_> {
                 }
             }
         };
-        judged.map(Some)
+        match judged {
+            // A ban is a ban, also while nobody knows where the other limits stand.
+            Err(KeeperError::Store(_)) if verdict.whole == Whole::Refused => Ok(None),
+            judged => judged.map(Some),
+        }
     }
 
     fn charge<'c>(&'c self, case: &'c Case<'_>, is_quota_toothless: bool) -> Option<Charge<'c>> {

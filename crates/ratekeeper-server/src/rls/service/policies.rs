@@ -44,18 +44,17 @@ impl RlsAnswer {
                 let policies = policies(cases, standings, &self.statuses);
                 self.response_headers.extend(ietf(&policies));
                 if is_refused {
-                    self.response_headers
-                        .push(("Retry-After".to_owned(), retry_after(&self.statuses).to_string()));
+                    self.response_headers.push((
+                        "Retry-After".to_owned(),
+                        retry_after(&cases.each, &self.statuses).to_string(),
+                    ));
                 }
             }
         }
         if is_refused && settings.has_problem_body {
             let policies = policies(cases, standings, &self.statuses);
-            let violated: Vec<&str> = policies
-                .iter()
-                .filter(|policy| policy.status.code == RlsCode::OverLimit)
-                .map(|policy| &*policy.name)
-                .collect();
+            let violated: Vec<&str> =
+                policies.iter().filter(|policy| policy.refuses).map(|policy| &*policy.name).collect();
             let body = json!({ "type": QUOTA_EXCEEDED, "title": TITLE, "status": 429, "violated-policies": violated });
             self.body = body.to_string().into_bytes();
             self.response_headers.push(("Content-Type".to_owned(), "application/problem+json".to_owned()));
@@ -77,10 +76,24 @@ fn decisive<'s>(cases: &[Case<'_>], statuses: &'s [DescriptorStatus]) -> Option<
     refusing.map(|(_, status)| status).or_else(least)
 }
 
-/// Returns how long whoever is refused has to wait.
-fn retry_after(statuses: &[DescriptorStatus]) -> u64 {
-    let refusing = statuses.iter().filter(|status| status.code == RlsCode::OverLimit);
-    refusing.filter_map(|status| status.until_reset).max().unwrap_or(1).max(1)
+/// Returns how long whoever is refused has to wait: until all that refuse by themselves have room, and one of those that refuse
+/// together, if they do.
+fn retry_after(cases: &[Case<'_>], statuses: &[DescriptorStatus]) -> u64 {
+    let waits = |is_quota: bool| {
+        let of_kind = cases.iter().zip(statuses).filter(move |(case, _)| case.is_quota == is_quota);
+        of_kind
+            .filter(|(_, status)| status.code == RlsCode::OverLimit)
+            .filter_map(|(_, status)| status.until_reset)
+    };
+    let together = if quota_refuses(cases, statuses) { waits(true).min() } else { None };
+    waits(false).max().max(together).unwrap_or(1).max(1)
+}
+
+/// Returns true if the quota rules refuse: all of them are over.
+fn quota_refuses(cases: &[Case<'_>], statuses: &[DescriptorStatus]) -> bool {
+    let is_over =
+        |(case, status): (&Case<'_>, &DescriptorStatus)| !case.is_quota || status.code == RlsCode::OverLimit;
+    cases.iter().zip(statuses).all(is_over)
 }
 
 /// A limit as a policy of the draft.
@@ -89,6 +102,8 @@ struct StatusPolicy<'a> {
     window: Duration,
     quota: u64,
     status: &'a DescriptorStatus,
+    /// Whether it has a part in that the whole is refused.
+    refuses: bool,
 }
 
 /// Returns the policies of all statuses that have a limit, each with a name of its own.
@@ -99,6 +114,7 @@ fn policies<'a>(
 ) -> Vec<StatusPolicy<'a>> {
     let mut policies: Vec<StatusPolicy<'a>> = Vec::new();
     let mut standings = standings.iter();
+    let quota_refuses = quota_refuses(&cases.each, statuses);
     for (case, status) in cases.each.iter().zip(statuses) {
         let (unit, window) = match &case.applied {
             Applied::Nothing | Applied::Unlimited => continue,
@@ -119,6 +135,7 @@ fn policies<'a>(
             window: window.as_duration(),
             quota: current.requests_per_unit.into(),
             status,
+            refuses: status.code == RlsCode::OverLimit && (quota_refuses || !case.is_quota),
         });
     }
     policies

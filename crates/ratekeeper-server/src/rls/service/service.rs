@@ -9,13 +9,13 @@ use ratekeeper::{Cost, Keeper, Key, MonotonicClock, Rules};
 
 use super::applied::{Applied, Case};
 use super::cases::{CaseMaker, Cases};
-use super::error::{RlsError, RlsErrorKind};
 use super::loaded::LoadedConfig;
 use super::metadata::dynamic_metadata;
 use super::plan_cache::PlanCache;
 use crate::rls::answer::{DescriptorStatus, RlsAnswer, RlsCode};
 use crate::rls::asked::RlsRequest;
 use crate::rls::counting::{RlsCounts, RlsReading};
+use crate::rls::error::{RlsError, RlsErrorKind};
 use crate::rls::matching::RateLimitConfig;
 use crate::settings::RlsSettings;
 
@@ -237,7 +237,7 @@ impl RateLimitService {
                     case.count_of(limited, standing, self.settings.near_limit_ratio);
                     case.status_of(limited, standing)
                 }
-                // There is one for each.
+                // Nobody knows where it stands, and it does not matter.
                 None => case.status(|| self.clock.now()),
             },
             _ => {

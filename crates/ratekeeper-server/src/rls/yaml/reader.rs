@@ -12,7 +12,13 @@ use crate::rls::spec::{DescriptorSpec, DomainSpec, LimitSpec, Placed};
 
 /// Reads a file, and goes on after mistakes; none if it is no YAML, or none that could be a configuration.
 pub(in crate::rls) fn read_domain(text: &str, report: &mut Report) -> Option<DomainSpec> {
-    let tree = match YamlTree::parse(text) {
+    let spaced;
+    let mut parsed = YamlTree::parse(text);
+    if let Err(error) = parsed {
+        spaced = with_spaces_after_keys(text);
+        parsed = YamlTree::parse(&spaced).map_err(|_| error);
+    }
+    let tree = match parsed {
         Ok(tree) => tree,
         Err(error) => {
             report.mistake(Some(error.line), format!("error loading config file: {}", error.message));
@@ -33,6 +39,28 @@ pub(in crate::rls) fn read_domain(text: &str, report: &mut Report) -> Option<Dom
         }
     }
     Some(spec)
+}
+
+/// Returns a file with spaces for the tabs between a key and its value, which Go's reader takes and ours does not.
+///
+/// Only for a file that cannot be read as it is: within a text of several lines, what looks like a key would change, too.
+fn with_spaces_after_keys(text: &str) -> String {
+    let mut spaced = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        let start = line.trim_start_matches([' ', '-']);
+        let name = start.trim_start_matches(|letter: char| letter.is_ascii_alphanumeric() || letter == '_');
+        let value = name.strip_prefix(':').map(|rest| rest.trim_start_matches(['\t', ' ']));
+        match value.filter(|_| name.len() < start.len()) {
+            Some(value) => {
+                let (key, between) = line[..line.len() - value.len()].split_at(line.len() - name.len() + 1);
+                spaced.push_str(key);
+                spaced.extend(between.chars().map(|_| ' '));
+                spaced.push_str(value);
+            }
+            None => spaced.push_str(line),
+        }
+    }
+    spaced
 }
 
 struct Reader<'a, 't> {

@@ -35,6 +35,7 @@ mod plans;
 mod reflection;
 mod reply;
 mod rls;
+mod rls_request;
 mod status;
 mod throttle;
 mod transport;

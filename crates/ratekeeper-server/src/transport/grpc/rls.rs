@@ -2,30 +2,21 @@
 
 use std::sync::Arc;
 
-use bytes::Buf;
-use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
 use prost_types::value::Kind;
 use prost_types::{ListValue, Struct, Value};
 
 use super::call_head::CallHead;
 use super::context::GrpcTransport;
 use super::generated::envoy_config_core_v3::HeaderValue;
-use super::generated::envoy_extensions_common_ratelimit_v3::RateLimitDescriptor;
+use super::generated::envoy_service_ratelimit_v3::RateLimitResponse;
 use super::generated::envoy_service_ratelimit_v3::rate_limit_response::{Code, DescriptorStatus, RateLimit};
-use super::generated::envoy_service_ratelimit_v3::{RateLimitRequest, RateLimitResponse};
-use super::message::{self, RequestMessages};
+use super::message::RequestMessages;
+use super::rls_request;
 use super::status::{GrpcCode, GrpcStatus};
-use crate::rls::{
-    self, LimitUnit, RateLimitService, RlsAnswer, RlsCode, RlsDescriptor, RlsEntry, RlsError, RlsErrorKind,
-    RlsOverride, RlsRequest,
-};
+use crate::rls::{self, LimitUnit, RateLimitService, RlsAnswer, RlsCode, RlsError, RlsErrorKind};
 
 /// The name of the service.
 pub(super) const RLS: &str = "envoy.service.ratelimit.v3.RateLimitService";
-
-/// Bytes from which on a message is counted through before it is decoded: a few of it can stand for many descriptors, each of
-/// which takes memory.
-const LONG: usize = 8 * 1024;
 
 /// Answers `ShouldRateLimit`.
 pub(super) async fn should_rate_limit(
@@ -33,7 +24,7 @@ pub(super) async fn should_rate_limit(
     head: &CallHead,
     messages: &mut RequestMessages,
 ) -> Result<RateLimitResponse, GrpcStatus> {
-    let asked = messages.only_read(|message| Ok((service(grpc)?, read(message)?))).await?;
+    let asked = messages.only_read(|message| Ok((service(grpc)?, rls_request::read(message)?))).await?;
     let (service, request) = asked;
     let answer = grpc.responder.should_rate_limit(service, &request, head.expected_timeout).await?;
     Ok(response(answer))
@@ -43,65 +34,6 @@ fn service(grpc: &GrpcTransport) -> Result<&RateLimitService, GrpcStatus> {
     let message = "this server has no rate limits for Envoy: start it with --rls PATH";
     let missing = || GrpcStatus::new(GrpcCode::Unimplemented, message);
     grpc.responder.engine().rls().map(Arc::as_ref).ok_or_else(missing)
-}
-
-/// Reads a request.
-fn read(message: &[u8]) -> Result<RlsRequest, GrpcStatus> {
-    if message.len() > LONG {
-        check_counts(message).map_err(|error| GrpcStatus::invalid(error.to_string()))??;
-    }
-    let RateLimitRequest { domain, descriptors, hits_addend } = message::decode(message)?;
-    let descriptors = descriptors.into_iter().map(descriptor).collect();
-    Ok(RlsRequest { domain, descriptors, hits_addend })
-}
-
-fn descriptor(descriptor: RateLimitDescriptor) -> RlsDescriptor {
-    let RateLimitDescriptor { entries, limit, hits_addend, is_negative_hits } = descriptor;
-    RlsDescriptor {
-        entries: entries.into_iter().map(|entry| RlsEntry { key: entry.key, value: entry.value }).collect(),
-        limit: limit
-            .map(|limit| RlsOverride { requests_per_unit: limit.requests_per_unit, unit: limit.unit }),
-        hits_addend,
-        is_negative: is_negative_hits,
-    }
-}
-
-/// Refuses a message with more descriptors or entries than a request may have, before there is memory for them.
-fn check_counts(message: &[u8]) -> Result<Result<(), RlsError>, prost::DecodeError> {
-    /// The number of the field that has the descriptors, and of the one that has their entries.
-    const DESCRIPTORS: u32 = 2;
-    const ENTRIES: u32 = 1;
-    let (mut rest, mut descriptors) = (message, 0);
-    while let Some(descriptor) = next_field(&mut rest, DESCRIPTORS)? {
-        let (mut rest, mut entries) = (descriptor, 0);
-        while next_field(&mut rest, ENTRIES)?.is_some() {
-            entries += 1;
-        }
-        if entries > RlsDescriptor::MAX_ENTRIES {
-            return Ok(Err(RlsError::TooManyEntries { descriptor: descriptors, sent: entries }));
-        }
-        descriptors += 1;
-    }
-    let is_too_many = descriptors > RlsRequest::MAX_DESCRIPTORS;
-    Ok(if is_too_many { Err(RlsError::TooManyDescriptors { sent: descriptors }) } else { Ok(()) })
-}
-
-/// Skips to the next field of this number that has a length, and returns what is in it.
-fn next_field<'a>(rest: &mut &'a [u8], number: u32) -> Result<Option<&'a [u8]>, prost::DecodeError> {
-    while rest.has_remaining() {
-        let (tag, kind) = decode_key(rest)?;
-        if tag != number || kind != WireType::LengthDelimited {
-            skip_field(kind, tag, rest, DecodeContext::default())?;
-            continue;
-        }
-        let length = decode_varint(rest)?;
-        return match usize::try_from(length) {
-            Ok(length) if length <= rest.len() => Ok(rest.split_off(..length)),
-            // Whoever decodes it tells what is wrong.
-            _ => Ok(None),
-        };
-    }
-    Ok(None)
 }
 
 /// Returns an answer as a message.
@@ -174,75 +106,9 @@ impl From<RlsError> for GrpcStatus {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-    use prost::Message;
     use serde_json::json;
 
-    use super::super::generated::envoy_extensions_common_ratelimit_v3::rate_limit_descriptor::{
-        Entry, RateLimitOverride,
-    };
     use super::*;
-
-    fn entry(key: &str, value: &str) -> Entry {
-        Entry { key: key.to_owned(), value: value.to_owned() }
-    }
-
-    fn read_from(message: &RateLimitRequest) -> Result<RlsRequest, String> {
-        read(&message.encode_to_vec()).map_err(|status| format!("{status:?}"))
-    }
-
-    #[test]
-    fn a_request_is_read_as_it_was_sent() {
-        let sent = RateLimitRequest {
-            domain: "edge".to_owned(),
-            descriptors: vec![
-                RateLimitDescriptor {
-                    entries: vec![entry("user", "bob"), entry("path", "")],
-                    limit: Some(RateLimitOverride { requests_per_unit: 5, unit: 7 }),
-                    hits_addend: Some(0),
-                    is_negative_hits: true,
-                },
-                RateLimitDescriptor::default(),
-            ],
-            hits_addend: 3,
-        };
-        let entry = |key: &str, value: &str| RlsEntry { key: key.to_owned(), value: value.to_owned() };
-        let expected = RlsRequest {
-            domain: "edge".to_owned(),
-            descriptors: vec![
-                RlsDescriptor {
-                    entries: vec![entry("user", "bob"), entry("path", "")],
-                    limit: Some(RlsOverride { requests_per_unit: 5, unit: 7 }),
-                    hits_addend: Some(0),
-                    is_negative: true,
-                },
-                RlsDescriptor::default(),
-            ],
-            hits_addend: 3,
-        };
-        assert_eq!(read_from(&sent).unwrap(), expected);
-        let mut long = sent;
-        long.descriptors[0].entries[1].value = "x".repeat(2 * LONG);
-        assert_eq!(read_from(&long).unwrap().descriptors[0].entries[1].value.len(), 2 * LONG);
-    }
-
-    /// A megabyte of empty descriptors would be forty of memory.
-    #[test]
-    fn too_many_are_refused_before_they_are_decoded() {
-        let empty = RateLimitDescriptor::default();
-        let many = |descriptors| RateLimitRequest {
-            domain: "x".repeat(LONG),
-            descriptors: vec![empty.clone(); descriptors],
-            hits_addend: 0,
-        };
-        assert_eq!(read_from(&many(256)).unwrap().descriptors.len(), 256);
-        let refused = read_from(&many(500_000)).unwrap_err();
-        assert!(refused.contains("InvalidArgument") && refused.contains("descriptors: 500000;"), "{refused}");
-        let mut deep = many(2);
-        deep.descriptors[1].entries = vec![entry("", ""); 65];
-        let refused = read_from(&deep).unwrap_err();
-        assert!(refused.contains("descriptors[1].entries: 65;"), "{refused}");
-    }
 
     #[test]
     fn an_answer_is_written_as_it_was_meant() {
@@ -288,40 +154,5 @@ mod tests {
         assert!(
             status(RlsError::Keeper(ratekeeper::keeper::KeeperError::Store(store))).contains("Unavailable")
         );
-    }
-
-    proptest! {
-        #[test]
-        fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), long: bool) {
-            let mut bytes = bytes;
-            if long {
-                // An unknown field before them, so that they are counted through as well.
-                let mut filler = Vec::new();
-                prost::encoding::bytes::encode(9, &vec![0_u8; LONG], &mut filler);
-                bytes = [filler, bytes].concat();
-            }
-            let _ = read(&bytes);
-        }
-
-        /// Bytes that begin as a request does go further into it.
-        #[test]
-        fn a_broken_request_is_an_error_and_no_more(cut in 0_usize..60, at in 0_usize..60, byte: u8) {
-            let whole = RateLimitRequest {
-                domain: "edge".to_owned(),
-                descriptors: vec![RateLimitDescriptor {
-                    entries: vec![entry("user", "bob"); 2],
-                    limit: Some(RateLimitOverride { requests_per_unit: 5, unit: 2 }),
-                    hits_addend: Some(7),
-                    is_negative_hits: true,
-                }],
-                hits_addend: 3,
-            };
-            let mut bytes = whole.encode_to_vec();
-            let end = bytes.len();
-            bytes[at % end] = byte;
-            bytes.truncate(end - cut % end);
-            let _ = read(&bytes);
-            let _ = check_counts(&bytes);
-        }
     }
 }

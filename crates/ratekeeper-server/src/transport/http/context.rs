@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+use tokio::sync::Semaphore;
+
+use super::problem::Problem;
 use crate::engine::Engine;
 use crate::responder::Responder;
 use crate::secret::Tokens;
@@ -19,6 +22,8 @@ pub(crate) struct HttpTransport {
     pub(super) name: &'static str,
     pub(super) routes: HttpRoutes,
     pub(super) responder: Responder,
+    /// Pages that may be written at a time.
+    writers: Arc<Semaphore>,
 }
 
 /// What a listener serves.
@@ -49,6 +54,20 @@ impl HttpTransport {
     }
 
     fn with(name: &'static str, routes: HttpRoutes, engine: Arc<Engine>, tokens: Tokens) -> Self {
-        HttpTransport { name, routes, responder: Responder::new(name, engine, tokens) }
+        let writers = Arc::new(Semaphore::new(1));
+        HttpTransport { name, routes, responder: Responder::new(name, engine, tokens), writers }
+    }
+
+    /// Has a page written beside the event loop, one after the other: with many rules it is long, and the clients of this loop
+    /// are not to wait for it.
+    pub(super) async fn written(&self, write: fn(&Engine) -> String) -> Result<String, Problem> {
+        let engine = Arc::clone(self.responder.shared_engine());
+        let turn = Arc::clone(&self.writers).acquire_owned().await.map_err(|_| Problem::draining())?;
+        let page = tokio::task::spawn_blocking(move || {
+            let page = write(&engine);
+            drop(turn);
+            page
+        });
+        page.await.map_err(|_| Problem::draining())
     }
 }

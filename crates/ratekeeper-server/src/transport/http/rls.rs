@@ -13,9 +13,10 @@ use super::problem::Problem;
 use super::reply::{self, HttpReply, reply};
 use super::rls_metrics::rls_stats_lines;
 use super::whole_body::{self, ClaimedKind};
+use crate::engine::Engine;
 use crate::rls::{
     DescriptorStatus, Explanation, LimitUnit, RateLimitConfig, RateLimitService, RlsCode, RlsError,
-    RlsRequest, read_json, write_json,
+    RlsJsonError, RlsRequest, read_json, write_json,
 };
 
 /// The most bytes of a request: a header of Envoy's clients may stand in several descriptors.
@@ -75,9 +76,17 @@ pub(super) async fn answer(
         }
         RlsRoute::Healthcheck => Ok(healthcheck(http).await),
         RlsRoute::Config if is_get => {
-            Ok(text(service.config().map_or_else(String::new, |config| config.listing())))
+            let listing = |engine: &Engine| {
+                engine
+                    .rls()
+                    .and_then(|service| service.config())
+                    .map_or_else(String::new, |config| config.listing())
+            };
+            Ok(text(http.written(listing).await?))
         }
-        RlsRoute::Stats if is_get => Ok(text(rls_stats_lines(http.responder.engine()).unwrap_or_default())),
+        RlsRoute::Stats if is_get => {
+            Ok(text(http.written(|engine| rls_stats_lines(engine).unwrap_or_default()).await?))
+        }
         RlsRoute::Explain if is_post => {
             let bytes = whole_body::read(request, ClaimedKind::Json, MAX_REQUEST).await?;
             explain(http, service, &parse(&bytes)?).await
@@ -94,7 +103,10 @@ pub(super) async fn answer(
 }
 
 fn parse(bytes: &[u8]) -> Result<RlsRequest, Problem> {
-    read_json(bytes).map_err(|error| Problem::malformed(error.to_string()))
+    read_json(bytes).map_err(|error| match error {
+        RlsJsonError::TooMany(error) => Problem::rls(&error),
+        error => Problem::malformed(error.to_string()),
+    })
 }
 
 async fn should_rate_limit(

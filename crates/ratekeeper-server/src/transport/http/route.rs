@@ -66,7 +66,7 @@ async fn dispatch(
         HttpRoutes::Debug if path == "/" && is_get => return Ok(rls::overview()),
         HttpRoutes::Debug if path == "/" => return Err(Problem::method("GET, HEAD")),
         HttpRoutes::Debug if rls_route.is_some_and(RlsRoute::is_for_lookers) => {}
-        HttpRoutes::Metrics(_) if path == metrics_path && is_get => return Ok(metrics_reply(http)),
+        HttpRoutes::Metrics(_) if path == metrics_path && is_get => return metrics_reply(http).await,
         HttpRoutes::Metrics(_) if path == metrics_path => return Err(Problem::method("GET, HEAD")),
         HttpRoutes::Debug | HttpRoutes::Metrics(_) => return Err(Problem::nothing_else()),
     }
@@ -92,7 +92,7 @@ async fn dispatch(
         "/v1/plans" if is_get => Ok(list(http)),
         "/health" if is_get => health(http).await,
         "/ready" if is_get => ready(http).await,
-        "/metrics" if is_get => Ok(metrics_reply(http)),
+        "/metrics" if is_get => metrics_reply(http).await,
         "/openapi.json" if is_get => {
             Ok(reply(StatusCode::OK, Bytes::from_static(include_bytes!("openapi.json"))))
         }
@@ -232,9 +232,9 @@ async fn ready(http: &HttpTransport) -> Result<HttpReply, Problem> {
     Ok(reply(StatusCode::OK, json!({ "status": "ready" }).to_string()))
 }
 
-fn metrics_reply(http: &HttpTransport) -> HttpReply {
-    let mut reply = reply(StatusCode::OK, metrics::render(http.responder.engine()));
+async fn metrics_reply(http: &HttpTransport) -> Result<HttpReply, Problem> {
+    let mut reply = reply(StatusCode::OK, http.written(metrics::render).await?);
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     reply.headers_mut().insert(CONTENT_TYPE, kind);
-    reply
+    Ok(reply)
 }

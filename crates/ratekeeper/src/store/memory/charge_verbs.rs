@@ -6,7 +6,7 @@
 use std::sync::atomic::Ordering;
 
 use super::budget::{Allowance, Footprint, Full};
-use super::charging::{ChargeTurn, ChargeVerdict, FoundCharge};
+use super::charging::{ChargeTurn, ChargeVerdict, KnownCharge};
 use super::rehearsal::Rehearsal;
 use super::room::Claims;
 use super::shard::Subject;
@@ -153,7 +153,7 @@ impl MemoryStore {
         now: Timestamp,
     ) -> Result<Judgment, (usize, Full)> {
         let mut each = Vec::with_capacity(turns.len());
-        let mut found: Vec<FoundCharge<'_>> = Vec::with_capacity(turns.len());
+        let mut found: Vec<KnownCharge<'_>> = Vec::with_capacity(turns.len());
         let mut shards = self.lock_all(turns);
         let latest = shards.iter().map(|charged| charged.shard.latest).max();
         let now = latest.map_or(now, |latest| latest.max(now));
@@ -207,7 +207,7 @@ impl MemoryStore {
     fn charge_all_found(
         &self,
         turns: &[ChargeTurn<'_>],
-        found: &[FoundCharge<'_>],
+        found: &[KnownCharge<'_>],
         whole: Whole,
         shards: &mut [ChargedShard<'_>],
         now: Timestamp,

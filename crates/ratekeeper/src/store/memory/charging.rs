@@ -68,7 +68,7 @@ pub(super) struct ChargeVerdict<'v> {
 
 /// A charge whose one state was found.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct FoundCharge<'a> {
+pub(super) struct KnownCharge<'a> {
     tag: Tag,
     share: Share<'a>,
     /// Where the state is in the table of its algorithm.
@@ -89,7 +89,7 @@ impl Shard {
 
     /// Finds the state of a charge that can go the short way: one that is plain, of one rule that is no log, and of a key that
     /// is known. It is looked up and viewed once, and written where it was found, so that it needs no room. None if it is not so.
-    pub(super) fn find_charged<'a>(&self, turn: &ChargeTurn<'a>, now: Timestamp) -> Option<FoundCharge<'a>> {
+    pub(super) fn find_charged<'a>(&self, turn: &ChargeTurn<'a>, now: Timestamp) -> Option<KnownCharge<'a>> {
         let (subject, request) = (turn.subject, turn.subject.request);
         let is_short = turn.room == Some(Allowance::Within) && request.is_plain() && request.rules.len() == 1;
         let (tag, share) = subject.plain_shares().next().filter(|_| is_short)?;
@@ -108,7 +108,7 @@ impl Shard {
             }
         };
         let is_over = turn.wait(&view, &share) != Wait::Ready;
-        Some(FoundCharge { tag, share, index, view, is_over })
+        Some(KnownCharge { tag, share, index, view, is_over })
     }
 
     /// Makes a charge of a state that was [found](Shard::find_charged) where it is. If nothing is left of the state, it stays
@@ -116,11 +116,11 @@ impl Shard {
     pub(super) fn charge_found(
         &mut self,
         turn: &ChargeTurn<'_>,
-        found: FoundCharge<'_>,
+        found: KnownCharge<'_>,
         passes: bool,
         now: Timestamp,
     ) -> (ChargeStanding, Option<(Tag, SlotChange)>) {
-        let FoundCharge { tag, share, index, mut view, is_over } = found;
+        let KnownCharge { tag, share, index, mut view, is_over } = found;
         let (left_before, tenancy) = (view.remaining(), turn.subject.tenancy());
         let mut dropped = None;
         if act(turn.action, &mut view, share.cost, passes && !is_over, || true, now) {
