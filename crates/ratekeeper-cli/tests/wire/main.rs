@@ -24,6 +24,7 @@ mod hold_mistakes;
 mod hold_wires;
 mod holds;
 mod http;
+mod http2;
 mod limits;
 mod msgpack;
 mod observe;

@@ -31,7 +31,7 @@ pub(crate) struct Farewell {
 }
 
 impl Farewell {
-    /// Returns the end of a connection because the server stops.
+    /// Returns the end of a connection because the server stops, or will not serve it any longer.
     pub(crate) fn stopping() -> Self {
         Self::new(u64::MAX)
     }
@@ -67,8 +67,8 @@ impl Farewell {
     }
 }
 
-/// Shuts a socket down as the connection's server wants it: at once, or after a [`Farewell`] if the server stops or
-/// the client broke the protocol.
+/// Shuts a socket down as the connection's server wants it: at once, or after a [`Farewell`] if the server stops, the
+/// client was asked to leave, or it broke the protocol.
 #[derive(Debug, Default)]
 pub(crate) struct SocketClosing(Option<Farewell>);
 
@@ -76,6 +76,12 @@ impl SocketClosing {
     /// Returns the end of a connection whose client broke the protocol: it can read what it did wrong.
     pub(crate) fn after_mistake() -> Self {
         SocketClosing(Some(Farewell::after_mistake()))
+    }
+
+    /// Returns the end of a connection that its client was asked to leave: what it still sends must not cost it its last
+    /// replies.
+    pub(crate) fn after_leaving() -> Self {
+        SocketClosing(Some(Farewell::stopping()))
     }
 
     /// Returns ready when the socket can be dropped.

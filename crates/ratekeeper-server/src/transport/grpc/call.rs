@@ -67,10 +67,7 @@ pub(super) async fn answer(
         Ok(GrpcMethod::Check) => {
             unary(&grpc, &mut messages, &mut reply, async |asked| health::check(&grpc, asked).await).await
         }
-        Ok(GrpcMethod::Watch) => match messages.only().await {
-            Ok(asked) => Box::pin(health::watch(&grpc, &connection, asked, &mut reply)).await,
-            Err(status) => message::refuse(&mut reply, status),
-        },
+        Ok(GrpcMethod::Watch) => Box::pin(health::watch(&grpc, &connection, &mut messages, &mut reply)).await,
         Ok(GrpcMethod::Reflection) => {
             let has_rls = grpc.responder.engine().rls().is_some();
             Box::pin(reflection::answer(&connection, has_rls, &mut messages, &mut reply)).await

@@ -16,6 +16,8 @@ pub(super) struct CallState {
     pub(super) waits: Option<AbortHandle>,
     /// The answer has begun.
     pub(super) has_begun: bool,
+    /// There may be answers as long as the client stays.
+    pub(super) is_streaming: bool,
 }
 
 /// What came of a request.
@@ -26,9 +28,13 @@ pub(super) struct FreshCall {
 }
 
 impl CallState {
-    /// Ends the call: the client has given it up.
-    pub(super) fn give_up(self) {
-        if let Some(waits) = self.waits {
+    /// Ends the call: the client has given it up. If it may, a call whose request was whole is asked to its end all the same:
+    /// whoever asks a store must hear that it does not answer, or would never stop to ask it.
+    pub(super) fn give_up(self, may_end: bool) {
+        let is_whole = self.fresh.is_none() && self.channel.is_none_or(|channel| channel.is_ended());
+        if let Some(waits) = self.waits
+            && !(may_end && is_whole && !self.is_streaming)
+        {
             waits.abort();
         }
     }

@@ -17,7 +17,7 @@ use super::call_head::CallHead;
 use super::call_state::{CallState, FreshCall};
 use super::channel::CallChannel;
 use super::context::{GrpcTransport, NAME};
-use super::http2::{FieldBlock, Http2, Http2Code, Http2Event};
+use super::http2::{FieldBlock, Http2, Http2Code, Http2Event, QueueProgress};
 use super::message::RequestMessages;
 use super::method::GrpcMethod;
 use super::outbox::Outbox;
@@ -27,6 +27,9 @@ use super::unfinished::UnfinishedBytes;
 use crate::net::{Connection, LoopBudget, Socket, SocketClosing, StopWatch, defer};
 use crate::stream::{Buffers, HIGH_WATER};
 use crate::watch::LogThrottle;
+
+/// So many calls may wait on a connection, those that their clients have given up included.
+const MOST_WAITING: usize = 256;
 
 static FLOOD_LOG: LogThrottle = LogThrottle::new();
 
@@ -228,13 +231,17 @@ where
             if self.http2.has_failed() {
                 return Poll::Ready(Ok(SocketClosing::after_mistake()));
             }
-            if pass.is_eof || (self.http2.is_done() && sent.is_ready()) {
+            if pass.is_eof {
                 return Poll::Ready(Ok(SocketClosing::default()));
+            }
+            if self.http2.is_done() && sent.is_ready() {
+                return Poll::Ready(Ok(SocketClosing::after_leaving()));
             }
             if sent.is_pending() {
                 return Poll::Pending;
             }
-            if pass.is_over {
+            // Short requests may have long answers.
+            if pass.is_over || (taken == Taken::Full && self.budget.is_spent()) {
                 defer(context);
                 return Poll::Pending;
             }
@@ -319,7 +326,7 @@ where
                 Http2Event::Data { stream, bytes, is_ended } => {
                     self.data(context, stream, bytes, is_ended, output);
                 }
-                Http2Event::Reset { state } => state.give_up(),
+                Http2Event::Reset { state } => state.give_up(self.waiting.len() < MOST_WAITING),
                 Http2Event::Flood => {
                     self.cut(output);
                     return Taken::Over;
@@ -327,7 +334,8 @@ where
                 Http2Event::Failed => return Taken::Over,
             }
             buffers.consume(len);
-            pass.has_completed = true;
+            // A frame that leaves its block open completes nothing.
+            pass.has_completed |= !self.http2.is_midway();
         }
     }
 
@@ -414,6 +422,7 @@ where
         channel: Option<CallChannel>,
         output: &mut Vec<u8>,
     ) {
+        let is_streaming = head.method.is_some_and(GrpcMethod::is_streaming);
         let mut room = std::mem::take(&mut self.spare.reply);
         room.clear();
         let (grpc, connection) = (Arc::clone(&self.grpc), Arc::clone(&self.connection));
@@ -434,7 +443,7 @@ where
             Poll::Pending => {
                 let (handle, registration) = AbortHandle::new_pair();
                 if let Some(state) = self.http2.state(stream) {
-                    state.waits = Some(handle);
+                    (state.waits, state.is_streaming) = (Some(handle), is_streaming);
                     self.waiting.push(WaitingCall { stream, call: Abortable::new(call, registration) });
                 }
             }
@@ -500,16 +509,18 @@ where
     }
 
     /// Reports whether the client or the server has to act next.
-    fn report(&self, pass: &Pass, has_unread: bool) {
+    fn report(&mut self, pass: &Pass, has_unread: bool) {
         let (is_clogged, is_midway) = (self.outbox.is_clogged(), has_unread || self.http2.is_midway());
+        let queue = self.http2.queue_progress();
         if !(pass.has_read || pass.has_written) {
             return;
         }
         // A frame does not excuse a client that takes no answers, nor taking one a frame that never ends.
-        if !is_clogged && (pass.has_completed || (pass.has_written && !is_midway)) {
+        let takes_answers = !is_clogged && queue != QueueProgress::Stuck;
+        if takes_answers && (pass.has_completed || (pass.has_written && !is_midway)) {
             self.connection.settled();
         }
-        if is_clogged || is_midway {
+        if is_clogged || is_midway || queue != QueueProgress::Empty {
             self.connection.owes();
         }
     }
@@ -642,7 +653,8 @@ mod tests {
         streams
     }
 
-    /// A remote store answers when it does, and nobody waits for a call that was given up.
+    /// A remote store answers when it does. A call that was given up is asked to its end, so that whoever asks learns how the
+    /// store fares; one whose request never came to its end is not waited for.
     #[tokio::test]
     async fn calls_that_wait_are_answered_in_any_order_and_may_be_given_up() {
         let (mut client, server) = sockets().await;
@@ -659,20 +671,25 @@ mod tests {
         };
         let mut served = GrpcConnection::new(transport(), server, Connection::alone(), call);
         let opened = |stream: u8| [b"\0\0\x03\x01\x05\0\0\0", &[stream][..], b"\x83\x86\x84"].concat();
-        client.write_all(&[PREFACE, &opened(1), &opened(3), &opened(5)].concat()).await.unwrap();
-        while stores.lock().unwrap().len() < 3 {
+        let unfinished = b"\0\0\x03\x01\x04\0\0\0\x07\x83\x86\x84";
+        let calls = [PREFACE, &opened(1), &opened(3), &opened(5), unfinished];
+        client.write_all(&calls.concat()).await.unwrap();
+        while stores.lock().unwrap().len() < 4 {
             assert!(served.poll(&mut Context::from_waker(Waker::noop())).is_pending());
             tokio::task::yield_now().await;
         }
         let mut stores = std::mem::take(&mut *stores.lock().unwrap()).into_iter();
         let (first, second, third) = (stores.next().unwrap(), stores.next().unwrap(), stores.next().unwrap());
+        let fourth = stores.next().unwrap();
         third.send(()).unwrap();
         assert_eq!(answered(&mut served, &mut client, 1).await, [5]);
-        client.write_all(b"\0\0\x04\x03\0\0\0\0\x01\0\0\0\x08").await.unwrap();
-        while !first.is_closed() {
+        let reset = |stream: u8| [b"\0\0\x04\x03\0\0\0\0", &[stream][..], b"\0\0\0\x08"].concat();
+        client.write_all(&[reset(1), reset(7)].concat()).await.unwrap();
+        while !fourth.is_closed() {
             assert!(served.poll(&mut Context::from_waker(Waker::noop())).is_pending());
             tokio::task::yield_now().await;
         }
+        first.send(()).unwrap();
         second.send(()).unwrap();
         assert_eq!(answered(&mut served, &mut client, 1).await, [3]);
         assert!(served.waiting.is_empty());

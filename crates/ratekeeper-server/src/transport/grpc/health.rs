@@ -7,7 +7,7 @@ use tokio::time::sleep;
 use super::context::GrpcTransport;
 use super::generated::grpc_health_v1::health_check_response::ServingStatus;
 use super::generated::grpc_health_v1::{HealthCheckRequest, HealthCheckResponse};
-use super::message::ResponseStream;
+use super::message::{self, RequestMessages, ResponseStream};
 use super::reply::Reply;
 use super::rls::RLS;
 use super::status::{GrpcCode, GrpcStatus};
@@ -20,34 +20,68 @@ const RLS_SERVICES: [&str; 2] = ["ratelimit", RLS];
 /// How often a server that is watched is asked.
 const INTERVAL: Duration = Duration::from_secs(1);
 
+/// What is asked about. A name may be long, and whoever watches stays: it is not kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Watched {
+    /// The server as a whole.
+    Server,
+    /// The service of Envoy.
+    Rls,
+    Unknown,
+}
+
+impl Watched {
+    fn of(grpc: &GrpcTransport, asked: &HealthCheckRequest) -> Self {
+        let service = asked.service.as_str();
+        if SERVICES.contains(&service) {
+            return Watched::Server;
+        }
+        match RLS_SERVICES.contains(&service) && grpc.responder.engine().rls().is_some() {
+            true => Watched::Rls,
+            false => Watched::Unknown,
+        }
+    }
+
+    async fn status(self, grpc: &GrpcTransport) -> ServingStatus {
+        let engine = grpc.responder.engine();
+        let is_serving = match self {
+            Watched::Server => !engine.is_draining() && engine.probe().await.is_ok(),
+            Watched::Rls => engine.rls_is_healthy().await,
+            Watched::Unknown => return ServingStatus::ServiceUnknown,
+        };
+        if is_serving { ServingStatus::Serving } else { ServingStatus::NotServing }
+    }
+}
+
 /// Answers `Check`.
 pub(super) async fn check(
     grpc: &GrpcTransport,
     asked: HealthCheckRequest,
 ) -> Result<HealthCheckResponse, GrpcStatus> {
-    if !is_known(grpc, &asked) {
-        return Err(GrpcStatus::new(
-            GrpcCode::NotFound,
-            "service: unknown; leave it empty for the whole server",
-        ));
+    match Watched::of(grpc, &asked).status(grpc).await {
+        ServingStatus::ServiceUnknown => {
+            Err(GrpcStatus::new(GrpcCode::NotFound, "service: unknown; leave it empty for the whole server"))
+        }
+        status => Ok(response(status)),
     }
-    Ok(response(status(grpc, &asked).await))
 }
 
 /// Sends the status, and again whenever it changes, until the server leaves. A client that does ends the call.
 pub(super) async fn watch(
     grpc: &GrpcTransport,
     connection: &Connection,
-    asked: HealthCheckRequest,
+    messages: &mut RequestMessages,
     reply: &mut Reply,
 ) {
+    let watched = match messages.only().await {
+        Ok(asked) => Watched::of(grpc, &asked),
+        Err(status) => return message::refuse(reply, status),
+    };
+    messages.forget();
     let mut answers = ResponseStream::begin(reply);
     let mut last = None;
     loop {
-        let now = match is_known(grpc, &asked) {
-            true => status(grpc, &asked).await,
-            false => ServingStatus::ServiceUnknown,
-        };
+        let now = watched.status(grpc).await;
         if last != Some(now) {
             answers.send(&response(now)).await;
             last = Some(now);
@@ -61,24 +95,6 @@ pub(super) async fn watch(
             () = sleep(INTERVAL) => {}
         }
     }
-}
-
-fn is_known(grpc: &GrpcTransport, asked: &HealthCheckRequest) -> bool {
-    let service = asked.service.as_str();
-    SERVICES.contains(&service) || is_rls(asked) && grpc.responder.engine().rls().is_some()
-}
-
-fn is_rls(asked: &HealthCheckRequest) -> bool {
-    RLS_SERVICES.contains(&asked.service.as_str())
-}
-
-async fn status(grpc: &GrpcTransport, asked: &HealthCheckRequest) -> ServingStatus {
-    let engine = grpc.responder.engine();
-    let is_serving = match is_rls(asked) {
-        true => engine.rls_is_healthy().await,
-        false => !engine.is_draining() && engine.probe().await.is_ok(),
-    };
-    if is_serving { ServingStatus::Serving } else { ServingStatus::NotServing }
 }
 
 fn response(status: ServingStatus) -> HealthCheckResponse {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes};
 use prost::Message;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::channel::CallChannel;
 use super::reply::{Reply, ReplyEnd};
@@ -67,6 +67,11 @@ impl RequestMessages {
         self.unread
     }
 
+    /// Lets go of what was read, for a call that goes on without it.
+    pub(super) fn forget(&mut self) {
+        (self.unread, self.at) = (Vec::new(), 0);
+    }
+
     /// Returns the message of a call that has exactly one.
     pub(super) async fn only<M: Message + Default>(&mut self) -> Result<M, GrpcStatus> {
         self.only_read(|message| decode(message)).await
@@ -100,7 +105,11 @@ impl RequestMessages {
 
     /// Returns the next message, if there is one.
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, GrpcStatus> {
-        let Some(message) = self.advance().await? else { return Ok(None) };
+        let patience = match self.rest {
+            RequestRest::Nothing => None,
+            RequestRest::Arriving { patience, .. } => Some(patience),
+        };
+        let Some(message) = self.advance(patience).await? else { return Ok(None) };
         let bytes = Bytes::copy_from_slice(self.unread.get(message).unwrap_or_default());
         self.unread.drain(..self.at);
         if let RequestRest::Arriving { kept, .. } = &mut self.rest {
@@ -113,11 +122,12 @@ impl RequestMessages {
     /// Returns the first message and the second: the client's half of the stream must have ended, or the answer would cut
     /// it off.
     async fn both(&mut self) -> Result<(Option<Range<usize>>, Option<Range<usize>>), GrpcStatus> {
-        Ok((self.advance().await?, self.advance().await?))
+        Ok((self.advance(None).await?, self.advance(None).await?))
     }
 
-    /// Returns where the next message lies.
-    async fn advance(&mut self) -> Result<Option<Range<usize>>, GrpcStatus> {
+    /// Returns where the next message lies. With patience, one that has begun is waited for so long.
+    async fn advance(&mut self, patience: Option<Duration>) -> Result<Option<Range<usize>>, GrpcStatus> {
+        let mut deadline = None;
         loop {
             let unread = self.unread.get(self.at..).unwrap_or_default();
             if let Some(len) = whole(unread, self.max)? {
@@ -126,11 +136,19 @@ impl RequestMessages {
                 return Ok(Some(from..self.at));
             }
             let is_empty = unread.is_empty();
+            if !is_empty && deadline.is_none() {
+                deadline = patience.map(|patience| Instant::now() + patience);
+            }
             let has_more = match &mut self.rest {
                 RequestRest::Nothing => false,
                 RequestRest::Arriving { channel, kept, .. } => {
                     let before = self.unread.len();
-                    let has_more = poll_fn(|context| channel.poll_request(context, &mut self.unread)).await;
+                    let more = poll_fn(|context| channel.poll_request(context, &mut self.unread));
+                    let has_more = match deadline {
+                        None => more.await,
+                        // Boxed, as above.
+                        Some(deadline) => Box::pin(timeout_at(deadline, more)).await.map_err(|_| late())?,
+                    };
                     let came = self.unread.len() - before;
                     channel.take(came);
                     // A request that ends with this message is read now, and takes nothing: small calls are served even

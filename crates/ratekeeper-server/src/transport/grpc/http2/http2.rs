@@ -40,6 +40,8 @@ pub(in super::super) struct Http2<S> {
     pub(super) peer: PeerSettings,
     /// Streams with something that waits for a window.
     pub(super) queued: usize,
+    /// Something that waited for a window was sent since this was last asked for.
+    pub(super) has_sent_queued: bool,
     guard: FloodGuard,
     mistakes: u32,
     departure: Departure,
@@ -51,6 +53,17 @@ enum Greeting {
     Nothing,
     Preface,
     Settings,
+}
+
+/// What becomes of answers that wait for a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum QueueProgress {
+    /// There are none.
+    Empty,
+    /// Some of them were sent.
+    Moving,
+    /// The client opens no window.
+    Stuck,
 }
 
 /// How far the end of a connection has come.
@@ -114,6 +127,7 @@ impl<S: Default> Http2<S> {
             send: SendWindow::new(peer.initial_window),
             peer,
             queued: 0,
+            has_sent_queued: false,
             guard: FloodGuard::new(),
             mistakes: 0,
             departure: Departure::No,
@@ -184,6 +198,16 @@ impl<S: Default> Http2<S> {
         }
     }
 
+    /// Returns what has become of answers that wait for a window, since this was last asked for.
+    pub(in super::super) fn queue_progress(&mut self) -> QueueProgress {
+        let has_sent = std::mem::take(&mut self.has_sent_queued);
+        match self.queued {
+            0 => QueueProgress::Empty,
+            _ if has_sent => QueueProgress::Moving,
+            _ => QueueProgress::Stuck,
+        }
+    }
+
     /// Returns true if the connection ended by a mistake.
     pub(in super::super) fn has_failed(&self) -> bool {
         self.departure == Departure::Failed
@@ -197,7 +221,14 @@ impl<S: Default> Http2<S> {
 
     /// Asks the client to open no more streams. Those that it has opened meanwhile are answered.
     pub(in super::super) fn leave(&mut self, out: &mut Vec<u8>) {
-        if self.departure == Departure::No {
+        if self.departure != Departure::No {
+            return;
+        }
+        if self.is_new() {
+            // Whatever it has sent, nothing of it was looked at.
+            self.departure = Departure::Known;
+            frames::go_away(out, 0, Http2Code::NoError);
+        } else {
             self.departure = Departure::Announced;
             frames::go_away(out, MAX_WINDOW, Http2Code::NoError);
             frames::ping(out, 0, LEAVING);

@@ -36,5 +36,5 @@ mod windows;
 pub(super) use code::Http2Code;
 #[cfg(fuzzing)]
 pub(crate) use echo::exercise;
-pub(super) use http2::{Http2, Http2Event};
+pub(super) use http2::{Http2, Http2Event, QueueProgress};
 pub(super) use sending::FieldBlock;

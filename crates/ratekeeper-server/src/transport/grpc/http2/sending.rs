@@ -151,6 +151,7 @@ impl<S: Default> Http2<S> {
         open.send.spend(room);
         self.send.spend(room);
         *sent += room;
+        self.has_sent_queued |= room > 0;
         if *sent < data.len() {
             return;
         }

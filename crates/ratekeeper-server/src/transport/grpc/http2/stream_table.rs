@@ -43,6 +43,9 @@ impl<S> OpenStream<S> {
     }
 }
 
+/// For so many streams there is room while none is open. Many are a burst, and an idle connection would keep it for ever.
+const KEPT: usize = 16;
+
 /// The open streams by their numbers.
 #[derive(Debug)]
 pub(super) struct StreamTable<S> {
@@ -86,7 +89,11 @@ impl<S> StreamTable<S> {
     pub(super) fn remove(&mut self, id: u32) -> Option<OpenStream<S>> {
         let at = self.position(id)?;
         self.ids.swap_remove(at);
-        Some(self.streams.swap_remove(at))
+        let removed = self.streams.swap_remove(at);
+        if self.ids.is_empty() && self.ids.capacity() > KEPT {
+            *self = Self::new();
+        }
+        Some(removed)
     }
 
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut OpenStream<S>)> {
