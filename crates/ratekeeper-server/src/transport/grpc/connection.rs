@@ -24,12 +24,10 @@ use super::outbox::Outbox;
 use super::reply::{Reply, ReplyEnd};
 use super::status::GrpcStatus;
 use super::unfinished::UnfinishedBytes;
+use super::waiting_call::{Answered, MOST_WAITING, WaitingCall};
 use crate::net::{Connection, LoopBudget, Socket, SocketClosing, StopWatch, defer};
 use crate::stream::{Buffers, HIGH_WATER};
 use crate::watch::LogThrottle;
-
-/// So many calls may wait on a connection, those that their clients have given up included.
-const MOST_WAITING: usize = 256;
 
 static FLOOD_LOG: LogThrottle = LogThrottle::new();
 
@@ -64,24 +62,6 @@ pub(super) fn serve(
             client.poll(context)
         });
         ended.await;
-    }
-}
-
-/// What a call leaves: its answer, and the room that its request was in.
-type Answered = (RequestMessages, Reply);
-
-/// A call that waits for the rest of its request, or for a remote store.
-struct WaitingCall<F> {
-    stream: u32,
-    call: Abortable<Pin<Box<F>>>,
-}
-
-impl<F: Future<Output = Answered>> Future for WaitingCall<F> {
-    type Output = (u32, Option<Answered>);
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let stream = self.stream;
-        Pin::new(&mut self.call).poll(context).map(|answered| (stream, answered.ok()))
     }
 }
 
@@ -444,7 +424,7 @@ where
                 let (handle, registration) = AbortHandle::new_pair();
                 if let Some(state) = self.http2.state(stream) {
                     (state.waits, state.is_streaming) = (Some(handle), is_streaming);
-                    self.waiting.push(WaitingCall { stream, call: Abortable::new(call, registration) });
+                    self.waiting.push(WaitingCall::new(stream, Abortable::new(call, registration)));
                 }
             }
         }

@@ -40,6 +40,7 @@ mod status;
 mod throttle;
 mod transport;
 mod unfinished;
+mod waiting_call;
 
 pub(crate) use context::{GrpcTransport, NAME};
 #[cfg(fuzzing)]
