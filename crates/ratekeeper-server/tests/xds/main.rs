@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test fails by it")]
 
+mod bounds;
 mod plane;
 #[cfg(feature = "tls")]
 mod tls;
