@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use ratekeeper_server::XdsClient;
 use ratekeeper_server::config::XdsSection;
 use ratekeeper_server::rls::{RateLimitService, XdsSettings, XdsTls};
+use ratekeeper_server::{ProcessSignals, XdsClient};
+use tokio::time::timeout;
 
 use super::super::ratelimit::is_host_and_port;
 use super::layers::Layers;
@@ -42,16 +43,35 @@ pub(super) fn xds(layers: Layers<'_>, section: &XdsSection) -> Result<XdsSetting
     Ok(settings)
 }
 
+/// A control plane that is followed, if one is.
+#[derive(Debug)]
+pub(super) enum Followed {
+    /// The rules come from elsewhere.
+    No,
+    /// For as long as this is kept.
+    Yes { _client: XdsClient },
+    /// The process was told to stop before anything was pushed.
+    Stopped,
+}
+
 /// Starts to fetch the rules of a service that is set to that, and waits for the first of them unless it is set not to:
-/// whoever can connect then finds limits. Until then signals end the process at once.
-pub(super) fn follow(service: &Arc<RateLimitService>) -> Result<Option<XdsClient>> {
-    let Some(settings) = &service.settings().xds else { return Ok(None) };
+/// whoever can connect then finds limits.
+pub(super) fn follow(service: &Arc<RateLimitService>, signals: &mut ProcessSignals) -> Result<Followed> {
+    let Some(settings) = &service.settings().xds else { return Ok(Followed::No) };
     let client = XdsClient::start(settings, service)?;
-    while !settings.starts_without && !client.wait_for_first(REMINDER) {
+    if !settings.starts_without && signals.unless_told_to_stop(first_push(&client)).is_none() {
+        tracing::info!("stop: told to stop before the control plane has pushed rules");
+        return Ok(Followed::Stopped);
+    }
+    Ok(Followed::Yes { _client: client })
+}
+
+/// Waits for the first push, and says what it waits for.
+async fn first_push(client: &XdsClient) {
+    while timeout(REMINDER, client.first_push()).await.is_err() {
         tracing::warn!(
             server = client.server(),
             "xds: not listening before the control plane has pushed rules"
         );
     }
-    Ok(Some(client))
 }
