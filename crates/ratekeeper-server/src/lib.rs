@@ -71,7 +71,7 @@ pub use secret::{Secret, Tokens};
 pub use server::{ProcessSignals, Server, serve};
 pub use settings::{
     Bind, BindError, ConnectionAge, GrpcTls, PrometheusEndpoint, RedisSettings, SettingNames, Settings,
-    StatsdProtocol, StatsdSettings, StoreLocation, TlsFiles, TransportEndpoint,
+    StatsdFamily, StatsdProtocol, StatsdSettings, StoreLocation, TlsFiles, TransportEndpoint,
 };
 pub use snapshot::{PeriodicSnapshot, Snapshot};
 pub use statsd::StatsdSender;
