@@ -119,7 +119,10 @@ fn rules_that_are_pushed_hold() {
     assert_eq!([bob(), bob()], [200, 429], "three were counted");
 
     let error = "config/edge: invalid rate limit unit 'UNKNOWN'".to_owned();
-    assert_eq!(plane.push("3", "edge", 9, "UNKNOWN"), ("2".to_owned(), Some(error)));
+    let long = "3".repeat(4000);
+    assert_eq!(plane.push(&long, "edge", 9, "UNKNOWN"), ("2".to_owned(), Some(error)));
+    let logged = server.await_log("a push was refused");
+    assert!(logged.contains("'UNKNOWN'") && logged.len() < 600, "{} bytes: {logged}", logged.len());
     assert_eq!([bob(), ask(&server, "edge", "eve")], [429, 200], "the rules before stay");
 
     plane.tell("stop");
