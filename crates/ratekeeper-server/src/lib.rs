@@ -68,10 +68,10 @@ pub use engine::Engine;
 pub use error::ServerError;
 pub use request::{QuotaBounds, RequestLimits, WrongDefault};
 pub use secret::{Secret, Tokens};
-pub use server::{Server, serve};
+pub use server::{ProcessSignals, Server, serve};
 pub use settings::{
     Bind, BindError, ConnectionAge, GrpcTls, PrometheusEndpoint, RedisSettings, SettingNames, Settings,
-    StatsdProtocol, StatsdSettings, StoreLocation, TlsFiles, TransportEndpoint,
+    StatsdFamily, StatsdProtocol, StatsdSettings, StoreLocation, TlsFiles, TransportEndpoint,
 };
 pub use snapshot::{PeriodicSnapshot, Snapshot};
 pub use statsd::StatsdSender;

@@ -8,27 +8,41 @@ use std::time::Duration;
 
 use ratekeeper::{MemoryStore, Registry};
 use ratekeeper_server::rls::{RateLimitService, RlsSettings, SourceTexts, parse_sources, read_json};
-use ratekeeper_server::{Engine, RequestLimits, StatsdProtocol, StatsdSender, StatsdSettings};
+use ratekeeper_server::{Engine, RequestLimits, StatsdFamily, StatsdProtocol, StatsdSender, StatsdSettings};
 use tokio::io::AsyncReadExt;
 use tokio::time::timeout;
 
 /// Far longer than anything here takes.
 const DEADLINE: Duration = Duration::from_secs(30);
 
+/// A domain `edge` in which each of these keys has a limit.
+fn load(engine: &Engine, keys: &[&str]) {
+    let descriptor =
+        |key: &&str| format!("  - {{key: \"{key}\", rate_limit: {{unit: hour, requests_per_unit: 1}}}}\n");
+    let descriptors: String = keys.iter().map(descriptor).collect();
+    let text = format!("domain: edge\ndescriptors:\n{descriptors}");
+    let service = engine.rls().unwrap();
+    let sources = SourceTexts::from_texts([("a.yaml", &*text)]);
+    service.load(parse_sources(&sources, service.settings()).unwrap().0);
+}
+
 fn engine() -> Arc<Engine> {
-    let text =
-        "domain: edge\ndescriptors:\n  - {key: user, rate_limit: {unit: hour, requests_per_unit: 1}}\n";
-    let settings = RlsSettings::default();
-    let (config, _) = parse_sources(&SourceTexts::from_texts([("a.yaml", text)]), &settings).unwrap();
-    let service = Arc::new(RateLimitService::new(settings));
-    service.load(config);
+    let service = Arc::new(RateLimitService::new(RlsSettings::default()));
     let engine = Engine::in_memory(MemoryStore::default(), Registry::default(), RequestLimits::default());
-    Arc::new(engine.with_rls(service))
+    let engine = Arc::new(engine.with_rls(service));
+    load(&engine, &["user"]);
+    engine
 }
 
 /// Asks so often.
 async fn ask(engine: &Engine, times: usize) {
-    let bob = r#"{"domain": "edge", "descriptors": [{"entries": [{"key": "user", "value": "bob"}]}]}"#;
+    ask_by(engine, "user", times).await;
+}
+
+async fn ask_by(engine: &Engine, key: &str, times: usize) {
+    let bob = format!(
+        r#"{{"domain": "edge", "descriptors": [{{"entries": [{{"key": "{key}", "value": "bob"}}]}}]}}"#
+    );
     let bob = read_json(bob.as_bytes()).unwrap();
     for _ in 0..times {
         engine.rls().unwrap().should_rate_limit(engine.keeper(), &bob, None).await.unwrap();
@@ -37,7 +51,8 @@ async fn ask(engine: &Engine, times: usize) {
 
 fn settings(port: u16, protocol: StatsdProtocol, every: Duration) -> StatsdSettings {
     let tags = vec![("env".to_owned(), "prod".to_owned())];
-    StatsdSettings { host: "127.0.0.1".to_owned(), port, protocol, every, tags }
+    let family = StatsdFamily::Any;
+    StatsdSettings { host: "127.0.0.1".to_owned(), port, protocol, family, every, tags }
 }
 
 #[tokio::test]
@@ -89,4 +104,102 @@ async fn what_could_not_be_sent_is_sent_when_it_can_be() {
         received.contains("ratelimit.service.rate_limit.edge.user.total_hits.__env=prod:2|c\n"),
         "{received}"
     );
+}
+
+/// A socket that datagrams are sent to.
+struct Datagrams(UdpSocket);
+
+impl Datagrams {
+    fn new() -> Self {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.set_read_timeout(Some(DEADLINE)).unwrap();
+        Datagrams(socket)
+    }
+
+    fn sender(&self, every: Duration, engine: &Arc<Engine>) -> StatsdSender {
+        let port = self.0.local_addr().unwrap().port();
+        StatsdSender::start(&settings(port, StatsdProtocol::Udp, every), engine).unwrap()
+    }
+
+    /// Waits for a datagram, and returns the lines of it that have this in them.
+    fn lines(&self, text: &str) -> Vec<String> {
+        let mut packet = [0; 2048];
+        let len = self.0.recv(&mut packet).unwrap();
+        let packet = String::from_utf8(packet[..len].to_vec()).unwrap();
+        packet.lines().filter(|line| line.contains(text)).map(str::to_owned).collect()
+    }
+}
+
+/// Each would take the other's count for what was sent last, and tell the difference again and again.
+#[tokio::test]
+async fn names_that_become_one_are_added_up() {
+    let (statsd, engine) = (Datagrams::new(), engine());
+    load(&engine, &["a:b", "a|b"]);
+    ask_by(&engine, "a:b", 3).await;
+    ask_by(&engine, "a|b", 1).await;
+    let sender = statsd.sender(Duration::from_secs(3600), &engine);
+    drop(sender);
+    assert_eq!(
+        statsd.lines("total_hits"),
+        ["ratelimit.service.rate_limit.edge.a_b.total_hits.__env=prod:4|c"]
+    );
+}
+
+#[tokio::test]
+async fn what_a_rule_has_counted_is_sent_after_it_is_gone() {
+    let (statsd, engine) = (Datagrams::new(), engine());
+    let sender = statsd.sender(Duration::from_secs(3600), &engine);
+    ask(&engine, 3).await;
+    load(&engine, &["other"]);
+    drop(sender);
+    assert_eq!(
+        statsd.lines("total_hits"),
+        ["ratelimit.service.rate_limit.edge.user.total_hits.__env=prod:3|c"]
+    );
+}
+
+#[tokio::test]
+async fn a_rule_that_comes_back_goes_on_counting() {
+    let (statsd, engine) = (Datagrams::new(), engine());
+    ask(&engine, 2).await;
+    let sender = statsd.sender(Duration::from_millis(10), &engine);
+    assert_eq!(hits(&statsd.lines("total_hits")), 2);
+    load(&engine, &["other"]);
+    assert_eq!(statsd.lines(""), ["ratelimit.service.config_load_success.__env=prod:1|c"]);
+    load(&engine, &["user"]);
+    ask(&engine, 3).await;
+    drop(sender);
+    let mut told = 0;
+    while told < 3 {
+        told += hits(&statsd.lines("total_hits"));
+    }
+    assert_eq!(told, 3);
+}
+
+/// Adds up what lines say of the hits of a rule.
+fn hits(lines: &[String]) -> u64 {
+    let name = "ratelimit.service.rate_limit.edge.user.total_hits.__env=prod:";
+    lines.iter().filter_map(|line| line.strip_prefix(name)?.strip_suffix("|c")?.parse::<u64>().ok()).sum()
+}
+
+/// The first write to a peer that has closed its side succeeds, and nobody reads it.
+#[tokio::test]
+async fn a_connection_that_statsd_has_closed_is_opened_anew() {
+    let engine = engine();
+    let statsd = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = statsd.local_addr().unwrap().port();
+    let every = Duration::from_millis(10);
+    ask(&engine, 1).await;
+    let sender = StatsdSender::start(&settings(port, StatsdProtocol::Tcp, every), &engine).unwrap();
+    let (mut first, _) = timeout(DEADLINE, statsd.accept()).await.unwrap().unwrap();
+    let mut received = [0; 4096];
+    assert!(timeout(DEADLINE, first.read(&mut received)).await.unwrap().unwrap() > 0);
+    drop(first);
+    ask(&engine, 5).await;
+    let (mut second, _) = timeout(DEADLINE, statsd.accept()).await.unwrap().unwrap();
+    drop(sender);
+    let mut received = String::new();
+    timeout(DEADLINE, second.read_to_string(&mut received)).await.unwrap().unwrap();
+    let lines: Vec<String> = received.lines().map(str::to_owned).collect();
+    assert_eq!(hits(&lines), 5, "{received}");
 }

@@ -4,6 +4,8 @@
 
 #[path = "../common/binary.rs"]
 mod binary;
+#[cfg(unix)]
+mod dockerfile;
 mod envoy;
 #[path = "../common/eventually.rs"]
 mod eventually;

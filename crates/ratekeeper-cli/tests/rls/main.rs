@@ -19,3 +19,5 @@ mod stock;
 #[path = "../wire/support.rs"]
 #[allow(dead_code, unused_imports, reason = "shared with the tests of the wires, which use more of it")]
 mod support;
+#[cfg(unix)]
+mod xds;

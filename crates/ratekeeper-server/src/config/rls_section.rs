@@ -10,7 +10,9 @@ use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess, Unexpected, Visitor};
 
+use super::duration::DurationText;
 use super::on_store_error::OnStoreError;
+use super::secret_text::SecretText;
 use crate::settings::{RedisLayout, RlsHeaders};
 
 /// `[rls]`: the service that Envoy asks, in place of envoyproxy/ratelimit.
@@ -69,6 +71,18 @@ pub struct XdsSection {
     pub ca: Option<PathBuf>,
     /// The name that its certificate must have.
     pub server_name: Option<String>,
+    /// The certificate that this node shows, in PEM form.
+    pub cert: Option<PathBuf>,
+    /// The key of that certificate, in PEM form.
+    pub key: Option<PathBuf>,
+    /// Header fields of every stream, such as a token.
+    pub headers: BTreeMap<String, SecretText>,
+    /// The wait before the first attempt to connect again.
+    pub retry_least: Option<DurationText>,
+    /// The longest wait before another attempt.
+    pub retry_most: Option<DurationText>,
+    /// The largest push that is taken, in bytes.
+    pub max_message: Option<usize>,
 }
 
 /// What is done with hits that are over a limit.

@@ -13,5 +13,5 @@ mod process;
 mod server;
 mod signals;
 
-pub use process::serve;
+pub use process::{ProcessSignals, serve};
 pub use server::Server;

@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread;
 
+use tokio::runtime::Runtime;
+
 use super::notify;
 use super::server::{Server, runtime};
 use super::signals::Signals;
@@ -14,33 +16,58 @@ use crate::net::{CertificateRotation, raise_descriptor_limit};
 use crate::settings::Settings;
 use crate::watcher::{FileLook, FileWatcher};
 
-/// Serves until the process is told to stop by a signal. `reloads` watch the configuration, if there is any; they are
-/// asked to look once a second and on SIGHUP.
+/// The signals of a process that is a server: from the time on that this is made, SIGTERM, SIGINT and SIGHUP no longer end the
+/// process by themselves.
+#[derive(Debug)]
+pub struct ProcessSignals {
+    runtime: Runtime,
+    signals: Signals,
+}
+
+impl ProcessSignals {
+    /// Starts to receive signals. `reloads` watch the configuration, if there is any; they are asked to look once a second
+    /// and on SIGHUP, while something waits for signals.
+    ///
+    /// # Errors
+    ///
+    /// Signals cannot be received.
+    pub fn receive(reloads: Vec<FileWatcher>) -> Result<Self, ServerError> {
+        let runtime = runtime()?;
+        let mut signals = {
+            let _entered = runtime.enter();
+            Signals::new().explain(|| "cannot listen for signals")?
+        };
+        signals.watch(reloads);
+        Ok(ProcessSignals { runtime, signals })
+    }
+
+    /// Waits for what has to be there before the server can start. Returns none if the process is told to stop first.
+    pub fn unless_told_to_stop<T>(&mut self, awaited: impl Future<Output = T>) -> Option<T> {
+        let ProcessSignals { runtime, signals } = self;
+        runtime.block_on(async {
+            tokio::select! {
+                _ = signals.told_to_stop() => None,
+                awaited = awaited => Some(awaited),
+            }
+        })
+    }
+}
+
+/// Serves until the process is told to stop by a signal.
 ///
-/// For a program that is nothing but a server: it takes over SIGTERM, SIGINT and SIGHUP for good, raises the limit of
-/// open files, writes `listening …` and `ready` to standard output, and tells the service manager. Once it has returned,
-/// another signal ends the process with `128 + signal`, whatever that is doing. A program that embeds a server calls
-/// [`Server::start`], which does none of this.
+/// For a program that is nothing but a server: it raises the limit of open files, writes `listening …` and `ready` to standard
+/// output, and tells the service manager. Once it has returned, another signal ends the process with `128 + signal`, whatever
+/// that is doing. A program that embeds a server calls [`Server::start`], which does none of this.
 ///
 /// # Errors
 ///
-/// The server cannot [start](Server::start), or signals cannot be received.
-pub fn serve(
-    settings: &Settings,
-    engine: &Arc<Engine>,
-    reloads: Vec<FileWatcher>,
-) -> Result<(), ServerError> {
-    // Signals are received before anyone can have read that the server is ready.
-    let runtime = runtime()?;
-    let mut signals = {
-        let _entered = runtime.enter();
-        Signals::new().explain(|| "cannot listen for signals")?
-    };
+/// The server cannot [start](Server::start).
+pub fn serve(settings: &Settings, engine: &Arc<Engine>, signals: ProcessSignals) -> Result<(), ServerError> {
+    let ProcessSignals { runtime, mut signals } = signals;
     raise_descriptor_limit();
     let mut server = Server::start(settings, engine)?;
     let rotations = server.take_rotations().into_iter().map(watch).collect::<io::Result<Vec<_>>>();
-    let rotations = rotations.explain(|| "cannot watch --tls-cert")?;
-    signals.watch(reloads.into_iter().chain(rotations).collect());
+    signals.watch(rotations.explain(|| "cannot watch --tls-cert")?);
     let is_guarded = |name: &str| {
         let is_grpc_encrypted = name == "grpc" && settings.grpc_tls.is_some();
         settings.tokens.are_needed() || settings.tls.is_some() || is_grpc_encrypted

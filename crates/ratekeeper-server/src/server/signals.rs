@@ -40,9 +40,9 @@ impl Signals {
         Ok(Signals { received: ReceivedSignals::new()?, looks, watchers: Vec::new(), last_stop: None })
     }
 
-    /// Has these files looked at once a second, and on SIGHUP, for as long as signals are waited for.
+    /// Has these files looked at, too, once a second and on SIGHUP, for as long as signals are waited for.
     pub(super) fn watch(&mut self, watchers: Vec<FileWatcher>) {
-        self.watchers = watchers;
+        self.watchers.extend(watchers);
     }
 
     /// Waits for a signal to stop, and returns its number. One that comes right after another counts as the same.

@@ -20,7 +20,7 @@ pub use endpoint::{Bind, BindError, PrometheusEndpoint, TransportEndpoint};
 pub use names::SettingNames;
 pub use rls::{RedisLayout, RlsFileNames, RlsHeaders, RlsSettings};
 pub use settings::{ConnectionAge, Settings};
-pub use statsd::{StatsdProtocol, StatsdSettings};
+pub use statsd::{StatsdFamily, StatsdProtocol, StatsdSettings};
 pub use store::{RedisSettings, StoreLocation};
 pub use tls::{GrpcTls, TlsFiles};
 pub use xds::{XdsSettings, XdsTls};

@@ -11,6 +11,8 @@ pub struct StatsdSettings {
     pub port: u16,
     /// How it is spoken to.
     pub protocol: StatsdProtocol,
+    /// Which addresses of the host are used.
+    pub family: StatsdFamily,
     /// The time between two reports.
     pub every: Duration,
     /// What is added to every name, in this order.
@@ -25,4 +27,16 @@ pub enum StatsdProtocol {
     Tcp,
     /// Datagrams of at most 1,432 bytes.
     Udp,
+}
+
+/// Which addresses of the host are used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StatsdFamily {
+    /// All.
+    #[default]
+    Any,
+    /// Those of IPv4.
+    V4,
+    /// Those of IPv6.
+    V6,
 }

@@ -1,6 +1,6 @@
 //! What has changed since it was last sent.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// The longest datagram: what fits into a packet of Ethernet.
 pub(super) const MAX_PACKET: usize = 1432;
@@ -31,8 +31,11 @@ impl StatsdReport {
         StatsdReport { sent: HashMap::new(), tags: tags.collect() }
     }
 
-    /// Returns what has come since, as lines in packets.
-    pub(super) fn packets(&self, counters: Vec<(String, u64)>) -> Vec<StatsdPacket> {
+    /// Returns what has come since, as lines in packets. Each name is there once; what is no longer there is forgotten, so that
+    /// it begins anew if it comes back.
+    pub(super) fn packets(&mut self, counters: Vec<(String, u64)>) -> Vec<StatsdPacket> {
+        let known: HashSet<&str> = counters.iter().map(|(name, _)| name.as_str()).collect();
+        self.sent.retain(|name, _| known.contains(name.as_str()));
         let mut packets: Vec<StatsdPacket> = Vec::new();
         for (name, count) in counters {
             let before = self.sent.get(&name).copied().unwrap_or(0);
@@ -85,8 +88,17 @@ mod tests {
     }
 
     #[test]
+    fn a_name_that_comes_back_begins_anew() {
+        let mut report = StatsdReport::new(&[]);
+        let first = report.packets(counters(&[("a", 3)])).remove(0);
+        report.was_sent(first);
+        assert!(report.packets(counters(&[("b", 0)])).is_empty());
+        assert_eq!(report.packets(counters(&[("a", 4)]))[0].text, "a:4|c\n");
+    }
+
+    #[test]
     fn packets_fit_into_one_frame_and_lines_are_not_cut() {
-        let report = StatsdReport::new(&[]);
+        let mut report = StatsdReport::new(&[]);
         let names: Vec<String> = (0..300).map(|number| format!("ratelimit.service.rule-{number}")).collect();
         let packets = report.packets(names.iter().map(|name| (name.clone(), 1)).collect());
         assert!(packets.len() > 1);

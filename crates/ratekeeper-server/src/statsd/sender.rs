@@ -21,7 +21,7 @@ const REMINDER: Duration = Duration::from_secs(60);
 
 /// Sends the counters of an engine's Envoy service to statsd, on a thread of its own: what has come since the last report,
 /// again and again, and once more when it is dropped. Requests never wait for it, and what could not be sent is part of the
-/// next report.
+/// next report. What was sent and then lost on the way is lost: nobody on the other side says what has come.
 #[derive(Debug)]
 pub struct StatsdSender {
     /// Nothing is ever sent: the thread ends when this is gone.
@@ -91,7 +91,11 @@ impl Reporter {
     }
 
     fn send(&mut self, counters: Vec<(String, u64)>) -> io::Result<()> {
-        for packet in self.report.packets(counters) {
+        let packets = self.report.packets(counters);
+        if !packets.is_empty() && self.sink.as_mut().is_some_and(|sink| sink.is_gone()) {
+            self.sink = None;
+        }
+        for packet in packets {
             let sink = match &mut self.sink {
                 Some(sink) => sink,
                 None => self.sink.insert(StatsdSink::open(&self.settings)?),

@@ -36,6 +36,13 @@ impl XdsBackoff {
         from + to.saturating_sub(from).mul_f64(part)
     }
 
+    /// Begins again if a stream that has ended lasted longer than any wait: the control plane was there, if without a push.
+    pub(super) fn stream_lasted(&mut self, time: Duration) {
+        if time > self.most {
+            self.reset();
+        }
+    }
+
     /// Begins again: the control plane has answered.
     pub(super) fn reset(&mut self) {
         self.next = self.least;
@@ -64,6 +71,16 @@ mod tests {
         }
         backoff.reset();
         assert_eq!(backoff.wait_at(0.0), seconds(10.0));
+    }
+
+    /// A control plane that has nothing new to say pushes nothing.
+    #[test]
+    fn a_stream_that_lasted_begins_again() {
+        let mut backoff = XdsBackoff::new(seconds(10.0), seconds(60.0));
+        for (lasted, next) in [(0.0, 10.0), (1.0, 20.0), (60.0, 40.0), (60.5, 10.0), (1.0, 20.0)] {
+            backoff.stream_lasted(seconds(lasted));
+            assert_eq!(backoff.wait_at(0.0), seconds(next));
+        }
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! A thread that stays connected to a control plane.
 
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
 
 use tokio::runtime::Builder;
-use tokio::time::sleep;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep};
 
 use super::backoff::XdsBackoff;
 use super::failure::XdsFailure;
@@ -25,14 +25,8 @@ use crate::settings::XdsSettings;
 pub struct XdsClient {
     server: String,
     stop: Arc<Stop>,
-    first: Arc<FirstPush>,
-}
-
-/// Whether anything was pushed yet.
-#[derive(Debug, Default)]
-struct FirstPush {
-    has_come: Mutex<bool>,
-    bell: Condvar,
+    /// Whether anything was pushed yet.
+    first: watch::Receiver<bool>,
 }
 
 impl XdsClient {
@@ -47,11 +41,11 @@ impl XdsClient {
         }
         let runtime =
             Builder::new_current_thread().enable_all().build().explain(|| "cannot start an event loop")?;
-        let (stop, first) = (Arc::new(Stop::default()), Arc::new(FirstPush::default()));
-        let client =
-            XdsClient { server: settings.server.clone(), stop: Arc::clone(&stop), first: Arc::clone(&first) };
+        let stop = Arc::new(Stop::default());
+        let (came, first) = watch::channel(false);
+        let client = XdsClient { server: settings.server.clone(), stop: Arc::clone(&stop), first };
         let session = XdsSession::new(settings, Arc::clone(service));
-        let fetcher = Fetcher { settings: settings.clone(), session, first };
+        let fetcher = Fetcher { settings: settings.clone(), session, came };
         let run = move || {
             runtime.block_on(async {
                 tokio::select! {
@@ -66,11 +60,14 @@ impl XdsClient {
         Ok(client)
     }
 
-    /// Waits for the first push, good or bad, for at most this long. Returns true if there was one.
-    pub fn wait_for_first(&self, patience: Duration) -> bool {
-        let has_come = self.first.has_come.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.first.bell.wait_timeout_while(has_come, patience, |has_come| !*has_come);
-        *waited.unwrap_or_else(PoisonError::into_inner).0
+    /// Waits for the first push, good or bad.
+    ///
+    /// # Cancel safety
+    ///
+    /// May be dropped and called again at any time.
+    pub async fn first_push(&self) {
+        // The other end is gone only with the thread, which ends with this client.
+        let _ = self.first.clone().wait_for(|has_come| *has_come).await;
     }
 
     /// Returns the address of the control plane.
@@ -85,18 +82,11 @@ impl Drop for XdsClient {
     }
 }
 
-impl FirstPush {
-    fn came(&self) {
-        *self.has_come.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.bell.notify_all();
-    }
-}
-
 /// What the thread does.
 struct Fetcher {
     settings: XdsSettings,
     session: XdsSession,
-    first: Arc<FirstPush>,
+    came: watch::Sender<bool>,
 }
 
 impl Fetcher {
@@ -118,10 +108,13 @@ impl Fetcher {
             Err(failure) => return failure,
         };
         tracing::info!(server = &*self.settings.server, "xds: connected");
-        tokio::select! {
+        let opened = Instant::now();
+        let failure = tokio::select! {
             failure = keepalive.until_silent() => failure,
             failure = self.converse(&mut stream, backoff) => failure,
-        }
+        };
+        backoff.stream_lasted(opened.elapsed());
+        failure
     }
 
     async fn converse(&mut self, stream: &mut XdsStream, backoff: &mut XdsBackoff) -> XdsFailure {
@@ -139,7 +132,7 @@ impl Fetcher {
             backoff.reset();
             said = self.session.take(response);
             if said.is_some() {
-                self.first.came();
+                self.came.send_replace(true);
             }
         }
     }

@@ -11,6 +11,8 @@ pub(super) enum XdsFailure {
     Connect(io::Error),
     /// Nobody answered in this time.
     Silent(Duration),
+    /// A request was not read in this time.
+    Unread(Duration),
     /// What was answered is not HTTP/2, or the connection broke.
     Http2(h2::Error),
     /// It answers, but not by gRPC.
@@ -34,6 +36,7 @@ impl fmt::Display for XdsFailure {
         match self {
             XdsFailure::Connect(error) => write!(f, "cannot connect: {error}"),
             XdsFailure::Silent(time) => write!(f, "no answer within {time:?}"),
+            XdsFailure::Unread(time) => write!(f, "a request was not read within {time:?}"),
             XdsFailure::Http2(error) => write!(f, "HTTP/2 failed: {error}"),
             XdsFailure::Http(status) => write!(f, "answers HTTP {status}, which is not gRPC"),
             XdsFailure::Status(status) => write!(f, "the stream was ended: {status}"),

@@ -4,7 +4,7 @@
 //! client     a thread that stays connected             session   what was accepted; a push to an ACK or a NACK
 //! stream     one stream of gRPC, over h2               backoff   how long to wait before the next attempt
 //! tls        whom the control plane is trusted by      resources   messages to what the compiler takes
-//! failure    why a stream has ended
+//! failure    why a stream has ended                    weight      how much is in a message, before it is decoded
 //! ```
 
 mod backoff;
@@ -15,5 +15,6 @@ mod session;
 mod stream;
 #[cfg_attr(not(feature = "tls"), path = "no_tls.rs")]
 mod tls;
+mod weight;
 
 pub use client::XdsClient;

@@ -5,6 +5,7 @@ use prost_types::value::Kind;
 use prost_types::{Any, Struct, Value as ProtoValue};
 use serde_json::{Map, Number, Value};
 
+use super::weight::{MOST_PARTS, Weighed, parts};
 use crate::rls::{DescriptorSpec, DomainSpec, LimitSpec};
 use crate::transport::grpc::generated::ratelimit_config_ratelimit_v3::{
     RateLimitConfig, RateLimitDescriptor, RateLimitPolicy, RateLimitUnit,
@@ -19,22 +20,41 @@ const NAMELESS: &str = "xds";
 /// The largest whole number that a float holds exactly.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
-/// Reads all resources of a push.
+/// The most of a text of somebody else's that is repeated in a message, in bytes.
+const MOST_QUOTED: usize = 256;
+
+/// Reads all resources of a push. They are sorted by their names, then by their domains: the order in which they are pushed
+/// means nothing.
 ///
 /// # Errors
 ///
-/// A resource is of another type, or no message of its type: which one, and what is wrong.
+/// A resource is of another type, or no message of its type: which one, and what is wrong. Or there is too much in them.
 pub(super) fn read_resources(resources: &[Any]) -> Result<Vec<DomainSpec>, String> {
+    let mut left = MOST_PARTS;
+    for resource in resources {
+        left -= parts(&resource.value, Weighed::Domain, left).ok_or_else(|| {
+            format!(
+                "more than {MOST_PARTS} descriptors, replaced rules and values of metadata in one push; push fewer"
+            )
+        })?;
+    }
     let read = |(index, resource): (usize, &Any)| {
         if resource.type_url != TYPE_URL {
-            let given = &resource.type_url;
+            let given = shortened(&resource.type_url, MOST_QUOTED);
             return Err(format!("resource {index}: its type is {given:?}; must be {TYPE_URL:?}"));
         }
         let config = RateLimitConfig::decode(&*resource.value)
             .map_err(|error| format!("resource {index}: not a RateLimitConfig: {error}"))?;
         Ok(domain(config))
     };
-    resources.iter().enumerate().map(read).collect()
+    let mut specs = resources.iter().enumerate().map(read).collect::<Result<Vec<_>, _>>()?;
+    specs.sort_by(|one, other| (&one.file, &one.domain.value).cmp(&(&other.file, &other.domain.value)));
+    Ok(specs)
+}
+
+/// Returns the beginning of a text, at most so many bytes.
+pub(super) fn shortened(text: &str, most: usize) -> &str {
+    &text[..text.floor_char_boundary(most)]
 }
 
 fn domain(config: RateLimitConfig) -> DomainSpec {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use prost_types::value::Kind;
 use prost_types::{Struct, Value};
 
-use super::resources::{TYPE_URL, read_resources};
+use super::resources::{TYPE_URL, read_resources, shortened};
 use crate::rls::{DomainSpec, RateLimitConfig, RateLimitService};
 use crate::settings::XdsSettings;
 use crate::transport::grpc::generated::envoy_config_core_v3::Node;
@@ -14,8 +14,12 @@ use crate::transport::grpc::generated::google_rpc::Status;
 
 /// `INVALID_ARGUMENT`, the code of a push that is refused.
 const INVALID_ARGUMENT: i32 = 3;
-/// The most of a message that a control plane is told, in bytes.
+/// The most of a message that a control plane is told, and that is logged, in bytes.
 const MOST_TOLD: usize = 4 * 1024;
+/// The longest version that is taken, in bytes: it is repeated in every request.
+const MAX_VERSION: usize = 4 * 1024;
+/// The most of a version or a type that is logged, in bytes.
+const MOST_LOGGED: usize = 128;
 
 /// What outlives a stream: the version in force.
 #[derive(Debug)]
@@ -50,7 +54,7 @@ impl XdsSession {
     /// resources of another type: nobody asked for them.
     pub(super) fn take(&mut self, response: DiscoveryResponse) -> Option<DiscoveryRequest> {
         if !response.type_url.is_empty() && response.type_url != TYPE_URL {
-            let given = response.type_url;
+            let given = shortened(&response.type_url, MOST_LOGGED);
             tracing::warn!(type_url = ?given, "xds: passed over a push of a type that nobody asked for");
             return None;
         }
@@ -61,9 +65,9 @@ impl XdsSession {
             }
             Err(mut message) => {
                 self.service.load_failed();
-                let version = &response.version_info;
-                tracing::error!(version, error = message, "xds: a push was refused, the rules before stay");
                 message.truncate(message.floor_char_boundary(MOST_TOLD));
+                let version = shortened(&response.version_info, MOST_LOGGED);
+                tracing::error!(version, error = message, "xds: a push was refused, the rules before stay");
                 let status = Status { code: INVALID_ARGUMENT, message, details: Vec::new() };
                 DiscoveryRequest { error_detail: Some(status), ..self.request(response.nonce) }
             }
@@ -71,7 +75,11 @@ impl XdsSession {
     }
 
     fn load(&mut self, response: &DiscoveryResponse) -> Result<(), String> {
-        let version = &response.version_info;
+        let len = response.version_info.len();
+        if len > MAX_VERSION {
+            return Err(format!("version_info has {len} bytes; at most {MAX_VERSION} are taken"));
+        }
+        let version = shortened(&response.version_info, MOST_LOGGED);
         let specs = read_resources(&response.resources)?;
         if self.accepted.as_ref() == Some(&specs) {
             tracing::debug!(version, "xds: a push of the rules that are in force");
@@ -80,7 +88,7 @@ impl XdsSession {
         let compiled = RateLimitConfig::compile(&specs, self.service.settings());
         let (config, warnings) = compiled.map_err(|refusal| refusal.to_string())?;
         for warning in warnings {
-            tracing::warn!("xds: {warning}");
+            tracing::warn!("xds: {}", shortened(&warning.to_string(), MOST_TOLD));
         }
         self.service.load(config);
         tracing::info!(version, domains = specs.len(), "xds: rules loaded");

@@ -15,7 +15,9 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::failure::XdsFailure;
+use super::resources::shortened;
 use super::tls;
+use super::weight::{MOST_PARTS, Weighed, parts};
 use crate::settings::XdsSettings;
 use crate::transport::grpc::generated::envoy_service_discovery_v3::{DiscoveryRequest, DiscoveryResponse};
 
@@ -25,6 +27,8 @@ const CONNECT: Duration = Duration::from_secs(10);
 /// The time between PINGs. Servers in Go close a connection that sends them more often than every five minutes, unless they
 /// are set otherwise; a machine that is gone is found sooner, by the probes of TCP.
 const PING_EVERY: Duration = Duration::from_secs(310);
+/// How long the control plane may take to read a request.
+const SEND: Duration = Duration::from_secs(20);
 /// How long the answer to a PING may take.
 const PONG: Duration = Duration::from_secs(20);
 /// When the first probe of TCP is sent on a silent connection, and how long after it the others, three in all.
@@ -33,6 +37,10 @@ const PROBES: (Duration, Duration) = (Duration::from_secs(20), Duration::from_se
 const WINDOW: u32 = 1024 * 1024;
 /// Bytes of header fields that are taken.
 const MAX_HEADERS: u32 = 32 * 1024;
+/// The longest nonce that is taken, in bytes: it is repeated in the answer, a refusal included.
+const MAX_NONCE: usize = 4 * 1024;
+/// The most of a status that is told, in bytes.
+const MOST_TOLD: usize = 1024;
 /// Bytes before a message: whether it is compressed, and its length.
 const PREFIX: usize = 5;
 
@@ -82,18 +90,25 @@ impl XdsStream {
         Ok((XdsStream { requests, pushes, _driver: driver }, XdsKeepalive(ping_pong)))
     }
 
-    /// Sends a request, when the control plane has room for it.
+    /// Sends a request, as fast as the control plane reads it.
     pub(super) async fn send(&mut self, request: &DiscoveryRequest) -> Result<(), XdsFailure> {
-        let frame = frame(request);
-        self.requests.reserve_capacity(frame.len());
-        // A peer that never makes room is found by its silence.
-        while self.requests.capacity() < frame.len() {
-            match poll_fn(|cx| self.requests.poll_capacity(cx)).await {
-                Some(more) => more?,
-                None => return Err(XdsFailure::Ended),
-            };
+        let sent = timeout(SEND, self.write(frame(request))).await;
+        sent.map_err(|_| XdsFailure::Unread(SEND))?
+    }
+
+    /// Writes bytes in pieces of what there is room for: the window of a peer may be smaller than the whole, and it makes more
+    /// room only when it has read what it was sent.
+    async fn write(&mut self, mut bytes: Bytes) -> Result<(), XdsFailure> {
+        while !bytes.is_empty() {
+            self.requests.reserve_capacity(bytes.len());
+            let room = self.requests.capacity().min(bytes.len());
+            if room > 0 {
+                self.requests.send_data(bytes.split_to(room), false)?;
+            } else if poll_fn(|cx| self.requests.poll_capacity(cx)).await.transpose()?.is_none() {
+                return Err(XdsFailure::Ended);
+            }
         }
-        Ok(self.requests.send_data(frame, false)?)
+        Ok(())
     }
 
     /// Waits for the next push.
@@ -120,9 +135,7 @@ impl PushReader {
     async fn next(&mut self) -> Result<DiscoveryResponse, XdsFailure> {
         loop {
             if let Some(message) = take_message(&mut self.buffer, self.max_message)? {
-                return DiscoveryResponse::decode(message).map_err(|error| {
-                    XdsFailure::Message(format!("a push is no DiscoveryResponse: {error}"))
-                });
+                return read_push(message);
             }
             let body = match &mut self.body {
                 Some(body) => body,
@@ -146,6 +159,21 @@ impl PushReader {
     }
 }
 
+/// Reads a push that can be answered.
+fn read_push(message: Bytes) -> Result<DiscoveryResponse, XdsFailure> {
+    if parts(&message, Weighed::Push, MOST_PARTS).is_none() {
+        return Err(XdsFailure::Message(format!("a push has more than {MOST_PARTS} resources")));
+    }
+    let push = DiscoveryResponse::decode(message)
+        .map_err(|error| XdsFailure::Message(format!("a push is no DiscoveryResponse: {error}")))?;
+    match push.nonce.len() {
+        ..=MAX_NONCE => Ok(push),
+        len => Err(XdsFailure::Message(format!(
+            "a push has a nonce of {len} bytes, and at most {MAX_NONCE} are taken"
+        ))),
+    }
+}
+
 /// Takes the first message out of what was read, if it is there as a whole.
 fn take_message(buffer: &mut BytesMut, max_message: usize) -> Result<Option<Bytes>, XdsFailure> {
     let Some((&[compressed, ref len @ ..], _)) = buffer.split_first_chunk::<PREFIX>() else {
@@ -157,7 +185,8 @@ fn take_message(buffer: &mut BytesMut, max_message: usize) -> Result<Option<Byte
     let len = usize::try_from(u32::from_be_bytes(*len)).unwrap_or(usize::MAX);
     if len > max_message {
         return Err(XdsFailure::Message(format!(
-            "a push has {len} bytes, and at most {max_message} are taken (XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES)"
+            "a push has {len} bytes, and at most {max_message} are taken; raise max_message of [rls.xds], or \
+             XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES"
         )));
     }
     if buffer.len() - PREFIX < len {
@@ -181,7 +210,8 @@ fn body_of(response: Response<RecvStream>) -> Result<RecvStream, XdsFailure> {
 fn status(headers: &HeaderMap) -> Option<XdsFailure> {
     let code = headers.get("grpc-status")?.to_str().unwrap_or("?");
     let message = headers.get("grpc-message").and_then(|message| message.to_str().ok()).unwrap_or_default();
-    Some(XdsFailure::Status(format!("grpc-status {code} {message}").trim_end().to_owned()))
+    let status = format!("grpc-status {code} {message}");
+    Some(XdsFailure::Status(shortened(&status, MOST_TOLD).trim_end().to_owned()))
 }
 
 fn frame(request: &DiscoveryRequest) -> Bytes {

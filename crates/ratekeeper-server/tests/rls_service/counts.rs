@@ -22,6 +22,27 @@ fn counts_go_on_across_a_reload_under_names_that_stay() {
 }
 
 #[test]
+fn what_a_rule_has_counted_is_kept_until_it_comes_back() {
+    let rule =
+        |key: &str| domain(&format!("{{key: {key}, rate_limit: {{unit: minute, requests_per_unit: 5}}}}"));
+    let world = World::new(&[("d.yaml", &rule("k"))], RlsSettings::default());
+    let gone = || -> Vec<(String, u64)> {
+        let gone = world.service.read_counts().gone;
+        gone.iter().map(|(name, reading)| (name.as_str().to_owned(), reading.total_hits)).collect()
+    };
+    world.ask_times("d: k=v", 3);
+    world.load(&[("d.yaml", &rule("l"))]);
+    world.ask_times("d: l=v", 1);
+    assert_eq!(gone(), [("d.k".to_owned(), 3)]);
+    world.load(&[("d.yaml", &rule("never"))]);
+    world.load(&[("d.yaml", &rule("other"))]);
+    assert_eq!(gone(), [("d.k".to_owned(), 3), ("d.l".to_owned(), 1)], "those that were hit");
+    world.load(&[("d.yaml", &rule("k"))]);
+    world.ask_times("d: k=v", 2);
+    assert_eq!((world.counted("d.k").total_hits, gone()), (5, vec![("d.l".to_owned(), 1)]));
+}
+
+#[test]
 fn what_finds_nothing_is_counted_by_domain() {
     let world =
         World::of("{key: k, rate_limit: {unit: minute, requests_per_unit: 5}}", RlsSettings::default());

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test fails by it")]
 
+mod bounds;
 mod plane;
 #[cfg(feature = "tls")]
 mod tls;
@@ -11,13 +12,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use plane::{Descriptor, Domain, Limit, Plane, PlaneStream, TYPE_URL, domain};
+use plane::{Descriptor, Domain, Limit, Plane, PlaneStream, TYPE_URL, domain, soon};
 use ratekeeper::{Keeper, MemoryStore, Registry};
 use ratekeeper_server::XdsClient;
 use ratekeeper_server::rls::{RateLimitService, RlsCode, RlsSettings, XdsSettings, read_json};
-
-/// Far longer than anything here takes.
-const DEADLINE: Duration = Duration::from_secs(30);
+use tokio::time::timeout;
 
 /// Connects again at once.
 fn settings(plane: &Plane) -> XdsSettings {
@@ -66,10 +65,10 @@ async fn a_push_is_in_force_when_it_is_accepted() {
     assert!(first.resource_names.is_empty() && first.error_detail.is_none());
     let node = first.node.unwrap();
     assert_eq!((&*node.id, node.metadata.unwrap().fields.len()), ("edge-1", 1));
-    assert!(!client.wait_for_first(Duration::ZERO), "nothing was pushed yet");
+    assert!(timeout(Duration::ZERO, client.first_push()).await.is_err(), "nothing was pushed yet");
 
     accepted(&mut stream, "1", "n1", &[domain("edge", 1), domain("api", 9)]).await;
-    assert!(client.wait_for_first(DEADLINE));
+    soon("the first push", client.first_push()).await;
     assert_eq!(domains(&service), ["api", "edge"]);
     let keeper = Keeper::new(MemoryStore::default(), Registry::default());
     let bob = r#"{"domain": "edge", "descriptors": [{"entries": [{"key": "user", "value": "bob"}]}]}"#;
@@ -102,7 +101,7 @@ async fn a_bad_push_is_refused_with_its_mistake_and_changes_nothing() {
     stream.push("1", "n1", std::slice::from_ref(&bad));
     let nack = stream.asked().await;
     assert_eq!((&*nack.version_info, &*nack.response_nonce), ("", "n1"), "nothing was accepted yet");
-    assert!(client.wait_for_first(DEADLINE), "a bad one is one");
+    soon("the first push, if a bad one", client.first_push()).await;
     assert!(service.config().is_none());
 
     accepted(&mut stream, "2", "n2", &[domain("edge", 1)]).await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ratekeeper_server::{StatsdProtocol, StatsdSettings};
+use ratekeeper_server::{StatsdFamily, StatsdProtocol, StatsdSettings};
 
 use super::variables::{VariableError, Variables};
 
@@ -19,19 +19,28 @@ pub(super) fn statsd(variables: &Variables) -> Result<Option<StatsdSettings>, Va
     if !is_wanted || variables.bool("DISABLE_STATS")? || variables.bool("USE_DOG_STATSD")? {
         return Ok(None);
     }
-    let protocol = match variables.text("STATSD_PROTOCOL") {
-        None | Some("tcp" | "tcp4" | "tcp6") => StatsdProtocol::Tcp,
-        Some("udp" | "udp4" | "udp6") => StatsdProtocol::Udp,
+    let (protocol, family) = match variables.text("STATSD_PROTOCOL") {
+        None | Some("tcp") => (StatsdProtocol::Tcp, StatsdFamily::Any),
+        Some("tcp4") => (StatsdProtocol::Tcp, StatsdFamily::V4),
+        Some("tcp6") => (StatsdProtocol::Tcp, StatsdFamily::V6),
+        Some("udp") => (StatsdProtocol::Udp, StatsdFamily::Any),
+        Some("udp4") => (StatsdProtocol::Udp, StatsdFamily::V4),
+        Some("udp6") => (StatsdProtocol::Udp, StatsdFamily::V6),
         Some(other) => return Err(VariableError::quoting("STATSD_PROTOCOL", other, "write `tcp` or `udp`")),
     };
+    let port = variables.number("STATSD_PORT", "write a port from 1 to 65535")?.unwrap_or(PORT);
+    if port == 0 {
+        return Err(VariableError::quoting("STATSD_PORT", "0", "write a port from 1 to 65535"));
+    }
     let every = variables.duration("STATS_FLUSH_INTERVAL")?.unwrap_or(EVERY);
     if every.is_zero() {
         return Err(VariableError::new("STATS_FLUSH_INTERVAL", "0; write a duration such as `10s`"));
     }
     Ok(Some(StatsdSettings {
         host: variables.text("STATSD_HOST").unwrap_or("localhost").to_owned(),
-        port: variables.number("STATSD_PORT", "write a port from 1 to 65535")?.unwrap_or(PORT),
+        port,
         protocol,
+        family,
         every,
         tags: tags(variables)?,
     }))
@@ -61,6 +70,7 @@ mod tests {
             host: "localhost".to_owned(),
             port: 8125,
             protocol: StatsdProtocol::Tcp,
+            family: StatsdFamily::Any,
             every: Duration::from_secs(10),
             tags: Vec::new(),
         };
@@ -73,13 +83,14 @@ mod tests {
         let all = StatsdSettings {
             port: 9,
             protocol: StatsdProtocol::Udp,
+            family: StatsdFamily::V6,
             every: Duration::from_secs(5),
             tags: vec![("env".to_owned(), "prod".to_owned()), ("a".to_owned(), "b:c".to_owned())],
             ..usual
         };
         let pairs = [
             ("STATSD_PORT", "9"),
-            ("STATSD_PROTOCOL", "udp"),
+            ("STATSD_PROTOCOL", "udp6"),
             ("STATS_FLUSH_INTERVAL", "5s"),
             ("EXTRA_TAGS", "env:prod,a:b:c"),
         ];
@@ -90,6 +101,7 @@ mod tests {
     fn mistakes_name_the_variable_and_what_is_right() {
         for (name, value, expected) in [
             ("STATSD_PORT", "80000", "STATSD_PORT: \"80000\"; write a port"),
+            ("STATSD_PORT", "0", "STATSD_PORT: \"0\"; write a port from 1 to 65535"),
             ("STATSD_PROTOCOL", "unix", "STATSD_PROTOCOL: \"unix\"; write `tcp` or `udp`"),
             ("STATS_FLUSH_INTERVAL", "0", "STATS_FLUSH_INTERVAL: 0; write a duration"),
             ("EXTRA_TAGS", "env", "EXTRA_TAGS: \"env\"; write `key:value"),

@@ -102,7 +102,7 @@ mod tests {
 
     use ratekeeper::store::BreakerSettings;
     use ratekeeper_server::rls::{RlsHeaders, RlsSettings};
-    use ratekeeper_server::{Bind, RedisSettings};
+    use ratekeeper_server::{Bind, RedisSettings, TlsFiles};
 
     use super::*;
 
@@ -264,6 +264,16 @@ mod tests {
         assert!(pushed.paths.is_empty() && !xds.starts_without);
         assert_eq!((&*xds.server, &*xds.node, xds.node_metadata.len()), ("plane:1", "n", 1));
         assert_eq!(xds.tls.unwrap().ca, Some("c".into()));
+        let more = "[rls.xds]\nserver = \"plane:1\"\nmax_message = 1000\nretry_least = \"2m\"\ntls = true\n\
+                    cert = \"c.pem\"\nkey = \"k.pem\"\n[rls.xds.headers]\nauthorization = \"Bearer s3cret\"\n";
+        let more = config(more);
+        assert!(!format!("{more:?}").contains("s3cret"));
+        let xds = settings(&none, Some(&more)).unwrap().rls.unwrap().xds.unwrap();
+        assert_eq!(xds.headers, [("authorization".to_owned(), "Bearer s3cret".to_owned())]);
+        let two_minutes = Duration::from_secs(120);
+        assert_eq!((xds.max_message, xds.retry_least, xds.retry_most), (1000, two_minutes, two_minutes));
+        let identity = TlsFiles { cert: "c.pem".into(), key: "k.pem".into() };
+        assert_eq!(xds.tls.unwrap().identity, Some(identity));
         let debug = config("[rls]\npaths = [\"a\"]\ndebug = \"127.0.0.1:6070\"\n");
         let address = settings(&none, Some(&debug)).unwrap().debug.unwrap().address;
         assert_eq!(address.to_string(), "127.0.0.1:6070");
@@ -300,7 +310,25 @@ mod tests {
             ),
             (
                 "[rls.xds]\nserver = \"plane:1\"\nca = \"c\"",
-                "a.toml:2: [rls.xds] tls: not set; `ca` and `server_name` are for tls = true",
+                "a.toml:2: [rls.xds] tls: not set; `ca`, `server_name`, `cert` and `key` are for tls = true",
+            ),
+            (
+                "[rls.xds]\nserver = \"plane:1\"\ntls = true\ncert = \"c\"",
+                "a.toml:2: [rls.xds] key: missing; `cert` has a key",
+            ),
+            (
+                "[rls.xds]\nserver = \"plane:1\"\ntls = true\nkey = \"k\"",
+                "a.toml:2: [rls.xds] cert: missing; `key` is the key of one",
+            ),
+            ("[rls.xds]\nserver = \"plane:1\"\nmax_message = 0", "a.toml:4: [rls.xds] max_message: 0; write"),
+            ("[rls.xds]\nserver = \"plane:1\"\nretry_least = \"0\"", "a.toml:4: [rls.xds] retry_least: 0; a"),
+            (
+                "[rls.xds]\nserver = \"plane:1\"\nretry_most = \"1s\"",
+                "a.toml:4: [rls.xds] retry_most: 1s; must be at least retry_least, 10s",
+            ),
+            (
+                "[rls.xds]\nserver = \"plane:1\"\nheaders = { \"a b\" = \"s3cret\" }",
+                "a.toml:4: [rls.xds] headers: \"a b\" and its value are no header field",
             ),
             ("paths = [\"a\"]\ndebug = \"6070\"", "a.toml:3: [rls] debug: 6070: no address; write "),
         ] {

@@ -12,13 +12,14 @@ use ratekeeper_redis::{EnvoyproxyStore, RedisStore};
 use ratekeeper_server::config::Config;
 use ratekeeper_server::rls::{RateLimitService, RedisLayout, watch_sources};
 use ratekeeper_server::{
-    Engine, FileWatcher, Settings, Snapshot, StatsdSender, StoreLocation, check_store, config, serve,
+    Engine, FileWatcher, ProcessSignals, Settings, Snapshot, StatsdSender, StoreLocation, check_store,
+    config, serve,
 };
 
 use super::super::output::EXIT_NO;
 use super::flags::ServeFlags;
 use super::settings;
-use super::xds;
+use super::xds::{self, Followed};
 use crate::log;
 
 /// Serves until the process is told to stop, and writes the snapshot, if there is one.
@@ -96,15 +97,21 @@ pub(in crate::cli) fn start(
     }
     // Sends what is counted until the server has stopped.
     let _statsd = settings.statsd.as_ref().map(|statsd| StatsdSender::start(statsd, &engine)).transpose()?;
+    // Before anything is waited for: the first process of a container is not ended by a signal that it does not receive.
+    let mut signals = ProcessSignals::receive(reloads)?;
     // Follows the control plane until the server has stopped.
-    let _xds = service.as_ref().map(xds::follow).transpose()?;
+    let followed = service.as_ref().map(|service| xds::follow(service, &mut signals)).transpose()?;
+    if let Some(Followed::Stopped) = followed {
+        // Nothing was decided, so that there is no state to be written.
+        return Ok(ExitCode::SUCCESS);
+    }
     let periodic = match &snapshot {
         Some(snapshot) if !settings.snapshot_every.is_zero() => {
             Some(snapshot.write_every(settings.snapshot_every, &engine)?)
         }
         _ => None,
     };
-    serve(settings, &engine, reloads)?;
+    serve(settings, &engine, signals)?;
     if let Some(periodic) = periodic {
         periodic.stop();
     }

@@ -1,6 +1,6 @@
 //! All that the service counts.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -11,7 +11,7 @@ use crate::rls::asked::RlsEntry;
 use crate::rls::matching::{RateLimitConfig, StatName, write_override_stat};
 use crate::rls::rule::RuleLimit;
 
-/// The most series whose names are made of what requests bring.
+/// The most series whose names are made of what requests bring, and the most of rules that are gone.
 const MOST_SERIES: usize = 10_000;
 /// What series beyond that are called.
 const OTHER: &str = "_other";
@@ -53,6 +53,9 @@ pub struct DomainReading {
 pub struct RlsReading {
     /// Rules that were hit, by their names, sorted.
     pub rules: Vec<(StatName, RuleReading)>,
+    /// Rules that were hit and are in no configuration any more, the latest last. Whoever tells what has come since it last
+    /// looked needs them: a rule that comes back goes on where it was.
+    pub gone: Vec<(StatName, RuleReading)>,
     /// Domains in which something was not found, sorted.
     pub domains: Vec<(String, DomainReading)>,
     /// Answers that are OK only because of the global shadow mode.
@@ -71,47 +74,69 @@ pub struct RlsReading {
     pub loaded_at: Option<u64>,
 }
 
-/// The counters of a configuration's rules, by their index; none for those without a limit, and those whose names have values
-/// of requests in them.
+/// The counters of a configuration's rules.
 #[derive(Debug, Default)]
-pub(in crate::rls) struct CountedHits(Box<[Option<Arc<RuleCounts>>]>);
+pub(in crate::rls) struct CountedHits {
+    /// By the index of the rule; none for those without a limit, and those whose names have values of requests in them.
+    by_rule: Box<[Option<Arc<RuleCounts>>]>,
+    /// Those of rules that are gone, the latest last. A counter never goes back, nor is what was counted lost to those who
+    /// look now and then.
+    gone: Vec<(StatName, Arc<RuleCounts>)>,
+}
 
 impl CountedHits {
-    /// Returns counters for a configuration, which go on where those of the same name were.
+    /// Returns counters for a configuration, which go on where those of the same name were, however long ago. So many names of
+    /// rules that are gone are kept, the latest.
     pub(in crate::rls) fn new(
         config: &RateLimitConfig,
         before: Option<(&RateLimitConfig, &CountedHits)>,
     ) -> Self {
-        let mut known: HashMap<&StatName, Arc<RuleCounts>> = HashMap::new();
+        // In the order in which they went, and those that may go now at the end.
+        let mut old: Vec<(&StatName, &Arc<RuleCounts>)> = Vec::new();
         if let Some((config, counts)) = before {
-            for (rule, counts) in config.rules().zip(&counts.0) {
-                if let Some(counts) = counts {
-                    known.insert(rule.written(), Arc::clone(counts));
-                }
-            }
+            old.extend(counts.gone.iter().map(|(name, counts)| (name, counts)));
+            let counted = config.rules().zip(&counts.by_rule);
+            old.extend(counted.filter_map(|(rule, counts)| Some((rule.written(), counts.as_ref()?))));
         }
+        let mut known: HashMap<&StatName, Arc<RuleCounts>> =
+            old.iter().map(|(name, counts)| (*name, Arc::clone(counts))).collect();
+        let mut in_force: HashSet<&StatName> = HashSet::new();
         let counted = config.rules().map(|rule| {
             let is_counted = !matches!(rule.rule.limit, RuleLimit::Unlimited);
             let name = rule.fixed_stat().filter(|_| is_counted)?;
+            in_force.insert(name);
             Some(Arc::clone(known.entry(name).or_default()))
         });
-        CountedHits(counted.collect())
+        let by_rule = counted.collect();
+        // Rules of one name share their counters.
+        let mut seen = HashSet::new();
+        old.retain(|(name, counts)| {
+            !in_force.contains(name) && !counts.read().is_empty() && seen.insert(*name)
+        });
+        let surplus = old.len().saturating_sub(MOST_SERIES);
+        let gone = old.into_iter().skip(surplus);
+        let gone = gone.map(|(name, counts)| (name.clone(), Arc::clone(counts))).collect();
+        CountedHits { by_rule, gone }
     }
 
     /// Returns the counters of a rule.
     #[inline]
     pub(in crate::rls) fn of_rule(&self, index: usize) -> Option<&Arc<RuleCounts>> {
-        self.0.get(index)?.as_ref()
+        self.by_rule.get(index)?.as_ref()
     }
 
     fn read<'a>(&'a self, config: &'a RateLimitConfig) -> impl Iterator<Item = (&'a StatName, RuleReading)> {
-        let counted = config.rules().zip(&self.0);
+        let counted = config.rules().zip(&self.by_rule);
         counted
             .filter_map(|(rule, counts)| Some((rule.written(), counts.as_ref()?)))
             // Rules of one name share their counters.
             .collect::<HashMap<_, _>>()
             .into_iter()
             .map(|(name, counts)| (name, counts.read()))
+    }
+
+    fn read_gone(&self) -> Vec<(StatName, RuleReading)> {
+        self.gone.iter().map(|(name, counts)| (name.clone(), counts.read())).collect()
     }
 }
 
@@ -210,6 +235,7 @@ impl RlsCounts {
         domains.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         RlsReading {
             rules: rules.into_values().collect(),
+            gone: loaded.map(|(_, counts)| counts.read_gone()).unwrap_or_default(),
             domains,
             global_shadow_mode: read(&self.global_shadow),
             redis_error: read(&self.store_errors),

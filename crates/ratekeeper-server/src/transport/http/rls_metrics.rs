@@ -180,13 +180,17 @@ pub(super) fn rls_stats_lines(engine: &Engine) -> Option<String> {
     Some(lines.concat())
 }
 
-/// Returns what is counted, under the names that the Go service has for statsd; none without a service.
+/// Returns what is counted, under the names that the Go service has for statsd, each once; none without a service.
 pub(crate) fn rls_stats(engine: &Engine) -> Option<Vec<(String, u64)>> {
     let reading = engine.rls()?.read_counts();
     let asked = Asked::of(&engine.metrics().read());
-    let mut stats = Vec::new();
-    let mut line = |name: String, count: u64| stats.push((name, count));
-    for (name, counts) in &reading.rules {
+    // Names that differ only in what statsd gives a meaning are one there, and counters of one name are added up.
+    let mut stats: BTreeMap<String, u64> = BTreeMap::new();
+    let mut line = |name: String, count: u64| {
+        let sum = stats.entry(name).or_default();
+        *sum = sum.wrapping_add(count);
+    };
+    for (name, counts) in reading.rules.iter().chain(&reading.gone) {
         let name = sanitized(name.as_str());
         for (counter, count) in OF_RULES {
             line(format!("ratelimit.service.rate_limit.{name}.{counter}"), count(counts));
@@ -214,7 +218,7 @@ pub(crate) fn rls_stats(engine: &Engine) -> Option<Vec<(String, u64)>> {
         line(format!("ratelimit.{name}"), count);
     }
     line("ratelimit_server.ShouldRateLimit.total_requests".to_owned(), asked.total);
-    Some(stats)
+    Some(stats.into_iter().collect())
 }
 
 /// Returns a name as the Go service writes it: without what statsd gives a meaning, and an address is one part. One line it is
