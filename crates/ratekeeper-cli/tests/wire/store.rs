@@ -173,8 +173,10 @@ fn the_prefix_can_be_set_by_flag_and_by_file() {
     let redis = Redis::redis();
     let folder = Folder::new("store-prefix");
     let file = folder.write("a.toml", "[store]\nprefix = \"shop\"\n");
-    let one = Server::with(&["--store", &redis.url(), "--redis-prefix", "till", "--config", &file]);
-    let two = Server::with(&["--store", &redis.url(), "--config", &file]);
+    let url = redis.url();
+    let patient = ["--store", &*url, "--config", &*file, "--redis-timeout", "10s"];
+    let one = Server::with(&[&patient[..], &["--redis-prefix", "till"]].concat());
+    let two = Server::with(&patient);
     for server in [&one, &two] {
         assert!(server.ask("THROTTLE k 3 1 3600").starts_with("1 3 2 "), "each has keys of its own");
     }

@@ -288,7 +288,9 @@ fn redis_cli_queues() {
 fn a_transaction_is_decided_by_a_store_elsewhere() {
     let redis = Redis::redis();
     let folder = Folder::new("multi-redis");
-    let server = Server::with(&["--config", &folder.write("a.toml", PLANS), "--store", &redis.url()]);
+    let flags =
+        ["--config", &folder.write("a.toml", PLANS), "--store", &redis.url(), "--redis-timeout", "10s"];
+    let server = Server::with(&flags);
     let mut raw = server.connect();
     let mut sent = b"MULTI\r\n".to_vec();
     for index in 0..600 {
