@@ -27,7 +27,7 @@ enum OwnedRules {
 }
 
 /// The amounts of the units of each charge, by their names.
-pub(crate) type OwnedUnits<'a> = Vec<Vec<(&'a str, u64)>>;
+pub(crate) type ChargeUnits<'a> = Vec<Vec<(&'a str, u64)>>;
 
 impl OwnedCharges {
     pub(crate) fn of(charges: &[Charge<'_>]) -> Self {
@@ -47,13 +47,13 @@ impl OwnedCharges {
     }
 
     /// Returns what [`charges`](OwnedCharges::charges) borrow besides.
-    pub(crate) fn units<'a>(&'a self) -> OwnedUnits<'a> {
+    pub(crate) fn units<'a>(&'a self) -> ChargeUnits<'a> {
         let units = |charge: &'a OwnedCharge| charge.units.iter().map(|(unit, amount)| (&**unit, *amount));
         self.0.iter().map(|charge| units(charge).collect()).collect()
     }
 
     /// Returns the charges as they were.
-    pub(crate) fn charges<'a>(&'a self, units: &'a OwnedUnits<'a>) -> Vec<Charge<'a>> {
+    pub(crate) fn charges<'a>(&'a self, units: &'a ChargeUnits<'a>) -> Vec<Charge<'a>> {
         let charges = self.0.iter().zip(units).filter_map(|(charge, units)| {
             let rules = match &charge.rules {
                 OwnedRules::Quota(quota) => Rules::Quota(quota),
