@@ -220,7 +220,7 @@ impl RedisStoreBuilder {
         if let Some(now) = self.wall_clock {
             scripted.clock = ServerClock::starting_at(now);
         }
-        let scripted = Arc::new(scripted);
+        let scripted = scripted.shared();
         Ok(RedisStore::new(Arc::clone(&scripted), StoreFront::new(scripted, self.denials)))
     }
 }

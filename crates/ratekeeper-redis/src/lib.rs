@@ -36,6 +36,7 @@
 //! scripted            the store made of scripts
 //! holding, charging   its holds; charges of several keys that are judged together
 //! findings            what was found of them so far
+//! owned_charges       charges that outlive whoever asked for them
 //! front               the denial cache before it        permits   concurrency limits that instances share
 //! values              compare-and-set on strings        inspect   what is under a key
 //! held_key            what is held for a key
@@ -71,6 +72,7 @@ mod holding;
 mod inspect;
 mod link;
 mod losses;
+mod owned_charges;
 mod permits;
 mod script;
 mod scripted;

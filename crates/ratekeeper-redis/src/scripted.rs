@@ -1,7 +1,7 @@
 //! A store made of scripts, wherever they run.
 
 use std::borrow::Borrow;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use ratekeeper::port::{
     Answer, Charge, Clock, Grant, HoldChange, HoldOutcome, HoldRequest, Judgment, Request, Standing, Store,
@@ -18,7 +18,7 @@ use crate::exchange::{
 };
 use crate::forget::forget;
 use crate::hold_cache::HoldCache;
-use crate::link::Link;
+use crate::link::{Deadline, Link};
 use crate::losses::LossCounters;
 use crate::script::{Script, ScriptCall, ScriptLibrary, ScriptVerb};
 use crate::server_clock::ServerClock;
@@ -28,7 +28,7 @@ use crate::server_clock::ServerClock;
 const MOST_ROUNDS: usize = 8;
 
 /// What runs scripts: a link to servers, or in tests a Lua interpreter without any.
-pub(crate) trait RunScript: Send + Sync {
+pub(crate) trait RunScript: Send + Sync + 'static {
     /// Runs a script where its keys are: one round trip, and another if the server does not know the script yet.
     fn run(
         &self,
@@ -39,6 +39,15 @@ pub(crate) trait RunScript: Send + Sync {
     /// Returns the link to the servers that hold the keys; none if they cannot be listed.
     fn link(&self) -> Option<&Link> {
         None
+    }
+
+    /// Returns the end of the time that a command has from now; none if there is no end.
+    ///
+    /// # Errors
+    ///
+    /// `NoRuntime` outside of a tokio runtime.
+    fn deadline(&self) -> Result<Option<Deadline>, RedisError> {
+        Ok(None)
     }
 
     /// Returns a number that keys have in common which one script can reach.
@@ -60,6 +69,10 @@ impl RunScript for Link {
         Some(self)
     }
 
+    fn deadline(&self) -> Result<Option<Deadline>, RedisError> {
+        self.deadline().map(Some)
+    }
+
     fn slot(&self, key: &[u8]) -> usize {
         self.slot(Some(key))
     }
@@ -73,6 +86,8 @@ pub(crate) struct ScriptedStore<R> {
     pub(crate) clock: ServerClock,
     pub(crate) losses: LossCounters,
     pub(crate) holds: HoldCache,
+    /// Itself, for tasks that outlive the caller; nothing if it is not [shared](ScriptedStore::shared).
+    pub(crate) this: Weak<Self>,
 }
 
 /// How states are named, written and read.
@@ -94,7 +109,13 @@ impl<R: RunScript> ScriptedStore<R> {
             clock: ServerClock::default(),
             losses: LossCounters::default(),
             holds: HoldCache::default(),
+            this: Weak::new(),
         }
+    }
+
+    /// Returns the store as several share it.
+    pub(crate) fn shared(self) -> Arc<Self> {
+        Arc::new_cyclic(|this| ScriptedStore { this: Weak::clone(this), ..self })
     }
 
     /// Returns the rules of a request by the keys that hold their states.
@@ -241,7 +262,7 @@ impl<R: RunScript> Store for ScriptedStore<R> {
     }
 
     fn charge<'a>(&'a self, charges: &'a [Charge<'a>], whole: Whole) -> Answer<'a, Judgment> {
-        Answer::later(self.judge(charges, whole))
+        Answer::later(self.charge_all(charges, whole))
     }
 
     fn acquire_up_to<'a>(&'a self, request: Request<'a>) -> Answer<'a, Grant> {

@@ -168,14 +168,16 @@ impl Store for RedisStore {
 
     /// Judges charges of several keys together. One script call, and so one round trip and one instant, for up to eight
     /// charges of different keys. More of them, or keys that lie in several slots of a cluster, are several calls, which go
-    /// out together. Two cases take one round trip after another: charges of the same key; and calls that
-    /// [ignore](ratekeeper::port::ChargeAction::Ignore) what does not pass, while it is open whether the whole does. Each of
-    /// these takes what passes as far as is known by then, and what was taken is given back if the whole is refused in the
-    /// end: never is more admitted than allowed.
+    /// out together; charges of the same key take one round trip after another. If any of several calls
+    /// [ignores](ratekeeper::port::ChargeAction::Ignore) what does not pass, while it is open whether the whole does, then
+    /// all of them look first, which is one more round trip: nothing is taken for a whole that is refused. What was taken is
+    /// given back if another caller was faster in between: never is more admitted than allowed. All calls together have
+    /// the time of [one command](crate::RedisStoreBuilder::command_timeout).
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future leaves it open what was charged.
+    /// Dropping the future of a single call leaves it open whether it was made. Several calls are made by a task of their
+    /// own, which goes on to its end, and then gives back what it has charged, because nobody was told.
     fn charge<'a>(&'a self, charges: &'a [Charge<'a>], whole: Whole) -> Answer<'a, Judgment> {
         self.front.store().charge(charges, whole)
     }

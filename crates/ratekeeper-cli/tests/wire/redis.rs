@@ -12,7 +12,7 @@ use crate::http::{get, post};
 use crate::redis_support::cluster::Cluster;
 use crate::redis_support::sentinel::Trio;
 use crate::redis_support::server::{Server as Redis, free_port, redis_binary};
-use crate::support::{Folder, Raw, Server, command, eventually};
+use crate::support::{Folder, PATIENT, Raw, Server, command, eventually};
 
 const PLANS: &str = r#"
 [plans.open]
@@ -150,7 +150,7 @@ fn wait_for_every_loop(server: &Server) {
 
 /// Two servers on one store; nobody has asked for the key yet.
 fn share(folder: &Folder, url: &str, key: &str) {
-    let (one, two) = (start(folder, url, &[]), start(folder, url, &[]));
+    let (one, two) = (start(folder, url, &PATIENT), start(folder, url, &PATIENT));
     let throttle = format!("THROTTLE {key} 3 1 3600");
     assert!(one.ask(&throttle).starts_with("1 3 2 "));
     assert_eq!(post(&two, "/throttle", &throttle_json(key)).json()["remaining"], 1);
@@ -177,7 +177,7 @@ fn share(folder: &Folder, url: &str, key: &str) {
 fn a_pipeline_is_answered_in_order() {
     let redis = Redis::redis();
     let folder = Folder::new("redis-pipeline");
-    let server = start(&folder, &redis.url(), &[]);
+    let server = start(&folder, &redis.url(), &PATIENT);
     let mut raw = server.connect();
     let mut sent = Vec::new();
     for index in 0..300 {
@@ -266,7 +266,7 @@ fn a_start_without_redis_works_and_it_is_found_when_it_is_there() {
 fn every_loop_has_a_connection_of_its_own() {
     let redis = Redis::redis();
     let folder = Folder::new("redis-loops");
-    let server = start(&folder, &redis.url(), &[]);
+    let server = start(&folder, &redis.url(), &PATIENT);
     let mut own = redis.connection();
     // The connection of the check at the start ends with it.
     server.await_log("store: it answers");

@@ -13,6 +13,9 @@ use crate::eventually::eventually_some;
 pub(crate) use crate::eventually::{DEADLINE, eventually};
 pub(crate) use crate::folder::Folder;
 
+/// How a Redis is asked that nobody freezes or kills: a busy machine must not have the failure mode answer.
+pub(crate) const PATIENT: [&str; 4] = ["--redis-timeout", "10s", "--redis-connect-timeout", "10s"];
+
 /// Settings of a file: RESP and HTTP on free ports, and nothing else.
 pub(crate) const TRANSPORTS: &str = "\
 [transports.resp]

@@ -1,7 +1,8 @@
 //! Charges that are judged together: scripts against the engine's functions, and many calls against one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::test_runner::{TestCaseError, TestRunner};
@@ -10,7 +11,7 @@ use ratekeeper::algorithm::composite::Asked;
 use ratekeeper::port::{Charge, ChargeAction, ChargeForce, Judgment, Request, Store, Whole};
 use ratekeeper::state::shared_name;
 use ratekeeper::testkit::FakeClock;
-use ratekeeper::{Algorithm, Key, Name, Plan, Quota, Rule, Rules, Timestamp};
+use ratekeeper::{Algorithm, Key, Name, Plan, Quota, Rule, Rules, StoreErrorKind, Timestamp};
 use redis::Value;
 use tokio::runtime::Runtime;
 
@@ -22,6 +23,7 @@ use super::support::server::Server;
 use super::walks::{cases, runtime, settings};
 use crate::encoding::Encoding;
 use crate::error::RedisError;
+use crate::link::Deadline;
 use crate::script::{Script, ScriptCall, ScriptLibrary, ScriptTime};
 use crate::scripted::{RunScript, ScriptedStore};
 
@@ -323,6 +325,133 @@ fn several_calls_judge_as_one_does() {
         });
         if let Err(error) = judged {
             panic!("{encoding:?}: {error}");
+        }
+    }
+}
+
+/// What a key that is charged more than once in a whole that is refused is told, was judged without what was given back in
+/// between: `4 fixed`, and ignore 2, give back 1, ignore 3 was over.
+#[test]
+fn what_is_given_back_between_two_charges_counts() {
+    use ChargeAction::{Count, GiveBack, Ignore};
+    let runs: [&[(ChargeAction, u64)]; 5] = [
+        &[(Ignore, 2), (GiveBack, 1), (Ignore, 3)],
+        &[(Ignore, 4), (GiveBack, 4), (Ignore, 1)],
+        &[(Ignore, 3), (Count, 2), (GiveBack, 4), (Ignore, 3), (Ignore, 1)],
+        &[(Count, 3), (Ignore, 1), (GiveBack, 2), (Count, 2), (Ignore, 1), (Count, 0)],
+        &[(Ignore, 5), (Ignore, 4), (GiveBack, 9), (Count, 4), (Ignore, 0)],
+    ];
+    let runtime = runtime();
+    for encoding in [Encoding::Ascii, Encoding::Binary] {
+        for text in ["4/h", "4/h fixed", "4/h fixed grid", "4/h sliding", "4/h log"] {
+            let quota: Quota = text.parse().unwrap();
+            let sides = draw::DrawnSides { units: false, shadow: 0 };
+            let plans = vec![(vec![(quota, quota)], sides); 3];
+            for whole in [Whole::Refused, Whole::Open, Whole::Passes] {
+                let judge = |run: &&[(ChargeAction, u64)]| {
+                    let charges = run.iter().map(|(action, cost)| ChargeDraw {
+                        key: 0,
+                        plan: 0,
+                        cost: DrawnCost::Units(*cost),
+                        units: DrawnCost::Units(0),
+                        action: *action,
+                        force: ChargeForce::Alone,
+                    });
+                    ChargeStep::Judge(charges.collect(), whole)
+                };
+                let steps = runs.iter().map(judge).collect();
+                let engine = Arc::new(LuaServer::new());
+                let library = ScriptLibrary::new(ScriptTime::Server);
+                let store = ScriptedStore::new(Sharded(Arc::clone(&engine)), library, settings(encoding));
+                let set_time = |now| engine.keyspace.lock().unwrap().now = now;
+                let drawn = (plans.clone(), Timestamp::from_secs(1_761_912_000), steps);
+                if let Err(error) = walk(&store, &runtime, encoding, &set_time, &drawn, false) {
+                    panic!("{encoding:?}, {text}, {whole:?}: {error}");
+                }
+            }
+        }
+    }
+}
+
+/// A server that takes its time for every call.
+struct Slow(Arc<LuaServer>);
+
+/// How long that is.
+const EACH_CALL: Duration = Duration::from_millis(30);
+
+impl RunScript for Slow {
+    async fn run(&self, script: &Script, call: &ScriptCall) -> Result<Value, RedisError> {
+        tokio::time::sleep(EACH_CALL).await;
+        self.0.run(script, call).await
+    }
+
+    fn deadline(&self) -> Result<Option<Deadline>, RedisError> {
+        Deadline::after(EACH_CALL * 10).map(Some)
+    }
+}
+
+/// Each of several calls had the time of a command for itself. The time is paused: nobody waits.
+#[tokio::test(start_paused = true)]
+async fn all_calls_together_have_the_time_of_one_command() {
+    let engine = Arc::new(LuaServer::new());
+    let library = ScriptLibrary::new(ScriptTime::Server);
+    let store = ScriptedStore::new(Slow(Arc::clone(&engine)), library, settings(Encoding::Ascii)).shared();
+    let plan = Plan::parse("p", "100/h fixed").unwrap();
+    let request = Request::new(Key::new("twin").unwrap(), Rules::Plan(&plan), 1.into());
+    let charge = Charge { request, action: ChargeAction::Count, force: ChargeForce::Alone };
+    for (count, is_in_time) in [(9, true), (40, false)] {
+        let began = tokio::time::Instant::now();
+        let judged = store.charge(&vec![charge; count], Whole::Open).await;
+        assert_eq!(judged.is_ok(), is_in_time, "{count}: {judged:?}");
+        let error = judged.err().map(|error| error.kind());
+        assert_eq!(error, (!is_in_time).then_some(StoreErrorKind::Timeout));
+        assert!(began.elapsed() <= EACH_CALL * 10, "{count}: {:?}", began.elapsed());
+    }
+    // The task goes no further either, and gives back what it has counted.
+    let mut pace = tokio::time::interval(EACH_CALL);
+    for _ in 0..60 {
+        pace.tick().await;
+    }
+    assert_eq!(store.peek(request).await.unwrap().remaining, 91, "the nine that were in time");
+}
+
+/// A refund of nothing was saved as a state that nobody had before.
+#[test]
+fn looks_write_nothing() {
+    let runtime = runtime();
+    for encoding in [Encoding::Ascii, Encoding::Binary] {
+        let engine = Arc::new(LuaServer::new());
+        let library = ScriptLibrary::new(ScriptTime::Server);
+        let store = ScriptedStore::new(Arc::clone(&engine), library, settings(encoding));
+        for text in
+            ["9/h", "9/h bucket", "9/h leaky", "9/h fixed", "9/day fixed grid", "9/h sliding", "9/h log"]
+        {
+            let plan = Plan::parse("p", text).unwrap();
+            let judge = |action, cost: u64| {
+                let request = Request::new(Key::new("k").unwrap(), Rules::Plan(&plan), cost.into());
+                let charge = Charge { request, action, force: ChargeForce::Alone };
+                runtime.block_on(store.charge(&[charge], Whole::Open)).unwrap();
+            };
+            let written = || {
+                let mut keyspace = engine.keyspace.lock().unwrap();
+                (keyspace.keys.clone(), std::mem::take(&mut keyspace.expiry))
+            };
+            for is_known in [false, true] {
+                if is_known {
+                    judge(ChargeAction::Count, 2);
+                }
+                let (before, _) = written();
+                for action in [ChargeAction::Count, ChargeAction::Ignore, ChargeAction::GiveBack] {
+                    engine.keyspace.lock().unwrap().now = Timestamp::from_secs(1_761_912_000);
+                    judge(action, 0);
+                    assert_eq!(
+                        written(),
+                        (before.clone(), HashMap::new()),
+                        "{encoding:?}, {text}, {action:?}"
+                    );
+                }
+            }
+            *engine.keyspace.lock().unwrap() = Keyspace::default();
         }
     }
 }

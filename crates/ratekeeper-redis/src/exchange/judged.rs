@@ -5,7 +5,7 @@ use std::iter::repeat_n;
 use ratekeeper::algorithm::composite::{self, Asked, Passing};
 use ratekeeper::algorithm::{AnyView, View, Wait};
 use ratekeeper::port::{ChargeAction, ChargeStanding};
-use ratekeeper::{Cost, Decision, Nanos, StoreError, Timestamp};
+use ratekeeper::{Cost, Decision, Nanos, State, StoreError, Timestamp};
 
 use super::judging::{GroupedCharge, JudgeCall, KnownWhole};
 use super::reply::ScriptDecision;
@@ -37,13 +37,41 @@ impl ChargeOver {
     }
 }
 
-/// What was charged to a key, or given back to it, before a charge of the same key is judged.
+/// What a charge does to one of its rules if the whole passes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct EarlierCharge {
-    /// The position of the rule in the request that is judged.
+pub(crate) struct RuleEffect {
+    /// The position of the rule in the request.
     pub(crate) rule: usize,
-    pub(crate) cost: Cost,
-    pub(crate) at: Timestamp,
+    action: ChargeAction,
+    cost: Cost,
+    /// How much of the cost was forgiven, because a debt is bounded.
+    forgiven: u64,
+}
+
+impl RuleEffect {
+    /// Returns true if it is there only if the whole passes.
+    pub(crate) fn depends_on_whole(&self) -> bool {
+        self.action == ChargeAction::Ignore
+    }
+
+    /// Returns how much can be given back, if the charge was made.
+    pub(crate) fn returnable(&self) -> Cost {
+        match self.action {
+            ChargeAction::Count | ChargeAction::Ignore => {
+                Cost::new(self.cost.get().saturating_sub(self.forgiven))
+            }
+            ChargeAction::GiveBack => Cost::ZERO,
+        }
+    }
+
+    /// Has it on a state of its rule.
+    pub(crate) fn apply(&self, view: &mut AnyView<'_>, now: Timestamp) {
+        match self.action {
+            ChargeAction::Count => drop(view.debit(self.cost)),
+            ChargeAction::Ignore => view.charge(self.cost),
+            ChargeAction::GiveBack => view.refund(self.cost, now),
+        }
+    }
 }
 
 impl ScriptDecision {
@@ -62,7 +90,7 @@ impl ScriptDecision {
         for (position, (charge, places)) in call.places().enumerate() {
             let states = self.states.get(places).unwrap_or_default();
             let one = FoundCharge::new(charge, states, self.now)?;
-            let is_over = one.over(&[]).is_over();
+            let is_over = one.over().is_over();
             over |= u64::from(is_over) << position.min(63);
             together.push((charge.force, is_over));
             found.push((charge, one));
@@ -75,6 +103,12 @@ impl ScriptDecision {
         Ok(found)
     }
 
+    /// Returns the states of a charge as they were found, in the order of the script.
+    pub(crate) fn states_of(&self, call: &JudgeCall<'_>, position: usize) -> &[Option<State>] {
+        let places = call.places().nth(position).map(|(_, places)| places);
+        places.and_then(|places| self.states.get(places)).unwrap_or_default()
+    }
+
     /// Returns whether the whole passed, as far as the script knew, and when it was judged.
     pub(crate) fn outcome(&self) -> (bool, Timestamp) {
         (self.passed, self.now)
@@ -82,9 +116,10 @@ impl ScriptDecision {
 }
 
 impl<'v> FoundCharge<'v> {
-    fn new(
+    /// Returns a charge whose states are these, in the order of the script.
+    pub(crate) fn new(
         charge: &GroupedCharge<'v>,
-        states: &'v [Option<ratekeeper::State>],
+        states: &'v [Option<State>],
         now: Timestamp,
     ) -> Result<Self, StoreError> {
         let places = charge.groups.iter().flat_map(|group| repeat_n(group, group.rules.len()));
@@ -99,42 +134,31 @@ impl<'v> FoundCharge<'v> {
         Ok(FoundCharge { views, asked, action: charge.action, is_look: charge.is_look, now })
     }
 
-    /// Returns which rules are over, on top of earlier charges that are not there.
-    pub(crate) fn over(&self, missing: &[EarlierCharge]) -> ChargeOver {
-        let is_over = |(number, (view, asked)): (usize, (&AnyView<'_>, &Asked))| {
-            let mut view = *view;
-            for earlier in missing.iter().filter(|earlier| earlier.rule == number) {
-                view.charge(earlier.cost);
-            }
-            self.wait(&view, *asked) != Wait::Ready
-        };
-        let rules: Vec<bool> = self.views.iter().zip(&self.asked).enumerate().map(is_over).collect();
+    /// Returns which rules are over.
+    pub(crate) fn over(&self) -> ChargeOver {
+        let is_over = |(view, asked): (&AnyView<'_>, &Asked)| self.wait(view, *asked) != Wait::Ready;
+        let rules: Vec<bool> = self.views.iter().zip(&self.asked).map(is_over).collect();
         let ready = self.asked.iter().zip(&rules).map(|(asked, is_over)| (asked.shadow_of, !is_over));
         ChargeOver { passing: Passing::of(ready), rules }
     }
 
-    /// Returns what a charge of this key that was ignored took of each rule, given that the whole passed.
-    pub(crate) fn taken(&self, over: &ChargeOver) -> Vec<EarlierCharge> {
-        let takes = |asked: &Asked| asked.cost != Cost::ZERO && over.passing.charges(asked.shadow_of);
-        let taken = self.asked.iter().enumerate().filter(|(_, asked)| takes(asked));
-        taken.map(|(rule, asked)| EarlierCharge { rule, cost: asked.cost, at: self.now }).collect()
+    /// Returns what it does to each rule, given that the whole passes.
+    pub(crate) fn effects(&self, over: &ChargeOver) -> Vec<RuleEffect> {
+        let mut effects = Vec::new();
+        for (rule, (view, asked)) in self.views.iter().zip(&self.asked).enumerate() {
+            let is_ignored = self.action == ChargeAction::Ignore && !over.passing.charges(asked.shadow_of);
+            if asked.cost == Cost::ZERO || is_ignored {
+                continue;
+            }
+            let mut view = *view;
+            let forgiven = if self.action == ChargeAction::Count { view.debit(asked.cost) } else { 0 };
+            effects.push(RuleEffect { rule, action: self.action, cost: asked.cost, forgiven });
+        }
+        effects
     }
 
-    /// Returns where the key stands once the whole passes or not, without earlier charges that were given back.
-    pub(crate) fn standing(
-        mut self,
-        over: &ChargeOver,
-        passes: bool,
-        given_back: &[EarlierCharge],
-    ) -> ChargeStanding {
-        for (number, view) in self.views.iter_mut().enumerate() {
-            let of_rule = || given_back.iter().filter(|earlier| earlier.rule == number);
-            // All at once: a log gives back once.
-            let cost = of_rule().fold(0_u64, |sum, earlier| sum.saturating_add(earlier.cost.get()));
-            if let Some(last) = of_rule().map(|earlier| earlier.at).max() {
-                view.refund(Cost::new(cost), last);
-            }
-        }
+    /// Returns where the key stands once the whole passes or not.
+    pub(crate) fn standing(mut self, over: &ChargeOver, passes: bool) -> ChargeStanding {
         let left = self.binding().map(|(view, _)| view.remaining()).min();
         let left_before = left.unwrap_or(u64::MAX);
         let charges = passes && self.action == ChargeAction::Ignore;

@@ -63,19 +63,33 @@ impl<'a> GroupedCharge<'a> {
             && self.groups.iter().any(|group| other.groups.iter().any(|theirs| group.is_where(theirs)))
     }
 
-    /// Returns the position of the rule that has the state of another charge's rule.
-    pub(crate) fn rule_like(&self, other: &GroupedCharge<'_>, rule: usize) -> Option<usize> {
-        let theirs = |group: &&RuleGroup<'_>| group.rules.iter().any(|one| one.number == rule);
-        let group = other.groups.iter().find(theirs)?;
-        let rule = group.rules.iter().find(|one| one.number == rule)?;
-        let own = self.groups.iter().filter(|own| own.is_where(group)).flat_map(|own| &own.rules);
-        own.into_iter().find(|own| own.name == rule.name).map(|own| own.number)
+    /// Returns the rules of another charge whose states are also this one's, with the positions of those here, in the order
+    /// of the script.
+    pub(crate) fn rules_in_common<'o>(&self, other: &'o GroupedCharge<'o>) -> Vec<(PlacedRule<'o>, usize)> {
+        let mut common = Vec::new();
+        for theirs in other.placed() {
+            let own = self
+                .placed()
+                .find(|own| own.group.is_where(theirs.group) && own.rule.name == theirs.rule.name);
+            common.extend(own.map(|own| (theirs, own.position)));
+        }
+        common
     }
 
-    fn judged_action(&self) -> JudgedAction {
+    fn placed(&self) -> impl Iterator<Item = PlacedRule<'_>> {
+        let rules = self.groups.iter().flat_map(|group| group.rules.iter().map(move |rule| (group, rule)));
+        rules.enumerate().map(|(position, (group, rule))| PlacedRule { position, group, rule })
+    }
+
+    /// Returns true if it changes its key whatever becomes of the whole.
+    pub(crate) fn changes_anyway(&self) -> bool {
+        self.action != ChargeAction::Ignore && !self.is_look
+    }
+
+    fn judged_action(&self, only_looks: bool) -> JudgedAction {
         match self.action {
+            _ if self.is_look || only_looks => JudgedAction::Look,
             ChargeAction::GiveBack => JudgedAction::GiveBack,
-            _ if self.is_look => JudgedAction::Look,
             ChargeAction::Count => JudgedAction::Count,
             ChargeAction::Ignore => JudgedAction::Ignore,
         }
@@ -86,8 +100,12 @@ impl<'a> GroupedCharge<'a> {
         self.is_look && self.action == ChargeAction::Ignore
     }
 
-    fn share(&self, rule: &GroupedRule<'_>) -> JudgedShare {
+    fn share(&self, rule: &GroupedRule<'_>, only_looks: bool) -> JudgedShare {
         match rule.asked.cost.get() {
+            // Where nothing is given back, this asks for nothing: it is never over.
+            _ if self.action == ChargeAction::GiveBack && (self.is_look || only_looks) => {
+                JudgedShare::Nothing
+            }
             _ if self.is_look => JudgedShare::Some,
             0 => JudgedShare::Nothing,
             cost if cost > rule.quota.burst() => JudgedShare::TooMuch,
@@ -106,6 +124,14 @@ impl<'a> GroupedCharge<'a> {
     }
 }
 
+/// A rule of a charge, and its position in the script, counted from the first one of the charge.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PlacedRule<'c> {
+    pub(crate) position: usize,
+    pub(crate) group: &'c RuleGroup<'c>,
+    pub(crate) rule: &'c GroupedRule<'c>,
+}
+
 /// Charges that one script judges: each of keys of its own, all of them on one server.
 #[derive(Debug)]
 pub(crate) struct JudgeCall<'a> {
@@ -120,6 +146,14 @@ pub(crate) struct KnownWhole {
     pub(crate) whole: Whole,
     /// Charges that refuse only together do not, whatever this script finds: one that it does not see is not over.
     pub(crate) is_spared: bool,
+    /// Nothing is charged and nothing given back: it is only found out what would be over.
+    pub(crate) only_looks: bool,
+}
+
+impl KnownWhole {
+    /// What a script is told that only looks.
+    pub(crate) const LOOK: KnownWhole =
+        KnownWhole { whole: Whole::Refused, is_spared: true, only_looks: true };
 }
 
 impl<'a> JudgeCall<'a> {
@@ -146,6 +180,11 @@ impl<'a> JudgeCall<'a> {
             next += charge.rules();
             (charge, first..next)
         })
+    }
+
+    /// Returns true if it charges something only if the whole passes.
+    pub(crate) fn depends_on_whole(&self) -> bool {
+        self.charges.iter().any(GroupedCharge::depends_on_whole)
     }
 
     /// Returns the shape of the script.
@@ -177,7 +216,7 @@ impl<'a> JudgeCall<'a> {
         }
         // Of one more than nothing: of one.
         for (charge, plans) in self.charges.iter().zip((0_u16..).step_by(256)) {
-            write_double(charge.judged_action().number().into(), call.buffer());
+            write_double(charge.judged_action(known.only_looks).number().into(), call.buffer());
             write_double(number_of_force(charge.force).into(), call.buffer());
             let is_of_one_more = charge.looks_for_one();
             let question = ScriptQuestion { is_of_one_more, ..ScriptVerb::Judge.into() };
@@ -187,7 +226,7 @@ impl<'a> JudgeCall<'a> {
                     // Plans of other charges are others.
                     write_double((plans + u16::from(plan)).into(), call.buffer());
                 }
-                write_double(charge.share(rule).number().into(), call.buffer());
+                write_double(charge.share(rule, known.only_looks).number().into(), call.buffer());
             }
         }
         call.end_arg();

@@ -27,7 +27,7 @@ pub(crate) use hash::{SharedFields, fields_by_state, hash_fields, state_name};
 pub(crate) use held_reply::answer_again;
 pub(crate) use held_rules::HeldRules;
 pub(crate) use hold_body::{EndedHold, HoldContents, LiveHold, lapsed_holds, natural};
-pub(crate) use judged::{ChargeOver, EarlierCharge, FoundCharge};
+pub(crate) use judged::{ChargeOver, FoundCharge, RuleEffect};
 pub(crate) use judging::{GroupedCharge, JudgeCall, KnownWhole};
 pub(crate) use question::{HeldQuestion, ScriptQuestion};
 pub(crate) use repair::{StateLoss, StateRepair};

@@ -12,7 +12,7 @@ use crate::error::RedisError;
 
 /// The end of a command's time.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Deadline {
+pub(crate) struct Deadline {
     at: Instant,
     patience: Duration,
 }
@@ -23,7 +23,7 @@ impl Deadline {
     /// # Errors
     ///
     /// `NoRuntime` outside of a tokio runtime, where there are neither timers nor connections.
-    pub(super) fn after(patience: Duration) -> Result<Self, RedisError> {
+    pub(crate) fn after(patience: Duration) -> Result<Self, RedisError> {
         tokio::runtime::Handle::try_current().map_err(|_| RedisError::no_runtime())?;
         let now = Instant::now();
         // A time that is beyond the clock's end is waited for as long as anybody would.
@@ -31,12 +31,17 @@ impl Deadline {
         Ok(Deadline { at, patience })
     }
 
+    /// Returns the error of who is late, if it has passed.
+    pub(crate) fn missed(self) -> Option<RedisError> {
+        (Instant::now() >= self.at).then(|| RedisError::timeout(self.patience))
+    }
+
     /// Waits for an exchange until the deadline.
     ///
     /// # Errors
     ///
     /// The exchange's own, `Timeout` after the deadline, and `NoRuntime` in a runtime that has no timers or shuts down.
-    pub(super) async fn bound<T>(
+    pub(crate) async fn bound<T>(
         self,
         exchange: impl Future<Output = Result<T, RedisError>>,
     ) -> Result<T, RedisError> {

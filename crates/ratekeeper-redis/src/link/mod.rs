@@ -41,6 +41,7 @@ mod topology;
 
 pub(crate) use address::RedisAddress;
 pub(crate) use breakers::BreakerFactory;
+pub(crate) use deadline::Deadline;
 pub(crate) use holder::KeyHolder;
 pub(crate) use options::LinkOptions;
 pub(crate) use route::Link;

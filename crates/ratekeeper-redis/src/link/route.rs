@@ -129,7 +129,8 @@ impl Link {
         Ok(servers.into_iter().map(|server| KeyHolder::new(server, patience)).collect())
     }
 
-    fn deadline(&self) -> Result<Deadline, RedisError> {
+    /// Returns the end of the time that a command has from now.
+    pub(crate) fn deadline(&self) -> Result<Deadline, RedisError> {
         Deadline::after(self.options.command_timeout)
     }
 }

@@ -1,8 +1,8 @@
 //! Charges of several keys that lie on several nodes.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use ratekeeper::port::{ChargeAction, Store, Whole};
+use ratekeeper::port::{Charge, ChargeAction, Store, Whole};
 use ratekeeper::testkit::FakeClock;
 use ratekeeper::testkit::conformance::{Bench, check_charges};
 use ratekeeper::{Nanos, Plan, Timestamp};
@@ -13,6 +13,7 @@ use crate::support::charging::{charge, charge_overlapping_keys};
 use crate::support::cluster::Cluster;
 use crate::support::sentinel::Trio;
 use crate::support::server::redis_binary;
+use crate::support::wait::PATIENCE;
 
 /// No answer may be lost for want of time: the machine may be busy.
 fn patient(url: &str) -> RedisStoreBuilder {
@@ -49,20 +50,20 @@ async fn of_the_master_that_sentinels_watch() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn counters_of_a_cluster() {
     let cluster = started(&redis_binary(), Cluster::start).await;
-    let store = EnvoyproxyStore::new(patient(&cluster.url()).build().unwrap());
+    let clock = FakeClock::at(Timestamp::from_secs(1_234));
+    let store = EnvoyproxyStore::new(patient(&cluster.url()).build().unwrap()).clock(clock);
     let plan = Plan::parse("rls", "day=10/day fixed grid").unwrap();
     let keys: Vec<String> = (0..20).map(|key| format!("edge_user_{key}_")).collect();
     let charges: Vec<_> = keys.iter().map(|key| charge(key, &plan, 4, ChargeAction::Count)).collect();
-    // Not over midnight.
     let mut passed = Vec::new();
     for _ in 0..3 {
         let judgment = store.charge(&charges, Whole::Open).await.unwrap();
         passed.push(judgment.each.iter().filter(|told| told.decision.allowed).count());
     }
-    assert!(passed == [20, 20, 0] || passed[2] == 20, "{passed:?}");
+    assert_eq!(passed, [20, 20, 0]);
 }
 
-/// A node that is lost refuses nothing by itself: the whole is an error, and what the others took is given back.
+/// A node that is lost refuses nothing by itself: the whole is an error, and what the others took or counted is given back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_taken_before_an_error_is_given_back() {
     let mut cluster = started(&redis_binary(), Cluster::start).await;
@@ -75,9 +76,17 @@ async fn what_was_taken_before_an_error_is_given_back() {
     let charges: Vec<_> = keys.iter().map(|key| charge(key, &plan, 1, ChargeAction::Ignore)).collect();
     assert!(store.charge(&charges, Whole::Open).await.unwrap().passes);
     cluster.nodes[1].kill();
-    store.charge(&charges, Whole::Open).await.unwrap_err();
-    for (one, owner) in charges.iter().zip(owners).filter(|(_, owner)| *owner != 1) {
-        let left = store.peek(one.request).await.unwrap().remaining;
-        assert_eq!(left, 4, "{:?} on node {owner}", one.request.key);
+    // Looks fail before anything is taken; what counts in any case is counted by two nodes.
+    let counted = charges.iter().map(|one| Charge { action: ChargeAction::Count, ..*one });
+    let counted: Vec<_> = counted.collect();
+    for charges in [&charges, &counted] {
+        store.charge(charges, Whole::Open).await.unwrap_err();
+        // The error does not wait for that.
+        for (one, owner) in charges.iter().zip(&owners).filter(|(_, owner)| **owner != 1) {
+            let deadline = Instant::now() + PATIENCE;
+            while store.peek(one.request).await.unwrap().remaining != 4 {
+                assert!(Instant::now() < deadline, "{:?} on node {owner} stays charged", one.request.key);
+            }
+        }
     }
 }

@@ -1,16 +1,20 @@
 //! Charges of several keys that are judged together, on real servers.
 
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
+
 use ratekeeper::port::{Charge, ChargeAction, ChargeForce, Judgment, Request, Store, Whole};
 use ratekeeper::state::OnUnreadable;
 use ratekeeper::testkit::FakeClock;
-use ratekeeper::{Amounts, Key, Nanos, OnLapse, Plan, Rules, StoreErrorKind, Timestamp};
+use ratekeeper::{Amounts, Charged, Key, Nanos, OnLapse, Plan, Rules, StoreErrorKind, Timestamp};
 use ratekeeper_redis::{Encoding, RedisStore};
 use redis::Commands;
 
-use crate::patient;
 use crate::support::charging::{charge, charge_overlapping_keys};
 use crate::support::holding::Held;
 use crate::support::server::Server;
+use crate::{eventually, patient};
 
 const NOW: Timestamp = Timestamp::from_nanos(1_761_884_055_342_794_000);
 
@@ -28,7 +32,8 @@ fn told(judgment: &Judgment) -> Vec<Option<u64>> {
     judgment.each.iter().map(|told| left(told.decision)).collect()
 }
 
-/// Four descriptors of one request, and eight of them, are one `EVALSHA`; nine are two.
+/// Four descriptors of one request, and eight of them, are one `EVALSHA`; nine are two, after two looks if it must be known
+/// before whether all of them pass.
 #[tokio::test]
 async fn one_call_charges_eight_keys() {
     for server in Server::each() {
@@ -38,8 +43,8 @@ async fn one_call_charges_eight_keys() {
             let store = patient(&server.url()).encoding(encoding).prefix(prefix).connect().await.unwrap();
             let plan = Plan::parse("rls", "minute=100000/m fixed grid").unwrap();
             let keys: Vec<String> = (0..9).map(|key| format!("edge|user={key}")).collect();
-            for (count, calls) in [(1, 1), (4, 1), (8, 1), (9, 2)] {
-                for action in [ChargeAction::Count, ChargeAction::Ignore] {
+            for (count, calls) in [(1, [1, 1]), (4, [1, 1]), (8, [1, 1]), (9, [2, 4])] {
+                for (action, calls) in [ChargeAction::Count, ChargeAction::Ignore].into_iter().zip(calls) {
                     let charges: Vec<_> =
                         keys[..count].iter().map(|key| charge(key, &plan, 1, action)).collect();
                     // The server learns the scripts.
@@ -102,6 +107,73 @@ async fn what_several_calls_have_taken_is_given_back() {
         let judgment = store.charge(&charges[..22], Whole::Open).await.unwrap();
         assert!(judgment.passes, "{text}");
         assert!(told(&judgment)[..3].iter().all(|left| *left == Some(3)), "{text}");
+    }
+}
+
+/// Returns how often anything was written since the server began.
+fn written(connection: &mut redis::Connection) -> u64 {
+    let info: String = redis::cmd("INFO").arg("persistence").query(connection).unwrap();
+    let count = info.lines().find_map(|line| line.strip_prefix("rdb_changes_since_last_save:"));
+    count.unwrap().trim().parse().unwrap()
+}
+
+/// A whole that was always refused took its keys and gave them back, and who looked at them meanwhile was refused for nothing.
+#[tokio::test]
+async fn others_see_nothing_of_a_whole_that_is_refused() {
+    for server in Server::each() {
+        let mut connection = server.connection();
+        let store = patient(&server.url()).connect().await.unwrap();
+        let plan = Plan::parse("p", "1/day fixed").unwrap();
+        let keys: Vec<String> = (0..24).map(|key| format!("key {key}")).collect();
+        let full = charge("full", &plan, 1, ChargeAction::Ignore);
+        assert!(store.charge(&[full], Whole::Open).await.unwrap().passes);
+        let mut charges: Vec<_> =
+            keys.iter().map(|key| charge(key, &plan, 1, ChargeAction::Ignore)).collect();
+        charges.push(full);
+        let before = written(&mut connection);
+        for _ in 0..3 {
+            let judgment = store.charge(&charges, Whole::Open).await.unwrap();
+            assert!(!judgment.passes);
+            let left = told(&judgment);
+            assert!(left[..24].iter().all(|left| *left == Some(1)) && left[24].is_none(), "{left:?}");
+        }
+        assert_eq!(written(&mut connection), before, "nothing was taken, nothing given back");
+        // What counts in any case is counted, and nothing else.
+        charges.push(charge("counted", &plan, 1, ChargeAction::Count));
+        assert!(!store.charge(&charges, Whole::Open).await.unwrap().passes);
+        assert_eq!(written(&mut connection), before + 1);
+    }
+}
+
+/// Who gave up between two calls left for good what the first had taken.
+#[tokio::test]
+async fn who_gives_up_leaves_nothing_behind() {
+    let server = Server::redis();
+    let mut connection = server.connection();
+    let store = patient(&server.url()).connect().await.unwrap();
+    let plan = Plan::parse("p", "5/day fixed").unwrap();
+    let keys: Vec<String> = (0..9).map(|key| format!("key {key}")).collect();
+    let charges: Vec<_> = keys.iter().map(|key| charge(key, &plan, 1, ChargeAction::Ignore)).collect();
+    // The server learns the scripts.
+    assert!(store.charge(&charges, Whole::Open).await.unwrap().passes);
+    for one in &charges {
+        store.refund(one.request, Charged::ago(Nanos::ZERO)).await.unwrap();
+    }
+    sent(&mut connection, "evalsha");
+    {
+        let mut asked = pin!(store.charge(&charges, Whole::Open));
+        let is_answered = poll_fn(|context| Poll::Ready(asked.as_mut().poll(context).is_ready())).await;
+        assert!(!is_answered, "given up at once");
+    }
+    // Two looks, two calls that take, and nine refunds.
+    let mut calls = 0;
+    eventually("all is given back", async || {
+        calls += sent(&mut connection, "evalsha");
+        calls >= 13
+    })
+    .await;
+    for one in &charges {
+        assert_eq!(store.peek(one.request).await.unwrap().remaining, 5, "{:?}", one.request.key);
     }
 }
 

@@ -7,7 +7,7 @@ use ratekeeper_redis::EnvoyproxyStore;
 use redis::Commands;
 
 use crate::patient;
-use crate::support::charging::charge;
+use crate::support::charging::{charge, charge_overlapping_keys_under};
 use crate::support::server::Server;
 
 fn store(server: &Server, clock: &FakeClock) -> EnvoyproxyStore {
@@ -109,6 +109,109 @@ async fn both_services_count_in_one_counter() {
     }
 }
 
+/// What is ignored when it does not pass was counted elsewhere, and what was given back to it here: the two services shared
+/// nothing.
+#[tokio::test]
+async fn what_is_ignored_is_counted_in_the_same_counter() {
+    for server in Server::each() {
+        let mut connection = server.connection();
+        let store = store(&server, &FakeClock::at(Timestamp::from_secs(1_234)));
+        let plan = Plan::parse("rls", "minute=10/m fixed grid").unwrap();
+        let ask = async |cost, action, whole| {
+            let judgment = store.charge(&[charge("d_k_v_", &plan, cost, action)], whole).await.unwrap();
+            let told = &judgment.each[0];
+            (told.decision.allowed, told.decision.remaining, told.left_before)
+        };
+        use ChargeAction::{Count, GiveBack, Ignore};
+        assert_eq!(ask(4, Ignore, Whole::Open).await, (true, 6, 10));
+        let () = connection.incr("d_k_v_1200", 3).unwrap();
+        assert_eq!(ask(4, Ignore, Whole::Open).await, (false, 3, 3), "over, and not counted");
+        assert_eq!(ask(3, Ignore, Whole::Refused).await, (true, 3, 3), "nothing of a refused whole");
+        assert_eq!(ask(0, Ignore, Whole::Open).await, (true, 3, 3));
+        assert_eq!(ask(3, Ignore, Whole::Passes).await, (true, 0, 3));
+        assert_eq!(ask(0, Ignore, Whole::Open).await, (false, 0, 0), "one would not pass");
+        assert_eq!(ask(0, Count, Whole::Open).await, (true, 0, 0), "not beyond");
+        assert_eq!(ask(2, GiveBack, Whole::Open).await, (true, 2, 0));
+        assert_eq!(connection.get::<_, i64>("d_k_v_1200").unwrap(), 8);
+        assert_eq!(ask(2, Ignore, Whole::Open).await, (true, 0, 2));
+        assert_eq!(keys(&mut connection), ["d_k_v_1200"]);
+    }
+}
+
+/// Several counters of one request, and what else it is charged for: all or nothing.
+#[tokio::test]
+async fn several_counters_are_charged_together_or_not_at_all() {
+    let server = Server::redis();
+    let mut connection = server.connection();
+    let store = store(&server, &FakeClock::at(Timestamp::from_secs(1_234)));
+    let (wide, narrow) =
+        (Plan::parse("rls", "9/m fixed grid").unwrap(), Plan::parse("n", "2/m fixed grid").unwrap());
+    let smooth = Plan::parse("g", "9/day").unwrap();
+    let all = [
+        charge("d_wide_v_", &wide, 1, ChargeAction::Ignore),
+        charge("d_narrow_v_", &narrow, 1, ChargeAction::Ignore),
+        charge("d|smooth=v", &smooth, 1, ChargeAction::Ignore),
+        charge("d_counted_v_", &wide, 1, ChargeAction::Count),
+    ];
+    let left = |judgment: &Judgment| -> Vec<u64> {
+        judgment.each.iter().map(|told| told.decision.remaining).collect()
+    };
+    let mut passed = Vec::new();
+    for _ in 0..4 {
+        let judgment = store.charge(&all, Whole::Open).await.unwrap();
+        passed.push((judgment.passes, left(&judgment)));
+    }
+    let expected = [
+        (true, vec![8, 1, 8, 8]),
+        (true, vec![7, 0, 7, 7]),
+        (false, vec![7, 0, 7, 6]),
+        (false, vec![7, 0, 7, 5]),
+    ];
+    assert_eq!(passed, expected);
+    assert_eq!(connection.get::<_, i64>("d_wide_v_1200").unwrap(), 2);
+    assert_eq!(connection.get::<_, i64>("d_counted_v_1200").unwrap(), 4);
+    // Each on top of those before it.
+    let twins = [charge("d_twin_v_", &narrow, 1, ChargeAction::Ignore); 3];
+    let judgment = store.charge(&twins, Whole::Open).await.unwrap();
+    let allowed: Vec<bool> = judgment.each.iter().map(|told| told.decision.allowed).collect();
+    assert_eq!((judgment.passes, allowed), (false, vec![true, true, false]));
+    assert!(store.charge(&twins[..2], Whole::Open).await.unwrap().passes, "nothing was taken");
+    // Refused by the inner store: no counter is.
+    let spent = [all[0], charge("d|smooth=v", &smooth, 9, ChargeAction::Ignore)];
+    assert!(!store.charge(&spent, Whole::Open).await.unwrap().passes);
+    assert_eq!(connection.get::<_, i64>("d_wide_v_1200").unwrap(), 2);
+}
+
+/// 64 tasks take of counters that overlap: of none more than allowed, and what the late ones had taken is given back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_tasks_ignore_counters_that_overlap() {
+    let server = Server::redis();
+    let clock = FakeClock::at(Timestamp::from_secs(1_234));
+    let stores: Vec<EnvoyproxyStore> = (0..4).map(|_| store(&server, &clock)).collect();
+    charge_overlapping_keys_under(&stores, "day=60/day fixed grid").await;
+}
+
+/// A look wrote a counter, and one that was there lived on.
+#[tokio::test]
+async fn a_look_writes_nothing() {
+    let server = Server::redis();
+    let mut connection = server.connection();
+    let store = store(&server, &FakeClock::at(Timestamp::from_secs(1_234)));
+    let plan = Plan::parse("rls", "minute=10/m fixed grid").unwrap();
+    for is_known in [false, true] {
+        if is_known {
+            let () = connection.set_ex("d_k_v_1200", 4, 1_000).unwrap();
+        }
+        for action in [ChargeAction::Count, ChargeAction::Ignore, ChargeAction::GiveBack] {
+            let looks = [charge("d_k_v_", &plan, 0, action), charge("d_other_v_", &plan, 0, action)];
+            let judgment = store.charge(&looks, Whole::Open).await.unwrap();
+            assert_eq!(judgment.each[0].decision.remaining, if is_known { 6 } else { 10 }, "{action:?}");
+            assert_eq!(keys(&mut connection).len(), usize::from(is_known), "{action:?}");
+        }
+    }
+    assert!(connection.ttl::<_, u64>("d_k_v_1200").unwrap() > 900, "kept as long as before");
+}
+
 /// Equal descriptors of one request are counted one after another.
 #[tokio::test]
 async fn one_counter_is_counted_in_order() {
@@ -163,10 +266,10 @@ async fn all_else_is_judged_with_the_counters() {
     // Not a counter's: nothing is written under a name of that service.
     let before = keys(&mut connection).len();
     for plan in [&smooth, &shadow, &odd] {
-        assert!(!EnvoyproxyStore::is_counter(&charge("x_", plan, 1, ChargeAction::Count)));
+        assert!(!EnvoyproxyStore::is_counter(Rules::Plan(plan)));
         store.charge(&[charge("x_", plan, 1, ChargeAction::Count)], Whole::Open).await.unwrap();
     }
-    assert!(!EnvoyproxyStore::is_counter(&charge("x_", &window, 1, ChargeAction::Ignore)));
+    assert!(EnvoyproxyStore::is_counter(Rules::Plan(&window)));
     let names = keys(&mut connection);
     assert_eq!(names.len(), before + 3);
     assert!(names.iter().all(|name| !name.starts_with("x_")), "{names:?}");

@@ -22,7 +22,12 @@ const LIMIT: u64 = 60;
 /// 64 clients charge three of seven keys each, 20 times: of no key more is admitted than allowed, and what was taken of a
 /// request that was refused is given back to the last one.
 pub(crate) async fn charge_overlapping_keys<S: Store + Clone + 'static>(stores: &[S]) {
-    let plan = Arc::new(Plan::parse("overlapping", &format!("{LIMIT}/day fixed")).expect("a plan"));
+    charge_overlapping_keys_under(stores, &format!("{LIMIT}/day fixed")).await;
+}
+
+/// The same under a plan of one's own, with that limit.
+pub(crate) async fn charge_overlapping_keys_under<S: Store + Clone + 'static>(stores: &[S], plan: &str) {
+    let plan = Arc::new(Plan::parse("overlapping", plan).expect("a plan"));
     let admitted: Arc<[AtomicU64; KEYS]> = Arc::default();
     let clients: Vec<_> = (0..64)
         .map(|client: usize| {

@@ -57,6 +57,15 @@ impl Default for RedisSettings {
 }
 
 impl RedisSettings {
+    /// Returns the prefix of a service that has one of its own, within the prefix of all: two services with different ones
+    /// share no limits. Braces become escapes: they would decide the slot in a cluster instead of the key.
+    pub fn prefix_within(prefix: &str, own: &str) -> String {
+        match own.is_empty() {
+            true => prefix.to_owned(),
+            false => format!("{prefix}:{}", own.replace('{', "%7B").replace('}', "%7D")),
+        }
+    }
+
     /// How many refusals are remembered unless somebody decides otherwise.
     pub const DEFAULT_DENIALS: usize = 8_192;
 

@@ -16,7 +16,7 @@ impl Keeper {
     /// given back wakes the first who waits for it.
     ///
     /// If the store fails, the strictest [failure mode](FailureMode) of the charges' plans counts for all of them, and nothing
-    /// is charged: under `open` none is over, under `closed` each is but for what is given back, and then the whole passes or
+    /// stays charged, as far as the store can still be told so: under `open` none is over, under `closed` each is but for what is given back, and then the whole passes or
     /// not by their [force](ChargeForce). Under `local` the [local store](Keeper::local_store) judges; what it took has no
     /// [`charged_at`](Decision::charged_at), because the real store must not give it back.
     ///

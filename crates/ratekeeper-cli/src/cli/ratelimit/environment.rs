@@ -30,7 +30,7 @@ pub(super) fn read(
         let message = "missing; --redis-layout envoyproxy shares counters in a Redis";
         return Err(VariableError::new("REDIS_URL", message));
     }
-    let redis = redis::settings(variables, &store, layout)?;
+    let redis = redis::settings(variables, &store)?;
     let (grpc, grpc_socket) = listeners::grpc(variables)?;
     // The port is open to all: nobody shall bring limits of their own, which would take room in the store.
     let bounds = QuotaBounds { plans_only: true, ..QuotaBounds::default() };

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use ratekeeper_redis::RedisTls;
 use ratekeeper_server::config::may_hold_password;
-use ratekeeper_server::rls::RedisLayout;
 use ratekeeper_server::{RedisSettings, StoreLocation};
 
 use super::variables::{VariableError, Variables};
@@ -75,11 +74,7 @@ pub(super) fn store(variables: &Variables) -> Result<StoreLocation, VariableErro
 }
 
 /// Returns how the Redis is asked. The URL is taken apart, though no server is asked yet.
-pub(super) fn settings(
-    variables: &Variables,
-    store: &StoreLocation,
-    layout: RedisLayout,
-) -> Result<RedisSettings, VariableError> {
+pub(super) fn settings(variables: &Variables, store: &StoreLocation) -> Result<RedisSettings, VariableError> {
     let usual = RedisSettings::default();
     let timeout = variables.duration("REDIS_TIMEOUT")?;
     if let Some(timeout) = timeout.filter(|time| *time < Duration::from_millis(1) || *time > LONGEST_WAIT) {
@@ -92,7 +87,7 @@ pub(super) fn settings(
     let settings = RedisSettings {
         timeout: timeout.unwrap_or(usual.timeout),
         connect_timeout: timeout.unwrap_or(usual.connect_timeout),
-        prefix: prefix(variables, layout, usual.prefix),
+        prefix: prefix(variables, &usual.prefix),
         breaker: usual.breaker,
         denials: refusals,
         tls: tls(variables)?,
@@ -104,15 +99,10 @@ pub(super) fn settings(
     Ok(settings)
 }
 
-/// Two services with different prefixes do not share counters, however these lie.
-fn prefix(variables: &Variables, layout: RedisLayout, usual: String) -> String {
-    match variables.text("CACHE_KEY_PREFIX") {
-        // Braces would decide the slot in a cluster instead of the key.
-        Some(prefix) if layout == RedisLayout::Own => {
-            format!("{usual}:{}", prefix.replace('{', "%7B").replace('}', "%7D"))
-        }
-        _ => usual,
-    }
+/// Two services with different prefixes share no limits, however these lie: what is not a counter of the Go service does
+/// not begin with that prefix by itself.
+fn prefix(variables: &Variables, usual: &str) -> String {
+    RedisSettings::prefix_within(usual, variables.text("CACHE_KEY_PREFIX").unwrap_or_default())
 }
 
 fn kind(variables: &Variables) -> Result<RedisKind, VariableError> {
@@ -280,7 +270,7 @@ mod tests {
         ] {
             let variables = Variables::from(pairs);
             let store = store(&variables).unwrap();
-            assert!(settings(&variables, &store, RedisLayout::Own).is_ok(), "{pairs:?}");
+            assert!(settings(&variables, &store).is_ok(), "{pairs:?}");
         }
     }
 
@@ -289,7 +279,7 @@ mod tests {
         let said = |pairs: [(&str, &str); 2]| {
             let variables = Variables::from(pairs);
             let store = store(&variables);
-            store.and_then(|store| settings(&variables, &store, RedisLayout::Own)).unwrap_err().to_string()
+            store.and_then(|store| settings(&variables, &store)).unwrap_err().to_string()
         };
         for (pairs, expected) in [
             (
@@ -335,23 +325,20 @@ mod tests {
 
     #[test]
     fn how_a_redis_is_asked() {
-        let of = |pairs: [(&str, &str); 2], layout| {
-            settings(&pairs.into(), &StoreLocation::Memory, layout).unwrap()
-        };
-        let usual = of([("", ""), ("", "")], RedisLayout::Own);
+        let of = |pairs: [(&str, &str); 2]| settings(&pairs.into(), &StoreLocation::Memory).unwrap();
+        let usual = of([("", ""), ("", "")]);
         assert_eq!(
             usual,
             RedisSettings { denials: 0, ..RedisSettings::default() },
             "no cache unless it is asked for"
         );
-        let own = of([("REDIS_TIMEOUT", "1.5s"), ("CACHE_KEY_PREFIX", "{a}")], RedisLayout::Own);
+        let own = of([("REDIS_TIMEOUT", "1.5s"), ("CACHE_KEY_PREFIX", "{a}")]);
         assert_eq!(
             (own.timeout, own.connect_timeout),
             (Duration::from_millis(1500), Duration::from_millis(1500))
         );
         assert_eq!(own.prefix, "rate_limiter:%7Ba%7D");
-        let theirs =
-            of([("LOCAL_CACHE_SIZE_IN_BYTES", "1280"), ("CACHE_KEY_PREFIX", "a")], RedisLayout::Envoyproxy);
-        assert_eq!((theirs.prefix.as_str(), theirs.denials), ("rate_limiter", 10));
+        let theirs = of([("LOCAL_CACHE_SIZE_IN_BYTES", "1280"), ("CACHE_KEY_PREFIX", "a")]);
+        assert_eq!((theirs.prefix.as_str(), theirs.denials), ("rate_limiter:a", 10));
     }
 }

@@ -5,8 +5,8 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use ratekeeper_server::Settings;
 use ratekeeper_server::config::{Config, ConfigFile, DurationText, LogFormat, LogLevel, OnStoreError};
+use ratekeeper_server::{RedisSettings, Settings};
 
 use super::flags::ServeFlags;
 use super::layers::{Effort, Layers};
@@ -41,7 +41,7 @@ fn layered(flags: &ServeFlags, config: Option<&Config>, effort: Effort) -> Resul
     let nothing = ConfigFile::default();
     let file = config.map_or(&nothing, |config| &config.file);
     let layers = Layers { flags, file, config, effort };
-    let redis = redis(layers)?;
+    let mut redis = redis(layers)?;
     let store = store(layers, &redis)?;
     let transports = &file.transports;
     let resp = endpoint(layers, "resp", flags.resp, &transports.resp, RESP_PORT)?;
@@ -64,6 +64,10 @@ fn layered(flags: &ServeFlags, config: Option<&Config>, effort: Effort) -> Resul
     let (snapshot, snapshot_every) = snapshot(layers, &store)?;
     let memory = memory(layers)?;
     let (rls, debug) = (rls(layers, &store)?, debug(layers)?);
+    if let Some(rls) = &rls {
+        // Counters begin with it by themselves; all else would be shared with other services.
+        redis.prefix = RedisSettings::prefix_within(&redis.prefix, &rls.cache_key_prefix);
+    }
     let cores = || available_parallelism().unwrap_or(NonZeroUsize::MIN);
     Ok(Settings {
         store,
@@ -205,7 +209,7 @@ mod tests {
     fn a_redis_is_asked_as_flag_file_and_defaults_say() {
         let usual = settings(&ServeFlags::default(), None).unwrap().redis;
         assert_eq!(usual, RedisSettings::default());
-        let config = config(
+        let config = self::config(
             "[store]\ntimeout = \"250ms\"\nprefix = \"shop\"\nbreaker = { failures = 3, rest = \"5s\" }\n",
         );
         let flags = ServeFlags {
@@ -218,6 +222,10 @@ mod tests {
         assert_eq!(redis.breaker, Some(breaker.rest(Duration::from_secs(7))));
         assert_eq!((redis.timeout, redis.prefix.as_str()), (Duration::from_millis(250), "till"));
         assert_eq!(redis.connect_timeout, Duration::from_millis(500));
+        let theirs = "[store]\nurl = \"redis://h\"\n[rls]\npaths = [\"a\"]\nredis_layout = \"envoyproxy\"\n\
+                      cache_key_prefix = \"{a}:\"\n";
+        let redis = settings(&ServeFlags::default(), Some(&self::config(theirs))).unwrap().redis;
+        assert_eq!(redis.prefix, "rate_limiter:%7Ba%7D:", "two services share no limits");
         let off = ServeFlags { redis_breaker: Some("off".parse().unwrap()), ..ServeFlags::default() };
         assert_eq!(settings(&off, Some(&config)).unwrap().redis.breaker, None);
     }

@@ -5,12 +5,12 @@ use std::fmt;
 use serde::Serialize;
 
 use super::config::RateLimitConfig;
-use super::counter_key::write_counter_key;
+use super::counter_key::{write_counter_key, write_envoyproxy_key};
 use super::found::FoundRule;
 use super::level::{Level, LevelNode, MOST_NAMED, MatchedBy};
 use super::stat_name::StatName;
 use crate::rls::asked::RlsEntry;
-use crate::rls::rule::{LimitRule, Limited, RuleLimit};
+use crate::rls::rule::{LimitPlan, LimitRule, Limited, RuleLimit};
 
 /// What a descriptor finds, level by level, and why. Written out it is a text for people; as JSON it has the same fields.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -72,10 +72,20 @@ pub struct ExplainedRule {
 impl Explanation {
     /// Explains what a descriptor finds.
     pub fn of(config: &RateLimitConfig, domain: &str, entries: &[RlsEntry]) -> Self {
+        Self::with_counters(config, domain, entries, |_| false)
+    }
+
+    /// Explains what a descriptor finds where limits under some plans are counted in counters of the Go service.
+    pub fn with_counters(
+        config: &RateLimitConfig,
+        domain: &str,
+        entries: &[RlsEntry],
+        is_counter: impl Fn(&LimitPlan) -> bool,
+    ) -> Self {
         let mut explanation =
             Explanation { domain: domain.to_owned(), levels: Vec::new(), rule: None, why_none: None };
         match explanation.walk(config, entries) {
-            Ok(found) => explanation.rule = Some(ExplainedRule::new(&found, entries)),
+            Ok(found) => explanation.rule = Some(ExplainedRule::new(&found, entries, is_counter)),
             Err(why) => explanation.why_none = Some(why),
         }
         explanation
@@ -181,16 +191,18 @@ impl ExplainedLevel {
 }
 
 impl ExplainedRule {
-    fn new(found: &FoundRule<'_>, entries: &[RlsEntry]) -> Self {
+    fn new(found: &FoundRule<'_>, entries: &[RlsEntry], is_counter: impl Fn(&LimitPlan) -> bool) -> Self {
         let LimitRule { limit, name, replaces, is_shadow, is_quota, .. } = &**found.rule;
         let mut buffer = StatName::new();
         let stat_key = found.stat(&mut buffer, entries).to_string();
-        let mut key = Vec::new();
-        write_counter_key(&mut key, found.written().domain(), entries, found.shared);
         let limited = match limit {
             RuleLimit::Limited(limited) => Some(limited),
             RuleLimit::Unlimited | RuleLimit::Banned(_) => None,
         };
+        let is_theirs = limited.is_some_and(|limited| is_counter(&limited.plan));
+        let write = if is_theirs { write_envoyproxy_key } else { write_counter_key };
+        let mut key = Vec::new();
+        write(&mut key, found.written().domain(), entries, found.shared);
         let (file, line) = found.place();
         ExplainedRule {
             limit: limit.to_string(),

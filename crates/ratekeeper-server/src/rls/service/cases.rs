@@ -1,7 +1,8 @@
 //! What applies to the descriptors of a request.
 
+use ratekeeper::Rules;
 use ratekeeper::port::{ChargeAction, Plans, Request};
-use ratekeeper::{Algorithm, Anchor, Plan};
+use ratekeeper_redis::EnvoyproxyStore;
 
 use super::applied::{Applied, AppliedLimit, Case, Shared};
 use super::loaded::LoadedConfig;
@@ -238,8 +239,7 @@ impl<'a> CaseMaker<'a> {
         let start = keys.len();
         keys.reserve(USUAL_KEY);
         let is_theirs = self.settings.redis_layout == RedisLayout::Envoyproxy
-            && limited.action != ChargeAction::Ignore
-            && is_one_fixed_window(&limited.plan);
+            && EnvoyproxyStore::is_counter(Rules::Plan(&limited.plan));
         let write = if is_theirs { write_envoyproxy_key } else { write_counter_key };
         write(keys, &request.domain, &descriptor.entries, shared);
         AppliedLimit { key: start..keys.len(), ..limited }
@@ -294,9 +294,4 @@ fn hits(request: &RlsRequest, descriptor: &RlsDescriptor) -> u64 {
 
 fn action(is_negative: bool, over: ChargeAction) -> ChargeAction {
     if is_negative { ChargeAction::GiveBack } else { over }
-}
-
-fn is_one_fixed_window(plan: &Plan) -> bool {
-    let [rule] = plan.rules() else { return false };
-    rule.quota().algorithm() == Algorithm::FixedWindow(Anchor::Grid) && !rule.is_shadow()
 }

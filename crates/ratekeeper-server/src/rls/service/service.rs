@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use ratekeeper::port::{ChargeStanding, Clock, Request};
+use ratekeeper::port::{ChargeStanding, Clock, Plans, Request};
 use ratekeeper::{Cost, Keeper, Key, MonotonicClock, Rules};
+use ratekeeper_redis::EnvoyproxyStore;
 
 use super::applied::{Applied, Case};
 use super::cases::{CaseMaker, Cases};
@@ -13,11 +14,12 @@ use super::loaded::LoadedConfig;
 use super::metadata::dynamic_metadata;
 use super::plan_cache::PlanCache;
 use crate::rls::answer::{DescriptorStatus, RlsAnswer, RlsCode};
-use crate::rls::asked::RlsRequest;
+use crate::rls::asked::{RlsEntry, RlsRequest};
 use crate::rls::counting::{RlsCounts, RlsReading};
 use crate::rls::error::{RlsError, RlsErrorKind};
-use crate::rls::matching::RateLimitConfig;
-use crate::settings::RlsSettings;
+use crate::rls::matching::{Explanation, RateLimitConfig};
+use crate::rls::rule::LimitPlan;
+use crate::settings::{RedisLayout, RlsSettings};
 
 /// Answers `ShouldRateLimit`: finds the rules of descriptors, has the keeper judge them in one call, and tells what came of it.
 ///
@@ -100,6 +102,24 @@ impl RateLimitService {
     /// Counts a configuration that was refused. The one in force stays.
     pub fn load_failed(&self) {
         self.counts.load_failed();
+    }
+
+    /// Explains what a descriptor finds, and what counts it in the layout of this service.
+    pub fn explain(
+        &self,
+        config: &RateLimitConfig,
+        plans: &dyn Plans,
+        domain: &str,
+        entries: &[RlsEntry],
+    ) -> Explanation {
+        let is_counter = |plan: &LimitPlan| match plan {
+            _ if self.settings.redis_layout != RedisLayout::Envoyproxy => false,
+            LimitPlan::Own(plan) => EnvoyproxyStore::is_counter(Rules::Plan(plan)),
+            LimitPlan::Named(name) => {
+                plans.find(name).is_some_and(|plan| EnvoyproxyStore::is_counter(Rules::Plan(&plan)))
+            }
+        };
+        Explanation::with_counters(config, domain, entries, is_counter)
     }
 
     /// Returns the configuration in force, if there is one.

@@ -15,8 +15,8 @@ use super::rls_metrics::rls_stats_lines;
 use super::whole_body::{self, ClaimedKind};
 use crate::engine::Engine;
 use crate::rls::{
-    DescriptorStatus, Explanation, LimitUnit, RateLimitConfig, RateLimitService, RlsCode, RlsError,
-    RlsJsonError, RlsRequest, read_json, write_json,
+    DescriptorStatus, LimitUnit, RateLimitService, RlsCode, RlsError, RlsJsonError, RlsRequest, read_json,
+    write_json,
 };
 
 /// The most bytes of a request: a header of Envoy's clients may stand in several descriptors.
@@ -142,18 +142,16 @@ async fn explain(
     let Some(config) = service.config() else { return Err(Problem::rls(&RlsError::NotLoaded)) };
     let looked = service.look(http.responder.engine().keeper(), request).await;
     let looked = looked.map_err(|error| Problem::rls(&error))?;
+    let plans = http.responder.engine().registry();
     let each = request.descriptors.iter().zip(&looked.statuses);
     let each = each.map(|(descriptor, status)| {
-        let explanation = explanation(&config, request, &descriptor.entries);
+        let explanation = service.explain(&config, plans, &request.domain, &descriptor.entries);
+        // Nothing in it can fail to be JSON.
+        let explanation = serde_json::to_value(explanation).unwrap_or_default();
         json!({ "found": explanation, "has_own_limit": descriptor.limit.is_some(), "status": status_body(status) })
     });
     let body = json!({ "overall_code": looked.overall.name(), "descriptors": each.collect::<Vec<_>>() });
     Ok(reply(StatusCode::OK, body.to_string()))
-}
-
-fn explanation(config: &RateLimitConfig, request: &RlsRequest, entries: &[crate::rls::RlsEntry]) -> Value {
-    // Nothing in it can fail to be JSON.
-    serde_json::to_value(Explanation::of(config, &request.domain, entries)).unwrap_or_default()
 }
 
 /// Returns a status in the names of the protocol.

@@ -261,8 +261,9 @@ impl<S> Drop for ForgetCharged<'_, S> {
             let key = self.cache.hasher.hash(charge.request.key);
             let mut set = self.cache.set_of(key).lock();
             match charge.action {
-                ChargeAction::GiveBack => set.forget(key),
-                ChargeAction::Count | ChargeAction::Ignore => set.taken(key),
+                // What was to be ignored may have been taken, refused to others, and given back.
+                ChargeAction::GiveBack | ChargeAction::Ignore => set.forget(key),
+                ChargeAction::Count => set.taken(key),
             }
         }
     }

@@ -1,0 +1,70 @@
+//! Charges that outlive whoever asked for them.
+
+use std::sync::Arc;
+
+use ratekeeper::port::{Charge, ChargeAction, ChargeForce, Request};
+use ratekeeper::{Cost, Key, Plan, Quota, Rules};
+
+/// Copies of charges, for a task that goes on when the caller is gone.
+#[derive(Debug)]
+pub(crate) struct OwnedCharges(Vec<OwnedCharge>);
+
+#[derive(Debug)]
+struct OwnedCharge {
+    key: Vec<u8>,
+    rules: OwnedRules,
+    cost: Cost,
+    units: Vec<(String, u64)>,
+    action: ChargeAction,
+    force: ChargeForce,
+}
+
+#[derive(Debug)]
+enum OwnedRules {
+    Quota(Quota),
+    Plan(Box<Plan>),
+    Plans(Vec<Arc<Plan>>),
+}
+
+/// The amounts of the units of each charge, by their names.
+pub(crate) type ChargeUnits<'a> = Vec<Vec<(&'a str, u64)>>;
+
+impl OwnedCharges {
+    pub(crate) fn of(charges: &[Charge<'_>]) -> Self {
+        let owned = charges.iter().map(|Charge { request, action, force }| OwnedCharge {
+            key: request.key.as_bytes().to_vec(),
+            rules: match request.rules {
+                Rules::Quota(quota) => OwnedRules::Quota(*quota),
+                Rules::Plan(plan) => OwnedRules::Plan(Box::new(plan.clone())),
+                Rules::Plans(plans) => OwnedRules::Plans(plans.to_vec()),
+            },
+            cost: request.cost,
+            units: request.units.iter().map(|(unit, amount)| ((*unit).to_owned(), *amount)).collect(),
+            action: *action,
+            force: *force,
+        });
+        OwnedCharges(owned.collect())
+    }
+
+    /// Returns what [`charges`](OwnedCharges::charges) borrow besides.
+    pub(crate) fn units<'a>(&'a self) -> ChargeUnits<'a> {
+        let units = |charge: &'a OwnedCharge| charge.units.iter().map(|(unit, amount)| (&**unit, *amount));
+        self.0.iter().map(|charge| units(charge).collect()).collect()
+    }
+
+    /// Returns the charges as they were.
+    pub(crate) fn charges<'a>(&'a self, units: &'a ChargeUnits<'a>) -> Vec<Charge<'a>> {
+        let charges = self.0.iter().zip(units).filter_map(|(charge, units)| {
+            let rules = match &charge.rules {
+                OwnedRules::Quota(quota) => Rules::Quota(quota),
+                OwnedRules::Plan(plan) => Rules::Plan(plan),
+                OwnedRules::Plans(plans) => Rules::Plans(plans),
+            };
+            // It was a key before.
+            let key = Key::new(&charge.key).ok()?;
+            let request = Request { units, ..Request::new(key, rules, charge.cost) };
+            Some(Charge { request, action: charge.action, force: charge.force })
+        });
+        charges.collect()
+    }
+}
