@@ -127,8 +127,12 @@ fn counters_may_be_shared_with_the_go_service() {
     let redis = Redis::redis();
     let folder = runtime();
     let url = format!("127.0.0.1:{}", redis.port());
-    let variables =
-        [("REDIS_URL", url.as_str()), ("CACHE_KEY_PREFIX", "p:"), ("RATEKEEPER_REDIS_LAYOUT", "envoyproxy")];
+    let variables = [
+        ("REDIS_URL", url.as_str()),
+        ("REDIS_TIMEOUT", "10s"),
+        ("CACHE_KEY_PREFIX", "p:"),
+        ("RATEKEEPER_REDIS_LAYOUT", "envoyproxy"),
+    ];
     let server = start(&folder, &variables);
     eventually("the store is reached", || get(&server, "/healthcheck").status == 200);
     assert_eq!((hit(&server), hit(&server)), (200, 429));
@@ -139,6 +143,16 @@ fn counters_may_be_shared_with_the_go_service() {
     assert_eq!(start % 3600, 0);
     let count: u64 = redis::cmd("GET").arg(key).query(&mut redis.connection()).unwrap();
     assert_eq!(count, 2);
+    // Where refused hits are not counted, it is the same counter: it was another one, which nobody shared.
+    redis::cmd("SET").arg(key).arg(0).exec(&mut redis.connection()).unwrap();
+    let stops = [("STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT", "true")];
+    let server = self::start(&folder, &[&variables[..], &stops].concat());
+    eventually("the store is reached", || get(&server, "/healthcheck").status == 200);
+    assert_eq!((hit(&server), hit(&server)), (200, 429));
+    let all: Vec<String> = redis::cmd("KEYS").arg("*").query(&mut redis.connection()).unwrap();
+    assert_eq!(&all, &keys, "no other key");
+    let count: u64 = redis::cmd("GET").arg(key).query(&mut redis.connection()).unwrap();
+    assert_eq!(count, 1);
 }
 
 #[test]
