@@ -10,7 +10,8 @@ use ratekeeper::port::{
     HoldRequest, Judgment, Request, Standing, Store, Whole,
 };
 use ratekeeper::{
-    Algorithm, Anchor, Charged, Cost, Decision, Nanos, Plan, Rule, Rules, StoreError, Timestamp,
+    Algorithm, Anchor, Charged, Cost, Decision, Nanos, Plan, Rule, Rules, StoreError, StoreErrorKind,
+    Timestamp,
 };
 use redis::Value;
 use tokio::sync::oneshot;
@@ -138,7 +139,7 @@ impl EnvoyproxyStore {
                 let units = owned.units();
                 let charges = owned.charges(&units);
                 let mut attempt = CounterAttempt::new(&store, &charges, whole);
-                let judged = attempt.judge().await;
+                let judged = attempt.judge(|| deadline.missed().is_some() || answer.is_closed()).await;
                 let is_failed = judged.is_err();
                 if answer.send(judged).is_err() || is_failed {
                     attempt.give_back(&[ChargeAction::Count, ChargeAction::Ignore]).await;
@@ -147,7 +148,7 @@ impl EnvoyproxyStore {
             return deadline.bound(async { answered.await.map_err(|_| RedisError::no_runtime()) }).await?;
         }
         let mut attempt = CounterAttempt::new(self, charges, whole);
-        let judged = attempt.judge().await;
+        let judged = attempt.judge(|| false).await;
         if judged.is_err() {
             attempt.give_back(&[ChargeAction::Count, ChargeAction::Ignore]).await;
         }
@@ -197,6 +198,8 @@ struct CounterAttempt<'a> {
     rest: Vec<(usize, Charge<'a>)>,
     /// What the inner store has said of these.
     judged: Vec<ChargeStanding>,
+    /// Which of these were given back.
+    is_given_back: Vec<bool>,
 }
 
 impl<'a> CounterAttempt<'a> {
@@ -208,10 +211,13 @@ impl<'a> CounterAttempt<'a> {
                 None => rest.push((place, *charge)),
             }
         }
-        CounterAttempt { store, charges, whole, now: store.clock.now(), counters, rest, judged: Vec::new() }
+        let is_given_back = vec![false; rest.len()];
+        let now = store.clock.now();
+        CounterAttempt { store, charges, whole, now, counters, rest, judged: Vec::new(), is_given_back }
     }
 
-    async fn judge(&mut self) -> Result<Judgment, StoreError> {
+    /// Judges in steps, and takes nothing any more once it is too late.
+    async fn judge(&mut self, is_late: impl Fn() -> bool) -> Result<Judgment, StoreError> {
         let depends = self.whole == Whole::Open && self.charges.iter().any(depends_on_whole);
         if !depends || self.charges.len() == 1 {
             // Nothing that is charged depends on another.
@@ -221,11 +227,18 @@ impl<'a> CounterAttempt<'a> {
                 join(self.count_all(takes, |_| true), self.judge_rest(&rest, self.whole)).await;
             let judged = judged.map(|judged| self.judged = judged);
             self.found(counted).and(judged)?;
+            if self.whole == Whole::Refused {
+                self.have_twins_in_order();
+            }
             return self.judgment(self.whole);
         }
+        let late = || StoreError::new(StoreErrorKind::Timeout, "the time of one command has passed");
         let looked = self.count_all(false, |_| true).await;
         self.found(looked)?;
         self.have_twins_in_order();
+        if is_late() {
+            return Err(late());
+        }
         let (whole, rest) = self.known();
         let is_rest_passed = {
             let rest: Vec<Charge<'_>> = rest;
@@ -236,6 +249,9 @@ impl<'a> CounterAttempt<'a> {
         };
         if !is_rest_passed {
             return self.judgment(Whole::Refused);
+        }
+        if is_late() {
+            return Err(late());
         }
         let taken = self.count_all(true, |counter| counter.is_ignored()).await;
         self.found(taken)?;
@@ -330,7 +346,9 @@ impl<'a> CounterAttempt<'a> {
         }
     }
 
-    /// Gives back what charges with these actions have taken, as far as the store answers.
+    /// Gives back what charges with these actions have taken, once, as far as the store answers: who does not hear the answer
+    /// does not know whether it was given back, and doing it again would give back more than was taken. What others than
+    /// counters have counted in any case stays: some of it may have been forgiven.
     async fn give_back(&mut self, actions: &[ChargeAction]) {
         let is_left = |action: ChargeAction| actions.contains(&action);
         let (store, now) = (self.store, self.now);
@@ -338,12 +356,20 @@ impl<'a> CounterAttempt<'a> {
             self.counters.iter_mut().filter_map(|(_, counter, found)| Some((counter, found.as_mut()?)));
         let counters = counters.filter(|(counter, found)| found.is_done && is_left(counter.action));
         let counted = counters.map(|(counter, found)| async move {
-            (found.count, _) = store.count(counter, counter.window(now), -counter.hits(), None).await?;
             found.is_done = false;
+            found.count = found.count.saturating_sub(counter.hits());
+            (found.count, _) = store.count(counter, counter.window(now), -counter.hits(), None).await?;
             Ok::<_, StoreError>(())
         });
-        let rest = self.rest.iter().zip(&mut self.judged).filter(|((_, charge), _)| is_left(charge.action));
-        let judged = rest.filter_map(|((_, charge), told)| Some((charge, told.decision.charged_at()?, told)));
+        let is_ignored =
+            |charge: &Charge<'_>| charge.action == ChargeAction::Ignore && is_left(charge.action);
+        let rest = self.rest.iter().zip(&mut self.judged).zip(&mut self.is_given_back);
+        let rest = rest.filter(|(((_, charge), _), is_done)| is_ignored(charge) && !**is_done);
+        let judged = rest.filter_map(|(((_, charge), told), is_done)| {
+            let at = told.decision.charged_at()?;
+            *is_done = true;
+            Some((charge, at, told))
+        });
         let judged = judged.map(|(charge, at, told)| async move {
             told.decision = store.store.refund(charge.request, Charged::at(at)).await?;
             Ok::<_, StoreError>(())
@@ -379,6 +405,11 @@ fn depends_on_whole(charge: &Charge<'_>) -> bool {
 /// Returns the limit and the length in seconds of the one window that these rules are; none if they are something else.
 fn window_of(rules: Rules<'_>) -> Option<(u64, u64)> {
     const SECOND: u64 = Nanos::from_secs(1).as_nanos();
+    // As it is acquired: what is only held is not counted.
+    let rules = match rules {
+        Rules::Plan(plan) => Rules::Plan(plan.to_acquire().map_or(plan, |plan| plan)),
+        rules => rules,
+    };
     if rules.len() != 1 || rules.plans().flat_map(Plan::rules).any(Rule::is_shadow) {
         return None;
     }

@@ -166,6 +166,12 @@ impl Responder {
         answered
     }
 
+    /// Counts a request of Envoy that was refused before it was read to its end.
+    pub(crate) fn refused_unread(&self, service: &RateLimitService) {
+        service.refused_unread();
+        self.metrics.not_judged();
+    }
+
     async fn debit(&self, charge: &RequestedCharge<'_>, began: Instant) -> Result<WireAnswer, RequestError> {
         let keeper = self.engine.keeper();
         let debited = keeper.debit(charge.key, charge.limits.held_to(), charge.amounts).await;

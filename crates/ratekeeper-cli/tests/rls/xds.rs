@@ -12,7 +12,8 @@ use crate::support::{Raw, Server, ratekeeper, wait};
 /// A control plane, in a process of its own.
 struct ControlPlane {
     child: Child,
-    told: ChildStdin,
+    /// Closed, it ends.
+    told: Option<ChildStdin>,
     says: BufReader<ChildStdout>,
     port: u16,
 }
@@ -30,7 +31,7 @@ impl ControlPlane {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let told = child.stdin.take().unwrap();
         let says = BufReader::new(child.stdout.take().unwrap());
-        let mut plane = ControlPlane { child, told, says, port: 0 };
+        let mut plane = ControlPlane { child, told: Some(told), says, port: 0 };
         plane.port = plane.line().parse().unwrap();
         Some(plane)
     }
@@ -42,7 +43,7 @@ impl ControlPlane {
     }
 
     fn tell(&mut self, command: &str) -> Value {
-        writeln!(self.told, "{command}").unwrap();
+        writeln!(self.told.as_mut().unwrap(), "{command}").unwrap();
         let said = self.line();
         serde_json::from_str(&said).unwrap_or_else(|_| panic!("{command}: {said:?}"))
     }
@@ -82,6 +83,11 @@ impl ControlPlane {
 
 impl Drop for ControlPlane {
     fn drop(&mut self) {
+        // It removes its folder, unless it hangs.
+        self.told = None;
+        if !thread::panicking() {
+            wait(&mut self.child);
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -61,12 +61,12 @@ fn who_opens_its_window_slowly_is_answered() {
     let call = [frame(HEADERS, END_HEADERS, 1, &fields(THROTTLE)), frame(0, 1, 1, MESSAGE)].concat();
     raw.send([PREFACE, &no_window, &call].concat());
     let mut said = Vec::new();
-    raw.0.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
-    // Thirteen bytes, one by one: longer than a second.
+    raw.0.set_read_timeout(Some(Duration::from_millis(250))).unwrap();
+    // Thirteen bytes, one by one, each when the server has been silent for a while: longer than what is waited for.
     eventually("it is answered", || {
         raw.send(frame(8, 0, 1, &1_u32.to_be_bytes()));
         let mut some = [0; 4096];
-        if let Ok(len) = raw.0.read(&mut some) {
+        while let Ok(len @ 1..) = raw.0.read(&mut some) {
             said.extend_from_slice(&some[..len]);
         }
         said.ends_with(b"grpc-status\x010")

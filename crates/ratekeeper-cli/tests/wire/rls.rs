@@ -84,8 +84,7 @@ fn json_that_cannot_be_answered_is_400() {
     // Half of that is still a request.
     let long = asked("edge", &"x".repeat(512 * 1024)).to_string();
     assert_eq!(curl(&server, "/json", &[], Some(&long)).status, 200);
-    // What could be read: too many descriptors are none that the service is asked about.
-    assert_eq!(stat(&server, "call.should_rate_limit.service_error"), 3);
+    assert_eq!(stat(&server, "call.should_rate_limit.service_error"), 4);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Sockets to statsd.
 
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
 use std::time::Duration;
 
@@ -86,13 +86,21 @@ impl StatsdSink {
     }
 }
 
-/// Returns true if the other side has closed a connection. What it has said, if anything, is of no interest.
-fn is_closed(socket: &TcpStream) -> io::Result<bool> {
+/// Returns true if the other side has closed a connection, or says more than a listener has any reason to. What it says is of
+/// no interest.
+fn is_closed(mut socket: &TcpStream) -> io::Result<bool> {
     socket.set_nonblocking(true)?;
-    let read = socket.peek(&mut [0]);
+    let mut scrap = [0; 4096];
+    let mut read = Ok(0);
+    for _ in 0..16 {
+        read = socket.read(&mut scrap);
+        if !matches!(read, Ok(1..)) {
+            break;
+        }
+    }
     socket.set_nonblocking(false)?;
     match read {
-        Ok(len) => Ok(len == 0),
+        Ok(_) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
         Err(error) => Err(error),
     }
@@ -136,6 +144,13 @@ mod tests {
         sink.send("a:1|c\n").unwrap();
         drop(peer);
         assert!(sink.is_gone(), "with a line that nobody has read");
+        let mut sink = StatsdSink::open(&settings).unwrap();
+        let (mut peer, _) = listener.accept().unwrap();
+        peer.write_all(b"hello\n").unwrap();
+        assert!(!sink.is_gone(), "it has said something");
+        peer.write_all(b"bye\n").unwrap();
+        drop(peer);
+        assert!(sink.is_gone(), "and has gone");
     }
 
     #[test]

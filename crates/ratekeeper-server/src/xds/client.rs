@@ -1,5 +1,6 @@
 //! A thread that stays connected to a control plane.
 
+use std::io;
 use std::sync::Arc;
 use std::thread;
 
@@ -65,9 +66,13 @@ impl XdsClient {
     /// # Cancel safety
     ///
     /// May be dropped and called again at any time.
-    pub async fn first_push(&self) {
-        // The other end is gone only with the thread, which ends with this client.
-        let _ = self.first.clone().wait_for(|has_come| *has_come).await;
+    ///
+    /// # Errors
+    ///
+    /// The thread that fetches has ended: there will be none.
+    pub async fn first_push(&self) -> io::Result<()> {
+        let came = self.first.clone().wait_for(|has_come| *has_come).await.map(|_| ());
+        came.map_err(|_| io::Error::other("the thread that fetches rules has ended"))
     }
 
     /// Returns the address of the control plane.

@@ -14,6 +14,8 @@ use crate::transport::grpc::generated::google_rpc::Status;
 
 /// `INVALID_ARGUMENT`, the code of a push that is refused.
 const INVALID_ARGUMENT: i32 = 3;
+/// How many warnings about a push are logged.
+const MOST_WARNINGS: usize = 20;
 /// The most of a message that a control plane is told, and that is logged, in bytes.
 const MOST_TOLD: usize = 4 * 1024;
 /// The longest version that is taken, in bytes: it is repeated in every request.
@@ -87,8 +89,11 @@ impl XdsSession {
         }
         let compiled = RateLimitConfig::compile(&specs, self.service.settings());
         let (config, warnings) = compiled.map_err(|refusal| refusal.to_string())?;
-        for warning in warnings {
+        for warning in warnings.iter().take(MOST_WARNINGS) {
             tracing::warn!("xds: {}", shortened(&warning.to_string(), MOST_TOLD));
+        }
+        if warnings.len() > MOST_WARNINGS {
+            tracing::warn!(more = warnings.len() - MOST_WARNINGS, "xds: there are more such warnings");
         }
         self.service.load(config);
         tracing::info!(version, domains = specs.len(), "xds: rules loaded");

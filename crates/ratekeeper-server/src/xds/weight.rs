@@ -58,11 +58,12 @@ pub(super) fn parts(message: &[u8], kind: Weighed, most: usize) -> Option<usize>
             let Some(inner) = inner else { continue };
             if let Some((field, is_repeated)) = kind.field(tag) {
                 count += usize::from(is_repeated);
-                if count > most {
-                    return None;
-                }
                 if field != Weighed::Leaf && !inner.is_empty() {
                     messages.push((inner, field));
+                }
+                // Others may be repeated on the wire as well: what is to be looked at is bounded, too.
+                if count > most || messages.len() > MOST_PARTS {
+                    return None;
                 }
             }
         }
@@ -129,6 +130,13 @@ mod tests {
         let bytes = b"\x78\x01\x7b\x78\x01\x7c\x7a\x01x\x1a\x00\x1a\x05";
         assert_eq!(parts(bytes, Weighed::Domain, 10), Some(1));
         assert_eq!(parts(b"", Weighed::Domain, 10), Some(0));
+    }
+
+    /// The last of them would count, and all would have to be looked at.
+    #[test]
+    fn what_there_is_one_of_cannot_be_many() {
+        assert_eq!(parts(&b"\x1a\x02\x10\x00".repeat(MOST_PARTS), Weighed::Descriptor, 10), Some(0));
+        assert_eq!(parts(&b"\x1a\x02\x10\x00".repeat(MOST_PARTS + 1), Weighed::Descriptor, 10), None);
     }
 
     #[test]

@@ -72,7 +72,14 @@ fn a_ban_is_told_without_a_store() {
         {key: usual, rate_limit: {unit: minute, requests_per_unit: 5}}";
     let world = over(Broken::Down, rules, FailureMode::Error);
     assert_eq!(world.ask("d: banned=v + usual=v"), "OVER: OVER 0, –");
+    assert_eq!(world.service.read_counts().redis_error, 1, "and the failure is counted");
+    let request = asked("d: banned=v + usual=v");
+    let looked = world.service.look(&world.keeper, &request);
+    assert!(looked.now_or_never().unwrap().is_err(), "who wants to know how it stands is told");
     assert!(world.try_ask(&asked("d: usual=v")).is_err());
+    let silent = over(Broken::Silent, rules, FailureMode::Error);
+    let answer = within(&silent, "d: banned=v + usual=v", Duration::from_millis(20)).unwrap();
+    assert_eq!(told(&answer), "OVER: OVER 0, –", "before the caller goes away");
 }
 
 #[test]

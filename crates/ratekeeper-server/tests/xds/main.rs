@@ -68,7 +68,7 @@ async fn a_push_is_in_force_when_it_is_accepted() {
     assert!(timeout(Duration::ZERO, client.first_push()).await.is_err(), "nothing was pushed yet");
 
     accepted(&mut stream, "1", "n1", &[domain("edge", 1), domain("api", 9)]).await;
-    soon("the first push", client.first_push()).await;
+    soon("the first push", client.first_push()).await.unwrap();
     assert_eq!(domains(&service), ["api", "edge"]);
     let keeper = Keeper::new(MemoryStore::default(), Registry::default());
     let bob = r#"{"domain": "edge", "descriptors": [{"entries": [{"key": "user", "value": "bob"}]}]}"#;
@@ -101,7 +101,7 @@ async fn a_bad_push_is_refused_with_its_mistake_and_changes_nothing() {
     stream.push("1", "n1", std::slice::from_ref(&bad));
     let nack = stream.asked().await;
     assert_eq!((&*nack.version_info, &*nack.response_nonce), ("", "n1"), "nothing was accepted yet");
-    soon("the first push, if a bad one", client.first_push()).await;
+    soon("the first push, if a bad one", client.first_push()).await.unwrap();
     assert!(service.config().is_none());
 
     accepted(&mut stream, "2", "n2", &[domain("edge", 1)]).await;

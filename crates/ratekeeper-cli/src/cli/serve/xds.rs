@@ -104,19 +104,27 @@ pub(super) enum Followed {
 pub(super) fn follow(service: &Arc<RateLimitService>, signals: &mut ProcessSignals) -> Result<Followed> {
     let Some(settings) = &service.settings().xds else { return Ok(Followed::No) };
     let client = XdsClient::start(settings, service)?;
-    if !settings.starts_without && signals.unless_told_to_stop(first_push(&client)).is_none() {
-        tracing::info!("stop: told to stop before the control plane has pushed rules");
-        return Ok(Followed::Stopped);
+    if !settings.starts_without {
+        match signals.unless_told_to_stop(first_push(&client)) {
+            Some(came) => came?,
+            None => {
+                tracing::info!("stop: told to stop before the control plane has pushed rules");
+                return Ok(Followed::Stopped);
+            }
+        }
     }
     Ok(Followed::Yes { _client: client })
 }
 
 /// Waits for the first push, and says what it waits for.
-async fn first_push(client: &XdsClient) {
-    while timeout(REMINDER, client.first_push()).await.is_err() {
-        tracing::warn!(
-            server = client.server(),
-            "xds: not listening before the control plane has pushed rules"
-        );
+async fn first_push(client: &XdsClient) -> Result<()> {
+    loop {
+        match timeout(REMINDER, client.first_push()).await {
+            Ok(came) => return Ok(came?),
+            Err(_) => tracing::warn!(
+                server = client.server(),
+                "xds: not listening before the control plane has pushed rules"
+            ),
+        }
     }
 }

@@ -37,12 +37,12 @@ impl RateLimitConfig {
         }
     }
 
-    /// Returns the rule of this [index](LimitRule::index).
+    /// Returns the rule of this [index](crate::rls::LimitRule::index).
     pub fn rule(&self, index: usize) -> Option<FoundRule<'_>> {
         self.rules.get(index).map(FoundRule::new)
     }
 
-    /// Returns all rules, in the order of their [index](LimitRule::index), which is that of the files.
+    /// Returns all rules, in the order of their [index](crate::rls::LimitRule::index), which is that of the files.
     pub fn rules(&self) -> impl ExactSizeIterator<Item = FoundRule<'_>> {
         self.rules.iter().map(FoundRule::new)
     }

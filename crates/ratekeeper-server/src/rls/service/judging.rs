@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ratekeeper::keeper::KeeperError;
-use ratekeeper::port::{Charge, ChargeForce, Judgment, Request, Whole};
+use ratekeeper::port::{Charge, ChargeForce, ChargeStanding, Request, Whole};
 use ratekeeper::{Cost, FailureMode, Keeper, Key, Rules, StoreError, StoreErrorKind};
 
 use super::applied::{Applied, Case};
@@ -12,27 +12,35 @@ use super::cases::Cases;
 /// How much of the time that the caller has is waited for the store.
 const PART_FOR_THE_STORE: f64 = 0.8;
 
+/// What came of asking the keeper.
+#[derive(Debug)]
+pub(super) enum Judged {
+    /// Where each limit stands.
+    Standings(Vec<ChargeStanding>),
+    /// The store failed, and the whole is refused in any case.
+    RefusedAnyway(StoreError),
+}
+
 impl Cases<'_> {
-    /// Has the keeper judge all limits in one call; none if there is no limit to be judged, or the store failed and the whole is
-    /// refused in any case.
+    /// Has the keeper judge all limits in one call.
     ///
-    /// With a deadline, a failure mode other than `error` answers before it if the store does not.
+    /// With a deadline, what can be answered without the store is answered before it if the store is not: by a failure mode
+    /// other than `error`, or because the whole is refused in any case.
     pub(super) async fn judged(
         &self,
         keeper: &Keeper,
         is_shadow: bool,
         deadline: Option<Duration>,
-    ) -> Result<Option<Judgment>, KeeperError> {
+    ) -> Result<Judged, KeeperError> {
         let verdict = Verdict::of(&self.each, is_shadow);
         let charges: Vec<Charge<'_>> =
             self.each.iter().filter_map(|case| self.charge(case, verdict.is_quota_toothless)).collect();
         if charges.is_empty() {
-            return Ok(None);
+            return Ok(Judged::Standings(Vec::new()));
         }
-        let judged = match (
-            keeper.charge(&charges, verdict.whole).now(),
-            deadline.filter(|_| has_another_answer(&charges)),
-        ) {
+        let is_refused = verdict.whole == Whole::Refused;
+        let has_answer = || is_refused || has_another_answer(&charges);
+        let judged = match (keeper.charge(&charges, verdict.whole).now(), deadline.filter(|_| has_answer())) {
             (Ok(judged), _) => judged,
             (Err(pending), None) => pending.await,
             (Err(pending), Some(deadline)) => {
@@ -48,8 +56,8 @@ impl Cases<'_> {
         };
         match judged {
             // A ban is a ban, also while nobody knows where the other limits stand.
-            Err(KeeperError::Store(_)) if verdict.whole == Whole::Refused => Ok(None),
-            judged => judged.map(Some),
+            Err(KeeperError::Store(error)) if is_refused => Ok(Judged::RefusedAnyway(error)),
+            judged => judged.map(|judgment| Judged::Standings(judgment.each)),
         }
     }
 

@@ -4,12 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
+use ratekeeper::keeper::KeeperError;
 use ratekeeper::port::{ChargeStanding, Clock, Plans, Request};
 use ratekeeper::{Cost, Keeper, Key, MonotonicClock, Rules};
 use ratekeeper_redis::EnvoyproxyStore;
 
 use super::applied::{Applied, Case};
 use super::cases::{CaseMaker, Cases};
+use super::judging::Judged;
 use super::loaded::LoadedConfig;
 use super::metadata::dynamic_metadata;
 use super::plan_cache::PlanCache;
@@ -174,6 +176,11 @@ impl RateLimitService {
         answered
     }
 
+    /// Counts a request that was refused before it was read to its end.
+    pub(crate) fn refused_unread(&self) {
+        self.counts.service_failed();
+    }
+
     /// Tells where the descriptors of a request stand: charges nothing, and counts nothing.
     ///
     /// # Errors
@@ -233,8 +240,14 @@ impl RateLimitService {
         if purpose == Purpose::Look {
             cases.each.iter_mut().for_each(|case| case.hits = 0);
         }
-        let judgment = cases.judged(keeper, self.settings.is_shadow, deadline).await?;
-        let standings = judgment.map(|judgment| judgment.each).unwrap_or_default();
+        let standings = match cases.judged(keeper, self.settings.is_shadow, deadline).await? {
+            Judged::Standings(standings) => standings,
+            Judged::RefusedAnyway(_) if purpose == Purpose::Charge => {
+                self.counts.store_failed();
+                Vec::new()
+            }
+            Judged::RefusedAnyway(error) => return Err(KeeperError::Store(error).into()),
+        };
         let statuses = self.statuses(&cases, &standings);
         let overall = self.overall(&cases, &statuses, purpose);
         if overall == RlsCode::OverLimit {

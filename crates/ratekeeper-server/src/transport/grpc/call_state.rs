@@ -29,13 +29,14 @@ pub(super) struct FreshCall {
 
 impl CallState {
     /// Ends the call: the client has given it up. If it may, a call whose request was whole is asked to its end all the same:
-    /// whoever asks a store must hear that it does not answer, or would never stop to ask it.
-    pub(super) fn give_up(self, may_end: bool) {
+    /// whoever asks a store must hear that it does not answer, or would never stop to ask it. Returns true of such a call.
+    pub(super) fn give_up(self, may_end: bool) -> bool {
         let is_whole = self.fresh.is_none() && self.channel.is_none_or(|channel| channel.is_ended());
-        if let Some(waits) = self.waits
-            && !(may_end && is_whole && !self.is_streaming)
-        {
+        let Some(waits) = self.waits else { return false };
+        let goes_on = may_end && is_whole && !self.is_streaming;
+        if !goes_on {
             waits.abort();
         }
+        goes_on
     }
 }

@@ -26,6 +26,7 @@ pub(super) async fn should_rate_limit(
 ) -> Result<RateLimitResponse, GrpcStatus> {
     let asked = messages.only_read(|message| Ok((service(grpc)?, rls_request::read(message)?))).await?;
     let (service, request) = asked;
+    let request = request.inspect_err(|_| grpc.responder.refused_unread(service))?;
     let answer = grpc.responder.should_rate_limit(service, &request, head.expected_timeout).await?;
     Ok(response(answer))
 }

@@ -52,14 +52,17 @@ struct OverrideBytes {
     unit: i32,
 }
 
-/// Reads a request. What is no UTF-8 is read as U+FFFD, so that values which differ in that alone share a counter.
-pub(super) fn read(message: &[u8]) -> Result<RlsRequest, GrpcStatus> {
-    if message.len() > LONG {
-        check_counts(message).map_err(|error| GrpcStatus::invalid(error.to_string()))??;
+/// Reads a request, or refuses it unread. What is no UTF-8 is read as U+FFFD, so that values which differ in that alone share
+/// a counter.
+pub(super) fn read(message: &[u8]) -> Result<Result<RlsRequest, RlsError>, GrpcStatus> {
+    if message.len() > LONG
+        && let Err(error) = check_counts(message).map_err(|error| GrpcStatus::invalid(error.to_string()))?
+    {
+        return Ok(Err(error));
     }
     let RequestBytes { domain, descriptors, hits_addend } = message::decode(message)?;
     let descriptors = descriptors.into_iter().map(descriptor).collect();
-    Ok(RlsRequest { domain: text(domain), descriptors, hits_addend })
+    Ok(Ok(RlsRequest { domain: text(domain), descriptors, hits_addend }))
 }
 
 fn descriptor(descriptor: DescriptorBytes) -> RlsDescriptor {
@@ -132,7 +135,8 @@ mod tests {
     }
 
     fn read_from(message: &RateLimitRequest) -> Result<RlsRequest, String> {
-        read(&message.encode_to_vec()).map_err(|status| format!("{status:?}"))
+        let read = read(&message.encode_to_vec()).and_then(|read| Ok(read?));
+        read.map_err(|status| format!("{status:?}"))
     }
 
     #[test]
@@ -195,7 +199,7 @@ mod tests {
         let entries = vec![entry(b"bob\xff"), entry(b"bob\xfe"), entry("b\u{f6}b".as_bytes())];
         let descriptors = vec![DescriptorBytes { entries, ..DescriptorBytes::default() }];
         let sent = RequestBytes { domain: b"\xc3".to_vec(), descriptors, hits_addend: 0 };
-        let read = read(&sent.encode_to_vec()).unwrap();
+        let read = read(&sent.encode_to_vec()).unwrap().unwrap();
         let values: Vec<&str> = read.descriptors[0].entries.iter().map(|entry| &*entry.value).collect();
         assert_eq!((&*read.domain, values), ("\u{fffd}", vec!["bob\u{fffd}", "bob\u{fffd}", "b\u{f6}b"]));
     }

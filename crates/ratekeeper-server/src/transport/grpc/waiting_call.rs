@@ -8,8 +8,9 @@ use futures_util::future::Abortable;
 use super::message::RequestMessages;
 use super::reply::Reply;
 
-/// So many calls may wait on a connection, those that their clients have given up included.
-pub(super) const MOST_WAITING: usize = 256;
+/// So many calls that their clients have given up are asked to their end: enough for whoever asks a store to learn that it
+/// does not answer, and few, because they take memory that no stream counts any more.
+pub(super) const MOST_GIVEN_UP: usize = 16;
 
 /// What a call leaves: its answer, and the room that its request was in.
 pub(super) type Answered = (RequestMessages, Reply);

@@ -103,10 +103,14 @@ pub(super) async fn answer(
 }
 
 fn parse(bytes: &[u8]) -> Result<RlsRequest, Problem> {
-    read_json(bytes).map_err(|error| match error {
+    read_json(bytes).map_err(unread)
+}
+
+fn unread(error: RlsJsonError) -> Problem {
+    match error {
         RlsJsonError::TooMany(error) => Problem::rls(&error),
         error => Problem::malformed(error.to_string()),
-    })
+    }
 }
 
 async fn should_rate_limit(
@@ -114,7 +118,12 @@ async fn should_rate_limit(
     service: &RateLimitService,
     bytes: &Bytes,
 ) -> Result<HttpReply, Problem> {
-    let request = parse(bytes)?;
+    let request = read_json(bytes).map_err(|error| {
+        if let RlsJsonError::TooMany(_) = error {
+            http.responder.refused_unread(service);
+        }
+        unread(error)
+    })?;
     let answer = http.responder.should_rate_limit(service, &request, None).await;
     let answer = answer.map_err(|error| Problem::rls(&error))?;
     let status = match answer.overall {
