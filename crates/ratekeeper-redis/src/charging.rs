@@ -71,11 +71,12 @@ impl<R: RunScript> ScriptedStore<R> {
         let is_new = |(number, charge): (usize, &Charge<'_>)| {
             charges[..number].iter().all(|earlier| earlier.request.key != charge.request.key)
         };
+        let is_beside_first = |slot_of_first| others.iter().all(|other| slot(other) == slot_of_first);
         others.is_empty()
             || charges.len() <= MOST_CHARGES
                 && charges.iter().map(|charge| charge.request.rules.len()).sum::<usize>() <= MOST_RULES
                 && charges.iter().enumerate().all(is_new)
-                && others.iter().all(|other| slot(other) == slot(first))
+                && is_beside_first(slot(first))
     }
 
     /// Judges charges of several keys together. What was charged is given back if the whole is refused; and all of it if the

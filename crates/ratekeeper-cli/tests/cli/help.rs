@@ -1,19 +1,7 @@
 //! `--help`, completions and the manual: one source, and short enough to read.
 
+use crate::commands::COMMANDS;
 use crate::support::run;
-
-const COMMANDS: [&str; 10] = [
-    "serve",
-    "ratelimit",
-    "check",
-    "health",
-    "inspect",
-    "headers",
-    "simulate",
-    "bench",
-    "completions",
-    "man",
-];
 
 #[test]
 fn help_fits_a_screen_and_shows_an_example() {

@@ -7,6 +7,8 @@ mod bench;
 mod binary;
 mod check;
 mod check_rls;
+#[path = "../common/commands.rs"]
+mod commands;
 #[path = "../common/eventually.rs"]
 mod eventually;
 #[path = "../common/folder.rs"]

@@ -1,21 +1,9 @@
 //! The examples that `--help` shows.
 
 use crate::binary::ratekeeper;
+use crate::commands::COMMANDS;
 use crate::page::Step;
 use crate::session::Session;
-
-const COMMANDS: [&str; 10] = [
-    "serve",
-    "ratelimit",
-    "check",
-    "health",
-    "inspect",
-    "headers",
-    "simulate",
-    "bench",
-    "completions",
-    "man",
-];
 
 #[test]
 fn every_example_of_help_runs() {

@@ -12,6 +12,8 @@
 
 #[path = "../common/binary.rs"]
 mod binary;
+#[path = "../common/commands.rs"]
+mod commands;
 #[path = "../common/folder.rs"]
 mod folder;
 mod help;

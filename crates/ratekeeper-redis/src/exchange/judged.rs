@@ -5,7 +5,7 @@ use std::iter::repeat_n;
 use ratekeeper::algorithm::composite::{self, Asked, Passing};
 use ratekeeper::algorithm::{AnyView, View, Wait};
 use ratekeeper::port::{ChargeAction, ChargeStanding};
-use ratekeeper::{Cost, Decision, Nanos, State, StoreError, Timestamp};
+use ratekeeper::{Cost, State, StoreError, Timestamp};
 
 use super::judging::{GroupedCharge, JudgeCall, KnownWhole};
 use super::reply::ScriptDecision;
@@ -175,7 +175,10 @@ impl<'v> FoundCharge<'v> {
                 ChargeAction::GiveBack => view.refund(asked.cost, self.now),
             }
             let is_over = over.rules.get(number).is_some_and(|is_over| *is_over);
-            each.push(told(view, is_over.then(|| self.action.wait(view, asked.cost, self.is_look))));
+            each.push(ChargeStanding::of_rule(
+                view,
+                is_over.then(|| self.action.wait(view, asked.cost, self.is_look)),
+            ));
         }
         let binding = each.iter().zip(&self.asked).map(|(told, asked)| (*told, asked.shadow_of.is_none()));
         let mut decision = composite::join_binding(binding);
@@ -197,16 +200,5 @@ impl<'v> FoundCharge<'v> {
 
     fn wait(&self, view: &AnyView<'_>, asked: Asked) -> Wait {
         self.action.wait(view, asked.cost, self.is_look)
-    }
-}
-
-/// Returns where a rule stands; over if there is something to wait for, which may be over by now.
-fn told(view: &impl View, over: Option<Wait>) -> Decision {
-    let (limit, left, ends) = (view.limit(), view.remaining(), view.ends_after());
-    match over {
-        None => Decision::allow(limit, left, ends),
-        Some(Wait::Ready) => Decision::deny(limit, left, Some(Nanos::ZERO), ends),
-        Some(Wait::After(wait)) => Decision::deny(limit, left, Some(wait), ends),
-        Some(Wait::Never) => Decision::deny(limit, left, None, ends),
     }
 }

@@ -1,8 +1,7 @@
 //! How many parts a message has, counted over its bytes: some take two bytes on the wire and hundreds in memory, so that they
 //! are counted before they are decoded.
 
-use prost::bytes::Buf;
-use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
+use crate::transport::grpc::next_field;
 
 /// The most descriptors, replaced rules and values of metadata in a push, and the most resources.
 pub(super) const MOST_PARTS: usize = 200_000;
@@ -69,22 +68,6 @@ pub(super) fn parts(message: &[u8], kind: Weighed, most: usize) -> Option<usize>
         }
     }
     Some(count)
-}
-
-/// Takes a field: its number, and its bytes if it has a length. None at the end, and where nothing can be read.
-fn next_field<'a>(rest: &mut &'a [u8]) -> Option<(u32, Option<&'a [u8]>)> {
-    if !rest.has_remaining() {
-        return None;
-    }
-    let (tag, wire_type) = decode_key(rest).ok()?;
-    if wire_type != WireType::LengthDelimited {
-        skip_field(wire_type, tag, rest, DecodeContext::default()).ok()?;
-        return Some((tag, None));
-    }
-    let len = usize::try_from(decode_varint(rest).ok()?).ok()?;
-    let (inner, after) = rest.split_at_checked(len)?;
-    *rest = after;
-    Some((tag, Some(inner)))
 }
 
 #[cfg(test)]

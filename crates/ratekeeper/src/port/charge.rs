@@ -2,7 +2,7 @@
 
 use super::request::Request;
 use crate::algorithm::{View, Wait};
-use crate::{Cost, Decision};
+use crate::{Cost, Decision, Nanos};
 
 /// One of several charges that are [judged together](super::Store::charge), each of a key of its own, or of the same.
 #[derive(Clone, Copy, Debug)]
@@ -121,4 +121,17 @@ pub struct ChargeStanding {
     pub left_before: u64,
     /// What each rule says, those in shadow, too, if any is; otherwise nothing.
     pub rules: Vec<Decision>,
+}
+
+impl ChargeStanding {
+    /// Returns where one rule stands; over if there is something to wait for, which may be over by now.
+    pub fn of_rule(view: &impl View, over: Option<Wait>) -> Decision {
+        let (limit, left, ends) = (view.limit(), view.remaining(), view.ends_after());
+        match over {
+            None => Decision::allow(limit, left, ends),
+            Some(Wait::Ready) => Decision::deny(limit, left, Some(Nanos::ZERO), ends),
+            Some(Wait::After(wait)) => Decision::deny(limit, left, Some(wait), ends),
+            Some(Wait::Never) => Decision::deny(limit, left, None, ends),
+        }
+    }
 }

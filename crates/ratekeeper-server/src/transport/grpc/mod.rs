@@ -41,7 +41,9 @@ mod throttle;
 mod transport;
 mod unfinished;
 mod waiting_call;
+mod wire_field;
 
 pub(crate) use context::{GrpcTransport, NAME};
 #[cfg(fuzzing)]
 pub(crate) use http2::exercise;
+pub(crate) use wire_field::next_field;

@@ -1,11 +1,10 @@
 //! What Envoy asks, read from its message.
 
-use bytes::Buf;
 use prost::Message;
-use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
 
 use super::message;
 use super::status::GrpcStatus;
+use super::wire_field::next_field;
 use crate::rls::{RlsDescriptor, RlsEntry, RlsError, RlsOverride, RlsRequest};
 
 /// Bytes from which on a message is counted through before it is decoded: a few of it can stand for many descriptors, each of
@@ -56,7 +55,7 @@ struct OverrideBytes {
 /// a counter.
 pub(super) fn read(message: &[u8]) -> Result<Result<RlsRequest, RlsError>, GrpcStatus> {
     if message.len() > LONG
-        && let Err(error) = check_counts(message).map_err(|error| GrpcStatus::invalid(error.to_string()))?
+        && let Err(error) = check_counts(message)
     {
         return Ok(Err(error));
     }
@@ -81,42 +80,27 @@ fn text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
-/// Refuses a message with more descriptors or entries than a request may have, before there is memory for them.
-fn check_counts(message: &[u8]) -> Result<Result<(), RlsError>, prost::DecodeError> {
+/// Refuses a message with more descriptors or entries than a request may have, before there is memory for them. Whoever
+/// decodes it tells what else is wrong.
+fn check_counts(message: &[u8]) -> Result<(), RlsError> {
     /// The number of the field that has the descriptors, and of the one that has their entries.
     const DESCRIPTORS: u32 = 2;
     const ENTRIES: u32 = 1;
-    let (mut rest, mut descriptors) = (message, 0);
-    while let Some(descriptor) = next_field(&mut rest, DESCRIPTORS)? {
-        let (mut rest, mut entries) = (descriptor, 0);
-        while next_field(&mut rest, ENTRIES)?.is_some() {
-            entries += 1;
-        }
+    let mut sent = 0;
+    for descriptor in fields(message, DESCRIPTORS) {
+        let entries = fields(descriptor, ENTRIES).count();
         if entries > RlsDescriptor::MAX_ENTRIES {
-            return Ok(Err(RlsError::TooManyEntries { descriptor: descriptors, sent: entries }));
+            return Err(RlsError::TooManyEntries { descriptor: sent, sent: entries });
         }
-        descriptors += 1;
+        sent += 1;
     }
-    let is_too_many = descriptors > RlsRequest::MAX_DESCRIPTORS;
-    Ok(if is_too_many { Err(RlsError::TooManyDescriptors { sent: descriptors }) } else { Ok(()) })
+    if sent > RlsRequest::MAX_DESCRIPTORS { Err(RlsError::TooManyDescriptors { sent }) } else { Ok(()) }
 }
 
-/// Skips to the next field of this number that has a length, and returns what is in it.
-fn next_field<'a>(rest: &mut &'a [u8], number: u32) -> Result<Option<&'a [u8]>, prost::DecodeError> {
-    while rest.has_remaining() {
-        let (tag, kind) = decode_key(rest)?;
-        if tag != number || kind != WireType::LengthDelimited {
-            skip_field(kind, tag, rest, DecodeContext::default())?;
-            continue;
-        }
-        let length = decode_varint(rest)?;
-        return match usize::try_from(length) {
-            Ok(length) if length <= rest.len() => Ok(rest.split_off(..length)),
-            // Whoever decodes it tells what is wrong.
-            _ => Ok(None),
-        };
-    }
-    Ok(None)
+/// Returns what is in the fields of this number.
+fn fields(mut message: &[u8], number: u32) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || next_field(&mut message))
+        .filter_map(move |(tag, inner)| inner.filter(|_| tag == number))
 }
 
 #[cfg(test)]

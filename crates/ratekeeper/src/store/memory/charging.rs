@@ -11,7 +11,7 @@ use crate::algorithm::composite::{self, Passing};
 use crate::algorithm::gcra::{GcraState, GcraView};
 use crate::algorithm::{AnyView, View, Wait};
 use crate::port::{ChargeAction, ChargeForce, ChargeStanding, Share};
-use crate::{Algorithm, Cost, Decision, Nanos, Timestamp};
+use crate::{Algorithm, Cost, Timestamp};
 
 /// One of several charges, as the store makes it.
 #[derive(Clone, Copy, Debug)]
@@ -134,7 +134,7 @@ impl Shard {
             }
             self.latest = now;
         }
-        let mut decision = told(&view, is_over.then(|| turn.wait(&view, &share)));
+        let mut decision = ChargeStanding::of_rule(&view, is_over.then(|| turn.wait(&view, &share)));
         if turn.is_charged(is_over, passes) {
             decision = decision.charged(now);
         }
@@ -164,7 +164,7 @@ impl Shard {
             let charges = verdict.passes && passing.charges(share.shadow_of);
             let is_known = || self.holds(tag, share.quota);
             let is_written = act(action, &mut view, share.cost, charges, is_known, now);
-            let decision = told(&view, is_over.then(|| turn.wait(&view, &share)));
+            let decision = ChargeStanding::of_rule(&view, is_over.then(|| turn.wait(&view, &share)));
             if is_written {
                 let change = SlotChange::of(&view, now + view.reset_after());
                 self.latest = now;
@@ -212,16 +212,5 @@ pub(super) fn act(
             true
         }
         ChargeAction::GiveBack => false,
-    }
-}
-
-/// Returns where a rule stands; over if there is something to wait for, which may be over by now.
-fn told(view: &impl View, over: Option<Wait>) -> Decision {
-    let (limit, left, ends) = (view.limit(), view.remaining(), view.ends_after());
-    match over {
-        None => Decision::allow(limit, left, ends),
-        Some(Wait::Ready) => Decision::deny(limit, left, Some(Nanos::ZERO), ends),
-        Some(Wait::After(wait)) => Decision::deny(limit, left, Some(wait), ends),
-        Some(Wait::Never) => Decision::deny(limit, left, None, ends),
     }
 }
