@@ -89,7 +89,7 @@ impl<S: Store> Guarded<S> {
 }
 
 /// Returns a timer of the runtime that this runs in; none outside of one, and in one that was built without.
-fn alarm(timeout: Duration) -> Option<Sleep> {
+pub(super) fn alarm(timeout: Duration) -> Option<Sleep> {
     tokio::runtime::Handle::try_current().ok()?;
     // There is no way to ask a runtime for its timer but to try.
     catch_unwind(|| tokio::time::sleep(timeout)).ok()
