@@ -8,7 +8,7 @@ use ratekeeper::port::{
     Answer, Charge, Grant, HoldChange, HoldOutcome, HoldRequest, Judgment, Request, Standing, Store, Whole,
 };
 use ratekeeper::state::StorageKey;
-use ratekeeper::store::{Breaker, DenialStatistics};
+use ratekeeper::store::{Breaker, DenialStatistics, LeaseStatistics};
 use ratekeeper::{Charged, Decision, Key, Name, StoreError};
 
 use crate::error::RedisError;
@@ -138,6 +138,16 @@ impl RedisStore {
     /// [without](crate::RedisStoreBuilder::without_denial_cache).
     pub fn denials(&self) -> Option<DenialStatistics> {
         self.front.denials()
+    }
+
+    /// Returns what is leased, and what became of it; none if leases were left out.
+    pub fn leases(&self) -> Option<LeaseStatistics> {
+        self.front.leases()
+    }
+
+    /// Gives back what is left of all leases: for a program that stops.
+    pub async fn close(&self) {
+        self.front.close().await;
     }
 }
 

@@ -100,10 +100,16 @@ async fn a_refusal_in_the_pause_tells_the_time_after_which_one_passes() {
     let calls = node.far.calls();
     let refused = refused.unwrap();
     let again = node.leased.acquire(request(&plan, 1)).now().unwrap().unwrap();
-    assert_eq!((again.allowed, again.remaining, again.limit, again.reason), (false, 0, 1_000, Reason::QuotaExceeded));
+    assert_eq!(
+        (again.allowed, again.remaining, again.limit, again.reason),
+        (false, 0, 1_000, Reason::QuotaExceeded)
+    );
     assert!(refused.retry_after.unwrap() > Nanos::ZERO && again.reset_after > Nanos::from_millis(900));
     let wait = again.retry_after.unwrap();
-    assert!((Nanos::from_millis(10)..Nanos::from_millis(40)).contains(&wait), "{wait}: half to one and a half aims");
+    assert!(
+        (Nanos::from_millis(10)..Nanos::from_millis(40)).contains(&wait),
+        "{wait}: half to one and a half aims"
+    );
     assert_eq!(node.far.calls(), calls, "nobody was asked");
     tokio::time::advance(wait.as_duration() - Duration::from_nanos(1)).await;
     let early = node.ask(&plan, 1).await.unwrap();

@@ -66,7 +66,10 @@ impl FarStore {
     }
 
     pub(crate) fn calls(&self) -> u64 {
-        [&self.wire.plain, &self.wire.takes, &self.wire.returns].map(|count| count.load(Ordering::SeqCst)).iter().sum()
+        [&self.wire.plain, &self.wire.takes, &self.wire.returns]
+            .map(|count| count.load(Ordering::SeqCst))
+            .iter()
+            .sum()
     }
 
     async fn travel<T>(&self, ask: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
@@ -143,8 +146,7 @@ impl Store for FarStore {
     fn refund<'a>(&'a self, request: Request<'a>, charged: Charged) -> Answer<'a, Decision> {
         Answer::later(async move {
             self.wire.returns.fetch_add(1, Ordering::SeqCst);
-            let charged =
-                if self.wire.forgets_age.load(Ordering::SeqCst) { Charged::NOW } else { charged };
+            let charged = if self.wire.forgets_age.load(Ordering::SeqCst) { Charged::NOW } else { charged };
             self.travel(async { self.shared.refund(request, charged).await }).await
         })
     }

@@ -8,9 +8,9 @@ use super::owned_request::OwnedRequest;
 use super::set::HoldingName;
 use super::task::{rest, spawn};
 use crate::Charged;
+use crate::Decision;
 use crate::clock::is_in_runtime;
 use crate::port::{Answer, Store};
-use crate::Decision;
 
 /// Gives back what was left of leases, without waiting for it. What cannot be given back is lost.
 pub(super) fn give_back<S: Store + 'static>(
