@@ -9,7 +9,7 @@ use ratekeeper::port::{
 };
 use ratekeeper::state::StorageKey;
 use ratekeeper::store::{Breaker, DenialStatistics, LeaseStatistics};
-use ratekeeper::{Charged, Decision, Key, Name, StoreError};
+use ratekeeper::{Charged, Cost, Decision, Key, Name, StoreError};
 
 use crate::error::RedisError;
 use crate::exchange::HOLDS;
@@ -156,8 +156,8 @@ impl Store for RedisStore {
         self.front.store().acquire(request)
     }
 
-    fn acquire_up_to<'a>(&'a self, request: Request<'a>) -> Answer<'a, Grant> {
-        self.front.store().acquire_up_to(request)
+    fn acquire_up_to<'a>(&'a self, request: Request<'a>, most: Cost) -> Answer<'a, Grant> {
+        self.front.store().acquire_up_to(request, most)
     }
 
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
