@@ -13,15 +13,30 @@ pub(super) struct KnownDenial {
     until: Timestamp,
 }
 
+/// What there is to learn from a decision of the store.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum LearntDenial {
+    /// It refuses, and goes on to do so for a while.
+    Lasting(KnownDenial),
+    /// It refused, and had ceased to before the answer was there: the wait is shorter than the way.
+    TooShort,
+    /// Nothing that could be repeated.
+    Nothing,
+}
+
 impl KnownDenial {
-    /// Returns what is worth remembering of a decision: that the quota is used up. Trusted for `trust` at most.
-    pub(super) fn of(decision: Decision, asked: Timestamp, heard: Timestamp, trust: Nanos) -> Option<Self> {
+    /// Returns what a decision is worth here: that the quota is used up is worth remembering, for `trust` at most.
+    pub(super) fn of(decision: Decision, asked: Timestamp, heard: Timestamp, trust: Nanos) -> LearntDenial {
         if decision.allowed || !matches!(decision.reason, Reason::QuotaExceeded | Reason::NeverFits) {
-            return None;
+            return LearntDenial::Nothing;
         }
         let holds = decision.retry_after.map_or(trust, |wait| wait.min(trust));
         let until = asked + holds;
-        (heard < until).then_some(KnownDenial { decision, asked, heard, until })
+        if heard < until {
+            return LearntDenial::Lasting(KnownDenial { decision, asked, heard, until });
+        }
+        // It was over before it was heard. That is the store's word, unless nothing is trusted for so long anyway.
+        if holds < trust { LearntDenial::TooShort } else { LearntDenial::Nothing }
     }
 
     /// Returns until when it is trusted.
