@@ -7,6 +7,11 @@ mod cas;
 mod denials;
 #[cfg(all(feature = "tokio", not(loom)))]
 mod guarded;
+mod leased {
+    mod statistics;
+
+    pub use statistics::LeaseStatistics;
+}
 mod memory;
 mod on_full;
 
@@ -16,5 +21,6 @@ pub use cas::CasStore;
 pub use denials::{DenialCache, DenialStatistics};
 #[cfg(all(feature = "tokio", not(loom)))]
 pub use guarded::Guarded;
+pub use leased::LeaseStatistics;
 pub use memory::{Hashing, ListedHold, MemoryStore, MemoryStoreBuilder, SnapshotError, StoreStatistics};
 pub use on_full::OnFull;
