@@ -3,13 +3,14 @@
 //! ```text
 //! error   why rules cannot make a plan     plan     the plan
 //! rule    one of its rules                 text     a rule as text
-//! rules   those that a request is held to
+//! rules   those that a request is held to  owned_rules  a copy of them
 //! lease   how long tokens are kept ahead   leasing  what that comes to under rules
 //! ```
 
 mod error;
 mod lease;
 mod leasing;
+mod owned_rules;
 mod plan;
 mod rule;
 mod rules;
@@ -18,6 +19,7 @@ mod text;
 pub use error::PlanError;
 pub use lease::{Lease, LeaseSettingError};
 pub use leasing::{Leasing, NotLeased};
+pub use owned_rules::OwnedRules;
 pub use plan::{OnLapse, Plan};
 pub use rule::{Rule, RuleId};
 pub use rules::Rules;

@@ -13,7 +13,7 @@ use super::breaker::{Breaker, BreakerPermit};
 use crate::port::{
     Answer, Charge, Grant, HoldChange, HoldOutcome, HoldRequest, Judgment, Request, Standing, Store, Whole,
 };
-use crate::{Charged, Decision, StoreError, StoreErrorKind};
+use crate::{Charged, Cost, Decision, StoreError, StoreErrorKind};
 
 /// A store that never keeps a caller waiting for longer than its timeout: no answer within it is an error, and so is, at
 /// once, any request while the [breaker](Breaker) is open. No request is ever sent twice, because the first one may have been
@@ -89,7 +89,7 @@ impl<S: Store> Guarded<S> {
 }
 
 /// Returns a timer of the runtime that this runs in; none outside of one, and in one that was built without.
-fn alarm(timeout: Duration) -> Option<Sleep> {
+pub(super) fn alarm(timeout: Duration) -> Option<Sleep> {
     tokio::runtime::Handle::try_current().ok()?;
     // There is no way to ask a runtime for its timer but to try.
     catch_unwind(|| tokio::time::sleep(timeout)).ok()
@@ -115,8 +115,8 @@ impl<S: Store> Store for Guarded<S> {
         self.guard(|store| store.acquire(request))
     }
 
-    fn acquire_up_to<'a>(&'a self, request: Request<'a>) -> Answer<'a, Grant> {
-        self.guard(|store| store.acquire_up_to(request))
+    fn acquire_up_to<'a>(&'a self, request: Request<'a>, most: Cost) -> Answer<'a, Grant> {
+        self.guard(|store| store.acquire_up_to(request, most))
     }
 
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {

@@ -6,7 +6,7 @@ use std::hash::{BuildHasher, Hash, Hasher};
 use foldhash::quality::RandomState;
 
 use super::super::memory::{Hashing, KeyHash, KeyHasher};
-use super::denial::{KnownDenial, LearntDenial};
+use super::denial::{Deniable, KnownDenial, LearntDenial};
 use super::set::{DenialSet, WAYS};
 use crate::clock::TimeSource;
 use crate::port::{
@@ -142,30 +142,29 @@ impl<S: Store> DenialCache<S> {
     }
 
     /// Returns what is refused already; else everything that is needed to learn from the store's answer.
-    fn look_up<'a>(&'a self, inquiry: Inquiry<'a>) -> Result<Decision, PendingLookup<'a, S>> {
+    fn look_up<'a, T: Deniable>(&'a self, inquiry: Inquiry<'a>) -> Result<T, PendingLookup<'a, S>> {
         let asked = self.clock.now();
         // A cost of nothing is never refused.
         if inquiry.cost == Cost::ZERO || !inquiry.is_plain {
-            return Err(PendingLookup { cache: self, inquiry: None, version: 0, asked });
+            let inquiry = Some(inquiry).filter(|inquiry| inquiry.is_plain);
+            return Err(PendingLookup { cache: self, inquiry, version: 0, asked });
         }
         let found = inquiry.set.lock().find(inquiry.key, inquiry.matter, asked);
         found.map_err(|version| PendingLookup { cache: self, inquiry: Some(inquiry), version, asked })
     }
 
-    fn acquire_or_refuse<'a, T: Send + 'a>(
+    fn acquire_or_refuse<'a, T: Deniable + Send + 'a>(
         &'a self,
         inquiry: Inquiry<'a>,
-        refuse: impl FnOnce(Decision) -> T,
         question: impl FnOnce(&'a S) -> Answer<'a, T>,
-        decision: impl Fn(&T) -> Decision + Send + Sync + 'a,
     ) -> Answer<'a, T> {
         let asked = match self.look_up(inquiry) {
-            Ok(refused) => return Answer::ready(Ok(refuse(refused))),
+            Ok(refused) => return Answer::ready(Ok(refused)),
             Err(asked) => asked,
         };
         let learn = move |answer: Result<T, StoreError>| {
             if let Ok(outcome) = &answer {
-                asked.learn(decision(outcome));
+                asked.learn(outcome);
             }
             answer
         };
@@ -224,24 +223,28 @@ struct Inquiry<'a> {
 /// A question that is on its way to the store.
 struct PendingLookup<'a, S> {
     cache: &'a DenialCache<S>,
-    /// None for a peek, from which nothing is learnt.
+    /// None for what is not plain, from which nothing is learnt.
     inquiry: Option<Inquiry<'a>>,
     version: u64,
     asked: crate::Timestamp,
 }
 
 impl<S> PendingLookup<'_, S> {
-    fn learn(&self, decision: Decision) {
+    fn learn(&self, answer: &impl Deniable) {
         let Some(inquiry) = &self.inquiry else { return };
+        let decision = answer.decision();
         if decision.allowed {
-            return inquiry.set.lock().taken(inquiry.key);
+            if answer.granted(inquiry.cost) != Cost::ZERO {
+                inquiry.set.lock().taken(inquiry.key);
+            }
+            return;
         }
         // Part of a cost may be refused while there is something left: that says nothing about a cost of one.
         if inquiry.cost == Cost::ONE && decision.remaining > 0 {
             return;
         }
         let heard = self.cache.clock.now();
-        match KnownDenial::of(decision, self.asked, heard, self.cache.trust) {
+        match KnownDenial::of(answer, self.asked, heard, self.cache.trust) {
             LearntDenial::Lasting(refusal) => {
                 inquiry.set.lock().remember(inquiry.key, inquiry.matter, refusal, self.version);
             }
@@ -296,27 +299,18 @@ impl<S: Store> Store for DenialCache<S> {
         if !request.is_plain() {
             return self.store.acquire(request);
         }
-        let inquiry = self.inquire(request, request.cost);
-        self.acquire_or_refuse(
-            inquiry,
-            |refused| refused,
-            |store| store.acquire(request),
-            |decision| *decision,
-        )
+        self.acquire_or_refuse(self.inquire(request, request.cost), |store| store.acquire(request))
     }
 
-    fn acquire_up_to<'a>(&'a self, request: Request<'a>) -> Answer<'a, Grant> {
+    /// Refused is who cannot even have the least, until that can be had: the same refusal as that of an acquire of the least.
+    /// One that was learnt from an acquire does not know what comes after it, and the store is asked once more.
+    fn acquire_up_to<'a>(&'a self, request: Request<'a>, most: Cost) -> Answer<'a, Grant> {
         if !request.is_plain() {
-            return self.store.acquire_up_to(request);
+            return self.store.acquire_up_to(request, most);
         }
-        // Refused is who cannot even have one, until one can be had: the refusal of a cost of one.
-        let least = Cost::new(request.cost.get().min(1));
-        self.acquire_or_refuse(
-            self.inquire(request, least),
-            |decision| Grant { granted: Cost::ZERO, decision },
-            |store| store.acquire_up_to(request),
-            |grant| grant.decision,
-        )
+        self.acquire_or_refuse(self.inquire(request, request.cost), |store| {
+            store.acquire_up_to(request, most)
+        })
     }
 
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
@@ -382,7 +376,7 @@ impl<S: Store> Store for DenialCache<S> {
         into: &'a mut Vec<Result<Decision, StoreError>>,
     ) -> Answer<'a, ()> {
         Answer::later(async move {
-            let looked_up: Vec<_> =
+            let looked_up: Vec<Result<Decision, _>> =
                 requests.iter().map(|request| self.look_up(self.inquire(*request, request.cost))).collect();
             let unanswered = requests.iter().zip(&looked_up).filter(|(_, found)| found.is_err());
             let unanswered: Vec<Request<'_>> = unanswered.map(|(request, _)| *request).collect();
@@ -399,7 +393,7 @@ impl<S: Store> Store for DenialCache<S> {
                     Err(asked) => {
                         let Some(answer) = answers.next() else { break };
                         if let Ok(decision) = &answer {
-                            asked.learn(*decision);
+                            asked.learn(decision);
                         }
                         into.push(answer);
                     }

@@ -1,8 +1,8 @@
 //! The denials of the keys that share a lock.
 
 use super::super::memory::KeyHash;
-use super::denial::KnownDenial;
-use crate::{Decision, Timestamp};
+use super::denial::{Deniable, KnownDenial};
+use crate::Timestamp;
 
 /// How many refusals share a lock: a key under several plans, or with several costs, and a neighbour or two.
 pub(super) const WAYS: usize = 4;
@@ -18,17 +18,19 @@ pub(super) struct DenialSet {
 }
 
 impl DenialSet {
-    /// Returns the refusal of this key in this matter; else the version under which the store is asked.
-    pub(super) fn find(&mut self, key: KeyHash, matter: u64, now: Timestamp) -> Result<Decision, u64> {
+    /// Returns the refusal of this key in this matter, as an answer of this kind; else the version under which the store is
+    /// asked.
+    pub(super) fn find<T: Deniable>(&mut self, key: KeyHash, matter: u64, now: Timestamp) -> Result<T, u64> {
         for way in &mut self.ways {
             if let Some((held, about, refusal)) = way
                 && (*held, *about) == (key, matter)
             {
-                if let Some(decision) = refusal.at(now) {
+                if !refusal.holds_at(now) {
+                    *way = None;
+                } else if let Some(answer) = T::told(refusal, now) {
                     self.answered += 1;
-                    return Ok(decision);
+                    return Ok(answer);
                 }
-                *way = None;
             }
         }
         Err(self.version)
@@ -79,7 +81,7 @@ impl DenialSet {
     /// Forgets the denials of all keys.
     pub(super) fn forget_all(&mut self) {
         self.version = self.version.wrapping_add(1);
-        self.ways = [None; WAYS];
+        self.ways = Default::default();
     }
 
     /// Returns how many denials are held.

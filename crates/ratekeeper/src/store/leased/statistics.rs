@@ -1,5 +1,7 @@
 //! What is leased, and what became of it.
 
+use super::holding::Fates;
+
 /// What a [`Leased`](super::Leased) store holds, what became of its tokens, and who answered.
 ///
 /// Counts go up from zero when the store is made. Every token that was granted is held, or counted here once.
@@ -10,6 +12,8 @@ pub struct LeaseStatistics {
     pub held: usize,
     /// The most keys that tokens are held for.
     pub capacity: usize,
+    /// Tokens that are held now.
+    pub left: u64,
     /// Tokens that requests have spent.
     pub spent: u64,
     /// Tokens that were given back to the store when their lease ended.
@@ -32,4 +36,33 @@ pub struct LeaseStatistics {
     pub by_flight: u64,
     /// Requests that the store answered itself, as it would without leases.
     pub by_store: u64,
+}
+
+impl LeaseStatistics {
+    /// Counts what became of tokens.
+    #[inline]
+    pub(super) fn add(&mut self, fates: Fates) {
+        self.spent += fates.spent;
+        self.burnt += fates.burnt;
+    }
+
+    /// Returns the sum of these counts and those of a part, which holds so much.
+    pub(super) fn plus(self, part: &LeaseStatistics, keys: usize, left: u64) -> Self {
+        LeaseStatistics {
+            held: self.held + keys,
+            capacity: self.capacity,
+            left: self.left + left,
+            spent: self.spent + part.spent,
+            returned: self.returned + part.returned,
+            burnt: self.burnt + part.burnt,
+            full: self.full + part.full,
+            short: self.short + part.short,
+            refused: self.refused + part.refused,
+            errors: self.errors + part.errors,
+            by_lease: self.by_lease + part.by_lease,
+            by_pause: self.by_pause + part.by_pause,
+            by_flight: self.by_flight + part.by_flight,
+            by_store: self.by_store + part.by_store,
+        }
+    }
 }

@@ -1,0 +1,388 @@
+//! One key's leases, its demand and its pause: pure, time is a parameter.
+//!
+//! Why it is right is in docs/semantics.md, Leases, and in docs/adr/0018-leases.md.
+
+use crate::{Decision, Leasing, Nanos, Timestamp};
+
+/// The least that is leased: a key of which less is asked in one aim asks the store for each request.
+pub(super) const LEAST_SIZE: u64 = 4;
+
+/// What one key has been granted here and has not spent, what is asked for it, and the store's last word on it.
+#[derive(Clone, Debug)]
+pub(super) struct Holding {
+    terms: Leasing,
+    /// What refills within the life of a lease: the most over its rules, rounded up.
+    refills: u64,
+    /// How long a refusal is believed.
+    trust: Nanos,
+    /// The older one first, which is spent first.
+    batches: [Batch; 2],
+    told: Decision,
+    heard: Timestamp,
+    demand: Demand,
+    pause: Option<Pause>,
+    /// How long the last call took.
+    round_trip: Nanos,
+    /// When the window ends of which the store has told last.
+    window_ends: Option<Timestamp>,
+    /// What those ask for who wait for a call that is on its way.
+    waiting: u64,
+    touched: Timestamp,
+}
+
+/// What is left of one call's grant.
+#[derive(Clone, Copy, Debug)]
+struct Batch {
+    left: u64,
+    /// When it can be spent no more, by the clock of this process.
+    ends: Timestamp,
+    /// When it was taken, by the store's clock: what giving it back needs to know.
+    charged: Timestamp,
+}
+
+impl Batch {
+    const NONE: Batch = Batch { left: 0, ends: Timestamp::MIN, charged: Timestamp::MIN };
+
+    fn has_ended(&self, now: Timestamp) -> bool {
+        self.left > 0 && now >= self.ends
+    }
+}
+
+/// How much is asked for, allowed or not: in this aim, and in the one before it.
+#[derive(Clone, Copy, Debug)]
+struct Demand {
+    before: u64,
+    current: u64,
+    since: Timestamp,
+}
+
+impl Demand {
+    fn count(&mut self, cost: u64, now: Timestamp, aim: Nanos) {
+        let passed = now.since(self.since);
+        if passed >= aim {
+            self.before = if passed < aim.saturating_add(aim) { self.current } else { 0 };
+            self.current = 0;
+            self.since = now;
+        }
+        self.current = self.current.saturating_add(cost);
+    }
+
+    /// What was counted longer ago than two aims says nothing.
+    fn size(&self, now: Timestamp, aim: Nanos) -> u64 {
+        let passed = now.since(self.since);
+        match passed < aim {
+            true => self.before.max(self.current),
+            false if passed < aim.saturating_add(aim) => self.current,
+            false => 0,
+        }
+    }
+}
+
+/// The time in which an exhausted key is not asked for.
+#[derive(Clone, Copy, Debug)]
+struct Pause {
+    /// Nobody asks before.
+    until: Timestamp,
+    /// When one would pass, as is told to who is refused: not before the pause ends.
+    passes: Timestamp,
+    /// What the store would have told of one more.
+    next: Decision,
+}
+
+/// What becomes of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Paid for already.
+    Spent(Decision),
+    /// The key is exhausted, and is not asked for until the pause ends.
+    Paused(Decision),
+    /// Too little is asked for, too much at once, or the store is too far away: the store decides on this request alone.
+    Plain,
+    /// Ask the store for this much, or wait for the call that is on its way.
+    Fly { most: u64 },
+}
+
+/// What one call brought.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Landed {
+    /// Before the call was sent.
+    pub(super) sent: Timestamp,
+    pub(super) heard: Timestamp,
+    /// What it was to bring at most.
+    pub(super) most: u64,
+    /// What it brought, and of that what belongs to the request that asked.
+    pub(super) granted: u64,
+    pub(super) claimed: u64,
+    pub(super) decision: Decision,
+    /// The store's clock.
+    pub(super) at: Timestamp,
+    pub(super) ends: Option<Nanos>,
+    pub(super) next: Decision,
+}
+
+/// What a lease had left when it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Leftover {
+    /// How much it is, all of which the store is told of: what has refilled meanwhile it keeps.
+    pub(super) cost: u64,
+    /// What of it has refilled at least, and is lost.
+    pub(super) refilled: u64,
+    /// When it was taken, by the store's clock.
+    pub(super) charged: Timestamp,
+}
+
+/// What became of tokens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Fates {
+    pub(super) spent: u64,
+    pub(super) burnt: u64,
+}
+
+impl Holding {
+    /// Returns a holding of nothing, for a key of which so much was asked in this aim. A refusal is believed for `trust`.
+    pub(super) fn new(terms: Leasing, refills: u64, trust: Nanos, asked: u64, now: Timestamp) -> Self {
+        Holding {
+            terms,
+            refills,
+            trust,
+            batches: [Batch::NONE; 2],
+            told: Decision::allow(0, 0, Nanos::ZERO),
+            heard: now,
+            demand: Demand { before: 0, current: asked, since: now },
+            pause: None,
+            round_trip: Nanos::ZERO,
+            window_ends: None,
+            waiting: 0,
+            touched: now,
+        }
+    }
+
+    /// Returns how long a lease is asked for ahead of what is spent: a quarter of its life.
+    pub(super) fn aim(&self) -> Nanos {
+        aim(self.terms)
+    }
+
+    /// Returns what can be spent here, of leases that have not ended.
+    pub(super) fn left(&self, now: Timestamp) -> u64 {
+        self.batches.iter().filter(|batch| !batch.has_ended(now)).map(|batch| batch.left).sum()
+    }
+
+    /// Returns true if nobody has asked for two aims, so that the place may be taken.
+    pub(super) fn is_idle(&self, now: Timestamp) -> bool {
+        now.since(self.touched) >= self.aim().saturating_add(self.aim())
+    }
+
+    /// Counts what is asked for, once for each request.
+    pub(super) fn count(&mut self, cost: u64, now: Timestamp) {
+        self.demand.count(cost, now, self.aim());
+        self.touched = now;
+    }
+
+    /// Decides on a request as far as that can be done here. What has [ended](Holding::end) must be taken away before.
+    pub(super) fn ask(&mut self, cost: u64, now: Timestamp, fates: &mut Fates) -> Verdict {
+        if let Some(decision) = self.spend(cost, now) {
+            fates.spent += cost;
+            return Verdict::Spent(decision);
+        }
+        if let Some(pause) = self.pause_at(now) {
+            return if cost == 1 { Verdict::Paused(self.refusal(pause, now)) } else { Verdict::Plain };
+        }
+        let size = self.size(now);
+        if size < LEAST_SIZE || self.is_far() {
+            return Verdict::Plain;
+        }
+        Verdict::Fly { most: self.cut(size, now).max(cost.saturating_add(self.waiting)) }
+    }
+
+    /// Returns how much to ask for early, if it is time for that and no call is on its way.
+    pub(super) fn asks_early(&self, now: Timestamp) -> Option<u64> {
+        let size = self.size(now);
+        if size < LEAST_SIZE || self.is_far() || self.pause_at(now).is_some() {
+            return None;
+        }
+        let left = u128::from(self.batches[0].left) + u128::from(self.batches[1].left);
+        let two_trips = u128::from(size) * 2 * u128::from(self.round_trip.as_nanos());
+        let is_low = left * 4 <= u128::from(size)
+            || left <= u128::from(size) && left * u128::from(self.aim().as_nanos()) <= two_trips;
+        is_low.then(|| self.cut(size, now))
+    }
+
+    /// Takes in what a call brought, and returns what of it, and of what was held, has ended already.
+    ///
+    /// `chance` is any number: those who share a key must not ask in step.
+    pub(super) fn land(&mut self, landed: &Landed, chance: u64, fates: &mut Fates) -> Vec<Leftover> {
+        let Landed { sent, heard, .. } = *landed;
+        let mut over = self.end(heard, fates);
+        self.hear(landed.decision, sent, heard);
+        self.window_ends = landed.ends.map(|left| sent + left);
+        let life = landed.ends.map_or(self.terms.life, |left| left.min(self.terms.life));
+        let left = landed.granted - landed.claimed;
+        fates.spent += landed.claimed;
+        if left > 0 {
+            self.keep(Batch { left, ends: sent + life, charged: landed.at });
+            over.extend(self.end(heard, fates));
+        }
+        // Who got all that was asked for does not know that there is no more.
+        if landed.granted < landed.most && !landed.next.allowed {
+            let next = landed.next.retry_after.unwrap_or(Nanos::ZERO);
+            let jitter = jittered(self.aim(), chance);
+            self.pause = Some(Pause {
+                until: heard + jitter.max(next.min(self.trust)),
+                passes: heard + jitter.max(next),
+                next: landed.next,
+            });
+        }
+        over
+    }
+
+    /// Takes away what has ended, and returns what of it is worth giving back.
+    #[inline]
+    pub(super) fn end(&mut self, now: Timestamp, fates: &mut Fates) -> Vec<Leftover> {
+        match self.batches.iter().any(|batch| batch.has_ended(now)) {
+            false => Vec::new(),
+            true => self.end_where(|batch| batch.has_ended(now), fates),
+        }
+    }
+
+    /// Takes away everything, and returns what of it is worth giving back.
+    pub(super) fn end_all(&mut self, fates: &mut Fates) -> Vec<Leftover> {
+        self.end_where(|batch| batch.left > 0, fates)
+    }
+
+    /// Takes away everything, and gives nothing back.
+    pub(super) fn burn(&mut self, fates: &mut Fates) {
+        for batch in &mut self.batches {
+            fates.burnt += std::mem::take(&mut batch.left);
+        }
+    }
+
+    /// Returns when the first of those ends that are worth giving back.
+    pub(super) fn ends_with_something(&self) -> Option<Timestamp> {
+        let worth = |batch: &&Batch| self.terms.gives_back && batch.left > self.refills;
+        self.batches.iter().filter(worth).map(|batch| batch.ends).min()
+    }
+
+    /// Notes what the store told of this key, asked then.
+    pub(super) fn hear(&mut self, decision: Decision, sent: Timestamp, heard: Timestamp) {
+        self.told = decision;
+        self.heard = heard;
+        // A refusal may have been repeated on the way, without a trip to the store.
+        if decision.allowed {
+            self.round_trip = heard.since(sent);
+        }
+    }
+
+    /// Returns what the store tells of this key, with what is left here.
+    pub(super) fn beside(&self, decision: Decision, now: Timestamp) -> Decision {
+        let remaining = decision.remaining.saturating_add(self.left(now));
+        Decision { remaining: remaining.min(decision.limit), ..decision }
+    }
+
+    /// Ends the pause: something was given back.
+    pub(super) fn resume(&mut self) {
+        self.pause = None;
+    }
+
+    /// Notes that somebody waits for so much, or that they wait no more.
+    pub(super) fn waits(&mut self, cost: u64) {
+        self.waiting = self.waiting.saturating_add(cost);
+    }
+
+    /// See [`waits`](Holding::waits).
+    pub(super) fn waits_no_more(&mut self, cost: u64) {
+        self.waiting = self.waiting.saturating_sub(cost);
+    }
+
+    #[inline]
+    fn spend(&mut self, cost: u64, now: Timestamp) -> Option<Decision> {
+        let [older, newer] = &mut self.batches;
+        let charged = if older.left > 0 { older.charged } else { newer.charged };
+        if cost <= older.left {
+            older.left -= cost;
+        } else if cost - older.left <= newer.left {
+            newer.left -= cost - older.left;
+            older.left = 0;
+        } else {
+            return None;
+        }
+        let left = older.left + newer.left;
+        let reset_after = self.told.reset_after.saturating_sub(now.since(self.heard));
+        let remaining = self.told.remaining.saturating_add(left).min(self.told.limit);
+        let decision = Decision::allow(self.told.limit, remaining, reset_after);
+        Some(decision.of_rule(self.told.rule).charged(charged))
+    }
+
+    /// Keeps a batch. Of three, the two oldest end together, as the older of them does.
+    fn keep(&mut self, batch: Batch) {
+        let [older, newer] = &mut self.batches;
+        if older.left == 0 {
+            *older = std::mem::replace(newer, Batch::NONE);
+        }
+        if older.left == 0 {
+            *older = batch;
+            return;
+        }
+        if newer.left > 0 {
+            older.left += newer.left;
+            older.ends = older.ends.min(newer.ends);
+            older.charged = older.charged.min(newer.charged);
+        }
+        *newer = batch;
+    }
+
+    fn end_where(&mut self, ends: impl Fn(&Batch) -> bool, fates: &mut Fates) -> Vec<Leftover> {
+        let mut over = Vec::new();
+        for batch in &mut self.batches {
+            if !ends(batch) {
+                continue;
+            }
+            let cost = std::mem::take(&mut batch.left);
+            let refilled = if self.terms.gives_back { self.refills.min(cost) } else { cost };
+            fates.burnt += refilled;
+            if cost > refilled {
+                over.push(Leftover { cost, refilled, charged: batch.charged });
+            }
+        }
+        over
+    }
+
+    fn size(&self, now: Timestamp) -> u64 {
+        self.demand.size(now, self.aim()).min(self.terms.most)
+    }
+
+    /// Returns as much of a size as can be spent before the window ends.
+    fn cut(&self, size: u64, now: Timestamp) -> u64 {
+        let left = match self.window_ends {
+            Some(ends) if ends > now => ends.since(now),
+            _ => return size,
+        };
+        let share = u128::from(size) * u128::from(left.as_nanos()) / u128::from(self.aim().as_nanos().max(1));
+        size.min(u64::try_from(share).unwrap_or(u64::MAX)).max(1)
+    }
+
+    fn is_far(&self) -> bool {
+        self.round_trip > self.aim()
+    }
+
+    fn pause_at(&self, now: Timestamp) -> Option<Pause> {
+        self.pause.filter(|pause| now < pause.until)
+    }
+
+    fn refusal(&self, pause: Pause, now: Timestamp) -> Decision {
+        let reset_after = pause.next.reset_after.saturating_sub(now.since(self.heard));
+        let refusal = Decision::deny(pause.next.limit, 0, Some(pause.passes.since(now)), reset_after);
+        refusal.of_rule(pause.next.rule)
+    }
+}
+
+/// Returns how long a lease is asked for ahead of what is spent: a quarter of its life.
+pub(super) fn aim(terms: Leasing) -> Nanos {
+    Nanos::from_nanos(terms.life.as_nanos() / 4)
+}
+
+/// Returns a half to one and a half times this, by chance.
+fn jittered(span: Nanos, chance: u64) -> Nanos {
+    let whole = u128::from(span.as_nanos()) * u128::from(chance) >> 64;
+    let whole = u64::try_from(whole).unwrap_or(u64::MAX);
+    Nanos::from_nanos(span.as_nanos() / 2).saturating_add(Nanos::from_nanos(whole))
+}
