@@ -76,6 +76,6 @@ pub use settings::{
 pub use snapshot::{PeriodicSnapshot, Snapshot};
 pub use statsd::StatsdSender;
 pub use store_check::check_store;
-pub use watch::ReloadCounts;
+pub use watch::{FrontCounts, ReloadCounts};
 pub use watcher::FileWatcher;
 pub use xds::XdsClient;

@@ -254,6 +254,38 @@ async fn a_refusal_from_before_a_reset_is_not_remembered_after_it() {
     assert!(cache.acquire(request).await.unwrap().allowed, "the reset was ours, and came later");
 }
 
+/// A refusal that ended before its answer was there can be repeated to nobody: it is counted, and the store is asked each
+/// time. One that only outlives the trust is no such refusal.
+#[tokio::test]
+async fn refusals_that_end_before_they_are_heard_are_counted() {
+    let (clock, quota) = (clock(), "100000/s burst 1".parse::<Quota>().unwrap());
+    let slow = Slow { inner: memory(&clock), gate: tokio::sync::Semaphore::new(0) };
+    let cache = DenialCache::new(slow).clock(clock.clone());
+    let request = Request::new(Key::new("hot").unwrap(), Rules::Quota(&quota), Cost::ONE);
+    let refused_after = async |way: u64| {
+        now(cache.inner().inner.reset(request));
+        assert!(now(cache.inner().inner.acquire(request)).allowed);
+        let mut refused = std::pin::pin!(cache.acquire(request));
+        std::future::poll_fn(|context| Poll::Ready(refused.as_mut().poll(context).is_pending())).await;
+        clock.advance(Nanos::from_nanos(way));
+        cache.inner().gate.add_permits(1);
+        assert!(!refused.await.unwrap().allowed);
+        let statistics = cache.statistics();
+        (statistics.held, statistics.too_short)
+    };
+    assert_eq!(refused_after(10_000).await, (0, 1), "a token is there after 10 µs, and so was the answer");
+    assert_eq!(refused_after(1_000_000).await, (0, 2));
+    assert_eq!(refused_after(9_999).await, (1, 2), "a nanosecond is left to repeat it");
+    assert_eq!(cache.statistics().answered, 0);
+
+    let day: Quota = "1/day".parse().unwrap();
+    let wary = DenialCache::new(Counted::new(&clock)).clock(clock.clone()).trust(Nanos::ZERO);
+    let request = Request::new(Key::new("slow").unwrap(), Rules::Quota(&day), Cost::ONE);
+    assert!(now(wary.acquire(request)).allowed);
+    assert!(!now(wary.acquire(request)).allowed);
+    assert_eq!(wary.statistics().too_short, 0, "it lasts a day, and nobody trusts it");
+}
+
 /// Decides at once, and delivers when the gate opens.
 #[derive(Debug)]
 struct Slow {

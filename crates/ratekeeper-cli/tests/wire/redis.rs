@@ -58,6 +58,31 @@ fn two_servers_share_one_limit_on_all_transports() {
     share(&folder, &redis.url(), "k");
 }
 
+/// A refusal that lasts shorter than the way to the Redis cannot be repeated, so that every request asks: that is counted, so
+/// that somebody notices.
+#[test]
+fn refusals_that_are_too_short_to_be_repeated_are_counted() {
+    let redis = Redis::redis();
+    let server = Server::with(&["--store", &redis.url(), PATIENT[0], PATIENT[1]]);
+    let name = "ratekeeper_denials_too_short_total";
+    let counted = |server: &Server| {
+        let metrics = get(server, "/metrics").body;
+        let line = metrics.lines().find_map(|line| line.strip_prefix(&format!("{name} ")));
+        line.map(|count| count.parse::<u64>().unwrap())
+    };
+    assert_eq!(counted(&server), Some(0));
+    // Another token every 200 µs. A thousand requests at once take longer than that, and follow each other faster.
+    let flood = command(&[b"THROTTLE", b"hot", b"1", b"5000", b"1"]).repeat(1_000);
+    let mut raw = server.connect();
+    eventually("refusals are over when they arrive", || {
+        raw.send(&flood);
+        (0..1_000).for_each(|_| assert!(!raw.reply().starts_with('-')));
+        counted(&server) > Some(0)
+    });
+    let in_memory = Server::start();
+    assert_eq!(counted(&in_memory), None, "nothing stands in front of a store in memory");
+}
+
 /// The keys lie on different nodes.
 #[test]
 fn two_servers_share_one_limit_through_a_cluster() {

@@ -12,8 +12,8 @@ use ratekeeper_redis::{EnvoyproxyStore, RedisStore};
 use ratekeeper_server::config::Config;
 use ratekeeper_server::rls::{RateLimitService, RedisLayout, watch_sources};
 use ratekeeper_server::{
-    Engine, FileWatcher, ProcessSignals, Settings, Snapshot, StatsdSender, StoreLocation, check_store,
-    config, serve,
+    Engine, FileWatcher, FrontCounts, ProcessSignals, Settings, Snapshot, StatsdSender, StoreLocation,
+    check_store, config, serve,
 };
 
 use super::super::output::EXIT_NO;
@@ -75,8 +75,13 @@ pub(in crate::cli) fn start(
                 let store = store.clone();
                 move || store.breakers()
             };
+            let counts = {
+                let store = store.clone();
+                move || front_counts(&store)
+            };
             Engine::over(shared(store, settings), registry.clone(), settings.limits)
                 .guarded_by(breakers, memory(settings).build())
+                .counted_by(counts)
         }
     };
     let engine = engine
@@ -137,6 +142,11 @@ fn shared(store: RedisStore, settings: &Settings) -> Arc<dyn Store> {
         Some(rls) => Arc::new(EnvoyproxyStore::new(store).prefix(&rls.cache_key_prefix)),
         None => Arc::new(store),
     }
+}
+
+/// What the layers in front of a store in Redis have counted.
+fn front_counts(store: &RedisStore) -> FrontCounts {
+    FrontCounts { denials: store.denials(), leases: None }
 }
 
 /// A store in memory, within its bounds.

@@ -7,10 +7,12 @@
 //! reply       answers to bodies and fields       problem   errors, as problem+json
 //! socket      a socket that reports progress     metrics   what Prometheus reads
 //! rls         what is asked for Envoy            whole_body   bodies, within bounds
+//! front_metrics, rls_metrics   what is counted in front of a remote store, and for Envoy
 //! ```
 
 mod body;
 mod context;
+mod front_metrics;
 mod holds;
 mod metrics;
 mod metrics_page;

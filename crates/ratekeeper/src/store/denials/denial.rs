@@ -17,6 +17,17 @@ pub(super) struct KnownDenial {
     until: Timestamp,
 }
 
+/// What there is to learn from a decision of the store.
+#[derive(Clone, Debug)]
+pub(super) enum LearntDenial {
+    /// It refuses, and goes on to do so for a while.
+    Lasting(KnownDenial),
+    /// It refused, and had ceased to before the answer was there: the wait is shorter than the way.
+    TooShort,
+    /// Nothing that could be repeated.
+    Nothing,
+}
+
 /// What a grant tells beside the decision: when by the store's clock, and what comes after.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Aftermath {
@@ -86,20 +97,30 @@ impl Deniable for Grant {
 }
 
 impl KnownDenial {
-    /// Returns what is worth remembering of an answer: that the quota is used up. Trusted for `trust` at most.
+    /// Returns what an answer is worth here: that the quota is used up is worth remembering, for `trust` at most.
     pub(super) fn of(
         answer: &impl Deniable,
         asked: Timestamp,
         heard: Timestamp,
         trust: Nanos,
-    ) -> Option<Self> {
+    ) -> LearntDenial {
         let decision = answer.decision();
         if decision.allowed || !matches!(decision.reason, Reason::QuotaExceeded | Reason::NeverFits) {
-            return None;
+            return LearntDenial::Nothing;
         }
         let holds = decision.retry_after.map_or(trust, |wait| wait.min(trust));
         let until = asked + holds;
-        (heard < until).then(|| KnownDenial { decision, aftermath: answer.aftermath(), asked, heard, until })
+        if heard < until {
+            return LearntDenial::Lasting(KnownDenial {
+                decision,
+                aftermath: answer.aftermath(),
+                asked,
+                heard,
+                until,
+            });
+        }
+        // It was over before it was heard. That is the store's word, unless nothing is trusted for so long anyway.
+        if holds < trust { LearntDenial::TooShort } else { LearntDenial::Nothing }
     }
 
     /// Returns until when it is trusted.

@@ -14,6 +14,7 @@ pub(super) struct DenialSet {
     /// Moves on whenever something is forgotten, so that an answer from before cannot be remembered after.
     version: u64,
     answered: u64,
+    too_short: u64,
 }
 
 impl DenialSet {
@@ -56,6 +57,11 @@ impl DenialSet {
         }
     }
 
+    /// Counts a denial that had ended before it was heard.
+    pub(super) fn count_too_short(&mut self) {
+        self.too_short += 1;
+    }
+
     /// Notes that somebody took something: how long the key's other costs must wait has changed. They are still refused, but
     /// nobody is told an outdated time.
     pub(super) fn taken(&mut self, key: KeyHash) {
@@ -86,5 +92,10 @@ impl DenialSet {
     /// Returns how many requests were denied by them.
     pub(super) fn answered(&self) -> u64 {
         self.answered
+    }
+
+    /// Returns how many denials had ended before they were heard.
+    pub(super) fn too_short(&self) -> u64 {
+        self.too_short
     }
 }
