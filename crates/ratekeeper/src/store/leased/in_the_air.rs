@@ -8,7 +8,7 @@ use super::owned_request::OwnedRequest;
 use super::returns::{give_back, watch};
 use super::set::{HoldingName, Place};
 use super::task::spawn;
-use super::ticket::{Ticket, Told};
+use super::ticket::{LineTicket, Told};
 use crate::clock::is_in_runtime;
 use crate::port::{Answer, Grant, Store};
 use crate::{Cost, StoreError, Timestamp};
@@ -30,11 +30,11 @@ pub(super) struct Errand {
     pub(super) least: u64,
     pub(super) most: u64,
     /// Whose cost the least is; nobody's if it is asked for early.
-    pub(super) first: Option<Arc<Ticket>>,
+    pub(super) first: Option<Arc<LineTicket>>,
 }
 
 /// Those who have waited, and what each is told.
-type Calls = Vec<(Arc<Ticket>, Told)>;
+type Calls = Vec<(Arc<LineTicket>, Told)>;
 
 impl<S: Store + 'static> InTheAir<S> {
     pub(super) fn new(
@@ -180,7 +180,7 @@ impl<S: Store + 'static> InTheAir<S> {
     }
 
     /// Ends the call, and returns those who wait for it.
-    fn end_line(&self) -> Vec<Arc<Ticket>> {
+    fn end_line(&self) -> Vec<Arc<LineTicket>> {
         let mut set = self.instance.set_of(self.name).lock();
         set.counts.errors += 1;
         let place = set.find(self.name).filter(|(place, _)| self.is_for(place));

@@ -7,7 +7,7 @@ use super::super::memory::KeyHash;
 use super::holding::{Fates, Holding, LEAST_SIZE, Leftover};
 use super::owned_request::OwnedRequest;
 use super::statistics::LeaseStatistics;
-use super::ticket::Ticket;
+use super::ticket::LineTicket;
 use crate::{Nanos, Timestamp};
 
 /// How many leased keys share a lock.
@@ -29,7 +29,7 @@ pub(super) struct Place {
     /// One call is on its way.
     pub(super) is_flying: bool,
     /// Those who wait for it, in the order in which they came. Nobody waits while no call is on its way.
-    pub(super) line: VecDeque<Arc<Ticket>>,
+    pub(super) line: VecDeque<Arc<LineTicket>>,
     /// Somebody is there to give back what is left at the end.
     pub(super) is_watched: bool,
 }
@@ -46,27 +46,27 @@ impl Place {
     }
 
     /// Puts a request at the end of the line.
-    pub(super) fn join_line(&mut self, cost: u64) -> Arc<Ticket> {
-        let ticket = Arc::new(Ticket::new(cost));
+    pub(super) fn join_line(&mut self, cost: u64) -> Arc<LineTicket> {
+        let ticket = Arc::new(LineTicket::new(cost));
         self.holding.waits(cost);
         self.line.push_back(Arc::clone(&ticket));
         ticket
     }
 
     /// Takes the first out of the line.
-    pub(super) fn next_in_line(&mut self) -> Option<Arc<Ticket>> {
+    pub(super) fn next_in_line(&mut self) -> Option<Arc<LineTicket>> {
         let ticket = self.line.pop_front()?;
         self.holding.waits_no_more(ticket.cost);
         Some(ticket)
     }
 
     /// Takes this one out of the line, if it is the first. Returns false if it is not.
-    pub(super) fn leave_line(&mut self, ticket: &Arc<Ticket>) -> bool {
+    pub(super) fn leave_line(&mut self, ticket: &Arc<LineTicket>) -> bool {
         self.line.front().is_some_and(|first| Arc::ptr_eq(first, ticket)) && self.next_in_line().is_some()
     }
 
     /// Ends the call that is on its way, and returns those who wait for it.
-    pub(super) fn end_line(&mut self) -> Vec<Arc<Ticket>> {
+    pub(super) fn end_line(&mut self) -> Vec<Arc<LineTicket>> {
         self.is_flying = false;
         std::iter::from_fn(|| self.next_in_line()).collect()
     }
@@ -173,7 +173,7 @@ impl LeaseSet {
     /// Forgets what is held of these keys: nothing of it is given back, and calls on their way bring nothing. Returns those
     /// who wait for them.
     #[must_use = "those who wait must be told"]
-    pub(super) fn forget(&mut self, is_meant: impl Fn(KeyHash) -> bool) -> Vec<Arc<Ticket>> {
+    pub(super) fn forget(&mut self, is_meant: impl Fn(KeyHash) -> bool) -> Vec<Arc<LineTicket>> {
         let mut waiting = Vec::new();
         for (name, place) in self.names.iter_mut().zip(&mut self.places) {
             if name.is_some_and(|name| is_meant(name.key))

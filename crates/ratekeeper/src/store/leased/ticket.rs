@@ -9,13 +9,13 @@ use crate::{Decision, StoreError};
 
 /// The place of a request in the line of those who wait for calls for one key.
 #[derive(Debug)]
-pub(super) struct Ticket {
+pub(super) struct LineTicket {
     pub(super) cost: u64,
-    state: Mutex<TicketState>,
+    state: Mutex<LineTicketState>,
 }
 
 #[derive(Debug)]
-enum TicketState {
+enum LineTicketState {
     Waits(Option<Waker>),
     Told(Result<Told, StoreError>),
     /// Nobody waits any more.
@@ -30,14 +30,14 @@ pub(super) enum Told {
     Ask,
 }
 
-impl Ticket {
+impl LineTicket {
     pub(super) fn new(cost: u64) -> Self {
-        Ticket { cost, state: Mutex::new(TicketState::Waits(None)) }
+        LineTicket { cost, state: Mutex::new(LineTicketState::Waits(None)) }
     }
 
     /// Returns true if somebody still waits.
     pub(super) fn waits(&self) -> bool {
-        matches!(*self.state.lock(), TicketState::Waits(_))
+        matches!(*self.state.lock(), LineTicketState::Waits(_))
     }
 
     /// Tells whoever waits, outside of all other locks: a waker may run anything.
@@ -45,12 +45,12 @@ impl Ticket {
         let waker = {
             let mut state = self.state.lock();
             match &mut *state {
-                TicketState::Waits(waker) => {
+                LineTicketState::Waits(waker) => {
                     let waker = waker.take();
-                    *state = TicketState::Told(told);
+                    *state = LineTicketState::Told(told);
                     waker
                 }
-                TicketState::Told(_) | TicketState::Gone => None,
+                LineTicketState::Told(_) | LineTicketState::Gone => None,
             }
         };
         if let Some(waker) = waker {
@@ -61,10 +61,10 @@ impl Ticket {
 
 /// Waits until the ticket is called.
 #[derive(Debug)]
-pub(super) struct Called(Arc<Ticket>);
+pub(super) struct Called(Arc<LineTicket>);
 
 impl Called {
-    pub(super) fn new(ticket: Arc<Ticket>) -> Self {
+    pub(super) fn new(ticket: Arc<LineTicket>) -> Self {
         Called(ticket)
     }
 }
@@ -75,13 +75,13 @@ impl Future for Called {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let before = {
             let mut state = self.0.state.lock();
-            match std::mem::replace(&mut *state, TicketState::Gone) {
-                TicketState::Told(told) => return Poll::Ready(told),
-                TicketState::Waits(before) => {
-                    *state = TicketState::Waits(Some(context.waker().clone()));
+            match std::mem::replace(&mut *state, LineTicketState::Gone) {
+                LineTicketState::Told(told) => return Poll::Ready(told),
+                LineTicketState::Waits(before) => {
+                    *state = LineTicketState::Waits(Some(context.waker().clone()));
                     before
                 }
-                TicketState::Gone => None,
+                LineTicketState::Gone => None,
             }
         };
         // Outside of the lock: a waker may run anything.
@@ -92,7 +92,7 @@ impl Future for Called {
 
 impl Drop for Called {
     fn drop(&mut self) {
-        let before = std::mem::replace(&mut *self.0.state.lock(), TicketState::Gone);
+        let before = std::mem::replace(&mut *self.0.state.lock(), LineTicketState::Gone);
         drop(before);
     }
 }
