@@ -64,14 +64,18 @@ fn steps() -> impl Strategy<Value = Vec<WalkStep>> {
         Forward(span(1)),
         Take(units(1)),
         Refund(units(1), ChargeAge::Ago(span(0))),
-        TakeUpTo(DrawnCost::Part(8, 1)),
-        TakeUpTo(units(u64::MAX)),
+        TakeUpTo(units(1), DrawnCost::Part(8, 1)),
+        TakeUpTo(DrawnCost::Part(2, 1), DrawnCost::Part(3, 2)),
+        TakeUpTo(DrawnCost::Part(16, 0), units(u64::MAX)),
+        TakeUpTo(units(u64::MAX), units(u64::MAX)),
+        TakeUpTo(units(1), units(u64::MAX)),
+        TakeUpTo(DrawnCost::Part(1, 2), units(u64::MAX)),
         Take(units(1)),
-        TakeUpTo(units(1)),
+        TakeUpTo(units(1), units(1)),
         Refund(units(2), ChargeAge::Ago(span(1))),
         Back(span(40)),
         Take(units(1)),
-        TakeUpTo(units(3)),
+        TakeUpTo(units(0), units(3)),
         Debit(units(1)),
         Reset,
         Take(units(2)),
@@ -81,7 +85,7 @@ fn steps() -> impl Strategy<Value = Vec<WalkStep>> {
         Refund(units(0), ChargeAge::Ago(span(0))),
         Debit(DrawnCost::Part(17, 1)),
         Take(units(1)),
-        TakeUpTo(units(2)),
+        TakeUpTo(units(2), units(1)),
         Debit(units(i64::MAX.cast_unsigned())),
         Debit(units(u64::MAX)),
         Forward(span(20)),
@@ -197,8 +201,12 @@ fn plans_in_another_order_run_the_same_script_and_are_answered_in_theirs() {
         let [found, expected] =
             both.map(|store| runtime.block_on(store.refund(ask(2), Charged::at(now))).unwrap());
         assert_eq!(found, expected, "{name}");
-        let [found, expected] = both.map(|store| runtime.block_on(store.acquire_up_to(ask(9))).unwrap());
-        assert_eq!((found.granted, found.decision), (expected.granted, expected.decision), "{name}");
+        for (least, most) in [(2, 9), (3, 3)] {
+            let most = Cost::new(most);
+            let [found, expected] =
+                both.map(|store| runtime.block_on(store.acquire_up_to(ask(least), most)).unwrap());
+            assert_eq!(found, expected, "{name}");
+        }
         assert_eq!(both.map(|store| runtime.block_on(store.reset(ask(0))).unwrap()), [6, 6], "{name}");
     }
     assert_eq!(engine.scripts(), 6, "one for each verb, and one that looks for holds before a reset");

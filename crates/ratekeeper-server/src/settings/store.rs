@@ -87,6 +87,8 @@ impl RedisSettings {
             .command_timeout(self.timeout)
             .connect_timeout(self.connect_timeout)
             .prefix(&self.prefix)
+            .leased_keys(self.leased_keys)
+            .lease(self.lease)
             .tls(self.tls.clone());
         let builder = match self.breaker {
             Some(breaker) => builder.breaker(breaker),

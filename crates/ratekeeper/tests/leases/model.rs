@@ -314,12 +314,12 @@ fn without_the_discount_tokens_are_minted() {
     let plan = leased_plan("100/s burst 1000", "500ms");
     let life = plan.leasing().unwrap().life.as_nanos();
     let mut acts = Vec::new();
-    // They pass on what they do not spend, always as it ends.
-    for _ in 0..6 {
-        acts.extend((0..NODES).map(|node| Act::Hoard { node }));
-        acts.push(Act::Advance(life));
+    // Two halves pass on to each other what they do not spend, always as it ends.
+    for round in 0..20 {
+        let half = if round % 2 == 0 { 0..NODES / 2 } else { NODES / 2..NODES };
+        acts.extend(half.map(|node| Act::Hoard { node }));
+        acts.push(Act::Advance(life / 2));
     }
-    acts.extend((0..NODES).map(|node| Act::Hoard { node }));
     assert_eq!(run(&plan, &acts, false), Ok(()));
     let wrong = run(&plan, &acts, true).unwrap_err();
     assert!(wrong.contains("held, of 1050"), "{wrong}");

@@ -13,7 +13,7 @@ use ratekeeper_server::config::Config;
 use ratekeeper_server::rls::{RateLimitService, RedisLayout, watch_sources};
 use ratekeeper_server::{
     Engine, FileWatcher, FrontCounts, ProcessSignals, Settings, Snapshot, StatsdSender, StoreLocation,
-    check_store, config, serve,
+    check_store, close_store, config, serve,
 };
 
 use super::super::output::EXIT_NO;
@@ -56,6 +56,7 @@ pub(in crate::cli) fn start(
     watch: impl FnOnce(&Arc<Engine>) -> Result<Vec<FileWatcher>>,
 ) -> Result<ExitCode> {
     let snapshot = settings.snapshot.as_deref().map(Snapshot::open).transpose()?.map(Arc::new);
+    let mut shared_store = None;
     let engine = match &settings.store {
         StoreLocation::Memory => {
             let store = match &snapshot {
@@ -79,6 +80,7 @@ pub(in crate::cli) fn start(
                 let store = store.clone();
                 move || front_counts(&store)
             };
+            shared_store = Some(store.clone());
             Engine::over(shared(store, settings), registry.clone(), settings.limits)
                 .guarded_by(breakers, memory(settings).build())
                 .counted_by(counts)
@@ -117,6 +119,9 @@ pub(in crate::cli) fn start(
         _ => None,
     };
     serve(settings, &engine, signals)?;
+    if let Some(store) = &shared_store {
+        close_store(store)?;
+    }
     if let Some(periodic) = periodic {
         periodic.stop();
     }
@@ -146,7 +151,7 @@ fn shared(store: RedisStore, settings: &Settings) -> Arc<dyn Store> {
 
 /// What the layers in front of a store in Redis have counted.
 fn front_counts(store: &RedisStore) -> FrontCounts {
-    FrontCounts { denials: store.denials(), leases: None }
+    FrontCounts { denials: store.denials(), leases: store.leases() }
 }
 
 /// A store in memory, within its bounds.

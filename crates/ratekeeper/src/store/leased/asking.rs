@@ -2,28 +2,25 @@
 
 use std::sync::Arc;
 
-use super::flight::Flight;
-use super::holding::{Fates, Holding, Verdict, aim};
-use super::in_the_air::InTheAir;
+use super::holding::{Fates, Holding, Turn, Verdict, aim};
+use super::in_the_air::{Errand, InTheAir};
 use super::instance::{Instance, Lessee};
 use super::owned_request::OwnedRequest;
 use super::returns::give_back;
-use super::set::{Displaced, HoldingName, LeaseSet, Place};
+use super::set::{Displaced, LeaseSet, Place};
+use super::ticket::{Called, Told};
 use crate::port::Store;
 use crate::{Decision, StoreError, Timestamp};
-
-/// How many calls a request waits for before it asks for itself.
-const MOST_LANDINGS: u32 = 2;
 
 /// What is to be done for a request.
 enum Step {
     Answer(Decision),
     /// The store decides on this request alone.
     Plain,
-    /// Wait for the call that is on its way.
-    Join(Arc<Flight>),
-    /// This request has started a call, and waits for it.
-    Start(Arc<Flight>, Arc<OwnedRequest>),
+    /// Wait in the line.
+    Wait(Called),
+    /// Start a call, and wait in the line for it.
+    Start(Called, Errand, Arc<OwnedRequest>),
 }
 
 impl<S: Store + 'static> Instance<S> {
@@ -34,7 +31,7 @@ impl<S: Store + 'static> Instance<S> {
         let (place, counts) = set.find(lessee.name)?;
         let mut fates = Fates::default();
         let over = place.holding.end(now, &mut fates);
-        let verdict = place.holding.ask(lessee.cost(), now, &mut fates);
+        let verdict = place.holding.ask(lessee.cost(), Turn::Comes, now, &mut fates);
         let decision = match verdict {
             Verdict::Spent(decision) => {
                 counts.by_lease += 1;
@@ -50,48 +47,47 @@ impl<S: Store + 'static> Instance<S> {
             place.holding.count(lessee.cost(), now);
         }
         let early = match verdict {
-            Verdict::Spent(_) if place.flight.is_none() => place.holding.asks_early(now),
+            Verdict::Spent(_) if !place.is_flying => place.holding.asks_early(now),
             _ => None,
         };
+        place.is_flying |= early.is_some();
         counts.add(fates);
         // Most often nothing more is to be done.
         if early.is_none() && over.is_empty() {
             return decision;
         }
         let request = Arc::clone(&place.request);
-        let flight = early.map(|most| place.flight.insert(Arc::new(Flight::early(most))).clone());
         drop(set);
         give_back(this, lessee.name, &request, over);
-        if let Some(flight) = flight {
-            InTheAir::new(this, lessee.name, &flight).launch_early(request);
+        if let Some(most) = early {
+            let errand = Errand { least: 1, most, first: None };
+            InTheAir::new(this, lessee.name, request, errand).launch_early();
         }
         decision
     }
 
     /// Answers a request, from a call for many if it comes to that.
     pub(super) async fn take(this: &Arc<Self>, lessee: Lessee<'_>) -> Result<Decision, StoreError> {
-        let mut landings = 0;
-        loop {
-            match Self::step(this, &lessee, landings) {
-                Step::Answer(decision) => return Ok(decision),
-                Step::Plain => return Self::ask_plainly(this, &lessee).await,
-                Step::Start(flight, request) => {
-                    InTheAir::new(this, lessee.name, &flight).launch(request).await;
-                    return flight.landed().await;
-                }
-                Step::Join(flight) => {
-                    let waits = Waits::new(this, &lessee);
-                    let landed = flight.landed().await;
-                    drop(waits);
-                    landed?;
-                    landings += 1;
-                }
+        let called = match Self::step(this, &lessee) {
+            Step::Answer(decision) => return Ok(decision),
+            Step::Plain => return Self::ask_plainly(this, &lessee).await,
+            Step::Wait(called) => called,
+            Step::Start(called, errand, request) => {
+                InTheAir::new(this, lessee.name, request, errand).launch().await;
+                called
+            }
+        };
+        match called.await? {
+            Told::Decided(decision) => Ok(decision),
+            Told::Ask => {
+                this.set_of(lessee.name).lock().counts.by_store += 1;
+                Self::ask_plainly(this, &lessee).await
             }
         }
     }
 
-    /// Decides what is to be done for a request, which has waited for so many calls.
-    fn step(this: &Arc<Self>, lessee: &Lessee<'_>, landings: u32) -> Step {
+    /// Decides what is to be done for a request that has just come.
+    fn step(this: &Arc<Self>, lessee: &Lessee<'_>) -> Step {
         let (name, cost, now) = (lessee.name, lessee.cost(), this.clock.now());
         let mut guard = this.set_of(name).lock();
         let set = &mut *guard;
@@ -102,7 +98,7 @@ impl<S: Store + 'static> Instance<S> {
                 drop(guard);
                 give_back(this, other, &request, over);
                 // Its place is there now.
-                return Self::step(this, lessee, landings);
+                return Self::step(this, lessee);
             }
             if !is_leased {
                 set.counts.by_store += 1;
@@ -110,37 +106,37 @@ impl<S: Store + 'static> Instance<S> {
             }
         }
         let Some((place, counts)) = set.find(name) else { return Step::Plain };
-        if landings == 0 {
-            place.holding.count(cost, now);
-        }
+        place.holding.count(cost, now);
         let mut fates = Fates::default();
         let over = place.holding.end(now, &mut fates);
-        let verdict = place.holding.ask(cost, now, &mut fates);
+        let verdict = place.holding.ask(cost, Turn::Comes, now, &mut fates);
         counts.add(fates);
         let request = Arc::clone(&place.request);
         let step = match verdict {
-            Verdict::Spent(decision) | Verdict::Paused(decision) => {
-                counts.by_flight += 1;
+            Verdict::Spent(decision) => {
+                counts.by_lease += 1;
                 Step::Answer(decision)
             }
-            Verdict::Plain => Step::Plain,
-            Verdict::Fly { .. } if landings >= MOST_LANDINGS => Step::Plain,
-            Verdict::Fly { most } => match &place.flight {
-                Some(flight) => {
-                    place.holding.waits(cost);
-                    Step::Join(Arc::clone(flight))
+            Verdict::Paused(decision) => {
+                counts.by_pause += 1;
+                Step::Answer(decision)
+            }
+            Verdict::Plain => {
+                counts.by_store += 1;
+                Step::Plain
+            }
+            Verdict::Fly { most } => {
+                let ticket = place.join_line(cost);
+                let called = Called::new(Arc::clone(&ticket));
+                match std::mem::replace(&mut place.is_flying, true) {
+                    true => Step::Wait(called),
+                    false => {
+                        let errand = Errand { least: cost, most, first: Some(ticket) };
+                        Step::Start(called, errand, Arc::clone(&request))
+                    }
                 }
-                None => {
-                    counts.by_flight += 1;
-                    let flight = Arc::new(Flight::for_one(cost, most));
-                    place.flight = Some(Arc::clone(&flight));
-                    Step::Start(flight, Arc::clone(&request))
-                }
-            },
+            }
         };
-        if matches!(step, Step::Plain) {
-            counts.by_store += 1;
-        }
         drop(guard);
         give_back(this, name, &request, over);
         step
@@ -159,8 +155,7 @@ impl<S: Store + 'static> Instance<S> {
             let refills = quotas.map(|quota| lessee.terms.excess(quota)).max().unwrap_or(0);
             // This request is counted with those that find a place.
             let holding = Holding::new(lessee.terms, refills, self.trust, asked - 1, now);
-            let request = Arc::new(OwnedRequest::of(&lessee.request));
-            Place { holding, request, flight: None, is_watched: false }
+            Place::new(holding, OwnedRequest::of(&lessee.request))
         })
     }
 
@@ -169,26 +164,5 @@ impl<S: Store + 'static> Instance<S> {
         let sent = this.clock.now();
         let decision = this.store.acquire(lessee.request).await?;
         Ok(this.hear(lessee.name, decision, sent))
-    }
-}
-
-/// Somebody who waits for a call that another has started, counted until they wait no more.
-struct Waits<'a, S> {
-    instance: &'a Instance<S>,
-    name: HoldingName,
-    cost: u64,
-}
-
-impl<'a, S> Waits<'a, S> {
-    fn new(instance: &'a Instance<S>, lessee: &Lessee<'_>) -> Self {
-        Waits { instance, name: lessee.name, cost: lessee.cost() }
-    }
-}
-
-impl<S> Drop for Waits<'_, S> {
-    fn drop(&mut self) {
-        if let Some((place, _)) = self.instance.set_of(self.name).lock().find(self.name) {
-            place.holding.waits_no_more(self.cost);
-        }
     }
 }

@@ -89,6 +89,15 @@ struct Pause {
     next: Decision,
 }
 
+/// Whether a request has waited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// It has just come.
+    Comes,
+    /// It has waited for a call.
+    Waited,
+}
+
 /// What becomes of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
@@ -96,7 +105,7 @@ pub(super) enum Verdict {
     Spent(Decision),
     /// The key is exhausted, and is not asked for until the pause ends.
     Paused(Decision),
-    /// Too little is asked for, too much at once, or the store is too far away: the store decides on this request alone.
+    /// Too little is asked for, or too much at once, or the store is too far away: the store decides on this request alone.
     Plain,
     /// Ask the store for this much, or wait for the call that is on its way.
     Fly { most: u64 },
@@ -110,9 +119,7 @@ pub(super) struct Landed {
     pub(super) heard: Timestamp,
     /// What it was to bring at most.
     pub(super) most: u64,
-    /// What it brought, and of that what belongs to the request that asked.
     pub(super) granted: u64,
-    pub(super) claimed: u64,
     pub(super) decision: Decision,
     /// The store's clock.
     pub(super) at: Timestamp,
@@ -178,9 +185,12 @@ impl Holding {
         self.touched = now;
     }
 
-    /// Decides on a request as far as that can be done here. What has [ended](Holding::end) must be taken away before.
-    pub(super) fn ask(&mut self, cost: u64, now: Timestamp, fates: &mut Fates) -> Verdict {
-        if let Some(decision) = self.spend(cost, now) {
+    /// Decides on a request as far as that can be done here. What has [ended](Holding::end) must be taken away before. Who
+    /// comes after others who wait does not take what they wait for.
+    #[inline]
+    pub(super) fn ask(&mut self, cost: u64, turn: Turn, now: Timestamp, fates: &mut Fates) -> Verdict {
+        let ahead = if turn == Turn::Comes { self.waiting } else { 0 };
+        if let Some(decision) = self.spend(cost, ahead, now) {
             fates.spent += cost;
             return Verdict::Spent(decision);
         }
@@ -216,10 +226,8 @@ impl Holding {
         self.hear(landed.decision, sent, heard);
         self.window_ends = landed.ends.map(|left| sent + left);
         let life = landed.ends.map_or(self.terms.life, |left| left.min(self.terms.life));
-        let left = landed.granted - landed.claimed;
-        fates.spent += landed.claimed;
-        if left > 0 {
-            self.keep(Batch { left, ends: sent + life, charged: landed.at });
+        if landed.granted > 0 {
+            self.keep(Batch { left: landed.granted, ends: sent + life, charged: landed.at });
             over.extend(self.end(heard, fates));
         }
         // Who got all that was asked for does not know that there is no more.
@@ -294,17 +302,15 @@ impl Holding {
     }
 
     #[inline]
-    fn spend(&mut self, cost: u64, now: Timestamp) -> Option<Decision> {
+    fn spend(&mut self, cost: u64, ahead: u64, now: Timestamp) -> Option<Decision> {
         let [older, newer] = &mut self.batches;
-        let charged = if older.left > 0 { older.charged } else { newer.charged };
-        if cost <= older.left {
-            older.left -= cost;
-        } else if cost - older.left <= newer.left {
-            newer.left -= cost - older.left;
-            older.left = 0;
-        } else {
+        if cost.saturating_add(ahead) > older.left + newer.left {
             return None;
         }
+        let charged = if older.left > 0 { older.charged } else { newer.charged };
+        let of_older = cost.min(older.left);
+        older.left -= of_older;
+        newer.left -= cost - of_older;
         let left = older.left + newer.left;
         let reset_after = self.told.reset_after.saturating_sub(now.since(self.heard));
         let remaining = self.told.remaining.saturating_add(left).min(self.told.limit);

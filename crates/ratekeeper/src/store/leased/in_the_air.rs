@@ -2,38 +2,57 @@
 
 use std::sync::Arc;
 
-use super::flight::Flight;
-use super::holding::{Fates, Landed};
+use super::holding::{Fates, Landed, Leftover, Turn, Verdict};
 use super::instance::{Instance, mixed};
 use super::owned_request::OwnedRequest;
 use super::returns::{give_back, watch};
-use super::set::{HoldingName, LeaseSet, Place};
-use super::statistics::LeaseStatistics;
+use super::set::{HoldingName, Place};
 use super::task::spawn;
+use super::ticket::{Ticket, Told};
 use crate::clock::is_in_runtime;
 use crate::port::{Answer, Grant, Store};
-use crate::{Cost, StoreError, StoreErrorKind, Timestamp};
+use crate::{Cost, StoreError, Timestamp};
 
-/// A call that has not come back. Dropped before that, it has failed: nobody waits for ever.
+/// A call on its way to the store: for at least what the first in the line asks for, and at most what is worth holding.
+///
+/// Dropped before it has come back, it has failed: nobody waits for ever.
 pub(super) struct InTheAir<S: Store + 'static> {
     instance: Arc<Instance<S>>,
     name: HoldingName,
-    flight: Arc<Flight>,
-    is_over: bool,
+    request: Arc<OwnedRequest>,
+    /// None when it has come back.
+    errand: Option<Errand>,
 }
 
+/// What a call is to bring.
+#[derive(Clone, Debug)]
+pub(super) struct Errand {
+    pub(super) least: u64,
+    pub(super) most: u64,
+    /// Whose cost the least is; nobody's if it is asked for early.
+    pub(super) first: Option<Arc<Ticket>>,
+}
+
+/// Those who have waited, and what each is told.
+type Calls = Vec<(Arc<Ticket>, Told)>;
+
 impl<S: Store + 'static> InTheAir<S> {
-    pub(super) fn new(instance: &Arc<Instance<S>>, name: HoldingName, flight: &Arc<Flight>) -> Self {
-        InTheAir { instance: Arc::clone(instance), name, flight: Arc::clone(flight), is_over: false }
+    pub(super) fn new(
+        instance: &Arc<Instance<S>>,
+        name: HoldingName,
+        request: Arc<OwnedRequest>,
+        errand: Errand,
+    ) -> Self {
+        InTheAir { instance: Arc::clone(instance), name, request, errand: Some(errand) }
     }
 
     /// Asks for what nobody waits for yet, if that can be done without waiting.
-    pub(super) fn launch_early(mut self, request: Arc<OwnedRequest>) {
-        if self.fly_now(&request) {
+    pub(super) fn launch_early(mut self) {
+        if self.fly_now() {
             return;
         }
         match is_in_runtime() {
-            true => spawn(self.fly(request)),
+            true => spawn(self.fly()),
             // Nobody would wait for it.
             false => self.call_off(),
         }
@@ -41,133 +60,175 @@ impl<S: Store + 'static> InTheAir<S> {
 
     /// Asks for what a request waits for: in a task of its own, which a caller who gives up does not take along; without a
     /// runtime, here.
-    pub(super) async fn launch(mut self, request: Arc<OwnedRequest>) {
-        if self.fly_now(&request) {
+    pub(super) async fn launch(mut self) {
+        if self.fly_now() {
             return;
         }
         match is_in_runtime() {
-            true => spawn(self.fly(request)),
-            false => self.fly(request).await,
+            true => spawn(self.fly()),
+            false => self.fly().await,
         }
     }
 
-    /// Returns true if the store has answered at once. If not, it was asked nothing.
-    fn fly_now(&mut self, request: &Arc<OwnedRequest>) -> bool {
-        let instance = Arc::clone(&self.instance);
-        let sent = instance.clock.now();
-        let answer = self.ask(&instance, request).now();
-        match answer {
-            Ok(answer) => {
-                self.land(sent, answer, request);
-                true
+    /// Returns true if the store has answered at once, as often as it was asked. If not, the last question was not asked.
+    fn fly_now(&mut self) -> bool {
+        let (instance, request) = (Arc::clone(&self.instance), Arc::clone(&self.request));
+        while let Some(errand) = &self.errand {
+            let sent = instance.clock.now();
+            match ask(&instance, &request, errand).now() {
+                Ok(answer) => self.land(sent, answer),
+                Err(_) => return false,
             }
-            Err(_) => false,
+        }
+        true
+    }
+
+    async fn fly(mut self) {
+        let (instance, request) = (Arc::clone(&self.instance), Arc::clone(&self.request));
+        while let Some(errand) = self.errand.clone() {
+            let sent = instance.clock.now();
+            let answer = ask(&instance, &request, &errand).await;
+            self.land(sent, answer);
         }
     }
 
-    async fn fly(mut self, request: Arc<OwnedRequest>) {
-        let instance = Arc::clone(&self.instance);
-        let sent = instance.clock.now();
-        let answer = self.ask(&instance, &request).await;
-        self.land(sent, answer, &request);
-    }
-
-    fn ask<'a>(&self, instance: &'a Instance<S>, request: &'a OwnedRequest) -> Answer<'a, Grant> {
-        instance.store.acquire_up_to(request.at_cost(self.flight.least), Cost::new(self.flight.most))
-    }
-
-    /// Takes in what the call brought, and tells everybody who waits.
-    fn land(&mut self, sent: Timestamp, answer: Result<Grant, StoreError>, request: &Arc<OwnedRequest>) {
-        self.is_over = true;
+    /// Takes in what the call brought, tells those who wait, and goes for more if it was not enough for them.
+    fn land(&mut self, sent: Timestamp, answer: Result<Grant, StoreError>) {
+        let Some(errand) = self.errand.take() else { return };
         let grant = match answer {
             Ok(grant) => grant,
-            Err(error) => return self.fail(error),
+            Err(error) => return self.fail(&errand, error),
         };
-        let flight = &self.flight;
         let heard = self.instance.clock.now();
+        let (calls, over, next) = self.take_in(&errand, sent, heard, &grant);
+        give_back(&self.instance, self.name, &self.request, over);
+        watch(&self.instance, self.name, &self.request);
+        self.errand = next;
+        calls.into_iter().for_each(|(ticket, told)| ticket.tell(Ok(told)));
+    }
+
+    fn take_in(
+        &self,
+        errand: &Errand,
+        sent: Timestamp,
+        heard: Timestamp,
+        grant: &Grant,
+    ) -> (Calls, Vec<Leftover>, Option<Errand>) {
+        let mut guard = self.instance.set_of(self.name).lock();
+        let set = &mut *guard;
         let granted = grant.granted.get();
+        let outcome = match granted {
+            0 => &mut set.counts.refused,
+            _ if granted < errand.most => &mut set.counts.short,
+            _ => &mut set.counts.full,
+        };
+        *outcome += 1;
+        let mut calls = Calls::new();
+        let Some((place, counts)) = set.find(self.name).filter(|(place, _)| self.is_for(place)) else {
+            // The key was reset, or has lost its place: what was taken before is not for those after.
+            set.counts.burnt += granted;
+            return (calls, Vec::new(), None);
+        };
+        place.is_flying = false;
+        let mut fates = Fates::default();
         let landed = Landed {
             sent,
             heard,
-            most: flight.most,
+            most: errand.most,
             granted,
-            claimed: flight.claimed.min(granted),
             decision: grant.decision,
             at: grant.at,
             ends: grant.ends,
             next: grant.next,
         };
-        let (decision, over) = {
-            let mut guard = self.instance.set_of(self.name).lock();
-            let set = &mut *guard;
-            let outcome = match granted {
-                0 => &mut set.counts.refused,
-                _ if granted < flight.most => &mut set.counts.short,
-                _ => &mut set.counts.full,
-            };
-            *outcome += 1;
-            let chance =
-                mixed(heard.as_nanos().cast_unsigned() ^ self.name.rules ^ sent.as_nanos().cast_unsigned());
-            match Self::place(set, self.name, flight) {
-                Some((place, counts)) => {
-                    place.flight = None;
-                    let mut fates = Fates::default();
-                    let over = place.holding.land(&landed, chance, &mut fates);
-                    counts.add(fates);
-                    (place.holding.beside(grant.decision, heard), over)
-                }
-                // The key was reset, or has lost its place: what was taken before is not for those after.
-                None => {
-                    set.counts.spent += landed.claimed;
-                    set.counts.burnt += granted - landed.claimed;
-                    (grant.decision, Vec::new())
-                }
-            }
-        };
-        give_back(&self.instance, self.name, request, over);
-        watch(&self.instance, self.name, request);
-        flight.land(Ok(decision));
+        let times = [sent.as_nanos(), heard.as_nanos()].map(i64::cast_unsigned);
+        let chance = mixed(self.name.rules ^ times[0] ^ times[1].rotate_left(32));
+        let over = place.holding.land(&landed, chance, &mut fates);
+        // What was asked for the first in the line, and refused, the store has decided itself.
+        if granted == 0
+            && let Some(first) = &errand.first
+            && place.leave_line(first)
+        {
+            calls.push((Arc::clone(first), Told::Decided(place.holding.beside(grant.decision, heard))));
+        }
+        let next = serve(place, heard, &mut fates, &mut calls);
+        place.is_flying = next.is_some();
+        counts.add(fates);
+        counts.by_flight += calls.iter().filter(|(_, told)| matches!(told, Told::Decided(_))).count() as u64;
+        (calls, over, next)
     }
 
     /// Ends a call that was not made.
     fn call_off(mut self) {
-        self.is_over = true;
-        if let Some((place, _)) =
-            Self::place(&mut self.instance.set_of(self.name).lock(), self.name, &self.flight)
-        {
-            place.flight = None;
+        self.errand = None;
+        let mut set = self.instance.set_of(self.name).lock();
+        if let Some((place, _)) = set.find(self.name).filter(|(place, _)| self.is_for(place)) {
+            place.is_flying = false;
         }
-        let message = "no call was made: outside of a runtime, nobody waits for one";
-        self.flight.land(Err(StoreError::new(StoreErrorKind::Other, message)));
     }
 
-    fn fail(&self, error: StoreError) {
-        {
-            let mut set = self.instance.set_of(self.name).lock();
-            set.counts.errors += 1;
-            if let Some((place, _)) = Self::place(&mut set, self.name, &self.flight) {
-                place.flight = None;
-            }
+    /// Tells everybody who waits that the store failed.
+    fn fail(&self, errand: &Errand, error: StoreError) {
+        let waiting = self.end_line();
+        for ticket in &waiting {
+            ticket.tell(Err(error.without_source()));
         }
-        self.flight.land(Err(error));
+        // Who began it may have lost their place.
+        if let Some(first) = &errand.first {
+            first.tell(Err(error));
+        }
     }
 
-    /// Returns the place that the call is for, if it is still the same.
-    fn place<'a>(
-        set: &'a mut LeaseSet,
-        name: HoldingName,
-        flight: &Arc<Flight>,
-    ) -> Option<(&'a mut Place, &'a mut LeaseStatistics)> {
-        set.find(name)
-            .filter(|(place, _)| place.flight.as_ref().is_some_and(|held| Arc::ptr_eq(held, flight)))
+    /// Ends the call, and returns those who wait for it.
+    fn end_line(&self) -> Vec<Arc<Ticket>> {
+        let mut set = self.instance.set_of(self.name).lock();
+        set.counts.errors += 1;
+        let place = set.find(self.name).filter(|(place, _)| self.is_for(place));
+        place.map(|(place, _)| place.end_line()).unwrap_or_default()
+    }
+
+    /// Returns true if the place is still the one that the call is for.
+    fn is_for(&self, place: &Place) -> bool {
+        Arc::ptr_eq(&place.request, &self.request)
     }
 }
 
 impl<S: Store + 'static> Drop for InTheAir<S> {
     fn drop(&mut self) {
-        if !self.is_over {
-            let message = "the call was given up before the store answered; whether it charged is not known";
-            self.fail(StoreError::new(StoreErrorKind::Other, message));
+        if let Some(errand) = self.errand.take() {
+            // Its runtime has ended, or whoever made it has given up: those who wait ask for themselves.
+            let waiting = self.end_line();
+            waiting.iter().chain(&errand.first).for_each(|ticket| ticket.tell(Ok(Told::Ask)));
         }
     }
+}
+
+fn ask<'a, S: Store>(
+    instance: &'a Instance<S>,
+    request: &'a OwnedRequest,
+    errand: &Errand,
+) -> Answer<'a, Grant> {
+    instance.store.acquire_up_to(request.at_cost(errand.least), Cost::new(errand.most))
+}
+
+/// Serves those who wait, the first in the line first, and returns what to go for if it was not enough for them.
+fn serve(place: &mut Place, now: Timestamp, fates: &mut Fates, calls: &mut Calls) -> Option<Errand> {
+    while let Some(first) = place.line.front() {
+        let cost = first.cost;
+        if !first.waits() {
+            place.next_in_line();
+            continue;
+        }
+        let told = match place.holding.ask(cost, Turn::Waited, now, fates) {
+            Verdict::Spent(decision) | Verdict::Paused(decision) => Told::Decided(decision),
+            Verdict::Plain => Told::Ask,
+            Verdict::Fly { most } => {
+                return Some(Errand { least: cost, most, first: Some(Arc::clone(first)) });
+            }
+        };
+        if let Some(ticket) = place.next_in_line() {
+            calls.push((ticket, told));
+        }
+    }
+    None
 }

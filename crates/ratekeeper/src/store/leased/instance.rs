@@ -7,6 +7,7 @@ use foldhash::quality::RandomState;
 use super::super::memory::{Hashing, KeyHasher};
 use super::set::{HoldingName, LeaseSet, WAYS};
 use super::statistics::LeaseStatistics;
+use super::ticket::Told;
 use crate::clock::TimeSource;
 use crate::port::{Request, Store};
 use crate::sync::Mutex;
@@ -125,11 +126,15 @@ impl<S> Instance<S> {
     /// Forgets what is held of a key.
     pub(super) fn forget(&self, key: Key<'_>) {
         let key = self.hasher.hash(key);
-        self.set_at(key.place).lock().forget(|held| held == key);
+        let waiting = self.set_at(key.place).lock().forget(|held| held == key);
+        waiting.iter().for_each(|ticket| ticket.tell(Ok(Told::Ask)));
     }
 
     pub(super) fn forget_all(&self) {
-        self.sets.iter().for_each(|set| set.lock().forget(|_| true));
+        for set in &self.sets {
+            let waiting = set.lock().forget(|_| true);
+            waiting.iter().for_each(|ticket| ticket.tell(Ok(Told::Ask)));
+        }
     }
 
     pub(super) fn statistics(&self) -> LeaseStatistics {

@@ -9,12 +9,11 @@
 //! instance        what one instance has leased
 //! set             the leased keys that share a lock, and those that may become leased
 //! holding         one key's leases, demand and pause: pure
-//! flight          one call on its way, and who waits for it
+//! ticket          somebody who waits for a call
 //! owned_request   what a call asks, when nobody waits for it
 //! ```
 
 mod asking;
-mod flight;
 mod holding;
 mod in_the_air;
 mod instance;
@@ -24,6 +23,7 @@ mod returns;
 mod set;
 mod statistics;
 mod task;
+mod ticket;
 
 pub use leased::Leased;
 pub use statistics::LeaseStatistics;

@@ -1,12 +1,13 @@
 //! The leased keys that share a lock, and those that may become leased.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::super::memory::KeyHash;
-use super::flight::Flight;
 use super::holding::{Fates, Holding, LEAST_SIZE, Leftover};
 use super::owned_request::OwnedRequest;
 use super::statistics::LeaseStatistics;
+use super::ticket::Ticket;
 use crate::{Nanos, Timestamp};
 
 /// How many leased keys share a lock.
@@ -25,10 +26,50 @@ pub(super) struct Place {
     pub(super) holding: Holding,
     /// What a call for this key asks.
     pub(super) request: Arc<OwnedRequest>,
-    /// The one call that is on its way.
-    pub(super) flight: Option<Arc<Flight>>,
+    /// One call is on its way.
+    pub(super) is_flying: bool,
+    /// Those who wait for it, in the order in which they came. Nobody waits while no call is on its way.
+    pub(super) line: VecDeque<Arc<Ticket>>,
     /// Somebody is there to give back what is left at the end.
     pub(super) is_watched: bool,
+}
+
+impl Place {
+    pub(super) fn new(holding: Holding, request: OwnedRequest) -> Self {
+        Place {
+            holding,
+            request: Arc::new(request),
+            is_flying: false,
+            line: VecDeque::new(),
+            is_watched: false,
+        }
+    }
+
+    /// Puts a request at the end of the line.
+    pub(super) fn join_line(&mut self, cost: u64) -> Arc<Ticket> {
+        let ticket = Arc::new(Ticket::new(cost));
+        self.holding.waits(cost);
+        self.line.push_back(Arc::clone(&ticket));
+        ticket
+    }
+
+    /// Takes the first out of the line.
+    pub(super) fn next_in_line(&mut self) -> Option<Arc<Ticket>> {
+        let ticket = self.line.pop_front()?;
+        self.holding.waits_no_more(ticket.cost);
+        Some(ticket)
+    }
+
+    /// Takes this one out of the line, if it is the first. Returns false if it is not.
+    pub(super) fn leave_line(&mut self, ticket: &Arc<Ticket>) -> bool {
+        self.line.front().is_some_and(|first| Arc::ptr_eq(first, ticket)) && self.next_in_line().is_some()
+    }
+
+    /// Ends the call that is on its way, and returns those who wait for it.
+    pub(super) fn end_line(&mut self) -> Vec<Arc<Ticket>> {
+        self.is_flying = false;
+        std::iter::from_fn(|| self.next_in_line()).collect()
+    }
 }
 
 /// The leased keys that share a lock, at most [`WAYS`], and as many that were asked for lately.
@@ -110,7 +151,7 @@ impl LeaseSet {
         place: impl FnOnce() -> Place,
     ) -> Result<Option<Displaced>, ()> {
         let is_free = |place: &Option<Box<Place>>| {
-            place.as_ref().is_none_or(|place| place.flight.is_none() && place.holding.is_idle(now))
+            place.as_ref().is_none_or(|place| !place.is_flying && place.holding.is_idle(now))
         };
         let free = self.places.iter().position(Option::is_none);
         let Some(at) = free.or_else(|| self.places.iter().position(is_free)) else { return Err(()) };
@@ -129,8 +170,11 @@ impl LeaseSet {
         (0..WAYS).filter_map(|at| self.take(at)).collect()
     }
 
-    /// Forgets what is held of these keys: nothing of it is given back, and calls on their way bring nothing.
-    pub(super) fn forget(&mut self, is_meant: impl Fn(KeyHash) -> bool) {
+    /// Forgets what is held of these keys: nothing of it is given back, and calls on their way bring nothing. Returns those
+    /// who wait for them.
+    #[must_use = "those who wait must be told"]
+    pub(super) fn forget(&mut self, is_meant: impl Fn(KeyHash) -> bool) -> Vec<Arc<Ticket>> {
+        let mut waiting = Vec::new();
         for (name, place) in self.names.iter_mut().zip(&mut self.places) {
             if name.is_some_and(|name| is_meant(name.key))
                 && let Some(mut place) = place.take()
@@ -139,8 +183,10 @@ impl LeaseSet {
                 let mut fates = Fates::default();
                 place.holding.burn(&mut fates);
                 self.counts.add(fates);
+                waiting.extend(place.end_line());
             }
         }
+        waiting
     }
 
     /// Ends the pauses of a key: something was given back.
