@@ -63,7 +63,7 @@ fn two_servers_share_one_limit_on_all_transports() {
 #[test]
 fn refusals_that_are_too_short_to_be_repeated_are_counted() {
     let redis = Redis::redis();
-    let server = Server::with(&["--store", &redis.url(), PATIENT[0], PATIENT[1]]);
+    let server = Server::with(&[&["--store", redis.url().as_str()][..], &PATIENT].concat());
     let name = "ratekeeper_denials_too_short_total";
     let counted = |server: &Server| {
         let metrics = get(server, "/metrics").body;
