@@ -303,7 +303,11 @@ impl Store for Slow {
     }
 
     fn acquire_up_to<'a>(&'a self, request: Request<'a>, most: Cost) -> Answer<'a, Grant> {
-        self.inner.acquire_up_to(request, most)
+        Answer::later(async move {
+            let grant = self.inner.acquire_up_to(request, most).await;
+            self.gate.acquire().await.unwrap().forget();
+            grant
+        })
     }
 
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {

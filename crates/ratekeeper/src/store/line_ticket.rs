@@ -1,36 +1,28 @@
-//! Somebody who waits for a call.
+//! The place of a request in a line: somebody else asks, and tells everybody.
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use crate::sync::Mutex;
-use crate::{Decision, StoreError};
+use crate::StoreError;
+use crate::sync::{Arc, Mutex};
 
-/// The place of a request in the line of those who wait for calls for one key.
+/// The place of a request in a line of those who wait to be told something.
 #[derive(Debug)]
-pub(super) struct LineTicket {
+pub(super) struct LineTicket<T> {
+    /// How much it asks for.
     pub(super) cost: u64,
-    state: Mutex<LineTicketState>,
+    state: Mutex<LineTicketState<T>>,
 }
 
 #[derive(Debug)]
-enum LineTicketState {
+enum LineTicketState<T> {
     Waits(Option<Waker>),
-    Told(Result<Told, StoreError>),
+    Told(Result<T, StoreError>),
     /// Nobody waits any more.
     Gone,
 }
 
-/// What somebody who has waited is told.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Told {
-    Decided(Decision),
-    /// To ask for themselves.
-    Ask,
-}
-
-impl LineTicket {
+impl<T> LineTicket<T> {
     pub(super) fn new(cost: u64) -> Self {
         LineTicket { cost, state: Mutex::new(LineTicketState::Waits(None)) }
     }
@@ -40,8 +32,10 @@ impl LineTicket {
         matches!(*self.state.lock(), LineTicketState::Waits(_))
     }
 
-    /// Tells whoever waits, outside of all other locks: a waker may run anything.
-    pub(super) fn tell(&self, told: Result<Told, StoreError>) {
+    /// Tells whoever waits. If nobody does, what was to be told comes back.
+    ///
+    /// Outside of all other locks: a waker may run anything.
+    pub(super) fn tell(&self, told: Result<T, StoreError>) -> Result<(), Result<T, StoreError>> {
         let waker = {
             let mut state = self.state.lock();
             match &mut *state {
@@ -50,27 +44,28 @@ impl LineTicket {
                     *state = LineTicketState::Told(told);
                     waker
                 }
-                LineTicketState::Told(_) | LineTicketState::Gone => None,
+                LineTicketState::Told(_) | LineTicketState::Gone => return Err(told),
             }
         };
         if let Some(waker) = waker {
             waker.wake();
         }
+        Ok(())
     }
 }
 
 /// Waits until the ticket is called.
 #[derive(Debug)]
-pub(super) struct Called(Arc<LineTicket>);
+pub(super) struct CalledTicket<T>(Arc<LineTicket<T>>);
 
-impl Called {
-    pub(super) fn new(ticket: Arc<LineTicket>) -> Self {
-        Called(ticket)
+impl<T> CalledTicket<T> {
+    pub(super) fn new(ticket: Arc<LineTicket<T>>) -> Self {
+        CalledTicket(ticket)
     }
 }
 
-impl Future for Called {
-    type Output = Result<Told, StoreError>;
+impl<T> Future for CalledTicket<T> {
+    type Output = Result<T, StoreError>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let before = {
@@ -90,7 +85,7 @@ impl Future for Called {
     }
 }
 
-impl Drop for Called {
+impl<T> Drop for CalledTicket<T> {
     fn drop(&mut self) {
         let before = std::mem::replace(&mut *self.0.state.lock(), LineTicketState::Gone);
         drop(before);
