@@ -6,7 +6,7 @@ use super::holding::{Fates, Landed, Leftover, Turn, Verdict};
 use super::instance::{Instance, mixed};
 use super::owned_request::OwnedRequest;
 use super::returns::{give_back, watch};
-use super::set::{HoldingName, Place, Told, Waiter, send_away};
+use super::set::{HoldingName, Place, Told, LeaseWaiter, send_away};
 use super::task::spawn;
 use crate::clock::is_in_runtime;
 use crate::port::{Answer, Grant, Store};
@@ -29,11 +29,11 @@ pub(super) struct Errand {
     pub(super) least: u64,
     pub(super) most: u64,
     /// Whose cost the least is; nobody's if it is asked for early.
-    pub(super) first: Option<Arc<Waiter>>,
+    pub(super) first: Option<Arc<LeaseWaiter>>,
 }
 
 /// Those who have waited, and what each is told.
-type Calls = Vec<(Arc<Waiter>, Told)>;
+type Calls = Vec<(Arc<LeaseWaiter>, Told)>;
 
 impl<S: Store + 'static> InTheAir<S> {
     pub(super) fn new(
@@ -179,7 +179,7 @@ impl<S: Store + 'static> InTheAir<S> {
     }
 
     /// Ends the call, and returns those who wait for it.
-    fn end_line(&self) -> Vec<Arc<Waiter>> {
+    fn end_line(&self) -> Vec<Arc<LeaseWaiter>> {
         let mut set = self.instance.set_of(self.name).lock();
         set.counts.errors += 1;
         let place = set.find(self.name).filter(|(place, _)| self.is_for(place));
