@@ -34,7 +34,7 @@ pub struct RedisStoreBuilder {
     tls: RedisTls,
     breakers: BreakerFactory,
     denials: Option<DenialSettings>,
-    leases: Option<LeaseSettings>,
+    leases: LeaseSettings,
     given: Option<Arc<dyn Clock>>,
     wall_clock: Option<Timestamp>,
 }
@@ -69,7 +69,7 @@ impl RedisStore {
             tls: RedisTls::default(),
             breakers: BreakerFactory::default(),
             denials: Some(DenialSettings::default()),
-            leases: Some(LeaseSettings::default()),
+            leases: LeaseSettings::default(),
             given: None,
             wall_clock: None,
         }
@@ -172,16 +172,13 @@ impl RedisStoreBuilder {
     /// Sets how many keys are leased at most, of plans with a [lease](ratekeeper::Plan::lease). 4,096, unless said otherwise;
     /// with 0 every request asks the server.
     pub fn leased_keys(mut self, keys: usize) -> Self {
-        let own = self.leases.unwrap_or_default().own;
-        self.leases = (keys > 0).then_some(LeaseSettings { keys, own });
+        self.leases.keys = keys;
         self
     }
 
     /// Sets the lease of requests that bring their own quota. [`Lease::OFF`], unless said otherwise.
     pub fn lease(mut self, lease: Lease) -> Self {
-        if let Some(leases) = &mut self.leases {
-            leases.own = lease;
-        }
+        self.leases.own = lease;
         self
     }
 
@@ -191,7 +188,7 @@ impl RedisStoreBuilder {
     pub fn time_from(mut self, clock: impl Clock + 'static) -> Self {
         self.given = Some(Arc::new(clock));
         self.denials = None;
-        self.leases = None;
+        self.leases.keys = 0;
         self
     }
 

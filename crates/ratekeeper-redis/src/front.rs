@@ -28,7 +28,7 @@ impl Default for DenialSettings {
     }
 }
 
-/// How many keys are leased, and what requests are that bring their own quota.
+/// How many keys are leased, none at all if it is 0, and the lease of requests that bring their own quota.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LeaseSettings {
     pub(crate) keys: usize,
@@ -50,11 +50,7 @@ pub(crate) struct StoreFront {
 }
 
 impl StoreFront {
-    pub(crate) fn new(
-        scripted: Scripts,
-        denials: Option<DenialSettings>,
-        leases: Option<LeaseSettings>,
-    ) -> Self {
+    pub(crate) fn new(scripted: Scripts, denials: Option<DenialSettings>, leases: LeaseSettings) -> Self {
         let trust = denials.unwrap_or_default().trust;
         let denials = denials.map(|DenialSettings { capacity, trust }| {
             Arc::new(DenialCache::new(Arc::clone(&scripted)).capacity(capacity).trust(trust))
@@ -63,9 +59,9 @@ impl StoreFront {
             Some(cached) => Arc::clone(cached) as _,
             None => scripted,
         };
-        let leases = leases.map(|LeaseSettings { keys, own }| {
-            Arc::new(Leased::new(Arc::clone(&outermost)).keys(keys).lease(own).trust(trust))
-        });
+        let LeaseSettings { keys, own } = leases;
+        let leases = (keys > 0)
+            .then(|| Arc::new(Leased::new(Arc::clone(&outermost)).keys(keys).lease(own).trust(trust)));
         if let Some(leased) = &leases {
             outermost = Arc::clone(leased) as _;
         }

@@ -11,6 +11,7 @@ mod leased;
 mod line_ticket;
 mod memory;
 mod on_full;
+mod task;
 
 pub use crate::port::breaker::{BreakerChange, BreakerState};
 pub use breaker::{Breaker, BreakerPermit, BreakerSettings};

@@ -180,7 +180,7 @@ async fn a_reset_forgets_what_is_held_and_what_is_on_its_way() {
     node.ask_often(&plan, 100).await;
     let (early, key) = (node.clone(), plan.clone());
     // One is on its way.
-    tokio::spawn(async move { early.ask(&key, 300).await });
+    let waits = tokio::spawn(async move { early.ask(&key, 120).await });
     settle().await;
     assert_eq!(node.far.wire.in_the_air.load(Ordering::SeqCst), 1);
     let held = node.leased.statistics().left;
@@ -189,20 +189,133 @@ async fn a_reset_forgets_what_is_held_and_what_is_on_its_way() {
     assert_eq!((counts.held, counts.left, counts.burnt), (0, 0, held));
     tokio::time::sleep(TRIP * 2).await;
     let landed = node.leased.statistics();
-    assert_eq!((landed.held, landed.left), (0, 0), "what it brings is for nobody but who asked: {landed:?}");
+    assert_eq!((landed.held, landed.left), (0, 0), "what it brings is for nobody: {landed:?}");
+    assert!(waits.await.unwrap().unwrap().allowed, "who waited has asked alone");
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_quota_has_leases_of_its_own() {
-    let (_, node) = node();
-    let (old, new) = (leased_plan("10/s burst 1000", "500ms"), leased_plan("10/s burst 900", "500ms"));
-    node.ask_often(&old, 100).await;
-    assert_eq!(node.leased.statistics().held, 1);
+async fn what_is_held_under_rules_that_were_replaced_is_not_given_back() {
+    let (shared, node) = node();
+    let (old, new) = (leased_plan("10/s burst 100", "500ms"), leased_plan("10/s burst 100000", "500ms"));
+    node.ask_often(&old, 40).await;
+    let held = node.leased.statistics().left;
+    assert!(held > 5, "{held}: worth giving back");
+    // Far ahead of what the old rules can have been: by them, the state would be repaired.
+    shared.acquire(request(&new, 50_000)).await.unwrap();
     node.ask_often(&new, 10).await;
+    assert_eq!(node.leased.statistics().burnt, held);
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let after = shared.peek(request(&new, 0)).await.unwrap().remaining;
+    assert!(after < 50_100, "{after}: nothing was minted");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_longer_lease_is_another_one() {
+    let (_, node) = node();
+    node.ask_often(&leased_plan("10/s burst 900", "500ms"), 10).await;
+    node.ask_often(&leased_plan("10/s burst 900", "400ms"), 10).await;
     assert_eq!(node.leased.statistics().held, 2);
-    let longer = leased_plan("10/s burst 900", "400ms");
-    node.ask_often(&longer, 10).await;
-    assert_eq!(node.leased.statistics().held, 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_rule_gets_back_what_a_fast_one_does_not() {
+    let (shared, node) = node();
+    let plan = leased_plan("100000/s; daily=8000/day fixed", "10%");
+    node.ask_often(&plan, 40).await;
+    // What was asked for early is there.
+    tokio::time::sleep(TRIP * 3).await;
+    let held = node.leased.statistics().left;
+    assert!(held > 0);
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    settle().await;
+    let counts = node.leased.statistics();
+    assert_eq!((counts.left, counts.returned), (0, held), "{counts:?}");
+    assert_eq!(shared.peek(request(&plan, 0)).await.unwrap().remaining, 8_000 - 40);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_here_counts_for_a_larger_cost() {
+    let (shared, node) = node();
+    let plan = leased_plan("1/s burst 400", "500ms");
+    node.ask_often(&plan, 40).await;
+    let held = node.leased.statistics().left;
+    assert!(held > 2 && held < 48, "{held}");
+    // As many are left there as are missing here.
+    let there = shared.peek(request(&plan, 0)).await.unwrap().remaining;
+    shared.acquire(request(&plan, there - (50 - held))).await.unwrap();
+    assert!(node.ask(&plan, 50).await.unwrap().allowed);
+    assert!(!node.ask(&plan, 2).await.unwrap().allowed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_huge_cost_is_in_nobodys_way() {
+    let (_, node) = node();
+    let plan = leased_plan("10/s burst 1000", "500ms");
+    node.ask_often(&plan, 100).await;
+    let (other, huge) = (node.clone(), plan.clone());
+    let asks = tokio::spawn(async move { other.ask(&huge, 1_000_000).await.unwrap() });
+    settle().await;
+    assert!(node.leased.acquire(request(&plan, 1)).now().is_ok(), "still paid for");
+    let told = asks.await.unwrap();
+    assert_eq!((told.allowed, told.reason), (false, Reason::NeverFits));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_paid_for_is_put_back_where_it_was() {
+    let (shared, node) = node();
+    let plan = leased_plan("1000/s", "10%");
+    node.ask_often(&plan, 20).await;
+    let taken = node.leased.acquire(request(&plan, 1)).now().unwrap().unwrap();
+    tokio::time::sleep(TRIP).await;
+    let (before, calls) = (node.leased.statistics().left, node.far.calls());
+    tokio::time::advance(Duration::from_millis(20)).await;
+    let charged = Charged::at(taken.charged_at().unwrap());
+    let refunded = node.leased.refund(request(&plan, 1), charged).await.unwrap();
+    assert_eq!((node.leased.statistics().left, node.far.calls()), (before + 1, calls));
+    assert!(refunded.allowed && refunded.remaining > 0, "{refunded:?}");
+    // Not more than was granted, and not after its end: that is for the store.
+    node.leased.refund(request(&plan, 500), charged).await.unwrap();
+    tokio::time::advance(Duration::from_millis(100)).await;
+    node.leased.refund(request(&plan, 1), charged).await.unwrap();
+    assert_eq!((node.leased.statistics().left, node.far.calls()), (0, calls + 2));
+    assert!(shared.peek(request(&plan, 0)).await.unwrap().remaining <= 1_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_stops_leaves_nobody_waiting() {
+    let (_, node) = node();
+    let plan = Arc::new(leased_plan("10/s burst 1000", "500ms"));
+    node.ask_often(&plan, 3).await;
+    let waiting: Vec<_> = (0..10)
+        .map(|_| {
+            let (node, plan) = (node.clone(), Arc::clone(&plan));
+            tokio::spawn(async move { node.ask(&plan, 1).await })
+        })
+        .collect();
+    settle().await;
+    assert_eq!(node.far.wire.in_the_air.load(Ordering::SeqCst), 1);
+    node.leased.close().await;
+    for answer in waiting {
+        assert!(answer.await.unwrap().unwrap().allowed);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refund_is_not_forgotten_by_a_call_of_before() {
+    let (shared, node) = node();
+    let plan = leased_plan("100 per 1h fixed", "400ms");
+    node.ask_often(&plan, 60).await;
+    let there = shared.peek(request(&plan, 0)).await.unwrap().remaining;
+    shared.acquire(request(&plan, there)).await.unwrap();
+    let left = node.leased.statistics().left;
+    node.ask_often(&plan, left).await;
+    // Asked for, and refused there; on its way back something is given back.
+    let (other, asked) = (node.clone(), plan.clone());
+    let refused = tokio::spawn(async move { other.ask(&asked, 1).await.unwrap() });
+    tokio::time::sleep(TRIP).await;
+    node.leased.refund(request(&plan, 5), Charged::NOW).await.unwrap();
+    refused.await.unwrap();
+    assert!(node.ask(&plan, 1).await.unwrap().allowed, "no pause");
 }
 
 #[tokio::test(start_paused = true)]

@@ -122,3 +122,35 @@ async fn a_runtime_that_ends_leaves_nobody_waiting() {
     assert!(node.ask(&plan, 1).await.unwrap().allowed);
     assert_eq!(node.leased.statistics().errors, 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_never_comes_back_is_given_up_after_the_life_of_a_lease() {
+    let node = node();
+    let plan = leased_plan("10/s burst 1000", "500ms");
+    node.ask_often(&plan, 3).await;
+    // A runtime that stands still, or a store without a timeout.
+    node.far.wire.trips.lock().unwrap().push_back(Trip {
+        there: Duration::from_secs(3_600),
+        back: Duration::ZERO,
+        fate: Fate::Arrives,
+    });
+    let begun = tokio::time::Instant::now();
+    assert!(node.ask(&plan, 1).await.unwrap().allowed, "asked for alone");
+    assert!(begun.elapsed() < Duration::from_millis(510), "{:?}", begun.elapsed());
+    let begun = tokio::time::Instant::now();
+    assert_eq!(node.ask_often(&plan, 50).await, 50);
+    assert!(begun.elapsed() < Duration::from_millis(50), "{:?}: others do not wait for it", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_slow_answer_does_not_make_a_store_far_away() {
+    let node = node();
+    let plan = leased_plan("100000/s", "10%");
+    node.ask_often(&plan, 50).await;
+    let slow =
+        Trip { there: Duration::from_millis(20), back: Duration::from_millis(20), fate: Fate::Arrives };
+    node.far.wire.trips.lock().unwrap().push_back(slow);
+    let plain = node.leased.statistics().by_store;
+    node.ask_often(&plan, 2_000).await;
+    assert_eq!(node.leased.statistics().by_store, plain);
+}

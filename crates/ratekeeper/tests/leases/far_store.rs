@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use ratekeeper::port::{Answer, Charge, Grant, Judgment, Request, Standing, Store, Whole};
 use ratekeeper::store::Leased;
-use ratekeeper::{Charged, Cost, Decision, Key, MemoryStore, Plan, Rules, StoreError, StoreErrorKind};
+use ratekeeper::{Charged, Cost, Decision, Key, Lease, MemoryStore, Plan, Rules, StoreError, StoreErrorKind};
+use tokio::time::Instant;
 
 /// What happens to one call.
 #[derive(Clone, Copy, Debug, Default)]
@@ -44,13 +45,17 @@ pub(crate) struct Wire {
     pub(crate) usual: Mutex<Trip>,
     /// Late returns are given in full, as if nothing had refilled meanwhile.
     pub(crate) forgets_age: AtomicBool,
+    /// The instance has crashed: nothing of it reaches the store any more.
+    pub(crate) is_cut: AtomicBool,
     pub(crate) plain: AtomicU64,
     pub(crate) takes: AtomicU64,
     pub(crate) returns: AtomicU64,
     /// What takes brought that arrived.
     pub(crate) granted: AtomicU64,
     pub(crate) in_the_air: AtomicU64,
-    /// The most takes that were on their way at once.
+    /// When those began that are on their way.
+    begun: Mutex<Vec<Instant>>,
+    /// The most that were on their way at once, without those that have taken longer than a lease lives: they are given up.
     pub(crate) most_in_the_air: AtomicU64,
 }
 
@@ -73,11 +78,21 @@ impl FarStore {
             .sum()
     }
 
-    async fn travel<T>(&self, ask: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+    fn trip(&self) -> Trip {
         let trip = self.wire.trips.lock().unwrap().pop_front();
-        let trip = trip.unwrap_or(*self.wire.usual.lock().unwrap());
+        trip.unwrap_or(*self.wire.usual.lock().unwrap())
+    }
+
+    async fn travel<T>(
+        &self,
+        trip: Trip,
+        ask: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
         if !trip.there.is_zero() {
             tokio::time::sleep(trip.there).await;
+        }
+        if self.wire.is_cut.load(Ordering::SeqCst) {
+            std::future::pending::<()>().await;
         }
         if trip.fate == Fate::LostThere {
             return Err(StoreError::new(StoreErrorKind::Unreachable, "lost on the way there"));
@@ -94,20 +109,27 @@ impl FarStore {
 }
 
 /// Counts a take while it is on its way.
-struct InTheAir<'a>(&'a Wire);
+struct InTheAir<'a>(&'a Wire, Instant);
 
 impl<'a> InTheAir<'a> {
-    fn new(wire: &'a Wire) -> Self {
+    fn new(wire: &'a Wire, life: Duration) -> Self {
+        let now = Instant::now();
         wire.takes.fetch_add(1, Ordering::SeqCst);
-        let now = wire.in_the_air.fetch_add(1, Ordering::SeqCst) + 1;
-        wire.most_in_the_air.fetch_max(now, Ordering::SeqCst);
-        InTheAir(wire)
+        wire.in_the_air.fetch_add(1, Ordering::SeqCst);
+        let mut begun = wire.begun.lock().unwrap();
+        begun.push(now);
+        let young = begun.iter().filter(|then| now - **then < life).count();
+        wire.most_in_the_air.fetch_max(young as u64, Ordering::SeqCst);
+        InTheAir(wire, now)
     }
 }
 
 impl Drop for InTheAir<'_> {
     fn drop(&mut self) {
         self.0.in_the_air.fetch_sub(1, Ordering::SeqCst);
+        let mut begun = self.0.begun.lock().unwrap();
+        let at = begun.iter().position(|then| *then == self.1).unwrap();
+        begun.swap_remove(at);
     }
 }
 
@@ -115,14 +137,21 @@ impl Store for FarStore {
     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
         Answer::later(async move {
             self.wire.plain.fetch_add(1, Ordering::SeqCst);
-            self.travel(async { self.shared.acquire(request).await }).await
+            // Decided when it is answered: the model takes admissions at their answers.
+            let trip = self.trip();
+            self.travel(Trip { there: trip.there + trip.back, back: Duration::ZERO, ..trip }, async {
+                self.shared.acquire(request).await
+            })
+            .await
         })
     }
 
     fn acquire_up_to<'a>(&'a self, request: Request<'a>, most: Cost) -> Answer<'a, Grant> {
         Answer::later(async move {
-            let _flies = InTheAir::new(&self.wire);
-            let grant = self.travel(async { self.shared.acquire_up_to(request, most).await }).await?;
+            let life = request.rules.leasing(Lease::OFF).unwrap().life;
+            let _flies = InTheAir::new(&self.wire, life.as_duration());
+            let grant =
+                self.travel(self.trip(), async { self.shared.acquire_up_to(request, most).await }).await?;
             self.wire.granted.fetch_add(grant.granted.get(), Ordering::SeqCst);
             Ok(grant)
         })
@@ -148,7 +177,7 @@ impl Store for FarStore {
         Answer::later(async move {
             self.wire.returns.fetch_add(1, Ordering::SeqCst);
             let charged = if self.wire.forgets_age.load(Ordering::SeqCst) { Charged::NOW } else { charged };
-            self.travel(async { self.shared.refund(request, charged).await }).await
+            self.travel(self.trip(), async { self.shared.refund(request, charged).await }).await
         })
     }
 
@@ -188,7 +217,13 @@ impl Node {
 }
 
 pub(crate) fn request(plan: &Plan, cost: u64) -> Request<'_> {
-    Request::new(Key::new("hot").unwrap(), Rules::Plan(plan), Cost::new(cost))
+    request_of(plan, 0, cost)
+}
+
+/// A request of one of several keys.
+pub(crate) fn request_of(plan: &Plan, key: usize, cost: u64) -> Request<'_> {
+    const KEYS: [&str; 9] = ["hot", "warm", "mild", "cool", "cold", "icy", "k6", "k7", "k8"];
+    Request::new(Key::new(KEYS[key]).unwrap(), Rules::Plan(plan), Cost::new(cost))
 }
 
 pub(crate) fn leased_plan(text: &str, lease: &str) -> Plan {

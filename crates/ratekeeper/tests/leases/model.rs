@@ -10,7 +10,7 @@ use proptest::test_runner::{Config, TestRunner};
 use ratekeeper::port::{Clock, Store};
 use ratekeeper::{Algorithm, MemoryStore, Nanos, Plan, Timestamp, TokioClock};
 
-use super::far_store::{FarStore, Fate, Node, Trip, leased_plan, request, settle};
+use super::far_store::{FarStore, Fate, Node, Trip, leased_plan, request, request_of, settle};
 
 /// Something that happens.
 #[derive(Clone, Debug)]
@@ -19,6 +19,7 @@ enum Act {
     /// So many requests of this cost, one after another.
     Ask {
         node: usize,
+        key: usize,
         cost: u64,
         times: u8,
     },
@@ -27,6 +28,9 @@ enum Act {
         node: usize,
     },
     Crash {
+        node: usize,
+    },
+    Reset {
         node: usize,
     },
     /// What becomes of this instance's next call.
@@ -40,13 +44,23 @@ enum Act {
 
 const NODES: usize = 10;
 
-fn act(life: u64) -> impl Strategy<Value = Act> {
+/// What histories are made of.
+#[derive(Clone, Copy, Debug)]
+struct Mix {
+    life: u64,
+    keys: usize,
+    resets: u32,
+}
+
+fn act(mix: Mix) -> impl Strategy<Value = Act> {
+    let Mix { life, keys, resets } = mix;
     let node = 0..NODES;
     let late = prop_oneof![4 => Just(0), 4 => 0..life / 10, 1 => 0..life * 2];
     prop_oneof![
         6 => prop_oneof![0..life / 8, Just(life / 4), Just(life - 1), Just(life), 0..life * 3].prop_map(Act::Advance),
-        6 => (node.clone(), prop_oneof![3 => Just(1), 1 => 1..60_u64], 1..40_u8)
-            .prop_map(|(node, cost, times)| Act::Ask { node, cost, times }),
+        6 => (node.clone(), 0..keys, prop_oneof![3 => Just(1), 1 => 1..60_u64], 1..40_u8)
+            .prop_map(|(node, key, cost, times)| Act::Ask { node, key, cost, times }),
+        resets => node.clone().prop_map(|node| Act::Reset { node }),
         4 => node.clone().prop_map(|node| Act::Hoard { node }),
         1 => node.clone().prop_map(|node| Act::Crash { node }),
         3 => (node, late.clone(), late, 0..8_u8)
@@ -54,9 +68,10 @@ fn act(life: u64) -> impl Strategy<Value = Act> {
     ]
 }
 
-/// One admission: when it was decided, here or by the store.
+/// One admission: when it was told.
 #[derive(Clone, Copy, Debug)]
 struct Admitted {
+    key: usize,
     at: Timestamp,
     cost: u64,
 }
@@ -124,10 +139,12 @@ struct World {
     nodes: Vec<Node>,
     seen: Arc<Mutex<Seen>>,
     forgets_age: bool,
+    keys: usize,
+    resets: Vec<Timestamp>,
 }
 
 impl World {
-    fn new(plan: &Plan, forgets_age: bool) -> Self {
+    fn new(plan: &Plan, keys: usize, forgets_age: bool) -> Self {
         let shared = Arc::new(MemoryStore::default());
         let mut world = World {
             plan: Arc::new(plan.clone()),
@@ -135,6 +152,8 @@ impl World {
             nodes: Vec::new(),
             seen: Arc::default(),
             forgets_age,
+            keys,
+            resets: Vec::new(),
         };
         world.nodes = (0..NODES).map(|_| world.node()).collect();
         world
@@ -147,25 +166,17 @@ impl World {
     }
 
     /// Asks without waiting for the answer, which may be late.
-    fn ask(&self, node: usize, cost: u64) {
+    fn ask(&self, node: usize, key: usize, cost: u64) {
         let (node, plan, seen) = (self.nodes[node].clone(), Arc::clone(&self.plan), Arc::clone(&self.seen));
         tokio::spawn(async move {
-            let decision = match node.leased.acquire(request(&plan, cost)).now() {
-                // Paid for, or refused in the pause.
-                Ok(decision) => decision.map(|decision| (decision, Some(TokioClock.now()))),
-                Err(later) => later.await.map(|decision| (decision, decision.charged_at())),
-            };
-            let Ok((decision, at)) = decision else { return };
+            let Ok(decision) = node.leased.acquire(request_of(&plan, key, cost)).await else { return };
             let mut seen = seen.lock().unwrap();
-            match at.filter(|_| decision.allowed) {
-                Some(at) => {
-                    seen.admitted.push(Admitted { at, cost });
-                }
-                None if decision.allowed => seen.wrong = Some(format!("nobody charged for {decision:?}")),
-                None if decision.retry_after == Some(Nanos::ZERO) => {
-                    seen.wrong = Some("refused, and told to try at once".to_owned());
-                }
-                None => {}
+            if decision.allowed && decision.charged_at().is_none() {
+                seen.wrong = Some(format!("nobody charged for {decision:?}"));
+            } else if decision.allowed {
+                seen.admitted.push(Admitted { key, at: TokioClock.now(), cost });
+            } else if decision.retry_after == Some(Nanos::ZERO) {
+                seen.wrong = Some("refused, and told to try at once".to_owned());
             }
         });
     }
@@ -173,21 +184,30 @@ impl World {
     async fn act(&mut self, act: Act) {
         match act {
             Act::Advance(nanos) => tokio::time::advance(Duration::from_nanos(nanos)).await,
-            Act::Ask { node, cost, times } => {
+            Act::Ask { node, key, cost, times } => {
                 for _ in 0..times {
-                    self.ask(node, cost);
+                    self.ask(node, key, cost);
                     settle().await;
                 }
             }
             Act::Hoard { node } => {
                 let whole = self.plan.rules().iter().map(|rule| rule.quota().burst()).min().unwrap();
-                let warm = if self.nodes[node].leased.statistics().held == 0 { 3 } else { 0 };
+                let counts = self.nodes[node].leased.statistics();
+                let warm = if counts.full + counts.short + counts.refused == 0 { 3 } else { 0 };
                 for cost in [1, 1, 1].into_iter().take(warm).chain([whole, 1]) {
-                    self.ask(node, cost);
+                    self.ask(node, 0, cost);
                     settle().await;
                 }
             }
-            Act::Crash { node } => self.nodes[node] = self.node(),
+            Act::Crash { node } => {
+                self.nodes[node].far.wire.is_cut.store(true, Ordering::SeqCst);
+                self.nodes[node] = self.node();
+            }
+            Act::Reset { node } => {
+                let reset = self.nodes[node].leased.reset(request_of(&self.plan, 0, 1)).await;
+                reset.unwrap();
+                self.resets.push(TokioClock.now());
+            }
             Act::Trip { node, there, back, fate } => {
                 let fate = match fate {
                     0 => Fate::LostThere,
@@ -207,21 +227,23 @@ impl World {
         if let Some(wrong) = self.seen.lock().unwrap().wrong.take() {
             return Err(wrong);
         }
+        for node in &self.nodes {
+            let most = node.far.wire.most_in_the_air.load(Ordering::SeqCst);
+            // Of a key that was reset, a call of before may still be on its way.
+            if most > 1 && self.keys == 1 && self.resets.is_empty() {
+                return Err(format!("{most} calls for one key at once"));
+            }
+        }
         let leasing = self.plan.leasing().unwrap();
-        let left: u64 = self.nodes.iter().map(|node| node.leased.statistics().left).sum();
+        let is_reset = self.resets.last().is_some_and(|reset| TokioClock.now().since(*reset) < leasing.life);
         let [only] = self.plan.rules() else { return Ok(()) };
         let quota = only.quota();
-        if !matches!(quota.algorithm(), Algorithm::SlidingWindow) {
+        if self.keys == 1 && !is_reset && !matches!(quota.algorithm(), Algorithm::SlidingWindow) {
+            let left: u64 = self.nodes.iter().map(|node| node.leased.statistics().left).sum();
             let there = self.shared.peek(request(&self.plan, 0)).await.unwrap().remaining;
             let bound = quota.burst() + leasing.excess(quota);
             if there + left > bound {
                 return Err(format!("{there} in the store and {left} held, of {bound}"));
-            }
-        }
-        for node in &self.nodes {
-            let most = node.far.wire.most_in_the_air.load(Ordering::SeqCst);
-            if most > 1 {
-                return Err(format!("{most} calls for one key at once"));
             }
         }
         Ok(())
@@ -248,11 +270,11 @@ impl World {
 }
 
 /// Runs a history, and says what was wrong first.
-fn run(plan: &Plan, acts: &[Act], forgets_age: bool) -> Result<(), String> {
+fn run(plan: &Plan, keys: usize, acts: &[Act], forgets_age: bool) -> Result<(), String> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(async {
-        let mut world = World::new(plan, forgets_age);
+        let mut world = World::new(plan, keys, forgets_age);
         for (step, act) in acts.iter().enumerate() {
             world.act(act.clone()).await;
             world.check().await.map_err(|wrong| format!("step {step}, {act:?}: {wrong}"))?;
@@ -260,17 +282,48 @@ fn run(plan: &Plan, acts: &[Act], forgets_age: bool) -> Result<(), String> {
         world.check_sums().await?;
         let mut admitted = std::mem::take(&mut world.seen.lock().unwrap().admitted);
         admitted.sort_by_key(|one| one.at);
-        judge(plan, &admitted)
+        for key in 0..keys {
+            let of_key: Vec<Admitted> = admitted.iter().copied().filter(|one| one.key == key).collect();
+            // What others held at a reset they may spend for the life of a lease.
+            let life = plan.leasing().unwrap().life;
+            let is_apart = |one: &Admitted| {
+                let mut resets = world.resets.iter().filter(|_| key == 0);
+                !resets.any(|reset| *reset <= one.at && one.at.since(*reset) < life)
+            };
+            let epoch = |one: &Admitted| world.resets.iter().filter(|reset| **reset <= one.at).count();
+            let apart: Vec<Admitted> = of_key.into_iter().filter(is_apart).collect();
+            for same in apart.chunk_by(|one, other| key != 0 || epoch(one) == epoch(other)) {
+                judge(plan, same)?;
+            }
+        }
+        Ok(())
     })
 }
 
 fn holds_for(text: &str, lease: &str) {
+    holds(text, lease, 1, 0, 1_000);
+}
+
+fn holds(text: &str, lease: &str, keys: usize, resets: u32, cases: u32) {
     let plan = leased_plan(text, lease);
     let life = plan.leasing().unwrap().life.as_nanos();
-    let histories = proptest::collection::vec(act(life), 1..300);
-    let mut runner = TestRunner::new(Config { cases: 1_000, failure_persistence: None, ..Config::default() });
-    let outcome = runner.run(&histories, |acts| run(&plan, &acts, false).map_err(TestCaseError::fail));
+    let histories = proptest::collection::vec(act(Mix { life, keys, resets }), 1..300);
+    let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
+    let outcome = runner.run(&histories, |acts| run(&plan, keys, &acts, false).map_err(TestCaseError::fail));
     outcome.unwrap();
+}
+
+#[test]
+fn keys_that_are_reset() {
+    holds("100/s burst 1000", "300ms", 1, 2, 300);
+    holds("1000 per 2s fixed grid", "10%", 1, 2, 300);
+}
+
+/// More keys than places.
+#[test]
+fn keys_that_displace_each_other() {
+    holds("100/s burst 1000", "300ms", 9, 0, 300);
+    holds("1000 per 2s fixed grid", "10%", 9, 1, 300);
 }
 
 #[test]
@@ -320,7 +373,7 @@ fn without_the_discount_tokens_are_minted() {
         acts.extend(half.map(|node| Act::Hoard { node }));
         acts.push(Act::Advance(life / 2));
     }
-    assert_eq!(run(&plan, &acts, false), Ok(()));
-    let wrong = run(&plan, &acts, true).unwrap_err();
+    assert_eq!(run(&plan, 1, &acts, false), Ok(()));
+    let wrong = run(&plan, 1, &acts, true).unwrap_err();
     assert!(wrong.contains("held, of 1050"), "{wrong}");
 }

@@ -7,6 +7,7 @@ use foldhash::quality::RandomState;
 use futures_util::future::{join, join_all};
 
 use super::super::memory::{Hashing, KeyHash, KeyHasher};
+use super::super::task::within;
 use super::crowd::{Crowd, CrowdPlace, CrowdShare, CrowdTurn};
 use super::denial::{Deniable, KnownDenial, LearntDenial};
 use super::set::{DenialSet, WAYS};
@@ -17,6 +18,9 @@ use crate::port::{
 };
 use crate::sync::{Arc, Mutex};
 use crate::{Charged, Cost, Decision, Key, Nanos, Rules, StoreError};
+
+/// How long a request waits for somebody else's question.
+const LONGEST_WAIT: Nanos = Nanos::from_secs(1);
 
 /// A store that repeats the denials of the store behind it without asking again.
 ///
@@ -173,9 +177,16 @@ impl<S: Store> DenialCache<S> {
     ) -> Result<CrowdShare, StoreError> {
         let lead = match crowd.join(wanted) {
             CrowdPlace::Leads(lead) => lead,
-            CrowdPlace::Waits(called) => match called.await? {
-                CrowdTurn::Decided(share) => return Ok(share),
-                CrowdTurn::Leads(lead) => lead,
+            CrowdPlace::Waits(called) => match within(LONGEST_WAIT, called).await.transpose()? {
+                Some(CrowdTurn::Decided(share)) => return Ok(share),
+                Some(CrowdTurn::Leads(lead)) => lead,
+                // Whoever asks is not heard of: its runtime may stand still.
+                None => {
+                    let Inquiry { set, key, matter, .. } = self.inquire(request, Cost::ONE);
+                    set.lock().disperse(key, matter);
+                    let grant = self.store.acquire_up_to(request, Cost::new(wanted)).await?;
+                    return Ok(CrowdShare::of(&grant, wanted));
+                }
             },
         };
         // Dropped in the other order: who is asked for is in the line again before the next one leads.

@@ -36,6 +36,11 @@ pub(super) struct CrowdShare {
 }
 
 impl CrowdShare {
+    /// Returns what so many requests got, which asked alone.
+    pub(super) fn of(grant: &Grant, wanted: u64) -> Self {
+        Self::split(grant, &mut grant.granted.get(), wanted)
+    }
+
     /// Returns what those before the others got, of so many, and what is left for the others.
     fn split(grant: &Grant, left: &mut u64, wanted: u64) -> Self {
         let granted = wanted.min(*left);

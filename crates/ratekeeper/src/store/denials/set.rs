@@ -87,6 +87,11 @@ impl DenialSet {
         }
     }
 
+    /// Has everybody ask for themselves again.
+    pub(super) fn disperse(&mut self, key: KeyHash, matter: u64) {
+        self.crowds.retain(|(held, about, ..)| (*held, *about) != (key, matter));
+    }
+
     /// Counts a denial that had ended before it was heard.
     pub(super) fn count_too_short(&mut self) {
         self.too_short += 1;

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use super::super::line_ticket::CalledTicket;
-use super::holding::{Fates, Holding, Turn, Verdict, aim};
+use super::super::task::within;
+use super::holding::{Fates, Holding, LeaseTerms, Turn, Verdict, aim};
 use super::in_the_air::{Errand, InTheAir};
 use super::instance::{Instance, Lessee};
 use super::owned_request::OwnedRequest;
 use super::returns::give_back;
-use super::set::{Displaced, LeaseSet, Place, Told};
+use super::set::{Displaced, Flight, LeaseSet, Place, Told, send_away};
 use crate::port::Store;
 use crate::{Decision, StoreError, Timestamp};
 
@@ -20,14 +21,15 @@ enum Step {
     /// Wait in the line.
     Wait(CalledTicket<Told>),
     /// Start a call, and wait in the line for it.
-    Start(CalledTicket<Told>, Errand, Arc<OwnedRequest>),
+    Start(CalledTicket<Told>, Errand, Flight, Arc<OwnedRequest>),
 }
 
 impl<S: Store + 'static> Instance<S> {
     /// Answers a request if nobody must be asked for it. Else nothing has happened.
     #[inline]
     pub(super) fn try_here(this: &Arc<Self>, lessee: &Lessee<'_>, now: Timestamp) -> Option<Decision> {
-        let mut set = this.set_of(lessee.name).lock();
+        let mut guard = this.set_of(lessee.name).lock();
+        let set = &mut *guard;
         let (place, counts) = set.find(lessee.name)?;
         let mut fates = Fates::default();
         let over = place.holding.end(now, &mut fates);
@@ -47,22 +49,24 @@ impl<S: Store + 'static> Instance<S> {
             place.holding.count(lessee.cost(), now);
         }
         let early = match verdict {
-            Verdict::Spent(_) if !place.is_flying => place.holding.asks_early(now),
+            Verdict::Spent(_) if place.flight.is_none() => place.holding.asks_early(now),
             _ => None,
         };
-        place.is_flying |= early.is_some();
         counts.add(fates);
         // Most often nothing more is to be done.
         if early.is_none() && over.is_empty() {
             return decision;
         }
         let request = Arc::clone(&place.request);
-        drop(set);
-        give_back(this, lessee.name, &request, over);
-        if let Some(most) = early {
-            let errand = Errand { least: 1, most, first: None };
-            InTheAir::new(this, lessee.name, request, errand).launch_early();
+        let flight = early.map(|most| (set.begin(now), Errand { least: 1, most, first: None }));
+        if let (Some((flight, _)), Some((place, _))) = (&flight, set.find(lessee.name)) {
+            place.flight = Some(*flight);
         }
+        drop(guard);
+        if let Some((flight, errand)) = flight {
+            InTheAir::new(this, lessee.name, Arc::clone(&request), flight, errand).launch_early();
+        }
+        give_back(this, lessee.name, &request, over);
         decision
     }
 
@@ -72,12 +76,20 @@ impl<S: Store + 'static> Instance<S> {
             Step::Answer(decision) => return Ok(decision),
             Step::Plain => return Self::ask_plainly(this, &lessee).await,
             Step::Wait(called) => called,
-            Step::Start(called, errand, request) => {
-                InTheAir::new(this, lessee.name, request, errand).launch().await;
+            Step::Start(called, errand, flight, request) => {
+                InTheAir::new(this, lessee.name, request, flight, errand).launch().await;
                 called
             }
         };
-        match called.await? {
+        // What a call brings that takes longer than a lease lives can be spent no more.
+        let told = match within(lessee.terms.life, called).await {
+            Some(told) => told?,
+            None => {
+                this.give_up(&lessee);
+                Told::Ask
+            }
+        };
+        match told {
             Told::Decided(decision) => Ok(decision),
             Told::Ask => {
                 this.set_of(lessee.name).lock().counts.by_store += 1;
@@ -86,12 +98,36 @@ impl<S: Store + 'static> Instance<S> {
         }
     }
 
+    /// Gives up a call that has been on its way for longer than a lease lives: its store has no timeout, or its runtime stands
+    /// still. What it brings is nobody's, and those who wait for it ask for themselves.
+    fn give_up(&self, lessee: &Lessee<'_>) {
+        let now = self.clock.now();
+        let waiting = {
+            let mut set = self.set_of(lessee.name).lock();
+            let is_lost = |place: &Place| {
+                place.flight.is_some_and(|flight| now.since(flight.begun) >= place.holding.life())
+            };
+            let place = set.find(lessee.name).filter(|(place, _)| is_lost(place));
+            place.map(|(place, _)| place.end_line()).unwrap_or_default()
+        };
+        send_away(waiting);
+    }
+
     /// Decides what is to be done for a request that has just come.
     fn step(this: &Arc<Self>, lessee: &Lessee<'_>) -> Step {
         let (name, cost, now) = (lessee.name, lessee.cost(), this.clock.now());
         let mut guard = this.set_of(name).lock();
         let set = &mut *guard;
         if set.find(name).is_none() {
+            // What is held under rules that were replaced is not given back: by those rules, the state may be another.
+            let rules = lessee.request.rules;
+            let waiting =
+                set.forget(|held, place| held.key == name.key && place.request.is_replaced_by(rules));
+            if !waiting.is_empty() {
+                drop(guard);
+                send_away(waiting);
+                return Self::step(this, lessee);
+            }
             let displaced = this.admit(set, lessee, now);
             let is_leased = displaced.is_ok();
             if let Ok(Some((other, request, over))) = displaced {
@@ -125,18 +161,21 @@ impl<S: Store + 'static> Instance<S> {
                 counts.by_store += 1;
                 Step::Plain
             }
-            Verdict::Fly { most } => {
+            Verdict::Fly { least, most } => {
                 let ticket = place.join_line(cost);
                 let called = CalledTicket::new(Arc::clone(&ticket));
-                match std::mem::replace(&mut place.is_flying, true) {
-                    true => Step::Wait(called),
-                    false => {
-                        let errand = Errand { least: cost, most, first: Some(ticket) };
-                        Step::Start(called, errand, Arc::clone(&request))
+                match place.flight {
+                    Some(_) => Step::Wait(called),
+                    None => {
+                        let errand = Errand { least, most, first: Some(ticket) };
+                        Step::Start(called, errand, set.begin(now), Arc::clone(&request))
                     }
                 }
             }
         };
+        if let (Step::Start(_, _, flight, _), Some((place, _))) = (&step, set.find(name)) {
+            place.flight = Some(*flight);
+        }
         drop(guard);
         give_back(this, name, &request, over);
         step
@@ -152,9 +191,10 @@ impl<S: Store + 'static> Instance<S> {
         let asked = set.knock(lessee.name, now, aim(lessee.terms)).ok_or(())?;
         set.admit(lessee.name, now, || {
             let quotas = lessee.request.rules.iter().map(|(_, quota)| quota);
-            let refills = quotas.map(|quota| lessee.terms.excess(quota)).max().unwrap_or(0);
+            let refills = quotas.map(|quota| lessee.terms.excess(quota)).min().unwrap_or(0);
+            let terms = LeaseTerms { leasing: lessee.terms, refills, trust: self.trust };
             // This request is counted with those that find a place.
-            let holding = Holding::new(lessee.terms, refills, self.trust, asked - 1, now);
+            let holding = Holding::new(terms, asked.saturating_sub(1), now);
             Place::new(holding, OwnedRequest::of(&lessee.request))
         })
     }

@@ -2,50 +2,45 @@
 //!
 //! Why it is right is in docs/semantics.md, Leases, and in docs/adr/0018-leases.md.
 
-use crate::{Decision, Leasing, Nanos, Timestamp};
+use super::batch::{Batch, Leftover};
+use crate::{Decision, Leasing, Nanos, Reason, Timestamp};
 
 /// The least that is leased: a key of which less is asked in one aim asks the store for each request.
 pub(super) const LEAST_SIZE: u64 = 4;
 
+/// How many calls in a row must take too long before the store is too far away.
+const SLOW_CALLS: usize = 3;
+
 /// What one key has been granted here and has not spent, what is asked for it, and the store's last word on it.
 #[derive(Clone, Debug)]
 pub(super) struct Holding {
-    terms: Leasing,
-    /// What refills within the life of a lease: the most over its rules, rounded up.
-    refills: u64,
-    /// How long a refusal is believed.
-    trust: Nanos,
+    terms: LeaseTerms,
     /// The older one first, which is spent first.
     batches: [Batch; 2],
     told: Decision,
     heard: Timestamp,
     demand: Demand,
     pause: Option<Pause>,
-    /// How long the last call took.
-    round_trip: Nanos,
+    /// Something was given back then: what was asked for before knows nothing of it.
+    resumed: Timestamp,
+    /// How long the last calls took.
+    round_trips: [Nanos; SLOW_CALLS],
     /// When the window ends of which the store has told last.
     window_ends: Option<Timestamp>,
     /// What those ask for who wait for a call that is on its way.
-    waiting: u64,
+    waiting: u128,
     touched: Timestamp,
 }
 
-/// What is left of one call's grant.
+/// What a key is leased by.
 #[derive(Clone, Copy, Debug)]
-struct Batch {
-    left: u64,
-    /// When it can be spent no more, by the clock of this process.
-    ends: Timestamp,
-    /// When it was taken, by the store's clock: what giving it back needs to know.
-    charged: Timestamp,
-}
-
-impl Batch {
-    const NONE: Batch = Batch { left: 0, ends: Timestamp::MIN, charged: Timestamp::MIN };
-
-    fn has_ended(&self, now: Timestamp) -> bool {
-        self.left > 0 && now >= self.ends
-    }
+pub(super) struct LeaseTerms {
+    pub(super) leasing: Leasing,
+    /// What refills within the life of a lease: the least over its rules, rounded up. Each rule keeps what it has refilled,
+    /// so that more than this is worth giving back to one of them at least.
+    pub(super) refills: u64,
+    /// How long a refusal is believed.
+    pub(super) trust: Nanos,
 }
 
 /// How much is asked for, allowed or not: in this aim, and in the one before it.
@@ -81,6 +76,7 @@ impl Demand {
 /// The time in which an exhausted key is not asked for.
 #[derive(Clone, Copy, Debug)]
 struct Pause {
+    since: Timestamp,
     /// Nobody asks before.
     until: Timestamp,
     /// When one would pass, as is told to who is refused: not before the pause ends.
@@ -107,8 +103,12 @@ pub(super) enum Verdict {
     Paused(Decision),
     /// Too little is asked for, or too much at once, or the store is too far away: the store decides on this request alone.
     Plain,
-    /// Ask the store for this much, or wait for the call that is on its way.
-    Fly { most: u64 },
+    /// Ask the store for so much, or wait for the call that is on its way.
+    Fly {
+        /// What is missing for this request.
+        least: u64,
+        most: u64,
+    },
 }
 
 /// What one call brought.
@@ -121,21 +121,8 @@ pub(super) struct Landed {
     pub(super) most: u64,
     pub(super) granted: u64,
     pub(super) decision: Decision,
-    /// The store's clock.
-    pub(super) at: Timestamp,
     pub(super) ends: Option<Nanos>,
     pub(super) next: Decision,
-}
-
-/// What a lease had left when it ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Leftover {
-    /// How much it is, all of which the store is told of: what has refilled meanwhile it keeps.
-    pub(super) cost: u64,
-    /// What of it has refilled at least, and is lost.
-    pub(super) refilled: u64,
-    /// When it was taken, by the store's clock.
-    pub(super) charged: Timestamp,
 }
 
 /// What became of tokens.
@@ -145,33 +132,44 @@ pub(super) struct Fates {
     pub(super) burnt: u64,
 }
 
+impl Fates {
+    fn burn(&mut self, tokens: u64) {
+        self.burnt = self.burnt.saturating_add(tokens);
+    }
+}
+
 impl Holding {
-    /// Returns a holding of nothing, for a key of which so much was asked in this aim. A refusal is believed for `trust`.
-    pub(super) fn new(terms: Leasing, refills: u64, trust: Nanos, asked: u64, now: Timestamp) -> Self {
+    /// Returns a holding of nothing, for a key of which so much was asked in this aim.
+    pub(super) fn new(terms: LeaseTerms, asked: u64, now: Timestamp) -> Self {
         Holding {
             terms,
-            refills,
-            trust,
             batches: [Batch::NONE; 2],
             told: Decision::allow(0, 0, Nanos::ZERO),
             heard: now,
             demand: Demand { before: 0, current: asked, since: now },
             pause: None,
-            round_trip: Nanos::ZERO,
+            resumed: Timestamp::MIN,
+            round_trips: [Nanos::ZERO; SLOW_CALLS],
             window_ends: None,
             waiting: 0,
             touched: now,
         }
     }
 
+    /// Returns how long what is granted can be spent.
+    pub(super) fn life(&self) -> Nanos {
+        self.terms.leasing.life
+    }
+
     /// Returns how long a lease is asked for ahead of what is spent: a quarter of its life.
-    pub(super) fn aim(&self) -> Nanos {
-        aim(self.terms)
+    fn aim(&self) -> Nanos {
+        aim(self.terms.leasing)
     }
 
     /// Returns what can be spent here, of leases that have not ended.
     pub(super) fn left(&self, now: Timestamp) -> u64 {
-        self.batches.iter().filter(|batch| !batch.has_ended(now)).map(|batch| batch.left).sum()
+        let live = self.batches.iter().filter(|batch| batch.is_live(now));
+        live.fold(0, |left, batch| left.saturating_add(batch.left))
     }
 
     /// Returns true if nobody has asked for two aims, so that the place may be taken.
@@ -179,9 +177,9 @@ impl Holding {
         now.since(self.touched) >= self.aim().saturating_add(self.aim())
     }
 
-    /// Counts what is asked for, once for each request.
+    /// Counts what is asked for, once for each request. What no lease would be as large as counts as the largest.
     pub(super) fn count(&mut self, cost: u64, now: Timestamp) {
-        self.demand.count(cost, now, self.aim());
+        self.demand.count(cost.min(self.terms.leasing.most), now, self.aim());
         self.touched = now;
     }
 
@@ -191,30 +189,41 @@ impl Holding {
     pub(super) fn ask(&mut self, cost: u64, turn: Turn, now: Timestamp, fates: &mut Fates) -> Verdict {
         let ahead = if turn == Turn::Comes { self.waiting } else { 0 };
         if let Some(decision) = self.spend(cost, ahead, now) {
-            fates.spent += cost;
+            fates.spent = fates.spent.saturating_add(cost);
             return Verdict::Spent(decision);
         }
+        self.ask_for_more(cost, turn, now)
+    }
+
+    #[inline(never)]
+    fn ask_for_more(&self, cost: u64, turn: Turn, now: Timestamp) -> Verdict {
         if let Some(pause) = self.pause_at(now) {
-            return if cost == 1 { Verdict::Paused(self.refusal(pause, now)) } else { Verdict::Plain };
+            return if cost == 1 { Verdict::Paused(refusal(pause, now)) } else { Verdict::Plain };
         }
         let size = self.size(now);
-        if size < LEAST_SIZE || self.is_far() {
+        if size < LEAST_SIZE || cost > self.terms.leasing.most || self.is_far() {
             return Verdict::Plain;
         }
-        Verdict::Fly { most: self.cut(size, now).max(cost.saturating_add(self.waiting)) }
+        let left = self.left(now);
+        // Who has waited is among those who wait.
+        let others = self.waiting.saturating_sub(if turn == Turn::Waited { cost.into() } else { 0 });
+        let wanted = u64::try_from(others + u128::from(cost)).unwrap_or(u64::MAX);
+        let least = cost.saturating_sub(left).max(1);
+        Verdict::Fly { least, most: self.cut(size, now).max(wanted.saturating_sub(left)).max(least) }
     }
 
     /// Returns how much to ask for early, if it is time for that and no call is on its way.
+    #[inline]
     pub(super) fn asks_early(&self, now: Timestamp) -> Option<u64> {
         let size = self.size(now);
-        if size < LEAST_SIZE || self.is_far() || self.pause_at(now).is_some() {
+        if size < LEAST_SIZE {
             return None;
         }
         let left = u128::from(self.batches[0].left) + u128::from(self.batches[1].left);
-        let two_trips = u128::from(size) * 2 * u128::from(self.round_trip.as_nanos());
+        let two_trips = u128::from(size) * 2 * u128::from(self.round_trip().as_nanos());
         let is_low = left * 4 <= u128::from(size)
             || left <= u128::from(size) && left * u128::from(self.aim().as_nanos()) <= two_trips;
-        is_low.then(|| self.cut(size, now))
+        (is_low && !self.is_far() && self.pause_at(now).is_none()).then(|| self.cut(size, now))
     }
 
     /// Takes in what a call brought, and returns what of it, and of what was held, has ended already.
@@ -225,18 +234,22 @@ impl Holding {
         let mut over = self.end(heard, fates);
         self.hear(landed.decision, sent, heard);
         self.window_ends = landed.ends.map(|left| sent + left);
-        let life = landed.ends.map_or(self.terms.life, |left| left.min(self.terms.life));
+        let life = landed.ends.map_or(self.life(), |left| left.min(self.life()));
         if landed.granted > 0 {
-            self.keep(Batch { left: landed.granted, ends: sent + life, charged: landed.at });
+            // What nobody charged for nobody gets back.
+            let charged = landed.decision.charged_at();
+            self.keep(Batch::new(landed.granted, sent, sent + life, charged));
             over.extend(self.end(heard, fates));
         }
         // Who got all that was asked for does not know that there is no more.
-        if landed.granted < landed.most && !landed.next.allowed {
+        let is_short = landed.granted < landed.most && landed.next.reason == Reason::QuotaExceeded;
+        if is_short && sent > self.resumed {
             let next = landed.next.retry_after.unwrap_or(Nanos::ZERO);
-            let jitter = jittered(self.aim(), chance);
+            let rest = jittered(self.aim(), chance).min(self.terms.trust);
             self.pause = Some(Pause {
-                until: heard + jitter.max(next.min(self.trust)),
-                passes: heard + jitter.max(next),
+                since: heard,
+                until: heard + rest.max(next.min(self.terms.trust)),
+                passes: heard + rest.max(next),
                 next: landed.next,
             });
         }
@@ -248,26 +261,36 @@ impl Holding {
     pub(super) fn end(&mut self, now: Timestamp, fates: &mut Fates) -> Vec<Leftover> {
         match self.batches.iter().any(|batch| batch.has_ended(now)) {
             false => Vec::new(),
-            true => self.end_where(|batch| batch.has_ended(now), fates),
+            true => self.end_where(now, |batch| batch.has_ended(now), fates),
         }
     }
 
     /// Takes away everything, and returns what of it is worth giving back.
-    pub(super) fn end_all(&mut self, fates: &mut Fates) -> Vec<Leftover> {
-        self.end_where(|batch| batch.left > 0, fates)
+    pub(super) fn end_all(&mut self, now: Timestamp, fates: &mut Fates) -> Vec<Leftover> {
+        self.end_where(now, |batch| batch.left > 0, fates)
     }
 
     /// Takes away everything, and gives nothing back.
     pub(super) fn burn(&mut self, fates: &mut Fates) {
         for batch in &mut self.batches {
-            fates.burnt += std::mem::take(&mut batch.left);
+            fates.burn(std::mem::take(&mut batch.left));
         }
     }
 
     /// Returns when the first of those ends that are worth giving back.
     pub(super) fn ends_with_something(&self) -> Option<Timestamp> {
-        let worth = |batch: &&Batch| self.terms.gives_back && batch.left > self.refills;
+        let worth = |batch: &&Batch| batch.left > self.kept_of(batch.left);
         self.batches.iter().filter(worth).map(|batch| batch.ends).min()
+    }
+
+    /// Puts back what was spent of a lease that was charged then, if it has not ended. Returns what is left.
+    pub(super) fn put_back(&mut self, cost: u64, charged: Timestamp, now: Timestamp) -> Option<Decision> {
+        let batch = self.batches.iter_mut().find(|batch| batch.is_of(charged, now))?;
+        batch.put_back(cost)?;
+        self.pause = None;
+        let reset_after = self.told.reset_after.saturating_sub(now.since(self.heard));
+        let told = Decision::allow(self.told.limit, self.told.remaining, reset_after).of_rule(self.told.rule);
+        Some(self.beside(told, now))
     }
 
     /// Notes what the store told of this key, asked then.
@@ -276,7 +299,8 @@ impl Holding {
         self.heard = heard;
         // A refusal may have been repeated on the way, without a trip to the store.
         if decision.allowed {
-            self.round_trip = heard.since(sent);
+            self.round_trips.rotate_right(1);
+            self.round_trips[0] = heard.since(sent);
         }
     }
 
@@ -287,31 +311,32 @@ impl Holding {
     }
 
     /// Ends the pause: something was given back.
-    pub(super) fn resume(&mut self) {
+    pub(super) fn resume(&mut self, now: Timestamp) {
         self.pause = None;
+        self.resumed = now;
     }
 
     /// Notes that somebody waits for so much, or that they wait no more.
     pub(super) fn waits(&mut self, cost: u64) {
-        self.waiting = self.waiting.saturating_add(cost);
+        self.waiting += u128::from(cost);
     }
 
     /// See [`waits`](Holding::waits).
     pub(super) fn waits_no_more(&mut self, cost: u64) {
-        self.waiting = self.waiting.saturating_sub(cost);
+        self.waiting = self.waiting.saturating_sub(cost.into());
     }
 
     #[inline]
-    fn spend(&mut self, cost: u64, ahead: u64, now: Timestamp) -> Option<Decision> {
+    fn spend(&mut self, cost: u64, ahead: u128, now: Timestamp) -> Option<Decision> {
         let [older, newer] = &mut self.batches;
-        if cost.saturating_add(ahead) > older.left + newer.left {
+        if u128::from(cost) + ahead > u128::from(older.left) + u128::from(newer.left) {
             return None;
         }
         let charged = if older.left > 0 { older.charged } else { newer.charged };
         let of_older = cost.min(older.left);
         older.left -= of_older;
         newer.left -= cost - of_older;
-        let left = older.left + newer.left;
+        let left = older.left.saturating_add(newer.left);
         let reset_after = self.told.reset_after.saturating_sub(now.since(self.heard));
         let remaining = self.told.remaining.saturating_add(left).min(self.told.limit);
         let decision = Decision::allow(self.told.limit, remaining, reset_after);
@@ -329,31 +354,45 @@ impl Holding {
             return;
         }
         if newer.left > 0 {
-            older.left += newer.left;
-            older.ends = older.ends.min(newer.ends);
-            older.charged = older.charged.min(newer.charged);
+            *older = older.with(*newer);
         }
         *newer = batch;
     }
 
-    fn end_where(&mut self, ends: impl Fn(&Batch) -> bool, fates: &mut Fates) -> Vec<Leftover> {
+    fn end_where(
+        &mut self,
+        now: Timestamp,
+        ends: impl Fn(&Batch) -> bool,
+        fates: &mut Fates,
+    ) -> Vec<Leftover> {
         let mut over = Vec::new();
-        for batch in &mut self.batches {
-            if !ends(batch) {
+        for at in 0..self.batches.len() {
+            let batch = self.batches[at];
+            if !ends(&batch) {
                 continue;
             }
-            let cost = std::mem::take(&mut batch.left);
-            let refilled = if self.terms.gives_back { self.refills.min(cost) } else { cost };
-            fates.burnt += refilled;
-            if cost > refilled {
-                over.push(Leftover { cost, refilled, charged: batch.charged });
+            self.batches[at].left = 0;
+            // Long after its end the rules may be others.
+            let is_late = now.since(batch.ends) > self.life();
+            let kept = if is_late { batch.left } else { self.kept_of(batch.left) };
+            match batch.leftover(kept) {
+                Some(leftover) => {
+                    fates.burn(kept);
+                    over.push(leftover);
+                }
+                None => fates.burn(batch.left),
             }
         }
         over
     }
 
+    /// Returns how much of what is left is not given back: what refills in a life, or all of it.
+    fn kept_of(&self, left: u64) -> u64 {
+        if self.terms.leasing.gives_back { self.terms.refills.min(left) } else { left }
+    }
+
     fn size(&self, now: Timestamp) -> u64 {
-        self.demand.size(now, self.aim()).min(self.terms.most)
+        self.demand.size(now, self.aim()).min(self.terms.leasing.most)
     }
 
     /// Returns as much of a size as can be spent before the window ends.
@@ -366,29 +405,35 @@ impl Holding {
         size.min(u64::try_from(share).unwrap_or(u64::MAX)).max(1)
     }
 
+    /// Returns the shortest of the last round trips: one slow answer says little.
+    fn round_trip(&self) -> Nanos {
+        self.round_trips.iter().copied().min().unwrap_or(Nanos::ZERO)
+    }
+
     fn is_far(&self) -> bool {
-        self.round_trip > self.aim()
+        self.round_trip() > self.aim()
     }
 
     fn pause_at(&self, now: Timestamp) -> Option<Pause> {
-        self.pause.filter(|pause| now < pause.until)
-    }
-
-    fn refusal(&self, pause: Pause, now: Timestamp) -> Decision {
-        let reset_after = pause.next.reset_after.saturating_sub(now.since(self.heard));
-        let refusal = Decision::deny(pause.next.limit, 0, Some(pause.passes.since(now)), reset_after);
-        refusal.of_rule(pause.next.rule)
+        // A clock that stepped back tells nothing about it.
+        self.pause.filter(|pause| pause.since <= now && now < pause.until)
     }
 }
 
+fn refusal(pause: Pause, now: Timestamp) -> Decision {
+    let reset_after = pause.next.reset_after.saturating_sub(now.since(pause.since));
+    let refusal = Decision::deny(pause.next.limit, 0, Some(pause.passes.since(now)), reset_after);
+    refusal.of_rule(pause.next.rule)
+}
+
 /// Returns how long a lease is asked for ahead of what is spent: a quarter of its life.
-pub(super) fn aim(terms: Leasing) -> Nanos {
-    Nanos::from_nanos(terms.life.as_nanos() / 4)
+pub(super) fn aim(leasing: Leasing) -> Nanos {
+    Nanos::from_nanos(leasing.life.as_nanos() / 4)
 }
 
 /// Returns a half to one and a half times this, by chance.
 fn jittered(span: Nanos, chance: u64) -> Nanos {
-    let whole = u128::from(span.as_nanos()) * u128::from(chance) >> 64;
+    let whole = (u128::from(span.as_nanos()) * u128::from(chance)) >> 64;
     let whole = u64::try_from(whole).unwrap_or(u64::MAX);
     Nanos::from_nanos(span.as_nanos() / 2).saturating_add(Nanos::from_nanos(whole))
 }

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use super::holding::{Fates, Landed, Leftover, Turn, Verdict};
+use super::super::task::spawn;
+use super::batch::Leftover;
+use super::holding::{Fates, Landed, Turn, Verdict};
 use super::instance::{Instance, mixed};
 use super::owned_request::OwnedRequest;
 use super::returns::{give_back, watch};
-use super::set::{HoldingName, Place, Told, LeaseWaiter, send_away};
-use super::task::spawn;
+use super::set::{Flight, HoldingName, LeaseWaiter, Place, Told, send_away};
 use crate::clock::is_in_runtime;
 use crate::port::{Answer, Grant, Store};
 use crate::{Cost, StoreError, Timestamp};
@@ -19,6 +20,7 @@ pub(super) struct InTheAir<S: Store + 'static> {
     instance: Arc<Instance<S>>,
     name: HoldingName,
     request: Arc<OwnedRequest>,
+    flight: Flight,
     /// None when it has come back.
     errand: Option<Errand>,
 }
@@ -40,9 +42,10 @@ impl<S: Store + 'static> InTheAir<S> {
         instance: &Arc<Instance<S>>,
         name: HoldingName,
         request: Arc<OwnedRequest>,
+        flight: Flight,
         errand: Errand,
     ) -> Self {
-        InTheAir { instance: Arc::clone(instance), name, request, errand: Some(errand) }
+        InTheAir { instance: Arc::clone(instance), name, request, flight, errand: Some(errand) }
     }
 
     /// Asks for what nobody waits for yet, if that can be done without waiting.
@@ -96,21 +99,21 @@ impl<S: Store + 'static> InTheAir<S> {
         let Some(errand) = self.errand.take() else { return };
         let grant = match answer {
             Ok(grant) => grant,
-            Err(error) => return self.fail(&errand, &error),
+            Err(error) => return self.fail(&errand, error),
         };
         let heard = self.instance.clock.now();
         let (calls, over, next) = self.take_in(&errand, sent, heard, &grant);
-        give_back(&self.instance, self.name, &self.request, over);
-        watch(&self.instance, self.name, &self.request);
         self.errand = next;
         for (waiter, told) in calls {
             // Who has gone meanwhile has taken it along, as with a call of their own.
             drop(waiter.tell(Ok(told)));
         }
+        give_back(&self.instance, self.name, &self.request, over);
+        watch(&self.instance, self.name, &self.request);
     }
 
     fn take_in(
-        &self,
+        &mut self,
         errand: &Errand,
         sent: Timestamp,
         heard: Timestamp,
@@ -128,10 +131,10 @@ impl<S: Store + 'static> InTheAir<S> {
         let mut calls = Calls::new();
         let Some((place, counts)) = set.find(self.name).filter(|(place, _)| self.is_for(place)) else {
             // The key was reset, or has lost its place: what was taken before is not for those after.
-            set.counts.burnt += granted;
+            set.counts.burnt = set.counts.burnt.saturating_add(granted);
+            calls.extend(errand.first.clone().map(|first| (first, Told::Ask)));
             return (calls, Vec::new(), None);
         };
-        place.is_flying = false;
         let mut fates = Fates::default();
         let landed = Landed {
             sent,
@@ -139,22 +142,29 @@ impl<S: Store + 'static> InTheAir<S> {
             most: errand.most,
             granted,
             decision: grant.decision,
-            at: grant.at,
             ends: grant.ends,
             next: grant.next,
         };
         let times = [sent.as_nanos(), heard.as_nanos()].map(i64::cast_unsigned);
-        let chance = mixed(self.name.rules ^ times[0] ^ times[1].rotate_left(32));
+        let chance = mixed(self.name.key.place ^ times[0] ^ times[1].rotate_left(32));
         let over = place.holding.land(&landed, chance, &mut fates);
-        // What was asked for the first in the line, and refused, the store has decided itself.
-        if granted == 0
-            && let Some(first) = &errand.first
+        if let Some(first) = &errand.first
             && place.leave_line(first)
         {
-            calls.push((Arc::clone(first), Told::Decided(place.holding.beside(grant.decision, heard))));
+            let told = match place.holding.ask(first.cost, Turn::Waited, heard, &mut fates) {
+                Verdict::Spent(decision) | Verdict::Paused(decision) => Told::Decided(decision),
+                // What was asked for, and refused, the store has decided itself.
+                _ if granted == 0 && errand.least == first.cost => {
+                    Told::Decided(place.holding.beside(grant.decision, heard))
+                }
+                // What was to be added to what is here was not enough, or has ended on the way.
+                Verdict::Plain | Verdict::Fly { .. } => Told::Ask,
+            };
+            calls.push((Arc::clone(first), told));
         }
         let next = serve(place, heard, &mut fates, &mut calls);
-        place.is_flying = next.is_some();
+        place.flight = next.is_some().then(|| Flight { begun: heard, ..self.flight });
+        self.flight.begun = heard;
         counts.add(fates);
         counts.by_flight += calls.iter().filter(|(_, told)| matches!(told, Told::Decided(_))).count() as u64;
         (calls, over, next)
@@ -163,18 +173,25 @@ impl<S: Store + 'static> InTheAir<S> {
     /// Ends a call that was not made.
     fn call_off(mut self) {
         self.errand = None;
-        let mut set = self.instance.set_of(self.name).lock();
-        if let Some((place, _)) = set.find(self.name).filter(|(place, _)| self.is_for(place)) {
-            place.is_flying = false;
-        }
+        let waiting = {
+            let mut set = self.instance.set_of(self.name).lock();
+            let place = set.find(self.name).filter(|(place, _)| self.is_for(place));
+            place.map(|(place, _)| place.end_line()).unwrap_or_default()
+        };
+        send_away(waiting);
     }
 
     /// Tells everybody who waits that the store failed.
-    fn fail(&self, errand: &Errand, error: &StoreError) {
+    fn fail(&self, errand: &Errand, error: StoreError) {
         let waiting = self.end_line();
-        // Who began it may have lost their place.
-        for waiter in waiting.iter().chain(&errand.first) {
+        // The first hears it all; and may have lost their place.
+        let is_first =
+            |waiter: &Arc<LeaseWaiter>| errand.first.as_ref().is_some_and(|first| Arc::ptr_eq(first, waiter));
+        for waiter in waiting.iter().filter(|waiter| !is_first(waiter)) {
             drop(waiter.tell(Err(error.without_source())));
+        }
+        if let Some(first) = &errand.first {
+            drop(first.tell(Err(error)));
         }
     }
 
@@ -188,7 +205,8 @@ impl<S: Store + 'static> InTheAir<S> {
 
     /// Returns true if the place is still the one that the call is for.
     fn is_for(&self, place: &Place) -> bool {
-        Arc::ptr_eq(&place.request, &self.request)
+        let number = place.flight.map(|flight| flight.number);
+        Arc::ptr_eq(&place.request, &self.request) && number == Some(self.flight.number)
     }
 }
 
@@ -222,8 +240,8 @@ fn serve(place: &mut Place, now: Timestamp, fates: &mut Fates, calls: &mut Calls
         let told = match place.holding.ask(cost, Turn::Waited, now, fates) {
             Verdict::Spent(decision) | Verdict::Paused(decision) => Told::Decided(decision),
             Verdict::Plain => Told::Ask,
-            Verdict::Fly { most } => {
-                return Some(Errand { least: cost, most, first: Some(Arc::clone(first)) });
+            Verdict::Fly { least, most } => {
+                return Some(Errand { least, most, first: Some(Arc::clone(first)) });
             }
         };
         if let Some(ticket) = place.next_in_line() {

@@ -10,7 +10,7 @@ use super::statistics::LeaseStatistics;
 use crate::clock::TimeSource;
 use crate::port::{Request, Store};
 use crate::sync::Mutex;
-use crate::{Cost, Decision, Key, Lease, Leasing, Nanos, Rules, Timestamp};
+use crate::{Decision, Key, Lease, Leasing, Nanos, Rules, Timestamp};
 
 /// The leases of one instance, in front of the store that they are of.
 pub(super) struct Instance<S> {
@@ -54,8 +54,8 @@ impl<S: Store + 'static> Instance<S> {
     #[inline]
     pub(super) fn lessee<'a>(&self, request: &Request<'a>) -> Option<Lessee<'a>> {
         let terms = request.rules.leasing(self.own)?;
-        // Nothing costs nothing, and what names units is not plain.
-        if request.cost == Cost::ZERO || !request.units.is_empty() {
+        // What names units is not plain.
+        if !request.units.is_empty() {
             return None;
         }
         let rules = match request.rules {
@@ -118,20 +118,34 @@ impl<S> Instance<S> {
 
     /// Ends the pauses of a key: something was given back.
     pub(super) fn resume(&self, key: Key<'_>) {
-        let key = self.hasher.hash(key);
-        self.set_at(key.place).lock().resume(key);
+        let (key, now) = (self.hasher.hash(key), self.clock.now());
+        self.set_at(key.place).lock().resume(key, now);
     }
 
-    /// Forgets what is held of a key.
-    pub(super) fn forget(&self, key: Key<'_>) {
-        let key = self.hasher.hash(key);
-        let waiting = self.set_at(key.place).lock().forget(|held| held == key);
+    /// Puts back what a request has spent of a lease that was charged then, if it has not ended. Returns what is left.
+    pub(super) fn put_back(&self, lessee: &Lessee<'_>, charged: Timestamp) -> Option<Decision> {
+        let now = self.clock.now();
+        let mut set = self.set_of(lessee.name).lock();
+        let (place, counts) = set.find(lessee.name)?;
+        let decision = place.holding.put_back(lessee.cost(), charged, now)?;
+        counts.spent = counts.spent.saturating_sub(lessee.cost());
+        Some(decision)
+    }
+
+    /// Forgets what is held of a request's key under its rules, and under any that share one of them.
+    pub(super) fn forget(&self, request: &Request<'_>) {
+        let key = self.hasher.hash(request.key);
+        let waiting = self
+            .set_at(key.place)
+            .lock()
+            .forget(|name, place| name.key == key && place.request.shares_a_rule_with(request.rules));
         send_away(waiting);
     }
 
-    pub(super) fn forget_all(&self) {
+    /// Forgets what is held of the keys that start with these bytes.
+    pub(super) fn forget_all(&self, prefix: &[u8]) {
         for set in &self.sets {
-            let waiting = set.lock().forget(|_| true);
+            let waiting = set.lock().forget(|_, place| place.request.key().starts_with(prefix));
             send_away(waiting);
         }
     }

@@ -12,7 +12,7 @@ use crate::port::{
     Answer, Charge, ChargeAction, Clock, Grant, HoldChange, HoldOutcome, HoldRequest, Judgment, Request,
     Standing, Store, Whole, acquire_each,
 };
-use crate::{Charged, Cost, Decision, Lease, Nanos, StoreError, StoreErrorKind};
+use crate::{Charged, Cost, Decision, Lease, Nanos, StoreError, StoreErrorKind, When};
 
 /// A store that takes for a busy key as much at once as is asked for here in a moment, and hands it out without asking again.
 ///
@@ -108,7 +108,8 @@ impl<S: Store + 'static> Leased<S> {
         let mut keys_that_wait = HashSet::new();
         for (index, request) in requests.iter().enumerate() {
             let is_first = keys_that_wait.is_empty() || !keys_that_wait.contains(&request.key);
-            let lessee = if is_first { self.instance.lessee(request) } else { None };
+            let is_here = is_first && request.cost != Cost::ZERO;
+            let lessee = if is_here { self.instance.lessee(request) } else { None };
             let here = lessee.and_then(|lessee| Instance::try_here(&self.instance, &lessee, now));
             into.push(here.ok_or_else(|| {
                 keys_that_wait.insert(request.key);
@@ -164,9 +165,8 @@ impl<S, F: FnOnce(&Instance<S>)> Drop for OnDrop<'_, S, F> {
 impl<S: Store + 'static> Store for Leased<S> {
     #[inline]
     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
-        let Some(lessee) = self.instance.lessee(&request) else {
-            return self.instance.store.acquire(request);
-        };
+        let lessee = self.instance.lessee(&request).filter(|_| request.cost != Cost::ZERO);
+        let Some(lessee) = lessee else { return self.instance.store.acquire(request) };
         match Instance::try_here(&self.instance, &lessee, self.instance.clock.now()) {
             Some(decision) => Answer::ready(Ok(decision)),
             None => Answer::later(Instance::take(&self.instance, lessee)),
@@ -217,7 +217,14 @@ impl<S: Store + 'static> Store for Leased<S> {
         self.then(|store| store.change_hold(change), move |here| here.resume(key))
     }
 
+    /// What was paid for by a lease that has not ended can be spent here again; the rest goes to the store.
     fn refund<'a>(&'a self, request: Request<'a>, charged: Charged) -> Answer<'a, Decision> {
+        if let When::At(instant) = charged.when()
+            && let Some(lessee) = self.instance.lessee(&request).filter(|_| request.cost != Cost::ZERO)
+            && let Some(decision) = self.instance.put_back(&lessee, instant)
+        {
+            return Answer::ready(Ok(decision));
+        }
         self.then(|store| store.refund(request, charged), move |here| here.resume(request.key))
     }
 
@@ -225,21 +232,20 @@ impl<S: Store + 'static> Store for Leased<S> {
     fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, u64> {
         self.then(
             |store| {
-                self.instance.forget(request.key);
+                self.instance.forget(&request);
                 store.reset(request)
             },
-            move |here| here.forget(request.key),
+            move |here| here.forget(&request),
         )
     }
 
-    /// Which keys these are is not known here: all are forgotten.
     fn forget<'a>(&'a self, prefix: &'a [u8]) -> Answer<'a, u64> {
         self.then(
             |store| {
-                self.instance.forget_all();
+                self.instance.forget_all(prefix);
                 store.forget(prefix)
             },
-            Instance::forget_all,
+            move |here| here.forget_all(prefix),
         )
     }
 

@@ -9,10 +9,12 @@
 //! instance        what one instance has leased
 //! set             the leased keys that share a lock, and those that may become leased
 //! holding         one key's leases, demand and pause: pure
+//! batch           what is left of one call's grant
 //! owned_request   what a call asks, when nobody waits for it
 //! ```
 
 mod asking;
+mod batch;
 mod holding;
 mod in_the_air;
 mod instance;
@@ -21,7 +23,6 @@ mod owned_request;
 mod returns;
 mod set;
 mod statistics;
-mod task;
 
 pub use leased::Leased;
 pub use statistics::LeaseStatistics;

@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
-use super::holding::{Fates, Leftover};
+use futures_util::stream::{self, StreamExt};
+
+use super::super::task::{rest, spawn};
+use super::batch::Leftover;
+use super::holding::Fates;
 use super::instance::Instance;
 use super::owned_request::OwnedRequest;
-use super::set::{HoldingName, Place};
-use super::task::{rest, spawn};
+use super::set::{HoldingName, Place, send_away};
 use crate::clock::is_in_runtime;
 use crate::port::{Answer, Store};
 use crate::{Charged, Decision, Timestamp};
@@ -43,11 +46,15 @@ pub(super) fn watch<S: Store + 'static>(
     let is_due = {
         let mut set = instance.set_of(name).lock();
         let place = set.find(name).map(|(place, _)| place);
-        let due = place.filter(|place| !place.is_watched && place.holding.ends_with_something().is_some());
+        let due = place.filter(|place| {
+            let is_same = Arc::ptr_eq(&place.request, request);
+            is_same && !place.is_watched && place.holding.ends_with_something().is_some()
+        });
         due.map(|place| place.is_watched = true).is_some()
     };
     if is_due {
-        let watcher = Watcher { instance: Arc::clone(instance), name, request: Arc::clone(request) };
+        let (instance, request) = (Arc::clone(instance), Arc::clone(request));
+        let watcher = Watcher { instance, name, request, is_over: false };
         spawn(watcher.watch());
     }
 }
@@ -57,10 +64,12 @@ struct Watcher<S: Store + 'static> {
     instance: Arc<Instance<S>>,
     name: HoldingName,
     request: Arc<OwnedRequest>,
+    /// There is nothing more to watch, and the place knows it.
+    is_over: bool,
 }
 
 impl<S: Store + 'static> Watcher<S> {
-    async fn watch(self) {
+    async fn watch(mut self) {
         loop {
             let now = self.instance.clock.now();
             let Some((over, next)) = self.look(now) else { return };
@@ -73,13 +82,17 @@ impl<S: Store + 'static> Watcher<S> {
     }
 
     /// Takes away what has ended, and returns when the next ends; none if the place is another's.
-    fn look(&self, now: Timestamp) -> Option<(Vec<Leftover>, Option<Timestamp>)> {
+    fn look(&mut self, now: Timestamp) -> Option<(Vec<Leftover>, Option<Timestamp>)> {
         let mut set = self.instance.set_of(self.name).lock();
         let (place, counts) = set.find(self.name).filter(|(place, _)| self.is_for(place))?;
         let mut fates = Fates::default();
         let over = place.holding.end(now, &mut fates);
         counts.add(fates);
-        Some((over, place.holding.ends_with_something()))
+        let next = place.holding.ends_with_something();
+        // Under the same lock: what lands from here on is watched by somebody else.
+        place.is_watched = next.is_some();
+        self.is_over = next.is_none();
+        Some((over, next))
     }
 
     fn is_for(&self, place: &Place) -> bool {
@@ -89,6 +102,9 @@ impl<S: Store + 'static> Watcher<S> {
 
 impl<S: Store + 'static> Drop for Watcher<S> {
     fn drop(&mut self) {
+        if self.is_over {
+            return;
+        }
         let mut set = self.instance.set_of(self.name).lock();
         if let Some((place, _)) = set.find(self.name).filter(|(place, _)| self.is_for(place)) {
             place.is_watched = false;
@@ -96,16 +112,22 @@ impl<S: Store + 'static> Drop for Watcher<S> {
     }
 }
 
-/// Gives back everything that is held.
+/// How many are given back at once by an instance that stops.
+const AT_ONCE: usize = 64;
+
+/// Gives back everything that is held. Those who wait for a call ask for themselves.
 pub(super) async fn give_back_all<S: Store + 'static>(instance: &Instance<S>) {
+    let now = instance.clock.now();
+    let mut over = Vec::new();
     for set in &instance.sets {
-        let over = set.lock().end_all();
-        for (name, request, leftovers) in over {
-            for leftover in leftovers {
-                give_back_one(instance, name, &request, leftover).await;
-            }
-        }
+        let (displaced, waiting) = set.lock().end_all(now);
+        send_away(waiting);
+        over.extend(displaced);
     }
+    let each = over.iter().flat_map(|(name, request, leftovers)| {
+        leftovers.iter().map(move |leftover| give_back_one(instance, *name, request, *leftover))
+    });
+    stream::iter(each).for_each_concurrent(AT_ONCE, |one| one).await;
 }
 
 async fn give_back_one<S: Store + 'static>(
@@ -131,5 +153,5 @@ fn refund<'a, S: Store>(
 fn given_back<S>(instance: &Instance<S>, name: HoldingName, leftover: Leftover, is_returned: bool) {
     let counts = &mut instance.set_of(name).lock().counts;
     let fate = if is_returned { &mut counts.returned } else { &mut counts.burnt };
-    *fate += leftover.cost - leftover.refilled;
+    *fate = fate.saturating_add(leftover.cost - leftover.refilled);
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::super::line_ticket::LineTicket;
 use super::super::memory::KeyHash;
-use super::holding::{Fates, Holding, LEAST_SIZE, Leftover};
+use super::batch::Leftover;
+use super::holding::{Fates, Holding, LEAST_SIZE};
 use super::owned_request::OwnedRequest;
 use super::statistics::LeaseStatistics;
 use crate::{Decision, Nanos, Timestamp};
@@ -38,14 +39,21 @@ pub(super) fn send_away(waiting: Vec<Arc<LeaseWaiter>>) {
     }
 }
 
+/// A call that is on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Flight {
+    pub(super) number: u64,
+    pub(super) begun: Timestamp,
+}
+
 /// A leased key.
 #[derive(Debug)]
 pub(super) struct Place {
     pub(super) holding: Holding,
     /// What a call for this key asks.
     pub(super) request: Arc<OwnedRequest>,
-    /// One call is on its way.
-    pub(super) is_flying: bool,
+    /// The one call that is on its way.
+    pub(super) flight: Option<Flight>,
     /// Those who wait for it, in the order in which they came. Nobody waits while no call is on its way.
     pub(super) line: VecDeque<Arc<LeaseWaiter>>,
     /// Somebody is there to give back what is left at the end.
@@ -54,13 +62,7 @@ pub(super) struct Place {
 
 impl Place {
     pub(super) fn new(holding: Holding, request: OwnedRequest) -> Self {
-        Place {
-            holding,
-            request: Arc::new(request),
-            is_flying: false,
-            line: VecDeque::new(),
-            is_watched: false,
-        }
+        Place { holding, request: Arc::new(request), flight: None, line: VecDeque::new(), is_watched: false }
     }
 
     /// Puts a request at the end of the line.
@@ -85,7 +87,7 @@ impl Place {
 
     /// Ends the call that is on its way, and returns those who wait for it.
     pub(super) fn end_line(&mut self) -> Vec<Arc<LeaseWaiter>> {
-        self.is_flying = false;
+        self.flight = None;
         std::iter::from_fn(|| self.next_in_line()).collect()
     }
 }
@@ -96,6 +98,7 @@ pub(super) struct LeaseSet {
     names: [Option<HoldingName>; WAYS],
     places: [Option<Box<Place>>; WAYS],
     candidates: [Candidate; WAYS],
+    flights: u64,
     pub(super) counts: LeaseStatistics,
 }
 
@@ -130,6 +133,12 @@ impl LeaseSet {
     pub(super) fn find(&mut self, name: HoldingName) -> Option<(&mut Place, &mut LeaseStatistics)> {
         let at = self.names.iter().position(|held| *held == Some(name))?;
         Some((self.places[at].as_deref_mut()?, &mut self.counts))
+    }
+
+    /// Returns the next call, which begins now.
+    pub(super) fn begin(&mut self, now: Timestamp) -> Flight {
+        self.flights += 1;
+        Flight { number: self.flights, begun: now }
     }
 
     /// Counts a request for a key that has no place. Returns how often it was asked for in this aim, if that is often enough
@@ -169,11 +178,11 @@ impl LeaseSet {
         place: impl FnOnce() -> Place,
     ) -> Result<Option<Displaced>, ()> {
         let is_free = |place: &Option<Box<Place>>| {
-            place.as_ref().is_none_or(|place| !place.is_flying && place.holding.is_idle(now))
+            place.as_ref().is_none_or(|place| place.flight.is_none() && place.holding.is_idle(now))
         };
         let free = self.places.iter().position(Option::is_none);
         let Some(at) = free.or_else(|| self.places.iter().position(is_free)) else { return Err(()) };
-        let displaced = self.take(at);
+        let displaced = self.take(at, now);
         self.names[at] = Some(name);
         self.places[at] = Some(Box::new(place()));
         let tag = tag(name);
@@ -183,21 +192,25 @@ impl LeaseSet {
         Ok(displaced)
     }
 
-    /// Takes away everything that is held, and returns what of it is worth giving back.
-    pub(super) fn end_all(&mut self) -> Vec<Displaced> {
-        (0..WAYS).filter_map(|at| self.take(at)).collect()
+    /// Takes away everything that is held, and returns what of it is worth giving back, and those who wait.
+    pub(super) fn end_all(&mut self, now: Timestamp) -> (Vec<Displaced>, Vec<Arc<LeaseWaiter>>) {
+        let lines = self.places.iter_mut().flatten().map(|place| place.end_line());
+        let waiting = lines.flatten().collect();
+        ((0..WAYS).filter_map(|at| self.take(at, now)).collect(), waiting)
     }
 
-    /// Forgets what is held of these keys: nothing of it is given back, and calls on their way bring nothing. Returns those
+    /// Forgets what is held in these places: nothing of it is given back, and calls on their way bring nothing. Returns those
     /// who wait for them.
     #[must_use = "those who wait must be told"]
-    pub(super) fn forget(&mut self, is_meant: impl Fn(KeyHash) -> bool) -> Vec<Arc<LeaseWaiter>> {
+    pub(super) fn forget(&mut self, is_meant: impl Fn(HoldingName, &Place) -> bool) -> Vec<Arc<LeaseWaiter>> {
         let mut waiting = Vec::new();
         for (name, place) in self.names.iter_mut().zip(&mut self.places) {
-            if name.is_some_and(|name| is_meant(name.key))
-                && let Some(mut place) = place.take()
-            {
-                *name = None;
+            let is_there = |(name, place): (HoldingName, &Box<Place>)| is_meant(name, place);
+            if !name.zip(place.as_ref()).is_some_and(is_there) {
+                continue;
+            }
+            *name = None;
+            if let Some(mut place) = place.take() {
                 let mut fates = Fates::default();
                 place.holding.burn(&mut fates);
                 self.counts.add(fates);
@@ -208,27 +221,29 @@ impl LeaseSet {
     }
 
     /// Ends the pauses of a key: something was given back.
-    pub(super) fn resume(&mut self, key: KeyHash) {
+    pub(super) fn resume(&mut self, key: KeyHash, now: Timestamp) {
         for (name, place) in self.names.iter().zip(&mut self.places) {
             if name.is_some_and(|name| name.key == key)
                 && let Some(place) = place
             {
-                place.holding.resume();
+                place.holding.resume(now);
             }
         }
     }
 
-    /// Returns how many keys are leased, and what is left of their leases.
+    /// Returns how many keys are leased, and what is left of their leases. A key that nobody asks for only keeps its place.
     pub(super) fn held(&self, now: Timestamp) -> (usize, u64) {
-        let places = self.places.iter().flatten();
-        places.fold((0, 0), |(keys, left), place| (keys + 1, left + place.holding.left(now)))
+        let holdings = self.places.iter().flatten().map(|place| &place.holding);
+        holdings.fold((0, 0), |(keys, left), holding| {
+            (keys + usize::from(!holding.is_idle(now)), left.saturating_add(holding.left(now)))
+        })
     }
 
-    fn take(&mut self, at: usize) -> Option<Displaced> {
+    fn take(&mut self, at: usize, now: Timestamp) -> Option<Displaced> {
         let name = self.names[at].take()?;
         let mut place = self.places[at].take()?;
         let mut fates = Fates::default();
-        let over = place.holding.end_all(&mut fates);
+        let over = place.holding.end_all(now, &mut fates);
         self.counts.add(fates);
         (!over.is_empty()).then(|| (name, place.request, over))
     }

@@ -8,15 +8,16 @@ use super::holding::Fates;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LeaseStatistics {
-    /// Keys that tokens are held for now.
+    /// Keys that are leased now.
     pub held: usize,
-    /// The most keys that tokens are held for.
+    /// The most keys that can be.
     pub capacity: usize,
     /// Tokens that are held now.
     pub left: u64,
     /// Tokens that requests have spent.
     pub spent: u64,
-    /// Tokens that were given back to the store when their lease ended.
+    /// Tokens that were given back to the store when their lease ended. The rule that refills slowest takes that much back, the
+    /// others less.
     pub returned: u64,
     /// Tokens that were neither spent nor given back.
     pub burnt: u64,
@@ -42,8 +43,8 @@ impl LeaseStatistics {
     /// Counts what became of tokens.
     #[inline]
     pub(super) fn add(&mut self, fates: Fates) {
-        self.spent += fates.spent;
-        self.burnt += fates.burnt;
+        self.spent = self.spent.saturating_add(fates.spent);
+        self.burnt = self.burnt.saturating_add(fates.burnt);
     }
 
     /// Returns the sum of these counts and those of a part, which holds so much.
@@ -51,10 +52,10 @@ impl LeaseStatistics {
         LeaseStatistics {
             held: self.held + keys,
             capacity: self.capacity,
-            left: self.left + left,
-            spent: self.spent + part.spent,
-            returned: self.returned + part.returned,
-            burnt: self.burnt + part.burnt,
+            left: self.left.saturating_add(left),
+            spent: self.spent.saturating_add(part.spent),
+            returned: self.returned.saturating_add(part.returned),
+            burnt: self.burnt.saturating_add(part.burnt),
             full: self.full + part.full,
             short: self.short + part.short,
             refused: self.refused + part.refused,
