@@ -303,7 +303,11 @@ impl Store for Slow {
     }
 
     fn acquire_up_to<'a>(&'a self, request: Request<'a>, most: Cost) -> Answer<'a, Grant> {
-        self.inner.acquire_up_to(request, most)
+        Answer::later(async move {
+            let grant = self.inner.acquire_up_to(request, most).await;
+            self.gate.acquire().await.unwrap().forget();
+            grant
+        })
     }
 
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
@@ -337,6 +341,34 @@ fn other_rules_and_other_costs_are_asked_for() {
     counted.asked();
     assert_eq!(ask(&small, 6).reason, Reason::NeverFits);
     assert_eq!(counted.asked(), 0, "what can never pass is remembered too");
+}
+
+/// A grant is refused like an acquire of its least. Only what is known of one that was refused as a grant tells what comes next.
+#[test]
+fn a_grant_is_refused_by_its_least() {
+    let (clock, quota) = (clock(), "10/h".parse::<Quota>().unwrap());
+    let counted = Counted::new(&clock);
+    let cache = DenialCache::new(counted.clone()).clock(clock.clone());
+    let ask = |cost| Request::new(Key::new("user").unwrap(), Rules::Quota(&quota), Cost::new(cost));
+    let up_to = |least, most| now(cache.acquire_up_to(ask(least), Cost::new(most)));
+    assert_eq!(up_to(4, 8).granted, Cost::new(8));
+    let refused = up_to(4, 8);
+    assert_eq!((refused.granted, refused.decision.remaining, refused.next.allowed), (Cost::ZERO, 2, true));
+    counted.asked();
+    clock.advance(Nanos::from_millis(100));
+    let again = up_to(4, 1_000);
+    let passed = Nanos::from_millis(100);
+    let wait = |grant: &Grant| grant.decision.retry_after.unwrap();
+    assert_eq!(wait(&again), wait(&refused).saturating_sub(passed));
+    assert_eq!((again.at, again.next.remaining), (refused.at + passed, 2));
+    assert!(!now(cache.acquire(ask(4))).allowed, "an acquire of as much is refused alike");
+    assert_eq!(counted.asked(), 0, "nobody was asked");
+    assert_eq!(up_to(1, 1_000).granted, Cost::new(2), "a smaller least may pass");
+    assert!(!now(cache.acquire(ask(1))).allowed);
+    counted.asked();
+    let one = up_to(1, 5);
+    assert_eq!((counted.asked(), one.next), (1, one.decision), "an acquire does not tell what comes next");
+    assert_eq!((up_to(1, 9).next, counted.asked()), (one.next, 0));
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod denials;
 #[cfg(all(feature = "tokio", not(loom)))]
 mod guarded;
 mod leased;
+mod line_ticket;
 mod memory;
 mod on_full;
 

@@ -1,4 +1,5 @@
 //! A store that several instances share, far away: calls take a while, and may fail on the way there or back.
+//! Every test that uses it has `start_paused = true`.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

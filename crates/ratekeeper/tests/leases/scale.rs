@@ -1,5 +1,5 @@
 //! Many instances under one limit, in virtual time: what leases admit, miss and ask, beside a store that is asked for every
-//! request on the same arrivals.
+//! request on the same arrivals. The runtime has `start_paused = true`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};

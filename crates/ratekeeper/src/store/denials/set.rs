@@ -1,8 +1,10 @@
 //! The denials of the keys that share a lock.
 
 use super::super::memory::KeyHash;
+use super::crowd::Crowd;
 use super::denial::{Deniable, KnownDenial};
 use crate::Timestamp;
+use crate::sync::Arc;
 
 /// How many refusals share a lock: a key under several plans, or with several costs, and a neighbour or two.
 pub(super) const WAYS: usize = 4;
@@ -11,6 +13,8 @@ pub(super) const WAYS: usize = 4;
 #[derive(Debug, Default)]
 pub(super) struct DenialSet {
     ways: [Option<(KeyHash, u64, KnownDenial)>; WAYS],
+    /// Those who ask together, and until when they do; at most [`WAYS`] crowds.
+    crowds: Vec<(KeyHash, u64, Timestamp, Arc<Crowd>)>,
     /// Moves on whenever something is forgotten, so that an answer from before cannot be remembered after.
     version: u64,
     answered: u64,
@@ -54,6 +58,32 @@ impl DenialSet {
         };
         if let Some(place) = place {
             *place = Some((key, matter, refusal));
+        }
+    }
+
+    /// Returns the version under which the store is asked.
+    pub(super) fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Returns the crowd that asks for this key in this matter, if there is one.
+    #[inline]
+    pub(super) fn crowd(&mut self, key: KeyHash, matter: u64, now: Timestamp) -> Option<Arc<Crowd>> {
+        if self.crowds.is_empty() {
+            return None;
+        }
+        self.crowds.retain(|(.., until, _)| now < *until);
+        let found = self.crowds.iter().find(|(held, about, ..)| (*held, *about) == (key, matter));
+        found.map(|(.., crowd)| Arc::clone(crowd))
+    }
+
+    /// Has those who ask for this key in this matter ask together until then, if there is room for one more crowd.
+    pub(super) fn gather(&mut self, key: KeyHash, matter: u64, until: Timestamp) {
+        let found = self.crowds.iter_mut().find(|(held, about, ..)| (*held, *about) == (key, matter));
+        if let Some((.., ends, _)) = found {
+            *ends = until.max(*ends);
+        } else if self.crowds.len() < WAYS {
+            self.crowds.push((key, matter, until, Arc::default()));
         }
     }
 

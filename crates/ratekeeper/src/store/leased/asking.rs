@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use super::super::line_ticket::CalledTicket;
 use super::holding::{Fates, Holding, Turn, Verdict, aim};
 use super::in_the_air::{Errand, InTheAir};
 use super::instance::{Instance, Lessee};
 use super::owned_request::OwnedRequest;
 use super::returns::give_back;
-use super::set::{Displaced, LeaseSet, Place};
-use super::ticket::{Called, Told};
+use super::set::{Displaced, LeaseSet, Place, Told};
 use crate::port::Store;
 use crate::{Decision, StoreError, Timestamp};
 
@@ -18,9 +18,9 @@ enum Step {
     /// The store decides on this request alone.
     Plain,
     /// Wait in the line.
-    Wait(Called),
+    Wait(CalledTicket<Told>),
     /// Start a call, and wait in the line for it.
-    Start(Called, Errand, Arc<OwnedRequest>),
+    Start(CalledTicket<Told>, Errand, Arc<OwnedRequest>),
 }
 
 impl<S: Store + 'static> Instance<S> {
@@ -127,7 +127,7 @@ impl<S: Store + 'static> Instance<S> {
             }
             Verdict::Fly { most } => {
                 let ticket = place.join_line(cost);
-                let called = Called::new(Arc::clone(&ticket));
+                let called = CalledTicket::new(Arc::clone(&ticket));
                 match std::mem::replace(&mut place.is_flying, true) {
                     true => Step::Wait(called),
                     false => {

@@ -6,9 +6,8 @@ use super::holding::{Fates, Landed, Leftover, Turn, Verdict};
 use super::instance::{Instance, mixed};
 use super::owned_request::OwnedRequest;
 use super::returns::{give_back, watch};
-use super::set::{HoldingName, Place};
+use super::set::{HoldingName, Place, Told, LeaseWaiter, send_away};
 use super::task::spawn;
-use super::ticket::{Ticket, Told};
 use crate::clock::is_in_runtime;
 use crate::port::{Answer, Grant, Store};
 use crate::{Cost, StoreError, Timestamp};
@@ -30,11 +29,11 @@ pub(super) struct Errand {
     pub(super) least: u64,
     pub(super) most: u64,
     /// Whose cost the least is; nobody's if it is asked for early.
-    pub(super) first: Option<Arc<Ticket>>,
+    pub(super) first: Option<Arc<LeaseWaiter>>,
 }
 
 /// Those who have waited, and what each is told.
-type Calls = Vec<(Arc<Ticket>, Told)>;
+type Calls = Vec<(Arc<LeaseWaiter>, Told)>;
 
 impl<S: Store + 'static> InTheAir<S> {
     pub(super) fn new(
@@ -97,14 +96,17 @@ impl<S: Store + 'static> InTheAir<S> {
         let Some(errand) = self.errand.take() else { return };
         let grant = match answer {
             Ok(grant) => grant,
-            Err(error) => return self.fail(&errand, error),
+            Err(error) => return self.fail(&errand, &error),
         };
         let heard = self.instance.clock.now();
         let (calls, over, next) = self.take_in(&errand, sent, heard, &grant);
         give_back(&self.instance, self.name, &self.request, over);
         watch(&self.instance, self.name, &self.request);
         self.errand = next;
-        calls.into_iter().for_each(|(ticket, told)| ticket.tell(Ok(told)));
+        for (waiter, told) in calls {
+            // Who has gone meanwhile has taken it along, as with a call of their own.
+            drop(waiter.tell(Ok(told)));
+        }
     }
 
     fn take_in(
@@ -168,19 +170,16 @@ impl<S: Store + 'static> InTheAir<S> {
     }
 
     /// Tells everybody who waits that the store failed.
-    fn fail(&self, errand: &Errand, error: StoreError) {
+    fn fail(&self, errand: &Errand, error: &StoreError) {
         let waiting = self.end_line();
-        for ticket in &waiting {
-            ticket.tell(Err(error.without_source()));
-        }
         // Who began it may have lost their place.
-        if let Some(first) = &errand.first {
-            first.tell(Err(error));
+        for waiter in waiting.iter().chain(&errand.first) {
+            drop(waiter.tell(Err(error.without_source())));
         }
     }
 
     /// Ends the call, and returns those who wait for it.
-    fn end_line(&self) -> Vec<Arc<Ticket>> {
+    fn end_line(&self) -> Vec<Arc<LeaseWaiter>> {
         let mut set = self.instance.set_of(self.name).lock();
         set.counts.errors += 1;
         let place = set.find(self.name).filter(|(place, _)| self.is_for(place));
@@ -197,8 +196,9 @@ impl<S: Store + 'static> Drop for InTheAir<S> {
     fn drop(&mut self) {
         if let Some(errand) = self.errand.take() {
             // Its runtime has ended, or whoever made it has given up: those who wait ask for themselves.
-            let waiting = self.end_line();
-            waiting.iter().chain(&errand.first).for_each(|ticket| ticket.tell(Ok(Told::Ask)));
+            let mut waiting = self.end_line();
+            waiting.extend(errand.first);
+            send_away(waiting);
         }
     }
 }

@@ -5,9 +5,8 @@ use std::hash::{BuildHasher, Hash, Hasher};
 use foldhash::quality::RandomState;
 
 use super::super::memory::{Hashing, KeyHasher};
-use super::set::{HoldingName, LeaseSet, WAYS};
+use super::set::{HoldingName, LeaseSet, WAYS, send_away};
 use super::statistics::LeaseStatistics;
-use super::ticket::Told;
 use crate::clock::TimeSource;
 use crate::port::{Request, Store};
 use crate::sync::Mutex;
@@ -127,13 +126,13 @@ impl<S> Instance<S> {
     pub(super) fn forget(&self, key: Key<'_>) {
         let key = self.hasher.hash(key);
         let waiting = self.set_at(key.place).lock().forget(|held| held == key);
-        waiting.iter().for_each(|ticket| ticket.tell(Ok(Told::Ask)));
+        send_away(waiting);
     }
 
     pub(super) fn forget_all(&self) {
         for set in &self.sets {
             let waiting = set.lock().forget(|_| true);
-            waiting.iter().for_each(|ticket| ticket.tell(Ok(Told::Ask)));
+            send_away(waiting);
         }
     }
 

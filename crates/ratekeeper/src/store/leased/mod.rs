@@ -9,7 +9,6 @@
 //! instance        what one instance has leased
 //! set             the leased keys that share a lock, and those that may become leased
 //! holding         one key's leases, demand and pause: pure
-//! ticket          somebody who waits for a call
 //! owned_request   what a call asks, when nobody waits for it
 //! ```
 
@@ -23,7 +22,6 @@ mod returns;
 mod set;
 mod statistics;
 mod task;
-mod ticket;
 
 pub use leased::Leased;
 pub use statistics::LeaseStatistics;

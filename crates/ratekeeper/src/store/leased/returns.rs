@@ -5,12 +5,11 @@ use std::sync::Arc;
 use super::holding::{Fates, Leftover};
 use super::instance::Instance;
 use super::owned_request::OwnedRequest;
-use super::set::HoldingName;
+use super::set::{HoldingName, Place};
 use super::task::{rest, spawn};
-use crate::Charged;
-use crate::Decision;
 use crate::clock::is_in_runtime;
 use crate::port::{Answer, Store};
+use crate::{Charged, Decision, Timestamp};
 
 /// Gives back what was left of leases, without waiting for it. What cannot be given back is lost.
 pub(super) fn give_back<S: Store + 'static>(
@@ -48,8 +47,52 @@ pub(super) fn watch<S: Store + 'static>(
         due.map(|place| place.is_watched = true).is_some()
     };
     if is_due {
-        let (instance, request) = (Arc::clone(instance), Arc::clone(request));
-        spawn(async move { watch_until_the_end(instance, name, request).await });
+        let watcher = Watcher { instance: Arc::clone(instance), name, request: Arc::clone(request) };
+        spawn(watcher.watch());
+    }
+}
+
+/// Somebody who gives back what is left of a key's leases when they end. Dropped, the key is not watched any more.
+struct Watcher<S: Store + 'static> {
+    instance: Arc<Instance<S>>,
+    name: HoldingName,
+    request: Arc<OwnedRequest>,
+}
+
+impl<S: Store + 'static> Watcher<S> {
+    async fn watch(self) {
+        loop {
+            let now = self.instance.clock.now();
+            let Some((over, next)) = self.look(now) else { return };
+            give_back(&self.instance, self.name, &self.request, over);
+            let Some(next) = next else { return };
+            if !rest(next.since(now)).await {
+                return;
+            }
+        }
+    }
+
+    /// Takes away what has ended, and returns when the next ends; none if the place is another's.
+    fn look(&self, now: Timestamp) -> Option<(Vec<Leftover>, Option<Timestamp>)> {
+        let mut set = self.instance.set_of(self.name).lock();
+        let (place, counts) = set.find(self.name).filter(|(place, _)| self.is_for(place))?;
+        let mut fates = Fates::default();
+        let over = place.holding.end(now, &mut fates);
+        counts.add(fates);
+        Some((over, place.holding.ends_with_something()))
+    }
+
+    fn is_for(&self, place: &Place) -> bool {
+        Arc::ptr_eq(&place.request, &self.request)
+    }
+}
+
+impl<S: Store + 'static> Drop for Watcher<S> {
+    fn drop(&mut self) {
+        let mut set = self.instance.set_of(self.name).lock();
+        if let Some((place, _)) = set.find(self.name).filter(|(place, _)| self.is_for(place)) {
+            place.is_watched = false;
+        }
     }
 }
 
@@ -61,35 +104,6 @@ pub(super) async fn give_back_all<S: Store + 'static>(instance: &Instance<S>) {
             for leftover in leftovers {
                 give_back_one(instance, name, &request, leftover).await;
             }
-        }
-    }
-}
-
-async fn watch_until_the_end<S: Store + 'static>(
-    instance: Arc<Instance<S>>,
-    name: HoldingName,
-    request: Arc<OwnedRequest>,
-) {
-    loop {
-        let now = instance.clock.now();
-        let (over, next) = {
-            let mut set = instance.set_of(name).lock();
-            let Some((place, counts)) = set.find(name) else { return };
-            // Its place may have been lost, and found again.
-            if !Arc::ptr_eq(&place.request, &request) {
-                return;
-            }
-            let mut fates = Fates::default();
-            let over = place.holding.end(now, &mut fates);
-            counts.add(fates);
-            let next = place.holding.ends_with_something();
-            place.is_watched = next.is_some();
-            (over, next)
-        };
-        give_back(&instance, name, &request, over);
-        let Some(next) = next else { return };
-        if !rest(next.since(now)).await {
-            return;
         }
     }
 }

@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::super::line_ticket::LineTicket;
 use super::super::memory::KeyHash;
 use super::holding::{Fates, Holding, LEAST_SIZE, Leftover};
 use super::owned_request::OwnedRequest;
 use super::statistics::LeaseStatistics;
-use super::ticket::Ticket;
-use crate::{Nanos, Timestamp};
+use crate::{Decision, Nanos, Timestamp};
 
 /// How many leased keys share a lock.
 pub(super) const WAYS: usize = 4;
@@ -20,6 +20,24 @@ pub(super) struct HoldingName {
     pub(super) rules: u64,
 }
 
+/// Somebody who waits for a call.
+pub(super) type LeaseWaiter = LineTicket<Told>;
+
+/// What somebody who has waited is told.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Told {
+    Decided(Decision),
+    /// To ask for themselves.
+    Ask,
+}
+
+/// Tells those who wait for a call that will not come to ask for themselves. Whoever waits no more need not be told.
+pub(super) fn send_away(waiting: Vec<Arc<LeaseWaiter>>) {
+    for waiter in waiting {
+        drop(waiter.tell(Ok(Told::Ask)));
+    }
+}
+
 /// A leased key.
 #[derive(Debug)]
 pub(super) struct Place {
@@ -29,7 +47,7 @@ pub(super) struct Place {
     /// One call is on its way.
     pub(super) is_flying: bool,
     /// Those who wait for it, in the order in which they came. Nobody waits while no call is on its way.
-    pub(super) line: VecDeque<Arc<Ticket>>,
+    pub(super) line: VecDeque<Arc<LeaseWaiter>>,
     /// Somebody is there to give back what is left at the end.
     pub(super) is_watched: bool,
 }
@@ -46,27 +64,27 @@ impl Place {
     }
 
     /// Puts a request at the end of the line.
-    pub(super) fn join_line(&mut self, cost: u64) -> Arc<Ticket> {
-        let ticket = Arc::new(Ticket::new(cost));
+    pub(super) fn join_line(&mut self, cost: u64) -> Arc<LeaseWaiter> {
+        let ticket = Arc::new(LeaseWaiter::new(cost));
         self.holding.waits(cost);
         self.line.push_back(Arc::clone(&ticket));
         ticket
     }
 
     /// Takes the first out of the line.
-    pub(super) fn next_in_line(&mut self) -> Option<Arc<Ticket>> {
+    pub(super) fn next_in_line(&mut self) -> Option<Arc<LeaseWaiter>> {
         let ticket = self.line.pop_front()?;
         self.holding.waits_no_more(ticket.cost);
         Some(ticket)
     }
 
     /// Takes this one out of the line, if it is the first. Returns false if it is not.
-    pub(super) fn leave_line(&mut self, ticket: &Arc<Ticket>) -> bool {
+    pub(super) fn leave_line(&mut self, ticket: &Arc<LeaseWaiter>) -> bool {
         self.line.front().is_some_and(|first| Arc::ptr_eq(first, ticket)) && self.next_in_line().is_some()
     }
 
     /// Ends the call that is on its way, and returns those who wait for it.
-    pub(super) fn end_line(&mut self) -> Vec<Arc<Ticket>> {
+    pub(super) fn end_line(&mut self) -> Vec<Arc<LeaseWaiter>> {
         self.is_flying = false;
         std::iter::from_fn(|| self.next_in_line()).collect()
     }
@@ -173,7 +191,7 @@ impl LeaseSet {
     /// Forgets what is held of these keys: nothing of it is given back, and calls on their way bring nothing. Returns those
     /// who wait for them.
     #[must_use = "those who wait must be told"]
-    pub(super) fn forget(&mut self, is_meant: impl Fn(KeyHash) -> bool) -> Vec<Arc<Ticket>> {
+    pub(super) fn forget(&mut self, is_meant: impl Fn(KeyHash) -> bool) -> Vec<Arc<LeaseWaiter>> {
         let mut waiting = Vec::new();
         for (name, place) in self.names.iter_mut().zip(&mut self.places) {
             if name.is_some_and(|name| is_meant(name.key))
