@@ -58,8 +58,7 @@ fn two_servers_share_one_limit_on_all_transports() {
     share(&folder, &redis.url(), "k");
 }
 
-/// A refusal that lasts shorter than the way to the Redis cannot be repeated, so that every request asks: that is counted, so
-/// that somebody notices.
+/// A refusal that lasts shorter than the way to the Redis cannot be repeated: that is counted, so that somebody notices.
 #[test]
 fn refusals_that_are_too_short_to_be_repeated_are_counted() {
     let redis = Redis::redis();
