@@ -1,6 +1,7 @@
 //! What a lease comes to under the rules of a request: how long, how much, or why not at all.
 
 use std::fmt;
+use std::time::Duration;
 
 use super::lease::{Lease, LeaseTerm};
 use super::rule::Rule;
@@ -130,8 +131,8 @@ fn exact_refill(quota: &Quota) -> Nanos {
 /// Returns how long a lease of a rule lasts that refills in this time; else the least refill time that would do.
 #[inline]
 fn life(term: LeaseTerm, refill: Nanos) -> Result<Nanos, Nanos> {
-    const SHORTEST: u64 = Lease::SHORTEST.as_nanos() as u64;
-    const LONGEST_SHARE: u64 = Lease::LONGEST_SHARE.as_nanos() as u64;
+    const SHORTEST: u64 = nanos(Lease::SHORTEST);
+    const LONGEST_SHARE: u64 = nanos(Lease::LONGEST_SHARE);
     let refill = refill.as_nanos();
     match term {
         LeaseTerm::Off => Err(Nanos::MAX),
@@ -150,6 +151,11 @@ fn life(term: LeaseTerm, refill: Nanos) -> Result<Nanos, Nanos> {
             if refill < least.as_nanos() { Err(least) } else { Ok(life) }
         }
     }
+}
+
+/// Returns the nanoseconds of a time that is far from 584 years.
+const fn nanos(time: Duration) -> u64 {
+    time.as_secs() * 1_000_000_000 + time.subsec_nanos() as u64
 }
 
 /// Why requests under some rules always ask the store. Its text says so in plain words.

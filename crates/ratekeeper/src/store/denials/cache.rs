@@ -77,7 +77,7 @@ pub struct DenialStatistics {
     /// Requests denied without asking the store.
     pub answered: u64,
     /// Denials of the store that had ended before they were heard, because their `retry_after` was shorter than the way to
-    /// the store and back. They cannot be repeated, so every request for such a key asks the store.
+    /// the store and back. They cannot be repeated: those who ask for such a key ask together, one question after another.
     pub too_short: u64,
 }
 
