@@ -158,17 +158,16 @@ impl<S: Store + 'static> InTheAir<S> {
         (calls, over, next)
     }
 
-    /// Ends a call that was not made.
+    /// Ends a call that was not made. Who took it for one on its way, and waits for it, asks for themselves.
     fn call_off(mut self) {
         self.errand = None;
-        let mut set = self.instance.set_of(self.name).lock();
-        if let Some((place, _)) = set.find(self.name).filter(|(place, _)| self.is_for(place)) {
-            place.is_flying = false;
-        }
+        let waiting = self.end_line();
+        waiting.iter().for_each(|ticket| ticket.tell(Ok(Told::Ask)));
     }
 
     /// Tells everybody who waits that the store failed.
     fn fail(&self, errand: &Errand, error: StoreError) {
+        self.count_error();
         let waiting = self.end_line();
         for ticket in &waiting {
             ticket.tell(Err(error.without_source()));
@@ -182,9 +181,12 @@ impl<S: Store + 'static> InTheAir<S> {
     /// Ends the call, and returns those who wait for it.
     fn end_line(&self) -> Vec<Arc<LineTicket>> {
         let mut set = self.instance.set_of(self.name).lock();
-        set.counts.errors += 1;
         let place = set.find(self.name).filter(|(place, _)| self.is_for(place));
         place.map(|(place, _)| place.end_line()).unwrap_or_default()
+    }
+
+    fn count_error(&self) {
+        self.instance.set_of(self.name).lock().counts.errors += 1;
     }
 
     /// Returns true if the place is still the one that the call is for.
@@ -197,6 +199,7 @@ impl<S: Store + 'static> Drop for InTheAir<S> {
     fn drop(&mut self) {
         if let Some(errand) = self.errand.take() {
             // Its runtime has ended, or whoever made it has given up: those who wait ask for themselves.
+            self.count_error();
             let waiting = self.end_line();
             waiting.iter().chain(&errand.first).for_each(|ticket| ticket.tell(Ok(Told::Ask)));
         }
