@@ -314,6 +314,22 @@ fn a_reset_disowns_the_call_on_its_way() {
     });
 }
 
+/// All that is held is given back by one who stops, while another spends it, or waits for more.
+#[test]
+fn closing_leaves_nobody_waiting() {
+    for (spent, cost) in [(0, 2), (3, 2)] {
+        loom::model(move || {
+            let shared = Shared::new(Source::new(100, true), spent);
+            both(
+                &shared,
+                move |shared| assert!(shared.ask(cost).unwrap()),
+                |shared| block_on(shared.leased.close()),
+            );
+            shared.check(0);
+        });
+    }
+}
+
 /// A lease ends while one spends it and another asks: what is left is given back or lost, and not handed out then.
 #[test]
 fn what_has_ended_is_not_spent() {

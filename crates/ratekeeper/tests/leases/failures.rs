@@ -122,3 +122,23 @@ async fn a_runtime_that_ends_leaves_nobody_waiting() {
     assert!(node.ask(&plan, 1).await.unwrap().allowed);
     assert_eq!(node.leased.statistics().errors, 1);
 }
+
+/// Who waited for a call when its key was closed waited for ever: the call found its place gone.
+#[tokio::test(start_paused = true)]
+async fn closing_leaves_nobody_waiting() {
+    let node = node();
+    let plan = Arc::new(leased_plan("10/s burst 1000", "500ms"));
+    node.ask_often(&plan, 3).await;
+    let waiting: Vec<_> = (0..10)
+        .map(|_| {
+            let (node, plan) = (node.clone(), Arc::clone(&plan));
+            tokio::spawn(async move { node.ask(&plan, 1).await.unwrap().allowed })
+        })
+        .collect();
+    settle().await;
+    node.leased.close().await;
+    for answer in waiting {
+        let answer = tokio::time::timeout(Duration::from_secs(60), answer).await;
+        assert!(answer.expect("an answer").unwrap());
+    }
+}

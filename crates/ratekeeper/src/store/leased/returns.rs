@@ -7,6 +7,7 @@ use super::instance::Instance;
 use super::owned_request::OwnedRequest;
 use super::set::{HoldingName, Place};
 use super::task::{rest, spawn};
+use super::ticket::Told;
 use crate::clock::is_in_runtime;
 use crate::port::{Answer, Store};
 use crate::{Charged, Decision, Timestamp};
@@ -99,7 +100,8 @@ impl<S: Store + 'static> Drop for Watcher<S> {
 /// Gives back everything that is held.
 pub(super) async fn give_back_all<S: Store + 'static>(instance: &Instance<S>) {
     for set in &instance.sets {
-        let over = set.lock().end_all();
+        let (over, waiting) = set.lock().end_all();
+        waiting.iter().for_each(|ticket| ticket.tell(Ok(Told::Ask)));
         for (name, request, leftovers) in over {
             for leftover in leftovers {
                 give_back_one(instance, name, &request, leftover).await;

@@ -165,9 +165,12 @@ impl LeaseSet {
         Ok(displaced)
     }
 
-    /// Takes away everything that is held, and returns what of it is worth giving back.
-    pub(super) fn end_all(&mut self) -> Vec<Displaced> {
-        (0..WAYS).filter_map(|at| self.take(at)).collect()
+    /// Takes away everything that is held: calls on their way bring nothing. Returns what of it is worth giving back, and
+    /// those who wait for more.
+    #[must_use = "those who wait must be told"]
+    pub(super) fn end_all(&mut self) -> (Vec<Displaced>, Vec<Arc<LineTicket>>) {
+        let waiting = self.places.iter_mut().flatten().flat_map(|place| place.end_line()).collect();
+        ((0..WAYS).filter_map(|at| self.take(at)).collect(), waiting)
     }
 
     /// Forgets what is held of these keys: nothing of it is given back, and calls on their way bring nothing. Returns those
