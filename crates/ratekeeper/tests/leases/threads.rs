@@ -2,8 +2,8 @@
 //! span of time holds more than is promised.
 
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Barrier};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
@@ -15,12 +15,14 @@ use ratekeeper::{Charged, Cost, Decision, MemoryStore, Plan};
 use super::far_store::{leased_plan, request};
 use super::spans::{Stamp, worst_span};
 
-const RATE: u64 = 10_000;
-const BURST: u64 = 4_000;
+const RATE: u64 = 4_000;
+const BURST: u64 = 1_000;
 const LIFE: Duration = Duration::from_millis(20);
 /// On what are often two cores.
-const THREADS: u64 = 12;
-const RUN: Duration = Duration::from_millis(900);
+const THREADS: usize = 12;
+/// How long nobody asks while much is held, in milliseconds: for less than a life, and for more.
+const RESTS: [u64; 5] = [50, 10, 30, 55, 15];
+const STORM: Duration = Duration::from_millis(15);
 
 /// Longer than anything takes on the slowest machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -119,32 +121,12 @@ struct Admitted {
     cost: u64,
 }
 
-/// What somebody does at a time of the run, over and over: little is asked, in a way that much is held; nobody asks, for less than
-/// the life of a lease and for more; and all ask for whatever they get.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    Hoard,
-    Rest,
-    Storm,
-}
-
-fn phase(since: Duration) -> Phase {
-    let millis = u64::try_from(since.as_millis()).unwrap();
-    let (round, into) = (millis / 90, millis % 90);
-    let rests = [10, 30, 50][usize::try_from(round % 3).unwrap()];
-    match into {
-        0..3 => Phase::Hoard,
-        into if into < 3 + rests => Phase::Rest,
-        _ => Phase::Storm,
-    }
-}
-
-/// One of many who ask until the run is over.
+/// One of many who ask the same instance.
 struct Asker {
     leased: Arc<Leased<Counted>>,
     plan: Arc<Plan>,
     start: Instant,
-    number: u64,
+    number: usize,
     admitted: Admitted,
 }
 
@@ -163,22 +145,31 @@ impl Asker {
         }
     }
 
-    async fn run(mut self, rest: impl AsyncFn()) -> Admitted {
-        let mut asked = self.number;
-        while self.start.elapsed() < RUN {
-            asked += 1;
-            match phase(self.start.elapsed()) {
-                // What never passes counts as demand, and makes the lease as large as it may be.
-                Phase::Hoard if self.number == 0 => {
-                    self.ask(BURST + 1).await;
-                    self.ask(1).await;
+    /// Round by round: the quota becomes whole, one makes the instance hold as much as it may, nobody asks for a while, and
+    /// then all ask for whatever they get.
+    async fn run(mut self, meet: impl AsyncFn(), rest: impl AsyncFn(Duration)) -> Admitted {
+        for millis in RESTS {
+            rest(Duration::from_millis(1_000 * BURST / RATE)).await;
+            meet().await;
+            if self.number == 0 {
+                // What never passes counts as demand. A key is leased from its fourth request on.
+                for cost in [1, 1, 1, BURST + 1, 1] {
+                    self.ask(cost).await;
                 }
-                Phase::Hoard | Phase::Rest => rest().await,
-                // Some ask for several at once, and lose their turn now and then.
-                Phase::Storm if asked % 32 == 0 => self.ask(1 + asked / 32 % 5).await,
-                Phase::Storm if asked % 257 == 0 => rest().await,
-                Phase::Storm => self.ask(1).await,
             }
+            meet().await;
+            rest(Duration::from_millis(millis)).await;
+            meet().await;
+            let (begun, mut asked) = (Instant::now(), self.number as u64);
+            while begun.elapsed() < STORM {
+                asked += 1;
+                // Some ask for several at once.
+                self.ask(if asked % 32 == 0 { 1 + asked / 32 % 5 } else { 1 }).await;
+                if asked % 64 == 0 {
+                    rest(Duration::ZERO).await;
+                }
+            }
+            meet().await;
         }
         self.admitted
     }
@@ -206,7 +197,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-fn instance(answers_later: bool) -> (Arc<Leased<Counted>>, impl Fn(u64) -> Asker) {
+fn instance(answers_later: bool) -> (Arc<Leased<Counted>>, impl Fn(usize) -> Asker) {
     let counted = Counted { answers_later, ..Counted::default() };
     let leased = Arc::new(Leased::new(counted).keys(4));
     let plan = Arc::new(leased_plan(&format!("{RATE}/s burst {BURST}"), "20ms"));
@@ -250,14 +241,23 @@ fn check_bound(admitted: &[Admitted]) {
 /// Each thread on its own, without a runtime: calls are made by whoever needs them, and by nobody else.
 fn without_a_runtime(answers_later: bool) {
     let (leased, asker) = instance(answers_later);
+    let barrier = &Barrier::new(THREADS);
     let admitted: Vec<Admitted> = thread::scope(|scope| {
-        let askers: Vec<_> = (0..THREADS)
-            .map(|number| {
-                let asker = asker(number);
-                let rest = async || thread::park_timeout(Duration::from_micros(300));
-                scope.spawn(move || block_on(asker.run(rest)))
-            })
-            .collect();
+        let ask = |number| {
+            let asker = asker(number);
+            let meet = async || drop(barrier.wait());
+            let rest = async |span: Duration| {
+                let end = Instant::now() + span;
+                thread::yield_now();
+                while let Some(left) =
+                    end.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
+                {
+                    thread::park_timeout(left);
+                }
+            };
+            move || block_on(asker.run(meet, rest))
+        };
+        let askers: Vec<_> = (0..THREADS).map(|number| scope.spawn(ask(number))).collect();
         askers.into_iter().map(|asker| asker.join().unwrap()).collect()
     });
     check_sums(&leased, &admitted).unwrap();
@@ -279,14 +279,25 @@ fn of_a_store_that_answers_later() {
 /// In a runtime: calls are made ahead by tasks of their own, and what is left is given back by others.
 #[test]
 fn in_a_runtime_that_asks_ahead() {
-    let threads = usize::try_from(THREADS).unwrap();
     let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_time().build().unwrap();
+        tokio::runtime::Builder::new_multi_thread().worker_threads(THREADS).enable_time().build().unwrap();
     let (leased, asker) = instance(true);
     let admitted: Vec<Admitted> = runtime.block_on(async {
-        let askers: Vec<_> = (0..2 * THREADS)
-            .map(|number| tokio::spawn(asker(number).run(async || tokio::task::yield_now().await)))
-            .collect();
+        let barrier = Arc::new(tokio::sync::Barrier::new(2 * THREADS));
+        let ask = |number| {
+            let (asker, barrier) = (asker(number), Arc::clone(&barrier));
+            let meet = async move || drop(barrier.wait().await);
+            let rest = async |span: Duration| {
+                let end = Instant::now() + span;
+                let mut tick = tokio::time::interval(Duration::from_millis(1));
+                tokio::task::yield_now().await;
+                while Instant::now() < end {
+                    tick.tick().await;
+                }
+            };
+            tokio::spawn(asker.run(meet, rest))
+        };
+        let askers: Vec<_> = (0..2 * THREADS).map(ask).collect();
         let mut admitted = Vec::new();
         for asker in askers {
             admitted.push(asker.await.unwrap());
