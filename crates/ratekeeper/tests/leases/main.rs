@@ -7,3 +7,5 @@ mod exact;
 mod failures;
 mod far_store;
 mod model;
+mod spans;
+mod threads;
