@@ -115,8 +115,7 @@ async fn hoard(quota: &str) {
         most = most.max(storm.len());
         stamps.extend(storm);
         // The quota is whole again.
-        let full =
-            wall_nanos() + u64::try_from(instances.plan.rules()[0].quota().refill_time().as_nanos()).unwrap();
+        let full = wall_nanos() + instances.plan.rules()[0].quota().refill_time().as_nanos();
         pass(Duration::from_nanos(full - wall_nanos())).await;
     }
     check(&instances, &stamps, quota);

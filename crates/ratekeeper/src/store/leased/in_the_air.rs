@@ -163,7 +163,7 @@ impl<S: Store + 'static> InTheAir<S> {
             calls.push((Arc::clone(first), told));
         }
         let next = serve(place, heard, &mut fates, &mut calls);
-        place.flight = next.is_some().then(|| Flight { begun: heard, ..self.flight });
+        place.flight = next.is_some().then_some(Flight { begun: heard, ..self.flight });
         self.flight.begun = heard;
         counts.add(fates);
         counts.by_flight += calls.iter().filter(|(_, told)| matches!(told, Told::Decided(_))).count() as u64;

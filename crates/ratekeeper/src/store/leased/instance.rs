@@ -1,6 +1,6 @@
 //! What one instance has leased, and the calls for it.
 
-use std::hash::{BuildHasher, Hash, Hasher};
+use std::hash::BuildHasher;
 
 use foldhash::quality::RandomState;
 
@@ -61,11 +61,7 @@ impl<S: Store + 'static> Instance<S> {
         let rules = match request.rules {
             Rules::Plan(plan) => plan.fingerprint(),
             Rules::Plans(plans) => plans.iter().fold(0, |all, plan| mixed(all ^ plan.fingerprint())),
-            Rules::Quota(quota) => {
-                let mut hasher = self.quotas.build_hasher();
-                quota.hash(&mut hasher);
-                hasher.finish()
-            }
+            Rules::Quota(quota) => self.quotas.hash_one(quota),
         };
         // A plan whose lease alone has changed has new holdings.
         let rules = mixed(rules ^ terms.life.as_nanos());

@@ -205,8 +205,7 @@ impl LeaseSet {
     pub(super) fn forget(&mut self, is_meant: impl Fn(HoldingName, &Place) -> bool) -> Vec<Arc<LeaseWaiter>> {
         let mut waiting = Vec::new();
         for (name, place) in self.names.iter_mut().zip(&mut self.places) {
-            let is_there = |(name, place): (HoldingName, &Box<Place>)| is_meant(name, place);
-            if !name.zip(place.as_ref()).is_some_and(is_there) {
+            if !name.zip(place.as_deref()).is_some_and(|(name, place)| is_meant(name, place)) {
                 continue;
             }
             *name = None;
@@ -245,7 +244,7 @@ impl LeaseSet {
         let mut fates = Fates::default();
         let over = place.holding.end_all(now, &mut fates);
         self.counts.add(fates);
-        (!over.is_empty()).then(|| (name, place.request, over))
+        (!over.is_empty()).then_some((name, place.request, over))
     }
 }
 
