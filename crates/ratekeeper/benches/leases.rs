@@ -1,7 +1,13 @@
 //! Many instances under one limit, in virtual time: `cargo bench -p ratekeeper --bench leases`, or with `1000` after `--`
 //! for a thousand instances. Prints a table; nothing here is timed.
 
-#![allow(missing_docs, clippy::unwrap_used, dead_code, reason = "a bench may panic")]
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    dead_code,
+    reason = "a bench may panic, and prints its table"
+)]
 
 use std::time::Duration;
 

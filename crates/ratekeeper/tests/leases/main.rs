@@ -6,6 +6,8 @@ mod answers;
 mod exact;
 mod failures;
 mod far_store;
+mod many_instances;
 mod model;
+mod scale;
 mod spans;
 mod threads;

@@ -1,6 +1,13 @@
 //! Many instances under one limit, in virtual time: what leases admit, miss and ask, beside a store that is asked for every
 //! request on the same arrivals. The runtime has `start_paused = true`.
 
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "rates and counts of a simulation"
+)]
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

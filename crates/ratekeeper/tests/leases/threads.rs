@@ -245,7 +245,9 @@ fn without_a_runtime(answers_later: bool) {
     let admitted: Vec<Admitted> = thread::scope(|scope| {
         let ask = |number| {
             let asker = asker(number);
-            let meet = async || drop(barrier.wait());
+            let meet = async || {
+                barrier.wait();
+            };
             let rest = async |span: Duration| {
                 let end = Instant::now() + span;
                 thread::yield_now();
@@ -286,7 +288,9 @@ fn in_a_runtime_that_asks_ahead() {
         let barrier = Arc::new(tokio::sync::Barrier::new(2 * THREADS));
         let ask = |number| {
             let (asker, barrier) = (asker(number), Arc::clone(&barrier));
-            let meet = async move || drop(barrier.wait().await);
+            let meet = async move || {
+                barrier.wait().await;
+            };
             let rest = async |span: Duration| {
                 let end = Instant::now() + span;
                 let mut tick = tokio::time::interval(Duration::from_millis(1));
