@@ -45,6 +45,11 @@ pub(super) async fn rest(span: Nanos) -> bool {
 /// Waits for something, for a span at most. Where there is no timer, until it is there.
 pub(super) async fn within<T>(span: Nanos, awaited: impl Future<Output = T> + Unpin) -> Option<T> {
     let mut awaited = awaited;
+    // Most often it is there already, or soon.
+    let now = std::future::poll_fn(|context| Poll::Ready(Pin::new(&mut awaited).poll(context))).await;
+    if let Poll::Ready(value) = now {
+        return Some(value);
+    }
     let Some(alarm) = alarm(span) else { return Some(awaited.await) };
     let mut alarm = pin!(alarm);
     std::future::poll_fn(|context| match Pin::new(&mut awaited).poll(context) {

@@ -209,6 +209,23 @@ async fn what_is_held_under_rules_that_were_replaced_is_not_given_back() {
     assert!(after < 50_100, "{after}: nothing was minted");
 }
 
+/// Nor if the new rules are not leased.
+#[tokio::test(start_paused = true)]
+async fn what_is_held_of_a_plan_that_lost_its_lease_is_not_given_back() {
+    let (shared, node) = node();
+    let old = leased_plan("10/s burst 100", "500ms");
+    let new = Plan::parse("api", "10/s burst 100000").unwrap();
+    node.ask_often(&old, 40).await;
+    let held = node.leased.statistics().left;
+    assert!(held > 5, "{held}: worth giving back");
+    shared.acquire(request(&new, 50_000)).await.unwrap();
+    assert!(node.ask(&new, 1).await.unwrap().allowed);
+    assert_eq!(node.leased.statistics().burnt, held);
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let after = shared.peek(request(&new, 0)).await.unwrap().remaining;
+    assert!(after < 50_100, "{after}: nothing was minted");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_longer_lease_is_another_one() {
     let (_, node) = node();

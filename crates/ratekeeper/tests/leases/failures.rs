@@ -154,3 +154,30 @@ async fn one_slow_answer_does_not_make_a_store_far_away() {
     node.ask_often(&plan, 2_000).await;
     assert_eq!(node.leased.statistics().by_store, plain);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_line_whose_call_is_given_up_shares_the_next_one() {
+    let node = node();
+    let plan = Arc::new(leased_plan("10/s burst 1000", "500ms"));
+    node.ask_often(&plan, 3).await;
+    node.far.wire.trips.lock().unwrap().push_back(Trip {
+        there: Duration::from_secs(3_600),
+        back: Duration::ZERO,
+        fate: Fate::Arrives,
+    });
+    let ask = || {
+        let (node, plan) = (node.clone(), Arc::clone(&plan));
+        tokio::spawn(async move { node.ask(&plan, 1).await.unwrap().allowed })
+    };
+    let first = ask();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let others: Vec<_> = (0..100).map(|_| ask()).collect();
+    settle().await;
+    let calls = node.far.calls();
+    assert!(first.await.unwrap());
+    for other in others {
+        assert!(other.await.unwrap());
+    }
+    let calls = node.far.calls() - calls;
+    assert!(calls <= 4, "{calls} calls for a hundred who waited");
+}

@@ -17,7 +17,7 @@ use crate::port::{
     Standing, Store, Whole,
 };
 use crate::sync::{Arc, Mutex};
-use crate::{Charged, Cost, Decision, Key, Nanos, Rules, StoreError};
+use crate::{Charged, Cost, Decision, Key, Nanos, Rules, StoreError, StoreErrorKind};
 
 /// How long a request waits for somebody else's question.
 const LONGEST_WAIT: Nanos = Nanos::from_secs(1);
@@ -522,8 +522,14 @@ impl<S: Store> Store for DenialCache<S> {
                 }
                 found[index] = Some(answer);
             }
-            into.extend(found.into_iter().map_while(|answer| answer));
-            outcome
+            // Those who asked together have their answers, whatever became of the others.
+            let failed = outcome.as_ref().err();
+            let message = "the store answered fewer requests than it was asked";
+            into.extend(found.into_iter().map(|answer| {
+                let untold = || StoreError::new(StoreErrorKind::Other, message);
+                answer.unwrap_or_else(|| Err(failed.map_or_else(untold, StoreError::without_source)))
+            }));
+            Ok(())
         })
     }
 }

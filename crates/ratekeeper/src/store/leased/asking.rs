@@ -1,17 +1,24 @@
 //! A request under a lease: paid for, refused in the pause, or asked for.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::super::line_ticket::CalledTicket;
 use super::super::task::within;
 use super::holding::{Fates, Holding, LeaseTerms, Turn, Verdict, aim};
-use super::in_the_air::{Errand, InTheAir};
+use super::in_the_air::{Errand, InTheAir, serve, tell};
 use super::instance::{Instance, Lessee};
 use super::owned_request::OwnedRequest;
 use super::returns::give_back;
 use super::set::{Displaced, Flight, LeaseSet, Place, Told, send_away};
 use crate::port::Store;
-use crate::{Decision, StoreError, Timestamp};
+use crate::{Decision, Nanos, StoreError, Timestamp};
+
+/// How long a request waits for a call: what a call brings that takes longer than a lease lives can be spent no more.
+fn patience(life: Nanos) -> Nanos {
+    const LONGEST: Nanos = Nanos::from_secs(1);
+    life.min(LONGEST)
+}
 
 /// What is to be done for a request.
 enum Step {
@@ -31,6 +38,7 @@ impl<S: Store + 'static> Instance<S> {
         let mut guard = this.set_of(lessee.name).lock();
         let set = &mut *guard;
         let (place, counts) = set.find(lessee.name)?;
+        let now = this.not_before(place.holding.heard(), now);
         let mut fates = Fates::default();
         let over = place.holding.end(now, &mut fates);
         let verdict = place.holding.ask(lessee.cost(), Turn::Comes, now, &mut fates);
@@ -81,11 +89,10 @@ impl<S: Store + 'static> Instance<S> {
                 called
             }
         };
-        // What a call brings that takes longer than a lease lives can be spent no more.
-        let told = match within(lessee.terms.life, called).await {
+        let told = match within(patience(lessee.terms.life), called).await {
             Some(told) => told?,
             None => {
-                this.give_up(&lessee);
+                Self::give_up(this, &lessee);
                 Told::Ask
             }
         };
@@ -98,19 +105,31 @@ impl<S: Store + 'static> Instance<S> {
         }
     }
 
-    /// Gives up a call that has been on its way for longer than a lease lives: its store has no timeout, or its runtime stands
-    /// still. What it brings is nobody's, and those who wait for it ask for themselves.
-    fn give_up(&self, lessee: &Lessee<'_>) {
-        let now = self.clock.now();
-        let waiting = {
-            let mut set = self.set_of(lessee.name).lock();
-            let is_lost = |place: &Place| {
-                place.flight.is_some_and(|flight| now.since(flight.begun) >= place.holding.life())
-            };
-            let place = set.find(lessee.name).filter(|(place, _)| is_lost(place));
-            place.map(|(place, _)| place.end_line()).unwrap_or_default()
+    /// Gives up a call that has been on its way for too long: its store has no timeout, or its runtime stands still. What it
+    /// brings is nobody's. For those who still wait, another one is made.
+    fn give_up(this: &Arc<Self>, lessee: &Lessee<'_>) {
+        let (name, now) = (lessee.name, this.clock.now());
+        let mut calls = Vec::new();
+        let air = {
+            let mut guard = this.set_of(name).lock();
+            let set = &mut *guard;
+            let flight = set.begin(now);
+            let Some((place, counts)) = set.find(name) else { return };
+            let is_lost = |lost: Flight| now.since(lost.begun) >= patience(place.holding.life());
+            if !place.flight.is_some_and(is_lost) {
+                return;
+            }
+            let mut fates = Fates::default();
+            let errand = serve(place, now, &mut fates, &mut calls);
+            counts.add(fates);
+            place.flight = errand.is_some().then_some(flight);
+            let request = Arc::clone(&place.request);
+            errand.map(|errand| InTheAir::new(this, name, request, flight, errand))
         };
-        send_away(waiting);
+        tell(calls);
+        if let Some(air) = air {
+            air.launch_early();
+        }
     }
 
     /// Decides what is to be done for a request that has just come.
@@ -119,10 +138,7 @@ impl<S: Store + 'static> Instance<S> {
         let mut guard = this.set_of(name).lock();
         let set = &mut *guard;
         if set.find(name).is_none() {
-            // What is held under rules that were replaced is not given back: by those rules, the state may be another.
-            let rules = lessee.request.rules;
-            let waiting =
-                set.forget(|held, place| held.key == name.key && place.request.is_replaced_by(rules));
+            let waiting = set.forget_replaced(name.key, lessee.request.rules);
             if !waiting.is_empty() {
                 drop(guard);
                 send_away(waiting);
@@ -142,6 +158,7 @@ impl<S: Store + 'static> Instance<S> {
             }
         }
         let Some((place, counts)) = set.find(name) else { return Step::Plain };
+        let now = this.not_before(place.holding.heard(), now);
         place.holding.count(cost, now);
         let mut fates = Fates::default();
         let over = place.holding.end(now, &mut fates);
@@ -189,6 +206,7 @@ impl<S: Store + 'static> Instance<S> {
         now: Timestamp,
     ) -> Result<Option<Displaced>, ()> {
         let asked = set.knock(lessee.name, now, aim(lessee.terms)).ok_or(())?;
+        self.has_leased.store(true, Ordering::Relaxed);
         set.admit(lessee.name, now, || {
             let quotas = lessee.request.rules.iter().map(|(_, quota)| quota);
             let refills = quotas.map(|quota| lessee.terms.excess(quota)).min().unwrap_or(0);

@@ -156,6 +156,11 @@ impl Holding {
         }
     }
 
+    /// Returns when the store was heard last. A clock that was read before that, and before the lock was there, is read again.
+    pub(super) fn heard(&self) -> Timestamp {
+        self.heard
+    }
+
     /// Returns how long what is granted can be spent.
     pub(super) fn life(&self) -> Nanos {
         self.terms.leasing.life
@@ -232,7 +237,11 @@ impl Holding {
     pub(super) fn land(&mut self, landed: &Landed, chance: u64, fates: &mut Fates) -> Vec<Leftover> {
         let Landed { sent, heard, .. } = *landed;
         let mut over = self.end(heard, fates);
-        self.hear(landed.decision, sent, heard);
+        (self.told, self.heard) = (landed.decision, heard);
+        // A refusal may have been repeated on the way, without a trip to the store.
+        if landed.decision.allowed {
+            self.took(heard.since(sent));
+        }
         self.window_ends = landed.ends.map(|left| sent + left);
         let life = landed.ends.map_or(self.life(), |left| left.min(self.life()));
         if landed.granted > 0 {
@@ -245,7 +254,8 @@ impl Holding {
         let is_short = landed.granted < landed.most && landed.next.reason == Reason::QuotaExceeded;
         if is_short && sent > self.resumed {
             let next = landed.next.retry_after.unwrap_or(Nanos::ZERO);
-            let rest = jittered(self.aim(), chance).min(self.terms.trust);
+            let least = Nanos::from_nanos(self.aim().as_nanos() / 2);
+            let rest = jittered(self.aim(), chance).min(self.terms.trust).max(least);
             self.pause = Some(Pause {
                 since: heard,
                 until: heard + rest.max(next.min(self.terms.trust)),
@@ -287,21 +297,24 @@ impl Holding {
     pub(super) fn put_back(&mut self, cost: u64, charged: Timestamp, now: Timestamp) -> Option<Decision> {
         let batch = self.batches.iter_mut().find(|batch| batch.is_of(charged, now))?;
         batch.put_back(cost)?;
-        self.pause = None;
         let reset_after = self.told.reset_after.saturating_sub(now.since(self.heard));
         let told = Decision::allow(self.told.limit, self.told.remaining, reset_after).of_rule(self.told.rule);
         Some(self.beside(told, now))
     }
 
-    /// Notes what the store told of this key, asked then.
+    /// Notes what the store told of this key when it decided on one request alone, asked then.
     pub(super) fn hear(&mut self, decision: Decision, sent: Timestamp, heard: Timestamp) {
-        self.told = decision;
-        self.heard = heard;
-        // A refusal may have been repeated on the way, without a trip to the store.
-        if decision.allowed {
-            self.round_trips.rotate_right(1);
-            self.round_trips[0] = heard.since(sent);
+        (self.told, self.heard) = (decision, heard.max(self.heard));
+        // Many such are on their way at once, and one stall makes all of them slow: they can show that the store is near
+        // again, not that it is far.
+        if decision.allowed && heard.since(sent) <= self.aim() {
+            self.took(heard.since(sent));
         }
+    }
+
+    fn took(&mut self, round_trip: Nanos) {
+        self.round_trips.rotate_right(1);
+        self.round_trips[0] = round_trip;
     }
 
     /// Returns what the store tells of this key, with what is left here.

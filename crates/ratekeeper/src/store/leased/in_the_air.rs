@@ -35,7 +35,7 @@ pub(super) struct Errand {
 }
 
 /// Those who have waited, and what each is told.
-type Calls = Vec<(Arc<LeaseWaiter>, Told)>;
+pub(super) type Calls = Vec<(Arc<LeaseWaiter>, Told)>;
 
 impl<S: Store + 'static> InTheAir<S> {
     pub(super) fn new(
@@ -104,10 +104,7 @@ impl<S: Store + 'static> InTheAir<S> {
         let heard = self.instance.clock.now();
         let (calls, over, next) = self.take_in(&errand, sent, heard, &grant);
         self.errand = next;
-        for (waiter, told) in calls {
-            // Who has gone meanwhile has taken it along, as with a call of their own.
-            drop(waiter.tell(Ok(told)));
-        }
+        tell(calls);
         give_back(&self.instance, self.name, &self.request, over);
         watch(&self.instance, self.name, &self.request);
     }
@@ -230,7 +227,12 @@ fn ask<'a, S: Store>(
 }
 
 /// Serves those who wait, the first in the line first, and returns what to go for if it was not enough for them.
-fn serve(place: &mut Place, now: Timestamp, fates: &mut Fates, calls: &mut Calls) -> Option<Errand> {
+pub(super) fn serve(
+    place: &mut Place,
+    now: Timestamp,
+    fates: &mut Fates,
+    calls: &mut Calls,
+) -> Option<Errand> {
     while let Some(first) = place.line.front() {
         let cost = first.cost;
         if !first.waits() {
@@ -249,4 +251,12 @@ fn serve(place: &mut Place, now: Timestamp, fates: &mut Fates, calls: &mut Calls
         }
     }
     None
+}
+
+/// Tells those who have waited.
+pub(super) fn tell(calls: Calls) {
+    for (waiter, told) in calls {
+        // Who has gone meanwhile has taken it along, as with a call of their own.
+        drop(waiter.tell(Ok(told)));
+    }
 }

@@ -1,6 +1,7 @@
 //! What one instance has leased, and the calls for it.
 
 use std::hash::BuildHasher;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use foldhash::quality::RandomState;
 
@@ -21,6 +22,8 @@ pub(super) struct Instance<S> {
     pub(super) clock: TimeSource,
     pub(super) own: Lease,
     pub(super) trust: Nanos,
+    /// A key was leased at some time.
+    pub(super) has_leased: AtomicBool,
 }
 
 /// A request that may be answered from a lease.
@@ -47,6 +50,7 @@ impl<S: Store + 'static> Instance<S> {
             clock: TimeSource::default(),
             own: Lease::OFF,
             trust,
+            has_leased: AtomicBool::new(false),
         }
     }
 
@@ -118,13 +122,30 @@ impl<S> Instance<S> {
         self.set_at(key.place).lock().resume(key, now);
     }
 
+    /// Returns this reading of the clock, or another if it is older than what is known by now.
+    #[inline]
+    pub(super) fn not_before(&self, known: Timestamp, read: Timestamp) -> Timestamp {
+        if read < known { self.clock.now() } else { read }
+    }
+
+    /// Has what is held of a key under rules that a request's have replaced forgotten, if anything was leased at all.
+    pub(super) fn replace(&self, request: &Request<'_>) {
+        if !self.has_leased.load(Ordering::Relaxed) || matches!(request.rules, Rules::Quota(_)) {
+            return;
+        }
+        let key = self.hasher.hash(request.key);
+        let waiting = self.set_at(key.place).lock().forget_replaced(key, request.rules);
+        send_away(waiting);
+    }
+
     /// Puts back what a request has spent of a lease that was charged then, if it has not ended. Returns what is left.
     pub(super) fn put_back(&self, lessee: &Lessee<'_>, charged: Timestamp) -> Option<Decision> {
         let now = self.clock.now();
         let mut set = self.set_of(lessee.name).lock();
         let (place, counts) = set.find(lessee.name)?;
+        let now = self.not_before(place.holding.heard(), now);
         let decision = place.holding.put_back(lessee.cost(), charged, now)?;
-        counts.spent = counts.spent.saturating_sub(lessee.cost());
+        counts.refunded = counts.refunded.saturating_add(lessee.cost());
         Some(decision)
     }
 

@@ -166,7 +166,10 @@ impl<S: Store + 'static> Store for Leased<S> {
     #[inline]
     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
         let lessee = self.instance.lessee(&request).filter(|_| request.cost != Cost::ZERO);
-        let Some(lessee) = lessee else { return self.instance.store.acquire(request) };
+        let Some(lessee) = lessee else {
+            self.instance.replace(&request);
+            return self.instance.store.acquire(request);
+        };
         match Instance::try_here(&self.instance, &lessee, self.instance.clock.now()) {
             Some(decision) => Answer::ready(Ok(decision)),
             None => Answer::later(Instance::take(&self.instance, lessee)),
@@ -255,7 +258,10 @@ impl<S: Store + 'static> Store for Leased<S> {
         into: &'a mut Vec<Result<Decision, StoreError>>,
     ) -> Answer<'a, ()> {
         match requests.iter().any(|request| self.instance.lessee(request).is_some()) {
-            false => self.instance.store.acquire_many(requests, into),
+            false => {
+                requests.iter().for_each(|request| self.instance.replace(request));
+                self.instance.store.acquire_many(requests, into)
+            }
             true => Answer::later(self.take_many(requests, into)),
         }
     }

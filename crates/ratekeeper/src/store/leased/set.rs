@@ -9,7 +9,7 @@ use super::batch::Leftover;
 use super::holding::{Fates, Holding, LEAST_SIZE};
 use super::owned_request::OwnedRequest;
 use super::statistics::LeaseStatistics;
-use crate::{Decision, Nanos, Timestamp};
+use crate::{Decision, Nanos, Rules, Timestamp};
 
 /// How many leased keys share a lock.
 pub(super) const WAYS: usize = 4;
@@ -217,6 +217,13 @@ impl LeaseSet {
             }
         }
         waiting
+    }
+
+    /// Forgets what is held of a key under rules that these have replaced. It is not given back: by the old rules, the state
+    /// may look impossible. Returns those who wait.
+    #[must_use = "those who wait must be told"]
+    pub(super) fn forget_replaced(&mut self, key: KeyHash, rules: Rules<'_>) -> Vec<Arc<LeaseWaiter>> {
+        self.forget(|name, place| name.key == key && place.request.is_replaced_by(rules))
     }
 
     /// Ends the pauses of a key: something was given back.

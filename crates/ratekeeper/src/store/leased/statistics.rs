@@ -4,7 +4,7 @@ use super::holding::Fates;
 
 /// What a [`Leased`](super::Leased) store holds, what became of its tokens, and who answered.
 ///
-/// Counts go up from zero when the store is made. Every token that was granted is held, or counted here once.
+/// Counts go up from zero when the store is made. Every token that was granted, or refunded, is held, or counted here once as spent, returned or burnt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LeaseStatistics {
@@ -16,6 +16,8 @@ pub struct LeaseStatistics {
     pub left: u64,
     /// Tokens that requests have spent.
     pub spent: u64,
+    /// Tokens that requests have given back while their lease lived: they are held again, or counted once more.
+    pub refunded: u64,
     /// Tokens that were given back to the store when their lease ended. The rule that refills slowest takes that much back, the
     /// others less.
     pub returned: u64,
@@ -54,6 +56,7 @@ impl LeaseStatistics {
             capacity: self.capacity,
             left: self.left.saturating_add(left),
             spent: self.spent.saturating_add(part.spent),
+            refunded: self.refunded.saturating_add(part.refunded),
             returned: self.returned.saturating_add(part.returned),
             burnt: self.burnt.saturating_add(part.burnt),
             full: self.full + part.full,
