@@ -53,10 +53,15 @@ return { 1, left / ARGV[1] }";
 /// measured reads a state and writes it back.
 const GENEROUS: &str = "36/h burst 40000";
 
+/// How much is asked for of what is granted in part.
+const AT_MOST: Cost = Cost::new(100);
+
 #[derive(Clone)]
 enum Contender {
     ByHand(MultiplexedConnection, Arc<str>),
     Ours(RedisStore, Arc<Plan>),
+    /// Takes as much as there is, up to 100 at once: all of it, or whatever it comes to.
+    UpTo(RedisStore, Arc<Plan>, GrantSize),
     /// Charges so many keys together.
     Charges(RedisStore, Arc<Plan>, u64),
     /// Makes holds, and leaves them to be settled.
@@ -65,6 +70,15 @@ enum Contender {
     Settle(Holding),
     /// Makes a hold and settles it: two round trips.
     Both(Holding),
+}
+
+/// What is granted of what is asked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum GrantSize {
+    /// All of it.
+    Full,
+    /// What has refilled: a part, or nothing.
+    Short,
 }
 
 /// Holds under one plan.
@@ -139,6 +153,12 @@ impl Contender {
                 let request = Request::new(key, Rules::Plan(plan), Cost::ONE);
                 let decision = store.acquire(request).await.unwrap();
                 assert!(decision.allowed, "{decision:?}");
+            }
+            Contender::UpTo(store, plan, size) => {
+                let key = format!("user:{number}");
+                let request = Request::new(Key::new(&key).unwrap(), Rules::Plan(plan), Cost::ONE);
+                let grant = store.acquire_up_to(request, AT_MOST).await.unwrap();
+                assert!(*size == GrantSize::Short || grant.granted == AT_MOST, "{grant:?}");
             }
             Contender::Charges(store, plan, count) => {
                 let keys: Vec<String> = (0..*count).map(|key| format!("user:{number}:{key}")).collect();
@@ -241,13 +261,23 @@ async fn speed(server: &Server, wanted: &[String]) {
     let contenders = [
         ("by hand, GCRA", Contender::ByHand(connection, sha1.into())),
         ("ours, ASCII, GCRA", Contender::Ours(ascii.clone(), Arc::clone(&one))),
-        ("ours without breaker and denial cache", Contender::Ours(bare, Arc::clone(&one))),
+        ("ours without breaker and denial cache", Contender::Ours(bare.clone(), Arc::clone(&one))),
         ("ours, ASCII, 3 × GCRA", Contender::Ours(ascii.clone(), Arc::clone(&three))),
-        ("ours, binary, GCRA", Contender::Ours(binary.clone(), one)),
-        ("ours, binary, 3 × GCRA", Contender::Ours(binary.clone(), three)),
+        ("ours, binary, GCRA", Contender::Ours(binary.clone(), Arc::clone(&one))),
+        ("ours, binary, 3 × GCRA", Contender::Ours(binary.clone(), Arc::clone(&three))),
         ("ours, ASCII, token bucket", Contender::Ours(ascii.clone(), Arc::clone(&bucket))),
-        ("ours, binary, token bucket", Contender::Ours(binary.clone(), bucket)),
-        ("ours, ASCII, 3 algorithms", Contender::Ours(ascii.clone(), mixed)),
+        ("ours, binary, token bucket", Contender::Ours(binary.clone(), Arc::clone(&bucket))),
+        ("ours, ASCII, 3 algorithms", Contender::Ours(ascii.clone(), Arc::clone(&mixed))),
+        ("up to 100, ASCII, GCRA", Contender::UpTo(ascii.clone(), Arc::clone(&one), GrantSize::Full)),
+        ("up to 100, ASCII, 3 × GCRA", Contender::UpTo(ascii.clone(), Arc::clone(&three), GrantSize::Full)),
+        ("up to 100, binary, GCRA", Contender::UpTo(binary.clone(), one, GrantSize::Full)),
+        ("up to 100, binary, 3 × GCRA", Contender::UpTo(binary.clone(), three, GrantSize::Full)),
+        ("up to 100, ASCII, token bucket", Contender::UpTo(ascii.clone(), bucket, GrantSize::Full)),
+        ("up to 100, ASCII, 3 algorithms", Contender::UpTo(ascii.clone(), mixed, GrantSize::Full)),
+        (
+            "up to 100, ASCII, GCRA, short",
+            Contender::UpTo(bare, plan("short", "r=20/s burst 30"), GrantSize::Short),
+        ),
         ("charge 1 window", Contender::Charges(ascii.clone(), Arc::clone(&minute), 1)),
         ("charge 4 windows", Contender::Charges(ascii.clone(), Arc::clone(&minute), 4)),
         ("charge 8 windows", Contender::Charges(ascii.clone(), minute, 8)),

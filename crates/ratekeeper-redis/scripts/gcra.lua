@@ -20,21 +20,39 @@ if $most > $END then $most = $END end
 $most = $most - $tat
 if $most < 0 then
   $most = 0
+elseif $COST.high > 0 or $COST.low > 9000000 then
+  $most = rare().quotient($most, $each)
 else
-  local room, each = double($most), double($each)
-  if room < EXACT then
-    $most = pair((room - room % each) / each)
+  -- All of it passes most of the time, which one product tells: of so small a cost it is exact, however long an interval is.
+  local low = $COST.low * $each.low
+  local rest = low % 1000000000
+  $need = $COST.low * $each.high + (low - rest) / 1000000000, rest
+  if $need <= $most then
+    $most = $COST
   else
-    $most = rare().quotient($most, $each)
+    -- The quotient is less than the cost, so that a rounded one is off by one at most, which another product tells.
+    local guess = double($most) / double($each)
+    guess = guess - guess % 1
+    low = guess * $each.low
+    rest = low % 1000000000
+    $need = guess * $each.high + (low - rest) / 1000000000, rest
+    if $need > $most then
+      guess = guess - 1
+    else
+      $need = $most - $need
+      if $need >= $each then guess = guess + 1 end
+    end
+    $most = pair(guess)
   end
 end
 
 --# need
-local product = double($COST) * double($each)
-if product < EXACT then
-  $need = pair(product)
-else
+if $COST.high > 0 or $COST.low > 9000000 then
   $need = rare().times($COST, $each)
+else
+  local low = $COST.low * $each.low
+  local rest = low % 1000000000
+  $need = $COST.low * $each.high + (low - rest) / 1000000000, rest
 end
 $new = $tat + $need
 

@@ -35,6 +35,10 @@ log_debit(@rule, $need, @bound)
 --# brief
 @brief = @found and log_brief(@rule, $need)
 
+--# brief-up-to
+-- Of what is granted, one more is told by the same; of what is refused, one may pass earlier.
+@brief = @found and (passes and log_brief(@rule, $need) or log_brief_of_two(@rule, 0, 1, $need))
+
 --# brief-debit
 @brief = @found and log_brief(@rule, log_after_debit(@rule, $need, @bound, 0, 1))
 
@@ -262,15 +266,31 @@ local function log_of(...)
   return log
 end
 
+-- How many units must leave the window for a cost to pass.
+local function log_amount(rule, high, low)
+  high, low = plus(rule.used_high, rule.used_low, high, low)
+  return above(high, low, rule.limit_high, rule.limit_low)
+end
+
 -- The log of a few entries that answers as this one does about a cost.
 local function log_brief(rule, high, low)
   local log, size = rule.log, #rule.log
   if rule.first > size then return nil end
-  local amount_high, amount_low = plus(rule.used_high, rule.used_low, high, low)
-  amount_high, amount_low = above(amount_high, amount_low, rule.limit_high, rule.limit_low)
-  local at_high, at_low, sum_high, sum_low = log_reaches(rule, amount_high, amount_low)
+  local at_high, at_low, sum_high, sum_low = log_reaches(rule, log_amount(rule, high, low))
   local rest_high, rest_low = minus(rule.used_high, rule.used_low, sum_high, sum_low)
   return log_of(at_high, at_low, sum_high, sum_low, log[size - 3], log[size - 2], rest_high, rest_low)
+end
+
+-- The same about two costs, of which the first is no more than the second.
+local function log_brief_of_two(rule, less_high, less_low, high, low)
+  local log, size = rule.log, #rule.log
+  if rule.first > size then return nil end
+  local at_high, at_low, sum_high, sum_low = log_reaches(rule, log_amount(rule, less_high, less_low))
+  local then_high, then_low, all_high, all_low = log_reaches(rule, log_amount(rule, high, low))
+  local more_high, more_low = minus(all_high, all_low, sum_high, sum_low)
+  local rest_high, rest_low = minus(rule.used_high, rule.used_low, all_high, all_low)
+  return log_of(at_high, at_low, sum_high, sum_low, then_high, then_low, more_high, more_low,
+    log[size - 3], log[size - 2], rest_high, rest_low)
 end
 
 -- The same about a cost given back: what stays up to the instant of the charge, what goes of it, and what lies after that

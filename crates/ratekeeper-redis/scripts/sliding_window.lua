@@ -55,7 +55,24 @@ if $most < 0 then
   $most = 0
 elseif $before > 0 then
   $left = $length - $into
-  $most = rare().sliding_most($before, $left, $most, $length)
+  -- What still counts of the slot before, before * left / length, rounded down: so much less passes. A quotient that is not
+  -- exact is off by less than 2^-50 of itself: only what is closer than that to a whole number needs more digits.
+  local length, product, fades = double($length), double($before) * double($left), false
+  if product < EXACT then
+    fades = (product - product % length) / length
+  else
+    local lower, upper = product / length, product / length
+    lower, upper = lower - lower / 1e15, upper + upper / 1e15
+    lower, upper = lower - lower % 1, upper - upper % 1
+    if lower == upper and upper < EXACT then fades = upper end
+  end
+  if fades then
+    $left = pair(fades)
+    $most = $most - $left
+    if $most < 0 then $most = 0 end
+  else
+    $most = rare().sliding_most($before, $left, $most, $length)
+  end
 end
 
 --# need

@@ -8,11 +8,11 @@ use std::time::Duration;
 use ratekeeper::port::{Clock, Observer};
 use ratekeeper::state::OnUnreadable;
 use ratekeeper::store::BreakerSettings;
-use ratekeeper::{Name, Nanos, Timestamp};
+use ratekeeper::{Lease, Name, Nanos, Timestamp};
 
 use crate::encoding::{Encoding, Encodings};
 use crate::error::{RedisError, RedisErrorKind};
-use crate::front::{DenialSettings, StoreFront};
+use crate::front::{DenialSettings, LeaseSettings, StoreFront};
 use crate::link::{BreakerFactory, Link, LinkOptions, RedisAddress};
 use crate::script::{ScriptLibrary, ScriptTime};
 use crate::scripted::{ScriptSettings, ScriptedStore};
@@ -34,6 +34,7 @@ pub struct RedisStoreBuilder {
     tls: RedisTls,
     breakers: BreakerFactory,
     denials: Option<DenialSettings>,
+    leases: LeaseSettings,
     given: Option<Arc<dyn Clock>>,
     wall_clock: Option<Timestamp>,
 }
@@ -68,6 +69,7 @@ impl RedisStore {
             tls: RedisTls::default(),
             breakers: BreakerFactory::default(),
             denials: Some(DenialSettings::default()),
+            leases: LeaseSettings::default(),
             given: None,
             wall_clock: None,
         }
@@ -167,12 +169,26 @@ impl RedisStoreBuilder {
         self
     }
 
-    /// Decides by this clock instead of the server's, without a denial cache. For tests: a limit that several instances
+    /// Sets how many keys are leased at most, of plans with a [lease](ratekeeper::Plan::lease). 4,096, unless said otherwise;
+    /// with 0 every request asks the server.
+    pub fn leased_keys(mut self, keys: usize) -> Self {
+        self.leases.keys = keys;
+        self
+    }
+
+    /// Sets the lease of requests that bring their own quota. [`Lease::OFF`], unless said otherwise.
+    pub fn lease(mut self, lease: Lease) -> Self {
+        self.leases.own = lease;
+        self
+    }
+
+    /// Decides by this clock instead of the server's, without a denial cache and without leases. For tests: a limit that several instances
     /// share needs one clock.
     #[cfg(feature = "testkit")]
     pub fn time_from(mut self, clock: impl Clock + 'static) -> Self {
         self.given = Some(Arc::new(clock));
         self.denials = None;
+        self.leases.keys = 0;
         self
     }
 
@@ -221,7 +237,7 @@ impl RedisStoreBuilder {
             scripted.clock = ServerClock::starting_at(now);
         }
         let scripted = scripted.shared();
-        Ok(RedisStore::new(Arc::clone(&scripted), StoreFront::new(scripted, self.denials)))
+        Ok(RedisStore::new(Arc::clone(&scripted), StoreFront::new(scripted, self.denials, self.leases)))
     }
 }
 

@@ -528,8 +528,8 @@ impl Store for EnvoyproxyStore {
         self.store.acquire(request)
     }
 
-    fn acquire_up_to<'a>(&'a self, request: Request<'a>) -> Answer<'a, Grant> {
-        self.store.acquire_up_to(request)
+    fn acquire_up_to<'a>(&'a self, request: Request<'a>, most: Cost) -> Answer<'a, Grant> {
+        self.store.acquire_up_to(request, most)
     }
 
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {

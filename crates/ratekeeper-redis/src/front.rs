@@ -1,10 +1,10 @@
-//! The denial cache before the scripts, unless it is left out.
+//! What stands before the scripts: a cache of denials, and leases.
 
 use std::sync::Arc;
 
-use ratekeeper::Nanos;
 use ratekeeper::port::Store;
-use ratekeeper::store::{DenialCache, DenialStatistics};
+use ratekeeper::store::{DenialCache, DenialStatistics, LeaseStatistics, Leased};
+use ratekeeper::{Lease, Nanos};
 
 use crate::link::Link;
 use crate::scripted::ScriptedStore;
@@ -28,34 +28,62 @@ impl Default for DenialSettings {
     }
 }
 
-/// The scripts, with or without a denial cache before them.
+/// How many keys are leased, none at all if it is 0, and the lease of requests that bring their own quota.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LeaseSettings {
+    pub(crate) keys: usize,
+    pub(crate) own: Lease,
+}
+
+impl Default for LeaseSettings {
+    fn default() -> Self {
+        LeaseSettings { keys: Leased::<Scripts>::DEFAULT_KEYS, own: Lease::OFF }
+    }
+}
+
+/// The scripts, and before them the layers that are not left out, the innermost first.
 #[derive(Clone, Debug)]
-pub(crate) enum StoreFront {
-    Bare(Scripts),
-    Cached(Arc<DenialCache<Scripts>>),
+pub(crate) struct StoreFront {
+    denials: Option<Arc<DenialCache<Scripts>>>,
+    leases: Option<Arc<Leased<Arc<dyn Store>>>>,
+    outermost: Arc<dyn Store>,
 }
 
 impl StoreFront {
-    pub(crate) fn new(scripted: Scripts, denials: Option<DenialSettings>) -> Self {
-        match denials {
-            None => StoreFront::Bare(scripted),
-            Some(DenialSettings { capacity, trust }) => {
-                StoreFront::Cached(Arc::new(DenialCache::new(scripted).capacity(capacity).trust(trust)))
-            }
+    pub(crate) fn new(scripted: Scripts, denials: Option<DenialSettings>, leases: LeaseSettings) -> Self {
+        let trust = denials.unwrap_or_default().trust;
+        let denials = denials.map(|DenialSettings { capacity, trust }| {
+            Arc::new(DenialCache::new(Arc::clone(&scripted)).capacity(capacity).trust(trust))
+        });
+        let mut outermost: Arc<dyn Store> = match &denials {
+            Some(cached) => Arc::clone(cached) as _,
+            None => scripted,
+        };
+        let LeaseSettings { keys, own } = leases;
+        let leases = (keys > 0)
+            .then(|| Arc::new(Leased::new(Arc::clone(&outermost)).keys(keys).lease(own).trust(trust)));
+        if let Some(leased) = &leases {
+            outermost = Arc::clone(leased) as _;
         }
+        StoreFront { denials, leases, outermost }
     }
 
     pub(crate) fn store(&self) -> &dyn Store {
-        match self {
-            StoreFront::Bare(store) => store,
-            StoreFront::Cached(store) => &**store,
-        }
+        &*self.outermost
     }
 
     pub(crate) fn denials(&self) -> Option<DenialStatistics> {
-        match self {
-            StoreFront::Bare(_) => None,
-            StoreFront::Cached(store) => Some(store.statistics()),
+        self.denials.as_ref().map(|denials| denials.statistics())
+    }
+
+    pub(crate) fn leases(&self) -> Option<LeaseStatistics> {
+        self.leases.as_ref().map(|leases| leases.statistics())
+    }
+
+    /// Gives back what is left of all leases.
+    pub(crate) async fn close(&self) {
+        if let Some(leases) = &self.leases {
+            leases.close().await;
         }
     }
 }

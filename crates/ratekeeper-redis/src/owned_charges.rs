@@ -1,9 +1,7 @@
 //! Charges that outlive whoever asked for them.
 
-use std::sync::Arc;
-
 use ratekeeper::port::{Charge, ChargeAction, ChargeForce, Request};
-use ratekeeper::{Cost, Key, Plan, Quota, Rules};
+use ratekeeper::{Cost, Key, OwnedRules};
 
 /// Copies of charges, for a task that goes on when the caller is gone.
 #[derive(Debug)]
@@ -19,13 +17,6 @@ struct OwnedCharge {
     force: ChargeForce,
 }
 
-#[derive(Debug)]
-enum OwnedRules {
-    Quota(Quota),
-    Plan(Box<Plan>),
-    Plans(Vec<Arc<Plan>>),
-}
-
 /// The amounts of the units of each charge, by their names.
 pub(crate) type ChargeUnits<'a> = Vec<Vec<(&'a str, u64)>>;
 
@@ -33,11 +24,7 @@ impl OwnedCharges {
     pub(crate) fn of(charges: &[Charge<'_>]) -> Self {
         let owned = charges.iter().map(|Charge { request, action, force }| OwnedCharge {
             key: request.key.as_bytes().to_vec(),
-            rules: match request.rules {
-                Rules::Quota(quota) => OwnedRules::Quota(*quota),
-                Rules::Plan(plan) => OwnedRules::Plan(Box::new(plan.clone())),
-                Rules::Plans(plans) => OwnedRules::Plans(plans.to_vec()),
-            },
+            rules: request.rules.into(),
             cost: request.cost,
             units: request.units.iter().map(|(unit, amount)| ((*unit).to_owned(), *amount)).collect(),
             action: *action,
@@ -55,14 +42,9 @@ impl OwnedCharges {
     /// Returns the charges as they were.
     pub(crate) fn charges<'a>(&'a self, units: &'a ChargeUnits<'a>) -> Vec<Charge<'a>> {
         let charges = self.0.iter().zip(units).filter_map(|(charge, units)| {
-            let rules = match &charge.rules {
-                OwnedRules::Quota(quota) => Rules::Quota(quota),
-                OwnedRules::Plan(plan) => Rules::Plan(plan),
-                OwnedRules::Plans(plans) => Rules::Plans(plans),
-            };
             // It was a key before.
             let key = Key::new(&charge.key).ok()?;
-            let request = Request { units, ..Request::new(key, rules, charge.cost) };
+            let request = Request { units, ..Request::new(key, charge.rules.rules(), charge.cost) };
             Some(Charge { request, action: charge.action, force: charge.force })
         });
         charges.collect()

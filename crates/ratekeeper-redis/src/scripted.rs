@@ -265,15 +265,15 @@ impl<R: RunScript> Store for ScriptedStore<R> {
         Answer::later(self.charge_all(charges, whole))
     }
 
-    fn acquire_up_to<'a>(&'a self, request: Request<'a>) -> Answer<'a, Grant> {
+    fn acquire_up_to<'a>(&'a self, request: Request<'a>, most: Cost) -> Answer<'a, Grant> {
         Answer::later(async move {
             request.check_up_to()?;
             self.lapse(&request).await?;
-            let (granted, decision) = match self.decide(ScriptVerb::AcquireUpTo, &request).await? {
-                Some((mut groups, script)) => script.acquire_up_to(&mut groups, request.cost)?,
-                None => (request.cost, UNLIMITED),
-            };
-            Ok(Grant { granted, decision })
+            let (least, wanted) = (request.cost, request.at_cost(most.max(request.cost)));
+            match self.decide(ScriptQuestion::at_least(least), &wanted).await? {
+                Some((mut groups, script)) => script.acquire_up_to(&mut groups, least),
+                None => Ok(Grant::without_state(wanted.cost, UNLIMITED)),
+            }
         })
     }
 

@@ -8,8 +8,8 @@ use ratekeeper::port::{
     Answer, Charge, Grant, HoldChange, HoldOutcome, HoldRequest, Judgment, Request, Standing, Store, Whole,
 };
 use ratekeeper::state::StorageKey;
-use ratekeeper::store::{Breaker, DenialStatistics};
-use ratekeeper::{Charged, Decision, Key, Name, StoreError};
+use ratekeeper::store::{Breaker, DenialStatistics, LeaseStatistics};
+use ratekeeper::{Charged, Cost, Decision, Key, Name, StoreError};
 
 use crate::error::RedisError;
 use crate::exchange::HOLDS;
@@ -139,6 +139,16 @@ impl RedisStore {
     pub fn denials(&self) -> Option<DenialStatistics> {
         self.front.denials()
     }
+
+    /// Returns what is leased, and what became of it; none if leases were left out.
+    pub fn leases(&self) -> Option<LeaseStatistics> {
+        self.front.leases()
+    }
+
+    /// Gives back what is left of all leases: for a program that stops.
+    pub async fn close(&self) {
+        self.front.close().await;
+    }
 }
 
 impl Store for RedisStore {
@@ -146,8 +156,8 @@ impl Store for RedisStore {
         self.front.store().acquire(request)
     }
 
-    fn acquire_up_to<'a>(&'a self, request: Request<'a>) -> Answer<'a, Grant> {
-        self.front.store().acquire_up_to(request)
+    fn acquire_up_to<'a>(&'a self, request: Request<'a>, most: Cost) -> Answer<'a, Grant> {
+        self.front.store().acquire_up_to(request, most)
     }
 
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {

@@ -84,7 +84,7 @@ pub use settings::{
 };
 pub use snapshot::{PeriodicSnapshot, Snapshot};
 pub use statsd::StatsdSender;
-pub use store_check::check_store;
-pub use watch::{ReloadCounts, SnapshotCounts};
+pub use store_check::{check_store, close_store};
+pub use watch::{FrontCounts, ReloadCounts, SnapshotCounts};
 pub use watcher::FileWatcher;
 pub use xds::XdsClient;

@@ -1,4 +1,4 @@
-//! Asks a remote store at the start, so that a wrong password is known before the first request.
+//! Asks a remote store at the start, so that a wrong password is known before the first request; and gives back at the end.
 //!
 //! Nothing waits for the outcome: a store that is down must not keep the server from starting, because plans say what to
 //! answer meanwhile.
@@ -10,10 +10,32 @@ use ratekeeper::StoreError;
 use ratekeeper::port::Store;
 use ratekeeper_redis::RedisStore;
 use tokio::runtime::Builder;
+use tokio::time::timeout;
 
 use crate::engine::probe_question;
 use crate::error::{Explain, ServerError};
 use crate::watch::{one_line, store_hint};
+
+/// How long a server that stops waits until its leases are given back. What is not given back refills.
+const LONGEST_GIVING_BACK: Duration = Duration::from_secs(2);
+
+/// Gives back what is left of leases, for a server that stops.
+///
+/// # Errors
+///
+/// A runtime cannot be started.
+pub fn close_store(store: &RedisStore) -> Result<(), ServerError> {
+    if store.leases().is_none_or(|leases| leases.left == 0) {
+        return Ok(());
+    }
+    let runtime =
+        Builder::new_current_thread().enable_all().build().explain(|| "cannot start an event loop")?;
+    let closed = runtime.block_on(async { timeout(LONGEST_GIVING_BACK, store.close()).await });
+    if closed.is_err() {
+        tracing::warn!("store: not all of the leases were given back in time; they refill");
+    }
+    Ok(())
+}
 
 /// Asks the store on a thread of its own, and logs what it answers.
 ///

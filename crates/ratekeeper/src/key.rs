@@ -34,6 +34,13 @@ impl<'a> Key<'a> {
         Ok(Key(bytes))
     }
 
+    /// Returns a key of bytes that were a key before.
+    #[inline]
+    pub(crate) fn again(bytes: &'a [u8]) -> Self {
+        debug_assert!(Self::new(bytes).is_ok());
+        Key(bytes)
+    }
+
     /// Returns the bytes of the key.
     #[inline]
     pub fn as_bytes(self) -> &'a [u8] {

@@ -86,7 +86,9 @@ pub use keeper::{Hold, Keeper, Registry, Ruling};
 pub use key::{IntoKey, Key, KeyError};
 pub use limiter::Limiter;
 pub use name::{Name, NameError};
-pub use plan::{OnLapse, Plan, PlanError, Rule, RuleId, Rules};
+pub use plan::{
+    Lease, LeaseSettingError, Leasing, NotLeased, OnLapse, OwnedRules, Plan, PlanError, Rule, RuleId, Rules,
+};
 pub use quota::{Algorithm, Anchor, Calendar, CalendarUnit, Quota, QuotaError, Zone};
 pub use store::{CasStore, MemoryStore};
 pub use time::{Nanos, Timestamp};

@@ -1,7 +1,11 @@
 //! A key that is known is decided without an allocation.
 
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
 use ratekeeper::port::{Request, Store};
-use ratekeeper::store::OnFull;
+use ratekeeper::store::{LeaseStatistics, Leased, OnFull};
 use ratekeeper::testkit::FakeClock;
 use ratekeeper::{Charged, Cost, Keeper, Key, MemoryStore, Nanos, Plan, Quota, Registry, Rules, Timestamp};
 
@@ -24,6 +28,14 @@ fn a_known_key_is_decided_without_an_allocation() {
     }
 }
 
+/// Awaits what does not have to wait.
+fn polled<T>(mut awaited: impl Future<Output = T> + Unpin) -> T {
+    match Pin::new(&mut awaited).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(answer) => answer,
+        Poll::Pending => unreachable!("a store in memory answers at once"),
+    }
+}
+
 #[test]
 fn a_keeper_rules_on_a_known_key_without_an_allocation() {
     let plans = Registry::new([Plan::parse("gold", "a=1000/h; b=1000/day").unwrap()]);
@@ -32,14 +44,44 @@ fn a_keeper_rules_on_a_known_key_without_an_allocation() {
     let rule = || {
         let ruling = keeper.acquire(key, "gold", Cost::ONE).now().expect("a store in memory answers at once");
         assert!(ruling.unwrap().allowed);
-        let mut awaited = keeper.acquire(key, "gold", Cost::ONE).into_future();
-        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-        assert!(std::pin::Pin::new(&mut awaited).poll(&mut context).is_ready());
+        assert!(polled(keeper.acquire(key, "gold", Cost::ONE).into_future()).unwrap().allowed);
         assert!(keeper.peek(key, "gold", Cost::ONE).now().is_ok());
         assert!(keeper.refund(key, "gold", Cost::ONE, Charged::NOW).now().is_ok());
     };
     rule();
     assert_eq!(allocation_counter::measure(rule).count_total, 0);
+}
+
+/// Whether a lease has paid for it or the key pauses, asked for here or through the keeper: only who makes a call may need
+/// memory for it.
+#[test]
+fn what_a_lease_answers_is_decided_without_an_allocation() {
+    let clock = FakeClock::at(Timestamp::from_secs(1_761_884_055));
+    let behind = MemoryStore::builder().clock(clock.clone()).build();
+    let store = Arc::new(Leased::new(behind).clock(clock));
+    let plan = Plan::parse("gold", "2000/s").unwrap().lease("10%".parse().unwrap()).unwrap();
+    let keeper = Keeper::new(Arc::clone(&store), Registry::new([plan.clone()]));
+    let key = Key::new("user:42").unwrap();
+    let request = Request::new(key, Rules::Plan(&plan), Cost::ONE);
+    let calls = |counts: LeaseStatistics| counts.full + counts.short + counts.refused + counts.by_store;
+    let mut answered = [0; 2];
+    // The quota and as many again.
+    for turn in 0..4_000 {
+        let before = store.statistics();
+        let mut is_allowed = false;
+        let counted = allocation_counter::measure(|| {
+            is_allowed = match turn % 2 {
+                0 => polled(store.acquire(request)).unwrap().allowed,
+                _ => polled(keeper.acquire(key, "gold", Cost::ONE).into_future()).unwrap().allowed,
+            };
+        });
+        if calls(store.statistics()) == calls(before) {
+            assert_eq!(counted.count_total, 0, "turn {turn}, allowed: {is_allowed}");
+            answered[usize::from(is_allowed)] += 1;
+        }
+    }
+    let [refused, paid] = answered;
+    assert!(paid > 1_900 && refused > 1_900, "{refused} refused and {paid} paid for without a call");
 }
 
 /// Of one request and of many: the list is the caller's.

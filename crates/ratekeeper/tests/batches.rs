@@ -90,8 +90,8 @@ impl Store for Fickle {
         })
     }
 
-    fn acquire_up_to<'a>(&'a self, request: Request<'a>) -> Answer<'a, Grant> {
-        self.inner.acquire_up_to(request)
+    fn acquire_up_to<'a>(&'a self, request: Request<'a>, most: Cost) -> Answer<'a, Grant> {
+        self.inner.acquire_up_to(request, most)
     }
 
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
@@ -116,8 +116,8 @@ impl Store for Batching {
         self.0.acquire(request)
     }
 
-    fn acquire_up_to<'a>(&'a self, request: Request<'a>) -> Answer<'a, Grant> {
-        self.0.acquire_up_to(request)
+    fn acquire_up_to<'a>(&'a self, request: Request<'a>, most: Cost) -> Answer<'a, Grant> {
+        self.0.acquire_up_to(request, most)
     }
 
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
@@ -165,7 +165,7 @@ impl Store for Down {
         self.fail()
     }
 
-    fn acquire_up_to<'a>(&'a self, _: Request<'a>) -> Answer<'a, Grant> {
+    fn acquire_up_to<'a>(&'a self, _: Request<'a>, _: Cost) -> Answer<'a, Grant> {
         self.fail()
     }
 
@@ -429,8 +429,8 @@ impl Store for Together {
         })
     }
 
-    fn acquire_up_to<'a>(&'a self, request: Request<'a>) -> Answer<'a, Grant> {
-        self.store.acquire_up_to(request)
+    fn acquire_up_to<'a>(&'a self, request: Request<'a>, most: Cost) -> Answer<'a, Grant> {
+        self.store.acquire_up_to(request, most)
     }
 
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {

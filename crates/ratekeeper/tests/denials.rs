@@ -47,8 +47,8 @@ impl Store for Counted {
         self.count().acquire(request)
     }
 
-    fn acquire_up_to<'a>(&'a self, request: Request<'a>) -> Answer<'a, Grant> {
-        self.count().acquire_up_to(request)
+    fn acquire_up_to<'a>(&'a self, request: Request<'a>, most: Cost) -> Answer<'a, Grant> {
+        self.count().acquire_up_to(request, most)
     }
 
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
@@ -80,7 +80,7 @@ const PLANS: [&str; 10] = [
 #[derive(Clone, Debug)]
 enum Step {
     Acquire(u64),
-    UpTo(u64),
+    UpTo(u64, u64),
     Many(Vec<u64>),
     Peek(u64),
     Refund(u64),
@@ -92,7 +92,7 @@ fn steps() -> impl Strategy<Value = Vec<(usize, Step)>> {
     let cost = || prop_oneof![4 => Just(1u64), 1 => Just(0), 3 => 2..7u64, 1 => Just(1_000_000)];
     let step = prop_oneof![
         12 => cost().prop_map(Step::Acquire),
-        2 => cost().prop_map(Step::UpTo),
+        2 => (cost(), cost()).prop_map(|(least, most)| Step::UpTo(least, most)),
         2 => prop::collection::vec(cost(), 0..6).prop_map(Step::Many),
         1 => cost().prop_map(Step::Peek),
         1 => (1..3u64).prop_map(Step::Refund),
@@ -116,6 +116,17 @@ fn alike(with: Decision, without: Decision, cost: u64) -> Result<(), TestCaseErr
     prop_assert!(with.reset_after.as_nanos().abs_diff(without.reset_after.as_nanos()) <= 1);
     if cost == 1 || with.allowed {
         prop_assert_eq!(with.remaining, without.remaining);
+    }
+    Ok(())
+}
+
+/// What one more would be told: alike, but that of what was refused for a larger cost and has been waited for since, the cache
+/// knows only that one at least is left.
+fn alike_after(with: Decision, without: Decision) -> Result<(), TestCaseError> {
+    prop_assert_eq!(with.allowed, without.allowed, "{:?} {:?}", with, without);
+    prop_assert!(with.remaining <= without.remaining, "{:?} {:?}", with, without);
+    if !with.allowed {
+        alike(with, without, 1)?;
     }
     Ok(())
 }
@@ -148,10 +159,14 @@ proptest! {
                 Step::Acquire(cost) => {
                     alike(now(with.acquire(ask(cost))), now(without.acquire(ask(cost))), cost)?;
                 }
-                Step::UpTo(cost) => {
-                    let (one, other) = (now(with.acquire_up_to(ask(cost))), now(without.acquire_up_to(ask(cost))));
-                    prop_assert_eq!(one.granted, other.granted);
-                    alike(one.decision, other.decision, 1)?;
+                Step::UpTo(least, most) => {
+                    let most = Cost::new(most);
+                    let one = now(with.acquire_up_to(ask(least), most));
+                    let other = now(without.acquire_up_to(ask(least), most));
+                    prop_assert_eq!((one.granted, one.at), (other.granted, other.at));
+                    prop_assert_eq!(one.ends, other.ends);
+                    alike(one.decision, other.decision, least)?;
+                    alike_after(one.next, other.next)?;
                 }
                 Step::Many(costs) => {
                     let requests: Vec<_> = costs.iter().map(|cost| ask(*cost)).collect();
@@ -239,6 +254,38 @@ async fn a_refusal_from_before_a_reset_is_not_remembered_after_it() {
     assert!(cache.acquire(request).await.unwrap().allowed, "the reset was ours, and came later");
 }
 
+/// A refusal that ended before its answer was there can be repeated to nobody: it is counted, and the store is asked each
+/// time. One that only outlives the trust is no such refusal.
+#[tokio::test]
+async fn refusals_that_end_before_they_are_heard_are_counted() {
+    let (clock, quota) = (clock(), "100000/s burst 1".parse::<Quota>().unwrap());
+    let slow = Slow { inner: memory(&clock), gate: tokio::sync::Semaphore::new(0) };
+    let cache = DenialCache::new(slow).clock(clock.clone());
+    let request = Request::new(Key::new("hot").unwrap(), Rules::Quota(&quota), Cost::ONE);
+    let refused_after = async |way: u64| {
+        now(cache.inner().inner.reset(request));
+        assert!(now(cache.inner().inner.acquire(request)).allowed);
+        let mut refused = std::pin::pin!(cache.acquire(request));
+        std::future::poll_fn(|context| Poll::Ready(refused.as_mut().poll(context).is_pending())).await;
+        clock.advance(Nanos::from_nanos(way));
+        cache.inner().gate.add_permits(1);
+        assert!(!refused.await.unwrap().allowed);
+        let statistics = cache.statistics();
+        (statistics.held, statistics.too_short)
+    };
+    assert_eq!(refused_after(10_000).await, (0, 1), "a token is there after 10 µs, and so was the answer");
+    assert_eq!(refused_after(1_000_000).await, (0, 2));
+    assert_eq!(refused_after(9_999).await, (1, 2), "a nanosecond is left to repeat it");
+    assert_eq!(cache.statistics().answered, 0);
+
+    let day: Quota = "1/day".parse().unwrap();
+    let wary = DenialCache::new(Counted::new(&clock)).clock(clock.clone()).trust(Nanos::ZERO);
+    let request = Request::new(Key::new("slow").unwrap(), Rules::Quota(&day), Cost::ONE);
+    assert!(now(wary.acquire(request)).allowed);
+    assert!(!now(wary.acquire(request)).allowed);
+    assert_eq!(wary.statistics().too_short, 0, "it lasts a day, and nobody trusts it");
+}
+
 /// Decides at once, and delivers when the gate opens.
 #[derive(Debug)]
 struct Slow {
@@ -255,8 +302,12 @@ impl Store for Slow {
         })
     }
 
-    fn acquire_up_to<'a>(&'a self, request: Request<'a>) -> Answer<'a, Grant> {
-        self.inner.acquire_up_to(request)
+    fn acquire_up_to<'a>(&'a self, request: Request<'a>, most: Cost) -> Answer<'a, Grant> {
+        Answer::later(async move {
+            let grant = self.inner.acquire_up_to(request, most).await;
+            self.gate.acquire().await.unwrap().forget();
+            grant
+        })
     }
 
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
@@ -290,6 +341,34 @@ fn other_rules_and_other_costs_are_asked_for() {
     counted.asked();
     assert_eq!(ask(&small, 6).reason, Reason::NeverFits);
     assert_eq!(counted.asked(), 0, "what can never pass is remembered too");
+}
+
+/// A grant is refused like an acquire of its least. Only what is known of one that was refused as a grant tells what comes next.
+#[test]
+fn a_grant_is_refused_by_its_least() {
+    let (clock, quota) = (clock(), "10/h".parse::<Quota>().unwrap());
+    let counted = Counted::new(&clock);
+    let cache = DenialCache::new(counted.clone()).clock(clock.clone());
+    let ask = |cost| Request::new(Key::new("user").unwrap(), Rules::Quota(&quota), Cost::new(cost));
+    let up_to = |least, most| now(cache.acquire_up_to(ask(least), Cost::new(most)));
+    assert_eq!(up_to(4, 8).granted, Cost::new(8));
+    let refused = up_to(4, 8);
+    assert_eq!((refused.granted, refused.decision.remaining, refused.next.allowed), (Cost::ZERO, 2, true));
+    counted.asked();
+    clock.advance(Nanos::from_millis(100));
+    let again = up_to(4, 1_000);
+    let passed = Nanos::from_millis(100);
+    let wait = |grant: &Grant| grant.decision.retry_after.unwrap();
+    assert_eq!(wait(&again), wait(&refused).saturating_sub(passed));
+    assert_eq!((again.at, again.next.remaining), (refused.at + passed, 2));
+    assert!(!now(cache.acquire(ask(4))).allowed, "an acquire of as much is refused alike");
+    assert_eq!(counted.asked(), 0, "nobody was asked");
+    assert_eq!(up_to(1, 1_000).granted, Cost::new(2), "a smaller least may pass");
+    assert!(!now(cache.acquire(ask(1))).allowed);
+    counted.asked();
+    let one = up_to(1, 5);
+    assert_eq!((counted.asked(), one.next), (1, one.decision), "an acquire does not tell what comes next");
+    assert_eq!((up_to(1, 9).next, counted.asked()), (one.next, 0));
 }
 
 #[test]

@@ -57,8 +57,8 @@ impl Store for Patient {
         self.examine(move || self.inner.acquire(request))
     }
 
-    fn acquire_up_to<'a>(&'a self, request: Request<'a>) -> Answer<'a, Grant> {
-        self.examine(move || self.inner.acquire_up_to(request))
+    fn acquire_up_to<'a>(&'a self, request: Request<'a>, most: Cost) -> Answer<'a, Grant> {
+        self.examine(move || self.inner.acquire_up_to(request, most))
     }
 
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {

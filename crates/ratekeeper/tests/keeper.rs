@@ -51,8 +51,8 @@ impl Store for Flaky {
         self.or_fail(|| self.inner.acquire(request))
     }
 
-    fn acquire_up_to<'a>(&'a self, request: Request<'a>) -> Answer<'a, Grant> {
-        self.or_fail(|| self.inner.acquire_up_to(request))
+    fn acquire_up_to<'a>(&'a self, request: Request<'a>, most: Cost) -> Answer<'a, Grant> {
+        self.or_fail(|| self.inner.acquire_up_to(request, most))
     }
 
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {

@@ -13,8 +13,8 @@ use ratekeeper::port::{
 };
 use ratekeeper::testkit::FakeClock;
 use ratekeeper::{
-    Amounts, Charged, Decision, FailureMode, Hold, Keeper, Key, MemoryStore, Nanos, Plan, Reason, Registry,
-    StoreError, StoreErrorKind, Timestamp,
+    Amounts, Charged, Cost, Decision, FailureMode, Hold, Keeper, Key, MemoryStore, Nanos, Plan, Reason,
+    Registry, StoreError, StoreErrorKind, Timestamp,
 };
 use tokio::time::{Instant, sleep};
 
@@ -58,8 +58,8 @@ impl Store for Late {
     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
         self.ask(move |store| store.acquire(request))
     }
-    fn acquire_up_to<'a>(&'a self, request: Request<'a>) -> Answer<'a, Grant> {
-        self.ask(move |store| store.acquire_up_to(request))
+    fn acquire_up_to<'a>(&'a self, request: Request<'a>, most: Cost) -> Answer<'a, Grant> {
+        self.ask(move |store| store.acquire_up_to(request, most))
     }
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
         self.ask(move |store| store.peek(request))
@@ -426,8 +426,8 @@ impl Store for WithoutHolds {
     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
         self.0.acquire(request)
     }
-    fn acquire_up_to<'a>(&'a self, request: Request<'a>) -> Answer<'a, Grant> {
-        self.0.acquire_up_to(request)
+    fn acquire_up_to<'a>(&'a self, request: Request<'a>, most: Cost) -> Answer<'a, Grant> {
+        self.0.acquire_up_to(request, most)
     }
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
         self.0.peek(request)

@@ -60,8 +60,8 @@ impl Store for Late {
     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
         self.ask(move |store| store.acquire(request))
     }
-    fn acquire_up_to<'a>(&'a self, request: Request<'a>) -> Answer<'a, Grant> {
-        self.ask(move |store| store.acquire_up_to(request))
+    fn acquire_up_to<'a>(&'a self, request: Request<'a>, most: Cost) -> Answer<'a, Grant> {
+        self.ask(move |store| store.acquire_up_to(request, most))
     }
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
         let is_slow = self.is_slow_for == Some(request.cost);

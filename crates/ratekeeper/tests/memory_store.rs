@@ -97,8 +97,8 @@ fn a_partial_grant_from_the_overflow_takes_what_is_left_of_it() {
         assert!(acquire(&store, &format!("old:{key}"), &quota, 4).allowed);
     }
     let up_to = |key| {
-        let request = Request::new(Key::new(key).unwrap(), Rules::Quota(&quota), Cost::new(3));
-        store.acquire_up_to(request).now().unwrap().unwrap()
+        let request = Request::new(Key::new(key).unwrap(), Rules::Quota(&quota), Cost::ONE);
+        store.acquire_up_to(request, Cost::new(3)).now().unwrap().unwrap()
     };
     assert_eq!(up_to("new:0").granted, Cost::new(3));
     assert_eq!(up_to("new:1").granted, Cost::ONE);

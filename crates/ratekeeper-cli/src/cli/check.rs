@@ -9,6 +9,7 @@ use clap::Args;
 use ratekeeper::Plan;
 use ratekeeper_server::config::{Config, ConfigError, Findings};
 use ratekeeper_server::rls::RlsSettings;
+use ratekeeper_server::{Settings, StoreLocation};
 use serde_json::{Value, json};
 
 use super::check_rls::{AskedDescriptor, RlsCheck};
@@ -81,6 +82,8 @@ struct FileCheck {
     path: String,
     mistakes: Vec<(Option<usize>, String)>,
     plans: Vec<Plan>,
+    /// What is right, and does nothing.
+    notes: Vec<&'static str>,
     rls: Option<RlsSettings>,
 }
 
@@ -89,18 +92,21 @@ impl FileCheck {
         let Findings { config, plans, errors } = Config::examine(path)?;
         let mut mistakes: Vec<(Option<usize>, String)> =
             errors.iter().map(|error| (error.line(), error.message().to_owned())).collect();
-        let mut settings = None;
+        let (mut settings, mut notes) = (None, Vec::new());
         // What each part says may be right, and together still mean nothing.
         if mistakes.is_empty() {
             match serve::check(&ServeFlags::of_rls(rls), &config) {
-                Ok(known) => settings = known.rls,
+                Ok(known) => {
+                    notes.extend(idle_lease(&known, &plans));
+                    settings = known.rls;
+                }
                 Err(error) => mistakes.push(match error.downcast_ref::<ConfigError>() {
                     Some(mistake) => (mistake.line(), mistake.message().to_owned()),
                     None => (None, error.to_string()),
                 }),
             }
         }
-        Ok(FileCheck { path: path.display().to_string(), mistakes, plans, rls: settings })
+        Ok(FileCheck { path: path.display().to_string(), mistakes, plans, notes, rls: settings })
     }
 
     fn write(&self, out: &mut String) {
@@ -115,6 +121,9 @@ impl FileCheck {
         for plan in &self.plans {
             let _ = write!(out, "{}", ExplainedPlan(plan));
         }
+        for note in &self.notes {
+            let _ = writeln!(out, "{file}: note: {note}");
+        }
         let _ = match self.mistakes.len() {
             0 => writeln!(out, "{file}: ok, {}", counted(self.plans.len(), "plan")),
             n => writeln!(out, "{file}: {}", counted(n, "mistake")),
@@ -127,7 +136,21 @@ impl FileCheck {
             "file": self.path,
             "ok": self.mistakes.is_empty(),
             "errors": self.mistakes.iter().map(mistake).collect::<Vec<_>>(),
+            "notes": self.notes,
             "plans": self.plans.iter().map(|plan| ExplainedPlan(plan).to_json()).collect::<Vec<_>>(),
         })
+    }
+}
+
+/// Returns why leases that were asked for do nothing, if so.
+fn idle_lease(settings: &Settings, plans: &[Plan]) -> Option<&'static str> {
+    let is_off = settings.redis.lease.is_off() && plans.iter().all(|plan| plan.lease_setting().is_off());
+    match (&settings.store, settings.redis.leased_keys) {
+        _ if is_off => None,
+        (StoreLocation::Memory, _) => {
+            Some("leases do nothing while state is in memory: name a Redis by `[store] url` or `--store`")
+        }
+        (StoreLocation::Redis(_), 0) => Some("leases do nothing while `[store] leased_keys` is 0"),
+        (StoreLocation::Redis(_), _) => None,
     }
 }

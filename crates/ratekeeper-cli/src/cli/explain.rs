@@ -5,6 +5,8 @@ use std::fmt;
 use ratekeeper::{Algorithm, OnLapse, Plan, Rule, Unit};
 use serde_json::{Map, Value, json};
 
+use super::explain_lease::ExplainedLease;
+
 /// How long calls may well take, in nanoseconds: so much of its rate a rule should let be in flight.
 const LONG_CALL: u128 = 60_000_000_000;
 
@@ -66,10 +68,14 @@ impl ExplainedPlan<'_> {
         let plan = self.0;
         let assumed: Map<String, Value> =
             plan.assumed().iter().map(|(unit, cost)| (unit.to_string(), cost.get().into())).collect();
+        let lease = ExplainedLease::of(plan);
         json!({
             "name": plan.name().as_str(),
             "on_store_error": plan.failure_mode().word(),
             "on_lapse": plan.lapse().word(),
+            "lease": plan.lease_setting().to_string(),
+            "leased": lease.as_ref().map(ExplainedLease::to_json),
+            "not_leased": lease.as_ref().and_then(ExplainedLease::why_not),
             "shadow": plan.is_shadow(),
             "taken_by": if plan.is_taken_by_holds() { "hold" } else { "acquire" },
             "assume": assumed,
@@ -90,6 +96,7 @@ impl ExplainedPlan<'_> {
             "algorithm": rule.quota().algorithm().word(),
             "burst": rule.quota().burst(),
             "held": held,
+            "lease": ExplainedLease::of(self.0).map(|lease| lease.rule_json(rule)),
         })
     }
 }
@@ -101,7 +108,14 @@ impl fmt::Display for ExplainedPlan<'_> {
         if plan.lapse() != OnLapse::default() {
             write!(f, ", on_lapse: {}", plan.lapse().word())?;
         }
+        let lease = ExplainedLease::of(plan);
+        if lease.is_some() {
+            write!(f, ", lease: {}", plan.lease_setting())?;
+        }
         writeln!(f, ")")?;
+        if let Some(why) = lease.as_ref().and_then(ExplainedLease::why_not) {
+            writeln!(f, "  {why}")?;
+        }
         if plan.is_shadow() {
             writeln!(f, "  in shadow: it always allows, and counts what it would have denied")?;
         }
@@ -128,12 +142,15 @@ impl fmt::Display for ExplainedPlan<'_> {
                 false => write!(f, "{burst}{unit} at once, by {word}")?,
             }
             writeln!(f, "{}", if rule.is_shadow() { "; in shadow, it never denies" } else { "" })?;
+            let indent = "";
             if let Some(HeldTerms { in_flight, at_once, rate, .. }) = self.held(rule) {
-                let indent = "";
                 writeln!(
                     f,
                     "  {indent:<width$} held: {in_flight} in flight at most; spent in any span at most {at_once} + {rate} + {in_flight}"
                 )?;
+            }
+            for line in lease.iter().flat_map(|lease| lease.of_rule(rule, &rate(rule))) {
+                writeln!(f, "  {indent:<width$} {line}")?;
             }
         }
         self.warnings().iter().try_for_each(|warning| writeln!(f, "  warning: {warning}"))

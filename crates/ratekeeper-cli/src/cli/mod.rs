@@ -1,7 +1,7 @@
 //! The command line: each command is a file that says what it takes, and calls what does it.
 //!
 //! - `command`: all commands as data; `run`: from arguments to exit code; `output`: exit codes, and standard output
-//! - `explain`: what a plan means, for `check`
+//! - `explain`, `explain_lease`: what a plan and its lease mean, for `check`
 //! - `serve`, `ratelimit`, `check`, `inspect`, `headers`, `simulate`, `bench`, `health`, `completions`, `man`: the commands
 
 mod bench;
@@ -10,6 +10,7 @@ mod check_rls;
 mod command;
 mod completions;
 mod explain;
+mod explain_lease;
 mod headers;
 mod health;
 mod inspect;

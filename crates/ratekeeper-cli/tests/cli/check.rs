@@ -129,7 +129,7 @@ fn what_units_shadow_and_holds_mean_as_an_object() {
         json!({
             "name": "tokens-per-m", "quota": "100000/m burst 20000", "unit": "tokens", "shadow": false,
             "algorithm": "gcra", "burst": 20_000,
-            "held": { "in_flight": 20_000, "at_once": 20_000, "rate": "100000 tokens/m" },
+            "held": { "in_flight": 20_000, "at_once": 20_000, "rate": "100000 tokens/m" }, "lease": null,
         })
     );
     assert_eq!((&llm["rules"][2]["unit"], &llm["rules"][2]["held"]), (&json!("concurrent"), &json!(null)));
@@ -138,6 +138,113 @@ fn what_units_shadow_and_holds_mean_as_an_object() {
     assert_eq!(object["plans"][1]["rules"][0]["held"]["in_flight"], 200);
     let tried = &object["plans"][2];
     assert_eq!((&tried["taken_by"], &tried["shadow"]), (&json!("acquire"), &json!(true)));
+}
+
+const LEASED: &str = "\
+[store]
+url = \"redis://h\"
+
+[plans.api]
+limits = [\"100000/s\", \"daily=1000000/day fixed\", \"300000/m sliding\"]
+lease = \"10%\"
+
+[plans.audit]
+limits = [\"1000/m log\"]
+lease = \"10%\"
+
+[plans.small]
+limits = [\"per-s=1000/s\", \"per-m=20/m\"]
+lease = \"50ms\"
+
+[plans.usual]
+limits = [\"5/m\"]
+";
+
+#[test]
+fn what_a_lease_means() {
+    let folder = Folder::new("cli");
+    let path = folder.write("a.toml", LEASED);
+    let said = run(&["check", &path]).ok();
+    assert_eq!(
+        said,
+        format!(
+            "\
+plan api (on_store_error: open, lease: 10%)
+  per-s        100000/s: 100000 at once, by gcra
+               held: 100000 in flight at most; spent in any span at most 100000 + 100000/s + 100000
+               lease 100 ms: at most 10000 beside the quota (10 % of the burst) in any span; about 40 calls a second \
+for each instance and hot key
+               who needs 100000 + 100000/s to the letter writes `burst 90000`
+  daily        1000000/day fixed: 1000000 at once, by fixed
+               held: 1000000 in flight at most; spent in any span at most 2000000 + 1000000/day + 1000000
+               lease 100 ms: nothing beside the quota; about 40 calls a second for each instance and hot key
+  per-m        300000/m sliding: 300000 at once, by sliding
+               held: 300000 in flight at most; spent in any span at most 600000 + 300000/m + 300000
+               lease 100 ms: at most 500 beside the quota (0.2 % of the burst) in any span; about 40 calls a second \
+for each instance and hot key
+plan audit (on_store_error: open, lease: 10%)
+  never leased: the log is exact
+  per-m        1000/m log: 1000 at once, by log
+               held: 1000 in flight at most; spent in any span at most 1000 + 1000/m + 1000
+plan small (on_store_error: open, lease: 50ms)
+  never leased, because of rule `per-m`: the burst is 20; a lease needs at least 32
+  per-s        1000/s: 1000 at once, by gcra
+               held: 1000 in flight at most; spent in any span at most 1000 + 1000/s + 1000
+  per-m        20/m: 20 at once, by gcra
+               held: 20 in flight at most; spent in any span at most 20 + 20/m + 20
+plan usual (on_store_error: open)
+  per-m        5/m: 5 at once, by gcra
+               held: 5 in flight at most; spent in any span at most 5 + 5/m + 5
+{path}: ok, 4 plans
+"
+        )
+    );
+    let object = run(&["check", "--json", &path]).json();
+    let (api, audit, usual) = (&object["plans"][0], &object["plans"][1], &object["plans"][3]);
+    assert_eq!((&api["lease"], &usual["lease"]), (&json!("10%"), &json!("off")));
+    assert_eq!(
+        api["leased"],
+        json!({ "life_ns": 100_000_000, "most": 12_500, "gives_back": false, "calls_per_second": 40.0 })
+    );
+    let bounds: Vec<_> = (0..3).map(|rule| api["rules"][rule]["lease"].clone()).collect();
+    assert_eq!(
+        bounds,
+        [
+            json!({ "beside": 10_000, "exact_burst": 90_000 }),
+            json!({ "beside": 0, "exact_burst": null }),
+            json!({ "beside": 500, "exact_burst": null }),
+        ]
+    );
+    assert_eq!(
+        (&audit["leased"], &audit["not_leased"]),
+        (&json!(null), &json!("never leased: the log is exact"))
+    );
+    assert_eq!((&usual["leased"], &usual["not_leased"]), (&json!(null), &json!(null)));
+    assert_eq!(object["notes"], json!([]));
+}
+
+#[test]
+fn a_lease_that_does_nothing_is_told() {
+    let folder = Folder::new("cli");
+    let plan = "[plans.api]\nlimits = [\"100000/s\"]\nlease = \"10%\"\n";
+    let note = |text: String| {
+        let path = folder.write("a.toml", text);
+        let notes = run(&["check", "--json", &path]).json()["notes"].clone();
+        let said = run(&["check", &path]).ok();
+        for note in notes.as_array().unwrap() {
+            assert!(said.contains(&format!("\n{path}: note: {}\n", note.as_str().unwrap())), "{said}");
+        }
+        notes
+    };
+    let in_memory = "leases do nothing while state is in memory: name a Redis by `[store] url` or `--store`";
+    assert_eq!(note(plan.to_owned()), json!([in_memory]));
+    assert_eq!(
+        note("[store]\nlease = \"10%\"\n[plans.a]\nlimits = [\"5/m\"]\n".to_owned()),
+        json!([in_memory])
+    );
+    let none = "[store]\nurl = \"redis://h\"\nleased_keys = 0\n";
+    assert_eq!(note(format!("{none}{plan}")), json!(["leases do nothing while `[store] leased_keys` is 0"]));
+    assert_eq!(note(format!("{none}[plans.a]\nlimits = [\"5/m\"]\n")), json!([]));
 }
 
 #[test]

@@ -206,6 +206,7 @@ fn what_operators_read() {
     let plans = get(&server, "/v1/plans").json();
     let burst = json!({ "name": "burst", "quota": "2/m", "unit": "requests", "shadow": false });
     assert_eq!(plans["plans"][1]["rules"][0], burst);
+    assert_eq!(plans["plans"][1]["lease"], "off");
     assert_eq!(get(&server, "/health").json()["status"], "ok");
     assert_eq!(get(&server, "/ready").status, 200);
     let metrics = get(&server, "/metrics").body;

@@ -58,6 +58,62 @@ fn two_servers_share_one_limit_on_all_transports() {
     share(&folder, &redis.url(), "k");
 }
 
+/// A refusal that lasts shorter than the way to the Redis cannot be repeated: that is counted, so that somebody notices.
+#[test]
+fn refusals_that_are_too_short_to_be_repeated_are_counted() {
+    let redis = Redis::redis();
+    let server = Server::with(&[&["--store", redis.url().as_str()][..], &PATIENT].concat());
+    let name = "ratekeeper_denials_too_short_total";
+    let counted = |server: &Server| {
+        let metrics = get(server, "/metrics").body;
+        let line = metrics.lines().find_map(|line| line.strip_prefix(&format!("{name} ")));
+        line.map(|count| count.parse::<u64>().unwrap())
+    };
+    assert_eq!(counted(&server), Some(0));
+    // Another token every 200 µs. A thousand requests at once take longer than that, and follow each other faster.
+    let flood = command(&[b"THROTTLE", b"hot", b"1", b"5000", b"1"]).repeat(1_000);
+    let mut raw = server.connect();
+    eventually("refusals are over when they arrive", || {
+        raw.send(&flood);
+        (0..1_000).for_each(|_| assert!(!raw.reply().starts_with('-')));
+        counted(&server) > Some(0)
+    });
+    let in_memory = Server::start();
+    assert_eq!(counted(&in_memory), None, "nothing stands in front of a store in memory");
+}
+
+/// What became of tokens that were taken ahead is told, and no key with it.
+#[test]
+fn leases_are_counted() {
+    let redis = Redis::redis();
+    let folder = Folder::new("redis-leases");
+    let plans = "[plans.api]\nlimits = [\"100000/s\"]\nlease = \"50%\"\non_store_error = \"error\"\n";
+    let file = folder.write("leased.toml", plans);
+    let server =
+        Server::with(&[&["--config", &file, "--store", redis.url().as_str()][..], &PATIENT].concat());
+    assert_eq!(get(&server, "/v1/plans").json()["plans"][0]["lease"], "50%");
+    let count = |series: &str| {
+        let metrics = get(&server, "/metrics").body;
+        let line = metrics.lines().find_map(|line| line.strip_prefix(&format!("{series} ")));
+        line.unwrap_or_else(|| panic!("no {series} in\n{metrics}")).parse::<u64>().unwrap()
+    };
+    let by_lease = r#"ratekeeper_lease_answers_total{by="lease"}"#;
+    assert_eq!((count("ratekeeper_leases"), count(by_lease)), (0, 0));
+    let flood = command(&[b"ACQUIRE", b"hot", b"api"]).repeat(100);
+    let mut raw = server.connect();
+    eventually("the busy key is leased", || {
+        raw.send(&flood);
+        (0..100).for_each(|_| assert!(raw.reply().starts_with('1')));
+        count(by_lease) >= 1_000
+    });
+    let series = [r#"tokens_total{fate="spent"}"#, r#"calls_total{outcome="full"}"#];
+    for series in series {
+        assert!(count(&format!("ratekeeper_lease_{series}")) > 0, "{series}");
+    }
+    let metrics = get(&server, "/metrics").body;
+    assert!(!metrics.contains("hot"), "keys are personal data: {metrics}");
+}
+
 /// The keys lie on different nodes.
 #[test]
 fn two_servers_share_one_limit_through_a_cluster() {

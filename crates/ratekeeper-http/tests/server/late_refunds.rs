@@ -9,7 +9,9 @@ use axum::body::Body;
 use axum::http::StatusCode;
 use axum::routing::get;
 use ratekeeper::port::{Answer, Grant, Request, Store};
-use ratekeeper::{Charged, Decision, FailureMode, MemoryStore, Plan, StoreError, StoreErrorKind, TokioClock};
+use ratekeeper::{
+    Charged, Cost, Decision, FailureMode, MemoryStore, Plan, StoreError, StoreErrorKind, TokioClock,
+};
 use ratekeeper_http::{ChargePolicy, Limit};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
@@ -145,8 +147,8 @@ impl Store for Flaky {
     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
         self.ask(move |store| store.acquire(request))
     }
-    fn acquire_up_to<'a>(&'a self, request: Request<'a>) -> Answer<'a, Grant> {
-        self.ask(move |store| store.acquire_up_to(request))
+    fn acquire_up_to<'a>(&'a self, request: Request<'a>, most: Cost) -> Answer<'a, Grant> {
+        self.ask(move |store| store.acquire_up_to(request, most))
     }
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
         self.ask(move |store| store.peek(request))

@@ -6,7 +6,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::routing::get;
 use ratekeeper::port::{Answer, Grant, Request, Store};
-use ratekeeper::{Decision, FailureMode, Plan, StoreError, StoreErrorKind};
+use ratekeeper::{Cost, Decision, FailureMode, Plan, StoreError, StoreErrorKind};
 use ratekeeper_http::Limit;
 use ratekeeper_http::key::{ClientIp, Header};
 use tower::ServiceExt;
@@ -26,7 +26,7 @@ impl Store for Down {
     fn acquire<'a>(&'a self, _: Request<'a>) -> Answer<'a, Decision> {
         Self::answer()
     }
-    fn acquire_up_to<'a>(&'a self, _: Request<'a>) -> Answer<'a, Grant> {
+    fn acquire_up_to<'a>(&'a self, _: Request<'a>, _: Cost) -> Answer<'a, Grant> {
         Self::answer()
     }
     fn peek<'a>(&'a self, _: Request<'a>) -> Answer<'a, Decision> {

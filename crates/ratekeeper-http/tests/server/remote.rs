@@ -9,7 +9,7 @@ use axum::http::StatusCode;
 use axum::routing::get;
 use ratekeeper::TokioClock;
 use ratekeeper::port::{Answer, Grant, Request, Standing, Store};
-use ratekeeper::{Charged, Decision, Keeper, MemoryStore, Plan, Registry};
+use ratekeeper::{Charged, Cost, Decision, Keeper, MemoryStore, Plan, Registry};
 use ratekeeper_http::{ChargePolicy, Limit};
 use tokio::time::Instant;
 use tower::ServiceExt;
@@ -41,7 +41,7 @@ impl Store for Remote {
     after_a_trip!(
         acquire() -> Decision,
         acquire_each() -> Standing,
-        acquire_up_to() -> Grant,
+        acquire_up_to(most: Cost) -> Grant,
         peek() -> Decision,
         peek_each() -> Standing,
         refund(charged: Charged) -> Decision,

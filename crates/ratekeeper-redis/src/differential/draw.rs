@@ -120,7 +120,8 @@ fn span() -> impl Strategy<Value = DrawnSpan> {
 #[derive(Clone, Debug)]
 pub(crate) enum WalkStep {
     Take(DrawnCost),
-    TakeUpTo(DrawnCost),
+    /// The least and the most.
+    TakeUpTo(DrawnCost, DrawnCost),
     Peek(DrawnCost),
     Debit(DrawnCost),
     /// From here on so much of the other units goes with every cost.
@@ -180,7 +181,7 @@ fn version() -> impl Strategy<Value = PlanVersion> {
 pub(crate) fn step() -> impl Strategy<Value = WalkStep> {
     prop_oneof![
         8 => share().prop_map(WalkStep::Take),
-        3 => share().prop_map(WalkStep::TakeUpTo),
+        3 => (share(), share()).prop_map(|(least, most)| WalkStep::TakeUpTo(least, most)),
         1 => share().prop_map(WalkStep::Peek),
         3 => share().prop_map(WalkStep::Debit),
         2 => [share(), share(), share()].prop_map(WalkStep::With),

@@ -210,8 +210,9 @@ impl<S: Store> Store for InTurn<S> {
     fn acquire_up_to<'a>(
         &'a self,
         request: Request<'a>,
+        most: ratekeeper::Cost,
     ) -> ratekeeper::port::Answer<'a, ratekeeper::port::Grant> {
-        self.next().acquire_up_to(request)
+        self.next().acquire_up_to(request, most)
     }
 
     fn peek<'a>(&'a self, request: Request<'a>) -> ratekeeper::port::Answer<'a, ratekeeper::Decision> {

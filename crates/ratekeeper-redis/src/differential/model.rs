@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ratekeeper::algorithm::composite::Asked;
 use ratekeeper::algorithm::composite::Passing;
 use ratekeeper::algorithm::{AnyView, Tenancy, View, Wait, composite, look};
-use ratekeeper::port::{ChargeAction, ChargeStanding, Standing};
+use ratekeeper::port::{ChargeAction, ChargeStanding, Grant, Standing};
 use ratekeeper::state::{NamedStates, RuleStates, binary};
 use ratekeeper::{Charged, Cost, Decision, Name, Nanos, Quota, State, Timestamp};
 
@@ -145,15 +145,20 @@ impl StoreModel {
         standing
     }
 
-    /// How much was granted, and the decision.
-    pub(crate) fn take_up_to(&mut self, up_to: u64, asked: &[Asked], now: Timestamp) -> (u64, Decision) {
-        let at_cost = |cost| -> Vec<Asked> {
-            asked.iter().map(|asked| Asked { cost: Cost::new(cost), ..*asked }).collect()
-        };
-        let left = self.peek(&at_cost(0), now).decision.remaining;
-        let cost = up_to.min(left.max(1));
-        let decision = self.take(&at_cost(cost), now).decision;
-        (if decision.allowed { cost } else { 0 }, decision)
+    /// Takes as much as there is from the cost that is asked for up to `most`, or nothing. What comes after is told of the
+    /// states as they were written.
+    pub(crate) fn take_up_to(&mut self, least: Cost, most: Cost, asked: &[Asked], at: Timestamp) -> Grant {
+        let at_cost = |cost| -> Vec<Asked> { asked.iter().map(|asked| Asked { cost, ..*asked }).collect() };
+        let left = self.peek(&at_cost(Cost::ZERO), at).decision.remaining;
+        let cost = Cost::new(left).min(most).max(least);
+        let decision = self.take(&at_cost(cost), at).decision;
+        let (next, held) = (self.peek(&at_cost(Cost::ONE), at).decision, self.read().0);
+        let binding = held.iter().zip(asked).filter(|(_, asked)| asked.shadow_of.is_none());
+        let left = binding.filter_map(|((quota, state), _)| {
+            AnyView::at(quota, state.as_ref(), at, self.tenancy).unwrap().window_left()
+        });
+        let granted = if decision.allowed { cost } else { Cost::ZERO };
+        Grant { granted, decision, at, ends: left.min(), next }
     }
 
     pub(crate) fn debit(&mut self, asked: &[Asked], now: Timestamp) -> Standing {

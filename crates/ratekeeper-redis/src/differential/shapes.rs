@@ -10,7 +10,7 @@ use ratekeeper::algorithm::Tenancy;
 use ratekeeper::port::{Clock, Request, Store};
 use ratekeeper::testkit::FakeClock;
 use ratekeeper::{
-    Algorithm, Anchor, Calendar, CalendarUnit, Charged, Cost, Key, MemoryStore, Plan, Quota, Rules,
+    Algorithm, Anchor, Calendar, CalendarUnit, Charged, Cost, Key, MemoryStore, Nanos, Plan, Quota, Rules,
     Timestamp, Zone,
 };
 use redis::Value;
@@ -64,14 +64,22 @@ fn steps() -> impl Strategy<Value = Vec<WalkStep>> {
         Forward(span(1)),
         Take(units(1)),
         Refund(units(1), ChargeAge::Ago(span(0))),
-        TakeUpTo(DrawnCost::Part(8, 1)),
-        TakeUpTo(units(u64::MAX)),
+        // At several instants, so that some leaves a log earlier than the rest.
         Take(units(1)),
-        TakeUpTo(units(1)),
+        Forward(span(1)),
+        TakeUpTo(units(1), DrawnCost::Part(8, 1)),
+        Forward(span(1)),
+        TakeUpTo(DrawnCost::Part(2, 1), DrawnCost::Part(3, 2)),
+        TakeUpTo(DrawnCost::Part(16, 0), units(u64::MAX)),
+        TakeUpTo(units(u64::MAX), units(u64::MAX)),
+        TakeUpTo(units(1), units(u64::MAX)),
+        TakeUpTo(DrawnCost::Part(1, 2), units(u64::MAX)),
+        Take(units(1)),
+        TakeUpTo(units(1), units(1)),
         Refund(units(2), ChargeAge::Ago(span(1))),
         Back(span(40)),
         Take(units(1)),
-        TakeUpTo(units(3)),
+        TakeUpTo(units(0), units(3)),
         Debit(units(1)),
         Reset,
         Take(units(2)),
@@ -81,7 +89,7 @@ fn steps() -> impl Strategy<Value = Vec<WalkStep>> {
         Refund(units(0), ChargeAge::Ago(span(0))),
         Debit(DrawnCost::Part(17, 1)),
         Take(units(1)),
-        TakeUpTo(units(2)),
+        TakeUpTo(units(2), units(1)),
         Debit(units(i64::MAX.cast_unsigned())),
         Debit(units(u64::MAX)),
         Forward(span(20)),
@@ -197,8 +205,12 @@ fn plans_in_another_order_run_the_same_script_and_are_answered_in_theirs() {
         let [found, expected] =
             both.map(|store| runtime.block_on(store.refund(ask(2), Charged::at(now))).unwrap());
         assert_eq!(found, expected, "{name}");
-        let [found, expected] = both.map(|store| runtime.block_on(store.acquire_up_to(ask(9))).unwrap());
-        assert_eq!((found.granted, found.decision), (expected.granted, expected.decision), "{name}");
+        for (least, most) in [(2, 9), (3, 3)] {
+            let most = Cost::new(most);
+            let [found, expected] =
+                both.map(|store| runtime.block_on(store.acquire_up_to(ask(least), most)).unwrap());
+            assert_eq!(found, expected, "{name}");
+        }
         assert_eq!(both.map(|store| runtime.block_on(store.reset(ask(0))).unwrap()), [6, 6], "{name}");
     }
     assert_eq!(engine.scripts(), 6, "one for each verb, and one that looks for holds before a reset");
@@ -259,12 +271,47 @@ fn usual_states_need_nothing_rare(link: Link, encoding: Encoding) {
     }
 }
 
+/// Grants of all that is asked for, of what there is and of nothing, on states that are found.
+fn usual_grants_need_nothing_rare(link: Link, encoding: Encoding) {
+    let clock = FakeClock::at(Timestamp::from_nanos(1_761_912_000_123_456_000));
+    let settings = ScriptSettings { given: Some(Arc::new(clock.clone())), ..settings(encoding) };
+    let (store, runtime) =
+        (ScriptedStore::new(UsualOnly(link), ScriptLibrary::new(ScriptTime::Given), settings), runtime());
+    let texts = [
+        "1000/s",
+        "1000/s bucket",
+        "1000/s leaky",
+        "1000/s fixed",
+        "1000/s fixed grid",
+        "1000/day fixed calendar",
+        "1000/s sliding",
+    ];
+    // What they multiply is not exact as a double. In binary, instants so far ahead are rare by themselves.
+    let long = ["1000 per 365days", "1000 per 365days sliding"];
+    for text in texts.into_iter().chain(long.into_iter().filter(|_| encoding == Encoding::Ascii)) {
+        let plan = plan(std::iter::once(text.parse::<Quota>().unwrap()));
+        let take = |least, most| {
+            let request = Request::new(Key::new(text).unwrap(), Rules::Plan(&plan), Cost::new(least));
+            let grant = runtime.block_on(store.acquire_up_to(request, Cost::new(most)));
+            grant.unwrap_or_else(|error| panic!("{encoding:?}, {text}: {error}")).granted.get()
+        };
+        assert_eq!([take(1, 700), take(1, 100), take(300, 300)], [700, 100, 0], "{encoding:?}, {text}");
+        // Some has refilled, and a window may have ended.
+        let period = plan.rules()[0].quota().period().as_nanos();
+        clock.advance(Nanos::from_nanos(period / 16 * 19 + 12_345_000));
+        let rest = [take(1, 100), take(1, 900)];
+        assert!(rest[0] == 100 && (1..=900).contains(&rest[1]), "{encoding:?}, {text}: {rest:?}");
+        assert_eq!(take(900, 900), 0, "{encoding:?}, {text}");
+    }
+}
+
 #[test]
 fn usual_states_are_read_and_written_in_one_go() {
     for encoding in [Encoding::Ascii, Encoding::Binary] {
         // On servers, whose hashes keep the order in which they are written.
         for server in Server::each() {
             usual_states_need_nothing_rare(link(&server), encoding);
+            usual_grants_need_nothing_rare(link(&server), encoding);
         }
     }
 }

@@ -191,13 +191,14 @@ impl<S: Store> Walk<'_, S> {
                 }
                 WalkStep::With(others) => with = *others,
                 // Only requests are granted in part.
-                WalkStep::TakeUpTo(_) if !units.is_empty() => {}
-                WalkStep::TakeUpTo(share) => {
-                    let cost = share.of(burst);
-                    let (granted, expected) = model.take_up_to(cost, &asked(cost), self.now);
-                    let found = self.runtime.block_on(self.store.acquire_up_to(request(cost))).unwrap();
-                    prop_assert_eq!(found.decision, expected, "{}, up to {}", what, cost);
-                    prop_assert_eq!(found.granted.get(), granted, "{}, up to {}", what, cost);
+                WalkStep::TakeUpTo(..) if !units.is_empty() => {}
+                WalkStep::TakeUpTo(least, most) => {
+                    let (least, most) = (least.of(burst), Cost::new(most.of(burst)));
+                    let expected = model.take_up_to(Cost::new(least), most, &asked(least), self.now);
+                    let found = self.store.acquire_up_to(request(least), most);
+                    let found = self.runtime.block_on(found).unwrap();
+                    prop_assert_eq!(found, expected, "{}, {} up to {}", what, least, most);
+                    promised = expected.decision.retry_after.unwrap_or(Nanos::ZERO);
                     charges.extend(found.decision.charged_at());
                 }
                 WalkStep::Peek(share) => {

@@ -16,6 +16,8 @@ use crate::script::{RuleNumber, ScriptCall, ScriptShape, ScriptVerb};
 pub(crate) struct ScriptQuestion {
     pub(crate) verb: ScriptVerb,
     pub(crate) charged: Option<When>,
+    /// The least that is granted of a cost that may be granted in part.
+    pub(crate) least: Cost,
     /// What is told is about one more of everything, and not about what was asked for.
     pub(crate) is_of_one_more: bool,
 }
@@ -34,7 +36,7 @@ pub(crate) struct HeldQuestion<'a> {
 
 impl From<ScriptVerb> for ScriptQuestion {
     fn from(verb: ScriptVerb) -> Self {
-        ScriptQuestion { verb, charged: None, is_of_one_more: false }
+        ScriptQuestion { verb, charged: None, least: Cost::ZERO, is_of_one_more: false }
     }
 }
 
@@ -42,6 +44,11 @@ impl ScriptQuestion {
     /// Returns the question to give back what was charged then.
     pub(crate) fn refund(charged: When) -> Self {
         ScriptQuestion { charged: Some(charged), ..ScriptVerb::Refund.into() }
+    }
+
+    /// Returns the question for as much as there is of the request's cost, and no less than this.
+    pub(crate) fn at_least(least: Cost) -> Self {
+        ScriptQuestion { least, ..ScriptVerb::AcquireUpTo.into() }
     }
 
     /// Returns the question that these rules are asked. What costs nothing changes nothing, so that it is only read.
@@ -134,10 +141,11 @@ impl ScriptQuestion {
         let rules = || groups.iter().flat_map(|group| &group.rules);
         match (self.verb, self.charged) {
             (ScriptVerb::AcquireUpTo, _) => {
-                // More than a burst never passes.
+                // More than a burst never passes: of the most that would ask for too much, and of the least one more says it all.
                 let binding = rules().filter(|rule| rule.asked.shadow_of.is_none());
-                let most = binding.map(|rule| rule.quota.burst()).fold(cost, u64::min);
-                write_natural(most, into);
+                let burst = binding.map(|rule| rule.quota.burst()).fold(u64::MAX, u64::min);
+                write_natural(cost.min(burst), into);
+                write_natural(self.least.get().min(burst.saturating_add(1)), into);
             }
             (ScriptVerb::Refund, Some(When::At(instant))) => {
                 write_double(1.0, into);

@@ -5,7 +5,7 @@ use std::iter::repeat_n;
 
 use ratekeeper::algorithm::composite::{self, Asked};
 use ratekeeper::algorithm::{AnyView, View, look};
-use ratekeeper::port::Standing;
+use ratekeeper::port::{Grant, Standing};
 use ratekeeper::state::{RuleStates, binary};
 use ratekeeper::{Charged, Cost, Decision, Nanos, State, StoreError, Timestamp};
 use redis::Value;
@@ -153,8 +153,29 @@ impl ScriptDecision {
     /// the two ever disagree, that is an error and not a decision.
     pub(crate) fn acquire(&self, groups: &[RuleGroup<'_>]) -> Result<Standing, StoreError> {
         let (mut views, asked) = in_order(groups, self.views(groups)?);
-        let (each, passing) = composite::take_each(&mut views, |rule| asked[rule]);
-        let mut standing = standing(each, &asked);
+        self.take(&mut views, &asked)
+    }
+
+    /// Returns how much was granted, the decision on that, or on the least if it was refused, and what comes after.
+    pub(crate) fn acquire_up_to(
+        &self,
+        groups: &mut [RuleGroup<'_>],
+        least: Cost,
+    ) -> Result<Grant, StoreError> {
+        let cost = if self.passed { Cost::new(self.granted) } else { least };
+        groups.iter_mut().flat_map(|group| &mut group.rules).for_each(|rule| rule.asked.cost = cost);
+        let (mut views, asked) = in_order(groups, self.views(groups)?);
+        let decision = self.take(&mut views, &asked)?.decision;
+        let binding = views.into_iter().zip(&asked).map(|(view, asked)| (view, asked.shadow_of.is_none()));
+        let (ends, next) = composite::outlook(binding);
+        let granted = if decision.allowed { cost } else { Cost::ZERO };
+        Ok(Grant { granted, decision, at: self.now, ends, next })
+    }
+
+    /// Takes from views what is asked of them, as the script has, or has not.
+    fn take(&self, views: &mut [AnyView<'_>], asked: &[Asked]) -> Result<Standing, StoreError> {
+        let (each, passing) = composite::take_each(views, |rule| asked[rule]);
+        let mut standing = standing(each, asked);
         // What costs nothing always passes, and the script is not asked.
         if asked.iter().all(|asked| asked.cost == Cost::ZERO) {
             return Ok(standing);
@@ -166,18 +187,6 @@ impl ScriptDecision {
             standing.decision = standing.decision.charged(self.now);
         }
         Ok(standing)
-    }
-
-    /// Returns how much was granted, and the decision about that much.
-    pub(crate) fn acquire_up_to(
-        &self,
-        groups: &mut [RuleGroup<'_>],
-        up_to: Cost,
-    ) -> Result<(Cost, Decision), StoreError> {
-        let cost = Cost::new(up_to.get().min(self.granted.max(1)));
-        groups.iter_mut().flat_map(|group| &mut group.rules).for_each(|rule| rule.asked.cost = cost);
-        let decision = self.acquire(groups)?.decision;
-        Ok((if decision.allowed { cost } else { Cost::ZERO }, decision))
     }
 
     /// Returns what would be decided.

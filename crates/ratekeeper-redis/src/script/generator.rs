@@ -144,21 +144,29 @@ impl ScriptBody {
                     out.push_str(&rule.section(Section::Most));
                     out.push_str(&rule.variables.expand("if $most < $COST then $COST = $most end"));
                 }
-                // What is refused is a cost of one.
-                out.push_str("local passes = COST_HIGH > 0 or COST_LOW > 0\n");
-                out.push_str("if not passes then COST_LOW = 1 end\n");
+                // What is refused is the least.
+                if let Some(rule) = self.rules().next() {
+                    out.push_str(
+                        &rule
+                            .variables
+                            .expand("local passes = $COST >= $LEAST\nif not passes then $COST = $LEAST end"),
+                    );
+                }
                 self.sections(Section::Need, &mut out);
                 if self.is_uneven {
                     out.push_str("local denies = {}\n");
                     let shadow = self.rules().filter(|rule| rule.is_shadow);
                     shadow.for_each(|rule| passes_if_taken(rule, &mut out));
                 }
-                self.told(Section::Brief, &mut out);
+                self.told(Section::BriefUpTo, &mut out);
+                // Nothing passes as well, if nothing is the least: then nothing is written.
+                out.push_str("if COST_HIGH > 0 or COST_LOW > 0 then\n");
                 if self.is_uneven {
                     self.charge_some(&mut out)
                 } else {
                     self.charge(&mut out)
                 }
+                out.push_str("end\n");
                 let granted = "COST_HIGH > 0 and string.format('%d%09d', COST_HIGH, COST_LOW) \
                                or string.format('%d', COST_LOW)";
                 self.answer("passes and 1 or 0", Some(granted), &mut out);
@@ -220,8 +228,8 @@ impl ScriptBody {
                 unpacked(&names(&["LEASE", "SHADOWS", "KEPT"]), out);
             }
             ScriptVerb::AcquireUpTo => {
-                out.push_str("local COST_HIGH, COST_LOW\n");
-                unpacked(&names(&["COST_HIGH", "COST_LOW"]), out);
+                out.push_str("local COST_HIGH, COST_LOW, LEAST_HIGH, LEAST_LOW\n");
+                unpacked(&names(&["COST_HIGH", "COST_LOW", "LEAST_HIGH", "LEAST_LOW"]), out);
             }
             ScriptVerb::Judge => {
                 out.push_str("local WHOLE, SPARED, IN_FULL\n");

@@ -35,6 +35,8 @@ pub(super) enum Section {
     Brief,
     BriefDebit,
     BriefRefund,
+    /// The same of a cost that may be granted in part: about that, and about one more.
+    BriefUpTo,
     /// The same of a charge that is judged: what is done with it is known when it is asked.
     BriefJudge,
     /// The same of a hold that ends: whether it gives back or takes, it is known rule by rule only.
@@ -57,6 +59,7 @@ impl Section {
             Section::Brief => "brief",
             Section::BriefDebit => "brief-debit",
             Section::BriefRefund => "brief-refund",
+            Section::BriefUpTo => "brief-up-to",
             Section::BriefJudge => "brief-judge",
             Section::BriefEnd => "brief-end",
             Section::Functions => "functions",

@@ -224,7 +224,7 @@ async fn goes_through(store: &RedisStore) {
     for rules in [Rules::Quota(&quota), Rules::Plan(&plan)] {
         let request = Request::new(key, rules, Cost::ONE);
         let charged = store.acquire(request).await.unwrap().charged_at().unwrap();
-        assert!(store.acquire_up_to(request).await.unwrap().decision.allowed);
+        assert!(store.acquire_up_to(request, Cost::ONE).await.unwrap().decision.allowed);
         assert_eq!(store.refund(request, Charged::at(charged)).await.unwrap().remaining, 4);
         assert_eq!(store.peek(request).await.unwrap().remaining, 4);
         assert!(store.reset(request).await.unwrap() > 0);

@@ -107,7 +107,7 @@ async fn what_writes_and_what_does_not() {
     assert!(!store.acquire(request(1)).await.unwrap().allowed);
     assert_eq!(connection.get::<_, Vec<u8>>(&key).unwrap(), before, "a denial writes nothing");
     assert_eq!(store.refund(request(1), ratekeeper::Charged::NOW).await.unwrap().remaining, 1);
-    assert_eq!(store.acquire_up_to(request(5)).await.unwrap().granted, Cost::ONE);
+    assert_eq!(store.acquire_up_to(request(1), Cost::new(5)).await.unwrap().granted, Cost::ONE);
     assert_eq!(store.reset(request(1)).await.unwrap(), 1);
     assert_eq!(store.reset(request(1)).await.unwrap(), 0);
     assert!(!connection.exists::<_, bool>(&key).unwrap());

@@ -49,6 +49,7 @@ const SHADOW: &str = "rule is in shadow: it no longer denies, and goes on counti
 const ASSUMED: &str = "plan changed what it assumes of units that a request does not name";
 const LAPSE: &str =
     "plan changed what becomes of estimates whose lease runs out: that counts for holds from now on";
+const LEASE: &str = "plan changed how long tokens may be kept ahead: what is held ends when it would have";
 
 impl PlanChanges {
     /// What must be done to `old` to get `new`.
@@ -91,6 +92,9 @@ impl PlanChanges {
         }
         if was.lapse() != now.lapse() {
             tell("", was.lapse().word().to_owned(), now.lapse().word().to_owned(), LAPSE);
+        }
+        if was.lease_setting() != now.lease_setting() {
+            tell("", was.lease_setting().to_string(), now.lease_setting().to_string(), LEASE);
         }
         for rule in &gone {
             tell(rule.name().as_str(), rule.to_string(), String::new(), REMOVED);
@@ -245,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn shadow_and_what_is_assumed_are_told() {
+    fn shadow_what_is_assumed_and_leases_are_told() {
         let told = |was: Plan, now: Plan| {
             let changes = PlanChanges::between(&[was], &[now]);
             assert_eq!(changes.changed, ["p"]);
@@ -269,7 +273,9 @@ mod tests {
         assert_eq!(told(binding.clone(), assuming(7)), [line("", "", "tokens = 7", ASSUMED)]);
         assert_eq!(told(assuming(7), assuming(8)), [line("", "tokens = 7", "tokens = 8", ASSUMED)]);
         let refunding = binding.clone().on_lapse(OnLapse::Refund);
-        assert_eq!(told(binding, refunding), [line("", "keep", "refund", LAPSE)]);
+        assert_eq!(told(binding.clone(), refunding), [line("", "keep", "refund", LAPSE)]);
+        let leased = binding.clone().lease("10%".parse().unwrap()).unwrap();
+        assert_eq!(told(binding, leased), [line("", "off", "10%", LEASE)]);
     }
 
     #[test]

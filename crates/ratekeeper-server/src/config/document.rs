@@ -175,6 +175,8 @@ mod tests {
             timeout = "250ms"
             connect_timeout = "2s"
             prefix = "shop"
+            lease = "50ms"
+            leased_keys = 1000
             [store.breaker]
             enabled = true
             failures = 3
@@ -204,6 +206,7 @@ mod tests {
             [plans.gold]
             limits = ["10/s burst 20", "daily = 1000/day"]
             on_store_error = "closed"
+            lease = "10%"
         "#;
         let config = Config::parse(Path::new("a.toml"), text.to_owned()).unwrap();
         assert_eq!(config.file.server.loops.map(std::num::NonZeroUsize::get), Some(2));

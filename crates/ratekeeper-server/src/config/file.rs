@@ -9,6 +9,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::duration::DurationText;
+use super::lease_text::LeaseText;
 use super::logging::{LogFormat, LogLevel};
 use super::on_store_error::OnStoreError;
 use super::record_section::RecordSection;
@@ -143,6 +144,10 @@ pub struct StoreSection {
     pub connect_timeout: Option<DurationText>,
     /// The prefix of all keys in Redis.
     pub prefix: Option<String>,
+    /// How long tokens may be kept that were taken ahead for requests that bring their own quota.
+    pub lease: Option<LeaseText>,
+    /// How many keys tokens may be kept for.
+    pub leased_keys: Option<usize>,
     /// The section `[store.breaker]`: when to stop asking a Redis that fails.
     pub breaker: BreakerSection,
 }
@@ -202,6 +207,8 @@ pub(super) struct PlanSection {
     pub(super) assume: BTreeMap<Spanned<String>, Spanned<i64>>,
     #[serde(default)]
     pub(super) on_lapse: LapseWord,
+    /// How long tokens may be kept that were taken from a Redis ahead of the requests.
+    pub(super) lease: Option<Spanned<LeaseText>>,
     #[serde(default)]
     pub(super) on_store_error: OnStoreError,
 }

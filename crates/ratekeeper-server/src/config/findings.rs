@@ -149,13 +149,22 @@ on_lapse = \"forget\"
 [plans.assumed.assume]
 bytes = 1
 concurrent = 2
+[store]
+lease = \"5%%\"
+leased_keys = -1
+[plans.leased]
+lease = \"0%\"
+limits = [\"1000/s\"]
+[plans.long]
+lease = \"5s\"
+limits = [\"1000/s\"]
 ";
         let findings = examine("mistakes", text);
         let lines: Vec<_> = findings.errors.iter().map(|error| error.line().unwrap()).collect();
-        let expected = [2, 3, 4, 7, 8, 10, 10, 11, 12, 13, 18, 20, 21, 23, 26, 27, 29, 30];
+        let expected = [2, 3, 4, 7, 8, 10, 10, 11, 12, 13, 18, 20, 21, 23, 26, 27, 29, 30, 32, 33, 35, 38];
         assert_eq!(lines, expected, "{:#?}", findings.errors);
         let plans: Vec<_> = findings.plans.iter().map(|plan| plan.name().as_str()).collect();
-        assert_eq!(plans, ["fine"]);
+        assert_eq!(plans, ["fine", "leased"], "what is left when a mistake is taken out");
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //!
 //! - [`Config`]: a file that was read, and its plans; [`ConfigFile`]: what a file may say, section by section
 //! - [`Findings`]: every mistake of a file, for tools that check files; [`ConfigError`]: one mistake
-//! - [`DurationText`], [`ByteSize`], [`Percent`], [`SampleShare`], [`SecretText`]: values as flags and files spell them
+//! - [`DurationText`], [`ByteSize`], [`Percent`], [`SampleShare`], [`LeaseText`], [`SecretText`]: values as flags and files
+//!   spell them
 //! - [`watch`]: has the plans of a running server follow the file
 
 mod changes;
@@ -11,6 +12,7 @@ mod duration;
 mod error;
 mod file;
 mod findings;
+mod lease_text;
 mod logging;
 mod on_store_error;
 mod plans;
@@ -28,6 +30,7 @@ pub use file::{
     TransportSections,
 };
 pub use findings::Findings;
+pub use lease_text::LeaseText;
 pub use logging::{LogFormat, LogLevel};
 pub use on_store_error::OnStoreError;
 pub use record_section::{RecordKeys, RecordSection};

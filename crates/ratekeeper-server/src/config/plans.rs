@@ -57,6 +57,12 @@ impl Config {
                 Err(error) => mistakes.push(mistake(unit.span().start, &error)),
             }
         }
+        if let Some(lease) = &section.lease {
+            match plan.clone().lease(lease.get_ref().0) {
+                Ok(leased) => plan = leased,
+                Err(error) => mistakes.push(mistake(lease.span().start, &error)),
+            }
+        }
         match (mistakes.is_empty(), section.mode) {
             (false, _) => Err(mistakes),
             (true, PlanMode::Enforce) => Ok(plan),
@@ -114,6 +120,20 @@ mod tests {
     }
 
     #[test]
+    fn a_lease_is_one_of_the_plan_whatever_can_be_made_of_it() {
+        let text = "[plans.api]\nlimits = [\"100000/s\"]\nlease = \"10%\"\n\
+                    [plans.exact]\nlimits = [\"1000/s log\"]\nlease = \"50ms\"\n\
+                    [plans.off]\nlimits = [\"100000/s\"]\nlease = \"off\"\n\
+                    [plans.try]\nlimits = [\"100000/s\"]\nlease = \"10%\"\nmode = \"shadow\"\n\
+                    [plans.usual]\nlimits = [\"100000/s\"]\n";
+        let plans = plans(text).unwrap();
+        let told = plans.iter().map(|plan| (plan.lease_setting().to_string(), plan.leasing().is_some()));
+        let expected = [("10%", true), ("50ms", false), ("off", false), ("10%", false), ("off", false)];
+        assert!(told.eq(expected.map(|(lease, is_leased)| (lease.to_owned(), is_leased))));
+        assert_eq!(plans[4].lease_setting(), plans[2].lease_setting(), "off is what is usual");
+    }
+
+    #[test]
     fn a_mistake_names_its_field_its_value_and_what_would_be_right() {
         for (line, expected) in [
             ("limits = [\"5 GB per day\"]", "a.toml:2: plan `p`: unit: `GB`; a unit is a word of"),
@@ -150,6 +170,15 @@ mod tests {
             (
                 "limits = [\"5 t/s\"]\nassume = { \"a b\" = 1 }",
                 "a.toml:3: plan `p`: unit: `a b`; a unit is a word",
+            ),
+            ("limits = [\"500/s\"]\nlease = \"0%\"", "a.toml:3: lease: `0%`; at least 1%"),
+            ("limits = [\"500/s\"]\nlease = \"60%\"", "a.toml:3: lease: `60%`; at most 50%"),
+            ("limits = [\"500/s\"]\nlease = \"11s\"", "a.toml:3: lease: `11s`; at most 10s"),
+            ("limits = [\"500/s\"]\nlease = \"fast\"", "a.toml:3: lease: `fast`; write `off`, a share of"),
+            ("limits = [\"500/s\"]\nlease = 10", "a.toml:3: invalid type: integer `10`, expected a string"),
+            (
+                "lease = \"600ms\"\nlimits = [\"500/s\"]",
+                "a.toml:2: plan `p`: lease: `600ms`; at most `500ms`, half of the 1s in which rule `per-s` refills",
             ),
             ("limits = []\nshadow = []", "a.toml:2: plan `p`: rules: none"),
             (

@@ -18,7 +18,8 @@ use crate::record::{RecordCounts, Recorder};
 use crate::request::RequestLimits;
 use crate::rls::RateLimitService;
 use crate::watch::{
-    DenialLog, PlanMetrics, Readiness, ReloadCounts, ServerMetrics, SnapshotCounts, StorePressure,
+    DenialLog, FrontCounts, PlanMetrics, Readiness, ReloadCounts, ServerMetrics, SnapshotCounts,
+    StorePressure,
 };
 
 /// The keeper that decides every request, its plans, and what the server counts. Shared by all transports.
@@ -42,6 +43,7 @@ pub struct Engine {
     /// The store in this process: that one, or the local one beside a remote store.
     local: Arc<MemoryStore>,
     breakers: Option<BreakerList>,
+    front: Option<FrontReader>,
     limits: RequestLimits,
     metrics: ServerMetrics,
     plan_metrics: PlanMetrics,
@@ -73,6 +75,15 @@ impl fmt::Debug for BreakerList {
     }
 }
 
+/// Reads what was counted in front of a remote store.
+struct FrontReader(Box<dyn Fn() -> FrontCounts + Send + Sync>);
+
+impl fmt::Debug for FrontReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0().fmt(f)
+    }
+}
+
 impl Engine {
     /// Returns an engine over a store in this process.
     pub fn in_memory(store: MemoryStore, registry: Registry, limits: RequestLimits) -> Self {
@@ -92,6 +103,7 @@ impl Engine {
             memory: None,
             local,
             breakers: None,
+            front: None,
             limits,
             metrics: ServerMetrics::default(),
             plan_metrics,
@@ -123,6 +135,14 @@ impl Engine {
         self.keeper = self.keeper.local_store(Arc::clone(&self.local));
         self.breakers = Some(BreakerList(Box::new(breakers)));
         self.looked_at()
+    }
+
+    /// Sets what tells the counts of the layers in front of a remote store, for the metrics. It is called for every page of
+    /// them.
+    #[must_use]
+    pub fn counted_by(mut self, counts: impl Fn() -> FrontCounts + Send + Sync + 'static) -> Self {
+        self.front = Some(FrontReader(Box::new(counts)));
+        self
     }
 
     /// Sets what is answered when the store fails a request that is held to no plan.
@@ -238,6 +258,11 @@ impl Engine {
     /// Returns the breakers before a remote store, one per server; none before a store in memory.
     pub(crate) fn breakers(&self) -> Vec<Arc<Breaker>> {
         self.breakers.as_ref().map_or_else(Vec::new, |BreakerList(list)| list())
+    }
+
+    /// Returns what was counted in front of a remote store; nothing of a store in memory.
+    pub(crate) fn front_counts(&self) -> FrontCounts {
+        self.front.as_ref().map_or_else(FrontCounts::default, |FrontReader(read)| read())
     }
 
     /// Returns the addresses that have sent wrong tokens lately, over all transports.

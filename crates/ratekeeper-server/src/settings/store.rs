@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use ratekeeper::Lease;
 use ratekeeper::store::BreakerSettings;
 use ratekeeper_redis::{RedisStore, RedisStoreBuilder, RedisTls};
 
@@ -39,6 +40,10 @@ pub struct RedisSettings {
     pub breaker: Option<BreakerSettings>,
     /// How many refusals are remembered, so that they need not be asked for again; 0: none.
     pub denials: usize,
+    /// How long tokens may be kept that were taken ahead for requests that bring their own quota. Plans have their own.
+    pub lease: Lease,
+    /// How many keys tokens may be kept for; 0: none, whatever plans say.
+    pub leased_keys: usize,
     /// What `rediss://` goes by; the default trusts whom the system trusts.
     pub tls: RedisTls,
 }
@@ -51,6 +56,8 @@ impl Default for RedisSettings {
             prefix: "rate_limiter".to_owned(),
             breaker: Some(BreakerSettings::default()),
             denials: RedisSettings::DEFAULT_DENIALS,
+            lease: Lease::OFF,
+            leased_keys: RedisSettings::DEFAULT_LEASED_KEYS,
             tls: RedisTls::default(),
         }
     }
@@ -69,12 +76,19 @@ impl RedisSettings {
     /// How many refusals are remembered unless somebody decides otherwise.
     pub const DEFAULT_DENIALS: usize = 8_192;
 
+    /// How many keys tokens may be kept for unless somebody decides otherwise.
+    pub const DEFAULT_LEASED_KEYS: usize = 4_096;
+    /// The most keys that tokens may be kept for.
+    pub const MOST_LEASED_KEYS: usize = 1 << 20;
+
     /// Returns a builder of the store at this URL, with these settings.
     pub fn builder(&self, url: &str) -> RedisStoreBuilder {
         let builder = RedisStore::builder(url)
             .command_timeout(self.timeout)
             .connect_timeout(self.connect_timeout)
             .prefix(&self.prefix)
+            .leased_keys(self.leased_keys)
+            .lease(self.lease)
             .tls(self.tls.clone());
         let builder = match self.breaker {
             Some(breaker) => builder.breaker(breaker),

@@ -7,13 +7,14 @@
 //! reload_counts  how reloads went                    log_lines      lines that clients can cause over and over
 //! hold_counts    what became of holds                decision_times how long decisions took
 //! snapshot_counts how snapshots went                 failure_answers what failure modes have answered, per plan
-//! denial_log     a few denials a second
+//! denial_log     a few denials a second              front_counts   what is counted in front of a remote store
 //! ```
 
 mod decision_times;
 mod denial_log;
 mod failure_answers;
 mod failure_log;
+mod front_counts;
 mod hold_counts;
 mod log_lines;
 mod metrics;
@@ -27,6 +28,7 @@ mod snapshot_counts;
 pub(crate) use decision_times::{BUCKETS, TimesReading};
 pub(crate) use denial_log::DenialLog;
 pub(crate) use failure_log::store_hint;
+pub use front_counts::FrontCounts;
 pub(crate) use log_lines::{LogThrottle, one_line};
 pub(crate) use metrics::{ServerMetrics, TransportMetrics, TransportReading};
 pub(crate) use plan_metrics::PlanMetrics;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use ratekeeper::port::{Answer, Charge, Grant, Judgment, Request, Store, Whole};
 use ratekeeper::testkit::FakeClock;
-use ratekeeper::{Charged, Decision, FailureMode, StoreError, StoreErrorKind, Timestamp};
+use ratekeeper::{Charged, Cost, Decision, FailureMode, StoreError, StoreErrorKind, Timestamp};
 use ratekeeper_server::rls::{RlsAnswer, RlsError, RlsErrorKind, RlsSettings};
 
 use crate::support::{START, World, asked, domain, told};
@@ -32,7 +32,7 @@ impl Store for Broken {
         self.answer()
     }
 
-    fn acquire_up_to<'a>(&'a self, _: Request<'a>) -> Answer<'a, Grant> {
+    fn acquire_up_to<'a>(&'a self, _: Request<'a>, _: Cost) -> Answer<'a, Grant> {
         self.answer()
     }
 

@@ -157,8 +157,8 @@ impl View for AnyView<'_> {
         each!(self, view => view.reset_after())
     }
 
-    fn ends_after(&self) -> Nanos {
-        each!(self, view => view.ends_after())
+    fn window_left(&self) -> Option<Nanos> {
+        each!(self, view => view.window_left())
     }
 
     fn was_repaired(&self) -> bool {

@@ -117,6 +117,19 @@ pub fn look_all<V: View>(views: &[V], cost: Cost) -> Decision {
     join(views.iter().map(|view| look(view, cost)))
 }
 
+/// Returns what comes after a decision, of the views as it left them and whether each binds: the time until the first of their
+/// windows ends, if those that bind have any that end, and what a request of cost 1 would be told at this instant.
+pub fn outlook<V: View>(views: impl Iterator<Item = (V, bool)>) -> (Option<Nanos>, Decision) {
+    let mut ends = None;
+    let next = join_binding(views.map(|(view, binds)| {
+        if binds {
+            ends = ends.into_iter().chain(view.window_left()).min();
+        }
+        (look(&view, Cost::ONE), binds)
+    }));
+    (ends, next)
+}
+
 /// Joins decisions into one, each bound to the position of its rule.
 pub fn join(decisions: impl Iterator<Item = Decision>) -> Decision {
     join_numbered(decisions.enumerate())
@@ -327,6 +340,21 @@ pub fn refund_each(
     }
     let each = views.iter().map(|view| look(view, Cost::ZERO)).collect();
     Ok((each, views.iter().map(AnyView::to_state).collect()))
+}
+
+/// Returns what [comes after](outlook) a decision that has left these states.
+///
+/// # Errors
+///
+/// As [`try_acquire`].
+pub fn outlook_of(
+    rules: &[(Quota, Option<State>)],
+    asked: impl Fn(usize) -> Asked,
+    now: Timestamp,
+    tenancy: Tenancy,
+) -> Result<(Option<Nanos>, Decision), Mismatch> {
+    let views = views(rules, now, tenancy)?;
+    Ok(outlook(views.into_iter().enumerate().map(|(rule, view)| (view, asked(rule).shadow_of.is_none()))))
 }
 
 fn views<'a>(

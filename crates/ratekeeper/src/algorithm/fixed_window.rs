@@ -129,8 +129,8 @@ impl View for FixedWindowView {
         if self.count == 0 { Nanos::ZERO } else { self.end.since(self.now) }
     }
 
-    fn ends_after(&self) -> Nanos {
-        self.end.since(self.now)
+    fn window_left(&self) -> Option<Nanos> {
+        Some(self.end.since(self.now))
     }
 
     fn was_repaired(&self) -> bool {

@@ -35,21 +35,36 @@ pub fn try_acquire(
     Ok((decision, if changed { view.to_state() } else { None }))
 }
 
-/// Takes as much of `up_to` as passes now. Returns how much was granted, the decision, and the state to store.
+/// Takes as much as passes now, between `least` and `most`, or nothing. Returns how much was granted, the decision, and the
+/// state to store. A `most` below the least counts as the least.
 ///
-/// If nothing is granted the decision denies, and its times are those of a cost of 1.
+/// If not even the least passes, nothing is granted: the decision is that on the least, and so are its times.
 ///
 /// # Errors
 ///
 /// As [`try_acquire`].
+///
+/// ```
+/// use ratekeeper::{algorithm, Cost, Quota, Timestamp};
+/// let quota: Quota = "10/m".parse()?;
+/// let now = Timestamp::from_secs(1_000);
+/// let (granted, _, state) = algorithm::try_acquire_up_to(&quota, None, Cost::ONE, Cost::new(7), now)?;
+/// assert_eq!(granted, Cost::new(7));
+/// let (granted, refused, _) =
+///     algorithm::try_acquire_up_to(&quota, state.as_ref(), Cost::new(5), Cost::new(9), now)?;
+/// assert_eq!((granted, refused.remaining), (Cost::ZERO, 3), "three are left, and five are the least");
+/// assert_eq!(refused.retry_after.unwrap().ceil_secs(), 12, "until there are five");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn try_acquire_up_to(
     quota: &Quota,
     state: Option<&State>,
-    up_to: Cost,
+    least: Cost,
+    most: Cost,
     now: Timestamp,
 ) -> Result<(Cost, Decision, Option<State>), Mismatch> {
     let left = AnyView::at(quota, state, now, Tenancy::Own)?.remaining();
-    let grant = partial_grant(left, up_to);
+    let grant = partial_grant(left, least, most);
     let (decision, state) = try_acquire(quota, state, grant, now)?;
     Ok((if decision.allowed { grant } else { Cost::ZERO }, decision, state))
 }

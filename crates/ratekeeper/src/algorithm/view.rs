@@ -36,9 +36,15 @@ pub trait View {
     fn reset_after(&self) -> Nanos;
 
     /// Returns the time until the window ends, of an algorithm whose windows have an end, whether or not anything was counted
-    /// in this one; else the time until the state equals a fresh key's.
+    /// in this one; none of any other.
+    fn window_left(&self) -> Option<Nanos> {
+        None
+    }
+
+    /// Returns the [time until the window ends](View::window_left), if there is such a window; else the time until the state
+    /// equals a fresh key's.
     fn ends_after(&self) -> Nanos {
-        self.reset_after()
+        self.window_left().unwrap_or_else(|| self.reset_after())
     }
 
     /// Returns true if the stored state reaches further ahead than the quota allows (the clock stepped far back, or the
@@ -94,8 +100,8 @@ pub(crate) fn describe<V: View>(view: &V, wait: Wait) -> Decision {
     }
 }
 
-/// Returns the cost to ask for when `left` would pass and up to `up_to` is wanted: at least 1, so that a denial has a time
-/// to wait, unless nothing is wanted.
-pub(crate) fn partial_grant(left: u64, up_to: Cost) -> Cost {
-    Cost::new(up_to.get().min(left.max(1)))
+/// Returns the cost to ask for when `left` would pass, and between `least` and `most` is wanted: never less than the least,
+/// so that a denial is one of that, with the time to wait for it. A `most` below the least counts as the least.
+pub(crate) fn partial_grant(left: u64, least: Cost, most: Cost) -> Cost {
+    Cost::new(left).clamp(least, most.max(least))
 }

@@ -53,11 +53,11 @@ impl Fallback for Decision {
 impl Fallback for Grant {
     fn instead(mode: FailureMode, request: Request<'_>) -> Option<Self> {
         let decision = Decision::instead(mode, request)?;
-        Some(Grant { granted: decision.granted(request.cost), decision })
+        Some(Grant::without_state(decision.granted(request.cost), decision))
     }
 
     fn unlimited(request: Request<'_>) -> Self {
-        Grant { granted: request.cost, decision: Decision::unlimited(request) }
+        Grant::without_state(request.cost, Decision::unlimited(request))
     }
 
     fn decision(&self) -> &Decision {

@@ -9,7 +9,7 @@ use super::holding::HoldAttempt;
 use super::resolve::{NamedRequest, Understood};
 use super::ruling::Ruling;
 use super::setup::Keeper;
-use crate::port::{Answer, HoldAction, HoldId, HoldOutcome, HoldRequest, Request, Standing, Store};
+use crate::port::{Answer, Grant, HoldAction, HoldId, HoldOutcome, HoldRequest, Request, Standing, Store};
 use crate::{Amounts, Charged, Cost, Decision, IntoKey, Key, Nanos, StoreErrorKind};
 
 impl Keeper {
@@ -60,9 +60,7 @@ impl Keeper {
         held_to: impl Into<HeldTo<'a>>,
         amounts: impl Into<Amounts<'a>>,
     ) -> Answer<'a, Ruling, KeeperError> {
-        self.understood(key, held_to, amounts, |understood| {
-            self.take_in_turn(understood, |store, request| store.acquire_up_to(request))
-        })
+        self.understood(key, held_to, amounts, |understood| self.take_in_turn(understood, acquire_part))
     }
 
     /// Returns what [`acquire`](Keeper::acquire) would decide if nobody waited for the same. Of a plan that counts what is in
@@ -366,4 +364,13 @@ impl Keeper {
 
 fn reset<'q>(store: &'q dyn Store, request: Request<'q>) -> Answer<'q, u64> {
     store.reset(request)
+}
+
+/// Takes as much of a cost as there is, one at least: a cost of zero stays zero.
+fn acquire_part<'q>(store: &'q dyn Store, request: Request<'q>) -> Answer<'q, Grant> {
+    // Checked as it was named, before the amounts become those of the least.
+    match request.check_up_to() {
+        Ok(()) => store.acquire_up_to(request.at_cost(request.cost.min(Cost::ONE)), request.cost),
+        Err(error) => Answer::ready(Err(error.into())),
+    }
 }

@@ -1,8 +1,10 @@
 //! Why rules cannot make a plan.
 
 use std::fmt;
+use std::time::Duration;
 
-use crate::{Name, NameError, QuotaError, Unit, UnitError};
+use super::lease::Lease;
+use crate::{Name, NameError, Nanos, QuotaError, Unit, UnitError};
 
 /// The most rules of one plan.
 pub(super) const MAX_RULES: usize = 16;
@@ -34,6 +36,16 @@ pub enum PlanError {
         /// The units that the plan's rules count.
         counted: Vec<Unit>,
     },
+    /// A lease lasts longer than half the time in which a rule refills: more than half of its burst would be admitted beside
+    /// it.
+    LeaseTooLong {
+        /// The lease.
+        lease: Lease,
+        /// The rule.
+        rule: Name,
+        /// The time in which the rule refills.
+        refill: Nanos,
+    },
 }
 
 impl fmt::Display for PlanError {
@@ -58,6 +70,19 @@ impl fmt::Display for PlanError {
             PlanError::AssumedUncounted { unit, counted } => {
                 let counted: Vec<&str> = counted.iter().map(Unit::as_str).collect();
                 write!(f, "assume: `{unit}`; the plan counts {}", counted.join(", "))
+            }
+            PlanError::LeaseTooLong { lease, rule, refill } => {
+                let half = Duration::from_millis(refill.as_nanos() / 2_000_000);
+                match Lease::lasting(half) {
+                    Ok(most) => write!(
+                        f,
+                        "lease: `{lease}`; at most `{most}`, half of the {refill} in which rule `{rule}` refills"
+                    ),
+                    Err(_) => write!(
+                        f,
+                        "lease: `{lease}`; `off`, because rule `{rule}` refills in {refill}, and no lease is shorter than half of that"
+                    ),
+                }
             }
         }
     }

@@ -1,9 +1,12 @@
 //! The plan and its rules.
 
 use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use super::error::{MAX_RULES, PlanError};
+use super::lease::Lease;
+use super::leasing::{Leasing, NotLeased};
 use super::rule::Rule;
 use super::text;
 use crate::failure_mode::FailureMode;
@@ -27,9 +30,13 @@ pub struct Plan {
     assumed: Box<[(Unit, Cost)]>,
     on_store_error: FailureMode,
     on_lapse: OnLapse,
+    lease: Lease,
     is_plain: bool,
     has_places: bool,
     is_taken_by_holds: bool,
+    /// What the lease comes to under the rules, or why there is none.
+    leasing: Result<Leasing, NotLeased>,
+    fingerprint: u64,
     /// The plan as it is acquired, if that is another: see [`Plan::to_acquire`].
     to_acquire: Option<Arc<Plan>>,
 }
@@ -87,9 +94,12 @@ impl Plan {
             assumed: Box::default(),
             on_store_error: FailureMode::default(),
             on_lapse: OnLapse::default(),
+            lease: Lease::default(),
             is_plain: false,
             has_places: false,
             is_taken_by_holds: false,
+            leasing: Err(NotLeased::Off),
+            fingerprint: 0,
             to_acquire: None,
         };
         Ok(plan.derived())
@@ -100,6 +110,11 @@ impl Plan {
         self.is_plain = self.rules.iter().all(Rule::is_plain) && self.on_lapse == OnLapse::Keep;
         self.has_places = self.rules.iter().any(Rule::is_concurrency);
         self.is_taken_by_holds = self.rules.iter().any(|rule| rule.is_concurrency() && !rule.is_shadow());
+        self.leasing = match (Leasing::of_rules(self.lease, &self.rules), self.on_lapse) {
+            (Ok(_), OnLapse::Refund) => Err(NotLeased::Refunds),
+            (leasing, _) => leasing,
+        };
+        self.fingerprint = fingerprint(&self.rules);
         self.to_acquire = (self.has_places && !self.is_taken_by_holds).then(|| {
             let rates = self.rules.iter().filter(|rule| !rule.is_concurrency()).cloned().collect();
             Arc::new(Plan { rules: rates, to_acquire: None, ..self.clone() }.derived())
@@ -163,6 +178,25 @@ impl Plan {
         self.derived()
     }
 
+    /// Sets how long an instance may keep what it has taken from a shared store ahead of its requests. Defaults to
+    /// [`Lease::OFF`]. Where nothing can be taken ahead, it changes nothing, and [`Plan::not_leased`] says why.
+    ///
+    /// # Errors
+    ///
+    /// If it is a time, and longer than half of the time in which a rule refills.
+    pub fn lease(mut self, lease: Lease) -> Result<Self, PlanError> {
+        for rule in &self.rules {
+            // A share that is too short leaves the plan as it is. A time was chosen by someone who expects it.
+            if let Err(NotLeased::ShortRefill { refill, .. }) = Leasing::of_rule(lease, rule)
+                && lease.is_time()
+            {
+                return Err(PlanError::LeaseTooLong { lease, rule: rule.name().clone(), refill });
+            }
+        }
+        self.lease = lease;
+        Ok(self.derived())
+    }
+
     /// Sets how much of a unit a request takes that does not say it.
     ///
     /// # Errors
@@ -208,6 +242,29 @@ impl Plan {
     /// Returns what becomes of the estimate of a hold whose lease runs out.
     pub fn lapse(&self) -> OnLapse {
         self.on_lapse
+    }
+
+    /// Returns the lease that was set, whether or not it can be had: see [`Plan::leasing`].
+    pub fn lease_setting(&self) -> Lease {
+        self.lease
+    }
+
+    /// Returns how tokens are taken ahead under this plan; none if every request asks the store.
+    #[inline]
+    pub fn leasing(&self) -> Option<Leasing> {
+        self.leasing.ok()
+    }
+
+    /// Returns why every request asks the store; none if tokens are taken ahead.
+    pub fn not_leased(&self) -> Option<NotLeased> {
+        self.leasing.err()
+    }
+
+    /// Returns a hash of the rules, by which what is kept for one set of rules is told from what is kept for another. Plans of
+    /// equal rules have the same, and one in which any quota differs has another. It means nothing in another process.
+    #[inline]
+    pub fn fingerprint(&self) -> u64 {
+        self.fingerprint
     }
 
     /// Returns the units that the rules count, each once, in their order.
@@ -265,6 +322,16 @@ impl Plan {
     pub fn is_shadow(&self) -> bool {
         self.rules.iter().all(Rule::is_shadow)
     }
+}
+
+/// See [`Plan::fingerprint`].
+fn fingerprint(rules: &[Rule]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for rule in rules {
+        (rule.id(), rule.quota(), rule.unit(), rule.is_shadow()).hash(&mut hasher);
+    }
+    rules.len().hash(&mut hasher);
+    hasher.finish()
 }
 
 impl fmt::Display for Plan {

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use super::lease::Lease;
+use super::leasing::Leasing;
 use super::plan::Plan;
 use super::rule::{Rule, RuleId};
 use crate::Quota;
@@ -57,6 +59,21 @@ impl<'a> Rules<'a> {
             Rules::Quota(_) => true,
             Rules::Plan(plan) => plan.is_plain(),
             Rules::Plans(plans) => plans.iter().all(|plan| plan.is_plain()),
+        }
+    }
+
+    /// Returns how tokens are taken ahead under these rules; none if every request asks the store, as one must under a single
+    /// rule that is never leased. A quota that came with the request has the lease `own`.
+    #[inline]
+    pub fn leasing(self, own: Lease) -> Option<Leasing> {
+        match self {
+            Rules::Quota(quota) => Leasing::of_quota(own, quota).ok(),
+            Rules::Plan(plan) => plan.leasing(),
+            Rules::Plans(plans) => {
+                let mut each = plans.iter().map(|plan| plan.leasing());
+                let first = each.next()??;
+                each.try_fold(first, |all, one| Some(all.join(one?)))
+            }
         }
     }
 

@@ -15,6 +15,7 @@ mod answer;
 pub(crate) mod breaker;
 mod charge;
 mod clock;
+mod grant;
 mod hold;
 mod key_value;
 mod many;
@@ -28,6 +29,7 @@ pub use amount_error::AmountError;
 pub use answer::Answer;
 pub use charge::{Charge, ChargeAction, ChargeForce, ChargeStanding, Judgment, Whole};
 pub use clock::Clock;
+pub use grant::Grant;
 pub use hold::{
     HoldAction, HoldChange, HoldId, HoldIdError, HoldOutcome, HoldRequest, HoldState, LeaseError,
 };
@@ -35,6 +37,6 @@ pub use key_value::KeyValue;
 pub(crate) use many::acquire_each;
 pub use observer::Observer;
 pub use plans::Plans;
-pub use request::{Grant, Request, Share};
+pub use request::{Request, Share};
 pub use standing::Standing;
 pub use store::Store;

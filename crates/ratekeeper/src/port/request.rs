@@ -1,7 +1,7 @@
-//! One question to a store, and the answer to one that takes what there is.
+//! One question to a store.
 
 use super::amount_error::AmountError;
-use crate::{Amounts, Cost, Decision, Key, Plan, Quota, Rule, RuleId, Rules, Unit};
+use crate::{Amounts, Cost, Key, Plan, Quota, Rule, RuleId, Rules, Unit};
 
 /// One question to a store: may `key` take so much under all of these rules?
 #[derive(Clone, Copy, Debug)]
@@ -197,15 +197,6 @@ enum Verb {
 /// Returns how much of a unit is named.
 fn named(units: &[(&str, u64)], unit: &str) -> Option<Cost> {
     units.iter().find(|(name, _)| *name == unit).map(|(_, amount)| Cost::new(*amount))
-}
-
-/// What was granted of a cost, and the decision that granted it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Grant {
-    /// How much was taken; nothing if the decision denies.
-    pub granted: Cost,
-    /// The decision for what was taken.
-    pub decision: Decision,
 }
 
 #[cfg(test)]

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use super::answer::Answer;
 use super::charge::{Charge, Judgment, Whole};
+use super::grant::Grant;
 use super::hold::{HoldChange, HoldOutcome, HoldRequest};
 use super::many::acquire_each;
-use super::request::{Grant, Request};
+use super::request::Request;
 use super::standing::Standing;
-use crate::{Charged, Decision, StoreError, StoreErrorKind};
+use crate::{Charged, Cost, Decision, StoreError, StoreErrorKind};
 
 /// What a store says that has no debts.
 const NO_DEBTS: &str = "this store has no debts: use the one in memory, Redis or Valkey";
@@ -31,8 +32,13 @@ pub trait Store: Send + Sync + Debug {
     /// Takes the cost from every rule, or from none. The decision says [when](Decision::charged_at) it was taken.
     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision>;
 
-    /// Takes as much of the cost as every rule allows, and returns how much that is.
-    fn acquire_up_to<'a>(&'a self, request: Request<'a>) -> Answer<'a, Grant>;
+    /// Takes as much as every rule allows, at least the request's cost and at most `most`, or nothing. Returns how much that
+    /// is, and what comes after it.
+    ///
+    /// If not even the cost passes, the decision is that on the cost: its `retry_after` says when that much can be had. A
+    /// `most` below the cost counts as the cost. What was granted is given back by a [refund](Store::refund), whole or in
+    /// parts, as of the instant of the [grant](Grant::at).
+    fn acquire_up_to<'a>(&'a self, request: Request<'a>, most: Cost) -> Answer<'a, Grant>;
 
     /// Returns what [`acquire`](Store::acquire) would decide. Writes nothing.
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision>;
@@ -157,8 +163,8 @@ impl<S: Store + ?Sized> Store for Arc<S> {
         (**self).acquire(request)
     }
 
-    fn acquire_up_to<'a>(&'a self, request: Request<'a>) -> Answer<'a, Grant> {
-        (**self).acquire_up_to(request)
+    fn acquire_up_to<'a>(&'a self, request: Request<'a>, most: Cost) -> Answer<'a, Grant> {
+        (**self).acquire_up_to(request, most)
     }
 
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {

@@ -356,6 +356,22 @@ impl<'a> AskedOf<'a> {
         let each = composite::peek_each(rules, |rule| self.of(rule), now, tenancy).map_err(mismatch)?;
         Ok(self.standing(each, 0))
     }
+
+    /// Returns what comes after a decision that has left these states.
+    fn outlook(
+        &self,
+        rules: &[(Quota, Option<State>)],
+        now: Timestamp,
+    ) -> Result<(Option<Nanos>, Decision), StoreError> {
+        let tenancy = self.request.rules.tenancy();
+        composite::outlook_of(rules, |rule| self.of(rule), now, tenancy).map_err(mismatch)
+    }
+}
+
+/// Returns rules with the states that some of them have now.
+fn changed_rules(rules: &[(Quota, Option<State>)], changed: &[Option<State>]) -> Vec<(Quota, Option<State>)> {
+    let states = rules.iter().zip(changed);
+    states.map(|((quota, old), new)| (*quota, new.clone().or_else(|| old.clone()))).collect()
 }
 
 impl<V: KeyValue> Store for CasStore<V> {
@@ -371,18 +387,22 @@ impl<V: KeyValue> Store for CasStore<V> {
         })
     }
 
-    fn acquire_up_to<'a>(&'a self, request: Request<'a>) -> Answer<'a, Grant> {
+    fn acquire_up_to<'a>(&'a self, request: Request<'a>, most: Cost) -> Answer<'a, Grant> {
         Answer::later(async move {
             request.check_up_to()?;
             let stored = self.locate(&request)?;
             let nothing = AskedOf::new(request.at_cost(Cost::ZERO))?;
             let decide = |rules: &[(Quota, Option<State>)], ReadAt { now, .. }: ReadAt| {
                 let left = nothing.look(rules, now)?.decision.remaining;
-                let wanted = partial_grant(left, request.cost);
+                let wanted = partial_grant(left, request.cost, most);
                 let (standing, change) = AskedOf::new(request.at_cost(wanted))?.take(rules, now)?;
                 let decision = standing.decision;
                 let granted = if decision.allowed { wanted } else { Cost::ZERO };
-                Ok((Grant { granted, decision }, change))
+                let (ends, next) = match &change {
+                    StateChange::Some(changed) => nothing.outlook(&changed_rules(rules, changed), now)?,
+                    _ => nothing.outlook(rules, now)?,
+                };
+                Ok((Grant { granted, decision, at: now, ends, next }, change))
             };
             self.change(&stored, ReadFor::Decide, decide).await
         })

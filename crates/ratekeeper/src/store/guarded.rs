@@ -1,7 +1,6 @@
 //! A store behind a timeout and a breaker.
 
 use std::future::{Future, poll_fn};
-use std::panic::catch_unwind;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
@@ -10,10 +9,11 @@ use std::time::Duration;
 use tokio::time::Sleep;
 
 use super::breaker::{Breaker, BreakerPermit};
+use super::task::alarm;
 use crate::port::{
     Answer, Charge, Grant, HoldChange, HoldOutcome, HoldRequest, Judgment, Request, Standing, Store, Whole,
 };
-use crate::{Charged, Decision, StoreError, StoreErrorKind};
+use crate::{Charged, Cost, Decision, StoreError, StoreErrorKind};
 
 /// A store that never keeps a caller waiting for longer than its timeout: no answer within it is an error, and so is, at
 /// once, any request while the [breaker](Breaker) is open. No request is ever sent twice, because the first one may have been
@@ -81,18 +81,11 @@ impl<S: Store> Guarded<S> {
     }
 
     async fn in_time<T>(&self, answer: Answer<'_, T>) -> Result<T, StoreError> {
-        match self.timeout.and_then(|timeout| Some((timeout, alarm(timeout)?))) {
+        match self.timeout.and_then(|timeout| Some((timeout, alarm(timeout.into())?))) {
             Some((timeout, alarm)) => within(timeout, alarm, answer).await,
             None => answer.await,
         }
     }
-}
-
-/// Returns a timer of the runtime that this runs in; none outside of one, and in one that was built without.
-fn alarm(timeout: Duration) -> Option<Sleep> {
-    tokio::runtime::Handle::try_current().ok()?;
-    // There is no way to ask a runtime for its timer but to try.
-    catch_unwind(|| tokio::time::sleep(timeout)).ok()
 }
 
 /// Returns the answer, or an error when the alarm goes off.
@@ -115,8 +108,8 @@ impl<S: Store> Store for Guarded<S> {
         self.guard(|store| store.acquire(request))
     }
 
-    fn acquire_up_to<'a>(&'a self, request: Request<'a>) -> Answer<'a, Grant> {
-        self.guard(|store| store.acquire_up_to(request))
+    fn acquire_up_to<'a>(&'a self, request: Request<'a>, most: Cost) -> Answer<'a, Grant> {
+        self.guard(|store| store.acquire_up_to(request, most))
     }
 
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {

@@ -1,5 +1,5 @@
 //! Stores: in memory, or on any key-value store with an atomic compare-and-set. And what stands in front of a store that is
-//! far away: a breaker with a timeout, and a cache of denials.
+//! far away: a breaker with a timeout, a cache of denials, and leases.
 
 mod backoff;
 mod breaker;
@@ -7,8 +7,11 @@ mod cas;
 mod denials;
 #[cfg(all(feature = "tokio", not(loom)))]
 mod guarded;
+mod leased;
+mod line_ticket;
 mod memory;
 mod on_full;
+mod task;
 
 pub use crate::port::breaker::{BreakerChange, BreakerState};
 pub use breaker::{Breaker, BreakerPermit, BreakerSettings};
@@ -16,5 +19,6 @@ pub use cas::CasStore;
 pub use denials::{DenialCache, DenialStatistics};
 #[cfg(all(feature = "tokio", not(loom)))]
 pub use guarded::Guarded;
+pub use leased::{LeaseStatistics, Leased};
 pub use memory::{Hashing, ListedHold, MemoryStore, MemoryStoreBuilder, SnapshotError, StoreStatistics};
 pub use on_full::OnFull;

@@ -34,7 +34,7 @@ impl Store for Down {
     fn acquire<'a>(&'a self, _: Request<'a>) -> Answer<'a, Decision> {
         self.fails()
     }
-    fn acquire_up_to<'a>(&'a self, _: Request<'a>) -> Answer<'a, Grant> {
+    fn acquire_up_to<'a>(&'a self, _: Request<'a>, _: Cost) -> Answer<'a, Grant> {
         self.fails()
     }
     fn peek<'a>(&'a self, _: Request<'a>) -> Answer<'a, Decision> {
@@ -59,8 +59,8 @@ impl Store for Elsewhere {
     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
         Answer::later(async move { self.0.acquire(request).await })
     }
-    fn acquire_up_to<'a>(&'a self, request: Request<'a>) -> Answer<'a, Grant> {
-        self.0.acquire_up_to(request)
+    fn acquire_up_to<'a>(&'a self, request: Request<'a>, most: Cost) -> Answer<'a, Grant> {
+        self.0.acquire_up_to(request, most)
     }
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
         self.0.peek(request)

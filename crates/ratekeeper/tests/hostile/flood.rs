@@ -172,8 +172,8 @@ fn a_partial_grant_of_nothing_wipes_no_other_quota_of_the_key() {
     let clock = clock();
     let store = MemoryStore::builder().clock(clock.clone()).build();
     assert!((0..5).all(|_| acquire(&store, "ip:1", Rules::Quota(&hourly)).allowed));
-    let request = Request::new(Key::new("ip:1").unwrap(), Rules::Quota(&other), Cost::new(3));
-    let grant = store.acquire_up_to(request).now().unwrap().unwrap();
+    let request = Request::new(Key::new("ip:1").unwrap(), Rules::Quota(&other), Cost::ONE);
+    let grant = store.acquire_up_to(request, Cost::new(3)).now().unwrap().unwrap();
     assert_eq!(grant.granted, Cost::ZERO);
     let wait = grant.decision.retry_after;
     assert!(wait > Some(Nanos::from_secs(3_598)), "up to the hour: {:?}", grant.decision);

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use ratekeeper::algorithm::{AnyView, Tenancy, View, composite};
-use ratekeeper::port::{Clock, Request, Store};
+use ratekeeper::port::{Clock, Grant, Request, Store};
 use ratekeeper::{Charged, Cost, Decision, Key, MemoryStore, Nanos, Plan, Quota, Rules, State, Timestamp};
 
 use crate::bound::ALGORITHMS;
@@ -56,7 +56,7 @@ enum Verb {
     AcquireAt,
     /// In a batch: each is a call of its own, and somebody else may come between two of them.
     AcquireMany,
-    AcquireUpTo,
+    AcquireUpTo(Cost),
     Peek,
     Refund(Charged),
     Reset,
@@ -75,7 +75,7 @@ struct Question {
 #[derive(Clone, Debug, PartialEq)]
 enum Answer {
     Decided(Decision),
-    Granted(Cost, Decision),
+    Granted(Grant),
     Forgotten(u64),
     Swept,
 }
@@ -130,12 +130,16 @@ impl<'q> Model<'q> {
         decision.charged(now)
     }
 
-    /// As much as there is; if there is nothing, the answer to a cost of 1.
-    fn acquire_up_to(&mut self, key: usize, cost: Cost, now: Timestamp) -> (Cost, Decision) {
-        let left = self.meters(key, now).iter().map(View::remaining).min().unwrap();
-        let cost = if cost == Cost::ZERO { cost } else { Cost::new(cost.get().min(left.max(1))) };
-        let decision = self.acquire(key, cost, now);
-        (if decision.allowed { cost } else { Cost::ZERO }, decision)
+    /// As much as there is up to `most`; if that is less than the cost, the answer to the cost.
+    fn acquire_up_to(&mut self, key: usize, cost: Cost, most: Cost, at: Timestamp) -> Grant {
+        let left = self.meters(key, at).iter().map(View::remaining).min().unwrap();
+        let cost = Cost::new(left.min(most.get()).max(cost.get()));
+        let decision = self.acquire(key, cost, at);
+        let granted = if decision.allowed { cost } else { Cost::ZERO };
+        let meters = self.meters(key, at);
+        let (next, ends) =
+            (composite::look_all(&meters, Cost::ONE), meters.iter().filter_map(View::window_left).min());
+        Grant { granted, decision, at, ends, next }
     }
 
     fn refund(
@@ -224,7 +228,9 @@ impl Sequential for Model<'_> {
     fn changes(question: &Question, answer: &Answer) -> bool {
         match answer {
             Answer::Decided(_) if matches!(question.verb, Verb::Refund(_)) => true,
-            Answer::Decided(decision) | Answer::Granted(_, decision) => decision.charged_at().is_some(),
+            Answer::Decided(decision) | Answer::Granted(Grant { decision, .. }) => {
+                decision.charged_at().is_some()
+            }
             Answer::Forgotten(_) | Answer::Swept => true,
         }
     }
@@ -236,10 +242,7 @@ impl Model<'_> {
             Verb::Acquire | Verb::AcquireAt | Verb::AcquireMany => {
                 Answer::Decided(self.acquire(key, cost, now))
             }
-            Verb::AcquireUpTo => {
-                let (granted, decision) = self.acquire_up_to(key, cost, now);
-                Answer::Granted(granted, decision)
-            }
+            Verb::AcquireUpTo(most) => Answer::Granted(self.acquire_up_to(key, cost, most, now)),
             Verb::Peek => Answer::Decided(composite::look_all(&self.meters(key, now), cost)),
             Verb::Refund(charged) => Answer::Decided(self.refund(key, cost, charged, now, observed)),
             Verb::Reset => Answer::Forgotten(self.reset(key, now, observed)),
@@ -267,9 +270,8 @@ fn ask(store: &MemoryStore, rules: Rules<'_>, &Question { key, verb, cost, now }
             store.acquire_many(&requests, &mut decisions).now().unwrap().unwrap();
             return decisions.into_iter().map(|decision| Answer::Decided(decision.unwrap())).collect();
         }
-        Verb::AcquireUpTo => {
-            let grant = store.acquire_up_to(request).now().unwrap().unwrap();
-            Answer::Granted(grant.granted, grant.decision)
+        Verb::AcquireUpTo(most) => {
+            Answer::Granted(store.acquire_up_to(request, most).now().unwrap().unwrap())
         }
         Verb::Peek => Answer::Decided(store.peek(request).now().unwrap().unwrap()),
         Verb::Refund(charged) => Answer::Decided(store.refund(request, charged).now().unwrap().unwrap()),
@@ -293,7 +295,7 @@ fn draw(random: &mut Random, calls: u64) -> Vec<Question> {
             0..=2 => Verb::Acquire,
             3..=4 => Verb::AcquireAt,
             5 => Verb::AcquireMany,
-            6 => Verb::AcquireUpTo,
+            6 => Verb::AcquireUpTo(Cost::new(random.below(9))),
             7..=8 => Verb::Peek,
             9..=10 => Verb::Refund(match random.below(3) {
                 0 => Charged::NOW,

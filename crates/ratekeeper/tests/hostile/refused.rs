@@ -4,7 +4,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use ratekeeper::port::{Request, Store};
+use ratekeeper::port::{Grant, Request, Store};
 use ratekeeper::testkit::FakeClock;
 use ratekeeper::{Charged, Cost, Decision, Key, MemoryStore, Nanos, Plan, Quota, Rules, Timestamp};
 
@@ -108,7 +108,7 @@ impl Asked {
                 self.store.acquire_many(&[asked; 3], &mut into).now().unwrap().unwrap();
                 Told::Many(into.into_iter().map(Result::unwrap).collect())
             }
-            11 => Told::Decided(self.store.acquire_up_to(asked).now().unwrap().unwrap().decision),
+            11 => Told::Granted(self.store.acquire_up_to(asked, Cost::new(3)).now().unwrap().unwrap()),
             12 | 13 => Told::Decided(self.store.peek(asked).now().unwrap().unwrap()),
             14 | 15 => {
                 let charged = Charged::at(step.now.saturating_sub(Nanos::from_millis(step.cost * 300)));
@@ -149,6 +149,7 @@ fn polled(answer: ratekeeper::port::Answer<'_, u64>) -> u64 {
 #[derive(Debug, PartialEq)]
 enum Told {
     Decided(Decision),
+    Granted(Grant),
     Many(Vec<Decision>),
     Count(u64),
 }

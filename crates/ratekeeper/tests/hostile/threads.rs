@@ -98,8 +98,15 @@ fn with_instants_that_are_late() {
 #[test]
 fn in_partial_grants() {
     attack("partial", |store, request, random| {
-        let request = Request { cost: Cost::new(1 + random.below(20)), ..request };
-        store.acquire_up_to(request).now().unwrap().unwrap().granted.get()
+        let least = 1 + random.below(5);
+        let request = Request { cost: Cost::new(least), ..request };
+        store
+            .acquire_up_to(request, Cost::new(least + random.below(15)))
+            .now()
+            .unwrap()
+            .unwrap()
+            .granted
+            .get()
     });
 }
 

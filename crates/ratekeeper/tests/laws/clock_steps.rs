@@ -53,7 +53,7 @@ proptest! {
         steps in prop::collection::vec(
             prop_oneof![
                 5 => cost().prop_map(Step::Take),
-                1 => cost().prop_map(Step::TakeUpTo),
+                1 => (cost(), cost()).prop_map(|(least, most)| Step::TakeUpTo(least, most)),
                 2 => span().prop_map(Step::Forward),
                 2 => span().prop_map(Step::Back),
                 2 => any::<bool>().prop_map(|early| Step::Wait { early }),

@@ -111,7 +111,7 @@ proptest! {
                 1 => (key.peek(cost, now), model.peek(Cost::new(cost), now)),
                 2 => {
                     let wanted = cost.min(key.peek(0, now).remaining);
-                    let (granted, decision) = key.take_up_to(cost, now);
+                    let (granted, decision) = key.take_up_to(cost.min(1), cost, now);
                     prop_assert_eq!(granted, wanted);
                     (decision, model.try_acquire(Cost::new(if cost == 0 { 0 } else { granted.max(1) }), now))
                 }

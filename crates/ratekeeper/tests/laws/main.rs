@@ -12,6 +12,7 @@ mod composite;
 mod debts;
 mod extremes;
 mod garbage;
+mod leases;
 mod model_buckets;
 mod model_integers;
 mod peers;

@@ -68,7 +68,7 @@ proptest! {
                     let wanted = model.refund(Cost::new(cost), charged_at, now);
                     (walk.key.refund_of(cost, charged_at, now), wanted)
                 }
-                Step::TakeUpTo(_) => continue,
+                Step::TakeUpTo(..) => continue,
                 Step::Reset => {
                     walk.step(step);
                     model.reset();

@@ -19,13 +19,11 @@ fn compare(walk: &mut Walk, model: &mut Model, step: Step) -> Result<(), TestCas
             walk.promised = decision.retry_after.unwrap_or(Nanos::ZERO);
             check(decision, model.try_acquire(Cost::new(cost), now))
         }
-        Step::TakeUpTo(cost) => {
-            let wanted = cost.min(model.peek(Cost::ZERO, now).remaining);
-            let (granted, decision) = key.take_up_to(cost, now);
-            prop_assert_eq!(granted, wanted);
-            // Nothing granted is the denial of a single one.
-            let asked = if cost == 0 { 0 } else { granted.max(1) };
-            check(decision, model.try_acquire(Cost::new(asked), now))
+        Step::TakeUpTo(least, most) => {
+            let (granted, decision) = key.take_up_to(least, most, now);
+            let (wanted, answer) = model.try_acquire_up_to(Cost::new(least), Cost::new(most), now);
+            prop_assert_eq!(granted, wanted.get());
+            check(decision, answer)
         }
         Step::Debit(cost) => {
             let (decision, forgiven) = key.debit(cost, now);

@@ -85,8 +85,8 @@ proptest! {
         }
     }
 
-    /// A late refund mints nothing: whatever is given back and when, what was charged in any span, less what of that
-    /// was given back within it, is no more than the quota lets pass in that span.
+    /// A late refund mints nothing: whatever is given back, when, and in however many parts, what was charged in any span, less
+    /// what of that was given back within it, is no more than the quota lets pass in that span.
     #[test]
     fn with_refunds_of_any_age_no_span_admits_more_than_the_quota(
         quota in prop::sample::select(vec![
@@ -111,7 +111,9 @@ proptest! {
                 _ => {
                     let cost = cost.max(1);
                     if key.take(cost, now).allowed {
-                        charges.push((now, cost, None));
+                        // In two parts, each of which comes back by itself, or not.
+                        let part = index.index(usize::try_from(cost).unwrap()) as u64;
+                        charges.extend([(now, part, None), (now, cost - part, None)]);
                     }
                 }
             }

@@ -137,7 +137,7 @@ fn what_remains_is_what_passes_to_the_last_bit() {
                     let remaining = key.peek(0, now).remaining;
                     assert!(key.peek(remaining, now).allowed, "{} {cost} +{off}", key.quota);
                     assert!(!key.peek(remaining + 1, now).allowed, "{} {cost} +{off}", key.quota);
-                    assert_eq!(key.clone().take_up_to(64, now).0, remaining);
+                    assert_eq!(key.clone().take_up_to(1, 64, now).0, remaining);
                 }
             }
         }

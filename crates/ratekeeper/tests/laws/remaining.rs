@@ -45,18 +45,27 @@ proptest! {
         prop_assert!(!decision.allowed || cost == 0 || decision.remaining < decision.limit);
     }
 
-    /// A partial grant is exactly the lesser of what is wanted and what remains, and costs just that.
+    /// A partial grant is exactly the lesser of the most that is wanted and what remains, and costs just that; if that is less
+    /// than the least, it is the denial of the least.
     #[test]
-    fn a_partial_grant_is_all_that_there_is(walk in stumbled(), wanted in cost()) {
+    fn a_partial_grant_is_all_that_there_is(walk in stumbled(), least in cost(), most in cost()) {
         let (mut key, mut exact) = (walk.key.clone(), walk.key);
-        let remaining = key.peek(0, walk.now).remaining;
-        let (granted, decision) = key.take_up_to(wanted, walk.now);
-        prop_assert_eq!(granted, wanted.min(remaining));
-        prop_assert_eq!(decision.allowed, granted > 0 || wanted == 0);
-        // Nothing granted is the denial of one.
-        let asked = if wanted == 0 { 0 } else { granted.max(1) };
-        prop_assert_eq!(decision, exact.take(asked, walk.now));
-        prop_assert_eq!(key.state, exact.state);
+        let wanted = key.peek(0, walk.now).remaining.min(most).max(least);
+        let (granted, decision) = key.take_up_to(least, most, walk.now);
+        prop_assert_eq!(decision, exact.take(wanted, walk.now));
+        prop_assert_eq!(&key.state, &exact.state);
+        prop_assert_eq!(granted, if decision.allowed { wanted } else { 0 });
+        prop_assert!(decision.allowed || wanted == least, "the least is refused, and nothing else");
+    }
+
+    /// What is granted is the most that passes: one more is refused, unless no more was wanted.
+    #[test]
+    fn one_more_than_was_granted_would_have_been_refused(walk in stumbled(), least in cost(), most in cost()) {
+        prop_assume!(walk.key.quota.algorithm() != Algorithm::LeakyBucket || !on_the_edge(&walk));
+        let (granted, decision) = walk.key.clone().take_up_to(least, most, walk.now);
+        prop_assert!(granted <= most.max(least) && (granted >= least || !decision.allowed));
+        let more = if decision.allowed { granted + 1 } else { least };
+        prop_assert!(more > most.max(least) || !walk.key.clone().take(more, walk.now).allowed);
     }
 }
 
@@ -65,8 +74,8 @@ proptest! {
 fn asking_for_everything_grants_the_capacity() {
     for quota in ["5/m", "5/m bucket", "5/m leaky", "5/m fixed", "5/m sliding", "5/m log"] {
         let mut key = super::support::Key::fresh(quota.parse().unwrap());
-        let (granted, decision) = key.take_up_to(u64::MAX, super::support::NOON);
+        let (granted, decision) = key.take_up_to(1, u64::MAX, super::support::NOON);
         assert_eq!((granted, decision.allowed, decision.remaining), (5, true, 0), "{quota}");
-        assert_eq!(key.take_up_to(u64::MAX, super::support::NOON).0, 0, "{quota}");
+        assert_eq!(key.take_up_to(1, u64::MAX, super::support::NOON).0, 0, "{quota}");
     }
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ratekeeper::Lease;
 use ratekeeper_redis::RedisTls;
 use ratekeeper_server::config::may_hold_password;
 use ratekeeper_server::{RedisSettings, StoreLocation};
@@ -90,6 +91,9 @@ pub(super) fn settings(variables: &Variables, store: &StoreLocation) -> Result<R
         prefix: prefix(variables, &usual.prefix),
         breaker: usual.breaker,
         denials: refusals,
+        // That service has no such setting, and counts every hit.
+        lease: Lease::OFF,
+        leased_keys: 0,
         tls: tls(variables)?,
     };
     if let StoreLocation::Redis(url) = store {
@@ -329,7 +333,7 @@ mod tests {
         let usual = of([("", ""), ("", "")]);
         assert_eq!(
             usual,
-            RedisSettings { denials: 0, ..RedisSettings::default() },
+            RedisSettings { denials: 0, leased_keys: 0, ..RedisSettings::default() },
             "no cache unless it is asked for"
         );
         let own = of([("REDIS_TIMEOUT", "1.5s"), ("CACHE_KEY_PREFIX", "{a}")]);

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args};
+use ratekeeper::Lease;
 use ratekeeper_server::Bind;
 use ratekeeper_server::config::{
     ByteSize, DurationText, LogFormat, LogLevel, OnStoreError, Percent, RecordKeys, SampleShare, SecretText,
@@ -57,6 +58,13 @@ pub(in crate::cli) struct ServeFlags {
     /// `window` have failed, Redis is not asked for the time `rest`, and the failure mode answers.
     #[arg(long, value_name = "BREAKER", env = "RATEKEEPER_REDIS_BREAKER", hide_short_help = true)]
     pub(super) redis_breaker: Option<BreakerFlag>,
+    /// How long tokens of a Redis may be kept that were taken ahead for requests that bring their own quota: `off`, a share of
+    /// the refill time such as 10%, or a time such as 50ms. Plans have a `lease` of their own [default: off].
+    #[arg(long, value_name = "LEASE", env = "RATEKEEPER_LEASE", hide_short_help = true)]
+    pub(super) lease: Option<Lease>,
+    /// Maximum number of keys that tokens are kept for; 0 for none, whatever plans say [default: 4096].
+    #[arg(long, value_name = "N", env = "RATEKEEPER_LEASED_KEYS", hide_short_help = true)]
+    pub(super) leased_keys: Option<usize>,
     /// Maximum number of states of the store in memory [default: 1000000].
     #[arg(long, value_name = "N", env = "RATEKEEPER_MAX_KEYS", hide_short_help = true)]
     pub(super) max_keys: Option<NonZeroUsize>,

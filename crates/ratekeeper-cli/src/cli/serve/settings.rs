@@ -167,6 +167,10 @@ mod tests {
                 "a.toml:2: [store] prefix: \"a{b}\"; must be 1 to 128 bytes without braces",
             ),
             ("[store.breaker]\npercent = 0", "a.toml:3: [store.breaker] percent: 0; must be from 1 to 100"),
+            (
+                "leased_keys = 1048577",
+                "a.toml:2: [store] leased_keys: 1048577; must be at most 1048576, or 0 for no leases",
+            ),
             ("breaker.rest = \"2h\"", "a.toml:2: [store.breaker] rest: 7200s; must be from 1ms to 3600s"),
         ] {
             assert_eq!(error(&none, &format!("[store]\n{line}\n")), expected);
@@ -176,6 +180,10 @@ mod tests {
         let flags =
             ServeFlags { redis_breaker: Some("percent=101".parse().unwrap()), ..ServeFlags::default() };
         assert_eq!(error(&flags, ""), "--redis-breaker percent: 101; must be from 1 to 100");
+        let flags = ServeFlags { leased_keys: Some(usize::MAX), ..ServeFlags::default() };
+        assert!(
+            error(&flags, "").starts_with("--leased-keys: 18446744073709551615; must be at most 1048576")
+        );
         let flags = ServeFlags { store: Some("tape".into()), ..ServeFlags::default() };
         assert!(error(&flags, "").starts_with("--store: tape: not a store; write `memory`, redis://"));
         let said = error(&none, "[transports.resp]\nhost = \"no host\"\n");
@@ -252,6 +260,16 @@ mod tests {
                       cache_key_prefix = \"{a}:\"\n";
         let redis = settings(&ServeFlags::default(), Some(&self::config(theirs))).unwrap().redis;
         assert_eq!(redis.prefix, "rate_limiter:%7Ba%7D:", "two services share no limits");
+        let leased = self::config("[store]\nlease = \"10%\"\nleased_keys = 0\n");
+        let redis = settings(&ServeFlags::default(), Some(&leased)).unwrap().redis;
+        assert_eq!((redis.lease, redis.leased_keys), ("10%".parse().unwrap(), 0));
+        let flags = ServeFlags {
+            lease: Some("50ms".parse().unwrap()),
+            leased_keys: Some(9),
+            ..ServeFlags::default()
+        };
+        let redis = settings(&flags, Some(&leased)).unwrap().redis;
+        assert_eq!((redis.lease, redis.leased_keys), ("50ms".parse().unwrap(), 9));
         let off = ServeFlags { redis_breaker: Some("off".parse().unwrap()), ..ServeFlags::default() };
         assert_eq!(settings(&off, Some(&config)).unwrap().redis.breaker, None);
     }

@@ -12,8 +12,8 @@ use ratekeeper_redis::{EnvoyproxyStore, RedisStore};
 use ratekeeper_server::config::Config;
 use ratekeeper_server::rls::{RateLimitService, RedisLayout, watch_sources};
 use ratekeeper_server::{
-    Engine, FileWatcher, PeriodicSnapshot, ProcessSignals, Recorder, Settings, Snapshot, StatsdSender,
-    StoreLocation, Tracer, check_store, config, serve,
+    Engine, FileWatcher, FrontCounts, PeriodicSnapshot, ProcessSignals, Recorder, Settings, Snapshot,
+    StatsdSender, StoreLocation, Tracer, check_store, close_store, config, serve,
 };
 
 use super::super::output::EXIT_NO;
@@ -56,6 +56,7 @@ pub(in crate::cli) fn start(
     watch: impl FnOnce(&Arc<Engine>) -> Result<Vec<FileWatcher>>,
 ) -> Result<ExitCode> {
     let snapshot = settings.snapshot.as_deref().map(Snapshot::open).transpose()?.map(Arc::new);
+    let mut shared_store = None;
     let engine = match &settings.store {
         StoreLocation::Memory => {
             let store = match &snapshot {
@@ -79,8 +80,14 @@ pub(in crate::cli) fn start(
                 let store = store.clone();
                 move || store.breakers()
             };
+            let counts = {
+                let store = store.clone();
+                move || front_counts(&store)
+            };
+            shared_store = Some(store.clone());
             Engine::over(shared(store, settings), registry.clone(), settings.limits)
                 .guarded_by(breakers, memory(settings).build())
+                .counted_by(counts)
         }
     };
     let engine = engine
@@ -129,6 +136,9 @@ pub(in crate::cli) fn start(
     if let Some(recorder) = recorder {
         recorder.stop();
     }
+    if let Some(store) = &shared_store {
+        close_store(store)?;
+    }
     if let Some(periodic) = periodic {
         periodic.stop();
     }
@@ -154,6 +164,11 @@ fn shared(store: RedisStore, settings: &Settings) -> Arc<dyn Store> {
         Some(rls) => Arc::new(EnvoyproxyStore::new(store).prefix(&rls.cache_key_prefix)),
         None => Arc::new(store),
     }
+}
+
+/// What the layers in front of a store in Redis have counted.
+fn front_counts(store: &RedisStore) -> FrontCounts {
+    FrontCounts { denials: store.denials(), leases: store.leases() }
 }
 
 /// A store in memory, within its bounds.

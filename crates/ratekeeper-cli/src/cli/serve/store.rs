@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use ratekeeper::store::MemoryStoreBuilder;
-use ratekeeper_server::config::{ByteSize, Percent};
+use ratekeeper_server::config::{ByteSize, LeaseText, Percent};
 use ratekeeper_server::{RedisSettings, Settings, StoreLocation};
 
 use super::breaker::breaker;
@@ -78,11 +78,19 @@ pub(super) fn redis(layers: Layers<'_>) -> Result<RedisSettings> {
     if let Some(text) = prefix.value.filter(is_wrong) {
         return Err(prefix.wrong(format_args!("{text:?}; must be 1 to {MAX_PREFIX} bytes without braces")));
     }
+    let leased_keys =
+        layers.pick(("--leased-keys", flags.leased_keys), ("store.leased_keys", section.leased_keys));
+    if let Some(keys) = leased_keys.value.filter(|keys| *keys > RedisSettings::MOST_LEASED_KEYS) {
+        let most = RedisSettings::MOST_LEASED_KEYS;
+        return Err(leased_keys.wrong(format_args!("{keys}; must be at most {most}, or 0 for no leases")));
+    }
     Ok(RedisSettings {
         timeout: timeout.within(REDIS_WAIT)?.unwrap_or(usual.timeout),
         connect_timeout: connect_timeout.within(REDIS_WAIT)?.unwrap_or(usual.connect_timeout),
         prefix: prefix.value.map_or_else(|| usual.prefix.clone(), str::to_owned),
         breaker: breaker(layers)?,
+        lease: flags.lease.or(section.lease.map(|LeaseText(lease)| lease)).unwrap_or(usual.lease),
+        leased_keys: leased_keys.value.unwrap_or(usual.leased_keys),
         ..usual
     })
 }

@@ -5,7 +5,7 @@ use std::time::UNIX_EPOCH;
 use ratekeeper::store::BreakerState;
 
 use super::metrics_page::{MetricsPage, label};
-use super::rls_metrics;
+use super::{front_metrics, rls_metrics};
 use crate::engine::Engine;
 use crate::watch::{RefusedKeys, SnapshotReading};
 
@@ -110,6 +110,7 @@ pub(super) fn render(engine: &Engine) -> String {
         let node = label(breaker.name().as_bytes());
         page.line(&format!("ratekeeper_breaker_state{{node=\"{node}\"}} {state}"));
     }
+    front_metrics::render(&mut page, &engine.front_counts());
     page.head("ratekeeper_store_errors_total", "counter", "Failures of the store by their reason.");
     for (kind, count) in engine.plan_metrics().store_errors() {
         page.line(&format!("ratekeeper_store_errors_total{{kind=\"{kind}\"}} {count}"));

@@ -8,10 +8,12 @@
 //! socket      a socket that reports progress     metrics   what Prometheus reads
 //! rls         what is asked for Envoy            whole_body   bodies, within bounds
 //! traced      names of spans
+//! front_metrics, rls_metrics   what is counted in front of a remote store, and for Envoy
 //! ```
 
 mod body;
 mod context;
+mod front_metrics;
 mod holds;
 mod metrics;
 mod metrics_page;

@@ -207,17 +207,33 @@ async fn forget(http: &HttpTransport, admin: Admin, bytes: &[u8]) -> Result<Http
 }
 
 fn list(http: &HttpTransport) -> HttpReply {
-    let plans: Vec<_> = http.responder.engine().registry().all().iter().map(|plan| {
-        let rules: Vec<_> = plan.rules().iter().map(|rule| {
+    let plans: Vec<_> = http
+        .responder
+        .engine()
+        .registry()
+        .all()
+        .iter()
+        .map(|plan| {
+            let rules: Vec<_> = plan
+                .rules()
+                .iter()
+                .map(|rule| {
+                    json!({
+                        "name": rule.name().as_str(),
+                        "quota": rule.quota().to_string(),
+                        "unit": rule.unit().as_str(),
+                        "shadow": rule.is_shadow(),
+                    })
+                })
+                .collect();
             json!({
-                "name": rule.name().as_str(),
-                "quota": rule.quota().to_string(),
-                "unit": rule.unit().as_str(),
-                "shadow": rule.is_shadow(),
+                "name": plan.name().as_str(),
+                "rules": rules,
+                "on_store_error": plan.failure_mode().word(),
+                "lease": plan.lease_setting().to_string(),
             })
-        }).collect();
-        json!({ "name": plan.name().as_str(), "rules": rules, "on_store_error": plan.failure_mode().word() })
-    }).collect();
+        })
+        .collect();
     reply(StatusCode::OK, json!({ "plans": plans }).to_string())
 }
 

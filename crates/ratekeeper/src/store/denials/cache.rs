@@ -4,17 +4,23 @@ use std::fmt;
 use std::hash::{BuildHasher, Hash, Hasher};
 
 use foldhash::quality::RandomState;
+use futures_util::future::{join, join_all};
 
 use super::super::memory::{Hashing, KeyHash, KeyHasher};
-use super::denial::KnownDenial;
+use super::super::task::within;
+use super::crowd::{Crowd, CrowdPlace, CrowdShare, CrowdTurn};
+use super::denial::{Deniable, KnownDenial, LearntDenial};
 use super::set::{DenialSet, WAYS};
 use crate::clock::TimeSource;
 use crate::port::{
     Answer, Charge, ChargeAction, Clock, Grant, HoldChange, HoldOutcome, HoldRequest, Judgment, Request,
     Standing, Store, Whole,
 };
-use crate::sync::Mutex;
-use crate::{Charged, Cost, Decision, Nanos, Rules, StoreError};
+use crate::sync::{Arc, Mutex};
+use crate::{Charged, Cost, Decision, Key, Nanos, Rules, StoreError, StoreErrorKind};
+
+/// How long a request waits for somebody else's question.
+const LONGEST_WAIT: Nanos = Nanos::from_secs(1);
 
 /// A store that repeats the denials of the store behind it without asking again.
 ///
@@ -25,6 +31,12 @@ use crate::{Charged, Cost, Decision, Nanos, Rules, StoreError};
 /// What is refunded or reset through this store is honoured at once; what others refund or reset, within the
 /// [trust](DenialCache::trust), one second. `remaining` of a cost above one is as of the denial, and at most as old. A
 /// [peek](Store::peek) always asks.
+///
+/// A denial that ends sooner than its answer arrives cannot be repeated: at 100,000 a second a token is there again after
+/// 10 µs. Such denials are [counted](DenialStatistics::too_short), and for as long as a denial is trusted
+/// after one of them, those who ask for one of the same key ask together: while one question is on its way the others wait,
+/// and the next question is for all of them. Each is decided by the store after it came, as if it had asked alone; it may
+/// wait a round trip longer, and `remaining` and `reset_after` are as after all of them.
 ///
 /// Memory is bounded: a fixed number of denials, of which the one that ends first makes room. A request costs one short lock
 /// and two hashes of its key.
@@ -64,6 +76,9 @@ pub struct DenialStatistics {
     pub capacity: usize,
     /// Requests denied without asking the store.
     pub answered: u64,
+    /// Denials of the store that had ended before they were heard, because their `retry_after` was shorter than the way to
+    /// the store and back. They cannot be repeated: those who ask for such a key ask together, one question after another.
+    pub too_short: u64,
 }
 
 impl<S: Store> DenialCache<S> {
@@ -118,6 +133,7 @@ impl<S: Store> DenialCache<S> {
             let set = set.lock();
             sum.held += set.held();
             sum.answered += set.answered();
+            sum.too_short += set.too_short();
             sum
         })
     }
@@ -135,30 +151,74 @@ impl<S: Store> DenialCache<S> {
     }
 
     /// Returns what is refused already; else everything that is needed to learn from the store's answer.
-    fn look_up<'a>(&'a self, inquiry: Inquiry<'a>) -> Result<Decision, PendingLookup<'a, S>> {
+    fn look_up<'a, T: Deniable>(&'a self, inquiry: Inquiry<'a>) -> Result<T, PendingLookup<'a, S>> {
         let asked = self.clock.now();
         // A cost of nothing is never refused.
         if inquiry.cost == Cost::ZERO || !inquiry.is_plain {
-            return Err(PendingLookup { cache: self, inquiry: None, version: 0, asked });
+            let inquiry = Some(inquiry).filter(|inquiry| inquiry.is_plain);
+            return Err(PendingLookup { cache: self, inquiry, version: 0, asked });
         }
         let found = inquiry.set.lock().find(inquiry.key, inquiry.matter, asked);
         found.map_err(|version| PendingLookup { cache: self, inquiry: Some(inquiry), version, asked })
     }
 
-    fn acquire_or_refuse<'a, T: Send + 'a>(
+    /// Returns those who ask together for what is asked for, if they do.
+    fn crowd_of(&self, inquiry: &Inquiry<'_>, now: crate::Timestamp) -> Option<Arc<Crowd>> {
+        let is_one = inquiry.cost == Cost::ONE && inquiry.is_plain;
+        is_one.then(|| inquiry.set.lock().crowd(inquiry.key, inquiry.matter, now)).flatten()
+    }
+
+    /// Asks for so many requests of cost 1, together with everybody else who asks for the same.
+    async fn ask_together(
+        &self,
+        crowd: &Arc<Crowd>,
+        request: Request<'_>,
+        wanted: u64,
+    ) -> Result<CrowdShare, StoreError> {
+        let lead = match crowd.join(wanted) {
+            CrowdPlace::Leads(lead) => lead,
+            CrowdPlace::Waits(called) => match within(LONGEST_WAIT, called).await.transpose()? {
+                Some(CrowdTurn::Decided(share)) => return Ok(share),
+                Some(CrowdTurn::Leads(lead)) => lead,
+                // Whoever asks is not heard of: its runtime may stand still.
+                None => {
+                    let Inquiry { set, key, matter, .. } = self.inquire(request, Cost::ONE);
+                    set.lock().disperse(key, matter);
+                    let grant = self.store.acquire_up_to(request, Cost::new(wanted)).await?;
+                    return Ok(CrowdShare::of(&grant, wanted));
+                }
+            },
+        };
+        // Dropped in the other order: who is asked for is in the line again before the next one leads.
+        let followers = lead.followers();
+        let most = wanted.saturating_add(followers.requests());
+        let inquiry = self.inquire(request, Cost::ONE);
+        let version = inquiry.set.lock().version();
+        let asked = PendingLookup { cache: self, inquiry: Some(inquiry), version, asked: self.clock.now() };
+        match self.store.acquire_up_to(request, Cost::new(most)).await {
+            Ok(grant) => {
+                asked.learn_together(&grant, most);
+                Ok(followers.share_out(&grant, wanted))
+            }
+            Err(error) => {
+                followers.fail(&error);
+                Err(error)
+            }
+        }
+    }
+
+    fn acquire_or_refuse<'a, T: Deniable + Send + 'a>(
         &'a self,
         inquiry: Inquiry<'a>,
-        refuse: impl FnOnce(Decision) -> T,
         question: impl FnOnce(&'a S) -> Answer<'a, T>,
-        decision: impl Fn(&T) -> Decision + Send + Sync + 'a,
     ) -> Answer<'a, T> {
         let asked = match self.look_up(inquiry) {
-            Ok(refused) => return Answer::ready(Ok(refuse(refused))),
+            Ok(refused) => return Answer::ready(Ok(refused)),
             Err(asked) => asked,
         };
         let learn = move |answer: Result<T, StoreError>| {
             if let Ok(outcome) = &answer {
-                asked.learn(decision(outcome));
+                asked.learn(outcome);
             }
             answer
         };
@@ -186,6 +246,42 @@ impl<S: Store> DenialCache<S> {
                 answer
             }),
         }
+    }
+}
+
+impl<S: Store> DenialCache<S> {
+    /// Returns which of the requests that are not refused already ask together. The requests of one key are decided in order,
+    /// so only if they all ask for the same.
+    fn crowds_of(
+        &self,
+        requests: &[Request<'_>],
+        looked_up: &[Result<Decision, PendingLookup<'_, S>>],
+    ) -> Vec<MemberCrowd> {
+        let unanswered = || {
+            let asked = looked_up.iter().map(|found| found.as_ref().err()?.inquiry.as_ref());
+            asked.enumerate().filter_map(|(index, inquiry)| Some((index, inquiry?)))
+        };
+        let mut crowds: Vec<MemberCrowd> = Vec::new();
+        for (index, inquiry) in unanswered() {
+            let key = requests[index].key;
+            if let Some(same) = crowds.iter_mut().find(|crowd| requests[crowd.members[0]].key == key) {
+                same.members.push(index);
+            } else if let Some(crowd) = self.crowd_of(inquiry, self.clock.now()) {
+                crowds.push(MemberCrowd { crowd, members: vec![index] });
+            }
+        }
+        let is_same = |key: Key<'_>, matter: u64| {
+            looked_up.iter().zip(requests).all(|(found, request)| {
+                let inquiry = found.as_ref().err().and_then(|asked| asked.inquiry.as_ref());
+                request.key != key || found.is_ok() || inquiry.is_some_and(|inquiry| inquiry.matter == matter)
+            })
+        };
+        crowds.retain(|crowd| {
+            let first = crowd.members[0];
+            let inquiry = looked_up[first].as_ref().err().and_then(|asked| asked.inquiry.as_ref());
+            inquiry.is_some_and(|inquiry| is_same(requests[first].key, inquiry.matter))
+        });
+        crowds
     }
 }
 
@@ -217,25 +313,47 @@ struct Inquiry<'a> {
 /// A question that is on its way to the store.
 struct PendingLookup<'a, S> {
     cache: &'a DenialCache<S>,
-    /// None for a peek, from which nothing is learnt.
+    /// None for what is not plain, from which nothing is learnt.
     inquiry: Option<Inquiry<'a>>,
     version: u64,
     asked: crate::Timestamp,
 }
 
 impl<S> PendingLookup<'_, S> {
-    fn learn(&self, decision: Decision) {
+    fn learn(&self, answer: &impl Deniable) {
         let Some(inquiry) = &self.inquiry else { return };
+        let decision = answer.decision();
         if decision.allowed {
-            return inquiry.set.lock().taken(inquiry.key);
+            if answer.granted(inquiry.cost) != Cost::ZERO {
+                inquiry.set.lock().taken(inquiry.key);
+            }
+            return;
         }
         // Part of a cost may be refused while there is something left: that says nothing about a cost of one.
         if inquiry.cost == Cost::ONE && decision.remaining > 0 {
             return;
         }
         let heard = self.cache.clock.now();
-        if let Some(refusal) = KnownDenial::of(decision, self.asked, heard, self.cache.trust) {
-            inquiry.set.lock().remember(inquiry.key, inquiry.matter, refusal, self.version);
+        match KnownDenial::of(answer, self.asked, heard, self.cache.trust) {
+            LearntDenial::Lasting(refusal) => {
+                inquiry.set.lock().remember(inquiry.key, inquiry.matter, refusal, self.version);
+            }
+            LearntDenial::TooShort => {
+                let mut set = inquiry.set.lock();
+                set.count_too_short();
+                if inquiry.cost == Cost::ONE {
+                    set.gather(inquiry.key, inquiry.matter, heard + self.cache.trust);
+                }
+            }
+            LearntDenial::Nothing => {}
+        }
+    }
+
+    /// Learns from what was granted to many. If that was not enough for all, one more would have been refused.
+    fn learn_together(&self, grant: &Grant, most: u64) {
+        self.learn(grant);
+        if (1..most).contains(&grant.granted.get()) {
+            self.learn(&grant.next);
         }
     }
 }
@@ -286,26 +404,26 @@ impl<S: Store> Store for DenialCache<S> {
             return self.store.acquire(request);
         }
         let inquiry = self.inquire(request, request.cost);
-        self.acquire_or_refuse(
-            inquiry,
-            |refused| refused,
-            |store| store.acquire(request),
-            |decision| *decision,
-        )
+        match self.crowd_of(&inquiry, self.clock.now()) {
+            Some(crowd) => match self.look_up(inquiry) {
+                Ok(refused) => Answer::ready(Ok(refused)),
+                Err(_) => {
+                    Answer::later(async move { Ok(self.ask_together(&crowd, request, 1).await?.decision(0)) })
+                }
+            },
+            None => self.acquire_or_refuse(inquiry, |store| store.acquire(request)),
+        }
     }
 
-    fn acquire_up_to<'a>(&'a self, request: Request<'a>) -> Answer<'a, Grant> {
+    /// Refused is who cannot even have the least, until that can be had: the same refusal as that of an acquire of the least.
+    /// One that was learnt from an acquire does not know what comes after it, and the store is asked once more.
+    fn acquire_up_to<'a>(&'a self, request: Request<'a>, most: Cost) -> Answer<'a, Grant> {
         if !request.is_plain() {
-            return self.store.acquire_up_to(request);
+            return self.store.acquire_up_to(request, most);
         }
-        // Refused is who cannot even have one, until one can be had: the refusal of a cost of one.
-        let least = Cost::new(request.cost.get().min(1));
-        self.acquire_or_refuse(
-            self.inquire(request, least),
-            |decision| Grant { granted: Cost::ZERO, decision },
-            |store| store.acquire_up_to(request),
-            |grant| grant.decision,
-        )
+        self.acquire_or_refuse(self.inquire(request, request.cost), |store| {
+            store.acquire_up_to(request, most)
+        })
     }
 
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {
@@ -371,32 +489,56 @@ impl<S: Store> Store for DenialCache<S> {
         into: &'a mut Vec<Result<Decision, StoreError>>,
     ) -> Answer<'a, ()> {
         Answer::later(async move {
-            let looked_up: Vec<_> =
+            let looked_up: Vec<Result<Decision, _>> =
                 requests.iter().map(|request| self.look_up(self.inquire(*request, request.cost))).collect();
-            let unanswered = requests.iter().zip(&looked_up).filter(|(_, found)| found.is_err());
-            let unanswered: Vec<Request<'_>> = unanswered.map(|(request, _)| *request).collect();
-            let mut answers = Vec::with_capacity(unanswered.len());
-            let outcome = match unanswered.is_empty() {
-                true => Ok(()),
-                false => self.store.acquire_many(&unanswered, &mut answers).await,
+            let crowds = self.crowds_of(requests, &looked_up);
+            let is_alone = |index: &usize| !crowds.iter().any(|crowd| crowd.members.contains(index));
+            let unanswered = looked_up.iter().enumerate().filter(|(_, found)| found.is_err());
+            let alone: Vec<usize> = unanswered.map(|(index, _)| index).filter(is_alone).collect();
+            let asked: Vec<Request<'_>> = alone.iter().map(|index| requests[*index]).collect();
+            let mut answers = Vec::with_capacity(asked.len());
+            let ask_alone = async {
+                match asked.is_empty() {
+                    true => Ok(()),
+                    false => self.store.acquire_many(&asked, &mut answers).await,
+                }
             };
-            // A store that failed as a whole has answered the first of them.
-            let mut answers = answers.into_iter();
-            for found in looked_up {
-                match found {
-                    Ok(refused) => into.push(Ok(refused)),
-                    Err(asked) => {
-                        let Some(answer) = answers.next() else { break };
-                        if let Ok(decision) = &answer {
-                            asked.learn(*decision);
-                        }
-                        into.push(answer);
-                    }
+            let ask_together = join_all(crowds.iter().map(|MemberCrowd { crowd, members }| {
+                self.ask_together(crowd, requests[members[0]], members.len() as u64)
+            }));
+            let (outcome, shares) = join(ask_alone, ask_together).await;
+            let mut found: Vec<Option<Result<Decision, StoreError>>> =
+                looked_up.iter().map(|found| found.as_ref().ok().map(|refused| Ok(*refused))).collect();
+            for (MemberCrowd { members, .. }, share) in crowds.iter().zip(shares) {
+                for (position, index) in members.iter().enumerate() {
+                    let share = share.as_ref().map_err(StoreError::without_source);
+                    found[*index] = Some(share.map(|share| share.decision(position as u64)));
                 }
             }
-            outcome
+            // A store that failed as a whole has answered the first of them.
+            for (index, answer) in alone.into_iter().zip(answers) {
+                if let (Ok(decision), Err(asked)) = (&answer, &looked_up[index]) {
+                    asked.learn(decision);
+                }
+                found[index] = Some(answer);
+            }
+            // Those who asked together have their answers, whatever became of the others.
+            let failed = outcome.as_ref().err();
+            let message = "the store answered fewer requests than it was asked";
+            into.extend(found.into_iter().map(|answer| {
+                let untold = || StoreError::new(StoreErrorKind::Other, message);
+                answer.unwrap_or_else(|| Err(failed.map_or_else(untold, StoreError::without_source)))
+            }));
+            Ok(())
         })
     }
+}
+
+/// Requests of a batch that ask together, with others who do.
+struct MemberCrowd {
+    crowd: Arc<Crowd>,
+    /// Where they are among all requests, in order; at least one.
+    members: Vec<usize>,
 }
 
 impl<S: fmt::Debug> fmt::Debug for DenialCache<S> {

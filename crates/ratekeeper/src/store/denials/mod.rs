@@ -5,9 +5,11 @@
 //! cache     the store in front of the store
 //! set       the denials of the keys that share a lock
 //! denial    one denial, and how long it holds
+//! crowd     those who ask together for a key whose denials are too short to be repeated
 //! ```
 
 mod cache;
+mod crowd;
 mod denial;
 mod set;
 

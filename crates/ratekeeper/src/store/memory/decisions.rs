@@ -67,20 +67,31 @@ impl Shard {
         Some((view, wait))
     }
 
-    /// Takes as much of a cost as there is, one at least, or nothing.
+    /// Takes as much as there is, at least the cost of the request and at most `most`, or nothing. Returns whether one more
+    /// would find room, too: a key that is new may not, although its rules would let it pass.
     pub(super) fn take_up_to(
         &mut self,
         subject: &Subject<'_>,
+        most: Cost,
         now: Timestamp,
         room: Allowance,
         budget: &Budget,
-    ) -> Result<Grant, Full> {
+    ) -> Result<(Grant, bool), Full> {
         self.lapse(now, budget);
-        let left = self.remaining(subject, self.not_before_latest(now));
-        let cost = partial_grant(left, subject.request.cost);
+        let at = self.not_before_latest(now);
+        let cost = partial_grant(self.remaining(subject, at), subject.request.cost, most);
         let subject = Subject { request: Request { cost, ..subject.request }, ..*subject };
-        let decision = self.take(&subject, now, room, budget, &mut |_| {})?;
-        Ok(Grant { granted: if decision.allowed { cost } else { Cost::ZERO }, decision })
+        let decision = self.take(&subject, at, room, budget, &mut |_| {})?;
+        let granted = if decision.allowed { cost } else { Cost::ZERO };
+        let (ends, next) = composite::outlook(subject.shares().map(|(tag, share)| {
+            (self.meter(tag, share.quota, at, subject.tenancy()), share.shadow_of.is_none())
+        }));
+        // What has just been written has its room.
+        let has_room = granted != Cost::ZERO || !next.allowed || {
+            let one = Subject { request: subject.request.at_cost(Cost::ONE), ..subject };
+            self.has_room(&one, room, at, budget).is_ok()
+        };
+        Ok((Grant { granted, decision, at, ends, next }, has_room))
     }
 
     /// Takes what is asked of all rules or of none, and tells what each says.

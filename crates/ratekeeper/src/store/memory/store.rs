@@ -193,14 +193,24 @@ impl MemoryStore {
         Ok(taken.unwrap_or_else(|| refusal(subject.request.rules)))
     }
 
-    fn take_up_to(&self, subject: &Subject<'_>, now: Timestamp) -> Result<Grant, StoreError> {
+    fn take_up_to(&self, subject: &Subject<'_>, most: Cost, now: Timestamp) -> Result<Grant, StoreError> {
         subject.request.check_up_to()?;
         check_rules(subject.request.rules)?;
         let taken = self.with_room(subject, now, |subject, room| {
-            self.shard(subject.hash).lock().take_up_to(subject, now, room, &self.budget)
+            self.shard(subject.hash).lock().take_up_to(subject, most, now, room, &self.budget)
         });
-        let refused = || Grant { granted: Cost::ZERO, decision: refusal(subject.request.rules) };
-        Ok(taken.unwrap_or_else(refused))
+        Ok(match taken {
+            Some((grant, true)) => grant,
+            // Room may be made elsewhere, for which no lock may be held: as a peek does.
+            Some((grant, false)) => {
+                let one = Subject { request: subject.request.at_cost(Cost::ONE), ..*subject };
+                Grant { next: self.look(&one, grant.at, &mut |_| {}), ..grant }
+            }
+            None => {
+                let refused = Grant::without_state(Cost::ZERO, refusal(subject.request.rules));
+                Grant { at: now, ..refused }
+            }
+        })
     }
 
     /// Does something that needs room, which is made if there is none. None if there is none to be made.
@@ -425,9 +435,9 @@ impl Store for MemoryStore {
         Answer::ready(self.acquire_at(request, self.clock.now()))
     }
 
-    fn acquire_up_to<'a>(&'a self, request: Request<'a>) -> Answer<'a, Grant> {
+    fn acquire_up_to<'a>(&'a self, request: Request<'a>, most: Cost) -> Answer<'a, Grant> {
         let subject = self.subject(self.hasher.hash(request.key), request);
-        Answer::ready(self.take_up_to(&subject, self.clock.now()))
+        Answer::ready(self.take_up_to(&subject, most, self.clock.now()))
     }
 
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Decision> {

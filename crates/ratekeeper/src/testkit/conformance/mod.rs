@@ -6,6 +6,7 @@
 //! random                              shares        units, and rules in shadow
 //! changes  quotas that change         debits        what is charged without asking
 //! keys     no key misses another's    suite_model   what the pure algorithms answer
+//! grants   in part, and given back
 //! holds    taken, ended, run out      hold_walks    the same in a random order
 //!                                     hold_model    a list of holds
 //! charges  of several keys together   charge_walks  the same in a random order
@@ -28,6 +29,7 @@ mod changes;
 mod charge_walks;
 mod charges;
 mod debits;
+mod grants;
 mod hold_model;
 mod hold_walks;
 mod holds;

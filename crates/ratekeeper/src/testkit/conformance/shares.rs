@@ -60,7 +60,7 @@ pub(super) async fn amounts_that_make_no_sense_are_refused(bench: &Bench<'_>) {
         let (request, store) = (request(units), bench.store);
         let answers = [
             store.acquire(request).await.err(),
-            store.acquire_up_to(request).await.err(),
+            store.acquire_up_to(request, Cost::ONE).await.err(),
             store.acquire_each(request).await.err(),
             store.peek(request).await.err(),
             store.debit(request).await.err(),

@@ -6,6 +6,7 @@ use super::bench::Bench;
 use super::changes::a_changed_quota_keeps_its_state;
 use super::charges;
 use super::debits::a_debt_is_told_at_once;
+use super::grants;
 use super::holds;
 use super::keys::{keys_are_forgotten_by_how_they_start, keys_do_not_share};
 use super::shares::{amounts_that_make_no_sense_are_refused, each_rule_counts_its_own_unit};
@@ -48,6 +49,7 @@ pub async fn check(bench: &Bench<'_>) {
         random_walk(bench, Rules::Quota(&quota), &format!("quota {text}"), 40 + index as u64).await;
         waiting_is_exact(bench, &quota, &format!("wait {text}")).await;
         a_debt_is_told_at_once(bench, &quota, &format!("owe {text}")).await;
+        grants::the_least_is_waited_for(bench, &quota, &format!("least {text}")).await;
     }
     let plans = PLANS.iter().enumerate().map(|(index, text)| {
         Arc::new(Plan::parse(&format!("plan{index}"), text).expect("a plan of the suite"))
@@ -62,6 +64,7 @@ pub async fn check(bench: &Bench<'_>) {
     }
     each_rule_counts_its_own_unit(bench).await;
     amounts_that_make_no_sense_are_refused(bench).await;
+    grants::check(bench).await;
     keys_do_not_share(bench).await;
     keys_are_forgotten_by_how_they_start(bench).await;
     a_changed_quota_keeps_its_state(bench).await;

@@ -2,8 +2,8 @@
 
 use crate::algorithm::Tenancy;
 use crate::algorithm::composite::{self, Asked};
-use crate::port::{Request, Standing};
-use crate::{Cost, Decision, Nanos, Quota, Rules, State, Timestamp};
+use crate::port::{Grant, Request, Standing};
+use crate::{Algorithm, Anchor, Cost, Decision, Nanos, Quota, Rules, State, Timestamp};
 
 const FIT: &str = "the suite's states fit";
 
@@ -40,6 +40,25 @@ impl SuiteModel {
             standing.decision = standing.decision.charged(now);
         }
         standing
+    }
+
+    /// Takes the most that passes from the request's cost to `most`, which is found by trying, or nothing.
+    pub(super) fn take_up_to(&mut self, request: &Request<'_>, most: Cost, at: Timestamp) -> Grant {
+        let (mut passes, mut fails) = (request.cost.get(), most.max(request.cost).get().saturating_add(1));
+        while fails - passes > 1 {
+            let middle = passes + (fails - passes) / 2;
+            match self.peek(&request.at_cost(Cost::new(middle)), at).decision.allowed {
+                true => passes = middle,
+                false => fails = middle,
+            }
+        }
+        let wanted = Cost::new(passes);
+        let decision = self.charge(&request.at_cost(wanted), at).decision;
+        let granted = if decision.allowed { wanted } else { Cost::ZERO };
+        let binding = self.rules.iter().zip(request.shares()).filter(|(_, share)| share.shadow_of.is_none());
+        let ends = binding.filter_map(|((quota, state), _)| window_left(quota, state.as_ref(), at)).min();
+        let next = self.peek(&request.at_cost(Cost::ONE), at).decision;
+        Grant { granted, decision, at, ends, next }
     }
 
     pub(super) fn debit(&mut self, request: &Request<'_>, now: Timestamp) -> Standing {
@@ -88,6 +107,24 @@ impl SuiteModel {
             }
         }
     }
+}
+
+/// Returns the time until the fixed window of an instant ends, as the law words it.
+fn window_left(quota: &Quota, state: Option<&State>, now: Timestamp) -> Option<Nanos> {
+    let Algorithm::FixedWindow(anchor) = quota.algorithm() else { return None };
+    let length = quota.period();
+    let end = match (anchor, state) {
+        (Anchor::Calendar(calendar), _) => calendar.window(now).1,
+        (Anchor::Grid, _) => {
+            let windows = now.as_nanos().unsigned_abs() / length.as_nanos();
+            Timestamp::EPOCH + Nanos::from_nanos((windows + 1) * length.as_nanos())
+        }
+        (_, Some(State::FixedWindow(state))) if state.count > 0 && now < state.start + length => {
+            state.start + length
+        }
+        _ => now + length,
+    };
+    Some(end.since(now))
 }
 
 /// Returns true if anything is asked for.

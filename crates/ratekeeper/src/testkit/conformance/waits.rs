@@ -10,7 +10,7 @@ pub(super) async fn waiting_is_exact(bench: &Bench<'_>, quota: &Quota, name: &st
     let request = |cost| Request::new(key, Rules::Quota(quota), Cost::new(cost));
     let burst = quota.burst();
     for (cost, owed) in [(1, 0), (burst, 0), (burst / 2 + 1, 0), (1, burst), (burst, burst / 2 + 1)] {
-        let drained = bench.store.acquire_up_to(request(burst)).await.expect(name);
+        let drained = bench.store.acquire_up_to(request(1), Cost::new(burst)).await.expect(name);
         assert!(drained.decision.allowed || drained.granted == Cost::ZERO, "{name}");
         if let Err(error) = bench.store.debit(request(owed)).await {
             assert_eq!(error.kind(), StoreErrorKind::Unsupported, "{name}: {error}");

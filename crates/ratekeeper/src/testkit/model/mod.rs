@@ -34,4 +34,4 @@ mod token_bucket;
 
 pub use charge_model::{ChargeAnswer, ChargeModel};
 pub use model::{Model, ModelAnswer};
-pub use plan_model::{PlanAnswer, PlanModel};
+pub use plan_model::{PlanAnswer, PlanGrant, PlanModel};

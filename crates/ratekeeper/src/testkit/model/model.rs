@@ -133,6 +133,16 @@ impl Model {
         each!(&mut self.memory, law => try_acquire(law, quota, tenancy, cost.get(), now.as_nanos().into()))
     }
 
+    /// Takes the most that passes between `least` and `most`, which is found by trying, or nothing. Returns how much that is,
+    /// and the answer to it; to the least if nothing was taken.
+    pub fn try_acquire_up_to(&mut self, least: Cost, most: Cost, now: Timestamp) -> (Cost, ModelAnswer) {
+        let beyond = most.get().saturating_sub(least.get());
+        let more = search::last(beyond, |more| self.peek(Cost::new(least.get() + more), now).allowed);
+        let wanted = Cost::new(least.get() + more);
+        let answer = self.try_acquire(wanted, now);
+        (if answer.allowed { wanted } else { Cost::ZERO }, answer)
+    }
+
     /// Returns what [`try_acquire`](Model::try_acquire) would answer, with what is left as it is.
     pub fn peek(&self, cost: Cost, now: Timestamp) -> ModelAnswer {
         let now = now.as_nanos().into();
@@ -152,11 +162,16 @@ impl Model {
         paid.filter(|at| *at <= END_OF_TIME).map(|at| span(now, at))
     }
 
-    /// Returns the time until the window ends, used or not, of a fixed window; else until the state equals a fresh key's.
-    pub fn ends_after(&self, now: Timestamp) -> Nanos {
+    /// Returns the time until the window ends, used or not, of a fixed window; none of any other algorithm.
+    pub fn window_left(&self, now: Timestamp) -> Option<Nanos> {
         let (quota, tenancy, nanos) = (&self.quota, self.tenancy, i128::from(now.as_nanos()));
         let end = each!(&self.memory, law => read(law.as_ref(), quota, nanos, tenancy).0.end(quota));
-        end.map_or_else(|| self.peek(Cost::ZERO, now).reset_after, |end| span(nanos, end))
+        end.map(|end| span(nanos, end))
+    }
+
+    /// Returns the time until the window ends, used or not, of a fixed window; else until the state equals a fresh key's.
+    pub fn ends_after(&self, now: Timestamp) -> Nanos {
+        self.window_left(now).unwrap_or_else(|| self.peek(Cost::ZERO, now).reset_after)
     }
 
     /// Takes the cost whether or not it passes. Returns what one more would be told then, and how much is forgiven.

@@ -1,6 +1,7 @@
 //! The model of one key under several rules: all that bind or none, each for a cost of its own, and rules in shadow.
 
 use super::model::{Model, ModelAnswer};
+use super::search;
 use crate::{Cost, Nanos, Quota, Timestamp};
 
 /// One key under the rules of some plans.
@@ -41,6 +42,19 @@ pub struct PlanAnswer {
     pub each: Vec<ModelAnswer>,
 }
 
+/// What the model answers to a request for as much as there is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanGrant {
+    /// How much was taken.
+    pub granted: Cost,
+    /// The answer to that, or to the least if nothing was taken.
+    pub answer: PlanAnswer,
+    /// The time until the first window ends of the rules that bind, if they have windows that end.
+    pub ends: Option<Nanos>,
+    /// What one more request of cost 1 would be told then.
+    pub next: PlanAnswer,
+}
+
 impl PlanModel {
     /// Returns a fresh key under these rules; those in shadow with a number of their plan.
     ///
@@ -73,6 +87,20 @@ impl PlanModel {
             }
         }
         self.join(each)
+    }
+
+    /// Takes from every rule the most that all that bind have room for, between `least` and `most`, which is found by trying; or
+    /// nothing.
+    pub fn try_acquire_up_to(&mut self, least: Cost, most: Cost, now: Timestamp) -> PlanGrant {
+        let each = |cost: u64| vec![Cost::new(cost); self.rules.len()];
+        let passes = |more| self.peek(&each(least.get() + more), now).all.allowed;
+        let wanted = least.get() + search::last(most.get().saturating_sub(least.get()), passes);
+        let (costs, one) = (each(wanted), each(1));
+        let answer = self.try_acquire(&costs, now);
+        let granted = if answer.all.allowed { Cost::new(wanted) } else { Cost::ZERO };
+        let binding = self.rules.iter().filter(|rule| rule.shadow_of.is_none());
+        let ends = binding.filter_map(|rule| rule.model.window_left(now)).min();
+        PlanGrant { granted, answer, ends, next: self.peek(&one, now) }
     }
 
     /// Returns what each rule says to its cost. Changes nothing.

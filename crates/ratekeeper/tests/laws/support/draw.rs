@@ -127,7 +127,8 @@ pub(crate) fn span() -> impl Strategy<Value = Span> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Step {
     Take(u64),
-    TakeUpTo(u64),
+    /// The least and the most.
+    TakeUpTo(u64, u64),
     Debit(u64),
     Peek(u64),
     /// A cost, and how long ago it was charged.
@@ -145,7 +146,7 @@ pub(crate) enum Step {
 pub(crate) fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         8 => cost().prop_map(Step::Take),
-        1 => cost().prop_map(Step::TakeUpTo),
+        1 => (cost(), cost()).prop_map(|(least, most)| Step::TakeUpTo(least, most)),
         1 => debit().prop_map(Step::Debit),
         1 => cost().prop_map(Step::Peek),
         1 => (cost(), span()).prop_map(|(cost, age)| Step::Refund(cost, age)),
@@ -163,7 +164,7 @@ pub(crate) fn any_step() -> impl Strategy<Value = Step> {
 pub(crate) fn takes(most: usize) -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         8 => cost().prop_map(Step::Take),
-        1 => cost().prop_map(Step::TakeUpTo),
+        1 => (cost(), cost()).prop_map(|(least, most)| Step::TakeUpTo(least, most)),
         3 => span().prop_map(Step::Forward),
         3 => any::<bool>().prop_map(|early| Step::Wait { early }),
     ];
@@ -199,7 +200,7 @@ impl Walk {
                 self.promised = decision.retry_after.unwrap_or(Nanos::ZERO);
                 return if decision.allowed { cost } else { 0 };
             }
-            Step::TakeUpTo(cost) => return self.key.take_up_to(cost, self.now).0,
+            Step::TakeUpTo(least, most) => return self.key.take_up_to(least, most, self.now).0,
             Step::Debit(cost) => {
                 let decision = self.key.debit(cost, self.now).0;
                 self.promised = decision.retry_after.unwrap_or(Nanos::ZERO);

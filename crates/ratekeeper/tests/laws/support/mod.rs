@@ -33,9 +33,10 @@ impl Key {
         decision
     }
 
-    pub(crate) fn take_up_to(&mut self, cost: u64, now: Timestamp) -> (u64, Decision) {
+    pub(crate) fn take_up_to(&mut self, least: u64, most: u64, now: Timestamp) -> (u64, Decision) {
+        let (least, most) = (Cost::new(least), Cost::new(most));
         let (granted, decision, wrote) =
-            algorithm::try_acquire_up_to(&self.quota, self.state.as_ref(), Cost::new(cost), now).unwrap();
+            algorithm::try_acquire_up_to(&self.quota, self.state.as_ref(), least, most, now).unwrap();
         if wrote.is_some() {
             self.state = wrote;
         }

@@ -1,0 +1,23 @@
+//! Leases over real servers, by real clocks, counted from outside: what all instances together admit, what happens when the
+//! server is away, what is given back and what is forgotten.
+//!
+//! ```text
+//! instances   several instances under one limit, and what they were answered
+//! every_span  no span of time holds more than is promised, whoever asks, hoards or gives back
+//! windows     no window holds more than its limit, nor when the server freezes across its edge
+//! outages     what is paid for is spent, and then the failure mode answers
+//! returns     what is left over is there for others; a reset is honoured by all
+//! ```
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod every_span;
+mod instances;
+mod outages;
+mod returns;
+#[path = "../../../ratekeeper/tests/leases/spans.rs"]
+mod spans;
+mod windows;
