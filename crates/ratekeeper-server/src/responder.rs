@@ -10,6 +10,7 @@ use ratekeeper::{Key, Nanos, Ruling, StoreError, StoreErrorKind};
 use crate::engine::Engine;
 use crate::guesses::TokenCheck;
 use crate::net::Connection;
+use crate::otel::note_ruling;
 use crate::request::{RequestError, RequestLimits, RequestedCharge, RequestedLimits, WireRequest};
 use crate::rls::{RateLimitService, RlsAnswer, RlsCode, RlsError, RlsRequest};
 use crate::secret::{Admin, NotAdmin, Role, Tokens};
@@ -104,6 +105,7 @@ impl Responder {
                 // One wait for both: it is inlined then.
                 let ruling = if charge.tells_each { attempt.each() } else { attempt }.await?;
                 self.metrics.took(charge.key, &ruling, began.elapsed());
+                note_ruling(&ruling);
                 return Ok(WireAnswer::Ruling(ruling));
             }
             WireRequest::Peek(charge) if charge.tells_each => {
@@ -138,6 +140,7 @@ impl Responder {
             }
         };
         self.metrics.looked(&ruling, began.elapsed());
+        note_ruling(&ruling);
         Ok(WireAnswer::Ruling(ruling))
     }
 
@@ -178,6 +181,7 @@ impl Responder {
         let ruling = debited.map_err(not_supported)?;
         // It was not refused, whatever would be now.
         self.metrics.decided(1, 0, began.elapsed());
+        note_ruling(&ruling);
         Ok(WireAnswer::Ruling(ruling))
     }
 
@@ -192,6 +196,7 @@ impl Responder {
         let hold = attempt.await.map_err(not_supported)?;
         let ruling = hold.ruling().clone();
         self.metrics.took(charge.key, &ruling, began.elapsed());
+        note_ruling(&ruling);
         // The client ends it by its id, or its lease does.
         Ok(WireAnswer::Held(ruling, hold.leave()))
     }

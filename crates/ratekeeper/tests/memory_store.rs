@@ -324,6 +324,35 @@ fn a_snapshot_remembers() {
     );
 }
 
+/// Logs that are more than is written under one lock: one that is, and many that are together.
+#[test]
+fn a_snapshot_remembers_large_logs() {
+    let clock = clock();
+    let builder = || MemoryStore::builder().clock(clock.clone());
+    let store = builder().build();
+    let (large, small) = (quota("60000 per 1000000s log"), quota("2000 per 1000000s log"));
+    let mut expected = Vec::new();
+    for _ in 0..50_000 {
+        clock.advance(Nanos::from_nanos(7));
+        assert!(acquire(&store, "large", &large, 1).allowed);
+    }
+    for number in 0..200 {
+        for _ in 0..500 {
+            clock.advance(Nanos::from_nanos(1));
+            assert!(acquire(&store, &format!("small:{number}"), &small, 1).allowed);
+        }
+    }
+    let restored = builder().restore(&store.snapshot()).unwrap();
+    assert_eq!(restored.len(), store.len());
+    for store in [&store, &restored] {
+        let mut answers = vec![acquire(store, "large", &large, 1)];
+        answers.extend((0..200).map(|number| acquire(store, &format!("small:{number}"), &small, 1)));
+        expected.push(answers);
+    }
+    assert_eq!(expected[0][0].remaining, 9_999);
+    assert_eq!(expected[0], expected[1]);
+}
+
 /// What was kept of the keys is in the snapshot, and who brought which state.
 #[tokio::test]
 async fn a_restored_store_knows_its_keys() {

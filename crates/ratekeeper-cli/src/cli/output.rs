@@ -9,6 +9,9 @@ pub(super) const EXIT_NO: u8 = 1;
 /// The exit code for wrong usage and bad input.
 pub(super) const EXIT_USAGE: u8 = 2;
 
+/// The exit code when trying again may help: an address that somebody else has, for now. It is `EX_TEMPFAIL` of `sysexits.h`.
+pub(super) const EXIT_LATER: u8 = 75;
+
 /// Returns `1 plan`, `2 plans`.
 pub(super) fn counted(number: usize, thing: &str) -> String {
     format!("{number} {thing}{}", if number == 1 { "" } else { "s" })

@@ -10,7 +10,7 @@ use clap::error::{ContextKind, ContextValue};
 use ratekeeper_server::config::{may_hold_password, without_passwords};
 
 use super::command::{CliCommand, CommandLine, command};
-use super::output::EXIT_USAGE;
+use super::output::{EXIT_LATER, EXIT_USAGE};
 use super::{bench, check, completions, headers, health, inspect, man, ratelimit, serve, simulate};
 
 /// Runs the command that the arguments of this process name, and returns its exit code.
@@ -47,9 +47,15 @@ pub fn run() -> ExitCode {
             // With nowhere to complain to, the exit code still tells.
             let said = without_passwords(&explained(&error));
             let _ = writeln!(io::stderr(), "ratekeeper: {said}");
-            ExitCode::from(EXIT_USAGE)
+            ExitCode::from(if may_pass(&error) { EXIT_LATER } else { EXIT_USAGE })
         }
     }
+}
+
+/// Returns true for what nobody has to mend: an address that another process has, or that this machine does not have yet.
+fn may_pass(error: &anyhow::Error) -> bool {
+    let passes = |kind| matches!(kind, io::ErrorKind::AddrInUse | io::ErrorKind::AddrNotAvailable);
+    error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>()).any(|error| passes(error.kind()))
 }
 
 /// Returns the arguments, with the command that the name of the program stands for: in an image of the Go service the

@@ -23,10 +23,11 @@ use crate::simulate::{
 #[derive(Debug, Args)]
 #[command(
     override_usage = "ratekeeper simulate --quota QUOTA… [OPTIONS] [TRACE]",
-    after_help = "Example: ratekeeper simulate --quota '10/s burst 20' --format combined access.log"
+    after_help = "Example: ratekeeper simulate --quota '10/s burst 20' access.log"
 )]
 pub(super) struct SimulateFlags {
-    /// File with lines `time_seconds [key [cost] [unit=amount…]]`, or an access log [default: standard input].
+    /// File with lines `time_seconds [key [cost] [unit=amount…]]`, of `serve --record`, or an access log
+    /// [default: standard input].
     #[arg(value_name = "TRACE")]
     trace: Option<PathBuf>,
     /// Limit to try; give several to compare them.
@@ -35,15 +36,9 @@ pub(super) struct SimulateFlags {
     /// Also try the plans of this configuration file.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Format of the trace's lines.
-    #[arg(
-        long,
-        value_enum,
-        default_value_t,
-        hide_possible_values = true,
-        value_name = "plain|common|combined"
-    )]
-    format: TraceFormat,
+    /// Format of the trace's lines [default: what the first one looks like].
+    #[arg(long, value_enum, hide_possible_values = true, value_name = "plain|common|combined|recorded")]
+    format: Option<TraceFormat>,
     /// Field of an access log that is the key.
     #[arg(
         long,
@@ -92,7 +87,10 @@ pub(super) fn run(flags: &SimulateFlags) -> Result<ExitCode> {
     if flags.suggest.is_some() && !source.is_repeatable() {
         return Err(SuggestError::NotRepeatable.into());
     }
-    let parser = TraceParser::new(flags.format, flags.by);
+    let parser = match flags.format {
+        Some(format) => TraceParser::new(format, flags.by),
+        None => TraceParser::finding_out(flags.by),
+    };
     let mut replay =
         Replay { parser, strict: flags.strict, now: Timestamp::from(SystemTime::now()), checks_units: true };
     // What is suggested is the answer then, and not every decision on the way to it.
@@ -111,7 +109,7 @@ pub(super) fn run(flags: &SimulateFlags) -> Result<ExitCode> {
     if let Some(share) = flags.suggest {
         for policy in &policies {
             let found = suggest(&replay, &source, &overview, policy, share)?;
-            print_suggestion(flags, policy, &overview, &found)?;
+            print_suggestion(flags, policy, &found)?;
         }
     }
     if let (Some(path), Some(picture)) = (&flags.chart, picture) {
@@ -170,14 +168,9 @@ fn replay_to_lines(
     Ok(overview)
 }
 
-fn print_suggestion(
-    flags: &SimulateFlags,
-    policy: &SimulatedPolicy,
-    overview: &TraceOverview,
-    found: &Suggestion,
-) -> Result<()> {
+fn print_suggestion(flags: &SimulateFlags, policy: &SimulatedPolicy, found: &Suggestion) -> Result<()> {
     let Suggestion { quota, denied, one_less } = found;
-    let requests = overview.requests;
+    let requests = policy.decided();
     if flags.json.is_some() {
         let one_less =
             one_less.map(|(quota, denied)| json!({ "quota": policy.text_of(&quota), "denied": denied }));

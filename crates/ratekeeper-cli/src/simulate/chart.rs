@@ -51,7 +51,7 @@ pub fn svg(summary: &ReplaySummary<'_>) -> String {
         escape(&title(summary)),
     );
     let charts: Vec<Chart> = summary.policies.iter().map(Chart::of).collect();
-    // All panels alike: the same requests were asked of each.
+    // All panels alike, so that they can be compared.
     let most = charts.iter().map(Chart::most).fold(0.0, f64::max);
     let mut top = TOP;
     for (policy, chart) in summary.policies.iter().zip(&charts) {
@@ -73,11 +73,10 @@ pub fn html(summary: &ReplaySummary<'_>) -> String {
         svg(summary)
     );
     out.push_str("<table><tr><th>policy</th><th>admitted</th><th>denied</th><th>denied %</th><th>keys denied</th></tr>\n");
-    let requests = summary.overview.requests;
     for policy in summary.policies {
         let (admitted, denied, keys) =
             (Grouped(policy.admitted()), Grouped(policy.denied()), Grouped(policy.keys_denied() as u64));
-        let share = percent(policy.denied(), requests);
+        let share = percent(policy.denied(), policy.decided());
         let label = escape(policy.label());
         let _ = writeln!(
             out,
@@ -89,7 +88,7 @@ pub fn html(summary: &ReplaySummary<'_>) -> String {
     );
     for policy in summary.policies {
         for (key, denied) in policy.worst_keys(summary.top) {
-            let asked = Grouped(summary.overview.keys.asked(key));
+            let asked = Grouped(policy.asked(key, summary.overview.keys.asked(key)));
             let (key, label) = (escape(&summary.overview.keys.show(key)), escape(policy.label()));
             let _ = writeln!(
                 out,
@@ -154,7 +153,7 @@ fn panel(
     most: f64,
 ) {
     let (floor, inner) = (top + 22.0 + PANEL, WIDTH - LEFT - RIGHT);
-    let share = percent(policy.denied(), summary.overview.requests);
+    let share = percent(policy.denied(), policy.decided());
     let (label, denied) = (escape(policy.label()), Grouped(policy.denied()));
     let _ = write!(
         out,

@@ -31,7 +31,7 @@ pub mod trace;
 
 pub use decision_line::write_decision;
 pub use keys::TraceKeys;
-pub use overview::{SkippedLines, TraceOverview};
+pub use overview::{RecordedAnswers, SkippedLines, TraceOverview};
 pub use policy::{PolicyError, SimulatedPolicy};
 pub use replay::Replay;
 pub use replay_error::ReplayError;

@@ -4,7 +4,7 @@ use ratekeeper::{Nanos, Timestamp};
 
 use super::keys::TraceKeys;
 use super::peak::Peak;
-use super::trace::LineError;
+use super::trace::{LineError, TraceEntry};
 
 /// What a replay remembers of the trace itself.
 #[derive(Debug, Default)]
@@ -23,7 +23,20 @@ pub struct TraceOverview {
     pub furthest_back: Nanos,
     /// The number of the first line that is later than the present.
     pub in_future: Option<u64>,
+    /// What a server has answered, if the trace tells.
+    pub recorded: Option<RecordedAnswers>,
     pub(super) peak: Peak,
+}
+
+/// What a server has answered to the requests that it has recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecordedAnswers {
+    /// How many it has allowed.
+    pub allowed: u64,
+    /// How many it has denied.
+    pub denied: u64,
+    /// How many have named several plans.
+    pub of_several_plans: u64,
 }
 
 /// Lines that could not be read.
@@ -41,6 +54,15 @@ impl TraceOverview {
     /// Returns the most requests in one second, and that second.
     pub fn peak(&self) -> (u64, Timestamp) {
         (self.peak.most, self.peak.at)
+    }
+
+    /// Takes note of what a server has answered.
+    #[inline]
+    pub(super) fn note_record(&mut self, entry: &TraceEntry<'_>) {
+        let Some(was_allowed) = entry.was_allowed else { return };
+        let recorded = self.recorded.get_or_insert_default();
+        *(if was_allowed { &mut recorded.allowed } else { &mut recorded.denied }) += 1;
+        recorded.of_several_plans += u64::from(entry.plans.are_several());
     }
 
     /// Takes note of when a request was made. With `strict`, a line that is out of order is an error: its number.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use ratekeeper::algorithm::{Tenancy, composite, gcra, take};
 use ratekeeper::port::AmountError;
-use ratekeeper::{Algorithm, Cost, Decision, Plan, PlanError, Quota, Rule, State, Timestamp};
+use ratekeeper::{Algorithm, Cost, Decision, Name, Plan, PlanError, Quota, Rule, State, Timestamp};
 
 use super::peak::Peak;
 use super::plan_states::{PlanStates, nothing};
@@ -16,6 +16,8 @@ use super::trace::TraceEntry;
 #[derive(Debug)]
 pub struct SimulatedPolicy {
     label: String,
+    /// The plan that it is. Of a trace that tells plans, it decides what has named it.
+    plan: Option<Name>,
     /// What the rules count, and those that a trace cannot tell of, too.
     units: Vec<String>,
     /// The rules in flight, which are left out: a trace does not tell how long a request takes.
@@ -26,6 +28,8 @@ pub struct SimulatedPolicy {
     states: States,
     /// How often each key was denied, by the number of the key.
     denied: Vec<u64>,
+    /// How often each key asked it, if that is not how often it asked.
+    asked: Vec<u64>,
     pub(super) admitted: u64,
     pub(super) refused: u64,
     pub(super) timeline: Timeline,
@@ -62,11 +66,39 @@ impl SimulatedPolicy {
     /// The plan limits only what is in flight.
     pub fn of_plan(plan: &Plan) -> Result<Self, PolicyError> {
         let label = format!("plan {}", plan.name());
-        Self::of(label.clone(), plan, || label.clone())
+        let policy = Self::of(label.clone(), plan, || label.clone())?;
+        Ok(SimulatedPolicy { plan: Some(plan.name().clone()), ..policy })
+    }
+
+    /// Returns true if it decides this request: of a trace that tells plans, a plan decides what has named it.
+    #[inline]
+    pub(super) fn concerns(&self, entry: &TraceEntry<'_>) -> bool {
+        match &self.plan {
+            Some(plan) if entry.plans.are_told() => entry.plans.has(plan.as_str()),
+            _ => true,
+        }
+    }
+
+    /// Returns how many requests it has decided.
+    pub fn decided(&self) -> u64 {
+        self.admitted + self.refused
+    }
+
+    /// Returns how often a key asked it, of a trace in which it asked so often.
+    pub(super) fn asked(&self, key: u32, in_all: u64) -> u64 {
+        match self.asked.is_empty() {
+            true => in_all,
+            false => self.asked.get(key as usize).copied().unwrap_or(0),
+        }
     }
 
     /// Returns a policy like this one, which has one rule, with another quota for it; one that was in shadow binds.
     pub(super) fn with_quota(&self, quota: Quota) -> Result<Self, PlanError> {
+        let policy = self.of_quota(quota)?;
+        Ok(SimulatedPolicy { plan: self.plan.clone(), ..policy })
+    }
+
+    fn of_quota(&self, quota: Quota) -> Result<Self, PlanError> {
         let Some((rule, assumed)) = &self.only else {
             return Ok(Self::plain(quota.to_string(), [quota].into()));
         };
@@ -134,12 +166,14 @@ impl SimulatedPolicy {
         };
         SimulatedPolicy {
             label,
+            plan: None,
             units: vec!["requests".to_owned()],
             left_out: Vec::new(),
             only: None,
             quotas,
             states,
             denied: Vec::new(),
+            asked: Vec::new(),
             admitted: 0,
             refused: 0,
             timeline: Timeline::default(),
@@ -221,16 +255,15 @@ impl SimulatedPolicy {
             _ => self.take(key as usize, cost, now).taken(cost, now),
         };
         self.timeline.count(now, decision.allowed);
+        if self.plan.is_some() && entry.plans.are_told() {
+            count(&mut self.asked, key);
+        }
         if decision.allowed {
             self.admitted += 1;
             self.peak.count(now);
         } else {
             self.refused += 1;
-            let key = key as usize;
-            if self.denied.len() <= key {
-                self.denied.resize(key + 1, 0);
-            }
-            self.denied[key] += 1;
+            count(&mut self.denied, key);
         }
         Ok(decision)
     }
@@ -289,6 +322,15 @@ impl SimulatedPolicy {
     pub fn keys_denied(&self) -> usize {
         self.denied.iter().filter(|denied| **denied > 0).count()
     }
+}
+
+/// Counts one more of a key, by its number.
+fn count(counts: &mut Vec<u64>, key: u32) {
+    let key = key as usize;
+    if counts.len() <= key {
+        counts.resize(key + 1, 0);
+    }
+    counts[key] += 1;
 }
 
 /// What is no policy.
@@ -354,7 +396,7 @@ mod tests {
     ];
 
     fn entry(units: &str, cost: u64, at: Timestamp) -> TraceEntry<'_> {
-        TraceEntry { at, key: b"", cost, units: TraceUnits::parse(units.as_bytes()).unwrap() }
+        TraceEntry::new(at, b"", cost, TraceUnits::parse(units.as_bytes()).unwrap())
     }
 
     fn at_millis(millis: u64) -> Timestamp {

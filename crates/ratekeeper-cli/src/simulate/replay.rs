@@ -73,7 +73,9 @@ impl Replay {
             };
             let noted = overview.note_time(entry.at, number, self.strict, self.now);
             noted.map_err(|line| fail(ReplayFailure::OutOfOrder { line }))?;
-            if self.checks_units && !entry.units.is_empty() {
+            overview.note_record(&entry);
+            // What a server has accepted is not misspelt.
+            if self.checks_units && !entry.units.is_empty() && entry.was_allowed.is_none() {
                 check_units(&entry, policies)
                     .map_err(|error| fail(ReplayFailure::Amounts { line: number, error }))?;
             }
@@ -83,7 +85,7 @@ impl Replay {
                 .keys
                 .ask(entry.key, entry.cost)
                 .map_err(|_| fail(ReplayFailure::TooManyKeys { line: number }))?;
-            for policy in &mut *policies {
+            for policy in policies.iter_mut().filter(|policy| policy.concerns(&entry)) {
                 let decision = policy.decide(key, &entry);
                 let decision =
                     decision.map_err(|error| fail(ReplayFailure::Amounts { line: number, error }))?;
@@ -145,10 +147,10 @@ fn check_units(entry: &TraceEntry<'_>, policies: &[SimulatedPolicy]) -> Result<(
 }
 
 /// Blank lines, and comments where no line could begin like that.
-fn is_silent(line: &[u8], format: TraceFormat) -> bool {
+fn is_silent(line: &[u8], format: Option<TraceFormat>) -> bool {
     match line {
         [] => true,
-        [b'#', ..] => format == TraceFormat::Plain,
+        [b'#', ..] => !matches!(format, Some(TraceFormat::Common | TraceFormat::Combined)),
         [first, ..] => first.is_ascii_whitespace() && line.trim_ascii().is_empty(),
     }
 }

@@ -20,7 +20,7 @@ pub(super) enum ReplayFailure {
     Unreadable(io::Error),
     Empty,
     Binary { line: u64 },
-    Foreign { line: u64, error: LineError, format: TraceFormat, guess: Option<TraceFormat> },
+    Foreign { line: u64, error: LineError, format: Option<TraceFormat>, guess: Option<TraceFormat> },
     Strict { line: u64, error: LineError },
     OutOfOrder { line: u64 },
     TooManyKeys { line: u64 },
@@ -43,11 +43,14 @@ impl fmt::Display for ReplayError {
             ReplayFailure::Foreign { line, error, guess: Some(guess), .. } => {
                 write!(f, "{trace}: line {line}: {error}; it looks like `--format {}`", guess.word())
             }
-            ReplayFailure::Foreign { line, error, format, guess: None } => {
+            ReplayFailure::Foreign { line, error, format: None, guess: None } => {
+                write!(f, "{trace}: line {line}: {error}")
+            }
+            ReplayFailure::Foreign { line, error, format: Some(format), guess: None } => {
                 let format = format.word();
                 write!(
                     f,
-                    "{trace}: line {line}: {error}; no line is in the format `{format}` (--format plain, common or combined)"
+                    "{trace}: line {line}: {error}; no line is in the format `{format}`, leave out --format"
                 )
             }
             ReplayFailure::Strict { line, error } => write!(f, "{trace}: line {line}: {error} (--strict)"),

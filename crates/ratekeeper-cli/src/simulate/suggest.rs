@@ -116,7 +116,7 @@ pub fn suggest(
     if !source.is_repeatable() {
         return Err(SuggestError::NotRepeatable);
     }
-    let most = affordable(share, overview.requests);
+    let most = affordable(share, policy.decided());
     // Nobody is denied who may have all they ever asked for at once.
     let all = if policy.counts_requests() { overview.keys.greatest_cost() } else { u64::MAX };
     let bound = largest_count(&like).min(all).max(1);

@@ -6,7 +6,7 @@ use ratekeeper::Timestamp;
 use serde_json::{Value, json};
 
 use super::numbers::{Grouped, TraceMoment, percent};
-use super::overview::{SkippedLines, TraceOverview};
+use super::overview::{RecordedAnswers, SkippedLines, TraceOverview};
 use super::policy::SimulatedPolicy;
 use super::shadow_rule::ShadowRule;
 use super::source::TraceSource;
@@ -54,6 +54,14 @@ impl ReplaySummary<'_> {
                 "{lines} lines out of order, by {back} at most, the first in line {first}; each was decided at the time that it tells"
             )?;
         }
+        if let Some(RecordedAnswers { allowed, denied, of_several_plans }) = overview.recorded {
+            let (allowed, denied) = (Grouped(allowed), Grouped(denied));
+            writeln!(f, "recorded: {allowed} allowed, {denied} denied")?;
+            if of_several_plans > 0 {
+                let requests = Grouped(of_several_plans);
+                writeln!(f, "{requests} requests named several plans; each plan is tried by itself")?;
+            }
+        }
         if let Some(line) = overview.in_future {
             writeln!(
                 f,
@@ -81,7 +89,7 @@ impl ReplaySummary<'_> {
                 policy.label(),
                 Grouped(policy.admitted()),
                 Grouped(policy.denied()),
-                percent(policy.denied(), self.overview.requests),
+                percent(policy.denied(), policy.decided()),
                 Grouped(policy.keys_denied() as u64),
                 Grouped(policy.peak.most),
             )?;
@@ -92,7 +100,7 @@ impl ReplaySummary<'_> {
                     shadow_label(rule),
                     Grouped(policy.admitted() - rule.would_deny()),
                     Grouped(policy.denied() + rule.would_deny()),
-                    percent(policy.denied() + rule.would_deny(), self.overview.requests),
+                    percent(policy.denied() + rule.would_deny(), policy.decided()),
                     Grouped(policy.keys_denied_with(rule) as u64),
                     Grouped(rule.peak()),
                 )?;
@@ -135,7 +143,8 @@ impl ReplaySummary<'_> {
             Grouped(worst.asked()),
         )?;
         for (key, denied) in policy.worst_keys(self.top) {
-            let (key, asked) = (self.overview.keys.show(key), self.overview.keys.asked(key));
+            let asked = policy.asked(key, self.overview.keys.asked(key));
+            let key = self.overview.keys.show(key);
             let share = percent(denied, asked);
             writeln!(f, "  {key}  {} of {} denied ({share:.1} %)", Grouped(denied), Grouped(asked))?;
         }
@@ -155,6 +164,9 @@ impl ReplaySummary<'_> {
             "peak_per_second": overview.peak().0,
             "peak_at": seconds(overview.peak().1),
             "skipped": overview.skipped.map_or(0, |skipped| skipped.lines),
+            "recorded": overview.recorded.map(|recorded| {
+                json!({ "allowed": recorded.allowed, "denied": recorded.denied })
+            }),
             "out_of_order": overview.out_of_order.map_or(0, |(lines, _)| lines),
             "policies": policies,
         })
@@ -162,7 +174,7 @@ impl ReplaySummary<'_> {
 
     fn policy_json(&self, policy: &SimulatedPolicy) -> Value {
         let keys = &self.overview.keys;
-        let key = |(key, denied): (u32, u64)| json!({ "key": keys.show(key), "asked": keys.asked(key), "denied": denied });
+        let key = |(key, denied): (u32, u64)| json!({ "key": keys.show(key), "asked": policy.asked(key, keys.asked(key)), "denied": denied });
         let worst = policy.timeline().worst().map(|(at, width, bucket)| {
             json!({
                 "at": seconds(at),

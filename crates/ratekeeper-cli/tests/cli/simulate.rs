@@ -245,8 +245,9 @@ fn what_is_no_trace_is_one_clear_message() {
     let gzip = folder.write("log.gz", b"\x1f\x8b\x08 and so on\n");
     assert!(refused(&[&gzip]).contains("zcat"));
     let combined = folder.write("access.log", log(1, 1).repeat(3));
-    assert!(refused(&[&combined]).contains("line 1: no time in seconds at the start"));
-    assert!(refused(&[&combined]).contains("it looks like `--format combined`"));
+    let as_plain = ["--format", "plain", &combined];
+    assert!(refused(&as_plain).contains("line 1: no time in seconds at the start"));
+    assert!(refused(&as_plain).contains("it looks like `--format combined`"));
     let plain = folder.write("plain", "1 a\n");
     assert!(refused(&["--format", "common", &plain]).contains("it looks like `--format plain`"));
     let prose = folder.write("prose", "Dear Sir,\nyours\n");
@@ -256,6 +257,48 @@ fn what_is_no_trace_is_one_clear_message() {
     assert!(refused(&["no/such/file"]).contains("no/such/file: cannot be read"));
     assert!(refused(&["--chart", "a.png", &plain]).contains("name it `.svg` or `.html`"));
     assert!(refused(&["--suggest", "1%"]).contains("give a file"));
+}
+
+/// The first line that is in any format says which one the file has.
+#[test]
+fn the_format_is_found_out() {
+    let folder = Folder::new("cli-format");
+    let combined = log(1, 1).repeat(3);
+    let common: String = combined
+        .lines()
+        .map(|line| line.split(" \"").take(2).collect::<Vec<_>>().join(" \"") + "\n")
+        .collect();
+    let record = "# ratekeeper record 1: time key cost plans result [unit=amount]\n\
+                  1.5 k 1 free allowed\n1.6 k 1 free denied tokens=3\n1.7 l 2 - allowed\n";
+    for (trace, format) in [
+        (combined.as_str(), "combined"),
+        (&common, "common"),
+        (record, "recorded"),
+        ("# made by hand\n1 a\n2 b\n", "plain"),
+        ("time key\n1 a\n2 b\n", "plain"),
+    ] {
+        let path = folder.write("trace", trace);
+        let told = run(&["simulate", "--quota", "1/m", "--format", format, &path]).ok();
+        assert_eq!(run(&["simulate", "--quota", "1/m", &path]).ok(), told, "{format}");
+    }
+    let path = folder.write("trace", record);
+    let told = run(&["simulate", "--quota", "9/m", &path]).ok();
+    assert!(
+        told.contains("3 requests of 2 keys") && told.contains("recorded: 2 allowed, 1 denied"),
+        "{told}"
+    );
+    // A plan decides what has named it.
+    let plans =
+        folder.write("plans.toml", "[plans.free]\nlimits = [\"1/h\"]\n[plans.other]\nlimits = [\"1/h\"]\n");
+    let told = run(&["simulate", "--config", &plans, "--json=summary", &path]).json();
+    let counts = |plan: usize| {
+        let policy = &told["policies"][plan];
+        (policy["policy"].as_str().unwrap(), policy["admitted"].as_u64(), policy["denied"].as_u64())
+    };
+    assert_eq!(counts(0), ("plan free", Some(1), Some(1)));
+    assert_eq!(counts(1), ("plan other", Some(0), Some(0)));
+    assert_eq!(told["recorded"]["denied"], 1);
+    assert_eq!(told["policies"][0]["worst_keys"][0]["asked"], 2);
 }
 
 #[cfg(unix)]

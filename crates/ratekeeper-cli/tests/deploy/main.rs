@@ -12,6 +12,8 @@ mod eventually;
 #[path = "../common/folder.rs"]
 mod folder;
 mod kubernetes;
+mod pods;
+mod prometheus;
 #[path = "../../../ratekeeper-redis/tests/support/mod.rs"]
 mod redis_support;
 mod service;
@@ -67,4 +69,45 @@ fn systemd_accepts_the_unit() {
     // It also looks at the units of this machine, which are not ours.
     let ours: Vec<&str> = said.lines().filter(|line| line.contains("ratekeeper")).collect();
     assert!(output.status.success() && ours.is_empty(), "{said}");
+}
+
+/// What the unit starts is started, killed, and started again as systemd would.
+#[cfg(unix)]
+#[test]
+fn the_unit_starts_a_server_that_survives_a_kill() {
+    let unit = fs::read_to_string(root().join("deploy/ratekeeper.service")).unwrap();
+    let setting = |name: &str| unit.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+    assert_eq!(setting("Restart"), Some("on-failure"));
+    assert_eq!(setting("RestartPreventExitStatus"), Some("2"), "wrong usage");
+    let folder = Folder::new("unit-start");
+    let config = folder.write("ratekeeper.toml", "[plans.free]\nlimits = [\"1/day\"]\n");
+    let started = setting("ExecStart").unwrap();
+    let (program, arguments) = started.split_once(' ').unwrap();
+    assert_eq!(program, "/usr/local/bin/ratekeeper");
+    let arguments = arguments
+        .replace("/etc/ratekeeper/ratekeeper.toml", &config)
+        .replace("${STATE_DIRECTORY}", &folder.path("."))
+        // Nobody waits for half a minute here.
+        .replace("--snapshot-every 30s", "--snapshot-every 50ms");
+    let start = || {
+        let mut command = binary::ratekeeper(&arguments.split(' ').collect::<Vec<_>>());
+        for transport in ["--resp", "--http", "--grpc", "--msgpack"] {
+            command.args([transport, "127.0.0.1:0"]);
+        }
+        support::Server::spawn(&mut command)
+    };
+    let server = start();
+    assert!(server.ask("ACQUIRE k free").starts_with("1 "));
+    let newest = || fs::metadata(folder.path("state.bin")).and_then(|metadata| metadata.modified()).ok();
+    for _ in 0..3 {
+        let before = newest();
+        eventually::eventually("it is written again", || newest() != before);
+    }
+    drop(server);
+    assert!(start().ask("ACQUIRE k free").starts_with("0 "), "it knows");
+    // An address that somebody has is no wrong usage: systemd tries again.
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let output = binary::ratekeeper(&["serve", "--resp", &address]).output().unwrap();
+    assert_eq!(output.status.code(), Some(75), "{}", String::from_utf8_lossy(&output.stderr));
 }

@@ -1,6 +1,7 @@
 //! The rate limit service, started as a manifest says: its arguments and its environment, on free ports.
 
 use std::io::{Read, Write};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 
@@ -65,16 +66,7 @@ impl Service {
 
     /// Status and body of an answer on the HTTP port.
     pub(crate) fn http(&self, method: &str, path: &str, body: &str) -> (u16, String) {
-        let mut raw = Raw::connect(self.server.address("http"));
-        let length = body.len();
-        let head = format!(
-            "{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n"
-        );
-        raw.0.write_all(format!("{head}{body}").as_bytes()).unwrap();
-        let mut answer = String::new();
-        raw.0.read_to_string(&mut answer).unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+        http(self.server.address("http"), method, path, body, None)
     }
 
     /// Whether a user of the domain `edge` may go on.
@@ -88,4 +80,25 @@ impl Service {
             other => panic!("{other}"),
         }
     }
+}
+
+/// Status and body of an answer, to a request with this token.
+pub(crate) fn http(
+    address: SocketAddr,
+    method: &str,
+    path: &str,
+    body: &str,
+    token: Option<&str>,
+) -> (u16, String) {
+    let mut raw = Raw::connect(address);
+    let length = body.len();
+    let token = token.map(|token| format!("authorization: Bearer {token}\r\n")).unwrap_or_default();
+    let head = format!(
+        "{method} {path} HTTP/1.1\r\nhost: x\r\n{token}content-type: application/json\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n"
+    );
+    raw.0.write_all(format!("{head}{body}").as_bytes()).unwrap();
+    let mut answer = String::new();
+    raw.0.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
 }

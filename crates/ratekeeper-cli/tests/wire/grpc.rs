@@ -39,12 +39,33 @@ pub(crate) fn asked_with(
     message: &impl Message,
     token: Option<&str>,
 ) -> Result<Bytes, String> {
+    let bearer = token.map(|token| format!("Bearer {token}"));
+    asked_with_fields(server, method, message, bearer.as_deref().map(|bearer| ("authorization", bearer)))
+}
+
+/// The same, with another field.
+#[cfg(feature = "otel")]
+pub(crate) fn asked_with_field(
+    server: &Server,
+    method: &str,
+    message: &impl Message,
+    field: (&'static str, &str),
+) -> Result<Bytes, String> {
+    asked_with_fields(server, method, message, Some(field))
+}
+
+fn asked_with_fields(
+    server: &Server,
+    method: &str,
+    message: &impl Message,
+    field: Option<(&'static str, &str)>,
+) -> Result<Bytes, String> {
     let message = message.encode_to_vec();
     let prefix = u32::try_from(message.len()).unwrap().to_be_bytes();
     let message = Bytes::from([&[0], &prefix[..], &message].concat());
     let mut request = request(&format!("/ratekeeper.v1.RateLimiter/{method}"), "application/grpc");
-    if let Some(token) = token {
-        request.headers_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
+    if let Some((name, value)) = field {
+        request.headers_mut().insert(name, value.parse().unwrap());
     }
     let (_, status, answer) = block(async {
         let (response, mut stream) = connect(server).await.send_request(request, false).unwrap();

@@ -11,6 +11,7 @@ mod binary;
 mod client;
 mod clients;
 mod config;
+mod crash;
 mod crowd;
 mod edits;
 #[path = "../common/eventually.rs"]
@@ -36,6 +37,7 @@ mod process;
 mod proto;
 mod python;
 mod ratelimit;
+mod record;
 mod redis;
 #[path = "../../../ratekeeper-redis/tests/support/mod.rs"]
 mod redis_support;
@@ -50,4 +52,6 @@ mod support;
 #[cfg(feature = "tls")]
 mod tls;
 mod tokens;
+#[cfg(feature = "otel")]
+mod traces;
 mod transaction;

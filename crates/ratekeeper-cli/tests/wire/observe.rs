@@ -26,6 +26,94 @@ fn a_connection_is_a_span_and_every_line_an_object() {
 }
 
 #[test]
+fn the_start_is_one_line_that_says_what_serves() {
+    let folder = Folder::new("start-line");
+    let plans: String = (0..20).map(|number| format!("[plans.p{number:02}]\nlimits = [\"1/s\"]\n")).collect();
+    let config = folder.write("plans.toml", plans);
+    let server = Server::with(&["--config", &config, "--msgpack", "off"]);
+    let said = server.await_log("start: serving");
+    assert!(
+        said.contains("INFO") && said.contains("store=\"memory\"") && said.contains("plans=20"),
+        "{said}"
+    );
+    assert!(said.contains(concat!("version=\"", env!("CARGO_PKG_VERSION"), "\"")), "{said}");
+    let resp = format!("resp={}", server.address("resp"));
+    assert!(said.contains(&resp) && !said.contains("msgpack="), "{said}");
+    assert!(said.contains("p00 p01") && said.contains("p15 …") && !said.contains("p16"), "{said}");
+    let store = "redis://ann:sesame@127.0.0.1:1/0";
+    let said = Server::with(&["--store", store]).await_log("start: serving");
+    assert!(said.contains("127.0.0.1:1") && !said.contains("sesame"), "{said}");
+}
+
+#[test]
+fn some_denials_are_logged_if_asked() {
+    let folder = Folder::new("denials");
+    let config = folder.write("plans.toml", "[plans.free]\nlimits = [\"1/day\"]\n");
+    let server = Server::with(&["--config", &config, "--log-denials", "1"]);
+    let mut raw = server.connect();
+    (0..50).for_each(|_| drop(raw.send(command(&[b"ACQUIRE", b"user\n42", b"free"])).reply()));
+    let first = server.await_log("denied: a request");
+    for part in [
+        "INFO",
+        "key=\"user\\n42\"",
+        "plan=\"free\"",
+        "rule=\"per-day\"",
+        "reason=\"quota_exceeded\"",
+        "skipped=0",
+    ] {
+        assert!(first.contains(part), "{part}: {first}");
+    }
+    // One a second, and the next tells of those that have no line.
+    eventually("there is another line", || {
+        raw.ask("ACQUIRE user free");
+        server.logged().iter().any(|line| line.contains("denied:") && !line.contains("skipped=0"))
+    });
+    let silent = Server::with(&["--config", &config]);
+    (0..5).for_each(|_| drop(silent.ask("ACQUIRE user free")));
+    silent.signal("TERM");
+    assert!(!silent.log_to_the_end().iter().any(|line| line.contains("denied:")));
+}
+
+#[test]
+fn answers_of_failure_modes_and_refused_connections_are_counted() {
+    let folder = Folder::new("failure-answers");
+    let config = folder.write(
+        "plans.toml",
+        "[plans.a]\nlimits = [\"9/s\"]\n[plans.b]\nlimits = [\"9/s\"]\non_store_error = \"closed\"\n\
+         [plans.c]\nlimits = [\"9/s\"]\non_store_error = \"local\"\n",
+    );
+    let flags = ["--config", &config, "--store", "redis://127.0.0.1:1/0", "--max-connections", "2"];
+    let server = Server::with(&flags);
+    let mut raw = server.connect();
+    for plan in ["a", "a", "b", "c", "c", "c"] {
+        raw.ask(&format!("ACQUIRE k {plan}"));
+    }
+    raw.ask("THROTTLE k 1 1 60");
+    let metrics = get(&server, "/metrics").body;
+    for line in [
+        "plan=\"-\",mode=\"error\"} 1",
+        "plan=\"a\",mode=\"open\"} 2",
+        "plan=\"b\",mode=\"closed\"} 1",
+        "plan=\"c\",mode=\"local\"} 3",
+    ] {
+        assert!(
+            metrics.contains(&format!("ratekeeper_failure_answers_total{{{line}\n")),
+            "{line}: {metrics}"
+        );
+    }
+    let _second = server.connect();
+    let refused = |page: &str| {
+        let name = "ratekeeper_connections_total{transport=\"resp\",result=\"refused\"} ";
+        page.lines().find_map(|line| line.strip_prefix(name)).unwrap().parse::<u64>().unwrap()
+    };
+    assert_eq!(refused(&metrics), 0);
+    assert!(server.connect().rest().contains("max number of clients"), "one too many");
+    eventually("it is counted", || refused(&get(&server, "/metrics").body) >= 1);
+    let metrics = get(&server, "/metrics").body;
+    assert!(metrics.contains("ratekeeper_max_connections{transport=\"resp\"} 2\n"), "{metrics}");
+}
+
+#[test]
 fn connections_are_not_told_of_unless_asked() {
     let server = Server::start();
     assert_eq!(server.ask("PING"), "+PONG");

@@ -227,7 +227,7 @@ fn an_address_in_use_is_told_by_its_variable() {
         let port = server.address(listener).port().to_string();
         let output = command(&folder, &[(name, &port)]).output().unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert_eq!(output.status.code(), Some(75), "{said}");
         assert!(
             said.contains(&format!(
                 "ratekeeper: {name} 127.0.0.1:{port}: cannot listen there; name a free one"

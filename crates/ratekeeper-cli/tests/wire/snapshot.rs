@@ -3,8 +3,9 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::MetadataExt;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
+use crate::http::get;
 use crate::support::{Folder, Server, eventually, ratekeeper, run};
 
 /// Uses up the only token of a key.
@@ -105,6 +106,188 @@ fn state_that_cannot_be_written_at_the_end_is_told_and_ends_with_1() {
     assert_eq!(server.wait().code(), Some(1));
 }
 
+/// Takes the token, and waits until the file and the one before both know of it.
+fn written_twice(server: &Server, path: &str) {
+    assert_eq!(server.ask(TAKE), "1 1 0 3600 0");
+    // The first of them may have been begun before the request.
+    await_files(path, 3);
+}
+
+/// Waits for so many more files: each is a new one.
+fn await_files(path: &str, more: usize) {
+    let file = || fs::metadata(path).ok().map(|metadata| metadata.ino());
+    for _ in 0..more {
+        let before = file();
+        eventually("it is written again", || file() != before);
+    }
+}
+
+/// One number of the metrics.
+fn metric(server: &Server, name: &str) -> u64 {
+    let page = get(server, "/metrics").body;
+    let line = page.lines().find(|line| line.starts_with(name));
+    let (_, number) = line.unwrap_or_else(|| panic!("no {name}: {page}")).rsplit_once(' ').unwrap();
+    number.parse().unwrap()
+}
+
+#[test]
+fn the_one_before_is_used_if_the_newest_is_damaged() {
+    let folder = Folder::new("snapshot-before");
+    let path = folder.path("state.bin");
+    let flags = ["--snapshot", &path, "--snapshot-every", "50ms"];
+    let server = Server::with(&flags);
+    written_twice(&server, &path);
+    drop(server);
+    let mut bytes = fs::read(&path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&path, &bytes).unwrap();
+    let server = Server::with(&flags);
+    let said = server.await_log("the one before is used");
+    assert!(said.contains("WARN") && said.contains(&format!("{path}.before")), "{said}");
+    assert!(said.contains("age="), "{said}");
+    assert!(is_taken(&server));
+    assert_eq!(metric(&server, "ratekeeper_snapshots_unreadable_total"), 1);
+    // And goes on: the next start finds two whole ones.
+    await_files(&path, 2);
+    drop(server);
+    let server = Server::with(&flags);
+    assert!(server.await_log("snapshot: restored").contains("INFO") && is_taken(&server));
+    assert_eq!(metric(&server, "ratekeeper_snapshots_unreadable_total"), 0);
+}
+
+#[test]
+fn if_both_are_damaged_limits_start_afresh() {
+    let folder = Folder::new("snapshot-both");
+    let path = folder.path("state.bin");
+    let flags = ["--snapshot", &path, "--snapshot-every", "50ms"];
+    let server = Server::with(&flags);
+    written_twice(&server, &path);
+    drop(server);
+    let before = format!("{path}.before");
+    for path in [&path, &before] {
+        let bytes = fs::read(path).unwrap();
+        fs::write(path, &bytes[..bytes.len() - 1]).unwrap();
+    }
+    let server = Server::with(&flags);
+    let said = server.await_log("the one before cannot be read either");
+    assert!(said.contains("ERROR") && said.contains(&before), "{said}");
+    assert!(server.await_log("limits start afresh").contains("ERROR"));
+    assert!(!is_taken(&server), "it serves");
+    assert_eq!(metric(&server, "ratekeeper_snapshots_unreadable_total"), 2);
+    await_files(&path, 2);
+    drop(server);
+    assert!(Server::with(&flags).await_log("snapshot: restored").contains("INFO"));
+}
+
+/// Whoever removes the file wants to start afresh.
+#[test]
+fn a_file_that_was_removed_does_not_come_back() {
+    let folder = Folder::new("snapshot-removed");
+    let path = folder.path("state.bin");
+    let flags = ["--snapshot", &path, "--snapshot-every", "50ms"];
+    let server = Server::with(&flags);
+    written_twice(&server, &path);
+    drop(server);
+    fs::remove_file(&path).unwrap();
+    let server = Server::with(&flags);
+    let said = server.await_log("there is none");
+    assert!(said.contains("WARN") && said.contains(&format!("rename {path}.before")), "{said}");
+    assert!(!is_taken(&server));
+}
+
+#[test]
+fn a_folder_that_vanishes_is_told_counted_and_found_again() {
+    let folder = Folder::new("snapshot-vanished");
+    let inner = folder.path("inner");
+    fs::create_dir(&inner).unwrap();
+    let path = format!("{inner}/state.bin");
+    let server = Server::with(&["--snapshot", &path, "--snapshot-every", "50ms"]);
+    written_twice(&server, &path);
+    fs::remove_dir_all(&inner).unwrap();
+    let said = server.await_log("state not written");
+    assert!(said.contains("ERROR") && said.contains(&path), "{said}");
+    assert!(metric(&server, "ratekeeper_snapshots_total{result=\"error\"}") >= 1);
+    assert!(is_taken(&server), "it serves");
+    fs::create_dir(&inner).unwrap();
+    assert!(server.await_log("state written again").contains("failures="));
+    // The lock was in the folder, and is taken again.
+    assert!(refused(&path).contains("another server uses it"));
+    drop(server);
+    assert!(is_taken(&Server::with(&["--snapshot", &path])));
+}
+
+/// Fills a server with so many keys.
+fn fill(server: &Server, keys: usize) {
+    let mut raw = server.connect();
+    for key in 0..keys {
+        assert!(raw.ask(&format!("THROTTLE fill:{key} 1 1 3600")).starts_with("1 "));
+    }
+}
+
+/// A file that may not grow: the kernel would end a process that does not expect it.
+#[test]
+fn a_file_that_may_not_grow_is_told_and_the_old_one_stays() {
+    let folder = Folder::new("snapshot-too-large");
+    let path = folder.path("state.bin");
+    let mut shell = Command::new("sh");
+    // In blocks of 512 bytes.
+    shell.args(["-c", "ulimit -f 8; exec \"$@\"", "sh"]).arg(ratekeeper(&[]).get_program());
+    shell.args(["serve", "--snapshot", &path, "--snapshot-every", "50ms"]);
+    for transport in ["--resp", "--http", "--grpc", "--msgpack"] {
+        shell.args([transport, "127.0.0.1:0"]);
+    }
+    let server = Server::spawn(&mut shell);
+    written_twice(&server, &path);
+    fill(&server, 1_000);
+    let said = server.await_log("state not written");
+    assert!(said.contains("ERROR") && said.contains("File too large"), "{said}");
+    assert!(metric(&server, "ratekeeper_snapshots_total{result=\"error\"}") >= 1);
+    assert!(is_taken(&server), "it serves");
+    server.signal("TERM");
+    assert_eq!(server.wait().code(), Some(1));
+    assert!(!fs::exists(format!("{path}.part")).unwrap(), "half of one is of no use");
+    assert!(is_taken(&Server::with(&["--snapshot", &path])), "the old one is whole");
+}
+
+/// A disk that is really full, in a file system of the server's own. Not everybody may have one.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_told_and_used_again_when_there_is_room() {
+    let folder = Folder::new("snapshot-full");
+    let disk = folder.path("disk");
+    fs::create_dir(&disk).unwrap();
+    let in_namespace = |script: &str| {
+        let mut command = Command::new("unshare");
+        command.args(["--map-root-user", "--mount", "sh", "-euc", script, "sh", &disk]);
+        command
+    };
+    let mount = "mount -t tmpfs -o size=64k none \"$1\"; shift; ";
+    if !in_namespace(mount).stderr(Stdio::null()).status().is_ok_and(|status| status.success()) {
+        eprintln!("not run: there are no namespaces for everybody here");
+        return;
+    }
+    let path = format!("{disk}/state.bin");
+    let mut command =
+        in_namespace(&format!("{mount} head -c 40000 /dev/zero > \"{disk}/filler\"; exec \"$@\""));
+    command.arg(ratekeeper(&[]).get_program());
+    command.args(["serve", "--snapshot", &path, "--snapshot-every", "50ms"]);
+    for transport in ["--resp", "--http", "--grpc", "--msgpack"] {
+        command.args([transport, "127.0.0.1:0"]);
+    }
+    let server = Server::spawn(&mut command);
+    // The disk as the server sees it.
+    let seen = format!("/proc/{}/root{disk}", server.pid());
+    written_twice(&server, &format!("{seen}/state.bin"));
+    fill(&server, 1_000);
+    let said = server.await_log("state not written");
+    assert!(said.contains("No space left on device"), "{said}");
+    assert!(is_taken(&server), "it serves");
+    assert!(!fs::exists(format!("{seen}/state.bin.part")).unwrap(), "half of one is of no use");
+    fs::remove_file(format!("{seen}/filler")).unwrap();
+    server.await_log("state written again");
+}
+
 #[test]
 fn two_servers_do_not_share_a_file() {
     let folder = Folder::new("snapshot-shared");
@@ -124,13 +307,7 @@ fn what_was_written_while_it_ran_outlives_a_crash() {
     let path = folder.path("state.bin");
     let flags = ["--snapshot", &path, "--snapshot-every", "50ms"];
     let server = Server::with(&flags);
-    assert_eq!(server.ask(TAKE), "1 1 0 3600 0");
-    // Written as a new file each time: the second one was begun after the request.
-    let file = || fs::metadata(&path).ok().map(|metadata| metadata.ino());
-    for _ in 0..2 {
-        let before = file();
-        eventually("it is written again", || file() != before);
-    }
+    written_twice(&server, &path);
     // Killed, and not told to stop.
     drop(server);
     assert!(is_taken(&Server::with(&flags)));

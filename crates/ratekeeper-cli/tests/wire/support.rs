@@ -119,6 +119,11 @@ impl Server {
         }
     }
 
+    /// What was said on standard error since it was last looked at.
+    pub(crate) fn logged(&self) -> Vec<String> {
+        self.log.lock().unwrap().try_iter().collect()
+    }
+
     /// Everything that is said on standard error until the server ends.
     pub(crate) fn log_to_the_end(mut self) -> Vec<String> {
         let said = self.log.lock().unwrap().iter().collect();

@@ -155,6 +155,7 @@ mod tests {
             admin_token_file = "admin.token"
             metrics_token = "scrape"
             top_denied = 10
+            log_denials = 5
             drain = "10s"
             [transports.resp]
             enabled = true
@@ -192,6 +193,16 @@ mod tests {
             allow_log = true
             max_log_entries = 100
             plans_only = false
+            [otlp]
+            url = "http://localhost:4318"
+            sample = "1%"
+            service = "limits"
+            [record]
+            file = "trace"
+            sample = "0.5%"
+            max_bytes = "10MB"
+            files = 3
+            keys = "clear"
             [plans.gold]
             limits = ["10/s burst 20", "daily = 1000/day"]
             on_store_error = "closed"

@@ -12,9 +12,10 @@ use super::duration::DurationText;
 use super::lease_text::LeaseText;
 use super::logging::{LogFormat, LogLevel};
 use super::on_store_error::OnStoreError;
+use super::record_section::RecordSection;
 use super::rls_section::RlsSection;
 use super::secret_text::SecretText;
-use super::units::{ByteSize, Percent};
+use super::units::{ByteSize, Percent, SampleShare};
 
 /// A whole configuration file. Every part of it may be missing.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -28,6 +29,10 @@ pub struct ConfigFile {
     pub store: StoreSection,
     /// The section `[limits]`: requests that name no plan.
     pub limits: LimitsSection,
+    /// The section `[record]`: requests that are recorded.
+    pub record: RecordSection,
+    /// The section `[otlp]`: requests that are traced.
+    pub otlp: OtlpSection,
     /// The section `[rls]`: the service that Envoy asks. It is off without it.
     pub rls: Option<RlsSection>,
     /// The sections `[plans.<name>]`: the plans, by name.
@@ -58,12 +63,26 @@ pub struct ServerSection {
     pub metrics_token_file: Option<PathBuf>,
     /// How many of the most denied keys `/metrics` lists.
     pub top_denied: Option<usize>,
+    /// How many denials to log a second.
+    pub log_denials: Option<u32>,
     /// How long to keep serving after SIGTERM.
     pub drain: Option<DurationText>,
     /// A certificate and its chain, in PEM form.
     pub tls_cert: Option<PathBuf>,
     /// The private key of the certificate, in PEM form.
     pub tls_key: Option<PathBuf>,
+}
+
+/// `[otlp]`: requests that are traced, and where their spans are sent.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+pub struct OtlpSection {
+    /// The collector: `http://host:4318`.
+    pub url: Option<String>,
+    /// The share of requests without a `traceparent` that are traced; none unless set.
+    pub sample: Option<SampleShare>,
+    /// The name of this service in traces.
+    pub service: Option<String>,
 }
 
 /// `[transports]`: the transports by name.

@@ -15,6 +15,38 @@ pub struct ByteSize(pub u64);
 #[serde(try_from = "Spelling")]
 pub struct Percent(u8);
 
+/// A share of all, in millionths: `1%`, `0.01%`, `100%`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(try_from = "Spelling")]
+pub struct SampleShare(u32);
+
+impl SampleShare {
+    /// Returns the share, from 1 to 1,000,000 millionths.
+    pub fn millionths(self) -> u32 {
+        self.0
+    }
+}
+
+impl FromStr for SampleShare {
+    type Err = MeasureError;
+
+    fn from_str(text: &str) -> Result<Self, MeasureError> {
+        let number = text.trim().strip_suffix('%').unwrap_or(text.trim()).trim_end();
+        let (whole, part) = number.split_once('.').unwrap_or((number, "0"));
+        let is_number = |digits: &str| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+        // A percent is ten thousand millionths.
+        if !is_number(whole) || !is_number(part) || part.len() > 4 {
+            return Err(MeasureError::SHARE);
+        }
+        let millionths = format!("{whole}{part:0<4}").parse().map_err(|_| MeasureError::SHARE)?;
+        if (1..=1_000_000).contains(&millionths) {
+            Ok(SampleShare(millionths))
+        } else {
+            Err(MeasureError::SHARE)
+        }
+    }
+}
+
 impl Percent {
     /// Returns the percentage, from 0 to 100.
     pub fn get(self) -> u8 {
@@ -89,7 +121,7 @@ macro_rules! from_spelling {
     )*};
 }
 
-from_spelling!(ByteSize, Percent);
+from_spelling!(ByteSize, Percent, SampleShare);
 
 /// The text is no size or percentage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +129,7 @@ pub struct MeasureError(&'static str);
 
 impl MeasureError {
     const BYTES: Self = MeasureError("no number of bytes; write `64KB`, `256MB` or `2GiB`");
+    const SHARE: Self = MeasureError("no share of all; write `1%`, from 0.0001% to 100%");
     const PERCENT: Self = MeasureError("no percentage; write `50%`, from 0% to 100%");
 }
 
@@ -135,6 +168,23 @@ mod tests {
         }
         for wrong in ["", "%", "101%", "-1", "0.5", "half", "300"] {
             assert_eq!(wrong.parse::<Percent>(), Err(MeasureError::PERCENT), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn shares() {
+        for (text, millionths) in [
+            ("1%", 10_000),
+            ("100%", 1_000_000),
+            ("0.01%", 100),
+            ("12.5 %", 125_000),
+            ("0.0001%", 1),
+            ("5", 50_000),
+        ] {
+            assert_eq!(text.parse::<SampleShare>().map(SampleShare::millionths), Ok(millionths), "{text}");
+        }
+        for wrong in ["", "%", "0%", "101%", "100.0001%", "-1%", "1.%", ".5%", "0.00001%", "1/100", "1e1%"] {
+            assert_eq!(wrong.parse::<SampleShare>(), Err(MeasureError::SHARE), "{wrong}");
         }
     }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use ratekeeper::keeper::KeeperError;
 use ratekeeper::port::Store;
@@ -13,9 +13,14 @@ use ratekeeper::{FailureMode, Keeper, Key, MemoryStore, Quota, Registry, StoreEr
 use super::probe::ask_store;
 use crate::guesses::GuessLimiter;
 use crate::net::{Stop, let_sockets_in};
+use crate::otel::Tracer;
+use crate::record::{RecordCounts, Recorder};
 use crate::request::RequestLimits;
 use crate::rls::RateLimitService;
-use crate::watch::{FrontCounts, PlanMetrics, Readiness, ReloadCounts, ServerMetrics, StorePressure};
+use crate::watch::{
+    DenialLog, FrontCounts, PlanMetrics, Readiness, ReloadCounts, ServerMetrics, SnapshotCounts,
+    StorePressure,
+};
 
 /// The keeper that decides every request, its plans, and what the server counts. Shared by all transports.
 ///
@@ -44,7 +49,14 @@ pub struct Engine {
     plan_metrics: PlanMetrics,
     pressure: StorePressure,
     reloads: ReloadCounts,
+    /// How snapshots went, if there are any.
+    snapshots: Option<SnapshotCounts>,
+    /// How many requests were recorded, if any are.
+    recorded: Option<RecordCounts>,
+    /// What traces requests, if anything does.
+    tracer: Option<Tracer>,
     started: Instant,
+    started_at: SystemTime,
     draining: Stop,
     readiness: Readiness,
     guesses: GuessLimiter,
@@ -97,7 +109,11 @@ impl Engine {
             plan_metrics,
             pressure: StorePressure::default(),
             reloads: ReloadCounts::default(),
+            snapshots: None,
+            recorded: None,
+            tracer: None,
             started: Instant::now(),
+            started_at: SystemTime::now(),
             draining: Stop::default(),
             readiness: Readiness::default(),
             guesses: GuessLimiter::default(),
@@ -157,6 +173,37 @@ impl Engine {
         self
     }
 
+    /// Reports how [snapshots](crate::Snapshot::counts) of its store went. To be set before a server starts.
+    #[must_use]
+    pub fn with_snapshot(mut self, counts: SnapshotCounts) -> Self {
+        self.snapshots = Some(counts);
+        self
+    }
+
+    /// Logs denials, at most so many a second; 0 for none. To be set before a server starts.
+    #[must_use]
+    pub fn logging_denials(mut self, lines_per_second: u32) -> Self {
+        if lines_per_second > 0 {
+            self.keeper = self.keeper.observer(DenialLog::new(lines_per_second));
+        }
+        self
+    }
+
+    /// Has all requests to take written by a recorder. To be set before a server starts.
+    #[must_use]
+    pub fn recorded_by(mut self, recorder: &Recorder) -> Self {
+        self.keeper = self.keeper.observer(recorder.observer(self.memory.is_some()));
+        self.recorded = Some(recorder.counts());
+        self
+    }
+
+    /// Has requests over HTTP and gRPC traced. To be set before a server starts.
+    #[must_use]
+    pub fn traced_by(mut self, tracer: Tracer) -> Self {
+        self.tracer = Some(tracer);
+        self
+    }
+
     fn looked_at(self) -> Self {
         self.watch_store();
         self
@@ -192,6 +239,22 @@ impl Engine {
         &self.reloads
     }
 
+    /// Returns how snapshots went; none if there are none.
+    pub(crate) fn snapshots(&self) -> Option<&SnapshotCounts> {
+        self.snapshots.as_ref()
+    }
+
+    /// Returns what traces requests, if anything does.
+    #[inline]
+    pub(crate) fn tracer(&self) -> Option<&Tracer> {
+        self.tracer.as_ref()
+    }
+
+    /// Returns how many requests were recorded; none if they are not.
+    pub(crate) fn recorded(&self) -> Option<&RecordCounts> {
+        self.recorded.as_ref()
+    }
+
     /// Returns the breakers before a remote store, one per server; none before a store in memory.
     pub(crate) fn breakers(&self) -> Vec<Arc<Breaker>> {
         self.breakers.as_ref().map_or_else(Vec::new, |BreakerList(list)| list())
@@ -225,6 +288,11 @@ impl Engine {
     /// Returns the seconds since the start.
     pub(crate) fn uptime(&self) -> u64 {
         self.started.elapsed().as_secs()
+    }
+
+    /// Returns when it was started, by the wall clock.
+    pub(crate) fn started_at(&self) -> SystemTime {
+        self.started_at
     }
 
     /// Forgets a key under all plans and under every quota that came with a request. Returns how many states were

@@ -28,6 +28,11 @@ impl ConnectionSlots {
         self.in_use.load(Ordering::Relaxed)
     }
 
+    /// Returns how many connections there may be.
+    pub(crate) fn most(&self) -> usize {
+        self.most
+    }
+
     /// Returns how many connections were accepted and how many were refused since the start.
     pub(crate) fn history(&self) -> (u64, u64) {
         (self.served.load(Ordering::Relaxed), self.refused.load(Ordering::Relaxed))

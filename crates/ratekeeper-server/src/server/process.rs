@@ -10,11 +10,15 @@ use tokio::runtime::Runtime;
 use super::notify;
 use super::server::{Server, runtime};
 use super::signals::Signals;
+use crate::config::without_passwords;
 use crate::engine::Engine;
 use crate::error::{Explain, ServerError};
 use crate::net::{CertificateRotation, raise_descriptor_limit};
-use crate::settings::Settings;
+use crate::settings::{Settings, StoreLocation};
 use crate::watcher::{FileLook, FileWatcher};
+
+/// Plans whose names are in the line about the start.
+const NAMED_PLANS: usize = 16;
 
 /// The signals of a process that is a server: from the time on that this is made, SIGTERM, SIGINT and SIGHUP no longer end the
 /// process by themselves.
@@ -73,6 +77,7 @@ pub fn serve(settings: &Settings, engine: &Arc<Engine>, signals: ProcessSignals)
         settings.tokens.are_needed() || settings.tls.is_some() || is_grpc_encrypted
     };
     announce(server.addresses(), is_guarded);
+    log_start(settings, engine, server.addresses());
     if let Some(path) = &settings.grpc_socket {
         tracing::info!(path = %path.display(), "start: listening for gRPC on a Unix socket");
     }
@@ -91,6 +96,29 @@ pub fn serve(settings: &Settings, engine: &Arc<Engine>, signals: ProcessSignals)
     };
     thread::Builder::new().name("signals".into()).spawn(impatient).explain(|| "cannot start a thread")?;
     Ok(())
+}
+
+/// Logs what serves now: one line, so that a log tells what it is the log of.
+fn log_start(settings: &Settings, engine: &Engine, bound: &[(&'static str, SocketAddr)]) {
+    let listeners: Vec<String> = bound.iter().map(|(name, address)| format!("{name}={address}")).collect();
+    let store = match &settings.store {
+        StoreLocation::Memory => "memory".to_owned(),
+        StoreLocation::Redis(url) => without_passwords(url),
+    };
+    let plans = engine.registry().all();
+    let mut names: Vec<&str> = plans.iter().map(|plan| plan.name().as_str()).take(NAMED_PLANS).collect();
+    if plans.len() > NAMED_PLANS {
+        names.push("…");
+    }
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        store,
+        listeners = listeners.join(" "),
+        loops = settings.loops,
+        plans = plans.len(),
+        names = names.join(" "),
+        "start: serving"
+    );
 }
 
 /// Has the certificate exchanged when its files change.

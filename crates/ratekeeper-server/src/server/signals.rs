@@ -86,6 +86,8 @@ struct ReceivedSignals {
     terminate: tokio::signal::unix::Signal,
     interrupt: tokio::signal::unix::Signal,
     hang_up: tokio::signal::unix::Signal,
+    /// Received, so that it does not end the process: a file that may not grow is an error of whoever writes it.
+    _too_large: tokio::signal::unix::Signal,
 }
 
 #[cfg(unix)]
@@ -96,6 +98,7 @@ impl ReceivedSignals {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
             hang_up: signal(SignalKind::hangup())?,
+            _too_large: signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?,
         })
     }
 

@@ -5,10 +5,13 @@
 //! rls        the service of Envoy         store      where state is kept
 //! tls        certificates                 names      how messages name settings
 //! xds        where rules are fetched      statsd     where counters are sent
+//! record     how requests are recorded    otlp       where spans are sent
 //! ```
 
 mod endpoint;
 mod names;
+mod otlp;
+mod record;
 mod rls;
 mod settings;
 mod statsd;
@@ -18,6 +21,8 @@ mod xds;
 
 pub use endpoint::{Bind, BindError, PrometheusEndpoint, TransportEndpoint};
 pub use names::SettingNames;
+pub use otlp::OtlpSettings;
+pub use record::{RecordSettings, RecordedKeys};
 pub use rls::{RedisLayout, RlsFileNames, RlsHeaders, RlsSettings};
 pub use settings::{ConnectionAge, Settings};
 pub use statsd::{StatsdFamily, StatsdProtocol, StatsdSettings};

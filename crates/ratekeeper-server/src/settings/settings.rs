@@ -8,6 +8,8 @@ use ratekeeper::store::MemoryStoreBuilder;
 
 use super::endpoint::{PrometheusEndpoint, TransportEndpoint};
 use super::names::SettingNames;
+use super::otlp::OtlpSettings;
+use super::record::RecordSettings;
 use super::rls::RlsSettings;
 use super::statsd::StatsdSettings;
 use super::store::{RedisSettings, StoreLocation};
@@ -69,10 +71,16 @@ pub struct Settings {
     pub snapshot: Option<PathBuf>,
     /// How often state is written besides; zero: never.
     pub snapshot_every: Duration,
+    /// How requests are recorded; `None`: they are not.
+    pub record: Option<RecordSettings>,
+    /// Where spans of requests are sent; `None`: there are none.
+    pub otlp: Option<OtlpSettings>,
     /// What to answer when the store fails a request that is held to no plan.
     pub on_store_error: FailureMode,
     /// How many of the keys that are denied most the metrics list; 0: none.
     pub top_denied: usize,
+    /// How many denials are logged a second; 0: none.
+    pub log_denials: u32,
     /// How messages name these settings.
     pub names: SettingNames,
 }
@@ -82,6 +90,8 @@ impl Settings {
     pub const DEFAULT_KEPT_FOR_PLANS: u8 = 50;
     /// The most keys that [`top_denied`](Settings::top_denied) may list: each is a line that Prometheus keeps.
     pub const MOST_TOP_DENIED: usize = 1_000;
+    /// The most that [`log_denials`](Settings::log_denials) may be: nobody reads more.
+    pub const MOST_LOG_DENIALS: u32 = 1_000;
 }
 
 impl Default for Settings {
@@ -111,8 +121,11 @@ impl Default for Settings {
             drain: Duration::ZERO,
             snapshot: None,
             snapshot_every: Duration::ZERO,
+            record: None,
+            otlp: None,
             on_store_error: FailureMode::Error,
             top_denied: 0,
+            log_denials: 0,
             names: SettingNames::default(),
         }
     }

@@ -6,10 +6,13 @@
 //! readiness      whether the store answers           pressure       whether the store in memory is full
 //! reload_counts  how reloads went                    log_lines      lines that clients can cause over and over
 //! hold_counts    what became of holds                decision_times how long decisions took
-//! front_counts   what is counted in front of a remote store
+//! snapshot_counts how snapshots went                 failure_answers what failure modes have answered, per plan
+//! denial_log     a few denials a second              front_counts   what is counted in front of a remote store
 //! ```
 
 mod decision_times;
+mod denial_log;
+mod failure_answers;
 mod failure_log;
 mod front_counts;
 mod hold_counts;
@@ -20,8 +23,10 @@ mod pressure;
 mod readiness;
 mod reload_counts;
 mod sketch;
+mod snapshot_counts;
 
 pub(crate) use decision_times::{BUCKETS, TimesReading};
+pub(crate) use denial_log::DenialLog;
 pub(crate) use failure_log::store_hint;
 pub use front_counts::FrontCounts;
 pub(crate) use log_lines::{LogThrottle, one_line};
@@ -30,3 +35,5 @@ pub(crate) use plan_metrics::PlanMetrics;
 pub(crate) use pressure::{RefusedKeys, StorePressure};
 pub(crate) use readiness::Readiness;
 pub use reload_counts::ReloadCounts;
+pub use snapshot_counts::SnapshotCounts;
+pub(crate) use snapshot_counts::SnapshotReading;

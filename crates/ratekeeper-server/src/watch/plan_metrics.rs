@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use ratekeeper::port::{HoldId, HoldState, Observer, Request, Standing};
-use ratekeeper::{Decision, Key, Name, Plan, Rule, RuleId, Rules, StoreError};
+use ratekeeper::{Decision, FailureMode, Key, Name, Plan, Rule, RuleId, Rules, StoreError};
 
+use super::failure_answers::FailureAnswers;
 use super::failure_log::FailureLog;
 use super::hold_counts::HoldCounts;
 
@@ -24,7 +25,15 @@ struct PlanCounters {
     holds: HoldCounts,
     store_errors: Mutex<Vec<(&'static str, u64)>>,
     failures: Mutex<FailureLog>,
+    answers: FailureAnswers,
 }
+
+/// The most rules that are counted by themselves: those of plans that come and go with reloads stay. What decides beyond them
+/// is counted under [`OTHER`].
+const MOST_RULES: usize = 10_000;
+
+/// The name of what has no counter of its own.
+const OTHER: &str = "_other";
 
 #[derive(Debug)]
 struct RuleCounter {
@@ -33,24 +42,47 @@ struct RuleCounter {
     allowed: AtomicU64,
     denied: AtomicU64,
     would_deny: AtomicU64,
+    /// Those that were allowed and left less than a fifth.
+    near: AtomicU64,
 }
 
 /// What a rule has decided, or would have.
 #[derive(Clone, Copy)]
 enum RuleResult {
     Allowed,
+    /// It is allowed, and little is left.
+    Near,
     Denied,
     WouldDeny,
 }
 
+impl RuleResult {
+    #[inline]
+    fn of(decision: &Decision) -> Self {
+        match decision.allowed {
+            false => RuleResult::Denied,
+            // Of what nobody knows, nobody knows that little is left.
+            true if is_near(decision) && decision.reason.is_informed() => RuleResult::Near,
+            true => RuleResult::Allowed,
+        }
+    }
+}
+
+/// Returns true if less than a fifth is left.
+#[inline]
+fn is_near(decision: &Decision) -> bool {
+    decision.remaining.saturating_mul(5) < decision.limit
+}
+
 impl RuleCounter {
-    fn of(plan: &Plan, rule: &Rule) -> Self {
+    fn of(plan: Name, rule: Name) -> Self {
         RuleCounter {
-            plan: plan.name().clone(),
-            rule: rule.name().clone(),
+            plan,
+            rule,
             allowed: AtomicU64::new(0),
             denied: AtomicU64::new(0),
             would_deny: AtomicU64::new(0),
+            near: AtomicU64::new(0),
         }
     }
 
@@ -58,6 +90,10 @@ impl RuleCounter {
     fn add(&self, result: RuleResult) {
         let counter = match result {
             RuleResult::Allowed => &self.allowed,
+            RuleResult::Near => {
+                self.near.fetch_add(1, Ordering::Relaxed);
+                &self.allowed
+            }
             RuleResult::Denied => &self.denied,
             RuleResult::WouldDeny => &self.would_deny,
         };
@@ -94,6 +130,23 @@ impl PlanMetrics {
         all
     }
 
+    /// Returns plan, rule and how many requests were allowed and left little of the rule, of every rule that has decided,
+    /// sorted.
+    pub(crate) fn near_limits(&self) -> Vec<(Name, Name, u64)> {
+        let rules = self.0.rules.read().unwrap_or_else(PoisonError::into_inner);
+        let decided = rules.values().filter(|count| count.read().any(|(result, _)| result == "allowed"));
+        let near = |count: &RuleCounter| count.near.load(Ordering::Relaxed);
+        let mut all: Vec<_> =
+            decided.map(|count| (count.plan.clone(), count.rule.clone(), near(count))).collect();
+        all.sort();
+        all
+    }
+
+    /// Returns plan, failure mode and how many requests it has answered, sorted.
+    pub(crate) fn failure_answers(&self) -> Vec<(String, &'static str, u64)> {
+        self.0.answers.read()
+    }
+
     /// Returns how much of debits was forgiven, whatever it is a number of.
     pub(crate) fn forgiven(&self) -> u64 {
         self.0.forgiven.load(Ordering::Relaxed)
@@ -109,9 +162,21 @@ impl PlanMetrics {
         if let Some(count) = self.0.rules.read().unwrap_or_else(PoisonError::into_inner).get(&rule.id()) {
             return count.add(result);
         }
-        // The first decision by this rule. There are as many counters as rules were ever configured.
+        self.count_first(plan, rule, result);
+    }
+
+    /// Counts the first decision by a rule.
+    #[cold]
+    fn count_first(&self, plan: &Plan, rule: &Rule, result: RuleResult) {
         let mut rules = self.0.rules.write().unwrap_or_else(PoisonError::into_inner);
-        rules.entry(rule.id()).or_insert_with(|| RuleCounter::of(plan, rule)).add(result);
+        let others = || OTHER.parse::<Name>().ok();
+        if rules.len() < MOST_RULES || rules.contains_key(&rule.id()) {
+            let (plan, name) = (plan.name().clone(), rule.name().clone());
+            rules.entry(rule.id()).or_insert_with(|| RuleCounter::of(plan, name)).add(result);
+        } else if let (Some(plan), Some(name)) = (others(), others()) {
+            // What requests bring has no counter here, so that its identifier is free.
+            rules.entry(RuleId::AD_HOC).or_insert_with(|| RuleCounter::of(plan, name)).add(result);
+        }
     }
 
     /// Returns how often the store failed, by reason.
@@ -124,7 +189,7 @@ impl Observer for PlanMetrics {
     #[inline]
     fn decided(&self, request: &Request<'_>, decision: &Decision) {
         let Some((plan, rule)) = request.rules.at(decision.rule.into()) else { return };
-        self.count(plan, rule, if decision.allowed { RuleResult::Allowed } else { RuleResult::Denied });
+        self.count(plan, rule, RuleResult::of(decision));
     }
 
     /// Skips what is held to no plan without looking at it twice: whole batches of throttles are.
@@ -139,6 +204,10 @@ impl Observer for PlanMetrics {
 
     fn would_deny(&self, _: &Request<'_>, plan: &Plan, rule: &Rule) {
         self.count(plan, rule, RuleResult::WouldDeny);
+    }
+
+    fn failure_mode_answers(&self, rules: Rules<'_>, mode: FailureMode) {
+        self.0.answers.count(rules, mode);
     }
 
     fn debited(&self, _: Key<'_>, standing: &Standing) {
@@ -205,6 +274,37 @@ mod tests {
                 "try per-day would_deny 3",
             ]
         );
+    }
+
+    #[test]
+    fn what_leaves_less_than_a_fifth_is_near_the_limit() {
+        let metrics = PlanMetrics::default();
+        let plans = Registry::new([Plan::parse("free", "10/h").unwrap(), Plan::parse("off", "1/h").unwrap()]);
+        let keeper = Keeper::new(MemoryStore::default(), plans).observer(metrics.clone());
+        for _ in 0..12 {
+            keeper.acquire("k", "free", 1).now().unwrap().unwrap();
+        }
+        let near: Vec<String> = metrics
+            .near_limits()
+            .into_iter()
+            .map(|(plan, rule, count)| format!("{plan} {rule} {count}"))
+            .collect();
+        // Of ten, the ninth leaves one and the tenth none.
+        assert_eq!(near, ["free per-h 2"]);
+        assert_eq!(lines(&metrics), ["free per-h allowed 10", "free per-h denied 2"]);
+    }
+
+    #[test]
+    fn rules_beyond_the_bound_are_counted_together() {
+        let metrics = PlanMetrics::default();
+        for number in 0..MOST_RULES + 5 {
+            let plan = Plan::parse(&format!("p{number}"), "1/h").unwrap();
+            metrics.count(&plan, &plan.rules()[0], RuleResult::Denied);
+        }
+        let all = metrics.decisions();
+        let other = all.iter().find(|(plan, _, result, _)| plan.as_str() == OTHER && *result == "denied");
+        assert_eq!(other.unwrap().3, 5);
+        assert_eq!(all.len(), 2 * (MOST_RULES + 1), "each has two results");
     }
 
     #[test]

@@ -13,11 +13,12 @@ mod holds;
 mod memory;
 mod refused;
 mod samples;
+mod snapshots;
 mod table;
 mod throughput;
 
 /// The tables, by the names that select them.
-const TABLES: [(&str, fn()); 8] = [
+const TABLES: [(&str, fn()); 9] = [
     ("keys", throughput::many_keys),
     ("hot", throughput::hot_key),
     ("refused", refused::run),
@@ -26,6 +27,7 @@ const TABLES: [(&str, fn()); 8] = [
     ("holds", holds::run),
     ("charges", charges::run),
     ("pauses", expiry::run),
+    ("snapshots", snapshots::run),
 ];
 
 #[expect(clippy::print_stdout, reason = "a bench prints")]

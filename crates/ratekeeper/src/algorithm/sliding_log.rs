@@ -73,6 +73,15 @@ impl SlidingLogState {
             .map(|(i, entry)| (entry.at, entry.total.wrapping_sub(self.total_before(i))))
     }
 
+    /// Returns the entries later than an instant, or all, oldest first: for who reads a log in several steps.
+    pub(crate) fn entries_after(
+        &self,
+        instant: Option<Timestamp>,
+    ) -> impl ExactSizeIterator<Item = (Timestamp, u64)> + '_ {
+        let is_read = |entry: &LogEntry| instant.is_some_and(|instant| entry.at <= instant);
+        self.entries().skip(self.entries.partition_point(is_read))
+    }
+
     /// Returns how many instants are remembered.
     pub fn len(&self) -> usize {
         self.entries.len()

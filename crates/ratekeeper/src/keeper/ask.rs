@@ -70,7 +70,7 @@ impl Keeper {
         question: impl for<'q> Fn(&'q dyn Store, Request<'q>) -> Answer<'q, T> + Send + 'a,
         error: StoreError,
     ) -> Answer<'a, Ruling, KeeperError> {
-        let mode = self.failure_mode(understood.resolved.rules(), &error);
+        let mode = self.answering_mode(understood.resolved.rules(), &error);
         let instead = move |understood: Understood<'a, U>, outcome: Option<T>, is_local| {
             self.tell(|observer| observer.store_failed(&error, outcome.as_ref().map(Fallback::decision)));
             let ruling = outcome.map(|outcome| self.rule(understood, intent, &outcome, is_local));
@@ -166,6 +166,13 @@ impl Keeper {
             StoreErrorKind::Contended => mode.max(FailureMode::Closed),
             _ => mode,
         }
+    }
+
+    /// Returns the mode that answers for a store that has failed; the observers are called.
+    pub(super) fn answering_mode(&self, rules: Rules<'_>, error: &StoreError) -> FailureMode {
+        let mode = self.failure_mode(rules, error);
+        self.tell(|observer| observer.failure_mode_answers(rules, mode));
+        mode
     }
 
     /// Returns the error of a store for which nothing can stand in; the observers are called.

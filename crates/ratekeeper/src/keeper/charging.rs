@@ -83,6 +83,9 @@ impl Keeper {
     ) -> Answer<'a, Judgment, KeeperError> {
         let modes = charges.iter().map(|charge| self.failure_mode(charge.request.rules, &error));
         let mode = modes.max().unwrap_or(FailureMode::Error);
+        for charge in charges {
+            self.tell(|observer| observer.failure_mode_answers(charge.request.rules, mode));
+        }
         let tell = move |judgment: &Judgment, error: &StoreError| {
             let over = judgment.each.iter().find(|standing| !standing.decision.allowed);
             let answer = over.or(judgment.each.first()).map(|standing| &standing.decision);

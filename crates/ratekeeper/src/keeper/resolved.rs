@@ -100,7 +100,7 @@ impl Keeper {
         request: Request<'a>,
         error: &StoreError,
     ) -> Answer<'a, Option<Decision>, Infallible> {
-        match self.failure_mode(request.rules, error) {
+        match self.answering_mode(request.rules, error) {
             // The local store's decision without its instant: the real store has not taken anything then.
             FailureMode::Local => self
                 .take_from(&*self.local, request)

@@ -6,7 +6,7 @@ use super::breaker::BreakerChange;
 use super::hold::{HoldId, HoldState};
 use super::request::Request;
 use super::standing::Standing;
-use crate::{Decision, Key, Plan, Rule, StoreError};
+use crate::{Decision, FailureMode, Key, Plan, Rule, Rules, StoreError};
 
 /// Is told what happened. Whatever it does, a panic included, changes no decision.
 ///
@@ -44,6 +44,9 @@ pub trait Observer: Send + Sync + Debug {
 
     /// Called when the store failed, with what the failure mode answered (`None`: the error itself).
     fn store_failed(&self, _error: &StoreError, _answer: Option<&Decision>) {}
+
+    /// Called once for every request that the store failed, with the failure mode that answers it: the strictest of its plans.
+    fn failure_mode_answers(&self, _rules: Rules<'_>, _mode: FailureMode) {}
 
     /// Called when a request named a plan that does not exist, and went on without it.
     fn plan_missing(&self, _name: &str) {}

@@ -1,5 +1,7 @@
 //! A snapshot contains what is held, and the answers of what has ended.
 
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
 use ratekeeper::port::{HoldAction, HoldState};
 use ratekeeper::testkit::FakeClock;
 use ratekeeper::{Amounts, MemoryStore, Nanos, OnLapse, Timestamp};
@@ -43,4 +45,70 @@ fn what_is_held_survives_a_restart() {
     assert_eq!(again.len(), restored.store.len());
     let cut = restored.store.snapshot();
     assert!((0..cut.len()).step_by(7).all(|end| builder().restore(&cut[..end]).is_err()));
+}
+
+/// More than is written under one lock: in slices, and answers in no order.
+#[test]
+fn thousands_of_holds_of_one_key_survive() {
+    let clock = FakeClock::at(Timestamp::from_secs(1_000));
+    let builder = || MemoryStore::builder().clock(clock.clone());
+    let holds = Holds::new(builder().build(), "a=5000 per 1000000s; b=5000 concurrent");
+    for id in 0..4_000 {
+        clock.advance(Nanos::from_nanos(1));
+        assert!(holds.hold("k", id, Amounts::UNSAID).decision.allowed);
+    }
+    for id in (0..4_000).step_by(3) {
+        assert_eq!(holds.change("k", id, HoldAction::Settle(Amounts::UNSAID)), HoldState::Settled);
+    }
+    let store = builder().restore(&holds.store.snapshot()).unwrap();
+    assert_eq!(store.statistics().keys, holds.store.statistics().keys);
+    let restored = Holds { store, plans: holds.plans.clone() };
+    assert_eq!(restored.left("k", Amounts::UNSAID), holds.left("k", Amounts::UNSAID));
+    for id in 0..4_000 {
+        let expected = if id % 3 == 0 { HoldState::Settled } else { HoldState::Cancelled };
+        assert_eq!(restored.change("k", id, HoldAction::Cancel), expected, "{id}");
+    }
+}
+
+/// A hold that was charged after the states were written must not be given back to them.
+#[test]
+fn a_snapshot_under_load_gives_nothing_back_that_was_not_paid() {
+    /// Holds that were settled: what they were charged stays.
+    const PAID: u64 = 5_000;
+    let builder = || MemoryStore::builder().max_keys(1_000_000);
+    let holds = Holds::new(builder().build(), "a=100000 per 10000000s; b=50000 concurrent");
+    for id in 0..PAID {
+        assert!(holds.hold("k", id.into(), Amounts::UNSAID).decision.allowed);
+        holds.change("k", id.into(), HoldAction::Settle(Amounts::UNSAID));
+    }
+    let (is_done, next) = (AtomicBool::new(false), AtomicU64::new(PAID));
+    let snapshots: Vec<Vec<u8>> = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut oldest = PAID;
+            while !is_done.load(Ordering::Relaxed) {
+                for _ in 0..64 {
+                    let id = next.fetch_add(1, Ordering::Relaxed);
+                    assert!(holds.hold("k", id.into(), Amounts::UNSAID).decision.allowed);
+                }
+                // Some hundred are live at any time.
+                while next.load(Ordering::Relaxed) - oldest > 256 {
+                    holds.change("k", oldest.into(), HoldAction::Cancel);
+                    oldest += 1;
+                }
+            }
+        });
+        let snapshots = (0..20).map(|_| holds.store.snapshot()).collect();
+        is_done.store(true, Ordering::Relaxed);
+        snapshots
+    });
+    let most = next.into_inner();
+    for snapshot in snapshots {
+        let restored = Holds { store: builder().restore(&snapshot).unwrap(), plans: holds.plans.clone() };
+        for id in PAID..most {
+            restored.change("k", id.into(), HoldAction::Cancel);
+        }
+        let left = restored.left("k", Amounts::UNSAID);
+        assert!(left[0] <= 100_000 - PAID, "{left:?}");
+        assert_eq!(left[1], 50_000, "every hold was found");
+    }
 }

@@ -8,7 +8,7 @@ use clap::{ArgMatches, Args};
 use ratekeeper::Lease;
 use ratekeeper_server::Bind;
 use ratekeeper_server::config::{
-    ByteSize, DurationText, LogFormat, LogLevel, OnStoreError, Percent, SecretText,
+    ByteSize, DurationText, LogFormat, LogLevel, OnStoreError, Percent, RecordKeys, SampleShare, SecretText,
 };
 
 use super::breaker_flag::BreakerFlag;
@@ -86,6 +86,28 @@ pub(in crate::cli) struct ServeFlags {
     /// Also write --snapshot at this interval, so that a crash loses no more than that; 0s for never [default: 0s].
     #[arg(long, value_name = "DURATION", env = "RATEKEEPER_SNAPSHOT_EVERY", hide_short_help = true)]
     pub(super) snapshot_every: Option<DurationText>,
+    /// Write what is asked to this file, for `ratekeeper simulate`: when, who, how much, which plan.
+    #[arg(long, value_name = "FILE", env = "RATEKEEPER_RECORD", hide_short_help = true)]
+    pub(super) record: Option<PathBuf>,
+    /// Share of the keys whose requests --record writes [default: 100%].
+    #[arg(long, value_name = "PERCENT", env = "RATEKEEPER_RECORD_SAMPLE", hide_short_help = true)]
+    pub(super) record_sample: Option<SampleShare>,
+    /// Size at which --record begins another file [default: 100MB].
+    #[arg(long, value_name = "BYTES", env = "RATEKEEPER_RECORD_MAX_BYTES", hide_short_help = true)]
+    pub(super) record_max_bytes: Option<ByteSize>,
+    /// Number of files of --record that are kept [default: 5].
+    #[arg(long, value_name = "N", env = "RATEKEEPER_RECORD_FILES", hide_short_help = true)]
+    pub(super) record_files: Option<NonZeroUsize>,
+    /// How --record writes keys, which may be personal data [default: hashed].
+    #[arg(long, value_parser = words::record_keys(), value_name = "FORM", env = "RATEKEEPER_RECORD_KEYS", hide_short_help = true)]
+    pub(super) record_keys: Option<RecordKeys>,
+    /// Send spans of traced requests to this collector of OpenTelemetry, such as http://localhost:4318; needs a build with
+    /// the feature `otel`.
+    #[arg(long, value_name = "URL", env = "RATEKEEPER_OTLP", hide_short_help = true)]
+    pub(super) otlp: Option<String>,
+    /// Share of the requests without a traceparent that --otlp traces [default: none].
+    #[arg(long, value_name = "PERCENT", env = "RATEKEEPER_OTLP_SAMPLE", hide_short_help = true)]
+    pub(super) otlp_sample: Option<SampleShare>,
     /// How long to keep serving after SIGTERM, while /ready answers 503; at most 1h [default: 0s].
     #[arg(long, value_name = "DURATION", env = "RATEKEEPER_DRAIN", hide_short_help = true)]
     pub(super) drain: Option<DurationText>,
@@ -118,6 +140,9 @@ pub(in crate::cli) struct ServeFlags {
     /// List this many of the most denied keys in /metrics; keys may be personal data [default: 0].
     #[arg(long, value_name = "N", env = "RATEKEEPER_TOP_DENIED", hide_short_help = true)]
     pub(super) top_denied: Option<usize>,
+    /// Log this many denials a second, with their keys; keys may be personal data [default: 0].
+    #[arg(long, value_name = "N", env = "RATEKEEPER_LOG_DENIALS", hide_short_help = true)]
+    pub(super) log_denials: Option<u32>,
     /// Number of event loops, each on its own thread [default: one per core].
     #[arg(long, value_name = "N", env = "RATEKEEPER_LOOPS", hide_short_help = true)]
     pub(super) loops: Option<NonZeroUsize>,

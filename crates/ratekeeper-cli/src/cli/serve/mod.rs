@@ -2,7 +2,7 @@
 //!
 //! - [`ServeFlags`]: the flags and their twins in the environment; `words`, `breaker_flag`: values of flags
 //! - `layers`: one setting, from the flag, the file or the default, and how a mistake in it is named
-//! - `transports`, `store`, `breaker`, `tokens`, `limits`, `rls`, `xds`: the settings by what they are about; `settings`: all of them
+//! - `transports`, `store`, `breaker`, `tokens`, `limits`, `record`, `otlp`, `rls`, `xds`: the settings by what they are about; `settings`: all of them
 //! - `start`: a server with these settings
 
 mod breaker;
@@ -10,6 +10,8 @@ mod breaker_flag;
 mod flags;
 mod layers;
 mod limits;
+mod otlp;
+mod record;
 mod rls;
 mod settings;
 mod start;

@@ -11,6 +11,8 @@ use ratekeeper_server::{RedisSettings, Settings};
 use super::flags::ServeFlags;
 use super::layers::{Effort, Layers};
 use super::limits::limits;
+use super::otlp::otlp;
+use super::record::record;
 use super::rls::{debug, rls};
 use super::store::{memory, redis, snapshot, store};
 use super::tokens::tokens;
@@ -57,6 +59,12 @@ fn layered(flags: &ServeFlags, config: Option<&Config>, effort: Effort) -> Resul
     if let Some(most) = top_denied.value.filter(|most| *most > Settings::MOST_TOP_DENIED) {
         return Err(top_denied.wrong(format_args!("{most}; must be at most {}", Settings::MOST_TOP_DENIED)));
     }
+    let log_denials =
+        layers.pick(("--log-denials", flags.log_denials), ("server.log_denials", file.server.log_denials));
+    if let Some(most) = log_denials.value.filter(|most| *most > Settings::MOST_LOG_DENIALS) {
+        let message = format_args!("{most}; must be at most {}", Settings::MOST_LOG_DENIALS);
+        return Err(log_denials.wrong(message));
+    }
     let drain = layers.pick(("--drain", flags.drain), ("server.drain", file.server.drain));
     if let Some(DurationText(time)) = drain.value.filter(|DurationText(time)| *time > LONGEST_DRAIN) {
         return Err(drain.wrong(format_args!("{time:?}; must be at most {LONGEST_DRAIN:?}")));
@@ -89,12 +97,15 @@ fn layered(flags: &ServeFlags, config: Option<&Config>, effort: Effort) -> Resul
         drain: drain.value.unwrap_or_default().0,
         snapshot,
         snapshot_every,
+        record: record(layers)?,
+        otlp: otlp(layers)?,
         on_store_error: flags
             .on_store_error
             .or(file.limits.on_store_error)
             .unwrap_or(OnStoreError::Error)
             .into(),
         top_denied: top_denied.value.unwrap_or(0),
+        log_denials: log_denials.value.unwrap_or(0),
         ..Settings::default()
     })
 }
@@ -177,6 +188,21 @@ mod tests {
         assert!(error(&flags, "").starts_with("--store: tape: not a store; write `memory`, redis://"));
         let said = error(&none, "[transports.resp]\nhost = \"no host\"\n");
         assert!(said.starts_with("a.toml:2: [transports.resp] host: no host: no address"), "{said}");
+        for (line, expected) in [
+            ("sample = \"1%\"", "a.toml:2: [record] sample: there is no file to write; name one by --record"),
+            ("file = \"\"", "a.toml:2: [record] file: empty; name a file"),
+            (
+                "file = \"f\"\nmax_bytes = \"1KB\"",
+                "a.toml:3: [record] max_bytes: 1000 bytes; must be at least",
+            ),
+            ("file = \"f\"\nfiles = 1001", "a.toml:3: [record] files: 1001; must be at most 1000"),
+        ] {
+            let said = error(&none, &format!("[record]\n{line}\n"));
+            assert!(said.starts_with(expected), "{said}");
+        }
+        let flags = ServeFlags { snapshot_every: Some("5ms".parse().unwrap()), ..ServeFlags::default() };
+        let said = error(&flags, "[store]\nsnapshot = \"f\"\n");
+        assert_eq!(said, "--snapshot-every: 5ms; must be at least 10ms, or 0s for never");
         let said = error(&none, "[server]\nauth_token = \"\"\n");
         assert!(said.starts_with("a.toml:2: [server] auth_token: empty"), "{said}");
         let said = error(&none, "[server]\ndrain = \"61m\"\n");

@@ -12,8 +12,8 @@ use ratekeeper_redis::{EnvoyproxyStore, RedisStore};
 use ratekeeper_server::config::Config;
 use ratekeeper_server::rls::{RateLimitService, RedisLayout, watch_sources};
 use ratekeeper_server::{
-    Engine, FileWatcher, FrontCounts, ProcessSignals, Settings, Snapshot, StatsdSender, StoreLocation,
-    check_store, close_store, config, serve,
+    Engine, FileWatcher, FrontCounts, PeriodicSnapshot, ProcessSignals, Recorder, Settings, Snapshot,
+    StatsdSender, StoreLocation, Tracer, check_store, close_store, config, serve,
 };
 
 use super::super::output::EXIT_NO;
@@ -63,7 +63,11 @@ pub(in crate::cli) fn start(
                 Some(snapshot) => snapshot.restore(|| memory(settings))?,
                 None => memory(settings).build(),
             };
-            Engine::in_memory(store, registry.clone(), settings.limits)
+            let engine = Engine::in_memory(store, registry.clone(), settings.limits);
+            match &snapshot {
+                Some(snapshot) => engine.with_snapshot(snapshot.counts().clone()),
+                None => engine,
+            }
         }
         StoreLocation::Redis(url) => {
             // A Redis that is down is found when it is up, and until then the plans say what to answer.
@@ -89,7 +93,17 @@ pub(in crate::cli) fn start(
     let engine = engine
         .kept_for_plans(settings.kept_for_plans)
         .on_store_error(settings.on_store_error)
-        .top_denied(settings.top_denied);
+        .top_denied(settings.top_denied)
+        .logging_denials(settings.log_denials);
+    let recorder = settings.record.as_ref().map(Recorder::start).transpose()?;
+    let engine = match &recorder {
+        Some(recorder) => engine.recorded_by(recorder),
+        None => engine,
+    };
+    let engine = match &settings.otlp {
+        Some(otlp) => engine.traced_by(Tracer::start(otlp)?),
+        None => engine,
+    };
     let service = settings.rls.clone().map(RateLimitService::new).map(Arc::new);
     let engine = match &service {
         Some(service) => engine.with_rls(Arc::clone(service)),
@@ -114,11 +128,14 @@ pub(in crate::cli) fn start(
     }
     let periodic = match &snapshot {
         Some(snapshot) if !settings.snapshot_every.is_zero() => {
-            Some(snapshot.write_every(settings.snapshot_every, &engine)?)
+            Some(PeriodicSnapshot::start(snapshot, settings.snapshot_every, &engine)?)
         }
         _ => None,
     };
     serve(settings, &engine, signals)?;
+    if let Some(recorder) = recorder {
+        recorder.stop();
+    }
     if let Some(store) = &shared_store {
         close_store(store)?;
     }
@@ -127,8 +144,8 @@ pub(in crate::cli) fn start(
     }
     let (Some(snapshot), Some(store)) = (&snapshot, engine.memory()) else { return Ok(ExitCode::SUCCESS) };
     match snapshot.write(store) {
-        Ok(()) => {
-            tracing::info!(keys = store.len(), "snapshot: state written");
+        Ok(bytes) => {
+            tracing::info!(keys = store.len(), bytes, "snapshot: state written");
             Ok(ExitCode::SUCCESS)
         }
         Err(error) => {

@@ -23,6 +23,9 @@ const MAX_PREFIX: usize = 128;
 /// Less would not even hold the tables of an empty store.
 const LEAST_BYTES: u64 = MemoryStoreBuilder::LEAST_BYTES as u64;
 
+/// No disk syncs a file more often than this.
+const LEAST_INTERVAL: Duration = Duration::from_millis(10);
+
 /// Returns where state lives. A URL is taken apart now, though no server is asked yet.
 pub(super) fn store(layers: Layers<'_>, settings: &RedisSettings) -> Result<StoreLocation> {
     let wrong = |is_flag, setting, message: &str| layers.mistake(is_flag, "--store", setting, message);
@@ -137,6 +140,11 @@ pub(super) fn snapshot(layers: Layers<'_>, store: &StoreLocation) -> Result<(Opt
     let interval = every.value.unwrap_or_default().0;
     if !interval.is_zero() && path.value.is_none() {
         return Err(every.wrong("there is no file to write; name one by --snapshot"));
+    }
+    if !interval.is_zero() && interval < LEAST_INTERVAL {
+        return Err(
+            every.wrong(format_args!("{interval:?}; must be at least {LEAST_INTERVAL:?}, or 0s for never"))
+        );
     }
     Ok((path.value.map(Into::into), interval))
 }

@@ -1,7 +1,7 @@
 //! Flags whose values are words of the configuration file.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use ratekeeper_server::config::{LogFormat, LogLevel, OnStoreError};
+use ratekeeper_server::config::{LogFormat, LogLevel, OnStoreError, RecordKeys};
 use serde::de::value::{Error, StringDeserializer};
 use serde::de::{DeserializeOwned, IntoDeserializer};
 
@@ -26,6 +26,10 @@ pub(super) fn on_store_error() -> impl TypedValueParser<Value = OnStoreError> {
         ("local", "Let a store in the memory of this process decide"),
         ("error", "Answer with an error"),
     ])
+}
+
+pub(super) fn record_keys() -> impl TypedValueParser<Value = RecordKeys> {
+    words([("hashed", "As hashes under a secret in FILE.key"), ("clear", "As they are")])
 }
 
 /// Accepts the words that the configuration file accepts, and lists them in `--help` with what they mean.

@@ -49,7 +49,7 @@ pub(super) fn parse<'a>(
         KeyField::Path => path(request),
         KeyField::All => b"",
     };
-    Ok(TraceEntry { at, key, cost: 1, units: TraceUnits::default() })
+    Ok(TraceEntry::new(at, key, 1, TraceUnits::default()))
 }
 
 /// Returns the word up to the next blank, unless it is empty, and what follows the blank.

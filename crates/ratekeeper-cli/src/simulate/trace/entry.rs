@@ -15,6 +15,44 @@ pub struct TraceEntry<'a> {
     pub cost: u64,
     /// How much it takes of other units.
     pub units: TraceUnits<'a>,
+    /// The plans that it named.
+    pub plans: TracePlans<'a>,
+    /// What a server has answered, if the trace tells.
+    pub was_allowed: Option<bool>,
+}
+
+impl<'a> TraceEntry<'a> {
+    /// Returns an entry of a trace that tells nothing of plans and answers.
+    #[inline]
+    pub fn new(at: Timestamp, key: &'a [u8], cost: u64, units: TraceUnits<'a>) -> Self {
+        TraceEntry { at, key, cost, units, plans: TracePlans::default(), was_allowed: None }
+    }
+}
+
+/// The plans of a recorded request: their names with commas between them, `-` if it brought its own quota.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TracePlans<'a>(&'a str);
+
+impl<'a> TracePlans<'a> {
+    pub(super) fn parse(word: &'a [u8]) -> Option<Self> {
+        str::from_utf8(word).ok().filter(|word| !word.is_empty()).map(TracePlans)
+    }
+
+    /// True if the trace tells which plans requests have named.
+    #[inline]
+    pub fn are_told(self) -> bool {
+        !self.0.is_empty()
+    }
+
+    /// True if the request has named this plan.
+    pub fn has(self, plan: &str) -> bool {
+        self.0 != "-" && self.0.split(',').any(|name| name == plan)
+    }
+
+    /// True if the request has named more than one.
+    pub fn are_several(self) -> bool {
+        self.0.contains(',')
+    }
 }
 
 /// The words `unit=amount` of a line: checked when the line is read, and split again by whoever needs them, so that an entry

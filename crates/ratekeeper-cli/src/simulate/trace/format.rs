@@ -1,20 +1,22 @@
 //! What the lines of a trace look like.
 
 /// What the lines of a trace look like.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum TraceFormat {
     /// `time_seconds [key [cost] [unit=amount…]]`.
-    #[default]
     Plain,
     /// The common log format of web servers.
     Common,
     /// The combined log format: the common one, with referer and user agent.
     Combined,
+    /// What `ratekeeper serve --record` writes.
+    Recorded,
 }
 
 impl TraceFormat {
     /// Every format, the most specific first, for guesses.
-    pub(super) const ALL: [TraceFormat; 3] = [TraceFormat::Combined, TraceFormat::Common, TraceFormat::Plain];
+    pub(super) const ALL: [TraceFormat; 4] =
+        [TraceFormat::Combined, TraceFormat::Common, TraceFormat::Recorded, TraceFormat::Plain];
 
     /// Returns the value of `--format` that selects it.
     pub const fn word(self) -> &'static str {
@@ -22,6 +24,7 @@ impl TraceFormat {
             TraceFormat::Plain => "plain",
             TraceFormat::Common => "common",
             TraceFormat::Combined => "combined",
+            TraceFormat::Recorded => "recorded",
         }
     }
 }

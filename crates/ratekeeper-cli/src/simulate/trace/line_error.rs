@@ -28,6 +28,10 @@ pub enum LineError {
     Request,
     /// There is no `"referer" "user agent"` at the end.
     Combined,
+    /// There are no plans and no `allowed` or `denied` after the cost of a recorded line.
+    Recorded,
+    /// The line is in no format that is known.
+    Unknown,
     /// The time is before 1677 or after 2262.
     Range,
     /// The key is longer than [`Key::MAX_LEN`](ratekeeper::Key::MAX_LEN).
@@ -50,6 +54,8 @@ impl fmt::Display for LineError {
             LineError::Client => "no client, identity and user before the date",
             LineError::Request => "no \"request\", status and size after the date",
             LineError::Combined => "no \"referer\" and \"user agent\" at the end",
+            LineError::Recorded => "no plans and no `allowed` or `denied` after the cost; it was not written by `serve --record`",
+            LineError::Unknown => "no time in seconds at the start, no line of an access log and none of `serve --record`; write `time_seconds [key [cost]]`",
             LineError::Range => "the time is not between the years 1677 and 2262",
             LineError::KeyTooLong => "the key has more than 1024 bytes",
             LineError::LineTooLong => "the line has more than 1 MiB",

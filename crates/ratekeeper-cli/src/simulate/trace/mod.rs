@@ -1,7 +1,7 @@
 //! Lines of a trace to entries: who asked, when, for how much.
 //!
 //! - [`TraceFormat`], [`KeyField`]: what the lines look like, and which part of them is the key
-//! - [`TraceParser`]: a line to a [`TraceEntry`]; `plain`, `access`: the formats; `date`: the date of an access log
+//! - [`TraceParser`]: a line to a [`TraceEntry`]; `plain`, `access`, `recorded`: the formats; `date`: the date of an access log
 //! - [`LineError`]: what is wrong with a line
 
 mod access;
@@ -11,10 +11,11 @@ mod format;
 mod line_error;
 mod parser;
 mod plain;
+mod recorded;
 #[cfg(test)]
 mod reference;
 
-pub use entry::{TraceEntry, TraceUnits};
+pub use entry::{TraceEntry, TracePlans, TraceUnits};
 pub use format::{KeyField, TraceFormat};
 pub use line_error::LineError;
 pub use parser::TraceParser;

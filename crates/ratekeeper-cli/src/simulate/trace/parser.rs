@@ -6,24 +6,31 @@ use super::date::DateReader;
 use super::entry::TraceEntry;
 use super::format::{KeyField, TraceFormat};
 use super::line_error::LineError;
-use super::{access, plain};
+use super::{access, plain, recorded};
 
-/// Reads lines of one format.
+/// Reads lines of one format, which it may find out by itself.
 #[derive(Clone, Debug)]
 pub struct TraceParser {
-    format: TraceFormat,
+    /// None until it is found out.
+    format: Option<TraceFormat>,
     by: KeyField,
     dates: DateReader,
 }
 
 impl TraceParser {
-    /// Returns a parser of this format. A plain line has a key of its own, so for it `by` only says whether it is used.
+    /// Returns a parser of this format. A plain line has a key of its own, so for it `by` only says whether it is used; so has
+    /// a recorded one.
     pub fn new(format: TraceFormat, by: KeyField) -> Self {
-        TraceParser { format, by, dates: DateReader::default() }
+        TraceParser { format: Some(format), by, dates: DateReader::default() }
     }
 
-    /// Returns the format that lines are read in.
-    pub fn format(&self) -> TraceFormat {
+    /// Returns a parser of the format that the first line has which is in any.
+    pub fn finding_out(by: KeyField) -> Self {
+        TraceParser { format: None, by, dates: DateReader::default() }
+    }
+
+    /// Returns the format that lines are read in; none if that is not known yet.
+    pub fn format(&self) -> Option<TraceFormat> {
         self.format
     }
 
@@ -34,15 +41,26 @@ impl TraceParser {
     /// The line is not in this format, or tells a time or a key that the engine does not know.
     #[inline]
     pub fn parse<'a>(&mut self, line: &'a [u8]) -> Result<TraceEntry<'a>, LineError> {
-        let entry = match self.format {
+        let format = match self.format {
+            Some(format) => format,
+            None => self.find_out(line)?,
+        };
+        let entry = match format {
             TraceFormat::Plain => plain::parse(line, self.by)?,
             TraceFormat::Common => access::parse(line, self.by, &mut self.dates, false)?,
             TraceFormat::Combined => access::parse(line, self.by, &mut self.dates, true)?,
+            TraceFormat::Recorded => recorded::parse(line, self.by)?,
         };
         if entry.key.len() > Key::MAX_LEN {
             return Err(LineError::KeyTooLong);
         }
         Ok(entry)
+    }
+
+    #[cold]
+    fn find_out(&mut self, line: &[u8]) -> Result<TraceFormat, LineError> {
+        self.format = TraceParser::guess(line);
+        self.format.ok_or(LineError::Unknown)
     }
 
     /// Returns a format that the line could be in.

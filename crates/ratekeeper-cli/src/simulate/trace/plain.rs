@@ -21,11 +21,11 @@ pub(super) fn parse(line: &[u8], by: KeyField) -> Result<TraceEntry<'_>, LineErr
         word => (cost(word).ok_or(LineError::Cost)?, rest),
     };
     let units = if units.is_empty() { TraceUnits::default() } else { TraceUnits::parse(units)? };
-    Ok(TraceEntry { at, key: if by == KeyField::All { b"" } else { key }, cost, units })
+    Ok(TraceEntry::new(at, if by == KeyField::All { b"" } else { key }, cost, units))
 }
 
 /// Takes the next word off a line, and the blanks after it; empty at the end.
-fn next_word<'a>(rest: &mut &'a [u8]) -> &'a [u8] {
+pub(super) fn next_word<'a>(rest: &mut &'a [u8]) -> &'a [u8] {
     let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t');
     let skip = |text: &'a [u8]| &text[text.iter().position(|byte| !is_blank(byte)).unwrap_or(text.len())..];
     let text = skip(rest);
@@ -34,7 +34,8 @@ fn next_word<'a>(rest: &mut &'a [u8]) -> &'a [u8] {
     word
 }
 
-fn cost(word: &[u8]) -> Option<u64> {
+/// Reads a whole number.
+pub(super) fn cost(word: &[u8]) -> Option<u64> {
     if !word.first()?.is_ascii_digit() {
         return None;
     }
@@ -43,7 +44,7 @@ fn cost(word: &[u8]) -> Option<u64> {
 
 /// Reads seconds with a fraction, exactly; what is finer than a nanosecond is cut off. A number with an exponent is read
 /// as a double.
-fn time(word: &[u8]) -> Result<Timestamp, LineError> {
+pub(super) fn time(word: &[u8]) -> Result<Timestamp, LineError> {
     let (negative, digits) = match word {
         [b'-', digits @ ..] => (true, digits),
         [b'+', digits @ ..] => (false, digits),

@@ -39,7 +39,7 @@ pub(super) fn parse(line: &[u8], combined: bool) -> Option<TraceEntry<'_>> {
         }
     }
     let ends = rest.0.is_empty() || rest.0[0] == b' ';
-    ends.then_some(TraceEntry { at, key, cost: 1, units: TraceUnits::default() })
+    ends.then_some(TraceEntry::new(at, key, 1, TraceUnits::default()))
 }
 
 fn date(text: &[u8]) -> Option<Timestamp> {

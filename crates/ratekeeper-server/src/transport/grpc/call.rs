@@ -12,10 +12,38 @@ use super::reply::{Reply, ReplyEnd};
 use super::status::{GrpcCode, GrpcStatus};
 use super::{health, holds, plans, reflection, rls, throttle};
 use crate::net::Connection;
+use crate::otel::{RequestKind, TraceSpan};
 use crate::secret::Role;
 
 /// Answers one call. Dropped if the client gives it up, so that nobody waits for nobody.
 pub(super) async fn answer(
+    grpc: Arc<GrpcTransport>,
+    connection: Arc<Connection>,
+    head: CallHead,
+    messages: RequestMessages,
+    reply: Reply,
+) -> (RequestMessages, Reply) {
+    let Some(span) = begin_span(&grpc, &head) else {
+        return answer_plainly(grpc, connection, head, messages, reply).await;
+    };
+    // Boxed: a span would otherwise enlarge every call.
+    let traced = span.of(answer_plainly(grpc, connection, head, messages, reply));
+    let (span, (messages, reply)) = Box::pin(traced).await;
+    if let Some(span) = span {
+        let status = reply.end.status();
+        span.called(status.map_or(0, GrpcStatus::number), status.is_some_and(GrpcStatus::is_our_fault));
+    }
+    (messages, reply)
+}
+
+/// Returns the span of a call, if it is traced.
+fn begin_span(grpc: &GrpcTransport, head: &CallHead) -> Option<TraceSpan> {
+    let tracer = grpc.responder.engine().tracer()?;
+    let (service, method) = head.method?.traced_name()?;
+    tracer.begin(head.trace_parent, RequestKind::Grpc { service, method })
+}
+
+async fn answer_plainly(
     grpc: Arc<GrpcTransport>,
     connection: Arc<Connection>,
     head: CallHead,

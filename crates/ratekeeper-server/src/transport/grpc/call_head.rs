@@ -8,6 +8,7 @@ use std::time::Duration;
 use http::HeaderValue;
 
 use super::method::GrpcMethod;
+use crate::trace_parent::TraceParent;
 
 /// What one field means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +32,8 @@ pub(super) enum FieldMeaning {
     ExpectedTimeout {
         millis: u64,
     },
+    /// `traceparent`.
+    TraceParent,
     /// Nothing of interest.
     Other,
     /// No request has this field, or not with this value.
@@ -63,6 +66,7 @@ impl FieldMeaning {
                 let millis = std::str::from_utf8(value).ok().and_then(|text| text.trim().parse().ok());
                 millis.map_or(FieldMeaning::Other, |millis| FieldMeaning::ExpectedTimeout { millis })
             }
+            b"traceparent" => FieldMeaning::TraceParent,
             b"te" if value != b"trailers" => FieldMeaning::Malformed,
             // They are about a connection of HTTP/1.
             b"connection" | b"keep-alive" | b"proxy-connection" | b"transfer-encoding" | b"upgrade" => {
@@ -94,6 +98,8 @@ pub(super) struct CallHead {
     pub(super) content_length: Option<u64>,
     /// How long Envoy waits for the answer, if it says so.
     pub(super) expected_timeout: Option<Duration>,
+    /// The trace that the call belongs to, if it says so.
+    pub(super) trace_parent: Option<TraceParent>,
     is_post: bool,
     is_grpc: Option<bool>,
     is_malformed: bool,
@@ -141,6 +147,10 @@ impl CallHead {
             FieldMeaning::ExpectedTimeout { millis } => {
                 self.seen |= REGULAR;
                 self.expected_timeout.get_or_insert(Duration::from_millis(millis));
+            }
+            FieldMeaning::TraceParent => {
+                self.seen |= REGULAR;
+                self.trace_parent = self.trace_parent.or_else(|| TraceParent::parse(value));
             }
             FieldMeaning::Other => self.seen |= REGULAR,
             FieldMeaning::Malformed => self.is_malformed = true,
@@ -212,6 +222,14 @@ mod tests {
         };
         assert_eq!(told("250"), Some(Duration::from_millis(250)));
         assert_eq!([told(""), told("-1"), told("soon"), head(&CALL).expected_timeout], [None; 4]);
+    }
+
+    #[test]
+    fn the_callers_trace_is_read() {
+        let field = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        let told = |value| head(&[&CALL[..], &[("traceparent", value)]].concat()).trace_parent;
+        assert_eq!(told(field), TraceParent::parse(field.as_bytes()));
+        assert!(told(field).is_some() && told("").is_none() && head(&CALL).trace_parent.is_none());
     }
 
     #[test]

@@ -46,6 +46,26 @@ impl GrpcMethod {
         })
     }
 
+    /// Returns service and method of what is traced; health and reflection are not.
+    pub(super) fn traced_name(self) -> Option<(&'static str, &'static str)> {
+        const OWN: &str = "ratekeeper.v1.RateLimiter";
+        Some(match self {
+            GrpcMethod::Throttle => ("throttlecrab.RateLimiter", "Throttle"),
+            GrpcMethod::Plans(PlanVerb::Acquire) => (OWN, "Acquire"),
+            GrpcMethod::Plans(_) => (OWN, "Peek"),
+            GrpcMethod::Refund => (OWN, "Refund"),
+            GrpcMethod::Debit => (OWN, "Debit"),
+            GrpcMethod::Hold => (OWN, "Hold"),
+            GrpcMethod::Settle => (OWN, "Settle"),
+            GrpcMethod::Cancel => (OWN, "Cancel"),
+            GrpcMethod::Extend => (OWN, "Extend"),
+            GrpcMethod::Reset => (OWN, "Reset"),
+            GrpcMethod::Forget => (OWN, "Forget"),
+            GrpcMethod::ShouldRateLimit => ("envoy.service.ratelimit.v3.RateLimitService", "ShouldRateLimit"),
+            GrpcMethod::Check | GrpcMethod::Watch | GrpcMethod::Reflection => return None,
+        })
+    }
+
     /// Returns true for methods without a token: health is asked by machines that have none.
     pub(super) fn is_open(self) -> bool {
         matches!(self, GrpcMethod::Check | GrpcMethod::Watch)

@@ -28,6 +28,16 @@ pub(super) enum ReplyEnd {
     Unsupported,
 }
 
+impl ReplyEnd {
+    /// Returns what went wrong, if anything did.
+    pub(super) fn status(&self) -> Option<&GrpcStatus> {
+        match self {
+            ReplyEnd::Refused(status) | ReplyEnd::Stream(Some(status)) => Some(status),
+            _ => None,
+        }
+    }
+}
+
 impl Reply {
     /// Returns a reply that nobody has written yet, with room for a message.
     pub(super) fn new(room: Vec<u8>, channel: Option<CallChannel>) -> Self {

@@ -44,6 +44,19 @@ impl GrpcStatus {
         Self::new(GrpcCode::Internal, "the answer does not fit the request")
     }
 
+    /// Returns the number of its code.
+    pub(super) fn number(&self) -> i32 {
+        self.code as i32
+    }
+
+    /// Returns true if the server is to blame, and not who has called.
+    pub(super) fn is_our_fault(&self) -> bool {
+        matches!(
+            self.code,
+            GrpcCode::DeadlineExceeded | GrpcCode::Unimplemented | GrpcCode::Internal | GrpcCode::Unavailable
+        )
+    }
+
     /// Writes the trailers.
     pub(super) fn write(&self, fields: &mut FieldBlock) {
         fields.add("grpc-status", itoa::Buffer::new().format(self.code as u16));

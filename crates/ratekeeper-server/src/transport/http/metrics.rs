@@ -1,15 +1,27 @@
 //! What Prometheus reads. The names do not change: docs/wire.md §6.
 
+use std::time::UNIX_EPOCH;
+
 use ratekeeper::store::BreakerState;
 
 use super::metrics_page::{MetricsPage, label};
 use super::{front_metrics, rls_metrics};
 use crate::engine::Engine;
-use crate::watch::RefusedKeys;
+use crate::watch::{RefusedKeys, SnapshotReading};
 
 /// Returns the page, in the text format of Prometheus.
 pub(super) fn render(engine: &Engine) -> String {
     let mut page = MetricsPage::new();
+    page.head("ratekeeper_build_info", "gauge", "1; which version this is, and what it was built with.");
+    let features = [("otel", cfg!(feature = "otel")), ("tls", cfg!(feature = "tls"))];
+    let features: Vec<&str> =
+        features.into_iter().filter_map(|(name, is_on)| is_on.then_some(name)).collect();
+    let features = features.join(",");
+    let version = env!("CARGO_PKG_VERSION");
+    page.line(&format!("ratekeeper_build_info{{version=\"{version}\",features=\"{features}\"}} 1"));
+    page.head("process_start_time_seconds", "gauge", "When the server was started, as a Unix time.");
+    let started = engine.started_at().duration_since(UNIX_EPOCH).unwrap_or_default();
+    page.seconds("process_start_time_seconds", started);
     let readings = engine.metrics().read();
     page.head("ratekeeper_requests_total", "counter", "Requests by their result.");
     for (transport, reading) in &readings {
@@ -37,6 +49,19 @@ pub(super) fn render(engine: &Engine) -> String {
     page.head("ratekeeper_connections", "gauge", "Connections now.");
     for (transport, slots) in engine.metrics().slots() {
         page.line(&format!("ratekeeper_connections{{transport=\"{transport}\"}} {}", slots.in_use()));
+    }
+    page.head("ratekeeper_max_connections", "gauge", "Connections that there may be (--max-connections).");
+    for (transport, slots) in engine.metrics().slots() {
+        page.line(&format!("ratekeeper_max_connections{{transport=\"{transport}\"}} {}", slots.most()));
+    }
+    page.head("ratekeeper_connections_total", "counter", "Connections that were accepted, or refused.");
+    for (transport, slots) in engine.metrics().slots() {
+        let (accepted, refused) = slots.history();
+        for (result, count) in [("accepted", accepted), ("refused", refused)] {
+            page.line(&format!(
+                "ratekeeper_connections_total{{transport=\"{transport}\",result=\"{result}\"}} {count}"
+            ));
+        }
     }
     if let Some(expiry) = engine.metrics().certificate_expiry() {
         let name = "ratekeeper_tls_certificate_expiry_timestamp_seconds";
@@ -101,6 +126,14 @@ pub(super) fn render(engine: &Engine) -> String {
             "ratekeeper_plan_decisions_total{{plan=\"{plan}\",rule=\"{rule}\",result=\"{result}\"}} {count}"
         ));
     }
+    page.head("ratekeeper_plan_near_limit_total", "counter", "Allowed with less than a fifth left.");
+    for (plan, rule, count) in engine.plan_metrics().near_limits() {
+        page.line(&format!("ratekeeper_plan_near_limit_total{{plan=\"{plan}\",rule=\"{rule}\"}} {count}"));
+    }
+    page.head("ratekeeper_failure_answers_total", "counter", "Answered by a failure mode, not the store.");
+    for (plan, mode, count) in engine.plan_metrics().failure_answers() {
+        page.line(&format!("ratekeeper_failure_answers_total{{plan=\"{plan}\",mode=\"{mode}\"}} {count}"));
+    }
     page.head("ratekeeper_forgiven_total", "counter", "What went beyond the bound of debts, in any unit.");
     page.line(&format!("ratekeeper_forgiven_total {}", engine.plan_metrics().forgiven()));
     page.head("ratekeeper_holds_total", "counter", "Holds by what became of them.");
@@ -127,6 +160,24 @@ pub(super) fn render(engine: &Engine) -> String {
         page.head(name, "gauge", "When the configuration in force was read.");
         page.line(&format!("{name} {}", reloads.last_success));
     }
+    if let Some(snapshots) = engine.snapshots() {
+        render_snapshots(&mut page, &snapshots.read());
+    }
+    if let Some(recorded) = engine.recorded() {
+        let name = "ratekeeper_recorded_total";
+        page.head(name, "counter", "Requests that --record has written, or had to leave out.");
+        let (written, dropped) = recorded.read();
+        for (result, count) in [("written", written), ("dropped", dropped)] {
+            page.line(&format!("{name}{{result=\"{result}\"}} {count}"));
+        }
+    }
+    if let Some(tracer) = engine.tracer() {
+        page.head("ratekeeper_spans_total", "counter", "Spans that were sent to --otlp, or lost.");
+        let (sent, dropped) = tracer.read();
+        for (result, count) in [("sent", sent), ("dropped", dropped)] {
+            page.line(&format!("ratekeeper_spans_total{{result=\"{result}\"}} {count}"));
+        }
+    }
     let top = engine.metrics().top_denied();
     if !top.is_empty() {
         page.head("ratekeeper_top_denied", "gauge", "Denials of the keys with most of them, about.");
@@ -137,4 +188,25 @@ pub(super) fn render(engine: &Engine) -> String {
     }
     rls_metrics::render(&mut page, engine, &readings);
     page.into_text()
+}
+
+fn render_snapshots(page: &mut MetricsPage, snapshots: &SnapshotReading) {
+    page.head("ratekeeper_snapshots_total", "counter", "Snapshots of the store in memory by their result.");
+    for (result, count) in [("success", snapshots.succeeded), ("error", snapshots.failed)] {
+        page.line(&format!("ratekeeper_snapshots_total{{result=\"{result}\"}} {count}"));
+    }
+    let name = "ratekeeper_snapshots_unreadable_total";
+    page.head(name, "counter", "Snapshots that could not be read at the start.");
+    page.line(&format!("{name} {}", snapshots.unreadable));
+    if let Some(last) = snapshots.last {
+        let name = "ratekeeper_snapshot_timestamp_seconds";
+        page.head(name, "gauge", "When the state in the newest snapshot was the store's, as a Unix time.");
+        page.seconds(name, last);
+    }
+    page.head("ratekeeper_snapshot_interval_seconds", "gauge", "How often state is written; 0 for on stop.");
+    page.seconds("ratekeeper_snapshot_interval_seconds", snapshots.interval);
+    page.head("ratekeeper_snapshot_seconds", "gauge", "Time that the last snapshot took.");
+    page.seconds("ratekeeper_snapshot_seconds", snapshots.took);
+    page.head("ratekeeper_snapshot_bytes", "gauge", "Size of the last snapshot.");
+    page.line(&format!("ratekeeper_snapshot_bytes {}", snapshots.bytes));
 }

@@ -1,6 +1,7 @@
 //! A page in the text format of Prometheus.
 
 use std::fmt::Write;
+use std::time::Duration;
 
 use crate::watch::{BUCKETS, TimesReading};
 
@@ -42,6 +43,12 @@ impl MetricsPage {
     pub(super) fn line(&mut self, line: &str) {
         self.0.push_str(line);
         self.0.push('\n');
+    }
+
+    /// Writes a line without labels.
+    pub(super) fn seconds(&mut self, name: &str, time: Duration) {
+        let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        self.line(&format!("{name} {}", seconds(nanos)));
     }
 
     /// Writes the lines of a histogram that has these labels, none of them `le`.

@@ -7,6 +7,7 @@
 //! reply       answers to bodies and fields       problem   errors, as problem+json
 //! socket      a socket that reports progress     metrics   what Prometheus reads
 //! rls         what is asked for Envoy            whole_body   bodies, within bounds
+//! traced      names of spans
 //! front_metrics, rls_metrics   what is counted in front of a remote store, and for Envoy
 //! ```
 
@@ -24,6 +25,7 @@ mod rls;
 mod rls_metrics;
 mod route;
 mod socket;
+mod traced;
 mod transport;
 mod whole_body;
 

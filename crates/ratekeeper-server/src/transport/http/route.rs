@@ -16,6 +16,7 @@ use super::problem::Problem;
 use super::query::HoldQuery;
 use super::reply::{self, HttpReply, reply};
 use super::rls::{self, RlsRoute};
+use super::traced;
 use super::whole_body::whole_body;
 use crate::net::Connection;
 use crate::request::{PlanVerb, ThrottleDialect};
@@ -24,6 +25,25 @@ use crate::secret::Admin;
 
 /// Answers one request. An error is a problem, with a status of the server only if the server is to blame.
 pub(super) async fn answer(
+    http: &HttpTransport,
+    connection: &Connection,
+    request: Request<Incoming>,
+) -> HttpReply {
+    let tracer = http.responder.engine().tracer();
+    match tracer.and_then(|tracer| traced::begin(tracer, &request)) {
+        None => answer_plainly(http, connection, request).await,
+        // Boxed: a span would otherwise enlarge every request.
+        Some(span) => {
+            let (span, reply) = Box::pin(span.of(answer_plainly(http, connection, request))).await;
+            if let Some(span) = span {
+                span.answered(reply.status().as_u16());
+            }
+            reply
+        }
+    }
+}
+
+async fn answer_plainly(
     http: &HttpTransport,
     connection: &Connection,
     request: Request<Incoming>,

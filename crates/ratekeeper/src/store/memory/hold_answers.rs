@@ -119,7 +119,7 @@ impl HoldTable {
     /// Returns the same holds in as much memory as they need; nothing, if there are none.
     pub(super) fn compacted(mut self) -> Option<Box<Self>> {
         let order: Vec<u32> = self.in_order().collect();
-        let mut compact = Box::<HoldTable>::default();
+        let mut compact = Box::new(HoldTable { moves: self.moves.wrapping_add(1), ..HoldTable::default() });
         for at in order {
             let Some(record) = self.records.remove(at) else { continue };
             let (Some(holder), Some(set)) = (self.holders.get(record.holder), self.plans.get(record.plans))

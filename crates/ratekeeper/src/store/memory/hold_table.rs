@@ -30,6 +30,8 @@ pub(super) struct HoldTable {
     pub(super) next_forgotten: Timestamp,
     /// Bytes that holders, plans and records own themselves.
     pub(super) own: usize,
+    /// How often all records were moved, for who looks at them in several steps.
+    pub(super) moves: u32,
 }
 
 impl Default for HoldTable {
@@ -42,6 +44,7 @@ impl Default for HoldTable {
             ended: (NONE, NONE),
             next_forgotten: Timestamp::MAX,
             own: 0,
+            moves: 0,
         }
     }
 }

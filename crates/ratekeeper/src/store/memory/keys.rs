@@ -131,12 +131,12 @@ impl KeptKeys {
 
     /// Returns all keys that are kept, some of them twice.
     pub(super) fn iter(&self) -> impl Iterator<Item = KeptKey<'_>> {
-        let first = KeptKey::at(&self.entries, 0).map(|entry| (0, entry));
-        let entries = std::iter::successors(first, |(at, entry)| {
-            let next = at + entry.size();
-            KeptKey::at(&self.entries, next).map(|entry| (next, entry))
-        });
-        entries.map(|(_, entry)| entry)
+        KeptKey::all(&self.entries)
+    }
+
+    /// Returns all keys as they lie in memory, to be copied and [looked at](KeptKey::all) later.
+    pub(super) fn as_bytes(&self) -> &[u8] {
+        &self.entries
     }
 }
 
@@ -149,6 +149,16 @@ pub(super) struct KeptKey<'a> {
 }
 
 impl<'a> KeptKey<'a> {
+    /// Returns all keys of [these bytes](KeptKeys::as_bytes).
+    pub(super) fn all(entries: &'a [u8]) -> impl Iterator<Item = Self> {
+        let first = KeptKey::at(entries, 0).map(|entry| (0, entry));
+        let entries = std::iter::successors(first, move |(at, entry)| {
+            let next = at + entry.size();
+            KeptKey::at(entries, next).map(|entry| (next, entry))
+        });
+        entries.map(|(_, entry)| entry)
+    }
+
     fn at(entries: &'a [u8], at: usize) -> Option<Self> {
         let (place, rest) = entries.get(at..)?.split_first_chunk()?;
         let (len, rest) = rest.split_first_chunk()?;

@@ -25,7 +25,7 @@
 //!                                                   hold_answers  ended
 //! hold_record what is remembered of one             holder      what a key holds
 //! leases      which runs out next                   plan_set    the plans that they were made under
-//! slab        values that do not move               snapshot_…  its holds, its bytes, its error
+//! slab        values that do not move               snapshot_…  its writer, its holds, its bytes, its error
 //! shards      all of them, and their locks          mirror      refusals without a lock
 //! shard       states behind one lock                budget      how much there may be
 //! keys        their bytes, for who wants them       resets      what was forgotten lately
@@ -69,6 +69,7 @@ mod snapshot;
 mod snapshot_bytes;
 mod snapshot_error;
 mod snapshot_holds;
+mod snapshot_writer;
 mod statistics;
 mod store;
 mod sync;

@@ -155,8 +155,13 @@ impl Shard {
 
     /// Returns the places of all keys that have a state that expires after this instant, or a hold.
     pub(super) fn places(&self, after: Timestamp) -> KeyPlaces {
+        self.live_places(after).collect()
+    }
+
+    /// Returns the same places, one for each state and each key that has holds.
+    pub(super) fn live_places(&self, after: Timestamp) -> impl Iterator<Item = u64> {
         let holders = self.hold_table().into_iter().flat_map(HoldTable::holders);
-        self.tags(after).map(|tag| tag.place).chain(holders.map(|holder| holder.key.place)).collect()
+        self.tags(after).map(|tag| tag.place).chain(holders.map(|holder| holder.key.place))
     }
 
     /// Returns what is held.

@@ -191,6 +191,11 @@ impl<T: Hashed> Slab<T> {
         })
     }
 
+    /// Returns the end of all positions: no value is there, nor beyond.
+    pub(super) fn end(&self) -> u32 {
+        position(self.chunks.len() * CHUNK)
+    }
+
     /// Returns true if more than half of what is allocated is of no use.
     pub(super) fn is_sparse(&self) -> bool {
         self.chunks.len() * CHUNK > 2 * self.len().max(CHUNK / 2)
@@ -239,7 +244,7 @@ impl<T: Hashed> Slab<T> {
 
     fn rebuild(&mut self, size: usize) {
         self.index = vec![EMPTY; size].into_boxed_slice();
-        for at in 0..position(self.chunks.len() * CHUNK) {
+        for at in 0..self.end() {
             if let Some(hash) = self.get(at).map(Hashed::hash) {
                 self.note(hash, at);
             }

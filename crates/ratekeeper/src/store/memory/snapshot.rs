@@ -23,11 +23,11 @@
 
 use super::builder::MemoryStoreBuilder;
 use super::room::Claims;
-use super::shard::Shard;
 use super::slot::{Logged, Packed, Tat};
 use super::snapshot_bytes::Bytes;
 use super::snapshot_error::SnapshotError;
-use super::snapshot_holds::{HoldsWriter, read_holds};
+use super::snapshot_holds::read_holds;
+use super::snapshot_writer::SnapshotWriter;
 use super::store::MemoryStore;
 use super::tag::{Hashing, KeyHasher, Tag};
 use crate::algorithm::sliding_log::SlidingLogState;
@@ -40,11 +40,12 @@ const BEFORE_HOLDS: &[u8; 8] = b"RKMEM\0\0\x03";
 
 impl MemoryStore {
     /// Returns the store as bytes: live states, holds, and their keys in clear if they are
-    /// [kept](MemoryStoreBuilder::keep_keys). Each shard is locked in turn: what is decided meanwhile may or may not be in
-    /// it.
+    /// [kept](MemoryStoreBuilder::keep_keys).
+    ///
+    /// Each shard is locked in turn, for some ten microseconds at a time however much one key holds; what is decided
+    /// meanwhile may or may not be in it. Allocates as many bytes as it returns, and once more while it puts them together.
     pub fn snapshot(&self) -> Vec<u8> {
-        let now = self.clock.now();
-        let mut out = Vec::with_capacity(self.len() * 25 + 64);
+        let mut out = Vec::with_capacity(64);
         out.extend_from_slice(MAGIC);
         out.push(match self.hasher.hashing() {
             Hashing::Fold => 0,
@@ -53,19 +54,13 @@ impl MemoryStore {
         self.hasher.seed().iter().for_each(|word| out.extend_from_slice(&word.to_be_bytes()));
         out.extend_from_slice(&(self.budget.most() as u64).to_be_bytes());
         out.extend_from_slice(&(self.budget.most_bytes() as u64).to_be_bytes());
-        let (count_at, mut keys, mut holds) = (out.len(), Vec::new(), HoldsWriter::default());
-        out.extend_from_slice(&[0; 8]);
-        let (mut states, mut kept) = (0, 0u64);
+        let mut writer = SnapshotWriter::new(self.clock.now());
         for shard in self.shards.iter() {
-            let shard = shard.lock();
-            states += write_states(&shard, now, &mut out);
-            kept += write_keys(&shard, now, &mut keys);
-            holds.write(&shard, now);
+            writer.write(shard);
+            // If somebody waits for this processor, let it be now, while no lock is held.
+            std::thread::yield_now();
         }
-        out[count_at..count_at + 8].copy_from_slice(&states.to_be_bytes());
-        out.extend_from_slice(&kept.to_be_bytes());
-        out.append(&mut keys);
-        holds.finish(&mut out);
+        writer.finish(&mut out);
         let sum = checksum(&out);
         out.extend_from_slice(&sum.to_be_bytes());
         out
@@ -132,48 +127,6 @@ impl MemoryStoreBuilder {
         }
         Ok(store)
     }
-}
-
-/// Writes the keys that have a live state, once each: nobody wants others on a disk.
-fn write_keys(shard: &Shard, now: Timestamp, out: &mut Vec<u8>) -> u64 {
-    let Some(rest) = shard.rest.as_ref().filter(|rest| !rest.keys.is_empty()) else { return 0 };
-    let (mut live, mut count) = (shard.places(now), 0);
-    for entry in rest.keys.iter().filter(|entry| live.remove(&entry.place)) {
-        out.push(entry.brought.into());
-        // A key has at most 1024 bytes.
-        out.extend_from_slice(&u16::try_from(entry.key.len()).unwrap_or(0).to_be_bytes());
-        out.extend_from_slice(entry.key);
-        count += 1;
-    }
-    count
-}
-
-fn write_states(shard: &Shard, now: Timestamp, out: &mut Vec<u8>) -> u64 {
-    let mut count = 0;
-    let mut head = |out: &mut Vec<u8>, kind: u8, tag: Tag, expires: Timestamp| {
-        count += 1;
-        out.push(kind);
-        out.extend_from_slice(&tag.place.to_be_bytes());
-        out.extend_from_slice(&tag.rest.to_be_bytes());
-        out.extend_from_slice(&expires.as_nanos().to_be_bytes());
-    };
-    for (tag, tat) in shard.instants.iter().filter(|(_, tat)| tat.0 > now) {
-        head(out, 0, tag, tat.0);
-    }
-    let Some(rest) = &shard.rest else { return count };
-    for (tag, packed) in rest.packed.iter().filter(|(_, packed)| packed.expires > now) {
-        head(out, 1, tag, packed.expires);
-        packed.words.iter().for_each(|word| out.extend_from_slice(&word.to_be_bytes()));
-    }
-    for (tag, logged) in rest.logs.table().iter().filter(|(_, logged)| logged.expires > now) {
-        head(out, 2, tag, logged.expires);
-        out.extend_from_slice(&(logged.log.len() as u64).to_be_bytes());
-        for (at, cost) in logged.log.entries() {
-            out.extend_from_slice(&at.as_nanos().to_be_bytes());
-            out.extend_from_slice(&cost.to_be_bytes());
-        }
-    }
-    count
 }
 
 /// Reads one state into its shard, unless it has expired since it was written.

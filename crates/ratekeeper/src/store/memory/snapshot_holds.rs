@@ -16,12 +16,14 @@
 //! ```
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::hold_record::{HoldBody, HoldRecord};
+use super::hold_table::HoldTable;
 use super::plan_set;
 use super::shard::Shard;
-use super::shards::Shards;
+use super::shards::{ShardHandle, Shards};
 use super::snapshot_bytes::Bytes;
 use super::snapshot_error::SnapshotError;
 use super::tag::KeyHash;
@@ -33,63 +35,161 @@ use crate::{Nanos, Plan, Reason, Rule, Timestamp};
 const REASONS: [Reason; 4] =
     [Reason::WithinQuota, Reason::QuotaExceeded, Reason::NeverFits, Reason::AtCapacity];
 
+/// Positions of a shard's holds that are looked at while its lock is held once: a tenth of a millisecond's work.
+const SLICE: u32 = 1_024;
+
+/// How often holds are written anew because they were moved meanwhile. After that, they are written at once.
+const MOST_ATTEMPTS: usize = 8;
+
 /// Holds as bytes, and the plans that they name, each once.
 #[derive(Debug, Default)]
 pub(super) struct HoldsWriter {
-    /// Kept, or another plan could come to lie where the last hold of one has ended.
-    plans: HashMap<*const Plan, (Arc<Plan>, u32)>,
-    plan_bytes: Vec<u8>,
+    plans: PlanWriter,
     holds: u64,
-    hold_bytes: Vec<u8>,
+    bytes: Vec<u8>,
+    /// What was written under a lock. It joins the rest when that is released: the bytes of all shards may have to grow, which
+    /// takes long.
+    slice: HoldSlice,
+}
+
+/// Some holds of one shard.
+#[derive(Debug, Default)]
+struct HoldSlice {
+    holds: u64,
+    live: Vec<u8>,
+    answers: Vec<u8>,
+    /// Of each answer, when it is to be forgotten, and where it is.
+    order: Vec<(Timestamp, Range<usize>)>,
 }
 
 impl HoldsWriter {
-    /// Writes what is held in a shard, and the answers that are not to be forgotten yet.
-    pub(super) fn write(&mut self, shard: &Shard, now: Timestamp) {
+    /// Returns true if the holds of a shard are few enough to be written while its lock is held once.
+    pub(super) fn are_few(shard: &Shard) -> bool {
+        shard.hold_table().is_none_or(|holds| holds.records.end() <= SLICE)
+    }
+
+    /// Writes what is held in a shard, and the answers that are not to be forgotten yet. It is
+    /// [added](HoldsWriter::add) when the lock is released.
+    ///
+    /// The states of the shard were written at `cut`. What was charged after that is left out, or it could be given back to a
+    /// state that never paid for it. What has ended since is written as ended, and its charge stays in that state.
+    pub(super) fn write(&mut self, shard: &Shard, now: Timestamp, cut: Timestamp) {
         let Some(holds) = shard.hold_table() else { return };
         for record in holds.in_order().filter_map(|at| holds.get(at)) {
-            let Some(key) = holds.key_of(record) else { continue };
-            if record.is_live() || record.forget_at() > now {
-                self.write_record(record, key, holds.plans_of(record));
-            }
+            self.slice.write(&mut self.plans, holds, record, now, cut);
         }
     }
 
-    fn write_record(&mut self, record: &HoldRecord, key: KeyHash, plans: &[Arc<Plan>]) {
-        let positions: Vec<u32> = plans.iter().map(|plan| self.position(plan)).collect();
-        self.holds += 1;
-        let out = &mut self.hold_bytes;
-        out.extend_from_slice(&key.place.to_be_bytes());
-        out.extend_from_slice(&key.spread().to_be_bytes());
-        out.extend_from_slice(&record.id().bits().to_be_bytes());
-        out.extend_from_slice(&record.lease_end.as_nanos().to_be_bytes());
-        // A request names few plans.
-        out.push(u8::try_from(positions.len()).unwrap_or(u8::MAX));
-        positions.iter().for_each(|position| out.extend_from_slice(&position.to_be_bytes()));
-        match record.body {
-            HoldBody::Ended { state, reason, rule, limit, remaining, retry, reset } => {
-                out.push(if state == HoldState::Settled { 1 } else { 2 });
-                let reason = REASONS.iter().position(|other| *other == reason).unwrap_or(0);
-                out.push(u8::try_from(reason).unwrap_or(0));
-                out.extend_from_slice(&rule.to_be_bytes());
-                for word in [limit, remaining, retry, reset.as_nanos()] {
-                    out.extend_from_slice(&word.to_be_bytes());
+    /// Adds what was written to the rest.
+    pub(super) fn add(&mut self) {
+        self.holds += self.slice.holds;
+        let answers = self.slice.order.iter();
+        answers.for_each(|(_, range)| self.bytes.extend_from_slice(&self.slice.answers[range.clone()]));
+        self.bytes.extend_from_slice(&self.slice.live);
+        self.slice.clear();
+    }
+
+    /// [Writes](HoldsWriter::write) and adds what is held in a shard, whose lock is taken for each slice.
+    pub(super) fn write_slices(&mut self, shard: ShardHandle<'_>, now: Timestamp, cut: Timestamp) {
+        for _ in 0..MOST_ATTEMPTS {
+            if let Some(mut all) = self.slices(shard, now, cut) {
+                // Answers wait in the order in which they are read. This is nearly the one in which they have ended.
+                all.order.sort_by_key(|(forget_at, range)| (*forget_at, range.start));
+                self.slice = all;
+                return self.add();
+            }
+        }
+        self.write(&shard.lock(), now, cut);
+        self.add();
+    }
+
+    /// Returns what is held in a shard; nothing if it was moved meanwhile, for some would be missing.
+    fn slices(&mut self, shard: ShardHandle<'_>, now: Timestamp, cut: Timestamp) -> Option<HoldSlice> {
+        let (mut all, mut from, mut moves) = (HoldSlice::default(), 0, None);
+        loop {
+            let end = {
+                let shard = shard.lock();
+                let Some(holds) = shard.hold_table() else { return Some(all) };
+                if *moves.get_or_insert(holds.moves) != holds.moves {
+                    return None;
                 }
-            }
-            HoldBody::Few { charged_at, .. } | HoldBody::Many { charged_at, .. } => {
-                out.push(0);
-                out.extend_from_slice(&charged_at.as_nanos().to_be_bytes());
-                let rules = plan_set::rules(plans.iter().map(|plan| &**plan)).count();
-                (0..rules).for_each(|rule| out.extend_from_slice(&record.estimate(rule).to_be_bytes()));
+                for record in (from..from + SLICE).filter_map(|at| holds.get(at)) {
+                    self.slice.write(&mut self.plans, holds, record, now, cut);
+                }
+                holds.records.end()
+            };
+            all.append(&mut self.slice);
+            from += SLICE;
+            if from >= end {
+                return Some(all);
             }
         }
     }
 
+    /// Writes all that was added.
+    pub(super) fn finish(self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&(self.plans.positions.len() as u64).to_be_bytes());
+        out.extend_from_slice(&self.plans.bytes);
+        out.extend_from_slice(&self.holds.to_be_bytes());
+        out.extend_from_slice(&self.bytes);
+    }
+}
+
+impl HoldSlice {
+    fn write(
+        &mut self,
+        plans: &mut PlanWriter,
+        holds: &HoldTable,
+        record: &HoldRecord,
+        now: Timestamp,
+        cut: Timestamp,
+    ) {
+        let Some(key) = holds.key_of(record) else { return };
+        if record.is_live() && record.charged_at() <= cut {
+            self.holds += 1;
+            write_record(plans, record, key, holds.plans_of(record), &mut self.live);
+        } else if !record.is_live() && record.forget_at() > now {
+            self.holds += 1;
+            let start = self.answers.len();
+            write_record(plans, record, key, holds.plans_of(record), &mut self.answers);
+            self.order.push((record.forget_at(), start..self.answers.len()));
+        }
+    }
+
+    /// Moves what another has to the end of this.
+    fn append(&mut self, other: &mut HoldSlice) {
+        let before = self.answers.len();
+        let moved = |(at, range): &(Timestamp, Range<usize>)| (*at, before + range.start..before + range.end);
+        self.holds += other.holds;
+        self.order.extend(other.order.iter().map(moved));
+        self.live.extend_from_slice(&other.live);
+        self.answers.extend_from_slice(&other.answers);
+        other.clear();
+    }
+
+    /// Forgets what was written, and keeps the memory.
+    fn clear(&mut self) {
+        self.holds = 0;
+        self.order.clear();
+        self.live.clear();
+        self.answers.clear();
+    }
+}
+
+/// The plans of holds as bytes.
+#[derive(Debug, Default)]
+struct PlanWriter {
+    /// Where each is written. The plans are kept, or another could come to lie where the last hold of one has ended.
+    positions: HashMap<*const Plan, (Arc<Plan>, u32)>,
+    bytes: Vec<u8>,
+}
+
+impl PlanWriter {
     /// Returns where a plan is written, which it is the first time.
     fn position(&mut self, plan: &Arc<Plan>) -> u32 {
-        let next = u32::try_from(self.plans.len()).unwrap_or(u32::MAX);
-        let written = self.plans.entry(Arc::as_ptr(plan)).or_insert_with(|| {
-            let out = &mut self.plan_bytes;
+        let next = u32::try_from(self.positions.len()).unwrap_or(u32::MAX);
+        let written = self.positions.entry(Arc::as_ptr(plan)).or_insert_with(|| {
+            let out = &mut self.bytes;
             write_run(plan.name().as_str(), out);
             out.push((plan.lapse() == OnLapse::Refund).into());
             out.push(u8::try_from(plan.rules().len()).unwrap_or(u8::MAX));
@@ -101,13 +201,38 @@ impl HoldsWriter {
         });
         written.1
     }
+}
 
-    /// Adds all that was written.
-    pub(super) fn finish(self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&(self.plans.len() as u64).to_be_bytes());
-        out.extend_from_slice(&self.plan_bytes);
-        out.extend_from_slice(&self.holds.to_be_bytes());
-        out.extend_from_slice(&self.hold_bytes);
+fn write_record(
+    known: &mut PlanWriter,
+    record: &HoldRecord,
+    key: KeyHash,
+    plans: &[Arc<Plan>],
+    out: &mut Vec<u8>,
+) {
+    out.extend_from_slice(&key.place.to_be_bytes());
+    out.extend_from_slice(&key.spread().to_be_bytes());
+    out.extend_from_slice(&record.id().bits().to_be_bytes());
+    out.extend_from_slice(&record.lease_end.as_nanos().to_be_bytes());
+    // A request names few plans.
+    out.push(u8::try_from(plans.len()).unwrap_or(u8::MAX));
+    plans.iter().for_each(|plan| out.extend_from_slice(&known.position(plan).to_be_bytes()));
+    match record.body {
+        HoldBody::Ended { state, reason, rule, limit, remaining, retry, reset } => {
+            out.push(if state == HoldState::Settled { 1 } else { 2 });
+            let reason = REASONS.iter().position(|other| *other == reason).unwrap_or(0);
+            out.push(u8::try_from(reason).unwrap_or(0));
+            out.extend_from_slice(&rule.to_be_bytes());
+            for word in [limit, remaining, retry, reset.as_nanos()] {
+                out.extend_from_slice(&word.to_be_bytes());
+            }
+        }
+        HoldBody::Few { charged_at, .. } | HoldBody::Many { charged_at, .. } => {
+            out.push(0);
+            out.extend_from_slice(&charged_at.as_nanos().to_be_bytes());
+            let rules = plan_set::rules(plans.iter().map(|plan| &**plan)).count();
+            (0..rules).for_each(|rule| out.extend_from_slice(&record.estimate(rule).to_be_bytes()));
+        }
     }
 }
 

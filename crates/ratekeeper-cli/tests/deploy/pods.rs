@@ -1,0 +1,114 @@
+//! `deploy/kubernetes/ratekeeper.yaml`: the parts fit together, and what is probed answers.
+
+use serde_json::Value;
+
+use crate::binary::ratekeeper;
+use crate::eventually::eventually;
+use crate::folder::Folder;
+use crate::redis_support::server::Server as Redis;
+use crate::root;
+use crate::service::{documents, http};
+use crate::support::{PATIENT, Server};
+
+/// The documents of the manifest, by their kind.
+fn manifest() -> Option<impl Fn(&str) -> Value> {
+    let documents = documents(&root().join("deploy/kubernetes/ratekeeper.yaml"))?;
+    Some(move |kind: &str| {
+        let found = documents.iter().find(|document| document["kind"] == kind);
+        found.unwrap_or_else(|| panic!("no {kind}")).clone()
+    })
+}
+
+fn texts<'v>(list: &'v Value, key: &str) -> Vec<&'v str> {
+    list.as_array().unwrap().iter().map(|element| element[key].as_str().unwrap()).collect()
+}
+
+#[test]
+fn the_parts_name_each_other() {
+    let Some(of_kind) = manifest() else { return };
+    let (config, deployment, service) = (of_kind("ConfigMap"), of_kind("Deployment"), of_kind("Service"));
+    let pod = &deployment["spec"]["template"];
+    let labels = &pod["metadata"]["labels"];
+    for selector in [
+        &deployment["spec"]["selector"]["matchLabels"],
+        &service["spec"]["selector"],
+        &of_kind("PodDisruptionBudget")["spec"]["selector"]["matchLabels"],
+        &pod["spec"]["topologySpreadConstraints"][0]["labelSelector"]["matchLabels"],
+    ] {
+        assert_eq!(selector, labels);
+    }
+    let replicas = deployment["spec"]["replicas"].as_u64().unwrap();
+    let needed = of_kind("PodDisruptionBudget")["spec"]["minAvailable"].as_u64().unwrap();
+    assert!(needed < replicas, "or no node could ever be emptied");
+    assert_eq!(pod["spec"]["volumes"][0]["configMap"]["name"], config["metadata"]["name"]);
+    let container = &pod["spec"]["containers"][0];
+    assert_eq!(container["volumeMounts"][0]["name"], pod["spec"]["volumes"][0]["name"]);
+    let (ports, declared) = (&service["spec"]["ports"], texts(&container["ports"], "name"));
+    assert_eq!(texts(ports, "targetPort"), declared);
+
+    let monitor = of_kind("ServiceMonitor");
+    assert_eq!(monitor["spec"]["selector"]["matchLabels"], service["metadata"]["labels"]);
+    let endpoint = &monitor["spec"]["endpoints"][0];
+    assert!(texts(ports, "name").contains(&endpoint["port"].as_str().unwrap()));
+    // Metrics need a token as soon as there is one.
+    let token = &endpoint["authorization"]["credentials"];
+    let given = &container["env"][0]["valueFrom"]["secretKeyRef"];
+    assert_eq!((&token["name"], &token["key"]), (&given["name"], &given["key"]));
+
+    // A pod has time to tell everybody, and to end.
+    let args = container["args"].as_array().unwrap();
+    let at = args.iter().position(|arg| arg == "--drain").unwrap();
+    let drain: u64 = args[at + 1].as_str().unwrap().trim_end_matches('s').parse().unwrap();
+    let patience = pod["spec"]["terminationGracePeriodSeconds"].as_u64().unwrap();
+    assert!(drain + 3 < patience, "{drain} s and a stop of 3 s in {patience} s");
+    assert!(container["resources"]["limits"]["memory"].is_string());
+}
+
+#[test]
+fn what_is_probed_answers_and_the_plans_hold() {
+    let Some(of_kind) = manifest() else { return };
+    let container = of_kind("Deployment")["spec"]["template"]["spec"]["containers"][0].clone();
+    let text = of_kind("ConfigMap")["data"]["ratekeeper.toml"].as_str().unwrap().to_owned();
+    let redis = Redis::redis();
+    let folder = Folder::new("deploy-pods");
+    assert!(text.contains("redis://redis:6379/0"));
+    let text = text.replace("redis://redis:6379/0", &format!("redis://127.0.0.1:{}/0", redis.port()));
+    let config = folder.write("ratekeeper.toml", text);
+    let checked = ratekeeper(&["check", &config]).output().unwrap();
+    let said = String::from_utf8_lossy(&checked.stdout).into_owned();
+    assert!(checked.status.success() && !said.contains("warning"), "{said}");
+
+    let args: Vec<&str> =
+        container["args"].as_array().unwrap().iter().map(|arg| arg.as_str().unwrap()).collect();
+    let mounted = format!("{}/ratekeeper.toml", container["volumeMounts"][0]["mountPath"].as_str().unwrap());
+    let args: Vec<&str> =
+        args.into_iter().map(|arg| if arg == mounted { config.as_str() } else { arg }).collect();
+    assert!(args.contains(&config.as_str()), "{args:?}");
+    let mut command = ratekeeper(&args);
+    command.args(PATIENT);
+    for variable in texts(&container["env"], "name") {
+        command.env(variable, format!("secret-{variable}"));
+    }
+    for transport in ["--resp", "--http", "--grpc", "--msgpack"] {
+        command.args([transport, "127.0.0.1:0"]);
+    }
+    let server = Server::spawn(&mut command);
+    let address = server.address("http");
+    for probe in ["readinessProbe", "livenessProbe", "startupProbe"] {
+        let asked = &container[probe]["httpGet"];
+        assert_eq!(asked["port"], "http", "{probe}");
+        let path = asked["path"].as_str().unwrap();
+        eventually(&format!("{probe} {path}"), || http(address, "GET", path, "", None).0 == 200);
+    }
+    let token = Some("secret-RATEKEEPER_AUTH_TOKEN");
+    let body = r#"{"key": "user:42", "plan": "free", "cost": 20}"#;
+    assert_eq!(http(address, "POST", "/v1/acquire", body, None).0, 401);
+    assert_eq!(http(address, "POST", "/v1/acquire", body, token).0, 200);
+    assert_eq!(http(address, "POST", "/v1/acquire", body, token).0, 429);
+    assert_eq!(http(address, "GET", "/metrics", "", token).0, 200);
+    for (name, port) in [("resp", 6380), ("http", 8080), ("grpc", 8070), ("msgpack", 9090)] {
+        let ports = container["ports"].as_array().unwrap();
+        let declared = ports.iter().find(|port| port["name"] == name).unwrap();
+        assert_eq!(declared["containerPort"], port, "{name}: what the image listens on");
+    }
+}

@@ -1,0 +1,71 @@
+//! The thread that sends spans, in batches.
+
+use std::thread::{self, Thread};
+use std::time::Duration;
+
+use prost::Message;
+
+use super::collector::Collector;
+use super::otlp_message::{
+    ExportedTraces, OtlpAttribute, OtlpResource, OtlpScope, OtlpSpan, ResourceSpans, ScopeSpans,
+};
+use super::tracer::{BATCH, Tracer};
+use crate::error::{Explain, ServerError};
+use crate::watch::LogThrottle;
+
+/// How long a span waits at most before it is sent.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// How often a batch is sent that a collector did not take. Others wait meanwhile, and are lost if they are too many.
+const ATTEMPTS: usize = 3;
+
+/// Starts the thread. It ends with the process.
+pub(super) fn start(tracer: Tracer, collector: Collector, service: String) -> Result<Thread, ServerError> {
+    let work = move || {
+        let failures = LogThrottle::each_minute();
+        loop {
+            thread::park_timeout(INTERVAL);
+            let mut spans = tracer.take();
+            while !spans.is_empty() {
+                let rest = spans.split_off(spans.len().min(BATCH));
+                let count = spans.len();
+                let bytes = batch(&service, std::mem::replace(&mut spans, rest));
+                match send(&collector, &bytes) {
+                    Ok(()) => tracer.count(count, 0),
+                    Err(error) => {
+                        tracer.count(0, count);
+                        if let Some(skipped) = failures.is_due() {
+                            let collector = collector.name();
+                            tracing::warn!(%error, collector, skipped, "otlp: spans are lost");
+                        }
+                    }
+                }
+            }
+        }
+    };
+    let thread = thread::Builder::new().name("otlp".into()).spawn(work);
+    Ok(thread.explain(|| "cannot start a thread")?.thread().clone())
+}
+
+fn send(collector: &Collector, bytes: &[u8]) -> std::io::Result<()> {
+    let mut sent = collector.send(bytes);
+    for _ in 1..ATTEMPTS {
+        if sent.is_ok() {
+            break;
+        }
+        thread::park_timeout(INTERVAL);
+        sent = collector.send(bytes);
+    }
+    sent
+}
+
+fn batch(service: &str, spans: Vec<OtlpSpan>) -> Vec<u8> {
+    let version = env!("CARGO_PKG_VERSION");
+    let attributes =
+        vec![OtlpAttribute::text("service.name", service), OtlpAttribute::text("service.version", version)];
+    let scope = OtlpScope { name: env!("CARGO_PKG_NAME").to_owned(), version: version.to_owned() };
+    let of_service = ResourceSpans {
+        resource: Some(OtlpResource { attributes }),
+        scope_spans: vec![ScopeSpans { scope: Some(scope), spans }],
+    };
+    ExportedTraces { resource_spans: vec![of_service] }.encode_to_vec()
+}

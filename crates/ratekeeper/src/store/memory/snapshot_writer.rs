@@ -1,0 +1,195 @@
+//! The states and keys of all shards as bytes, while others use them.
+//!
+//! A shard's lock is held for some ten microseconds at a time. Its tables hold about two thousand states and are written under
+//! one lock; logs and holds of one key may be far more than that, and are written in slices, each under the lock again.
+//! What happens between two slices may be in the snapshot or not, as what happens between two shards.
+
+use super::keys::{KeptKey, KeyPlaces};
+use super::shard::Shard;
+use super::shards::ShardHandle;
+use super::snapshot_holds::HoldsWriter;
+use super::tag::Tag;
+use crate::Timestamp;
+
+/// Entries of logs that are written while a lock is held once.
+const LOG_SLICE: usize = 16_384;
+
+/// Bytes that the states of most shards take: allocated before the first lock is taken.
+const SHARD_BYTES: usize = 128 << 10;
+
+/// What is written of all shards so far, and buffers that were filled under a lock.
+///
+/// Nothing that grows with the store is allocated under a lock: copying it would take milliseconds.
+#[derive(Debug)]
+pub(super) struct SnapshotWriter {
+    /// What has expired by then is left out.
+    now: Timestamp,
+    states: u64,
+    state_bytes: Vec<u8>,
+    keys: u64,
+    key_bytes: Vec<u8>,
+    holds: HoldsWriter,
+    slice: ShardSlice,
+}
+
+/// What was copied of one shard under its lock.
+#[derive(Debug, Default)]
+struct ShardSlice {
+    states: u64,
+    bytes: Vec<u8>,
+    /// The keys as they lie in memory, and the places of those that have a live state.
+    keys: Vec<u8>,
+    places: Vec<u64>,
+    /// Logs that are to be written by themselves.
+    logs: Vec<Tag>,
+}
+
+impl SnapshotWriter {
+    /// Returns a writer of what is live at this instant.
+    pub(super) fn new(now: Timestamp) -> Self {
+        SnapshotWriter {
+            now,
+            states: 0,
+            state_bytes: Vec::new(),
+            keys: 0,
+            key_bytes: Vec::new(),
+            holds: HoldsWriter::default(),
+            slice: ShardSlice { bytes: Vec::with_capacity(SHARD_BYTES), ..ShardSlice::default() },
+        }
+    }
+
+    /// Writes a shard.
+    pub(super) fn write(&mut self, shard: ShardHandle<'_>) {
+        let (cut, has_all) = {
+            let shard = shard.lock();
+            self.slice.write(&shard, self.now);
+            // What is held belongs to the states at this instant.
+            let has_all = self.slice.logs.is_empty() && HoldsWriter::are_few(&shard);
+            if has_all {
+                self.holds.write(&shard, self.now, Timestamp::MAX);
+            }
+            (shard.latest, has_all)
+        };
+        for tag in std::mem::take(&mut self.slice.logs) {
+            self.slice.write_log(shard, tag);
+            // Before the next one: all logs of a shard together may be large.
+            self.add_states();
+        }
+        self.add_states();
+        self.add_keys();
+        if has_all {
+            self.holds.add();
+        } else {
+            self.holds.write_slices(shard, self.now, cut);
+        }
+    }
+
+    fn add_states(&mut self) {
+        self.states += std::mem::take(&mut self.slice.states);
+        self.state_bytes.extend_from_slice(&self.slice.bytes);
+        self.slice.bytes.clear();
+    }
+
+    /// Adds the keys that have a live state, once each: nobody wants others on a disk.
+    fn add_keys(&mut self) {
+        let mut live: KeyPlaces = self.slice.places.drain(..).collect();
+        for entry in KeptKey::all(&self.slice.keys).filter(|entry| live.remove(&entry.place)) {
+            self.key_bytes.push(entry.brought.into());
+            // A key has at most 1024 bytes.
+            self.key_bytes.extend_from_slice(&u16::try_from(entry.key.len()).unwrap_or(0).to_be_bytes());
+            self.key_bytes.extend_from_slice(entry.key);
+            self.keys += 1;
+        }
+        self.slice.keys.clear();
+    }
+
+    /// Writes all that was added.
+    pub(super) fn finish(self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.states.to_be_bytes());
+        out.extend_from_slice(&self.state_bytes);
+        drop(self.state_bytes);
+        out.extend_from_slice(&self.keys.to_be_bytes());
+        out.extend_from_slice(&self.key_bytes);
+        drop(self.key_bytes);
+        self.holds.finish(out);
+    }
+}
+
+impl ShardSlice {
+    /// Copies the states of a shard, but for logs that are too large, and its keys.
+    fn write(&mut self, shard: &Shard, now: Timestamp) {
+        for (tag, tat) in shard.instants.iter().filter(|(_, tat)| tat.0 > now) {
+            self.head(0, tag, tat.0);
+        }
+        let Some(rest) = &shard.rest else { return };
+        for (tag, packed) in rest.packed.iter().filter(|(_, packed)| packed.expires > now) {
+            self.head(1, tag, packed.expires);
+            packed.words.iter().for_each(|word| self.word(*word));
+        }
+        let mut left = LOG_SLICE;
+        for (tag, logged) in rest.logs.table().iter().filter(|(_, logged)| logged.expires > now) {
+            match left.checked_sub(logged.log.len()) {
+                Some(less) => left = less,
+                None => {
+                    self.logs.push(tag);
+                    continue;
+                }
+            }
+            self.head(2, tag, logged.expires);
+            self.word(logged.log.len() as u64);
+            self.entries(logged.log.entries());
+        }
+        if !rest.keys.is_empty() {
+            self.keys.extend_from_slice(rest.keys.as_bytes());
+            self.places.extend(shard.live_places(now));
+        }
+    }
+
+    /// Copies one log, slice by slice. What comes in between is at its end, and what leaves the window in between is left out
+    /// when it is looked at; so the log counts all that it counted at the first slice. One that has gone is left out.
+    fn write_log(&mut self, shard: ShardHandle<'_>, tag: Tag) {
+        let start = self.bytes.len();
+        let (mut count, mut last) = (0, None);
+        self.head(2, tag, Timestamp::MIN);
+        let (expires_at, count_at) = (self.bytes.len() - 8, self.bytes.len());
+        self.word(0);
+        loop {
+            // Before the lock is taken.
+            self.bytes.reserve(LOG_SLICE * 16);
+            let shard = shard.lock();
+            let logs = shard.rest.as_ref().map(|rest| rest.logs.table());
+            let Some(logged) = logs.and_then(|logs| logs.find(tag).map(|at| logs.get(at))) else {
+                self.states -= 1;
+                return self.bytes.truncate(start);
+            };
+            let entries = logged.log.entries_after(last);
+            let is_end = entries.len() <= LOG_SLICE;
+            count += entries.len().min(LOG_SLICE) as u64;
+            self.entries(entries.take(LOG_SLICE).inspect(|(at, _)| last = Some(*at)));
+            self.bytes[expires_at..count_at].copy_from_slice(&logged.expires.as_nanos().to_be_bytes());
+            if is_end {
+                break;
+            }
+        }
+        self.bytes[count_at..count_at + 8].copy_from_slice(&count.to_be_bytes());
+    }
+
+    fn head(&mut self, kind: u8, tag: Tag, expires: Timestamp) {
+        self.states += 1;
+        self.bytes.push(kind);
+        self.word(tag.place);
+        self.word(tag.rest);
+        self.bytes.extend_from_slice(&expires.as_nanos().to_be_bytes());
+    }
+
+    fn entries(&mut self, entries: impl Iterator<Item = (Timestamp, u64)>) {
+        for (at, cost) in entries {
+            self.bytes.extend_from_slice(&at.as_nanos().to_be_bytes());
+            self.word(cost);
+        }
+    }
+
+    fn word(&mut self, word: u64) {
+        self.bytes.extend_from_slice(&word.to_be_bytes());
+    }
+}
