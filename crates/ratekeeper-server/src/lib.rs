@@ -23,7 +23,7 @@
 //! # Layout, from the ground up
 //!
 //! ```text
-//! secret       tokens                                     watcher    files that are looked at again
+//! secret       tokens, and the files that hold them       watcher    files that are looked at again
 //! error        why a server cannot start
 //! request      what a client asks, whichever wire carried it
 //! settings     what a server is started with
@@ -32,7 +32,9 @@
 //! config       the configuration file, its values, and its reload
 //! rls          descriptors, rules and answers of Envoy's protocol
 //! guesses      tokens that are guessed, slowly            engine     the keeper, and all that is around it
+//! token_reload tokens that are exchanged
 //! responder    requests to answers, once for all wires    snapshot, store_check   the engine's state and store
+//! console      what there is to look at, and its history
 //! stream       sockets, buffers and batches of protocols that are streams
 //! transport    RESP, HTTP, gRPC and MessagePack: bytes to requests, answers to bytes
 //! statsd       counters that are sent                     xds        rules that a control plane pushes
@@ -42,6 +44,7 @@
 #![forbid(unsafe_code)]
 
 pub mod config;
+mod console;
 mod engine;
 mod error;
 #[cfg(fuzzing)]
@@ -59,6 +62,8 @@ mod snapshot;
 mod statsd;
 mod store_check;
 mod stream;
+mod token_files;
+mod token_reload;
 mod transport;
 mod watch;
 mod watcher;
@@ -67,7 +72,7 @@ mod xds;
 pub use engine::Engine;
 pub use error::ServerError;
 pub use request::{QuotaBounds, RequestLimits, WrongDefault};
-pub use secret::{Secret, Tokens};
+pub use secret::{Secret, TokenClash, Tokens};
 pub use server::{ProcessSignals, Server, serve};
 pub use settings::{
     Bind, BindError, ConnectionAge, GrpcTls, PrometheusEndpoint, RedisSettings, SettingNames, Settings,
@@ -76,6 +81,7 @@ pub use settings::{
 pub use snapshot::{PeriodicSnapshot, Snapshot};
 pub use statsd::StatsdSender;
 pub use store_check::check_store;
-pub use watch::ReloadCounts;
+pub use token_files::TokenFiles;
+pub use watch::{EventKind, EventLevel, EventLog, ReloadCounts};
 pub use watcher::FileWatcher;
 pub use xds::XdsClient;

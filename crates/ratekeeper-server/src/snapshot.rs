@@ -17,6 +17,7 @@ use ratekeeper::store::{MemoryStoreBuilder, SnapshotError};
 
 use crate::engine::Engine;
 use crate::error::{Explain, ServerError};
+use crate::watch::{EventKind, EventLevel};
 use crate::watcher::is_no_file;
 
 /// How a snapshot begins, of whatever version.
@@ -131,12 +132,27 @@ impl Snapshot {
         let (stop, told) = mpsc::channel();
         let (snapshot, engine) = (Arc::clone(self), Arc::clone(engine));
         let work = move || {
+            // One that follows a success is no news.
+            let mut was_written = None;
             while told.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
                 let Some(store) = engine.memory() else { return };
+                let (events, before) = (engine.events(), was_written);
                 match snapshot.write(store) {
-                    Ok(()) => tracing::debug!(keys = store.len(), "snapshot: state written"),
+                    Ok(()) => {
+                        tracing::debug!(keys = store.len(), "snapshot: state written");
+                        was_written = Some(true);
+                        if before != was_written {
+                            let text = format!("state written, {} states; it is written again and again", store.len());
+                            events.note(EventKind::Snapshot, EventLevel::Info, text);
+                        }
+                    }
                     Err(error) => {
-                        tracing::error!(error = format!("{error:#}"), "snapshot: state not written")
+                        tracing::error!(error = format!("{error:#}"), "snapshot: state not written");
+                        was_written = Some(false);
+                        if before != was_written {
+                            let text = format!("state not written: {error:#}");
+                            events.note(EventKind::Snapshot, EventLevel::Error, text);
+                        }
                     }
                 }
             }

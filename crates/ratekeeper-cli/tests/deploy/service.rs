@@ -68,7 +68,7 @@ impl Service {
         let mut raw = Raw::connect(self.server.address("http"));
         let length = body.len();
         let head = format!(
-            "{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n"
+            "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n"
         );
         raw.0.write_all(format!("{head}{body}").as_bytes()).unwrap();
         let mut answer = String::new();

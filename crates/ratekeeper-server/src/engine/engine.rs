@@ -15,7 +15,10 @@ use crate::guesses::GuessLimiter;
 use crate::net::{Stop, let_sockets_in};
 use crate::request::RequestLimits;
 use crate::rls::RateLimitService;
-use crate::watch::{PlanMetrics, Readiness, ReloadCounts, ServerMetrics, StorePressure};
+use crate::watch::{
+    EventKind, EventLevel, EventLog, PlanMetrics, ProbeReading, Readiness, ReloadCounts, ServerMetrics,
+    StorePressure,
+};
 
 /// The keeper that decides every request, its plans, and what the server counts. Shared by all transports.
 ///
@@ -47,6 +50,7 @@ pub struct Engine {
     draining: Stop,
     readiness: Readiness,
     guesses: GuessLimiter,
+    events: EventLog,
     /// What answers Envoy, if anything does.
     rls: Option<Arc<RateLimitService>>,
     /// Whether the store has decided once since the start.
@@ -90,6 +94,7 @@ impl Engine {
             draining: Stop::default(),
             readiness: Readiness::default(),
             guesses: GuessLimiter::default(),
+            events: EventLog::default(),
             rls: None,
             was_reached: AtomicBool::new(false),
         }
@@ -138,6 +143,13 @@ impl Engine {
         self
     }
 
+    /// Notes what happens to the server in this list, which others may write to as well. To be set before a server starts.
+    #[must_use]
+    pub fn with_events(mut self, events: EventLog) -> Self {
+        self.events = events;
+        self
+    }
+
     fn looked_at(self) -> Self {
         self.watch_store();
         self
@@ -171,6 +183,16 @@ impl Engine {
     /// Returns the counters of reloads, which the metrics report.
     pub fn reloads(&self) -> &ReloadCounts {
         &self.reloads
+    }
+
+    /// Returns what happened to the server lately.
+    pub fn events(&self) -> &EventLog {
+        &self.events
+    }
+
+    /// Returns what the last probe of a remote store found, if there was one; asks nobody.
+    pub(crate) fn last_probe(&self) -> Option<ProbeReading> {
+        self.readiness.last()
     }
 
     /// Returns the breakers before a remote store, one per server; none before a store in memory.
@@ -237,6 +259,8 @@ impl Engine {
         // Not which: keys are personal data.
         let everything = prefix.is_empty();
         tracing::warn!(forgotten, everything, "admin: keys were forgotten by prefix");
+        let what = if everything { "all keys" } else { "keys by prefix" };
+        self.events.note(EventKind::Admin, EventLevel::Warn, format!("{what} were forgotten: {forgotten} states"));
         Ok(forgotten)
     }
 

@@ -31,6 +31,8 @@ pub(super) enum FieldMeaning {
     ExpectedTimeout {
         millis: u64,
     },
+    /// A proxy has passed the call on: whoever called is somewhere else.
+    Forwarded,
     /// Nothing of interest.
     Other,
     /// No request has this field, or not with this value.
@@ -63,6 +65,7 @@ impl FieldMeaning {
                 let millis = std::str::from_utf8(value).ok().and_then(|text| text.trim().parse().ok());
                 millis.map_or(FieldMeaning::Other, |millis| FieldMeaning::ExpectedTimeout { millis })
             }
+            b"forwarded" | b"x-forwarded-for" | b"x-real-ip" | b"via" => FieldMeaning::Forwarded,
             b"te" if value != b"trailers" => FieldMeaning::Malformed,
             // They are about a connection of HTTP/1.
             b"connection" | b"keep-alive" | b"proxy-connection" | b"transfer-encoding" | b"upgrade" => {
@@ -94,6 +97,8 @@ pub(super) struct CallHead {
     pub(super) content_length: Option<u64>,
     /// How long Envoy waits for the answer, if it says so.
     pub(super) expected_timeout: Option<Duration>,
+    /// Whether a proxy has passed it on.
+    pub(super) is_forwarded: bool,
     is_post: bool,
     is_grpc: Option<bool>,
     is_malformed: bool,
@@ -141,6 +146,10 @@ impl CallHead {
             FieldMeaning::ExpectedTimeout { millis } => {
                 self.seen |= REGULAR;
                 self.expected_timeout.get_or_insert(Duration::from_millis(millis));
+            }
+            FieldMeaning::Forwarded => {
+                self.seen |= REGULAR;
+                self.is_forwarded = true;
             }
             FieldMeaning::Other => self.seen |= REGULAR,
             FieldMeaning::Malformed => self.is_malformed = true,
@@ -212,6 +221,14 @@ mod tests {
         };
         assert_eq!(told("250"), Some(Duration::from_millis(250)));
         assert_eq!([told(""), told("-1"), told("soon"), head(&CALL).expected_timeout], [None; 4]);
+    }
+
+    #[test]
+    fn a_proxy_is_seen() {
+        assert!(!head(&CALL).is_forwarded);
+        for name in ["forwarded", "x-forwarded-for", "x-real-ip", "via"] {
+            assert!(head(&[&CALL[..], &[(name, "x")]].concat()).is_forwarded, "{name}");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use ratekeeper::{Decision, Key};
 
 use super::context::GrpcTransport;
 use super::generated::throttlecrab::{ThrottleRequest, ThrottleResponse};
-use super::plans::ruling;
+use super::plans::{NOBODY, ruling};
 use super::status::GrpcStatus;
 use crate::request::{RequestError, ThrottleDialect, ThrottleFields};
 
@@ -22,7 +22,7 @@ pub(super) async fn answer(
         quantity: body.quantity.map(i64::from),
     };
     let throttle = fields.check(ThrottleDialect::Throttle, grpc.responder.limits())?;
-    let ruling = ruling(grpc.responder.answer(&throttle.request(key)).await?)?;
+    let ruling = ruling(grpc.responder.answer(&throttle.request(key, NOBODY)?).await?)?;
     Ok(response(&ruling))
 }
 
