@@ -229,6 +229,9 @@ pub(crate) enum NotAdmin {
     Forbidden,
 }
 
+/// The right of those who ask for what everybody may: nobody looks at it.
+pub(crate) const UNASKED: AdminRight = Err(NotAdmin::Unknown);
+
 /// Proof that a request comes from an administrator; only [`LiveTokens::admin`] makes one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Admin(());
@@ -291,7 +294,12 @@ mod tests {
     #[test]
     fn each_token_is_good_for_its_own() {
         let (auth, admin, metrics) = (Secret::new("a"), Secret::new("b"), Secret::new("c"));
-        let all = Tokens { auth: auth.clone(), admin: admin.clone(), metrics: metrics.clone(), open_metrics: false };
+        let all = Tokens {
+            auth: auth.clone(),
+            admin: admin.clone(),
+            metrics: metrics.clone(),
+            open_metrics: false,
+        };
         for (token, role, reads) in [
             ("a", Some(Role::Client), true),
             ("b", Some(Role::Admin), true),

@@ -142,7 +142,10 @@ impl Snapshot {
                         tracing::debug!(keys = store.len(), "snapshot: state written");
                         was_written = Some(true);
                         if before != was_written {
-                            let text = format!("state written, {} states; it is written again and again", store.len());
+                            let text = format!(
+                                "state written, {} states; it is written again and again",
+                                store.len()
+                            );
                             events.note(EventKind::Snapshot, EventLevel::Info, text);
                         }
                     }

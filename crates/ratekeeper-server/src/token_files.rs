@@ -33,7 +33,8 @@ impl TokenFiles {
     pub(crate) fn read(&self, mut tokens: Tokens) -> Result<Tokens, String> {
         for (name, path) in self.each().filter(|(_, path)| !is_no_file(path)) {
             let shown = path.display();
-            let token = Self::read_one(path).map_err(|problem| format!("{name} token: {shown}: {problem}"))?;
+            let token =
+                Self::read_one(path).map_err(|problem| format!("{name} token: {shown}: {problem}"))?;
             match name {
                 "auth" => tokens.auth = Some(token),
                 "admin" => tokens.admin = Some(token),
@@ -72,8 +73,10 @@ impl TokenFiles {
         }
         // Nobody sees them, and no client would send them.
         if token.starts_with('\u{feff}') || token.trim() != token || token.contains(char::is_control) {
-            return Err("has a byte-order mark, a blank at an end or a control character; write the token alone"
-                .to_owned());
+            return Err(
+                "has a byte-order mark, a blank at an end or a control character; write the token alone"
+                    .to_owned(),
+            );
         }
         Secret::new(token).ok_or_else(|| "is empty; write the token into it".to_owned())
     }

@@ -77,7 +77,9 @@ fn is_same(one: &FoundTokens, other: &FoundTokens) -> bool {
     };
     match (one, other) {
         (Ok(one), Ok(other)) => {
-            same(&one.auth, &other.auth) && same(&one.admin, &other.admin) && same(&one.metrics, &other.metrics)
+            same(&one.auth, &other.auth)
+                && same(&one.admin, &other.admin)
+                && same(&one.metrics, &other.metrics)
         }
         (Err(one), Err(other)) => one == other,
         _ => false,
@@ -98,8 +100,13 @@ mod tests {
         let auth = Tokens { auth: Secret::new("ask"), ..Tokens::default() };
         let tokens = files.read(auth).unwrap();
         let (live, events) = (LiveTokens::new(tokens.clone()), EventLog::default());
-        let mut watched =
-            WatchedTokens { files, live: live.clone(), events: events.clone(), settled: Ok(tokens), fresh: None };
+        let mut watched = WatchedTokens {
+            files,
+            live: live.clone(),
+            events: events.clone(),
+            settled: Ok(tokens),
+            fresh: None,
+        };
         let twice = |watched: &mut WatchedTokens| {
             watched.look(FileLook::IfChanged);
             watched.look(FileLook::IfChanged);

@@ -42,7 +42,8 @@ pub(super) fn run(flags: &KeyFlags) -> Result<ExitCode> {
     if flags.key.is_empty() {
         bail!("KEY: empty; a key has 1 to 1024 bytes");
     }
-    let fields = flags.plan.iter().map(|plan| ("plan", plan)).chain(flags.quota.iter().map(|quota| ("quota", quota)));
+    let fields =
+        flags.plan.iter().map(|plan| ("plan", plan)).chain(flags.quota.iter().map(|quota| ("quota", quota)));
     let query: Vec<String> = fields.map(|(name, value)| format!("{name}={}", encoded(value))).collect();
     let separator = if query.is_empty() { "" } else { "?" };
     let path = format!("/v1/keys/{}{separator}{}", encoded(&flags.key), query.join("&"));
@@ -108,16 +109,21 @@ fn table(answer: &Value) -> String {
 
 fn rule_line(out: &mut String, plan: &str, rule: &Value) {
     let shadow = if rule["shadow"] == true { " (shadow)" } else { "" };
-    let unit = Some(text(&rule["unit"])).filter(|unit| unit != "requests").map_or_else(String::new, |unit| format!(" {unit}"));
+    let unit = Some(text(&rule["unit"]))
+        .filter(|unit| unit != "requests")
+        .map_or_else(String::new, |unit| format!(" {unit}"));
     let name = rule["rule"].as_str().map_or_else(|| text(&rule["quota"]), printable);
-    line(out, &[
-        plan.to_owned(),
-        format!("{name}{shadow}"),
-        grouped(count(&rule["level"])),
-        format!("{}{unit}", grouped(count(&rule["limit"]))),
-        millis(&rule["retry_after_ms"]),
-        millis(&rule["reset_after_ms"]),
-    ]);
+    line(
+        out,
+        &[
+            plan.to_owned(),
+            format!("{name}{shadow}"),
+            grouped(count(&rule["level"])),
+            format!("{}{unit}", grouped(count(&rule["limit"]))),
+            millis(&rule["retry_after_ms"]),
+            millis(&rule["reset_after_ms"]),
+        ],
+    );
 }
 
 fn line(out: &mut String, [plan, rule, used, limit, wait, fresh]: &[String; 6]) {

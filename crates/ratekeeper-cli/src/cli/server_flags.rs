@@ -30,7 +30,9 @@ impl ServerFlags {
     /// Returns the token to show, if there is one.
     fn secret(&self) -> Result<Option<Secret>> {
         match (&self.token, &self.token_file) {
-            (Some(token), _) => Ok(Some(Secret::new(token).context("--token: empty; give a token or leave it out")?)),
+            (Some(token), _) => {
+                Ok(Some(Secret::new(token).context("--token: empty; give a token or leave it out")?))
+            }
             (None, Some(path)) => {
                 let wrong = |problem| anyhow!("--token-file: {}: {problem}", path.display());
                 TokenFiles::read_one(path).map(Some).map_err(wrong)

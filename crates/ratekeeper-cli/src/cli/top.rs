@@ -104,7 +104,11 @@ fn screen(stats: &Value) -> String {
         let _ = writeln!(out, "breaker {} {}", text(&breaker["node"]), text(&breaker["state"]));
     }
     plans(&mut out, stats);
-    let _ = writeln!(out, "\n{:<24} {:>10} {:>10} {:>12} {:>9}", "transport", "req/s", "errors/s", "connections", "refused");
+    let _ = writeln!(
+        out,
+        "\n{:<24} {:>10} {:>10} {:>12} {:>9}",
+        "transport", "req/s", "errors/s", "connections", "refused"
+    );
     for transport in list(&stats["transports"]) {
         let second = &transport["second"];
         let _ = writeln!(
@@ -123,7 +127,8 @@ fn screen(stats: &Value) -> String {
     for key in list(&stats["top_denied"]) {
         let plan = key["plan"].as_str().unwrap_or("-");
         let (lately, all) = (grouped(count(&key["second"])), grouped(count(&key["denied"])));
-        let _ = writeln!(out, "{:<40} {:<20} {lately:>10} {all:>10}", cut(&text(&key["key"]), 40), cut(plan, 20));
+        let _ =
+            writeln!(out, "{:<40} {:<20} {lately:>10} {all:>10}", cut(&text(&key["key"]), 40), cut(plan, 20));
     }
     out
 }
@@ -133,7 +138,11 @@ fn plans(out: &mut String, stats: &Value) {
     if plans.is_empty() {
         return;
     }
-    let _ = writeln!(out, "\n{:<24} {:>10} {:>10} {:>9} {:>14}", "plan", "req/s", "denied/s", "denied", "would deny/s");
+    let _ = writeln!(
+        out,
+        "\n{:<24} {:>10} {:>10} {:>9} {:>14}",
+        "plan", "req/s", "denied/s", "denied", "would deny/s"
+    );
     let mut line = |name: &str, counts: &Value| {
         let second = &counts["second"];
         let (allowed, denied) = (count(&second["allowed"]), count(&second["denied"]));

@@ -35,7 +35,9 @@ fn top_shows_what_is_decided_once_or_line_by_line() {
     });
     let once = run(&["top", "--url", &format!("http://{url}/"), "--once"]);
     assert!(once.status.success(), "{}", complained(&once));
-    for part in ["ratekeeper api-1  up ", "store memory ok", "/s decided", "plan ", "free ", "transport ", "resp "] {
+    for part in
+        ["ratekeeper api-1  up ", "store memory ok", "/s decided", "plan ", "free ", "transport ", "resp "]
+    {
         assert!(said(&once).contains(part), "no {part:?} in\n{}", said(&once));
     }
     assert!(!said(&once).contains('\x1b'), "nothing for a terminal where there is none");
@@ -93,7 +95,8 @@ fn key_shows_where_a_key_stands_and_resets_it() {
     raw.send(crate::support::command(&[b"HOLD", key.as_bytes(), b"llm", b"UNIT", b"tokens", b"58"])).reply();
     let looked = run(&["key", key, "--url", &url, "--token-file", &auth]);
     assert!(looked.status.success(), "{}", complained(&looked));
-    for part in ["free                 per-h", "58       100 tokens", "held ", ": 58 tokens", "lease ends in"] {
+    for part in ["free                 per-h", "58       100 tokens", "held ", ": 58 tokens", "lease ends in"]
+    {
         assert!(said(&looked).contains(part), "no {part:?} in\n{}", said(&looked));
     }
     let refused = run(&["key", key, "--reset", "--url", &url, "--token-file", &auth]);

@@ -31,7 +31,10 @@ fn a_key_is_looked_at_and_reset() {
     raw.ask("HOLD user:42 llm UNIT tokens 58");
     let used = get(&server, "/v1/keys/user%3A42").json();
     assert_eq!((rule(&used, 0, 0, "level"), rule(&used, 0, 0, "remaining")), (json!(3), json!(0)));
-    assert_eq!((rule(&used, 0, 0, "allowed"), rule(&used, 0, 0, "reason")), (json!(false), json!("quota_exceeded")));
+    assert_eq!(
+        (rule(&used, 0, 0, "allowed"), rule(&used, 0, 0, "reason")),
+        (json!(false), json!("quota_exceeded"))
+    );
     assert!(rule(&used, 0, 0, "retry_after_ms").as_u64() > Some(1_000_000), "{used}");
     assert_eq!((rule(&used, 0, 1, "level"), rule(&used, 1, 0, "level")), (json!(3), json!(58)));
     assert_eq!((rule(&used, 1, 1, "level"), rule(&used, 1, 1, "limit")), (json!(1), json!(2)));
@@ -103,8 +106,16 @@ fn a_limit_is_tried_on_what_was_asked() {
     assert_eq!([sum(&all["asked"]), sum(&all["would_deny"]), sum(&all["was_deny"])], [41, 30, 17]);
     assert!(all["from"].as_u64() <= all["until"].as_u64());
     let free = tried(json!({ "limit": "15/h; 10/day fixed", "plan": "free" })).json();
-    assert_eq!((&free["requests"], &free["denied"], &free["keys"]), (&json!(20), &json!(10), &json!(1)), "{free}");
-    assert_eq!(rule(&get(&server, "/v1/keys/user:42?plan=free").json(), 0, 0, "level"), json!(3), "nothing was taken");
+    assert_eq!(
+        (&free["requests"], &free["denied"], &free["keys"]),
+        (&json!(20), &json!(10), &json!(1)),
+        "{free}"
+    );
+    assert_eq!(
+        rule(&get(&server, "/v1/keys/user:42?plan=free").json(), 0, 0, "level"),
+        json!(3),
+        "nothing was taken"
+    );
     for (body, expected) in [
         (json!({ "limit": "10/fortnight" }), (422, "invalid_field")),
         (json!({ "limit": "2 concurrent" }), (422, "invalid_field")),

@@ -24,9 +24,24 @@ fn a_name_that_was_made_to_point_here_is_refused() {
         let body = body();
         send(address, method, path, &fields, (method == "POST").then_some(body.as_str()))
     };
-    for path in ["/", "/console.js", "/v1/stats", "/v1/plans", "/v1/keys/k", "/v1/events", "/metrics", "/openapi.json"] {
-        for evil in ["evil.example", "evil.example:8080", "localhost.evil.example", "127.0.0.1.evil.example", "x"] {
-            assert_eq!(with_host("GET", path, evil).problem(), (421, "wrong_host".to_owned()), "{path} {evil}");
+    for path in [
+        "/",
+        "/console.js",
+        "/v1/stats",
+        "/v1/plans",
+        "/v1/keys/k",
+        "/v1/events",
+        "/metrics",
+        "/openapi.json",
+    ] {
+        for evil in
+            ["evil.example", "evil.example:8080", "localhost.evil.example", "127.0.0.1.evil.example", "x"]
+        {
+            assert_eq!(
+                with_host("GET", path, evil).problem(),
+                (421, "wrong_host".to_owned()),
+                "{path} {evil}"
+            );
         }
     }
     assert_eq!(with_host("POST", "/v1/acquire", "evil.example").status, 421);
@@ -49,7 +64,9 @@ fn a_name_that_was_made_to_point_here_is_refused() {
     assert_eq!(with_host("GET", "/ready", "evil.example").status, 200);
     // The whole address in the first line is a host, too.
     let mut raw = Raw::connect(address);
-    raw.send(format!("GET http://evil.example/v1/stats HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n"));
+    raw.send(format!(
+        "GET http://evil.example/v1/stats HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n"
+    ));
     assert!(raw.rest().starts_with("HTTP/1.1 421 "));
 }
 
@@ -83,14 +100,21 @@ fn pages_of_other_sites_change_nothing_and_read_nothing() {
     ];
     for fields in evil {
         let fields = [fields, &[JSON]].concat();
-        for path in ["/throttle", "/v1/acquire", "/v1/reset", "/v1/forget", "/v1/try", "/json", "/v1/rls/reset"] {
+        for path in
+            ["/throttle", "/v1/acquire", "/v1/reset", "/v1/forget", "/v1/try", "/json", "/v1/rls/reset"]
+        {
             let reply = send(address, "POST", path, &fields, Some(&body()));
             assert_eq!(reply.problem(), (403, "cross_site".to_owned()), "{path} {fields:?}");
         }
         let gone = send(address, "DELETE", "/v1/keys/k", &fields, None);
         assert_eq!(gone.problem().1, "cross_site", "{fields:?}");
-        for path in ["/v1/stats", "/v1/stats/stream", "/v1/history", "/v1/events", "/v1/keys/k", "/v1/plans"] {
-            assert_eq!(send(address, "GET", path, &fields, None).problem().1, "cross_site", "{path} {fields:?}");
+        for path in ["/v1/stats", "/v1/stats/stream", "/v1/history", "/v1/events", "/v1/keys/k", "/v1/plans"]
+        {
+            assert_eq!(
+                send(address, "GET", path, &fields, None).problem().1,
+                "cross_site",
+                "{path} {fields:?}"
+            );
         }
         let page = send(address, "GET", "/", &fields, None);
         assert_eq!(page.status, 200, "a link to the console may stand anywhere: {fields:?}");
@@ -108,7 +132,11 @@ fn pages_of_other_sites_change_nothing_and_read_nothing() {
         ];
         for method in ["OPTIONS", "GET"] {
             let reply = send(address, method, path, &fields, None);
-            assert!(!reply.head.to_lowercase().contains("access-control-"), "{method} {path}: {}", reply.head);
+            assert!(
+                !reply.head.to_lowercase().contains("access-control-"),
+                "{method} {path}: {}",
+                reply.head
+            );
             assert!(method == "GET" || reply.status >= 400, "{path}");
         }
     }
@@ -118,7 +146,17 @@ fn pages_of_other_sites_change_nothing_and_read_nothing() {
 fn a_body_says_that_it_is_json() {
     let server = Server::start();
     let address = server.address("http");
-    for path in ["/throttle", "/v1/acquire", "/v1/peek", "/v1/refund", "/v1/debit", "/v1/reset", "/v1/forget", "/v1/holds", "/v1/try"] {
+    for path in [
+        "/throttle",
+        "/v1/acquire",
+        "/v1/peek",
+        "/v1/refund",
+        "/v1/debit",
+        "/v1/reset",
+        "/v1/forget",
+        "/v1/holds",
+        "/v1/try",
+    ] {
         for kind in [
             None,
             Some("text/plain"),
@@ -130,7 +168,8 @@ fn a_body_says_that_it_is_json() {
             let reply = send(address, "POST", path, &fields, Some(&body()));
             assert_eq!(reply.problem(), (415, "unsupported_media_type".to_owned()), "{path} {kind:?}");
         }
-        let reply = send(address, "POST", path, &[("content-type", "application/json; charset=utf-8")], Some("{"));
+        let reply =
+            send(address, "POST", path, &[("content-type", "application/json; charset=utf-8")], Some("{"));
         assert_eq!(reply.status, 400, "{path}");
     }
 }
@@ -160,7 +199,10 @@ fn a_form_that_is_posted_to_another_port_is_not_obeyed() {
             let said = String::from_utf8_lossy(&said);
             assert!(!said.contains(":1\r\n"), "{transport}: {said}");
         }
-        assert!(server.ask("THROTTLE victim 1 1 3600").starts_with("0 "), "{transport}: nothing was forgotten");
+        assert!(
+            server.ask("THROTTLE victim 1 1 3600").starts_with("0 "),
+            "{transport}: nothing was forgotten"
+        );
     }
     server.await_log("resp: a connection speaks HTTP and is closed");
 }

@@ -49,7 +49,10 @@ fn what_changes_keys_needs_the_admin_token_on_every_transport() {
         assert!(!raw.ask(line).starts_with('-'), "{line}");
     }
     let refused = raw.ask("CL.THROTTLE c 3 1 60 -1");
-    assert!(refused.starts_with("-NOPERM REFUND: needs the admin token"), "a negative quantity gives back: {refused}");
+    assert!(
+        refused.starts_with("-NOPERM REFUND: needs the admin token"),
+        "a negative quantity gives back: {refused}"
+    );
     assert_eq!(raw.ask("AUTH root"), "+OK");
     assert!(!raw.ask("CL.THROTTLE c 3 1 60 -1").starts_with('-'));
     // In a transaction, too.
@@ -65,7 +68,10 @@ fn an_admin_token_alone_closes_nothing_but_what_is_the_administrators() {
     let server = Server::with(&["--config", &config, "--admin-token", "root"]);
     for transport in TRANSPORTS {
         assert_eq!(ask(&server, HERE, transport, "reset", Some("root")), Ok(()), "{transport}");
-        assert!(ask(&server, HERE, transport, "reset", None).is_err(), "{transport}: not even from this machine");
+        assert!(
+            ask(&server, HERE, transport, "reset", None).is_err(),
+            "{transport}: not even from this machine"
+        );
         assert!(ask(&server, HERE, transport, "reset", Some("guess")).is_err(), "{transport}");
     }
     assert!(server.ask("ACQUIRE k gold").starts_with("1 "));
@@ -81,7 +87,7 @@ fn without_an_admin_token_keys_are_changed_from_this_machine_only() {
     let config = folder.write("a.toml", PLANS);
     for token in [None, Some("client")] {
         let flags = token.map_or(vec![], |token| vec!["--auth-token", token]);
-        let server = Server::with(&[&["--config", &config], &EVERYWHERE[..], &flags].concat());
+        let server = Server::with(&[&["--config", &config], &EVERYWHERE[..], &flags[..]].concat());
         for transport in TRANSPORTS {
             for verb in VERBS {
                 assert_eq!(ask(&server, HERE, transport, verb, token), Ok(()), "{transport} {verb}");
@@ -109,7 +115,10 @@ fn without_an_admin_token_keys_are_changed_from_this_machine_only() {
                 match transport {
                     "http" => assert_eq!(said, "admin_disabled", "{verb}"),
                     "grpc" => assert_eq!(said, "7", "{verb}"),
-                    _ => assert!(said.contains("from this machine only") && said.contains("--admin-token"), "{said}"),
+                    _ => assert!(
+                        said.contains("from this machine only") && said.contains("--admin-token"),
+                        "{said}"
+                    ),
                 }
             }
         }
@@ -138,7 +147,8 @@ fn metrics_have_a_token_or_are_open_by_choice() {
         assert_eq!(send(address, "GET", "/metrics", &bearer, None).status, theirs, "{flags:?}");
         // It opens nothing else.
         let needs_token = flags.contains(&"--auth-token");
-        for path in ["/v1/stats", "/v1/history", "/v1/events", "/v1/plans", "/v1/keys/k", "/v1/stats/stream"] {
+        for path in ["/v1/stats", "/v1/history", "/v1/events", "/v1/plans", "/v1/keys/k", "/v1/stats/stream"]
+        {
             if needs_token {
                 assert_eq!(send(address, "GET", path, &bearer, None).status, 401, "{flags:?} {path}");
             }

@@ -42,7 +42,10 @@ fn traffic_is_told_within_two_seconds_by_plan_and_transport() {
         all.iter().find(|transport| transport["transport"] == name).unwrap().clone()
     };
     assert_eq!(transport("resp")["total"], json!({ "allowed": 2, "denied": 3, "errors": 1 }));
-    assert_eq!((&transport("resp")["connections"], &transport("http")["total"]["allowed"]), (&json!(1), &json!(1)));
+    assert_eq!(
+        (&transport("resp")["connections"], &transport("http")["total"]["allowed"]),
+        (&json!(1), &json!(1))
+    );
     let top = &told["top_denied"][0];
     assert_eq!((&top["key"], &top["plan"], &top["denied"]), (&json!("<script>"), &json!("free"), &json!(3)));
     assert_eq!(top["recent"].as_array().unwrap().len(), 60);
@@ -66,13 +69,26 @@ fn a_history_adds_up_to_what_was_asked() {
     let told = history("last=5&plans=all&transports=true");
     let points = told["points"].as_u64().unwrap();
     assert!((1..=5).contains(&points), "{told}");
-    for list in ["allowed", "denied", "would_deny", "failed_open", "failed_closed", "errors", "store_errors", "p50_us", "p99_us", "keys", "bytes"] {
+    for list in [
+        "allowed",
+        "denied",
+        "would_deny",
+        "failed_open",
+        "failed_closed",
+        "errors",
+        "store_errors",
+        "p50_us",
+        "p99_us",
+        "keys",
+        "bytes",
+    ] {
         assert_eq!(told[list].as_array().unwrap().len() as u64, points, "{list}");
     }
     let names: Vec<_> = told["plans"].as_array().unwrap().iter().map(|plan| plan["plan"].clone()).collect();
     assert_eq!(names, ["free", "gold"]);
     assert_eq!(told["other_plans"]["allowed"].as_array().unwrap().len() as u64, points);
-    let resp = told["transports"].as_array().unwrap().iter().find(|lane| lane["transport"] == "resp").unwrap();
+    let resp =
+        told["transports"].as_array().unwrap().iter().find(|lane| lane["transport"] == "resp").unwrap();
     assert_eq!(resp["connections"].as_array().unwrap().last(), Some(&json!(1)));
     let gold = history("plans=gold");
     assert_eq!((sum(&gold["plans"][0]["allowed"]), &gold["step_s"]), (7, &json!(1)));
@@ -94,17 +110,19 @@ fn a_history_adds_up_to_what_was_asked() {
 #[test]
 fn ten_thousand_plans_are_64_and_the_rest() {
     let folder = Folder::new("many-plans");
-    let plans: String = (0..10_000).map(|plan| format!("[plans.p{plan:05}]\nlimits = [\"1000/h\"]\n")).collect();
+    let plans: String =
+        (0..10_000).map(|plan| format!("[plans.p{plan:05}]\nlimits = [\"1000/h\"]\n")).collect();
     let config = folder.write("a.toml", plans);
     let server = Server::with(&["--config", &config]);
     let mut raw = server.connect();
-    let mut round = |raw: &mut Raw| (0..200).for_each(|plan| drop(raw.ask(&format!("ACQUIRE k p{plan:05}"))));
+    let round = |raw: &mut Raw| (0..200).for_each(|plan| drop(raw.ask(&format!("ACQUIRE k p{plan:05}"))));
     round(&mut raw);
     eventually("some have a lane of their own", || stats(&server)["plans"].as_array().unwrap().len() == 64);
     round(&mut raw);
     let counted = |of: &str| {
         let told = stats(&server);
-        let own: u64 = told["plans"].as_array().unwrap().iter().map(|plan| plan[of]["allowed"].as_u64().unwrap()).sum();
+        let own: u64 =
+            told["plans"].as_array().unwrap().iter().map(|plan| plan[of]["allowed"].as_u64().unwrap()).sum();
         (told["plans"].as_array().unwrap().len(), own + told["other_plans"][of]["allowed"].as_u64().unwrap())
     };
     eventually("all are counted once", || counted("total") == (64, 400) && counted("minute") == (64, 400));
@@ -124,7 +142,10 @@ fn what_happened_is_told_and_nothing_secret_with_it() {
     let events = || get(&server, "/v1/events").json();
     let first = events();
     assert_eq!((&first["events"][0]["kind"], &first["events"][0]["id"]), (&json!("start"), &json!(1)));
-    assert!(first["events"][0]["text"].as_str().unwrap().contains("2 plans, listening http 127.0.0.1:"), "{first}");
+    assert!(
+        first["events"][0]["text"].as_str().unwrap().contains("2 plans, listening http 127.0.0.1:"),
+        "{first}"
+    );
     folder.write("a.toml", PLANS.replace("2/h", "3/h").replace("[plans.gold]", "[plans.lead]"));
     eventually("the reload is told", || events()["last"] == 2);
     let reload = &events()["events"][1];
@@ -134,7 +155,10 @@ fn what_happened_is_told_and_nothing_secret_with_it() {
     }
     folder.write("a.toml", "[plans.free]\nlimits = [\"2/dya\"]\n");
     eventually("the failure is told", || events()["last"] == 3);
-    assert_eq!((&events()["events"][2]["level"], &stats(&server)["server"]["config"]), (&json!("error"), &json!("reload_failed")));
+    assert_eq!(
+        (&events()["events"][2]["level"], &stats(&server)["server"]["config"]),
+        (&json!("error"), &json!("reload_failed"))
+    );
     assert!(server.ask("ACQUIRE secret-user free").starts_with("1 "));
     assert_ne!(server.ask("FORGET secret-"), "0");
     eventually("what the administrator did is told", || events()["last"] == 4);
@@ -154,7 +178,11 @@ fn a_full_store_is_an_event() {
     }
     eventually("it is told", || {
         let events = get(&server, "/v1/events").json();
-        events["events"].as_array().unwrap().iter().any(|event| event["kind"] == "full" && event["level"] == "warn")
+        events["events"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|event| event["kind"] == "full" && event["level"] == "warn")
     });
     let store = &stats(&server)["store"];
     assert_eq!(store["refusing_new_keys"], json!(["request"]));

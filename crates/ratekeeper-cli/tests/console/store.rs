@@ -15,7 +15,14 @@ fn a_redis_is_seen_with_its_latency_its_end_and_its_return() {
         "[plans.open]\nlimits = [\"2/h\"]\non_store_error = \"open\"\n\
          [plans.closed]\nlimits = [\"2/h\"]\non_store_error = \"closed\"\n",
     );
-    let server = Server::with(&["--config", &config, "--store", &redis.url(), "--redis-breaker", "failures=3,rest=100ms"]);
+    let server = Server::with(&[
+        "--config",
+        &config,
+        "--store",
+        &redis.url(),
+        "--redis-breaker",
+        "failures=3,rest=100ms",
+    ]);
     server.await_log("store: it answers");
     eventually("it is seen, and its latency", || {
         let store = stats(&server)["store"].clone();
@@ -42,9 +49,11 @@ fn a_redis_is_seen_with_its_latency_its_end_and_its_return() {
     let events = || get(&server, "/v1/events").json()["events"].clone();
     let breaker = |text: &str| {
         let all = events();
-        let found = all.as_array().unwrap().iter().any(|event| {
-            event["kind"] == "breaker" && event["text"].as_str().unwrap().contains(text)
-        });
+        let found = all
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|event| event["kind"] == "breaker" && event["text"].as_str().unwrap().contains(text));
         found
     };
     eventually("an event tells of it", || breaker("breaker opened: "));

@@ -74,7 +74,10 @@ fn there_are_64_and_the_next_is_told_so() {
         watcher.message();
     }
     let refused = get(&server, "/v1/stats/stream");
-    assert_eq!((refused.problem(), refused.field("retry-after")), ((503, "too_many_streams".to_owned()), Some("5")));
+    assert_eq!(
+        (refused.problem(), refused.field("retry-after")),
+        ((503, "too_many_streams".to_owned()), Some("5"))
+    );
     assert!(refused.body.contains("64 streams are open (limit 64)"), "{}", refused.body);
     // All of them see the same second, and requests are answered meanwhile.
     let times: Vec<_> = watchers.iter_mut().map(|watcher| watcher.message()["time"].clone()).collect();
@@ -90,8 +93,7 @@ fn there_are_64_and_the_next_is_told_so() {
 #[test]
 fn who_does_not_read_is_cut_off_and_costs_no_memory() {
     let folder = Folder::new("slow");
-    let plans: String =
-        (0..64).map(|plan| format!("[plans.{plan:0>64}]\nlimits = [\"1000/h\"]\n")).collect();
+    let plans: String = (0..64).map(|plan| format!("[plans.{plan:0>64}]\nlimits = [\"1000/h\"]\n")).collect();
     let config = folder.write("a.toml", plans);
     let server = Server::with(&["--config", &config, "--request-timeout", "1"]);
     let before = server.memory();
@@ -139,7 +141,9 @@ fn only_an_administrator_sees_keys_in_it() {
     };
     eventually("an administrator sees it", || with("root").body.contains("secret-user"));
     let client = with("client");
-    assert!(client.status == 200 && client.json()["top_denied"].is_null() && !client.body.contains("secret-user"));
+    assert!(
+        client.status == 200 && client.json()["top_denied"].is_null() && !client.body.contains("secret-user")
+    );
     let address = server.address("http");
     for (token, sees) in [("root", true), ("client", false)] {
         let mut raw = Raw::connect(address);

@@ -36,14 +36,10 @@ fn a_token_is_exchanged_without_a_restart() {
     let told = server.await_log("tokens: not exchanged");
     assert!(told.contains("the same as the auth token") && !told.contains("client-2"), "{told}");
     assert_eq!(status(&server, "/v1/stats", "root-2"), 200);
-    let events = send(
-        server.address("http"),
-        "GET",
-        "/v1/events",
-        &[("authorization", "Bearer client-2")],
-        None,
-    );
-    let kinds: Vec<_> = events.json()["events"].as_array().unwrap().iter().map(|event| event["kind"].clone()).collect();
+    let events =
+        send(server.address("http"), "GET", "/v1/events", &[("authorization", "Bearer client-2")], None);
+    let kinds: Vec<_> =
+        events.json()["events"].as_array().unwrap().iter().map(|event| event["kind"].clone()).collect();
     assert_eq!(kinds, ["start", "tokens", "tokens", "tokens"]);
     for token in ["client-1", "client-2", "root-1", "root-2"] {
         assert!(!events.body.contains(token), "{}", events.body);

@@ -24,20 +24,18 @@ pub(crate) fn outward() -> Option<IpAddr> {
 }
 
 /// Flags of a server that listens everywhere.
-pub(crate) const EVERYWHERE: [&str; 8] = [
-    "--resp",
-    "0.0.0.0:0",
-    "--http",
-    "0.0.0.0:0",
-    "--grpc",
-    "0.0.0.0:0",
-    "--msgpack",
-    "0.0.0.0:0",
-];
+pub(crate) const EVERYWHERE: [&str; 8] =
+    ["--resp", "0.0.0.0:0", "--http", "0.0.0.0:0", "--grpc", "0.0.0.0:0", "--msgpack", "0.0.0.0:0"];
 
 /// Asks for a verb of the key `k` under the plan `gold`, from an address of this machine. Returns why it was refused, if
 /// it was.
-pub(crate) fn ask(server: &Server, from: IpAddr, transport: &str, verb: &str, token: Option<&str>) -> Result<(), String> {
+pub(crate) fn ask(
+    server: &Server,
+    from: IpAddr,
+    transport: &str,
+    verb: &str,
+    token: Option<&str>,
+) -> Result<(), String> {
     let address = SocketAddr::new(from, server.address(transport).port());
     match transport {
         "resp" => resp(address, verb, token),
@@ -75,7 +73,12 @@ fn grpc(address: SocketAddr, verb: &str, token: Option<&str>) -> Result<(), Stri
         "debit" => ("Debit", DebitRequest { key, plans, ..Default::default() }.encode_to_vec()),
         _ => ("Reset", ResetRequest { key, plans, ..Default::default() }.encode_to_vec()),
     };
-    call(address, method, &message, &token.map(|token| ("authorization", format!("Bearer {token}"))).into_iter().collect::<Vec<_>>())
+    call(
+        address,
+        method,
+        &message,
+        &token.map(|token| ("authorization", format!("Bearer {token}"))).into_iter().collect::<Vec<_>>(),
+    )
 }
 
 /// Calls a method with these fields besides; an error is the status.
@@ -88,7 +91,8 @@ pub(crate) fn call(
     let length = u32::try_from(message.len()).unwrap().to_be_bytes();
     let framed = Bytes::from([&[0], &length[..], message].concat());
     let uri = format!("http://localhost/ratekeeper.v1.RateLimiter/{method}");
-    let mut request = http::Request::post(uri).header("content-type", "application/grpc").header("te", "trailers");
+    let mut request =
+        http::Request::post(uri).header("content-type", "application/grpc").header("te", "trailers");
     for (name, value) in fields {
         request = request.header(*name, value);
     }

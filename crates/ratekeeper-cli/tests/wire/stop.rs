@@ -114,8 +114,10 @@ impl Flood {
         let [burst, count, period] = QUOTA;
         let body =
             format!(r#"{{"key":"http","max_burst":{burst},"count_per_period":{count},"period":{period}}}"#);
-        let request =
-            format!("POST /throttle HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+        let request = format!(
+            "POST /throttle HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        );
         let mut reader = BufReader::new(raw.0.try_clone().unwrap());
         loop {
             self.sent.fetch_add(1, Ordering::Relaxed);

@@ -126,7 +126,8 @@ impl PlanChanges {
     /// Returns what changes, in one line.
     pub(super) fn summary(&self) -> String {
         let mut parts = Vec::new();
-        for (word, names) in [("removed", &self.removed), ("added", &self.added), ("changed", &self.changed)] {
+        for (word, names) in [("removed", &self.removed), ("added", &self.added), ("changed", &self.changed)]
+        {
             if !names.is_empty() {
                 parts.push(format!("{word} {}", shown(names)));
             }

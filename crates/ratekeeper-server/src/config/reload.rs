@@ -192,7 +192,13 @@ mod tests {
             let registry = Registry::new(config.plans().unwrap());
             let counts = ReloadCounts::default();
             let read_plans = Box::new(|config: &Config| Ok(config.plans()?));
-            let watched = WatchedConfig::new(&config, registry.clone(), counts.clone(), EventLog::default(), read_plans);
+            let watched = WatchedConfig::new(
+                &config,
+                registry.clone(),
+                counts.clone(),
+                EventLog::default(),
+                read_plans,
+            );
             Case { path, registry, counts, watched }
         }
 

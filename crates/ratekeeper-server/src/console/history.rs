@@ -161,7 +161,11 @@ impl History {
         list(&mut out, "store_errors", server(|point| point.traffic.store_errors));
         for (name, percent) in [("p50_us", 50), ("p99_us", 99)] {
             let points = series.server(last);
-            list(&mut out, name, points.map(|point| point.and_then(|point| percentile(&point.times, percent))));
+            list(
+                &mut out,
+                name,
+                points.map(|point| point.and_then(|point| percentile(&point.times, percent))),
+            );
         }
         list(&mut out, "keys", series.server(last).map(|point| point.and_then(|point| point.keys)));
         list(&mut out, "bytes", series.server(last).map(|point| point.and_then(|point| point.bytes)));

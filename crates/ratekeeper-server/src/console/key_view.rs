@@ -126,7 +126,8 @@ async fn look_at_plan(
     let now = match nothing {
         Ok(now) => now,
         Err(KeeperError::Amounts(error)) => {
-            let view = PlanView { plan: name, rules: Vec::new(), holds: None, error: Some(error.to_string()) };
+            let view =
+                PlanView { plan: name, rules: Vec::new(), holds: None, error: Some(error.to_string()) };
             return Ok((plan, view));
         }
         Err(error) => return Err(error),
@@ -254,20 +255,24 @@ mod tests {
             fields.iter().map(|field| view["plans"][0]["rules"][index][*field].clone()).collect()
         };
         let fields = ["rule", "limit", "level", "remaining", "retry_after_ms", "reset_after_ms"];
-        assert_eq!(rule(&fresh, 0, &fields), [json!("per-h"), json!(3), json!(0), json!(3), json!(0), json!(0)]);
+        assert_eq!(
+            rule(&fresh, 0, &fields),
+            [json!("per-h"), json!(3), json!(0), json!(3), json!(0), json!(0)]
+        );
         for _ in 0..3 {
             engine.keeper().acquire("k", "free", 1).now().unwrap().unwrap();
         }
         let used = look(&engine, "k", &named("free"));
         assert_eq!(used, look(&engine, "k", &named("free")).clone(), "nothing is taken");
-        assert_eq!(rule(&used, 0, &["level", "remaining", "allowed", "reason"]), [
-            json!(3),
-            json!(0),
-            json!(false),
-            json!("quota_exceeded")
-        ]);
+        assert_eq!(
+            rule(&used, 0, &["level", "remaining", "allowed", "reason"]),
+            [json!(3), json!(0), json!(false), json!("quota_exceeded")]
+        );
         assert!(used["plans"][0]["rules"][0]["retry_after_ms"].as_i64().unwrap() > 1_000_000);
-        assert_eq!(rule(&used, 1, &["level", "allowed", "retry_after_ms"]), [json!(3), json!(true), json!(0)]);
+        assert_eq!(
+            rule(&used, 1, &["level", "allowed", "retry_after_ms"]),
+            [json!(3), json!(true), json!(0)]
+        );
         assert_eq!(rule(&used, 2, &["shadow", "allowed"]), [json!(true), json!(false)]);
         assert_eq!(used["plans"][0]["holds"], json!([]));
     }
@@ -282,7 +287,8 @@ mod tests {
         let estimate = json!({ "rule": "tokens-per-h", "unit": "tokens", "amount": 58 });
         assert_eq!(holds[0]["estimates"][0], estimate);
         assert!((1..=60_000).contains(&holds[0]["lease_ends_ms"].as_u64().unwrap()));
-        let levels: Vec<_> = view["plans"][0]["rules"].as_array().unwrap().iter().map(|rule| rule["level"].clone()).collect();
+        let levels: Vec<_> =
+            view["plans"][0]["rules"].as_array().unwrap().iter().map(|rule| rule["level"].clone()).collect();
         assert_eq!(levels, [json!(58), json!(1)]);
         assert!(look(&engine, "other", &named("llm"))["plans"][0]["holds"].as_array().unwrap().is_empty());
     }

@@ -161,7 +161,8 @@ mod tests {
         series.push(&row(4));
         assert_eq!((series.len(), told(&series, 9)), (3, vec![Some(2), None, Some(4)]));
         assert_eq!(told(&series, 1), [Some(4)]);
-        let plan = |lane| series.plan(lane, 3).map(|point| point.map(|point| point.allowed)).collect::<Vec<_>>();
+        let plan =
+            |lane| series.plan(lane, 3).map(|point| point.map(|point| point.allowed)).collect::<Vec<_>>();
         assert_eq!(plan(0), [Some(2), None, Some(4)]);
         assert_eq!(plan(7), [Some(0), None, Some(0)], "a lane that was never written");
         series.clear_plan(0);

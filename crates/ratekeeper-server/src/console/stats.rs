@@ -169,10 +169,12 @@ impl<'a> Stats<'a> {
         is_admin: bool,
     ) -> Self {
         let second = state.history.last_seconds(1);
-        let config = engine.reloads().read().map(|reloads| if reloads.last_failed { "reload_failed" } else { "ok" });
+        let config =
+            engine.reloads().read().map(|reloads| if reloads.last_failed { "reload_failed" } else { "ok" });
         let tells_top = is_admin && engine.metrics().most_denied() > 0;
         let plans = plans(engine, state);
-        let others = state.registered.saturating_sub(plans.iter().filter(|plan| plan.rules.is_some()).count());
+        let others =
+            state.registered.saturating_sub(plans.iter().filter(|plan| plan.rules.is_some()).count());
         let other_counts = plan_counts(state, OTHER);
         let total = other_counts.total;
         let has_others = others > 0 || (total.allowed, total.denied, total.would_deny) != (0, 0, 0);
@@ -219,7 +221,8 @@ fn traffic(point: &ServerPoint) -> Traffic {
 fn store(engine: &Engine, state: &SampledState, second: &ServerPoint) -> StoreStats {
     let statistics = state.last.statistics.as_ref();
     let memory = engine.memory();
-    let breakers: Vec<_> = engine.breakers().iter().map(|breaker| (breaker.name().to_owned(), breaker.state())).collect();
+    let breakers: Vec<_> =
+        engine.breakers().iter().map(|breaker| (breaker.name().to_owned(), breaker.state())).collect();
     let probe = engine.last_probe().filter(|probe| probe.age < FRESH_PROBE);
     let is_any_open = breakers.iter().any(|(_, state)| *state != BreakerState::Closed);
     let (status, reason) = match probe {

@@ -53,7 +53,10 @@ impl TopKeys {
     pub(super) fn shown(&self) -> Vec<ShownKey> {
         let shown = |followed: &FollowedKey| {
             let gap = std::iter::repeat_n(0, SECONDS - followed.recent.len());
-            ShownKey { key: followed.key.clone(), recent: gap.chain(followed.recent.iter().copied()).collect() }
+            ShownKey {
+                key: followed.key.clone(),
+                recent: gap.chain(followed.recent.iter().copied()).collect(),
+            }
         };
         let mut all: Vec<_> = self.0.values().map(shown).collect();
         all.sort_by(|one, other| {

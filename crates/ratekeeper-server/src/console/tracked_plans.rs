@@ -52,14 +52,19 @@ impl TrackedPlans {
         }
         let mut sums = vec![RuleReading::default(); self.seen.len()];
         let mut others: HashMap<Name, RuleReading> = HashMap::new();
+        // Not if nobody can get one: there may be ten thousand others, every second.
+        let can_give = self.lanes.len() < MOST_PLANS
+            || self.lanes.keys().any(|name| registered.binary_search(name).is_err());
         each(&mut |name, reading| {
             let lane = self.lanes.get(name).copied().unwrap_or(OTHER);
             sums[lane] += reading;
-            if lane == OTHER && (reading.allowed, reading.denied, reading.would_deny) != (0, 0, 0) {
+            if lane == OTHER && can_give && (reading.allowed, reading.denied, reading.would_deny) != (0, 0, 0)
+            {
                 *others.entry(name.clone()).or_default() += reading;
             }
         });
-        let points = self.seen.iter().zip(&sums).map(|(before, now)| PlanPoint::between(before, now)).collect();
+        let points =
+            self.seen.iter().zip(&sums).map(|(before, now)| PlanPoint::between(before, now)).collect();
         self.seen = sums;
         let cleared = self.give_lanes(registered, others);
         PlanLook { points, cleared }

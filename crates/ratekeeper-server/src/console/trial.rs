@@ -211,7 +211,8 @@ mod tests {
             counters.took(key, 1, &ruling, began);
         }
         // What may still grow is not handed in: the tick must be over.
-        let recorded = || engine.metrics().recorded(None).entries.iter().map(|entry| entry.asked).sum::<u32>();
+        let recorded =
+            || engine.metrics().recorded(None).entries.iter().map(|entry| entry.asked).sum::<u32>();
         while recorded() as usize != times {
             std::thread::yield_now();
         }

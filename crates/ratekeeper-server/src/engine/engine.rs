@@ -260,7 +260,11 @@ impl Engine {
         let everything = prefix.is_empty();
         tracing::warn!(forgotten, everything, "admin: keys were forgotten by prefix");
         let what = if everything { "all keys" } else { "keys by prefix" };
-        self.events.note(EventKind::Admin, EventLevel::Warn, format!("{what} were forgotten: {forgotten} states"));
+        self.events.note(
+            EventKind::Admin,
+            EventLevel::Warn,
+            format!("{what} were forgotten: {forgotten} states"),
+        );
         Ok(forgotten)
     }
 

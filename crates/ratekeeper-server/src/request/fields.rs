@@ -93,7 +93,11 @@ impl CheckedThrottle {
     ///
     /// It gives back, which only an administrator may. What it gives back was charged just now: no dialect of a throttle can
     /// say when it was.
-    pub(crate) fn request<'a>(self, key: Key<'a>, right: AdminRight) -> Result<WireRequest<'a>, RequestError> {
+    pub(crate) fn request<'a>(
+        self,
+        key: Key<'a>,
+        right: AdminRight,
+    ) -> Result<WireRequest<'a>, RequestError> {
         let limits = RequestedLimits::Quota(self.quota);
         let charge = RequestedCharge { key, limits, amounts: self.cost.into(), tells_each: false };
         if self.is_refund {
@@ -340,7 +344,9 @@ mod tests {
         for verb in [PlanVerb::Acquire, PlanVerb::Peek, PlanVerb::Hold] {
             assert!(refused(verb).is_ok(), "{verb:?}");
         }
-        for (verb, name) in [(PlanVerb::Refund, "refund"), (PlanVerb::Debit, "debit"), (PlanVerb::Reset, "reset")] {
+        for (verb, name) in
+            [(PlanVerb::Refund, "refund"), (PlanVerb::Debit, "debit"), (PlanVerb::Reset, "reset")]
+        {
             let said = refused(verb).unwrap_err().to_string();
             assert!(said.starts_with(&format!("{name}: needs the admin token")), "{said}");
         }

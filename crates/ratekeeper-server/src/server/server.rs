@@ -180,7 +180,8 @@ fn note_start(engine: &Engine, bound: &[(&'static str, SocketAddr)]) {
     let places: Vec<String> = bound.iter().map(|(name, address)| format!("{name} {address}")).collect();
     let (version, plans) = (env!("CARGO_PKG_VERSION"), engine.registry().all().len());
     let store = if engine.memory().is_some() { "memory" } else { "remote" };
-    let text = format!("started: version {version}, store {store}, {plans} plans, listening {}", places.join(", "));
+    let text =
+        format!("started: version {version}, store {store}, {plans} plans, listening {}", places.join(", "));
     engine.events().note(EventKind::Start, EventLevel::Info, text);
 }
 

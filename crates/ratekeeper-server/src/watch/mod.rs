@@ -33,6 +33,6 @@ pub(crate) use metrics::{DeniedKey, ServerMetrics, TransportMetrics, TransportRe
 pub(crate) use plan_metrics::{PlanMetrics, RuleReading};
 pub(crate) use pressure::{RefusedKeys, StorePressure};
 pub(crate) use readiness::{ProbeReading, Readiness};
-pub(crate) use recorder::AskedRequest;
 pub(crate) use recent::{RecordedRequests, RecordedWindow, TICK_MILLIS};
+pub(crate) use recorder::AskedRequest;
 pub use reload_counts::ReloadCounts;

@@ -149,7 +149,8 @@ impl RecentRequests {
         kept.expire(until);
         let halvings = kept.halvings_in_window(until);
         let most = u64::MAX >> halvings;
-        let plan = plan.map(|name| kept.plans.iter().find(|(known, _)| known.as_str() == name).map(|(_, id)| *id));
+        let plan =
+            plan.map(|name| kept.plans.iter().find(|(known, _)| known.as_str() == name).map(|(_, id)| *id));
         let is_meant = |entry: &&RecordedRequests| match plan {
             None => true,
             // A plan that nobody has asked under yet.

@@ -103,7 +103,12 @@ mod tests {
         shared.begin();
         let recorder = RequestRecorder::new(&shared);
         let now = Instant::now();
-        let ask = |key: &'static str, is_denied| AskedRequest { key: key.as_bytes(), plan: None, cost: 2, is_denied };
+        let ask = |key: &'static str, is_denied| AskedRequest {
+            key: key.as_bytes(),
+            plan: None,
+            cost: 2,
+            is_denied,
+        };
         for number in 0..1_000 {
             recorder.record(ask("hot", number >= 10), now);
         }

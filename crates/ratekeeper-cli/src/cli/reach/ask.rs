@@ -74,7 +74,8 @@ impl HttpAsk<'_> {
         method: &str,
         path: &str,
     ) -> Result<HttpAnswer> {
-        let mut request = format!("{method} {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n").into_bytes();
+        let mut request =
+            format!("{method} {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n").into_bytes();
         if let Some(token) = self.token {
             request.extend_from_slice(b"authorization: Bearer ");
             request.extend_from_slice(token.expose());
@@ -140,7 +141,9 @@ mod tests {
         let answer = HttpAnswer { status: 200, body: b"ok".to_vec() };
         assert_eq!(parse("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").unwrap(), answer);
         assert_eq!(parse("HTTP/1.1 200 OK\r\n\r\nok").unwrap(), answer);
-        for wrong in ["", "HTTP/1.1 200 OK\r\n", "HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nok", "+PONG\r\n\r\n"] {
+        for wrong in
+            ["", "HTTP/1.1 200 OK\r\n", "HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nok", "+PONG\r\n\r\n"]
+        {
             assert_eq!(parse(wrong), None, "{wrong}");
         }
     }

@@ -106,10 +106,8 @@ fn layered(flags: &ServeFlags, config: Option<&Config>, effort: Effort) -> Resul
 /// Returns the names that HTTP is asked by.
 fn allowed_hosts(layers: Layers<'_>) -> Result<Vec<String>> {
     let flag = Some(&layers.flags.allowed_hosts).filter(|hosts| !hosts.is_empty());
-    let given = layers.pick(
-        ("--allowed-hosts", flag),
-        ("server.allowed_hosts", layers.file.server.allowed_hosts.as_ref()),
-    );
+    let given = layers
+        .pick(("--allowed-hosts", flag), ("server.allowed_hosts", layers.file.server.allowed_hosts.as_ref()));
     let is_name = |host: &String| {
         let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
         !host.is_empty() && host.bytes().all(is_letter)
@@ -373,11 +371,16 @@ mod tests {
 
     #[test]
     fn hosts_are_names() {
-        let hosts = |text: &str| settings(&ServeFlags::default(), Some(&config(text))).map(|found| found.allowed_hosts);
+        let hosts = |text: &str| {
+            settings(&ServeFlags::default(), Some(&config(text))).map(|found| found.allowed_hosts)
+        };
         assert_eq!(hosts("[server]\nallowed_hosts = [\"limits.example\"]\n").unwrap(), ["limits.example"]);
         for wrong in ["https://limits.example", "limits.example:8080", "*.example", ""] {
             let said = hosts(&format!("[server]\nallowed_hosts = [\"{wrong}\"]\n")).unwrap_err().to_string();
-            assert!(said.starts_with(&format!("a.toml:2: [server] allowed_hosts: `{wrong}`; write")), "{said}");
+            assert!(
+                said.starts_with(&format!("a.toml:2: [server] allowed_hosts: `{wrong}`; write")),
+                "{said}"
+            );
         }
         let open = config("[server]\nopen_metrics = true\nmetrics_token = \"a\"\n");
         let said = settings(&ServeFlags::default(), Some(&open)).unwrap_err().to_string();

@@ -12,8 +12,8 @@ use ratekeeper_redis::{EnvoyproxyStore, RedisStore};
 use ratekeeper_server::config::Config;
 use ratekeeper_server::rls::{RateLimitService, RedisLayout, watch_sources};
 use ratekeeper_server::{
-    Engine, EventLog, FileWatcher, ProcessSignals, Settings, Snapshot, StatsdSender, StoreLocation, check_store,
-    config, serve,
+    Engine, EventLog, FileWatcher, ProcessSignals, Settings, Snapshot, StatsdSender, StoreLocation,
+    check_store, config, serve,
 };
 
 use super::super::output::EXIT_NO;
@@ -43,13 +43,8 @@ pub(in crate::cli) fn run(flags: ServeFlags) -> Result<ExitCode> {
             settings::check(&flags, config)?;
             Ok(config.plans()?)
         });
-        let reload = config::watch(
-            &config,
-            registry,
-            engine.reloads().clone(),
-            engine.events().clone(),
-            understand,
-        );
+        let reload =
+            config::watch(&config, registry, engine.reloads().clone(), engine.events().clone(), understand);
         Ok(vec![reload.context("cannot watch --config")?])
     })
 }
@@ -77,7 +72,8 @@ pub(in crate::cli) fn start(
             // Every loop is a runtime, and so has a connection of its own. A way to it of its own besides, so that no
             // loop waits for another to find its connection.
             let connections = NonZeroUsize::new(settings.loops).unwrap_or(NonZeroUsize::MIN);
-            let builder = settings.redis.builder(url).connections(connections).observer(Arc::new(events.clone()));
+            let builder =
+                settings.redis.builder(url).connections(connections).observer(Arc::new(events.clone()));
             let store = builder.build().context("--store")?;
             check_store(store.clone(), settings.redis.timeout)?;
             let breakers = {
@@ -93,7 +89,8 @@ pub(in crate::cli) fn start(
         .on_store_error(settings.on_store_error)
         .top_denied(settings.top_denied)
         .with_events(events.clone());
-    let service = settings.rls.clone().map(|rls| RateLimitService::new(rls).with_events(events)).map(Arc::new);
+    let service =
+        settings.rls.clone().map(|rls| RateLimitService::new(rls).with_events(events)).map(Arc::new);
     let engine = match &service {
         Some(service) => engine.with_rls(Arc::clone(service)),
         None => engine,

@@ -326,7 +326,11 @@ impl Cases<'_> {
     }
 
     /// Returns what was charged, each with its key.
-    fn asked(&self, statuses: &[DescriptorStatus], overall: RlsCode) -> impl Iterator<Item = AskedRequest<'_>> {
+    fn asked(
+        &self,
+        statuses: &[DescriptorStatus],
+        overall: RlsCode,
+    ) -> impl Iterator<Item = AskedRequest<'_>> {
         let charged = self.each.iter().zip(statuses).filter(|(case, _)| !case.is_negative);
         charged.filter_map(move |(case, status)| {
             let Applied::Limited(limited) = &case.applied else { return None };

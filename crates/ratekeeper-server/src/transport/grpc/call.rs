@@ -12,7 +12,7 @@ use super::reply::{Reply, ReplyEnd};
 use super::status::{GrpcCode, GrpcStatus};
 use super::{health, holds, plans, reflection, rls, throttle};
 use crate::net::Connection;
-use crate::secret::{AdminRight, NotAdmin};
+use crate::secret::{AdminRight, UNASKED};
 
 /// Answers one call. Dropped if the client gives it up, so that nobody waits for nobody.
 pub(super) async fn answer(
@@ -27,7 +27,7 @@ pub(super) async fn answer(
         return (messages, reply);
     }
     let found = find(&grpc, &connection, &head).await;
-    let right = found.as_ref().map_or(Err(NotAdmin::Unknown), |(_, right)| *right);
+    let right = found.as_ref().map_or(UNASKED, |(_, right)| *right);
     match found.map(|(method, _)| method) {
         Ok(GrpcMethod::Throttle) => {
             unary(&grpc, &mut messages, &mut reply, async |asked| throttle::answer(&grpc, asked).await).await
@@ -37,10 +37,12 @@ pub(super) async fn answer(
                 .await
         }
         Ok(GrpcMethod::Refund) => {
-            unary(&grpc, &mut messages, &mut reply, async |asked| plans::refund(&grpc, right, asked).await).await
+            unary(&grpc, &mut messages, &mut reply, async |asked| plans::refund(&grpc, right, asked).await)
+                .await
         }
         Ok(GrpcMethod::Debit) => {
-            unary(&grpc, &mut messages, &mut reply, async |asked| plans::debit(&grpc, right, asked).await).await
+            unary(&grpc, &mut messages, &mut reply, async |asked| plans::debit(&grpc, right, asked).await)
+                .await
         }
         Ok(GrpcMethod::Hold) => {
             unary(&grpc, &mut messages, &mut reply, async |asked| holds::hold(&grpc, asked).await).await
@@ -55,7 +57,8 @@ pub(super) async fn answer(
             unary(&grpc, &mut messages, &mut reply, async |asked| holds::extend(&grpc, asked).await).await
         }
         Ok(GrpcMethod::Reset) => {
-            unary(&grpc, &mut messages, &mut reply, async |asked| plans::reset(&grpc, right, asked).await).await
+            unary(&grpc, &mut messages, &mut reply, async |asked| plans::reset(&grpc, right, asked).await)
+                .await
         }
         Ok(GrpcMethod::Forget) => {
             unary(&grpc, &mut messages, &mut reply, async |asked| plans::forget(&grpc, right, asked).await)
@@ -108,7 +111,8 @@ async fn find(
     let (responder, method) = (&grpc.responder, head.method);
     let is_open = method.is_some_and(GrpcMethod::is_open);
     let is_needed = !is_open && responder.tokens().are_needed();
-    let shown = match is_needed || method.is_some_and(GrpcMethod::is_for_admins) {
+    let is_for_admins = method.is_some_and(GrpcMethod::is_for_admins);
+    let shown = match is_needed || is_for_admins {
         true => responder.check(connection).role_of(head.authorization.as_ref()).await,
         false => None,
     };
@@ -117,6 +121,9 @@ async fn find(
     }
     let unknown =
         || GrpcStatus::new(GrpcCode::Unimplemented, "no such method; server reflection tells what there is");
-    let right = responder.right(shown, connection.is_local() && !head.is_forwarded);
+    let right = match is_for_admins {
+        true => responder.right(shown, connection.is_local() && !head.is_forwarded),
+        false => UNASKED,
+    };
     method.map(|method| (method, right)).ok_or_else(unknown)
 }

@@ -14,10 +14,7 @@ use super::status::GrpcStatus;
 use crate::request::{AdminVerb, ForgetFields, NamedUnits, PlanFields, PlanVerb};
 use crate::responder::WireAnswer;
 use crate::rule_row::{self, RuleRow};
-use crate::secret::{AdminRight, NotAdmin};
-
-/// The right of those who ask for what everybody may.
-pub(super) const NOBODY: AdminRight = Err(NotAdmin::Unknown);
+use crate::secret::{AdminRight, UNASKED};
 
 /// Answers `Acquire` and `Peek`, which are the same on the wire.
 pub(super) async fn acquire(
@@ -27,7 +24,7 @@ pub(super) async fn acquire(
 ) -> Result<Decision, GrpcStatus> {
     let AcquireRequest { key, plans, quota, cost, costs, each } = body;
     let fields = PlanFields { key: key.as_bytes(), cost, each, ..PlanFields::default() };
-    let answer = answer(grpc, verb, NOBODY, fields, &plans, &quota, &costs).await?;
+    let answer = answer(grpc, verb, UNASKED, fields, &plans, &quota, &costs).await?;
     Ok(decision(&ruling(answer)?, each))
 }
 

@@ -161,7 +161,11 @@ async fn forget(
 }
 
 /// Tries a limit on what was recorded: one at a time, beside the event loop.
-async fn attempt(http: &HttpTransport, console: &Arc<Console>, asked: &TryBody) -> Result<HttpReply, Problem> {
+async fn attempt(
+    http: &HttpTransport,
+    console: &Arc<Console>,
+    asked: &TryBody,
+) -> Result<HttpReply, Problem> {
     let _turn = console.trial_turn().await.ok_or_else(Problem::draining)?;
     let (limit, plan) = (asked.limit.clone(), asked.plan.clone());
     let tried = http.beside(move |engine| try_limit(engine, &limit, plan.as_deref())).await?;

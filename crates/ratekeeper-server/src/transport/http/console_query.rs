@@ -58,7 +58,10 @@ pub(super) fn key_query(query: Option<&str>, limits: &RequestLimits) -> Result<K
     let mut fields = QueryFields::read(query, &["quota"], &["plan"])?;
     let plans = fields.texts("plan")?;
     if plans.len() > MOST_LOOKED_AT {
-        return Err(wrong("plan", &format!("{} of them; at most {MOST_LOOKED_AT} are looked at", plans.len())));
+        return Err(wrong(
+            "plan",
+            &format!("{} of them; at most {MOST_LOOKED_AT} are looked at", plans.len()),
+        ));
     }
     let quota = fields.text("quota")?.map(|text| limits.parse(&text)).transpose()?;
     Ok(KeyQuery { plans, quota })
@@ -78,10 +81,13 @@ mod tests {
         assert_eq!(history_query(None).unwrap(), HistoryQuery::default());
         let asked = history_query(Some("resolution=1m&last=60&plans=a,b&transports=true")).unwrap();
         let plans = AskedPlans::Named(vec!["a".to_owned(), "b".to_owned()]);
-        let expected = HistoryQuery { resolution: Resolution::Minute, last: Some(60), plans, transports: true };
+        let expected =
+            HistoryQuery { resolution: Resolution::Minute, last: Some(60), plans, transports: true };
         assert_eq!(asked, expected);
         assert_eq!(history_query(Some("plans=all")).unwrap().plans, AskedPlans::All);
-        for wrong in ["resolution=2s", "last=x", "last=1441", "plans=", "transports=1", "since=1", "last=1&last=2"] {
+        for wrong in
+            ["resolution=2s", "last=x", "last=1441", "plans=", "transports=1", "since=1", "last=1&last=2"]
+        {
             assert!(history_query(Some(wrong)).is_err(), "{wrong}");
         }
     }

@@ -62,7 +62,12 @@ pub(super) fn check_host<B>(
     if !connection.is_local() {
         return Ok(());
     }
-    let mut asked = request.headers().get_all(HOST).iter().map(text).chain(request.uri().authority().map(|authority| authority.as_str()));
+    let mut asked = request
+        .headers()
+        .get_all(HOST)
+        .iter()
+        .map(text)
+        .chain(request.uri().authority().map(|authority| authority.as_str()));
     match asked.find(|authority| !names.knows(authority)) {
         Some(other) => Err(Problem::wrong_host(other)),
         None => Ok(()),
@@ -124,7 +129,15 @@ mod tests {
         ] {
             assert!(names.knows(known), "{known}");
         }
-        for other in ["evil.example:8080", "localhost.evil.example", "127.0.0.1.evil.example", "", "?", "x", "1.2.3:80"] {
+        for other in [
+            "evil.example:8080",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "",
+            "?",
+            "x",
+            "1.2.3:80",
+        ] {
             assert!(!names.knows(other), "{other}");
         }
     }
@@ -141,7 +154,11 @@ mod tests {
     #[test]
     fn pages_of_other_origins_change_nothing() {
         assert!(origin("POST", &[], false), "no browser");
-        assert!(origin("POST", &[("origin", "http://127.0.0.1:8080"), ("sec-fetch-site", "same-origin")], true));
+        assert!(origin(
+            "POST",
+            &[("origin", "http://127.0.0.1:8080"), ("sec-fetch-site", "same-origin")],
+            true
+        ));
         assert!(origin("POST", &[("origin", "https://limits.example")], true), "behind a proxy");
         for fields in [
             &[("origin", "http://evil.example")][..],

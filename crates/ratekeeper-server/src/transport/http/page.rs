@@ -1,7 +1,9 @@
 //! The page of the console: three files that are part of the program.
 
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS};
+use http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+};
 use http::{HeaderName, HeaderValue, StatusCode};
 
 use super::reply::{HttpReply, reply};
@@ -21,9 +23,7 @@ pub(super) struct PageFile {
 /// Returns the file at a path.
 pub(super) fn find(path: &str) -> Option<PageFile> {
     Some(match path {
-        "/" => {
-            PageFile { kind: "text/html; charset=utf-8", bytes: include_bytes!("page/index.html") }
-        }
+        "/" => PageFile { kind: "text/html; charset=utf-8", bytes: include_bytes!("page/index.html") },
         "/console.js" => {
             PageFile { kind: "text/javascript; charset=utf-8", bytes: include_bytes!("page/console.js") }
         }

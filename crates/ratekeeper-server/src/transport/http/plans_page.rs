@@ -24,7 +24,8 @@ fn plan_value(plan: &Plan, counts: &HashMap<(Name, Name), RuleReading>) -> Value
         .rules()
         .iter()
         .map(|rule| {
-            let counted = counts.get(&(plan.name().clone(), rule.name().clone())).copied().unwrap_or_default();
+            let counted =
+                counts.get(&(plan.name().clone(), rule.name().clone())).copied().unwrap_or_default();
             sum += counted;
             json!({
                 "name": rule.name().as_str(),

@@ -60,9 +60,10 @@ impl Body for ReplyBody {
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         match self.get_mut() {
             ReplyBody::Whole(body) => Pin::new(body).poll_frame(context),
-            ReplyBody::Messages(messages) => {
-                messages.as_mut().poll_next(context).map(|message| message.map(|bytes| Ok(Frame::data(bytes))))
-            }
+            ReplyBody::Messages(messages) => messages
+                .as_mut()
+                .poll_next(context)
+                .map(|message| message.map(|bytes| Ok(Frame::data(bytes)))),
         }
     }
 

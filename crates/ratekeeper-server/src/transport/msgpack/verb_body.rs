@@ -207,12 +207,19 @@ mod tests {
         let bytes = b"\x85\xa3cmd\x07\xa3key\xa1k\xa4plan\xa3llm\xa5costs\x81\xa6tokens\x3a\xa8lease_ms\x64";
         let verb = PackVerb::Plans(PlanVerb::Hold);
         let body = VerbBody::read(verb, bytes).map_err(|BodyError(message)| message).unwrap();
-        let Ok(WireRequest::Hold(charge, lease)) = body.check(verb, &RequestLimits::NONE, Ok(Admin::for_test())) else { panic!() };
+        let Ok(WireRequest::Hold(charge, lease)) =
+            body.check(verb, &RequestLimits::NONE, Ok(Admin::for_test()))
+        else {
+            panic!()
+        };
         assert_eq!((charge.amounts.units(), lease), (&[("tokens", 58)][..], Nanos::from_millis(100)));
         let verb = PackVerb::Holds(HoldVerb::Cancel);
         let id = b"\x83\xa3cmd\x09\xa3key\xa1k\xa2id\xd9\x200123456789abcdef0123456789abcdef";
         let body = VerbBody::read(verb, id).map_err(|BodyError(message)| message).unwrap();
-        assert!(matches!(body.check(verb, &RequestLimits::NONE, Ok(Admin::for_test())), Ok(WireRequest::Cancel(_))));
+        assert!(matches!(
+            body.check(verb, &RequestLimits::NONE, Ok(Admin::for_test())),
+            Ok(WireRequest::Cancel(_))
+        ));
     }
 
     proptest! {

@@ -19,9 +19,9 @@ use super::{forget, held, info, planned, throttle};
 use crate::net::Connection;
 use crate::request::{CheckedThrottle, HoldVerb, PlanVerb, ThrottleDialect};
 use crate::responder::WireAnswer;
-use crate::secret::AdminRight;
-use crate::watch::LogThrottle;
+use crate::secret::{AdminRight, UNASKED};
 use crate::stream::{Buffers, MAX_BATCH, MAX_COSTLY, PendingThrottle, Progress, decide};
+use crate::watch::LogThrottle;
 
 /// The answer to `WATCH`. Promising what is not kept would be worse than a refusal.
 const WATCH_REFUSED: &str = "ERR WATCH is not supported: no key can be read here and written later, because a decision does \
@@ -147,7 +147,7 @@ impl RespClient {
         let mut out = std::mem::take(&mut buffers.output);
         let mut words = [&[][..]; MAX_ARGS];
         let words = spread(self.parser.args(), buffers.input(), buffers.start(), &mut words);
-        planned::answer(&self.resp, self.right(), verb, &words[1..], &mut self.reply(&mut out)).await;
+        planned::answer(&self.resp, self.right_to(verb), verb, &words[1..], &mut self.reply(&mut out)).await;
         buffers.output = out;
     }
 
@@ -229,8 +229,13 @@ impl RespClient {
     }
 
     /// Returns whether the client is an administrator.
-    pub(super) fn right(&self) -> AdminRight {
+    fn right(&self) -> AdminRight {
         self.resp.responder.right(self.session.role, self.connection.is_local())
+    }
+
+    /// Returns whether the client is an administrator, if this verb needs one.
+    pub(super) fn right_to(&self, verb: PlanVerb) -> AdminRight {
+        if verb.admin_verb().is_some() { self.right() } else { UNASKED }
     }
 
     pub(super) fn reply<'a>(&self, out: &'a mut Vec<u8>) -> RespReply<'a> {
@@ -246,7 +251,10 @@ impl RespClient {
             // A browser that was told to post here by a page from elsewhere: what follows is that page's, not a client's.
             if HTTP_WORDS.iter().any(|word| name.eq_ignore_ascii_case(word)) {
                 if let Some(skipped) = HTTP_LOG.is_due() {
-                    tracing::warn!(skipped, "resp: a connection speaks HTTP and is closed; HTTP has a port of its own");
+                    tracing::warn!(
+                        skipped,
+                        "resp: a connection speaks HTTP and is closed; HTTP has a port of its own"
+                    );
                 }
                 return true;
             }

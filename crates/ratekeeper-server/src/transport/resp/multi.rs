@@ -205,7 +205,7 @@ impl QueuedPlans {
         let mut reply = RespReply::new(&mut out, client.session.version);
         match self.verb {
             QueuedVerb::Plans(verb) => {
-                planned::answer(&client.resp, client.right(), verb, &words, &mut reply).await
+                planned::answer(&client.resp, client.right_to(verb), verb, &words, &mut reply).await
             }
             QueuedVerb::Holds(verb) => held::answer(&client.resp, verb, &words, &mut reply).await,
         }
